@@ -5,9 +5,9 @@
 
 namespace quire::kernels {
 
-/// Causal attention over paged keys and values, for prefill chunks and decodes in one call. The queries of sequence s
-/// are its last query_start[s+1] - query_start[s] tokens. Query i has position context_len[s] - num_queries + i; it
-/// sees itself and every earlier position within its window.
+/// Attention over paged keys and values, for prefill chunks and decodes in one call. The queries of sequence s are its
+/// last query_start[s+1] - query_start[s] tokens. Query i has position context_len[s] - num_queries + i; it sees itself
+/// and every earlier position within its window. With both_ways, it also sees every later position within its window.
 /// Batch-invariant: a query's result depends on its vector and its context alone, not on other queries or on how the
 /// prompt was cut into chunks. Slots beyond the context or before the window never influence a result. Table entries
 /// of blocks entirely before all queries' windows are not followed.
@@ -37,6 +37,8 @@ struct PagedAttentionParams {
   /// [num_heads]: a score per head that joins the softmax after scale and cap but has no value (attention sink); or
   /// null.
   const float* sinks = nullptr;
+  /// A query at position p sees positions (p - window, p + window) of the context, or all of it. Not with ALiBi.
+  bool both_ways = false;
 };
 void PagedAttention(const CpuStream& stream, const PagedAttentionParams& params);
 

@@ -65,6 +65,7 @@ std::string Refusal(const ModelFiles& base) {
   if (base.gguf() != nullptr)
     return "adapters need their base model as safetensors: a GGUF file orders rows in a way of its own";
   if (base.spec().latent.rank > 0) return "models with latent attention take no adapters";
+  if (base.spec().bidirectional) return "encoders take no adapters";
   return "";
 }
 

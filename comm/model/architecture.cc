@@ -34,7 +34,8 @@ constexpr const Architecture* kArchitectures[] = {
     &architectures::kQwen25Vl,      &architectures::kQwen3Vl,    &architectures::kLfm2Moe,
     &architectures::kGraniteHybrid, &architectures::kBamba,      &architectures::kNemotronH,
     &architectures::kNemotronHMoe,  &architectures::kDeepseekV2, &architectures::kDeepseekV3,
-    &architectures::kGlm4MoeLite,
+    &architectures::kGlm4MoeLite,   &architectures::kBert,       &architectures::kRoberta,
+    &architectures::kXlmRoberta,    &architectures::kCamembert,  &architectures::kModernBert,
 };
 
 /// Returns the family whose member `name` equals `wanted`. Throws Error, which begins with `path`, when there is none.
@@ -171,6 +172,8 @@ bool MayBePresent(const ModelSpec& spec, std::string_view tensor_name, Naming na
   if (tensor_name.ends_with(".rotary_emb.inv_freq")) return true;  // follows from the configuration
   const auto is_buffer = [&](const char* end) { return naming == Naming::kHf && tensor_name.ends_with(end); };
   if (std::ranges::any_of(ArchitectureOf(spec).hf_buffers, is_buffer)) return true;
+  const auto is_unused = [&](const char* begin) { return naming == Naming::kHf && tensor_name.starts_with(begin); };
+  if (std::ranges::any_of(ArchitectureOf(spec).hf_unused, is_unused)) return true;
   const std::string past_last =
       fmt::format("{}.{}.", naming == Naming::kHf ? "model.layers" : "blk", spec.num_layers());
   const bool is_further = tensor_name.starts_with(past_last) || tensor_name.starts_with("model.mtp_") ||

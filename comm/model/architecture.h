@@ -22,6 +22,8 @@ struct Architecture {
   std::vector<WeightSpec> (*weights)(const ModelSpec&);
   std::span<const char* const> hf_buffers = {};  // suffixes of tensors in older HF files that are no weights
   bool predicts_further = false;                 // files may have layers that predict tokens after the next one
+  /// Beginnings of names that HF files of other classes of the same model have beside it, such as training's heads.
+  std::span<const char* const> hf_unused = {};
 };
 
 /// Reads HF's config.json (text) and, when not empty, generation_config.json. For a multimodal model, reads its text

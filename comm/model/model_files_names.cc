@@ -12,8 +12,10 @@ namespace quire {
 
 namespace {
 
-/// Prefixes that multimodal models use in place of the list's base. Older and newer files of one model differ in them.
-constexpr std::string_view kTextBases[] = {"model.language_model.", "language_model.model.", "language_model."};
+/// Prefixes that files use in place of the list's base: those of multimodal models, in which older and newer files of
+/// one model differ, and RoBERTa's, whose encoder has BERT's names otherwise.
+constexpr std::string_view kTextBases[] = {"model.language_model.", "language_model.model.", "language_model.",
+                                           "roberta."};
 
 std::string_view FirstPart(std::string_view name) { return name.substr(0, name.find('.')); }
 
@@ -98,6 +100,7 @@ void ModelFiles::BringNames() {
 }
 
 void ModelFiles::SettleHead(bool only_embeds) {
+  if (!spec_.has_head) return;
   ModelSpec untied = spec_;
   untied.tied_embeddings = false;
   std::string head_name, embedding_name;

@@ -125,8 +125,18 @@ void CheckLatents(const ModelSpec& s, const std::string& path) {
               "{}: latents with such attention", path);
 }
 
+/// Checks an encoder: its layers read whole prompts at once.
+void CheckEncoder(const ModelSpec& s, const std::string& path) {
+  if (s.token_types != 0) CheckRange(path, "type_vocab_size", s.token_types);
+  CheckPooledHead(s.pooled_head, path);
+  if (!s.bidirectional) return;
+  QUIRE_CHECK(!s.has_head && s.num_state_layers() == 0 && s.latent.rank == 0 && s.position != Position::kAlibi,
+              "{}: such layers in an encoder", path);
+}
+
 void CheckScales(const ModelSpec& s, const std::string& path) {
-  QUIRE_CHECK(s.norms_before || s.norms_after, "{}: no norms", path);
+  QUIRE_CHECK(s.norms_sums != (s.norms_before || s.norms_after), "{}: norms of sums and others, or no norms", path);
+  QUIRE_CHECK(!s.norms_sums || !s.parallel_block, "{}: norms of sums in parallel blocks", path);
   QUIRE_CHECK(s.residual_scale == 1 || (!s.out_bias && !s.mlp_bias), "{}: a scale of products and not biases", path);
   QUIRE_CHECK(!s.norms_after || s.residual_scale == 1, "{}: a scale of what was normed", path);
   QUIRE_CHECK(!s.layer_scales || (s.norms_after && !s.parallel_block), "{}: layers that scale what is pending", path);
@@ -164,6 +174,7 @@ void CheckSpec(const ModelSpec& s, const std::string& path) {
   CheckMixtures(s, path);
   CheckMixers(s, path);
   CheckLatents(s, path);
+  CheckEncoder(s, path);
   for (const TokenId id : s.eos_token_ids) {
     if (id < 0 || id >= s.vocab_size) {
       Fail("{}: eos token {} lies outside the vocabulary of {}", path, id, s.vocab_size);
@@ -191,12 +202,12 @@ void ReadReach(ModelSpec& spec) {
 
 // The structured binding names every member. A new member does not compile until it is added here.
 std::string TextOf(const ModelSpec& spec) {
-  const auto& [architecture, hidden, heads, vocab, max_position, longest, epsilon, ropes, tied, has_head, text_only,
-               qkv_bias, qk_norm, value_norm, norm, before, after, add_one, norm_bias, layer_scales, embedding_norm,
-               out_bias, mlp_bias, head_bias, gated, activation, gate_limit, sinks, attention_gate, parallel,
-               shared_norm, position, position_offset, alibi, fused_by_head, transposed, embedding_scale,
-               attention_scale, residual_scale, logit_scale, layer_input, score_cap, logit_cap, interleaved, quants,
-               latent, mixture, recurrence, layers, eos] = spec;
+  const auto& [architecture, hidden, heads, vocab, max_position, longest, epsilon, ropes, tied, has_head, bidirectional,
+               token_types, pooled_head, text_only, qkv_bias, qk_norm, value_norm, norm, before, after, norms_sums,
+               add_one, norm_bias, layer_scales, embedding_norm, out_bias, mlp_bias, head_bias, gated, activation,
+               gate_limit, sinks, attention_gate, parallel, shared_norm, position, position_offset, alibi,
+               fused_by_head, transposed, embedding_scale, attention_scale, residual_scale, logit_scale, layer_input,
+               score_cap, logit_cap, interleaved, quants, latent, mixture, recurrence, layers, eos] = spec;
   std::string text = fmt::format("{} {} {} {} {} {} {} {} {} {} [{}]", architecture, hidden, heads, vocab, max_position,
                                  epsilon, tied, qkv_bias, static_cast<int>(qk_norm), interleaved, fmt::join(eos, ","));
   text += fmt::format(" {} {} {} {} {} {} {} {} {} {}", before, after, add_one, static_cast<int>(activation),
@@ -211,10 +222,12 @@ std::string TextOf(const ModelSpec& spec) {
   text += fmt::format(" {} {} {} {} {} {} [{}] [{}]", gate_limit, sinks, attention_gate, value_norm, layer_scales,
                       layer_input, TextOf(mixture), TextOf(recurrence));
   text += fmt::format(" [{}] {} {} {}", TextOf(latent), has_head, text_only, longest);
+  text += fmt::format(" {} {} {} [{}]", bidirectional, token_types, norms_sums, TextOf(pooled_head));
   for (const LayerSpec& layer : layers) {
-    const auto& [mixer, kv_heads, head_dim, kv_from, values_are_keys, window, rope, has_mlp, mlp, has_mixture] = layer;
-    text += fmt::format(" {},{},{},{},{},{},{},{},{},{}", static_cast<int>(mixer), kv_heads, head_dim, kv_from,
-                        values_are_keys, window, rope, has_mlp, mlp, has_mixture);
+    const auto& [mixer, kv_heads, head_dim, kv_from, values_are_keys, window, rope, has_mlp, mlp, has_mixture,
+                 mixer_norm] = layer;
+    text += fmt::format(" {},{},{},{},{},{},{},{},{},{},{}", static_cast<int>(mixer), kv_heads, head_dim, kv_from,
+                        values_are_keys, window, rope, has_mlp, mlp, has_mixture, mixer_norm);
   }
   return text;
 }

@@ -9,6 +9,7 @@
 #include "comm/model/formats/stored_quants.h"
 #include "comm/model/latent_attention.h"
 #include "comm/model/mixture.h"
+#include "comm/model/pooled_head.h"
 #include "comm/model/recurrence.h"
 #include "comm/model/rope.h"
 
@@ -60,6 +61,7 @@ struct LayerSpec {
   bool mlp = true;                // has an MLP or a mixture after its mixer
   int64_t intermediate_size = 0;  // columns of its MLP; unused with a mixture
   bool mixture = false;           // its MLP is ModelSpec::mixture
+  bool mixer_norm = true;         // has a norm before its mixer, if the model's layers have one
 
   constexpr bool has_attention() const { return mixer == Mixer::kAttention; }
   constexpr bool has_state() const { return mixer != Mixer::kNone && !has_attention(); }
@@ -89,7 +91,10 @@ struct ModelSpec {
   double norm_epsilon = 0;             // epsilon of RMSNorm or LayerNorm
   std::vector<Rope> ropes = {Rope()};  // kinds of rotation, indexed by LayerSpec::rope; not empty
   bool tied_embeddings = false;        // the output head is the embedding
-  bool has_head = true;                // false: the model makes embeddings only, and the tied head is unused
+  bool has_head = true;                // false: the model pools prompts only; a tied head is unused
+  bool bidirectional = false;          // an encoder: tokens also see later ones, so prompts are computed whole
+  int64_t token_types = 0;             // rows of the table of token types, which join the embeddings; 0: no table
+  PooledHead pooled_head;              // layers after pooling
   bool text_only = false;              // this is the text model of a multimodal model's files
   bool qkv_bias = false;               // queries, keys and values have biases
   QkNorm qk_norm = QkNorm::kNone;
@@ -97,6 +102,7 @@ struct ModelSpec {
   NormKind norm = NormKind::kRms;
   bool norms_before = true;     // residual += f(norm(residual)), for attention and MLP
   bool norms_after = false;     // residual += norm(f(..)); a model may have both norms
+  bool norms_sums = false;      // residual = norm(residual + f(residual)); excludes the other two
   bool norms_add_one = false;   // stored norm weights are one less than the factor
   bool norm_bias = false;       // norms have biases
   bool layer_scales = false;    // the residual after a layer is multiplied by a number of the layer
@@ -155,7 +161,8 @@ struct ModelSpec {
     const int64_t said = ropes[static_cast<size_t>(layer.rope)].rotated_dims;
     return said > 0 ? said : layer.head_dim;
   }
-  /// The widest window of all layers; 0 when some layer sees the whole context.
+  /// The widest window of all layers; 0 when some layer sees the whole context. With `bidirectional`, a token sees as
+  /// many tokens after itself.
   int64_t window() const {
     int64_t widest = layers.empty() ? 0 : layers[0].window;
     for (const LayerSpec& layer : layers)

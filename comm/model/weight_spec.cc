@@ -102,6 +102,9 @@ int64_t Extent(const ModelSpec& spec, Axis axis, int64_t layer) {
       return spec.vocab_size;
     case Axis::kPositionRows:
       return spec.max_position + spec.position_offset;
+    case Axis::kTypes:
+    case Axis::kOutputs:
+      return axis == Axis::kTypes ? spec.token_types : spec.pooled_head.outputs;
     case Axis::kHeads:
       return spec.num_heads;
     case Axis::kQueries:

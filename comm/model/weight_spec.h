@@ -12,6 +12,7 @@ namespace quire {
 enum class Role : uint8_t {
   kEmbedding,
   kPositions,
+  kTokenTypes,  // [token types, hidden]: which of two texts a token belongs to
   kEmbeddingNorm,
   kEmbeddingNormBias,
   kLayerEmbedding,       // embedding that makes layer inputs from token ids: ModelSpec::layer_input_size
@@ -21,7 +22,15 @@ enum class Role : uint8_t {
   kFinalNormBias,
   kHead,
   kHeadBias,
-  // Weights of a layer.
+  // Weights of ModelSpec::pooled_head.
+  kPooledIn,
+  kPooledInBias,
+  kPooledNorm,
+  kPooledNormBias,
+  kPooledOut,
+  kPooledOutBias,
+  // Weights of a layer. With ModelSpec::norms_sums, kAttentionNorm and kMlpNorm norm the residual after attention and
+  // MLP have been added to it.
   kAttentionNorm,
   kAttentionNormBias,
   kQuery,
@@ -110,7 +119,7 @@ constexpr bool IsNorm(Role role) {
   return role == kEmbeddingNorm || role == kFinalNorm || role == kAttentionNorm || role == kQueryNorm ||
          role == kKeyNorm || role == kAttentionAfterNorm || role == kMlpNorm || role == kMlpAfterNorm ||
          role == kLayerInputNorm || role == kLayerProjectionNorm || role == kQueryInNorm || role == kLatentNorm ||
-         role >= kRouterNorm;
+         role == kPooledNorm || role >= kRouterNorm;
 }
 constexpr bool IsOfLayer(Role role) { return role >= Role::kAttentionNorm; }
 constexpr bool IsOfMixture(Role role) { return role >= Role::kRouter; }
@@ -139,7 +148,7 @@ constexpr bool IsNormOfMlp(Role role) {
   return role == Role::kMlpNorm || role == Role::kMlpNormBias || role == Role::kMlpAfterNorm;
 }
 constexpr bool HasRole(const LayerSpec& layer, Role role) {
-  if (IsNormOfMixer(role) && layer.mixer == Mixer::kNone) return false;
+  if (IsNormOfMixer(role) && (layer.mixer == Mixer::kNone || !layer.mixer_norm)) return false;
   if ((IsNormOfMlp(role) || IsOfDenseMlp(role)) && !layer.mlp) return false;
   if (IsOfAttention(role) && !layer.has_attention()) return false;
   if (IsOfShortConvolution(role) && layer.mixer != Mixer::kShortConvolution) return false;
@@ -159,6 +168,8 @@ enum class Axis : uint8_t {
   kHeadDim,       // the layer's head_dim, whole on every rank
   kTokens,        // the vocabulary, whole on every rank
   kPositionRows,  // learned positions, whole on every rank
+  kTypes,         // token types, whole on every rank
+  kOutputs,       // PooledHead::outputs, whole on every rank
   kHeads,         // query heads
   kQueries,       // query heads times the layer's head_dim
   kKeyValues,     // the layer's key and value heads times its head_dim

@@ -17,11 +17,12 @@ constexpr auto ChoicesOf(PoolingMode) {
 }
 
 /// The way of scoring pairs of texts. kAuto: cosine where the model pools, else yes/no where its tokens allow that.
-enum class ScoringMode { kAuto, kYesNo, kCosine, kNone };
+enum class ScoringMode { kAuto, kYesNo, kCosine, kCrossEncoder, kNone };
 constexpr auto ChoicesOf(ScoringMode) {
   return std::to_array<Choice<ScoringMode>>({{ScoringMode::kAuto, "auto"},
                                              {ScoringMode::kYesNo, "yes-no"},
                                              {ScoringMode::kCosine, "cosine"},
+                                             {ScoringMode::kCrossEncoder, "cross-encoder"},
                                              {ScoringMode::kNone, "none"}});
 }
 

@@ -75,7 +75,8 @@ fb::Offset<wire::Sampling> WriteSampling(fb::FlatBufferBuilder& b, const Samplin
   return wire::CreateSampling(b, s.temperature, s.top_k, s.top_p, s.min_p, s.repetition_penalty, s.frequency_penalty,
                               s.presence_penalty, s.seed, s.choice, s.num_logprobs, s.min_tokens, bias_offset, banned,
                               s.grammar.kind, grammar, s.num_prompt_logprobs, allowed, bad_words, reported,
-                              static_cast<uint8_t>(s.pooling), s.thoughts.tokens, s.thoughts.begun, open, close);
+                              static_cast<uint8_t>(s.pooling), s.thoughts.tokens, s.thoughts.begun, open, close,
+                              s.second_text);
 }
 
 GrammarSource ReadGrammar(uint8_t kind, const fb::String* text) {
@@ -108,7 +109,8 @@ SamplingSpec ReadSampling(const wire::Sampling* s) {
                     Numbers<TokenId>(s->logprob_tokens()),
                     static_cast<Pooling>(s->pooling()),
                     {s->thought_limit(), s->thoughts_begun(), Numbers<TokenId>(s->thoughts_open()),
-                     Numbers<TokenId>(s->thoughts_close())}};
+                     Numbers<TokenId>(s->thoughts_close())},
+                    s->second_text()};
   if (s->bad_words() != nullptr) {
     for (const auto* word : *s->bad_words()) spec.bad_words.push_back(Numbers<TokenId>(word->tokens()));
   }

@@ -15,7 +15,7 @@
 namespace quire {
 
 /// Version of the wire format. Both sides must have the same one (comm/PROTOCOL.md).
-inline constexpr uint16_t kProtocolVersion = 18;
+inline constexpr uint16_t kProtocolVersion = 19;
 /// Version of the program. The handshake compares it.
 extern const char* const kBuildVersion;
 

@@ -68,6 +68,8 @@ void CheckAdded(const AddedSequence& a, const PlanLimits& limits) {
     Fail("plan: slot {}: a limit of thoughts that nothing opens or closes", a.slot);
   if (PoolsFromTheFirst(a.sampling.pooling) && a.num_computed > 0)
     Fail("plan: slot {}: {} tokens are computed of a prompt that is pooled from its first", a.slot, a.num_computed);
+  if (a.sampling.second_text < 0 || a.sampling.second_text > a.num_prompt_tokens)
+    Fail("plan: slot {}: a second text from token {} of {} on", a.slot, a.sampling.second_text, a.num_prompt_tokens);
   for (const auto& word : a.sampling.bad_words) {
     if (word.empty()) Fail("plan: slot {}: a bad word without tokens", a.slot);
     for (const TokenId token : word) CheckToken(a.slot, token, limits);

@@ -60,6 +60,7 @@ struct SamplingSpec {
   std::vector<TokenId> logprob_tokens;          // alternatives to report; empty: the likeliest
   Pooling pooling = Pooling::kNone;             // how to pool the prompt; the vector comes with the first drawn token
   ThoughtLimit thoughts;
+  int32_t second_text = 0;  // the first prompt token of token type 1: the second text of a pair; 0: all have type 0
 
   bool operator==(const SamplingSpec&) const = default;
 };

@@ -13,7 +13,7 @@ void TransferSampling(Archive& archive, SamplingSpec& s) {
   archive(s.temperature, s.top_k, s.top_p, s.min_p, s.repetition_penalty, s.frequency_penalty, s.presence_penalty,
           s.seed, s.choice, s.num_logprobs, s.logit_bias, s.banned_until_min, s.min_tokens, s.grammar.kind,
           s.grammar.text, s.num_prompt_logprobs, s.allowed_tokens, s.bad_words, s.logprob_tokens, s.pooling,
-          s.thoughts.tokens, s.thoughts.begun, s.thoughts.open, s.thoughts.close);
+          s.thoughts.tokens, s.thoughts.begun, s.thoughts.open, s.thoughts.close, s.second_text);
 }
 
 template <class Archive>

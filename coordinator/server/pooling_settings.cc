@@ -66,6 +66,8 @@ Found FromList(const Json& modules, const ModelTree& tree, const char* name) {
       const std::string config = module.value("path", "1_Pooling") + "/config.json";
       const std::string mode = ModeNamedIn(ReadJson(tree, config), tree.PathOf(config));
       const std::optional<Pooling> pooling = PoolingNamed(mode);
+      if (const Json json = ReadJson(tree, config); json.value("include_prompt", true) == false)
+        return {Pooling::kNone, true, fmt::format("include_prompt = false ({}) is not supported", tree.PathOf(config))};
       if (!pooling)
         return {Pooling::kNone, true, fmt::format("pooling \"{}\" ({}) is not supported", mode, tree.PathOf(config))};
       found.pooling = *pooling;
@@ -105,6 +107,60 @@ std::optional<TokenId> TokenOf(const Tokenizer& tokenizer, const char* word) {
   return tokens.size() == 1 ? std::optional(tokens.front()) : std::nullopt;
 }
 
+/// Reads the texts that sentence-transformers puts before inputs, and which one it takes by default.
+void ReadPrompts(const ModelTree& tree, PoolingOptions& options) {
+  constexpr const char* kFile = "config_sentence_transformers.json";
+  if (!tree.Has(kFile)) return;
+  const Json config = ReadJson(tree, kFile);
+  try {
+    if (const auto prompts = config.find("prompts"); prompts != config.end() && !prompts->is_null())
+      options.prompts = prompts->get<std::map<std::string, std::string>>();
+    if (const auto name = config.find("default_prompt_name"); name != config.end() && !name->is_null())
+      options.default_prompt = name->get<std::string>();
+  } catch (const Json::exception&) {
+    Fail("{}: prompts must be texts by name, and default_prompt_name one of the names", tree.PathOf(kFile));
+  }
+  if (!options.default_prompt.empty() && !options.prompts.contains(options.default_prompt))
+    Fail("{}: there is no prompt {}", tree.PathOf(kFile), options.default_prompt.substr(0, 100));
+}
+
+/// True when a pair's score is the sigmoid of the model's number: sentence-transformers' way for one label, unless
+/// config.json names another function.
+bool ScoresAreSigmoids(const ModelTree& tree) {
+  const Json config = ReadJson(tree, "config.json");
+  std::string function = config.value("sbert_ce_default_activation_function", "");
+  if (const auto ours = config.find("sentence_transformers"); ours != config.end() && ours->is_object())
+    function = ours->value("activation_fn", function);
+  if (function.empty() || function.ends_with(".Sigmoid")) return true;
+  if (function.ends_with(".Identity")) return false;
+  Fail("{}: the activation function {} of scores is not supported", tree.PathOf("config.json"),
+       function.substr(0, 100));
+}
+
+/// The options of a model whose layers after pooling score pairs of texts.
+PoolingOptions CrossEncoderOptions(const ModelFiles& model, const Tokenizer& tokenizer,
+                                   const Topology::Model& settings) {
+  const PooledHead& head = model.spec().pooled_head;
+  PoolingOptions options;
+  options.encoder = options.by_pair = true;
+  options.hidden = static_cast<int>(head.outputs);
+  options.pooling = head.mean ? Pooling::kMean : Pooling::kCls;
+  options.no_pooling = "the model scores pairs of texts (POST /v1/rerank, /v1/score)";
+  options.no_answers = "the model has no output head: it only scores pairs of texts (POST /v1/rerank, /v1/score)";
+  if (head.outputs != 1) {
+    Fail("{}: the model sorts texts into {} classes; classifiers are only served when they score pairs with one number",
+         model.path(), head.outputs);
+  }
+  if (!tokenizer.data().pair) Fail("{}: the tokenizer says nothing about pairs of texts", model.path());
+  options.sigmoid = ScoresAreSigmoids(ModelTree(model.path()));
+  if (settings.pooling != PoolingMode::kAuto && settings.pooling != PoolingMode::kNone)
+    Fail("--pooling {}: {}", NameOf(settings.pooling), options.no_pooling);
+  if (settings.scoring == ScoringMode::kNone) options.no_scores = "--scoring none says so";
+  if (settings.scoring == ScoringMode::kCosine || settings.scoring == ScoringMode::kYesNo)
+    Fail("--scoring {}: the model reads both texts of a pair together (cross-encoder)", NameOf(settings.scoring));
+  return options;
+}
+
 /// Sets the answer tokens by which pairs are scored, or the reason why pairs cannot be scored.
 void FindAnswers(const Tokenizer& tokenizer, PoolingOptions& options) {
   const auto is_control = [&](const char* text) {
@@ -126,8 +182,11 @@ void FindAnswers(const Tokenizer& tokenizer, PoolingOptions& options) {
 
 PoolingOptions PoolingOf(const ModelFiles& model, const Tokenizer& tokenizer, const Topology::Model& settings,
                          int max_running) {
+  if (model.spec().pooled_head.outputs > 0) return CrossEncoderOptions(model, tokenizer, settings);
   PoolingOptions options;
+  options.encoder = model.spec().bidirectional;
   options.hidden = static_cast<int>(model.spec().hidden_size);
+  if (model.gguf() == nullptr) ReadPrompts(ModelTree(model.path()), options);
   Found found;
   const bool by_files = settings.pooling == PoolingMode::kAuto;
   if (by_files) {
@@ -148,6 +207,8 @@ PoolingOptions PoolingOf(const ModelFiles& model, const Tokenizer& tokenizer, co
   const bool has_vectors = found.pooling != Pooling::kNone;
   if (!model.spec().has_head)
     options.no_answers = "the model's files have no output head: it makes embeddings only (POST /v1/embeddings)";
+  if (settings.scoring == ScoringMode::kCrossEncoder)
+    Fail("--scoring cross-encoder: the model has no layers that score pairs of texts");
   if (settings.scoring == ScoringMode::kNone) {
     options.no_scores = "--scoring none says so";
   } else if (settings.scoring == ScoringMode::kCosine) {
@@ -168,6 +229,7 @@ PoolingMode ModeOf(Pooling pooling) {
 
 ScoringMode ScoringOf(const PoolingOptions& options) {
   if (!options.no_scores.empty()) return ScoringMode::kNone;
+  if (options.by_pair) return ScoringMode::kCrossEncoder;
   return options.by_answer ? ScoringMode::kYesNo : ScoringMode::kCosine;
 }
 

@@ -46,9 +46,10 @@ TextTools::TextTools(const ModelFiles& model, const Topology& topology)
       KnownTo(model.spec(), VocabularyOf(tokenizer, model.spec().eos_token_ids, MarkersOf(answer_format))));
   pooling = PoolingOf(model, tokenizer, settings, topology.scheduler.max_running);
   request.vocab_size = static_cast<int>(model.spec().vocab_size);
+  request.only_pools = model.spec().bidirectional;
   sampling = SamplingDefaultsOf(model, settings);
   request.defaults = sampling.values;
-  spdlog::info("requests that say nothing draw with {}", DescribeDefaults(sampling));
+  if (!request.only_pools) spdlog::info("requests that say nothing draw with {}", DescribeDefaults(sampling));
   unknown = std::make_unique<UnknownFields>(topology.server.ignore_unknown_fields);
   request.unknown = unknown.get();
 }

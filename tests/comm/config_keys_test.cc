@@ -61,8 +61,11 @@ TEST(ConfigKeysTest, EveryFamily_IsInTheTableOfKeys) {
   for (const std::string& family : Families()) {
     const std::string name = family.substr(0, family.find(" ("));
     const Wrapper* wrapper = FindWrapper(name);
-    const std::map<std::string, std::string> as_others = {
-        {"qwen2_vl_text", "qwen2"}, {"qwen2_5_vl_text", "qwen2"}, {"qwen3_vl_text", "qwen3"}};
+    const std::map<std::string, std::string> as_others = {{"qwen2_vl_text", "qwen2"},
+                                                          {"qwen2_5_vl_text", "qwen2"},
+                                                          {"qwen3_vl_text", "qwen3"},
+                                                          {"roberta", "xlm-roberta"},
+                                                          {"camembert", "xlm-roberta"}};
     EXPECT_EQ(wrapper != nullptr, name != family) << "of those that see, it is said that they are text only";
     std::string text = wrapper == nullptr ? name : wrapper->text;
     if (const auto other = as_others.find(text); other != as_others.end()) text = other->second;

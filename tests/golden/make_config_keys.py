@@ -25,7 +25,7 @@ import sys
 
 import torch
 import transformers
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelForSequenceClassification
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -33,7 +33,7 @@ OUT = f"{HERE}/config_keys.json"
 # The model to use for a family that has several: the one in which more keys have an effect.
 PREFERRED = {"llama": "gqa", "mistral": "swa", "qwen2": "qwen2", "phi3": "phi3", "falcon": "falcon", "gpt_neox": "neox",
              "stablelm": "stablelm", "qwen2_moe": "qwen2moe", "granitemoehybrid": "granitehybridmoe", "nemotron_h": "nemotronhmoe",
-             "gemma4_text": "gemma4moe"}
+             "gemma4_text": "gemma4moe", "modernbert": "modernbert_classes"}
 # Names in the sources that are no keys of a model's own configuration.
 NOT_KEYS = {"name_or_path", "to_dict", "from_dict", "get_text_config", "update", "items", "keys", "get", "pop", "copy", "device", "dtype",
             "shape", "model_type", "architectures", "transformers_version", "torch_dtype", "per_layer_config", "layer_type", "id2label",
@@ -108,11 +108,17 @@ def candidates(key, value, config):
     return [True, 2, 0.5, 16, 1.5]
 
 
+def class_of(config):
+    """Returns the class of HF that computes a tiny model: encoders have no output head."""
+    name = config.get("architectures", [""])[0]
+    return AutoModelForSequenceClassification if name.endswith("ForSequenceClassification") else AutoModel if name.endswith("Model") else AutoModelForCausalLM
+
+
 class Probe:
     def __init__(self, name, config):
         self.config = config
         directory = f"{HERE}/models/{name}"
-        self.model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32, **PLAIN).eval()
+        self.model = class_of(config).from_pretrained(directory, dtype=torch.float32, **PLAIN).eval()
         self.weights = self.model.state_dict()
         # Buffers that are not in the files are not copied, since a changed configuration may change them.
         ids = torch.Generator().manual_seed(1)
@@ -121,13 +127,16 @@ class Probe:
 
     @torch.no_grad()
     def look(self, config):
-        model = AutoModelForCausalLM.from_config(CONFIG_MAPPING[config["model_type"]].from_dict(copy.deepcopy(config)),
+        model = class_of(self.config).from_config(CONFIG_MAPPING[config["model_type"]].from_dict(copy.deepcopy(config)),
                                                  dtype=torch.float32, **PLAIN).eval()
         shapes = {name: tensor.shape for name, tensor in model.state_dict().items()}
         if shapes != {name: tensor.shape for name, tensor in self.weights.items()}:
             return None
         model.load_state_dict(self.weights)
-        return model(input_ids=self.prompt, use_cache=False).logits
+        if class_of(self.config) is AutoModelForCausalLM:
+            return model(input_ids=self.prompt, use_cache=False).logits
+        result = model(input_ids=self.prompt)
+        return result.logits if "logits" in result else result.last_hidden_state
 
     def verdict(self, config):
         logits = self.look(config)

@@ -46,6 +46,7 @@ struct Case {
   std::vector<float> sinks;   // empty, or one for each query head
   std::vector<float> slopes;  // ALiBi slopes: empty, or one for each query head
   float soft_cap = 0;
+  bool both_ways = false;
 
   int64_t kv_heads() const { return static_cast<int64_t>(head_start.size()) - 1; }
   int64_t heads() const { return head_start.back(); }
@@ -71,7 +72,8 @@ struct Case {
             soft_cap,
             slopes.empty() ? nullptr : slopes.data(),
             form.activations,
-            sinks.empty() ? nullptr : sinks.data()};
+            sinks.empty() ? nullptr : sinks.data(),
+            both_ways};
   }
 
   /// Sets ALiBi slopes, a different one for each head.
@@ -195,6 +197,26 @@ TEST_P(PagedAttentionTest, PagedAttention_ChangesNotABit_WhenPromptsAreChunkedOr
   for (const int64_t head_dim : {80, 70, 3}) ExpectChunksEqualWhole(GetParam(), 8, head_dim, 0);
   ExpectChunksEqualWhole(GetParam(), 256, 64, 0);
   for (const int64_t window : {0, 24}) ExpectChunksEqualWhole(GetParam(), 16, 64, window, true);
+}
+
+// Prompts of a few tokens have few rows, others many.
+TEST_P(PagedAttentionTest, PagedAttention_EqualsReference_WhenQueriesSeeBothWays) {
+  uint64_t seed = 700;
+  for (const auto& grouping : kGroupings) {
+    for (const int64_t block_size : {1, 8, 16, 17, 64}) {
+      for (const int64_t window : {0, 1, 5, 40}) {
+        Case c = MakeCase(GetParam(), block_size, window == 5 ? 12 : 64, grouping,
+                          {{1, 1}, {3, 3}, {33, 33}, {70, 21}, {17, 17}, {129, 129}, {300, 2}}, ++seed);
+        c.window = window;
+        PagedAttention(CpuStream(1), c.Params());
+        const std::vector<float> causal = c.out;
+        c.both_ways = true;
+        PagedAttention(CpuStream(2), c.Params());
+        EXPECT_EQ(c.out == causal, window == 1) << "a window of one token has no later ones";
+        ExpectNearReference(c, 4e-6, "window " + std::to_string(window) + ", block " + std::to_string(block_size));
+      }
+    }
+  }
 }
 
 TEST_P(PagedAttentionTest, PagedAttention_EqualsReference_WithAlibiSlopes) {

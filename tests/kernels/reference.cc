@@ -360,6 +360,11 @@ std::vector<double> PagedAttention(const PagedAttentionParams& p) {
     const auto first_of = [&](int64_t query) {
       return p.window > 0 ? std::max<int64_t>(context_of(query) - p.window, 0) : 0;
     };
+    const auto past_seen = [&](int64_t query) {
+      const int64_t all = p.context_len[s];
+      if (!p.both_ways) return context_of(query);
+      return p.window > 0 ? std::min(context_of(query) + p.window - 1, all) : all;
+    };
     if (begin == end) return;
     const int64_t read = first_of(begin);  // positions before this one may be gone
     const std::vector<double> keys = CachedNumbers(p, true, s, kv, read, p.context_len[s]);
@@ -368,7 +373,7 @@ std::vector<double> PagedAttention(const PagedAttentionParams& p) {
       const int64_t skipped = (first_of(q) - read) * dim;
       for (int64_t h = first_head; h < end_head; ++h) {
         const std::vector<double> query = QueryOf(p, p.queries + q * p.query_stride + h * dim);
-        const auto [weights, sum] = WeightsOf(p, query, keys.data() + skipped, h, first_of(q), context_of(q));
+        const auto [weights, sum] = WeightsOf(p, query, keys.data() + skipped, h, first_of(q), past_seen(q));
         double* const result = &out[static_cast<size_t>((q * p.num_heads + h) * dim)];
         const double* value = values.data() + skipped;
         for (const double weight : weights)

@@ -27,6 +27,7 @@ PROCESS_LIMITS = "coordinator/http/process_limits.cc"
 TYPES, SIZING = "coordinator/http/http_types.h", "coordinator/cluster/launch/engine_settings.cc"
 PLACES = "coordinator/http/connection_places.cc"
 PREPARER, EXCHANGE, BUDGET = "coordinator/api/openai/call_preparer.cc", "coordinator/api/openai/exchange.h", "coordinator/http/byte_budget.cc"
+PROMPTS, ENCODERS = "coordinator/api/openai/call_preparer_prompts.cc", "e2e/encoders_test:"
 POOL, WRITING, MESSAGES = "coordinator/http/work_pool.cc", "coordinator/http/connection_writing.cc", "coordinator/api/requests/chat_messages.cc"
 TURNS = "coordinator/api/requests/messages/messages_turns.cc"
 
@@ -75,7 +76,7 @@ USAGE = [
     Mutant("usage: cached tokens are counted for every choice", "coordinator/core/engine/engine_delivery.cc",
            "const bool begins = choice == 0 && num_generated == 1;", "const bool begins = num_generated == 1;",
            fields("CompletionTest.test_usage_counts_all_n_choices_and_their_prompt_once")),
-    Mutant("usage: the prompt is counted for every choice", PREPARER, "prepared.prompt_tokens += prompt.size();",
+    Mutant("usage: the prompt is counted for every choice", PROMPTS, "prepared.prompt_tokens += prompt.size();",
            "prepared.prompt_tokens += prompt.size() * static_cast<size_t>(call.n);",
            fields("CompletionTest.test_usage_counts_all_n_choices_and_their_prompt_once")),
     Mutant("usage: a stream's chunks have none", EXCHANGE, "call.continuous_usage ? usage.ToJson() : Json()", "Json()",
@@ -105,7 +106,7 @@ FIELDS = [
            fields("CompletionTest.test_bad_words_never_appear_in_the_text")),
     Mutant("fields: allowed tokens are not all that is drawn", "worker/sampling/draw.cc",
            "(token)]);\n    std::ranges::fill(logits, kNever);", "(token)]);", fields("CompletionTest.test_allowed_token_ids_are_all_that_is_drawn")),
-    Mutant("fields: the first tokens of a long prompt are kept", "coordinator/api/openai/call_preparer.cc",
+    Mutant("fields: the first tokens of a long prompt are kept", PROMPTS,
            "prompt.erase(prompt.begin(), prompt.end() - static_cast<ptrdiff_t>(kept))", "prompt.resize(kept)",
            fields("CompletionTest.test_truncate_prompt_tokens_keeps_the_last_ones")),
     Mutant("fields: stop strings end a text before min_tokens", "coordinator/api/openai/running_call.cc",
@@ -130,7 +131,7 @@ FIELDS = [
            fields("CompletionTest.test_skip_special_tokens_hides_them_and_counts_them")),
     Mutant("add_generation_prompt is ignored", REQUEST, 'fields.Flag("add_generation_prompt", !call.continue_final_message)', "!call.continue_final_message",
            fields("ChatTest.test_add_generation_prompt_opens_the_answer")),
-    Mutant("add_special_tokens is ignored", PREPARER, "EncodePrompt(*text, call.add_special_tokens, bounds)", "EncodePrompt(*text, true, bounds)",
+    Mutant("add_special_tokens is ignored", PROMPTS, "EncodePrompt(text, call.add_special_tokens, bounds)", "EncodePrompt(text, true, bounds)",
            fields("SpecialTokenTest")),
     Mutant("include_stop_str_in_output is ignored", GENERATION, "StopMatcher(call.stop, call.include_stop)", "StopMatcher(call.stop, false)",
            fields("CompletionTest.test_include_stop_str_in_output_keeps_the_stop_string")),
@@ -397,7 +398,16 @@ POOLING = [
            [T + "*ByAnswer*:*ProbabilitiesOfAnswers*"]),
     Mutant("reranking: the worst first", "coordinator/api/openai/pooled_answer.cc", "std::greater<>(), [&](size_t i)", "std::less<>(), [&](size_t i)",
            [T + "*Pieces*"]),
-    Mutant("reranking: a query may be repeated without end", "coordinator/api/requests/pooling_request.cc", "repeated > kMostQueryBytes", "false",
+    Mutant("encoders: a long text loses the special token at its end", PROMPTS,
+           "tokens.end() - static_cast<ptrdiff_t>(data.suffix.size()));", "tokens.end());",
+           [ENCODERS + "EmbeddingsTest.test_openai_client_and_truncation_and_refusals"]),
+    Mutant("cross-encoders: the workers are not told where the second text begins", "coordinator/api/openai/running_call.cc",
+           "request->sampling.second_text = call.second_starts[number];", ";", [ENCODERS + "CrossEncoderTest.test_rankings_equal_transformers"]),
+    Mutant("cross-encoders: a query is encoded once for all", PROMPTS, "if (latest == nullptr || *latest != text)", "if (latest == nullptr)",
+           [ENCODERS + "CrossEncoderTest.test_queries_of_pairs_differ"]),
+    Mutant("embeddings: the default prompt is left out", "coordinator/api/requests/pooling_request.cc", "return text_of(options.default_prompt);", 'return "";',
+           [ENCODERS + "EmbeddingsTest.test_prompts_of_the_files_go_before_inputs"]),
+    Mutant("reranking: a query may be repeated without end", "coordinator/api/requests/pooling_request.cc", "if (repeated <= kMostQueryBytes) return;", "return;",
            [T + "*OnePromptEach*"]),
     Mutant("fields: one that is null and unknown is refused", "coordinator/api/requests/known_fields.cc", "value.is_null() || IsKnownField", "IsKnownField",
            [T + "*NearestKnownName*"]),

@@ -12,7 +12,7 @@ MUTANTS = [
            ["coordinator/drafting_test:*StopToken*"]),
     Mutant("limits: a prompt and an answer of exactly the model's length are refused",
            CORE + "engine/engine.cc",
-           "int64_t{prompt} + max_tokens > options_.max_model_len", "int64_t{prompt} + max_tokens >= options_.max_model_len",
+           "int64_t{prompt} + answer > options_.max_model_len", "int64_t{prompt} + answer >= options_.max_model_len",
            ["coordinator/scheduler_test:*ExactlyTheMaximumModelLength*"]),
     Mutant("limits: min_tokens counts the token that says stop",
            CORE + "engine/engine_delivery.cc",

@@ -48,6 +48,7 @@ constexpr Count kCounts[] = {
     {"gave way", &Outcome::gave_way, 790},
     {"scored tokens", &Outcome::scored, 32'000},
     {"pooled prompts", &Outcome::pooled, 1'000},
+    {"whole prompts", &Outcome::whole, 500},
     {"lives with states", &Outcome::states, 250},
     {"states kept", &Outcome::states_kept, 3'000},
     {"tokens before states", &Outcome::states_begun, 1'600},

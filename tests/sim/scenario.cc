@@ -286,6 +286,27 @@ void MakeBackground(uint64_t seed, Scenario& scenario) {
   }
 }
 
+/// In some runs, the model is an encoder: it only pools prompts, and reads each as a whole.
+void ReadWholePrompts(uint64_t seed, Scenario& scenario) {
+  Random random = RandomOf(seed, Draws::kWholePrompts);
+  if (!Chance(random, 10)) return;
+  EngineOptions& options = scenario.engine;
+  options.scheduler.whole_prompts = true;
+  options.scheduler.max_step_tokens = std::max(options.scheduler.max_step_tokens, options.max_model_len);
+  options.blocks.prefix_caching = false;
+  options.blocks.sliding_window = options.blocks.state_blocks = 0;
+  options.drafts = {};
+  for (Arrival& arrival : scenario.arrivals) {
+    Ask& ask = arrival.ask;
+    ask.n = ask.limits.max_tokens = 1;
+    ask.beams.reset();
+    ask.limits.stop_token_ids.clear();
+    ask.sampling.min_tokens = 0;
+    ask.sampling.num_prompt_logprobs = -1;
+    ask.sampling.pooling = OneOf(random, {Pooling::kLast, Pooling::kMean, Pooling::kCls});
+  }
+}
+
 }  // namespace
 
 test::Random RandomOf(uint64_t seed, Draws draws) { return Random(Mix(seed, static_cast<uint64_t>(draws))); }
@@ -342,6 +363,7 @@ Scenario MakeScenario(uint64_t seed) {
   GuessDrafts(seed, scenario);
   GiveAdapters(seed, scenario);
   MakeBackground(seed, scenario);
+  ReadWholePrompts(seed, scenario);
   return scenario;
 }
 

@@ -16,9 +16,10 @@ std::vector<KvValue> ContextOf(const SequenceState& sequence) {
 
 }  // namespace
 
-SimWorker::SimWorker(const PlanLimits& limits, int sliding_window)
+SimWorker::SimWorker(const PlanLimits& limits, int sliding_window, bool whole_prompts)
     : limits_(limits),
       window_(sliding_window),
+      whole_prompts_(whole_prompts),
       table_(limits.max_running, limits.block_size, limits.max_model_len),
       device_(static_cast<size_t>(limits.num_blocks * limits.block_size), 0xdead),
       host_(static_cast<size_t>(limits.num_host_blocks * limits.block_size), 0xdead) {}
@@ -54,6 +55,14 @@ void SimWorker::CheckContext(const BatchMember& member) {
                                   sequence.tokens.size())};
     }
   }
+}
+
+/// An encoder's first token reads the last one: a prompt is computed in one step, with all its tokens.
+void SimWorker::CheckWhole(const BatchMember& member) const {
+  const int tokens = table_.at(member.slot).num_prompt_tokens;
+  if (!whole_prompts_ || (member.start == 0 && member.count == tokens)) return;
+  throw Violation{fmt::format("slot {}: tokens from {} on, {} of them, are computed of a whole prompt of {}",
+                              member.slot, member.start, member.count, tokens)};
 }
 
 /// Checks the state after num_tokens tokens. Before the first token a state is zeros, whatever its blocks hold.
@@ -131,6 +140,7 @@ StepResult SimWorker::Execute(const Frame& frame) {
   Move(plan.swap_outs, device_, host_);
   Move(plan.swap_ins, host_, device_);
   Move(plan.copies, device_, device_);
+  for (const BatchMember& member : batch) CheckWhole(member);
   for (const BatchMember& member : batch) CheckState(member, member.start);
   for (const BatchMember& member : batch) WriteState(member);
   // Like each layer of a forward pass: all new keys and values are written before any query reads.

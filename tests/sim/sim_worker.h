@@ -18,7 +18,7 @@ namespace quire::sim {
 /// the state of exactly the tokens before it, and must leave the state after its own tokens.
 class SimWorker {
  public:
-  SimWorker(const PlanLimits& limits, int sliding_window);
+  SimWorker(const PlanLimits& limits, int sliding_window, bool whole_prompts);
 
   /// Runs a plan. Throws Error for a frame or plan that a worker must refuse, and Violation for wrong KV contents.
   StepResult Execute(const Frame& frame);
@@ -43,6 +43,7 @@ class SimWorker {
   void Move(const std::vector<BlockCopyPair>& pairs, const std::vector<KvValue>& from, std::vector<KvValue>& to) const;
   void Write(const BatchMember& member);
   void CheckContext(const BatchMember& member);
+  void CheckWhole(const BatchMember& member) const;
   void CheckState(const BatchMember& member, int num_tokens);
   void WriteState(const BatchMember& member);
   void DrawFor(const BatchMember& member, std::vector<SampledToken>& drawn) const;
@@ -51,6 +52,7 @@ class SimWorker {
 
   PlanLimits limits_;
   int window_;
+  bool whole_prompts_;  // the model is an encoder
   SequenceTable table_;
   Pooler pooler_{1};
   std::vector<KvValue> device_, host_;  // [blocks, block_size]

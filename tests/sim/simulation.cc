@@ -310,6 +310,7 @@ void Simulation::Settle(RequestId id, const Client& client) {
     ++outcome_.answered;
     outcome_.scored += client.num_scored();
     outcome_.pooled += client.num_pooled();
+    if (scenario_.engine.scheduler.whole_prompts) outcome_.whole += client.num_pooled();
     judge_.CheckWork(id, client.cached_tokens());
   }
   Forget(id);

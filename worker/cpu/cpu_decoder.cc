@@ -83,6 +83,7 @@ void CpuDecoder::Embed() {
                                  .num_tokens = tokens_,
                                  .adds = true});
   }
+  if (spec_.token_types > 0) AddTokenTypes();
   if (spec_.layer_input_size > 0) MakeLayerInputs();
   if (spec_.embedding_norm) Norm(weights_.embedding_norm, buffers_.residual.data());
 }
@@ -90,7 +91,7 @@ void CpuDecoder::Embed() {
 void CpuDecoder::NormQkv(int64_t layer) {
   const LayerWeights& w = weights(layer);
   if (spec_.latent.rank > 0) return latents_.Project(w.latents, Normed(w.attention_norm), tokens_, buffers_.qkv.data());
-  const float* x = Normed(w.attention_norm);
+  const float* x = NormedInput(w.attention_norm);
   const int64_t width = QkvWidth(spec_, shard_, layer);
   Matmul(x, w.qkv, buffers_.qkv.data(), width, tokens_, activations_);
   AddAdapters(LayerProduct::kQkv, layer, x, spec_.hidden_size, {0, tokens_}, buffers_.qkv.data(), width);
@@ -101,6 +102,7 @@ void CpuDecoder::AddAttention(int64_t layer) {
   const float* attended = spec_.latent.rank > 0 ? latents_.values() : buffers_.attended.data();
   AddProduct(layer, {attended, w.attention_out, w.attention_out_bias, LayerProduct::kAttentionOut},
              w.attention_after_norm);
+  NormSum(w.attention_norm);
 }
 
 void CpuDecoder::NormMixerIn(int64_t layer) {
@@ -118,7 +120,7 @@ void CpuDecoder::AddMixed(int64_t layer) {
 void CpuDecoder::NormMlpIn(int64_t layer) {
   const int64_t columns = shard_.layer(layer).mlp.size();
   const LayerWeights& w = weights(layer);
-  const float* x = spec_.shared_norm ? buffers_.normed.data() : Normed(w.mlp_norm);
+  const float* x = spec_.shared_norm ? buffers_.normed.data() : NormedInput(w.mlp_norm);
   if (spec_.gated_mlp) {
     for (int64_t row = 0; row < tokens_; row += kRowsTogether) {
       const int64_t count = std::min(kRowsTogether, tokens_ - row);
@@ -141,6 +143,7 @@ void CpuDecoder::AddMlp(int64_t layer) {
   const LayerWeights& w = weights(layer);
   AddProduct(layer, {buffers_.activated.data(), w.down, w.down_bias, LayerProduct::kDown}, w.mlp_after_norm,
              ScaleAfterMlp(layer));
+  NormSum(w.mlp_norm);
 }
 
 void CpuDecoder::AddAttentionAndMlp(int64_t layer) {
@@ -156,9 +159,11 @@ void CpuDecoder::AddAttentionAndMlp(int64_t layer) {
 }
 
 void CpuDecoder::Logits() {
-  Normed(weights_.final_norm);
-  // Only rows that draw need logits. `normed` keeps all rows for LogitsOfRows and NormedRows.
   const int64_t hidden = spec_.hidden_size;
+  if (Normed(weights_.final_norm) == buffers_.residual.data())
+    std::copy_n(buffers_.residual.data(), tokens_ * hidden, buffers_.normed.data());
+  if (!has_head()) return logits_.clear();
+  // Only rows that draw need logits. `normed` keeps all rows for LogitsOfRows and NormedRows.
   const auto draws = static_cast<int64_t>(inputs_->draw_rows.size());
   float* drawing = buffers_.delta.data();
   for (int64_t i = 0; i < draws; ++i) {
@@ -179,6 +184,7 @@ std::span<const float> CpuDecoder::NormedRows(int64_t row, int64_t count) const 
 }
 
 void CpuDecoder::MultiplyHead(const float* rows, int64_t count) {
+  QUIRE_CHECK(has_head(), "a {} has no output head", spec_.architecture);
   const int64_t vocab = shard_.vocab.size();
   logits_.resize(static_cast<size_t>(count * vocab));
   // int16 always: no later layer evens out the output head's rounding errors.
@@ -193,6 +199,14 @@ const float* CpuDecoder::Normed(const NormWeights& weights) {
   if (weights.weight.empty()) return buffers_.residual.data();
   Norm(weights, buffers_.normed.data());
   return buffers_.normed.data();
+}
+
+const float* CpuDecoder::NormedInput(const NormWeights& weights) {
+  return spec_.norms_sums ? buffers_.residual.data() : Normed(weights);
+}
+
+void CpuDecoder::NormSum(const NormWeights& weights) {
+  if (spec_.norms_sums) Norm(weights, buffers_.residual.data());
 }
 
 void CpuDecoder::Norm(const NormWeights& weights, float* out) {

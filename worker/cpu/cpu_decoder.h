@@ -26,7 +26,8 @@ class CpuDecoder final : private DecoderOps {
              const EngineSizes& sizes);
 
   /// Runs the step: writes the tokens' keys and values into the cache and returns this rank's logits of the rows that
-  /// draw: [draw_rows, local vocab], valid until the next call. Every rank calls this with the same inputs.
+  /// draw: [draw_rows, local vocab], valid until the next call; nothing for models that only pool. Every rank calls
+  /// this with the same inputs.
   std::span<float> Forward(const StepInputs& inputs, const KvCache& cache);
 
   /// Call after Forward. Returns this rank's logits of the step's rows [row, row + count): [count, local vocab], valid
@@ -37,6 +38,7 @@ class CpuDecoder final : private DecoderOps {
   std::span<const float> NormedRows(int64_t row, int64_t count) const;
 
   const ModelWeights& weights() const { return weights_; }
+  bool has_head() const { return !weights_.head.empty(); }
   const CpuAdapters& adapters() const { return adapters_; }
   int64_t state_bytes() const { return mixers_.state_bytes(); }
 
@@ -64,6 +66,10 @@ class CpuDecoder final : private DecoderOps {
   void MultiplyHead(const float* rows, int64_t count);
   /// Returns norm(residual) in buffers_.normed, or the residual itself if the norm has no weights.
   const float* Normed(const NormWeights& weights);
+  /// The input of attention or of the MLP: Normed, or the residual itself in models that norm sums.
+  const float* NormedInput(const NormWeights& weights);
+  void NormSum(const NormWeights& weights);           // residual = norm(residual), in models that norm sums
+  void AddTokenTypes();                               // adds the vectors of the tokens' types to the residual
   void Norm(const NormWeights& weights, float* out);  // out = norm(residual)
   /// MultiplyExperts computes the chosen experts' outputs for experts_in_, one row per token and expert.
   /// CombineExperts then sets out = their weighted sum plus the shared expert's output `shared` (null: none).

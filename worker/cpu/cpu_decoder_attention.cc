@@ -78,7 +78,7 @@ void CpuDecoder::Attend(int64_t layer) {
                 cache_->Layer(layer), inputs_->block_tables.data(), inputs_->table_stride, inputs_->query_start.data(),
                 inputs_->context_len.data(), shard_.layer(layer).head_start.data(), inputs_->num_sequences(),
                 shard_.heads.size(), AttentionScale(spec_, l), l.window, static_cast<float>(spec_.score_cap),
-                DataOf(alibi_slopes_), activations_, DataOf(weights(layer).sinks)});
+                DataOf(alibi_slopes_), activations_, DataOf(weights(layer).sinks), spec_.bidirectional});
   if (spec_.latent.rank > 0) latents_.MakeValues(weights(layer).latents, buffers_.attended.data(), tokens_);
   if (!spec_.attention_gate) return;
   const int64_t width = QkvWidth(spec_, shard_, layer), columns = HeadsWidth(layer);

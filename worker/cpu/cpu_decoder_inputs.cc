@@ -1,4 +1,4 @@
-// CpuDecoder's layer inputs: per-token inputs of each layer beside the residual.
+// CpuDecoder's inputs beside embeddings: token types, and per-token inputs of each layer beside the residual.
 #include <cmath>
 
 #include "kernels/embedding.h"
@@ -8,6 +8,15 @@
 #include "worker/cpu/cpu_decoder.h"
 
 namespace quire {
+
+void CpuDecoder::AddTokenTypes() {
+  kernels::Embedding(stream_, {.dtype = NumberType::kF32,
+                               .table = weights_.token_types,
+                               .token_ids = inputs_->token_types.data(),
+                               .out = buffers_.residual.data(),
+                               .num_tokens = tokens_,
+                               .adds = true});
+}
 
 void CpuDecoder::MakeLayerInputs() {
   const LayerInputWeights& w = weights_.layer_inputs;

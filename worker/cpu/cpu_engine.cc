@@ -12,6 +12,7 @@
 #include "worker/cpu/sampler.h"
 #include "worker/cpu/step_inputs.h"
 #include "worker/model/state_layout.h"
+#include "worker/sampling/pooled_layers.h"
 #include "worker/sampling/pooler.h"
 
 namespace quire {
@@ -45,6 +46,15 @@ KvShape KvShapeOf(const ModelSpec& spec, const RankShard& shard, const EngineSiz
   return {spec, shard, KvTypeOf(sizes.compute.kv_cache_dtype), sizes.block_size};
 }
 
+/// The outcome of a step of a model that only pools: every row that draws gets token 0, which nobody reads.
+std::vector<SampledToken> WithoutDraws(const std::vector<BatchMember>& batch) {
+  std::vector<SampledToken> tokens;
+  for (const BatchMember& member : batch) {
+    for (int row = 0; row < member.num_rows(); ++row) tokens.push_back({member.slot, 0, 0, {}});
+  }
+  return tokens;
+}
+
 class CpuEngine final : public RankEngine {
  public:
   CpuEngine(const ModelFiles& files, const EngineSizes& sizes, Collective& collective)
@@ -56,7 +66,8 @@ class CpuEngine final : public RankEngine {
         decoder_(files, shard_, stream_, collective, sizes),
         sampler_(VocabRanges(shards_), collective),
         tells_(collective.rank() == 0),
-        pooler_(files.spec().hidden_size) {}
+        pooler_(files.spec().hidden_size),
+        pooled_layers_(files) {}
 
   std::string device() const override { return kernels::CpuIsaName(); }
   int64_t weight_bytes() const override { return decoder_.weights().bytes() + decoder_.adapters().bytes(); }
@@ -102,6 +113,7 @@ class CpuEngine final : public RankEngine {
   Sampler sampler_;
   bool tells_;  // true on rank 0, which alone reports pooled vectors
   Pooler pooler_;
+  PooledLayers pooled_layers_;
   StepInputs inputs_;
   std::unique_ptr<KvCache> cache_;
   HostMemory host_blocks_;  // [num_host_blocks, block bytes]
@@ -143,12 +155,16 @@ void CpuEngine::Begin(const StepPlan& plan, const std::vector<BatchMember>& batc
       stream_, {cache_->pool(), cache_->pool(), block_bytes(), reinterpret_cast<const int32_t*>(plan.copies.data()),
                 static_cast<int64_t>(plan.copies.size())});
   inputs_.Build(table, batch, sizes_.block_size);
-  outcome_.tokens = sampler_.Draw(decoder_.Forward(inputs_, *cache_), batch, table);
+  const std::span<float> logits = decoder_.Forward(inputs_, *cache_);
+  outcome_.tokens = decoder_.has_head() ? sampler_.Draw(logits, batch, table) : WithoutDraws(batch);
   outcome_.scores =
       sampler_.Score([this](int64_t row, int64_t count) { return decoder_.LogitsOfRows(row, count); }, batch, table);
   if (tells_) {
     const auto rows = [this](int64_t row, int64_t count) { return decoder_.NormedRows(row, count); };
     pooler_.Pool(rows, batch, table, outcome_.tokens);
+    for (SampledToken& token : outcome_.tokens) {
+      if (!token.pooled.empty()) pooled_layers_.Apply(token.pooled);
+    }
   }
   busy_ = true;
 }

@@ -7,6 +7,7 @@ namespace quire {
 void StepInputs::Build(const SequenceTable& table, const std::vector<BatchMember>& batch, int block_size) {
   token_ids.clear();
   positions.clear();
+  token_types.clear();
   slots.clear();
   query_start.assign(1, 0);
   context_len.clear();
@@ -24,6 +25,8 @@ void StepInputs::Build(const SequenceTable& table, const std::vector<BatchMember
     for (int position = member.start; position < member.start + member.count; ++position) {
       token_ids.push_back(sequence.tokens[static_cast<size_t>(position)]);
       positions.push_back(position);
+      const int second = sequence.sampling.second_text;
+      token_types.push_back(second > 0 && position >= second ? 1 : 0);
       const BlockId block = sequence.blocks[static_cast<size_t>(position / block_size)];
       slots.push_back(int64_t{block} * block_size + position % block_size);
     }

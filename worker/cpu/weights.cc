@@ -256,8 +256,9 @@ ModelWeights::ModelWeights(const ModelFiles& files, const RankShard& shard, Quan
     layer_inputs.norm = vector(Role::kLayerProjectionNorm);
     for (float& weight : layer_inputs.norm) weight *= std::sqrt(0.5f);
   }
+  if (files.Has(Role::kTokenTypes)) token_types = AsWeight(files.Get(Role::kTokenTypes));
   if (wanted_) wanted_ = NumberType::kQ8_0;
-  head = {Pack(files.Get(Role::kHead), SliceOf(files, shard, Role::kHead))};
+  if (files.Has(Role::kHead)) head = {Pack(files.Get(Role::kHead), SliceOf(files, shard, Role::kHead))};
   files.ReleasePages();  // the embedding's pages go too; rows that are looked up are read again
 }
 

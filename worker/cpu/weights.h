@@ -111,10 +111,11 @@ class ModelWeights {
   std::vector<LayerWeights> layers;
   NormWeights embedding_norm;  // empty: no such norm
   NormWeights final_norm;
-  kernels::Weight embedding;  // [vocab, hidden], whole, read in place from the mapped file
-  kernels::Weight positions;  // [positions, hidden], in the mapped file, from position 0 on; no rows: none
+  kernels::Weight embedding;    // [vocab, hidden], whole, read in place from the mapped file
+  kernels::Weight positions;    // [positions, hidden], in the mapped file, from position 0 on; no rows: none
+  kernels::Weight token_types;  // [token types, hidden], in the mapped file; no rows: none
   LayerInputWeights layer_inputs;
-  Matrices head;                 // [local vocab, hidden]
+  Matrices head;                 // [local vocab, hidden]; empty: the model only pools
   std::vector<float> head_bias;  // [local vocab]; empty: no bias
 
   int64_t bytes() const { return bytes_; }

@@ -31,6 +31,9 @@ void CheckAttention(const ModelSpec& spec, const EngineSizes& sizes, AttentionBa
 
 /// One sentence that says which feature of the model the CUDA kernels lack; empty if they support the model.
 std::string Unsupported(const ModelSpec& spec) {
+  if (spec.bidirectional) {
+    return fmt::format("the CUDA engine computes no encoders, such as models of the kind {}", spec.architecture);
+  }
   if (spec.latent.rank > 0) {
     return fmt::format("the CUDA engine has no latent attention, which models of the kind {} have", spec.architecture);
   }

@@ -18,22 +18,23 @@ class DecoderOps {
  public:
   virtual ~DecoderOps() = default;
 
-  /// residual = the tokens' embeddings, scaled, plus learned position embeddings where the model has them; normed
-  /// where the model does so. For models with layer inputs: inputs = (norm(residual * projection^T / sqrt(hidden))
-  /// + the tokens' layer embeddings * sqrt(layer_input_size)) / sqrt(2), with one norm per layer.
+  /// residual = the tokens' embeddings, scaled, plus learned position embeddings and vectors of token types where the
+  /// model has them; normed where the model does so. For models with layer inputs: inputs = (norm(residual *
+  /// projection^T / sqrt(hidden)) + the tokens' layer embeddings * sqrt(layer_input_size)) / sqrt(2), with one norm per
+  /// layer.
   virtual void Embed() = 0;
-  /// projected = norm(residual) * [Q; K; V]^T. In models that norm only the terms to be added, the residual is not
-  /// normed here.
+  /// projected = norm(residual) * [Q; K; V]^T. In models that norm only the terms to be added, or their sums with the
+  /// residual, the residual is not normed here.
   virtual void NormQkv(int64_t layer) = 0;
   /// Adds biases and norms to queries and keys where the model has them, rotates both, and writes keys and values
   /// (with their biases and norms) into the KV cache.
   virtual void PositionAndStore(int64_t layer) = 0;
   /// attended = softmax(scores) * values. The scores are queries * keys of the context, within the layer's window,
-  /// soft-capped, minus ALiBi's slopes where the model has those. Models with an attention gate multiply by its
-  /// sigmoid.
+  /// soft-capped, minus ALiBi's slopes where the model has those. In encoders, scores with later tokens count, too.
+  /// Models with an attention gate multiply by its sigmoid.
   virtual void Attend(int64_t layer) = 0;
-  /// residual += attended * O^T + bias, summed over the ranks; the addition is scaled or normed where the model
-  /// does so.
+  /// residual += attended * O^T + bias, summed over the ranks; the addition is scaled or normed where the model does
+  /// so. In models that norm sums, the residual is normed after that.
   virtual void AddAttention(int64_t layer) = 0;
   /// The next three operations replace the four above in layers that keep a recurrent state.
   /// projected = norm(residual) * [the mixer's input weights]^T
@@ -60,7 +61,7 @@ class DecoderOps {
   virtual void AddLayerInput(int64_t layer) = 0;
   /// Adds attention and MLP together, for models in which both read the same residual.
   virtual void AddAttentionAndMlp(int64_t layer) = 0;
-  /// logits = norm(residual) * head^T for the rows that draw, scaled and capped.
+  /// logits = norm(residual) * head^T for the rows that draw, scaled and capped; none without a head.
   virtual void Logits() = 0;
 };
 

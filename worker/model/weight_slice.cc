@@ -54,6 +54,8 @@ Range PartOf(const ModelSpec& spec, Axis axis, const RankShard& shard, int64_t l
     case Axis::kKeyPartDim:
     case Axis::kTokens:
     case Axis::kPositionRows:
+    case Axis::kTypes:
+    case Axis::kOutputs:
     case Axis::kExperts:
     case Axis::kStateHeadDim:
     case Axis::kTaps:

@@ -39,5 +39,7 @@ extern const Architecture kBamba;                                     // bamba.c
 extern const Architecture kNemotronH, kNemotronHMoe;                  // nemotron_h.cc
 extern const Architecture kGptOss;                                    // gpt_oss.cc
 extern const Architecture kDeepseekV2, kDeepseekV3, kGlm4MoeLite;     // deepseek.cc
+extern const Architecture kBert, kRoberta, kXlmRoberta, kCamembert;   // bert.cc
+extern const Architecture kModernBert;                                // modern_bert.cc
 
 }  // namespace quire::architectures

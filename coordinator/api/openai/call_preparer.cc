@@ -17,22 +17,11 @@ namespace quire {
 
 namespace {
 
-/// Bytes of the prompts that came as text.
-size_t BytesOfPrompts(const GenerateCall& call) {
-  size_t bytes = 0;
-  for (const PromptInput& prompt : call.prompts) {
-    if (const auto* text = std::get_if<std::string>(&prompt)) bytes += text->size();
-  }
-  return bytes;
-}
-
 /// Bounds the texts that are made of a conversation.
 TextGrowth GrowthOf(const Conversation& conversation, const std::stop_token& stop) {
   return {"messages",
           TextBytes(conversation.messages) + TextBytes(conversation.tools) + TextBytes(conversation.documents), stop};
 }
-
-const char* FieldOf(const GenerateCall& call) { return call.chat ? "messages" : "prompt"; }
 
 constexpr size_t kMaxBadWordTokens = 1024;
 
@@ -42,15 +31,9 @@ RenderWatch WatchOf(TextGrowth& growth, const std::stop_token& stop) {
           .makes = [&growth](size_t bytes) { growth.Add(bytes); }};
 }
 
-/// The number of tokens that are kept from the end of a prompt.
-size_t TokensKept(const GenerateCall& call, int max_model_len) {
-  if (call.truncate_prompt_tokens == 0) return SIZE_MAX;
-  if (call.truncate_prompt_tokens > 0) return static_cast<size_t>(call.truncate_prompt_tokens);
-  const int answer = std::clamp(call.max_tokens.value_or(call.default_max_tokens()), 1, std::max(1, max_model_len / 2));
-  return static_cast<size_t>(std::max(1, max_model_len - answer));
-}
-
 }  // namespace
+
+const char* CallPreparer::FieldOf(const GenerateCall& call) { return call.chat ? "messages" : "prompt"; }
 
 CallPreparer::CallPreparer(Options options, const Tokenizer& tokenizer, const ChatTemplate* chat)
     : options_(std::move(options)), tokenizer_(tokenizer), chat_(chat) {
@@ -240,53 +223,6 @@ void CallPreparer::EncodePrediction(GenerateCall& call, const std::stop_token& s
   tokens.shrink_to_fit();
   if (Knows(tokens)) call.prediction_tokens = std::make_shared<const std::vector<TokenId>>(std::move(tokens));
   call.prediction = std::string();
-}
-
-/// The tokens of a pair with the model's frame around it. A pair longer than the limit loses its end. Text in the pair
-/// never becomes a control token.
-std::vector<TokenId> CallPreparer::EncodePair(const std::string& pair, size_t most, const EncodeBounds& bounds) const {
-  std::vector<TokenId> tokens = tokenizer_.Encode(MarkedText(pair, MarkedText::kFromUser), bounds);
-  const size_t around = before_pair_.size() + after_pair_.size();
-  if (most <= around)
-    JsonFields::Refuse("truncate_prompt_tokens", fmt::format("must be above {}, the tokens around a pair", around));
-  tokens.resize(std::min(tokens.size(), most - around));
-  tokens.insert(tokens.begin(), before_pair_.begin(), before_pair_.end());
-  tokens.insert(tokens.end(), after_pair_.begin(), after_pair_.end());
-  return tokens;
-}
-
-void CallPreparer::EncodePrompts(PreparedCall& prepared, const MarkedText& chat, const std::stop_token& stop) const {
-  const GenerateCall& call = prepared.call;
-  const bool truncates = call.truncate_prompt_tokens != 0;  // true: the prompt is cut; the body's size bounds the work
-  const size_t most_tokens = truncates ? SIZE_MAX : static_cast<size_t>(options_.request.max_model_len);
-  // All prompts of the call share one budget: many short prompts get no more time than one.
-  SplitBudget splitting(BytesOfPrompts(call), {}, stop);
-  const EncodeBounds bounds{stop, most_tokens, &splitting};
-  const size_t kept = TokensKept(call, options_.request.max_model_len);
-  try {
-    if (call.chat) prepared.prompts.push_back(tokenizer_.Encode(chat, {stop, most_tokens}));
-    for (const PromptInput& prompt : call.prompts) {
-      if (const auto* text = std::get_if<std::string>(&prompt)) {
-        if (call.truncate_prompt_tokens == 0) CheckSize(*text, "prompt");
-        prepared.prompts.push_back(call.framed ? EncodePair(*text, kept, bounds)
-                                               : tokenizer_.EncodePrompt(*text, call.add_special_tokens, bounds));
-      } else {
-        prepared.prompts.push_back(std::get<std::vector<TokenId>>(prompt));
-      }
-    }
-  } catch (const TooManyTokens&) {
-    throw PromptTooLong(call);
-  }
-  for (auto& prompt : prepared.prompts) {
-    if (prompt.size() > kept) prompt.erase(prompt.begin(), prompt.end() - static_cast<ptrdiff_t>(kept));
-    if (prompt.empty()) throw ApiError(400, "the prompt is empty", FieldOf(call));
-    RefuseUnknown(prompt, FieldOf(call));
-    prepared.prompt_tokens += prompt.size();
-    prepared.longest_prompt = std::max(prepared.longest_prompt, prompt.size());
-  }
-  if (!call.echo || call.num_top_logprobs >= 0) return;
-  for (const auto& prompt : prepared.prompts)
-    prepared.echo.push_back(Decode(tokenizer_, prompt, call.skip_special_tokens));
 }
 
 }  // namespace quire

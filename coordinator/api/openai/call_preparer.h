@@ -40,8 +40,8 @@ struct ChatPrompt {
   std::optional<size_t> unedited_tokens = {};
 };
 
-/// Turns the body of a generating request into tokens. That is all work whose cost grows with the request, except
-/// compiling its grammar (GrammarTrials). Thread-safe: it uses only its arguments.
+/// Turns the body of a generating request into tokens: all work whose cost grows with the request, except compiling its
+/// grammar (GrammarTrials). Thread-safe: it uses only its arguments.
 class CallPreparer {
  public:
   struct Options {
@@ -62,12 +62,11 @@ class CallPreparer {
   PreparedCall Prepare(const std::string& body, Dialect dialect, const FindKept& find, int room,
                        const std::stop_token& stop) const;
 
-  /// Renders the prompt of a chat or Messages request; max_tokens may be missing. Throws as Prepare does.
+  /// Renders the prompt of a chat or Messages request, whose max_tokens may be missing; throws as Prepare.
   ChatPrompt Render(const RequestBody& body, Dialect dialect, const std::stop_token& stop) const;
 
   /// The most bytes that preparing a body of that size holds besides the body: texts, then tokens.
   static int64_t WorkBytes(size_t body_bytes) { return 4 * static_cast<int64_t>(body_bytes); }
-
   const std::string& model_name() const { return options_.model_name; }
   /// The name of the call's model in answers: its adapter's, or the base model's.
   const std::string& ModelOf(const GenerateCall& call) const {
@@ -80,12 +79,16 @@ class CallPreparer {
   void CheckSize(std::string_view text, const char* field) const;
   OrderedJson EditContext(GenerateCall& call, const std::stop_token& stop) const;
   MarkedText RenderChat(GenerateCall& call, const std::stop_token& stop) const;
+  static const char* FieldOf(const GenerateCall& call);
   ApiError PromptTooLong(const GenerateCall& call) const;
   bool Knows(const std::vector<TokenId>& tokens) const;
   void RefuseUnknown(const std::vector<TokenId>& prompt, const char* field) const;
   void FindBadWords(GenerateCall& call, const std::stop_token& stop) const;
   void EncodePrediction(GenerateCall& call, const std::stop_token& stop) const;
   std::vector<TokenId> EncodePair(const std::string& pair, size_t most, const EncodeBounds& bounds) const;
+  std::vector<TokenId> EncodeText(const GenerateCall& call, const std::string& text, size_t most,
+                                  const EncodeBounds& bounds) const;
+  void EncodeJoinedPairs(PreparedCall& prepared, size_t most, const EncodeBounds& bounds) const;
   void EncodePrompts(PreparedCall& prepared, const MarkedText& chat, const std::stop_token& stop) const;
 
   Options options_;

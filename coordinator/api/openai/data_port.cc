@@ -220,6 +220,7 @@ asio::awaitable<bool> DataPort::TryGrammar(const GenerateCall& call, const std::
 }
 
 int DataPort::MaxTokens(const GenerateCall& call, size_t longest_prompt) const {
+  if (options_.request.only_pools && call.only_prompt()) return *call.max_tokens;  // long prompts are refused by now
   const int room = options_.request.max_model_len - static_cast<int>(longest_prompt);
   const int64_t per_choice = options_.pool_tokens / call.best_of - static_cast<int64_t>(longest_prompt);
   if (room < 1) {

@@ -104,6 +104,11 @@ void FitVector(int dimensions, bool normalize, std::vector<float>& vector) {
 
 std::vector<double> PairScores(const PoolingTerms& terms, std::vector<std::vector<float>> vectors) {
   std::vector<double> scores;
+  if (terms.by_pair) {
+    for (const auto& answer : vectors)
+      scores.push_back(terms.sigmoid ? 1 / (1 + std::exp(-double{answer[0]})) : double{answer[0]});
+    return scores;
+  }
   if (terms.by_answer) {
     for (const auto& answer : vectors) scores.push_back(1 / (1 + std::exp(double{answer[0]} - answer[1])));
     return scores;

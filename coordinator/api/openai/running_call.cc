@@ -192,11 +192,10 @@ class TextSink : public RequestSink {
 };
 
 std::unique_ptr<Request> MakeRequest(const CallContext& context, const GenerateCall& call,
-                                     const std::vector<TokenId>& prompt, int max_tokens, RequestId id,
+                                     const std::vector<TokenId>& prompt, size_t number, int max_tokens, RequestId id,
                                      const std::string& name, std::shared_ptr<RequestSink> sink) {
   auto request = std::make_unique<Request>();
-  request->id = id, request->name = name;
-  request->client = call.client;
+  request->id = id, request->name = name, request->client = call.client;
   request->client_limits = call.client_limits;
   request->cache_salt = CacheSalt(call.client, call.cache_salt);
   request->adapter = call.adapter;
@@ -213,6 +212,7 @@ std::unique_ptr<Request> MakeRequest(const CallContext& context, const GenerateC
   request->sampling = call.sampling;
   request->sampling.num_logprobs = call.num_top_logprobs;
   request->sampling.num_prompt_logprobs = call.num_scored_top();
+  if (!call.second_starts.empty()) request->sampling.second_text = call.second_starts[number];
   if (call.sampling.min_tokens > 0) request->sampling.banned_until_min = request->limits.stop_token_ids;
   CheckSomeTokenIsLeft(request->sampling, request->limits.stop_token_ids);
   if (call.best_of > call.n) request->sampling.num_logprobs = std::max(0, request->sampling.num_logprobs);
@@ -243,7 +243,7 @@ RunningCall::RunningCall(const CallContext& context, const GenerateCall& call,
     tokens += static_cast<int64_t>(prompts[i].size());
     auto sink = std::make_shared<TextSink>(context.tokenizer, call, prompts[i],
                                            static_cast<int>(i) * call.num_delivered(), events_);
-    requests.push_back(MakeRequest(context, call, prompts[i], max_tokens, ids_.back(), name, std::move(sink)));
+    requests.push_back(MakeRequest(context, call, prompts[i], i, max_tokens, ids_.back(), name, std::move(sink)));
   }
   // All requests go to one replica in one task and no step runs between, so the first events tell which are refused.
   Arrival arrival;

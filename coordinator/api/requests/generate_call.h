@@ -37,7 +37,13 @@ struct GenerateCall {
   int64_t tools_bytes = 0;                                   // bytes of tools that `shape` holds; set later
   bool continue_final_message = false;                       // the answer continues the last message
   bool framed = false;  // prompts are pairs of texts, framed as the model was trained (kBeforePair, kAfterPair)
-  int truncate_prompt_tokens = 0;  // number of a prompt's last tokens to keep; -1: as many as fit; 0: all
+  /// With prompts that are read together with a second text: these texts, one for each prompt. Otherwise empty.
+  std::vector<std::string> second_texts;
+  /// SamplingSpec::second_text of each prompt; empty: 0 for all. Set when the prompts are tokenised.
+  std::vector<int> second_starts;
+  /// The number of a prompt's tokens to keep, -1: as many as fit, 0: all. Decoders keep a prompt's end, encoders its
+  /// beginning with the special tokens around it.
+  int truncate_prompt_tokens = 0;
 
   int n = 1;        // returned choices per prompt
   int best_of = 1;  // sampled choices per prompt, or beams; at least n

@@ -75,7 +75,8 @@ std::vector<std::string_view> FieldsOfKind(FieldsOf kind) {
       break;
     case FieldsOf::kEmbeddings:
       add(kOfPooling);
-      for (const char* name : {"input", "encoding_format", "dimensions", "normalize"}) names.push_back(name);
+      for (const char* name : {"input", "encoding_format", "dimensions", "normalize", "prompt_name", "input_type"})
+        names.push_back(name);
       break;
     case FieldsOf::kRerank:
       add(kOfPooling);

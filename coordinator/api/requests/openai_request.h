@@ -41,6 +41,7 @@ struct RequestLimits {
   int max_model_len = 0;
   int max_choices = 128;
   int max_prompts = 16;
+  bool only_pools = false;  // the model answers nothing, so a prompt may be as long as max_model_len
   SamplingDefaults defaults;
   const UnknownFields* unknown = nullptr;  // must outlive this object; null: unknown fields are not checked
 };

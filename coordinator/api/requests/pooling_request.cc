@@ -1,6 +1,7 @@
 #include "coordinator/api/requests/pooling_request.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "coordinator/api/requests/json_fields.h"
 
@@ -46,10 +47,51 @@ void CheckScores(const PoolingOptions& options) {
   if (!options.no_scores.empty()) throw ApiError(400, "this server scores no pairs: " + options.no_scores);
 }
 
+/// Refuses a single query that is too long to be read once with each document.
+void CheckRepeated(const std::vector<std::string>& queries, size_t more, size_t documents, const char* query_field) {
+  const size_t repeated = queries.size() == 1 ? (queries[0].size() + more) * documents : 0;
+  if (repeated <= kMostQueryBytes) return;
+  JsonFields::Refuse(query_field, fmt::format("is read once with each document: {} bytes in all, at most {} are taken",
+                                              repeated, kMostQueryBytes));
+}
+
+/// Adds pairs that the model reads together.
+void AddJoinedPairs(const std::vector<std::string>& queries, std::vector<std::string>& documents,
+                    const char* query_field, GenerateCall& call) {
+  CheckRepeated(queries, 0, documents.size(), query_field);
+  for (size_t i = 0; i < documents.size(); ++i) call.prompts.emplace_back(queries[queries.size() == 1 ? 0 : i]);
+  call.second_texts = std::move(documents);
+}
+
+/// The text that goes before the inputs: the one that `prompt_name` names, or the one for this `input_type` if the
+/// model has one, or the model's default.
+std::string PromptBefore(const JsonFields& fields, const PoolingOptions& options) {
+  const auto text_of = [&](const std::string& name) {
+    const auto found = options.prompts.find(name);
+    return found == options.prompts.end() ? std::string() : found->second;
+  };
+  const std::optional<std::string> type = fields.Text("input_type");
+  if (const std::optional<std::string> name = fields.Text("prompt_name")) {
+    if (type) JsonFields::Refuse("prompt_name", "says what input_type says: give one of them");
+    if (options.prompts.contains(*name)) return text_of(*name);
+    std::vector<std::string> known;
+    for (const auto& [one, text] : options.prompts) known.push_back(one);
+    JsonFields::Refuse("prompt_name", known.empty() ? "is not known: the model's files name no prompts"
+                                                    : fmt::format("must be one of {}", fmt::join(known, ", ")));
+  }
+  if (!type) return text_of(options.default_prompt);
+  if (*type == "query" || *type == "search_query") return text_of("query");
+  if (*type != "document" && *type != "search_document" && *type != "passage")
+    JsonFields::Refuse("input_type", "must be query or document (also: search_query, search_document, passage)");
+  return text_of(options.prompts.contains("document") ? "document" : "passage");
+}
+
 /// Adds the prompts of the pairs to the call. A single query is paired with every document.
 void AddPairs(const JsonFields& fields, const PoolingOptions& options, std::vector<std::string> queries,
               std::vector<std::string> documents, const char* query_field, GenerateCall& call, PoolingTerms& terms) {
   terms.by_answer = options.by_answer;
+  terms.by_pair = options.by_pair;
+  terms.sigmoid = options.sigmoid;
   const std::string instruction = fields.Text("instruction").value_or(kInstruction);
   if (instruction.size() > kMostInstructionBytes)
     JsonFields::Refuse("instruction", fmt::format("takes at most {} bytes", kMostInstructionBytes));
@@ -57,18 +99,14 @@ void AddPairs(const JsonFields& fields, const PoolingOptions& options, std::vect
     if (fields.Has("instruction"))
       JsonFields::Refuse("instruction", "is for models that answer yes or no; put it into the query");
     call.sampling.pooling = options.pooling;
+    if (options.by_pair) return AddJoinedPairs(queries, documents, query_field, call);
     terms.num_queries = queries.size();
     for (auto* texts : {&queries, &documents}) {
       for (std::string& text : *texts) call.prompts.emplace_back(std::move(text));
     }
     return;
   }
-  const size_t repeated = queries.size() == 1 ? (queries[0].size() + instruction.size()) * documents.size() : 0;
-  if (repeated > kMostQueryBytes) {
-    JsonFields::Refuse(query_field,
-                       fmt::format("is read once with each document: {} bytes in all, at most {} are taken", repeated,
-                                   kMostQueryBytes));
-  }
+  CheckRepeated(queries, instruction.size(), documents.size(), query_field);
   for (size_t i = 0; i < documents.size(); ++i) {
     call.prompts.emplace_back(fmt::format("<Instruct>: {}\n<Query>: {}\n<Document>: {}", instruction,
                                           queries[queries.size() == 1 ? 0 : i], documents[i]));
@@ -95,6 +133,15 @@ GenerateCall ParseEmbeddingRequest(const RequestBody& body, const RequestLimits&
   RequestLimits many = limits;
   many.max_prompts = kMostInputs;
   call.prompts = ReadPrompts("input", fields.Find("input"), many, call.truncate_prompt_tokens != 0);
+  const std::string before = PromptBefore(fields, options);
+  for (PromptInput& prompt : call.prompts) {
+    if (before.empty()) break;
+    auto* const text = std::get_if<std::string>(&prompt);
+    if (text != nullptr)
+      text->insert(0, before);
+    else if (fields.Has("prompt_name") || fields.Has("input_type"))
+      JsonFields::Refuse(fields.Has("prompt_name") ? "prompt_name" : "input_type", "is for inputs that are texts");
+  }
   return call;
 }
 

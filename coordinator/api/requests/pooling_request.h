@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -10,13 +11,18 @@ namespace quire {
 /// This server's settings for pooling prompts.
 struct PoolingOptions {
   Pooling pooling = Pooling::kNone;
-  bool normalize = true;         // the default of a request's `normalize`
-  std::string no_pooling;        // the reason why the server has no embeddings; empty: it has
-  std::string no_answers;        // the reason why the server cannot generate; empty: it can
-  int hidden = 0;                // length of a vector
-  bool by_answer = false;        // pairs are scored by the model's yes or no, otherwise by their vectors
-  std::string no_scores;         // the reason why the server cannot score pairs; empty: it can
-  std::vector<TokenId> answers;  // token ids of no and yes; only with by_answer
+  bool normalize = true;                       // the default of a request's `normalize`
+  std::string no_pooling;                      // the reason why the server has no embeddings; empty: it has
+  std::string no_answers;                      // the reason why the server cannot generate; empty: it can
+  int hidden = 0;                              // length of a vector
+  bool encoder = false;                        // the model is an encoder (ModelSpec::bidirectional)
+  bool by_answer = false;                      // pairs are scored by the model's yes or no
+  bool by_pair = false;                        // pairs are read together, and the model answers with a score
+  bool sigmoid = false;                        // with by_pair: the score is the sigmoid of that number
+  std::string no_scores;                       // the reason why the server cannot score pairs; empty: it can
+  std::vector<TokenId> answers;                // token ids of no and yes; only with by_answer
+  std::map<std::string, std::string> prompts;  // texts that go before inputs of embeddings, by their names
+  std::string default_prompt;                  // the name of the one for requests that name none; empty: none
 };
 
 /// The rules by which the vectors of a call's prompts become an answer.
@@ -27,9 +33,10 @@ struct PoolingTerms {
   bool normalize = true;
   bool base64 = false;
   // For rerank and score. With by_answer each prompt is a pair, and its vector has the log-probabilities of no and yes.
-  // Otherwise the first num_queries prompts are queries (one for all documents, or one per document), and the rest are
-  // documents.
-  bool by_answer = false;
+  // With by_pair each prompt is a pair, and its vector is the model's score. Otherwise the first num_queries prompts
+  // are queries (one for all documents, or one per document), and the rest are documents.
+  bool by_answer = false, by_pair = false;
+  bool sigmoid = false;  // with by_pair
   size_t num_queries = 0;
   size_t top_n = 0;                    // number of best results to return; 0: all
   std::vector<std::string> documents;  // repeated in the answer with their scores; empty: not repeated

@@ -77,8 +77,8 @@ class Planner {
     const BackendKind backend = Backend();
     AssignMessage& assign = plan_.assignment;
     assign = MakeAssignment(topology_, model_, plan_.ranks, backend);
-    assign.max_step_tokens = ChooseStepTokens(topology_, backend);
     const int model_len = ChooseModelLen(topology_, model_.spec());
+    assign.max_step_tokens = ChooseStepTokens(topology_, backend, model_.spec(), model_len);
     assign.max_model_len = model_len;
     const std::vector<int64_t> reserved = TakeSizes(topology_, assign, plan_.ranks);
     SetAvailable(backend, reserved);

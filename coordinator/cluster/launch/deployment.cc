@@ -121,7 +121,7 @@ void Deployment::BringUp() {
   Launch();
   group_->AwaitJoined(external() ? kExternalJoinDeadline : engine_ == nullptr ? kFirstJoinDeadline : kJoinDeadline);
   const BackendKind backend = ChooseBackend(topology_, group_->ranks());
-  if (max_step_tokens_ == 0) max_step_tokens_ = ChooseStepTokens(topology_, backend);
+  if (max_step_tokens_ == 0) max_step_tokens_ = ChooseStepTokens(topology_, backend, model_.spec(), max_model_len_);
   assignment_ = MakeAssignment(topology_, model_, group_->ranks(), backend);
   if (topology_.compute.activations == ActivationType::kAuto && backend == BackendKind::kCpu) {
     const bool int8 = assignment_.compute.activations == ActivationType::kInt8;

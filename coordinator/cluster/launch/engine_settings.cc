@@ -38,9 +38,10 @@ EngineOptions EngineOptionsOf(const Topology& topology, const ModelSpec& spec, c
   options.blocks.state_blocks = pools.state_blocks;
   options.blocks.block_size = topology.cache.block_size;
   options.blocks.watermark = topology.cache.watermark;
-  options.blocks.sliding_window = static_cast<int>(spec.window());
+  options.scheduler.whole_prompts = spec.bidirectional;
+  options.blocks.sliding_window = spec.bidirectional ? 0 : static_cast<int>(spec.window());
   const LiveOptions live = LiveOptionsOf(topology);
-  options.blocks.prefix_caching = live.prefix_caching;
+  options.blocks.prefix_caching = live.prefix_caching && !spec.bidirectional;
   options.max_wait_seconds = live.max_wait_seconds;
   options.max_request_seconds = live.max_request_seconds;
   options.scheduler.target_step_seconds = live.target_step_seconds;

@@ -46,7 +46,8 @@ void Scheduler::AdmitWaiting(StepDraft& draft) {
   queue_.BeginTurns();
   for (Request* request : draft.returning) {
     const bool lost_its_turn = request->account->use.gave_way;
-    if (draft.budget > 0 && !lost_its_turn && MayJoin(*request, crowd) && HasRoomFor(*request, crowd))
+    if (draft.budget > 0 && !lost_its_turn && MayJoin(*request, crowd) && HasRoomFor(*request, crowd) &&
+        FitsStep(*request, draft))
       Begin(*request, crowd, draft);
   }
   bool others_held = false;
@@ -59,6 +60,7 @@ void Scheduler::AdmitWaiting(StepDraft& draft) {
       client->use.passed_over = others_held = true;
       continue;
     }
+    if (!FitsStep(request, draft)) return;
     Begin(request, crowd, draft);
   }
 }

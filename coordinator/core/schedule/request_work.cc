@@ -74,9 +74,10 @@ bool Scheduler::ShareLeadersPrefix(Request& request, int budget, StepDraft& draf
 }
 
 /// How many of the sequence's next tokens, at most `count`, the budget allows, cut so that a state can be kept after
-/// them.
+/// them. All or none where prompts are whole.
 int Scheduler::TokensFor(const Request& request, const Sequence& sequence, int count, int budget) const {
   const int start = sequence.num_planned(), most = request.TokensFor(start, count, budget);
+  if (limits_.whole_prompts && most < count) return 0;
   return most <= 0 || !blocks_.has_states() ? most : blocks_.states().CutAt(sequence, start, start + most) - start;
 }
 

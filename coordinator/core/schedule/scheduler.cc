@@ -56,7 +56,12 @@ void Scheduler::MakeStep() {
   const bool in_company = company_left_ > 0;
   StepDraft& draft = draft_;
   draft.Begin(in_company, in_company ? limits_.max_step_tokens : TokensAlone());
-  if (in_company && !ShareOut(draft)) return;
+  if (limits_.whole_prompts && in_company) {
+    // A request has its places and blocks for one step only, so clients need no shares: they take turns.
+    draft.SetBudget(TokensInCompany());
+  } else if (in_company && !ShareOut(draft)) {
+    return;
+  }
   if (blocks_.has_states()) draft.reserved_blocks = MostToGrow();
   const int64_t preemptions_before = num_preemptions_;
   ScheduleRunning(draft);
@@ -80,6 +85,7 @@ void Scheduler::ScheduleRunning(StepDraft& draft) {
     draft.decodes_before.push_back(draft.decodes_before.back() + DecodesOf(*request, draft));
   for (size_t i = 0; i < draft.order.size() && draft.budget > 0; ++i) {
     Request& request = *draft.order[i];
+    if (!FitsStep(request, draft)) continue;
     const std::span<const GrowTarget> work =
         FindWork(request, AllowanceOf(request, draft.DecodesAfter(i), draft), draft);
     if (work.empty()) continue;

@@ -25,6 +25,8 @@ struct SchedulerLimits {
   int lookahead_tokens = 16;       // tokens of growth per running sequence for which admission leaves room
   int suspect_after = 2;           // so many lost worker groups in a row: the request runs alone until it gets a token
   double target_step_seconds = 0;  // see LiveOptions
+  /// The model reads a prompt as a whole: no prompt is cut, and max_step_tokens is at least as long as any.
+  bool whole_prompts = false;
 };
 
 /// The scheduling policy. It has no separate prefill and decode phases: every sequence has known tokens and computed
@@ -39,6 +41,9 @@ struct SchedulerLimits {
 /// A step may be planned while the previous step is outstanding. Tokens drawn by that step count as known, though their
 /// values are not. Beams need values and preemption needs nothing outstanding, so both wait for results. If a step
 /// planned ahead lacked room for a request, the next step is planned with nothing outstanding.
+///
+/// Encoders read a prompt as a whole (SchedulerLimits::whole_prompts). A step then has whole prompts only, as many as
+/// its tokens allow. The first prompt of a step may be longer than that.
 class Scheduler {
  public:
   /// A request that gave way to another client is protected for this many steps after readmission. The number doubles
@@ -222,6 +227,7 @@ class Scheduler {
   int TokensAlone() const;
   int TokensInCompany() const;
   int TokensForTarget() const;
+  bool FitsStep(const Request& request, StepDraft& draft) const;
 
   // Fairness between clients (fair_shares.cc, step_shares.cc).
   bool ShareOut(StepDraft& draft);
@@ -245,7 +251,7 @@ class Scheduler {
   void SplitStep(int tokens, std::span<ClientAccount*> sharers);
   void TakeTurns(const ClientAccount& account, int decodes);
   static int DecodesOf(const Request& request, const StepDraft& draft);
-  static Allowance AllowanceOf(const Request& request, int later_decodes, const StepDraft& draft);
+  Allowance AllowanceOf(const Request& request, int later_decodes, const StepDraft& draft) const;
   static void ChargeStep(const Request& request, std::span<const GrowTarget> work);
 
   // Parts of Depart and Arrive (scheduler_migration.cc).

@@ -65,6 +65,16 @@ int Scheduler::TokensInCompany() const {
   return std::min(limit, TokensWithin(kInCompany, cost_, CountWork().deepest_chunk));
 }
 
+/// False when prompts are whole and the request's prompt is longer than the rest of the step. An empty step becomes as
+/// long as the prompt, so that every prompt is computed at its turn.
+bool Scheduler::FitsStep(const Request& request, StepDraft& draft) const {
+  if (!limits_.whole_prompts) return true;
+  const int tokens = request.TokensToCompute(request.sequences.front());
+  const bool empty = draft.budget == draft.most_tokens;
+  if (empty && tokens > draft.budget) draft.SetBudget(std::min(tokens, limits_.max_step_tokens));
+  return tokens <= draft.budget;
+}
+
 /// The most tokens that one sequence can have. If a whole step is short even behind so many, the running requests need
 /// not be examined.
 int64_t Scheduler::MaxContext() const { return int64_t{blocks_.num_usable()} * blocks_.block_size(); }

@@ -159,10 +159,11 @@ int Scheduler::DecodesOf(const Request& request, const StepDraft& draft) {
 }
 
 /// Tokens that the request may compute in the step being planned, besides `later_decodes` of requests served after it.
-Allowance Scheduler::AllowanceOf(const Request& request, int later_decodes, const StepDraft& draft) {
+Allowance Scheduler::AllowanceOf(const Request& request, int later_decodes, const StepDraft& draft) const {
   const int decodes = std::min(DecodesOf(request, draft), draft.budget);
   const int rest = std::max(0, draft.budget - decodes - later_decodes);
-  return {decodes, draft.in_company ? std::min(rest, request.account->use.chunks_left) : rest};
+  const bool shared = draft.in_company && !limits_.whole_prompts;
+  return {decodes, shared ? std::min(rest, request.account->use.chunks_left) : rest};
 }
 
 /// Charges the work's chunk tokens to the client's part of the step.

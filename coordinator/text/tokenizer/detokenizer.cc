@@ -36,6 +36,7 @@ std::string Detokenizer::Push(TokenId token) {
 std::string Detokenizer::Finish() { return Drain(true); }
 
 void DropFront(const Tokenizer& tokenizer, std::string_view first_token, std::string& text) {
+  if (tokenizer.data().word_piece && text.starts_with(' ')) text.erase(0, 1);
   const std::optional<Metaspace>& metaspace = tokenizer.data().metaspace;
   if (!metaspace || metaspace->front == Metaspace::Front::kShown) return;
   ptrdiff_t spaces = text.starts_with(' ') ? 1 : 0;

@@ -7,6 +7,7 @@
 #include "comm/base/error.h"
 #include "coordinator/text/characters.h"
 #include "coordinator/text/newer_characters.h"
+#include "coordinator/text/tokenizer/bert_characters.h"
 #include "coordinator/text/tokenizer/charsmap.h"
 #include "coordinator/text/tokenizer/growing_text.h"
 #include "coordinator/text/tokenizer/metaspace.h"
@@ -55,6 +56,26 @@ void CleanControl(char32_t c, std::string& out) {
   const bool blank = c == 0x09 || c == 0x0a || c == 0x0c || c == 0x0d || c == 0x1680 || among(0x200b, 0x200f) ||
                      c == 0x2028 || c == 0x2029 || c == 0x2581 || c == 0xfeff || c == 0xfffd;
   AppendUtf8(blank ? U' ' : c, out);
+}
+
+void StripMark(char32_t c, std::string& out) {
+  if (!WasMarkInUnicode9(c)) AppendUtf8(c, out);
+}
+
+void CleanForBert(char32_t c, std::string& out) {
+  if (IsRemovedByBert(c)) return;
+  AppendUtf8(IsSpace(c) ? U' ' : c, out);
+}
+
+void SetIdeographApart(char32_t c, std::string& out) {
+  const bool apart = IsIdeographOfBert(c);
+  if (apart) out += ' ';
+  AppendUtf8(c, out);
+  if (apart) out += ' ';
+}
+
+void StripAccentOfBert(char32_t c, std::string& out) {
+  if (!IsAccentOfBert(c)) AppendUtf8(c, out);
 }
 
 std::string ReplaceText(std::string_view text, const normalize::Replace& step, size_t max_bytes) {
@@ -140,6 +161,13 @@ void Normalizer::Add(const normalize::Replace& step) {
   });
 }
 
+void Normalizer::AddByCharacter(void (*append)(char32_t character, std::string& out)) {
+  shrinking_ = 0;
+  work_.emplace_back([append](std::string_view text, size_t max_bytes, SplitBudget&) {
+    return EachCharacter(text, max_bytes, append);
+  });
+}
+
 Normalizer::Normalizer(const std::vector<NormalizerStep>& steps) {
   if (steps.size() > kMaxNormalizers)
     Fail("tokenizer: {} normalizers, at most {} are allowed", steps.size(), kMaxNormalizers);
@@ -150,30 +178,16 @@ Normalizer::Normalizer(const std::vector<NormalizerStep>& steps) {
               shrinking_ *= form == UnicodeForm::kNfc ? kComposing : 0;
               work_.emplace_back([form](std::string_view text, size_t, SplitBudget&) { return ToForm(text, form); });
             },
-            [&](const normalize::Lowercase&) {
-              shrinking_ = 0;
-              work_.emplace_back([](std::string_view text, size_t max_bytes, SplitBudget&) {
-                return EachCharacter(text, max_bytes, AppendLower);
-              });
-            },
-            [&](const normalize::StripMarks&) {
-              shrinking_ = 0;
-              work_.emplace_back([](std::string_view text, size_t max_bytes, SplitBudget&) {
-                return EachCharacter(text, max_bytes, [](char32_t c, std::string& out) {
-                  if (!WasMarkInUnicode9(c)) AppendUtf8(c, out);
-                });
-              });
-            },
+            [&](const normalize::Lowercase&) { AddByCharacter(AppendLower); },
+            [&](const normalize::StripMarks&) { AddByCharacter(StripMark); },
+            [&](const normalize::CleanControls&) { AddByCharacter(CleanControl); },
+            [&](const normalize::BertClean&) { AddByCharacter(CleanForBert); },
+            [&](const normalize::BertIdeographs&) { AddByCharacter(SetIdeographApart); },
+            [&](const normalize::BertStrip&) { AddByCharacter(StripAccentOfBert); },
             [&](const normalize::Trim& trim) {
               shrinking_ = 0;
               work_.emplace_back(
                   [trim](std::string_view text, size_t, SplitBudget&) { return std::string(Trimmed(text, trim)); });
-            },
-            [&](const normalize::CleanControls&) {
-              shrinking_ = 0;
-              work_.emplace_back([](std::string_view text, size_t max_bytes, SplitBudget&) {
-                return EachCharacter(text, max_bytes, CleanControl);
-              });
             },
             [&](const normalize::Prepend& prepend) {
               CheckContent(prepend.text);

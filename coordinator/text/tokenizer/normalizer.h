@@ -22,6 +22,10 @@ struct Trim {          // removes whitespace at the ends
 };
 /// Removes control characters and replaces blanks by spaces.
 struct CleanControls {};
+// BertNormalizer's steps (bert_characters.h).
+struct BertClean {};       // removes controls, and turns whitespace into spaces
+struct BertIdeographs {};  // puts spaces around ideographs
+struct BertStrip {};       // removes accents of decomposed text
 /// Prepends to texts that are not empty.
 struct Prepend {
   std::string text;
@@ -49,7 +53,8 @@ struct SentencePiece {
 
 using NormalizerStep =
     std::variant<UnicodeForm, normalize::Lowercase, normalize::StripMarks, normalize::Trim, normalize::CleanControls,
-                 normalize::Prepend, normalize::Replace, normalize::Precompiled, normalize::SentencePiece>;
+                 normalize::BertClean, normalize::BertIdeographs, normalize::BertStrip, normalize::Prepend,
+                 normalize::Replace, normalize::Precompiled, normalize::SentencePiece>;
 
 /// Compiled normalizer steps. Immutable; safe to share between threads.
 class Normalizer {
@@ -73,6 +78,8 @@ class Normalizer {
   /// Applies a step to a text; the result may have at most max_bytes bytes.
   using Work = std::function<std::string(std::string_view text, size_t max_bytes, SplitBudget& budget)>;
   void Add(const normalize::Replace& step);
+  /// Adds a step that appends something for each character alone, which may be nothing.
+  void AddByCharacter(void (*append)(char32_t character, std::string& out));
 
   std::vector<Work> work_;
   size_t shrinking_ = 1;

@@ -25,18 +25,13 @@ Tokenizer::Tokenizer(TokenizerData data)
   AddVocabulary();
   if (data_.unigram) {
     unigram_.emplace(*data_.unigram, data_.tokens);
+  } else if (data_.word_piece) {
+    word_piece_.emplace(*data_.word_piece, data_.tokens);
   } else {
     AddMerges();
   }
   AddAddedTokens();
-  for (const auto* tokens : {&data_.prefix, &data_.suffix}) {
-    if (tokens->size() > kMaxAround)
-      Fail("tokenizer: {} tokens go around prompts, at most {} are allowed", tokens->size(), kMaxAround);
-    for (const TokenId token : *tokens) {
-      if (token < 0 || token >= vocab_size())
-        Fail("tokenizer: token {}, which goes around prompts, is not in the vocabulary of {}", token, vocab_size());
-    }
-  }
+  CheckAround();
   for (const auto& [name, text] :
        {std::pair{"beginning", &data_.bos_token}, {"end", &data_.eos_token}, {"padding", &data_.pad_token}}) {
     if (text->size() > kMaxAddedBytes)
@@ -45,8 +40,25 @@ Tokenizer::Tokenizer(TokenizerData data)
   MeasureTokens();
 }
 
+void Tokenizer::CheckAround() const {
+  std::vector<const std::vector<TokenId>*> around = {&data_.prefix, &data_.suffix};
+  if (data_.pair) around.insert(around.end(), {&data_.pair->before, &data_.pair->between, &data_.pair->after});
+  for (const auto* tokens : around) {
+    if (tokens->size() > kMaxAround)
+      Fail("tokenizer: {} tokens go around prompts, at most {} are allowed", tokens->size(), kMaxAround);
+    for (const TokenId token : *tokens) {
+      if (token < 0 || token >= vocab_size())
+        Fail("tokenizer: token {}, which goes around prompts, is not in the vocabulary of {}", token, vocab_size());
+    }
+  }
+}
+
 void Tokenizer::AddVocabulary() {
   bytes_.resize(data_.tokens.size());
+  if (data_.word_piece) {
+    for (size_t id = 0; id < bytes_.size(); ++id) bytes_[id] = TextOfPiece(*data_.word_piece, data_.tokens[id]);
+    return;
+  }
   for (TokenId token = 0; token < vocab_size(); ++token)
     data_.metaspace ? AddTextToken(token) : AddByteLevelToken(token);
   if (!data_.metaspace || data_.unigram) return;
@@ -131,7 +143,7 @@ void Tokenizer::MeasureTokens() {
   bool drops_bytes = false;
   for (int byte = 0; byte <= 0xf4 && !data_.metaspace; ++byte)  // bytes that occur in UTF-8
     drops_bytes = drops_bytes || (byte != 0xc0 && byte != 0xc1 && !bpe_.HasToken(static_cast<unsigned char>(byte)));
-  const bool fuses = unigram_ ? !unigram_->knows_all_bytes() : data_.unknown.has_value();
+  const bool fuses = word_piece_ || (unigram_ ? !unigram_->knows_all_bytes() : data_.unknown.has_value());
   any_length_ =
       fuses || !pre_tokenizer_.keeps_all() || normalizer_.shrinking() == 0 ||
       (drops_bytes && !data_.normalizer.empty()) ||
@@ -201,6 +213,28 @@ std::vector<TokenId> Tokenizer::EncodePrompt(std::string_view text, bool add_spe
   return tokens;
 }
 
+Tokenizer::JoinedPair Tokenizer::JoinPair(std::vector<TokenId> first, std::vector<TokenId> second, size_t most) const {
+  if (!data_.pair) Fail("the tokenizer joins no pairs of texts");
+  const PairFrame& frame = *data_.pair;
+  const size_t around = frame.before.size() + frame.between.size() + frame.after.size();
+  const size_t room = most - std::min(most, around);
+  if (first.size() + second.size() > room) {
+    std::vector<TokenId>&shorter = first.size() <= second.size() ? first : second,
+    &longer = &shorter == &first ? second : first;
+    const size_t kept = std::min(shorter.size(), room / 2);
+    shorter.resize(kept);
+    longer.resize(room - kept);
+  }
+  JoinedPair pair;
+  const auto append = [&](const std::vector<TokenId>& tokens) {
+    pair.tokens.insert(pair.tokens.end(), tokens.begin(), tokens.end());
+  };
+  for (const auto& part : {frame.before, first, frame.between}) append(part);
+  if (frame.second_type) pair.second = static_cast<int>(pair.tokens.size());
+  for (const auto& part : {second, frame.after}) append(part);
+  return pair;
+}
+
 void Tokenizer::EncodeWords(std::string_view text, bool is_first, Work& work) const {
   PreTokenizer::Pieces pieces = pre_tokenizer_.Cut(text, is_first, work.bounds.stop, work.budget);
   if (words_are_apart_ && !data_.whole_words_first) {
@@ -228,6 +262,7 @@ void Tokenizer::EncodePiece(std::string_view piece, Work& work) const {
       return;
     }
   }
+  if (word_piece_) return word_piece_->Encode(piece, work.out);
   unigram_ ? unigram_->Encode(piece, work.bounds.stop, work.out) : bpe_.Encode(piece, work.bounds.stop, work.out);
 }
 

@@ -17,6 +17,7 @@
 #include "coordinator/text/tokenizer/pre_tokenizer.h"
 #include "coordinator/text/tokenizer/tokenizer_data.h"
 #include "coordinator/text/tokenizer/unigram.h"
+#include "coordinator/text/tokenizer/word_piece.h"
 
 namespace quire {
 
@@ -39,6 +40,14 @@ class Tokenizer {
   std::vector<TokenId> EncodePrompt(std::string_view text, bool add_special_tokens,
                                     const EncodeBounds& bounds = {}) const;
 
+  struct JoinedPair {  // two texts that a model reads together
+    std::vector<TokenId> tokens;
+    int second = 0;  // index of the first token of type 1; 0: all tokens have type 0
+  };
+  /// Joins the tokens of two texts, without special tokens so far, to at most `most`: the longer text loses its end
+  /// first, as in HF's "longest_first". Throws Error when the tokenizer joins no pairs.
+  JoinedPair JoinPair(std::vector<TokenId> first, std::vector<TokenId> second, size_t most = SIZE_MAX) const;
+
   /// True when the text's size alone proves that it has more than num_tokens tokens. Reads every byte at most once.
   bool SurelyExceeds(std::string_view text, size_t num_tokens) const;
   /// True when encoding time is bounded by the text's length: no pattern of the model's own is used.
@@ -48,11 +57,10 @@ class Tokenizer {
 
   /// The bytes of a token; empty for ids outside the vocabulary.
   std::string_view Bytes(TokenId token) const;
-  bool IsSpecial(TokenId token) const {
-    return token >= 0 && token < vocab_size() && special_[static_cast<size_t>(token)];
-  }
+  bool IsSpecial(TokenId t) const { return t >= 0 && t < vocab_size() && special_[static_cast<size_t>(t)]; }
 
  private:
+  void CheckAround() const;
   void AddVocabulary();
   void AddByteLevelToken(TokenId token);
   void AddTextToken(TokenId token);
@@ -76,7 +84,8 @@ class Tokenizer {
   Normalizer normalizer_;
   PreTokenizer pre_tokenizer_;
   Bpe bpe_;
-  std::optional<Unigram> unigram_;  // if set, used instead of bpe_
+  std::optional<Unigram> unigram_;  // if set, it or word_piece_ is used instead of bpe_
+  std::optional<WordPiece> word_piece_;
   std::vector<std::string> bytes_;  // indexed by token id
   std::vector<bool> special_;       // indexed by token id
   size_t longest_token_ = 0;        // bytes

@@ -9,6 +9,7 @@
 #include "coordinator/text/tokenizer/normalizer.h"
 #include "coordinator/text/tokenizer/pre_tokenizer.h"
 #include "coordinator/text/tokenizer/unigram.h"
+#include "coordinator/text/tokenizer/word_piece.h"
 
 namespace quire {
 
@@ -34,11 +35,18 @@ struct MergeRule {
   int rank = 0;  // the lower rank goes first
 };
 
+/// The tokens around and between two texts that a model reads together.
+struct PairFrame {
+  std::vector<TokenId> before, between, after;
+  bool second_type = false;  // the second text and what follows have token type 1; otherwise all tokens have type 0
+};
+
 /// The description of a tokenizer, independent of its file format.
 struct TokenizerData {
-  std::vector<std::string> tokens;      // indexed by id; added tokens as plain text
-  std::optional<Metaspace> metaspace;   // if set, tokens are text with marks; else in the byte alphabet
-  std::optional<UnigramModel> unigram;  // if set, tokens are chosen by likelihood; else by merges
+  std::vector<std::string> tokens;           // indexed by id; added tokens as plain text
+  std::optional<Metaspace> metaspace;        // if set, tokens are text with marks; else in the byte alphabet
+  std::optional<UnigramModel> unigram;       // if set, tokens are chosen by likelihood; else by merges
+  std::optional<WordPieceModel> word_piece;  // if set, words are cut into the longest tokens
   std::vector<MergeRule> merges;
   /// With merges: the token for characters without a token; nullopt: every byte has a token.
   std::optional<TokenId> unknown;
@@ -49,12 +57,13 @@ struct TokenizerData {
   bool whole_words_first = false;  // a piece that is a token is not merged from parts ("ignore_merges")
   std::vector<TokenId> prefix;     // put before an encoded prompt (BOS)
   std::vector<TokenId> suffix;     // put after an encoded prompt (EOS, in embedding models)
+  std::optional<PairFrame> pair;   // put around two texts; nullopt: the tokenizer joins no pairs
   std::string bos_token, eos_token, pad_token;
   std::string chat_template;  // empty: none
 };
 
-/// Reads the tokenizer of an HF directory: tokenizer.json, or else tokenizer.model, and tokenizer_config.json. Throws
-/// Error when they are missing, broken or of an unknown kind.
+/// Reads the tokenizer of an HF directory: tokenizer.json, or else tokenizer.model or vocab.txt, and
+/// tokenizer_config.json. Throws Error when they are missing, broken or of an unknown kind.
 TokenizerData TokenizerDataFromHf(const std::string& directory);
 
 /// The contents of an HF directory's tokenizer files; missing files are empty.
@@ -64,6 +73,7 @@ struct HfTokenizerFiles {
   std::string chat_template;  // chat_template.jinja; preferred to the template in config_json
   std::string sentencepiece;  // tokenizer.model; used without tokenizer_json
   std::string added_tokens;   // added_tokens.json, used with tokenizer.model
+  std::string vocab_txt;      // vocab.txt of BERT; used without the other two
 };
 /// Like the function above, from the files' contents. Errors begin with `directory`.
 TokenizerData TokenizerDataFromHf(const HfTokenizerFiles& files, const std::string& directory);

@@ -8,6 +8,7 @@
 #include "coordinator/text/tokenizer/tokenizer_data.h"
 #include "coordinator/text/tokenizer/tokenizer_json_steps.h"
 #include "coordinator/text/tokenizer/tokenizer_json_tokens.h"
+#include "coordinator/text/tokenizer/word_piece_files.h"
 
 namespace quire {
 
@@ -65,8 +66,10 @@ void ReadModel(const Json& model, const std::string& path, TokenizerData& data) 
     ReadMerges(model, path, data);
   } else if (type == "Unigram") {
     ReadUnigram(model, path, data);
+  } else if (type == "WordPiece") {
+    ReadWordPiece(model, path, data);
   } else {
-    Fail("{}: model type {} is not supported; supported: BPE, Unigram", path, type);
+    Fail("{}: model type {} is not supported; supported: BPE, Unigram, WordPiece", path, type);
   }
 }
 
@@ -86,9 +89,13 @@ void ReadPostProcessor(const Json& node, const std::string& path, TokenizerData&
       for (const Json& id : node.at("special_tokens").at(name).at("ids"))
         (before ? data.prefix : data.suffix).push_back(ReadTokenId(id, path));
     }
+    data.pair = ReadPairFrame(node, path);
   } else if (type == "BertProcessing" || type == "RobertaProcessing") {
-    data.prefix.push_back(ReadTokenId(node.at("cls").at(1), path));
-    data.suffix.push_back(ReadTokenId(node.at("sep").at(1), path));
+    const TokenId cls = ReadTokenId(node.at("cls").at(1), path), sep = ReadTokenId(node.at("sep").at(1), path);
+    data.prefix.push_back(cls);
+    data.suffix.push_back(sep);
+    const bool is_bert = type == "BertProcessing";
+    data.pair = PairFrame{{cls}, std::vector<TokenId>(is_bert ? 1 : 2, sep), {sep}, is_bert};
   } else if (!node.is_null() && type != "ByteLevel") {
     Fail("{}: post-processor {} is not supported", path, type);
   }
@@ -135,10 +142,11 @@ void ReadTokenizerJson(const Json& json, const std::string& path, TokenizerData&
   RefuseUnsureBeginnings(path, data);
   ReadPostProcessor(Part(json, "post_processor"), path, data);
   if (pre.byte_level) {
-    if (data.unigram) Fail("{}: a Unigram model over bytes is not supported", path);
+    if (data.unigram || data.word_piece) Fail("{}: such a model over bytes is not supported", path);
     if (Part(json.at("model"), "byte_fallback") == true) Fail("{}: byte_fallback over bytes is not supported", path);
     return CheckByteLevelDecoder(Part(json, "decoder"), path);
   }
+  if (data.word_piece) return;
   data.metaspace = ReadTextDecoder(Part(json, "decoder"), path);
   ReadUnknown(json.at("model"), path, data);
 }
@@ -190,8 +198,10 @@ TokenizerData TokenizerDataFromHf(const HfTokenizerFiles& files, const std::stri
       }
       name = path("tokenizer_config.json");
       ReadSentencePieceTokenizer(std::move(model), config, added, directory, data);
+    } else if (!files.vocab_txt.empty()) {
+      ReadVocabTxt(files.vocab_txt, config, path("vocab.txt"), data);
     } else {
-      Fail("{}: there is neither tokenizer.json nor tokenizer.model", directory);
+      Fail("{}: there is neither tokenizer.json nor tokenizer.model nor vocab.txt", directory);
     }
     name = path("tokenizer_config.json");
     ReadTokenizerConfig(config, data);
@@ -211,6 +221,7 @@ TokenizerData TokenizerDataFromHf(const std::string& directory) {
   if (files.tokenizer_json.empty()) {
     files.sentencepiece = TextIfThere(tree, "tokenizer.model", kMaxBytes);
     files.added_tokens = TextIfThere(tree, "added_tokens.json", kMaxBytes);
+    files.vocab_txt = TextIfThere(tree, "vocab.txt", kMaxBytes);
   }
   return TokenizerDataFromHf(files, directory);
 }

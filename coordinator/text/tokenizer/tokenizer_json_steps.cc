@@ -42,6 +42,19 @@ Pattern ReadPattern(const Json& pattern) {
   return {pattern.at("Regex").get<std::string>(), true};
 }
 
+/// The steps of BertNormalizer, in its order.
+void ReadBertNormalizer(const Json& node, std::vector<NormalizerStep>& steps) {
+  const bool lower = node.value("lowercase", true);
+  const Json& strip = Part(node, "strip_accents");
+  if (node.value("clean_text", true)) steps.emplace_back(normalize::BertClean{});
+  if (node.value("handle_chinese_chars", true)) steps.emplace_back(normalize::BertIdeographs{});
+  if (strip.is_null() ? lower : strip.get<bool>()) {
+    steps.emplace_back(UnicodeForm::kNfd);
+    steps.emplace_back(normalize::BertStrip{});
+  }
+  if (lower) steps.emplace_back(normalize::Lowercase{});
+}
+
 void ReadNormalizerStep(const Json& node, const std::string& path, std::vector<NormalizerStep>& steps) {
   const std::string type = TypeOf(node);
   if (type == "NFC") {
@@ -58,6 +71,8 @@ void ReadNormalizerStep(const Json& node, const std::string& path, std::vector<N
     steps.emplace_back(normalize::StripMarks{});
   } else if (type == "Strip") {
     steps.emplace_back(normalize::Trim{node.value("strip_left", true), node.value("strip_right", true)});
+  } else if (type == "BertNormalizer") {
+    ReadBertNormalizer(node, steps);
   } else if (type == "Nmt") {
     steps.emplace_back(normalize::CleanControls{});
   } else if (type == "Prepend") {
@@ -69,8 +84,8 @@ void ReadNormalizerStep(const Json& node, const std::string& path, std::vector<N
     steps.emplace_back(normalize::Precompiled{FromBase64(node.at("precompiled_charsmap").get<std::string>(), path)});
   } else if (!node.is_null()) {
     Fail(
-        "{}: normalizer {} is not supported; supported: NFC, NFD, NFKC, NFKD, Lowercase, Nmt, Precompiled, Prepend, "
-        "Replace, Strip, StripAccents",
+        "{}: normalizer {} is not supported; supported: BertNormalizer, NFC, NFD, NFKC, NFKD, Lowercase, Nmt, "
+        "Precompiled, Prepend, Replace, Strip, StripAccents",
         path, type);
   }
 }
@@ -130,6 +145,11 @@ void ReadPreTokenizerStep(const Json& node, const std::string& path, PreTokenize
     out.byte_level = true;
     if (node.value("add_prefix_space", true)) out.steps.emplace_back(pre_tokenize::PrefixSpace{});
     if (node.value("use_regex", true)) out.steps.emplace_back(Split{kGpt2Pattern});
+    return;
+  }
+  if (type == "BertPreTokenizer" && !after_bytes) {
+    out.steps.emplace_back(Split{R"(\s)", Split::Behavior::kRemoved, false});
+    out.steps.emplace_back(Split{kPunctuationPattern, Split::Behavior::kIsolated, false});
     return;
   }
   const std::optional<Split> split = ReadSplit(node, path);

@@ -27,6 +27,9 @@ inline int64_t WindowOf(const PagedAttentionParams& p) {
   return p.window > 0 ? Least(p.window, kNoWindow) : kNoWindow;
 }
 
+/// The number of positions after itself that a query sees, as far as the context has them.
+inline int64_t AheadOf(const PagedAttentionParams& p) { return p.both_ways ? WindowOf(p) - 1 : 0; }
+
 /// A few consecutive blocks of a sequence, with numbers of type T. Pointers to blocks that no query of the item sees
 /// are meaningless but lie in the cache. Pointers to scales are meaningless for numbers without scales.
 template <class T>

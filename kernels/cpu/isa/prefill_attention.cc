@@ -19,6 +19,11 @@ constexpr int kTileBytes = kByteProducts == ByteProducts::kAll ? kTileNumbers : 
 constexpr int64_t kManyRows = 16;            // from this many rows on, widening the keys and values pays off
 static_assert(kManyRows <= kAttentionTile);  // fewer rows fit the scratch of small items
 
+/// The positions that a query at position p sees: (p - window, p + ahead], as far as the context has them.
+struct Reach {
+  int64_t window, ahead, context;
+};
+
 /// The slots of a span that the rows of a block see: row r sees [begin[r], end[r]), all rows see `all`, and at least
 /// one row sees each slot of `any`.
 template <int V>
@@ -34,15 +39,18 @@ struct Sight {
 
 /// Computes the Sight for a span of `slots` slots whose first slot has position `start`.
 template <int V>
-Sight<V> SightOf(const RowBlock& block, int64_t start, int64_t slots, int64_t window) {
+Sight<V> SightOf(const RowBlock& block, int64_t start, int64_t slots, const Reach& reach) {
   Sight<V> sight;
   const int64_t first = block.place[0] - start, last = block.place[block.count - 1] - start;
-  sight.any = {Most(first - window + 1, 0), Least(last + 1, slots)};
-  sight.all = {Most(last - window + 1, 0), Least(first + 1, slots)};
+  const int64_t there = Least(slots, reach.context - start);
+  sight.any = {Most(first - reach.window + 1, 0), Least(last + 1 + reach.ahead, there)};
+  sight.all = {Most(last - reach.window + 1, 0), Least(first + 1 + reach.ahead, there)};
   if (sight.all.begin >= sight.all.end) sight.all = {sight.any.begin, sight.any.begin};
   Unrolled<V>([&](auto v) QUIRE_INLINE {
-    sight.end[v] = LoadAs<IntVec>(block.place + v * kLanes) - static_cast<int32_t>(start) + 1;
-    sight.begin[v] = sight.end[v] - static_cast<int32_t>(window);
+    const IntVec past_self = LoadAs<IntVec>(block.place + v * kLanes) - static_cast<int32_t>(start) + 1;
+    sight.begin[v] = past_self - static_cast<int32_t>(reach.window);
+    const IntVec end = past_self + static_cast<int32_t>(reach.ahead), past_all = IntVec{} + static_cast<int32_t>(there);
+    sight.end[v] = end < past_all ? end : past_all;
   });
   return sight;
 }
@@ -194,10 +202,10 @@ void Accumulate(const RowBlock& block, int64_t dim, const Sight<V>& sight, const
 
 /// Processes one span, whose first slot has position `start`, for one block of rows.
 template <class T, class PanelsOf>
-void VisitBlock(const PagedAttentionParams& p, const RowBlock& block, int64_t start, int64_t window,
+void VisitBlock(const PagedAttentionParams& p, const RowBlock& block, int64_t start, const Reach& reach,
                 const Span<T>& span, const PanelsOf& panels) {
   WithRows<kRowVectors>((block.count + kLanes - 1) / kLanes, [&]<int V>() {
-    const Sight<V> sight = SightOf<V>(block, start, span.slots, window);
+    const Sight<V> sight = SightOf<V>(block, start, span.slots, reach);
     if (sight.any.begin >= sight.any.end) return;
     Scores<V>(block, span.dim, span.padded, sight.any, panels);
     AdjustScores<T>(p, block, start, sight.any, panels);
@@ -242,9 +250,10 @@ void TileOf(const PagedAttentionParams& p, const AttentionItem& item, float* scr
   const int64_t slots = spans[0].slots;
   const auto panels = PanelsFor<T>(scratch + MostBlocks(p) * FloatsOfBlock(dim), dim, spans[0].padded);
   const AttentionMember& member = *item.members;
-  const int64_t window = WindowOf(p);
+  const Reach reach = {WindowOf(p), AheadOf(p), p.context_len[member.sequence]};
   const int64_t first = p.context_len[member.sequence] - (p.query_start[member.sequence + 1] - member.first_query);
-  const int64_t first_seen = Most(first - window + 1, 0), past_last = first + member.num_queries;
+  const int64_t first_seen = Most(first - reach.window + 1, 0);
+  const int64_t past_last = Least(first + member.num_queries + reach.ahead, reach.context);
   const auto visible = [&](int64_t at) { return Visible{Most(first_seen - at, 0), Least(past_last - at, slots)}; };
   const auto open = [&](int64_t at, Span<T>& span) {
     OpenSpan(p, member.sequence, item.kv_head, at / span.block_size, visible(at), span);
@@ -257,7 +266,7 @@ void TileOf(const PagedAttentionParams& p, const AttentionItem& item, float* scr
     Widen(spans[now], visible(start), panels);
     for (int64_t b = 0; b < num_blocks; ++b) {
       if (!last) FetchShare(spans[now ^ 1], b, num_blocks);
-      VisitBlock(p, CarveBlock(scratch, dim, b, rows), start, window, spans[now], panels);
+      VisitBlock(p, CarveBlock(scratch, dim, b, rows), start, reach, spans[now], panels);
     }
   }
 

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace quire {
+
+/// A function of single numbers in a pooled head.
+enum class HeadActivation : uint8_t {
+  kNone,
+  kTanh,
+  kGelu,  // as Activation::kGelu
+  kRelu,
+};
+
+/// The layers that turn the pooled row of a prompt into the model's answer: the score of a pair of texts, or the scores
+/// of classes. The row becomes norm(activation(row * inner^T + bias)), and then row * out^T + bias.
+struct PooledHead {
+  int64_t outputs = 0;  // numbers of the answer; 0: the model has no such layers, and the row is the answer
+  bool mean = false;    // the pooled row is the mean of all rows; otherwise it is the first row
+  bool inner = false;   // there is an inner matrix, [hidden, hidden]
+  bool inner_bias = false;
+  HeadActivation activation = HeadActivation::kNone;  // of the inner layer
+  bool norm = false;       // a LayerNorm follows the activation, with ModelSpec::norm_epsilon
+  bool norm_bias = false;  // this norm has a bias
+};
+
+/// Returns every field as text.
+std::string TextOf(const PooledHead& head);
+
+/// Throws Error, which begins with `path`, when a number is out of range.
+void CheckPooledHead(const PooledHead& head, const std::string& path);
+
+}  // namespace quire

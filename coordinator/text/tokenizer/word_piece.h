@@ -1,0 +1,38 @@
+#pragma once
+
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "comm/base/types.h"
+#include "coordinator/text/tokenizer/byte_trie.h"
+
+namespace quire {
+
+/// A vocabulary of beginnings of words, and of continuations, which a mark precedes.
+struct WordPieceModel {
+  TokenId unknown = 0;           // token of a word that the vocabulary cannot spell
+  std::string mark = "##";       // precedes continuations in the vocabulary
+  size_t most_characters = 100;  // a longer word is unknown
+};
+
+/// Cuts words into the longest tokens from the left.
+class WordPiece {
+ public:
+  /// `tokens`: by id. Throws Error when the unknown token is no token, or when a token is too long.
+  WordPiece(const WordPieceModel& model, const std::vector<std::string>& tokens);
+
+  /// Appends the tokens of one word (valid UTF-8), in linear time because lengths of tokens are limited.
+  void Encode(std::string_view word, std::vector<TokenId>& out) const;
+
+ private:
+  ByteTrie beginnings_, continuations_;  // values are token ids
+  TokenId unknown_;
+  size_t most_characters_;
+};
+
+/// The text that a token of such a vocabulary stands for, with a space before the beginning of a word.
+std::string TextOfPiece(const WordPieceModel& model, std::string_view token);
+
+}  // namespace quire

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+
+#include "comm/base/json_fwd.h"
+#include "coordinator/text/tokenizer/tokenizer_data.h"
+
+namespace quire {
+
+// Readers of WordPiece tokenizers. `path`: the file's path for errors.
+
+/// Reads the "model" of a tokenizer.json whose type is WordPiece.
+void ReadWordPiece(const Json& model, const std::string& path, TokenizerData& data);
+
+/// Reads the tokenizer of a BERT directory without tokenizer.json: vocab.txt has a token in each line, and `config` is
+/// tokenizer_config.json.
+void ReadVocabTxt(const std::string& text, const Json& config, const std::string& path, TokenizerData& data);
+
+/// Reads the "pair" of a TemplateProcessing step. nullopt for pairs in another order than first and second text, and
+/// for other token types than PairFrame has.
+std::optional<PairFrame> ReadPairFrame(const Json& step, const std::string& path);
+
+}  // namespace quire

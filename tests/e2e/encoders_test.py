@@ -1,0 +1,163 @@
+"""Serves small random encoders and compares embeddings, scores and rankings with HF (tests/golden/encoders.json), with the openai
+client, on one and two workers."""
+import json
+import math
+import os
+import shutil
+import tempfile
+import unittest
+
+import openai
+
+from server import MODELS, ROOT, Server
+
+with open(os.path.join(ROOT, "tests", "golden", "encoders.json"), encoding="utf-8") as f:
+    GOLDEN = json.load(f)
+LONGEST = 200  # tokens of the models' positions
+
+
+def normalized(vector):
+    length = math.sqrt(sum(x * x for x in vector))
+    return [x / length for x in vector]
+
+
+def sentence_transformer(directory, name, mode="mean_tokens", prompts=None, default=None):
+    """Copies the model, adds the files that sentence-transformers puts beside a model, and returns the path."""
+    path = os.path.join(directory, name)
+    shutil.copytree(os.path.join(MODELS, name), path)
+    kinds = ("Transformer", "Pooling", "Normalize")
+    modules = [{"idx": i, "name": str(i), "path": f"{i}_{kind}" if i else "", "type": f"sentence_transformers.models.{kind}"} for i, kind in enumerate(kinds)]
+    os.mkdir(os.path.join(path, "1_Pooling"))
+    for file, content in (("modules.json", modules), ("1_Pooling/config.json", {f"pooling_mode_{mode}": True, "include_prompt": True}),
+                          ("config_sentence_transformers.json", {"prompts": prompts or {}, "default_prompt_name": default})):
+        with open(os.path.join(path, file), "w", encoding="utf-8") as f:
+            json.dump(content, f)
+    return path
+
+
+class EncoderCase(unittest.TestCase):
+    def serve(self, model, *flags):
+        server = Server("--threads-per-worker", "1", "--served-model-name", "tiny", *flags, model=model)
+        self.addCleanup(server.__exit__)
+        return server
+
+    def folder(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        return folder.name
+
+    def post(self, server, path, want=200, **body):
+        status, answer = server.post(path, body)
+        self.assertEqual(status, want, answer)
+        return answer
+
+    def embed(self, server, given, **fields):
+        return [entry["embedding"] for entry in self.post(server, "/v1/embeddings", input=given, **fields)["data"]]
+
+    def expect_near(self, got, want, delta=2e-5):
+        self.assertEqual(len(got), len(want))
+        for a, b in zip(got, want):
+            self.assertAlmostEqual(a, b, delta=delta)
+
+
+class EmbeddingsTest(EncoderCase):
+    def check_golden(self, server, name, way):
+        singles = [case for case in GOLDEN[name]["cases"] if not case["second"]]
+        for got, case in zip(self.embed(server, [case["prompt"] for case in singles]), singles):
+            self.expect_near(got, normalized(case[way]))
+
+    def test_embeddings_equal_transformers_on_two_workers(self):
+        for name, mode, way in (("bert", "mean_tokens", "mean"), ("xlmr", "cls_token", "cls"), ("modernbert", "mean_tokens", "mean")):
+            with self.subTest(name):
+                self.check_golden(self.serve(sentence_transformer(self.folder(), name, mode), "-tp", "2"), name, way)
+
+    def test_openai_client_and_truncation_and_refusals(self):
+        server = self.serve(sentence_transformer(self.folder(), "bert"))
+        texts = {entry["text"]: entry["ids"] for entry in GOLDEN["bert"]["texts"] if "second" not in entry}
+        with openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0) as client:
+            answer = client.embeddings.create(model="tiny", input=list(texts))
+        self.assertEqual(answer.usage.prompt_tokens, sum(map(len, texts.values())))
+        for entry, ids in zip(answer.data, texts.values()):
+            self.expect_near(entry.embedding, self.embed(server, [ids])[0])
+
+        ids = texts["The quick brown fox jumps over the lazy dog."]
+        cut, = self.embed(server, "The quick brown fox jumps over the lazy dog.", truncate_prompt_tokens=9)
+        self.assertEqual(cut, self.embed(server, [ids[:8] + ids[-1:]])[0], "the end of the text is cut, and special tokens stay")
+        longest = "the " * (LONGEST - 2)
+        whole, = self.embed(server, longest)
+        self.assertEqual(whole, self.embed(server, longest + "dog dog", truncate_prompt_tokens=-1)[0])
+        for too_long in (longest + "the", [[7] * (LONGEST + 1)]):
+            self.post(server, "/v1/embeddings", 400, input=too_long)
+        self.post(server, "/v1/embeddings", 400, input="a", truncate_prompt_tokens=2)
+        self.expect_near(self.embed(server, "a", dimensions=7)[0], normalized(self.embed(server, "a", normalize=False)[0][:7]))
+
+        for path, body in (("/v1/completions", {"prompt": "a"}), ("/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}]})):
+            self.assertIn("embeddings only", self.post(server, path, 400, **body)["error"]["message"])
+        ranked = self.post(server, "/v1/rerank", query="a", documents=["Hello, world!", "a"])["results"]
+        self.assertEqual(ranked[0]["index"], 1)
+        self.assertAlmostEqual(ranked[0]["relevance_score"], 1, places=5)
+
+    def test_prompts_of_the_files_go_before_inputs(self):
+        prompts = {"query": "the quick ", "passage": "dog: "}
+        server = self.serve(sentence_transformer(self.folder(), "bert", prompts=prompts))
+        for fields, before in (({}, ""), ({"prompt_name": "query"}, "the quick "), ({"prompt_name": "passage"}, "dog: "),
+                               ({"input_type": "query"}, "the quick "), ({"input_type": "search_document"}, "dog: "), ({"input_type": "passage"}, "dog: ")):
+            self.assertEqual(self.embed(server, "fox", **fields), self.embed(server, before + "fox"), fields)
+        for fields in ({"prompt_name": "other"}, {"input_type": "clustering"}, {"prompt_name": "query", "input_type": "query"}):
+            self.post(server, "/v1/embeddings", 400, input="fox", **fields)
+        self.post(server, "/v1/embeddings", 400, input=[5, 6], prompt_name="query")
+        usual = self.serve(sentence_transformer(self.folder(), "bert", prompts=prompts, default="query"))
+        self.assertEqual(self.embed(usual, "fox"), self.embed(server, "the quick fox"))
+
+
+class CrossEncoderTest(EncoderCase):
+    def check_ranking(self, server, golden, score):
+        right = [score(logit) for logit in golden["logits"]]
+        documents = golden["documents"]
+        results = self.post(server, "/v1/rerank", query=golden["query"], documents=documents)["results"]
+        self.assertEqual([result["index"] for result in results], sorted(range(len(right)), key=lambda i: -right[i]))
+        for result in results:
+            self.assertAlmostEqual(result["relevance_score"], right[result["index"]], delta=2e-5)
+            self.assertEqual(result["document"]["text"], documents[result["index"]])
+        scores = [entry["score"] for entry in self.post(server, "/score", text_1=golden["query"], text_2=documents)["data"]]
+        self.expect_near(scores, right)
+        pairs = self.post(server, "/v1/score", text_1=[golden["query"]] * 2, text_2=documents[:2])["data"]
+        self.expect_near([pair["score"] for pair in pairs], right[:2])
+
+    def test_rankings_equal_transformers(self):
+        for name in ("bert_pairs", "xlmr_pairs"):
+            with self.subTest(name):
+                server = self.serve(os.path.join(MODELS, name), "-tp", "2")
+                self.check_ranking(server, GOLDEN[name]["ranking"], lambda x: 1 / (1 + math.exp(-x)))
+                settings = server.get("/admin/status", admin=True)["settings"]
+                self.assertEqual((settings["pooling"], settings["scoring"]), ("cls", "cross-encoder"))
+                self.post(server, "/v1/embeddings", 400, input="a")
+                self.post(server, "/v1/completions", 400, prompt="a")
+
+    def test_queries_of_pairs_differ(self):
+        server = self.serve(os.path.join(MODELS, "bert_pairs"))
+        queries, documents = ["the dog", "the dog", "quick fox"], ["a fox", "lazy", "the dog"]
+        pairs = self.post(server, "/v1/score", text_1=queries, text_2=documents)["data"]
+        singles = [self.post(server, "/v1/score", text_1=query, text_2=document)["data"][0] for query, document in zip(queries, documents)]
+        self.assertEqual([pair["score"] for pair in pairs], [single["score"] for single in singles])
+
+    def test_scores_are_logits_where_the_files_say_identity(self):
+        path = os.path.join(self.folder(), "model")
+        shutil.copytree(os.path.join(MODELS, "bert_pairs"), path)
+        with open(os.path.join(path, "config.json"), "r+", encoding="utf-8") as f:
+            config = json.load(f)
+            config["sentence_transformers"] = {"activation_fn": "torch.nn.modules.linear.Identity"}
+            f.seek(0)
+            json.dump(config, f)
+        server = self.serve(path)
+        self.check_ranking(server, GOLDEN["bert_pairs"]["ranking"], lambda x: x)
+        long = "the " * 300
+        self.post(server, "/v1/score", 400, text_1="fox", text_2=long)
+        cut = self.post(server, "/v1/score", text_1="fox", text_2=long, truncate_prompt_tokens=-1)
+        fitting = self.post(server, "/v1/score", text_1="fox", text_2="the " * (200 - 3 - len("fox")))
+        self.assertEqual(cut["usage"]["prompt_tokens"], 200)
+        self.assertEqual(len(fitting["data"]), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
