@@ -35,6 +35,7 @@ enum class Draws : uint64_t {
   kDrafts,
   kAdapters,
   kBackground,
+  kDisk,
 };
 /// The random sequence `draws` of the run with this seed.
 test::Random RandomOf(uint64_t seed, Draws draws);

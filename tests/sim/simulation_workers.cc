@@ -45,6 +45,7 @@ void Simulation::StartEpoch() {
   Expect(judge_.GivenUp(pools.num_blocks - 1), [&] { engine_.StartEpoch(++epoch_, pools); });
   workers_.assign(static_cast<size_t>(scenario_.num_workers),
                   SimWorker(Limits(), scenario_.engine.blocks.sliding_window));
+  disk_.GroupLost();
   stragglers_.clear();                        // their tickets end with the engine's epoch
   for (Traveller& traveller : travellers_) {  // the blocks are gone with the workers
     traveller.blocks.clear();
@@ -148,6 +149,7 @@ void Simulation::TakeResult() {
   for (Traveller& traveller : travellers_) {
     if (traveller.plans_before > 0 && --traveller.plans_before == 0) Pack(traveller);
   }
+  disk_.PlanRan();
   CheckFits(tokens);
   CheckFits(scores_);
   for (const SampledToken& token : tokens) Trace(static_cast<uint64_t>(token.token));

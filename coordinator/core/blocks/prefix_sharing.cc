@@ -51,6 +51,7 @@ void PrefixSharing::NameComputed(Sequence& sequence) {
     contents.last = cache_.Insert(block, contents.hashes[index], contents.last,
                                   TokensOfBlock(sequence, contents.num_named), inserted);
     if (inserted) pool_.KeepContent(block);
+    if (inserted && listener_ != nullptr) listener_->OnFindable(sequence, contents.num_named);
   }
 }
 

@@ -12,6 +12,15 @@
 
 namespace quire {
 
+/// Hears of blocks that become findable.
+class FindableListener {
+ public:
+  virtual ~FindableListener() = default;
+  /// Block `index` of the sequence's table is full, and lookups now find it. contents.hashes has its hash. The listener
+  /// must not call the engine.
+  virtual void OnFindable(const Sequence& sequence, int index) = 0;
+};
+
 /// Lets sequences share the blocks of common prefixes. Names the contents of full blocks, in the prefix cache and in
 /// Sequence::contents, and finds blocks that hold a sequence's next tokens. While caching is off, nothing is named or
 /// found. With recurrent states a prefix can be shared only up to a kept state.
@@ -26,6 +35,8 @@ class PrefixSharing {
   /// Switches caching on or off. Off forgets all cached content. After on, full blocks that running sequences computed
   /// meanwhile get their names together with their next full blocks.
   void Enable(bool enabled);
+  /// The listener influences no decision; null: none. It must outlive this object or be reset.
+  void set_listener(FindableListener* listener) { listener_ = listener; }
   const PrefixCache& cache() const { return cache_; }
   const StateCheckpoints& checkpoints() const { return checkpoints_; }
   StateCheckpoints& checkpoints() { return checkpoints_; }
@@ -75,6 +86,7 @@ class PrefixSharing {
   PrefixCache cache_;
   StateCheckpoints checkpoints_;
   std::vector<PrefixCache::Hit> hits_;  // result of FindNext
+  FindableListener* listener_ = nullptr;
 };
 
 }  // namespace quire
