@@ -25,8 +25,6 @@ class Disk : public FindableListener {
   void PlanRan();
   /// The blocks and the tickets are gone.
   void GroupLost();
-  /// The cache was emptied.
-  void Flushed();
   /// Ends what is under way.
   void End();
 
@@ -36,6 +34,8 @@ class Disk : public FindableListener {
   struct Name {
     BlockHash hash, parent;
     std::vector<TokenId> tokens;
+    std::vector<BlockId> blocks;  // of the sequence, up to this one
+    std::vector<BlockHash> hashes;
   };
   struct Saving {
     uint64_t ticket;
@@ -47,14 +47,15 @@ class Disk : public FindableListener {
     uint64_t ticket;
     const Arrival* of;
     int prefix, count;
-    bool flushed = false;
+    size_t plans_before;  // plans that may still use the blocks: the workers run them before they write
   };
   using Key = std::pair<uint64_t, uint64_t>;
   static Key KeyOf(const BlockHash& hash) { return {hash.low, hash.high}; }
   void BeginToSave(size_t num_sent);
   void Save();
-  void BeginToFetch(std::span<const Arrival> arrived);
+  void BeginToFetch(size_t num_sent, std::span<const Arrival> arrived);
   void EndFetch();
+  bool IsClear(const Fetch& fetch, std::span<const TokenId> tokens) const;
   std::vector<TokenId> TokensOf(const Fetch& fetch, int count) const;
 
   test::Random random_;

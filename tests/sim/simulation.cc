@@ -124,7 +124,6 @@ void Simulation::Interfere() {
   }
   if (Happens(random_, odds.flush)) {
     engine_.FlushCache();
-    disk_.Flushed();
     pins_.clear();
     if (engine_.blocks().prefixes().cache().size() != 0) throw Failure{"something is cached after a flush"};
   }
@@ -156,7 +155,6 @@ void Simulation::ChangeOptions() {
   judge_.Changed(options);
   ++outcome_.changes;
   if (options.prefix_caching) return;
-  disk_.Flushed();
   pins_.clear();
   if (engine_.blocks().prefixes().cache().size() != 0) throw Failure{"something is cached while nothing shall be"};
 }

@@ -153,7 +153,6 @@ void Simulation::ComeBack(Traveller traveller) {
   engine_.ReleaseTicket(traveller.from);
   if (on_device && ways_.Below(2) == 0) {  // otherwise its blocks are already cached here and stay so
     engine_.FlushCache();
-    disk_.Flushed();
     pins_.clear();
   }
   const std::string right = RightRefusal(client.ask(), scenario_.engine, engine_.blocks().num_usable());

@@ -159,17 +159,20 @@ void KvGate::Advance(Engine& engine, double now) {
 void KvGate::End(Engine& engine, double now) {
   const Fetch fetch = std::move(*fetch_);
   fetch_.reset();
-  const bool came = !fetch.failed && !fetch.data->empty();
-  if (came) {
+  bool found = false;  // by lookups; other blocks of the same names may stand in the way after a flush
+  if (!fetch.failed && !fetch.data->empty()) {
     engine.CacheStored(fetch.ticket, fetch.prompt.salt, fetch.prompt.adapter, fetch.prompt.tokens, fetch.prefix);
     const double seconds = (now - fetch.begin_seconds) / static_cast<double>(fetch.data->size());
     const bool is_old = seconds_per_block_ == 0 || now - measured_seconds_ > kMeasurementSeconds;
     seconds_per_block_ = is_old ? seconds : (1 - kNewestPart) * seconds_per_block_ + kNewestPart * seconds;
     measured_seconds_ = now;
+    const auto& [salt, adapter, tokens] = fetch.prompt;
+    const size_t blocks = engine.blocks().prefixes().Find(salt, tokens, adapter).size();
+    found = blocks * static_cast<size_t>(engine.blocks().block_size()) == tokens.size();
   } else {
     engine.ReleaseTicket(fetch.ticket);
-    if (!held_.empty() && held_.front().number == fetch.held) LetThrough(held_.begin());
   }
+  if (!found && !held_.empty() && held_.front().number == fetch.held) LetThrough(held_.begin());
 }
 
 bool KvGate::OnReport(Rank rank, const BlocksReport& report) {

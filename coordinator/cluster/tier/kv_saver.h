@@ -28,9 +28,17 @@ class KvSaver : public FindableListener {
   void Forget();
 
  private:
+  /// A sequence's leading full blocks and their hashes.
+  struct Chain {
+    SequenceId sequence = 0;
+    std::vector<BlockId> blocks;
+    std::vector<BlockHash> hashes;
+  };
   struct Fresh {
     BlockId block;
     StoredName name;
+    std::shared_ptr<const Chain> chain;  // up to this block, at least
+    size_t index;                        // of this block in the chain
   };
   struct Saving {
     uint64_t ticket = 0;
@@ -40,6 +48,7 @@ class KvSaver : public FindableListener {
     bool failed = false;
   };
   void Begin(Engine& engine);
+  static void AddChain(const Fresh& fresh, const PrefixCache& cache, std::vector<BlockId>& blocks);
 
   KvStore& store_;
   GroupBlocks& group_;
