@@ -13,6 +13,7 @@
 #include "comm/wire/messages.h"
 #include "coordinator/bench/commands.h"
 #include "coordinator/check/command.h"
+#include "coordinator/cli/cache_command.h"
 #include "coordinator/cli/completion.h"
 #include "coordinator/cli/explain_paging.h"
 #include "coordinator/cli/keygen.h"
@@ -231,6 +232,16 @@ Subcommand AddKeygen(CLI::App& app) {
           [command] { return quire::RunKeygen(*command); }};
 }
 
+Subcommand AddCache(CLI::App& app) {
+  const auto command = std::make_shared<quire::CacheCommand>();
+  CLI::App* cache = app.add_subcommand("cache", "List, verify or prune the blocks that servers keep in --kv-disk");
+  cache->add_option("action", command->action, "ls, verify or prune")->required();
+  cache->add_option("directory", command->directory, "The directory")->required();
+  cache->add_option("--size", command->gibibytes, "prune: GiB that may stay")->check(CLI::NonNegativeNumber);
+  cache->add_option("--days", command->days, "prune: days that an unused block may stay")->check(CLI::Range(0, 3650));
+  return {cache, [command] { quire::CheckCache(*command); }, [command] { return quire::RunCache(*command); }};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -247,6 +258,7 @@ int main(int argc, char** argv) {
   commands.push_back(AddExplain(app));
   commands.push_back(AddReplay(app));
   commands.push_back(AddKeygen(app));
+  commands.push_back(AddCache(app));
   commands.push_back(AddPrinter(app, "explain-paging", "Walk through paging with twenty tokens", quire::ExplainPaging));
   commands.push_back(
       AddPrinter(app, "version", "Print the version", [] { return fmt::format("quire {}\n", quire::kBuildVersion); }));

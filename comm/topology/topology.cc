@@ -87,6 +87,8 @@ void ValidateTopology(const Topology& t, const std::string& where) {
   }
   CheckReplicas(t, where);
   CheckAdapters(t.model, where);
+  if (!t.cache.disk.dir.empty() && !t.cache.prefix_caching)
+    Fail("{}: cache.disk keeps blocks of the prefix cache, and cache.prefix_caching is false; give one of both", where);
   const auto check_listener = [&](const char* name, const Topology::Listener& listener) {
     if (!ParseHostPort(listener.listen))
       Fail("{}: {}.listen \"{}\" must be ADDRESS:PORT", where, name, listener.listen);

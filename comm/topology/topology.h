@@ -111,6 +111,13 @@ struct Topology {
     int64_t host_swap_bytes = 0;
     bool prefix_caching = true;
     double watermark = 0.01;
+    /// A directory that keeps blocks of the prefix cache beyond the end of the process.
+    struct Disk {
+      std::string dir;                        // empty: blocks are kept in memory only
+      int64_t max_bytes = int64_t{16} << 30;  // the most that all files in `dir` may have
+      int days = 30;                          // files that were not used for so long are removed
+      bool operator==(const Disk&) const = default;
+    } disk;
     bool operator==(const Cache&) const = default;
   } cache;
 

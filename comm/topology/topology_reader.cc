@@ -158,7 +158,15 @@ void ReadParallel(Section section, Topology::Parallel& parallel, bool& experts) 
   section.Done();
 }
 
-void ReadCache(Section section, Topology::Cache& cache, KvCacheDtype& dtype) {
+void ReadDisk(Section section, Topology::Cache::Disk& disk) {
+  constexpr int64_t kLeastBytes = 16 << 20;
+  section.Text("dir", disk.dir);
+  section.Bytes("size", disk.max_bytes, kLeastBytes);
+  section.Integer("days", disk.days, 1, 3650);
+  section.Done();
+}
+
+void ReadCache(Section section, const std::string& file, Topology::Cache& cache, KvCacheDtype& dtype) {
   section.Integer("block_size", cache.block_size, 1, 256);
   section.Choose("dtype", dtype);
   section.Fraction("memory", cache.memory);
@@ -167,6 +175,7 @@ void ReadCache(Section section, Topology::Cache& cache, KvCacheDtype& dtype) {
   section.Bytes("host_swap", cache.host_swap_bytes);
   section.Flag("prefix_caching", cache.prefix_caching);
   section.Fraction("watermark", cache.watermark);
+  if (const YamlNode* disk = section.Take("disk")) ReadDisk(Section(*disk, "cache.disk", file), cache.disk);
   section.Done();
 }
 
@@ -410,7 +419,7 @@ void ReadDocument(const YamlNode& document, const std::string& file, Topology& t
     ReadParallel(Section(*node, "parallel", file), t.parallel, t.compute.expert_parallel);
   if (const YamlNode* node = root.Take("nodes")) ReadNodes(*node, file, t.nodes);
   if (const YamlNode* node = root.Take("cache"))
-    ReadCache(Section(*node, "cache", file), t.cache, t.compute.kv_cache_dtype);
+    ReadCache(Section(*node, "cache", file), file, t.cache, t.compute.kv_cache_dtype);
   if (const YamlNode* node = root.Take("scheduler")) ReadScheduler(Section(*node, "scheduler", file), t.scheduler);
   if (const YamlNode* node = root.Take("speculation"))
     ReadSpeculation(*node, Section(*node, "speculation", file), t.speculation);

@@ -21,6 +21,7 @@ namespace fb = flatbuffers;
 constexpr size_t kMaxBodyBytes = 64 << 20;
 constexpr size_t kMaxStringBytes = 4096;
 constexpr size_t kMaxSlots = 65536;
+constexpr size_t kMaxRuns = 65536;  // most runs of a block: two for each layer and head, at most
 constexpr size_t kMaxGroupRanks = 1024;  // most ranks of a group; a topology allows no more
 
 template <class Table>
@@ -345,7 +346,8 @@ struct HandshakeWriter {
   }
   FrameKind operator()(const HelloMessage& m) const {
     b.Finish(wire::CreateHelloDirect(b, m.fingerprint.c_str(), m.isa.c_str(), m.bytes_per_block, m.weight_bytes,
-                                     m.available_bytes, m.load_millis, m.bytes_per_state));
+                                     m.available_bytes, m.load_millis, m.bytes_per_state, m.whole_block_bytes,
+                                     &m.whole_given, &m.whole_taken));
     return FrameKind::kHello;
   }
   FrameKind operator()(const StartMessage& m) const {
@@ -496,6 +498,18 @@ std::vector<double> Shares(const fb::Vector<double>* vector) {
   return shares;
 }
 
+/// Reads runs of bytes of a block: pairs of a beginning and a length.
+std::vector<int64_t> Runs(const fb::Vector<int64_t>* vector, int64_t block_bytes) {
+  std::vector<int64_t> runs = Numbers<int64_t>(vector);
+  bool valid = runs.size() % 2 == 0 && runs.size() <= 2 * kMaxRuns;
+  for (size_t i = 0; valid && i < runs.size(); i += 2) {
+    const int64_t at = runs[i], bytes = runs[i + 1];
+    valid = at >= 0 && bytes > 0 && at <= block_bytes && bytes <= block_bytes - at;
+  }
+  if (!valid) Fail("frame: {} numbers of runs that do not lie in a block of {} bytes", runs.size(), block_bytes);
+  return runs;
+}
+
 void CheckPorts(const std::vector<int32_t>& ports) {
   if (ports.empty()) return;
   if (ports.size() != 2 || ports[0] < 1 || ports[0] > ports[1] || ports[1] > 65535)
@@ -630,7 +644,10 @@ Message Decode(const Frame& frame) {
                           .weight_bytes = m.weight_bytes(),
                           .available_bytes = m.available_bytes(),
                           .load_millis = m.load_millis(),
-                          .bytes_per_state = m.bytes_per_state()};
+                          .bytes_per_state = m.bytes_per_state(),
+                          .whole_block_bytes = m.whole_block_bytes(),
+                          .whole_given = Runs(m.whole_given(), m.whole_block_bytes()),
+                          .whole_taken = Runs(m.whole_taken(), m.whole_block_bytes())};
     }
     case FrameKind::kStart: {
       const auto& m = Root<wire::Start>(frame);

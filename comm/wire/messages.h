@@ -89,6 +89,11 @@ struct HelloMessage {
   int64_t bytes_per_block = 0, weight_bytes = 0, available_bytes = 0;
   int32_t load_millis = 0;
   int64_t bytes_per_state = 0;  // bytes of one sequence's state on this rank; 0: the model has no state
+  /// The rank's part of a whole block, which is a block as a group of one rank has it: the block's bytes; the runs that
+  /// this rank would send to such a group; and the runs that it would get from there. A run is two numbers: where it
+  /// begins in the whole block, and its bytes. 0 bytes and no runs: blocks of this model cannot be cut.
+  int64_t whole_block_bytes = 0;
+  std::vector<int64_t> whole_given = {}, whole_taken = {};
 };
 
 struct StartMessage {

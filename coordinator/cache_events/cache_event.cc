@@ -30,14 +30,17 @@ Json JsonOf(const CacheEvent& event, const CacheEventSource& source) {
 
 }  // namespace
 
-void CacheEventLog::OnStored(const StoredBlock& block) {
-  const auto parent = block.parent ? std::optional(block.parent->low) : std::nullopt;
+void CacheEventLog::OnFindable(const Sequence& sequence, int index) {
+  const auto& contents = sequence.contents;
+  const auto hash_of = [&](int block) { return contents.hashes[static_cast<size_t>(block)].low; };
+  const auto parent = index > 0 ? std::optional(hash_of(index - 1)) : std::nullopt;
   const bool continues = !events_.empty() && events_.back().kind == CacheEvent::Kind::kStored && parent &&
-                         events_.back().hashes.back() == *parent && events_.back().adapter == block.adapter;
-  if (!continues) events_.push_back({.kind = CacheEvent::Kind::kStored, .parent = parent, .adapter = block.adapter});
+                         events_.back().hashes.back() == *parent && events_.back().adapter == contents.adapter;
+  if (!continues) events_.push_back({.kind = CacheEvent::Kind::kStored, .parent = parent, .adapter = contents.adapter});
   CacheEvent& event = events_.back();
-  event.hashes.push_back(block.hash.low);
-  event.tokens.insert(event.tokens.end(), block.tokens.begin(), block.tokens.end());
+  event.hashes.push_back(hash_of(index));
+  const auto begin = sequence.tokens.begin() + index * block_size_;
+  event.tokens.insert(event.tokens.end(), begin, begin + block_size_);
 }
 
 void CacheEventLog::OnRemoved(const BlockHash& hash) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "coordinator/core/blocks/cache_listener.h"
+#include "coordinator/core/blocks/sequence.h"
 
 namespace quire {
 
@@ -24,7 +25,9 @@ struct CacheEvent {
 /// that are removed one after another. Used on the engine's thread only.
 class CacheEventLog : public CacheListener {
  public:
-  void OnStored(const StoredBlock& block) override;
+  explicit CacheEventLog(int block_size) : block_size_(block_size) {}
+
+  void OnFindable(const Sequence& sequence, int index) override;
   void OnRemoved(const BlockHash& hash) override;
   void OnCleared() override;
 
@@ -32,6 +35,7 @@ class CacheEventLog : public CacheListener {
   std::vector<CacheEvent> Take() { return std::exchange(events_, {}); }
 
  private:
+  const int block_size_;  // tokens
   std::vector<CacheEvent> events_;
 };
 

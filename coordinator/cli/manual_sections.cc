@@ -27,6 +27,8 @@ constexpr Example kExamples[] = {
     {"replay", "quire replay --journal DIR", "compares every plan"},
     {"keygen", "quire keygen --api alice --file api.keys", "a key of a client; prints the key once"},
     {"keygen", "quire keygen --admin --file admin.token", "a token of the admin port"},
+    {"cache", "quire cache ls DIR", "what servers keep in --kv-disk DIR"},
+    {"cache", "quire cache prune DIR --size 4", "keeps the 4 GiB that were used last"},
     {"completion", "quire completion bash > ~/.local/share/bash-completion/completions/quire", "for new shells"},
 };
 

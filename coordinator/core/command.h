@@ -11,6 +11,7 @@
 #include "coordinator/core/migration_way.h"
 #include "coordinator/core/request.h"
 #include "coordinator/core/step_outcome.h"
+#include "coordinator/core/store_commands.h"
 
 namespace quire {
 
@@ -83,7 +84,8 @@ struct ChangeOptions : LiveOptions {};
 using Command =
     std::variant<command::Submit, command::Cancel, command::Plan, command::Commit, command::Expire, command::StartEpoch,
                  command::SetSwapSpeed, command::FlushCache, command::PinPrefix, command::Unpin, command::Depart,
-                 command::Reserve, command::ReleaseTicket, command::Adopt, command::ChangeOptions, command::Share>;
+                 command::Reserve, command::ReleaseTicket, command::Adopt, command::ChangeOptions, command::Share,
+                 command::HoldCached, command::ReserveForStored, command::CacheStored>;
 
 /// The results of a command that a replay of the same commands must reproduce.
 struct CommandOutcome {

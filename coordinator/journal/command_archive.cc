@@ -61,6 +61,38 @@ command::ChangeOptions Load(ArchiveReader& in, CommandOperands&, std::type_ident
   return c;
 }
 
+void Save(ArchiveWriter& out, const command::HoldCached& c) {
+  out(c.ticket, std::vector<BlockId>(c.blocks.begin(), c.blocks.end()));
+}
+command::HoldCached Load(ArchiveReader& in, CommandOperands& operands, std::type_identity<command::HoldCached>) {
+  const auto ticket = in.Next<uint64_t>();
+  in(operands.blocks);
+  return {ticket, operands.blocks};
+}
+
+template <class C>
+void SaveStored(ArchiveWriter& out, const C& c) {
+  out(c.salt, c.tokens, c.adapter, c.ticket, c.prefix);
+}
+template <class C>
+C LoadStored(ArchiveReader& in, CommandOperands& operands) {
+  in(operands.salt, operands.tokens);
+  const int adapter = in.Next<int>();
+  const auto ticket = in.Next<uint64_t>();
+  return {operands.salt, operands.tokens, adapter, ticket, in.Next<int>()};
+}
+
+void Save(ArchiveWriter& out, const command::ReserveForStored& c) { SaveStored(out, c); }
+command::ReserveForStored Load(ArchiveReader& in, CommandOperands& operands,
+                               std::type_identity<command::ReserveForStored>) {
+  return LoadStored<command::ReserveForStored>(in, operands);
+}
+
+void Save(ArchiveWriter& out, const command::CacheStored& c) { SaveStored(out, c); }
+command::CacheStored Load(ArchiveReader& in, CommandOperands& operands, std::type_identity<command::CacheStored>) {
+  return LoadStored<command::CacheStored>(in, operands);
+}
+
 template <size_t number>
 Command LoadNumber(ArchiveReader& in, CommandOperands& operands) {
   return Load(in, operands, std::type_identity<std::variant_alternative_t<number, Command>>());

@@ -25,6 +25,8 @@ class Story {
         return Submitted(in);
       case TypeOf<command::Adopt>():
         return Adopted(in);
+      case TypeOf<command::CacheStored>():
+        return CameBack(in);
       case TypeOf<command::Plan>():
         now_ = in.Next<command::Plan>().now;
         return;
@@ -52,6 +54,7 @@ class Story {
     const bool refused = in.Next<OutcomeRecord>().refused;
     std::erase(ids_, request->id);  // ids start again with every server; names do not repeat
     if (request->name == wanted_) ids_.push_back(request->id);
+    const size_t stored = TakeStored(*request);
     if (!IsWanted(request->id)) return;
     arrival_ = request->arrival_seconds;
     const auto when = static_cast<std::time_t>(*arrival_ + unix_offset_);
@@ -60,7 +63,36 @@ class Story {
     text_ += fmt::format("  {} prompt tokens, at most {} more, {} {}, priority {}, client \"{}\"\n",
                          request->num_prompt_tokens(), request->limits.max_tokens, request->sequences.size(),
                          request->beams != nullptr ? "beams" : "choices", request->priority, request->client);
+    if (stored > 0)
+      text_ += fmt::format("  blocks came back from --kv-disk: {} tokens of its prompt are cached\n", stored);
     if (refused) text_ += "  refused: it can never fit\n";
+  }
+
+  /// Stored blocks that came back to the cache for some request, which enters later.
+  struct Stored {
+    std::string salt;
+    int adapter;
+    std::vector<TokenId> tokens;  // those of the blocks, and of the cached blocks before them
+  };
+  void CameBack(ArchiveReader& in) {
+    CommandOperands operands;
+    const size_t number = TypeOf<command::CacheStored>() - static_cast<size_t>(JournalEntry::kCommands);
+    const auto command = std::get<command::CacheStored>(LoadCommand(in, number, operands));
+    stored_.push_back({operands.salt, command.adapter, operands.tokens});
+  }
+
+  /// The number of leading prompt tokens that were cached after stored blocks had come back; 0: none came back.
+  size_t TakeStored(const Request& request) {
+    size_t tokens = 0;
+    std::erase_if(stored_, [&](const Stored& stored) {
+      const std::vector<TokenId>& prompt = request.sequences.front().tokens;
+      const bool fits = stored.salt == request.cache_salt && stored.adapter == request.adapter &&
+                        stored.tokens.size() <= prompt.size() &&
+                        std::ranges::equal(stored.tokens, std::span(prompt).first(stored.tokens.size()));
+      if (fits) tokens = std::max(tokens, stored.tokens.size());
+      return fits;
+    });
+    return tokens;
   }
 
   void Adopted(ArchiveReader& in) {
@@ -82,6 +114,7 @@ class Story {
 
   std::string wanted_, text_;
   std::vector<RequestId> ids_;  // ids of requests with the wanted name
+  std::vector<Stored> stored_;
   double unix_offset_ = 0, now_ = 0;
   std::optional<double> arrival_;
 };

@@ -4,6 +4,7 @@
 #include <prometheus/text_serializer.h>
 
 #include "coordinator/metrics/batch_metrics.h"
+#include "coordinator/metrics/disk_metrics.h"
 #include "coordinator/metrics/process_metrics.h"
 
 namespace quire {
@@ -20,6 +21,7 @@ struct Metrics::All {
   HttpMetrics http;
   ProcessMetrics process;
   ReplicaMetrics replicas;
+  std::optional<DiskMetrics> disk;      // absent without --kv-disk
   std::optional<BatchMetrics> batches;  // absent when the server keeps no batches
 };
 
@@ -32,7 +34,8 @@ CallMetrics& Metrics::calls() { return all_->calls; }
 HttpMetrics& Metrics::http() { return all_->http; }
 
 std::string Metrics::Page(const std::vector<std::optional<ReplicaSnapshot>>& replicas,
-                          const MigrationCounts& migrations, const std::optional<BatchNumbers>& batches) {
+                          const MigrationCounts& migrations, const std::optional<BatchNumbers>& batches,
+                          const std::optional<KvStoreCounts>& disk) {
   for (size_t r = 0; r < replicas.size(); ++r) {
     if (replicas[r]) all_->replicas.Update(static_cast<int>(r), *replicas[r]);
   }
@@ -40,6 +43,8 @@ std::string Metrics::Page(const std::vector<std::optional<ReplicaSnapshot>>& rep
   all_->process.Update();
   if (batches && !all_->batches) all_->batches.emplace(all_->registry);
   if (batches) all_->batches->Update(*batches);
+  if (disk && !all_->disk) all_->disk.emplace(all_->registry);
+  if (disk) all_->disk->Update(*disk);
   return prometheus::TextSerializer().Serialize(all_->registry.Collect());
 }
 

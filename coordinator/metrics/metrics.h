@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "coordinator/kv_disk/kv_store.h"
 #include "coordinator/metrics/batch_numbers.h"
 #include "coordinator/metrics/call_metrics.h"
 #include "coordinator/metrics/http_metrics.h"
@@ -22,9 +23,10 @@ class Metrics {
   HttpMetrics& http();
 
   /// Returns the page. `replicas` has a snapshot for each replica; a replica without one keeps its last numbers.
-  /// batches: nothing where none are kept.
+  /// batches: nothing where none are kept. disk: nothing where blocks are not stored.
   std::string Page(const std::vector<std::optional<ReplicaSnapshot>>& replicas, const MigrationCounts& migrations,
-                   const std::optional<BatchNumbers>& batches = std::nullopt);
+                   const std::optional<BatchNumbers>& batches = std::nullopt,
+                   const std::optional<KvStoreCounts>& disk = std::nullopt);
 
  private:
   struct All;

@@ -26,13 +26,13 @@ class CacheEventsTest : public testing::Test {
     return sequence;
   }
 
-  CacheEventLog log_;
+  CacheEventLog log_{4};
   StepPlan plan_;
   BlockManager blocks_{{.num_blocks = 5, .block_size = 4}};
 };
 
 TEST_F(CacheEventsTest, FullBlocks_AreTold_WithTheirTokensAndTheBlockBeforeThem) {
-  blocks_.prefixes().set_listener(&log_);
+  blocks_.prefixes().AddListener(&log_);
   Sequence first = Compute({1, 2, 3, 4, 5, 6, 7, 8, 9});
   const auto stored = log_.Take();
   ASSERT_EQ(stored.size(), 1u);
@@ -50,7 +50,7 @@ TEST_F(CacheEventsTest, FullBlocks_AreTold_WithTheirTokensAndTheBlockBeforeThem)
 }
 
 TEST_F(CacheEventsTest, EqualBlocks_AreToldOnce_AndThoseOfAnAdapterApart) {
-  blocks_.prefixes().set_listener(&log_);
+  blocks_.prefixes().AddListener(&log_);
   Compute({1, 2, 3, 4});
   Compute({1, 2, 3, 4});
   Compute({1, 2, 3, 4}, 2);
@@ -62,7 +62,7 @@ TEST_F(CacheEventsTest, EqualBlocks_AreToldOnce_AndThoseOfAnAdapterApart) {
 }
 
 TEST_F(CacheEventsTest, ReusedBlock_IsToldAsRemoved_BeforeItsNewContent) {
-  blocks_.prefixes().set_listener(&log_);
+  blocks_.prefixes().AddListener(&log_);
   Sequence first = Compute({1, 2, 3, 4, 5, 6, 7, 8});
   const auto stored = log_.Take();
   blocks_.Free(first);
@@ -77,7 +77,7 @@ TEST_F(CacheEventsTest, ReusedBlock_IsToldAsRemoved_BeforeItsNewContent) {
 }
 
 TEST_F(CacheEventsTest, Flush_LeavesOneEvent_WhateverWasStoredBefore) {
-  blocks_.prefixes().set_listener(&log_);
+  blocks_.prefixes().AddListener(&log_);
   Compute({1, 2, 3, 4});
   blocks_.prefixes().Flush();
   auto events = log_.Take();

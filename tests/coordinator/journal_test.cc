@@ -265,7 +265,10 @@ TEST_F(JournalTest, EveryCommand_SurvivesARoundTrip) {
                               command::ReleaseTicket{23},
                               command::Adopt{adopted, 24, blocks},
                               command::ChangeOptions{{false, 25, 26}},
-                              command::Share{27, 28, 29}};
+                              command::Share{27, 28, 29},
+                              command::HoldCached{30, blocks},
+                              command::ReserveForStored{salt, tokens, 31, 32, 33},
+                              command::CacheStored{salt, tokens, 34, 35, 36}};
   ASSERT_EQ(std::size(commands), std::variant_size_v<Command>);
   for (size_t number = 0; number < std::size(commands); ++number) {
     ArchiveWriter out, again;

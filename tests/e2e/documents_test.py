@@ -120,7 +120,8 @@ class ServerTest(unittest.TestCase):
     def setUpClass(cls):
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
-        cls.server = Server("-tp", "1", "--num-kv-blocks", "100", "--swap-space", "1", "--batch-dir", folder.name, model=TINY)
+        cls.server = Server("-tp", "1", "--num-kv-blocks", "100", "--swap-space", "1", "--batch-dir", folder.name,
+                            "--kv-disk", os.path.join(folder.name, "kv"), model=TINY)
         cls.addClassCleanup(cls.server.__exit__)
 
     def test_api_page_lists_the_endpoints_of_the_openapi_schema(self):

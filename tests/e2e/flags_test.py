@@ -20,6 +20,7 @@ import adapters_test
 import embeddings_test
 import fetch_model_test
 import fields_test
+import kv_disk_test
 import kv_events_test
 import logs_test
 import tls_test
@@ -142,7 +143,7 @@ class PlainTest(FlagCase):
             "chat_page": True, "access_log": "off", "access_log_file": None, "audit_log_file": None, "metrics_listen": None,
             "metrics_on_data_port": False, "log_format": "text",
             "otlp_traces_endpoint": None, "private_network": "auto",
-            "num_swap_blocks": 0, "kv_cache_memory_bytes": None, "gpu_memory_utilization": 0.9, "swap_space_bytes": 0, "watermark": 0.01,
+            "num_swap_blocks": 0, "kv_cache_memory_bytes": None, "gpu_memory_utilization": 0.9, "swap_space_bytes": 0, "watermark": 0.01, "kv_disk": None, "kv_disk_bytes": 16 << 30, "kv_disk_days": 30,
             "enable_prefix_caching": True, "preemption_mode": "recompute", "plan_ahead": True, "speculative_config": {"method": "prediction", "num_speculative_tokens": 8, "prompt_lookup_min": 2, "prompt_lookup_max": 8, "disable_by_batch_size": 8}, "seed": None, "journal": None, "kv_events_config": None, "batch_dir": None, "batch_max_bytes": 4 << 30, "batch_concurrency": 16,
             "load_format": "auto", "verify_checksum": None, "chat_template": None, "tool_call_parser": "generic", "reasoning_parser": "none",
             "pooling": "none", "scoring": "none", "generation_config": "quire", "lora_modules": [], "ignore_unknown_fields": False,
@@ -706,6 +707,9 @@ TESTS = {
     "--kv-cache-memory-bytes": OtherTest.test_kv_cache_memory_bytes_flag_sets_the_number_of_blocks,
     "--gpu-memory-utilization": PlainTest.test_gpu_memory_utilization_flag_zero_leaves_no_kv_memory,
     "--swap-space": SmallTest.test_swap_space_flag_sets_the_host_blocks,
+    "--kv-disk": kv_disk_test.KvDiskTest.test_next_turn_finds_its_blocks_after_a_kill_on_more_workers,
+    "--kv-disk-size": kv_disk_test.KvDiskTest.test_size_and_days_flags_bound_what_stays,
+    "--kv-disk-days": kv_disk_test.KvDiskTest.test_size_and_days_flags_bound_what_stays,
     "--kv-cache-dtype": SmallTest.test_kv_cache_dtype_flag_sets_the_bytes_of_a_block,
     "--dtype": PlainTest.test_dtype_flag_bfloat16_is_refused_on_the_cpu,
     "--attention-backend": PlainTest.test_attention_backend_flag_is_refused_without_a_gpu,

@@ -43,6 +43,8 @@ constexpr Count kCounts[] = {
     {"moved on the device", &Outcome::moved_on_device, 460},
     {"moved without", &Outcome::moved_bare, 11'000},
     {"moved half-way", &Outcome::moved_half, 290},
+    {"stored blocks", &Outcome::stored, 1},
+    {"that came back", &Outcome::returned, 1},
     {"epochs", &Outcome::epochs, 2'500},
     {"floods", &Outcome::floods, 120},
     {"gave way", &Outcome::gave_way, 790},

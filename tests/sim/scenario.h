@@ -36,6 +36,7 @@ enum class Draws : uint64_t {
   kAdapters,
   kBackground,
   kWholePrompts,
+  kDisk,
 };
 /// The random sequence `draws` of the run with this seed.
 test::Random RandomOf(uint64_t seed, Draws draws);

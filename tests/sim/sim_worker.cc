@@ -1,5 +1,7 @@
 #include "tests/sim/sim_worker.h"
 
+#include <algorithm>
+
 #include "comm/base/error.h"
 
 namespace quire::sim {
@@ -32,6 +34,15 @@ void SimWorker::Move(const std::vector<BlockCopyPair>& pairs, const std::vector<
       to[static_cast<size_t>(destination) * size + i] = from[static_cast<size_t>(source) * size + i];
     }
   }
+}
+
+std::vector<KvValue> SimWorker::Read(BlockId block) const {
+  const auto begin = device_.begin() + static_cast<ptrdiff_t>(block) * limits_.block_size;
+  return {begin, begin + limits_.block_size};
+}
+
+void SimWorker::Fill(BlockId block, const std::vector<KvValue>& values) {
+  std::ranges::copy(values, device_.begin() + static_cast<ptrdiff_t>(block) * limits_.block_size);
 }
 
 void SimWorker::Write(const BatchMember& member) {

@@ -31,6 +31,10 @@ class SimWorker {
     Move(pairs, pool, pool);
   }
 
+  /// The values of a whole device block, and the way to set them: blocks go to a store and come back.
+  std::vector<KvValue> Read(BlockId block) const;
+  void Fill(BlockId block, const std::vector<KvValue>& values);
+
   const std::vector<BlockId>& blocks(SlotId slot) const { return table_.at(slot).blocks; }
   const std::vector<BlockId>& state(SlotId slot) const { return table_.at(slot).state; }
 

@@ -25,7 +25,8 @@ Simulation::Simulation(uint64_t seed, bool aloud)
       decodes_(engine_),
       watcher_(engine_, scenario_.engine.scheduler.preemption, turns_, judge_, aloud),
       aloud_(aloud),
-      decisions_(watcher_) {
+      decisions_(watcher_),
+      disk_(seed, engine_, workers_) {
   engine_.set_observer(&decisions_);
   if (scenario_.engine.drafts.num_tokens > 0) engine_.set_proposer(&proposer_);
   engine_.SetSwapSpeed(static_cast<double>(random_.Below(100)) * 1e-5);
@@ -40,12 +41,15 @@ Outcome Simulation::Run() {
     Arrive();
     Interfere();
     Travel();
+    disk_.Round(sent_.size(), std::span(scenario_.arrivals).first(next_arrival_));
     Expire();
     Check();
     Act();
     Check();
   }
   CheckRest();
+  outcome_.stored = disk_.num_stored;
+  outcome_.returned = disk_.num_returned;
   outcome_.preemptions = engine_.scheduler().num_preemptions();
   outcome_.drafts_right = drafts_right_;
   outcome_.swap_outs = engine_.scheduler().num_swapped_out();
@@ -340,6 +344,7 @@ void Simulation::CheckPins() const {
 
 void Simulation::CheckRest() {
   EndStragglers(true);
+  disk_.End();
   engine_.ExpireOverdue(now_ + 100);
   const BlockManager& blocks = engine_.blocks();
   if (blocks.num_free() != blocks.num_usable() || blocks.host_pool().num_held() != 0 || !blocks.pins().all().empty())

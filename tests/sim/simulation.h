@@ -8,6 +8,7 @@
 
 #include "tests/sim/client.h"
 #include "tests/sim/decodes.h"
+#include "tests/sim/disk.h"
 #include "tests/sim/newcomers.h"
 #include "tests/sim/proposer.h"
 #include "tests/sim/scenario.h"
@@ -134,6 +135,7 @@ class Simulation {
   bool aloud_;
   DecisionsOnly decisions_;
   std::vector<SimWorker> workers_;
+  Disk disk_;
   std::vector<PromptScores> scores_;  // scores of the oldest step
   std::deque<Sent> sent_;             // oldest first
   std::map<RequestId, std::shared_ptr<Client>> clients_;

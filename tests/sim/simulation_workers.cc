@@ -46,6 +46,7 @@ void Simulation::StartEpoch() {
   workers_.assign(
       static_cast<size_t>(scenario_.num_workers),
       SimWorker(Limits(), scenario_.engine.blocks.sliding_window, scenario_.engine.scheduler.whole_prompts));
+  disk_.GroupLost();
   stragglers_.clear();                        // their tickets end with the engine's epoch
   for (Traveller& traveller : travellers_) {  // the blocks are gone with the workers
     traveller.blocks.clear();
@@ -149,6 +150,7 @@ void Simulation::TakeResult() {
   for (Traveller& traveller : travellers_) {
     if (traveller.plans_before > 0 && --traveller.plans_before == 0) Pack(traveller);
   }
+  disk_.PlanRan();
   CheckFits(tokens);
   CheckFits(scores_);
   for (const SampledToken& token : tokens) Trace(static_cast<uint64_t>(token.token));

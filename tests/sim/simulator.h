@@ -13,6 +13,7 @@ struct Outcome {
   int64_t moved_on_device = 0;        // moved requests whose blocks are in the target's prefix cache afterwards
   int64_t moved_half = 0;             // transfers that broke off half-way
   int64_t epochs = 0, pins_broken = 0;
+  int64_t stored = 0, returned = 0;             // blocks that went to a store, and that came back
   int64_t floods = 0;                           // 1 when one client floods and others send short requests
   int64_t gave_way = 0;                         // requests that gave way to other clients' requests
   int64_t set_aside = 0;                        // requests of batches that were set aside for others

@@ -55,6 +55,13 @@ BlockCut CutBetween(const ModelSpec& spec, const std::vector<RankShard>& givers,
   return cut;
 }
 
+WholeBlockPart PartOfWhole(const ModelSpec& spec, const std::vector<double>& shares, Rank rank,
+                           const std::function<int64_t(int64_t)>& head_bytes) {
+  const std::vector<RankShard> own = PlanShards(spec, shares), one = PlanShards(spec, {1.0});
+  return {KvLayout(spec, one[0], head_bytes).block_bytes, CutBetween(spec, own, rank, one, 0, head_bytes).taken,
+          CutBetween(spec, one, 0, own, rank, head_bytes).given};
+}
+
 const std::vector<BlockRuns>& BlockCuts::Find(Known& known, const std::vector<double>& shares, bool gives) {
   const auto found = known.find(shares);
   if (found != known.end()) return found->second;

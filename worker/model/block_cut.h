@@ -24,6 +24,15 @@ BlockCut CutBetween(const ModelSpec& spec, const std::vector<RankShard>& givers,
                     const std::vector<RankShard>& takers, Rank taker,
                     const std::function<int64_t(int64_t)>& head_bytes);
 
+/// A rank's part of a whole block: a block as a group of one rank has it.
+struct WholeBlockPart {
+  int64_t block_bytes = 0;  // of the whole block
+  BlockRuns given;          // runs of the whole block that this rank would send to a group of one rank
+  BlockRuns taken;          // runs that this rank would get from there
+};
+WholeBlockPart PartOfWhole(const ModelSpec& spec, const std::vector<double>& shares, Rank rank,
+                           const std::function<int64_t(int64_t)>& head_bytes);
+
 /// The runs of one rank's blocks in exchanges with groups of any split. The cuts asked for most recently are cached.
 class BlockCuts {
  public:

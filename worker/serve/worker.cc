@@ -22,6 +22,7 @@
 #include "worker/serve/block_orders.h"
 #include "worker/serve/lease.h"
 #include "worker/serve/step_executor.h"
+#include "worker/serve/whole_block.h"
 #include "worker/serve/worker_log.h"
 
 namespace quire {
@@ -231,13 +232,15 @@ void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiB
     for (const std::string& note : engine.notes()) WorkerLog(LogLevel::kInfo, 0, note);
   }
   const auto millis = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin).count();
-  line.Send(HelloMessage{.fingerprint = files.Fingerprint(),
-                         .isa = engine.device(),
-                         .bytes_per_block = engine.block_bytes(),
-                         .weight_bytes = engine.weight_bytes(),
-                         .available_bytes = engine.available_bytes(),
-                         .load_millis = static_cast<int32_t>(millis),
-                         .bytes_per_state = engine.state_bytes()});
+  HelloMessage hello{.fingerprint = files.Fingerprint(),
+                     .isa = engine.device(),
+                     .bytes_per_block = engine.block_bytes(),
+                     .weight_bytes = engine.weight_bytes(),
+                     .available_bytes = engine.available_bytes(),
+                     .load_millis = static_cast<int32_t>(millis),
+                     .bytes_per_state = engine.state_bytes()};
+  AddWholeBlockPart(files.spec(), assign->shares, mpi.rank(), engine, hello);
+  line.Send(hello);
 
   phase = "start";
   const auto start = AwaitStart(line, executor);

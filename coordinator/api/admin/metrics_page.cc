@@ -20,7 +20,9 @@ asio::awaitable<HttpResponse> MetricsPage::Now() {
   }
   HttpResponse page;
   page.content_type = "text/plain; version=0.0.4; charset=utf-8";
-  page.body = metrics_.Page(snapshots, replicas_.migrations().counts(), batches_());
+  const KvDisk* disk = replicas_.disk();
+  const auto stored = disk == nullptr ? std::nullopt : std::optional(disk->counts());
+  page.body = metrics_.Page(snapshots, replicas_.migrations().counts(), batches_(), stored);
   co_return page;
 }
 

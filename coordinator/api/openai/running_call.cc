@@ -253,7 +253,7 @@ RunningCall::RunningCall(const CallContext& context, const GenerateCall& call,
     event.error = reason, event.error_status = status;
     events->Push(std::move(event));
   };
-  arrival.requests = ids_;
+  arrival.requests = ids_, arrival.prompts = [requests] { return PromptsOf(requests); };
   arrival.submit = [requests = std::move(requests), events = events_](Engine& engine) {
     if (events->Abandoned()) return;  // the client left while the workers compiled the grammar
     for (const auto& request : requests) {

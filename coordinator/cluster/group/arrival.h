@@ -1,12 +1,30 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "coordinator/core/engine/engine.h"
 
 namespace quire {
+
+/// A prompt whose beginning may be found in stored blocks.
+struct ArrivalPrompt {
+  std::string salt;
+  int adapter = 0;
+  std::vector<TokenId> tokens;
+};
+
+/// The prompts of these requests for which cached blocks are of use.
+inline std::vector<ArrivalPrompt> PromptsOf(const std::vector<std::shared_ptr<Request>>& requests) {
+  std::vector<ArrivalPrompt> prompts;
+  for (const auto& request : requests) {
+    if (request->NumCacheable() > 0)
+      prompts.push_back({request->cache_salt, request->adapter, request->sequences.front().tokens});
+  }
+  return prompts;
+}
 
 /// An API call on its way to the engine. The engine's thread runs all of its functions.
 struct Arrival {
@@ -18,6 +36,8 @@ struct Arrival {
   std::function<bool()> abandoned;
   /// The requests that `submit` brings.
   std::vector<RequestId> requests;
+  /// The prompts of these requests, as far as cached blocks are of use to them. Null: none.
+  std::function<std::vector<ArrivalPrompt>()> prompts = nullptr;
 };
 
 }  // namespace quire

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "comm/base/types.h"
 
@@ -20,6 +21,9 @@ struct RankInfo {
   std::string memory_limit;    // the source of memory_bytes, such as a control group's name
   int64_t weight_bytes = 0, bytes_per_block = 0, available_bytes = 0;
   int64_t bytes_per_state = 0;  // bytes of one sequence's recurrent state; 0: the model has none
+  /// The rank's part of a whole block (HelloMessage).
+  int64_t whole_block_bytes = 0;
+  std::vector<int64_t> whole_given, whole_taken;
   int load_millis = 0;
   StepId last_step = 0;
   uint32_t compute_micros = 0;  // computing time of the rank's last step

@@ -8,6 +8,7 @@
 
 #include "comm/base/error.h"
 #include "coordinator/cluster/launch/engine_settings.h"
+#include "coordinator/cluster/launch/kv_space.h"
 #include "coordinator/cluster/launch/host_fit.h"
 #include "coordinator/cluster/launch/host_probe.h"
 #include "coordinator/cluster/launch/launcher.h"
@@ -29,7 +30,7 @@ constexpr auto kExternalJoinDeadline = std::chrono::seconds(600);
 }  // namespace
 
 Deployment::Deployment(const Topology& topology, const ModelFiles& model, const std::atomic<bool>& cancel,
-                       std::shared_ptr<const Vocabulary> vocabulary)
+                       std::shared_ptr<const Vocabulary> vocabulary, KvDisk* disk)
     : topology_(topology),
       model_(model),
       cancel_(cancel),
@@ -54,6 +55,11 @@ Deployment::Deployment(const Topology& topology, const ModelFiles& model, const 
   if (options.drafts.num_tokens > 0 && options.drafts.from_text && pools.state_blocks > 0)
     spdlog::warn("speculation: no drafts, because this model carries a state from token to token");
   ::randombytes_buf(options.blocks.hash_key.data(), options.blocks.hash_key.size());
+  if (disk != nullptr) {
+    const std::string space = KvSpaceOf(model_, assignment_, group_->ranks());
+    kv_store_ = disk->StoreFor(space, fmt::format("{}\n{}\n", topology_.model.path, space));
+    options.blocks.hash_key = kv_store_->chain_key();  // a block has the same name in every process
+  }
   engine_ = std::make_unique<Engine>(options);
   engine_->StartEpoch(epoch_);
   engine_->SetSwapSpeed(swap_seconds);

@@ -18,6 +18,7 @@
 #include "coordinator/cluster/launch/private_network.h"
 #include "coordinator/cluster/launch/runtime_dir.h"
 #include "coordinator/core/engine/engine.h"
+#include "coordinator/kv_disk/kv_disk.h"
 
 namespace quire {
 
@@ -26,9 +27,9 @@ class Deployment : private LauncherWatch {
  public:
   /// Launches the workers, or waits for externally started ones, loads the model and reserves the KV blocks. Throws
   /// Error or GroupFailure that names rank, phase and remedy; then nothing is left running. Setting `cancel` aborts the
-  /// start. Without a vocabulary no request may have a grammar.
+  /// start. Without a vocabulary no request may have a grammar. `disk`: where blocks are stored; null: nowhere.
   Deployment(const Topology& topology, const ModelFiles& model, const std::atomic<bool>& cancel,
-             std::shared_ptr<const Vocabulary> vocabulary = nullptr);
+             std::shared_ptr<const Vocabulary> vocabulary = nullptr, KvDisk* disk = nullptr);
   ~Deployment() override;
 
   /// After a loss: ends the remaining workers and starts a new epoch, or waits for external ones. The engine then
@@ -46,6 +47,8 @@ class Deployment : private LauncherWatch {
 
   WorkerGroup& group() { return *group_; }
   Engine& engine() { return *engine_; }
+  /// The store for this engine's blocks; null: none.
+  const std::shared_ptr<KvStore>& kv_store() const { return kv_store_; }
   const std::string& runtime_dir() const { return runtime_dir_.path(); }  // private to this user; for sockets
   int max_model_len() const { return engine_->options().max_model_len; }
   /// The assignment sent to the workers of this epoch. On the engine's thread only.
@@ -85,6 +88,7 @@ class Deployment : private LauncherWatch {
   HostHealth host_health_;
   std::unique_ptr<MpirunProcess> launcher_;  // null: another party started the workers
   std::optional<std::chrono::steady_clock::time_point> launcher_ended_;
+  std::shared_ptr<KvStore> kv_store_;
   std::unique_ptr<Engine> engine_;
   int max_model_len_ = 0, max_step_tokens_ = 0;
   AssignMessage assignment_;  // sent in the present epoch

@@ -61,6 +61,8 @@ AssignMessage MakeAssignment(const Topology& topology, const ModelFiles& model, 
     FailSettings(
         "LoRA adapters (--lora-modules) run on the CPU only: use --backend cpu, or serve a model into which "
         "the adapter is merged");
+  if (cuda && !topology.cache.disk.dir.empty())
+    FailSettings("--kv-disk stores blocks of the CPU backend only: use --backend cpu, or leave --kv-disk out");
   for (const AdapterFiles& adapter : model.adapters()) {
     assign.adapters.push_back(OnThisHost(topology) ? adapter.path()
                                                    : std::filesystem::absolute(adapter.path()).string());

@@ -25,12 +25,13 @@ void MakeParent(const std::string& directory) {
 }  // namespace
 
 Replica::Replica(Topology topology, const ModelFiles& model, const std::atomic<bool>& cancel,
-                 std::shared_ptr<const Vocabulary> vocabulary, EventFeed& feed)
+                 std::shared_ptr<const Vocabulary> vocabulary, EventFeed& feed, KvDisk* disk)
     : topology_(std::move(topology)),
-      deployment_(topology_, model, cancel, std::move(vocabulary)),
+      deployment_(topology_, model, cancel, std::move(vocabulary), disk),
       feed_(feed),
       watcher_(feed, engine(), topology_.parallel.replica),
-      gate_(deployment_.group()) {
+      gate_(deployment_.group()),
+      cache_log_(engine().blocks().block_size()) {
   engine().set_watcher(&watcher_);
   if (!topology_.journal.empty()) {
     if (topology_.parallel.replicas > 1) MakeParent(topology_.journal);
@@ -41,13 +42,32 @@ Replica::Replica(Topology topology, const ModelFiles& model, const std::atomic<b
     CacheEventSource source{index(), engine().blocks().block_size(), {}};
     for (const AdapterSetting& adapter : topology_.model.adapters) source.adapters.push_back(adapter.name);
     cache_events_ = std::make_unique<CacheEventPublisher>(topology_.kv_events, std::move(source));
-    engine().set_cache_listener(&cache_log_);
+    engine().AddCacheListener(&cache_log_);
   }
   Publish(engine());
 }
 
+Replica::~Replica() {
+  StopLoop();
+  tier_.reset();  // its threads wake the loop
+}
+
+void Replica::BeginTier() {
+  if (deployment_.kv_store() == nullptr) return;
+  const auto wake = [this] {
+    if (loop_ != nullptr) loop_->Post([](Engine&) {});
+  };
+  tier_ = std::make_unique<KvTier>(
+      deployment_.kv_store(), engine(), group(),
+      GroupBlocks::Options{.topology = topology_,
+                           .local_endpoint = fmt::format("ipc://{}/kv", deployment_.runtime_dir()),
+                           .rank_endpoint = [this](Rank rank) { return BlockEndpoint(rank); },
+                           .wake = wake});
+}
+
 void Replica::Begin(ReplicaListener& listener) {
   listener_ = &listener;
+  BeginTier();
   loop_ = std::make_unique<EngineLoop>(engine(), group(), static_cast<EngineLoopHost&>(*this));
 }
 
@@ -55,6 +75,7 @@ void Replica::BetweenSteps(Engine& engine) {
   Publish(engine);
   PublishEpoch(engine);
   if (cache_events_ != nullptr) cache_events_->Publish(cache_log_.Take());
+  if (tier_ != nullptr) tier_->Round(EngineLoop::Now());
   gate_.Round(engine, EngineLoop::Now());
   listener_->OnRound(index(), engine);
 }
@@ -65,6 +86,7 @@ void Replica::Relaunch(const GroupFailure& loss) {
 }
 
 void Replica::Abandon(Engine& engine) {
+  if (tier_ != nullptr) tier_->Open();
   gate_.Open(engine);
   listener_->OnAbandoned(index(), engine);
 }
@@ -94,8 +116,15 @@ std::function<void(Engine&)> Replica::Announce(int64_t tokens, std::function<voi
 
 void Replica::PostCall(int64_t tokens, const std::string& client, const GrammarSource& grammar, Arrival arrival) {
   arrival.submit = Announce(tokens, std::move(arrival.submit));
-  if (!grammar) return loop_->Post(std::move(arrival.submit));
-  loop_->Post([this, client, grammar, arrival = std::move(arrival)](Engine&) { gate_.Pass(client, grammar, arrival); });
+  const auto enter = [this, client, grammar](Arrival ready, Engine& engine) {
+    grammar ? gate_.Pass(client, grammar, std::move(ready)) : ready.submit(engine);
+  };
+  loop_->Post([this, enter, arrival = std::move(arrival)](Engine& engine) {
+    const bool waits = tier_ != nullptr && arrival.prompts && loop_->serving();
+    if (!waits) return enter(arrival, engine);
+    tier_->Pass(
+        arrival, [enter, &engine](Arrival ready) { enter(std::move(ready), engine); }, EngineLoop::Now());
+  });
 }
 
 ReplicaView Replica::view() const {

@@ -13,6 +13,7 @@
 #include "coordinator/cluster/replicas/block_shape.h"
 #include "coordinator/cluster/replicas/replica_choice.h"
 #include "coordinator/cluster/replicas/replica_listener.h"
+#include "coordinator/cluster/tier/kv_tier.h"
 #include "coordinator/journal/journal.h"
 
 namespace quire {
@@ -22,8 +23,10 @@ namespace quire {
 class Replica : private EngineLoopHost {
  public:
   /// Starts the workers like Deployment. `topology` comes from ReplicaTopology. The feed must outlive the replica.
+  /// `disk`: where blocks are stored; null: nowhere.
   Replica(Topology topology, const ModelFiles& model, const std::atomic<bool>& cancel,
-          std::shared_ptr<const Vocabulary> vocabulary, EventFeed& feed);
+          std::shared_ptr<const Vocabulary> vocabulary, EventFeed& feed, KvDisk* disk = nullptr);
+  ~Replica() override;
 
   /// Starts the engine's thread. The listener must outlive the replica.
   void Begin(ReplicaListener& listener);
@@ -62,8 +65,9 @@ class Replica : private EngineLoopHost {
   void Abandon(Engine& engine) override;
   void OnLostForGood(const std::string& reason) override { listener_->OnLostForGood(index(), reason); }
   void OnBlocksReport(Rank rank, const BlocksReport& report) override {
-    listener_->OnBlocksReport(index(), rank, report);
+    if (tier_ == nullptr || !tier_->OnReport(rank, report)) listener_->OnBlocksReport(index(), rank, report);
   }
+  void BeginTier();
   void OnGrammarReady(Rank rank, const GrammarReady& report) override { gate_.OnReady(rank, report); }
 
   std::function<void(Engine&)> Announce(int64_t tokens, std::function<void(Engine&)> task);
@@ -75,10 +79,11 @@ class Replica : private EngineLoopHost {
   EventFeed& feed_;
   EngineWatcher watcher_;
   GrammarGate gate_;
-  std::optional<Journal> journal_;  // observes the engine; nullopt when journals are off
-  CacheEventLog cache_log_;
+  std::optional<Journal> journal_;                     // observes the engine; nullopt when journals are off
+  CacheEventLog cache_log_;                            // hears the prefix cache while events are published
   std::unique_ptr<CacheEventPublisher> cache_events_;  // null: nothing is published
   ReplicaListener* listener_ = nullptr;                // set by Begin
+  std::unique_ptr<KvTier> tier_;                       // null: blocks are not stored
   std::unique_ptr<EngineLoop> loop_;
   mutable std::mutex mutex_;  // guards view_, shape_ and tokens_on_their_way_
   ReplicaView view_;

@@ -13,7 +13,8 @@ namespace quire {
 
 Replicas::Replicas(const Topology& topology, const ModelFiles& model, const std::atomic<bool>& cancel,
                    std::shared_ptr<const Vocabulary> vocabulary)
-    : epochs_seen_(static_cast<size_t>(topology.parallel.replicas), 0),
+    : disk_(topology.cache.disk.dir.empty() ? nullptr : std::make_unique<KvDisk>(topology.cache.disk)),
+      epochs_seen_(static_cast<size_t>(topology.parallel.replicas), 0),
       num_replicas_(topology.parallel.replicas),
       block_size_(topology.cache.block_size),
       sketch_(topology.cache.block_size),
@@ -22,7 +23,7 @@ Replicas::Replicas(const Topology& topology, const ModelFiles& model, const std:
     const LogName named(topology.parallel.replicas > 1 ? fmt::format("replica {}", r) : "");
     Topology one = ReplicaTopology(topology, r);
     if (topology.parallel.replicas > 1) one.nodes = NodesOfReplica(topology, r);
-    auto replica = std::make_unique<Replica>(std::move(one), model, cancel, vocabulary, events_);
+    auto replica = std::make_unique<Replica>(std::move(one), model, cancel, vocabulary, events_, disk_.get());
     replica->Begin(*this);
     return replica;
   };

@@ -39,6 +39,8 @@ class Replicas : private ReplicaListener {
   /// True while at least one replica restarts its workers.
   bool recovering() const;
   Migrations& migrations() { return *migrations_; }
+  /// Where blocks are stored; null: nowhere.
+  const KvDisk* disk() const { return disk_.get(); }
   /// The events of all replicas.
   EventFeed& events() { return events_; }
 
@@ -59,6 +61,7 @@ class Replicas : private ReplicaListener {
   void EndStarters();
 
   EventFeed events_;
+  std::unique_ptr<KvDisk> disk_;  // null: blocks are not stored
   std::vector<std::unique_ptr<Replica>> replicas_;
   /// Threads that started the replicas after the first. Each thread lives until its workers have ended, because mpirun
   /// is killed when its parent thread ends.

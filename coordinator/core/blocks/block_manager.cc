@@ -155,20 +155,24 @@ bool BlockManager::ReserveForFull(uint64_t ticket, int num_blocks) {
   return can_cache && num_blocks <= num_free() - watermark_blocks_ && device_holdings_.Reserve(ticket, num_blocks);
 }
 
-void BlockManager::CacheArrived(uint64_t ticket, int num_blocks, Sequence& sequence) {
+void BlockManager::CacheArrived(uint64_t ticket, int num_blocks, Sequence& sequence, int prefix) {
   const MigrationHolding* holding = device_holdings_.Find(ticket);
   if (holding == nullptr) return;
   const int count = std::min(num_blocks, static_cast<int>(holding->blocks.size()));
   QUIRE_CHECK(count * block_size() <= sequence.num_tokens(), "{} blocks of {} tokens arrived", count,
               sequence.num_tokens());
-  sequence.blocks.assign(holding->blocks.begin(), holding->blocks.begin() + count);
-  for (const BlockId block : sequence.blocks) {
+  const bool has_prefix = prefixes_.Attach(sequence, prefix * block_size()) == prefix * block_size();
+  for (int i = prefix; has_prefix && i < count; ++i) {
+    const BlockId block = holding->blocks[static_cast<size_t>(i)];
+    sequence.blocks.push_back(block);
+    pool_.AddReference(block);
     fill_.Open(block);
     fill_.Raise(block, block_size());
   }
-  sequence.num_computed = count * block_size();
+  sequence.num_computed = static_cast<int>(sequence.blocks.size()) * block_size();
   prefixes_.NameComputed(sequence);
   sequence.num_computed = 0;
+  pool_.ReleaseAll(sequence.blocks);
   sequence.blocks.clear();
   sequence.contents.Restart();
   device_holdings_.Release(ticket);

@@ -38,9 +38,8 @@ class BlockManager {
 
   /// Blocks that growing all targets (of one request) takes, copies included.
   int BlocksToGrow(std::span<const GrowTarget> targets) const;
-  /// Makes the table cover num_tokens, makes the positions from num_planned() on and the state writable, and adds the
-  /// changes to the plan if the workers know the sequence. The pool must have the blocks. A state may be kept if
-  /// `reserved` more blocks are free.
+  /// Makes the table cover num_tokens, and the positions from num_planned() on and the state writable. Adds changes to
+  /// the plan if workers know the sequence. The pool has the blocks. A state may be kept if `reserved` more are free.
   void Grow(Sequence& sequence, int num_tokens, StepPlan& plan, int reserved = 0);
   /// `count` more tokens were computed, and all tokens so far are known: full blocks become findable.
   void Computed(Sequence& sequence, int count);
@@ -55,8 +54,9 @@ class BlockManager {
   std::vector<BlockId> ShareFull(uint64_t ticket, const Sequence& sequence, int max_blocks);
   /// Reserves blocks for full blocks of another engine. False without room, or if caching is impossible.
   bool ReserveForFull(uint64_t ticket, int num_blocks);
-  /// Caches the ticket's first num_blocks, copies of the sequence's leading full blocks elsewhere; ends the ticket.
-  void CacheArrived(uint64_t ticket, int num_blocks, Sequence& sequence);
+  /// Caches the ticket's first num_blocks, copies of the sequence's full blocks elsewhere, if the first `prefix`
+  /// of them are cached already; ends the ticket.
+  void CacheArrived(uint64_t ticket, int num_blocks, Sequence& sequence, int prefix = 0);
   /// Gives back all blocks of the sequence, on device and host, the last one first, and sets num_computed to 0.
   void Free(Sequence& sequence);
 

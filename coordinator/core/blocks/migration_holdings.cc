@@ -15,6 +15,12 @@ bool MigrationHoldings::Reserve(uint64_t ticket, int num_blocks) {
   return true;
 }
 
+void MigrationHoldings::ReserveMore(uint64_t ticket, int num_blocks) {
+  const auto holding = std::ranges::find(holdings_, ticket, &MigrationHolding::ticket);
+  QUIRE_CHECK(holding != holdings_.end() && num_blocks <= pool_.num_free(), "no room for {} more blocks", num_blocks);
+  for (int i = 0; i < num_blocks; ++i) holding->blocks.push_back(pool_.Allocate());
+}
+
 void MigrationHoldings::Share(uint64_t ticket, std::vector<BlockId> blocks) {
   for (const BlockId block : blocks) pool_.AddReference(block);
   holdings_.push_back({ticket, std::move(blocks)});

@@ -27,7 +27,9 @@ class MigrationHoldings {
 
   /// Reserves blocks. False when too few are free.
   bool Reserve(uint64_t ticket, int num_blocks);
-  /// Adds a reference to blocks that others hold too, so that the blocks are not reused while they are read.
+  /// Reserves blocks that are added to the end of the ticket's holding. The ticket must be known, and the blocks free.
+  void ReserveMore(uint64_t ticket, int num_blocks);
+  /// Adds a reference to blocks that are held or cached, so that the blocks are not reused while they are read.
   void Share(uint64_t ticket, std::vector<BlockId> blocks);
   /// Host pool only: turns the blocks of swapped-out sequences, states included, into a holding that owns them alone.
   /// Each block appears once, in the order of first mention. The sequences keep the ids as names. The result is valid

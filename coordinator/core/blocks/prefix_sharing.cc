@@ -52,15 +52,8 @@ void PrefixSharing::NameComputed(Sequence& sequence) {
                                   TokensOfBlock(sequence, contents.num_named), inserted);
     if (!inserted) continue;
     pool_.KeepContent(block);
-    if (listener_ != nullptr) TellStored(sequence, index);
+    for (CacheListener* listener : listeners_) listener->OnFindable(sequence, contents.num_named);
   }
-}
-
-void PrefixSharing::TellStored(const Sequence& sequence, size_t index) {
-  const auto& contents = sequence.contents;
-  const auto parent = index > 0 ? std::optional(contents.hashes[index - 1]) : std::nullopt;
-  listener_->OnStored(
-      {contents.hashes[index], parent, TokensOfBlock(sequence, static_cast<int>(index)), contents.adapter});
 }
 
 /// Collects into hits_ the cached blocks that hold the sequence's next tokens, up to token max_tokens. The sequence
@@ -161,7 +154,9 @@ std::vector<BlockId> PrefixSharing::Find(std::string_view salt, std::span<const 
 }
 
 void PrefixSharing::Forget(BlockId block) {
-  if (const auto hash = cache_.HashOf(block); listener_ != nullptr && hash) listener_->OnRemoved(*hash);
+  if (const auto hash = cache_.HashOf(block)) {
+    for (CacheListener* listener : listeners_) listener->OnRemoved(*hash);
+  }
   cache_.Erase(block);
   if (has_states_) checkpoints_.ForgetOf(block);
 }
@@ -178,7 +173,7 @@ void PrefixSharing::Flush() {
     cache_.Erase(block);
     pool_.DropContent(block);
   }
-  if (listener_ != nullptr) listener_->OnCleared();
+  for (CacheListener* listener : listeners_) listener->OnCleared();
 }
 
 void PrefixSharing::CheckHashes(const Sequence& sequence) const {

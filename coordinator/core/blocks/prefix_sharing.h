@@ -27,8 +27,9 @@ class PrefixSharing {
   /// Switches caching on or off. Off forgets all cached content. After on, full blocks that running sequences computed
   /// meanwhile get their names together with their next full blocks.
   void Enable(bool enabled);
-  /// Null: nobody listens. The listener must outlive this object.
-  void set_listener(CacheListener* listener) { listener_ = listener; }
+  /// A listener must outlive this object or be removed.
+  void AddListener(CacheListener* listener) { listeners_.push_back(listener); }
+  void RemoveListener(CacheListener* listener) { std::erase(listeners_, listener); }
   const PrefixCache& cache() const { return cache_; }
   const StateCheckpoints& checkpoints() const { return checkpoints_; }
   StateCheckpoints& checkpoints() { return checkpoints_; }
@@ -68,7 +69,6 @@ class PrefixSharing {
  private:
   std::span<const TokenId> TokensOfBlock(const Sequence& sequence, int index) const;
   void ExtendHashes(Sequence& sequence, int num_blocks);
-  void TellStored(const Sequence& sequence, size_t index);
 
   void FindNext(Sequence& sequence, int max_tokens);
   size_t DeepestState() const;
@@ -78,8 +78,8 @@ class PrefixSharing {
   BlockPool& pool_;
   PrefixCache cache_;
   StateCheckpoints checkpoints_;
-  CacheListener* listener_ = nullptr;
   std::vector<PrefixCache::Hit> hits_;  // result of FindNext
+  std::vector<CacheListener*> listeners_;
 };
 
 }  // namespace quire

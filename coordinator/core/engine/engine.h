@@ -157,12 +157,32 @@ class Engine {
     return Do(command::Adopt{request, ticket, blocks});
   }
 
+  // Storing blocks outside of the pools, and bringing them back (engine_store.cc). ReleaseTicket ends a ticket early.
+
+  /// Holds cached blocks under the ticket, so that they are not reused while they are copied. False, and nothing is
+  /// held, when one of them is not cached any more.
+  bool HoldCached(uint64_t ticket, std::span<const BlockId> blocks) { return Do(command::HoldCached{ticket, blocks}); }
+  /// Reserves blocks, under the ticket, for stored blocks of a prompt. `tokens` fill whole blocks. The first `prefix`
+  /// of these blocks must be cached here already, and are held, too: in the holding they come before the reserved ones.
+  /// False when they are not, without room, or if caching is impossible.
+  bool ReserveForStored(uint64_t ticket, const std::string& salt, int adapter, const std::vector<TokenId>& tokens,
+                        int prefix) {
+    return Do(command::ReserveForStored{salt, tokens, adapter, ticket, prefix});
+  }
+  /// The stored blocks have come, perhaps fewer than were reserved: `tokens` are those of the prefix and of the blocks
+  /// that came. Lookups find these blocks from now on, unless the prefix was forgotten meanwhile. Ends the ticket.
+  void CacheStored(uint64_t ticket, const std::string& salt, int adapter, const std::vector<TokenId>& tokens,
+                  int prefix) {
+    Do(command::CacheStored{salt, tokens, adapter, ticket, prefix});
+  }
+
   /// The observer hears every command and every decision; null: none. The observer must outlive the engine.
   void set_observer(EngineObserver* observer);
   /// The watcher hears every decision and nothing else; null: none. The watcher must outlive the engine.
   void set_watcher(DecisionLog* watcher);
-  /// The listener hears what enters and leaves the prefix cache; null: none. The listener must outlive the engine.
-  void set_cache_listener(CacheListener* listener) { blocks_.prefixes().set_listener(listener); }
+  /// The listener hears what enters and leaves the prefix cache. It must outlive the engine or be removed.
+  void AddCacheListener(CacheListener* listener) { blocks_.prefixes().AddListener(listener); }
+  void RemoveCacheListener(CacheListener* listener) { blocks_.prefixes().RemoveListener(listener); }
   /// Replaces the proposer of drafts. The proposer must outlive the engine.
   void set_proposer(DraftProposer* proposer) { scheduler_.SetProposer(proposer, options_.drafts); }
 
@@ -202,6 +222,9 @@ class Engine {
   void Do(const command::ReleaseTicket& c);
   std::optional<std::string> Do(const command::Adopt& c);
   void Do(const command::ChangeOptions& c);
+  bool Do(const command::HoldCached& c);
+  bool Do(const command::ReserveForStored& c);
+  void Do(const command::CacheStored& c);
   void Tell(const Command& command, const CommandOutcome& outcome = {}) const {
     if (observer_ != nullptr) observer_->OnCommand(command, outcome);
   }

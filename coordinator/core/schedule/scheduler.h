@@ -143,6 +143,7 @@ class Scheduler {
   /// The request last held at the head of the queue and what it lacked, as told to the decision log.
   const Decision& last_held() const { return last_held_; }
   LearnedCost& cost() { return cost_; }
+  const LearnedCost& cost() const { return cost_; }
   void SetTarget(double step_seconds) { limits_.target_step_seconds = step_seconds; }
   void set_decision_log(DecisionLog* log) { log_ = log; }
   /// Switches speculation on. The proposer must outlive the scheduler.

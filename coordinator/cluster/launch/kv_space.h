@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "comm/model/model_files.h"
+#include "comm/wire/messages.h"
+#include "coordinator/cluster/group/rank_info.h"
+
+namespace quire {
+
+/// Describes, as one line of JSON, everything that decides the bits of a stored block but its tokens: the model with
+/// its adapters, all types and sizes, the ranks' instruction sets, and this version of the program. Blocks are found
+/// only by servers for which this text is equal.
+std::string KvSpaceOf(const ModelFiles& model, const AssignMessage& assign, const std::vector<RankInfo>& ranks);
+
+}  // namespace quire

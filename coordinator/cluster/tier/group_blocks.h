@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/topology/topology.h"
+#include "coordinator/cluster/group/worker_group.h"
+#include "coordinator/cluster/tier/block_port.h"
+
+namespace quire {
+
+/// The whole blocks of a group of any shape: orders its ranks to send their parts here, and to take their parts from
+/// here. Belongs to the engine's thread.
+class GroupBlocks {
+ public:
+  struct Options {
+    const Topology& topology;
+    std::string local_endpoint;                      // where this process waits for ranks of this host
+    std::function<std::string(Rank)> rank_endpoint;  // where a rank of this host waits for blocks
+    std::function<void()> wake;                      // called after the end of a transfer at this process
+  };
+  GroupBlocks(WorkerGroup& group, Options options);
+
+  /// A new epoch begins, perhaps with other ranks. Throws Error when no way leads to them.
+  void Begin(EpochId epoch);
+  /// Bytes of a whole block; 0: this model's blocks are not cut.
+  int64_t block_bytes() const { return block_bytes_; }
+  int num_ranks() const { return group_.size(); }
+
+  /// Orders all ranks to send pool blocks into the memory. Each rank reports its end, and so does TakeEnds.
+  void Collect(uint64_t ticket, const std::vector<BlockId>& blocks, BlockPort::Blocks memory);
+  /// Orders all ranks to wait for the contents of pool blocks. Each rank reports where, and later its end.
+  void Announce(uint64_t ticket, const std::vector<BlockId>& blocks);
+  /// Sends whole blocks to the ranks, which wait at these endpoints.
+  void Distribute(uint64_t ticket, const std::vector<std::string>& endpoints, BlockPort::Blocks memory);
+  /// Ends a transfer early, at this process and at the ranks.
+  void Stop(uint64_t ticket);
+  /// Forgets a transfer whose ranks are gone.
+  void Drop(uint64_t ticket) { port_->Stop(ticket); }
+  std::vector<BlockTransferEnd> TakeEnds() {
+    return port_ == nullptr ? std::vector<BlockTransferEnd>{} : port_->TakeEnds();
+  }
+
+  /// A number for a transfer that no other process can guess.
+  static uint64_t NewTicket();
+
+ private:
+  void OpenPort(bool by_network);
+
+  WorkerGroup& group_;
+  const Options options_;
+  EpochId epoch_ = 0;
+  bool by_network_ = false;  // some ranks are on other hosts
+  int64_t block_bytes_ = 0;
+  std::vector<BlockRuns> given_, taken_;  // by rank
+  BlockPort::Security security_;
+  std::unique_ptr<BlockPort> port_;
+};
+
+}  // namespace quire

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "coordinator/cluster/group/arrival.h"
+#include "coordinator/cluster/tier/group_blocks.h"
+#include "coordinator/core/engine/engine.h"
+#include "coordinator/kv_disk/kv_store.h"
+
+namespace quire {
+
+/// Holds a call while stored blocks of its prompts come back to the workers. A call waits only if the store has more of
+/// a prompt than the workers have cached, and if bringing the blocks back was measured to be quicker than computing
+/// them. A call passes in any case after kPatienceSeconds, so a store that is stuck costs no more than that. One
+/// prompt's blocks come at a time. Belongs to the engine's thread.
+class KvGate {
+ public:
+  static constexpr double kPatienceSeconds = 5;
+
+  KvGate(KvStore& store, GroupBlocks& group, std::function<void()> wake);
+  ~KvGate();
+
+  /// Calls `enter` at once, or in a later round; never when the arrival is abandoned meanwhile.
+  void Pass(Arrival arrival, std::function<void(Arrival)> enter, Engine& engine, double now);
+  /// Called in every round of the engine's loop. `now`: seconds on the engine's clock.
+  void Round(Engine& engine, double now);
+  /// True when the report is about a transfer of this object.
+  bool OnReport(Rank rank, const BlocksReport& report);
+  /// The ranks were replaced. Blocks on their way are lost.
+  void Forget();
+  /// Lets all calls pass, because the workers are lost for good.
+  void Open();
+
+ private:
+  struct Held {
+    Arrival arrival;
+    std::function<void(Arrival)> enter;
+    std::vector<ArrivalPrompt> prompts;  // those that may still gain
+    double deadline = 0;
+    uint64_t number = 0;  // counts the calls that were held
+  };
+  /// Blocks of one prompt on their way back.
+  struct Fetch {
+    uint64_t ticket = 0;
+    ArrivalPrompt prompt;  // its tokens end with the last block that comes
+    uint64_t held = 0;     // number of the call that waits for it
+    int prefix = 0;        // leading blocks that are cached here already
+    double begin_seconds = 0;
+    bool read = false;  // the store has answered
+    std::shared_ptr<KvStore::Found> data;
+    std::vector<std::string> endpoints;  // by rank; empty text: not ready
+    int ranks_ended = 0;
+    bool announced = false, sent = false, failed = false;
+  };
+  /// What the store found, on its way from the store's thread.
+  struct Mailbox {
+    std::mutex mutex;  // guards the rest
+    std::function<void()> wake;
+    std::optional<std::pair<uint64_t, KvStore::Found>> found;
+  };
+  /// What the store has of a prompt beyond the cache.
+  struct Gain {
+    int cached = 0;                  // leading blocks that are cached here
+    std::vector<BlockHash> used;     // those blocks
+    std::vector<StoredName> stored;  // the blocks after them
+  };
+  Gain GainOf(const ArrivalPrompt& prompt, const Engine& engine) const;
+  bool IsWorthwhile(const Gain& gain, const Engine& engine, double now) const;
+  bool Begin(Held& held, Engine& engine, double now);
+  void Advance(Engine& engine, double now);
+  void TakeFound();
+  void Announce(Engine& engine);
+  void End(Engine& engine, double now);
+  void LetThrough(std::list<Held>::iterator held);
+
+  KvStore& store_;
+  GroupBlocks& group_;
+  std::shared_ptr<Mailbox> mailbox_ = std::make_shared<Mailbox>();
+  std::list<Held> held_;  // ordered by arrival; blocks of the first one come
+  std::optional<Fetch> fetch_;
+  uint64_t last_number_ = 0;
+  bool reading_ = false;          // the store has an order without an answer
+  double seconds_per_block_ = 0;  // measured; 0: unknown
+  double measured_seconds_ = 0;   // the time of the last measurement
+};
+
+}  // namespace quire

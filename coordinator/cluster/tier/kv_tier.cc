@@ -1,0 +1,54 @@
+#include "coordinator/cluster/tier/kv_tier.h"
+
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+#include "comm/base/error.h"
+
+namespace quire {
+
+KvTier::KvTier(std::shared_ptr<KvStore> store, Engine& engine, WorkerGroup& group, GroupBlocks::Options options)
+    : store_(std::move(store)),
+      engine_(engine),
+      group_(group, options),
+      saver_(*store_, group_, engine.blocks().block_size()),
+      gate_(*store_, group_, options.wake) {
+  engine_.AddCacheListener(&saver_);
+}
+
+KvTier::~KvTier() { engine_.RemoveCacheListener(&saver_); }
+
+void KvTier::Pass(Arrival arrival, std::function<void(Arrival)> enter, double now) {
+  FollowEpoch();
+  if (!works_) return enter(std::move(arrival));
+  gate_.Pass(std::move(arrival), std::move(enter), engine_, now);
+}
+
+void KvTier::FollowEpoch() {
+  if (std::exchange(epoch_, engine_.epoch()) == engine_.epoch()) return;
+  saver_.Forget();
+  gate_.Forget();
+  works_ = false;
+  if (engine_.blocks().has_states()) {
+    spdlog::info("KV on disk: nothing is stored, because this model carries a state from token to token");
+    return gate_.Open();
+  }
+  try {
+    group_.Begin(engine_.epoch());
+    works_ = group_.block_bytes() > 0;
+  } catch (const Error& error) {
+    spdlog::warn("KV on disk: nothing is stored or found: {}", error.what());
+  }
+  if (!works_) gate_.Open();
+}
+
+void KvTier::Round(double now) {
+  FollowEpoch();
+  for (const BlockTransferEnd& end : group_.TakeEnds()) saver_.OnEnd(end);
+  if (!works_) return;
+  saver_.Round(engine_);
+  gate_.Round(engine_, now);
+}
+
+}  // namespace quire

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "coordinator/cluster/tier/group_blocks.h"
+#include "coordinator/cluster/tier/kv_gate.h"
+#include "coordinator/cluster/tier/kv_saver.h"
+
+namespace quire {
+
+/// The disk tier of one replica: stores the blocks of its prefix cache, and brings them back before a call enters.
+/// Belongs to the engine's thread.
+class KvTier {
+ public:
+  /// The engine and the group must outlive the tier.
+  KvTier(std::shared_ptr<KvStore> store, Engine& engine, WorkerGroup& group, GroupBlocks::Options options);
+  ~KvTier();
+  KvTier(const KvTier&) = delete;
+  KvTier& operator=(const KvTier&) = delete;
+
+  /// See KvGate::Pass.
+  void Pass(Arrival arrival, std::function<void(Arrival)> enter, double now);
+  /// Called in every round of the engine's loop.
+  void Round(double now);
+  /// True when the report is about a transfer of the tier.
+  bool OnReport(Rank rank, const BlocksReport& report) {
+    return gate_.OnReport(rank, report) || saver_.OnReport(report);
+  }
+  /// Lets all calls pass, because the workers are lost for good.
+  void Open() { gate_.Open(); }
+
+ private:
+  void FollowEpoch();
+
+  std::shared_ptr<KvStore> store_;
+  Engine& engine_;
+  GroupBlocks group_;
+  KvSaver saver_;
+  KvGate gate_;
+  EpochId epoch_ = 0;
+  bool works_ = false;  // blocks of this epoch's workers can go to the store and back
+};
+
+}  // namespace quire

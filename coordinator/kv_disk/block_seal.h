@@ -1,0 +1,56 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "coordinator/kv_disk/stored_block.h"
+
+namespace quire {
+
+/// Turns blocks into the contents of files and back. Every file is encrypted and authenticated (XChaCha20-Poly1305)
+/// under the name that it has, so a changed, shortened or renamed file, or a file of another secret, never opens. All
+/// keys come from one secret.
+class BlockSeal {
+ public:
+  static constexpr size_t kSecretBytes = 32;
+  using Key = std::array<uint8_t, 32>;
+
+  /// `secret`: kSecretBytes bytes. `space` says everything that blocks of one kind have in common: the model, the type
+  /// of keys and values, the block size.
+  BlockSeal(std::string_view secret, std::string_view space);
+
+  /// The key for hash chains (PrefixCache).
+  const PrefixCache::Key& chain_key() const { return chain_key_; }
+  /// The name of the space's folder: 16 hexadecimal digits.
+  const std::string& folder() const { return folder_; }
+  /// The name of a block's file: 40 hexadecimal digits.
+  std::string FileNameOf(const BlockHash& hash) const;
+
+  std::vector<std::byte> Seal(const StoredBlock& block) const;
+  /// The bytes of a file of this block, or nothing if the file is not what Seal made for exactly this name and this
+  /// number of bytes.
+  std::optional<std::vector<std::byte>> Open(const StoredName& name, std::span<const std::byte> file,
+                                             size_t block_bytes) const;
+  /// True when the file is what Seal made in this space for a block of this file name.
+  bool Verify(const std::string& file_name, std::span<const std::byte> file) const;
+  /// The size of a file, for blocks of this number of tokens and bytes.
+  static size_t FileBytes(size_t num_tokens, size_t block_bytes);
+
+ private:
+  /// The text that was sealed under this file name; nothing if the file is not right.
+  std::optional<std::vector<std::byte>> Decrypt(const std::string& file_name, std::span<const std::byte> file) const;
+
+  Key file_key_, name_key_, space_digest_;
+  PrefixCache::Key chain_key_;
+  std::string folder_;
+};
+
+/// A new secret, from the system's random numbers.
+std::string NewKvSecret();
+
+}  // namespace quire

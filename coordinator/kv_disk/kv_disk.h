@@ -1,0 +1,32 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "comm/topology/topology.h"
+#include "coordinator/kv_disk/kv_store.h"
+
+namespace quire {
+
+/// The server's directory of stored blocks, and one KvStore for each kind of blocks. Callable from any thread.
+class KvDisk {
+ public:
+  /// Opens the directory. Throws Error with the place and the remedy when this server cannot use it.
+  explicit KvDisk(const Topology::Cache::Disk& settings);
+
+  /// The store for blocks of this space (BlockSeal). Groups with equal spaces share one. `about` describes the space
+  /// for people.
+  std::shared_ptr<KvStore> StoreFor(const std::string& space, const std::string& about);
+
+  /// The totals of all stores.
+  KvStoreCounts counts() const;
+
+ private:
+  const Topology::Cache::Disk settings_;
+  mutable std::mutex mutex_;                                // guards stores_
+  std::map<std::string, std::shared_ptr<KvStore>> stores_;  // by space
+};
+
+}  // namespace quire

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "comm/base/descriptor.h"
+
+namespace quire {
+
+/// The directory of stored blocks, which several servers may share: the file `secret`, and a folder for each space of
+/// blocks with one file for each block. A file appears whole or not at all: it is written under another name, synced
+/// and renamed. Nothing here follows symbolic links. All functions may run on several threads at once. They throw Error
+/// with the path and the system's reason.
+class KvFolder {
+ public:
+  enum Existence { kMayBeMade, kMustExist };
+  /// Makes the directory (mode 0700) if it is missing, and in it the secret (mode 0600). Refuses a directory of another
+  /// user, or one that others may enter.
+  explicit KvFolder(const std::string& path, Existence existence = kMayBeMade);
+
+  const std::string& path() const { return path_; }
+  const std::string& secret() const { return secret_; }
+
+  /// Makes the folder of a space if it is missing, with a file that describes the space.
+  void MakeSpace(const std::string& folder, const std::string& description);
+  /// The description of a space; empty when the folder has none.
+  std::string DescriptionOf(const std::string& folder) const;
+
+  void Write(const std::string& folder, const std::string& name, std::span<const std::byte> content);
+  /// Reads a file and notes its use. Nothing when the file is missing. A file that has not exactly this many bytes is
+  /// removed.
+  std::optional<std::vector<std::byte>> Read(const std::string& folder, const std::string& name, size_t bytes) const;
+  /// Notes that a file was used. A file that is missing is no error.
+  void NoteUse(const std::string& folder, const std::string& name);
+  /// Reads a file without a note of its use. Nothing when the file is missing.
+  std::optional<std::vector<std::byte>> Peek(const std::string& folder, const std::string& name) const;
+  /// Removes a file. A file that is missing already is no error.
+  void Remove(const std::string& folder, const std::string& name);
+
+  struct Entry {
+    std::string folder, name;
+    int64_t bytes = 0;
+    double used_seconds = 0;  // Unix time of the last use
+  };
+  /// All blocks' files. Removes unfinished files that a dead server has left.
+  std::vector<Entry> List();
+
+ private:
+  Descriptor OpenFolder(const std::string& folder) const;
+  std::string ReadSecret() const;
+  void MakeSecret() const;
+
+  std::string path_, secret_;
+  Descriptor directory_;
+};
+
+/// True for names that files of blocks have.
+bool IsBlockFile(const std::string& name);
+
+}  // namespace quire

@@ -1,0 +1,254 @@
+#include "coordinator/kv_disk/kv_store.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <utility>
+
+#include "comm/base/error.h"
+
+namespace quire {
+
+namespace {
+
+constexpr double kUseSeconds = 3600;  // a file that was used within this time need not be noted as used
+constexpr double kScanSeconds = 60;   // between two looks at what other servers wrote and removed
+/// After reaching the limit, so much of it is freed at once.
+constexpr double kFreedShare = 0.05;
+/// At the end, blocks that wait get so much time to be written.
+constexpr double kEndSeconds = 5;
+
+double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double UnixNow() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+
+}  // namespace
+
+KvStore::KvStore(Options options)
+    : options_(std::move(options)), folder_(options_.path), seal_(folder_.secret(), options_.space) {
+  folder_.MakeSpace(seal_.folder(), options_.about);
+  Rescan();
+  writer_ = std::thread([this] { WriteAll(); });
+  reader_ = std::thread([this] { ReadAll(); });
+}
+
+KvStore::~KvStore() {
+  {
+    std::unique_lock lock(mutex_);
+    wake_.wait_for(lock, std::chrono::duration<double>(kEndSeconds), [this] { return waiting_.empty(); });
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  writer_.join();
+  reader_.join();
+}
+
+bool KvStore::Resting() const { return Now() < rest_until_; }
+
+bool KvStore::Holds(const BlockHash& hash) const {
+  const std::string name = seal_.FileNameOf(hash);
+  const std::lock_guard lock(mutex_);
+  const auto file = files_.find(name);
+  return !Resting() && file != files_.end() && file->second.folder == seal_.folder();
+}
+
+void KvStore::NoteUse(const std::vector<BlockHash>& blocks) {
+  if (blocks.empty()) return;
+  const std::string first = seal_.FileNameOf(blocks.front());
+  {
+    const std::lock_guard lock(mutex_);
+    const auto file = files_.find(first);
+    if (file == files_.end() || file->second.used_seconds + kUseSeconds > UnixNow()) return;
+    for (const BlockHash& block : blocks) {
+      const auto known = files_.find(seal_.FileNameOf(block));
+      if (known == files_.end()) continue;
+      known->second.used_seconds = UnixNow();
+      used_.push_back(known->first);
+    }
+  }
+  wake_.notify_all();
+}
+
+bool KvStore::HasRoom() const {
+  const std::lock_guard lock(mutex_);
+  return !Resting() && waiting_bytes_ < kMostWaitingBytes;
+}
+
+void KvStore::Write(StoredBlock block) {
+  {
+    const std::lock_guard lock(mutex_);
+    waiting_bytes_ += static_cast<int64_t>(block.data.size());
+    waiting_.push_back(std::move(block));
+  }
+  wake_.notify_all();
+}
+
+void KvStore::Read(std::vector<StoredName> names, size_t block_bytes, std::function<void(Found)> done) {
+  {
+    const std::lock_guard lock(mutex_);
+    orders_.push_back({std::move(names), block_bytes, std::move(done)});
+  }
+  wake_.notify_all();
+}
+
+KvStoreCounts KvStore::counts() const {
+  const std::lock_guard lock(mutex_);
+  KvStoreCounts counts = counts_;
+  counts.files = std::ssize(files_);
+  for (const auto& [name, file] : files_) counts.bytes += file.bytes;
+  counts.resting = Resting();
+  return counts;
+}
+
+/// Logs the first failure after a success, and leaves the directory alone for a while.
+void KvStore::Failed(const std::string& what) {
+  const std::lock_guard lock(mutex_);
+  ++counts_.failed;
+  if (!Resting())
+    spdlog::warn("KV on disk: {}; blocks are neither stored nor found for {} s, and prompts are computed", what,
+                 kRestSeconds);
+  rest_until_ = Now() + kRestSeconds;
+}
+
+void KvStore::Forget(const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  files_.erase(name);
+}
+
+/// Learns which files there are, and removes those that are too old.
+void KvStore::Rescan() {
+  std::vector<KvFolder::Entry> entries = folder_.List();
+  const double oldest = UnixNow() - options_.max_age_seconds;
+  int64_t removed = 0;
+  std::erase_if(entries, [&](const KvFolder::Entry& entry) {
+    if (entry.used_seconds >= oldest) return false;
+    folder_.Remove(entry.folder, entry.name);
+    ++removed;
+    return true;
+  });
+  {
+    const std::lock_guard lock(mutex_);
+    counts_.removed += removed;
+    next_scan_ = Now() + kScanSeconds;
+    files_.clear();
+    for (KvFolder::Entry& entry : entries)
+      files_[entry.name] = {std::move(entry.folder), entry.bytes, entry.used_seconds};
+  }
+  MakeRoom(0);
+}
+
+/// Removes the files that were not used for longest, until `bytes` more fit the limit.
+void KvStore::MakeRoom(int64_t bytes) {
+  std::vector<std::pair<std::string, File>> oldest;
+  {
+    const std::lock_guard lock(mutex_);
+    int64_t total = bytes;
+    for (const auto& [name, file] : files_) total += file.bytes;
+    if (total <= options_.max_bytes) return;
+    for (const auto& each : files_) oldest.emplace_back(each);
+    std::ranges::sort(oldest, {}, [](const auto& each) { return each.second.used_seconds; });
+    const auto most = static_cast<int64_t>((1 - kFreedShare) * static_cast<double>(options_.max_bytes));
+    size_t count = 0;
+    for (; count < oldest.size() && total > most; ++count) total -= oldest[count].second.bytes;
+    oldest.resize(count);
+    counts_.removed += static_cast<int64_t>(count);
+  }
+  for (const auto& [name, file] : oldest) {
+    folder_.Remove(file.folder, name);
+    Forget(name);
+  }
+}
+
+void KvStore::WriteOne(const StoredBlock& block) {
+  const std::string name = seal_.FileNameOf(block.name.hash);
+  const std::vector<std::byte> content = seal_.Seal(block);
+  const auto bytes = static_cast<int64_t>(content.size());
+  if (bytes > options_.max_bytes) return;
+  MakeRoom(bytes);
+  folder_.Write(seal_.folder(), name, content);
+  const std::lock_guard lock(mutex_);
+  files_[name] = {seal_.folder(), bytes, UnixNow()};
+  ++counts_.stored;
+  counts_.stored_bytes += bytes;
+}
+
+void KvStore::WriteAll() {
+  for (;;) {
+    StoredBlock block;
+    std::vector<std::string> used;
+    bool scans = false, rests = false;
+    {
+      std::unique_lock lock(mutex_);
+      const auto any = [this] { return stopping_ || !waiting_.empty() || !used_.empty(); };
+      wake_.wait_for(lock, std::chrono::duration<double>(kScanSeconds), any);
+      if (stopping_) return;
+      rests = Resting();
+      scans = Now() >= next_scan_ && !rests;
+      used.swap(used_);
+      if (!waiting_.empty()) block = std::move(waiting_.front());
+    }
+    const auto bytes = static_cast<int64_t>(block.data.size());
+    try {
+      if (scans) {
+        folder_.MakeSpace(seal_.folder(), options_.about);
+        Rescan();
+      }
+      for (const std::string& name : used) folder_.NoteUse(seal_.folder(), name);
+      if (bytes > 0 && !rests) WriteOne(block);
+    } catch (const Error& error) {
+      Failed(error.what());
+    }
+    if (bytes == 0) continue;
+    {
+      const std::lock_guard lock(mutex_);
+      waiting_.pop_front();
+      waiting_bytes_ -= bytes;
+    }
+    wake_.notify_all();
+  }
+}
+
+std::optional<std::vector<std::byte>> KvStore::ReadOne(const StoredName& name, size_t block_bytes) {
+  const std::string file_name = seal_.FileNameOf(name.hash);
+  const size_t file_bytes = BlockSeal::FileBytes(name.tokens.size(), block_bytes);
+  const auto content = folder_.Read(seal_.folder(), file_name, file_bytes);
+  auto data = content ? seal_.Open(name, *content, block_bytes) : std::nullopt;
+  if (!data) {
+    // The file is gone, or it is not what this server would have written: no server can use it.
+    if (content) folder_.Remove(seal_.folder(), file_name);
+    Forget(file_name);
+  }
+  const std::lock_guard lock(mutex_);
+  ++(data ? counts_.found : counts_.failed);
+  if (!data) return std::nullopt;
+  counts_.found_bytes += static_cast<int64_t>(file_bytes);
+  if (const auto file = files_.find(file_name); file != files_.end()) file->second.used_seconds = UnixNow();
+  return data;
+}
+
+void KvStore::ReadAll() {
+  for (;;) {
+    Order order;
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, [this] { return stopping_ || !orders_.empty(); });
+      if (stopping_) return;
+      order = std::move(orders_.front());
+      orders_.pop_front();
+    }
+    Found found;
+    try {
+      for (const StoredName& name : order.names) {
+        auto data = ReadOne(name, order.block_bytes);
+        if (!data) break;
+        found.push_back(std::move(*data));
+      }
+    } catch (const Error& error) {
+      Failed(error.what());
+    }
+    order.done(std::move(found));
+  }
+}
+
+}  // namespace quire

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "coordinator/kv_disk/block_seal.h"
+#include "coordinator/kv_disk/kv_folder.h"
+
+namespace quire {
+
+/// Totals since the start.
+struct KvStoreCounts {
+  int64_t stored = 0, found = 0, failed = 0;  // blocks written, blocks read, blocks of either kind that failed
+  int64_t stored_bytes = 0, found_bytes = 0;
+  int64_t removed = 0;           // files removed because of their age or the size limit
+  int64_t files = 0, bytes = 0;  // in the directory now, as far as this process knows
+  bool resting = false;          // true: the directory failed a moment ago and is left alone
+};
+
+/// Blocks in a directory, written and read by two threads. All functions return at once, however slow the disk is. A
+/// failure costs cache: it is logged once, and the directory rests for kRestSeconds.
+class KvStore {
+ public:
+  static constexpr double kRestSeconds = 30;
+  static constexpr int64_t kMostWaitingBytes = 64 << 20;  // waiting to be written; beyond it HasRoom is false
+
+  struct Options {
+    std::string path;
+    int64_t max_bytes = 0;       // of all files of blocks
+    double max_age_seconds = 0;  // since the last use
+    std::string space;           // see BlockSeal
+    std::string about;           // describes the space for people
+  };
+  /// Opens the directory and lists its files. Throws Error.
+  explicit KvStore(Options options);
+  /// Waits a moment for blocks that are being written.
+  ~KvStore();
+  KvStore(const KvStore&) = delete;
+  KvStore& operator=(const KvStore&) = delete;
+
+  const PrefixCache::Key& chain_key() const { return seal_.chain_key(); }
+
+  /// True when a file of this block was seen or written. It may be gone.
+  bool Holds(const BlockHash& hash) const;
+  /// Notes that blocks were used in memory, unless the first one's file was used within the hour.
+  void NoteUse(const std::vector<BlockHash>& blocks);
+  bool HasRoom() const;
+  void Write(StoredBlock block);
+
+  /// The data of the leading blocks among those asked for, up to the first one that is missing or not right.
+  using Found = std::vector<std::vector<std::byte>>;
+  /// Reads blocks of `block_bytes` bytes each. `done` is called on the reading thread.
+  void Read(std::vector<StoredName> names, size_t block_bytes, std::function<void(Found)> done);
+
+  KvStoreCounts counts() const;
+
+ private:
+  struct Order {
+    std::vector<StoredName> names;
+    size_t block_bytes;
+    std::function<void(Found)> done;
+  };
+  struct File {
+    std::string folder;
+    int64_t bytes = 0;
+    double used_seconds = 0;
+  };
+  void WriteAll();
+  void ReadAll();
+  void WriteOne(const StoredBlock& block);
+  std::optional<std::vector<std::byte>> ReadOne(const StoredName& name, size_t block_bytes);
+  void Rescan();
+  void MakeRoom(int64_t bytes);
+  void Forget(const std::string& name);
+  void Failed(const std::string& what);
+  bool Resting() const;
+
+  const Options options_;
+  KvFolder folder_;
+  BlockSeal seal_;
+  mutable std::mutex mutex_;  // guards everything below
+  std::condition_variable wake_;
+  std::deque<StoredBlock> waiting_;
+  int64_t waiting_bytes_ = 0;
+  std::vector<std::string> used_;  // names of files to be noted as used
+  std::deque<Order> orders_;
+  std::unordered_map<std::string, File> files_;  // by file name
+  KvStoreCounts counts_;
+  double rest_until_ = 0, next_scan_ = 0;  // seconds on the steady clock
+  bool stopping_ = false;
+  std::thread writer_, reader_;
+};
+
+}  // namespace quire

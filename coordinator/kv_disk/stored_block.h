@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "coordinator/core/blocks/prefix_cache.h"
+
+namespace quire {
+
+/// The name of a full block's content: its own tokens, and all content before them.
+struct StoredName {
+  BlockHash hash, parent;  // parent: the hash of the block before, or the root of the chain
+  std::vector<TokenId> tokens;
+};
+
+/// A block with its keys and values, in the layout of a group of one rank.
+struct StoredBlock {
+  StoredName name;
+  std::vector<std::byte> data;
+};
+
+}  // namespace quire

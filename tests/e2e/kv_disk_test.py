@@ -1,0 +1,207 @@
+"""Tests KV on disk (--kv-disk): what is cached outlives the server, also on another number of workers, with equal bits."""
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import tempfile
+import time
+import unittest
+
+import verdict
+from hybrids_test import Served
+from server import MODELS, QUIRE, Server, wait_gone
+
+BLOCK = 16
+
+
+def prompt_of(count, start=1):
+    """Returns token ids without a repetition that a shorter prompt would have."""
+    return [3 + (i * 7 + i // 50 + start) % 140 for i in range(count)]
+
+
+def ask(server, prompt, tokens=16, **fields):
+    status, answer = server.post("/v1/completions", {"prompt": prompt, "max_tokens": tokens, "temperature": 0, "ignore_eos": True,
+                                                     "detokenize": False, "return_token_ids": True, "logprobs": 3, **fields})
+    assert status == 200, answer
+    return answer
+
+
+def said(answer):
+    """What must be equal to the last bit."""
+    choice = answer["choices"][0]
+    return choice["token_ids"], choice["logprobs"]["token_logprobs"], choice["logprobs"]["top_logprobs"]
+
+
+def cached(answer):
+    return answer["usage"]["prompt_tokens_details"]["cached_tokens"]
+
+
+def block_files(directory):
+    return [os.path.join(folder, name) for folder, _, names in os.walk(directory) for name in names if len(name) == 40]
+
+
+class KvDiskTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="quire-kv-")
+        self.disk = os.path.join(self.folder, "kv")
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def serve(self, *flags, model="gqa", disk=True, **how):
+        words = ("--block-size", str(BLOCK), "--threads-per-worker", "1", *(("--kv-disk", self.disk) if disk else ()), *flags)
+        return Server(*words, model=os.path.join(MODELS, model), **how) if model == "gqa" else Served(model, *words)
+
+    def wait_for_files(self, count, seconds=20):
+        deadline = time.monotonic() + seconds
+        while len(block_files(self.disk)) < count:
+            self.assertLess(time.monotonic(), deadline, f"{len(block_files(self.disk))} of {count} blocks are on the disk")
+            time.sleep(0.02)
+
+    def kill(self, server):
+        """Ends the server and its workers as a loss of power would."""
+        pids = server.worker_pids()
+        for pid in [server.process.pid, *pids]:
+            os.kill(pid, signal.SIGKILL)
+        server.process.wait()
+        self.assertFalse(wait_gone(pids, 10))
+
+    def check_restart(self, workers_before, workers_after, *flags, model="gqa", length=1500):
+        """A conversation's first turn, a kill, and its next turn on another number of workers."""
+        prompt = prompt_of(length)
+        with self.serve("-tp", str(workers_before), *flags, model=model) as server:
+            first = ask(server, prompt, 32)
+            turn = prompt + first["choices"][0]["token_ids"] + prompt_of(20, 5)
+            self.wait_for_files((length + 31) // BLOCK)
+            self.kill(server)
+        with self.serve("-tp", str(workers_after), *flags, model=model, disk=False) as server:
+            right = ask(server, turn)
+            self.assertEqual(cached(right), 0)
+        with self.serve("-tp", str(workers_after), *flags, model=model) as server:
+            answer = ask(server, turn)
+            self.assertEqual(said(answer), said(right))
+            self.assertGreaterEqual(cached(answer), 0.95 * (length + 32))
+            again = ask(server, turn)  # from memory
+            self.assertEqual(said(again), said(right))
+            other = ask(server, turn, cache_salt="another")
+            self.assertEqual(cached(other), 0)
+            self.assertEqual(said(other), said(right))
+
+    def test_next_turn_finds_its_blocks_after_a_kill_on_more_workers(self):
+        self.check_restart(1, 3)
+        modes = {stat.S_IMODE(os.stat(path).st_mode) for path in [*block_files(self.disk), os.path.join(self.disk, "secret")]}
+        self.assertEqual(modes, {0o600})
+        self.assertEqual(stat.S_IMODE(os.stat(self.disk).st_mode), 0o700)
+
+    def test_next_turn_finds_its_blocks_after_a_kill_on_fewer_workers_with_int8_keys_and_values(self):
+        self.check_restart(2, 1, "--kv-cache-dtype", "int8")
+
+    def test_next_turn_of_a_model_with_windows_finds_its_blocks_on_another_number_of_workers(self):
+        self.check_restart(2, 1, model="swa", length=600)
+
+    def test_broken_files_are_misses_and_change_no_token(self):
+        prompt = prompt_of(800)
+        with self.serve() as server:
+            right = ask(server, prompt)
+            self.wait_for_files(len(prompt) // BLOCK)
+            self.kill(server)
+        for number, path in enumerate(sorted(block_files(self.disk))):
+            with open(path, "r+b") as f:
+                f.seek(number * 37 % os.path.getsize(path))
+                byte = f.read(1)
+                f.seek(-1, os.SEEK_CUR)
+                f.write(bytes([byte[0] ^ 1])) if number % 2 else f.truncate()
+        with self.serve() as server:
+            answer = ask(server, prompt)
+            self.assertEqual((said(answer), cached(answer)), (said(right), 0))
+
+    def test_server_goes_on_when_the_directory_vanishes(self):
+        with self.serve() as server:
+            right = ask(server, prompt_of(400))
+            self.wait_for_files(400 // BLOCK)
+            shutil.rmtree(self.disk)
+            for start in range(3):
+                ask(server, prompt_of(400, 20 + start))
+            self.assertEqual(said(ask(server, prompt_of(400), cache_salt="new")), said(right))
+            deadline = time.monotonic() + 10
+            while "KV on disk" not in server.text():
+                self.assertLess(time.monotonic(), deadline, server.text())
+                time.sleep(0.05)
+            self.assertEqual(server.text().count("KV on disk"), 1)
+
+    def test_size_and_days_flags_bound_what_stays(self):
+        with self.serve() as server:
+            ask(server, prompt_of(160))
+            self.wait_for_files(10)
+        kept = block_files(self.disk)
+        folder = os.path.dirname(kept[0])
+        made = []
+        for number, (mebibytes, days) in enumerate([(10, 0.1), (10, 0.05), (1, 3)]):
+            made.append(os.path.join(folder, f"{number:040x}"))
+            with open(made[-1], "wb") as f:
+                os.fchmod(f.fileno(), 0o600)
+                f.truncate(mebibytes << 20)
+            when = time.time() - days * 86400
+            os.utime(made[-1], (when, when))
+        with self.serve("--kv-disk-size", "16MiB", "--kv-disk-days", "2") as server:
+            settings = server.get("/admin/status", admin=True)["settings"]
+            self.assertEqual((settings["kv_disk"], settings["kv_disk_bytes"], settings["kv_disk_days"]), (self.disk, 16 << 20, 2))
+            self.assertEqual([os.path.exists(path) for path in made], [False, True, False])
+            self.assertTrue(all(map(os.path.exists, kept)))
+            page = server.get("/metrics", admin=True)
+            self.assertIn(f"quire:kv_disk_blocks {len(kept) + 1}", page)
+            self.assertIn("quire:kv_disk_removed_blocks_total 2", page)
+            ask(server, prompt_of(160))
+            self.assertIn("quire:kv_disk_found_blocks_total 9", server.get("/metrics", admin=True))
+
+    def cache(self, *words):
+        result = subprocess.run([QUIRE, "cache", *words], capture_output=True, text=True, timeout=60)
+        return result.returncode, result.stdout + result.stderr
+
+    def test_cache_command_lists_verifies_and_prunes(self):
+        journal = os.path.join(self.folder, "journal")
+        for _ in range(2):
+            with self.serve("--journal", journal) as server:
+                name = ask(server, prompt_of(160), 1)["id"]
+                self.wait_for_files(10)
+        story = subprocess.run([QUIRE, "explain", name, "--journal", journal], capture_output=True, text=True, timeout=60).stdout
+        self.assertIn("blocks came back from --kv-disk: 144 tokens of its prompt are cached", story)
+        replay = subprocess.run([QUIRE, "replay", "--journal", journal], capture_output=True, text=True, timeout=60).stdout
+        self.assertIn("every plan is the same", replay)
+        status, listed = self.cache("ls", self.disk)
+        self.assertEqual(status, 0, listed)
+        self.assertIn("10 blocks", listed)
+        self.assertIn(os.path.join(MODELS, "gqa"), listed)
+        self.assertEqual(self.cache("verify", self.disk), (0, "10 blocks are right, 0 are not\n"))
+        broken = block_files(self.disk)[3]
+        with open(broken, "r+b") as f:
+            f.seek(-1, os.SEEK_END)
+            byte = f.read(1)
+            f.seek(-1, os.SEEK_END)
+            f.write(bytes([byte[0] ^ 1]))
+        status, said_of_it = self.cache("verify", self.disk)
+        self.assertEqual(status, 1)
+        self.assertIn(f"{broken}: not right", said_of_it)
+        self.assertIn("9 blocks are right, 1 are not", said_of_it)
+        self.assertEqual(self.cache("prune", self.disk)[0], 2)
+        self.assertEqual(self.cache("frobnicate", self.disk)[0], 2)
+        self.assertNotEqual(self.cache("ls", self.folder + "/nothing")[0], 0)
+        self.assertFalse(os.path.exists(self.folder + "/nothing"))
+        self.assertEqual(self.cache("prune", self.disk, "--size", "0")[0], 0)
+        self.assertEqual(block_files(self.disk), [])
+
+    def test_settings_that_cannot_be_are_refused_at_the_start(self):
+        os.mkdir(self.disk, 0o755)
+        for flags, words in (((), "chmod 700"), (("--no-enable-prefix-caching",), "prefix_caching is false")):
+            with self.serve(*flags, wait=False) as server:
+                self.assertIn(server.process.wait(timeout=30), (1, 2))
+                self.assertIn(words, server.text())
+
+    def test_model_with_states_serves_and_says_that_nothing_is_stored(self):
+        with self.serve(model="lfm2") as server:
+            ask(server, prompt_of(100))
+            self.assertIn("KV on disk: nothing is stored", server.text())
+        self.assertEqual(block_files(self.disk), [])
+
+
+if __name__ == "__main__":
+    verdict.run_tests()

@@ -1,0 +1,177 @@
+#include "tests/sim/disk.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace quire::sim {
+
+Disk::Disk(uint64_t seed, Engine& engine, std::vector<SimWorker>& workers)
+    : random_(RandomOf(seed, Draws::kDisk)),
+      on_(random_.Below(2) == 0 && engine.options().blocks.hash_bits == 128),
+      engine_(engine),
+      workers_(workers),
+      block_size_(static_cast<size_t>(engine.options().blocks.block_size)) {
+  if (on_) engine_.AddCacheListener(this);
+}
+
+void Disk::OnFindable(const Sequence& sequence, int index) {
+  const auto at = static_cast<size_t>(index);
+  const auto begin = sequence.tokens.begin() + static_cast<ptrdiff_t>(at * block_size_);
+  const Name name{sequence.contents.hashes[at],
+                  index == 0 ? sequence.contents.root : sequence.contents.hashes[at - 1],
+                  {begin, begin + static_cast<ptrdiff_t>(block_size_)},
+                  {sequence.blocks.begin(), sequence.blocks.begin() + index + 1},
+                  {sequence.contents.hashes.begin(), sequence.contents.hashes.begin() + index + 1}};
+  if (engine_.blocks().prefixes().cache().Chain(name.parent, name.tokens) != name.hash)
+    throw Failure{fmt::format("block {} is found under another name than its content has", sequence.blocks[at])};
+  fresh_.emplace_back(sequence.blocks[at], name);
+}
+
+void Disk::BeginToSave(size_t num_sent) {
+  Saving saving{++last_ticket_, {}, {}, num_sent};
+  const auto most = static_cast<size_t>(random_.Between(1, 4));
+  for (; !fresh_.empty() && saving.blocks.size() < most; fresh_.pop_front()) {
+    const auto& [block, name] = fresh_.front();
+    const bool is_known = stored_.contains(KeyOf(name.hash));
+    if (is_known || engine_.blocks().prefixes().cache().HashOf(block) != name.hash) continue;
+    saving.blocks.push_back(block);
+    saving.names.push_back(name);
+  }
+  if (saving.blocks.empty()) return;
+  // The blocks before them are held and released with them, so that none is reused before what continues it.
+  std::vector<BlockId> held;
+  const auto hold = [&](BlockId block, const BlockHash& hash) {
+    const bool is_there = block != kNullBlock && engine_.blocks().prefixes().cache().HashOf(block) == hash;
+    if (is_there && std::ranges::find(held, block) == held.end()) held.push_back(block);
+  };
+  for (const Name& name : saving.names) {
+    for (size_t i = 0; i < name.blocks.size(); ++i) hold(name.blocks[i], name.hashes[i]);
+  }
+  if (!engine_.HoldCached(saving.ticket, held)) throw Failure{"cached blocks cannot be held"};
+  saving_ = std::move(saving);
+}
+
+void Disk::Save() {
+  for (size_t i = 0; i < saving_->blocks.size(); ++i) {
+    std::vector<KvValue> values = workers_.front().Read(saving_->blocks[i]);
+    for (const SimWorker& worker : workers_) {
+      if (worker.Read(saving_->blocks[i]) != values) throw Failure{"workers store different blocks"};
+    }
+    const Name& name = saving_->names[i];
+    for (size_t at = 1; at < block_size_; ++at) {
+      if (values[at] != NextKv(values[at - 1], name.tokens[at]))
+        throw Failure{fmt::format("block {} is stored under the name of other tokens", saving_->blocks[i])};
+    }
+    stored_[KeyOf(name.hash)] = std::move(values);
+    ++num_stored;
+  }
+  engine_.ReleaseTicket(saving_->ticket);
+  saving_.reset();
+}
+
+std::vector<TokenId> Disk::TokensOf(const Fetch& fetch, int count) const {
+  const auto& prompt = fetch.of->ask.prompt;
+  return {prompt.begin(),
+          prompt.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(fetch.prefix + count) * block_size_)};
+}
+
+void Disk::BeginToFetch(size_t num_sent, std::span<const Arrival> arrived) {
+  if (arrived.empty()) return;
+  const Arrival& some = arrived[static_cast<size_t>(random_.Below(std::ssize(arrived)))];
+  const PrefixSharing& prefixes = engine_.blocks().prefixes();
+  const std::span<const TokenId> prompt(some.ask.prompt);
+  const auto usable = prompt.first((prompt.size() - 1) / block_size_ * block_size_);
+  const auto cached = prefixes.Find(some.cache_salt, usable, some.ask.adapter);
+  BlockHash hash = prefixes.Root(some.cache_salt, some.ask.adapter);
+  int known = 0;
+  for (size_t at = 0; at < usable.size(); at += block_size_) {
+    hash = prefixes.cache().Chain(hash, usable.subspan(at, block_size_));
+    if (at / block_size_ < cached.size()) continue;
+    if (!stored_.contains(KeyOf(hash))) break;
+    ++known;
+  }
+  if (known == 0 || engine_.blocks().has_states()) return;
+  const int count = random_.Below(2) == 0 ? known : static_cast<int>(random_.Between(1, known));
+  Fetch fetch{++last_ticket_, &some, static_cast<int>(cached.size()), count, num_sent};
+  const BlockManager& blocks = engine_.blocks();
+  const auto taken = std::ranges::count_if(cached, [&](BlockId block) { return blocks.pool().ref_count(block) == 0; });
+  const bool has_room = prefixes.enabled() && count <= blocks.num_free() - taken - blocks.watermark_blocks();
+  if (engine_.ReserveForStored(fetch.ticket, some.cache_salt, some.ask.adapter, TokensOf(fetch, count), fetch.prefix) !=
+      has_room)
+    throw Failure{fmt::format("{} blocks are {}set aside for stored ones", count, has_room ? "not " : "")};
+  if (has_room) fetch_ = fetch;
+}
+
+/// True when the prefix is still cached, and no block has one of the names that come back. A sequence may hold a block
+/// whose beginning is forgotten: then a block of the same name cannot be found, as one that is computed anew cannot.
+bool Disk::IsClear(const Fetch& fetch, std::span<const TokenId> tokens) const {
+  const PrefixSharing& prefixes = engine_.blocks().prefixes();
+  const std::string& salt = fetch.of->cache_salt;
+  const int adapter = fetch.of->ask.adapter;
+  const auto prefix = tokens.first(static_cast<size_t>(fetch.prefix) * block_size_);
+  if (!prefixes.enabled() || std::ssize(prefixes.Find(salt, prefix, adapter)) != fetch.prefix) return false;
+  BlockHash hash = prefixes.Root(salt, adapter);
+  for (size_t at = 0; at < tokens.size(); at += block_size_) {
+    hash = prefixes.cache().Chain(hash, tokens.subspan(at, block_size_));
+    if (at < prefix.size()) continue;
+    for (BlockId block = 1; block <= engine_.blocks().num_usable(); ++block) {
+      if (prefixes.cache().HashOf(block) == hash) return false;
+    }
+  }
+  return true;
+}
+
+void Disk::EndFetch() {
+  const Fetch fetch = *std::exchange(fetch_, std::nullopt);
+  const MigrationHolding* holding = engine_.blocks().device_holdings().Find(fetch.ticket);
+  if (holding == nullptr || std::ssize(holding->blocks) != fetch.prefix + fetch.count)
+    throw Failure{"blocks that were set aside for stored ones are gone"};
+  const PrefixSharing& prefixes = engine_.blocks().prefixes();
+  const bool lost = random_.Below(5) == 0;
+  const int came = random_.Below(3) > 0 ? fetch.count : static_cast<int>(random_.Between(1, fetch.count));
+  const std::string& salt = fetch.of->cache_salt;
+  const std::vector<TokenId> tokens = TokensOf(fetch, came);
+  BlockHash hash = prefixes.Root(salt, fetch.of->ask.adapter);
+  for (int i = 0; i < fetch.prefix + came; ++i) {
+    hash = prefixes.cache().Chain(hash, std::span(tokens).subspan(static_cast<size_t>(i) * block_size_, block_size_));
+    if (i < fetch.prefix) continue;
+    const std::vector<KvValue> values = lost ? std::vector<KvValue>(block_size_, 0xbad) : stored_.at(KeyOf(hash));
+    for (SimWorker& worker : workers_) worker.Fill(holding->blocks[static_cast<size_t>(i)], values);
+  }
+  if (lost) return engine_.ReleaseTicket(fetch.ticket);
+  const bool is_clear = IsClear(fetch, tokens);
+  engine_.CacheStored(fetch.ticket, salt, fetch.of->ask.adapter, tokens, fetch.prefix);
+  if (engine_.blocks().device_holdings().Find(fetch.ticket) != nullptr)
+    throw Failure{"blocks stay set aside for stored ones that have come"};
+  const auto found = std::ssize(prefixes.Find(salt, tokens, fetch.of->ask.adapter));
+  if (is_clear && found != fetch.prefix + came)
+    throw Failure{fmt::format("{} of {} blocks are found after the stored ones came", found, fetch.prefix + came)};
+  num_returned += came;
+}
+
+void Disk::Round(size_t num_sent, std::span<const Arrival> arrived) {
+  if (!on_) return;
+  if (saving_ && saving_->plans_before == 0 && random_.Below(2) == 0) Save();
+  if (!saving_ && !fresh_.empty() && random_.Below(2) == 0) BeginToSave(num_sent);
+  if (fetch_ && fetch_->plans_before == 0 && random_.Below(3) == 0) EndFetch();
+  if (!fetch_ && random_.Below(4) == 0) BeginToFetch(num_sent, arrived);
+}
+
+void Disk::PlanRan() {
+  if (saving_ && saving_->plans_before > 0) --saving_->plans_before;
+  if (fetch_ && fetch_->plans_before > 0) --fetch_->plans_before;
+}
+
+void Disk::GroupLost() {
+  fresh_.clear();
+  saving_.reset();
+  fetch_.reset();
+}
+
+void Disk::End() {
+  if (saving_) engine_.ReleaseTicket(saving_->ticket);
+  if (fetch_) engine_.ReleaseTicket(fetch_->ticket);
+  GroupLost();
+}
+
+}  // namespace quire::sim
