@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "comm/base/error.h"
 #include "comm/base/parse_number.h"
@@ -27,7 +28,30 @@ void CheckReplicas(const Topology& t, const std::string& where) {
   }
 }
 
-constexpr size_t kMostAdapters = 1024, kLongestName = 256;
+/// The part of MPI's ports for `count` groups of workers, the first of which is group `first` of `all`. All ports when
+/// there are too few to divide them.
+std::vector<int> PortsOfGroups(const std::vector<int>& ports, int first, int count, int all) {
+  const int each = ports.size() == 2 ? (ports[1] - ports[0] + 1) / all : 0;
+  if (each < kFewestMpiPorts) return ports;
+  return {ports[0] + first * each, ports[0] + (first + count) * each - 1};
+}
+
+/// The endpoint of a further group of workers: the port plus `by`, or ".N" behind the path of an IPC endpoint.
+std::string ShiftedEndpoint(const std::string& endpoint, int by) {
+  if (by == 0 || endpoint.empty()) return endpoint;
+  if (!endpoint.starts_with("tcp://")) return fmt::format("{}.{}", endpoint, by);
+  const size_t colon = endpoint.rfind(':');
+  const auto port = ParseNumber<int>(endpoint.substr(colon + 1));
+  return port ? fmt::format("{}:{}", endpoint.substr(0, colon), *port + by) : endpoint;
+}
+
+void ShiftKvEvents(Topology::KvEvents& events, int by) {
+  events.bind = events.binds();  // also where the shifted endpoint is no longer the default
+  events.endpoint = ShiftedEndpoint(events.endpoint, by);
+  events.replay_endpoint = ShiftedEndpoint(events.replay_endpoint, by);
+}
+
+constexpr size_t kMostModels = 64, kMostAdapters = 1024, kLongestName = 256;
 
 /// Every name that clients may use means one model.
 void CheckAdapters(const Topology::Model& model, const std::string& where) {
@@ -59,7 +83,55 @@ void CheckKvEvents(const Topology::KvEvents& events, int replicas, const std::st
   if (!events.replay_endpoint.empty()) CheckEndpoint("replay_endpoint", events.replay_endpoint, replicas, where);
 }
 
+/// Checks each model of a list, and that every name means one model.
+void CheckModels(const Topology& t, const std::string& where) {
+  if (t.models.size() > kMostModels)
+    Fail("{}: {} models; at most {} are served", where, t.models.size(), kMostModels);
+  std::set<std::string> names;
+  for (size_t i = 0; i < t.models.size(); ++i) {
+    const Topology::Model& model = t.models[i].model;
+    const std::string place = fmt::format("{}: model \"{}\"", where, model.name.substr(0, kLongestName));
+    if (model.name.size() > kLongestName) Fail("{}...: the name is too long", place);
+    ValidateTopology(ModelTopology(t, i), place);
+    if (t.models.size() > 1 && !OnThisHost(ModelTopology(t, i)))
+      Fail("{}: several models share this host; leave nodes on other hosts out", place);
+    std::vector<std::string> own = model.aliases;
+    own.push_back(model.name);
+    for (const AdapterSetting& adapter : model.adapters) own.push_back(adapter.name);
+    for (const std::string& name : own) {
+      if (!name.empty() && !names.insert(name).second)
+        Fail("{}: two models are called \"{}\"; give one of them another name (models)", where,
+             name.substr(0, kLongestName));
+    }
+  }
+  const std::vector<int>& ports = t.transport.ports;
+  if (t.models.size() > 1 && ports.size() == 2 && (ports[0] - ports[1]) % 2 == 0)
+    Fail("{}: transport.ports {} and {}: each group of workers takes both plus 2, so one must be odd and the other "
+         "even",
+         where, ports[0], ports[1]);
+}
+
 }  // namespace
+
+size_t NumModels(const Topology& topology) { return std::max<size_t>(1, topology.models.size()); }
+
+Topology ModelTopology(const Topology& topology, size_t model) {
+  Topology one = topology;
+  one.models.clear();
+  if (topology.models.empty()) return one;
+  static_cast<ModelSettings&>(one) = topology.models[model];
+  if (topology.models.size() == 1) return one;
+  int groups_before = 0, groups = 0;
+  for (size_t i = 0; i < topology.models.size(); ++i) {
+    if (i < model) groups_before += topology.models[i].parallel.replicas;
+    groups += topology.models[i].parallel.replicas;
+  }
+  for (int& port : one.transport.ports) port += 2 * groups_before;
+  one.transport.mpi_ports = PortsOfGroups(topology.transport.mpi_ports, groups_before, one.parallel.replicas, groups);
+  if (!one.journal.empty()) one.journal += fmt::format("/model-{}", model);
+  ShiftKvEvents(one.kv_events, groups_before);
+  return one;
+}
 
 Topology ReplicaTopology(const Topology& topology, int replica) {
   Topology one = topology;
@@ -67,10 +139,9 @@ Topology ReplicaTopology(const Topology& topology, int replica) {
   one.parallel.replica = replica;
   for (int& port : one.transport.ports) port += 2 * replica;
   // Each replica has its own mpirun, which passes its ports to its own processes.
-  std::vector<int>& mpi = one.transport.mpi_ports;
-  const int each = mpi.size() == 2 ? (mpi[1] - mpi[0] + 1) / topology.parallel.replicas : 0;
-  if (each >= kFewestMpiPorts) mpi = {mpi[0] + replica * each, mpi[0] + (replica + 1) * each - 1};
+  one.transport.mpi_ports = PortsOfGroups(one.transport.mpi_ports, replica, 1, topology.parallel.replicas);
   if (!one.journal.empty()) one.journal += fmt::format("/replica-{}", replica);
+  ShiftKvEvents(one.kv_events, replica);
   return one;
 }
 
@@ -85,6 +156,7 @@ void ValidateTopology(const Topology& t, const std::string& where) {
   if (!t.parallel.shares.empty() && t.parallel.shares.size() != static_cast<size_t>(t.parallel.tensor)) {
     Fail("{}: {} shares for tensor parallel size {}", where, t.parallel.shares.size(), t.parallel.tensor);
   }
+  CheckModels(t, where);
   CheckReplicas(t, where);
   CheckAdapters(t.model, where);
   if (!t.cache.disk.dir.empty() && !t.cache.prefix_caching)

@@ -54,9 +54,8 @@ struct AdapterSetting {
   bool operator==(const AdapterSetting&) const = default;
 };
 
-/// All settings of a deployment, from a YAML file (deploy/topologies/) or from flags. Immutable once validated. The
-/// initialisers are the documented defaults.
-struct Topology {
+/// The settings of one model and of its workers. The initialisers are the documented defaults.
+struct ModelSettings {
   struct Model {
     std::string path;
     std::string name;                  // shown to clients; empty: the last part of the path
@@ -142,6 +141,16 @@ struct Topology {
     int disable_by_batch_size = 8;  // steps of more sequences get no drafts
     bool operator==(const Speculation&) const = default;
   } speculation;
+
+  int threads_per_worker = 0;  // 0: a host's cores divided by its workers
+  bool operator==(const ModelSettings&) const = default;
+};
+
+/// All settings of a deployment, from a YAML file (deploy/topologies/) or from flags. Immutable once validated. The
+/// initialisers are the documented defaults. The settings of a model are those of the only model, or of the first one.
+struct Topology : ModelSettings {
+  std::vector<ModelSettings> models;  // every model, in the order of the list; empty: one model without a list
+  int64_t models_memory_bytes = 0;    // memory of all workers of a list of models; 0: a share of what is free
 
   struct Listener {
     std::string listen;
@@ -256,7 +265,6 @@ struct Topology {
   std::string journal;          // directory of the step journal; empty: no journal
   std::optional<int64_t> seed;  // for requests without a seed; absent: random
 
-  int threads_per_worker = 0;  // 0: a host's cores divided by its workers
   bool operator==(const Topology&) const = default;
 };
 
@@ -283,6 +291,12 @@ inline constexpr int kFewestMpiPorts = 16;
 /// Returns the topology of one replica, with its own ports and journal but with all nodes. With one replica, returns
 /// the topology itself.
 Topology ReplicaTopology(const Topology& topology, int replica);
+
+/// The number of models, at least 1.
+size_t NumModels(const Topology& topology);
+
+/// Returns the topology of one model, with its own ports and journal. With one model, returns the topology itself.
+Topology ModelTopology(const Topology& topology, size_t model);
 
 /// True when all workers run on the coordinator's host: the topology lists no node, or localhost only.
 bool OnThisHost(const Topology& topology);

@@ -257,6 +257,60 @@ void ReadNodes(const YamlNode& list, const std::string& file, std::vector<Topolo
   }
 }
 
+void ReadModelKeys(Section& section, Topology::Model& model) {
+  section.Text("path", model.path);
+  section.Names("name", model.name, model.aliases);
+  section.Choose("load_format", model.load_format);
+  section.Text("checksums", model.checksums);
+  section.Text("chat_template", model.chat_template);
+  section.Text("tool_call_parser", model.tool_call_parser);
+  section.Text("reasoning_parser", model.reasoning_parser);
+  section.Choose("pooling", model.pooling);
+  section.Choose("scoring", model.scoring);
+  section.Choose("generation_config", model.generation_config);
+}
+
+/// Reads the settings that each model of a list may have for itself.
+void ReadModelSettings(Section& section, const std::string& file, ModelSettings& t) {
+  if (const YamlNode* node = section.Take("adapters")) ReadAdapters(*node, file, t.model.adapters);
+  section.Choose("backend", t.compute.backend);
+  section.Choose("dtype", t.compute.dtype);
+  section.Choose("quantization", t.compute.quantization);
+  section.Choose("activations", t.compute.activations);
+  section.Choose("attention_backend", t.compute.attention_backend);
+  if (const YamlNode* node = section.Take("parallel"))
+    ReadParallel(Section(*node, "parallel", file), t.parallel, t.compute.expert_parallel);
+  if (const YamlNode* node = section.Take("nodes")) ReadNodes(*node, file, t.nodes);
+  if (const YamlNode* node = section.Take("cache"))
+    ReadCache(Section(*node, "cache", file), file, t.cache, t.compute.kv_cache_dtype);
+  if (const YamlNode* node = section.Take("scheduler"))
+    ReadScheduler(Section(*node, "scheduler", file), t.scheduler);
+  if (const YamlNode* node = section.Take("speculation"))
+    ReadSpeculation(*node, Section(*node, "speculation", file), t.speculation);
+  section.Integer("threads_per_worker", t.threads_per_worker, 1, 1024);
+}
+
+/// Reads the list of models. Each model begins with the settings of the document and replaces those that it names.
+void ReadModels(const YamlNode& list, const std::string& file, Topology& t) {
+  if (list.kind != YamlNode::Kind::kSequence || list.items.empty())
+    Fail("{}: models must be a list with a model or more", PlaceOf(list, file));
+  if (!t.model.path.empty() || !t.model.name.empty() || !t.model.adapters.empty())
+    Fail("{}: a list of models has every model's path, name and adapters; leave model.path, model.name and adapters "
+         "out (--model, --served-model-name, --lora-modules)",
+         PlaceOf(list, file));
+  t.models.clear();
+  for (const YamlNode& item : list.items) {
+    Section section(item, "models", file);
+    ModelSettings one = t;
+    ReadModelKeys(section, one.model);
+    ReadModelSettings(section, file, one);
+    section.Done();
+    if (one.model.path.empty()) section.Refuse(item, "every model needs a path");
+    t.models.push_back(std::move(one));
+  }
+  static_cast<ModelSettings&>(t) = t.models.front();
+}
+
 void ReadLimits(Section section, Topology::Limits& limits) {
   constexpr int kLongestSeconds = 7 * 24 * 3600;
   section.Integer("head_seconds", limits.head_seconds, 1, kLongestSeconds);
@@ -397,32 +451,12 @@ void ReadDocument(const YamlNode& document, const std::string& file, Topology& t
   Section root(document, "", file);
   if (const YamlNode* node = root.Take("model")) {
     Section section(*node, "model", file);
-    section.Text("path", t.model.path);
-    section.Names("name", t.model.name, t.model.aliases);
-    section.Choose("load_format", t.model.load_format);
-    section.Text("checksums", t.model.checksums);
-    section.Text("chat_template", t.model.chat_template);
-    section.Text("tool_call_parser", t.model.tool_call_parser);
-    section.Text("reasoning_parser", t.model.reasoning_parser);
-    section.Choose("pooling", t.model.pooling);
-    section.Choose("scoring", t.model.scoring);
-    section.Choose("generation_config", t.model.generation_config);
+    ReadModelKeys(section, t.model);
     section.Done();
   }
-  if (const YamlNode* node = root.Take("adapters")) ReadAdapters(*node, file, t.model.adapters);
-  root.Choose("backend", t.compute.backend);
-  root.Choose("dtype", t.compute.dtype);
-  root.Choose("quantization", t.compute.quantization);
-  root.Choose("activations", t.compute.activations);
-  root.Choose("attention_backend", t.compute.attention_backend);
-  if (const YamlNode* node = root.Take("parallel"))
-    ReadParallel(Section(*node, "parallel", file), t.parallel, t.compute.expert_parallel);
-  if (const YamlNode* node = root.Take("nodes")) ReadNodes(*node, file, t.nodes);
-  if (const YamlNode* node = root.Take("cache"))
-    ReadCache(Section(*node, "cache", file), file, t.cache, t.compute.kv_cache_dtype);
-  if (const YamlNode* node = root.Take("scheduler")) ReadScheduler(Section(*node, "scheduler", file), t.scheduler);
-  if (const YamlNode* node = root.Take("speculation"))
-    ReadSpeculation(*node, Section(*node, "speculation", file), t.speculation);
+  ReadModelSettings(root, file, t);
+  if (const YamlNode* node = root.Take("models")) ReadModels(*node, file, t);
+  root.Bytes("models_memory", t.models_memory_bytes);
   if (const YamlNode* node = root.Take("server")) ReadServer(Section(*node, "server", file), file, t);
   if (const YamlNode* node = root.Take("admin")) ReadAdmin(Section(*node, "admin", file), file, t.admin);
   if (const YamlNode* node = root.Take("logs")) ReadLogs(Section(*node, "logs", file), t.logs);
@@ -448,7 +482,6 @@ void ReadDocument(const YamlNode& document, const std::string& file, Topology& t
   }
   if (const YamlNode* node = root.Take("transport")) ReadTransport(Section(*node, "transport", file), t.transport);
   if (const YamlNode* node = root.Take("launch")) ReadLaunch(Section(*node, "launch", file), t.launch);
-  root.Integer("threads_per_worker", t.threads_per_worker, 1, 1024);
   root.Text("journal", t.journal);
   root.Integer("seed", t.seed);
   root.Done();

@@ -31,7 +31,7 @@ Subcommand AddLatency(CLI::App& bench) {
   AddCount(*app, "--output-len", state->bench.output_len, "Generated tokens");
   AddCount(*app, "--num-iters", state->bench.num_iters, "Rounds that count, after one that does not");
   app->add_flag("--json", state->bench.json, "Print the result as JSON");
-  return {app, [state] { state->Check(); }, [state] { return RunLatencyBench(state->topology, state->bench); }};
+  return {app, [state] { state->CheckOneModel(); }, [state] { return RunLatencyBench(state->topology, state->bench); }};
 }
 
 Subcommand AddThroughput(CLI::App& bench) {
@@ -45,7 +45,8 @@ Subcommand AddThroughput(CLI::App& bench) {
   AddCount(*app, "--input-len", state->bench.input_len, "Prompt tokens");
   AddCount(*app, "--output-len", state->bench.output_len, "Generated tokens");
   app->add_flag("--json", state->bench.json, "Print the result as JSON");
-  return {app, [state] { state->Check(); }, [state] { return RunThroughputBench(state->topology, state->bench); }};
+  return {app, [state] { state->CheckOneModel(); },
+          [state] { return RunThroughputBench(state->topology, state->bench); }};
 }
 
 Subcommand AddServeBench(CLI::App& bench) {

@@ -76,13 +76,11 @@ CacheEventPublisher::CacheEventPublisher(const Topology::KvEvents& settings, Cac
       source_(std::move(source)),
       queue_(static_cast<size_t>(settings.max_queue_size)),
       sockets_(std::make_unique<Sockets>()) {
-  const std::string endpoint = EndpointOfReplica(settings_.endpoint, source_.replica);
-  SetOptions(sockets_->publisher, endpoint, settings_.hwm);
-  Attach(sockets_->publisher, endpoint, settings_.binds());
+  SetOptions(sockets_->publisher, settings_.endpoint, settings_.hwm);
+  Attach(sockets_->publisher, settings_.endpoint, settings_.binds());
   if (!settings_.replay_endpoint.empty()) {
-    const std::string replay = EndpointOfReplica(settings_.replay_endpoint, source_.replica);
-    SetOptions(sockets_->replays, replay, settings_.buffer_steps + 1);
-    Attach(sockets_->replays, replay, true);
+    SetOptions(sockets_->replays, settings_.replay_endpoint, settings_.buffer_steps + 1);
+    Attach(sockets_->replays, settings_.replay_endpoint, true);
   }
   Publish({{.kind = CacheEvent::Kind::kCleared}});  // what an earlier process stored is gone
   thread_ = std::thread([this] { Run(); });
@@ -164,13 +162,6 @@ void CacheEventPublisher::AnswerReplays() {
     }
     answer(kEndOfReplay, zmq::message_t());
   }
-}
-
-std::string EndpointOfReplica(const std::string& endpoint, int replica) {
-  if (replica == 0) return endpoint;
-  if (!endpoint.starts_with("tcp://")) return fmt::format("{}.{}", endpoint, replica);
-  const size_t colon = endpoint.rfind(':');
-  return fmt::format("{}:{}", endpoint.substr(0, colon), std::stoi(endpoint.substr(colon + 1)) + replica);
 }
 
 }  // namespace quire

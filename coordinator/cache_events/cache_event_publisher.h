@@ -23,7 +23,8 @@ namespace quire {
 /// is cached. So a router may miss cached blocks, but expects none that are not there.
 class CacheEventPublisher {
  public:
-  /// Binds or connects the sockets. Throws Error when an endpoint cannot be used.
+  /// Binds or connects the sockets; `settings` are the replica's own (ReplicaTopology). Throws Error when an endpoint
+  /// cannot be used.
   CacheEventPublisher(const Topology::KvEvents& settings, CacheEventSource source);
   /// Sends what waits, then ends the thread.
   ~CacheEventPublisher();
@@ -48,9 +49,5 @@ class CacheEventPublisher {
   std::unique_ptr<Sockets> sockets_;  // the thread's, once it runs
   std::thread thread_;
 };
-
-/// The endpoint of one replica: the port of a TCP endpoint plus its number, or ".N" behind the path of an IPC endpoint;
-/// replica 0 has the endpoint as it is.
-std::string EndpointOfReplica(const std::string& endpoint, int replica);
 
 }  // namespace quire

@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <deque>
+#include <functional>
+#include <vector>
 
 #include "comm/base/error.h"
 #include "comm/base/json.h"
 #include "comm/base/printable.h"
 #include "coordinator/check/preflight.h"
+#include "coordinator/cluster/hosts/model_shares.h"
 
 namespace quire {
 
@@ -37,6 +41,28 @@ void Print(const CheckLine& line) {
   std::fflush(stdout);
 }
 
+/// Checks every model of a list, with the share of this host's memory that it would get. Lines about a model begin with
+/// its name.
+void CheckList(const Topology& topology, const std::function<void(const CheckLine&)>& report) {
+  std::deque<ModelFiles> files;
+  std::vector<const ModelFiles*> pointers;
+  for (const ModelSettings& one : topology.models)
+    files.push_back(ModelFiles::Open(one.model.path, one.model.load_format, one.model.AdapterPaths()));
+  for (const ModelFiles& one : files) pointers.push_back(&one);
+  const ListPlan list = PlanModels(topology, pointers);
+  for (size_t i = 0; i < files.size(); ++i) {
+    constexpr int64_t kMib = 1 << 20;
+    report({"models", "", Status::kOk,
+            fmt::format("{}: {} MiB of weights and {} MiB of KV cache, of {} MiB for all models", list.needs[i].name,
+                        list.needs[i].weights / kMib, list.kv[i] / kMib, list.room / kMib),
+            ""});
+    RunPreflight(list.models[i], {}, [&](CheckLine line) {
+      line.found = list.needs[i].name + ": " + line.found;
+      report(line);
+    });
+  }
+}
+
 }  // namespace
 
 int RunCheckCommand(const ServeFlags& flags, bool json) {
@@ -48,7 +74,11 @@ int RunCheckCommand(const ServeFlags& flags, bool json) {
   try {
     const Topology topology = TopologyFromFlags(flags);
     report({"topology", "", Status::kOk, flags.topology_file.empty() ? "from flags" : flags.topology_file, ""});
-    RunPreflight(topology, {}, report);
+    if (NumModels(topology) > 1) {
+      CheckList(topology, report);
+    } else {
+      RunPreflight(ModelTopology(topology, 0), {}, report);
+    }
   } catch (const Error& error) {
     report({"topology", "", Status::kFailed, error.what(), "correct it; deploy/topologies/ has examples"});
   }

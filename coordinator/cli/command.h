@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 
+#include "comm/base/error.h"
 #include "coordinator/cli/options.h"
 #include "coordinator/log/log.h"
 
@@ -25,6 +26,12 @@ struct ServerCommand {
     topology = TopologyFromFlags(flags);
     SetLogLevel(topology.logs.level);
     SetLogFormat(topology.logs.format);
+  }
+  /// For commands that take one model.
+  void CheckOneModel() {
+    Check();
+    if (NumModels(topology) > 1) Fail("this command takes one model; give --model PATH");
+    topology = ModelTopology(topology, 0);
   }
 };
 

@@ -47,6 +47,21 @@ std::string DefaultModelName(const std::string& given, const std::string& found)
   return path.extension() == ".gguf" ? path.stem() : path.filename();
 }
 
+/// Checks the settings of one model that only the coordinator knows.
+void CheckModel(const Topology& t, const std::string& where) {
+  if (const BackendKind backend = t.compute.backend; backend != BackendKind::kAuto)
+    CheckBackendSettings(t, backend, fmt::format("{}: --backend {}", where, NameOf(backend)));
+  CheckSwap(t, where);
+  CheckParsers(t.model, where);
+}
+
+/// Finds the model's files, and names the model after them unless it has a name.
+void FindModelOf(Topology::Model& model, bool fetch) {
+  const std::string given = model.path;
+  model.path = FindOrFetchModel(given, fetch);
+  if (model.name.empty()) model.name = DefaultModelName(given, model.path);
+}
+
 std::string PlaceOf(const ServeFlags& flags) {
   return flags.topology_file.empty() ? "command line" : flags.topology_file;
 }
@@ -71,14 +86,15 @@ Topology ValidSettingsFromFlags(const ServeFlags& flags) {
 Topology TopologyFromFlags(const ServeFlags& flags) {
   Topology t = ValidSettingsFromFlags(flags);
   const std::string where = PlaceOf(flags);
-  if (const BackendKind backend = t.compute.backend; backend != BackendKind::kAuto)
-    CheckBackendSettings(t, backend, fmt::format("{}: --backend {}", where, NameOf(backend)));
-  CheckSwap(t, where);
-  CheckParsers(t.model, where);
+  for (size_t i = 0; i < NumModels(t); ++i) CheckModel(ModelTopology(t, i), where);
   CheckExposure(t, where);
-  const std::string given = t.model.path;
-  t.model.path = FindOrFetchModel(given, flags.fetch);
-  if (t.model.name.empty()) t.model.name = DefaultModelName(given, t.model.path);
+  if (t.models.empty()) {
+    FindModelOf(t.model, flags.fetch);
+    return t;
+  }
+  for (ModelSettings& one : t.models) FindModelOf(one.model, flags.fetch);
+  static_cast<ModelSettings&>(t) = t.models.front();
+  ValidateTopology(t, where);  // once more, because every model has its name now
   return t;
 }
 

@@ -23,14 +23,18 @@ struct Flag {
   const char* help;
   YamlNode (*read)(const std::string& text, const std::string& flag) = ValueAsItIs;
   const char* value = "";
+  bool repeats = false;  // the flag may be given several times
 };
+
+constexpr std::string_view kModelFlag = "--model";
 
 // Names follow vLLM where vLLM has the flag. Values are checked where the key is read.
 const Flag kFlags[] = {
     {.name = "--model",
      .key = "model.path",
      .takes = "PATH",
-     .help = "HF directory, GGUF file, or ORG/NAME in the Hugging Face cache"},
+     .help = "HF directory, GGUF file, or ORG/NAME in the Hugging Face cache; several models: NAME=PATH for each",
+     .repeats = true},
     {.name = "--served-model-name",
      .key = "model.name",
      .takes = "NAME",
@@ -269,7 +273,7 @@ void TakePositional(const std::string& given, ServeFlags& flags) {
   if (extension == ".yaml" || extension == ".yml") {
     flags.topology_file = given;
   } else if (!flags.NamesModel()) {
-    flags.given.emplace_back("--model", given);
+    flags.given.emplace_back(kModelFlag, given);
   } else {
     throw CLI::ValidationError(fmt::format("two models are named: {}, and one with --model", given));
   }
@@ -292,6 +296,14 @@ void AddFlag(CLI::App& app, const Flag& flag, ServeFlags& flags) {
   if (flag.takes == nullptr) {
     option = app.add_flag_callback(
         flag.name, [&flag, &flags] { flags.given.emplace_back(flag.name, flag.value); }, flag.help);
+  } else if (flag.repeats) {
+    option = app.add_option_function<std::vector<std::string>>(
+        flag.name,
+        [&](const std::vector<std::string>& texts) {
+          for (const std::string& text : texts) flags.given.emplace_back(flag.name, text);
+        },
+        HelpOf(flag));
+    option->type_name(PlaceholderOf(flag))->allow_extra_args(false);
   } else {
     option = app.add_option_function<std::string>(
         flag.name, [&](const std::string& text) { flags.given.emplace_back(flag.name, text); }, HelpOf(flag));
@@ -300,10 +312,38 @@ void AddFlag(CLI::App& app, const Flag& flag, ServeFlags& flags) {
   option->group(HelpGroupOf(flag.key));
 }
 
+/// The place of the sign in NAME=PATH; npos for text that is a path itself.
+size_t SignOfNamedModel(const std::string& text) {
+  const size_t sign = text.find('=');
+  std::error_code ignored;
+  return sign == 0 || std::filesystem::exists(text, ignored) ? std::string::npos : sign;
+}
+
+/// The list of models that the command line names; nullopt for one path without a name.
+std::optional<SettingOverride> ListOfModels(const ServeFlags& flags) {
+  std::vector<std::string> texts;
+  for (const auto& [name, text] : flags.given) {
+    if (name == kModelFlag) texts.push_back(text);
+  }
+  if (texts.empty() || (texts.size() == 1 && SignOfNamedModel(texts[0]) == std::string::npos)) return std::nullopt;
+  const std::string flag(kModelFlag);
+  YamlNode list{.kind = YamlNode::Kind::kSequence};
+  for (const std::string& text : texts) {
+    const size_t sign = SignOfNamedModel(text);
+    if (sign == std::string::npos)
+      Fail("--model {}: each of several models needs a name; give --model NAME=PATH", text);
+    list.items.push_back({.kind = YamlNode::Kind::kMapping,
+                          .entries = {{"name", ValueAsItIs(text.substr(0, sign), flag)},
+                                      {"path", ValueAsItIs(text.substr(sign + 1), flag)}}});
+  }
+  return SettingOverride{.key = "models", .value = std::move(list), .given_as = flag};
+}
+
 }  // namespace
 
 bool ServeFlags::NamesModel() const {
-  return !topology_file.empty() || std::ranges::any_of(given, [](const auto& flag) { return flag.first == "--model"; });
+  const auto is_model = [](const auto& flag) { return flag.first == kModelFlag; };
+  return !topology_file.empty() || std::ranges::any_of(given, is_model);
 }
 
 void AddServeFlags(CLI::App& app, ServeFlags& f) {
@@ -326,7 +366,10 @@ void AddServeFlags(CLI::App& app, ServeFlags& f) {
 
 std::vector<SettingOverride> OverridesOf(const ServeFlags& flags) {
   std::vector<SettingOverride> overrides;
+  const std::optional<SettingOverride> models = ListOfModels(flags);
+  if (models) overrides.push_back(*models);
   for (const auto& [name, text] : flags.given) {
+    if (models && name == kModelFlag) continue;
     const auto flag = std::ranges::find(kFlags, name, [](const Flag& f) { return std::string_view(f.name); });
     QUIRE_CHECK(flag != std::end(kFlags), "{} is no flag", name);
     overrides.push_back({.key = flag->key, .value = flag->read(text, name), .given_as = name});

@@ -2,8 +2,8 @@
 
 namespace quire {
 
-DiskMetrics::DiskMetrics(prometheus::Registry& registry)
-    : series_(registry, {}),
+DiskMetrics::DiskMetrics(prometheus::Registry& registry, const std::string& model_name)
+    : series_(registry, {{"model_name", model_name}}),
       stored_(series_.Counter("quire:kv_disk_stored_blocks_total", "Blocks that were written to --kv-disk")),
       found_(series_.Counter("quire:kv_disk_found_blocks_total", "Blocks that were read from --kv-disk and are right")),
       failed_(series_.Counter("quire:kv_disk_failed_blocks_total",

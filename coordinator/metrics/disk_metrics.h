@@ -8,7 +8,7 @@ namespace quire {
 /// Metrics of the blocks that are stored in --kv-disk.
 class DiskMetrics {
  public:
-  explicit DiskMetrics(prometheus::Registry& registry);
+  DiskMetrics(prometheus::Registry& registry, const std::string& model_name);
 
   void Update(const KvStoreCounts& counts);
 

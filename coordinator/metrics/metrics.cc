@@ -9,42 +9,63 @@
 
 namespace quire {
 
+namespace {
+
+/// The metrics of one model.
+struct OfModel {
+  OfModel(prometheus::Registry& registry, const Topology& topology)
+      : name(topology.model.name),
+        calls(registry, name),
+        replicas(registry, topology, topology.parallel.replicas) {}
+
+  std::string name;
+  CallMetrics calls;
+  ReplicaMetrics replicas;
+  std::optional<DiskMetrics> disk;  // absent without --kv-disk
+};
+
+}  // namespace
+
 struct Metrics::All {
-  All(const Topology& topology, int num_replicas)
-      : calls(registry, topology.model.name),
-        http(registry),
-        process(registry),
-        replicas(registry, topology, num_replicas) {}
+  explicit All(const std::vector<Topology>& topologies) : http(registry), process(registry) {
+    for (const Topology& topology : topologies) models.push_back(std::make_unique<OfModel>(registry, topology));
+  }
 
   prometheus::Registry registry;
-  CallMetrics calls;
   HttpMetrics http;
   ProcessMetrics process;
-  ReplicaMetrics replicas;
-  std::optional<DiskMetrics> disk;      // absent without --kv-disk
+  std::vector<std::unique_ptr<OfModel>> models;
   std::optional<BatchMetrics> batches;  // absent when the server keeps no batches
 };
 
-Metrics::Metrics(const Topology& topology, int num_replicas) : all_(std::make_unique<All>(topology, num_replicas)) {}
+Metrics::Metrics(const std::vector<Topology>& models) : all_(std::make_unique<All>(models)) {}
 
 Metrics::~Metrics() = default;
 
-CallMetrics& Metrics::calls() { return all_->calls; }
+size_t Metrics::num_models() const { return all_->models.size(); }
+
+CallMetrics& Metrics::calls(size_t model) { return all_->models[model]->calls; }
 
 HttpMetrics& Metrics::http() { return all_->http; }
 
-std::string Metrics::Page(const std::vector<std::optional<ReplicaSnapshot>>& replicas,
-                          const MigrationCounts& migrations, const std::optional<BatchNumbers>& batches,
-                          const std::optional<KvStoreCounts>& disk) {
-  for (size_t r = 0; r < replicas.size(); ++r) {
-    if (replicas[r]) all_->replicas.Update(static_cast<int>(r), *replicas[r]);
-  }
-  all_->replicas.Update(migrations);
+void Metrics::Update(size_t model, int replica, const ReplicaSnapshot& snapshot) {
+  all_->models[model]->replicas.Update(replica, snapshot);
+}
+
+void Metrics::Update(size_t model, const MigrationCounts& migrations) {
+  all_->models[model]->replicas.Update(migrations);
+}
+
+void Metrics::Update(size_t model, const KvStoreCounts& disk) {
+  OfModel& of_model = *all_->models[model];
+  if (!of_model.disk) of_model.disk.emplace(all_->registry, of_model.name);
+  of_model.disk->Update(disk);
+}
+
+std::string Metrics::Page(const std::optional<BatchNumbers>& batches) {
   all_->process.Update();
   if (batches && !all_->batches) all_->batches.emplace(all_->registry);
   if (batches) all_->batches->Update(*batches);
-  if (disk && !all_->disk) all_->disk.emplace(all_->registry);
-  if (disk) all_->disk->Update(*disk);
   return prometheus::TextSerializer().Serialize(all_->registry.Collect());
 }
 

@@ -16,17 +16,21 @@ namespace quire {
 /// All metrics of the server, as one page in Prometheus' text format. Used on the I/O thread only.
 class Metrics {
  public:
-  Metrics(const Topology& topology, int num_replicas);
+  /// `models` has the topology of each model (ModelTopology).
+  explicit Metrics(const std::vector<Topology>& models);
   ~Metrics();
 
-  CallMetrics& calls();
+  size_t num_models() const;
+  CallMetrics& calls(size_t model);
   HttpMetrics& http();
 
-  /// Returns the page. `replicas` has a snapshot for each replica; a replica without one keeps its last numbers.
-  /// batches: nothing where none are kept. disk: nothing where blocks are not stored.
-  std::string Page(const std::vector<std::optional<ReplicaSnapshot>>& replicas, const MigrationCounts& migrations,
-                   const std::optional<BatchNumbers>& batches = std::nullopt,
-                   const std::optional<KvStoreCounts>& disk = std::nullopt);
+  /// New numbers of a replica, or of a model's requests that moved between replicas. Without a call the page shows the
+  /// last numbers.
+  void Update(size_t model, int replica, const ReplicaSnapshot& snapshot);
+  void Update(size_t model, const MigrationCounts& migrations);
+  void Update(size_t model, const KvStoreCounts& disk);
+  /// Returns the page. batches: nothing where none are kept.
+  std::string Page(const std::optional<BatchNumbers>& batches = std::nullopt);
 
  private:
   struct All;

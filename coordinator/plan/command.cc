@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 #include <optional>
 
 #include "comm/base/error.h"
@@ -10,9 +11,12 @@
 #include "comm/base/printable.h"
 #include "coordinator/cluster/hosts/ceilings.h"
 #include "coordinator/cluster/hosts/memory_plan.h"
+#include "coordinator/cluster/hosts/model_shares.h"
 #include "coordinator/cluster/launch/launcher.h"
 #include "coordinator/plan/load_forecast.h"
 #include "coordinator/plan/load_report.h"
+#include "coordinator/plan/size_text.h"
+#include "coordinator/plan/smaller_ways.h"
 #include "coordinator/plan/speed_plan.h"
 
 namespace quire {
@@ -37,12 +41,6 @@ struct Report {
   std::vector<LoadRow> loads;
   std::vector<std::string> mpirun;
 };
-
-std::string Size(int64_t bytes) {
-  const auto value = static_cast<double>(bytes);
-  return bytes >= int64_t{1} << 30 ? fmt::format("{:.2f} GiB", value / (1 << 30))
-                                   : fmt::format("{:.1f} MiB", value / (1 << 20));
-}
 
 int64_t KvBytes(const MemoryPlan& plan, const RankInfo& rank) { return rank.bytes_per_block * plan.pools.num_blocks; }
 
@@ -174,7 +172,7 @@ Json JsonOf(const std::vector<SpeedRow>& rows) {
   return all;
 }
 
-void PrintJson(const Report& report) {
+Json JsonOf(const Report& report) {
   const MemoryPlan& plan = report.memory;
   Json ranks = Json::array(), concurrency = Json::array();
   for (const RankInfo& rank : plan.ranks) {
@@ -187,78 +185,77 @@ void PrintJson(const Report& report) {
   }
   for (const Concurrency& c : report.concurrency)
     concurrency.push_back({{"tokens", c.tokens}, {"sequences", c.sequences}});
-  fmt::print("{}\n", DumpJson({{"fits", true},
-                               {"backend", NameOf(plan.assignment.compute.backend)},
-                               {"max_model_len", plan.model_len},
-                               {"block_size", plan.assignment.block_size},
-                               {"blocks", plan.usable_blocks()},
-                               {"host_blocks", plan.pools.num_host_blocks},
-                               {"blocks_per_state", plan.pools.state_blocks},
-                               {"warnings", plan.warnings},
-                               {"ranks", ranks},
-                               {"concurrency", concurrency},
-                               {"steps", JsonOf(report.steps)},
-                               {"prompts", JsonOf(report.prompts)},
-                               {"loads", JsonOf(report.loads)},
-                               {"ceilings", report.peaks_source},
-                               {"mpirun", report.mpirun}}));
+  return {{"fits", true},
+          {"backend", NameOf(plan.assignment.compute.backend)},
+          {"max_model_len", plan.model_len},
+          {"block_size", plan.assignment.block_size},
+          {"blocks", plan.usable_blocks()},
+          {"host_blocks", plan.pools.num_host_blocks},
+          {"blocks_per_state", plan.pools.state_blocks},
+          {"warnings", plan.warnings},
+          {"ranks", ranks},
+          {"concurrency", concurrency},
+          {"steps", JsonOf(report.steps)},
+          {"prompts", JsonOf(report.prompts)},
+          {"loads", JsonOf(report.loads)},
+          {"ceilings", report.peaks_source},
+                               {"mpirun", report.mpirun}};
 }
 
-/// A change of the settings that makes ranks smaller.
-struct Change {
-  std::string flag;
-  Topology topology;
-};
+ModelFiles OpenPlanned(const Topology::Model& model) {
+  return ReadAsSettings([&] { return ModelFiles::Open(model.path, model.load_format, model.AdapterPaths()); });
+}
 
-std::vector<Change> SmallerWays(const Topology& topology, const ModelSpec& spec) {
-  std::vector<Change> changes;
-  const auto add = [&](const std::string& flag, auto edit) {
-    Change change{flag, topology};
-    edit(change.topology);
-    if (!(change.topology.compute == topology.compute) || !(change.topology.parallel == topology.parallel))
-      changes.push_back(std::move(change));
-  };
-  const bool cuda = topology.compute.backend == BackendKind::kCuda;
-  if (cuda) {
-    add("--kv-cache-dtype fp8", [](Topology& t) { t.compute.kv_cache_dtype = KvCacheDtype::kFp8; });
-    if (topology.compute.dtype != ModelDtype::kFloat32) {
-      add("--quantization fp8", [](Topology& t) { t.compute.quantization = Quantization::kFp8; });
-      add("--quantization int4", [](Topology& t) { t.compute.quantization = Quantization::kInt4; });
+void Print(const Report& report) {
+  PrintMemory(report);
+  PrintSpeed(report);
+  if (!report.mpirun.empty())
+    fmt::print("mpirun   {}\n", WithoutControls(fmt::format("{}", fmt::join(report.mpirun, " "))));
+  if (!report.loads.empty()) PrintLoads(report.loads);
+}
+
+/// Plans the models of a list, which share this host.
+int PlanList(const Topology& topology, const PlanCommand& command) {
+  if (command.rank_memory_gib > 0) FailSettings("--rank-memory is for one model; a list of models has models_memory");
+  std::deque<ModelFiles> files;
+  std::vector<const ModelFiles*> pointers;
+  for (const ModelSettings& one : topology.models) files.push_back(OpenPlanned(one.model));
+  for (const ModelFiles& one : files) pointers.push_back(&one);
+  ListPlan list;
+  try {
+    list = PlanModels(topology, pointers);
+  } catch (const SettingsError&) {
+    throw;
+  } catch (const Error& error) {
+    if (command.json) fmt::print("{}\n", DumpJson({{"fits", false}, {"problem", error.what()}}));
+    if (!command.json) fmt::print("does not fit: {}\n", WithoutControls(error.what()));
+    return 1;
+  }
+  NodeAnswers nodes;
+  Json models = Json::array();
+  if (!command.json) fmt::print("models   {}, in {} together\n", files.size(), Size(list.room));
+  for (size_t i = 0; i < files.size(); ++i) {
+    const Topology& one = list.models[i];
+    const Report report = MakeReport(one, files[i], command, PlanMemory(one, files[i], 0, nodes));
+    if (command.json) {
+      models.push_back(JsonOf(report));
+      models.back()["name"] = one.model.name;
+    } else {
+      fmt::print("\nname     {}\n", WithoutControls(one.model.name));
+      Print(report);
     }
-  } else {
-    add("--kv-cache-dtype int8", [](Topology& t) { t.compute.kv_cache_dtype = KvCacheDtype::kInt8; });
-    add("--quantization int8", [](Topology& t) { t.compute.quantization = Quantization::kInt8; });
-    add("--quantization int4", [](Topology& t) { t.compute.quantization = Quantization::kInt4; });
   }
-  for (int tensor = 2 * topology.parallel.tensor; OnThisHost(topology) && tensor <= spec.num_heads; tensor *= 2) {
-    add(fmt::format("--tensor-parallel-size {}", tensor), [tensor](Topology& t) {
-      t.parallel.tensor = tensor;
-      t.parallel.shares.clear();
-    });
-  }
-  return changes;
-}
-
-/// Returns a line for each change with which the model would fit.
-std::vector<std::string> WhatWouldFit(const Topology& topology, const ModelFiles& model, int64_t rank_memory,
-                                      NodeAnswers& nodes) {
-  std::vector<std::string> lines;
-  for (const Change& change : SmallerWays(topology, model.spec())) {
-    const MemoryPlan plan = PlanMemory(change.topology, model, rank_memory, nodes);
-    if (!plan.problem.empty()) continue;
-    lines.push_back(fmt::format("{}: {} of weights a rank at the most, {} blocks, sequences of up to {} tokens",
-                                change.flag,
-                                Size(std::ranges::max(plan.ranks, {}, &RankInfo::weight_bytes).weight_bytes),
-                                plan.usable_blocks(), plan.model_len));
-  }
-  return lines;
+  if (command.json)
+    fmt::print("{}\n", DumpJson({{"fits", true}, {"models_memory", list.room}, {"models", std::move(models)}}));
+  return 0;
 }
 
 }  // namespace
 
-int RunPlanCommand(const Topology& topology, const PlanCommand& command) {
-  const ModelFiles model = ReadAsSettings(
-      [&, &model = topology.model] { return ModelFiles::Open(model.path, model.load_format, model.AdapterPaths()); });
+int RunPlanCommand(const Topology& listed, const PlanCommand& command) {
+  if (NumModels(listed) > 1) return PlanList(listed, command);
+  const Topology topology = ModelTopology(listed, 0);
+  const ModelFiles model = OpenPlanned(topology.model);
   const auto rank_memory = static_cast<int64_t>(command.rank_memory_gib * (1 << 30));
   NodeAnswers nodes;
   MemoryPlan memory = PlanMemory(topology, model, rank_memory, nodes);
@@ -276,15 +273,10 @@ int RunPlanCommand(const Topology& topology, const PlanCommand& command) {
     return 1;
   }
   const Report report = MakeReport(topology, model, command, std::move(memory));
-  if (command.json) {
-    PrintJson(report);
-    return 0;
-  }
-  PrintMemory(report);
-  PrintSpeed(report);
-  if (!report.mpirun.empty())
-    fmt::print("mpirun   {}\n", WithoutControls(fmt::format("{}", fmt::join(report.mpirun, " "))));
-  if (!report.loads.empty()) PrintLoads(report.loads);
+  if (command.json)
+    fmt::print("{}\n", DumpJson(JsonOf(report)));
+  else
+    Print(report);
   return 0;
 }
 

@@ -19,7 +19,8 @@ struct PlanCommand {
 };
 
 /// Runs `quire plan`: prints memory, blocks, concurrency and predicted speed of a topology, and the mpirun command.
-/// Starts no server. Returns 0 when the model fits; otherwise prints changes that would make it fit, and returns 1.
+/// Plans each model of a list with its share of this host's memory. Starts no server. Returns 0 when the model, or the
+/// list, fits. Otherwise prints the reason, for one model also changes that would make it fit, and returns 1.
 int RunPlanCommand(const Topology& topology, const PlanCommand& command);
 
 }  // namespace quire

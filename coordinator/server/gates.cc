@@ -98,7 +98,8 @@ void Gates::NoteKeyLimits(const std::map<std::string, Topology::KeyLimits>& limi
 void CheckKeyFiles(const Topology& topology) {
   const Gates gates(topology);
   const std::string& transport = topology.transport.keys;
-  if (!transport.empty()) (void)LoadCoordinatorKeys(transport, topology.parallel.tensor);
+  for (size_t i = 0; i < NumModels(topology) && !transport.empty(); ++i)
+    (void)LoadCoordinatorKeys(transport, ModelTopology(topology, i).parallel.tensor);
 }
 
 void Gates::ReloadOnSignal(boost::asio::io_context& io, std::function<void()> also) {

@@ -1,5 +1,6 @@
 #include "coordinator/server/serve.h"
 
+#include <fmt/ranges.h>
 #include <signal.h>
 #include <spdlog/spdlog.h>
 
@@ -15,12 +16,10 @@
 #include "coordinator/api/admin/admin_api.h"
 #include "coordinator/api/admin/metrics_page.h"
 #include "coordinator/api/batches/batch_service.h"
+#include "coordinator/api/models/model_roster.h"
 #include "coordinator/api/openai/data_port.h"
 #include "coordinator/api/openai/messages_answer.h"
 #include "coordinator/cluster/launch/placement.h"
-#include "coordinator/cluster/replicas/replicas.h"
-#include "coordinator/grammars/compile_service.h"
-#include "coordinator/grammars/grammar_trials.h"
 #include "coordinator/http/http_server.h"
 #include "coordinator/http/process_limits.h"
 #include "coordinator/log/log.h"
@@ -31,7 +30,6 @@
 #include "coordinator/server/gates.h"
 #include "coordinator/server/request_logs.h"
 #include "coordinator/server/settings_file.h"
-#include "coordinator/server/text_tools.h"
 
 namespace quire {
 
@@ -41,9 +39,14 @@ namespace {
 constexpr auto kLastAnswers = std::chrono::milliseconds(150);  // to those that come while nothing runs any more
 constexpr auto kJoinLimit = std::chrono::seconds(20), kHurriedJoinLimit = std::chrono::seconds(3);  // of all threads
 const WorkPool::Limits kOfGrammars{.threads = 1, .jobs = 1024, .jobs_per_client = 128, .large_bytes = SIZE_MAX};
+/// True when other work has to leave the cores to the workers. Several models share all cores.
+bool IsBesideWorkers(const Topology& topology) {
+  return NumModels(topology) > 1 || WorkersNeedAllCores(topology, WorkPool::Limits().threads);
+}
+
 /// Limits of the pool for files and batches.
 WorkPool::Limits OfDisk(const Topology& topology) {
-  const bool beside_workers = WorkersNeedAllCores(topology, WorkPool::Limits().threads);
+  const bool beside_workers = IsBesideWorkers(topology);
   return {.threads = 1, .large_bytes = SIZE_MAX, .beside_workers = beside_workers, .job_time = {}};
 }
 
@@ -60,15 +63,13 @@ class Server {
         file_(read_again),
         gates_(std::make_unique<Gates>(topology)),
         logs_(ReadAsSettings([&] { return RequestLogs(topology); })),
-        model_(ReadAsSettings([&] { return OpenModel(topology.model); })),
-        text_(ReadAsSettings([&] { return TextTools(model_, topology); })),
+        models_(topology),
         kept_(ReadAsSettings([&] { return OpenBatchStore(topology.batches); })),
         data_memory_({topology.limits.memory_bytes, topology.limits.memory_bytes_per_client}),
         io_(std::make_unique<asio::io_context>(1)),
         signals_(std::make_unique<asio::signal_set>(*io_, SIGTERM, SIGINT)),
         drain_timer_(std::make_unique<asio::steady_timer>(*io_)) {
-    text_.NoteChoices(topology_.model);
-    model_.CloseFiles();  // changes of the files no longer affect this process
+    topology_.model = models_.first().topology().model;
     const HttpService on_data = {
         [this](HttpRequest& head) { return AdmitData(head); },
         [this](HttpRequest& request, HttpResponder& responder) { return HandleData(request, responder); },
@@ -101,6 +102,7 @@ class Server {
       if (!stop_requested_) spdlog::error("{}", error.what());
       status = stop_requested_ ? 0 : StatusOf(error);
     }
+    models_.End();
     StopIo([] {});
     return status;
   }
@@ -108,36 +110,31 @@ class Server {
  private:
   int ServeUntilFinished() {
     const auto begin = std::chrono::steady_clock::now();
-    Replicas replicas(topology_, model_, stop_requested_, text_.vocabulary);
     int status = 0;
     {
-      replicas.Begin([this](const std::string& reason) {
+      models_.Start(stop_requested_, [this](const std::string& reason) {
         const std::lock_guard lock(io_mutex_);
         if (io_ != nullptr) asio::post(*io_, [this, reason] { OnWorkersLost(reason); });
       });
-      WorkPool pool({.beside_workers = WorkersNeedAllCores(topology_, WorkPool::Limits().threads)});
-      GrammarTrials grammars(text_.vocabulary,
-                             {"/proc/self/exe", kCompileGrammars, std::to_string(model_.spec().vocab_size)}, {});
+      WorkPool pool({.beside_workers = IsBesideWorkers(topology_)});
       WorkPool grammar_pool(kOfGrammars);
-      Metrics metrics(topology_, replicas.size());
+      Metrics metrics(models_.Topologies());
       WorkPool disk_pool(OfDisk(topology_));
       BatchService batches(kept_.get(), disk_pool, topology_.batches.concurrency,
                            [this](const std::string& client) { return gates_->data.Knows(client); });
       const auto batch_numbers = [&batches] { return batches.Numbers(); };
-      MetricsPage metrics_page(metrics, replicas, batch_numbers);
-      HistoryRecorder history(metrics, replicas);
-      DataPort::Options options = DataOptionsOf(topology_, text_, replicas);
-      options.more_routes = batches.MakeRoutes();
+      MetricsPage metrics_page(metrics, models_, batch_numbers);
+      HistoryRecorder history(metrics, models_);
+      DataPort::Options options{topology_.seed, topology_.key_limits, topology_.server.chat_page, batches.MakeRoutes()};
       if (topology_.metrics.on_data_port) options.more_routes.push_back(MetricsRoute(metrics_page));
-      DataPort data(std::move(options), {text_.tokenizer, replicas, model_.spec().eos_token_ids}, text_.chat.get(),
-                    metrics, {data_memory_, pool, grammar_pool, grammars});
+      DataPort data(std::move(options), models_, metrics, {data_memory_, pool, grammar_pool});
       LiveSettings settings(AsGiven(), [&](const Topology& now) { Apply(now, data); });
-      AdminControl control(replicas, settings,
+      AdminControl control(models_, settings,
                            {[&](bool draining, bool paused) { data.SetAccepting(draining || stop_requested_, paused); },
                             [&] { return data.unfinished(); }});
       const auto client_of_key = [this](const std::string& key) { return gates_->data.ClientOf(key); };
-      AdminApi admin({{settings, ExposureWarnings(topology_), data_memory_, batch_numbers}, client_of_key}, replicas,
-                     metrics_page, history, text_.tokenizer, control, pool);
+      AdminApi admin({{settings, ExposureWarnings(topology_), data_memory_, batch_numbers}, client_of_key}, models_,
+                     metrics_page, history, control, pool);
       history.Start(*io_);
       asio::post(*io_, [&] {
         data_port_ = &data, admin_api_ = &admin, control_ = &control, metrics_ = &metrics;
@@ -146,21 +143,21 @@ class Server {
       });
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
       spdlog::info("ready after {:.1f} s: {} on {}://{}:{}, admin on port {}, {} workers", took.count(),
-                   topology_.model.name, topology_.server.certificate.empty() ? "http" : "https",
+                   fmt::join(models_.Names(), ", "), topology_.server.certificate.empty() ? "http" : "https",
                    ParseHostPort(topology_.server.listen)->host, data_server_->port(), admin_server_->port(),
-                   replicas.size() * topology_.parallel.tensor);
+                   models_.num_workers());
       finished_.wait(false);
       const BoundedEnd end(hurried_ ? kHurriedJoinLimit : kJoinLimit);
-      // Connections refer to the APIs and to the replicas, so they end first.
+      // Connections refer to the APIs and to the models, so they end first.
       StopIo([&] {
-        replicas.StopLoops();
+        models_.StopLoops();
         pool.Stop();
         grammar_pool.Stop();
         disk_pool.Stop();
       });
       status = workers_lost_ ? 1 : 0;
     }
-    replicas.StopWorkers("the server is shutting down");
+    models_.StopWorkers("the server is shutting down");
     spdlog::info("stopped");
     return status;
   }
@@ -289,8 +286,7 @@ class Server {
   SettingsFile file_;
   std::unique_ptr<Gates> gates_;
   RequestLogs logs_;
-  ModelFiles model_;
-  TextTools text_;
+  ModelRoster models_;
   std::unique_ptr<BatchStore> kept_;  // files and batches; null where none are kept
   ByteBudget data_memory_, admin_memory_{{kAdminMemoryBytes, kAdminMemoryBytes}};  // connections hold parts
   std::mutex io_mutex_;  // guards the pointer io_ against engine threads

@@ -123,10 +123,19 @@ TEST(CacheEventQueueTest, FullQueue_ForgetsItsBatches_AndSaysThatNothingIsCached
   EXPECT_TRUE(queue.TakeAll().empty());
 }
 
-TEST(CacheEventPublisherTest, Replica_HasAnEndpointOfItsOwn) {
-  EXPECT_EQ(EndpointOfReplica("tcp://*:5557", 0), "tcp://*:5557");
-  EXPECT_EQ(EndpointOfReplica("tcp://[::1]:5557", 3), "tcp://[::1]:5560");
-  EXPECT_EQ(EndpointOfReplica("ipc:///run/events", 2), "ipc:///run/events.2");
+TEST(KvEventsSettingsTest, EachGroupOfWorkers_HasAnEndpointOfItsOwn) {
+  Topology t;
+  t.model.path = "/m";
+  t.parallel.replicas = 2;
+  EXPECT_EQ(ReplicaTopology(t, 1).kv_events.endpoint, "tcp://127.0.0.1:5558");
+  EXPECT_TRUE(ReplicaTopology(t, 1).kv_events.binds()) << "as replica 0 does";
+  t.kv_events = {.endpoint = "tcp://[::1]:5557", .bind = false, .replay_endpoint = "ipc:///run/events"};
+  EXPECT_EQ(ReplicaTopology(t, 0).kv_events, t.kv_events);
+  EXPECT_EQ(ReplicaTopology(t, 1).kv_events.endpoint, "tcp://[::1]:5558");
+  EXPECT_EQ(ReplicaTopology(t, 1).kv_events.replay_endpoint, "ipc:///run/events.1");
+  EXPECT_FALSE(ReplicaTopology(t, 1).kv_events.binds());
+  t.models = {t, t};
+  EXPECT_EQ(ReplicaTopology(ModelTopology(t, 1), 1).kv_events.endpoint, "tcp://[::1]:5560");
 }
 
 }  // namespace

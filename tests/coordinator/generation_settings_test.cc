@@ -1,4 +1,4 @@
-#include "coordinator/server/generation_settings.h"
+#include "coordinator/api/models/generation_settings.h"
 
 #include <gtest/gtest.h>
 

@@ -146,6 +146,8 @@ const std::map<std::string, std::string> kValues = {
     {"batches.max_bytes", "1GiB"},
     {"batches.concurrency", "3"},
     {"seed", "-5"},
+    {"models", "[{name: a, path: /m}]"},
+    {"models_memory", "1GiB"},
 };
 
 TEST(OptionsTest, SetFlag_SetsEveryKeyOfASettingsFile) {
@@ -167,6 +169,8 @@ struct FlagInAFile {
 const FlagInAFile kFlagsInFiles[] = {
     {{"--model", "/m"}, "model: {path: /m}"},
     {{"model_or_topology", "/m"}, "model: {path: /m}"},
+    {{"--model", "a=/m"}, "models: [{name: a, path: /m}]"},
+    {{"--model", "a=/m", "--model", "b=/n=o"}, "models: [{name: a, path: /m}, {name: b, path: /n=o}]"},
     {{"--served-model-name", "x"}, "model: {name: x}"},
     {{"--served-model-name", "[\"x\", \"y\"]"}, "model: {name: [x, y]}"},
     {{"--load-format", "dummy"}, "model: {load_format: dummy}"},

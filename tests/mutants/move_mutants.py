@@ -72,7 +72,7 @@ MUTANTS = [
            "(from.state_blocks > 0 || to.state_blocks > 0) && from.shares != to.shares", "false", ["coordinator/block_shape_test:*HybridStates_StayInTheirGroup*"]),
     Mutant("moves: blocks of another type are taken", "coordinator/cluster/replicas/block_shape.cc", " || a.kv_cache_dtype != b.kv_cache_dtype", "",
            ["coordinator/block_shape_test:*WhenBackendOrNumberTypesDiffer*"]),
-    Mutant("moves: all replicas' mpiruns take the same ports", "comm/topology/topology.cc", "if (each >= kFewestMpiPorts) mpi =", "if (each < 0) mpi =",
+    Mutant("moves: all replicas' mpiruns take the same ports", "comm/topology/topology.cc", "if (each < kFewestMpiPorts) return ports;", "if (each > 0) return ports;",
            ["comm/topology_test:*HaveDisjointPorts*"]),
     Mutant("moves: who gives is not told where heads go", "coordinator/cluster/replicas/migrations_way.cc", ".shares = transfer.target.shares,",
            ".shares = transfer.source.shares,", ["e2e/moves_test:MovesBetweenShapesTest"]),

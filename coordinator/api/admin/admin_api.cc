@@ -6,6 +6,7 @@
 #include "comm/base/json.h"
 #include "coordinator/api/access/client_id.h"
 #include "coordinator/api/admin/admin_reports.h"
+#include "coordinator/api/admin/asked_model.h"
 #include "coordinator/api/admin/pin_order.h"
 #include "coordinator/api/openai/on_engine.h"
 #include "coordinator/api/openai/on_pool.h"
@@ -20,6 +21,14 @@ namespace {
 
 constexpr size_t kLongestOrder = 4 << 10;  // most bytes of a body, except for /admin/pin
 
+std::vector<std::unique_ptr<AdminReports>> ReportsOf(const AdminReports::Server& server, ModelRoster& models,
+                                                     WorkPool& pool) {
+  std::vector<std::unique_ptr<AdminReports>> reports;
+  for (size_t i = 0; i < models.size(); ++i)
+    reports.push_back(std::make_unique<AdminReports>(server, models, i, pool));
+  return reports;
+}
+
 }  // namespace
 
 HttpLimits AdminLimits() {
@@ -29,21 +38,35 @@ HttpLimits AdminLimits() {
   return limits;
 }
 
-AdminApi::AdminApi(Options options, Replicas& replicas, MetricsPage& metrics, HistoryRecorder& history,
-                   const Tokenizer& tokenizer, AdminControl& control, WorkPool& pool)
+AdminApi::AdminApi(Options options, ModelRoster& models, MetricsPage& metrics, HistoryRecorder& history,
+                   AdminControl& control, WorkPool& pool)
     : client_of_key_(std::move(options.client_of_key)),
-      replicas_(replicas),
+      models_(models),
       metrics_(metrics),
       history_(history),
-      tokenizer_(tokenizer),
       control_(control),
       pool_(pool),
-      reports_(std::move(options.server), replicas, pool),
+      reports_(ReportsOf(options.server, models, pool)),
       routes_(MakeRoutes()) {}
+
+/// The routes of the reports, each about the model that the request asks for.
+std::vector<AdminRoutes::Route> AdminApi::RoutesOfReports() {
+  std::vector<std::vector<AdminRoutes::Route>> of_models;
+  for (const auto& reports : reports_) of_models.push_back(reports->MakeRoutes());
+  std::vector<AdminRoutes::Route> routes = of_models.front();
+  for (size_t r = 0; r < routes.size(); ++r) {
+    std::vector<AdminHandler> handlers;
+    for (const auto& of_model : of_models) handlers.push_back(of_model[r].handler);
+    routes[r].handler = [this, handlers = std::move(handlers)](HttpRequest& request, HttpResponder& responder) {
+      return handlers[TakeAskedModel(models_, request).index()](request, responder);
+    };
+  }
+  return routes;
+}
 
 AdminRoutes AdminApi::MakeRoutes() {
   const AdminHandler page = [](HttpRequest& request, HttpResponder&) { return DashboardFile(request.path); };
-  const AdminHandler flush = [this](HttpRequest&, HttpResponder&) { return FlushCaches(); };
+  const AdminHandler flush = [this](HttpRequest& request, HttpResponder&) { return FlushCaches(request); };
   std::vector<AdminRoutes::Route> routes = {
       {"GET", "/", page, "the dashboard"},
       {"GET", kWebFiles, page},
@@ -57,7 +80,7 @@ AdminRoutes AdminApi::MakeRoutes() {
        "keeps a prompt's cached blocks for a while"},
       {"POST", "/admin/unpin", [this](HttpRequest& request, HttpResponder&) { return Unpin(request); }, "ends a pin"},
   };
-  for (auto& route : reports_.MakeRoutes()) routes.push_back(std::move(route));
+  for (auto& route : RoutesOfReports()) routes.push_back(std::move(route));
   for (auto& route : control_.MakeRoutes()) routes.push_back(std::move(route));
   return AdminRoutes(std::move(routes));
 }
@@ -76,17 +99,19 @@ asio::awaitable<HttpResponse> AdminApi::HelpPage() {
   co_return response;
 }
 
-asio::awaitable<HttpResponse> AdminApi::FlushCaches() {
+asio::awaitable<HttpResponse> AdminApi::FlushCaches(HttpRequest& request) {
   int cached = 0;
   size_t pins = 0;
-  for (int index = 0; index < replicas_.size(); ++index) {
-    EngineTask flush = [&](Engine& engine) {
-      cached += engine.blocks().pool().num_cached();
-      pins += engine.blocks().pins().all().size();
-      engine.FlushCache();
-      return std::string();
-    };
-    const std::string nothing = co_await OnEngine(replicas_.at(index).loop(), std::move(flush));
+  for (ServedModel* const model : TakeAskedModels(models_, request)) {
+    for (int r = 0; r < model->replicas().size(); ++r) {
+      EngineTask flush = [&](Engine& engine) {
+        cached += engine.blocks().pool().num_cached();
+        pins += engine.blocks().pins().all().size();
+        engine.FlushCache();
+        return std::string();
+      };
+      const std::string nothing = co_await OnEngine(model->replicas().at(r).loop(), std::move(flush));
+    }
   }
   HttpResponse response;
   response.body = DumpJson({{"flushed_blocks", cached}, {"dropped_pins", pins}});
@@ -96,9 +121,10 @@ asio::awaitable<HttpResponse> AdminApi::FlushCaches() {
 /// Pins the cached blocks of a prompt: the blocks stay cached for a while.
 asio::awaitable<HttpResponse> AdminApi::Pin(HttpRequest& request, HttpResponder& responder) {
   const size_t size = request.body.size();
+  ServedModel& model = TakeAskedModel(models_, request);
   std::function<PinOrder(const std::stop_token&)> read =
-      [this, body = std::exchange(request.body, {})](const std::stop_token& stop) {
-        return ReadPinOrder(body, tokenizer_, replicas_.size(), stop);
+      [&model, body = std::exchange(request.body, {})](const std::stop_token& stop) {
+        return ReadPinOrder(body, model.text().tokenizer, model.replicas().size(), stop);
       };
   std::optional<PinOrder> order = co_await OnPool(pool_, responder, kPoolClient, size, std::move(read));
   HttpResponse response;
@@ -110,21 +136,22 @@ asio::awaitable<HttpResponse> AdminApi::Pin(HttpRequest& request, HttpResponder&
     const size_t blocks = engine.blocks().pins().all().back().blocks.size();
     return DumpJson({{"pinned_tokens", blocks * static_cast<size_t>(engine.blocks().block_size())}, {"pin", *made}});
   };
-  response.body = co_await OnEngine(replicas_.at(order->replica).loop(), std::move(pin));
+  response.body = co_await OnEngine(model.replicas().at(order->replica).loop(), std::move(pin));
   co_return response;
 }
 
-asio::awaitable<HttpResponse> AdminApi::Unpin(const HttpRequest& request) {
+asio::awaitable<HttpResponse> AdminApi::Unpin(HttpRequest& request) {
+  Replicas& replicas = TakeAskedModel(models_, request).replicas();
   const Json body = ParseJson(request.body, "body");
   const JsonFields fields(body);
   const auto pin = fields.Integer("pin", 1, INT64_MAX);
   if (!pin) JsonFields::Refuse("pin", "is missing");
-  const auto replica = fields.Integer("replica", 0, replicas_.size() - 1).value_or(0);
+  const auto replica = fields.Integer("replica", 0, replicas.size() - 1).value_or(0);
   EngineTask unpin = [pin](Engine& engine) {
     return DumpJson({{"unpinned", engine.Unpin(static_cast<uint64_t>(*pin))}});
   };
   HttpResponse response;
-  response.body = co_await OnEngine(replicas_.at(static_cast<int>(replica)).loop(), std::move(unpin));
+  response.body = co_await OnEngine(replicas.at(static_cast<int>(replica)).loop(), std::move(unpin));
   co_return response;
 }
 

@@ -2,16 +2,17 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "coordinator/api/admin/admin_control.h"
 #include "coordinator/api/admin/admin_reports.h"
 #include "coordinator/api/admin/admin_routes.h"
 #include "coordinator/api/admin/history_recorder.h"
 #include "coordinator/api/admin/metrics_page.h"
-#include "coordinator/cluster/replicas/replicas.h"
+#include "coordinator/api/models/model_roster.h"
 #include "coordinator/http/work_pool.h"
-#include "coordinator/text/tokenizer/tokenizer.h"
 
 namespace quire {
 
@@ -28,8 +29,8 @@ class AdminApi {
     std::function<std::string(const std::string&)> client_of_key;  // the data port's Gate::ClientOf
   };
   /// The pool must be stopped before this object goes.
-  AdminApi(Options options, Replicas& replicas, MetricsPage& metrics, HistoryRecorder& history,
-           const Tokenizer& tokenizer, AdminControl& control, WorkPool& pool);
+  AdminApi(Options options, ModelRoster& models, MetricsPage& metrics, HistoryRecorder& history, AdminControl& control,
+           WorkPool& pool);
 
   /// Returns 404 or 405 for a request without an endpoint, from its head alone.
   std::optional<HttpResponse> Admit(const HttpRequest& head) const { return routes_.Refusal(head); }
@@ -41,20 +42,20 @@ class AdminApi {
   using EngineTask = std::function<std::string(Engine&)>;
 
   AdminRoutes MakeRoutes();
+  std::vector<AdminRoutes::Route> RoutesOfReports();
   boost::asio::awaitable<HttpResponse> Pin(HttpRequest& request, HttpResponder& responder);
-  boost::asio::awaitable<HttpResponse> Unpin(const HttpRequest& request);
-  boost::asio::awaitable<HttpResponse> FlushCaches();
+  boost::asio::awaitable<HttpResponse> Unpin(HttpRequest& request);
+  boost::asio::awaitable<HttpResponse> FlushCaches(HttpRequest& request);
   boost::asio::awaitable<HttpResponse> HelpPage();
   static boost::asio::awaitable<HttpResponse> DashboardFile(const std::string& path);
 
   const std::function<std::string(const std::string&)> client_of_key_;
-  Replicas& replicas_;
+  ModelRoster& models_;
   MetricsPage& metrics_;
   HistoryRecorder& history_;
-  const Tokenizer& tokenizer_;
   AdminControl& control_;
   WorkPool& pool_;
-  AdminReports reports_;
+  std::vector<std::unique_ptr<AdminReports>> reports_;  // of each model
   AdminRoutes routes_;
 };
 

@@ -11,6 +11,7 @@
 #include "comm/base/error.h"
 #include "comm/base/json.h"
 #include "comm/base/share.h"
+#include "coordinator/api/admin/asked_model.h"
 #include "coordinator/api/openai/on_engine.h"
 #include "coordinator/api/requests/json_fields.h"
 #include "coordinator/cluster/launch/engine_settings.h"
@@ -48,11 +49,11 @@ GroupShape ShapeFrom(const Json& body) {
 
 }  // namespace
 
-AdminControl::AdminControl(Replicas& replicas, LiveSettings& settings, DataPort data_port)
-    : replicas_(replicas), settings_(settings), data_port_(std::move(data_port)) {}
+AdminControl::AdminControl(ModelRoster& models, LiveSettings& settings, DataPort data_port)
+    : models_(models), settings_(settings), data_port_(std::move(data_port)) {}
 
 std::vector<AdminRoutes::Route> AdminControl::MakeRoutes() {
-  using Answering = asio::awaitable<HttpResponse> (AdminControl::*)(const HttpRequest&);
+  using Answering = asio::awaitable<HttpResponse> (AdminControl::*)(HttpRequest&);
   const auto to = [this](Answering method) -> AdminHandler {
     return [this, method](HttpRequest& request, HttpResponder&) { return (this->*method)(request); };
   };
@@ -81,17 +82,20 @@ std::vector<AdminRoutes::Route> AdminControl::MakeRoutes() {
 
 HttpResponse AdminControl::SetAccepting(Accepting accepting) {
   const bool paused = accepting == Accepting::kPaused, draining = accepting == Accepting::kDraining;
-  for (int r = 0; r < replicas_.size(); ++r) replicas_.at(r).loop().SetPaused(paused);
-  data_port_.set_accepting(draining, paused);
   const EventKind kind = paused ? EventKind::kPaused : draining ? EventKind::kDraining : EventKind::kResumedServing;
-  replicas_.events().Publish(kind, [] { return ServerEvent{.text = "by an operator"}; });
+  data_port_.set_accepting(draining, paused);
+  for (size_t i = 0; i < models_.size(); ++i) {
+    Replicas& replicas = models_.at(i).replicas();
+    for (int r = 0; r < replicas.size(); ++r) replicas.at(r).loop().SetPaused(paused);
+    models_.at(i).events().Publish(kind, [] { return ServerEvent{.text = "by an operator"}; });
+  }
   spdlog::info("{}", paused     ? "paused: requests wait until /admin/resume"
                      : draining ? "draining: new requests are refused until /admin/resume"
                                 : "resumed");
   return Answer({{"paused", paused}, {"draining", draining}, {"pending", data_port_.pending_requests()}});
 }
 
-asio::awaitable<HttpResponse> AdminControl::SetLogLevel(const HttpRequest& request) {
+asio::awaitable<HttpResponse> AdminControl::SetLogLevel(HttpRequest& request) {
   const Json body = BodyOf(request);
   const std::string level = JsonFields(body).Text("level").value_or("");
   if (!Named<LogLevel>(level))
@@ -101,7 +105,7 @@ asio::awaitable<HttpResponse> AdminControl::SetLogLevel(const HttpRequest& reque
   co_return Answer({{"level", level}});
 }
 
-asio::awaitable<HttpResponse> AdminControl::PatchConfig(const HttpRequest& request) {
+asio::awaitable<HttpResponse> AdminControl::PatchConfig(HttpRequest& request) {
   const Json changes = ParseJson(request.body, "body");
   HttpResponse response = co_await Change(changes);
   co_return response;
@@ -120,22 +124,26 @@ void AdminControl::Follow(asio::io_context& io, const Topology& before, const To
 }
 
 asio::awaitable<void> AdminControl::TellEngines(std::vector<std::string> keys, std::string by_whom) {
-  const LiveOptions options = LiveOptionsOf(settings_.topology());
-  for (int r = 0; r < replicas_.size(); ++r) {
-    std::function<bool(Engine&)> change = [options](Engine& engine) {
-      engine.ChangeOptions(options);
-      return true;
-    };
-    [[maybe_unused]] const bool changed = co_await OnEngine(replicas_.at(r).loop(), std::move(change));
-  }
   const std::string names = fmt::format("{}", fmt::join(keys, ", "));
+  for (size_t i = 0; i < models_.size(); ++i) {
+    Replicas& replicas = models_.at(i).replicas();
+    const LiveOptions options = LiveOptionsOf(ModelTopology(settings_.topology(), i));
+    for (int r = 0; r < replicas.size(); ++r) {
+      std::function<bool(Engine&)> change = [options](Engine& engine) {
+        engine.ChangeOptions(options);
+        return true;
+      };
+      [[maybe_unused]] const bool changed = co_await OnEngine(replicas.at(r).loop(), std::move(change));
+    }
+    models_.at(i).events().Publish(EventKind::kSettingsChanged,
+                                   [&] { return ServerEvent{.text = names + ", by " + by_whom}; });
+  }
   spdlog::info("settings changed by {}: {}", by_whom, names);
-  replicas_.events().Publish(EventKind::kSettingsChanged,
-                             [&] { return ServerEvent{.text = names + ", by " + by_whom}; });
 }
 
-asio::awaitable<HttpResponse> AdminControl::Profile(const HttpRequest& request) {
+asio::awaitable<HttpResponse> AdminControl::Profile(HttpRequest& request) {
   constexpr double kMostSeconds = 60;
+  Replicas& replicas = TakeAskedModel(models_, request).replicas();
   const Json body = BodyOf(request);
   const double seconds = JsonFields(body).Number("seconds", 0.01, kMostSeconds).value_or(2);
   if (profiling_) throw ApiError(409, "a profile is being made; ask again when it has been answered");
@@ -145,8 +153,8 @@ asio::awaitable<HttpResponse> AdminControl::Profile(const HttpRequest& request) 
     bool& profiling;
   } const at_end{profiling_};
   const auto begin = StepProfile::Clock::now();
-  for (int r = 0; r < replicas_.size(); ++r) {
-    EngineLoop& loop = replicas_.at(r).loop();
+  for (int r = 0; r < replicas.size(); ++r) {
+    EngineLoop& loop = replicas.at(r).loop();
     std::function<bool(Engine&)> start = [&loop](Engine&) {
       loop.profile().Begin();
       return true;
@@ -159,8 +167,8 @@ asio::awaitable<HttpResponse> AdminControl::Profile(const HttpRequest& request) 
   co_await timer.async_wait(asio::use_awaitable);
   std::string events;
   size_t left_out = 0;
-  for (int r = 0; r < replicas_.size(); ++r) {
-    EngineLoop& loop = replicas_.at(r).loop();
+  for (int r = 0; r < replicas.size(); ++r) {
+    EngineLoop& loop = replicas.at(r).loop();
     std::function<StepProfile::Recording(Engine&)> stop = [&loop](Engine&) { return loop.profile().End(); };
     const StepProfile::Recording recording = co_await OnEngine(loop, std::move(stop));
     AppendTrace(recording, r, begin, events);
@@ -172,90 +180,97 @@ asio::awaitable<HttpResponse> AdminControl::Profile(const HttpRequest& request) 
   co_return response;
 }
 
-asio::awaitable<HttpResponse> AdminControl::Abort(const HttpRequest& request) {
+asio::awaitable<HttpResponse> AdminControl::Abort(HttpRequest& request) {
   const Json body = BodyOf(request);
   const JsonFields fields(body);
   const bool all = fields.Flag("all", false);
   const std::string name = fields.Text("request").value_or("");
   if (all == !name.empty()) JsonFields::Refuse("request", "must be the id of an answer, or \"all\" must be true");
   int aborted = 0;
-  for (int r = 0; r < replicas_.size(); ++r) {
-    std::function<int(Engine&)> abort = [all, name](Engine& engine) {
-      std::vector<RequestId> ids;
-      for (const auto& [id, running] : engine.requests()) {
-        if (all || running->name == name) ids.push_back(id);
-      }
-      for (const RequestId id : ids) engine.Abort(id, RequestError::kAborted, "aborted by the operator");
-      return static_cast<int>(ids.size());
-    };
-    const int here = co_await OnEngine(replicas_.at(r).loop(), std::move(abort));
-    aborted += here;
+  for (ServedModel* const model : TakeAskedModels(models_, request)) {
+    Replicas& replicas = model->replicas();
+    for (int r = 0; r < replicas.size(); ++r) {
+      std::function<int(Engine&)> abort = [all, name](Engine& engine) {
+        std::vector<RequestId> ids;
+        for (const auto& [id, running] : engine.requests()) {
+          if (all || running->name == name) ids.push_back(id);
+        }
+        for (const RequestId id : ids) engine.Abort(id, RequestError::kAborted, "aborted by the operator");
+        return static_cast<int>(ids.size());
+      };
+      const int here = co_await OnEngine(replicas.at(r).loop(), std::move(abort));
+      aborted += here;
+    }
   }
   co_return Answer({{"aborted", aborted}});
 }
 
 /// Handles {"request": id of an answer, "replica": destination}. Answers when the migration has begun; /admin/status
 /// counts migrations.
-asio::awaitable<HttpResponse> AdminControl::Migrate(const HttpRequest& request) {
+asio::awaitable<HttpResponse> AdminControl::Migrate(HttpRequest& request) {
+  Replicas& replicas = TakeAskedModel(models_, request).replicas();
   const Json body = BodyOf(request);
   const JsonFields fields(body);
   const std::string name = fields.Text("request").value_or("");
   if (name.empty()) JsonFields::Refuse("request", "must be the id of an answer");
-  const auto to = fields.Integer("replica", 0, replicas_.size() - 1);
+  const auto to = fields.Integer("replica", 0, replicas.size() - 1);
   if (!to) JsonFields::Refuse("replica", "is missing");
   const int destination = static_cast<int>(*to);
   int moved = 0;
-  for (int r = 0; r < replicas_.size(); ++r) {
-    std::function<int(Engine&)> move = [this, r, destination, name](Engine& engine) {
+  for (int r = 0; r < replicas.size(); ++r) {
+    std::function<int(Engine&)> move = [&replicas, r, destination, name](Engine& engine) {
       int found = 0;
       for (const auto& [id, candidate] : engine.requests()) {
         if (candidate->name != name || r == destination) continue;
-        replicas_.migrations().Move(id, r, destination);
+        replicas.migrations().Move(id, r, destination);
         ++found;
       }
       return found;
     };
-    const int here = co_await OnEngine(replicas_.at(r).loop(), std::move(move));
+    const int here = co_await OnEngine(replicas.at(r).loop(), std::move(move));
     moved += here;
   }
   co_return Answer({{"moving", moved}});
 }
 
-asio::awaitable<HttpResponse> AdminControl::Reshard(const HttpRequest& request) {
+asio::awaitable<HttpResponse> AdminControl::Reshard(HttpRequest& request) {
+  ServedModel& model = TakeAskedModel(models_, request);
   const Json body = BodyOf(request);
   const GroupShape shape = ShapeFrom(body);
   try {
-    replicas_.at(0).deployment().CheckShape(shape);
+    model.replicas().at(0).deployment().CheckShape(shape);
   } catch (const Error& error) {
     throw ApiError(400, error.what(), "tensor");
   }
-  const auto replica = JsonFields(body).Integer("replica", 0, replicas_.size() - 1);
-  HttpResponse response = co_await ReplaceWorkers(shape, replica);
+  const auto replica = JsonFields(body).Integer("replica", 0, model.replicas().size() - 1);
+  HttpResponse response = co_await ReplaceWorkers(model, shape, replica);
   co_return response;
 }
 
-asio::awaitable<HttpResponse> AdminControl::RestartWorkers(const HttpRequest& request) {
+asio::awaitable<HttpResponse> AdminControl::RestartWorkers(HttpRequest& request) {
+  ServedModel& model = TakeAskedModel(models_, request);
   const Json body = BodyOf(request);
-  const auto replica = JsonFields(body).Integer("replica", 0, replicas_.size() - 1);
-  HttpResponse response = co_await ReplaceWorkers(std::nullopt, replica);
+  const auto replica = JsonFields(body).Integer("replica", 0, model.replicas().size() - 1);
+  HttpResponse response = co_await ReplaceWorkers(model, std::nullopt, replica);
   co_return response;
 }
 
-asio::awaitable<HttpResponse> AdminControl::ReplaceWorkers(std::optional<GroupShape> shape,
+asio::awaitable<HttpResponse> AdminControl::ReplaceWorkers(ServedModel& model, std::optional<GroupShape> shape,
                                                            std::optional<int64_t> replica) {
+  Replicas& replicas = model.replicas();
   const auto begin = std::chrono::steady_clock::now();
-  for (int r = 0; r < replicas_.size(); ++r) {
+  for (int r = 0; r < replicas.size(); ++r) {
     if (replica && *replica != r) continue;
-    Deployment& deployment = replicas_.at(r).deployment();
+    Deployment& deployment = replicas.at(r).deployment();
     const asio::any_io_executor io = co_await asio::this_coro::executor;
     const auto handoff = std::make_shared<Handoff<std::string>>(io);
-    replicas_.at(r).loop().ReplaceWorkers(
+    replicas.at(r).loop().ReplaceWorkers(
         [&deployment, shape] { deployment.Reshape(shape.value_or(deployment.shape())); },
         [handoff](const std::string& error) { handoff->Deliver(error); });
     const std::string error = co_await handoff->Take();
     if (!error.empty()) throw ApiError(500, "the workers were not replaced: " + error);
-    replicas_.events().Publish(EventKind::kWorkersReplaced,
-                               [r] { return ServerEvent{.replica = r, .text = "by an operator"}; });
+    model.events().Publish(EventKind::kWorkersReplaced,
+                           [r] { return ServerEvent{.replica = r, .text = "by an operator"}; });
   }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   co_return Answer({{"replaced", true}, {"seconds", took.count()}});

@@ -9,7 +9,7 @@
 
 #include "coordinator/api/admin/admin_routes.h"
 #include "coordinator/api/admin/live_settings.h"
-#include "coordinator/cluster/replicas/replicas.h"
+#include "coordinator/api/models/model_roster.h"
 
 namespace quire {
 
@@ -23,9 +23,10 @@ class AdminControl {
     std::function<int()> pending_requests;
   };
   /// The references must outlive this object.
-  AdminControl(Replicas& replicas, LiveSettings& settings, DataPort data_port);
+  AdminControl(ModelRoster& models, LiveSettings& settings, DataPort data_port);
 
-  /// Returns the routes; their handlers refer to this object. Most routes apply to all replicas. Reshard and
+  /// Returns the routes; their handlers refer to this object. Most routes apply to all replicas of all models; those
+  /// that concern one model take its name in the query (asked_model.h). Reshard and
   /// restart_workers replace the workers of one replica after another, or of the replica that "replica" names, and
   /// answer when that is done.
   std::vector<AdminRoutes::Route> MakeRoutes();
@@ -36,23 +37,24 @@ class AdminControl {
  private:
   enum class Accepting { kAll, kPaused, kDraining };
 
-  boost::asio::awaitable<HttpResponse> Reshard(const HttpRequest& request);
-  boost::asio::awaitable<HttpResponse> RestartWorkers(const HttpRequest& request);
+  boost::asio::awaitable<HttpResponse> Reshard(HttpRequest& request);
+  boost::asio::awaitable<HttpResponse> RestartWorkers(HttpRequest& request);
   /// Without `shape`, each replica keeps its shape. Without `replica`, all replicas get new workers.
-  boost::asio::awaitable<HttpResponse> ReplaceWorkers(std::optional<GroupShape> shape, std::optional<int64_t> replica);
-  boost::asio::awaitable<HttpResponse> Abort(const HttpRequest& request);
-  boost::asio::awaitable<HttpResponse> Migrate(const HttpRequest& request);
-  boost::asio::awaitable<HttpResponse> SetLogLevel(const HttpRequest& request);
-  boost::asio::awaitable<HttpResponse> PatchConfig(const HttpRequest& request);
+  boost::asio::awaitable<HttpResponse> ReplaceWorkers(ServedModel& model, std::optional<GroupShape> shape,
+                                                      std::optional<int64_t> replica);
+  boost::asio::awaitable<HttpResponse> Abort(HttpRequest& request);
+  boost::asio::awaitable<HttpResponse> Migrate(HttpRequest& request);
+  boost::asio::awaitable<HttpResponse> SetLogLevel(HttpRequest& request);
+  boost::asio::awaitable<HttpResponse> PatchConfig(HttpRequest& request);
   /// Records for the requested seconds, then answers. Only one profile runs at a time; a second request gets 409.
-  boost::asio::awaitable<HttpResponse> Profile(const HttpRequest& request);
+  boost::asio::awaitable<HttpResponse> Profile(HttpRequest& request);
   /// Answers when every engine has the changes. Throws as LiveSettings::Change does.
   boost::asio::awaitable<HttpResponse> Change(const Json& changes);
   /// Passes the settings in force to the engines, and logs which operator changed which keys.
   boost::asio::awaitable<void> TellEngines(std::vector<std::string> keys, std::string by_whom);
   HttpResponse SetAccepting(Accepting accepting);
 
-  Replicas& replicas_;
+  ModelRoster& models_;
   LiveSettings& settings_;
   DataPort data_port_;
   bool profiling_ = false;

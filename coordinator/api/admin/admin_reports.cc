@@ -84,6 +84,20 @@ Json BatchesJson(const BatchNumbers& numbers) {
           {"most_bytes", numbers.max_bytes}};
 }
 
+Json ModelsJson(const ModelRoster& models) {
+  Json list = Json::array();
+  for (size_t i = 0; i < models.size(); ++i) {
+    const ServedModel& model = models.at(i);
+    Json one = {{"name", model.name()}, {"state", NameOf(model.state())}};
+    if (model.kv_bytes() > 0) {
+      one["weight_bytes"] = model.weight_bytes();
+      one["kv_bytes"] = model.kv_bytes();
+    }
+    list.push_back(std::move(one));
+  }
+  return list;
+}
+
 HttpResponse PageOf(const Json& json) {
   HttpResponse response;
   response.body = DumpJson(json);
@@ -92,8 +106,8 @@ HttpResponse PageOf(const Json& json) {
 
 }  // namespace
 
-AdminReports::AdminReports(Server server, Replicas& replicas, WorkPool& pool)
-    : server_(std::move(server)), replicas_(replicas), pool_(pool), events_(replicas.events()) {}
+AdminReports::AdminReports(const Server& server, ModelRoster& models, size_t model, WorkPool& pool)
+    : server_(server), models_(models), model_(models.at(model)), pool_(pool), events_(model_.events()) {}
 
 std::vector<AdminRoutes::Route> AdminReports::MakeRoutes() {
   const auto to = [this](auto method) -> AdminHandler {
@@ -121,15 +135,22 @@ std::vector<AdminRoutes::Route> AdminReports::MakeRoutes() {
   };
 }
 
+/// The settings in force of this model and of the server.
+Topology AdminReports::SettingsOfModel() const {
+  Topology settings = ModelTopology(server_.settings.topology(), model_.index());
+  settings.model = model_.topology().model;
+  return settings;
+}
+
 asio::awaitable<std::vector<RequestsView>> AdminReports::Collect(int replica, const RequestFilter& filter) {
   std::vector<RequestsView> views;
-  for (int r = 0; r < replicas_.size(); ++r) {
+  for (int r = 0; r < replicas().size(); ++r) {
     if (replica >= 0 && replica != r) continue;
     std::function<RequestsView(Engine&)> take = [this, r, filter](Engine& engine) {
-      const Replica& at = replicas_.at(r);
+      const Replica& at = replicas().at(r);
       return TakeRequests(engine, r, {at.loop().paused(), at.recovering()}, filter, EngineLoop::Now());
     };
-    RequestsView view = co_await OnEngine(replicas_.at(r).loop(), std::move(take));
+    RequestsView view = co_await OnEngine(replicas().at(r).loop(), std::move(take));
     views.push_back(std::move(view));
   }
   co_return views;
@@ -146,7 +167,7 @@ asio::awaitable<HttpResponse> AdminReports::Spell(HttpResponder& responder,
 asio::awaitable<HttpResponse> AdminReports::RequestsPage(HttpRequest& request, HttpResponder& responder) {
   const QueryFields query(request.query, {"state", "client", "id", "replica", "limit"});
   const RequestFilter filter = FilterOf(query);
-  const int replica = static_cast<int>(query.Integer("replica", 0, replicas_.size() - 1).value_or(-1));
+  const int replica = static_cast<int>(query.Integer("replica", 0, replicas().size() - 1).value_or(-1));
   std::vector<RequestsView> views = co_await Collect(replica, filter);
   std::function<std::string(const std::stop_token&)> spell =
       [views = std::move(views), limit = filter.limit](const std::stop_token&) { return RequestsText(views, limit); };
@@ -163,7 +184,7 @@ asio::awaitable<HttpResponse> AdminReports::RequestPage(HttpRequest& request, Ht
   filter.details = true;
   std::vector<RequestsView> views;
   if (!filter.name.empty()) views = co_await Collect(-1, filter);
-  const std::vector<ServerEvent> events = replicas_.events().OfRequest(filter.name);
+  const std::vector<ServerEvent> events = model_.events().OfRequest(filter.name);
   size_t found = 0;
   for (const RequestsView& view : views) found += view.requests.size();
   if (filter.name.empty() || (found == 0 && events.empty()))
@@ -184,11 +205,11 @@ asio::awaitable<HttpResponse> AdminReports::RequestPage(HttpRequest& request, Ht
 
 asio::awaitable<HttpResponse> AdminReports::BlockMapPage(HttpRequest& request, HttpResponder& responder) {
   const QueryFields query(request.query, {"replica"});
-  const int replica = static_cast<int>(query.Integer("replica", 0, replicas_.size() - 1).value_or(0));
+  const int replica = static_cast<int>(query.Integer("replica", 0, replicas().size() - 1).value_or(0));
   std::function<std::shared_ptr<BlockMap>(Engine&)> take = [replica](Engine& engine) {
     return std::make_shared<BlockMap>(TakeBlockMap(engine, replica));
   };
-  std::shared_ptr<BlockMap> map = co_await OnEngine(replicas_.at(replica).loop(), std::move(take));
+  std::shared_ptr<BlockMap> map = co_await OnEngine(replicas().at(replica).loop(), std::move(take));
   std::function<std::string(const std::stop_token&)> spell = [map = std::move(map)](const std::stop_token&) {
     return BlockMapText(*map);
   };
@@ -200,13 +221,13 @@ asio::awaitable<HttpResponse> AdminReports::BlockMapPage(HttpRequest& request, H
 asio::awaitable<HttpResponse> AdminReports::StatusPage() {
   Json all = Json::array();
   Json page;
-  for (int index = 0; index < replicas_.size(); ++index) {
-    const ReplicaSnapshot replica = co_await SnapshotOf(replicas_.at(index));
+  for (int index = 0; index < replicas().size(); ++index) {
+    const ReplicaSnapshot replica = co_await SnapshotOf(replicas().at(index));
     Json status = StatusJson(replica);
     if (index == 0) {
       page = status;
       page["model"]["max_model_len"] = replica.options.max_model_len;
-      page["settings"] = SettingsJson(server_.settings.topology(), replica);
+      page["settings"] = SettingsJson(SettingsOfModel(), replica);
     }
     status["replica"] = index;
     all.push_back(std::move(status));
@@ -215,10 +236,11 @@ asio::awaitable<HttpResponse> AdminReports::StatusPage() {
   page["warnings"] = server_.warnings;
   page["request_memory"] = RequestMemoryJson(server_.request_memory);
   if (const std::optional<BatchNumbers> batches = server_.batches()) page["batches"] = BatchesJson(*batches);
-  page["model"]["name"] = server_.settings.topology().model.name;
-  page["model"]["path"] = server_.settings.topology().model.path;
+  page["model"]["name"] = model_.name();
+  page["model"]["path"] = model_.topology().model.path;
+  page["models"] = ModelsJson(models_);
   page["replicas"] = std::move(all);
-  const MigrationCounts moved = replicas_.migrations().counts();
+  const MigrationCounts moved = replicas().migrations().counts();
   page["migrations"] = {{"with_blocks", moved.with_blocks},
                         {"bare", moved.bare},
                         {"failed", moved.failed},
@@ -229,11 +251,11 @@ asio::awaitable<HttpResponse> AdminReports::StatusPage() {
 
 asio::awaitable<HttpResponse> AdminReports::BlocksPage(HttpRequest& request, HttpResponder& responder) {
   const QueryFields query(request.query, {"replica"});
-  const int replica = static_cast<int>(query.Integer("replica", 0, replicas_.size() - 1).value_or(0));
+  const int replica = static_cast<int>(query.Integer("replica", 0, replicas().size() - 1).value_or(0));
   std::function<std::shared_ptr<BlockList>(Engine&)> take = [](Engine& engine) {
     return std::make_shared<BlockList>(TakeBlocks(engine));
   };
-  std::shared_ptr<BlockList> blocks = co_await OnEngine(replicas_.at(replica).loop(), std::move(take));
+  std::shared_ptr<BlockList> blocks = co_await OnEngine(replicas().at(replica).loop(), std::move(take));
   std::function<std::string(const std::stop_token&)> spell = [blocks = std::move(blocks)](const std::stop_token&) {
     return BlocksText(*blocks);
   };
@@ -242,16 +264,16 @@ asio::awaitable<HttpResponse> AdminReports::BlocksPage(HttpRequest& request, Htt
 }
 
 asio::awaitable<HttpResponse> AdminReports::ConfigPage() {
-  const ReplicaSnapshot replica = co_await SnapshotOf(replicas_.at(0));
+  const ReplicaSnapshot replica = co_await SnapshotOf(replicas().at(0));
   co_return PageOf({{"version", kBuildVersion},
-                    {"settings", SettingsJson(server_.settings.topology(), replica)},
+                    {"settings", SettingsJson(SettingsOfModel(), replica)},
                     {"live", LiveSettings::Keys()}});
 }
 
 asio::awaitable<HttpResponse> AdminReports::TopologyPage() {
   Json list = Json::array();
-  for (int r = 0; r < replicas_.size(); ++r) {
-    const ReplicaSnapshot replica = co_await SnapshotOf(replicas_.at(r));
+  for (int r = 0; r < replicas().size(); ++r) {
+    const ReplicaSnapshot replica = co_await SnapshotOf(replicas().at(r));
     list.push_back(TopologyJson(replica));
   }
   Json nodes = NodesJson(list);
@@ -261,7 +283,7 @@ asio::awaitable<HttpResponse> AdminReports::TopologyPage() {
 asio::awaitable<HttpResponse> AdminReports::EventsPage(HttpRequest& request, HttpResponder& responder) {
   if (request.method == "HEAD") co_return HttpResponse{200, "text/event-stream; charset=utf-8", "", {}};
   const QueryFields query(request.query, {"since"});
-  const auto newest = static_cast<int64_t>(replicas_.events().newest());
+  const auto newest = static_cast<int64_t>(model_.events().newest());
   const int64_t since = query.Integer("since", 0, INT64_MAX).value_or(newest);
   co_await events_.Serve(static_cast<uint64_t>(std::min(since, newest)), responder);
   co_return HttpResponse();

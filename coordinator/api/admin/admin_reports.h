@@ -10,7 +10,7 @@
 #include "coordinator/api/admin/event_stream.h"
 #include "coordinator/api/admin/live_settings.h"
 #include "coordinator/api/admin/request_report.h"
-#include "coordinator/cluster/replicas/replicas.h"
+#include "coordinator/api/models/model_roster.h"
 #include "coordinator/http/byte_budget.h"
 #include "coordinator/http/work_pool.h"
 #include "coordinator/metrics/batch_numbers.h"
@@ -20,9 +20,9 @@ namespace quire {
 /// The client's name of the admin port's jobs on the pool; no API key can have this name.
 inline constexpr const char* kPoolClient = "(admin)";
 
-/// The handlers of the admin port's reports: requests, blocks, ranks, settings, events. An engine's thread only copies
-/// its data. The pool makes texts whose size grows with requests or blocks; the I/O thread makes the other texts. Used
-/// by the I/O thread only.
+/// The handlers of the admin port's reports about one model: requests, blocks, ranks, settings, events. An engine's
+/// thread only copies its data. The pool makes texts whose size grows with requests or blocks; the I/O thread makes the
+/// other texts. Used by the I/O thread only.
 class AdminReports {
  public:
   /// The state of the server beside its replicas.
@@ -33,7 +33,7 @@ class AdminReports {
     std::function<std::optional<BatchNumbers>()> batches;  // null optional when the server keeps no batches
   };
   /// The references must outlive this object.
-  AdminReports(Server server, Replicas& replicas, WorkPool& pool);
+  AdminReports(const Server& server, ModelRoster& models, size_t model, WorkPool& pool);
 
   /// Returns the routes; their handlers refer to this object.
   std::vector<AdminRoutes::Route> MakeRoutes();
@@ -48,13 +48,16 @@ class AdminReports {
   boost::asio::awaitable<HttpResponse> TopologyPage();
   boost::asio::awaitable<HttpResponse> EventsPage(HttpRequest& request, HttpResponder& responder);
 
+  Topology SettingsOfModel() const;
+  Replicas& replicas() { return model_.replicas(); }
   /// The requests of one replica, or of all when `replica` is negative; at most filter.limit of each.
   boost::asio::awaitable<std::vector<RequestsView>> Collect(int replica, const RequestFilter& filter);
   boost::asio::awaitable<HttpResponse> Spell(HttpResponder& responder,
                                              std::function<std::string(const std::stop_token&)> spell);
 
   const Server server_;
-  Replicas& replicas_;
+  ModelRoster& models_;
+  ServedModel& model_;
   WorkPool& pool_;
   EventStream events_;
 };

@@ -19,22 +19,43 @@ namespace quire {
 
 namespace asio = boost::asio;
 
-HistoryRecorder::HistoryRecorder(Metrics& metrics, Replicas& replicas) : metrics_(metrics), replicas_(replicas) {}
+namespace {
+
+void AddTo(std::vector<CountedBucket>& sums, const std::vector<CountedBucket>& more) {
+  if (sums.empty()) sums.resize(more.size());
+  for (size_t i = 0; i < more.size(); ++i) {
+    sums[i].bound = more[i].bound;
+    sums[i].at_most += more[i].at_most;
+  }
+}
+
+}  // namespace
+
+HistoryRecorder::HistoryRecorder(Metrics& metrics, ModelRoster& models) : metrics_(metrics), models_(models) {}
 
 void HistoryRecorder::Start(asio::io_context& io) { asio::co_spawn(io, Run(), asio::detached); }
 
-asio::awaitable<HistoryReading> HistoryRecorder::Read() {
-  HistoryReading reading;
-  const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
-  reading.time = now.count();
-  for (int index = 0; index < replicas_.size(); ++index) {
-    const ReplicaSnapshot replica = co_await SnapshotOf(replicas_.at(index));
+asio::awaitable<void> HistoryRecorder::AddModel(size_t model, HistoryReading& reading) {
+  Replicas& replicas = models_.at(model).replicas();
+  for (int r = 0; r < replicas.size(); ++r) {
+    const ReplicaSnapshot replica = co_await SnapshotOf(replicas.at(r));
     reading.running += replica.running;
     reading.waiting += replica.waiting;
     reading.blocks += replica.blocks.total;
     reading.used_blocks += replica.blocks.held;
     reading.cached_blocks += replica.blocks.cached;
     reading.generated_tokens += replica.stats.generated_tokens;
+  }
+}
+
+asio::awaitable<HistoryReading> HistoryRecorder::Read() {
+  HistoryReading reading;
+  const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
+  reading.time = now.count();
+  for (size_t model = 0; model < models_.size(); ++model) {
+    co_await AddModel(model, reading);
+    AddTo(reading.first_token, metrics_.calls(model).FirstTokenBuckets());
+    AddTo(reading.inter_token, metrics_.calls(model).InterTokenBuckets());
   }
   const HostUsage usage = ReadHostUsage();
   reading.cores_seconds = usage.process_seconds;
@@ -45,8 +66,6 @@ asio::awaitable<HistoryReading> HistoryRecorder::Read() {
   reading.host_bytes = usage.host_bytes;
   reading.refused = metrics_.http().refused();
   reading.failed = metrics_.http().failed();
-  reading.first_token = metrics_.calls().FirstTokenBuckets();
-  reading.inter_token = metrics_.calls().InterTokenBuckets();
   co_return reading;
 }
 

@@ -3,7 +3,7 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 
-#include "coordinator/cluster/replicas/replicas.h"
+#include "coordinator/api/models/model_roster.h"
 #include "coordinator/http/http_types.h"
 #include "coordinator/metrics/history.h"
 #include "coordinator/metrics/metrics.h"
@@ -14,8 +14,8 @@ namespace quire {
 /// the I/O thread only.
 class HistoryRecorder {
  public:
-  /// `metrics` and `replicas` must outlive this object.
-  HistoryRecorder(Metrics& metrics, Replicas& replicas);
+  /// `metrics` and `models` must outlive this object.
+  HistoryRecorder(Metrics& metrics, ModelRoster& models);
 
   /// Reads on this context until the context ends. This object must outlive the context's run. On any thread.
   void Start(boost::asio::io_context& io);
@@ -25,9 +25,10 @@ class HistoryRecorder {
  private:
   boost::asio::awaitable<void> Run();
   boost::asio::awaitable<HistoryReading> Read();
+  boost::asio::awaitable<void> AddModel(size_t model, HistoryReading& reading);
 
   Metrics& metrics_;
-  Replicas& replicas_;
+  ModelRoster& models_;
   History history_;
 };
 

@@ -18,11 +18,27 @@ namespace {
 
 constexpr const char* kKeyLimits = "server.key_limits";
 
-/// A setting that can change at run time, and a function that copies its value between topologies.
+/// A setting that can change at run time, and a function that copies its value between topologies. A setting of models
+/// also has a function that copies it from one model to another.
 struct LiveKey {
   const char* name;
   void (*copy)(const Topology& from, Topology& to);
+  void (*copy_model)(const ModelSettings& from, ModelSettings& to) = nullptr;
 };
+
+void CopyPrefixCaching(const ModelSettings& from, ModelSettings& to) {
+  to.cache.prefix_caching = from.cache.prefix_caching;
+}
+void CopyTarget(const ModelSettings& from, ModelSettings& to) {
+  to.scheduler.target_inter_token_ms = from.scheduler.target_inter_token_ms;
+}
+
+/// Copies a setting of models, for each model of the list.
+template <auto copy_model>
+void CopyModels(const Topology& from, Topology& to) {
+  copy_model(from, to);
+  for (size_t i = 0; i < std::min(from.models.size(), to.models.size()); ++i) copy_model(from.models[i], to.models[i]);
+}
 
 template <auto limit>
 void CopyLimit(const Topology& from, Topology& to) {
@@ -32,14 +48,10 @@ void CopyLimit(const Topology& from, Topology& to) {
 // Users of these settings get changes from LiveSettings::Apply or Engine::ChangeOptions. All other settings decide what
 // is built at the start: workers, pools, listeners, files.
 constexpr LiveKey kLive[] = {
-    {"cache.prefix_caching",
-     [](const Topology& from, Topology& to) { to.cache.prefix_caching = from.cache.prefix_caching; }},
+    {"cache.prefix_caching", CopyModels<CopyPrefixCaching>, CopyPrefixCaching},
     {"logs.level", [](const Topology& from, Topology& to) { to.logs.level = from.logs.level; }},
     {kKeyLimits, [](const Topology& from, Topology& to) { to.key_limits = from.key_limits; }},
-    {"scheduler.target_inter_token_ms",
-     [](const Topology& from, Topology& to) {
-       to.scheduler.target_inter_token_ms = from.scheduler.target_inter_token_ms;
-     }},
+    {"scheduler.target_inter_token_ms", CopyModels<CopyTarget>, CopyTarget},
     {"server.limits.body_bytes_per_second", CopyLimit<&Topology::Limits::body_bytes_per_second>},
     {"server.limits.body_seconds", CopyLimit<&Topology::Limits::body_seconds>},
     {"server.limits.drain_seconds", CopyLimit<&Topology::Limits::drain_seconds>},
@@ -112,6 +124,11 @@ std::vector<std::string> LiveSettings::Change(const Json& changes) {
   }
   next = WithSettings(std::move(next), given);  // throws for unknown keys and bad values
   for (const std::string& key : keys) RefuseUnlessLive(key);
+  for (const SettingOverride& setting : given) {
+    const LiveKey& live = *Find(setting.key);
+    for (ModelSettings& model : next.models)
+      if (live.copy_model != nullptr) live.copy_model(next, model);
+  }
   ValidateTopology(next, "these changes");
   TakeEffect(std::move(next));
   return keys;

@@ -9,20 +9,22 @@ namespace quire {
 
 namespace asio = boost::asio;
 
-MetricsPage::MetricsPage(Metrics& metrics, Replicas& replicas, std::function<std::optional<BatchNumbers>()> batches)
-    : metrics_(metrics), replicas_(replicas), batches_(std::move(batches)) {}
+MetricsPage::MetricsPage(Metrics& metrics, ModelRoster& models, std::function<std::optional<BatchNumbers>()> batches)
+    : metrics_(metrics), models_(models), batches_(std::move(batches)) {}
 
 asio::awaitable<HttpResponse> MetricsPage::Now() {
-  std::vector<std::optional<ReplicaSnapshot>> snapshots(static_cast<size_t>(replicas_.size()));
-  for (int index = 0; index < replicas_.size(); ++index) {
-    ReplicaSnapshot snapshot = co_await SnapshotOf(replicas_.at(index));
-    snapshots[static_cast<size_t>(index)] = std::move(snapshot);
+  for (size_t model = 0; model < models_.size(); ++model) {
+    Replicas& replicas = models_.at(model).replicas();
+    for (int r = 0; r < replicas.size(); ++r) {
+      const ReplicaSnapshot snapshot = co_await SnapshotOf(replicas.at(r));
+      metrics_.Update(model, r, snapshot);
+    }
+    metrics_.Update(model, replicas.migrations().counts());
+    if (const KvDisk* disk = replicas.disk()) metrics_.Update(model, disk->counts());
   }
   HttpResponse page;
   page.content_type = "text/plain; version=0.0.4; charset=utf-8";
-  const KvDisk* disk = replicas_.disk();
-  const auto stored = disk == nullptr ? std::nullopt : std::optional(disk->counts());
-  page.body = metrics_.Page(snapshots, replicas_.migrations().counts(), batches_(), stored);
+  page.body = metrics_.Page(batches_());
   co_return page;
 }
 

@@ -5,7 +5,7 @@
 #include <functional>
 #include <optional>
 
-#include "coordinator/cluster/replicas/replicas.h"
+#include "coordinator/api/models/model_roster.h"
 #include "coordinator/http/http_types.h"
 #include "coordinator/metrics/metrics.h"
 
@@ -15,7 +15,7 @@ namespace quire {
 class MetricsPage {
  public:
   /// batches: numbers of files and batches. All arguments must outlive this object.
-  MetricsPage(Metrics& metrics, Replicas& replicas, std::function<std::optional<BatchNumbers>()> batches);
+  MetricsPage(Metrics& metrics, ModelRoster& models, std::function<std::optional<BatchNumbers>()> batches);
 
   /// The page at this moment.
   boost::asio::awaitable<HttpResponse> Now();
@@ -28,7 +28,7 @@ class MetricsPage {
   static constexpr std::chrono::seconds kFresh{1};
 
   Metrics& metrics_;
-  Replicas& replicas_;
+  ModelRoster& models_;
   std::function<std::optional<BatchNumbers>()> batches_;
   HttpResponse last_;
   std::optional<Clock::time_point> when_;  // the time when the rendering of last_ began; nullopt: never

@@ -85,7 +85,7 @@ std::string StreamError(const CallEvent& event) {
 asio::awaitable<void> DataPort::AnswerWhole(RunningCall& running, Exchange& exchange) {
   const GenerateCall& call = exchange.call;
   Usage& usage = exchange.usage;
-  CallTimer timer(metrics_.calls(), call, running, usage.prompt_tokens, exchange.responder.record);
+  CallTimer timer(exchange.desk.metrics, call, running, usage.prompt_tokens, exchange.responder.record);
   std::vector<AnswerChoice> choices(static_cast<size_t>(running.num_choices()));
   const std::vector<std::shared_ptr<AnswerPrompt>> prompts =
       PromptsOf(call, exchange.echo, exchange.prompt_ids, choices);
@@ -176,7 +176,7 @@ asio::awaitable<void> DataPort::AnswerStream(RunningCall& running, Exchange& exc
   const GenerateCall& call = exchange.call;
   HttpResponder& responder = exchange.responder;
   Usage& usage = exchange.usage;
-  CallTimer timer(metrics_.calls(), call, running, usage.prompt_tokens, responder.record);
+  CallTimer timer(exchange.desk.metrics, call, running, usage.prompt_tokens, responder.record);
   const auto choices = static_cast<size_t>(running.num_choices());
   co_await AwaitAccepted(running, running.num_choices() / call.num_delivered(), responder, timer);
   co_await responder.BeginStream();
@@ -188,7 +188,7 @@ asio::awaitable<void> DataPort::AnswerStream(RunningCall& running, Exchange& exc
     std::optional<CallEvent> event = co_await running.events().Next(kQuiet);
     quiets = event ? 0 : quiets + 1;
     std::string text;
-    if (!event && context_.replicas.recovering()) text = ": recovering\n\n";
+    if (!event && exchange.desk.model.replicas().recovering()) text = ": recovering\n\n";
     if (!event && quiets % kQuietsToPing == 0) text = exchange.form ? exchange.form->Ping() : ": ping\n\n";
     // Events that came while the client was reading go out in few writes.
     for (; event; event = running.events().TryNext()) {

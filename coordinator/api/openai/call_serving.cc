@@ -80,11 +80,11 @@ std::unique_ptr<AnswerForm> FormOf(Dialect dialect, PreparedCall& prepared, int 
 
 }  // namespace
 
-asio::awaitable<std::optional<PreparedCall>> DataPort::Admitted(HttpRequest& request, HttpResponder& responder,
-                                                                Dialect dialect, Slot& slot,
+asio::awaitable<std::optional<PreparedCall>> DataPort::Admitted(ModelDesk& desk, HttpRequest& request,
+                                                                HttpResponder& responder, Dialect dialect, Slot& slot,
                                                                 ByteBudget::Lease& memory) {
   const auto body_bytes = static_cast<int64_t>(request.body.size());
-  std::optional<HttpResponse> refusal = RefuseForLoad(request.client, 0);
+  std::optional<HttpResponse> refusal = RefuseForLoad(desk, request.client, 0);
   if (!refusal) refusal = Charge(memory, request.client, body_bytes + CallPreparer::WorkBytes(request.body.size()));
   // The client is charged the body's tokens until the call is known to run, and the prompts' tokens from then on.
   if (!refusal) refusal = TakeTokens(request.client, request.body.size());
@@ -92,22 +92,22 @@ asio::awaitable<std::optional<PreparedCall>> DataPort::Admitted(HttpRequest& req
   const int64_t tokens_of_body = KeyQuotas::TokensOfBody(request.body.size());
   std::optional<PreparedCall> prepared;
   if (!refusal) {
-    prepared = co_await Prepare(request, responder, dialect);
+    prepared = co_await Prepare(desk, request, responder, dialect);
     if (!prepared) co_return std::nullopt;  // the client left
     responder.ForgetContent();
     slot.Widen(prepared->num_sampled());
     if (meter != nullptr) *meter -= tokens_of_body;
     const bool had_room = !prepared->prompts.empty();
-    refusal = RefuseForLoad(request.client, had_room ? 0 : options_.max_pending_requests + 1);
+    refusal = RefuseForLoad(desk, request.client, had_room ? 0 : desk.model.max_pending() + 1);
     if (!refusal) refusal = RefuseForQuota(request.client, prepared->num_sampled());
   }
   if (!refusal) {
-    const int max_tokens = prepared->max_tokens = MaxTokens(prepared->call, prepared->longest_prompt);
+    const int max_tokens = prepared->max_tokens = desk.MaxTokens(prepared->call, prepared->longest_prompt);
     refusal = Charge(memory, request.client, HeldBytes(*prepared, max_tokens) + TextBytes(*prepared, max_tokens));
   }
   if (!refusal) {
     // Grammars compile one after another. The memory of a waiting call is charged by now.
-    const bool wanted = co_await TryGrammar(prepared->call, request.share, responder);
+    const bool wanted = co_await TryGrammar(desk, prepared->call, request.share, responder);
     if (!wanted) prepared.reset();
     co_return prepared;
   }
@@ -118,10 +118,13 @@ asio::awaitable<std::optional<PreparedCall>> DataPort::Admitted(HttpRequest& req
 }
 
 asio::awaitable<void> DataPort::Generate(HttpRequest& request, HttpResponder& responder, Dialect dialect) {
+  ModelDesk* const found = co_await desks_.Find(request, responder);
+  if (found == nullptr) co_return;  // the client left
+  ModelDesk& desk = *found;
   // A client that has no free place is refused before its body is parsed.
-  Slot slot(*this, request);
+  Slot slot(*this, desk, request);
   ByteBudget::Lease memory = std::move(request.memory);
-  std::optional<PreparedCall> prepared = co_await Admitted(request, responder, dialect, slot, memory);
+  std::optional<PreparedCall> prepared = co_await Admitted(desk, request, responder, dialect, slot, memory);
   if (!prepared) co_return;
   const int max_tokens = prepared->max_tokens;
   GenerateCall& call = prepared->call;
@@ -141,11 +144,13 @@ asio::awaitable<void> DataPort::Generate(HttpRequest& request, HttpResponder& re
   if (call.return_token_ids) prompt_ids = prepared->prompts;
   const int64_t reserved = ReservedBytes(*prepared);
   const WorkPool::Computing computing(means_.pool);
-  RunningCall running(context_, call, std::move(prepared->prompts), max_tokens, id, name, executor);
-  Exchange exchange{call,
+  const CallContext context{desk.model.text().tokenizer, desk.model.replicas(), desk.model.spec().eos_token_ids};
+  RunningCall running(context, call, std::move(prepared->prompts), max_tokens, id, name, executor);
+  Exchange exchange{desk,
+                    call,
                     request.share,
                     name.substr(name.find_first_of("-_") + 1),
-                    {context_.tokenizer, call.chat, name, preparer_.ModelOf(call), std::time(nullptr)},
+                    {context.tokenizer, call.chat, name, desk.preparer.ModelOf(call), std::time(nullptr)},
                     {.prompt_tokens = static_cast<int>(prepared->prompt_tokens)},
                     std::move(prepared->echo),
                     std::move(prompt_ids),
@@ -156,7 +161,7 @@ asio::awaitable<void> DataPort::Generate(HttpRequest& request, HttpResponder& re
                     {}};
   for (int i = 0; call.chat && i < running.num_choices(); ++i)
     exchange.choices.emplace_back(call.shape, call.include_reasoning);
-  exchange.form = FormOf(dialect, *prepared, max_tokens, name, preparer_.ModelOf(call), responses_.store());
+  exchange.form = FormOf(dialect, *prepared, max_tokens, name, desk.preparer.ModelOf(call), responses_.store());
   exchange.pooling = std::move(prepared->pooling);
   exchange.made_bytes = reserved;
   if (exchange.form && call.stream) exchange.kept_bytes = reserved;

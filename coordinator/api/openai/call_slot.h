@@ -8,8 +8,8 @@ namespace quire {
 /// number of choices is known. The places are given back when the generation ends, even if the client is still reading.
 class DataPort::Slot {
  public:
-  Slot(DataPort& api, const HttpRequest& request)
-      : api_(api), background_(request.background), places_(api.places_, request.client) {
+  Slot(DataPort& api, ModelDesk& desk, const HttpRequest& request)
+      : api_(api), background_(request.background), places_(desk.places, request.client) {
     Widen(1);
   }
   ~Slot() {

@@ -27,20 +27,15 @@ bool Generates(const HttpRequest& request) { return request.method == "POST" && 
 
 }  // namespace
 
-DataPort::DataPort(Options options, CallContext context, const ChatTemplate* chat, Metrics& metrics, Means means)
+DataPort::DataPort(Options options, ModelRoster& models, Metrics& metrics, Means means)
     : options_(std::move(options)),
-      context_(std::move(context)),
+      models_(models),
       metrics_(metrics),
       means_(means),
-      preparer_({options_.model_name, options_.request, options_.no_chat_reason, options_.max_pending_requests,
-                 options_.answer_format, options_.pooling, options_.aliases, options_.adapters},
-                context_.tokenizer, chat),
-      pages_({options_.model_name, options_.request.vocab_size, options_.request.max_model_len,
-              options_.request.defaults, options_.aliases, options_.adapters},
-             context_.tokenizer, preparer_, means_.pool, Charging(), TakingTokens()),
+      desks_(models, metrics, means.pool),
+      pages_(desks_, means_.pool, Charging(), TakingTokens()),
       responses_(Charging()),
-      quotas_(options_.key_limits, options_.max_running),
-      places_(options_.max_pending_requests),
+      quotas_(options_.key_limits, desks_.max_running()),
       routes_(MakeRoutes()) {}
 
 /// A callback of Charge, for the objects that answer some of the endpoints.
@@ -83,7 +78,7 @@ Routes<DataHandler> DataPort::MakeRoutes() {
       {"POST", "/ping", alive},
       {"GET", "/ready", At([this](const HttpRequest&) { return Readiness(); })},
       {"GET", "/load", At([this](const HttpRequest&) {
-         return JsonResponse({{"server_load", places_.taken()}});
+         return JsonResponse({{"server_load", desks_.num_pending()}});
        })},
   };
   std::ranges::move(pages_.MakeRoutes(), std::back_inserter(routes));
@@ -103,7 +98,7 @@ std::optional<HttpResponse> DataPort::Admit(HttpRequest& head) {
   if (std::optional<HttpResponse> refusal = routes_.Refusal(head)) return refusal;
   if (std::optional<HttpResponse> refusal = RefuseForeignType(head)) return refusal;
   if (Generates(head)) {
-    if (std::optional<HttpResponse> refusal = RefuseForLoad(head.client, 1)) return refusal;
+    if (!HasRoom(head.client)) return RefuseForLoad(desks_.first(), head.client, 1);
   }
   head.memory = means_.memory.For(head.client);
   return Charge(head.memory, head.client, static_cast<int64_t>(head.body_bytes));
@@ -112,7 +107,7 @@ std::optional<HttpResponse> DataPort::Admit(HttpRequest& head) {
 std::optional<HttpResponse> DataPort::Charge(ByteBudget::Lease& memory, const std::string& client, int64_t bytes) {
   const ByteBudget::Verdict verdict = memory.Admit(bytes);
   if (verdict == ByteBudget::Verdict::kTaken) return std::nullopt;
-  metrics_.calls().CountRejection("memory_bytes");
+  metrics_.calls(0).CountRejection("memory_bytes");  // the body may not be there, so its model is not known
   const char* limit = client.empty() ? "memory_bytes" : "memory_bytes_per_client";
   if (verdict == ByteBudget::Verdict::kNever) {
     return ErrorResponse(400,
@@ -147,19 +142,29 @@ asio::awaitable<void> DataPort::Handle(HttpRequest& request, HttpResponder& resp
 }
 
 HttpResponse DataPort::Readiness() const {
-  if (context_.replicas.ready() && !draining_ && !paused_) return JsonResponse(Json::object());
+  if (models_.ready() && !draining_ && !paused_) return JsonResponse(Json::object());
   HttpResponse response = ErrorResponse(503, draining_ ? "draining" : paused_ ? "paused" : "not serving");
   response.headers.emplace_back("Retry-After", "1");
   return response;
 }
 
-std::optional<HttpResponse> DataPort::RefuseForLoad(const std::string& client, int choices_to_come) {
+bool DataPort::HasRoom(const std::string& client) const {
+  if (draining_) return false;
+  for (size_t i = 0; i < desks_.size(); ++i) {
+    const ModelDesk& desk = desks_.at(i);
+    if (desk.model.replicas().serving() && desk.places.RoomFor(client) > 0) return true;
+  }
+  return false;
+}
+
+std::optional<HttpResponse> DataPort::RefuseForLoad(ModelDesk& desk, const std::string& client, int choices_to_come) {
+  const Replicas& replicas = desk.model.replicas();
   HttpResponse response;
-  if (draining_ || !context_.replicas.serving()) {
+  if (draining_ || !replicas.serving()) {
     response = ErrorResponse(503, draining_ ? "the server is shutting down" : "the worker group is lost");
-  } else if (places_.RoomFor(client) < choices_to_come) {
-    metrics_.calls().CountRejection("max_num_queued_reqs");
-    response = !context_.replicas.ready() ? ErrorResponse(503, "the workers are being replaced; try again later")
+  } else if (desk.places.RoomFor(client) < choices_to_come) {
+    desk.metrics.CountRejection("max_num_queued_reqs");
+    response = !replicas.ready() ? ErrorResponse(503, "the workers are being replaced; try again later")
                                           : ErrorResponse(429, "too many requests are waiting; try again later");
   } else {
     return std::nullopt;
@@ -170,7 +175,7 @@ std::optional<HttpResponse> DataPort::RefuseForLoad(const std::string& client, i
 
 std::optional<HttpResponse> DataPort::RefuseForQuota(const std::string& client, int choices) {
   std::optional<HttpResponse> refusal = quotas_.Refuse(client, choices);
-  if (refusal) metrics_.calls().CountRejection("key_limits");
+  if (refusal) metrics_.calls(0).CountRejection("key_limits");
   return refusal;
 }
 
@@ -179,18 +184,18 @@ std::optional<HttpResponse> DataPort::RefuseForQuota(const std::string& client, 
 /// tokenizer splits by a model's own patterns also goes to the pool, and so does a body that may have a grammar,
 /// because a few bytes of grammar can take a second. A body of /v1/responses may continue any stored answer, so its
 /// size includes the longest stored answer.
-asio::awaitable<std::optional<PreparedCall>> DataPort::Prepare(HttpRequest& request, HttpResponder& responder,
-                                                               Dialect dialect) {
+asio::awaitable<std::optional<PreparedCall>> DataPort::Prepare(const ModelDesk& desk, HttpRequest& request,
+                                                               HttpResponder& responder, Dialect dialect) {
   const size_t size = request.body.size();
-  const int room = places_.RoomFor(request.client) + 1;  // this call has a place already
+  const int room = desk.places.RoomFor(request.client) + 1;  // this call has a place already
   const bool here = size <= kWorkHereBytes && (dialect == Dialect::kCompletions || dialect == Dialect::kEmbeddings) &&
-                    context_.tokenizer.is_linear() && !MayAskForForm(request.body);
+                    desk.model.text().tokenizer.is_linear() && !MayAskForForm(request.body);
   const bool refers = dialect == Dialect::kResponses && request.body.find("item_reference") != std::string::npos;
   std::function<PreparedCall(const std::stop_token&)> work =
-      [this, dialect, room, find = responses_.FinderFor(request.client, refers), id = responder.record.id,
+      [&desk, dialect, room, find = responses_.FinderFor(request.client, refers), id = responder.record.id,
        body = std::exchange(request.body, {})](const std::stop_token& stop) {
         const LogField of_request("request_id", id);
-        return preparer_.Prepare(body, dialect, find, room, stop);
+        return desk.preparer.Prepare(body, dialect, find, room, stop);
       };
   if (here) co_return work({});
   size_t kept = dialect == Dialect::kResponses ? responses_.store().LongestConversation(request.client) : 0;
@@ -203,13 +208,13 @@ asio::awaitable<std::optional<PreparedCall>> DataPort::Prepare(HttpRequest& requ
 
 /// Compiles the call's grammar, if it has one, as the workers will. Returns false when the client has left in the
 /// meantime. Grammars have a thread of their own, where clients take turns, so that no other work waits for them.
-asio::awaitable<bool> DataPort::TryGrammar(const GenerateCall& call, const std::string& share,
+asio::awaitable<bool> DataPort::TryGrammar(ModelDesk& desk, const GenerateCall& call, const std::string& share,
                                            HttpResponder& responder) {
   if (!call.sampling.grammar) co_return true;
-  std::function<bool(const std::stop_token&)> work = [this, source = call.sampling.grammar,
+  std::function<bool(const std::stop_token&)> work = [&desk, source = call.sampling.grammar,
                                                       field = call.grammar_field](const std::stop_token& stop) {
     try {
-      means_.grammars.Try(source, stop);
+      desk.model.grammars().Try(source, stop);
     } catch (const Error& error) {
       JsonFields::Refuse(field.c_str(), error.what());
     }
@@ -217,29 +222,6 @@ asio::awaitable<bool> DataPort::TryGrammar(const GenerateCall& call, const std::
   };
   const std::optional<bool> tried = co_await OnPool(means_.grammar_pool, responder, share, 0, std::move(work));
   co_return tried.has_value();
-}
-
-int DataPort::MaxTokens(const GenerateCall& call, size_t longest_prompt) const {
-  if (options_.request.only_pools && call.only_prompt()) return *call.max_tokens;  // long prompts are refused by now
-  const int room = options_.request.max_model_len - static_cast<int>(longest_prompt);
-  const int64_t per_choice = options_.pool_tokens / call.best_of - static_cast<int64_t>(longest_prompt);
-  if (room < 1) {
-    throw ContextLengthError(options_.request.max_model_len,
-                             fmt::format("the prompt has {}, and the answer needs room, too", longest_prompt),
-                             call.chat ? "messages" : "prompt");
-  }
-  if (!call.max_tokens) {
-    return static_cast<int>(std::max<int64_t>(1, std::min<int64_t>({room, call.default_max_tokens(), per_choice})));
-  }
-  if (call.cut_to_context)
-    return static_cast<int>(std::max<int64_t>(1, std::min<int64_t>({*call.max_tokens, room, per_choice})));
-  if (*call.max_tokens > room) {
-    throw ContextLengthError(
-        options_.request.max_model_len,
-        fmt::format("max_tokens {} and the prompt's {} tokens exceed it", *call.max_tokens, longest_prompt),
-        "max_tokens");
-  }
-  return *call.max_tokens;
 }
 
 }  // namespace quire

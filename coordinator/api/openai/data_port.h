@@ -5,17 +5,15 @@
 #include <string>
 
 #include "coordinator/api/access/key_quotas.h"
-#include "coordinator/api/access/pending_places.h"
 #include "coordinator/api/openai/call_preparer.h"
+#include "coordinator/api/openai/model_desk.h"
 #include "coordinator/api/openai/page_api.h"
 #include "coordinator/api/openai/response_pages.h"
 #include "coordinator/api/openai/running_call.h"
-#include "coordinator/grammars/grammar_trials.h"
 #include "coordinator/http/http_types.h"
 #include "coordinator/http/routes.h"
 #include "coordinator/http/work_pool.h"
 #include "coordinator/metrics/metrics.h"
-#include "coordinator/text/templates/chat_template.h"
 
 namespace quire {
 
@@ -26,29 +24,18 @@ struct AnswerChoice;
 class DataPort {
  public:
   struct Options {
-    std::string model_name;
-    RequestLimits request;
-    int max_pending_requests = 0;  // most choices that wait or run
-    std::string no_chat_reason;    // the reason why chat is refused; empty: chat works
-    std::optional<int64_t> seed;   // base seed of requests without a seed; nullopt: random
-    int64_t pool_tokens = 0;       // tokens that all KV blocks hold
+    std::optional<int64_t> seed;  // base seed of requests without a seed; nullopt: random
     std::map<std::string, Topology::KeyLimits> key_limits;
-    int max_running = 0;  // sequences that all replicas may run
     bool chat_page = true;
-    AnswerFormat answer_format;
-    PoolingOptions pooling;
-    std::vector<std::string> aliases;                          // other names of the model
-    std::vector<std::string> adapters = {};                    // names of its LoRA adapters, in the workers' order
     std::vector<Routes<DataHandler>::Route> more_routes = {};  // that others answer
   };
   /// The server's resources. Both pools must be stopped before this object is destroyed.
   struct Means {
     ByteBudget& memory;
-    WorkPool &pool, &grammar_pool;  // grammar_pool has one thread, the only user of `grammars`
-    GrammarTrials& grammars;
+    WorkPool &pool, &grammar_pool;  // grammar_pool has one thread, the only user of the models' grammars
   };
-  /// `chat` may be null. The references must outlive this object.
-  DataPort(Options options, CallContext context, const ChatTemplate* chat, Metrics& metrics, Means means);
+  /// The models must have been started. The references must outlive this object.
+  DataPort(Options options, ModelRoster& models, Metrics& metrics, Means means);
 
   /// Refuses a request by its head alone if the body cannot change the refusal, and charges the declared body.
   std::optional<HttpResponse> Admit(HttpRequest& head);
@@ -61,9 +48,9 @@ class DataPort {
   /// Replaces the limits of single API keys for later requests.
   void SetKeyLimits(const std::map<std::string, Topology::KeyLimits>& limits) { quotas_.SetLimits(limits); }
   /// The number of choices that wait or run, and of answers still being sent.
-  int unfinished() const { return places_.taken() + num_sending_; }
+  int unfinished() const { return desks_.num_pending() + num_sending_; }
   /// Choices that wait or run, without those of batches.
-  int num_pending_of_others() const { return places_.taken() - num_background_; }
+  int num_pending_of_others() const { return desks_.num_pending() - num_background_; }
   bool draining() const { return draining_; }
 
  private:
@@ -75,13 +62,15 @@ class DataPort {
   HttpResponse Readiness() const;
 
   /// The prepared call; nullopt when it was refused and answered, or when the client left.
-  boost::asio::awaitable<std::optional<PreparedCall>> Admitted(HttpRequest& request, HttpResponder& responder,
-                                                               Dialect dialect, Slot& slot, ByteBudget::Lease& memory);
+  boost::asio::awaitable<std::optional<PreparedCall>> Admitted(ModelDesk& desk, HttpRequest& request,
+                                                               HttpResponder& responder, Dialect dialect, Slot& slot,
+                                                               ByteBudget::Lease& memory);
   boost::asio::awaitable<void> Generate(HttpRequest& request, HttpResponder& responder, Dialect dialect);
-  boost::asio::awaitable<std::optional<PreparedCall>> Prepare(HttpRequest& request, HttpResponder& responder,
-                                                              Dialect dialect);
+  boost::asio::awaitable<std::optional<PreparedCall>> Prepare(const ModelDesk& desk, HttpRequest& request,
+                                                              HttpResponder& responder, Dialect dialect);
   /// `share` is the account of the pool's work (HttpRequest::share).
-  boost::asio::awaitable<bool> TryGrammar(const GenerateCall& call, const std::string& share, HttpResponder& responder);
+  boost::asio::awaitable<bool> TryGrammar(ModelDesk& desk, const GenerateCall& call, const std::string& share,
+                                          HttpResponder& responder);
   boost::asio::awaitable<void> AnswerWhole(RunningCall& running, Exchange& exchange);
   boost::asio::awaitable<void> SendWhole(std::vector<AnswerChoice> choices, Exchange& exchange);
   boost::asio::awaitable<void> WritePieces(std::shared_ptr<PiecewiseText> text, Exchange& exchange);
@@ -91,10 +80,11 @@ class DataPort {
   boost::asio::awaitable<void> SendOpenings(size_t choices, Exchange& exchange);
   boost::asio::awaitable<void> SendEnding(Exchange& exchange);
   static std::string ChunksOf(const CallEvent& event, Exchange& exchange);
-  int MaxTokens(const GenerateCall& call, size_t longest_prompt) const;
 
-  /// The refusal when the client may not have `choices_to_come` more choices; nullopt when it may.
-  std::optional<HttpResponse> RefuseForLoad(const std::string& client, int choices_to_come);
+  /// The refusal when the client may not have `choices_to_come` more choices of the desk's model; nullopt when it may.
+  std::optional<HttpResponse> RefuseForLoad(ModelDesk& desk, const std::string& client, int choices_to_come);
+  /// True when some model has room for one more choice of the client.
+  bool HasRoom(const std::string& client) const;
   /// Returns a refusal when the API key's limits forbid this many further pending choices, or further tokens; otherwise
   /// nullopt.
   std::optional<HttpResponse> RefuseForQuota(const std::string& client, int choices);
@@ -104,15 +94,14 @@ class DataPort {
   std::optional<HttpResponse> Charge(ByteBudget::Lease& memory, const std::string& client, int64_t bytes);
 
   Options options_;
-  CallContext context_;
+  ModelRoster& models_;
   Metrics& metrics_;
   Means means_;
-  CallPreparer preparer_;
+  ModelDesks desks_;
   PageApi pages_;
   ResponsePages responses_;
   KeyQuotas quotas_;
   bool draining_ = false, paused_ = false;
-  PendingPlaces places_;    // counts choices; a call counts as 1 while the number of its choices is not known
   int num_background_ = 0;  // places of batches' calls
   int num_sending_ = 0;     // calls that gave their places back
   RequestId next_id_ = 1;

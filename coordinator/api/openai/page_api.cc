@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <ctime>
-#include <iterator>
 #include <utility>
 
 #include "comm/wire/messages.h"
@@ -32,17 +31,21 @@ Json ModelOfMessages(const std::string& name, int64_t created, int max_model_len
           {"max_tokens", max_model_len}};
 }
 
-Json ModelOfOpenAi(const std::string& name, int64_t created, const PageApi::Options& options) {
-  const bool is_adapter = std::ranges::count(options.adapters, name) > 0;
-  return {{"id", name},
-          {"object", "model"},
-          {"created", created},
-          {"owned_by", "quire"},
-          {"root", options.model_name},
-          {"parent", is_adapter ? Json(options.model_name) : Json()},
-          {"permission", Json::array()},
-          {"max_model_len", options.max_model_len},
-          {"default_sampling", JsonOf(options.defaults)}};
+Json ModelOfOpenAi(const std::string& name, int64_t created, const ModelDesk& desk) {
+  const bool is_adapter = std::ranges::count(desk.model.NamesOfAdapters(), name) > 0;
+  Json json = {{"id", name},
+               {"object", "model"},
+               {"created", created},
+               {"owned_by", "quire"},
+               {"root", desk.model.name()},
+               {"parent", is_adapter ? Json(desk.model.name()) : Json()},
+               {"permission", Json::array()},
+               {"max_model_len", desk.limits.request.max_model_len},
+               {"default_sampling", JsonOf(desk.limits.request.defaults)},
+               {"state", NameOf(desk.model.state())}};
+  if (desk.model.kv_bytes() > 0)
+    json["memory"] = {{"weight_bytes", desk.model.weight_bytes()}, {"kv_bytes", desk.model.kv_bytes()}};
+  return json;
 }
 
 /// Anthropic's form of the model list, with all models on one page.
@@ -53,33 +56,36 @@ HttpResponse PageOfModels(const Json& models) {
 
 }  // namespace
 
-PageApi::PageApi(Options options, const Tokenizer& tokenizer, const CallPreparer& preparer, WorkPool& pool,
-                 Charge charge, TakeTokens take_tokens)
-    : options_(std::move(options)),
-      tokenizer_(tokenizer),
+PageApi::PageApi(ModelDesks& desks, WorkPool& pool, Charge charge, TakeTokens take_tokens)
+    : desks_(desks),
       pool_(pool),
       charge_(std::move(charge)),
       take_tokens_(std::move(take_tokens)),
-      text_(tokenizer, options_.vocab_size, options_.max_model_len),
-      chat_(preparer, options_.max_model_len),
       created_(std::time(nullptr)) {}
 
 std::vector<Routes<DataHandler>::Route> PageApi::MakeRoutes() {
-  const auto of_chat = [this](size_t size) { return chat_.Bytes(size); };
+  using Stop = std::stop_token;
+  const auto of_chat = [](const ModelDesk& desk, size_t size) { return desk.chat.Bytes(size); };
   // A body may have messages, and a template's cost is not bounded by the body.
-  const Page tokenize = {[this](size_t size) { return std::max(text_.TokenizeBytes(size), chat_.Bytes(size)); },
-                         [this](const std::string& body, const std::stop_token& stop) {
+  const Page tokenize = {[](const ModelDesk& desk, size_t size) {
+                           return std::max(desk.text.TokenizeBytes(size), desk.chat.Bytes(size));
+                         },
+                         [](const ModelDesk& desk, const std::string& body, const Stop& stop) {
                            const RequestBody json(body);
-                           return JsonFields(json.fields()).Has("messages") ? chat_.Tokenize(json, stop)
-                                                                            : text_.Tokenize(json.fields(), stop);
+                           return JsonFields(json.fields()).Has("messages") ? desk.chat.Tokenize(json, stop)
+                                                                            : desk.text.Tokenize(json.fields(), stop);
                          }};
-  const Page detokenize = {
-      [this](size_t size) { return text_.DetokenizeBytes(size); },
-      [this](const std::string& body, const std::stop_token& stop) { return text_.Detokenize(body, stop); }, true};
-  const Page render = {
-      of_chat, [this](const std::string& body, const std::stop_token& stop) { return chat_.Render(body, stop); }};
-  const Page count = {
-      of_chat, [this](const std::string& body, const std::stop_token& stop) { return chat_.CountTokens(body, stop); }};
+  const Page detokenize = {[](const ModelDesk& desk, size_t size) { return desk.text.DetokenizeBytes(size); },
+                           [](const ModelDesk& desk, const std::string& body, const Stop& stop) {
+                             return desk.text.Detokenize(body, stop);
+                           },
+                           true};
+  const Page render = {of_chat, [](const ModelDesk& desk, const std::string& body, const Stop& stop) {
+                         return desk.chat.Render(body, stop);
+                       }};
+  const Page count = {of_chat, [](const ModelDesk& desk, const std::string& body, const Stop& stop) {
+                        return desk.chat.CountTokens(body, stop);
+                      }};
   return {
       {"GET", "/v1/models", At([this](const HttpRequest& request) { return Models(request, ""); })},
       {"GET", "/v1/models/*",
@@ -101,14 +107,14 @@ HttpResponse PageApi::Models(const HttpRequest& request, const std::string& id) 
   const bool of_messages = !request.Header("anthropic-version").empty();
   Json models = Json::array();
   const std::string decoded = PercentDecoded(id).value_or(id);  // clients spell the slash of ORG/NAME as %2F
-  std::vector<std::string> names = {options_.model_name};
-  std::ranges::copy(options_.aliases, std::back_inserter(names));
-  std::ranges::copy(options_.adapters, std::back_inserter(names));
-  for (const std::string& name : names) {
-    Json model =
-        of_messages ? ModelOfMessages(name, created_, options_.max_model_len) : ModelOfOpenAi(name, created_, options_);
-    if (!id.empty() && (id == name || decoded == name)) return JsonResponse(model);
-    models.push_back(std::move(model));
+  for (size_t i = 0; i < desks_.size(); ++i) {
+    const ModelDesk& desk = desks_.at(i);
+    for (const std::string& name : desk.model.Names()) {
+      Json model = of_messages ? ModelOfMessages(name, created_, desk.limits.request.max_model_len)
+                               : ModelOfOpenAi(name, created_, desk);
+      if (!id.empty() && (id == name || decoded == name)) return JsonResponse(model);
+      models.push_back(std::move(model));
+    }
   }
   if (!id.empty())
     return ErrorResponse(
@@ -116,8 +122,10 @@ HttpResponse PageApi::Models(const HttpRequest& request, const std::string& id) 
   return of_messages ? PageOfModels(models) : JsonResponse({{"object", "list"}, {"data", std::move(models)}});
 }
 
+/// The tokenizer of the model that the query names (?model=), or of the first model.
 HttpResponse PageApi::TokenizerInfo(HttpRequest& request) {
-  const TokenizerData& data = tokenizer_.data();
+  const std::string name = desks_.size() > 1 ? QueryFields(request.query, {"model"}).Text("model") : "";
+  const TokenizerData& data = desks_.Named(name).model.text().tokenizer.data();
   constexpr int64_t kOthers = 4096, kTreeAndText = 1 + 6;  // a tree, and its text with up to six bytes for one
   const auto bytes = kOthers + kTreeAndText * static_cast<int64_t>(data.chat_template.size());
   if (auto refusal = charge_(request.memory, request.client, bytes)) return std::move(*refusal);
@@ -140,12 +148,16 @@ DataHandler PageApi::OnPages(Page page) {
 asio::awaitable<std::optional<HttpResponse>> PageApi::Make(const Page& page, HttpRequest& request,
                                                            HttpResponder& responder) {
   const size_t size = request.body.size();
-  const int64_t bytes = page.bytes(size);
   std::optional<HttpResponse> refusal = take_tokens_(request.client, size);
-  if (!refusal) refusal = charge_(request.memory, request.client, bytes);
+  if (refusal) co_return refusal;
+  const ModelDesk* desk = co_await desks_.Find(request, responder);
+  if (desk == nullptr) co_return std::nullopt;
+  refusal = charge_(request.memory, request.client, page.bytes(*desk, size));
   if (refusal) co_return refusal;
   std::function<std::string(const std::stop_token&)> work =
-      [&page, body = std::exchange(request.body, {})](const std::stop_token& stop) { return page.make(body, stop); };
+      [&page, desk, body = std::exchange(request.body, {})](const std::stop_token& stop) {
+        return page.make(*desk, body, stop);
+      };
   std::optional<std::string> text;
   if (page.cheap && size <= kCheapBytes) {
     text = work({});

@@ -5,25 +5,17 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/api/openai/chat_pages.h"
 #include "coordinator/api/openai/data_handler.h"
-#include "coordinator/api/openai/text_pages.h"
+#include "coordinator/api/openai/model_desk.h"
 #include "coordinator/http/routes.h"
 #include "coordinator/http/work_pool.h"
 
 namespace quire {
 
-/// The endpoints of the data port about the model and about texts as tokens; they generate nothing. Used by the I/O
+/// The endpoints of the data port about the models and about texts as tokens; they generate nothing. Used by the I/O
 /// thread only. Work that grows with a body runs on the pool.
 class PageApi {
  public:
-  struct Options {
-    std::string model_name;
-    int vocab_size = 0, max_model_len = 0;
-    SamplingDefaults defaults;          // for requests that set none
-    std::vector<std::string> aliases;   // other names of the model
-    std::vector<std::string> adapters;  // names of its LoRA adapters
-  };
   /// Sets the bytes that `memory` holds for a client to `bytes`, or returns the refusal.
   using Charge =
       std::function<std::optional<HttpResponse>(ByteBudget::Lease& memory, const std::string& client, int64_t bytes)>;
@@ -32,16 +24,15 @@ class PageApi {
   using TakeTokens = std::function<std::optional<HttpResponse>(const std::string& client, size_t body_bytes)>;
 
   /// The pool must be stopped before this object is destroyed. The other references must outlive it.
-  PageApi(Options options, const Tokenizer& tokenizer, const CallPreparer& preparer, WorkPool& pool, Charge charge,
-          TakeTokens take_tokens);
+  PageApi(ModelDesks& desks, WorkPool& pool, Charge charge, TakeTokens take_tokens);
 
   std::vector<Routes<DataHandler>::Route> MakeRoutes();
 
  private:
-  /// Turns a body into an answer's text.
+  /// Turns a body into an answer's text, for the model of a desk.
   struct Page {
-    std::function<int64_t(size_t body_bytes)> bytes;  // most bytes held, body included
-    std::function<std::string(const std::string& body, const std::stop_token& stop)> make;
+    std::function<int64_t(const ModelDesk& desk, size_t body_bytes)> bytes;  // most bytes held, body included
+    std::function<std::string(const ModelDesk& desk, const std::string& body, const std::stop_token& stop)> make;
     bool cheap = false;  // a short body takes below 1 ms, so it runs on the I/O thread
   };
   DataHandler OnPages(Page page);
@@ -51,13 +42,10 @@ class PageApi {
   HttpResponse Models(const HttpRequest& request, const std::string& id) const;
   HttpResponse TokenizerInfo(HttpRequest& request);
 
-  Options options_;
-  const Tokenizer& tokenizer_;
+  ModelDesks& desks_;
   WorkPool& pool_;
   Charge charge_;
   TakeTokens take_tokens_;
-  TextPages text_;
-  ChatPages chat_;
   int64_t created_;
 };
 

@@ -12,15 +12,17 @@
 namespace quire {
 
 Replicas::Replicas(const Topology& topology, const ModelFiles& model, const std::atomic<bool>& cancel,
-                   std::shared_ptr<const Vocabulary> vocabulary)
-    : disk_(topology.cache.disk.dir.empty() ? nullptr : std::make_unique<KvDisk>(topology.cache.disk)),
+                   std::shared_ptr<const Vocabulary> vocabulary, EventFeed& events)
+    : events_(events),
+      disk_(topology.cache.disk.dir.empty() ? nullptr : std::make_unique<KvDisk>(topology.cache.disk)),
       epochs_seen_(static_cast<size_t>(topology.parallel.replicas), 0),
       num_replicas_(topology.parallel.replicas),
       block_size_(topology.cache.block_size),
       sketch_(topology.cache.block_size),
       recoveries_seen_(static_cast<size_t>(topology.parallel.replicas), 0) {
-  const auto start = [&, this](int r) {
-    const LogName named(topology.parallel.replicas > 1 ? fmt::format("replica {}", r) : "");
+  const auto start = [&, this, model_name = LogName::Current()](int r) {
+    const std::string number = topology.parallel.replicas > 1 ? fmt::format("replica {}", r) : "";
+    const LogName named(model_name + (model_name.empty() || number.empty() ? "" : " ") + number);
     Topology one = ReplicaTopology(topology, r);
     if (topology.parallel.replicas > 1) one.nodes = NodesOfReplica(topology, r);
     auto replica = std::make_unique<Replica>(std::move(one), model, cancel, vocabulary, events_, disk_.get());

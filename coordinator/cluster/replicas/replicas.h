@@ -14,13 +14,14 @@
 
 namespace quire {
 
-/// All replicas of a server and the choice of a replica for each request. Requests enter and leave here.
+/// All replicas of a model and the choice of a replica for each request. Requests enter and leave here.
 class Replicas : private ReplicaListener {
  public:
   /// Starts all replicas in parallel. Each engine loop runs as soon as its workers are ready, because workers need
-  /// heartbeats; requests come only after Begin. Throws the error of the first replica that failed to start.
+  /// heartbeats; requests come only after Begin. Throws the error of the first replica that failed to start. The feed
+  /// gets the events of all replicas; it and the model must outlive this object.
   Replicas(const Topology& topology, const ModelFiles& model, const std::atomic<bool>& cancel,
-           std::shared_ptr<const Vocabulary> vocabulary = nullptr);
+           std::shared_ptr<const Vocabulary> vocabulary, EventFeed& events);
   ~Replicas() override;
 
   /// Connects the replicas with each other. `on_end` is called once, when the last replica is lost for good.
@@ -60,7 +61,7 @@ class Replicas : private ReplicaListener {
   void OnLostForGood(int replica, const std::string& reason) override;
   void EndStarters();
 
-  EventFeed events_;
+  EventFeed& events_;
   std::unique_ptr<KvDisk> disk_;  // null: blocks are not stored
   std::vector<std::unique_ptr<Replica>> replicas_;
   /// Threads that started the replicas after the first. Each thread lives until its workers have ended, because mpirun

@@ -1,4 +1,4 @@
-#include "coordinator/server/pooling_settings.h"
+#include "coordinator/api/models/pooling_settings.h"
 
 #include <algorithm>
 #include <optional>

@@ -1,4 +1,4 @@
-#include "coordinator/server/text_tools.h"
+#include "coordinator/api/models/text_tools.h"
 
 #include <fmt/ranges.h>
 #include <spdlog/spdlog.h>

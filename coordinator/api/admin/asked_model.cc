@@ -1,0 +1,53 @@
+#include "coordinator/api/admin/asked_model.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "coordinator/api/requests/query_fields.h"
+#include "coordinator/http/api_error.h"
+
+namespace quire {
+
+namespace {
+
+/// Takes the model's name out of the query; "" when there is none.
+std::string TakeName(HttpRequest& request) {
+  constexpr std::string_view kModel = "model=";
+  std::string others, asked;
+  const std::string_view query = request.query;
+  for (size_t begin = 0; begin < query.size();) {
+    const size_t end = std::min(query.find('&', begin), query.size());
+    const std::string_view field = query.substr(begin, end - begin);
+    std::string& to = field.starts_with(kModel) ? asked : others;
+    if (!to.empty()) to += '&';
+    to += field;
+    begin = end + 1;
+  }
+  std::string name = QueryFields(asked, {"model"}).Text("model");
+  request.query = std::move(others);
+  return name;
+}
+
+ServedModel& Named(ModelRoster& models, const std::string& name) {
+  if (ServedModel* const model = models.Find(name)) return *model;
+  throw ApiError(404, "the model \"" + name.substr(0, 100) + "\" is not served here; GET /v1/models lists what is",
+                 "model");
+}
+
+}  // namespace
+
+ServedModel& TakeAskedModel(ModelRoster& models, HttpRequest& request) {
+  return models.size() == 1 ? models.first() : Named(models, TakeName(request));
+}
+
+std::vector<ServedModel*> TakeAskedModels(ModelRoster& models, HttpRequest& request) {
+  const std::string name = models.size() == 1 ? "" : TakeName(request);
+  if (!name.empty()) return {&Named(models, name)};
+  std::vector<ServedModel*> all;
+  for (size_t i = 0; i < models.size(); ++i) all.push_back(&models.at(i));
+  return all;
+}
+
+}  // namespace quire

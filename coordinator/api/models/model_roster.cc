@@ -1,0 +1,119 @@
+#include "coordinator/api/models/model_roster.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <exception>
+#include <future>
+#include <utility>
+
+#include "comm/base/error.h"
+#include "coordinator/cluster/hosts/model_shares.h"
+
+namespace quire {
+
+namespace {
+
+double InMib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
+/// Makes a directory that only this user reads, unless it is there.
+void MakeDirectory(const std::string& path) {
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) Fail("cannot make {}: {}", path, std::strerror(errno));
+}
+
+}  // namespace
+
+ModelRoster::ModelRoster(const Topology& topology) {
+  const bool keeps_journals = NumModels(topology) > 1 && !topology.journal.empty();
+  if (keeps_journals) ReadAsSettings([&] { MakeDirectory(topology.journal); });
+  for (size_t i = 0; i < NumModels(topology); ++i) {
+    const Topology one = ModelTopology(topology, i);
+    if (keeps_journals) ReadAsSettings([&] { MakeDirectory(one.journal); });
+    models_.push_back(std::make_unique<ServedModel>(one, i, NumModels(topology) > 1 ? one.model.name : ""));
+  }
+  if (size() > 1) ReadAsSettings([&] { ShareMemory(topology); });
+}
+
+void ModelRoster::ShareMemory(const Topology& topology) {
+  std::vector<const ModelFiles*> files;
+  for (const auto& model : models_) files.push_back(&model->files());
+  const ListPlan list = PlanModels(topology, files);
+  for (size_t i = 0; i < size(); ++i) {
+    models_[i]->SetMemory(list.needs[i], list.kv[i]);
+    spdlog::info("model {}: {:.0f} MiB of weights and {:.0f} MiB of KV cache, of {:.0f} MiB for all models",
+                 models_[i]->name(), InMib(list.needs[i].weights), InMib(list.kv[i]), InMib(list.room));
+  }
+}
+
+ServedModel* ModelRoster::Find(std::string_view name) {
+  if (name.empty()) return &first();
+  const auto found = std::ranges::find_if(
+      models_, [&](const auto& model) { return std::ranges::count(model->Names(), name) > 0; });
+  return found == models_.end() ? nullptr : found->get();
+}
+
+void ModelRoster::Start(const std::atomic<bool>& cancel, std::function<void(const std::string&)> on_end) {
+  on_end_ = std::move(on_end);
+  std::vector<std::future<void>> starts;
+  for (const auto& model : models_) {
+    starts.push_back(std::async(std::launch::async, [&, one = model.get()] {
+      one->Start(cancel, [this, one](const std::string& reason) { OnLost(*one, reason); });
+    }));
+  }
+  std::exception_ptr failure;
+  for (std::future<void>& start : starts) {
+    try {
+      start.get();
+    } catch (...) {
+      if (failure == nullptr) failure = std::current_exception();
+    }
+  }
+  if (failure != nullptr) std::rethrow_exception(failure);
+}
+
+void ModelRoster::OnLost(const ServedModel& model, const std::string& reason) {
+  const size_t lost = ++num_lost_;
+  if (lost == size()) return on_end_(reason);
+  spdlog::error("model {}: its workers are lost for good: {}; {} of {} models are left", model.name(), reason,
+                size() - lost, size());
+}
+
+void ModelRoster::StopLoops() {
+  for (const auto& model : models_) model->StopLoops();
+}
+
+void ModelRoster::StopWorkers(const std::string& reason) {
+  for (const auto& model : models_) model->StopWorkers(reason);
+}
+
+void ModelRoster::End() {
+  for (const auto& model : models_) model->End();
+}
+
+std::vector<std::string> ModelRoster::Names() const {
+  std::vector<std::string> names;
+  for (const auto& model : models_) names.push_back(model->name());
+  return names;
+}
+
+std::vector<Topology> ModelRoster::Topologies() const {
+  std::vector<Topology> topologies;
+  for (const auto& model : models_) topologies.push_back(model->topology());
+  return topologies;
+}
+
+int ModelRoster::num_workers() const {
+  int workers = 0;
+  for (const auto& model : models_)
+    workers += model->topology().parallel.replicas * model->topology().parallel.tensor;
+  return workers;
+}
+
+bool ModelRoster::ready() const {
+  return std::ranges::any_of(models_, [](const auto& model) { return model->replicas().ready(); });
+}
+
+}  // namespace quire

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "coordinator/api/access/pending_places.h"
+#include "coordinator/api/models/model_roster.h"
+#include "coordinator/api/openai/call_preparer.h"
+#include "coordinator/api/openai/chat_pages.h"
+#include "coordinator/api/openai/text_pages.h"
+#include "coordinator/http/http_types.h"
+#include "coordinator/http/work_pool.h"
+#include "coordinator/metrics/metrics.h"
+
+namespace quire {
+
+/// All that the data port needs for the calls of one model.
+struct ModelDesk {
+  /// The references must outlive this object.
+  ModelDesk(ServedModel& served, CallMetrics& call_metrics);
+
+  /// The most tokens of one choice of a call whose longest prompt has so many tokens. Throws ApiError when the call
+  /// asks for more than there is room for.
+  int MaxTokens(const GenerateCall& call, size_t longest_prompt) const;
+
+  ServedModel& model;
+  CallMetrics& metrics;
+  const CallLimits limits;
+  const CallPreparer preparer;
+  const TextPages text;
+  const ChatPages chat;
+  PendingPlaces places;  // counts choices; a call counts as 1 while the number of its choices is not known
+};
+
+/// The desks of all models, in the order of the roster, and the choice of a desk by a request's field "model". Used by
+/// the I/O thread only.
+class ModelDesks {
+ public:
+  /// The references must outlive this object. The pool must be stopped before this object is destroyed.
+  ModelDesks(ModelRoster& models, Metrics& metrics, WorkPool& pool);
+
+  size_t size() const { return desks_.size(); }
+  ModelDesk& at(size_t model) { return *desks_[model]; }
+  const ModelDesk& at(size_t model) const { return *desks_[model]; }
+  /// The desk for requests that name no model.
+  ModelDesk& first() { return at(0); }
+  /// The desk of the model that the request's body names. A body that names none, or that is no JSON, means the first
+  /// desk. Returns null when the client left meanwhile. Throws ApiError 404 for a name that nobody has.
+  boost::asio::awaitable<ModelDesk*> Find(const HttpRequest& request, HttpResponder& responder);
+  /// The desk of the model of this name; an empty name means the first one. Throws ApiError 404.
+  ModelDesk& Named(const std::string& name);
+
+  /// Sums over all models: choices that wait or run, and the most of them; sequences that may run.
+  int num_pending() const;
+  int max_pending() const;
+  int max_running() const;
+
+ private:
+  ModelRoster& models_;
+  WorkPool& pool_;
+  std::vector<std::unique_ptr<ModelDesk>> desks_;
+};
+
+/// The value of "model" in a JSON object, found without making a tree of the object; "" when there is no such text.
+std::string ModelNamedIn(const std::string& body);
+
+}  // namespace quire

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "comm/model/model_files.h"
+#include "comm/model/model_spec.h"
+#include "comm/topology/topology.h"
+#include "coordinator/cluster/hosts/memory_plan.h"
+
+namespace quire {
+
+/// The memory that a model's workers need on a host: bytes of all ranks of all replicas together.
+struct ModelNeed {
+  std::string name;
+  int64_t weights = 0, swap = 0;
+  int64_t kv_least = 0, kv_most = 0;  // equal: the settings give the size, or more is of no use
+  int64_t block_bytes = 1;            // of one KV block, on all ranks
+  bool fixed = false;                 // the settings give the size
+
+  /// The sum with this much KV memory.
+  int64_t With(int64_t kv) const { return weights + swap + kv; }
+};
+
+/// The need of a planned model. `topology` is the model's own. Throws Error when the model does not fit alone.
+ModelNeed NeedOf(const MemoryPlan& plan, const Topology& topology, const ModelSpec& spec);
+
+/// The KV memory of each model, in bytes of all its ranks, so that all models fit into `room` bytes at once. What the
+/// least of all models leaves of the room is divided evenly among them; what a model cannot use goes to the others.
+/// Throws Error that names the sizes when the models do not fit with the least that they need.
+std::vector<int64_t> ShareKv(int64_t room, const std::vector<ModelNeed>& needs);
+
+/// The memory of all workers of a list of models: the setting, or a share of the memory that is free on this host.
+int64_t RoomOfModels(const Topology& topology, int64_t free_bytes);
+
+/// Writes a model's share of KV memory into its settings as a number of blocks, unless they give the size.
+void SetKvShare(int64_t kv, const ModelNeed& need, Topology::Cache& cache);
+
+/// The memory of a list of models.
+struct ListPlan {
+  int64_t room = 0;              // for the workers of all models, in bytes
+  std::vector<ModelNeed> needs;  // of each model
+  std::vector<int64_t> kv;       // KV memory of each model, in bytes
+  std::vector<Topology> models;  // of each model (ModelTopology), with its share of KV memory
+};
+
+/// Plans every model of a list. `files` has the files of each model. Throws Error, also when the models do not fit.
+ListPlan PlanModels(const Topology& topology, const std::vector<const ModelFiles*>& files);
+
+}  // namespace quire

@@ -1,0 +1,157 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "comm/base/error.h"
+#include "comm/topology/topology.h"
+#include "coordinator/api/openai/model_desk.h"
+#include "coordinator/cluster/hosts/model_shares.h"
+#include "tests/support/error_of.h"
+
+namespace quire {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr int64_t kMiB = 1 << 20;
+
+/// Sizes in MiB. A model with `least` equal to `most` has a size of its own.
+ModelNeed Need(const char* name, int64_t weights, int64_t least, int64_t most) {
+  return {.name = name,
+          .weights = weights * kMiB,
+          .kv_least = least * kMiB,
+          .kv_most = most * kMiB,
+          .fixed = least == most};
+}
+
+std::vector<int64_t> Shares(int64_t room, const std::vector<ModelNeed>& needs) {
+  std::vector<int64_t> kv = ShareKv(room * kMiB, needs);
+  for (int64_t& bytes : kv) bytes /= kMiB;
+  return kv;
+}
+
+TEST(ModelSharesTest, Room_IsDividedEvenly_BesideTheWeights) {
+  EXPECT_THAT(Shares(1000, {Need("a", 100, 10, 5000), Need("b", 300, 10, 5000)}), ElementsAre(300, 300));
+}
+
+TEST(ModelSharesTest, RoomThatOneModelCannotUse_GoesToTheOthers_WhateverTheirOrder) {
+  EXPECT_THAT(Shares(1000, {Need("a", 100, 10, 5000), Need("b", 300, 10, 50)}), ElementsAre(550, 50));
+  EXPECT_THAT(Shares(1000, {Need("b", 300, 10, 50), Need("a", 100, 10, 5000), Need("c", 0, 10, 5000)}),
+              ElementsAre(50, 275, 275));
+}
+
+TEST(ModelSharesTest, ModelWithASizeOfItsOwn_KeepsIt) {
+  EXPECT_THAT(Shares(1000, {Need("a", 100, 400, 400), Need("b", 100, 10, 5000)}), ElementsAre(400, 400));
+}
+
+TEST(ModelSharesTest, SumOfAllModels_NeverExceedsTheRoom) {
+  for (int64_t room = 330; room < 2000; room += 37) {
+    const std::vector<ModelNeed> needs = {Need("a", 100, 10, 90), Need("b", 30, 20, 700), Need("c", 150, 10, 9000)};
+    const std::vector<int64_t> kv = Shares(room, needs);
+    int64_t sum = 0;
+    for (size_t i = 0; i < needs.size(); ++i) {
+      EXPECT_GE(kv[i], needs[i].kv_least / kMiB);
+      EXPECT_LE(kv[i], needs[i].kv_most / kMiB);
+      sum += kv[i] + needs[i].weights / kMiB;
+    }
+    EXPECT_LE(sum, room);
+  }
+}
+
+TEST(ModelSharesTest, ModelsThatDoNotFit_AreRefusedWithTheirSizes) {
+  const std::string error = ErrorThrownBy([] { Shares(619, {Need("a", 300, 10, 900), Need("b", 300, 10, 900)}); });
+  EXPECT_THAT(error, HasSubstr("need 620 MiB (a 310 MiB, b 310 MiB), and 619 MiB are there"));
+  EXPECT_THAT(Shares(620, {Need("a", 300, 10, 900), Need("b", 300, 10, 900)}), ElementsAre(10, 10));
+}
+
+TEST(ModelSharesTest, Share_BecomesBlocks_WithoutTheNullBlock) {
+  Topology::Cache cache;
+  ModelNeed need = Need("a", 1, 1, 9);
+  need.block_bytes = 3 * kMiB;
+  SetKvShare(32 * kMiB, need, cache);
+  EXPECT_EQ(cache.num_blocks, 9);
+  need.fixed = true;
+  SetKvShare(90 * kMiB, need, cache);
+  EXPECT_EQ(cache.num_blocks, 9);
+}
+
+TEST(ModelSharesTest, RoomOfModels_IsTheSetting_OrAShareOfWhatIsFree) {
+  Topology t;
+  EXPECT_EQ(RoomOfModels(t, 1000), 900);
+  t.models_memory_bytes = 77;
+  EXPECT_EQ(RoomOfModels(t, 1000), 77);
+}
+
+TEST(ModelNamedInTest, Name_IsThatOfTheOutermostObject) {
+  EXPECT_EQ(ModelNamedIn(R"({"model": "a"})"), "a");
+  EXPECT_EQ(ModelNamedIn(R"({"x": {"model": "b"}, "y": [{"model": "c"}], "z": "\"model\": \"d\"", "model": "\u0061"})"),
+            "a");
+}
+
+TEST(ModelNamedInTest, NothingIsFound_WhereNoTextIsNamed) {
+  for (const char* body : {"", "{}", "[\"model\", \"a\"]", R"({"model": 5})", R"({"model": null, "x": "a"})",
+                           R"({"model": {"model": "a"}})", R"({"model": ["a"]})", R"({"x": "model")", "\"model\"",
+                           "\xff"})
+    EXPECT_EQ(ModelNamedIn(body), "") << body;
+}
+
+Topology Read(const std::string& yaml) { return TopologyFromYaml(yaml, "t.yaml"); }
+
+TEST(ModelListTest, Model_HasTheSettingsOfTheDocument_AndItsOwn) {
+  const Topology t = Read(
+      "scheduler: {max_model_len: 64, max_running: 7}\n"
+      "models:\n"
+      "  - {name: a, path: /a}\n"
+      "  - {name: [b, c], path: /b, scheduler: {max_model_len: 32}, parallel: {tensor: 2}, threads_per_worker: 3}\n");
+  ASSERT_EQ(NumModels(t), 2);
+  EXPECT_EQ(t.model.path, "/a");  // the settings of a model are those of the first
+  const Topology second = ModelTopology(t, 1);
+  EXPECT_EQ(second.model.path, "/b");
+  EXPECT_EQ(second.model.aliases, std::vector<std::string>{"c"});
+  EXPECT_EQ(second.scheduler.max_model_len, 32);
+  EXPECT_EQ(second.scheduler.max_running, 7);
+  EXPECT_EQ(second.parallel.tensor, 2);
+  EXPECT_EQ(second.threads_per_worker, 3);
+  EXPECT_TRUE(second.models.empty());
+  EXPECT_EQ(ModelTopology(t, 0).scheduler.max_model_len, 64);
+}
+
+TEST(ModelListTest, Groups_HavePortsAndJournalsOfTheirOwn) {
+  const Topology t = Read(
+      "transport: {bind: 127.0.0.1, ports: [7000, 7001]}\njournal: /j\n"
+      "models: [{name: a, path: /a, parallel: {replicas: 2}}, {name: b, path: /b}, {name: c, path: /c}]\n");
+  const Topology b = ModelTopology(t, 1), c = ModelTopology(t, 2);
+  EXPECT_THAT(ReplicaTopology(ModelTopology(t, 0), 1).transport.ports, ElementsAre(7002, 7003));
+  EXPECT_THAT(b.transport.ports, ElementsAre(7004, 7005));
+  EXPECT_THAT(c.transport.ports, ElementsAre(7006, 7007));
+  EXPECT_THAT(ReplicaTopology(ModelTopology(t, 0), 1).transport.mpi_ports, ElementsAre(46025, 46049));
+  EXPECT_THAT(b.transport.mpi_ports, ElementsAre(46050, 46074));
+  EXPECT_THAT(c.transport.mpi_ports, ElementsAre(46075, 46099));
+  EXPECT_EQ(b.journal, "/j/model-1");
+  EXPECT_EQ(ReplicaTopology(ModelTopology(t, 0), 1).journal, "/j/model-0/replica-1");
+}
+
+TEST(ModelListTest, ListOfOneModel_IsThatModel) {
+  Topology alone = Read("{model: {name: a, path: /a}, journal: /j}");
+  Topology listed = ModelTopology(Read("{models: [{name: a, path: /a}], journal: /j}"), 0);
+  EXPECT_EQ(alone, listed);
+}
+
+TEST(ModelListTest, List_IsRefused_WhereANameMeansTwoModelsOrSettingsClash) {
+  const auto refusal = [](const std::string& yaml) {
+    return ErrorThrownBy([&] { ValidateTopology(Read(yaml), "t.yaml"); });
+  };
+  EXPECT_THAT(refusal("models: [{name: a, path: /a}, {name: [b, a], path: /b}]"), HasSubstr("two models are called"));
+  EXPECT_THAT(refusal("models: [{name: a, path: /a}, {name: b, path: /b, adapters: [{name: a, path: /x}]}]"),
+              HasSubstr("two models are called"));
+  EXPECT_THAT(refusal("{adapters: [{name: x, path: /x}], models: [{name: a, path: /a}]}"), HasSubstr("leave model"));
+  EXPECT_THAT(refusal("models: [{name: a, path: /a}, {name: b, path: /b, parallel: {shares: [1, 2]}}]"),
+              HasSubstr("model \"b\": 2 shares for tensor parallel size 1"));
+  EXPECT_THAT(refusal("{transport: {bind: 127.0.0.1, ports: [7000, 7002]}, models: [{name: a, path: /a}, {name: b, "
+                      "path: /b}]}"),
+              HasSubstr("one must be odd"));
+  EXPECT_EQ(refusal("models: [{name: a, path: /a}, {name: b, path: /b}]"), "");
+}
+
+}  // namespace
+}  // namespace quire
