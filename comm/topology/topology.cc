@@ -85,8 +85,7 @@ void CheckKvEvents(const Topology::KvEvents& events, int replicas, const std::st
 
 /// Checks each model of a list, and that every name means one model.
 void CheckModels(const Topology& t, const std::string& where) {
-  if (t.models.size() > kMostModels)
-    Fail("{}: {} models; at most {} are served", where, t.models.size(), kMostModels);
+  if (t.models.size() > kMostModels) Fail("{}: {} models; at most {} are served", where, t.models.size(), kMostModels);
   std::set<std::string> names;
   for (size_t i = 0; i < t.models.size(); ++i) {
     const Topology::Model& model = t.models[i].model;
@@ -106,9 +105,10 @@ void CheckModels(const Topology& t, const std::string& where) {
   }
   const std::vector<int>& ports = t.transport.ports;
   if (t.models.size() > 1 && ports.size() == 2 && (ports[0] - ports[1]) % 2 == 0)
-    Fail("{}: transport.ports {} and {}: each group of workers takes both plus 2, so one must be odd and the other "
-         "even",
-         where, ports[0], ports[1]);
+    Fail(
+        "{}: transport.ports {} and {}: each group of workers takes both plus 2, so one must be odd and the other "
+        "even",
+        where, ports[0], ports[1]);
 }
 
 }  // namespace

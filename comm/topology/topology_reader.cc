@@ -283,8 +283,7 @@ void ReadModelSettings(Section& section, const std::string& file, ModelSettings&
   if (const YamlNode* node = section.Take("nodes")) ReadNodes(*node, file, t.nodes);
   if (const YamlNode* node = section.Take("cache"))
     ReadCache(Section(*node, "cache", file), file, t.cache, t.compute.kv_cache_dtype);
-  if (const YamlNode* node = section.Take("scheduler"))
-    ReadScheduler(Section(*node, "scheduler", file), t.scheduler);
+  if (const YamlNode* node = section.Take("scheduler")) ReadScheduler(Section(*node, "scheduler", file), t.scheduler);
   if (const YamlNode* node = section.Take("speculation"))
     ReadSpeculation(*node, Section(*node, "speculation", file), t.speculation);
   section.Integer("threads_per_worker", t.threads_per_worker, 1, 1024);
@@ -295,9 +294,10 @@ void ReadModels(const YamlNode& list, const std::string& file, Topology& t) {
   if (list.kind != YamlNode::Kind::kSequence || list.items.empty())
     Fail("{}: models must be a list with a model or more", PlaceOf(list, file));
   if (!t.model.path.empty() || !t.model.name.empty() || !t.model.adapters.empty())
-    Fail("{}: a list of models has every model's path, name and adapters; leave model.path, model.name and adapters "
-         "out (--model, --served-model-name, --lora-modules)",
-         PlaceOf(list, file));
+    Fail(
+        "{}: a list of models has every model's path, name and adapters; leave model.path, model.name and adapters "
+        "out (--model, --served-model-name, --lora-modules)",
+        PlaceOf(list, file));
   t.models.clear();
   for (const YamlNode& item : list.items) {
     Section section(item, "models", file);

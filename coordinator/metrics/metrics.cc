@@ -14,9 +14,7 @@ namespace {
 /// The metrics of one model.
 struct OfModel {
   OfModel(prometheus::Registry& registry, const Topology& topology)
-      : name(topology.model.name),
-        calls(registry, name),
-        replicas(registry, topology, topology.parallel.replicas) {}
+      : name(topology.model.name), calls(registry, name), replicas(registry, topology, topology.parallel.replicas) {}
 
   std::string name;
   CallMetrics calls;
