@@ -37,6 +37,7 @@ StepPlan FullPlan() {
   added.sampling.bad_words = {{7}, {1, 2, 3}};
   added.sampling.logprob_tokens = {4, 5};
   added.sampling.pooling = Pooling::kLast;
+  added.sampling.second_text = 1;
   added.sampling.thoughts = {7, true, {11, 12}, {13}};
   plan.added = {added};
   plan.branches = {{3, 1, 50}, {1, 1, 51}};
@@ -264,6 +265,8 @@ TEST(MessagesTest, StepPlan_IsRefused_OutOfBounds) {
   EXPECT_NE(broken([](StepPlan& p) { p.added[0].sampling.logprob_tokens = {100}; }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.added[0].sampling.pooling = static_cast<Pooling>(4); }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.added[0].sampling.pooling = Pooling::kMean; }), "") << "some of it is computed";
+  EXPECT_NE(broken([](StepPlan& p) { p.added[0].sampling.second_text = -1; }), "");
+  EXPECT_NE(broken([](StepPlan& p) { p.added[0].sampling.second_text = 1000; }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.added[0].sampling.thoughts = {3, false, {100}, {1}}; }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.added[0].sampling.thoughts = {3, false, {1}, {-1}}; }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.added[0].sampling.thoughts = {3, false, {1}, {}}; }), "");
