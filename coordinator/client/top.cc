@@ -34,6 +34,7 @@ using Clock = std::chrono::steady_clock;
 namespace {
 
 constexpr size_t kMostRequests = 1000;               // the most requests that the admin port lists
+constexpr size_t kMostBatches = 20;                  // as many as a screen has room for
 constexpr auto kPatience = std::chrono::seconds(5);  // timeout of one answer
 constexpr JsonLimits kPageLimits{.max_depth = 64, .max_nodes = 1'000'000};
 
@@ -48,6 +49,8 @@ class AdminPort {
   /// Reads the server's state with at most `most` requests. Throws Error.
   TopReading Read(size_t most) const {
     TopReading reading{Get("/admin/status"), Get(fmt::format("/admin/requests?limit={}", most))};
+    if (reading.status.is_object() && reading.status.contains("batches"))
+      reading.batches = Get(fmt::format("/admin/batches?limit={}", kMostBatches));
     reading.seconds = std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
     return reading;
   }

@@ -140,6 +140,30 @@ std::vector<const Json*> Sorted(const Json& requests, TopOrder order) {
   return sorted;
 }
 
+/// Adds the numbers of batches, and the first batches of the list that are not over.
+void AddBatches(const Json& numbers, const Json& list, std::vector<std::string>& lines) {
+  constexpr size_t kMostShown = 5;
+  std::string counts;
+  for (const auto& [status, count] : numbers.at("batches").items()) {
+    if (count.get<int64_t>() > 0) counts += fmt::format("{} {}, ", count.get<int64_t>(), WithoutControls(status));
+  }
+  const int running = numbers.at("running_requests");
+  lines.push_back(fmt::format("batches  {}{} of their requests run", counts, running));
+  size_t shown = 0;
+  for (const Json& batch : list.at("batches")) {
+    if (batch.at("over").get<bool>() || shown == kMostShown) break;
+    if (shown++ == 0) {
+      lines.push_back(fmt::format("{}  {}  {:>8}  {:>8}  {:>8}  {:>7}  {}  {}", Cell("BATCH", 30), Cell("STATE", 11),
+                                  "DONE", "FAILED", "OF", "RUNNING", Cell("CLIENT", 16), "WHY IT WAITS"));
+    }
+    lines.push_back(fmt::format(
+        "{}  {}  {:>8}  {:>8}  {:>8}  {:>7}  {}  {}", Cell(batch.at("id").get<std::string>(), 30),
+        Cell(batch.at("status").get<std::string>(), 11), batch.at("completed").get<int64_t>(),
+        batch.at("failed").get<int64_t>(), batch.at("total").get<int64_t>(), batch.at("running").get<int>(),
+        Cell(TextOr(batch.at("client"), "-"), 16), WithoutControls(TextOr(batch.at("why_waiting"), ""))));
+  }
+}
+
 std::vector<std::string> Lines(const TopReading& now, const TopReading* before, const TopWindow& window) {
   const Json& status = now.status;
   std::vector<std::string> lines;
@@ -162,6 +186,7 @@ std::vector<std::string> Lines(const TopReading& now, const TopReading* before, 
   if (std::string drafts = DraftsLine(status); !drafts.empty()) lines.push_back(std::move(drafts));
   const Json& replicas = status.at("replicas");
   for (const Json& replica : replicas) AddReplica(replica, replicas.size() > 1, lines);
+  if (!now.batches.is_null()) AddBatches(status.at("batches"), now.batches, lines);
   lines.emplace_back();
   lines.push_back(fmt::format("{}  {}  {:>8}  {:>8}  {:>8}  {:>7}  {}  {}", Cell("REQUEST", 26), Cell("STATE", 11),
                               "AGE s", "PROMPT", "OUTPUT", "BLOCKS", Cell("CLIENT", 16), "WHY IT WAITS"));

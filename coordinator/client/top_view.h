@@ -8,9 +8,10 @@
 
 namespace quire {
 
-/// A reading of a server for `quire top`: the answers of /admin/status and /admin/requests.
+/// A reading of a server for `quire top`: the answers of /admin/status, /admin/requests and /admin/batches.
 struct TopReading {
   Json status, requests;
+  Json batches = {};   // null where the server keeps no batches
   double seconds = 0;  // time of the reading on a steady clock
 };
 
@@ -25,8 +26,9 @@ struct TopWindow {
 };
 
 /// Returns at most `window.height` lines of at most `window.width` columns: the server, its throughput since the
-/// reading `before` (null: unknown), the blocks and ranks of each replica, and the requests. Text from clients has no
-/// control characters. Throws Error when the readings do not come from a Quire server.
+/// reading `before` (null: unknown), the blocks and ranks of each replica, the batches that are not over, and the
+/// requests. Text from clients has no control characters. Throws Error when the readings do not come from a Quire
+/// server.
 std::vector<std::string> TopView(const TopReading& now, const TopReading* before, const TopWindow& window);
 
 }  // namespace quire

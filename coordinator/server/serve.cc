@@ -133,8 +133,9 @@ class Server {
                            {[&](bool draining, bool paused) { data.SetAccepting(draining || stop_requested_, paused); },
                             [&] { return data.unfinished(); }});
       const auto client_of_key = [this](const std::string& key) { return gates_->data.ClientOf(key); };
-      AdminApi admin({{settings, ExposureWarnings(topology_), data_memory_, batch_numbers}, client_of_key}, models_,
-                     metrics_page, history, control, pool);
+      const auto list_batches = [&batches](BatchFilter filter) { return batches.Views(std::move(filter)); };
+      AdminReports::Server server{settings, ExposureWarnings(topology_), data_memory_, batch_numbers, list_batches};
+      AdminApi admin({std::move(server), client_of_key}, models_, metrics_page, history, control, pool);
       history.Start(*io_);
       asio::post(*io_, [&] {
         data_port_ = &data, admin_api_ = &admin, control_ = &control, metrics_ = &metrics;

@@ -3,8 +3,6 @@ proxy that leaves the model one possible answer for each turn, a worker killed i
 of Agent (README.md)."""
 import ctypes
 import fcntl
-import http.client
-import http.server
 import json
 import os
 import shutil
@@ -17,6 +15,8 @@ import sys
 import tempfile
 import threading
 import time
+
+from passing_proxy import PassingProxy
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
@@ -135,86 +135,54 @@ class Turns:
         self.others = []     # (method, path) of requests that are not turns
 
 
-class Proxy(http.server.ThreadingHTTPServer):
+class Proxy(PassingProxy):
     """The proxy between the agent and the server. in_turn(number) is called when the answer to that turn has begun."""
 
-    daemon_threads = True
-
     def __init__(self, agent, server, in_turn):
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.agent, self.server_port, self.in_turn, self.turns = agent, server.port, in_turn, Turns()
+        super().__init__(f"127.0.0.1:{server.port}")
+        self.agent, self.in_turn, self.turns = agent, in_turn, Turns()
         self.tokens = {number: _first_token(server, turn.text) for number, turn in enumerate(agent.turns, 1) if isinstance(turn, Say)}
-        self.url = f"http://127.0.0.1:{self.server_address[1]}"
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        self.begin_serving()
+
+    def request(self, method, path, raw):
+        """The note is the turn's number and when it began; None: the request is no turn."""
+        if method != "POST" or path != self.agent.path:
+            return raw, None
+        body = json.loads(raw)
+        number = self.agent.done(body) + 1
+        self.agent.force(body, number, self.agent.turns[number - 1] if number <= len(self.agent.turns) else None, self.tokens.get(number))
+        return json.dumps(body).encode(), (number, time.monotonic())
+
+    def answer(self, method, path, note, response):
+        if response.status < 400 and note is not None:
+            yield from self.stream(response, *note)
+            return
+        text = response.read()
+        with self.turns.lock:
+            self.turns.others.append((method, path))
+            if response.status >= 400:
+                self.turns.failures.append((method, path, response.status, text.decode(errors="replace")[:500]))
+        yield text
+
+    def stream(self, response, number, began):
+        first, used = None, (0, 0)
+        while line := response.readline():
+            if line.startswith(b"data: {"):
+                event = json.loads(line[6:])
+                if self.agent.restore(event) and first is None:
+                    first = time.monotonic() - began
+                    self.in_turn(number)
+                used = self.agent.usage(event) or used
+                line = b"data: " + json.dumps(event).encode() + b"\n"
+            yield line
+        with self.turns.lock:
+            self.turns.rows.append((number, *used, first or 0.0, time.monotonic() - began))
 
 
 def _first_token(server, text):
     status, answer = server.post("/tokenize", {"prompt": text, "add_special_tokens": False})
     assert status == 200, answer
     return answer["tokens"][0]
-
-
-class _Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, *_):
-        pass
-
-    def do_GET(self):
-        self.forward()
-
-    do_HEAD = do_DELETE = do_POST = do_GET
-
-    def forward(self):
-        proxy, agent = self.server, self.server.agent
-        raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        number = None
-        if self.command == "POST" and self.path.split("?")[0] == agent.path:
-            body = json.loads(raw)
-            number = agent.done(body) + 1
-            agent.force(body, number, agent.turns[number - 1] if number <= len(agent.turns) else None, proxy.tokens.get(number))
-            raw = json.dumps(body).encode()
-        headers = {name: value for name, value in self.headers.items() if name.lower() not in ("host", "content-length", "connection", "accept-encoding")}
-        began = time.monotonic()
-        upstream = http.client.HTTPConnection("127.0.0.1", proxy.server_port, timeout=600)
-        upstream.request(self.command, self.path, raw or None, headers)
-        response = upstream.getresponse()
-        self.send_response(response.status)
-        for name, value in response.getheaders():
-            if name.lower() not in ("transfer-encoding", "content-length", "connection"):
-                self.send_header(name, value)
-        self.send_header("Connection", "close")
-        self.close_connection = True
-        self.end_headers()
-        if response.status >= 400 or number is None:
-            self.pass_on(response)
-        else:
-            self.stream(response, number, began)
-        upstream.close()
-
-    def pass_on(self, response):
-        text = response.read()
-        with self.server.turns.lock:
-            self.server.turns.others.append((self.command, self.path))
-            if response.status >= 400:
-                self.server.turns.failures.append((self.command, self.path, response.status, text.decode(errors="replace")[:500]))
-        self.wfile.write(text)
-
-    def stream(self, response, number, began):
-        agent = self.server.agent
-        first, used = None, (0, 0)
-        while line := response.readline():
-            if line.startswith(b"data: {"):
-                event = json.loads(line[6:])
-                if agent.restore(event) and first is None:
-                    first = time.monotonic() - began
-                    self.server.in_turn(number)
-                used = agent.usage(event) or used
-                line = b"data: " + json.dumps(event).encode() + b"\n"
-            self.wfile.write(line)
-            self.wfile.flush()
-        with self.server.turns.lock:
-            self.server.turns.rows.append((number, *used, first or 0.0, time.monotonic() - began))
 
 
 class Run:

@@ -4,9 +4,6 @@
   clients_run.py langchain MODEL [FLAG...]    langchain-openai: chats, streams, batches, tools, schemas, embeddings
   clients_run.py litellm MODEL [FLAG...]      litellm: the same through its one interface, and raw completions (its
   tools need mcp, too)
-  clients_run.py agents MODEL [FLAG...]       openai-agents: loops with a tool, over chats and over responses
-  clients_run.py aider MODEL [FLAG...]        aider: a request about a file in a repository of its own, whatever it
-  makes of the file
   clients_run.py guidellm MODEL TOKENIZER [FLAG...]   guidellm: its load generator at several rates; TOKENIZER: a
   directory of HF's
 
@@ -177,62 +174,6 @@ def litellm(server, name):
     return trials.failed
 
 
-def agents(server, name):
-    import agents as package
-    from openai import AsyncOpenAI
-
-    package.set_tracing_disabled(True)
-    trials = Trials("openai-agents")
-    for kind in (package.OpenAIChatCompletionsModel, package.OpenAIResponsesModel):
-        for streamed in (False, True):
-            @trials(f"a loop over {kind.__name__}{', streamed' if streamed else ''}")
-            def _(kind=kind, streamed=streamed):
-                asked = []
-
-                @package.function_tool
-                def weather(city: str) -> str:
-                    """The weather in a city."""
-                    asked.append(city)
-                    return f"It rains in {city}."
-
-                # The tool must be called in the first turn; later the library lets the model choose.
-                client = AsyncOpenAI(base_url=server.url + "/v1", api_key=KEY)
-                agent = package.Agent(name="Helper", instructions="Answer briefly.", tools=[weather], model=kind(name, client),
-                                      model_settings=package.ModelSettings(tool_choice="required", temperature=0, max_tokens=60))
-
-                async def loop():
-                    if not streamed:
-                        return (await package.Runner.run(agent, QUESTION)).final_output
-                    result = package.Runner.run_streamed(agent, QUESTION)
-                    async for _event in result.stream_events():
-                        pass
-                    return result.final_output
-
-                answer = asyncio.run(loop())
-                expect(len(asked) >= 1 and isinstance(answer, str), (asked, answer))
-                return f"asked for {asked}, then said {answer[:60]!r}"
-    return trials.failed
-
-
-def aider(server, name):
-    trials = Trials("aider-chat")
-    tool = os.path.join(os.path.dirname(sys.executable), "aider")
-    for streamed in ("--stream", "--no-stream"):
-        @trials(streamed)
-        def _(streamed=streamed):
-            with tempfile.TemporaryDirectory() as folder:
-                with open(os.path.join(folder, "add.py"), "w", encoding="utf-8") as f:
-                    f.write("def add(a, b):\n    return a - b\n")
-                command = [tool, "--model", f"openai/{name}", "--openai-api-base", server.url + "/v1", "--openai-api-key", KEY, "--yes-always", "--no-git",
-                           "--no-show-model-warnings", "--no-check-update", "--analytics-disable", "--map-tokens", "0", "--edit-format", "whole", streamed,
-                           "--message", "Mend the sum.", "add.py"]
-                home = {**os.environ, "HOME": folder, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
-                done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=folder, env=home, stdin=subprocess.DEVNULL)
-                expect(done.returncode == 0 and "Tokens:" in done.stdout, done.stdout[-3000:] + done.stderr[-3000:])
-                return next(line for line in done.stdout.splitlines() if line.startswith("Tokens:"))
-    return trials.failed
-
-
 def guidellm(server, name, tokenizer):
     trials = Trials("guidellm")
     tool = os.path.join(os.path.dirname(sys.executable), "guidellm")
@@ -257,7 +198,7 @@ def guidellm(server, name, tokenizer):
 
 def main():
     which, model, *rest = sys.argv[1:]
-    trial = {"langchain": langchain, "litellm": litellm, "agents": agents, "aider": aider, "guidellm": guidellm}[which]
+    trial = {"langchain": langchain, "litellm": litellm, "guidellm": guidellm}[which]
     arguments = [rest.pop(0)] if which == "guidellm" else []
     from server import Server
 

@@ -35,9 +35,11 @@ def weather():
     return execute
 
 
+logs = tempfile.TemporaryDirectory()  # inspect_ai reads samples from its logs when they are asked for
+
+
 def run(task, **settings):
-    with tempfile.TemporaryDirectory() as folder:
-        log = evaluate(task, model=NAME, log_dir=folder, display="none", temperature=0, max_tokens=60, max_retries=0, **settings)[0]
+    log = evaluate(task, model=NAME, log_dir=logs.name, display="none", temperature=0, max_tokens=60, max_retries=0, **settings)[0]
     expect(log.status == "success", log.error)
     return log
 

@@ -1,6 +1,7 @@
 """litellm as a proxy between OpenAI's and Anthropic's clients and Quire: chats, streams, tools, responses, messages, embeddings."""
 import json
 import os
+import secrets
 import socket
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from openai import OpenAI
 from trials import KEY, QUESTION, Call, Say, Trials, expect
 
 trials = Trials("litellm", "openai")
+MASTER_KEY = "sk-" + secrets.token_hex(16)  # the proxy starts with no other
 SCHEMA = {"type": "object", "properties": {"city": {"enum": ["Paris", "Rome"]}}, "required": ["city"], "additionalProperties": False}
 TOOL = {"name": "weather", "description": "The weather in a city", "parameters": SCHEMA}
 ASK = [{"role": "user", "content": QUESTION}]
@@ -29,7 +31,7 @@ def start(folder):
     path = os.path.join(folder, "config.yaml")
     with open(path, "w", encoding="utf-8") as f:
         json.dump(config, f)
-    environment = {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_TELEMETRY": "False", "HOME": folder}
+    environment = {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_TELEMETRY": "False", "LITELLM_MASTER_KEY": MASTER_KEY, "HOME": folder}
     program = os.path.join(os.path.dirname(sys.executable), "litellm")
     process = subprocess.Popen([program, "--config", path, "--host", "127.0.0.1", "--port", str(port), "--telemetry", "False"], env=environment,
                                stdin=subprocess.DEVNULL, stdout=open(os.path.join(folder, "log"), "w"), stderr=subprocess.STDOUT)
@@ -45,14 +47,14 @@ def start(folder):
 
 
 def post(url, body):
-    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json", "x-api-key": KEY, "anthropic-version": "2023-06-01"})
+    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json", "x-api-key": MASTER_KEY, "anthropic-version": "2023-06-01"})
     with urllib.request.urlopen(request, timeout=300) as answer:
         return answer.read().decode()
 
 
 with tempfile.TemporaryDirectory() as folder:
     process, url = start(folder)
-    client = OpenAI(base_url=url + "/v1", api_key=KEY, max_retries=0)
+    client = OpenAI(base_url=url + "/v1", api_key=MASTER_KEY, max_retries=0)
     short = {"model": "mine", "temperature": 0, "max_tokens": 24}
 
     @trials("chat, and a stream that gives the same")

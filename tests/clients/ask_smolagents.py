@@ -1,4 +1,7 @@
 """smolagents: agents that call tools, and agents that write code, whole and streamed."""
+import contextlib
+import io
+
 from smolagents import CodeAgent, LogLevel, OpenAIModel, ToolCallingAgent, tool
 
 from trials import KEY, QUESTION, Call, Say, Trials, expect
@@ -25,7 +28,8 @@ CODE = (Say("Thought: I look.\n<code>\nseen = weather(city='Paris')\nprint(seen)
 
 def ask(agent, wanted):
     asked.clear()
-    answer = agent.run(QUESTION)
+    with contextlib.redirect_stdout(io.StringIO()):  # streamed answers would be printed among the trials
+        answer = agent.run(QUESTION)
     expect(asked == ["Paris"] and answer == wanted, (asked, answer))
     return f"{asked}, {answer!r}"
 

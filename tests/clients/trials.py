@@ -1,14 +1,15 @@
 """What every client's script here shares: a proxy between the client and the server, which counts the statuses of answers and may
 force an answer, and trials that print a line each. Uses only Python's own library, because it runs in the clients' environments."""
 import collections
-import http.client
-import http.server
 import importlib.metadata
 import json
+import os
 import sys
-import threading
 import time
 import traceback
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "agents"))
+from passing_proxy import PassingProxy  # noqa: E402
 
 KEY = "none"
 QUESTION = "What is the weather in Paris?"
@@ -49,67 +50,38 @@ class Say:
         body["structured_outputs"] = {"choice": [self.text]}
 
 
-class Proxy(http.server.ThreadingHTTPServer):
+class Proxy(PassingProxy):
     """Passes requests on unchanged, but those of a trial with steps: its first request must be answered with the first step, and so
     on. A small model does not do a client's task by itself."""
 
-    daemon_threads = True
-
     def __init__(self, server_url):
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.server_at = server_url.removeprefix("http://")
-        self.url = f"http://127.0.0.1:{self.server_address[1]}"
-        self.lock = threading.Lock()
+        super().__init__(server_url.removeprefix("http://"))
         self.begin(())
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        self.begin_serving()
 
     def begin(self, steps):
         self.steps, self.faults, self.statuses = list(steps), [], collections.Counter()
 
-
-class _Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, *_):
-        pass
-
-    def do_GET(self):
-        self.forward()
-
-    do_HEAD = do_DELETE = do_POST = do_GET
-
-    def forward(self):
-        proxy, path = self.server, self.path.split("?")[0]
-        raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+    def request(self, method, path, raw):
         try:
-            with proxy.lock:
-                if self.command == "POST" and path in ENDPOINTS and proxy.steps:
+            with self.lock:
+                if method == "POST" and path in ENDPOINTS and self.steps:
                     body = json.loads(raw)
-                    proxy.steps.pop(0).force(path, body)
+                    self.steps.pop(0).force(path, body)
                     raw = json.dumps(body).encode()
         except Exception as error:  # noqa: BLE001: the trial reports what is wrong with a request
-            proxy.faults.append(f"{path}: {error!r}")
-        headers = {name: value for name, value in self.headers.items() if name.lower() not in ("host", "content-length", "connection", "accept-encoding")}
-        upstream = http.client.HTTPConnection(proxy.server_at, timeout=600)
-        upstream.request(self.command, self.path, raw or None, headers)
-        response = upstream.getresponse()
-        with proxy.lock:
-            proxy.statuses[response.status] += 1
-        self.send_response(response.status)
-        for name, value in response.getheaders():
-            if name.lower() not in ("transfer-encoding", "content-length", "connection"):
-                self.send_header(name, value)
-        self.send_header("Connection", "close")
-        self.close_connection = True
-        self.end_headers()
+            self.faults.append(f"{path}: {error!r}")
+        return raw, None
+
+    def answer(self, method, path, note, response):
+        with self.lock:
+            self.statuses[response.status] += 1
         seen = b""
-        while piece := response.read1(65536):
+        for piece in super().answer(method, path, note, response):
             seen = (seen + piece)[:1000]
-            self.wfile.write(piece)
-            self.wfile.flush()
+            yield piece
         if response.status >= 400:
-            proxy.faults.append(f"{self.command} {path}: {response.status} {seen.decode(errors='replace')}")
-        upstream.close()
+            self.faults.append(f"{method} {path}: {response.status} {seen.decode(errors='replace')}")
 
 
 class Trials:

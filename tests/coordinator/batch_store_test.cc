@@ -448,7 +448,7 @@ TEST_F(BatchStoreTest, CutsMessagesOfFaults_ThatQuoteTheClient) {
 TEST_F(BatchStoreTest, TellsOneFaultOfABatch_InLists) {
   const BatchRecord batch = Create("anna", "x\ny\nz\n");
   const BatchRecord failed = store().Validated(batch.id, *Scanned(batch.id));
-  const Json page = ParseJson(PageOfRecords(store().BatchesOf("anna"), "", 5, false), "the page");
+  const Json page = ParseJson(PageOfRecords(store().BatchesOf("anna"), {.limit = 5}), "the page");
   EXPECT_EQ(page["data"][0]["errors"]["data"].size(), 1u);
   EXPECT_EQ(page["first_id"], batch.id);
   EXPECT_EQ(page["last_id"], batch.id);

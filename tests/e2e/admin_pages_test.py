@@ -138,6 +138,9 @@ class RequestsTest(PagesCase):
         self.refused("/admin/requests?limit=1&limit=2", 400, "is there twice")
         self.refused("/admin/requests?client=%f", 400, "malformed")
         self.refused("/admin/block_map?replica=1", 400, "replica must be from 0 to 0")
+        self.refused("/admin/batches", 404, "--batch-dir")
+        self.refused("/admin/batches?status=lost", 400, "status must be one of validating, failed")
+        self.refused("/admin/batches?limit=-1", 400, "limit must be from 0 to 1000")
         self.refused("/admin/events?since=-1", 400, "since must be from 0")
 
     def test_block_map_agrees_with_the_list_of_blocks(self):
@@ -363,7 +366,7 @@ class FilesTest(unittest.TestCase):
                 self.assertEqual(self.fetch(url + file)[0], 200, file)
             self.assertEqual(self.fetch(url + f"/web/{page}/none.js")[0], 401)
         self.assertEqual(self.fetch(self.server.url + "/web/dashboard/main.js", self.key)[0], 404)
-        for path in ("/admin/requests", "/admin/config", "/admin/topology", "/admin/block_map", "/admin/history", "/admin/events", "/admin/help", "/admin/requests/x"):
+        for path in ("/admin/requests", "/admin/config", "/admin/topology", "/admin/block_map", "/admin/batches", "/admin/history", "/admin/events", "/admin/help", "/admin/requests/x"):
             self.assertEqual(self.fetch(self.server.admin_url + path)[0], 401, path)
             self.assertEqual(self.fetch(self.server.admin_url + path, self.key)[0], 401, path)
 

@@ -9,6 +9,7 @@ import time
 import unittest
 
 import verdict
+from batch_client import make_batch
 from browser import Browser, need_browser
 from server import QUIRE, TINY, Server, wait_gone
 from stream_client import stream_in_background
@@ -388,6 +389,7 @@ class KeyboardAndEyesTest(DashboardCase):
                        "Latest events", "Table of requests"):
             self.assertTrue(any(wanted in stop for stop in stops), (wanted, stops))
         self.assertNotIn("", stops)
+        self.assertTrue(self.browser.hidden("#batches-card"), "this server keeps no batches")
         self.browser.run("document.querySelector('#controls button').focus()")
         self.browser.press("Enter")
         self.browser.sees("#state", "serving")
@@ -431,6 +433,62 @@ class KeyboardAndEyesTest(DashboardCase):
             for cell in (".link", ".pill", ".why", "button.danger"):  # all cells of a request are on the screen
                 right = phone.run("return document.querySelector('#requests ' + arguments[0]).getBoundingClientRect().right", cell)
                 self.assertLess(right, 390, cell)
+            self.assertEqual(accessibility.violations(phone), [])
+
+
+class BatchesTest(unittest.TestCase):
+    """The table of batches, on a server that keeps some."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.server = Server("-tp", "1", "--threads-per-worker", "1", "--batch-dir", os.path.join(folder.name, "kept"), model=TINY)
+        self.addCleanup(self.server.__exit__)
+
+    def batches(self, query=""):
+        return self.server.get("/admin/batches" + query, admin=True)
+
+    def until(self, what, holds):
+        deadline = time.monotonic() + 60
+        while not holds():
+            self.assertLess(time.monotonic(), deadline, what)
+            time.sleep(0.02)
+
+    def test_dashboard_shows_how_far_batches_are_in_both_themes_and_on_a_phone(self):
+        self.assertEqual(self.batches(), {"matching": 0, "not_listed": 0, "batches": []})
+        ended = make_batch(self.server, 3, 1)
+        self.until("the batch ends", lambda: self.batches()["batches"][0]["over"])
+        self.server.post("/admin/pause", {}, admin=True)
+        going, later = make_batch(self.server, 40, 100), make_batch(self.server, 2, 1)
+        self.until("its requests are in the engine", lambda: self.batches()["batches"][0]["running"] == 16)
+        listed = self.batches()
+        self.assertEqual([one["id"] for one in listed["batches"]], [going, later, ended], "those that are not over come first")
+        self.assertEqual([one["why_waiting"] for one in listed["batches"]], [None, "an older batch of its client goes first", None])
+        self.assertEqual((listed["batches"][2]["completed"], listed["batches"][2]["total"], listed["batches"][2]["status"]), (3, 3, "completed"))
+        self.assertEqual((self.batches("?limit=1")["not_listed"], self.batches("?status=completed")["matching"], self.batches("?client=no")["matching"]), (2, 1, 0))
+        with Browser() as browser:
+            browser.open(self.server.admin_url + "/")
+            browser.until("three rows", lambda: browser.run("return document.querySelectorAll('#batches tr').length") == 3)
+            row = browser.run("return [...document.querySelectorAll('#batches tr')].map((row) => row.innerText)")
+            for text, words in zip(row, ((going, "in progress", "0 of 40", "16"), (later, "validating", "an older batch of its client goes first"), (ended, "completed", "3 of 3"))):
+                for word in words:
+                    self.assertIn(word, text)
+            browser.sees("#batches-summary", "16 requests running; 4 files")
+            for dark in (False, True):
+                browser.theme(dark)
+                self.assertEqual(accessibility.violations(browser), [])
+            self.server.post("/admin/resume", {}, admin=True)
+            browser.until("the batch is over", lambda: "40 of 40" in browser.text("#batches"))
+            self.assertEqual(browser.console(), [])
+        self.server.post("/admin/pause", {}, admin=True)
+        make_batch(self.server, 40, 100)
+        with Browser(width=390, height=844) as phone:
+            phone.open(self.server.admin_url + "/")
+            phone.see("#batches tr")
+            self.assertEqual(accessibility.sticking_out(phone), [])
+            for cell in (".name", ".client", ".pill", ".done", ".failed", ".running", ".endpoint", ".age"):  # all cells of a batch are on the screen
+                left, right = phone.run("const box = document.querySelector('#batches ' + arguments[0]).getBoundingClientRect(); return [box.left, box.right]", cell)
+                self.assertTrue(0 <= left < right <= 390, (cell, left, right))
             self.assertEqual(accessibility.violations(phone), [])
 
 

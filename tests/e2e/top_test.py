@@ -9,12 +9,14 @@ import select
 import signal
 import struct
 import subprocess
+import tempfile
 import termios
 import threading
 import time
 import unittest
 
 import verdict
+from batch_client import make_batch
 from server import QUIRE, TINY, Server
 
 
@@ -84,6 +86,25 @@ class PipeTest(unittest.TestCase):
             row = next(row for row in rows if row.split()[0] == one["id"][:26])
             self.assertEqual(row.split()[1], one["state"])
             self.assertTrue(row.endswith("  " + (one["why_waiting"] or "")), row)
+
+    def test_top_shows_batches_that_are_not_over(self):
+        with tempfile.TemporaryDirectory() as folder, Server("--threads-per-worker", "1", "--batch-dir", os.path.join(folder, "kept"), model=TINY) as server:
+            self.assertRegex(top(server.admin_url, "--interval", "0.1").stdout, r"(?m)^batches  0 of their requests run$")
+            ended, going = make_batch(server, 1, 1), None
+            deadline = time.monotonic() + 60
+            while server.get("/admin/batches", admin=True)["batches"][0]["status"] != "completed":
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.02)
+            server.post("/admin/pause", {}, admin=True)
+            going = make_batch(server, 40, 100)
+            while server.get("/admin/batches", admin=True)["batches"][0]["running"] != 16:
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.02)
+            shown = top(server.admin_url, "--interval", "0.1").stdout
+            server.post("/admin/resume", {}, admin=True)
+        self.assertRegex(shown, r"(?m)^batches  1 completed, 1 in_progress, 16 of their requests run$")
+        self.assertRegex(shown, rf"(?m)^{going}  +in_progress +0 +0 +40 +16  ")
+        self.assertNotIn(ended, shown)
 
     def test_top_shows_throughput_between_two_samples(self):
         with Load(self.server, 1):

@@ -168,7 +168,7 @@ MUTANTS = [
     Mutant("journal: results without a step are repeated", "coordinator/journal/replay.cc", "engine_->num_outstanding() > 0 && ", "",
            ["coordinator/journal_test:*CommandsOutOfOrder*"]),
     Mutant("journal: a pin is read without its tokens", "coordinator/journal/command_archive.cc",
-           "in(operands.salt, operands.tokens);", "in(operands.salt, operands.tokens);\n  operands.tokens.clear();",
+           "in(operands.salt, operands.tokens);\n  return {operands.salt, operands.tokens, in", "in(operands.salt, operands.tokens);\n  operands.tokens.clear();\n  return {operands.salt, operands.tokens, in",
            ["coordinator/journal_test:*EveryCommand*"]),
     Mutant("journal: a record after a gap is written", "coordinator/journal/journal.cc", "if (losing_) return queue_.Lose();", "",
            ["coordinator/journal_test"]),

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "comm/wire/messages.h"
+#include "coordinator/api/admin/batch_report.h"
 #include "coordinator/api/admin/block_map.h"
 #include "coordinator/api/admin/block_report.h"
 #include "coordinator/api/admin/replica_report.h"
@@ -72,18 +73,6 @@ Json RequestMemoryJson(const ByteBudget& memory) {
           {"clients", memory.num_clients()}};
 }
 
-Json BatchesJson(const BatchNumbers& numbers) {
-  Json batches = Json::object();
-  for (const auto& [status, count] : numbers.batches) batches[status] = count;
-  return {{"batches", std::move(batches)},
-          {"running_requests", numbers.running_requests},
-          {"completed_requests", numbers.completed_requests},
-          {"failed_requests", numbers.failed_requests},
-          {"files", numbers.files},
-          {"bytes", numbers.bytes},
-          {"most_bytes", numbers.max_bytes}};
-}
-
 Json ModelsJson(const ModelRoster& models) {
   Json list = Json::array();
   for (size_t i = 0; i < models.size(); ++i) {
@@ -125,6 +114,8 @@ std::vector<AdminRoutes::Route> AdminReports::MakeRoutes() {
        "what runs and waits, and why; ?state=, client=, id=, replica=, limit="},
       {"GET", "/admin/requests/*", to(&AdminReports::RequestPage),
        "one request by the id of its answer: state, choices, blocks, and what happened to it lately"},
+      {"GET", "/admin/batches", to(&AdminReports::BatchesPage),
+       "clients' batches: how far each is, and what it waits for; ?status=, client=, limit="},
       {"GET", "/admin/block_map", to(&AdminReports::BlockMapPage),
        "every block by owner, as runs of ids: what the dashboard draws; ?replica="},
       {"GET", "/admin/config", page(&AdminReports::ConfigPage),
@@ -198,6 +189,20 @@ asio::awaitable<HttpResponse> AdminReports::RequestPage(HttpRequest& request, Ht
     for (const ServerEvent& event : events) story.push_back(EventJson(event));
     const bool ended = list.empty();
     return DumpJson({{"id", name}, {"ended", ended}, {"requests", std::move(list)}, {"events", std::move(story)}});
+  };
+  HttpResponse response = co_await Spell(responder, std::move(spell));
+  co_return response;
+}
+
+asio::awaitable<HttpResponse> AdminReports::BatchesPage(HttpRequest& request, HttpResponder& responder) {
+  const QueryFields query(request.query, {"status", "client", "limit"});
+  const int64_t limit = query.Integer("limit", 0, kMostListed).value_or(kDefaultListed);
+  BatchFilter filter{.client = query.Text("client"), .limit = static_cast<size_t>(limit)};
+  filter.status = query.Choice("status", {"validating", "failed", "in_progress", "finalizing", "completed", "expired",
+                                          "cancelling", "cancelled"});
+  BatchViews views = co_await server_.list_batches(std::move(filter));
+  std::function<std::string(const std::stop_token&)> spell = [views = std::move(views)](const std::stop_token&) {
+    return BatchListText(views);
   };
   HttpResponse response = co_await Spell(responder, std::move(spell));
   co_return response;

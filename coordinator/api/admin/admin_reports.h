@@ -14,6 +14,7 @@
 #include "coordinator/http/byte_budget.h"
 #include "coordinator/http/work_pool.h"
 #include "coordinator/metrics/batch_numbers.h"
+#include "coordinator/metrics/batch_view.h"
 
 namespace quire {
 
@@ -31,6 +32,7 @@ class AdminReports {
     std::vector<std::string> warnings;                     // protections that are switched off
     const ByteBudget& request_memory;                      // the memory that requests of the data port hold
     std::function<std::optional<BatchNumbers>()> batches;  // null optional when the server keeps no batches
+    std::function<boost::asio::awaitable<BatchViews>(BatchFilter)> list_batches;  // throws ApiError when it keeps none
   };
   /// The references must outlive this object.
   AdminReports(const Server& server, ModelRoster& models, size_t model, WorkPool& pool);
@@ -43,6 +45,7 @@ class AdminReports {
   boost::asio::awaitable<HttpResponse> BlocksPage(HttpRequest& request, HttpResponder& responder);
   boost::asio::awaitable<HttpResponse> RequestsPage(HttpRequest& request, HttpResponder& responder);
   boost::asio::awaitable<HttpResponse> RequestPage(HttpRequest& request, HttpResponder& responder);
+  boost::asio::awaitable<HttpResponse> BatchesPage(HttpRequest& request, HttpResponder& responder);
   boost::asio::awaitable<HttpResponse> BlockMapPage(HttpRequest& request, HttpResponder& responder);
   boost::asio::awaitable<HttpResponse> ConfigPage();
   boost::asio::awaitable<HttpResponse> TopologyPage();

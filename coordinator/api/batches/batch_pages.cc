@@ -51,9 +51,10 @@ asio::awaitable<void> BatchPages::Create(HttpRequest& request, HttpResponder& re
 
 asio::awaitable<void> BatchPages::List(HttpRequest& request, HttpResponder& responder) {
   const QueryFields query(request.query, {"after", "limit"});
-  const auto limit = static_cast<size_t>(query.Integer("limit", 1, kMostBatchesListed).value_or(kUsuallyListed));
-  std::function<std::string()> work = [this, client = request.client, after = query.Text("after"), limit] {
-    return PageOfRecords(store_.BatchesOf(client), after, limit, false);
+  const int64_t limit = query.Integer("limit", 1, kMostBatchesListed).value_or(kUsuallyListed);
+  const PageQuery asked{.after = query.Text("after"), .limit = static_cast<size_t>(limit), .oldest_first = false};
+  std::function<std::string()> work = [this, client = request.client, asked] {
+    return PageOfRecords(store_.BatchesOf(client), asked);
   };
   co_await Answer(request, responder, std::move(work), false);
 }

@@ -197,6 +197,29 @@ int BatchRunner::Allowed() const {
 /// Batches rest whose key is gone or may not generate any more, and those for whose results there is no room.
 bool BatchRunner::MayGo(const std::string& client) const { return may_run_(client) && store_.HasRoom(client); }
 
+/// active: null where the runner does not work on the batch.
+std::string BatchRunner::WhyWaiting(const BatchView& view, const ActivePtr& active) const {
+  if (active != nullptr && (active->stopping || active->ending)) return "";
+  if (!may_run_(view.client)) return "its API key is gone or may not generate";
+  if (!store_.HasRoom(view.client)) return "there is no room for its results";
+  if (active == nullptr) {
+    const bool own = std::ranges::any_of(active_, [&](const ActivePtr& one) { return one->client == view.client; });
+    return own ? "an older batch of its client goes first" : "its turn has not come";
+  }
+  if (!active->ready) return "";  // the status says that the input is being read
+  if (port_ != nullptr && port_->draining()) return "the server is draining";
+  if (active->rests_until > Clock::now()) return "room or workers were lacking, or the disk failed; it tries again";
+  return port_ != nullptr && port_->num_pending_of_others() > 0 ? "other requests go first" : "";
+}
+
+void BatchRunner::Complete(BatchView& view) const {
+  if (view.over) return;
+  const auto found = std::ranges::find(active_, view.id, [](const ActivePtr& active) { return active->id; });
+  const ActivePtr active = found == active_.end() ? nullptr : *found;
+  view.running = active == nullptr ? 0 : active->in_flight;
+  view.why_waiting = WhyWaiting(view, active);
+}
+
 BatchRunner::ActivePtr BatchRunner::NextWithLine() {
   for (auto it = active_.begin(); it != active_.end(); ++it) {
     const ActivePtr batch = *it;

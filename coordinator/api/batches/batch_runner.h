@@ -34,6 +34,8 @@ class BatchRunner {
   /// A batch was created or cancelled.
   void Wake();
   int in_flight() const { return in_flight_; }
+  /// Fills in how many requests of a batch run now, and what the batch waits for.
+  void Complete(BatchView& view) const;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -52,6 +54,7 @@ class BatchRunner {
   void StartLines();
   int Allowed() const;
   bool MayGo(const std::string& client) const;
+  std::string WhyWaiting(const BatchView& view, const ActivePtr& active) const;
   ActivePtr NextWithLine();
   boost::asio::awaitable<void> RunLine(ActivePtr batch, LinePlace place);
   boost::asio::awaitable<bool> TryLine(ActivePtr batch, const LinePlace& place);

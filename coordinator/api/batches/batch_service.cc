@@ -4,11 +4,17 @@
 #include <iterator>
 #include <utility>
 
+#include "coordinator/api/batches/on_disk.h"
+
+// The house rule of connection.cc for coroutines holds here, too.
+
 namespace quire {
 
 namespace asio = boost::asio;
 
 namespace {
+
+constexpr const char* kAdminShare = "(admin)";  // the disk's turn for operators; no API key can have this name
 
 ApiError NothingIsKept() {
   return {404, "files and batches are not kept here: start the server with --batch-dir DIR (batches.dir)"};
@@ -28,7 +34,7 @@ std::vector<Routes<DataHandler>::Route> RefusingRoutes() {
 
 BatchService::BatchService(BatchStore* store, WorkPool& disk, int concurrency,
                            std::function<bool(const std::string&)> may_run)
-    : store_(store) {
+    : store_(store), disk_(disk) {
   if (store == nullptr) return;
   runner_.emplace(*store, disk, concurrency, std::move(may_run));
   files_.emplace(*store, disk);
@@ -55,6 +61,14 @@ std::optional<HttpResponse> BatchService::Admit(HttpRequest& head) {
 
 void BatchService::Begin(const asio::any_io_executor& io, DataPort& port) {
   if (runner_) runner_->Begin(io, port);
+}
+
+asio::awaitable<BatchViews> BatchService::Views(BatchFilter filter) const {
+  if (store_ == nullptr) throw NothingIsKept();
+  std::function<BatchViews()> list = [this, filter = std::move(filter)] { return store_->Views(filter); };
+  BatchViews views = co_await OnDisk<BatchViews>(disk_, kAdminShare, std::move(list));
+  for (BatchView& view : views.batches) runner_->Complete(view);
+  co_return views;
 }
 
 std::optional<BatchNumbers> BatchService::Numbers() const {

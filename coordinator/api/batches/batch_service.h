@@ -29,9 +29,12 @@ class BatchService {
   void Begin(const boost::asio::any_io_executor& io, DataPort& port);
   /// Returns nullopt when the server has no batch directory.
   std::optional<BatchNumbers> Numbers() const;
+  /// The batches of all clients. Throws ApiError 404 when the server has no batch directory.
+  boost::asio::awaitable<BatchViews> Views(BatchFilter filter) const;
 
  private:
   BatchStore* store_;
+  WorkPool& disk_;
   std::optional<BatchRunner> runner_;
   std::optional<FilePages> files_;
   std::optional<BatchPages> batches_;

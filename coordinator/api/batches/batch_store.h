@@ -13,6 +13,7 @@
 #include "coordinator/api/batches/store_directory.h"
 #include "coordinator/api/batches/store_limits.h"
 #include "coordinator/api/batches/store_usage.h"
+#include "coordinator/metrics/batch_view.h"
 
 namespace quire {
 
@@ -39,6 +40,7 @@ class BatchStore {
   std::vector<BatchRecord> BatchesOf(const std::string& client) const;  // the oldest first
   BatchRecord CancelBatch(const std::string& client, const std::string& id);  // refuses a batch that is over
   std::vector<BatchRecord> Unfinished() const;  // the oldest first
+  BatchViews Views(const BatchFilter& filter) const;
   /// Begins to read a batch's input. Results that were recorded count; a result that was not written whole does not.
   std::unique_ptr<InputScan> Scan(const std::string& id);
   /// The input is read: fails the batch when it has faults, else the batch is in progress.
@@ -54,8 +56,7 @@ class BatchStore {
   void Finish(const std::string& id, BatchStatus ends_as);
   /// Fails a batch whose input cannot be read from the disk. Results recorded so far become files.
   void Abandon(const std::string& id, const std::string& reason);
-  /// Deletes files and batches that have expired.
-  void Prune();
+  void Prune();  // deletes files and batches that have expired
   /// Whether there is room for a result of this client. From any thread.
   bool HasRoom(const std::string& client) const;
   const StoreLimits& limits() const { return limits_; }

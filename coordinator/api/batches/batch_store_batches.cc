@@ -119,6 +119,24 @@ std::vector<BatchRecord> BatchStore::Unfinished() const {
   return unfinished;
 }
 
+BatchViews BatchStore::Views(const BatchFilter& filter) const {
+  std::vector<const BatchRecord*> matching;
+  for (const auto& [id, batch] : batches_) {
+    const bool fits = (filter.client.empty() || batch.client == filter.client) &&
+                      (filter.status.empty() || NameOf(batch.status) == filter.status);
+    if (fits) matching.push_back(&batch);
+  }
+  // Batches that are over stand behind the others, the latest first.
+  const auto place = [](const BatchRecord* batch) {
+    return IsOver(batch->status) ? std::pair(true, -batch->order) : std::pair(false, batch->order);
+  };
+  std::ranges::sort(matching, {}, place);
+  BatchViews views{.matching = matching.size()};
+  matching.resize(std::min(matching.size(), filter.limit));
+  for (const BatchRecord* batch : matching) views.batches.push_back(batch->ToView());
+  return views;
+}
+
 BatchRecord& BatchStore::Batch(const std::string& id) {
   const auto found = batches_.find(id);
   if (found == batches_.end()) Fail("batch {} is gone", id);

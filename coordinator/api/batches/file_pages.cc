@@ -124,13 +124,13 @@ asio::awaitable<void> FilePages::Create(HttpRequest& request, HttpResponder& res
 
 asio::awaitable<void> FilePages::List(HttpRequest& request, HttpResponder& responder) {
   const QueryFields query(request.query, {"after", "limit", "order", "purpose"});
-  const auto limit = static_cast<size_t>(query.Integer("limit", 1, kMostListed).value_or(kMostListed));
-  const bool oldest_first = query.Choice("order", {"asc", "desc"}) == "asc";
-  std::function<std::string()> work = [this, client = request.client, after = query.Text("after"), limit, oldest_first,
-                                       purpose = query.Text("purpose")] {
+  const PageQuery asked{.after = query.Text("after"),
+                        .limit = static_cast<size_t>(query.Integer("limit", 1, kMostListed).value_or(kMostListed)),
+                        .oldest_first = query.Choice("order", {"asc", "desc"}) == "asc"};
+  std::function<std::string()> work = [this, client = request.client, asked, purpose = query.Text("purpose")] {
     std::vector<FileRecord> files = store_.FilesOf(client);
     if (!purpose.empty()) std::erase_if(files, [&](const FileRecord& file) { return file.purpose != purpose; });
-    return PageOfRecords(std::move(files), after, limit, oldest_first);
+    return PageOfRecords(files, asked);
   };
   std::string text = co_await OnDisk<std::string>(disk_, request.share, std::move(work));
   co_await SendCharged(request, responder, std::move(text));

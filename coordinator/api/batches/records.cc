@@ -83,6 +83,21 @@ void BatchRecord::Enter(BatchStatus next, int64_t now) {
   reached[static_cast<size_t>(next)] = now;
 }
 
+BatchView BatchRecord::ToView() const {
+  BatchView view{.id = id,
+                 .client = client,
+                 .endpoint = endpoint,
+                 .status = std::string(NameOf(status)),
+                 .over = IsOver(status),
+                 .created_at = created_at,
+                 .expires_at = expires_at,
+                 .total = total,
+                 .completed = completed,
+                 .failed = failed};
+  if (view.over) view.ended_at = reached[static_cast<size_t>(status)];
+  return view;
+}
+
 Json BatchRecord::ToPublic(size_t most_faults) const {
   Json errors;
   if (!faults.empty()) errors = {{"object", "list"}, {"data", FaultsJson(faults, most_faults)}};

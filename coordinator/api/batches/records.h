@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "comm/base/json.h"
+#include "coordinator/metrics/batch_view.h"
 
 namespace quire {
 
@@ -57,6 +58,7 @@ struct BatchRecord {
   /// Sets the status and the time at which it was reached.
   void Enter(BatchStatus next, int64_t now);
   Json ToPublic(size_t most_faults = SIZE_MAX) const;  // with the first faults
+  BatchView ToView() const;                            // without what only a BatchRunner knows
   Json ToJson() const;
   static BatchRecord FromJson(const Json& json);
 };

@@ -57,8 +57,8 @@ class CallPreparer {
   /// `chat` may be null. The references must outlive this object.
   CallPreparer(Options options, const Tokenizer& tokenizer, const ChatTemplate* chat);
 
-  /// `room` is the number of choices that may wait or run now. `find` looks up earlier answers that the request
-  /// continues. Throws ApiError or Error for a request that cannot be served, and Stopped on a stop.
+  /// `room`: choices that may wait or run now. `find` looks up earlier answers that the request continues. Throws
+  /// ApiError or Error for a request that cannot be served, and Stopped on a stop.
   PreparedCall Prepare(const std::string& body, Dialect dialect, const FindKept& find, int room,
                        const std::stop_token& stop) const;
 

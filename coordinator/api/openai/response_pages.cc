@@ -72,7 +72,7 @@ HttpResponse ResponsePages::Get(HttpRequest& request) {
 HttpResponse ResponsePages::ListInput(HttpRequest& request) {
   std::string id = IdOf(request);
   id.resize(id.size() - std::min(id.size(), kInputEnd.size()));
-  const InputItemsQuery query = ParseInputItemsQuery(request.query);
+  const PageQuery query = ParseInputItemsQuery(request.query);
   const std::shared_ptr<const StoredResponse> found = store_.Find(request.client, id);
   if (found == nullptr) throw NotKept(id, "");
   constexpr int64_t kCopies = 2;  // one more copy with the answer's head

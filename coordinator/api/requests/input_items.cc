@@ -83,32 +83,19 @@ InputItem FullInputItem(const OrderedJson& item, const std::string& made) {
   return full;
 }
 
-InputItemsQuery ParseInputItemsQuery(std::string_view query) {
+PageQuery ParseInputItemsQuery(std::string_view query) {
   const std::string rest = WithoutIncludes(query);
   const QueryFields fields(rest, {"after", "limit", "order"});
-  InputItemsQuery asked;
+  PageQuery asked;
   asked.after = fields.Text("after");
   asked.limit = static_cast<size_t>(fields.Integer("limit", 1, kMostItems).value_or(20));
   asked.oldest_first = fields.Choice("order", {"asc", "desc"}) == "asc";
   return asked;
 }
 
-std::string PageOfInputItems(const std::vector<InputItem>& items, const InputItemsQuery& query) {
-  const size_t count = items.size();
-  const auto at = [&](size_t i) -> const InputItem& { return items[query.oldest_first ? i : count - 1 - i]; };
-  size_t begin = 0;
-  if (!query.after.empty()) {
-    while (begin < count && at(begin).id != query.after) ++begin;
-    if (begin == count)
-      throw ApiError(400, "no item of this response's input has the id " + query.after.substr(0, 100), "after");
-    ++begin;
-  }
-  const size_t end = std::min(count, begin + query.limit);
-  std::string data;
-  for (size_t i = begin; i < end; ++i) (data += i == begin ? "" : ",") += at(i).json;
-  const auto id = [&](size_t i) { return begin < end ? DumpExactJson(at(i).id) : "null"; };
-  return fmt::format(R"({{"object":"list","data":[{}],"first_id":{},"last_id":{},"has_more":{}}})", data, id(begin),
-                     id(end - 1), end < count);
+std::string PageOfInputItems(const std::vector<InputItem>& items, const PageQuery& query) {
+  const auto json_of = [](const InputItem& item) -> const std::string& { return item.json; };
+  return ListPage(items, query, "no item of this response's input has", json_of);
 }
 
 }  // namespace quire

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "comm/base/json.h"
+#include "coordinator/api/requests/list_page.h"
 
 namespace quire {
 
@@ -23,18 +24,11 @@ int64_t BytesOf(const std::vector<InputItem>& items);
 /// added; `made` becomes the end of a made id.
 InputItem FullInputItem(const OrderedJson& item, const std::string& made);
 
-/// Which items a page shows.
-struct InputItemsQuery {
-  std::string after;  // the id behind which the page begins; empty: the first
-  size_t limit = 20;
-  bool oldest_first = false;
-};
-
 /// Reads `order`, `limit`, `after` and `include` of a query string. Throws ApiError 400 for anything else.
-InputItemsQuery ParseInputItemsQuery(std::string_view query);
+PageQuery ParseInputItemsQuery(std::string_view query);
 
 /// Returns a page of the items as OpenAI's list object. Throws ApiError 400 when no item has the id `after`.
-std::string PageOfInputItems(const std::vector<InputItem>& items, const InputItemsQuery& query);
+std::string PageOfInputItems(const std::vector<InputItem>& items, const PageQuery& query);
 
 /// True for the values of `include` that the API knows. Those about images and OpenAI's own tools change nothing here.
 bool IsKnownInclude(std::string_view what);

@@ -1,6 +1,7 @@
 // The dashboard: signs in, polls the admin port, and passes the answers to the views.
 import {$, el, setText} from "../shared/dom.js";
 import {Refusal, Session} from "../shared/session.js";
+import {BatchesView} from "./batches_view.js";
 import {BlocksView} from "./blocks_view.js";
 import {ClientsView} from "./clients_view.js";
 import {ClusterView} from "./cluster_view.js";
@@ -19,6 +20,7 @@ class Dashboard {
     this.history = new History();
     this.cluster = new ClusterView();
     this.clients = new ClientsView();
+    this.batches = new BatchesView(session);
     this.controls = new Controls(session, () => this.look());
     this.requests = new RequestsView(session, (verb, id, replica) => (verb === "abort" ? this.controls.abort(id) : this.controls.migrate(id, replica)));
     this.blocks.open = (id) => this.requests.open(id);
@@ -75,6 +77,7 @@ class Dashboard {
       this.controls.onStatus(status);
       if (metrics !== null) this.history.onMetrics(metrics);
       if (history !== null) this.history.onHistory(history);
+      await this.batches.look(status);
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       if (error.status === 401) return signIn(this.session, this.session.key ? "The token is not known here." : "");
