@@ -384,6 +384,7 @@ void ReadDocument(const YamlNode& document, const std::string& file, Topology& t
   root.Choose("dtype", t.compute.dtype);
   root.Choose("quantization", t.compute.quantization);
   root.Choose("activations", t.compute.activations);
+  root.Flag("exact", t.exact);
   root.Choose("attention_backend", t.compute.attention_backend);
   if (const YamlNode* node = root.Take("parallel"))
     ReadParallel(Section(*node, "parallel", file), t.parallel, t.compute.expert_parallel);
