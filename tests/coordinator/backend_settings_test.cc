@@ -12,8 +12,9 @@ ActivationType Chosen(const std::string& model, Quantization quantization = Quan
   return ActivationsFor(ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + model), quantization);
 }
 
-TEST(ActivationsForTest, Activations_AreInt8_WhenWeightsHaveAboutFourBits) {
-  for (const char* model : {"gptq", "awq", "packed"}) EXPECT_EQ(Chosen(model), ActivationType::kInt8) << model;
+TEST(ActivationsForTest, Activations_AreInt8_WhenMostWeightsHaveAtMostSixBits) {
+  for (const char* model : {"gptq", "awq", "packed", "kquants.gguf"})
+    EXPECT_EQ(Chosen(model), ActivationType::kInt8) << model;
   for (const char* model : {"gqa", "int8", "fp8", "linear.gguf"})
     EXPECT_EQ(Chosen(model), ActivationType::kInt16) << model;
 }

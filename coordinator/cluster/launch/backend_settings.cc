@@ -83,8 +83,8 @@ void CheckBackendSettings(const Topology& topology, BackendKind backend, const s
 }
 
 ActivationType ActivationsFor(const ModelFiles& model, Quantization quantization) {
-  constexpr double kFewBits = 5.2;  // bits per number with its part of scale and minimum: Q4_1 has 5, Q5_0 has 5.5
-  return MostHaveAtMost(kFewBits, model, quantization) ? ActivationType::kInt8 : ActivationType::kInt16;
+  constexpr double kCoarserThanBytes = 6.1;  // Q5_1 has 6; Q6_K, with 6.6, was not measured
+  return MostHaveAtMost(kCoarserThanBytes, model, quantization) ? ActivationType::kInt8 : ActivationType::kInt16;
 }
 
 KvCacheDtype KvCacheDtypeFor(const ModelFiles& model, Quantization quantization) {
@@ -109,7 +109,7 @@ std::string DescribeNumbers(const Topology& asked, const ComputeSettings& settle
   const bool bytes = auto_activations && settled.activations == ActivationType::kInt8;
   std::string cost;
   if (half) cost += "; the cache costs less than the weights' own rounding";
-  if (bytes) cost += "; such activations cost about what 4-bit weights cost";
+  if (bytes) cost += "; such activations cost less than rounding weights to 5 bits";
   if (half || bytes) cost += " (docs/benchmarks/2026-11-28-defaults.md); --exact rounds least";
   return fmt::format("KV cache {} ({}), activations {} ({}){}", NameOf(settled.kv_cache_dtype), by(auto_cache),
                      NameOf(settled.activations), by(auto_activations), cost);
