@@ -61,12 +61,12 @@ constexpr auto ChoicesOf(AttentionBackend) {
                                                   {AttentionBackend::kWgmma, "wgmma"}});
 }
 
-/// Settings for how workers compute, shared by flags, topology files and the ranks' engines. These are the requested
-/// values. Workers receive a backend, a dtype and activations that are never kAuto.
+/// Settings for how workers compute, shared by flags, topology files and ranks' engines. A topology has what was asked
+/// for. The coordinator replaces kAuto before ranks read it, but for the KV cache of GPUs, which then has the dtype.
 struct ComputeSettings {
   BackendKind backend = BackendKind::kAuto;
   ModelDtype dtype = ModelDtype::kAuto;
-  KvCacheDtype kv_cache_dtype = KvCacheDtype::kAuto;             // kAuto: as dtype; GPUs: kFp8; CPU: others
+  KvCacheDtype kv_cache_dtype = KvCacheDtype::kAuto;             // kAuto on the CPU: as the weights allow
   Quantization quantization = Quantization::kNone;               // GPUs: 16-bit dtypes only; CPU: not kFp8
   ActivationType activations = ActivationType::kInt16;           // CPU only; kAuto: as the weights allow
   AttentionBackend attention_backend = AttentionBackend::kAuto;  // GPUs only, but for kAuto

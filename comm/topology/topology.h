@@ -80,7 +80,8 @@ struct ModelSettings {
     bool operator==(const Model&) const = default;
   } model;
 
-  ComputeSettings compute;
+  ComputeSettings compute = {.activations = ActivationType::kAuto};
+  bool exact = false;  // on the CPU: kAuto of compute.kv_cache_dtype and compute.activations is the finest type
 
   struct Parallel {
     int tensor = 1;

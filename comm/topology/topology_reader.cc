@@ -277,6 +277,7 @@ void ReadModelSettings(Section& section, const std::string& file, ModelSettings&
   section.Choose("dtype", t.compute.dtype);
   section.Choose("quantization", t.compute.quantization);
   section.Choose("activations", t.compute.activations);
+  section.Flag("exact", t.exact);
   section.Choose("attention_backend", t.compute.attention_backend);
   if (const YamlNode* node = section.Take("parallel"))
     ReadParallel(Section(*node, "parallel", file), t.parallel, t.compute.expert_parallel);

@@ -581,6 +581,8 @@ AssignMessage ReadAssign(const wire::Assign& m) {
   if (compute.backend == BackendKind::kAuto || compute.dtype == ModelDtype::kAuto ||
       compute.activations == ActivationType::kAuto)
     Fail("assignment: backend, dtype and activations must be settled, not auto");
+  if (compute.backend == BackendKind::kCpu && compute.kv_cache_dtype == KvCacheDtype::kAuto)
+    Fail("assignment: the KV cache's type must be settled on the CPU, not auto");
   return {
       .model_path = Text(m.model_path()),
       .fingerprint = Text(m.fingerprint()),

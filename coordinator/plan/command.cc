@@ -12,6 +12,7 @@
 #include "coordinator/cluster/hosts/ceilings.h"
 #include "coordinator/cluster/hosts/memory_plan.h"
 #include "coordinator/cluster/hosts/model_shares.h"
+#include "coordinator/cluster/launch/backend_settings.h"
 #include "coordinator/cluster/launch/launcher.h"
 #include "coordinator/plan/load_forecast.h"
 #include "coordinator/plan/load_report.h"
@@ -133,6 +134,8 @@ void PrintMemory(const Report& report) {
              report.topology.parallel.replicas > 1
                  ? fmt::format(" in each of {} replicas", report.topology.parallel.replicas)
                  : "");
+  if (assign.compute.backend == BackendKind::kCpu)
+    fmt::print("numbers  {}\n", DescribeNumbers(report.topology, assign.compute));
   for (size_t r = 0; r < plan.ranks.size(); ++r) {
     const RankInfo& rank = plan.ranks[r];
     const int64_t kv = KvBytes(plan, rank), swap = SwapBytes(plan, rank);

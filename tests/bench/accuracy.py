@@ -84,4 +84,5 @@ def main():
     print(f"\n{len(texts)} texts, the next word's token among the ten likeliest of all rows in {len(common)} of them.")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -204,11 +204,23 @@ TEST(MessagesTest, HandshakeMessages_SurviveARoundTrip) {
 }
 
 // All ranks must compute alike: a worker never chooses these settings for itself.
-TEST(MessagesTest, Assignment_IsRefused_WithoutBackendOrDtype) {
-  const AssignMessage settled{.compute = {.backend = BackendKind::kCpu, .dtype = ModelDtype::kFloat32}};
-  EXPECT_NO_THROW(Decode(Encode(settled, 1, 0)));
-  for (const ComputeSettings& open : {ComputeSettings{.backend = BackendKind::kCpu}, {.dtype = ModelDtype::kFloat32}})
-    EXPECT_THROW(Decode(Encode(AssignMessage{.compute = open}, 1, 0)), Error);
+TEST(MessagesTest, Assignment_IsRefused_WithTypesThatAreNotSettled) {
+  const ComputeSettings cpu{.backend = BackendKind::kCpu,
+                            .dtype = ModelDtype::kFloat32,
+                            .kv_cache_dtype = KvCacheDtype::kFloat16,
+                            .activations = ActivationType::kInt8};
+  EXPECT_NO_THROW(Decode(Encode(AssignMessage{.compute = cpu}, 1, 0)));
+  const auto is_refused_with = [&](auto open) {
+    ComputeSettings compute = cpu;
+    open(compute);
+    EXPECT_THROW(Decode(Encode(AssignMessage{.compute = compute}, 1, 0)), Error);
+  };
+  is_refused_with([](ComputeSettings& c) { c.backend = BackendKind::kAuto; });
+  is_refused_with([](ComputeSettings& c) { c.dtype = ModelDtype::kAuto; });
+  is_refused_with([](ComputeSettings& c) { c.activations = ActivationType::kAuto; });
+  is_refused_with([](ComputeSettings& c) { c.kv_cache_dtype = KvCacheDtype::kAuto; });
+  const ComputeSettings gpu{.backend = BackendKind::kCuda, .dtype = ModelDtype::kBFloat16};
+  EXPECT_NO_THROW(Decode(Encode(AssignMessage{.compute = gpu}, 1, 0))) << "a GPU's cache has the dtype";
 }
 
 // Frames spell settings as words: an unknown word is refused and does not become a default.

@@ -12,8 +12,9 @@ ActivationType Chosen(const std::string& model, Quantization quantization = Quan
   return ActivationsFor(ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + model), quantization);
 }
 
-TEST(ActivationsForTest, Activations_AreInt8_WhenWeightsHaveAboutFourBits) {
-  for (const char* model : {"gptq", "awq", "packed"}) EXPECT_EQ(Chosen(model), ActivationType::kInt8) << model;
+TEST(ActivationsForTest, Activations_AreInt8_WhenMostWeightsHaveAtMostSixBits) {
+  for (const char* model : {"gptq", "awq", "packed", "kquants.gguf"})
+    EXPECT_EQ(Chosen(model), ActivationType::kInt8) << model;
   for (const char* model : {"gqa", "int8", "fp8", "linear.gguf"})
     EXPECT_EQ(Chosen(model), ActivationType::kInt16) << model;
 }
@@ -22,6 +23,82 @@ TEST(ActivationsForTest, Activations_FollowTheRequestedQuantization_WhenWeightsA
   EXPECT_EQ(Chosen("gqa", Quantization::kInt4), ActivationType::kInt8);
   EXPECT_EQ(Chosen("gqa", Quantization::kInt8), ActivationType::kInt16);
   EXPECT_EQ(Chosen("int8", Quantization::kInt4), ActivationType::kInt16) << "what is quantised stays as it is";
+}
+
+KvCacheDtype CacheOf(const std::string& model, Quantization quantization = Quantization::kNone) {
+  return KvCacheDtypeFor(ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + model), quantization);
+}
+
+TEST(KvCacheDtypeForTest, KvCache_IsFloat16_WhenWeightsHaveAtMost16Bits) {
+  for (const char* model : {"gqa", "gptq", "awq", "packed", "int8", "fp8", "linear.gguf", "gptoss", "qwen2moe"})
+    EXPECT_EQ(CacheOf(model), KvCacheDtype::kFloat16) << model;
+  for (const char* model : {"mha", "swa"}) EXPECT_EQ(CacheOf(model), KvCacheDtype::kFloat32) << model;
+}
+
+TEST(KvCacheDtypeForTest, KvCache_IsFloat16_WhenFloat32WeightsAreQuantisedAsTheyAreLoaded) {
+  EXPECT_EQ(CacheOf("mha", Quantization::kInt8), KvCacheDtype::kFloat16);
+  EXPECT_EQ(CacheOf("mha", Quantization::kInt4), KvCacheDtype::kFloat16);
+}
+
+ComputeSettings Settled(const Topology& asked, const char* model) {
+  ComputeSettings settings = asked.compute;
+  SettleForCpu(asked.exact, ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + model), settings);
+  return settings;
+}
+
+TEST(SettleForCpuTest, Exact_MeansFloat32AndInt16_AndDefaultsFollowTheWeights) {
+  Topology asked;
+  EXPECT_EQ(Settled(asked, "gptq").kv_cache_dtype, KvCacheDtype::kFloat16);
+  EXPECT_EQ(Settled(asked, "gptq").activations, ActivationType::kInt8);
+  EXPECT_EQ(Settled(asked, "gptq").dtype, ModelDtype::kFloat32);
+  asked.exact = true;
+  EXPECT_EQ(Settled(asked, "gptq").kv_cache_dtype, KvCacheDtype::kFloat32);
+  EXPECT_EQ(Settled(asked, "gptq").activations, ActivationType::kInt16);
+}
+
+TEST(SettleForCpuTest, NamedTypes_StayAsTheyAre) {
+  Topology asked;
+  asked.compute.kv_cache_dtype = KvCacheDtype::kInt8;
+  asked.compute.activations = ActivationType::kInt16;
+  EXPECT_EQ(Settled(asked, "gptq").kv_cache_dtype, KvCacheDtype::kInt8);
+  EXPECT_EQ(Settled(asked, "gptq").activations, ActivationType::kInt16);
+}
+
+TEST(DescribeNumbersTest, Line_SaysWhoChoseAndHowToChooseOtherwise) {
+  Topology asked;
+  EXPECT_THAT(DescribeNumbers(asked, Settled(asked, "gptq")),
+              testing::AllOf(testing::HasSubstr("KV cache float16 (auto), activations int8 (auto); "),
+                             testing::EndsWith("--exact rounds least")));
+  EXPECT_EQ(DescribeNumbers(asked, Settled(asked, "mha")), "KV cache float32 (auto), activations int16 (auto)");
+  asked.exact = true;
+  asked.compute.activations = ActivationType::kInt16;
+  EXPECT_EQ(DescribeNumbers(asked, Settled(asked, "gptq")),
+            "KV cache float32 (--exact), activations int16 (asked for)");
+}
+
+TEST(CheckBackendSettingsTest, Exact_ContradictsCoarserTypes_AndIsForCpus) {
+  Topology asked;
+  asked.exact = true;
+  const auto refusal = [&](BackendKind backend) -> std::string {
+    try {
+      CheckBackendSettings(asked, backend, "a test");
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal(BackendKind::kCpu), "");
+  EXPECT_THAT(refusal(BackendKind::kCuda), testing::HasSubstr("--exact is for the CPU (a test)"));
+  asked.compute.kv_cache_dtype = KvCacheDtype::kFloat32;
+  asked.compute.activations = ActivationType::kInt16;
+  EXPECT_EQ(refusal(BackendKind::kCpu), "") << "the same by name";
+  for (const KvCacheDtype dtype : {KvCacheDtype::kFloat16, KvCacheDtype::kInt8}) {
+    asked.compute.kv_cache_dtype = dtype;
+    EXPECT_THAT(refusal(BackendKind::kCpu), testing::HasSubstr("--exact contradicts --kv-cache-dtype"));
+  }
+  asked.compute.kv_cache_dtype = KvCacheDtype::kAuto;
+  asked.compute.activations = ActivationType::kInt8;
+  EXPECT_THAT(refusal(BackendKind::kCpu), testing::HasSubstr("--exact contradicts --activations int8"));
 }
 
 TEST(CheckBackendSettingsTest, Gpus_AcceptOnlyAutoForActivations) {

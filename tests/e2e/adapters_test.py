@@ -60,7 +60,7 @@ class AdaptersTest(unittest.TestCase):
 
     def test_lora_modules_flag_serves_adapters_beside_their_base_on_uneven_workers(self):
         shares = ("--set", "parallel.shares=[1, 2]")
-        with Server("-tp", "2", *shares, *named(*ADAPTERS[:2]), *named(ADAPTERS[2]), model=TINY) as server:
+        with Server("--exact", "-tp", "2", *shares, *named(*ADAPTERS[:2]), *named(ADAPTERS[2]), model=TINY) as server:
             models = server.get("/v1/models")["data"]
             self.assertEqual([(model["id"], model["parent"], model["root"]) for model in models],
                              [("gqa", None, "gqa"), *((adapter, "gqa", "gqa") for adapter in ADAPTERS)])
@@ -72,7 +72,7 @@ class AdaptersTest(unittest.TestCase):
             self.assertEqual(status, 404, answer)
 
     def test_every_endpoint_takes_an_adapter_in_model(self):
-        with Server(*named("gqa_all"), model=TINY) as server:
+        with Server("--exact", *named("gqa_all"), model=TINY) as server:
             message = {"max_tokens": 4, "messages": [{"role": "user", "content": "a"}]}
             for path, body in (("/v1/chat/completions", message), ("/v1/messages", message), ("/v1/responses", {"input": "a", "max_output_tokens": 4})):
                 status, answer = server.post(path, {"model": "gqa_all", **body})
@@ -92,7 +92,7 @@ class AdaptersTest(unittest.TestCase):
 
     def test_cached_prompts_belong_to_one_adapter(self):
         case = max((case for model, case in cases() if model == "gqa_all"), key=lambda case: len(case["prompt"]))
-        with Server(*named(*ADAPTERS), model=TINY) as server:
+        with Server("--exact", *named(*ADAPTERS), model=TINY) as server:
             def cached(model):
                 status, answer = server.post("/v1/completions", body_of(model, case))
                 self.assertEqual(status, 200, answer)
@@ -105,7 +105,7 @@ class AdaptersTest(unittest.TestCase):
     def test_answers_go_on_when_a_worker_is_killed_and_the_journal_replays(self):
         with tempfile.TemporaryDirectory() as folder:
             journal = os.path.join(folder, "journal")
-            with Server("-tp", "2", "--journal", journal, *named(*ADAPTERS), model=TINY) as server:
+            with Server("--exact", "-tp", "2", "--journal", journal, *named(*ADAPTERS), model=TINY) as server:
                 with concurrent.futures.ThreadPoolExecutor(1) as pool:
                     done = pool.submit(self.expect_all, server)
                     time.sleep(0.1)

@@ -120,15 +120,15 @@ class FlagsTest(unittest.TestCase):
         self.assertLess(max(differences), at_most)
 
     def test_quantization_and_activations_reach_the_workers(self):
-        plain, plain_ranks = self.serve()
-        int8, int8_ranks = self.serve("--quantization", "int8")
-        int4, int4_ranks = self.serve("--quantization", "int4")
+        plain, plain_ranks = self.serve("--exact")
+        int8, int8_ranks = self.serve("--exact", "--quantization", "int8")
+        int4, int4_ranks = self.serve("--exact", "--quantization", "int4")
         self.expect_rounded(plain, int8, 1)
         self.expect_rounded(int8, int4, 3)
         for (more, kv), (less, kv8), (least, kv4) in zip(plain_ranks, int8_ranks, int4_ranks):
             self.assertTrue(more > less > least, (more, less, least))
             self.assertEqual({kv, kv8, kv4}, {kv})
-        coarse, coarse_ranks = self.serve("--quantization", "int4", "--activations", "int8")
+        coarse, coarse_ranks = self.serve("--quantization", "int4", "--activations", "int8", "--kv-cache-dtype", "float32")
         self.assertEqual(coarse_ranks, int4_ranks)
         if self.isa == "baseline":  # baseline multiplies 16-bit integers, whatever the flag says
             self.assertEqual(coarse, int4)
@@ -136,8 +136,9 @@ class FlagsTest(unittest.TestCase):
             self.expect_rounded(int4, coarse, 1)
 
     def test_kv_cache_dtype_reaches_the_workers(self):
-        plain, plain_ranks = self.serve()
+        plain, plain_ranks = self.serve("--exact")
         half, half_ranks = self.serve("--kv-cache-dtype", "float16")
+        self.assertEqual(self.serve(), (half, half_ranks), "the default for 16-bit weights")
         self.expect_rounded(plain, half, 0.05)
         self.assertEqual([2 * kv for _, kv in half_ranks], [kv for _, kv in plain_ranks])
         eighth, eighth_ranks = self.serve("--kv-cache-dtype", "int8")

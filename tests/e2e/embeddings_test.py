@@ -67,7 +67,7 @@ class EmbeddingCase(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.server = Server("--threads-per-worker", "1", "--served-model-name", "tiny", *cls.FLAGS, model=LINEAR)
+        cls.server = Server("--exact", "--threads-per-worker", "1", "--served-model-name", "tiny", *cls.FLAGS, model=LINEAR)
         cls.addClassCleanup(cls.server.__exit__)
 
     def post(self, path, want=200, **body):

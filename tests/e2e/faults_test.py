@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
 import threading
@@ -53,6 +54,39 @@ class BrokenWeightsTest(unittest.TestCase):
             status = server.get("/admin/status", admin=True)
             self.assertEqual(status["recoveries"], 0)
             self.assertEqual(status["blocks"]["device"]["free"], status["blocks"]["device"]["total"])
+
+
+class LargeValuesTest(unittest.TestCase):
+    """A bf16 model whose values exceed what float16, the default of the KV cache, holds."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.model = os.path.join(self.folder.name, "model")
+        shutil.copytree(TINY, self.model)
+        path = os.path.join(self.model, "model.safetensors")
+        with open(path, "r+b") as f:
+            length = int.from_bytes(f.read(8), "little")
+            begin, end = json.loads(f.read(length))["model.layers.0.self_attn.v_proj.weight"]["data_offsets"]
+            f.seek(8 + length + begin)
+            numbers = struct.unpack(f"<{(end - begin) // 2}H", f.read(end - begin))
+            grown = [number + (30 << 7) if number & 0x7fff else number for number in numbers]  # bf16: times 2^30
+            f.seek(8 + length + begin)
+            f.write(struct.pack(f"<{len(grown)}H", *grown))
+
+    def answer(self, *flags):
+        with Server(*flags, model=self.model) as server:
+            return server.post("/v1/completions", {"prompt": [5, 6, 7], "max_tokens": 8, "temperature": 0, "ignore_eos": True, "logprobs": 1})
+
+    def test_values_beyond_float16_end_the_request_and_exact_serves_it(self):
+        status, answer = self.answer()
+        self.assertEqual(status, 500)
+        self.assertIn("no numbers", answer["error"]["message"])
+        self.assertIn("--exact", answer["error"]["message"])
+        for flags in (("--exact",), ("--kv-cache-dtype", "float32"), ("--kv-cache-dtype", "int8")):
+            status, answer = self.answer(*flags)
+            self.assertEqual(status, 200, answer)
+            self.assertEqual(len(answer["choices"][0]["logprobs"]["token_logprobs"]), 8)
 
 
 class WorkerLossTest(unittest.TestCase):

@@ -533,6 +533,8 @@ class CompletionTest(FieldCase):
 
 
 class BeamTest(FieldCase):
+    FLAGS = ("--exact",)
+
     def test_beam_search_equals_transformers(self):
         """Compares use_beam_search, n, length_penalty, early_stopping and stop_token_ids with HF's generate, on the shorter cases
         of worker/beam_golden_test."""

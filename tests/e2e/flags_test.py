@@ -137,7 +137,7 @@ class PlainTest(FlagCase):
         self.assertEqual(settings, {
             "served_model_name": "gqa", "served_model_aliases": [], "backend": "cpu", "dtype": "float32", "quantization": "none", "activations": "int16",
             "attention_backend": "auto",
-            "kv_cache_dtype": "float32", "tensor_parallel_size": 1, "shares": [1], "expert_parallel": False, "data_parallel_size": 1, "prefill_replicas": 0,
+            "exact": False, "kv_cache_dtype": "float16", "tensor_parallel_size": 1, "shares": [1], "expert_parallel": False, "data_parallel_size": 1, "prefill_replicas": 0,
             "max_model_len": 2048, "max_num_seqs": 256, "max_num_queued_reqs": 1024, "max_num_batched_tokens": 512, "target_inter_token_ms": 0, "block_size": 16,
             "ssl_certfile": None, "ssl_keyfile": None, "admin_ssl_certfile": None, "admin_ssl_keyfile": None, "allowed_origins": [], "allowed_hosts": [],
             "chat_page": True, "access_log": "off", "access_log_file": None, "audit_log_file": None, "metrics_listen": None,
@@ -148,6 +148,18 @@ class PlainTest(FlagCase):
             "load_format": "auto", "verify_checksum": None, "chat_template": None, "tool_call_parser": "generic", "reasoning_parser": "none",
             "pooling": "none", "scoring": "none", "generation_config": "quire", "lora_modules": [], "ignore_unknown_fields": False,
             "log_level": "info", "api_key_file": None, "admin_token_file": None, "limits": limits, "key_limits": {}})
+
+    def test_exact_flag_keeps_float32_and_contradicts_coarser_types(self):
+        with Server("--exact", "--quantization", "int4", "--threads-per-worker", "1", model=TINY) as server:
+            settings = server.get("/admin/config", admin=True)["settings"]
+            self.assertEqual([settings[key] for key in ("exact", "kv_cache_dtype", "activations")], [True, "float32", "int16"])
+            self.assertIn("numbers: KV cache float32 (--exact), activations int16 (--exact)", server.text())
+        self.assertIn("numbers: KV cache float16 (auto), activations int16 (auto); ", self.server.text())
+        self.assertIn("--exact rounds least", self.server.text())
+        for coarser in (("--kv-cache-dtype", "float16"), ("--activations", "int8")):
+            refused = quire("serve", "--model", TINY, "--backend", "cpu", "--exact", *coarser)
+            self.assertEqual(refused.returncode, 2)
+            self.assertIn("--exact contradicts " + " ".join(coarser), refused.stderr)
 
     def test_attention_backend_flag_is_refused_without_a_gpu(self):
         self.assertEqual(self.setting("attention_backend"), "auto")
@@ -379,7 +391,7 @@ class SmallTest(FlagCase):
         for quantization, chosen in (("int4", "int8"), ("none", "int16")):
             with Server("--activations", "auto", "--quantization", quantization, model=TINY) as server:
                 self.assertEqual(server.get("/admin/config", admin=True)["settings"]["activations"], chosen)
-                self.assertIn(f"activations: {chosen} (auto", server.text())
+                self.assertIn(f"activations {chosen} (auto)", server.text())
 
     def test_status_reports_gpu_memory_utilization(self):
         self.assertEqual(self.setting("gpu_memory_utilization"), 0.5)
@@ -711,6 +723,7 @@ TESTS = {
     "--kv-disk-size": kv_disk_test.KvDiskTest.test_size_and_days_flags_bound_what_stays,
     "--kv-disk-days": kv_disk_test.KvDiskTest.test_size_and_days_flags_bound_what_stays,
     "--kv-cache-dtype": SmallTest.test_kv_cache_dtype_flag_sets_the_bytes_of_a_block,
+    "--exact": PlainTest.test_exact_flag_keeps_float32_and_contradicts_coarser_types,
     "--dtype": PlainTest.test_dtype_flag_bfloat16_is_refused_on_the_cpu,
     "--attention-backend": PlainTest.test_attention_backend_flag_is_refused_without_a_gpu,
     "--quantization": SmallTest.test_quantization_flag_is_reported_by_status,

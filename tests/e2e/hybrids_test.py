@@ -35,7 +35,7 @@ class Served(Server):
         tokenizer["added_tokens"] = [token for token in tokenizer["added_tokens"] if token["id"] < size]
         with open(os.path.join(self.folder.name, "tokenizer.json"), "w") as f:
             json.dump(tokenizer, f)
-        super().__init__(*flags, model=self.folder.name)
+        super().__init__("--exact", *flags, model=self.folder.name)  # answers are compared with transformers
 
     def __exit__(self, *exception):
         super().__exit__(*exception)

@@ -67,6 +67,15 @@ class PlanTest(unittest.TestCase):
                          [(rank["weight_bytes"], rank["kv_bytes_per_block"]) for rank in taken["ranks"]])
         self.assertEqual(said["blocks"], blocks)
 
+    def test_plan_reports_the_types_that_a_server_chooses(self):
+        for model, flags, types in (("gqa", (), "KV cache float16 (auto), activations int16 (auto)"),
+                                    ("gqa", ("--exact",), "KV cache float32 (--exact), activations int16 (--exact)"),
+                                    ("swa", (), "KV cache float32 (auto), activations int16 (auto)"),
+                                    ("gptq", ("--kv-cache-dtype", "int8"), "KV cache int8 (asked for), activations int8 (auto)")):
+            done = subprocess.run([QUIRE, "plan", "--model", os.path.join(MODELS, model), "--backend", "cpu", "--no-speed", *flags],
+                                  stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+            self.assertIn(f"numbers  {types}", done.stdout, done.stderr)
+
     def test_plan_reports_how_many_sequences_the_blocks_hold(self):
         _, said = plan("--model", TINY, "-tp", "1", "--set", "cache.num_blocks=11", "--max-model-len", "64", "--no-speed")
         # a sequence takes 4 blocks of 16 tokens

@@ -52,7 +52,7 @@ class LmEvalTest(ScoresTest):
         prompts = [case["prompt"] for case in cases]
         contexts = [max(1, len(prompt) // 2) for prompt in prompts]
         for ranks in ("1", "2", "3"):
-            with Server("-tp", ranks, "--max-num-batched-tokens", "64", "--max-num-seqs", "16", model=TINY) as server:
+            with Server("--exact", "-tp", ranks, "--max-num-batched-tokens", "64", "--max-num-seqs", "16", model=TINY) as server:
                 first, again = (self.post(server, lm_eval_body(prompts)) for _ in range(2))
                 for case, choice in zip(cases, first["choices"]):
                     logprobs = choice["logprobs"]["token_logprobs"]
@@ -69,7 +69,7 @@ class LmEvalTest(ScoresTest):
                 self.assertEqual(again["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
 
     def test_lm_eval_recognises_a_greedy_continuation(self):
-        with Server("-tp", "2", model=TINY) as server:
+        with Server("--exact", "-tp", "2", model=TINY) as server:
             prompt = [5, 6, 7]
             drawn = self.post(server, {"prompt": prompt, "max_tokens": 6, "temperature": 0, "ignore_eos": True, "prompt_logprobs": 0,
                                        "logprobs": 0, "skip_special_tokens": False})["choices"][0]["logprobs"]["token_logprobs"]
@@ -83,7 +83,7 @@ class LmEvalTest(ScoresTest):
             self.assertAlmostEqual(total, sum(drawn), delta=1e-4)
 
     def test_text_prompts_are_scored_as_their_tokens(self):
-        with Server(model=TINY) as server:
+        with Server("--exact", model=TINY) as server:
             ids = self.post(server, lm_eval_body([[5, 6, 7], [64, 65, 66, 67]]))
             texts = self.post(server, lm_eval_body(["&'(", "abcd"]))
             self.assertEqual(texts["choices"], ids["choices"])
@@ -92,7 +92,7 @@ class LmEvalTest(ScoresTest):
 class FormsTest(ScoresTest):
     @classmethod
     def setUpClass(cls):
-        cls.server = Server("-tp", "2", "--max-num-batched-tokens", "48", "--max-num-seqs", "16", model=TINY)
+        cls.server = Server("--exact", "-tp", "2", "--max-num-batched-tokens", "48", "--max-num-seqs", "16", model=TINY)
 
     @classmethod
     def tearDownClass(cls):
@@ -180,7 +180,7 @@ class WorkerLossTest(ScoresTest):
     def test_scores_survive_a_killed_worker_to_the_last_bit(self):
         prompt = [(7 * i + i // 11) % 94 for i in range(800)]
         body = {"prompt": [prompt, prompt[5:]], "echo": True, "logprobs": 2, "prompt_logprobs": 3, "max_tokens": 8, "temperature": 0, "ignore_eos": True}
-        with Server("-tp", "2", "--max-num-batched-tokens", "4", "--max-num-seqs", "4", model=TINY) as server:
+        with Server("--exact", "-tp", "2", "--max-num-batched-tokens", "4", "--max-num-seqs", "4", model=TINY) as server:
             undisturbed = self.post(server, body)["choices"]
             answers = []
             thread = threading.Thread(target=lambda: answers.append(server.post("/v1/completions", body)))

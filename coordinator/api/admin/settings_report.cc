@@ -16,7 +16,7 @@ std::string_view PreemptionName(const EngineOptions& engine) {
   return NameOf(mode == PreemptionMode::kAuto && !choice ? PreemptionMode::kRecompute : mode);
 }
 
-/// With kAuto the KV cache has the type of the computation.
+/// With kAuto, on GPUs, the KV cache has the type of the computation.
 std::string_view KvCacheDtypeName(const ComputeSettings& compute) {
   return compute.kv_cache_dtype == KvCacheDtype::kAuto ? NameOf(compute.dtype) : NameOf(compute.kv_cache_dtype);
 }
@@ -129,6 +129,7 @@ Json SettingsJson(const Topology& topology, const ReplicaSnapshot& replica) {
   const AssignMessage& workers = replica.assignment;
   const EngineOptions& engine = replica.options;
   Json settings = {
+      {"exact", topology.exact},
       {"data_parallel_size", topology.parallel.replicas},
       {"prefill_replicas", topology.parallel.prefill_replicas},
       {"block_size", engine.blocks.block_size},

@@ -4,7 +4,7 @@ namespace quire {
 
 CallEvent EndingOf(RequestError error, const std::string& message) {
   CallEvent event{.error = message};
-  if (error == RequestError::kNoNumbers) event.error += " (--dtype, --kv-cache-dtype)";
+  if (error == RequestError::kNoNumbers) event.error += " (--exact, --dtype, --kv-cache-dtype)";
   event.retry_in_vain = error != RequestError::kNoRoom && error != RequestError::kWorkersLost;
   switch (error) {
     case RequestError::kNoRoom:

@@ -1,5 +1,7 @@
 #include "coordinator/cluster/launch/backend_settings.h"
 
+#include <fmt/format.h>
+
 #include "comm/base/error.h"
 #include "comm/base/number_type.h"
 #include "comm/model/architecture.h"
@@ -18,6 +20,39 @@ template <class E>
   FailSettings("{} {} needs a GPU ({}); {}", flag, NameOf(value), why, instead);
 }
 
+/// Bits of a number in a matrix, as stored, or as `quantization` packs plain numbers.
+double BitsOf(const NumberLayout& layout, Quantization quantization) {
+  const bool plain = layout.block_numbers == 1 && layout.block_bytes > 1;
+  if (plain && quantization == Quantization::kInt4) return 4.5;
+  if (plain && quantization == Quantization::kInt8) return 8.5;
+  return 8.0 * static_cast<double>(layout.block_bytes) / static_cast<double>(layout.block_numbers);
+}
+
+/// True when more than half of the numbers in the layers' matrices have at most `bits` bits, as stored or as loaded. A
+/// number's part of scale and minimum counts.
+bool MostHaveAtMost(double bits, const ModelFiles& model, Quantization quantization) {
+  double within = 0, all = 0;
+  for (const WeightSpec& weight : WeightsOf(model.spec())) {
+    if (!weight.is_matrix() || !IsOfLayer(weight.role)) continue;
+    for (int64_t layer = 0; layer < model.spec().num_layers(); ++layer) {
+      if (!model.Has(weight.role, layer)) continue;
+      const Tensor& tensor = model.Get(weight.role, layer);  // one expert stands for all experts
+      const auto numbers = static_cast<double>(tensor.rows() * tensor.cols());
+      all += numbers;
+      if (BitsOf(LayoutOf(tensor.type), quantization) <= bits) within += numbers;
+    }
+  }
+  return within > all / 2;
+}
+
+void CheckExact(const ComputeSettings& asked) {
+  const KvCacheDtype kept = asked.kv_cache_dtype;
+  if (kept != KvCacheDtype::kAuto && kept != KvCacheDtype::kFloat32)
+    FailSettings("--exact contradicts --kv-cache-dtype {}: leave one of them out", NameOf(kept));
+  if (asked.activations == ActivationType::kInt8)
+    FailSettings("--exact contradicts --activations int8: leave one of them out");
+}
+
 }  // namespace
 
 void CheckBackendSettings(const Topology& topology, BackendKind backend, const std::string& why) {
@@ -31,9 +66,12 @@ void CheckBackendSettings(const Topology& topology, BackendKind backend, const s
     const SpeculationMethod drafts = topology.speculation.method;  // kPrediction, the default, has no effect there
     if (drafts == SpeculationMethod::kNgram || drafts == SpeculationMethod::kSuffix)
       RefuseOnGpu("--speculative-config, method", drafts, why);
+    if (topology.exact)
+      FailSettings("--exact is for the CPU ({}); give --backend cpu, or leave it out and give --dtype float32", why);
     if (asked.activations == ActivationType::kInt8) RefuseOnGpu("--activations", asked.activations, why);
     if (kept != KvCacheDtype::kAuto && kept != KvCacheDtype::kFp8) RefuseOnGpu("--kv-cache-dtype", kept, why);
   } else {
+    if (topology.exact) CheckExact(asked);
     if (asked.dtype != ModelDtype::kAuto && asked.dtype != ModelDtype::kFloat32)
       RefuseOnCpu("--dtype", asked.dtype, why, "the CPU computes in float32");
     if (asked.attention_backend != AttentionBackend::kAuto)
@@ -46,24 +84,36 @@ void CheckBackendSettings(const Topology& topology, BackendKind backend, const s
 }
 
 ActivationType ActivationsFor(const ModelFiles& model, Quantization quantization) {
-  constexpr double kFewBits = 5.2;  // bits per number with its part of scale and minimum: Q4_1 has 5, Q5_0 has 5.5
-  double few = 0, all = 0;
-  for (const WeightSpec& weight : WeightsOf(model.spec())) {
-    if (!weight.is_matrix() || !IsOfLayer(weight.role)) continue;
-    for (int64_t layer = 0; layer < model.spec().num_layers(); ++layer) {
-      if (!model.Has(weight.role, layer)) continue;
-      const Tensor& tensor = model.Get(weight.role, layer);  // one expert stands for all experts
-      const NumberLayout& layout = LayoutOf(tensor.type);
-      const auto numbers = static_cast<double>(tensor.rows() * tensor.cols());
-      const bool plain = layout.block_numbers == 1 && layout.block_bytes > 1;
-      const double bits = plain && quantization == Quantization::kInt4 ? 4.5
-                                                                       : 8.0 * static_cast<double>(layout.block_bytes) /
-                                                                             static_cast<double>(layout.block_numbers);
-      all += numbers;
-      if (bits < kFewBits) few += numbers;
-    }
-  }
-  return few > all / 2 ? ActivationType::kInt8 : ActivationType::kInt16;
+  constexpr double kCoarserThanBytes = 6.1;  // Q5_1 has 6; Q6_K, with 6.6, was not measured
+  return MostHaveAtMost(kCoarserThanBytes, model, quantization) ? ActivationType::kInt8 : ActivationType::kInt16;
+}
+
+KvCacheDtype KvCacheDtypeFor(const ModelFiles& model, Quantization quantization) {
+  constexpr double kHalfOfFloat32 = 16;
+  return MostHaveAtMost(kHalfOfFloat32, model, quantization) ? KvCacheDtype::kFloat16 : KvCacheDtype::kFloat32;
+}
+
+void SettleForCpu(bool exact, const ModelFiles& model, ComputeSettings& settings) {
+  if (settings.dtype == ModelDtype::kAuto) settings.dtype = ModelDtype::kFloat32;
+  const Quantization quantization = settings.quantization;
+  if (settings.activations == ActivationType::kAuto)
+    settings.activations = exact ? ActivationType::kInt16 : ActivationsFor(model, quantization);
+  if (settings.kv_cache_dtype == KvCacheDtype::kAuto)
+    settings.kv_cache_dtype = exact ? KvCacheDtype::kFloat32 : KvCacheDtypeFor(model, quantization);
+}
+
+std::string DescribeNumbers(const Topology& asked, const ComputeSettings& settled) {
+  const bool auto_cache = asked.compute.kv_cache_dtype == KvCacheDtype::kAuto;
+  const bool auto_activations = asked.compute.activations == ActivationType::kAuto;
+  const auto by = [&](bool chosen) { return !chosen ? "asked for" : asked.exact ? "--exact" : "auto"; };
+  const bool half = auto_cache && settled.kv_cache_dtype == KvCacheDtype::kFloat16;
+  const bool bytes = auto_activations && settled.activations == ActivationType::kInt8;
+  std::string cost;
+  if (half) cost += "; the cache costs less than the weights' own rounding";
+  if (bytes) cost += "; such activations cost less than rounding weights to 5 bits";
+  if (half || bytes) cost += " (docs/benchmarks/2026-11-28-defaults.md); --exact rounds least";
+  return fmt::format("KV cache {} ({}), activations {} ({}){}", NameOf(settled.kv_cache_dtype), by(auto_cache),
+                     NameOf(settled.activations), by(auto_activations), cost);
 }
 
 }  // namespace quire

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "comm/base/error.h"
+#include "coordinator/cluster/launch/backend_settings.h"
 #include "coordinator/cluster/launch/engine_settings.h"
 #include "coordinator/cluster/launch/kv_space.h"
 #include "coordinator/cluster/launch/host_fit.h"
@@ -129,12 +130,8 @@ void Deployment::BringUp() {
   const BackendKind backend = ChooseBackend(topology_, group_->ranks());
   if (max_step_tokens_ == 0) max_step_tokens_ = ChooseStepTokens(topology_, backend, model_.spec(), max_model_len_);
   assignment_ = MakeAssignment(topology_, model_, group_->ranks(), backend);
-  if (topology_.compute.activations == ActivationType::kAuto && backend == BackendKind::kCpu) {
-    const bool int8 = assignment_.compute.activations == ActivationType::kInt8;
-    spdlog::info(
-        "activations: {} (auto: most weights have {} 4 bits; what 8 bits cost: docs/benchmarks/2026-11-22-cpu.md)",
-        NameOf(assignment_.compute.activations), int8 ? "about" : "more than");
-  }
+  if (backend == BackendKind::kCpu && engine_ == nullptr)
+    spdlog::info("numbers: {}", DescribeNumbers(topology_, assignment_.compute));
   assignment_.max_step_tokens = max_step_tokens_;
   assignment_.max_model_len = max_model_len_;
   group_->Load(assignment_);

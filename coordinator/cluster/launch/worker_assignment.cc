@@ -74,9 +74,9 @@ AssignMessage MakeAssignment(const Topology& topology, const ModelFiles& model, 
   assign.shares = Shares(topology);
   assign.compute = topology.compute;
   assign.compute.backend = backend;
-  if (assign.compute.dtype == ModelDtype::kAuto) assign.compute.dtype = cuda ? model.GpuDtype() : ModelDtype::kFloat32;
-  if (assign.compute.activations == ActivationType::kAuto)
-    assign.compute.activations = cuda ? ActivationType::kInt16 : ActivationsFor(model, assign.compute.quantization);
+  if (!cuda) SettleForCpu(topology.exact, model, assign.compute);
+  if (assign.compute.dtype == ModelDtype::kAuto) assign.compute.dtype = model.GpuDtype();
+  if (assign.compute.activations == ActivationType::kAuto) assign.compute.activations = ActivationType::kInt16;
   if (cuda) assign.devices = DevicesOfRanks(topology, HostsOfRanks(ranks));
   if (cuda && assign.devices.empty() && topology.parallel.replica > 0 && OnThisHost(topology)) {
     // Without listed devices the ranks of this replica take the devices after those of earlier replicas.
