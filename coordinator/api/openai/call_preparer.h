@@ -36,8 +36,7 @@ struct PreparedCall {
 struct ChatPrompt {
   std::string text;
   std::vector<TokenId> tokens;  // at most max_model_len
-  /// The number of tokens without the context edits; nullopt when the request asks for no edits.
-  std::optional<size_t> unedited_tokens = {};
+  std::optional<size_t> unedited_tokens = {};  // without the context edits; nullopt when the request asks for none
 };
 
 /// Turns the body of a generating request into tokens: all work whose cost grows with the request, except compiling its
