@@ -35,6 +35,7 @@ void Engine::Do(const command::CacheStored& c) {
   Tell(c);
   Sequence prompt = std::move(NewSequences(c.tokens, 1).front());
   prompt.contents.root = blocks_.prefixes().Root(c.salt, c.adapter);
+  prompt.contents.adapter = c.adapter;
   prompt.contents.Restart();
   blocks_.CacheArrived(c.ticket, prompt.num_tokens() / blocks_.block_size(), prompt, c.prefix);
 }
