@@ -35,6 +35,10 @@ TEST(KvCacheDtypeForTest, KvCache_IsFloat16_WhenWeightsHaveAtMost16Bits) {
   for (const char* model : {"mha", "swa"}) EXPECT_EQ(CacheOf(model), KvCacheDtype::kFloat32) << model;
 }
 
+TEST(KvCacheDtypeForTest, KvCacheOfEncoders_IsFloat32_WhateverTheirWeightsHave) {
+  EXPECT_EQ(CacheOf("bert", Quantization::kInt8), KvCacheDtype::kFloat32);
+}
+
 TEST(KvCacheDtypeForTest, KvCache_IsFloat16_WhenFloat32WeightsAreQuantisedAsTheyAreLoaded) {
   EXPECT_EQ(CacheOf("mha", Quantization::kInt8), KvCacheDtype::kFloat16);
   EXPECT_EQ(CacheOf("mha", Quantization::kInt4), KvCacheDtype::kFloat16);

@@ -90,6 +90,7 @@ ActivationType ActivationsFor(const ModelFiles& model, Quantization quantization
 
 KvCacheDtype KvCacheDtypeFor(const ModelFiles& model, Quantization quantization) {
   constexpr double kHalfOfFloat32 = 16;
+  if (model.spec().bidirectional) return KvCacheDtype::kFloat32;  // an encoder's keys and values last for one step
   return MostHaveAtMost(kHalfOfFloat32, model, quantization) ? KvCacheDtype::kFloat16 : KvCacheDtype::kFloat32;
 }
 

@@ -16,7 +16,7 @@ void CheckBackendSettings(const Topology& topology, BackendKind backend, const s
 ActivationType ActivationsFor(const ModelFiles& model, Quantization quantization);
 
 /// The meaning of KvCacheDtype::kAuto on the CPU: float16 when most numbers in the layers' matrices have at most 16
-/// bits, as stored or as loaded; otherwise float32.
+/// bits, as stored or as loaded; otherwise, and for encoders, float32.
 KvCacheDtype KvCacheDtypeFor(const ModelFiles& model, Quantization quantization);
 
 /// Replaces each kAuto of dtype, activations and KV cache by what it means on the CPU. With `exact` that is float32,
