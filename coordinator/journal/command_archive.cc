@@ -76,7 +76,8 @@ void SaveStored(ArchiveWriter& out, const C& c) {
 }
 template <class C>
 C LoadStored(ArchiveReader& in, CommandOperands& operands) {
-  in(operands.salt, operands.tokens);
+  in(operands.salt);
+  in(operands.tokens);
   const int adapter = in.Next<int>();
   const auto ticket = in.Next<uint64_t>();
   return {operands.salt, operands.tokens, adapter, ticket, in.Next<int>()};

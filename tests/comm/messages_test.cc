@@ -189,6 +189,15 @@ TEST(MessagesTest, HandshakeMessages_SurviveARoundTrip) {
   const Message hello = Decode(Encode(HelloMessage{.bytes_per_block = 7, .bytes_per_state = 1ll << 40}, 1, 0));
   EXPECT_EQ(std::get<HelloMessage>(hello).bytes_per_block, 7);
   EXPECT_EQ(std::get<HelloMessage>(hello).bytes_per_state, 1ll << 40);
+  const auto whole = [](std::vector<int64_t> given) {
+    const HelloMessage sent{.whole_block_bytes = 100, .whole_given = std::move(given), .whole_taken = {10, 90}};
+    return std::get<HelloMessage>(Decode(Encode(sent, 1, 0)));
+  };
+  EXPECT_EQ(whole({0, 40, 60, 40}).whole_given, (std::vector<int64_t>{0, 40, 60, 40}));
+  EXPECT_EQ(whole({}).whole_taken, (std::vector<int64_t>{10, 90}));
+  EXPECT_EQ(whole({}).whole_block_bytes, 100);
+  for (const std::vector<int64_t>& bad : {std::vector<int64_t>{0}, {0, 101}, {-1, 1}, {5, 0}, {5, -1}, {100, 1}})
+    EXPECT_THROW(whole(bad), Error);
   EXPECT_EQ(std::get<StartMessage>(Decode(Encode(StartMessage{9, 5, 3}, 1, 0))).state_blocks, 3);
   EXPECT_EQ(std::get<ReadyMessage>(Decode(Encode(ReadyMessage{9, 5, 77, 3}, 1, 0))).state_blocks, 3);
   const Message failure = Decode(Encode(FailureMessage{"load", std::string(10000, 'x')}, 1, 0));

@@ -9,7 +9,8 @@ namespace quire::sim {
 
 /// True when the prompt is within a client's share of the places, of the blocks, and of the shortest step's tokens. The
 /// step's share is computed after one token for each beam, since beams always draw together, and one for the most
-/// senior request. Nothing may be pinned.
+/// senior request. Nothing may be pinned, or on its way to a
+/// store or from there.
 bool Newcomers::IsPromised(const Wait& wait, int num_clients) const {
   constexpr int kShortestStep = 64;
   const EngineOptions& options = engine_.options();
@@ -21,7 +22,7 @@ bool Newcomers::IsPromised(const Wait& wait, int num_clients) const {
   const int usable = blocks.num_usable() - static_cast<int>(options.blocks.watermark * blocks.num_usable());
   return num_clients <= options.scheduler.max_running && wait.prompt <= (step - beams - 1) / num_clients &&
          blocks.BlocksFor(wait.prompt) + blocks.sizes().state_blocks <= usable / num_clients &&
-         blocks.pins().all().empty();
+         blocks.pins().all().empty() && blocks.device_holdings().empty();
 }
 
 void Newcomers::Planned(const std::set<RequestId>& draws, int num_clients, bool others_may_give_way) {

@@ -144,6 +144,35 @@ TEST(BlockCutTest, CutBetween_SpreadsReceiversOverGivers_WhenTheyHoldTheSameHead
   }
 }
 
+TEST(BlockCutTest, PartsOfTheWhole_CoverAWholeBlockOnce_AndGiveEveryRankItsBlock) {
+  const auto bytes_of = [](const BlockRuns& runs) {
+    return std::accumulate(runs.begin(), runs.end(), int64_t{0},
+                           [](int64_t sum, BlockRun run) { return sum + run.bytes; });
+  };
+  for (const auto& [heads, kv_heads] : {std::pair{9, 9}, {9, 3}, {6, 1}}) {
+    const ModelSpec spec = SpecOf(heads, kv_heads);
+    for (int ranks = 1; ranks <= 3; ++ranks) {
+      for (const std::vector<double>& shares : SharesOf(ranks)) {
+        const std::vector<RankShard> own = PlanShards(spec, shares);
+        std::vector<int> given;
+        for (Rank rank = 0; rank < ranks; ++rank) {
+          const WholeBlockPart part = PartOfWhole(spec, shares, rank, HeadBytes);
+          given.resize(static_cast<size_t>(part.block_bytes));
+          for (const BlockRun& run : part.given) {
+            for (int64_t at = run.at; at < run.at + run.bytes; ++at) ++given[static_cast<size_t>(at)];
+          }
+          const int64_t block = KvLayout(spec, own[static_cast<size_t>(rank)], HeadBytes).block_bytes;
+          EXPECT_EQ(bytes_of(part.taken), block);
+          BlockCuts cuts({&spec, shares, rank, block, HeadBytes});
+          EXPECT_EQ(bytes_of(cuts.To({1.0})[0]), bytes_of(part.given));
+          EXPECT_EQ(bytes_of(cuts.From({1.0})[0]), bytes_of(part.taken));
+        }
+        EXPECT_EQ(given, std::vector<int>(given.size(), 1));
+      }
+    }
+  }
+}
+
 TEST(BlockCutTest, BlockCuts_OfOneRankEqualCutBetween) {
   const ModelSpec spec = SpecOf(9, 3);
   const std::vector<double> two = {1, 1}, three = {1, 1, 1};
