@@ -34,7 +34,7 @@ export class BatchesView {
 
   #fill(row, batch) {
     const at = (name) => row.querySelector(name);
-    setText(at(".client"), batch.client ?? "–");
+    setText(at(".client"), batch.client ?? "no key");
     const pill = at(".pill");
     pill.className = `pill ${STATE_CLASS[batch.status] ?? ""}`;
     setText(pill, stateName(batch.status));
