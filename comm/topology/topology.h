@@ -80,7 +80,7 @@ struct ModelSettings {
     bool operator==(const Model&) const = default;
   } model;
 
-  ComputeSettings compute = {.activations = ActivationType::kAuto};
+  ComputeSettings compute;
   bool exact = false;  // on the CPU: kAuto of compute.kv_cache_dtype and compute.activations is the finest type
 
   struct Parallel {

@@ -12,9 +12,8 @@ ActivationType Chosen(const std::string& model, Quantization quantization = Quan
   return ActivationsFor(ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + model), quantization);
 }
 
-TEST(ActivationsForTest, Activations_AreInt8_WhenMostWeightsHaveAtMostSixBits) {
-  for (const char* model : {"gptq", "awq", "packed", "kquants.gguf"})
-    EXPECT_EQ(Chosen(model), ActivationType::kInt8) << model;
+TEST(ActivationsForTest, Activations_AreInt8_WhenWeightsHaveAboutFourBits) {
+  for (const char* model : {"gptq", "awq", "packed"}) EXPECT_EQ(Chosen(model), ActivationType::kInt8) << model;
   for (const char* model : {"gqa", "int8", "fp8", "linear.gguf"})
     EXPECT_EQ(Chosen(model), ActivationType::kInt16) << model;
 }
@@ -52,6 +51,8 @@ ComputeSettings Settled(const Topology& asked, const char* model) {
 
 TEST(SettleForCpuTest, Exact_MeansFloat32AndInt16_AndDefaultsFollowTheWeights) {
   Topology asked;
+  EXPECT_EQ(Settled(asked, "gptq").activations, ActivationType::kInt16);
+  asked.compute.activations = ActivationType::kAuto;
   EXPECT_EQ(Settled(asked, "gptq").kv_cache_dtype, KvCacheDtype::kFloat16);
   EXPECT_EQ(Settled(asked, "gptq").activations, ActivationType::kInt8);
   EXPECT_EQ(Settled(asked, "gptq").dtype, ModelDtype::kFloat32);
@@ -70,6 +71,8 @@ TEST(SettleForCpuTest, NamedTypes_StayAsTheyAre) {
 
 TEST(DescribeNumbersTest, Line_SaysWhoChoseAndHowToChooseOtherwise) {
   Topology asked;
+  EXPECT_EQ(DescribeNumbers(asked, Settled(asked, "mha")), "KV cache float32 (auto), activations int16");
+  asked.compute.activations = ActivationType::kAuto;
   EXPECT_THAT(DescribeNumbers(asked, Settled(asked, "gptq")),
               testing::AllOf(testing::HasSubstr("KV cache float16 (auto), activations int8 (auto); "),
                              testing::EndsWith("--exact rounds least")));
@@ -77,7 +80,7 @@ TEST(DescribeNumbersTest, Line_SaysWhoChoseAndHowToChooseOtherwise) {
   asked.exact = true;
   asked.compute.activations = ActivationType::kInt16;
   EXPECT_EQ(DescribeNumbers(asked, Settled(asked, "gptq")),
-            "KV cache float32 (--exact), activations int16 (asked for)");
+            "KV cache float32 (--exact), activations int16");
 }
 
 TEST(CheckBackendSettingsTest, Exact_ContradictsCoarserTypes_AndIsForCpus) {

@@ -153,8 +153,8 @@ class PlainTest(FlagCase):
         with Server("--exact", "--quantization", "int4", "--threads-per-worker", "1", model=TINY) as server:
             settings = server.get("/admin/config", admin=True)["settings"]
             self.assertEqual([settings[key] for key in ("exact", "kv_cache_dtype", "activations")], [True, "float32", "int16"])
-            self.assertIn("numbers: KV cache float32 (--exact), activations int16 (--exact)", server.text())
-        self.assertIn("numbers: KV cache float16 (auto), activations int16 (auto); ", self.server.text())
+            self.assertIn("numbers: KV cache float32 (--exact), activations int16", server.text())
+        self.assertIn("numbers: KV cache float16 (auto), activations int16; ", self.server.text())
         self.assertIn("--exact rounds least", self.server.text())
         for coarser in (("--kv-cache-dtype", "float16"), ("--activations", "int8")):
             refused = quire("serve", "--model", TINY, "--backend", "cpu", "--exact", *coarser)

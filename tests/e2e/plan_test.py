@@ -68,10 +68,10 @@ class PlanTest(unittest.TestCase):
         self.assertEqual(said["blocks"], blocks)
 
     def test_plan_reports_the_types_that_a_server_chooses(self):
-        for model, flags, types in (("gqa", (), "KV cache float16 (auto), activations int16 (auto)"),
-                                    ("gqa", ("--exact",), "KV cache float32 (--exact), activations int16 (--exact)"),
-                                    ("swa", (), "KV cache float32 (auto), activations int16 (auto)"),
-                                    ("gptq", ("--kv-cache-dtype", "int8"), "KV cache int8 (asked for), activations int8 (auto)")):
+        for model, flags, types in (("gqa", (), "KV cache float16 (auto), activations int16"),
+                                    ("gqa", ("--exact",), "KV cache float32 (--exact), activations int16"),
+                                    ("swa", (), "KV cache float32 (auto), activations int16"),
+                                    ("gptq", ("--kv-cache-dtype", "int8", "--activations", "auto"), "KV cache int8 (asked for), activations int8 (auto)")):
             done = subprocess.run([QUIRE, "plan", "--model", os.path.join(MODELS, model), "--backend", "cpu", "--no-speed", *flags],
                                   stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
             self.assertIn(f"numbers  {types}", done.stdout, done.stderr)

@@ -84,8 +84,8 @@ void CheckBackendSettings(const Topology& topology, BackendKind backend, const s
 }
 
 ActivationType ActivationsFor(const ModelFiles& model, Quantization quantization) {
-  constexpr double kCoarserThanBytes = 6.1;  // Q5_1 has 6; Q6_K, with 6.6, was not measured
-  return MostHaveAtMost(kCoarserThanBytes, model, quantization) ? ActivationType::kInt8 : ActivationType::kInt16;
+  constexpr double kFewBits = 5.2;  // bits per number with its part of scale and minimum: Q4_1 has 5, Q5_0 has 5.5
+  return MostHaveAtMost(kFewBits, model, quantization) ? ActivationType::kInt8 : ActivationType::kInt16;
 }
 
 KvCacheDtype KvCacheDtypeFor(const ModelFiles& model, Quantization quantization) {
@@ -106,15 +106,15 @@ void SettleForCpu(bool exact, const ModelFiles& model, ComputeSettings& settings
 std::string DescribeNumbers(const Topology& asked, const ComputeSettings& settled) {
   const bool auto_cache = asked.compute.kv_cache_dtype == KvCacheDtype::kAuto;
   const bool auto_activations = asked.compute.activations == ActivationType::kAuto;
-  const auto by = [&](bool chosen) { return !chosen ? "asked for" : asked.exact ? "--exact" : "auto"; };
-  const bool half = auto_cache && settled.kv_cache_dtype == KvCacheDtype::kFloat16;
-  const bool bytes = auto_activations && settled.activations == ActivationType::kInt8;
+  const char* by_auto = asked.exact ? " (--exact)" : " (auto)";
   std::string cost;
-  if (half) cost += "; the cache costs less than the weights' own rounding";
-  if (bytes) cost += "; such activations cost less than rounding weights to 5 bits";
-  if (half || bytes) cost += " (docs/benchmarks/2026-11-28-defaults.md); --exact rounds least";
-  return fmt::format("KV cache {} ({}), activations {} ({}){}", NameOf(settled.kv_cache_dtype), by(auto_cache),
-                     NameOf(settled.activations), by(auto_activations), cost);
+  if (auto_cache && settled.kv_cache_dtype == KvCacheDtype::kFloat16)
+    cost =
+        "; the cache costs less than writing weights as bfloat16 (docs/benchmarks/2026-11-28-defaults.md); --exact "
+        "rounds least";
+  return fmt::format("KV cache {}{}, activations {}{}{}", NameOf(settled.kv_cache_dtype),
+                     auto_cache ? by_auto : " (asked for)", NameOf(settled.activations),
+                     auto_activations ? by_auto : "", cost);
 }
 
 }  // namespace quire

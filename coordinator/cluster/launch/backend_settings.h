@@ -11,8 +11,8 @@ namespace quire {
 /// the backend, for the message.
 void CheckBackendSettings(const Topology& topology, BackendKind backend, const std::string& why);
 
-/// The meaning of ActivationType::kAuto on the CPU: int8 when most numbers in the layers' matrices have at most 6 bits
-/// with their part of scales and minima, as stored or as loaded; otherwise int16.
+/// The meaning of ActivationType::kAuto on the CPU: int8 when most numbers in the layers' matrices have about 4 bits,
+/// as stored or as loaded; otherwise int16.
 ActivationType ActivationsFor(const ModelFiles& model, Quantization quantization);
 
 /// The meaning of KvCacheDtype::kAuto on the CPU: float16 when most numbers in the layers' matrices have at most 16
