@@ -476,7 +476,7 @@ MUTANTS = [
            "assign.compute = topology.compute;", "assign.compute = topology.compute, assign.compute.quantization = {};", FLAGS),
     Mutant("workers drop the activations they are told", "worker/cpu/cpu_decoder.cc",
            "activations_(ActivationsOf(sizes.compute.activations))", "activations_(kernels::Activations::kInt16)", ["worker/quantization_test"]),
-    Mutant("activations of 8 bits meet weights of 8", "coordinator/cluster/launch/backend_settings.cc", "kCoarserThanBytes = 6.1;", "kCoarserThanBytes = 9;",
+    Mutant("activations of 8 bits meet weights of 8", "coordinator/cluster/launch/backend_settings.cc", "kFewBits = 5.2;", "kFewBits = 9;",
            ["coordinator/backend_settings_test"]),
     Mutant("activations are chosen without what weights become", "coordinator/cluster/launch/backend_settings.cc", "plain && quantization == Quantization::kInt4", "false",
            ["coordinator/backend_settings_test"]),
