@@ -95,10 +95,10 @@ TEST(ModelNamedInTest, NothingIsFound_WhereNoTextIsNamed) {
     EXPECT_EQ(ModelNamedIn(body), "") << body;
 }
 
-Topology Read(const std::string& yaml) { return TopologyFromYaml(yaml, "t.yaml"); }
+Topology ListOf(const std::string& yaml) { return TopologyFromYaml(yaml, "t.yaml"); }
 
 TEST(ModelListTest, Model_HasTheSettingsOfTheDocument_AndItsOwn) {
-  const Topology t = Read(
+  const Topology t = ListOf(
       "scheduler: {max_model_len: 64, max_running: 7}\n"
       "models:\n"
       "  - {name: a, path: /a}\n"
@@ -117,7 +117,7 @@ TEST(ModelListTest, Model_HasTheSettingsOfTheDocument_AndItsOwn) {
 }
 
 TEST(ModelListTest, Groups_HavePortsAndJournalsOfTheirOwn) {
-  const Topology t = Read(
+  const Topology t = ListOf(
       "transport: {bind: 127.0.0.1, ports: [7000, 7001]}\njournal: /j\n"
       "models: [{name: a, path: /a, parallel: {replicas: 2}}, {name: b, path: /b}, {name: c, path: /c}]\n");
   const Topology b = ModelTopology(t, 1), c = ModelTopology(t, 2);
@@ -132,14 +132,14 @@ TEST(ModelListTest, Groups_HavePortsAndJournalsOfTheirOwn) {
 }
 
 TEST(ModelListTest, ListOfOneModel_IsThatModel) {
-  Topology alone = Read("{model: {name: a, path: /a}, journal: /j}");
-  Topology listed = ModelTopology(Read("{models: [{name: a, path: /a}], journal: /j}"), 0);
+  Topology alone = ListOf("{model: {name: a, path: /a}, journal: /j}");
+  Topology listed = ModelTopology(ListOf("{models: [{name: a, path: /a}], journal: /j}"), 0);
   EXPECT_EQ(alone, listed);
 }
 
 TEST(ModelListTest, List_IsRefused_WhereANameMeansTwoModelsOrSettingsClash) {
   const auto refusal = [](const std::string& yaml) {
-    return ErrorThrownBy([&] { ValidateTopology(Read(yaml), "t.yaml"); });
+    return ErrorThrownBy([&] { ValidateTopology(ListOf(yaml), "t.yaml"); });
   };
   EXPECT_THAT(refusal("models: [{name: a, path: /a}, {name: [b, a], path: /b}]"), HasSubstr("two models are called"));
   EXPECT_THAT(refusal("models: [{name: a, path: /a}, {name: b, path: /b, adapters: [{name: a, path: /x}]}]"),

@@ -18,23 +18,27 @@ def golden(model):
         return json.load(f)["cases"]
 
 
+def copy_with_tokenizer(model, folder):
+    """Copies a golden model into the folder, with another model's tokenizer, cut to the model's number of tokens."""
+    for name in os.listdir(os.path.join(MODELS, model)):
+        shutil.copy(os.path.join(MODELS, model, name), folder)
+    with open(os.path.join(folder, "config.json")) as f:
+        size = json.load(f)["vocab_size"]
+    with open(os.path.join(TINY, "tokenizer.json")) as f:
+        tokenizer = json.load(f)
+    tokenizer["model"]["vocab"] = {token: i for token, i in tokenizer["model"]["vocab"].items() if i < size}
+    tokenizer["model"]["merges"] = []
+    tokenizer["added_tokens"] = [token for token in tokenizer["added_tokens"] if token["id"] < size]
+    with open(os.path.join(folder, "tokenizer.json"), "w") as f:
+        json.dump(tokenizer, f)
+
+
 class Served(Server):
-    """Serves a golden model with another model's tokenizer, cut to the model's number of tokens. Prompts and answers are token
-    ids."""
+    """Serves a golden model with another model's tokenizer. Prompts and answers are token ids."""
 
     def __init__(self, model, *flags):
         self.folder = tempfile.TemporaryDirectory()
-        for name in os.listdir(os.path.join(MODELS, model)):
-            shutil.copy(os.path.join(MODELS, model, name), self.folder.name)
-        with open(os.path.join(self.folder.name, "config.json")) as f:
-            size = json.load(f)["vocab_size"]
-        with open(os.path.join(TINY, "tokenizer.json")) as f:
-            tokenizer = json.load(f)
-        tokenizer["model"]["vocab"] = {token: i for token, i in tokenizer["model"]["vocab"].items() if i < size}
-        tokenizer["model"]["merges"] = []
-        tokenizer["added_tokens"] = [token for token in tokenizer["added_tokens"] if token["id"] < size]
-        with open(os.path.join(self.folder.name, "tokenizer.json"), "w") as f:
-            json.dump(tokenizer, f)
+        copy_with_tokenizer(model, self.folder.name)
         super().__init__("--exact", *flags, model=self.folder.name)  # answers are compared with transformers
 
     def __exit__(self, *exception):

@@ -3,6 +3,7 @@ workers beside another model's streams, and lists that are refused at the start.
 import concurrent.futures
 import json
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -11,28 +12,42 @@ import unittest
 import urllib.request
 
 import verdict
-from server import MODELS, QUIRE, ROOT, Server
+from hybrids_test import copy_with_tokenizer
+from server import QUIRE, ROOT, TINY, Server
 
 GOLDEN = os.path.join(ROOT, "tests", "golden")
 NAMES = {"first": "gqa", "second": "mha", "third": "mqa"}  # name here: golden model
-LIST = f"""
-seed: 1
-models:
-  - name: [first, main]
-    path: {MODELS}/gqa
-    parallel: {{tensor: 2}}
-    adapters: [{{name: first-adapter, path: {GOLDEN}/adapters/gqa_all}}]
-  - name: second
-    path: {MODELS}/mha
-    scheduler: {{max_model_len: 128}}
-    cache: {{num_blocks: 100}}
-  - name: third
-    path: {MODELS}/mqa
-"""
+FOLDER = tempfile.TemporaryDirectory(prefix="quire-models-")
 
 
 def path_of(model):
-    return os.path.join(MODELS, model)
+    """The golden model with a tokenizer."""
+    path = os.path.join(FOLDER.name, model)
+    if model == "gqa":
+        return TINY
+    if not os.path.exists(path):
+        os.mkdir(path)
+        copy_with_tokenizer(model, path)
+        shutil.copy(os.path.join(TINY, "tokenizer_config.json"), path)
+    return path
+
+
+# Golden answers are those of transformers: exact.
+LIST = f"""
+seed: 1
+exact: true
+models:
+  - name: [first, main]
+    path: {path_of("gqa")}
+    parallel: {{tensor: 2}}
+    adapters: [{{name: first-adapter, path: {GOLDEN}/adapters/gqa_all}}]
+  - name: second
+    path: {path_of("mha")}
+    scheduler: {{max_model_len: 128}}
+    cache: {{num_blocks: 100}}
+  - name: third
+    path: {path_of("mqa")}
+"""
 
 
 def cases(model, count=6):
@@ -215,10 +230,10 @@ class ListedModelsTest(unittest.TestCase):
 class FlagsTest(unittest.TestCase):
     def test_flags_name_several_models(self):
         flags = [word for name, model in NAMES.items() for word in ("--model", f"{name}={path_of(model)}")][:4]
-        with Server(*flags, "--max-model-len", "64") as server:
-            self.assertEqual([(m["id"], m["max_model_len"]) for m in server.get("/v1/models")["data"]], [("first", 64), ("second", 64)])
+        with Server(*flags, "--exact", "--max-model-len", "256") as server:
+            self.assertEqual([(m["id"], m["max_model_len"]) for m in server.get("/v1/models")["data"]], [("first", 256), ("second", 256)])
             for name in ("first", "second"):
-                case = next(c for c in cases(NAMES[name], 20) if len(c["prompt"]) + len(c["tokens"]) <= 64)
+                case = next(c for c in cases(NAMES[name], 20) if len(c["prompt"]) + len(c["tokens"]) <= 256)
                 status, answer = server.post("/v1/completions", body_of(name, case))
                 self.assertEqual((status, answer["choices"][0]["token_ids"]), (200, case["tokens"]))
             self.assertEqual(server.terminate(), 0)
