@@ -63,6 +63,8 @@ const std::map<std::string, std::string> kValues = {
     {"model.pooling", "mean"},
     {"model.scoring", "yes-no"},
     {"model.generation_config", "none"},
+    {"models", "[{name: a, path: /m}]"},
+    {"models_memory", "1GiB"},
     {"adapters", "[{name: a, path: /a}, {name: b, path: /b}]"},
     {"backend", "cpu"},
     {"dtype", "float16"},
@@ -147,8 +149,6 @@ const std::map<std::string, std::string> kValues = {
     {"batches.max_bytes", "1GiB"},
     {"batches.concurrency", "3"},
     {"seed", "-5"},
-    {"models", "[{name: a, path: /m}]"},
-    {"models_memory", "1GiB"},
 };
 
 TEST(OptionsTest, SetFlag_SetsEveryKeyOfASettingsFile) {

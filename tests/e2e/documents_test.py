@@ -15,7 +15,7 @@ PAGES = sorted(glob.glob(os.path.join(ROOT, "*.md")) + glob.glob(os.path.join(RO
                [os.path.join(ROOT, folder, "README.md") for folder in ("comm", "coordinator", "worker", "kernels", "deploy")])
 USERS = [page for page in PAGES if os.path.relpath(page, ROOT) in ("README.md", "SECURITY.md", "deploy/README.md") or os.path.dirname(page) == os.path.join(ROOT, "docs")]
 # Flags of scripts and other programs in documents: quickstart, bench kernels, mutants, vLLM, CMake.
-FOREIGN = {"--ask", "--setup-only", "--only", "--api-key", "--check", "--build"}
+FOREIGN = {"--ask", "--setup-only", "--only", "--api-key", "--check", "--build", "--as-listed"}
 
 
 def text_of(page):
