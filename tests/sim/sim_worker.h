@@ -18,7 +18,7 @@ namespace quire::sim {
 /// the state of exactly the tokens before it, and must leave the state after its own tokens.
 class SimWorker {
  public:
-  SimWorker(const PlanLimits& limits, int sliding_window, bool whole_prompts);
+  SimWorker(const PlanLimits& limits, int sliding_window, bool whole_prompts = false);
 
   /// Runs a plan. Throws Error for a frame or plan that a worker must refuse, and Violation for wrong KV contents.
   StepResult Execute(const Frame& frame);
