@@ -9,8 +9,8 @@ namespace quire {
 void Scheduler::Add(Request& request) {
   queue_.Add(request);
   for (Sequence& sequence : request.sequences) {
-    sequence.contents.root = blocks_.prefixes().Root(request.cache_salt, request.adapter);
     sequence.contents.adapter = request.adapter;
+    sequence.contents.root = blocks_.prefixes().Root(request.cache_salt, sequence.contents.adapter);
     sequence.contents.Restart();
   }
   Tell(DecisionKind::kQueued, request, request.num_prompt_tokens(), queue_.size() - 1);

@@ -80,8 +80,8 @@ void Scheduler::Restart(Request& request, bool has_blocks) {
       sequence.num_computed = 0;
       sequence.first_block = 0;
     }
-    sequence.contents.root = blocks_.prefixes().Root(request.cache_salt, request.adapter);
     sequence.contents.adapter = request.adapter;
+    sequence.contents.root = blocks_.prefixes().Root(request.cache_salt, sequence.contents.adapter);
     sequence.contents.hashes.clear();  // made with the other engine's key
     sequence.latest_checkpoint = 0;
     sequence.begun = sequence.shared_prefix = 0;
