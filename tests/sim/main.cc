@@ -37,7 +37,7 @@ constexpr Count kCounts[] = {
     {"draws dropped", &Outcome::dropped, 5'000},
     {"preemptions", &Outcome::preemptions, 350},
     {"swapped out", &Outcome::swap_outs, 70},
-    {"cached tokens", &Outcome::cached_tokens, 11'000},
+    {"cached tokens", &Outcome::cached_tokens, 7'300},
     {"pins broken", &Outcome::pins_broken, 12},
     {"moved with blocks", &Outcome::moved, 730},
     {"moved on the device", &Outcome::moved_on_device, 460},
