@@ -4,6 +4,7 @@
 #include "comm/base/json.h"
 #include "coordinator/cache_events/cache_event_publisher.h"
 #include "coordinator/core/blocks/block_manager.h"
+#include "tests/support/error_of.h"
 
 namespace quire {
 namespace {
@@ -136,6 +137,20 @@ TEST(KvEventsSettingsTest, EachGroupOfWorkers_HasAnEndpointOfItsOwn) {
   EXPECT_FALSE(ReplicaTopology(t, 1).kv_events.binds());
   t.models = {t, t};
   EXPECT_EQ(ReplicaTopology(ModelTopology(t, 1), 1).kv_events.endpoint, "tcp://[::1]:5560");
+}
+
+TEST(KvEventsSettingsTest, Endpoints_ThatNoReplicaCanUse_AreRefused) {
+  Topology t;
+  t.model.path = "/m";
+  t.parallel.replicas = 2;
+  const auto refusal = [&t](const char* endpoint, const char* replay) {
+    t.kv_events = {.enabled = true, .endpoint = endpoint, .replay_endpoint = replay};
+    return ErrorThrownBy([&] { ValidateTopology(t, "t.yaml"); });
+  };
+  EXPECT_EQ(refusal("tcp://*:65534", "ipc:///run/replays"), "");
+  for (const char* endpoint : {"udp://*:5557", "tcp://*", "tcp://*:0", "tcp://:5557x", "ipc://relative", ""})
+    EXPECT_THAT(refusal(endpoint, ""), testing::HasSubstr("must be tcp://ADDRESS:PORT or ipc:///PATH")) << endpoint;
+  EXPECT_THAT(refusal("ipc:///e", "tcp://127.0.0.1:65535"), testing::HasSubstr("leaves no ports for 2 replicas"));
 }
 
 }  // namespace

@@ -224,13 +224,13 @@ TEST(TokenizerJsonTest, UnsupportedParts_AreRefusedByName) {
   };
   EXPECT_EQ(error("/model/unk_id", "0"), "");
   EXPECT_THAT(error("/model/unk_id", "null"), HasSubstr("DIR/tokenizer.json: a Unigram model without unk_id"));
-  EXPECT_THAT(error("/model/type", R"("WordPiece")"), HasSubstr("model type WordPiece is not supported"));
+  EXPECT_THAT(error("/model/type", R"("WordLevel")"), HasSubstr("model type WordLevel is not supported"));
   EXPECT_THAT(error("/model/byte_fallback", "true"), HasSubstr("the decoder does not say what <0x0A> is"));
-  EXPECT_THAT(error("/normalizer", R"({"type": "BertNormalizer"})"), HasSubstr("normalizer BertNormalizer is not"));
+  EXPECT_THAT(error("/normalizer", R"({"type": "ByteLevel"})"), HasSubstr("normalizer ByteLevel is not"));
   EXPECT_THAT(error("/normalizer", R"({"type": "Precompiled", "precompiled_charsmap": "?"})"), HasSubstr("no base64"));
   EXPECT_THAT(error("/pre_tokenizer", R"({"type": "FixedLength"})"), HasSubstr("pre-tokenizer FixedLength is not"));
   EXPECT_THAT(error("/pre_tokenizer", R"({"type": "Punctuation", "behavior": "Odd"})"), HasSubstr("behavior Odd"));
-  EXPECT_THAT(error("/pre_tokenizer", R"({"type": "ByteLevel"})"), HasSubstr("a Unigram model over bytes"));
+  EXPECT_THAT(error("/pre_tokenizer", R"({"type": "ByteLevel"})"), HasSubstr("such a model over bytes"));
   EXPECT_THAT(error("/pre_tokenizer", R"({"type": "Metaspace", "replacement": "_"})"), HasSubstr("in the place of"));
   EXPECT_THAT(error("/pre_tokenizer", R"({"type": "Metaspace", "prepend_scheme": "first"})"),
               HasSubstr("first behind"));
