@@ -386,7 +386,7 @@ TEST_F(ModelFilesTest, Errors_NameTheKeyOfAWrongConfiguration) {
   EXPECT_TRUE(
       error_of("{\"hidden_size\":8,\"model_type\":\"x\"}")
           .starts_with(
-              "config.json: architecture \"x\" is not supported; supported: aya_vision (text only), bamba, bert, bloom, "));
+              "config.json: architecture \"x\" is not supported; supported: aya_vision (text only), bamba, bert, "));
   const std::string mistral = "{\"hidden_size\":8,\"model_type\":\"mistral\"," + good.substr(good.find(',') + 1);
   EXPECT_EQ(error_of(mistral + ",\"sliding_window\":-1}"), "config.json: sliding_window = -1 is out of range");
   EXPECT_EQ(error_of(mistral + ",\"sliding_window\":\"4\"}"), "config.json: sliding_window must be an integer");

@@ -16,7 +16,8 @@ using test::MakeRequest;
 
 class FairSharesTest : public testing::Test {
  protected:
-  void Make(int usable_blocks, int max_running, int max_step_tokens, bool plan_ahead = false) {
+  void Make(int usable_blocks, int max_running, int max_step_tokens, bool plan_ahead = false,
+            bool whole_prompts = false) {
     EngineOptions options;
     options.scheduler.max_step_tokens = max_step_tokens;
     options.scheduler.max_running = max_running;
@@ -28,6 +29,7 @@ class FairSharesTest : public testing::Test {
     options.blocks.prefix_caching = false;
     options.max_model_len = 10'000;
     options.plan_ahead = plan_ahead;
+    options.scheduler.whole_prompts = whole_prompts;
     engine_ = std::make_unique<Engine>(options);
   }
 
@@ -475,6 +477,24 @@ TEST_F(FairSharesTest, ClientWithItsShare_TakesRoom_ThatNoClientHasARightTo) {
   ASSERT_FALSE(Submit(4, "a", 4, 100));
   Step();
   EXPECT_TRUE(Runs(4)) << "no place stays empty while somebody waits";
+}
+
+TEST_F(FairSharesTest, WholePrompts_AreComputedInOneStepEach_ThoughStepsInCompanyAreShorter) {
+  Make(200, 8, 512, false, true);
+  ASSERT_FALSE(Submit(1, "a", 300, 1));
+  ASSERT_FALSE(Submit(2, "b", 200, 1));
+  ASSERT_FALSE(Submit(3, "a", 40, 1));
+  ASSERT_FALSE(Submit(4, "b", 20, 1));
+  std::vector<int> computed;
+  while (!engine_->idle()) {
+    const StepPlan plan = Step();
+    ASSERT_FALSE(plan.chunks.empty());
+    for (const Chunk& chunk : plan.chunks) {
+      EXPECT_EQ(chunk.start, 0);
+      computed.push_back(chunk.count);
+    }
+  }
+  EXPECT_THAT(computed, testing::UnorderedElementsAre(300, 200, 40, 20)) << "no prompt is cut, and each has its turn";
 }
 
 }  // namespace
