@@ -28,7 +28,7 @@ def first_token(server, prompt):
             if not line.startswith(b"data: {"):
                 continue
             event = json.loads(line[6:])
-            if event.get("choices") and seconds is None:
+            if event.get("choices") and event["choices"][0].get("token_ids") and seconds is None:  # the first event has no token yet
                 seconds, token = time.monotonic() - begin, event["choices"][0].get("token_ids")
             cached = ((event.get("usage") or {}).get("prompt_tokens_details") or {}).get("cached_tokens", cached)
     return seconds, token, cached
