@@ -58,8 +58,9 @@ std::string EncodeCacheEvents(const std::vector<CacheEvent>& events, double unix
                               const CacheEventSource& source) {
   Json list = Json::array();
   for (const CacheEvent& event : events) list.push_back(JsonOf(event, source));
-  const std::vector<uint8_t> bytes = Json::to_msgpack(Json::array({unix_seconds, std::move(list), source.replica}));
-  return {bytes.begin(), bytes.end()};
+  std::string bytes;
+  Json::to_msgpack(Json::array({unix_seconds, std::move(list), source.replica}), bytes);
+  return bytes;
 }
 
 }  // namespace quire

@@ -39,7 +39,7 @@ class CacheEventLog : public CacheListener {
   std::vector<CacheEvent> events_;
 };
 
-/// What a batch of events says beside the events.
+/// The replica that a batch of events is about.
 struct CacheEventSource {
   int replica = 0;
   int block_size = 0;                 // tokens

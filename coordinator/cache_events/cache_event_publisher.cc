@@ -15,8 +15,8 @@ namespace quire {
 
 namespace {
 
-constexpr size_t kMostKeptBytes = 64 << 20;  // of batches for replays
-constexpr int64_t kMostAskedBytes = 256;     // of a frame that a subscriber or a replay's client sends
+constexpr size_t kMostKeptBytes = 64 << 20;  // bytes of the batches that are kept for replays
+constexpr int64_t kMostAskedBytes = 256;     // bytes of a frame that a client sends
 constexpr uint64_t kEndOfReplay = ~uint64_t{0};
 
 double UnixSeconds() {

@@ -1,6 +1,5 @@
 #include "coordinator/kv_disk/kv_folder.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -12,6 +11,7 @@
 #include <ctime>
 
 #include "comm/base/error.h"
+#include "comm/base/private_directory.h"
 #include "coordinator/kv_disk/block_seal.h"
 
 namespace quire {
@@ -30,16 +30,6 @@ bool IsHex(const std::string& name, size_t digits) {
   return name.size() == digits && name.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 bool IsSpaceFolder(const std::string& name) { return IsHex(name, 16); }
-
-std::vector<std::string> NamesIn(int directory, const std::string& path) {
-  const int own = ::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR* listing = own < 0 ? nullptr : ::fdopendir(own);
-  if (listing == nullptr) Fail("{}: {}", path, Why());
-  std::vector<std::string> names;
-  while (const dirent* entry = ::readdir(listing)) names.emplace_back(entry->d_name);
-  ::closedir(listing);
-  return names;
-}
 
 /// Writes a new file under a name that no other thread or process uses, syncs it and returns the name. Leaves nothing
 /// behind after an error.
@@ -86,19 +76,8 @@ std::optional<std::vector<std::byte>> ReadPlain(int directory, const std::string
 
 bool IsBlockFile(const std::string& name) { return IsHex(name, 40); }
 
-KvFolder::KvFolder(const std::string& path, Existence existence) : path_(path) {
-  if (existence == kMayBeMade && ::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
-    Fail("--kv-disk {}: {}", path, Why());
-  directory_ = Descriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | kEvery));
-  if (!directory_.open()) {
-    const char* hint = errno == ELOOP || errno == ENOTDIR ? "; give a directory, not a link" : "";
-    Fail("--kv-disk {}: {}{}", path, Why(), hint);
-  }
-  struct stat info;
-  if (::fstat(directory_.get(), &info) != 0) Fail("--kv-disk {}: {}", path, Why());
-  if (info.st_uid != ::geteuid()) Fail("--kv-disk {}: it belongs to another user; give one of your own", path);
-  if ((info.st_mode & 077) != 0)
-    Fail("--kv-disk {}: others may enter it, and it is to hold prompts and answers: chmod 700 {}", path, path);
+KvFolder::KvFolder(const std::string& path, Existence existence)
+    : path_(path), directory_(OpenPrivateDirectory(path, "--kv-disk", existence == kMayBeMade)) {
   if (existence == kMayBeMade) MakeSecret();
   secret_ = ReadSecret();
 }
@@ -187,10 +166,10 @@ void KvFolder::Remove(const std::string& folder, const std::string& name) {
 
 std::vector<KvFolder::Entry> KvFolder::List() {
   std::vector<Entry> entries;
-  for (const std::string& folder : NamesIn(directory_.get(), path_)) {
+  for (const std::string& folder : NamesInDirectory(directory_, path_)) {
     if (!IsSpaceFolder(folder)) continue;
     const Descriptor directory = OpenFolder(folder);
-    for (const std::string& name : NamesIn(directory.get(), path_ + "/" + folder)) {
+    for (const std::string& name : NamesInDirectory(directory, path_ + "/" + folder)) {
       struct stat info;
       if (::fstatat(directory.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;  // just removed
       const double used = static_cast<double>(info.st_mtim.tv_sec) + 1e-9 * static_cast<double>(info.st_mtim.tv_nsec);

@@ -24,14 +24,18 @@ def run_quire(*arguments, env=None, seconds=60):
                           env={**os.environ, **(env or {})})
 
 
+def copy_of_tiny(case):
+    """Returns the folder of a copy of the tiny model, which lasts as long as the test case."""
+    folder = tempfile.TemporaryDirectory()
+    case.addCleanup(folder.cleanup)
+    return shutil.copytree(TINY, os.path.join(folder.name, "model"))
+
+
 class BrokenWeightsTest(unittest.TestCase):
     BROKEN = 33  # the token whose embedding is NaN; the stream does not use it
 
     def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-        self.model = os.path.join(self.folder.name, "model")
-        shutil.copytree(TINY, self.model)
+        self.model = copy_of_tiny(self)
         path = os.path.join(self.model, "model.safetensors")
         with open(path, "r+b") as f:
             length = int.from_bytes(f.read(8), "little")
@@ -60,10 +64,7 @@ class LargeValuesTest(unittest.TestCase):
     """A bf16 model whose values exceed what float16, the default of the KV cache, holds."""
 
     def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-        self.model = os.path.join(self.folder.name, "model")
-        shutil.copytree(TINY, self.model)
+        self.model = copy_of_tiny(self)
         path = os.path.join(self.model, "model.safetensors")
         with open(path, "r+b") as f:
             length = int.from_bytes(f.read(8), "little")

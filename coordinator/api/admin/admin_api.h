@@ -55,7 +55,7 @@ class AdminApi {
   HistoryRecorder& history_;
   AdminControl& control_;
   WorkPool& pool_;
-  std::vector<std::unique_ptr<AdminReports>> reports_;  // of each model
+  std::vector<std::unique_ptr<AdminReports>> reports_;  // one for each model
   AdminRoutes routes_;
 };
 

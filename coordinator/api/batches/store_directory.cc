@@ -1,6 +1,5 @@
 #include "coordinator/api/batches/store_directory.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -11,31 +10,21 @@
 #include <cstring>
 
 #include "comm/base/error.h"
+#include "comm/base/private_directory.h"
 
 namespace quire {
 
 namespace {
 
 constexpr int kEvery = O_CLOEXEC | O_NOFOLLOW;
-constexpr mode_t kFileMode = 0600, kDirectoryMode = 0700;
+constexpr mode_t kFileMode = 0600;
 
 std::string Reason() { return std::strerror(errno); }
 
 }  // namespace
 
-StoreDirectory::StoreDirectory(const std::string& path) : path_(path) {
-  if (::mkdir(path.c_str(), kDirectoryMode) != 0 && errno != EEXIST) Fail("--batch-dir {}: {}", path, Reason());
-  directory_ = Descriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | kEvery));
-  if (!directory_.open()) {
-    // Linux says ENOTDIR of a link where a directory is asked for.
-    const char* why = errno == ELOOP || errno == ENOTDIR ? "; give a directory, not a link" : "";
-    Fail("--batch-dir {}: {}{}", path, Reason(), why);
-  }
-  struct stat info;
-  if (::fstat(directory_.get(), &info) != 0) Fail("--batch-dir {}: {}", path, Reason());
-  if (info.st_uid != ::geteuid()) Fail("--batch-dir {}: it belongs to another user; give one of your own", path);
-  if ((info.st_mode & 077) != 0)
-    Fail("--batch-dir {}: others may read it, and it is to hold prompts and answers: chmod 700 {}", path, path);
+StoreDirectory::StoreDirectory(const std::string& path)
+    : path_(path), directory_(OpenPrivateDirectory(path, "--batch-dir", true)) {
   lock_ = Open("lock", O_RDWR | O_CREAT);
   if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0)
     Fail("--batch-dir {}: another server uses it; give each server a directory of its own", path);
@@ -58,18 +47,7 @@ Descriptor StoreDirectory::OpenToAppend(const std::string& name) const {
 
 Descriptor StoreDirectory::Create(const std::string& name) const { return Open(name, O_RDWR | O_CREAT | O_EXCL); }
 
-std::vector<std::string> StoreDirectory::Names() const {
-  std::vector<std::string> names;
-  const int own = ::openat(directory_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR* listing = own < 0 ? nullptr : ::fdopendir(own);
-  if (listing == nullptr) Fail("{}: {}", path_, Reason());
-  while (const dirent* entry = ::readdir(listing)) {
-    const std::string name = entry->d_name;
-    if (name != "." && name != "..") names.push_back(name);
-  }
-  ::closedir(listing);
-  return names;
-}
+std::vector<std::string> StoreDirectory::Names() const { return NamesInDirectory(directory_, path_); }
 
 bool StoreDirectory::Has(const std::string& name) const {
   return ::faccessat(directory_.get(), name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0;

@@ -22,7 +22,7 @@ struct CallLimits {
   int64_t pool_tokens = 0;  // tokens that all KV blocks of a replica hold
 };
 
-/// What a model can do now. kLost: all its workers are lost for good.
+/// Whether a model can serve requests. kLost: all its workers are lost for good.
 enum class ModelState { kReady, kRestarting, kLost };
 const char* NameOf(ModelState state);
 

@@ -52,7 +52,7 @@ struct DataPort::Exchange {
   /// The first chunk of a choice's stream.
   Json OpeningChunk(size_t choice) const;
 
-  ModelDesk& desk;  // of the call's model
+  ModelDesk& desk;  // belongs to the call's model
   const GenerateCall& call;
   const std::string share;  // account of the pool's work (HttpRequest::share)
   std::string id;           // the answer's id, without the prefix of its kind

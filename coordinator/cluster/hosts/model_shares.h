@@ -16,7 +16,7 @@ struct ModelNeed {
   std::string name;
   int64_t weights = 0, swap = 0;
   int64_t kv_least = 0, kv_most = 0;  // equal: the settings give the size, or more is of no use
-  int64_t block_bytes = 1;            // of one KV block, on all ranks
+  int64_t block_bytes = 1;            // bytes of one KV block, summed over the ranks
   bool fixed = false;                 // the settings give the size
 
   /// The sum with this much KV memory.
@@ -40,9 +40,9 @@ void SetKvShare(int64_t kv, const ModelNeed& need, Topology::Cache& cache);
 /// The memory of a list of models.
 struct ListPlan {
   int64_t room = 0;              // for the workers of all models, in bytes
-  std::vector<ModelNeed> needs;  // of each model
+  std::vector<ModelNeed> needs;  // one for each model
   std::vector<int64_t> kv;       // KV memory of each model, in bytes
-  std::vector<Topology> models;  // of each model (ModelTopology), with its share of KV memory
+  std::vector<Topology> models;  // one for each model (ModelTopology), with its share of KV memory
 };
 
 /// Plans every model of a list. `files` has the files of each model. Throws Error, also when the models do not fit.

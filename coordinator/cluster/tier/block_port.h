@@ -20,7 +20,7 @@ namespace quire {
 class BlockPort {
  public:
   struct Security {
-    CurveKeyPair own;                // of this port
+    CurveKeyPair own;                // this port's keys
     std::vector<std::string> ranks;  // public keys of the group's ranks
   };
   /// Waits for blocks at the endpoint (ipc:// or tcp://). `wake` is called on the port's thread after a transfer ends.

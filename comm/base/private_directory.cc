@@ -1,0 +1,45 @@
+#include "comm/base/private_directory.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "comm/base/error.h"
+
+namespace quire {
+
+Descriptor OpenPrivateDirectory(const std::string& path, const std::string& setting, bool make) {
+  if (make && ::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
+    Fail("{} {}: {}", setting, path, std::strerror(errno));
+  Descriptor directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+  if (!directory.open()) {
+    // Linux says ENOTDIR of a link where a directory is asked for.
+    const char* hint = errno == ELOOP || errno == ENOTDIR ? "; give a directory, not a link" : "";
+    Fail("{} {}: {}{}", setting, path, std::strerror(errno), hint);
+  }
+  struct stat info;
+  if (::fstat(directory.get(), &info) != 0) Fail("{} {}: {}", setting, path, std::strerror(errno));
+  if (info.st_uid != ::geteuid()) Fail("{} {}: it belongs to another user; give one of your own", setting, path);
+  if ((info.st_mode & 077) != 0)
+    Fail("{} {}: others may read it, and it is to hold prompts and answers: chmod 700 {}", setting, path, path);
+  return directory;
+}
+
+std::vector<std::string> NamesInDirectory(const Descriptor& directory, const std::string& path) {
+  const int own = ::openat(directory.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR* listing = own < 0 ? nullptr : ::fdopendir(own);
+  if (listing == nullptr) Fail("{}: {}", path, std::strerror(errno));
+  std::vector<std::string> names;
+  while (const dirent* entry = ::readdir(listing)) {
+    const std::string name = entry->d_name;
+    if (name != "." && name != "..") names.push_back(name);
+  }
+  ::closedir(listing);
+  return names;
+}
+
+}  // namespace quire
