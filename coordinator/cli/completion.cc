@@ -125,7 +125,7 @@ std::string ForFish(const CLI::App& app) {
   return script;
 }
 
-/// Escapes text for a page, so that groff takes no part of it as a request.
+/// Escapes text for a page, so that groff takes no part of it as a request and may break a line behind each comma.
 std::string Escaped(const std::string& text) {
   std::string escaped = !text.empty() && (text[0] == '.' || text[0] == '\'') ? "\\&" : "";
   for (const char c : text) {
@@ -133,6 +133,8 @@ std::string Escaped(const std::string& text) {
       escaped += "\\e";
     else if (c == '-')
       escaped += "\\-";
+    else if (c == ',')
+      escaped += ",\\:";
     else
       escaped += c;
   }
@@ -150,7 +152,8 @@ std::string CompletionFor(const std::string& shell, const CLI::App& app) {
 
 std::string ManualPage(const CLI::App& app, const std::string& version) {
   std::string page = fmt::format(
-      ".TH {} 1 \"\" {} \"User Commands\"\n.SH NAME\n{} \\- {}\n.SH SYNOPSIS\n.B {}\nCOMMAND [ARGUMENT...]\n.SH "
+      ".TH {} 1 \"\" {} \"User Commands\"\n.ad l\n.nh\n.SH NAME\n{} \\- {}\n.SH SYNOPSIS\n.B {}\nCOMMAND "
+      "[ARGUMENT...]\n.SH "
       "COMMANDS\n",
       "QUIRE", Escaped("Quire " + version).insert(0, "\"") + "\"", app.get_name(), Escaped(app.get_description()),
       app.get_name());

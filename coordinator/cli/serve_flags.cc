@@ -9,7 +9,6 @@
 
 #include "comm/base/error.h"
 #include "coordinator/cli/flag_values.h"
-#include "coordinator/text/answers/answer_format.h"
 
 namespace quire {
 
@@ -52,11 +51,11 @@ const Flag kFlags[] = {
     {.name = "--tool-call-parser",
      .key = "model.tool_call_parser",
      .takes = "NAME",
-     .help = "How the model writes calls of tools: auto: its template says it"},
+     .help = "How the model writes calls of tools; auto: as its template says"},
     {.name = "--reasoning-parser",
      .key = "model.reasoning_parser",
      .takes = "NAME",
-     .help = "How it sets thoughts apart; auto: its template says it"},
+     .help = "How the model sets thoughts apart; auto: as its template says"},
     {.name = "--pooling",
      .key = "model.pooling",
      .takes = "KIND",
@@ -284,13 +283,7 @@ void TakePositional(const std::string& given, ServeFlags& flags) {
   }
 }
 
-std::string HelpOf(const Flag& flag) {
-  if (flag.name == std::string_view("--tool-call-parser")) return flag.help + ToolFormatNames();
-  if (flag.name == std::string_view("--reasoning-parser")) return flag.help + ReasoningFormatNames();
-  return flag.help;
-}
-
-/// The placeholder in the help, with the values that the flag takes where those are few: KIND:{auto,cpu,cuda}.
+/// The placeholder in the help, with the values that the flag takes where they are listed: KIND:{auto,cpu,cuda}.
 std::string PlaceholderOf(const Flag& flag) {
   const std::vector<std::string> values = ValuesOfFlag(flag.name);
   return values.empty() ? flag.takes : fmt::format("{}:{{{}}}", flag.takes, fmt::join(values, ","));
@@ -307,11 +300,11 @@ void AddFlag(CLI::App& app, const Flag& flag, ServeFlags& flags) {
         [&](const std::vector<std::string>& texts) {
           for (const std::string& text : texts) flags.given.emplace_back(flag.name, text);
         },
-        HelpOf(flag));
+        flag.help);
     option->type_name(PlaceholderOf(flag))->allow_extra_args(false);
   } else {
     option = app.add_option_function<std::string>(
-        flag.name, [&](const std::string& text) { flags.given.emplace_back(flag.name, text); }, HelpOf(flag));
+        flag.name, [&](const std::string& text) { flags.given.emplace_back(flag.name, text); }, flag.help);
     option->type_name(PlaceholderOf(flag));
   }
   option->group(HelpGroupOf(flag.key));

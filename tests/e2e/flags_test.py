@@ -790,6 +790,11 @@ class CommandLineTest(unittest.TestCase):
         for heading in ("EXAMPLES", "EXIT STATUS", "ENVIRONMENT", "FILES"):
             self.assertIn(f"\n.SH {heading}\n.TP\n.B ", manual)
 
+    def test_manual_fits_a_terminal_of_80_columns_without_a_warning_of_groff(self):
+        formatted = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-rLL=78n"], input=quire("manual").stdout, capture_output=True, text=True, check=True)
+        self.assertEqual(formatted.stderr, "")
+        self.assertGreater(formatted.stdout.count("\n"), 500)
+
     def test_completions_offer_the_values_of_flags(self):
         self.assertIn('"quire serve --backend") COMPREPLY=($(compgen -W "auto cpu cuda" ', quire("completion", "bash").stdout)
         self.assertIn("-l generation-config -x -a 'auto model quire none'", quire("completion", "fish").stdout)
