@@ -10,6 +10,7 @@
 #include <zmq.hpp>
 
 #include "comm/base/error.h"
+#include "comm/wire/gate/open_gate.h"
 
 namespace quire {
 
@@ -36,7 +37,7 @@ uint64_t NumberOf(const zmq::message_t& message) {
 }
 
 void SetOptions(zmq::socket_t& socket, const std::string& endpoint, int queued) {
-  if (endpoint.starts_with("tcp://[")) socket.set(zmq::sockopt::ipv6, 1);
+  if (endpoint.starts_with("tcp://[")) socket.set(zmq::sockopt::ipv6, 1);  // for an endpoint to connect to
   socket.set(zmq::sockopt::linger, 500);
   socket.set(zmq::sockopt::sndhwm, queued);
   socket.set(zmq::sockopt::maxmsgsize, kMostAskedBytes);
@@ -44,12 +45,25 @@ void SetOptions(zmq::socket_t& socket, const std::string& endpoint, int queued) 
   socket.set(zmq::sockopt::backlog, 128);
 }
 
-void Attach(zmq::socket_t& socket, const std::string& endpoint, bool bind) {
+/// Makes the socket listen on, or connect to, the endpoint. A port that others can reach is behind the gate that this
+/// function returns; otherwise null.
+std::unique_ptr<OpenGate> Attach(zmq::socket_t& socket, const std::string& endpoint, bool bind) {
+  std::unique_ptr<OpenGate> gate;
   try {
-    bind ? socket.bind(endpoint) : socket.connect(endpoint);
+    if (bind && endpoint.starts_with("tcp://")) {
+      gate = std::make_unique<OpenGate>(endpoint, "kv_events: " + endpoint);
+      socket.set(zmq::sockopt::use_fd, gate->ReleaseInner());
+      socket.bind("ipc://behind-the-gate");  // any unused name
+      gate->Open();
+    } else {
+      bind ? socket.bind(endpoint) : socket.connect(endpoint);
+    }
   } catch (const zmq::error_t& error) {
     Fail("kv_events: cannot {} {}: {}", bind ? "listen on" : "connect to", endpoint, error.what());
+  } catch (const Error& error) {
+    Fail("kv_events: {}", error.what());
   }
+  return gate;
 }
 
 }  // namespace
@@ -62,6 +76,7 @@ struct CacheEventPublisher::Sockets {
 
   ~Sockets() { ::close(wake_fd); }
 
+  std::unique_ptr<OpenGate> publisher_gate, replays_gate;  // forward the sockets' last bytes: destroyed after them
   zmq::context_t context{1};
   zmq::socket_t publisher{context, zmq::socket_type::pub};
   zmq::socket_t replays{context, zmq::socket_type::router};  // unused without a replay endpoint
@@ -77,10 +92,10 @@ CacheEventPublisher::CacheEventPublisher(const Topology::KvEvents& settings, Cac
       queue_(static_cast<size_t>(settings.max_queue_size)),
       sockets_(std::make_unique<Sockets>()) {
   SetOptions(sockets_->publisher, settings_.endpoint, settings_.hwm);
-  Attach(sockets_->publisher, settings_.endpoint, settings_.binds());
+  sockets_->publisher_gate = Attach(sockets_->publisher, settings_.endpoint, settings_.binds());
   if (!settings_.replay_endpoint.empty()) {
     SetOptions(sockets_->replays, settings_.replay_endpoint, settings_.buffer_steps + 1);
-    Attach(sockets_->replays, settings_.replay_endpoint, true);
+    sockets_->replays_gate = Attach(sockets_->replays, settings_.replay_endpoint, true);
   }
   Publish({{.kind = CacheEvent::Kind::kCleared}});  // what an earlier process stored is gone
   thread_ = std::thread([this] { Run(); });

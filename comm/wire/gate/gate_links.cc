@@ -28,10 +28,17 @@ struct GateLinks::Way {
   int from = -1, to = -1;
   std::vector<char> late;  // bytes read but not yet taken by the other side
   size_t sent = 0;         // bytes of `late` already sent
+  size_t left = SIZE_MAX;  // bytes that `from` may still send
   bool full() const { return sent < late.size(); }
 };
 
 struct GateLinks::Link {
+  explicit Link(std::atomic<int>& num_links) : count(num_links) { ++count; }
+  ~Link() { --count; }
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+
+  std::atomic<int>& count;
   Descriptor sides[2];  // the peer's connection, the ZeroMQ socket's connection
   Way ways[2];          // ways[i] reads from sides[i]
   uint32_t watched[2] = {0, 0};
@@ -54,10 +61,10 @@ GateLinks::~GateLinks() {
   thread_.join();
 }
 
-void GateLinks::Add(Descriptor outer, Descriptor inner) {
-  auto link = std::make_unique<Link>();
-  link->ways[0] = {outer.get(), inner.get(), {}, 0};
-  link->ways[1] = {inner.get(), outer.get(), {}, 0};
+void GateLinks::Add(Descriptor outer, Descriptor inner, size_t most_bytes) {
+  auto link = std::make_unique<Link>(num_links_);
+  link->ways[0] = {.from = outer.get(), .to = inner.get(), .left = most_bytes};
+  link->ways[1] = {.from = inner.get(), .to = outer.get()};
   link->sides[0] = std::move(outer);
   link->sides[1] = std::move(inner);
   {
@@ -119,6 +126,8 @@ GateLinks::Carried GateLinks::Carry(Way& way) {
   way.sent = 0;
   const ssize_t got = ::recv(way.from, buffer_.data(), buffer_.size(), 0);
   if (got <= 0) return got < 0 && waits() ? Carried::kGoesOn : Carried::kAllRead;
+  if (static_cast<size_t>(got) > way.left) return Carried::kAllRead;  // the rest counts as never sent
+  way.left -= static_cast<size_t>(got);
   ssize_t sent = ::send(way.to, buffer_.data(), static_cast<size_t>(got), MSG_NOSIGNAL);
   if (sent < 0 && !waits()) return Carried::kNotTaken;
   sent = sent < 0 ? 0 : sent;

@@ -25,9 +25,11 @@ class GateLinks {
   GateLinks(const GateLinks&) = delete;
   GateLinks& operator=(const GateLinks&) = delete;
 
-  /// Adds a link between a peer's connection and a connection to the ZeroMQ socket, both non-blocking. May be called
-  /// from any thread.
-  void Add(Descriptor outer, Descriptor inner);
+  /// Adds a link between a peer's connection and a connection to the ZeroMQ socket, both non-blocking. A peer that
+  /// sends more than `most_bytes` in all loses its link. May be called from any thread.
+  void Add(Descriptor outer, Descriptor inner, size_t most_bytes = SIZE_MAX);
+  /// The number of links that have been added and have not ended. May be called from any thread.
+  int size() const { return num_links_; }
 
  private:
   struct Way;   // one direction of a link
@@ -55,6 +57,7 @@ class GateLinks {
   std::deque<Ending> ending_;  // in the order of `at`
   std::vector<char> buffer_;
   std::atomic<bool> stopping_{false};
+  std::atomic<int> num_links_{0};
   std::thread thread_;
 };
 

@@ -1,0 +1,100 @@
+#include "comm/wire/gate/open_gate.h"
+
+#include <poll.h>
+#include <spdlog/spdlog.h>
+#include <sys/eventfd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "comm/base/error.h"
+#include "comm/base/give_way.h"
+#include "comm/wire/gate/gate_links.h"
+#include "comm/wire/gate/gate_sockets.h"
+
+namespace quire {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kMillisWithoutDescriptors = 50;  // then the gate tries again
+constexpr auto kBetweenLines = std::chrono::seconds(10);
+
+}  // namespace
+
+struct OpenGate::Impl {
+  Impl(const std::string& at, std::string port)
+      : what(std::move(port)),
+        listening(ListenOnTcp(at)),
+        endpoint(TcpEndpointOf(listening.get())),
+        wake(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+    if (!wake.open()) Fail("no descriptors are left to listen on {}: ulimit -n", endpoint);
+  }
+  ~Impl() {
+    if (!thread.joinable()) return;
+    stopping = true;
+    (void)::eventfd_write(wake.get(), 1);
+    thread.join();
+  }
+
+  void Run();
+  bool AcceptOne();
+  void TellRefused(const std::string& address);
+
+  const std::string what;
+  Descriptor listening;
+  const std::string endpoint;
+  PrivateSocket inner;
+  Descriptor wake;
+  GateLinks links;
+  Clock::time_point next_line;
+  std::atomic<bool> stopping{false};
+  std::thread thread;
+};
+
+/// Accepts the next connection, if one waits. Returns false when the process has no descriptors left.
+bool OpenGate::Impl::AcceptOne() {
+  sockaddr_storage peer{};
+  Descriptor outer = AcceptPeer(listening.get(), peer);
+  if (!outer.open()) return !LacksDescriptors(errno);
+  if (links.size() >= kMostPeers) {
+    TellRefused(NameOf(peer).address);
+    return true;
+  }
+  Descriptor way_in = inner.Connect();
+  if (!way_in.open()) return !LacksDescriptors(errno);
+  links.Add(std::move(outer), std::move(way_in), kMostBytes);
+  return true;
+}
+
+/// Logs that a peer found no place; at most one line in ten seconds.
+void OpenGate::Impl::TellRefused(const std::string& address) {
+  if (Clock::now() < next_line) return;
+  next_line = Clock::now() + kBetweenLines;
+  spdlog::warn("{}: turned away {}: {} peers are connected already", what, address, kMostPeers);
+}
+
+void OpenGate::Impl::Run() {
+  GiveWayToWorkers();
+  bool lacks = false;
+  while (!stopping) {
+    pollfd waits[2] = {{wake.get(), POLLIN, 0}, {listening.get(), POLLIN, 0}};
+    (void)::poll(waits, lacks ? 1 : 2, lacks ? kMillisWithoutDescriptors : -1);
+    lacks = !stopping && !AcceptOne();
+  }
+}
+
+OpenGate::OpenGate(const std::string& endpoint, std::string what)
+    : impl_(std::make_unique<Impl>(endpoint, std::move(what))) {}
+OpenGate::~OpenGate() = default;
+const std::string& OpenGate::endpoint() const { return impl_->endpoint; }
+int OpenGate::ReleaseInner() { return impl_->inner.Release(); }
+void OpenGate::Open() {
+  impl_->thread = std::thread([impl = impl_.get()] { impl->Run(); });
+}
+
+}  // namespace quire

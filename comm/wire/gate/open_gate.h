@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+namespace quire {
+
+/// Guards a TCP port of a ZeroMQ socket that serves anybody, without keys. ZeroMQ keeps every subscription, and every
+/// part of a message that has not ended, without a bound: 30 bytes for each byte that a peer sends. It also accepts
+/// connections until the process has no descriptors left. So the gate accepts the connections, at most kMostPeers at
+/// once, and forwards at most kMostBytes from each peer. A peer that sends more, or that comes when the gate is full,
+/// is closed. ZeroMQ's clients then connect again by themselves.
+class OpenGate {
+ public:
+  static constexpr int kMostPeers = 64;
+  static constexpr size_t kMostBytes = 8 << 10;
+
+  /// Listens on "tcp://HOST:PORT" as ListenOnTcp does; accepts nobody yet. `what` names the port in the log. Throws
+  /// Error.
+  OpenGate(const std::string& endpoint, std::string what);
+  /// Keeps forwarding for up to 200 ms.
+  ~OpenGate();
+  OpenGate(const OpenGate&) = delete;
+  OpenGate& operator=(const OpenGate&) = delete;
+
+  /// The bound address, with the port that the system chose.
+  const std::string& endpoint() const;
+  /// Returns a listening Unix socket, which no other process can reach, for the ZeroMQ socket (ZMQ_USE_FD). The ZeroMQ
+  /// socket closes it.
+  int ReleaseInner();
+  /// Starts accepting peers. The ZeroMQ socket must be bound.
+  void Open();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace quire
