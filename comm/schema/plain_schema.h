@@ -77,7 +77,8 @@ int64_t WorkOfCopy(const OrderedJson& tree);
 /// Returns a schema that accepts the values that both schemas accept.
 OrderedJson BothOf(const OrderedJson& a, const OrderedJson& b);
 
-/// As BothOf, for plain schemas. Throws Error for combinations that are not supported.
+/// Returns a plain schema that accepts the values that both schemas accept. Throws Error for combinations that are not
+/// supported.
 PlainSchema Merged(const PlainSchema& a, const PlainSchema& b);
 
 /// Returns the type of a value. An integer beyond 64 bits (exact_json.h) counts as an integer.

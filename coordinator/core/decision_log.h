@@ -30,8 +30,8 @@ enum class DecisionKind : uint8_t {
   kSetAside,            // a background request, while others are there; a: blocks given up, b: 1 if it was queued
   kTakenUp,             // a background request that was set aside; b: waiting requests
   kDraftedByPrediction,  // when a request ends; a: guessed tokens that became part of its answer, b: guessed tokens
-  kDraftedFromText,      // the same for guesses from its own text
-  kDraftedFromAnswers,   // the same for guesses from earlier answers
+  kDraftedFromText,      // when a request ends; a and b as with kDraftedByPrediction, for guesses from its own text
+  kDraftedFromAnswers,   // when a request ends; a and b as with kDraftedByPrediction, for guesses from earlier answers
 };
 
 struct Decision {

@@ -70,7 +70,7 @@ class HttpResponder {
 
 inline constexpr std::string_view kUploadPath = "/v1/files";  // where bodies may be files
 
-/// What a port does with the requests that come to it.
+/// The functions that serve the requests of one port.
 struct HttpService {
   /// Called with the head alone. Returns a refusal, or nothing to have the body read. May set `client` and `memory`.
   std::function<std::optional<HttpResponse>(HttpRequest&)> admit;
@@ -86,9 +86,9 @@ struct HttpLimits {
   size_t head_bytes = 16 << 10;
   size_t target_bytes = 8 << 10;
   size_t header_fields = 100;
-  size_t body_bytes = Topology::Limits::kLargestBody;  // of POST
-  size_t other_body_bytes = 4 << 10;                   // of methods that need none
-  size_t upload_bytes = 0;                             // of POST to kUploadPath; 0: as of every POST
+  size_t body_bytes = Topology::Limits::kLargestBody;  // largest body of a POST request
+  size_t other_body_bytes = 4 << 10;                   // largest body with methods that need no body
+  size_t upload_bytes = 0;                             // largest body of POST to kUploadPath; 0: body_bytes
   Topology::Limits chosen{};                           // by the operator: times and connections
   bool last_requests = false;                          // connections end with the answer to the next request
 };

@@ -31,7 +31,7 @@ class Journal : public EngineObserver {
  public:
   /// Throws Error when the directory cannot be used. `engine` must outlive the last call.
   Journal(const std::string& directory, const JournalLimits& limits, const Engine& engine);
-  /// As above with another sink, for tests.
+  /// Writes the journal to `sink` instead of a directory. For tests.
   Journal(std::unique_ptr<RecordSink> sink, const JournalLimits& limits, const Engine& engine);
 
   /// Callable from any thread.

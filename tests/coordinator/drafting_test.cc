@@ -29,7 +29,7 @@ Request Predicted(const Tokens& prompt, const Tokens& generated, const Tokens& p
   return request;
 }
 
-/// What follows `generated`, guessed from the prediction alone.
+/// Returns the proposer's guess of the tokens after `generated`, from the prediction alone.
 Tokens GuessOf(const Tokens& prediction, const Tokens& generated, int most) {
   const Request request = Predicted({1, 2, 3}, generated, prediction);
   RepeatProposer proposer({.num_tokens = 8, .from_text = false});

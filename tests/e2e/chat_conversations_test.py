@@ -171,7 +171,7 @@ class SamplingTest(ScriptedCase):
     FIELDS = {"temperature": "temperature", "top-p": "top_p", "top-k": "top_k"}
 
     def test_page_sends_only_what_was_typed_and_shows_the_defaults_of_the_server(self):
-        """What the user left empty is the server's to say."""
+        """The page leaves out fields that the user left empty, so the server's defaults apply."""
         defaults = self.server.get("/v1/models")["data"][0]["default_sampling"]
         shown = self.browser.run("return arguments[0].map((id) => [document.getElementById(id).value, document.getElementById(id).placeholder])", list(self.FIELDS))
         self.assertEqual(shown, [["", f"{defaults[name]:g}"] for name in self.FIELDS.values()])

@@ -29,7 +29,7 @@ def ask(server, prompt, tokens=16, **fields):
 
 
 def said(answer):
-    """What must be equal to the last bit."""
+    """Returns the parts of an answer that must be equal to the last bit: tokens and log-probabilities."""
     choice = answer["choices"][0]
     return choice["token_ids"], choice["logprobs"]["token_logprobs"], choice["logprobs"]["top_logprobs"]
 

@@ -42,7 +42,7 @@ struct BatchFault {
   int64_t line = 0;
 };
 
-/// A batch of /v1/batches. Times as above; 0: that has not happened.
+/// A batch of /v1/batches. Times are in seconds since 1970; 0: the event has not happened.
 struct BatchRecord {
   std::string id, client, endpoint, input_file_id, completion_window, output_file_id, error_file_id;
   BatchStatus status = BatchStatus::kValidating;

@@ -8,7 +8,7 @@
 
 namespace quire {
 
-/// This server's settings for pooling prompts.
+/// A server's settings for embeddings, rankings and scores, which pool the rows of a prompt.
 struct PoolingOptions {
   Pooling pooling = Pooling::kNone;
   bool normalize = true;                       // the default of a request's `normalize`
@@ -18,11 +18,11 @@ struct PoolingOptions {
   bool encoder = false;                        // the model is an encoder (ModelSpec::bidirectional)
   bool by_answer = false;                      // pairs are scored by the model's yes or no
   bool by_pair = false;                        // pairs are read together, and the model answers with a score
-  bool sigmoid = false;                        // with by_pair: the score is the sigmoid of that number
+  bool sigmoid = false;                        // with by_pair: the score is the sigmoid of the model's number
   std::string no_scores;                       // the reason why the server cannot score pairs; empty: it can
   std::vector<TokenId> answers;                // token ids of no and yes; only with by_answer
   std::map<std::string, std::string> prompts;  // texts that go before inputs of embeddings, by their names
-  std::string default_prompt;                  // the name of the one for requests that name none; empty: none
+  std::string default_prompt;                  // the name of the prompt for requests that name none; empty: none
 };
 
 /// The rules by which the vectors of a call's prompts become an answer.

@@ -7,7 +7,7 @@
 
 namespace quire {
 
-/// Where a guess of further tokens comes from.
+/// The source of a guess of further tokens.
 enum class DraftSource : uint8_t {
   kPrediction,  // what the client predicts that the answer says
   kText,        // the sequence itself
@@ -44,7 +44,7 @@ struct DraftCounts {
   }
 };
 
-/// The same for one request, without positions.
+/// Counts one request's guessed tokens, and those of them that became part of the answer.
 struct DraftTally {
   int64_t tokens = 0, accepted = 0;
 };

@@ -81,7 +81,7 @@ class Engine {
   /// vocabulary.
   bool Fits(const std::vector<SampledToken>& tokens) const;
 
-  /// The same check for the prompt scores.
+  /// True when `scores` match the prompt tokens that the oldest outstanding plan scores.
   bool Fits(const std::vector<PromptScores>& scores) const;
 
   /// Takes the result of the oldest outstanding plan: appends and delivers the drawn tokens and ends complete

@@ -69,7 +69,7 @@ class Scheduler {
 
   /// True when `tokens` match the drawing members of the oldest outstanding step, in batch order.
   bool Fits(const std::vector<SampledToken>& tokens) const;
-  /// The same check for the prompt scores.
+  /// True when `scores` match the prompt tokens that the oldest outstanding step scores.
   bool Fits(const std::vector<PromptScores>& scores) const;
   /// The request that the oldest outstanding step computes in this slot; nothing if the request has ended.
   std::optional<RequestId> RequestOf(SlotId slot) const;
@@ -275,7 +275,7 @@ class Scheduler {
   std::vector<Request*> running_;  // most senior first
   int64_t num_steps_ = 0;
   LearnedCost cost_;
-  static constexpr double kCompanyKept = 3;  // seconds of steps
+  static constexpr double kCompanyKept = 3;  // the value of company_left_ after a step with several active clients
   double company_left_ = 0;  // seconds of steps for which the rules for several active clients still apply
   DecisionLog* log_ = nullptr;
   Decision last_held_{};  // keeps the log from being told the same held request twice in a row
