@@ -5,8 +5,8 @@
 
 namespace quire {
 
-/// The topology file with the flags applied on top, before ValidateTopology. Throws Error that names the file and line,
-/// or the flag.
+/// Returns the topology file with the flags applied on top, before ValidateTopology. Throws Error that names the file
+/// and line, or the flag.
 Topology SettingsFromFlags(const ServeFlags& flags);
 
 /// Returns the topology file with the flags applied on top, checked by ValidateTopology. Throws Error that names the

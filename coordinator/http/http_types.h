@@ -21,13 +21,13 @@ struct HttpRequest {
   std::string query;                           // after the question mark, not decoded
   std::map<std::string, std::string> headers;  // names in lower case; only those that an API reads
   std::string body;
-  size_t body_bytes = 0;     // before the body is there: its length, or the most that is taken of one in chunks
-  ByteBudget::Lease memory;  // what the port's `admit` charged for it; a handler may take it over
-  std::string peer;          // the other end's IP address
-  std::string client;        // named by the port's gate (authenticate.h); empty: nobody in particular
-  std::string share;         // a key's, or a network's, that work beside the workers is charged to
-  std::vector<std::pair<std::string, std::string>> answer_headers;  // go with every answer to it
-  bool background = false;  // a batch's: everybody else's go first
+  size_t body_bytes = 0;     // announced length of the body; for a chunked body, the most bytes that are accepted
+  ByteBudget::Lease memory;  // memory that the port's `admit` charged for the request; a handler may take it over
+  std::string peer;          // IP address of the client
+  std::string client;        // name from authenticate.h, such as a key's; empty: an unnamed client
+  std::string share;         // the key or network to which work beside the workers is charged
+  std::vector<std::pair<std::string, std::string>> answer_headers;  // headers of every answer to this request
+  bool background = false;  // true: a batch's request, which waits while other requests exist
   /// Takes the body piece by piece, and `body` stays empty; the port's `admit` may set it. Must not throw.
   std::function<boost::asio::awaitable<void>(std::string piece)> take_body = {};
 

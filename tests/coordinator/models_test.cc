@@ -88,7 +88,7 @@ TEST(ModelNamedInTest, Name_IsThatOfTheOutermostObject) {
             "a");
 }
 
-TEST(ModelNamedInTest, NothingIsFound_WhereNoTextIsNamed) {
+TEST(ModelNamedInTest, ModelNamedIn_ReturnsNothing_WithoutATextMemberModel) {
   for (const char* body : {"", "{}", "[\"model\", \"a\"]", R"({"model": 5})", R"({"model": null, "x": "a"})",
                            R"({"model": {"model": "a"}})", R"({"model": ["a"]})", R"({"x": "model")", "\"model\"",
                            "\xff"})

@@ -284,7 +284,7 @@ TEST(OpenAiRequestTest, ToolChoice_IsRefused_WhenItNamesNoOfferedTool) {
   EXPECT_TRUE(off.conversation.tools.is_null());
 }
 
-TEST(OpenAiRequestTest, AllowedTools_LeaveTheOthersOut) {
+TEST(OpenAiRequestTest, AllowedTools_HideAllOtherTools) {
   const Json messages = Json::array({{{"role", "user"}, {"content", "hi"}}});
   Json tools = Json::array();
   for (const char* name : {"f", "g", "h"}) tools.push_back({{"type", "function"}, {"function", {{"name", name}}}});

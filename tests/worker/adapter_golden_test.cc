@@ -149,7 +149,7 @@ TEST_P(AdapterGoldenTest, AnswersHaveTheSameBits_AloneAndInAnyCompany) {
   ExpectSameBits(ServeAdapted(model_.files, model_.cases, {.max_step_tokens = 300}), alone);
 }
 
-TEST_P(AdapterGoldenTest, TheBasesAnswersHaveTheSameBits_WhetherAdaptersAreLoadedOrNot) {
+TEST_P(AdapterGoldenTest, BaseModelsAnswers_HaveTheSameBits_WithAndWithoutLoadedAdapters) {
   std::vector<AdaptedCase> plain;
   for (const AdaptedCase& c : model_.cases) {
     if (c.adapter == 0) plain.push_back(c);

@@ -31,10 +31,10 @@ struct CallEvent {
   std::string text;
   size_t words = SIZE_MAX;              // content bytes of the choice so far that may be sent
   std::vector<ReportedToken> tokens;    // only when reported
-  bool of_prompt = false;               // text and tokens belong to the prompt, so to all its choices
+  bool of_prompt = false;               // text and tokens belong to the prompt, so to all choices of the prompt
   int num_tokens = 0;                   // generated since the last event of this choice
   int accepted_drafts = 0;              // guessed tokens that became part of the answer, since the last event
-  int refused_drafts = 0;               // the other guessed tokens
+  int refused_drafts = 0;               // guessed tokens that became no part of the answer
   int cached_tokens = 0;                // prompt tokens from the prefix cache; once per prompt
   double mean_logprob = 0;              // with `finished` and best_of: mean log-probability of the choice's tokens
   std::optional<double> queue_seconds;  // time that the prompt waited; once per prompt

@@ -9,12 +9,12 @@ namespace quire {
 
 /// The source of a guess of further tokens.
 enum class DraftSource : uint8_t {
-  kPrediction,  // what the client predicts that the answer says
-  kText,        // the sequence itself
+  kPrediction,  // the text that the client predicted (`prediction`)
+  kText,        // the prompt and the answer so far
   kAnswers,     // earlier answers to the same client
 };
 inline constexpr size_t kDraftSources = 3;
-/// Tokens of one guess, at most.
+/// The most tokens of one guess.
 inline constexpr int kMostDrafts = 64;
 
 /// The source's name in metrics and reports: a method of --speculative-config.

@@ -192,7 +192,7 @@ class Engine {
   const EngineStats& stats() const { return stats_; }
   const EarlierAnswers& earlier_answers() const { return answers_; }
   const std::map<RequestId, std::unique_ptr<Request>>& requests() const { return requests_; }
-  /// Background requests among them. They are set aside while there are others.
+  /// The engine's background requests. They are set aside while other requests exist.
   const std::set<RequestId>& background() const { return background_; }
   bool idle() const { return requests_.empty(); }
   EpochId epoch() const { return epoch_; }

@@ -21,8 +21,8 @@ struct CommonPart {
 /// adapter: nobody's guesses depend on answers to others. The memory is bounded.
 class EarlierAnswers {
  public:
-  static constexpr size_t kMostTokens = size_t{1} << 15;  // of one owner; beyond it the older half is forgotten
-  static constexpr size_t kMostOwners = 64;  // beyond it the one without an answer for longest is forgotten
+  static constexpr size_t kMostTokens = size_t{1} << 15;  // of one owner; when full, the older half is forgotten
+  static constexpr size_t kMostOwners = 64;  // when full, the owner without an answer for longest is forgotten
   static constexpr size_t kLeastCommon = 3;  // a shorter common part is not found
 
   /// Remembers an answer to the request, without its prompt.

@@ -57,7 +57,7 @@ class OutstandingSteps {
   void Launch();
   /// The oldest step's result has been committed.
   void Retire();
-  /// The sequence left the workers: nothing of it is in flight.
+  /// Notes that the sequence left the workers, so none of its tokens is in flight.
   void Forget(Sequence& sequence);
   /// The workers are lost and no result will come: counts the loss for every request in an outstanding step.
   void Lose();

@@ -34,7 +34,7 @@ class DeviceGroup final : public NormingCollective {
 
   void AllReduceRmsNorm(void* partial, kernels::RmsNormParams norm, void* stream) override;
 
-  // For benchmarks of both methods. One-shot takes at most kOneShotCapacity bytes.
+  // Benchmarks compare the one-shot sum with the library's. The one-shot sum takes at most kOneShotCapacity bytes.
   bool has_one_shot() const { return group_.size > 0; }
   void OneShotSum(void* data, int64_t count, NumberType type, void* stream);
   DeviceCollective& library() { return *library_; }
