@@ -16,7 +16,7 @@ struct MemoryRoom {
 
 /// Processors that threads of this process can keep busy at once.
 struct ProcessorRoom {
-  int count = 1;           // at least 1; a quota of 2.5 processors counts as 2
+  int count = 1;           // number of processors, at least 1; a quota of 2.5 counts as 2
   std::string limited_by;  // the owner of the limit: "the machine", "CPU affinity", or "control group /a (cpu.max)"
 };
 

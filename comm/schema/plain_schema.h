@@ -49,11 +49,11 @@ struct PlainSchema {
   int64_t divisor = 1;  // integers must be multiples of it
 
   std::vector<OrderedJson> first_items;
-  OrderedJson items = true;  // after first_items
+  OrderedJson items = true;  // schema of the items after first_items
   Counts item_count;
 
   Named properties;
-  Named by_pattern;  // by pattern of the name
+  Named by_pattern;  // schemas of members whose name matches a pattern
   OrderedJson others = true;
   OrderedJson names = true;  // schema that member names must fulfil
   std::vector<std::string> required;

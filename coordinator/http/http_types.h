@@ -17,8 +17,8 @@ namespace quire {
 /// A request whose head passed RefuseHead(). Handlers run when the whole body has arrived.
 struct HttpRequest {
   std::string method;
-  std::string path;                            // without the query
-  std::string query;                           // after the question mark, not decoded
+  std::string path;                            // path of the URL without the query
+  std::string query;                           // part of the URL after the question mark, not decoded
   std::map<std::string, std::string> headers;  // names in lower case; only those that an API reads
   std::string body;
   size_t body_bytes = 0;     // announced length of the body; for a chunked body, the most bytes that are accepted
@@ -89,7 +89,7 @@ struct HttpLimits {
   size_t body_bytes = Topology::Limits::kLargestBody;  // largest body of a POST request
   size_t other_body_bytes = 4 << 10;                   // largest body with methods that need no body
   size_t upload_bytes = 0;                             // largest body of POST to kUploadPath; 0: body_bytes
-  Topology::Limits chosen{};                           // by the operator: times and connections
+  Topology::Limits chosen{};                           // the operator's limits of times and connections
   bool last_requests = false;                          // connections end with the answer to the next request
 };
 

@@ -14,7 +14,7 @@ namespace quire {
 namespace {
 
 constexpr double kUseSeconds = 3600;  // a file that was used within this time need not be noted as used
-constexpr double kScanSeconds = 60;   // between two looks at what other servers wrote and removed
+constexpr double kScanSeconds = 60;   // seconds between two scans for files that other servers wrote or removed
 /// The part of the size limit that is freed at once when the limit is reached.
 constexpr double kFreedShare = 0.05;
 /// At the end, blocks that wait get so much time to be written.

@@ -25,7 +25,7 @@ struct BatchFilter {
 
 /// Batches of all clients: first those that are not over, the oldest first; then the others, the latest first.
 struct BatchViews {
-  std::vector<BatchView> batches;  // at most BatchFilter::limit
+  std::vector<BatchView> batches;  // at most BatchFilter::limit batches
   size_t matching = 0;             // batches that match the filter, listed or not
 };
 

@@ -412,7 +412,7 @@ POOLING = [
     Mutant("cross-encoders: a query is encoded once for all", PROMPTS, "if (latest == nullptr || *latest != text)", "if (latest == nullptr)",
            [ENCODERS + "CrossEncoderTest.test_queries_of_pairs_differ"]),
     Mutant("embeddings: the default prompt is left out", "coordinator/api/requests/pooling_request.cc", "return text_of(options.default_prompt);", 'return "";',
-           [ENCODERS + "EmbeddingsTest.test_prompts_of_the_files_go_before_inputs"]),
+           [ENCODERS + "EmbeddingsTest.test_prompts_of_model_files_are_put_before_the_inputs"]),
     Mutant("reranking: a query may be repeated without end", "coordinator/api/requests/pooling_request.cc", "if (repeated <= kMostQueryBytes) return;", "return;",
            [T + "*OnePromptEach*"]),
     Mutant("fields: one that is null and unknown is refused", "coordinator/api/requests/known_fields.cc", "value.is_null() || IsKnownField", "IsKnownField",

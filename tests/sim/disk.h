@@ -34,7 +34,7 @@ class Disk : public CacheListener {
   struct Name {
     BlockHash hash, parent;
     std::vector<TokenId> tokens;
-    std::vector<BlockId> blocks;  // of the sequence, up to this one
+    std::vector<BlockId> blocks;  // the sequence's blocks up to this one
     std::vector<BlockHash> hashes;
   };
   struct Saving {

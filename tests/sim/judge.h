@@ -64,7 +64,7 @@ class Judge {
   void CheckWork(RequestId id, int cached_tokens) const;
 
  private:
-  static constexpr double kRounding = 1e-9;  // seconds
+  static constexpr double kRounding = 1e-9;  // seconds by which sums of times may differ
 
   struct Record {
     Ask ask;

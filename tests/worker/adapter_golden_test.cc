@@ -20,7 +20,7 @@ namespace {
 using test::CollectingSink;
 
 struct AdaptedCase {
-  int adapter = 0;  // as in AddedSequence
+  int adapter = 0;  // number of the LoRA adapter (AddedSequence::adapter)
   std::vector<TokenId> prompt, tokens;
   std::vector<float> logprobs;
 };

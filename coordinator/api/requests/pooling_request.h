@@ -36,7 +36,7 @@ struct PoolingTerms {
   // With by_pair each prompt is a pair, and its vector is the model's score. Otherwise the first num_queries prompts
   // are queries (one for all documents, or one per document), and the rest are documents.
   bool by_answer = false, by_pair = false;
-  bool sigmoid = false;  // with by_pair
+  bool sigmoid = false;  // by_pair only: scores are sigmoids of the model's numbers
   size_t num_queries = 0;
   size_t top_n = 0;                    // number of best results to return; 0: all
   std::vector<std::string> documents;  // repeated in the answer with their scores; empty: not repeated

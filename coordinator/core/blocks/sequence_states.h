@@ -40,7 +40,7 @@ class SequenceStates {
   void Grow(Sequence& sequence, int reserved, StepPlan& plan);
   /// The sequence's computed tokens have been named: a checkpoint whose tokens are now computed becomes findable.
   void Computed(Sequence& sequence);
-  /// The sequence ends: keeps its state if it stands at a full block and nothing is in flight.
+  /// Keeps the state of a sequence that ends, if the state stands at a full block and no step is in flight.
   void KeepLast(Sequence& sequence);
   /// `child` shares the state of `parent`.
   void Fork(const Sequence& parent, Sequence& child);

@@ -32,7 +32,7 @@ struct EngineStats {
   int64_t ended_prompt_tokens = 0, cached_tokens = 0;  // totals of ended requests; cached: found in the prefix cache
   int64_t steps = 0;
   int64_t finished_stop = 0, finished_length = 0, finished_abort = 0;  // choices by how they ended
-  std::array<DraftCounts, kDraftSources> drafts = {};                  // by DraftSource
+  std::array<DraftCounts, kDraftSources> drafts = {};                  // counts of guesses for each DraftSource
 
   DraftCounts all_drafts() const {
     DraftCounts all;

@@ -19,7 +19,7 @@ struct StepMember {
   bool draws;
   ScoredRows scores = {};  // prompt rows to score
   std::vector<TokenId> drafts = {};
-  DraftSource source = DraftSource::kText;  // of the drafts
+  DraftSource source = DraftSource::kText;  // source of the drafts
 
   /// Computed tokens that are known already.
   int num_known() const { return count - static_cast<int>(drafts.size()); }
@@ -27,9 +27,9 @@ struct StepMember {
 
 /// A step whose result has not arrived.
 struct OutstandingStep {
-  std::vector<StepMember> members;   // in batch order
+  std::vector<StepMember> members;   // members in batch order
   std::vector<BlockHash> computing;  // hashes of full blocks of known tokens that the step computes
-  int num_moved_blocks = 0;          // between device and host
+  int num_moved_blocks = 0;          // blocks moved between device and host
 
   int num_tokens() const;
   int num_known() const;  // tokens but drafts

@@ -24,7 +24,7 @@ struct SchedulerLimits {
   PreemptionMode preemption = PreemptionMode::kAuto;
   int lookahead_tokens = 16;       // tokens of growth per running sequence for which admission leaves room
   int suspect_after = 2;           // so many lost worker groups in a row: the request runs alone until it gets a token
-  double target_step_seconds = 0;  // see LiveOptions
+  double target_step_seconds = 0;  // aimed length of a step in seconds (LiveOptions)
   /// The model reads a prompt as a whole: no prompt is cut, and max_step_tokens is at least as long as any.
   bool whole_prompts = false;
 };
@@ -77,7 +77,7 @@ class Scheduler {
   struct Drawn {
     Request* request;
     Sequence* sequence;
-    std::span<const SampledToken> tokens;  // at least one; more only where drafts were right
+    std::span<const SampledToken> tokens;  // drawn tokens: at least one, more only where drafts were right
     int num_drafts;
     DraftSource source;
   };
@@ -122,7 +122,7 @@ class Scheduler {
   /// One client's present use of this engine, and tokens computed for it since the engine first saw or last forgot the
   /// client.
   struct ClientReport {
-    int running = 0, waiting = 0;  // requests
+    int running = 0, waiting = 0;  // numbers of requests
     int running_seqs = 0, blocks = 0;
     int64_t prompt_tokens = 0, generated_tokens = 0;
   };

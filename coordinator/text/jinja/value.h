@@ -143,7 +143,7 @@ class Value {
 
 /// Options of json.dumps.
 struct JsonStyle {
-  std::optional<std::string> indent;  // per level; none: everything on one line
+  std::optional<std::string> indent;  // white space for each level; nullopt: everything on one line
   std::string comma = ", ", colon = ": ";
   bool ensure_ascii = false, sort_keys = false;
 };

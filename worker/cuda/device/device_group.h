@@ -46,7 +46,7 @@ class DeviceGroup final : public NormingCollective {
   std::vector<std::string> hosts_;
   kernels::OneShotGroup group_{};  // has size 0 without peer memory
   std::unique_ptr<DeviceCollective> library_;
-  int64_t threshold_ = 0;  // bytes
+  int64_t threshold_ = 0;  // bytes up to which sums are one-shot
   std::string why_;        // the origin of the threshold
 };
 
