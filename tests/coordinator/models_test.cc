@@ -97,7 +97,7 @@ TEST(ModelNamedInTest, ModelNamedIn_ReturnsNothing_WithoutATextMemberModel) {
 
 Topology ListOf(const std::string& yaml) { return TopologyFromYaml(yaml, "t.yaml"); }
 
-TEST(ModelListTest, Model_HasTheSettingsOfTheDocument_AndItsOwn) {
+TEST(ModelListTest, Model_InheritsTheDocumentsSettings_UnlessTheModelHasOwnSettings) {
   const Topology t = ListOf(
       "scheduler: {max_model_len: 64, max_running: 7}\n"
       "models:\n"

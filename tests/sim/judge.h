@@ -56,7 +56,7 @@ class Judge {
   Endings MayEnd(double now) const { return OverdueBy(now, -kRounding); }
   /// The requests that end when an epoch begins with so many usable blocks.
   Endings GivenUp(int usable_blocks) const;
-  /// The same ending for every present request.
+  /// Returns `ending` for every present request.
   Endings All(const Ending& ending) const;
 
   /// Throws Failure unless an answered request cost the right amount: every token but the last drawn one is computed
