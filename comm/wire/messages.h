@@ -190,7 +190,7 @@ struct BlockChunk {
 };
 /// Encodes a chunk whose data is the concatenation of `parts`.
 Frame EncodeChunk(const ChunkPlace& place, std::span<const std::span<const std::byte>> parts);
-/// Decodes a chunk. Its data points into the frame. Throws Error like Decode.
+/// Decodes a chunk, whose data points into the frame. Throws Error for a frame that is no valid chunk.
 BlockChunk DecodeChunk(const Frame& frame);
 
 using Message = std::variant<JoinMessage, AssignMessage, HelloMessage, StartMessage, ReadyMessage, FailureMessage,

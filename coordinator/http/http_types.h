@@ -56,7 +56,7 @@ class HttpResponder {
   /// Sends text as it is. After the client has gone it does nothing.
   virtual boost::asio::awaitable<void> Write(std::string text) = 0;
   virtual boost::asio::awaitable<void> EndStream() = 0;
-  /// The handler has read the body and the headers and needs them no more: a stream may go on for minutes.
+  /// Frees the body and the headers, when the handler has read them. A stream may go on for minutes afterwards.
   virtual void ForgetContent() {}
   /// True once the client closed its side, reset the connection, or took too long to read.
   virtual bool gone() const = 0;

@@ -316,7 +316,7 @@ TEST(OpenAiRequestTest, AllowedTools_HideAllOtherTools) {
     EXPECT_EQ(Fault("chat", {{"messages", messages}, {"tools", tools}, {"tool_choice", choice}}), "tool_choice");
 }
 
-TEST(OpenAiRequestTest, NamesOfEarlierCalls_AreAsLongAsThoseOfTools) {
+TEST(OpenAiRequestTest, NamesOfEarlierCalls_HaveTheLengthLimitOfToolNames) {
   const auto fault = [](size_t bytes) {
     const Json function = {{"name", std::string(bytes, 'x')}, {"arguments", "{}"}};
     const Json calls = Json::array({{{"id", "a"}, {"type", "function"}, {"function", function}}});

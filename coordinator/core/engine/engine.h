@@ -147,7 +147,7 @@ class Engine {
   bool Reserve(uint64_t ticket, int num_blocks, MigrationWay way) {
     return Do(command::Reserve{ticket, num_blocks, way});
   }
-  /// The copying is over: gives the ticket's blocks back. Unknown tickets are ignored.
+  /// Gives the ticket's blocks back after they were copied. Unknown tickets are ignored.
   void ReleaseTicket(uint64_t ticket) { Do(command::ReleaseTicket{ticket}); }
   /// Takes over a request that left another engine. `blocks` are the ids that Share or Depart returned there; their
   /// contents lie in the ticket's first blocks. Without blocks the request is computed again. Returns the reason when

@@ -53,13 +53,13 @@ class OutstandingSteps {
   /// The step being planned. Requires size() < kMost.
   OutstandingStep& making() { return steps_[static_cast<size_t>(size_)]; }
 
-  /// The planned step is sent: its members' tokens are in flight from now on.
+  /// Marks the planned step as sent. The tokens of its members are in flight from now on.
   void Launch();
-  /// The oldest step's result has been committed.
+  /// Forgets the oldest step, whose result has been committed.
   void Retire();
   /// Notes that the sequence left the workers, so none of its tokens is in flight.
   void Forget(Sequence& sequence);
-  /// The workers are lost and no result will come: counts the loss for every request in an outstanding step.
+  /// Counts the loss of the workers for every request in an outstanding step. No result of these steps will come.
   void Lose();
 
   /// True when an outstanding step, or the step being planned, computes a block with this hash.

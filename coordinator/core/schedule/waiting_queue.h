@@ -73,7 +73,7 @@ class WaitingQueue {
   void BeginPlan();
   /// Takes a request out of the queue; ignores requests that do not wait. The request stays active until Left.
   void Remove(Request& request);
-  /// The request ended or left the engine: no longer active.
+  /// Ends the activity of a request that ended or left the engine.
   void Left(Request& request);
 
   /// Charge the request's client for served tokens.

@@ -75,7 +75,7 @@ struct HfTokenizerFiles {
   std::string added_tokens;   // added_tokens.json, used with tokenizer.model
   std::string vocab_txt;      // vocab.txt of BERT; used without the other two
 };
-/// Like the function above, from the files' contents. Errors begin with `directory`.
+/// Reads a tokenizer from its files' contents. Errors begin with `directory`.
 TokenizerData TokenizerDataFromHf(const HfTokenizerFiles& files, const std::string& directory);
 
 /// Reads the "gpt2", "llama", "gemma4" or "t5" tokenizer of a GGUF file. Throws Error for other kinds and for unknown
