@@ -46,7 +46,7 @@ struct PlainSchema {
   Counts length;                       // lengths of texts, in addition to `texts`
 
   std::vector<NumberBound> bounds;
-  int64_t divisor = 1;  // integers must be multiples of it
+  int64_t divisor = 1;  // integers must be multiples of `divisor`
 
   std::vector<OrderedJson> first_items;
   OrderedJson items = true;  // schema of the items after first_items

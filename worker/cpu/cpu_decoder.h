@@ -95,7 +95,7 @@ class CpuDecoder final : private DecoderOps {
     const float* x;
     const Matrices& weight;
     const std::vector<float>& bias;
-    std::optional<LayerProduct> adapted;  // nothing: no adapter adds to it
+    std::optional<LayerProduct> adapted;  // the adapters' part; nullopt: no adapter changes this product
   };
   /// out = this rank's part of the product for some rows.
   void MultiplyOut(int64_t layer, const OutProduct& product, Rows rows, float* out);

@@ -18,9 +18,9 @@ constexpr int kColumns = 2;  // vectors that a pass over a span computes per row
 /// out = sum(p * v) and sum = sum(p), both relative to max.
 struct Rows {
   float* query;   // [num_rows, head_dim], scaled
-  float* out;     // [num_rows, head_dim]
-  float* max;     // [num_rows]
-  float* sum;     // [num_rows]
+  float* out;     // [num_rows, head_dim] weighted sum of values so far
+  float* max;     // [num_rows] largest score so far
+  float* sum;     // [num_rows] sum of the weights so far
   float* slope;   // [num_rows] ALiBi's slopes, or null
   float* place;   // [num_rows] the query's position
   float* scores;  // [kRowTile, padded slots of a span]
