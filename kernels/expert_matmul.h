@@ -16,7 +16,7 @@ struct ExpertMatmulParams {
   int64_t pairs_per_x_row;
   const int32_t* start;         // [num_experts + 1]: expert e has rows [start[e], start[e + 1]) of y
   const PackedWeight* weights;  // [num_experts, num_weights], all with the same cols
-  int64_t num_experts;          // at least 1
+  int64_t num_experts;          // number of experts, at least 1
   int64_t num_weights;
   const float* bias;  // [num_experts, rows of an expert's weights]; null: no bias
   float* y;           // [start[num_experts], rows of an expert's weights]

@@ -6,7 +6,7 @@
 
 namespace quire::kernels {
 
-/// Rotary position embedding in place. Of the first rotary_dim dimensions of a head, i rotates with i + rotary_dim / 2
+/// Rotary position embedding in place. In a head's first rotary_dim dimensions, i rotates with i + rotary_dim / 2
 /// (the layout of HF checkpoints); the others stay. Queries and keys may be heads of the same rows, so that one call
 /// rotates both. CPU only: on CUDA, RopeKvWrite does this.
 struct RopeParams {

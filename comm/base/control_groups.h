@@ -10,7 +10,7 @@ namespace quire {
 /// A control group that this process is in, by its own membership or as an ancestor of its group.
 struct ControlGroup {
   std::string folder;  // the folder of the group's files
-  std::string name;    // as /proc/self/cgroup names it: "/system.slice/quire.service"
+  std::string name;    // the group's path in /proc/self/cgroup: "/system.slice/quire.service"
 };
 
 /// The groups of `controller` ("memory", "cpu") that hold this process, innermost first: of the mounted hierarchies of

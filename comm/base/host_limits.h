@@ -16,8 +16,8 @@ struct MemoryRoom {
 
 /// Processors that threads of this process can keep busy at once.
 struct ProcessorRoom {
-  int count = 1;           // at least 1; a quota of 2.5 processors counts as 2
-  std::string limited_by;  // the owner of the limit: as above, or "CPU affinity", or a cgroup's cpu.max
+  int count = 1;           // number of processors, at least 1; a quota of 2.5 counts as 2
+  std::string limited_by;  // the owner of the limit: "the machine", "CPU affinity", or "control group /a (cpu.max)"
 };
 
 /// Reads /proc/meminfo, /proc/self/cgroup, /proc/self/mountinfo and the control groups' files. A folder of tests may

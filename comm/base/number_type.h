@@ -40,7 +40,7 @@ enum class NumberType : uint8_t {
   kU8,    // integers that are part of another tensor (comm/model/formats/mxfp4.h)
   kInt8,  // integers whose scale is stored in another tensor
   kFp8E4M3,
-  kInt4,   // as kInt8; comm/model/formats/scaled_matrix.h says how a file packs the integers
+  kInt4,   // 4-bit integers with scales in another tensor; see comm/model/formats/scaled_matrix.h
   kInt32,  // integers that are part of another tensor; kInt64, too
   kInt64,
   kFp8Groups,  // GPUs only: E4M3 with a scale for 128 columns of a row; kFp8E4M3 has one for each row

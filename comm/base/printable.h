@@ -33,7 +33,7 @@ inline std::string WithoutControls(std::string_view text) {
   return plain;
 }
 
-/// As WithoutControls, for a text of several lines: line ends and tabs stay.
+/// Returns a text of several lines with its control characters escaped (WithoutControls). Line ends and tabs stay.
 inline std::string LinesWithoutControls(std::string_view text) {
   std::string shown;
   for (size_t at = 0; at < text.size();) {

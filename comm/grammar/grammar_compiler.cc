@@ -21,7 +21,7 @@ namespace quire {
 
 namespace {
 
-constexpr size_t kMostKept = 128;             // cached grammars
+constexpr size_t kMostKept = 128;             // number of cached grammars
 constexpr size_t kMostKeptBytes = 64u << 20;  // bytes of all cached grammars
 constexpr size_t kMostBytes = 16u << 20;      // bytes of one grammar: a schema of twenty properties has 1 to 3 MiB
 

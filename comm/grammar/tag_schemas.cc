@@ -59,7 +59,7 @@ OrderedJson ParseSchema(const std::string& text) {
 std::string WithRules(const std::string& tag) {
   if (!OrderedJson::accept(tag)) return tag;
   OrderedJson json = ParseExactJson(tag);
-  const SchemaWork work(3 * kSchemaWork);  // for all schemas of the tag together
+  const SchemaWork work(3 * kSchemaWork);  // bounds the work on all schemas of the tag together
   RewriteAll(json, 0);
   return DumpExactJson(json);
 }

@@ -155,7 +155,7 @@ class AdapterFiles::Reader {
   const AdapterConfig& config_;
   const std::string& file_;
   std::map<std::string, BaseMatrix> known_;
-  std::map<std::string, AdapterMatrix> found_;  // by the base model's names
+  std::map<std::string, AdapterMatrix> found_;  // matrices by their names in the base model
   bool renamed_ = false;
 };
 

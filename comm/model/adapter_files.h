@@ -21,7 +21,7 @@ inline constexpr Role kAdapterRoles[] = {Role::kQuery,        Role::kKey,  Role:
 struct AdapterMatrix {
   std::string module;  // its name in the adapter's file
   int64_t layer = 0;
-  std::vector<Role> roles;  // in the order of the base model's list
+  std::vector<Role> roles;  // roles of the matrices, in the order of the base model's list
   float scale = 1;
   Tensor a, b;  // [rank, columns of the matrix], [rows of the matrix, rank]
 

@@ -49,7 +49,7 @@ bool MayBePresent(const ModelSpec& spec, std::string_view tensor_name, Naming na
 /// the experts that a token chooses.
 int64_t MatrixNumbersPerUnit(const ModelSpec& spec, Axis axis);
 
-/// As MatrixNumbersPerUnit, for each layer and without the head: [layers].
+/// Returns MatrixNumbersPerUnit for each layer alone, without the head: [layers].
 std::vector<int64_t> LayerNumbersPerUnit(const ModelSpec& spec, Axis axis);
 
 /// Counts the numbers of all matrices of the layers; of the experts, only those that a token chooses.

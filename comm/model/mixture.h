@@ -33,10 +33,10 @@ struct Mixture {
   int64_t shared_intermediate_size = 0;  // columns of the MLP that every token uses; 0: none
   bool shared_gate = false;
   RouterScore score = RouterScore::kSoftmax;
-  double tolerance = 0;          // for kSparseMixer
+  double tolerance = 0;          // relative distance up to which kSparseMixer takes logits as near
   bool renormalize = false;      // divide the weights of the chosen experts by their sum
   double scale = 1;              // multiplies the weights
-  bool expert_scales = false;    // multiply each weight last by a number of its expert
+  bool expert_scales = false;    // each expert has a factor, which multiplies its weight last
   bool router_bias = false;      // add a bias to the logits
   bool correction_bias = false;  // add a bias to the scores for choosing, not to the weights
   bool expert_biases = false;    // experts' gates, ups and downs have biases

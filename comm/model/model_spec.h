@@ -112,7 +112,7 @@ struct ModelSpec {
   bool head_bias = false;       // the output head has a bias
   bool gated_mlp = true;        // down(activation(gate) * up); otherwise down(activation(up))
   Activation activation = Activation::kSilu;
-  double gate_limit = 0;  // for kClampedSilu
+  double gate_limit = 0;  // bound of the gates of kClampedSilu
   /// Each query head has an extra score, which joins the softmax but has no value.
   bool attention_sinks = false;
   bool attention_gate = false;  // attention's output is multiplied by the sigmoid of a gate, number by number

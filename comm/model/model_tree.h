@@ -25,7 +25,7 @@ class ModelTree {
   std::string ReadText(const std::string& name, size_t max_bytes) const;
 
  private:
-  std::string directory_;           // as the caller named it
+  std::string directory_;           // path of the directory as the caller wrote it
   std::vector<std::string> roots_;  // real paths, each with a slash at its end
 };
 

@@ -9,7 +9,7 @@ namespace quire {
 enum class HeadActivation : uint8_t {
   kNone,
   kTanh,
-  kGelu,  // as Activation::kGelu
+  kGelu,  // the function of Activation::kGelu
   kRelu,
 };
 
@@ -20,7 +20,7 @@ struct PooledHead {
   bool mean = false;    // the pooled row is the mean of all rows; otherwise it is the first row
   bool inner = false;   // there is an inner matrix, [hidden, hidden]
   bool inner_bias = false;
-  HeadActivation activation = HeadActivation::kNone;  // after the inner layer
+  HeadActivation activation = HeadActivation::kNone;  // activation after the inner layer
   bool norm = false;       // a LayerNorm follows the activation, with ModelSpec::norm_epsilon
   bool norm_bias = false;  // this norm has a bias
 };

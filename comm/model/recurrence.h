@@ -12,7 +12,7 @@ namespace quire {
 ///                                    + value_heads * key_dim * value_dim
 struct Recurrence {
   int64_t taps = 0;      // tokens that convolutions see, the current one included; 0: no such layers
-  int64_t channels = 0;  // for Mixer::kShortConvolution
+  int64_t channels = 0;  // channels of Mixer::kShortConvolution
   // Heads that keep a state. Each query and key head serves an equal number of neighbouring value heads. A state
   // space's groups are its key heads, and its state size is key_dim.
   int64_t key_heads = 0, value_heads = 0;

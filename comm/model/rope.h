@@ -10,7 +10,7 @@ namespace quire {
 enum class RopeScaling : uint8_t {
   kLinear,    // all are divided by Rope::factor
   kLlama3,    // low frequencies are divided by factor, high ones kept; a ramp lies between
-  kYarn,      // as kLlama3, by turns within original_max_position (arXiv 2309.00071)
+  kYarn,      // low frequencies are divided, by turns within original_max_position (arXiv 2309.00071)
   kLongRope,  // each frequency has its own divisor, and another one for long contexts (arXiv 2402.13753)
 };
 

@@ -106,7 +106,7 @@ enum class Role : uint8_t {
   kSharedDown,
   kSharedScale,  // the gate of the whole shared expert
   kExpertScale,  // [experts]: Mixture::expert_scales
-  // With Mixture::normed_apart. kMlpNorm norms the shared expert's input.
+  // Norms of a layer with Mixture::normed_apart, in which kMlpNorm norms the input of the shared expert alone.
   kRouterNorm,
   kExpertsNorm,
   kExpertsAfterNorm,  // norm of the sum of the chosen experts' outputs

@@ -10,9 +10,9 @@ namespace quire {
 
 /// The signs around the members of an object, as bodies of rules.
 struct MemberSigns {
-  std::string behind;   // after every member
-  std::string between;  // between two members
-  std::string end;      // after the last member, or alone when there is none
+  std::string behind;   // text after every member
+  std::string between;  // text between two members
+  std::string end;      // text after the last member, or alone when there is no member
 };
 
 struct MemberRule {

@@ -10,7 +10,7 @@ namespace quire {
 
 /// One end of a range of numbers.
 struct NumberBound {
-  std::string number;  // as JSON writes it; its value is exact, however long it is
+  std::string number;  // the bound's exact value as JSON text, of any length
   bool upper = false;
   bool excluded = false;
 };

@@ -46,14 +46,14 @@ struct PlainSchema {
   Counts length;                       // lengths of texts, in addition to `texts`
 
   std::vector<NumberBound> bounds;
-  int64_t divisor = 1;  // integers must be multiples of it
+  int64_t divisor = 1;  // integers must be multiples of `divisor`
 
   std::vector<OrderedJson> first_items;
-  OrderedJson items = true;  // after first_items
+  OrderedJson items = true;  // schema of the items after first_items
   Counts item_count;
 
   Named properties;
-  Named by_pattern;  // by pattern of the name
+  Named by_pattern;  // schemas of members whose name matches a pattern
   OrderedJson others = true;
   OrderedJson names = true;  // schema that member names must fulfil
   std::vector<std::string> required;
@@ -77,7 +77,8 @@ int64_t WorkOfCopy(const OrderedJson& tree);
 /// Returns a schema that accepts the values that both schemas accept.
 OrderedJson BothOf(const OrderedJson& a, const OrderedJson& b);
 
-/// As BothOf, for plain schemas. Throws Error for combinations that are not supported.
+/// Returns a plain schema that accepts the values that both schemas accept. Throws Error for combinations that are not
+/// supported.
 PlainSchema Merged(const PlainSchema& a, const PlainSchema& b);
 
 /// Returns the type of a value. An integer beyond 64 bits (exact_json.h) counts as an integer.

@@ -38,7 +38,7 @@ std::string OneOf(const std::vector<std::string>& bodies);
 enum class Spelling {
   kRaw,        // unchanged
   kJson,       // a JSON string without its opening quotation mark, but with the closing one
-  kJsonInTag,  // as kJson, but without a raw <, so that no tag closes inside the text
+  kJsonInTag,  // a JSON string without a raw <, so that no tag closes inside the text
 };
 
 /// Returns the name of a rule for the texts of an automaton, which must not be empty.

@@ -106,7 +106,7 @@ class Determiner {
   }
 
  private:
-  /// Returns all places that can be reached without a code point, sorted.
+  /// Returns the epsilon closure: all states that are reached without reading a code point, sorted.
   std::vector<int> Closure(const std::vector<int>& from, bool at_begin, bool at_end) {
     ChargeSchemaWork(static_cast<int64_t>(places_.all.size() / 64 + from.size()) + 1);
     std::vector<bool> seen(places_.all.size());

@@ -27,7 +27,7 @@ class ValueRules {
   std::string Value(const OrderedJson& schema);
   /// Returns rules for the values that a plain schema accepts; empty when there are none.
   std::vector<std::string> Plain(const PlainSchema& schema);
-  /// As Plain, but without strings, and ignoring `values`.
+  /// Returns rules for the values that a plain schema accepts, except strings. Ignores schema.values.
   std::vector<std::string> OtherThanTexts(const PlainSchema& schema);
 
   /// Returns those of schema.values that the schema accepts.
@@ -39,7 +39,7 @@ class ValueRules {
   PlainSchema::Named NamedMembers(const PlainSchema& schema) const;
   /// Returns the body of a rule for exactly this value.
   std::string Constant(const OrderedJson& value);
-  /// Returns the name of a rule for the blanks between signs.
+  /// Returns the name of a rule for the white space between JSON tokens.
   std::string Blanks();
 
  private:

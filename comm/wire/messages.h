@@ -80,7 +80,7 @@ struct AssignMessage {
   int32_t block_size = 16, max_step_tokens = 0, max_running = 0, max_model_len = 0, threads = 1;
   std::vector<double> shares;
   ComputeSettings compute;                 // backend and dtype are not "auto"
-  std::vector<int32_t> devices;            // by rank; empty: the i-th rank of a host uses device i
+  std::vector<int32_t> devices;            // device of each rank; empty: the i-th rank of a host uses device i
   std::vector<std::string> adapters = {};  // directories of LoRA adapters
 };
 
@@ -190,7 +190,7 @@ struct BlockChunk {
 };
 /// Encodes a chunk whose data is the concatenation of `parts`.
 Frame EncodeChunk(const ChunkPlace& place, std::span<const std::span<const std::byte>> parts);
-/// Decodes a chunk. Its data points into the frame. Throws Error like Decode.
+/// Decodes a chunk, whose data points into the frame. Throws Error for a frame that is no valid chunk.
 BlockChunk DecodeChunk(const Frame& frame);
 
 using Message = std::variant<JoinMessage, AssignMessage, HelloMessage, StartMessage, ReadyMessage, FailureMessage,

@@ -38,7 +38,7 @@ std::string BatchAnswerLine(const std::string& id, const std::string& custom_id,
 std::string BatchAnswerBegin(const std::string& id, const std::string& custom_id, int status,
                              const std::string& request_id);
 inline constexpr std::string_view kBatchAnswerEnd = R"(},"error":null})";
-/// The line of a request that got no answer.
+/// Returns the line of a batch's output for a request that got no answer.
 std::string BatchErrorLine(const std::string& id, const std::string& custom_id, std::string_view code,
                            const std::string& message);
 

@@ -12,7 +12,7 @@ namespace quire {
 struct StreamTimes {
   std::chrono::steady_clock::time_point begin;
   std::vector<double> events;  // seconds from `begin` until each piece of text
-  int tokens = 0;              // as the server counts; without a count, the number of events
+  int tokens = 0;              // the server's count of tokens; without a count, the number of events
   double end = 0;              // seconds from `begin` until the stream's end
   std::string problem;         // the reason why the stream is incomplete; empty: complete
 };

@@ -50,7 +50,7 @@ void CacheEventLog::OnRemoved(const BlockHash& hash) {
 }
 
 void CacheEventLog::OnCleared() {
-  events_.clear();  // nothing of it is left
+  events_.clear();  // clearing the cache makes earlier events void
   events_.push_back({.kind = CacheEvent::Kind::kCleared});
 }
 

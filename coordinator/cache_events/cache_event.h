@@ -35,14 +35,14 @@ class CacheEventLog : public CacheListener {
   std::vector<CacheEvent> Take() { return std::exchange(events_, {}); }
 
  private:
-  const int block_size_;  // tokens
+  const int block_size_;  // tokens of a block
   std::vector<CacheEvent> events_;
 };
 
 /// The replica that a batch of events is about.
 struct CacheEventSource {
   int replica = 0;
-  int block_size = 0;                 // tokens
+  int block_size = 0;                 // tokens of a block
   std::vector<std::string> adapters;  // names; adapter 1 is the first
 };
 

@@ -46,7 +46,7 @@ class CacheEventPublisher {
   const CacheEventSource source_;
   CacheEventQueue queue_;
   std::atomic<bool> ending_{false};
-  std::unique_ptr<Sockets> sockets_;  // the thread's, once it runs
+  std::unique_ptr<Sockets> sockets_;  // used by the thread alone, once the thread runs
   std::thread thread_;
 };
 

@@ -27,7 +27,7 @@ struct ServerCommand {
     SetLogLevel(topology.logs.level);
     SetLogFormat(topology.logs.format);
   }
-  /// For commands that take one model.
+  /// Checks the settings of a command that takes one model. Fails when the settings list several models.
   void CheckOneModel() {
     Check();
     if (NumModels(topology) > 1) Fail("this command takes one model; give --model PATH");

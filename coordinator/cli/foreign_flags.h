@@ -27,7 +27,7 @@ struct ForeignFlag {
 
 /// Single values of a flag, own or foreign, that have a fate of their own.
 struct ForeignValue {
-  std::string_view flags, values;  // with blanks between them
+  std::string_view flags, values;  // spellings of the flag and its values, with blanks between them
   FlagFate fate;
   std::string_view to;  // kOurs: the words that replace flag and value
 };

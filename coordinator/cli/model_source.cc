@@ -102,7 +102,7 @@ std::optional<std::vector<std::string>> IndexedFiles(const fs::path& index) try 
   std::vector<std::string> names;
   for (const Json& name : read.at("weight_map")) names.push_back(name.get<std::string>());
   return names;
-} catch (const std::exception&) {  // cut short, or another file
+} catch (const std::exception&) {  // the file is cut short, or of another kind
   return std::nullopt;
 }
 

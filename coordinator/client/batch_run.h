@@ -6,8 +6,8 @@ namespace quire {
 
 /// Settings of `quire batch run`, which sends the requests of a file to a running server.
 struct BatchCommand {
-  std::string input;   // see BatchFile
-  std::string output;  // see BatchAnswers; empty: the input's name with .answers.jsonl for .jsonl
+  std::string input;   // path of the file of requests (BatchFile)
+  std::string output;  // path of the answers (BatchAnswers); empty: the input's, with .answers.jsonl for .jsonl
   std::string url = "http://127.0.0.1:8000";
   std::string api_key_file;  // its first line is the key; empty: no key
   int max_concurrency = 32;  // requests at once

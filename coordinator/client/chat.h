@@ -15,7 +15,7 @@ struct ChatCommand {
   std::string api_key_file;  // its first line is the key; empty: no key
   std::string system;        // the system message; empty: none
   /// Fields of the request beside the messages, such as temperature.
-  OrderedJson fields = OrderedJson::object();  // as ParseExactJson returns them
+  OrderedJson fields = OrderedJson::object();  // fields for every request, read by ParseExactJson
 };
 
 /// Reads user messages from standard input, one on each line, and writes answers to standard output as they arrive.

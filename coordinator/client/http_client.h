@@ -16,7 +16,7 @@ namespace quire {
 /// A request to a server.
 struct ClientRequest {
   ServerAddress server;
-  boost::asio::ip::tcp::endpoint endpoint;  // from server.Resolve()
+  boost::asio::ip::tcp::endpoint endpoint;  // address from server.Resolve()
   std::string authorization;                // "Bearer ...", or empty
   std::string path;
   std::optional<std::string> body;                                 // JSON for a POST; nullopt: a GET

@@ -93,7 +93,7 @@ class MarkedKeys {
   bool pasted_ = false;
 };
 
-/// The line editor has no place for an object of the caller's.
+/// Reads the terminal for the line editor, which has no parameter for an object of the caller.
 int NextOfTerminal(FILE*) {
   static MarkedKeys keys;
   return keys.Next();

@@ -8,7 +8,7 @@ namespace quire {
 /// The address of a server with OpenAI's API, Quire's or another one.
 struct ServerAddress {
   std::string host, port;
-  bool encrypted = false;  // https
+  bool encrypted = false;  // true for https
 
   /// The value of the Host header.
   std::string authority() const { return (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + port; }

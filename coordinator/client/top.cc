@@ -34,7 +34,7 @@ using Clock = std::chrono::steady_clock;
 namespace {
 
 constexpr size_t kMostRequests = 1000;               // the most requests that the admin port lists
-constexpr size_t kMostBatches = 20;                  // as many as a screen has room for
+constexpr size_t kMostBatches = 20;                  // batches that a screen has room for
 constexpr auto kPatience = std::chrono::seconds(5);  // timeout of one answer
 constexpr JsonLimits kPageLimits{.max_depth = 64, .max_nodes = 1'000'000};
 

@@ -11,7 +11,7 @@ namespace quire {
 enum class EarlyStopping {
   kNo,     // stop when the best running beam, at its present length, no longer beats the worst finished beam
   kYes,    // stop when `width` beams have finished
-  kNever,  // like kNo, but with the length that suits the running beam best
+  kNever,  // stop when the best running beam, at its best possible length, no longer beats the worst finished beam
 };
 
 struct BeamOptions {

@@ -10,28 +10,28 @@ namespace quire {
 /// A scheduling decision about a request. The numbers that decided are in Decision::a and b.
 enum class DecisionKind : uint8_t {
   kQueued = 1,     // a: prompt tokens, b: requests before it
-  kHeldForSlots,   // at the head of the queue, but a sequences run and b is the limit
-  kHeldForBlocks,  // at the head of the queue, but needs a blocks and b are free beyond what running requests will take
+  kHeldForSlots,   // the head of the queue waits for a slot; a: running sequences, b: their limit
+  kHeldForBlocks,  // the head waits for blocks; a: needed, b: free beyond what running requests will take
   kAdmitted,       // a: prompt tokens taken from the prefix cache, b: blocks free before
-  kReadmitted,     // after preemption; a: tokens to compute again, b: blocks free before
+  kReadmitted,     // a preempted request runs again; a: tokens to recompute, b: blocks free before
   kSwappedIn,      // a: blocks moved back, b: blocks free before
-  kPreemptedRecompute,  // for `cause`; a: tokens to compute again, b: blocks given up
-  kPreemptedSwap,       // for `cause`; a: blocks moved to the host, b: host blocks left
+  kPreemptedRecompute,  // preempted for `cause`; a: tokens to recompute, b: blocks given up
+  kPreemptedSwap,       // preempted for `cause`; a: blocks moved to the host, b: host blocks left
   kWaitsForPrefix,      // an earlier request computes tokens that both share; a: computed tokens of the waiting request
   kPinsBroken,          // pinned prefixes were given up, because the request could not run otherwise
   kFinished,            // a: choice, b: FinishReason
-  kCancelled,           // by its client or an operator, or because its result was broken
+  kCancelled,           // the client or an operator ended the request, or its result was broken
   kTimedOut,            // a request took too long; a: milliseconds since its arrival, b: milliseconds allowed
-  kDeparted,            // to another replica; a: blocks taken along, b: blocks given up
-  kArrived,             // from another replica; a: blocks brought along, b: waiting requests
+  kDeparted,            // the request left for another replica; a: blocks taken along, b: blocks given up
+  kArrived,             // the request came from another replica; a: blocks brought along, b: waiting requests
   kGivesUpPlaces,       // for `cause` of another client; a: the client's running sequences, b: that client's share
   kGivesUpBlocks,       // for `cause` of another client; a: blocks the client's requests have or need, b: its share
   kWaitedTooLong,       // a request had no room in time; a and b as with kTimedOut
   kSetAside,            // a background request, while others are there; a: blocks given up, b: 1 if it was queued
   kTakenUp,             // a background request that was set aside; b: waiting requests
   kDraftedByPrediction,  // when a request ends; a: guessed tokens that became part of its answer, b: guessed tokens
-  kDraftedFromText,      // the same for guesses from its own text
-  kDraftedFromAnswers,   // the same for guesses from earlier answers
+  kDraftedFromText,      // when a request ends; a and b as with kDraftedByPrediction, for guesses from its own text
+  kDraftedFromAnswers,   // when a request ends; a and b as with kDraftedByPrediction, for guesses from earlier answers
 };
 
 struct Decision {

@@ -34,8 +34,8 @@ struct Request {
   std::string client;  // the client (API key) whose share the request uses; empty: all clients without a key
   ClientLimits client_limits;
   int priority = 0;            // within one client; the lower number goes first
-  double arrival_seconds = 0;  // on the engine's clock
-  bool background = false;     // a batch's: set aside while a request of any other kind is in the engine
+  double arrival_seconds = 0;  // time of arrival on the engine's clock
+  bool background = false;     // a batch's request: set aside while a request of any other kind is in the engine
   GenerationLimits limits;
   SamplingSpec sampling;            // choice 0's parameters; other choices differ only in `choice`
   std::string cache_salt;           // requests share cached blocks only if their salts and adapters are equal
@@ -63,7 +63,7 @@ struct Request {
   int num_cached_tokens = 0;   // prompt tokens found in the prefix cache before the first preemption
   int num_scored = 0;          // leading prompt rows whose scores were delivered (RowsToScore)
   double first_scheduled_seconds = -1;
-  std::array<DraftTally, kDraftSources> drafted = {};  // by DraftSource: verified guesses of all choices
+  std::array<DraftTally, kDraftSources> drafted = {};  // verified guesses of all choices for each DraftSource
   ClientAccount* account = nullptr;
 
   int num_prompt_tokens() const { return sequences.front().num_prompt_tokens; }

@@ -47,7 +47,7 @@ class RequestSink {
   /// A stop token ended the choice; the token is not delivered. Arguments: the choice and the token's log-probability,
   /// if it was asked for.
   virtual void OnHiddenStop(int, float) {}
-  /// This many prompt tokens came from the prefix cache. At most once, before the first token.
+  /// Gets the number of prompt tokens that came from the prefix cache. Called at most once, before the first token.
   virtual void OnCached(int) {}
   /// A guess of the choice's next tokens was verified: `accepted` of the tokens just delivered were guessed, and
   /// `refused` further guessed tokens were wrong or came after the end. Before OnFinish.

@@ -9,7 +9,7 @@ namespace quire {
 
 namespace {
 
-constexpr uint64_t kMostOfBody = 64u << 20;  // length of a body; a vocabulary is the longest
+constexpr uint64_t kMostOfBody = 64u << 20;  // largest frame body in bytes; vocabularies are the longest bodies
 
 }  // namespace
 

@@ -58,7 +58,7 @@ GrammarTrials::GrammarTrials(std::shared_ptr<const Vocabulary> vocabulary, std::
                              Limits limits)
     : vocabulary_(std::move(vocabulary)), command_(std::move(command)), limits_(limits) {}
 
-/// This machine lacks descriptors, processes or memory; the request is not at fault.
+/// Refuses the trial because this machine lacks descriptors, processes or memory; the request is not at fault.
 void GrammarTrials::NoProcess(int error) {
   if (!std::exchange(told_of_lack_, true))
     spdlog::error("no process can be started for grammars: {}; later refusals are not told of", std::strerror(error));

@@ -40,8 +40,8 @@ class ByteBudget {
     /// Sets the held bytes to `bytes`; unless the verdict is kTaken, nothing changes. A decrease always succeeds. A
     /// lease without a budget takes any number.
     Verdict Resize(int64_t bytes);
-    /// As Resize(), for a request that does not run yet; it gets kNotNow beyond the client's share (InShare). So room
-    /// stays for clients that hold nothing, and for answers that grow by Resize().
+    /// Sets the held bytes of a request that does not run yet. Beyond the client's share (InShare) the verdict is
+    /// kNotNow. So room stays for clients that hold nothing, and for answers that grow by Resize().
     Verdict Admit(int64_t bytes);
     int64_t bytes() const { return bytes_; }
 

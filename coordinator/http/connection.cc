@@ -24,15 +24,15 @@ using asio::ip::tcp;
 
 namespace {
 
-constexpr int kNothing = 0, kLeft = -1;     // instead of a refusal's status: all is well; there is nobody to tell
-constexpr size_t kReadBytes = 2048;         // of a head, at once
-constexpr int kReadsInTurn = 8;             // before a request stands in line again: clients' heads come in fewer
-constexpr int kMostHeadReads = 512;         // under TLS a client can make each of them a byte
-constexpr size_t kSmallRead = 1024;         // of a body: what brings more is worth its read
-constexpr int kSendBufferBytes = 64 << 10;  // of the kernel: a client that stops reading is noticed soon
-constexpr auto kBodyGrace = std::chrono::seconds(10);               // a body may be slower than its rate that long
-constexpr size_t kPieceToTake = 256 << 10;  // of a body that is handed on piece by piece
-constexpr size_t kDrainBytes = 2 * Topology::Limits::kLargestBody;  // of a body whose head was refused
+constexpr int kNothing = 0, kLeft = -1;     // in place of a refusal's status: no refusal; the client left
+constexpr size_t kReadBytes = 2048;         // bytes of one read of a head
+constexpr int kReadsInTurn = 8;             // reads before a request queues again; most heads need fewer
+constexpr int kMostHeadReads = 512;         // reads of one head; under TLS a client can send one byte in each record
+constexpr size_t kSmallRead = 1024;         // bytes of a body; a read that brings fewer counts as small
+constexpr int kSendBufferBytes = 64 << 10;  // the kernel's buffer; a small one shows soon that a client stopped reading
+constexpr auto kBodyGrace = std::chrono::seconds(10);               // time before a body's rate is checked
+constexpr size_t kPieceToTake = 256 << 10;  // bytes of a piece, when a handler takes a body piece by piece
+constexpr size_t kDrainBytes = 2 * Topology::Limits::kLargestBody;  // bytes read of a body whose head was refused
 
 /// Makes the id of a request that brought none.
 std::string NewRequestId() {

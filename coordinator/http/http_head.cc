@@ -56,7 +56,7 @@ std::optional<size_t> DeclaredLength(const HttpHead& head) {
   return length;
 }
 
-/// Without the query. Clients that join addresses leave a slash at the end.
+/// Returns the path without the query and, below /v1/, without the slash that some clients leave at its end.
 std::string PathOf(const HttpHead& head) {
   std::string path(head.target().substr(0, head.target().find('?')));
   if (path.starts_with("/v1/") && path.ends_with('/')) path.pop_back();

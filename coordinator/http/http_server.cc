@@ -31,7 +31,7 @@ namespace {
 constexpr int kMaxTurnedAway = 64;  // connections that are being answered with "too many connections"
 constexpr auto kBackOff = std::chrono::milliseconds(50);
 constexpr auto kAfterOne = std::chrono::milliseconds(5);  // pause after a connection was ended to free its descriptor
-constexpr int kAcceptedAtOnce = 64;  // between two polls of other sockets; fewer could overflow the kernel's queue
+constexpr int kAcceptedAtOnce = 64;  // connections between two polls; fewer could overflow the kernel's queue
 constexpr int kAcceptQueue = 4096;   // the length of the kernel's queue; the kernel may cap it
 
 /// The open ports of a process. They share its file descriptors, so a newcomer at one port may take the descriptor of a

@@ -17,17 +17,17 @@ namespace quire {
 /// A request whose head passed RefuseHead(). Handlers run when the whole body has arrived.
 struct HttpRequest {
   std::string method;
-  std::string path;                            // without the query
-  std::string query;                           // after the question mark, not decoded
+  std::string path;                            // path of the URL without the query
+  std::string query;                           // part of the URL after the question mark, not decoded
   std::map<std::string, std::string> headers;  // names in lower case; only those that an API reads
   std::string body;
-  size_t body_bytes = 0;     // before the body is there: its length, or the most that is taken of one in chunks
-  ByteBudget::Lease memory;  // what the port's `admit` charged for it; a handler may take it over
-  std::string peer;          // the other end's IP address
-  std::string client;        // named by the port's gate (authenticate.h); empty: nobody in particular
-  std::string share;         // a key's, or a network's, that work beside the workers is charged to
-  std::vector<std::pair<std::string, std::string>> answer_headers;  // go with every answer to it
-  bool background = false;  // a batch's: everybody else's go first
+  size_t body_bytes = 0;     // announced length of the body; for a chunked body, the most bytes that are accepted
+  ByteBudget::Lease memory;  // memory that the port's `admit` charged for the request; a handler may take it over
+  std::string peer;          // IP address of the client
+  std::string client;        // name from authenticate.h, such as a key's; empty: an unnamed client
+  std::string share;         // the key or network to which work beside the workers is charged
+  std::vector<std::pair<std::string, std::string>> answer_headers;  // headers of every answer to this request
+  bool background = false;  // true: a batch's request, which waits while other requests exist
   /// Takes the body piece by piece, and `body` stays empty; the port's `admit` may set it. Must not throw.
   std::function<boost::asio::awaitable<void>(std::string piece)> take_body = {};
 
@@ -56,7 +56,7 @@ class HttpResponder {
   /// Sends text as it is. After the client has gone it does nothing.
   virtual boost::asio::awaitable<void> Write(std::string text) = 0;
   virtual boost::asio::awaitable<void> EndStream() = 0;
-  /// The handler has read the body and the headers and needs them no more: a stream may go on for minutes.
+  /// Frees the body and the headers, when the handler has read them. A stream may go on for minutes afterwards.
   virtual void ForgetContent() {}
   /// True once the client closed its side, reset the connection, or took too long to read.
   virtual bool gone() const = 0;
@@ -70,7 +70,7 @@ class HttpResponder {
 
 inline constexpr std::string_view kUploadPath = "/v1/files";  // where bodies may be files
 
-/// What a port does with the requests that come to it.
+/// The functions that serve the requests of one port.
 struct HttpService {
   /// Called with the head alone. Returns a refusal, or nothing to have the body read. May set `client` and `memory`.
   std::function<std::optional<HttpResponse>(HttpRequest&)> admit;
@@ -86,10 +86,10 @@ struct HttpLimits {
   size_t head_bytes = 16 << 10;
   size_t target_bytes = 8 << 10;
   size_t header_fields = 100;
-  size_t body_bytes = Topology::Limits::kLargestBody;  // of POST
-  size_t other_body_bytes = 4 << 10;                   // of methods that need none
-  size_t upload_bytes = 0;                             // of POST to kUploadPath; 0: as of every POST
-  Topology::Limits chosen{};                           // by the operator: times and connections
+  size_t body_bytes = Topology::Limits::kLargestBody;  // largest body of a POST request
+  size_t other_body_bytes = 4 << 10;                   // largest body with methods that need no body
+  size_t upload_bytes = 0;                             // largest body of POST to kUploadPath; 0: body_bytes
+  Topology::Limits chosen{};                           // the operator's limits of times and connections
   bool last_requests = false;                          // connections end with the answer to the next request
 };
 

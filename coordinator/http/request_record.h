@@ -10,11 +10,11 @@ namespace quire {
 /// Handlers fill in the numbers of tokens; the connection fills in all else.
 struct RequestRecord {
   std::string id;           // x-request-id
-  std::string traceparent;  // as the client sent it; may be empty
+  std::string traceparent;  // the client's traceparent header; may be empty
   std::string client;       // name of the key; without keys a digest of the key that the client sent, or empty
   std::string peer;         // IP address
   std::string method;       // empty: the head could not be read
-  std::string path;         // without the query
+  std::string path;         // path of the URL without the query
   int status = 0;           // status of the answer; 0: the client left before it
   int64_t bytes = 0;        // bytes of the answer, head included
   int prompt_tokens = 0;

@@ -13,7 +13,7 @@ namespace quire {
 
 namespace {
 
-constexpr std::chrono::milliseconds kWatchAtMost(5), kWatchAtLeast(250);  // between two looks at running jobs
+constexpr std::chrono::milliseconds kWatchAtMost(5), kWatchAtLeast(250);  // pauses between looks at running jobs
 
 std::chrono::nanoseconds TimeOf(clockid_t clock) {
   timespec now{};
@@ -29,7 +29,7 @@ struct WorkPool::Job {
   Work work;
   std::stop_source stop;
   clockid_t clock = 0;                // processor time of the thread that runs it
-  std::chrono::nanoseconds begin{0};  // on that clock
+  std::chrono::nanoseconds begin{0};  // start of the job on `clock`
   bool too_long = false;
   enum class State { kWaits, kRuns, kOver } state = State::kWaits;
   Queue::iterator place;  // position in its client's queue while it waits, in running_ while it runs

@@ -26,7 +26,7 @@ OutcomeRecord RecordOf(const CommandOutcome& outcome);
 
 /// Storage for the values that a command read from a journal refers to.
 struct CommandOperands {
-  std::unique_ptr<Request> request;  // without a sink
+  std::unique_ptr<Request> request;  // the submitted request without its sink
   std::vector<SampledToken> sampled;
   std::vector<PromptScores> scores;  // always empty: scores decide nothing, and journals omit them
   std::string salt;

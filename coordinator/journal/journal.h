@@ -31,7 +31,7 @@ class Journal : public EngineObserver {
  public:
   /// Throws Error when the directory cannot be used. `engine` must outlive the last call.
   Journal(const std::string& directory, const JournalLimits& limits, const Engine& engine);
-  /// As above with another sink, for tests.
+  /// Writes the journal to `sink` instead of a directory. For tests.
   Journal(std::unique_ptr<RecordSink> sink, const JournalLimits& limits, const Engine& engine);
 
   /// Callable from any thread.
@@ -57,7 +57,7 @@ class Journal : public EngineObserver {
   bool losing_ = false;                    // records are lost until the next segment begins
   bool warned_ = false;                    // an outage was reported and may still last
   uint64_t lost_told_ = 0;                 // lost records that kLost records have reported
-  double retry_at_ = 0, retry_after_ = 0;  // on the engine's clock; both in seconds
+  double retry_at_ = 0, retry_after_ = 0;  // next try and pause before it; engine's clock, in seconds
 };
 
 }  // namespace quire

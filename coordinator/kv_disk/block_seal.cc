@@ -27,7 +27,7 @@ void Digest(std::span<uint8_t> out, std::string_view text, std::string_view key)
 
 std::string_view View(const BlockSeal::Key& key) { return {reinterpret_cast<const char*>(key.data()), key.size()}; }
 
-/// What a sealed file begins with, before the block's own bytes: the space, the name and the sizes.
+/// Returns the head of a sealed file, which stands before the block's bytes: the space, the name and the sizes.
 std::vector<std::byte> HeadOf(const StoredName& name, const BlockSeal::Key& space, uint64_t block_bytes) {
   std::vector<std::byte> head;
   const auto add = [&](const void* data, size_t bytes) {

@@ -42,7 +42,7 @@ class BlockSeal {
   static size_t FileBytes(size_t num_tokens, size_t block_bytes);
 
  private:
-  /// The text that was sealed under this file name; nothing if the file is not right.
+  /// Returns the bytes that were sealed under this file name; nothing if the file is damaged or not from this key.
   std::optional<std::vector<std::byte>> Decrypt(const std::string& file_name, std::span<const std::byte> file) const;
 
   Key file_key_, name_key_, space_digest_;

@@ -26,7 +26,7 @@ class KvDisk {
  private:
   const Topology::Cache::Disk settings_;
   mutable std::mutex mutex_;                                // guards stores_
-  std::map<std::string, std::shared_ptr<KvStore>> stores_;  // by space
+  std::map<std::string, std::shared_ptr<KvStore>> stores_;  // one store for each space
 };
 
 }  // namespace quire

@@ -14,8 +14,8 @@ namespace quire {
 namespace {
 
 constexpr double kUseSeconds = 3600;  // a file that was used within this time need not be noted as used
-constexpr double kScanSeconds = 60;   // between two looks at what other servers wrote and removed
-/// After reaching the limit, so much of it is freed at once.
+constexpr double kScanSeconds = 60;   // seconds between two scans for files that other servers wrote or removed
+/// The part of the size limit that is freed at once when the limit is reached.
 constexpr double kFreedShare = 0.05;
 /// At the end, blocks that wait get so much time to be written.
 constexpr double kEndSeconds = 5;
@@ -215,7 +215,7 @@ std::optional<std::vector<std::byte>> KvStore::ReadOne(const StoredName& name, s
   const auto content = folder_.Read(seal_.folder(), file_name, file_bytes);
   auto data = content ? seal_.Open(name, *content, block_bytes) : std::nullopt;
   if (!data) {
-    // The file is gone, or it is not what this server would have written: no server can use it.
+    // The file is missing or damaged, so no server can use it.
     if (content) folder_.Remove(seal_.folder(), file_name);
     Forget(file_name);
   }

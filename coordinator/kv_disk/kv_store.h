@@ -19,7 +19,7 @@ struct KvStoreCounts {
   int64_t stored = 0, found = 0, failed = 0;  // blocks written, blocks read, blocks of either kind that failed
   int64_t stored_bytes = 0, found_bytes = 0;
   int64_t removed = 0;           // files removed because of their age or the size limit
-  int64_t files = 0, bytes = 0;  // in the directory now, as far as this process knows
+  int64_t files = 0, bytes = 0;  // files in the directory now, and their bytes, as far as this process knows
   bool resting = false;          // true: the directory failed a moment ago and is left alone
 };
 
@@ -32,9 +32,9 @@ class KvStore {
 
   struct Options {
     std::string path;
-    int64_t max_bytes = 0;       // of all files of blocks
+    int64_t max_bytes = 0;       // most bytes of all files of blocks
     double max_age_seconds = 0;  // since the last use
-    std::string space;           // see BlockSeal
+    std::string space;           // name of the space (BlockSeal)
     std::string about;           // describes the space for people
   };
   /// Opens the directory and lists its files. Throws Error.
@@ -90,7 +90,7 @@ class KvStore {
   int64_t waiting_bytes_ = 0;
   std::vector<std::string> used_;  // names of files to be noted as used
   std::deque<Order> orders_;
-  std::unordered_map<std::string, File> files_;  // by file name
+  std::unordered_map<std::string, File> files_;  // files by their names
   KvStoreCounts counts_;
   double rest_until_ = 0, next_scan_ = 0;  // seconds on the steady clock
   bool stopping_ = false;

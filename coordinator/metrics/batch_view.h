@@ -17,7 +17,7 @@ struct BatchView {
   std::string why_waiting;                       // empty: the batch does not wait
 };
 
-/// Which batches a list shows.
+/// Selects the batches that a list shows.
 struct BatchFilter {
   std::string status, client;  // empty: of every status, of every client
   size_t limit = 0;
@@ -25,8 +25,8 @@ struct BatchFilter {
 
 /// Batches of all clients: first those that are not over, the oldest first; then the others, the latest first.
 struct BatchViews {
-  std::vector<BatchView> batches;  // at most BatchFilter::limit
-  size_t matching = 0;             // batches that the filter fits, with those that are not listed
+  std::vector<BatchView> batches;  // at most BatchFilter::limit batches
+  size_t matching = 0;             // batches that match the filter, listed or not
 };
 
 }  // namespace quire

@@ -34,7 +34,7 @@ struct HistoryReading {
   double resident_bytes = 0;                            // resident memory of the coordinator
   double host_busy_seconds = 0, host_seconds = 0;       // processor time of the host: used, and in all
   double host_used_bytes = 0, host_bytes = 0;           // memory of the host
-  std::vector<CountedBucket> first_token, inter_token;  // seconds
+  std::vector<CountedBucket> first_token, inter_token;  // times in seconds
 };
 
 /// The last half hour of the server's numbers, for the dashboard. A reading covers the time since the previous reading.
@@ -50,7 +50,7 @@ class History {
 
  private:
   struct Row {
-    HistoryReading now;  // without its buckets
+    HistoryReading now;  // the latest reading without its buckets
     std::vector<std::optional<double>> derived;
   };
   std::optional<HistoryReading> last_;

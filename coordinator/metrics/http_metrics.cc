@@ -8,7 +8,7 @@ namespace {
 
 constexpr double kSeconds[] = {.001, .005, .01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300};
 
-/// For example "2xx"; "gone" when the client left before it had an answer.
+/// Returns the label of a status, such as "2xx"; "gone" when the client left before it had an answer.
 std::string StatusClass(int status) { return status == 0 ? "gone" : std::to_string(status / 100) + "xx"; }
 
 /// Returns the label of a method. Clients choose the method's text, so all unknown methods share one label.

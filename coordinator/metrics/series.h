@@ -45,7 +45,7 @@ class Series {
 /// Sets a counter to a value that is counted elsewhere. The value must not be below the counter's current one.
 inline void RaiseTo(prometheus::Counter& counter, double value) { counter.Increment(value - counter.Value()); }
 
-/// As RaiseTo, for a histogram. Keeps the last values that were shown.
+/// Raises a Prometheus histogram to the counts of a Distribution. Keeps the last values that were shown.
 class CopiedHistogram {
  public:
   explicit CopiedHistogram(prometheus::Histogram& histogram) : histogram_(histogram) {}

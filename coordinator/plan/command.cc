@@ -74,7 +74,7 @@ void AddPeaks(const PlanCommand& command, Report& report) {
     peaks.products = int8 ? ceilings.int8 : ceilings.int16;
     peaks.products_in_bytes = int8;
   }
-  // The same choice as in kernels/cpu/isa/kv_form.h.
+  // kernels/cpu/isa/kv_form.h chooses byte products for attention under the same conditions.
   if (int8 && assign.compute.kv_cache_dtype == KvCacheDtype::kInt8 && ceilings.isa != "avx2") {
     peaks.attention = ceilings.int8;
     peaks.attention_in_bytes = true;

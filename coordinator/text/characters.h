@@ -6,14 +6,14 @@
 
 namespace quire {
 
-/// Unicode's White_Space.
+/// True for characters with Unicode's property White_Space.
 bool IsSpace(char32_t character);
-/// Unicode's word characters: letters, marks, decimal digits, connectors and joiners.
+/// True for Unicode's word characters: letters, marks, decimal digits, connectors and joiners.
 bool IsWordCharacter(char32_t character);
-/// A combining mark.
+/// True for combining marks.
 bool IsMark(char32_t character);
 bool IsLetter(char32_t character);
-/// A letter with a case, in that case.
+/// True for letters that have an upper and a lower case, if the letter is in the function's case.
 bool IsUpperCase(char32_t character);
 bool IsLowerCase(char32_t character);
 /// A digit of some script that counts from 0 to 9.

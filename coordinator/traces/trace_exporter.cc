@@ -19,8 +19,8 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-constexpr size_t kMostWaiting = 4096, kBatch = 512;  // number of spans
-constexpr auto kPause = std::chrono::seconds(1);     // between batches that are not full
+constexpr size_t kMostWaiting = 4096, kBatch = 512;  // most spans that wait; spans of one batch
+constexpr auto kPause = std::chrono::seconds(1);     // pause between batches that are not full
 constexpr auto kPatience = std::chrono::seconds(5);  // timeout of the collector's answer
 constexpr auto kLastPatience = std::chrono::seconds(2);
 constexpr auto kBetweenWarnings = std::chrono::minutes(1);

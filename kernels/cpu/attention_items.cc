@@ -10,7 +10,7 @@ namespace quire::kernels {
 namespace {
 
 constexpr int64_t kFewQueries = kAttentionTile / 2;
-constexpr int64_t kWorthSharing = 64;  // slots
+constexpr int64_t kWorthSharing = 64;  // common slots from which on a shared item saves time
 
 int64_t NumQueries(const PagedAttentionParams& p, int64_t sequence) {
   return p.query_start[sequence + 1] - p.query_start[sequence];

@@ -20,7 +20,7 @@ constexpr int64_t kUpPanels = 8;  // panels of a second product that a thread co
 struct LowRankItem {
   const LowRankGroup* group;
   const LowRankPart* part;
-  const float* x;  // the group's rows, neighbours
+  const float* x;  // the rows of the group, which lie side by side
   int64_t x_stride;
   float* inner;  // [rows of the group, rank]
   int64_t panel_begin, panel_end;

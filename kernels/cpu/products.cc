@@ -92,7 +92,7 @@ struct ExpertItem {
   int64_t expert;
   const PackedWeight* weight;
   int64_t panel_begin, panel_end;
-  int64_t first_column;  // in y
+  int64_t first_column;  // first column of the result in y
 };
 
 /// Cuts the product into items: panels of those experts that have rows.

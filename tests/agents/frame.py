@@ -25,7 +25,7 @@ PACKAGES = os.path.join(ROOT, "build", "agents")
 
 
 class Call:
-    """A turn in which the model calls the agent's own tool with these arguments."""
+    """Returns a turn in which the model calls the agent's own tool with these arguments."""
 
     def __init__(self, tool, **arguments):
         self.tool, self.arguments = tool, arguments

@@ -92,7 +92,7 @@ class ContiguousServer : public Server {
     int computed = 0, scheduled = 0;
   };
 
-  /// The last token drawn is never computed.
+  /// Returns the slots of a finished request. The last drawn token needs none, because it is never computed.
   static int FinalSlots(const TraceRequest& request) { return request.prompt_tokens + request.output_tokens - 1; }
 
   int64_t RegionOf(const TraceRequest& request) const {

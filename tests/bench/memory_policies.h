@@ -59,7 +59,7 @@ struct MemoryResult {
   int64_t steps = 0;
   int64_t computed_tokens = 0;  // includes recomputation after preemptions
   int64_t preemptions = 0;
-  double makespan_seconds = 0;  // from time 0 to the last token
+  double makespan_seconds = 0;  // seconds from time 0 to the last token
   double busy_seconds = 0;      // the part of the makespan that steps take
   double output_tokens_per_second = 0;
   double requests_per_second = 0;

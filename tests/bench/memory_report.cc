@@ -13,7 +13,7 @@ namespace quire {
 namespace {
 
 constexpr std::array kPolicies{KvPolicy::kPaged, KvPolicy::kOracle, KvPolicy::kPowerOfTwo, KvPolicy::kReserveMax};
-constexpr int kLargestBlock = 256;  // tokens
+constexpr int kLargestBlock = 256;  // tokens of the largest block that is measured
 
 // Offered rates, as shares of the paged server's throughput when all requests arrive at once. Shares exceed 1 because
 // that throughput includes the end of the trace, when the batch runs empty.

@@ -14,7 +14,7 @@ namespace quire {
 /// The setup of the memory bench, which measures on a simulated server the memory that paging the KV cache saves.
 struct MemoryBench {
   MemorySetup setup;
-  int num_requests = 2000;  // per trace
+  int num_requests = 2000;  // requests of each trace
   uint64_t seed = 1;
   std::vector<LengthDistribution> traces = {LengthDistribution::kShareGpt, LengthDistribution::kAlpaca,
                                             LengthDistribution::kUniform};
@@ -25,7 +25,7 @@ struct MemoryBench {
 struct MemoryRun {
   LengthDistribution lengths;
   KvPolicy policy;
-  int block_size;              // kPaged only
+  int block_size;              // block size in tokens; kPaged only
   double requests_per_second;  // offered; 0: all requests at once
   MemoryResult result;
 };

@@ -46,7 +46,7 @@ def _():
     asked = []
 
     def weather(city: str) -> str:
-        """The weather in a city."""
+        """Returns the weather in a city."""
         asked.append(city)
         return f"It rains in {city}."
 

@@ -1,5 +1,5 @@
-"""What every client's script here shares: a proxy between the client and the server, which counts the statuses of answers and may
-force an answer, and trials that print a line each. Uses only Python's own library, because it runs in the clients' environments."""
+"""Common parts of the scripts of all clients: a proxy between the client and the server, which counts the statuses of answers and
+may force an answer, and trials that print a line each. Uses only Python's own library, because it runs in the clients' environments."""
 import collections
 import importlib.metadata
 import json

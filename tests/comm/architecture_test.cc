@@ -809,7 +809,7 @@ std::vector<bool> MixturesOf(const ModelSpec& spec) {
   return mixtures;
 }
 
-TEST(MixtureTest, LayersWithExperts_AreThoseOfTheConfiguration) {
+TEST(MixtureTest, LayersWithExperts_FollowTheConfiguration) {
   EXPECT_EQ(MixturesOf(ReadMixture("qwen3_moe")), (std::vector<bool>{true, true, true}));
   EXPECT_EQ(MixturesOf(ReadMixture("qwen3_moe", {{"decoder_sparse_step", 2}})),
             (std::vector<bool>{false, true, false}));

@@ -124,7 +124,7 @@ TEST(MessagesTools, ProviderTools_AreLeftOut_AndRefusedWhenToolChoiceNamesThem) 
             "describe tools of your own by an input_schema");
 }
 
-TEST(MessagesTools, FixedOnes_AreFew_WhereverTheyStand) {
+TEST(MessagesTools, ProviderTypedTools_AreRefused_BeyondSixteen) {
   const auto some = [](const std::string& type, int count) {
     std::string tools;
     for (int i = 0; i < count; ++i)
@@ -139,7 +139,7 @@ TEST(MessagesTools, FixedOnes_AreFew_WhereverTheyStand) {
   }
 }
 
-TEST(MessagesTools, FixedOnes_HaveTheirSchemas_AndExamplesAreDescribed) {
+TEST(MessagesTools, ProviderTypedTools_GetSchemas_AndInputExamplesAreDescribed) {
   const OrderedJson tools = Read(R"("tools": [{"type": "bash_20250124", "name": "bash"},
       {"type": "text_editor_20250728", "name": "str_replace_based_edit_tool", "max_characters": 9},
       {"type": "memory_20250818", "name": "memory"},

@@ -166,7 +166,7 @@ TEST_F(BatchStoreTest, UnfinishedUploads_CountTowardsTheByteLimit) {
   store().AppendTo(*two, std::string(40, 'x'));
 }
 
-TEST_F(BatchStoreTest, CountsFilesThatAreBeingSent_AgainstTheirKeysHalf) {
+TEST_F(BatchStoreTest, Usage_CountsUnfinishedUploads_AgainstTheKeysHalf) {
   limits_.bytes = 100'000;
   Open();
   auto one = store().BeginFile("anna");
@@ -184,7 +184,7 @@ TEST_F(BatchStoreTest, CountsFilesThatAreBeingSent_AgainstTheirKeysHalf) {
   EXPECT_EQ(store().totals().bytes, BytesOnDisk());
 }
 
-TEST_F(BatchStoreTest, CountsResults_AgainstTheirKeysHalf) {
+TEST_F(BatchStoreTest, Usage_CountsResults_AgainstTheKeysHalf) {
   limits_.bytes = 100'000;
   Open();
   const BatchRecord batch = Create("anna", RequestLine("a") + "\n" + RequestLine("b") + "\n");
@@ -207,7 +207,7 @@ TEST_F(BatchStoreTest, CountsResults_AgainstTheirKeysHalf) {
   EXPECT_EQ(store().totals().bytes, BytesOnDisk());
 }
 
-TEST_F(BatchStoreTest, CountsEveryRecord_UntilItIsForgotten) {
+TEST_F(BatchStoreTest, Usage_CountsEveryRecord_UntilTheRecordIsForgotten) {
   const BatchRecord batch = Create("anna", "x\n");
   EXPECT_EQ(store().totals().bytes, BytesOnDisk());
   (void)store().Validated(batch.id, *Scanned(batch.id));
@@ -222,7 +222,7 @@ TEST_F(BatchStoreTest, CountsEveryRecord_UntilItIsForgotten) {
   EXPECT_EQ(StatusOf([&] { store().CreateBatch("", terms); }), 400) << "records count to the bytes";
 }
 
-TEST_F(BatchStoreTest, RecordsSpilledText_BetweenBeginAndEndOfItsLine) {
+TEST_F(BatchStoreTest, Result_HoldsSpilledText_BetweenBeginAndEndOfTheLine) {
   const BatchRecord batch = Create("anna", RequestLine("a") + "\n");
   (void)store().Validated(batch.id, *Scanned(batch.id));
   std::shared_ptr<FileDraft> spilled = store().BeginSpill("anna");
@@ -403,7 +403,7 @@ TEST_F(BatchStoreTest, OldestEndedBatch_IsForgotten_WhenThereAreTooManyBatches) 
   EXPECT_EQ(left[1].id, third.id);
 }
 
-TEST_F(BatchStoreTest, EndsReadingAnInput_AtTheHundredthFault) {
+TEST_F(BatchStoreTest, Scan_EndsReadingAnInput_AtTheHundredthFault) {
   std::string content;
   for (int i = 0; i < 20'000; ++i) content += "x\n";
   const BatchRecord batch = Create("anna", content);
@@ -413,7 +413,7 @@ TEST_F(BatchStoreTest, EndsReadingAnInput_AtTheHundredthFault) {
   EXPECT_EQ(store().Validated(batch.id, *scan).faults.size(), 100u);
 }
 
-TEST_F(BatchStoreTest, EndsReadingAnInput_OfMoreLinesThanItMayHave) {
+TEST_F(BatchStoreTest, Scan_EndsReadingAnInput_WithTooManyLines) {
   limits_.requests = 10;
   Open();
   const auto failed = [&](const std::string& content) {
@@ -428,7 +428,7 @@ TEST_F(BatchStoreTest, EndsReadingAnInput_OfMoreLinesThanItMayHave) {
   EXPECT_EQ(fault.line, 11);
 }
 
-TEST_F(BatchStoreTest, ReadsAFewBytesOfAnInput_InOneStep) {
+TEST_F(BatchStoreTest, Scan_ReadsAFewBytesOfAnInput_InOneStep) {
   std::string content;
   for (int i = 0; i < 2000; ++i) content += RequestLine(std::to_string(i)) + "\n";
   const auto scan = store().Scan(Create("anna", content).id);
@@ -436,7 +436,7 @@ TEST_F(BatchStoreTest, ReadsAFewBytesOfAnInput_InOneStep) {
   EXPECT_LT(scan->total(), 200);
 }
 
-TEST_F(BatchStoreTest, CutsMessagesOfFaults_ThatQuoteTheClient) {
+TEST_F(BatchStoreTest, Messages_AreCut_WhenFaultsQuoteTheClient) {
   const std::string id = R"(\u0001\u0001)" + std::string(490, 'x') + "\u00e9\u00e9\u00e9";
   const BatchRecord batch = Create("anna", RequestLine(id) + "\n" + RequestLine(id) + "\n");
   const BatchFault fault = store().Validated(batch.id, *Scanned(batch.id)).faults.front();
@@ -445,7 +445,7 @@ TEST_F(BatchStoreTest, CutsMessagesOfFaults_ThatQuoteTheClient) {
   EXPECT_NE(fault.message.find(R"(\x01\x01xx)"), std::string::npos) << fault.message;
 }
 
-TEST_F(BatchStoreTest, TellsOneFaultOfABatch_InLists) {
+TEST_F(BatchStoreTest, Lists_ShowOneFault_OfEachBatch) {
   const BatchRecord batch = Create("anna", "x\ny\nz\n");
   const BatchRecord failed = store().Validated(batch.id, *Scanned(batch.id));
   const Json page = ParseJson(PageOfRecords(store().BatchesOf("anna"), {.limit = 5}), "the page");
@@ -456,7 +456,7 @@ TEST_F(BatchStoreTest, TellsOneFaultOfABatch_InLists) {
   EXPECT_EQ(failed.ToPublic()["errors"]["data"].size(), 3u);
 }
 
-TEST_F(BatchStoreTest, SetsDamagedRecordsAside_AndStarts) {
+TEST_F(BatchStoreTest, Start_SetsDamagedRecordsAside) {
   const FileRecord good = Add("anna", "good"), cut = Add("anna", "text"), foreign = Add("anna", "more");
   const BatchRecord batch = Create("anna", RequestLine("a") + "\n");
   store_.reset();

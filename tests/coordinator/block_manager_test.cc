@@ -284,7 +284,7 @@ TEST_F(PrefixCacheTest, Attach_FindsOnlyBlocksOfTheSameAdapter) {
   for (Sequence* s : {&a, &base, &other, &salted, &same, &digits}) manager_->Free(*s);
 }
 
-TEST_F(PrefixCacheTest, EvictionTakesTheLeavesOfTheOldestPrefixFirst) {
+TEST_F(PrefixCacheTest, Eviction_TakesTheLeaves_OfTheOldestPrefixFirst) {
   Sequence old = Prompt({1, 2, 3, 4, 5, 6, 7, 8, 9, 9, 9, 9}), young = Prompt({7, 7, 7, 7, 8, 8, 8, 8});
   Compute(old);    // blocks 1, 2, 3
   Compute(young);  // blocks 4, 5

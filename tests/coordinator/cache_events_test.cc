@@ -32,7 +32,7 @@ class CacheEventsTest : public testing::Test {
   BlockManager blocks_{{.num_blocks = 5, .block_size = 4}};
 };
 
-TEST_F(CacheEventsTest, FullBlocks_AreTold_WithTheirTokensAndTheBlockBeforeThem) {
+TEST_F(CacheEventsTest, FullBlocks_AreReported_WithTokensAndParentBlock) {
   blocks_.prefixes().AddListener(&log_);
   Sequence first = Compute({1, 2, 3, 4, 5, 6, 7, 8, 9});
   const auto stored = log_.Take();
@@ -50,7 +50,7 @@ TEST_F(CacheEventsTest, FullBlocks_AreTold_WithTheirTokensAndTheBlockBeforeThem)
   EXPECT_THAT(next[0].tokens, testing::ElementsAre(9, 10, 11, 12));
 }
 
-TEST_F(CacheEventsTest, EqualBlocks_AreToldOnce_AndThoseOfAnAdapterApart) {
+TEST_F(CacheEventsTest, EqualBlocks_AreReportedOnce_AndAnAdaptersBlocksSeparately) {
   blocks_.prefixes().AddListener(&log_);
   Compute({1, 2, 3, 4});
   Compute({1, 2, 3, 4});
@@ -62,7 +62,7 @@ TEST_F(CacheEventsTest, EqualBlocks_AreToldOnce_AndThoseOfAnAdapterApart) {
   EXPECT_NE(events[0].hashes, events[1].hashes);
 }
 
-TEST_F(CacheEventsTest, ReusedBlock_IsToldAsRemoved_BeforeItsNewContent) {
+TEST_F(CacheEventsTest, ReusedBlock_IsReportedAsRemoved_BeforeItsNewContent) {
   blocks_.prefixes().AddListener(&log_);
   Sequence first = Compute({1, 2, 3, 4, 5, 6, 7, 8});
   const auto stored = log_.Take();

@@ -289,7 +289,7 @@ TEST(ChatTemplateTest, CallIds_NameTheirFunctions_WhenTheTemplateShowsThemInPlac
   EXPECT_FALSE(ChatTemplate(WithTemplate(named)).traits().named_ids);
 }
 
-TEST(ChatTemplateTest, Adapting_TellsTheBytesOfIds_BeforeTheyAreMade) {
+TEST(ChatTemplateTest, Adapting_ReportsTheBytesOfIds_BeforeMakingTheIds) {
   TemplateTraits traits;
   traits.named_ids = true;
   Conversation called = Called({{"content", ""}, {"tool_calls", {CallOf("{}")}}});

@@ -137,7 +137,7 @@ TEST(DescribedToolsTest, Results_AreRefused_WhereTheyRepeatMoreThanTheRequestMay
   EXPECT_THROW(write(1, stopped.get_token()), Error);
 }
 
-TEST(TextGrowth, CountsTextsTogether_AgainstEightTimesWhatCame) {
+TEST(TextGrowth, Growth_IsRefused_BeyondEightTimesTheRequestsBytes) {
   TextGrowth growth("input", 100);
   growth.Add(TextGrowth::kBeside);
   growth.Add(800);

@@ -29,7 +29,7 @@ Request Predicted(const Tokens& prompt, const Tokens& generated, const Tokens& p
   return request;
 }
 
-/// What follows `generated`, guessed from the prediction alone.
+/// Returns the proposer's guess of the tokens after `generated`, from the prediction alone.
 Tokens GuessOf(const Tokens& prediction, const Tokens& generated, int most) {
   const Request request = Predicted({1, 2, 3}, generated, prediction);
   RepeatProposer proposer({.num_tokens = 8, .from_text = false});
@@ -38,7 +38,7 @@ Tokens GuessOf(const Tokens& prediction, const Tokens& generated, int most) {
   return guess;
 }
 
-TEST(RepeatProposerTest, Guess_IsWhatFollowedTheLongestCommonPart) {
+TEST(RepeatProposerTest, Guess_ContinuesTheLongestCommonPart) {
   EXPECT_EQ(GuessAfter({1, 2, 3, 4, 5, 9, 2, 3, 7, 1, 2, 3}, 2), (Tokens{4, 5})) << "three common tokens beat two";
   EXPECT_EQ(GuessAfter({2, 3, 4, 8, 2, 3, 5, 8, 2, 3}, 1), (Tokens{5})) << "the later of two equal places";
 }
@@ -253,7 +253,7 @@ class DraftingTest : public testing::Test {
   std::map<RequestId, CollectingSink> sinks_;
 };
 
-TEST_F(DraftingTest, Sequence_GainsRightDraftsAndTheTokenAfterThem) {
+TEST_F(DraftingTest, Sequence_GainsRightDrafts_AndTheTokenAfterTheLastOne) {
   Make(20);
   Begin(20);
   said_.next = {10, 11, 12, 13};

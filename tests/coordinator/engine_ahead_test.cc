@@ -1,4 +1,4 @@
-// The engine plans a step while the step before it is still outstanding.
+// Tests of planning ahead: the engine plans a step while the step before is still outstanding.
 #include <gtest/gtest.h>
 
 #include "coordinator/core/engine/engine.h"

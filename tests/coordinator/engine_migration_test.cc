@@ -210,7 +210,7 @@ TEST_F(EngineMigrationTest, Share_ReturnsOnlyFullBlocks_OfRequestsWithOneSequenc
   ExpectWhole(1, 3, 8);
 }
 
-TEST_F(EngineMigrationTest, Request_IsComputedAgain_WhenItDepartsWithoutATicket) {
+TEST_F(EngineMigrationTest, Request_IsRecomputed_WhenTheMoveHasNoTicket) {
   Submit(1, 9, 8);
   Step(*source_, 3);
   auto departure = source_->Depart(1, 0, 0);

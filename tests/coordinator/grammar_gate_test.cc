@@ -98,7 +98,7 @@ class GrammarGateTest : public testing::Test, private WorkerGroupListener {
   std::vector<Channel> ranks_;
   Engine engine_{{.blocks = {.num_blocks = 4, .block_size = 4}, .max_model_len = 8}};
   GrammarGate gate_{group_};
-  double now_ = 100;  // seconds
+  double now_ = 100;  // seconds on the gate's clock
   int through_ = 0;
   std::vector<int> refused_;  // the HTTP statuses of refused requests
   bool abandoned_ = false, end_at_once_ = false;

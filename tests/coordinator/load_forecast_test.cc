@@ -46,7 +46,7 @@ TEST_F(TraceTest, ReadTrace_SortsRequestsByTime) {
   EXPECT_EQ(trace[1].hashes, (std::vector<int64_t>{7, 9}));
 }
 
-TEST_F(TraceTest, ReadTrace_NamesTheLine_WhenItIsWrong) {
+TEST_F(TraceTest, ReadTrace_NamesTheLine_WhenALineIsInvalid) {
   const std::string good = "{\"timestamp\": 0, \"input_length\": 3, \"output_length\": 2}\n";
   EXPECT_EQ(Problem(good), "");
   EXPECT_EQ(Problem(""), " holds no requests");

@@ -88,7 +88,7 @@ TEST(ModelNamedInTest, Name_IsThatOfTheOutermostObject) {
             "a");
 }
 
-TEST(ModelNamedInTest, NothingIsFound_WhereNoTextIsNamed) {
+TEST(ModelNamedInTest, ModelNamedIn_ReturnsNothing_WithoutATextMemberModel) {
   for (const char* body : {"", "{}", "[\"model\", \"a\"]", R"({"model": 5})", R"({"model": null, "x": "a"})",
                            R"({"model": {"model": "a"}})", R"({"model": ["a"]})", R"({"x": "model")", "\"model\"",
                            "\xff"})
@@ -97,7 +97,7 @@ TEST(ModelNamedInTest, NothingIsFound_WhereNoTextIsNamed) {
 
 Topology ListOf(const std::string& yaml) { return TopologyFromYaml(yaml, "t.yaml"); }
 
-TEST(ModelListTest, Model_HasTheSettingsOfTheDocument_AndItsOwn) {
+TEST(ModelListTest, Model_InheritsTheDocumentsSettings_UnlessTheModelHasOwnSettings) {
   const Topology t = ListOf(
       "scheduler: {max_model_len: 64, max_running: 7}\n"
       "models:\n"

@@ -284,7 +284,7 @@ TEST(OpenAiRequestTest, ToolChoice_IsRefused_WhenItNamesNoOfferedTool) {
   EXPECT_TRUE(off.conversation.tools.is_null());
 }
 
-TEST(OpenAiRequestTest, AllowedTools_LeaveTheOthersOut) {
+TEST(OpenAiRequestTest, AllowedTools_HideAllOtherTools) {
   const Json messages = Json::array({{{"role", "user"}, {"content", "hi"}}});
   Json tools = Json::array();
   for (const char* name : {"f", "g", "h"}) tools.push_back({{"type", "function"}, {"function", {{"name", name}}}});
@@ -316,7 +316,7 @@ TEST(OpenAiRequestTest, AllowedTools_LeaveTheOthersOut) {
     EXPECT_EQ(Fault("chat", {{"messages", messages}, {"tools", tools}, {"tool_choice", choice}}), "tool_choice");
 }
 
-TEST(OpenAiRequestTest, NamesOfEarlierCalls_AreAsLongAsThoseOfTools) {
+TEST(OpenAiRequestTest, NamesOfEarlierCalls_HaveTheLengthLimitOfToolNames) {
   const auto fault = [](size_t bytes) {
     const Json function = {{"name", std::string(bytes, 'x')}, {"arguments", "{}"}};
     const Json calls = Json::array({{{"id", "a"}, {"type", "function"}, {"function", function}}});

@@ -404,7 +404,7 @@ TEST(ResponsesAnswerTest, Calls_HaveTheClientsToolNames) {
                "output_item.added", "output_item.done"});
 }
 
-TEST(ResponsesAnswerTest, SealedThoughts_AreSentWithTheirItem) {
+TEST(ResponsesAnswerTest, EncryptedThoughts_AreSent_WithTheReasoningItem) {
   AnswerChoice choice;
   choice.reasoning = std::string(1000, '"');
   const std::string sealed = SealText(Repeated(R"(\")", 1000));

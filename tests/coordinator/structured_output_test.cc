@@ -262,7 +262,7 @@ TEST(SchemaCheckTest, KeywordsWithoutEffect_AreIgnoredAndListed) {
       "");
 }
 
-TEST(SchemaCheckTest, PassedKeywords_AreToldOnce_WhereverTheyStand) {
+TEST(SchemaCheckTest, UnenforcedKeywords_AreReportedOnce_WhereverTheyStand) {
   std::ostringstream told;
   const auto before = spdlog::default_logger();
   spdlog::set_default_logger(

@@ -407,7 +407,7 @@ class FilesTest(Played):
         os.chown(output, 65534, 65534)
         self.refused("theirs", "it belongs to another user")
 
-    def test_batch_keeps_mode_and_answers_of_its_output_when_it_continues(self):
+    def test_continued_batch_keeps_the_mode_and_answers_of_the_output_file(self):
         output = self.folder / "out.jsonl"
         for mode in (0o600, 0o640, 0o444 if os.geteuid() == 0 else 0o644):
             for rest in ("", "{", '{"id":"batch', '{"id":"batch_req_b","custom_id":"b","resp', self.answered("x", 500), "\n\n"):
@@ -465,7 +465,7 @@ class FilesTest(Played):
         return subprocess.Popen(["strace", "-f", "-o", os.devnull, "-e", "trace=" + inject.split(":")[0], "-e", "inject=" + inject, QUIRE, "batch", "run",
                                  self.input.name, "--output", "out.jsonl", "--url", self.url], cwd=self.folder, stderr=subprocess.PIPE, text=True)
 
-    def test_batch_reads_what_was_written_before_it_got_the_lock(self):
+    def test_batch_reads_answers_written_before_the_lock_was_free(self):
         output = self.folder / "out.jsonl"
         run = self.under_strace("flock:delay_enter=2000000:when=1")
         end = time.monotonic() + 30

@@ -105,7 +105,7 @@ class FilesTest(BatchCase):
         with self.assertRaises(openai.NotFoundError):
             self.client.files.content(file.id)
 
-    def test_files_expire_when_they_were_asked_to(self):
+    def test_files_expire_at_the_time_that_expires_after_asks_for(self):
         file = self.upload("x", expires_after={"anchor": "created_at", "seconds": 3600})
         self.assertEqual(file.expires_at, file.created_at + 3600)
 
@@ -140,7 +140,7 @@ class FilesTest(BatchCase):
 
 
 class BatchesTest(BatchCase):
-    def test_batch_gives_what_single_requests_give(self):
+    def test_batch_results_equal_answers_to_single_requests(self):
         batch = self.create(generations(6, 5), metadata={"for": "a test"})
         self.assertEqual((batch.object, batch.status, batch.completion_window, batch.metadata), ("batch", "validating", "24h", {"for": "a test"}))
         self.assertEqual(batch.expires_at, batch.created_at + 24 * 3600)
@@ -187,7 +187,7 @@ class BatchesTest(BatchCase):
             status, answer = self.server.post("/v1/batches", {**good, field: value}, headers={"Authorization": "Bearer none"})
             self.assertEqual((status, answer["error"]["param"]), (400, field), answer)
 
-    def test_killed_server_goes_on_with_what_has_no_result(self):
+    def test_restarted_server_runs_only_batch_lines_without_a_result(self):
         """Every line has a result, and no line with a recorded result runs again, however often the server is killed."""
         count, length = 40, 200
         batch = self.create(generations(count, length))
@@ -233,7 +233,7 @@ class BatchesTest(BatchCase):
             self.assertLess(time.monotonic(), deadline, "its requests end")
             time.sleep(0.02)
 
-    def test_expired_batch_tells_of_what_was_not_executed(self):
+    def test_expired_batch_lists_unexecuted_requests_as_errors(self):
         done = self.wait(self.create(generations(400, 400), window="2s"), "expired")
         self.assertEqual(done.request_counts.total, 400)
         self.assertEqual(done.request_counts.completed + done.request_counts.failed, 400)

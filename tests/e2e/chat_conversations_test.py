@@ -41,7 +41,7 @@ class AnswerBelongsTest(ScriptedCase):
         self.assertEqual(self.asked()[-1], [["user", "Second?"]])
         self.assertEqual(self.shown(), [["user", "Second?"], ["assistant", "Yes."]])
 
-    def test_another_conversation_during_an_answer_gets_nothing_of_it(self):
+    def test_answer_stays_in_its_conversation_when_the_user_opens_another_one(self):
         self.answer("Old?", "Old words.")
         self.browser.click("#new-chat")
         self.half_answered()
@@ -65,7 +65,7 @@ class AnswerBelongsTest(ScriptedCase):
         self.load()
         self.assertEqual(self.shown(), [])
 
-    def test_a_reload_in_an_answer_shows_what_had_come(self):
+    def test_page_reload_during_an_answer_shows_the_text_received_so_far(self):
         self.half_answered()
         self.load()
         self.assertEqual(self.shown(), [["user", "First?"], ["assistant", "half of it"]])
@@ -171,7 +171,7 @@ class SamplingTest(ScriptedCase):
     FIELDS = {"temperature": "temperature", "top-p": "top_p", "top-k": "top_k"}
 
     def test_page_sends_only_what_was_typed_and_shows_the_defaults_of_the_server(self):
-        """What the user left empty is the server's to say."""
+        """The page leaves out fields that the user left empty, so the server's defaults apply."""
         defaults = self.server.get("/v1/models")["data"][0]["default_sampling"]
         shown = self.browser.run("return arguments[0].map((id) => [document.getElementById(id).value, document.getElementById(id).placeholder])", list(self.FIELDS))
         self.assertEqual(shown, [["", f"{defaults[name]:g}"] for name in self.FIELDS.values()])
@@ -327,7 +327,7 @@ class WindowTest(ScriptedCase):
         self.finish()
         self.assertEqual(self.browser.run("return scrollY"), 0)
 
-    def test_underlines_are_off_until_they_are_asked_for(self):
+    def test_token_underlines_are_off_until_the_user_turns_the_option_on(self):
         self.begin("One?")
         self.assertFalse(self.browser.run("return 'logprobs' in window.asked[0]"))
         self.finish()

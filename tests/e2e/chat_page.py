@@ -97,7 +97,7 @@ class ScriptedCase(ChatCase):
         self.browser.until("the answer is whole", lambda: self.browser.hidden("#stop"))
 
     def answer(self, question, *parts):
-        """Asks and is answered; the answer's element shows it whole."""
+        """Sends a question and waits until the page shows the whole answer."""
         self.begin(question)
         for part in parts:
             self.say(part)

@@ -99,7 +99,7 @@ class ChatTest(ChatCase):
     def test_chat_page_shows_errors_of_settings(self):
         self.set("temperature", 9)
         self.ask("Hello")
-        # the page marks the field and sends nothing
+        # The page marks the invalid field and sends no request.
         self.assertEqual(self.browser.run("return document.querySelectorAll('.turn').length"), 0)
         self.set("temperature", 1)
         self.set("max-tokens", 100000)

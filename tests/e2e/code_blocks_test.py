@@ -86,7 +86,7 @@ class CodeBlocksTest(unittest.TestCase):
         with open(self.path(name), "w", encoding="utf-8") as f:
             f.write(text)
 
-    def test_every_block_runs(self):
+    def test_every_code_block_of_the_documents_runs(self):
         count = 0
         self.waiting = []  # (command, future) of commands that wait long for hosts which do not exist
         self.pool = self.enterContext(concurrent.futures.ThreadPoolExecutor())

@@ -19,7 +19,7 @@ import accessibility  # noqa: E402  it needs the environment of a browser test
 
 
 def begin(server, prompt, tokens=1500, **fields):
-    """Starts a stream, and returns (thread, id) when it has begun."""
+    """Starts a streamed request, and returns (thread, request id) once the stream has begun."""
     thread, lines = stream_in_background(server, tokens, body={"prompt": prompt, **fields})
     return thread, json.loads(lines[0])["id"]
 
@@ -194,7 +194,7 @@ class RequestsTest(DashboardCase):
         self.browser.sees("#figures .figure.whole .note", "prediction ")
         self.browser.sees("#figures .figure.whole .note", "by position ")
 
-    def test_dashboard_shows_the_past_to_whoever_opens_it_later(self):
+    def test_dashboard_shows_earlier_values_to_a_browser_that_opens_the_page_later(self):
         begin(self.server, [5] * 40)
         self.assertEqual(self.server.post("/v1/completions", {"prompt": [1], "max_tokens": -1})[0], 400)
         deadline = time.monotonic() + 60
@@ -319,7 +319,7 @@ class ReplicasTest(DashboardCase):
 class LargeTest(DashboardCase):
     FLAGS = ("-tp", "1", "--num-kv-blocks", "100000", "--max-num-seqs", "64")
 
-    def test_block_map_is_as_large_as_what_is_in_use(self):
+    def test_block_map_grows_with_the_blocks_in_use(self):
         begin(self.server, [5] * 1000, tokens=900, n=2)
         self.order("/admin/pause")
         self.browser.sees("#owners", "2 choices")

@@ -97,7 +97,7 @@ class EmbeddingsTest(EncoderCase):
         self.assertEqual(ranked[0]["index"], 1)
         self.assertAlmostEqual(ranked[0]["relevance_score"], 1, places=5)
 
-    def test_prompts_of_the_files_go_before_inputs(self):
+    def test_prompts_of_model_files_are_put_before_the_inputs(self):
         prompts = {"query": "the quick ", "passage": "dog: "}
         server = self.serve(sentence_transformer(self.folder(), "bert", prompts=prompts))
         for fields, before in (({}, ""), ({"prompt_name": "query"}, "the quick "), ({"prompt_name": "passage"}, "dog: "),

@@ -207,7 +207,7 @@ class WorkerLossTest(unittest.TestCase):
                 self.assertLess(sum(b'"text":"' in line for line in lines), 1900)
                 self.assertFalse([line for line in lines if b'"finish_reason":"length"' in line])
 
-    def test_the_port_stays_open_while_requests_end(self):
+    def test_data_port_stays_open_while_requests_end(self):
         with Server("-tp", "1", model=TINY) as server:
             kept = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
             kept.request("GET", "/health")

@@ -816,7 +816,7 @@ class CoverageTest(unittest.TestCase):
             self.assertEqual(passed, set(re.findall(r"`(\w+)`", f.read().split("\n# ")[0].split("## Passed over")[1])))
 
 
-    def test_the_page_lists_what_responses_read_and_refuse(self):
+    def test_fields_page_lists_the_fields_that_responses_read_and_refuse(self):
         with open(os.path.join(ROOT, "docs", "fields.md"), encoding="utf-8") as f:
             fields, tools, items = re.findall(r"\| (field|tool|item of `input`) \|.*?\n((?:\|.*\n)+)", f.read().split("# Fields of /v1/responses")[1])
         firsts = [set(re.findall(r"`([\w]+)`", "\n".join(row.split("|")[1] for row in table.splitlines()))) for _, table in (fields, tools, items)]

@@ -250,7 +250,7 @@ class PlainTest(FlagCase):
 
 
 class BatchTest(FlagCase):
-    """A server that keeps files and batches, and little of them."""
+    """Tests a server that keeps files and batches, with small limits."""
 
     @classmethod
     def setUpClass(cls):
@@ -267,7 +267,7 @@ class BatchTest(FlagCase):
     def upload(self, text):
         return self.client.files.create(file=("in.jsonl", text.encode()), purpose="batch")
 
-    def test_batch_dir_flag_keeps_files_there(self):
+    def test_batch_dir_flag_sets_the_directory_of_files(self):
         self.assertEqual(self.setting("batch_dir"), self.directory.name)
         file = self.upload("hello")
         with open(os.path.join(self.directory.name, file.id), encoding="utf-8") as f:
@@ -398,7 +398,7 @@ class SmallTest(FlagCase):
 
 
 class OtherTest(FlagCase):
-    """Flags that cannot be combined with those of SmallTest."""
+    """Tests flags that cannot be combined with the flags of SmallTest."""
 
     @classmethod
     def setUpClass(cls):
@@ -441,7 +441,7 @@ class OtherTest(FlagCase):
 
 
 class FileTest(FlagCase):
-    """A topology file, flags that override it, another address, and keys."""
+    """Tests a server with a topology file, flags that override the file, another address, and keys."""
 
     @classmethod
     def setUpClass(cls):
@@ -571,7 +571,7 @@ class DoorsTest(FlagCase):
             self.assertIn(b"vllm:num_requests_running", response.read())
         self.assertIn("every interface", quire("serve", "--model", TINY, "--metrics-listen", "0.0.0.0:9100").stderr)
 
-    def test_metrics_on_data_port_flag_serves_metrics_there(self):
+    def test_metrics_on_data_port_flag_serves_metrics_on_the_data_port(self):
         """With keys, too, no key is needed for it; metrics_test.py tests that."""
         self.assertIs(self.setting("metrics_on_data_port"), True)
         with urllib.request.urlopen(self.server.url + "/metrics", timeout=20) as response:
@@ -720,8 +720,8 @@ TESTS = {
     "--gpu-memory-utilization": PlainTest.test_gpu_memory_utilization_flag_zero_leaves_no_kv_memory,
     "--swap-space": SmallTest.test_swap_space_flag_sets_the_host_blocks,
     "--kv-disk": kv_disk_test.KvDiskTest.test_next_turn_finds_its_blocks_after_a_kill_on_more_workers,
-    "--kv-disk-size": kv_disk_test.KvDiskTest.test_size_and_days_flags_bound_what_stays,
-    "--kv-disk-days": kv_disk_test.KvDiskTest.test_size_and_days_flags_bound_what_stays,
+    "--kv-disk-size": kv_disk_test.KvDiskTest.test_kv_disk_size_and_days_flags_bound_the_stored_files,
+    "--kv-disk-days": kv_disk_test.KvDiskTest.test_kv_disk_size_and_days_flags_bound_the_stored_files,
     "--kv-cache-dtype": SmallTest.test_kv_cache_dtype_flag_sets_the_bytes_of_a_block,
     "--exact": PlainTest.test_exact_flag_keeps_float32_and_contradicts_coarser_types,
     "--dtype": PlainTest.test_dtype_flag_bfloat16_is_refused_on_the_cpu,
@@ -730,18 +730,18 @@ TESTS = {
     "--enable-prefix-caching": FileTest.test_enable_prefix_caching_flag_overrides_the_topology_file,
     "--no-enable-prefix-caching": OtherTest.test_no_enable_prefix_caching_flag_turns_the_cache_off,
     "--speculative-config": PlainTest.test_speculative_config_flag_is_told_and_is_refused_on_gpus,
-    "--kv-events-config": kv_events_test.KvEventsTest.test_router_knows_what_a_replica_has_cached_and_what_was_evicted_lost_and_flushed,
+    "--kv-events-config": kv_events_test.KvEventsTest.test_router_follows_cached_evicted_lost_and_flushed_blocks_of_a_replica,
     "--preemption-mode": SmallTest.test_preemption_mode_flag_swap_swaps_sequences_out,
     "--seed": OtherTest.test_seed_flag_makes_draws_repeatable_across_requests,
     "--journal": SmallTest.test_journal_flag_writes_a_journal,
-    "--batch-dir": BatchTest.test_batch_dir_flag_keeps_files_there,
+    "--batch-dir": BatchTest.test_batch_dir_flag_sets_the_directory_of_files,
     "--batch-max-bytes": BatchTest.test_batch_max_bytes_flag_bounds_what_is_kept,
     "--batch-concurrency": BatchTest.test_batch_concurrency_flag_bounds_requests_at_once,
     "--load-format": FormatTest.test_load_format_flag_dummy_serves_made_up_weights,
     "--verify-checksum": PlainTest.test_verify_checksum_flag_refuses_a_model_that_differs,
     "--log-level": SmallTest.test_log_level_flag_debug_writes_more,
     "--log-format": logs_test.JsonFormatTest.test_every_line_on_standard_error_is_an_object,
-    "--metrics-on-data-port": DoorsTest.test_metrics_on_data_port_flag_serves_metrics_there,
+    "--metrics-on-data-port": DoorsTest.test_metrics_on_data_port_flag_serves_metrics_on_the_data_port,
 }
 # Flags whose effect a client cannot see, each with the reason.
 EXCEPTIONS = {

@@ -108,7 +108,7 @@ class SizesTest(unittest.TestCase):
             with self.subTest(flags=flags):
                 self.assert_refused(flags, flag)
 
-    def test_sizes_beyond_what_is_free_are_warned_of_alike(self):
+    def test_serve_plan_and_check_warn_alike_of_sizes_beyond_the_free_memory(self):
         """Two workers with half of the memory each fit into the machine, but never into its free memory."""
         half = ("--kv-cache-memory-bytes", str(total_memory() // 2 - 8 * MIB))
         said = json.loads(run("plan", "--no-speed", "--json", *half).stdout)
@@ -163,14 +163,14 @@ class ThreadsTest(unittest.TestCase):
             return len(os.listdir(f"/proc/{server.worker_pids()[0]}/task"))
 
     @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one processor")
-    def test_threads_follow_affinity(self):
+    def test_worker_threads_follow_cpu_affinity(self):
         one = str(min(os.sched_getaffinity(0)))
         self.assertEqual(self.threads(prefix=("taskset", "-c", one)), self.threads("--threads-per-worker", "1"))
         self.assertEqual(self.threads(), self.threads("--threads-per-worker", str(len(os.sched_getaffinity(0)))))
 
     @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one processor")
     @unittest.skipIf(unavailable("cpuset"), unavailable("cpuset"))
-    def test_threads_follow_cpusets(self):
+    def test_worker_threads_follow_cpusets_of_control_groups(self):
         one = str(min(os.sched_getaffinity(0)))
         for nested in (False, True):
             with self.subTest(nested=nested), group("cpuset", one, nested) as inside:
@@ -180,7 +180,7 @@ class ThreadsTest(unittest.TestCase):
 
     @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one processor")
     @unittest.skipIf(unavailable("cpu"), unavailable("cpu"))
-    def test_threads_follow_quotas(self):
+    def test_worker_threads_follow_cpu_quotas_of_control_groups(self):
         for nested in (False, True):
             with self.subTest(nested=nested), group("cpu", 1.5, nested) as inside:
                 self.assertEqual(self.threads(prefix=inside), self.threads("--threads-per-worker", "1"))

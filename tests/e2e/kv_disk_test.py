@@ -29,7 +29,7 @@ def ask(server, prompt, tokens=16, **fields):
 
 
 def said(answer):
-    """What must be equal to the last bit."""
+    """Returns the parts of an answer that must be equal to the last bit: tokens and log-probabilities."""
     choice = answer["choices"][0]
     return choice["token_ids"], choice["logprobs"]["token_logprobs"], choice["logprobs"]["top_logprobs"]
 
@@ -125,7 +125,7 @@ class KvDiskTest(unittest.TestCase):
             answer = ask(server, prompt)
             self.assertEqual((said(answer), cached(answer)), (said(right), 0))
 
-    def test_server_goes_on_when_the_directory_vanishes(self):
+    def test_server_keeps_serving_when_the_kv_directory_vanishes(self):
         with self.serve() as server:
             right = ask(server, prompt_of(400))
             self.wait_for_files(400 // BLOCK)
@@ -139,7 +139,7 @@ class KvDiskTest(unittest.TestCase):
                 time.sleep(0.05)
             self.assertEqual(server.text().count("KV on disk"), 1)
 
-    def test_size_and_days_flags_bound_what_stays(self):
+    def test_kv_disk_size_and_days_flags_bound_the_stored_files(self):
         with self.serve() as server:
             ask(server, prompt_of(160))
             self.wait_for_files(10)

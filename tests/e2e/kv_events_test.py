@@ -128,7 +128,7 @@ def prompt(start, blocks):
 
 
 class KvEventsTest(unittest.TestCase):
-    def test_router_knows_what_a_replica_has_cached_and_what_was_evicted_lost_and_flushed(self):
+    def test_router_follows_cached_evicted_lost_and_flushed_blocks_of_a_replica(self):
         port, replay = free_port(), free_port()
         config = f'{{"enable_kv_cache_events": true, "publisher": "zmq", "endpoint": "tcp://127.0.0.1:{port}", "bind": true, ' \
                  f'"replay_endpoint": "tcp://127.0.0.1:{replay}", "topic": "kv@here"}}'

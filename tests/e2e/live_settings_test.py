@@ -53,7 +53,7 @@ class ReadAgainTest(unittest.TestCase):
             self.assertLess(time.monotonic(), deadline, self.server.text())
             time.sleep(0.05)
 
-    def test_sighup_takes_what_can_change_and_tells_of_the_rest(self):
+    def test_sighup_applies_changeable_settings_and_logs_the_others(self):
         with tempfile.TemporaryDirectory() as folder:
             self.path, self.server, self.broken = os.path.join(folder, "topology.yaml"), None, ""
             self.level, self.blocks, self.caching = "info", 100, True

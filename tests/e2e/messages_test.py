@@ -203,7 +203,7 @@ class FormTest(MessagesCase):
                 continue
             self.assertEqual(self.ask(logit_bias=ONLY_A, **fields)["content"], plain, fields)
 
-    def test_the_page_lists_the_fields_of_the_code(self):
+    def test_messages_page_lists_the_fields_of_the_code(self):
         with open(os.path.join(ROOT, "coordinator", "api", "requests", "messages_fields.cc"), encoding="utf-8") as f:
             source = f.read()
         passed, read = (set(re.findall(r'"(\w+)"', re.search(name + r"\[\] = \{(.*?)\};", source, re.S)[1])) for name in ("kPassedOverHere", "kReadHere"))
@@ -212,7 +212,7 @@ class FormTest(MessagesCase):
         self.assertEqual(passed, set(PASSED))
         self.assertEqual(read | chat, set(LISTED))
 
-    def test_prompts_are_the_same_whatever_the_line_for_bills_says(self):
+    def test_prompts_are_equal_when_only_the_billing_header_line_differs(self):
         def system(line):
             return [{"type": "text", "text": "x-anthropic-billing-header: " + line}, {"type": "text", "text": "Be short. " * 4}]
 
@@ -220,7 +220,7 @@ class FormTest(MessagesCase):
         again = self.ask(system=system("cc_version=1.b; cch=12345; cc_is_subagent=true;"))["usage"]
         self.assertGreater(again["cache_read_input_tokens"], 0.6 * (again["input_tokens"] + again["cache_read_input_tokens"]))
 
-    def test_an_answer_goes_on_from_its_first_words(self):
+    def test_answer_continues_the_words_of_a_last_assistant_message(self):
         begun = [*HI, {"role": "assistant", "content": "B"}]
         counted = self.ask(path="/v1/messages/count_tokens", max_tokens=None, temperature=None, messages=begun)["input_tokens"]
         self.assertEqual(counted, self.rendered(messages=HI) + 1)
@@ -351,7 +351,7 @@ class AgentsTest(ToolsCase):
         self.assertEqual(status, 200, answer)
         return answer
 
-    def test_a_request_with_all_of_it_is_answered(self):
+    def test_request_with_tools_deferral_and_all_agent_fields_is_answered(self):
         fields = {"messages": self.TURNS, "tools": [*self.CERTAIN, self.LATE], "max_tokens": 900, "tool_choice": {"type": "tool", "name": "get_weather", "disable_parallel_tool_use": True}, **self.FIELDS}
         whole = self.ask(**fields)
         self.assertEqual((whole["stop_reason"], whole["stop_details"], whole["content"][0]["input"]), ("tool_use", None, self.INPUT))
@@ -475,7 +475,7 @@ class AnthropicClientTest(unittest.TestCase):
         self.assertIsInstance(answer.parsed_output, City)
         self.assertIn("Paris", answer.parsed_output.name)
 
-    def test_the_client_lists_models_and_uses_betas(self):
+    def test_anthropic_client_lists_models_and_uses_betas(self):
         [model] = self.client.models.list()
         self.assertEqual((model.id, model.lifecycle), ("smol", "active"))
         self.assertEqual(self.client.models.retrieve("smol"), model)
@@ -484,7 +484,7 @@ class AnthropicClientTest(unittest.TestCase):
         self.assertIn("Paris", answer.content[0].text)
         self.assertEqual((answer.context_management.applied_edits, answer.stop_details, answer.usage.output_tokens_details.thinking_tokens), ([], None, 0))
 
-    def test_an_answer_goes_on_from_its_first_words(self):
+    def test_answer_continues_the_words_of_a_last_assistant_message(self):
         begun = [*self.ASK["messages"], {"role": "assistant", "content": "The capital of France is"}]
         with self.client.messages.stream(**{**self.ASK, "messages": begun}) as stream:
             self.assertRegex("".join(stream.text_stream), r"^ ?Paris")

@@ -32,7 +32,7 @@ def path_of(model):
     return path
 
 
-# Golden answers are those of transformers: exact.
+# Golden answers come from transformers, so the server computes with `exact`.
 LIST = f"""
 seed: 1
 exact: true
@@ -120,7 +120,7 @@ class ListedModelsTest(unittest.TestCase):
             self.assertEqual((status, answer["model"]), (200, "first"), answer)
             self.assertEqual(answer["choices"][0]["token_ids"], case["tokens"])
 
-    def test_an_adapter_goes_to_the_model_that_has_it(self):
+    def test_request_with_an_adapters_name_is_answered_by_the_model_that_has_the_adapter(self):
         with open(os.path.join(GOLDEN, "adapters.json")) as f:
             case = json.load(f)["gqa_all"]["cases"][0]
         status, answer = self.server.post("/v1/completions", body_of("first-adapter", case))
@@ -140,7 +140,7 @@ class ListedModelsTest(unittest.TestCase):
                 self.assertIn('the model "fourth" is not served here', answer["error"]["message"])
         self.assertEqual(self.server.post("/v1/models/fourth", {})[0], 405)
 
-    def test_a_name_inside_of_the_prompt_means_nothing(self):
+    def test_model_name_inside_another_field_chooses_no_model(self):
         case = cases("mha", 1)[0]
         status, answer = self.server.post("/v1/completions", {"user": '"model": "third"', **body_of("second", case)})
         self.assertEqual((status, answer["model"]), (200, "second"), answer)

@@ -27,7 +27,7 @@ class OpenAiClientTest(unittest.TestCase):
         with self.assertRaises(openai.NotFoundError):
             self.client.models.retrieve("other")
 
-    def test_chat_knows_paris(self):
+    def test_chat_names_paris_as_the_capital_of_france(self):
         answer = self.client.chat.completions.create(model="smol", temperature=0, max_tokens=30,
                                                      messages=[{"role": "user", "content": "What is the capital of France?"}])
         self.assertIn("Paris", answer.choices[0].message.content)

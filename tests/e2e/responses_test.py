@@ -179,7 +179,7 @@ class FormTest(ResponsesCase):
 
 
 class StoreTest(ResponsesCase):
-    def test_previous_response_continues_without_its_instructions(self):
+    def test_response_continues_the_previous_one_without_the_earlier_instructions(self):
         first = self.ask(instructions="be short", logit_bias=ONLY_A)
         for stream in (False, True):
             fields = {"input": "more", "instructions": "be long", "previous_response_id": first["id"], "logit_bias": ONLY_A}
@@ -359,10 +359,10 @@ class ThoughtsTest(ToolsCase):
         self.assertNotIn("encrypted_content", item)
 
 
-class SealedThoughtsTest(ToolsCase):
+class EncryptedThoughtsTest(ToolsCase):
     TEMPLATE = "{%- for m in messages %}{{ m.role + ': ' + (m.reasoning_content or '') + m.content + '<|end|>' }}{%- endfor %}{{- 'assistant: <think>' }}{# </think> #}"
 
-    def test_they_come_back_as_those_in_the_open(self):
+    def test_encrypted_thoughts_are_rendered_like_plain_thoughts_when_a_client_sends_them_back(self):
         answer, _ = self.both(logit_bias=ONLY_A, include=["reasoning.encrypted_content"], store=False)
         [item] = answer["output"]
         self.assertEqual(item["content"], [{"type": "reasoning_text", "text": "AAAA"}])

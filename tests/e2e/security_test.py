@@ -173,7 +173,7 @@ class StartTest(WithKeys):
                         sections["admin"] = f"{{token: {self.keys.admin_file}}}"
                     self.assertRegex(self.outcome(self.topology(**sections)), expected)
 
-    def test_keygen_overwrites_nothing(self):
+    def test_keygen_refuses_to_overwrite_an_existing_file(self):
         before = {path: read(path) for path in glob.glob(self.keys.transport + "/**/*", recursive=True) if os.path.isfile(path)}
         self.assertEqual(keygen("--transport", self.keys.transport, "--ranks", "3").count("\n"), 1)  # r2.secret, r2.pub
         for path, content in before.items():

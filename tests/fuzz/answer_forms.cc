@@ -68,7 +68,7 @@ AnswerShape ShapeFrom(fuzz::ByteSource& bytes) {
   return shape;
 }
 
-/// Pieces of text: bytes as they come, and where a byte says so a mark or one of the words above.
+/// Makes pieces of text from the input: plain bytes, and marks or known words where a byte chooses one.
 std::vector<std::string> PiecesFrom(fuzz::ByteSource& bytes, const AnswerShape& shape) {
   const std::vector<std::string> marks = MarkersOf(shape.format);
   std::vector<std::string> pieces;

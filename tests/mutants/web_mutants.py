@@ -56,7 +56,7 @@ MUTANTS = [
     Mutant("dashboard: the state of a server that is gone", WEB + "dashboard/main.js", 'this.#pill(error.status === 0 ? "no answer" : "unknown", "bad");', "",
            dashboard("ServerGoneTest.test_dashboard_says_that_its_data_is_old_when_the_server_is_gone")),
     Mutant("dashboard: rows below a fold are one off", WEB + "dashboard/rows.js", "const row = Math.floor((id - 1) / columns);", "const row = Math.floor(id / columns);",
-           dashboard("LargeTest.test_block_map_is_as_large_as_what_is_in_use")),
+           dashboard("LargeTest.test_block_map_grows_with_the_blocks_in_use")),
     Mutant("dashboard: faint words", WEB + "shared/base.css", "--muted: #585c64;", "--muted: #9a9ea6;",
            dashboard("KeyboardAndEyesTest.test_dashboard_passes_axe_in_both_themes")),
     Mutant("sign-in: the key stays", WEB + "shared/session.js", "else sessionStorage.removeItem(this.storageName);", "",

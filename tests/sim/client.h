@@ -49,7 +49,7 @@ class Client : public RequestSink {
 
   bool cancelled = false;
   std::optional<Ending> due;  // the error that may end the request now
-  /// What the client must hear next about guessed tokens, by choice: how many are in the answer, and how many are not.
+  /// The next report about guessed tokens that each choice must get: how many are in the answer, and how many are not.
   std::map<int, std::pair<int, int>> due_drafts;
 
  private:

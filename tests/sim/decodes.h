@@ -17,7 +17,7 @@ class Decodes {
  public:
   explicit Decodes(const Engine& engine) : engine_(engine) {}
 
-  /// A plan is about to be made.
+  /// Notes that the engine is about to make a plan.
   void BeginPlan();
   /// The plan was made. `ahead`: another step is outstanding. `alone`: the rules for several clients do not apply.
   /// Throws Failure when a decode is left out for a chunk.

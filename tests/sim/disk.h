@@ -23,9 +23,9 @@ class Disk : public CacheListener {
   /// Called after every event. num_sent: plans that the workers have not run yet; arrived: requests so far.
   void Round(size_t num_sent, std::span<const Arrival> arrived);
   void PlanRan();
-  /// The blocks and the tickets are gone.
+  /// Forgets all blocks and tickets, because the worker group was lost.
   void GroupLost();
-  /// Ends what is under way.
+  /// Ends the reads and writes that are under way.
   void End();
 
   int64_t num_stored = 0, num_returned = 0;
@@ -34,7 +34,7 @@ class Disk : public CacheListener {
   struct Name {
     BlockHash hash, parent;
     std::vector<TokenId> tokens;
-    std::vector<BlockId> blocks;  // of the sequence, up to this one
+    std::vector<BlockId> blocks;  // the sequence's blocks up to this one
     std::vector<BlockHash> hashes;
   };
   struct Saving {

@@ -32,18 +32,18 @@ class Judge {
   void Changed(const LiveOptions& options);
 
   void Took(RequestId id, const Ask& ask, double now);
-  /// The request is running, and a step was sent.
+  /// Notes that the request runs and that a step was sent.
   void Began(RequestId id) { records_.at(id).began = true; }
-  /// The request leaves the engine and will come back, with its computed blocks or without.
+  /// Notes that the request leaves the engine and will come back, with its computed blocks or without.
   void Departed(RequestId id, bool with_blocks);
   void CameBack(RequestId id, bool with_blocks);
   void Ended(RequestId id) { records_.erase(id); }
   void SwappedOut(RequestId id) { records_.at(id).swapped = true; }
   void Restarts(RequestId id) { records_.at(id).restarted = true; }
 
-  /// The result of a step has arrived: `count` tokens of the request were computed for good, and `drawn` were drawn.
+  /// Notes a step's result: `count` tokens of the request were computed for good, and `drawn` were drawn.
   void Computed(RequestId id, int count, int drawn);
-  /// The workers are gone. Outstanding steps contained the requests in `computed`. Everything computed is lost.
+  /// Notes that the workers and all that they computed are lost. `computed`: the requests of outstanding steps.
   void GroupLost(const std::set<RequestId>& computed);
 
   bool has_begun(RequestId id) const { return records_.at(id).began; }
@@ -51,12 +51,12 @@ class Judge {
   /// The blocks that the largest present request needs, and the null block.
   int BlocksNeeded() const;
 
-  /// The requests whose time is up. A request whose time is up exactly now may end or not: see MayEnd.
+  /// Returns the requests whose time is up. A request whose time is up exactly now may end or not (MayEnd).
   Endings Overdue(double now) const { return OverdueBy(now, kRounding); }
   Endings MayEnd(double now) const { return OverdueBy(now, -kRounding); }
   /// The requests that end when an epoch begins with so many usable blocks.
   Endings GivenUp(int usable_blocks) const;
-  /// The same ending for every present request.
+  /// Returns `ending` for every present request.
   Endings All(const Ending& ending) const;
 
   /// Throws Failure unless an answered request cost the right amount: every token but the last drawn one is computed
@@ -64,7 +64,7 @@ class Judge {
   void CheckWork(RequestId id, int cached_tokens) const;
 
  private:
-  static constexpr double kRounding = 1e-9;  // seconds
+  static constexpr double kRounding = 1e-9;  // seconds by which sums of times may differ
 
   struct Record {
     Ask ask;

@@ -15,7 +15,7 @@ struct Ask {
   int sink_stops_after = 0;  // the text ends after this many tokens, as at a stop string; 0: never
   std::optional<BeamOptions> beams;
   ClientLimits client_limits;  // limits of the client's API key
-  int adapter = 0;             // as in Request
+  int adapter = 0;             // number of the LoRA adapter (Request::adapter)
 };
 
 struct Answer {

@@ -34,7 +34,7 @@ class Simulation {
     SlotId slot;
     int count;                           // computed tokens, drafts included
     int num_drafts;                      // drafts among them
-    std::vector<BlockId> blocks, state;  // as the workers must have them for this step
+    std::vector<BlockId> blocks, state;  // the tables that the workers must have for this step
   };
   /// A plan that was sent and has no result yet.
   struct Sent {

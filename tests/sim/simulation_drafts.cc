@@ -1,4 +1,4 @@
-// What clients and statistics must say about guessed tokens.
+// Checks the numbers of guessed tokens that clients and statistics report.
 #include "comm/base/error.h"
 #include "tests/sim/simulation.h"
 

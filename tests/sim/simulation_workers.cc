@@ -26,7 +26,7 @@ PoolSizes Simulation::PoolsOfNextEpoch() {
   if (needed != judge_.BlocksNeeded())
     throw Failure{fmt::format("{} blocks are said to be needed, not {}", needed, judge_.BlocksNeeded())};
   if (static_cast<double>(sizes_.Below(1000)) >= scenario_.resize * 1000) return engine_.blocks().sizes();
-  // Enough for every present and future request, unless this run has pools that are too small.
+  // Pools get enough blocks for every present and future request, unless this run has pools that are too small.
   int least = std::max(2, judge_.BlocksNeeded());
   for (size_t i = next_arrival_; i < scenario_.arrivals.size(); ++i) {
     const int64_t longest = BlocksAtLongest(scenario_.arrivals[i].ask, scenario_.engine) + 1;

@@ -20,7 +20,7 @@ struct Outcome {
   int64_t newcomers = 0, prompt_newcomers = 0;  // newcomers with a kept promise; those served by the very next plan
   int64_t scored = 0;                           // scored prompt tokens
   int64_t pooled = 0;                           // choices with a pooled prompt
-  int64_t whole = 0;                            // those of them whose prompt could not be cut
+  int64_t whole = 0;                            // pooled choices whose prompt could not be cut into chunks
   int64_t states = 0;                           // 1 when the model has states in this run
   int64_t states_kept = 0, states_begun = 0;    // checkpoints; tokens that sequences skipped by starting from one
   int64_t may_fail = 0, lost_a_group = 0;       // 1 when faults were possible in this run; 1 when one ended an epoch

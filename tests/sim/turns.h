@@ -18,10 +18,10 @@ class Turns {
  public:
   using Requests = std::map<RequestId, std::unique_ptr<Request>>;
 
-  /// A request comes for the first time, or from another engine. If it was admitted there, it counts as preempted.
+  /// Notes a request that is new or comes from another engine. If it was admitted there, it counts as preempted.
   void Joined(const Request& request);
   void Left(RequestId id) { entries_.at(id).state = State::kGone; }
-  /// A request comes, but others are there that go first; Joined follows when it is taken up.
+  /// Notes a request that waits because other requests go first. Joined follows when the request is taken up.
   void SetAside(const Request& request) {
     entries_[request.id].client = request.client;
     Left(request.id);

@@ -20,7 +20,7 @@ class Watcher : public DecisionLog {
       : engine_(engine), mode_(mode), turns_(turns), judge_(judge), aloud_(aloud) {}
   void OnDecision(const Decision& decision) override;
 
-  /// A plan is about to be made.
+  /// Notes that the engine is about to make a plan.
   void BeginPlan();
   /// True when the request gave way before and must not give way again so soon.
   bool IsProtected(RequestId id) const;

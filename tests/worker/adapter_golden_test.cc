@@ -20,7 +20,7 @@ namespace {
 using test::CollectingSink;
 
 struct AdaptedCase {
-  int adapter = 0;  // as in AddedSequence
+  int adapter = 0;  // number of the LoRA adapter (AddedSequence::adapter)
   std::vector<TokenId> prompt, tokens;
   std::vector<float> logprobs;
 };
@@ -149,7 +149,7 @@ TEST_P(AdapterGoldenTest, AnswersHaveTheSameBits_AloneAndInAnyCompany) {
   ExpectSameBits(ServeAdapted(model_.files, model_.cases, {.max_step_tokens = 300}), alone);
 }
 
-TEST_P(AdapterGoldenTest, TheBasesAnswersHaveTheSameBits_WhetherAdaptersAreLoadedOrNot) {
+TEST_P(AdapterGoldenTest, BaseModelsAnswers_HaveTheSameBits_WithAndWithoutLoadedAdapters) {
   std::vector<AdaptedCase> plain;
   for (const AdaptedCase& c : model_.cases) {
     if (c.adapter == 0) plain.push_back(c);

@@ -104,14 +104,14 @@ struct Served {
   const Sinks* predictions = nullptr;           // answers that the clients predict, with an error in each
 };
 
-/// What a client may predict: the answer, but one token is missing, and another is wrong.
+/// Returns a client's imperfect prediction: the answer, but one token is missing, and another is wrong.
 std::vector<TokenId> PredictionOf(std::vector<TokenId> answer) {
   if (answer.size() > 14) answer[12] = (answer[12] + 1) % kFewTokens;
   if (answer.size() > 6) answer.erase(answer.begin() + 5);
   return answer;
 }
 
-/// What clients were told about guessed tokens is what the statistics say.
+/// Checks that clients and statistics report the same numbers of guessed tokens.
 void ExpectSameCounts(const Sinks& sinks, const EngineStats& stats) {
   int64_t accepted = 0, refused = 0;
   for (const CollectingSink& sink : sinks) accepted += sink.accepted_drafts, refused += sink.refused_drafts;

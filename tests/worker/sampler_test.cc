@@ -207,7 +207,7 @@ std::vector<SampledToken> DrawOn(int ranks, const std::vector<float>& logits, co
   return drawn[0];
 }
 
-TEST(SamplerTest, Ranks_DrawWhatOneRankDrawsFromWholeRows) {
+TEST(SamplerTest, Ranks_DrawTheTokensOfOneRank_FromShardedRows) {
   const auto specs = Specs();
   auto logits = test::Random(3).Floats(static_cast<int64_t>(specs.size()) * kSampledVocab);
   for (float& x : logits) x *= 4;

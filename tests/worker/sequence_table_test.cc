@@ -27,7 +27,7 @@ std::string ErrorAfter(const StepPlan& next, bool advance = true) {
   return ErrorThrownBy([&] { table.Apply(next); });
 }
 
-TEST(SequenceTableTest, Apply_FollowsASequence_FromItsPromptToItsSlotsReuse) {
+TEST(SequenceTableTest, Apply_FollowsASequence_FromPromptToReuseOfTheSlot) {
   SequenceTable table(4, 2, 16);
   auto batch = table.Apply(Added());
   ASSERT_EQ(batch.size(), 1u);

@@ -87,7 +87,7 @@ class CpuDecoder final : private DecoderOps {
               kernels::Activations activations);
   /// Adds `bias` to the leading numbers of `count` rows that are `stride` floats apart.
   void AddBias(const std::vector<float>& bias, float* rows, int64_t count, int64_t stride);
-  struct Rows {  // of the step
+  struct Rows {  // the rows of a step
     int64_t first, count;
   };
   /// A product whose result joins the residual: x [T, weight's columns], the weight, and the bias that rank 0 adds.
@@ -95,7 +95,7 @@ class CpuDecoder final : private DecoderOps {
     const float* x;
     const Matrices& weight;
     const std::vector<float>& bias;
-    std::optional<LayerProduct> adapted;  // nothing: no adapter adds to it
+    std::optional<LayerProduct> adapted;  // the adapters' part; nullopt: no adapter changes this product
   };
   /// out = this rank's part of the product for some rows.
   void MultiplyOut(int64_t layer, const OutProduct& product, Rows rows, float* out);
@@ -128,10 +128,10 @@ class CpuDecoder final : private DecoderOps {
   int64_t tokens_ = 0;
   CpuActivations buffers_;
   const float* experts_in_ = nullptr;  // [T, hidden]: input of the next product, buffers_.normed or .residual
-  ExpertActivations experts_;          // for layers with a mixture
+  ExpertActivations experts_;          // buffers of layers with a mixture
   CpuMixers mixers_;
   CpuLatents latents_;
-  std::vector<int32_t> adapter_rows_;  // for AddAdapters
+  std::vector<int32_t> adapter_rows_;  // rows that AddAdapters reads
   std::vector<kernels::LowRankGroup> adapter_groups_;
   std::vector<float> logits_;  // [R, local vocab], or the rows of the last LogitsOfRows
 };

@@ -17,8 +17,8 @@ struct ExpertActivations {
   std::vector<int32_t> chosen;                          // [T, k]
   std::vector<float> weights;                           // [T, k]
   std::vector<int32_t> start;                           // [local experts + 1]
-  std::vector<int32_t> pair_of_row;                     // [T * k]
-  std::vector<int32_t> row_of_pair;                     // [T * k]
+  std::vector<int32_t> pair_of_row;                     // [T * k] pair (token, choice) of each row
+  std::vector<int32_t> row_of_pair;                     // [T * k] row of each pair (token, choice); -1: left out
   std::vector<float> gate_up;                           // [T * k, 2 * local expert mlp]; gated experts only
   std::vector<float> activated;                         // [T * k, local expert mlp]
   std::vector<float> out;                               // [T * k, hidden]

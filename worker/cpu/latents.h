@@ -43,7 +43,7 @@ class CpuLatents {
   kernels::Activations activations_;
   std::vector<float> in_;             // [T, query_rank + head_dim]: the queries' low-rank input, then the row to cache
   std::vector<float> queries_;        // [T, heads, query_dim]
-  std::vector<float> products_;       // for kRowsTogether tokens
+  std::vector<float> products_;       // room for the products of kRowsTogether tokens
   std::vector<int32_t> start_;        // [heads + 1]: rows of products_
   std::vector<int32_t> part_of_row_;  // the same for rows of products_: their row of x [tokens, heads]
   // [T, heads * value_dim]

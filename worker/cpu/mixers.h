@@ -50,7 +50,7 @@ class CpuMixers {
   StateLayout states_;
   MixerShape shape_;
   std::vector<float> in_, out_;
-  std::vector<float> squares_;  // for state spaces: [2, T, groups], this rank's sums and the sums over the ranks
+  std::vector<float> squares_;  // state spaces: [2, T, groups], sums of squares of this rank and of all ranks
 };
 
 }  // namespace quire

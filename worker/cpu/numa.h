@@ -8,7 +8,7 @@ namespace quire {
 /// A NUMA node: the processors close to one memory, as far as this process may use them.
 struct NumaNode {
   int number;
-  std::vector<int> processors;  // ascending
+  std::vector<int> processors;  // numbers of the processors, ascending
 };
 
 /// The host's NUMA nodes that have at least one allowed processor. Reads the directories nodeN in `devices` and the

@@ -56,7 +56,7 @@ class Sampler {
   std::vector<Range> vocab_of_rank_;
   int64_t vocab_size_;
   Collective& collective_;
-  std::vector<Prefix> prefixes_;  // of the rows that the step draws, in batch order
+  std::vector<Prefix> prefixes_;  // prefixes of the rows that the step draws, in batch order
   // Kept from step to step: freeing and allocating megabytes costs more than the work done in them.
   std::vector<float> outgoing_, incoming_, row_;
   std::vector<uint32_t> masks_, masks_dealt_;

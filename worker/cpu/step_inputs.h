@@ -13,7 +13,7 @@ struct StepInputs {
   std::vector<int32_t> positions;     // [T]
   std::vector<int32_t> token_types;   // [T] 1 for tokens of the second text of a pair, else 0
   std::vector<int64_t> slots;         // [T] cache slot of each new token: block id * block_size + offset in the block
-  std::vector<int32_t> query_start;   // [S + 1]
+  std::vector<int32_t> query_start;   // [S + 1] first row of each sequence, then the number of rows
   std::vector<int32_t> context_len;   // [S] including the new tokens
   std::vector<int32_t> block_tables;  // [S, table_stride]
   int64_t table_stride = 0;

@@ -140,7 +140,7 @@ class ModelWeights {
   const Loading loading_;
   std::string path_;
   std::optional<NumberType> wanted_;    // type that plain weights become, if any
-  std::map<std::string, int> widened_;  // by reason: number of matrices that take more bits than in the file
+  std::map<std::string, int> widened_;  // for each reason, the number of matrices that take more bits than in the file
   std::deque<HostMemory> storage_;
   int64_t bytes_ = 0;
 };

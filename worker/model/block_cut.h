@@ -26,7 +26,7 @@ BlockCut CutBetween(const ModelSpec& spec, const std::vector<RankShard>& givers,
 
 /// A rank's part of a whole block: a block as a group of one rank has it.
 struct WholeBlockPart {
-  int64_t block_bytes = 0;  // of the whole block
+  int64_t block_bytes = 0;  // bytes of the whole block
   BlockRuns given;          // runs of the whole block that this rank would send to a group of one rank
   BlockRuns taken;          // runs that this rank would get from there
 };

@@ -40,7 +40,7 @@ class Pooler {
   void Add(const RowsAt& rows_at, int64_t row, int64_t count, Sum& sum) const;
 
   size_t hidden_;
-  std::map<SlotId, Sum> sums_;  // of incomplete prompts, at most one per slot
+  std::map<SlotId, Sum> sums_;  // sums of incomplete prompts, at most one for each slot
 };
 
 /// True if some of the member's rows are pooled.

@@ -88,7 +88,7 @@ ModelSpec NemotronHFromHf(const HfConfig& config) {
   SetStateSpaces(config, mixers, spec);
   RefuseOtherSteps(config);
   if (spec.num_state_layers() > 0) spec.recurrence = StateSpaceFromHf(config, kKeys);
-  // These keys describe mixtures. They are accepted and ignored when no layer is a mixture.
+  // The next keys describe mixtures. The keys are ignored when no layer is a mixture.
   for (const char* key : {"n_routed_experts", "n_shared_experts", "n_group", "topk_group"}) config.Has(key);
   config.Real("routed_scaling_factor", 1);
   return spec;

@@ -30,7 +30,7 @@ Rope RopeFromHf(const HfConfig& config, int64_t head_dim, const RopeHabits& habi
 Rope RopeFromHf(const HfConfig& config, const HfConfig& scaling, int64_t head_dim, const RopeHabits& habits);
 
 struct RopesOfKinds {
-  Rope full, sliding;  // for layers without a window, for layers with one
+  Rope full, sliding;  // ropes of layers without a window, and of layers with one
 };
 
 /// Reads rope_parameters when it has an object for each kind of layer; nullopt otherwise.

@@ -22,7 +22,7 @@ struct GgufFile {
   /// Returns the value of `key` as T. Throws Error with the key when it is missing or has another type.
   template <class T>
   const T& Get(const std::string& key) const;
-  /// As Get, but returns null when the key is missing.
+  /// Returns a pointer to the value of `key`; null when the key is missing. Throws Error when it has another type.
   template <class T>
   const T* Find(const std::string& key) const;
 

@@ -11,11 +11,11 @@ struct StoredQuants {
     kNone,
     kGptq,               // 4 or 8 bits
     kAwq,                // 4 bits
-    kFloat8,             // also Meta's fbgemm_fp8
+    kFloat8,             // FP8 E4M3, with Meta's fbgemm_fp8
     kCompressedTensors,  // packed integers of 4 or 8 bits, int8, FP8
   };
   Method method = Method::kNone;
-  int bits = 0;                            // for GPTQ and AWQ
+  int bits = 0;                            // bits of an integer of GPTQ and AWQ
   int64_t group = 0;                       // for GPTQ and AWQ: columns that share a scale; -1: all
   int zero_offset = 0;                     // for GPTQ: added to the file's zeros; 1 in its first version
   int64_t block_rows = 0, block_cols = 0;  // for FP8: size of a block that shares a scale; 0: no blocks

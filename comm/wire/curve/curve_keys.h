@@ -11,7 +11,7 @@ namespace quire {
 /// A CurveZMQ key pair. Each key is 40 characters of Z85.
 struct CurveKeyPair {
   std::string public_key;
-  Secret secret_key;  // without a terminating zero
+  Secret secret_key;  // secret key without a terminating zero
 };
 
 /// The coordinator's key pair, and the public keys of the workers that may connect.

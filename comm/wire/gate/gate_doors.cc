@@ -17,7 +17,8 @@ namespace quire {
 
 namespace {
 
-// Which socket of the port the kernel's program names, in the order in which they began to listen.
+// Numbers of the port's two sockets, in the order in which they began to listen. The kernel's program (BPF) returns the
+// number of the socket that gets a connection.
 constexpr uint32_t kOthers = 0, kWorkers = 1;
 // Where the bytes of an IP header stand for a program, and where in a header they are.
 constexpr uint32_t kHeader = static_cast<uint32_t>(SKF_NET_OFF), kSourceOfV4 = 12, kSourceOfV6 = 8, kWord = 4;

@@ -33,7 +33,7 @@ class GateLinks {
 
  private:
   struct Way;   // one direction of a link
-  struct Link;  // both directions
+  struct Link;  // a connection with its two directions of bytes
 
   void Run();
   void TakeNewOnes();
@@ -54,7 +54,7 @@ class GateLinks {
     std::chrono::steady_clock::time_point at;
     uint64_t number;  // the link's number; the link may be gone
   };
-  std::deque<Ending> ending_;  // in the order of `at`
+  std::deque<Ending> ending_;  // links that are ending, in the order of `at`
   std::vector<char> buffer_;
   std::atomic<bool> stopping_{false};
   std::atomic<int> num_links_{0};

@@ -20,13 +20,13 @@ namespace quire {
 struct Stranger {
   /// The handshake message that comes next, and its sender.
   enum class Awaits {
-    kGreeting,       // from the peer
-    kHello,          // from the peer
+    kGreeting,       // the peer's greeting is expected
+    kHello,          // the peer's HELLO is expected
     kTurn,           // no bytes expected: the HELLO waits for its turn to be checked
-    kInnerGreeting,  // from the ZeroMQ socket
-    kWelcome,        // from the ZeroMQ socket
-    kInitiate,       // from the peer
-    kVerdict,        // from the ZeroMQ socket: READY or ERROR
+    kInnerGreeting,  // the ZeroMQ socket's greeting is expected
+    kWelcome,        // the ZeroMQ socket's WELCOME is expected
+    kInitiate,       // the peer's INITIATE is expected
+    kVerdict,        // READY or ERROR of the ZeroMQ socket is expected
   };
   using Clock = std::chrono::steady_clock;
 

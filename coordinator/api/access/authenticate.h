@@ -36,7 +36,7 @@ class Gate {
   struct Options {
     std::string key_file;                   // empty: no keys
     std::set<std::string> public_paths;     // exact; GET and HEAD only
-    bool any_host = false;                  // without keys: accept any Host
+    bool any_host = false;                  // a server without keys accepts any Host header
     std::vector<std::string> origins = {};  // web pages that may send requests ("https://chat.example"); "*": all
     // Accepted Host names besides localhost; empty: any name where keys are needed.
     std::vector<std::string> hosts = {};

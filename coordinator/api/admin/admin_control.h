@@ -31,7 +31,8 @@ class AdminControl {
   /// answer when that is done.
   std::vector<AdminRoutes::Route> MakeRoutes();
 
-  /// Like LiveSettings::Follow. The engines receive the new settings soon afterwards.
+  /// Applies the settings of `now` that differ from `before` (LiveSettings::Follow). The engines receive them soon
+  /// afterwards.
   void Follow(boost::asio::io_context& io, const Topology& before, const Topology& now);
 
  private:

@@ -10,7 +10,7 @@ namespace quire {
 /// The owner of each block of a replica's pool at one moment; the dashboard draws it. The engine's thread copies the
 /// tables, in a tenth of a millisecond for 100,000 entries. All else uses the copy.
 struct BlockMap {
-  static constexpr size_t kMostEntries = 400'000;  // entries of tables; bounds the time of the engine's thread
+  static constexpr size_t kMostEntries = 400'000;  // most copied table entries; bounds the time of the engine's thread
 
   struct Table {
     int choice = 0, computed = 0;  // `computed` in tokens

@@ -20,7 +20,7 @@ class MetricsPage {
   /// The page at this moment.
   boost::asio::awaitable<HttpResponse> Now();
 
-  /// A page that is at most about a second old, for clients without a key: frequent requests cost nothing.
+  /// Returns a page that is at most about a second old. So frequent requests of clients without a key cost little.
   boost::asio::awaitable<HttpResponse> Recent();
 
  private:

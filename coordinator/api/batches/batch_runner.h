@@ -31,7 +31,7 @@ class BatchRunner {
 
   /// Begins. The port must outlive the coroutines on `io`.
   void Begin(const boost::asio::any_io_executor& io, DataPort& port);
-  /// A batch was created or cancelled.
+  /// Makes the runner look at the batches again. Call it after a batch was created or cancelled.
   void Wake();
   int in_flight() const { return in_flight_; }
   /// Fills in how many requests of a batch run now, and what the batch waits for.

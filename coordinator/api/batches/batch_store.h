@@ -43,7 +43,7 @@ class BatchStore {
   BatchViews Views(const BatchFilter& filter) const;
   /// Begins to read a batch's input. Results that were recorded count; a result that was not written whole does not.
   std::unique_ptr<InputScan> Scan(const std::string& id);
-  /// The input is read: fails the batch when it has faults, else the batch is in progress.
+  /// Takes the scan of a batch's whole input. A batch with faults fails; every other batch is in progress from now on.
   BatchRecord Validated(const std::string& id, const InputScan& scan);
   std::string ReadLine(const std::string& id, const LinePlace& place);  // a line of the input file
   /// A place for text of results that are not whole yet, which goes before the store does.

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::array kFields = {"input_file_id", "endpoint", "completion_window", "metadata", "output_expires_after"};
 constexpr std::array kEndpoints = {"/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses"};
-constexpr int64_t kLongestWindow = 30 * 24 * 3600;  // seconds
+constexpr int64_t kLongestWindow = 30 * 24 * 3600;  // most seconds of a completion_window
 
 Json ParsedBody(const std::string& body) {
   try {

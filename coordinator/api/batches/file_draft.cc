@@ -30,7 +30,7 @@ FileDraft::~FileDraft() {
   try {
     directory_.Remove(DraftName(id_));
   } catch (const Error&) {
-    // The next start removes it.
+    // The next start of the server removes the unfinished file.
   }
 }
 

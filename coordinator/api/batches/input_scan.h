@@ -37,8 +37,8 @@ class InputScan {
 
   // Once Continue() returned true:
   const std::vector<BatchFault>& faults() const { return faults_; }  // the first ones
-  int64_t total() const { return total_; }                           // requests
-  std::deque<LinePlace>& pending() { return pending_; }              // without a result, in the file's order
+  int64_t total() const { return total_; }                           // number of requests
+  std::deque<LinePlace>& pending() { return pending_; }              // requests without a result, in the file's order
 
  private:
   void TakeLine();

@@ -11,8 +11,8 @@ namespace quire {
 
 /// The records in a BatchStore's directory.
 struct KeptRecords {
-  std::map<std::string, FileRecord> files;     // by id
-  std::map<std::string, BatchRecord> batches;  // by id
+  std::map<std::string, FileRecord> files;     // files by their ids
+  std::map<std::string, BatchRecord> batches;  // batches by their ids
   std::set<std::string> set_aside;             // ids whose records could not be read
 };
 

@@ -54,7 +54,8 @@ boost::asio::awaitable<T> OnDisk(WorkPool& disk, std::string share, std::functio
   co_return std::move(*outcome.value);
 }
 
-/// As above, for work that no client waits for. Returns nullopt when the work failed; the log has the error.
+/// Runs work that no client waits for on the disk's threads. Returns nullopt when the work failed; the log has the
+/// error.
 template <class T>
 boost::asio::awaitable<std::optional<T>> TryOnDisk(WorkPool& disk, std::string share, std::function<T()> work) {
   try {

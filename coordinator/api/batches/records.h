@@ -42,7 +42,7 @@ struct BatchFault {
   int64_t line = 0;
 };
 
-/// A batch of /v1/batches. Times as above; 0: that has not happened.
+/// A batch of /v1/batches. Times are in seconds since 1970; 0: the event has not happened.
 struct BatchRecord {
   std::string id, client, endpoint, input_file_id, completion_window, output_file_id, error_file_id;
   BatchStatus status = BatchStatus::kValidating;
@@ -51,14 +51,14 @@ struct BatchRecord {
   std::vector<BatchFault> faults;
   int64_t created_at = 0, expires_at = 0,
           output_seconds = 0;                    // output_seconds: lifetime of the result files; 0: unlimited
-  int64_t total = 0, completed = 0, failed = 0;  // requests
+  int64_t total = 0, completed = 0, failed = 0;  // numbers of requests
   int64_t order = 0;                             // a number that rises with every new batch
   int64_t reached[kBatchStatuses] = {};          // the time when the batch got each status, indexed by BatchStatus
 
   /// Sets the status and the time at which it was reached.
   void Enter(BatchStatus next, int64_t now);
-  Json ToPublic(size_t most_faults = SIZE_MAX) const;  // with the first faults
-  BatchView ToView() const;                            // without what only a BatchRunner knows
+  Json ToPublic(size_t most_faults = SIZE_MAX) const;  // the form that clients see, with the first faults
+  BatchView ToView() const;                            // without members that only a BatchRunner knows
   Json ToJson() const;
   static BatchRecord FromJson(const Json& json);
 };

@@ -52,13 +52,15 @@ inline constexpr std::string_view kUnfinishedEnd = ".tmp";
 
 /// Writes all bytes, or throws Error with `what` and the system's reason.
 void WriteFully(int descriptor, std::string_view bytes, const std::string& what);
-/// Waits until the file's content is on the disk, or throws likewise.
+/// Waits until the file's content is on the disk. Throws Error with `what` and the system's reason.
 void SyncContent(int descriptor, const std::string& what);
-/// Cuts a file of lines behind its last whole line. Returns how many lines are left. Throws likewise.
+/// Cuts a file of lines behind its last whole line. Returns how many lines are left. Throws Error with `what` and the
+/// system's reason.
 int64_t CutAtLastLine(int descriptor, const std::string& what);
 /// Cuts a file to its first `bytes` bytes; a failure is left for the next reader.
 void CutTo(int descriptor, int64_t bytes);
-/// Reads up to `count` bytes from `offset` on; fewer at the end of the file only. Throws likewise.
+/// Reads `count` bytes from `offset` on. Returns fewer at the end of the file only. Throws Error with `what` and the
+/// system's reason.
 std::string ReadAt(int descriptor, off_t offset, size_t count, const std::string& what);
 
 }  // namespace quire

@@ -19,7 +19,7 @@ class UploadForm {
   UploadForm(std::string_view content_type, std::function<void(std::string_view)> on_file);
 
   void Push(std::string_view bytes);
-  /// The body is over: throws when the form is not.
+  /// Checks at the body's end that the form is complete. Throws when a part is missing.
   void End() const;
 
   /// Values of the other parts, by name.

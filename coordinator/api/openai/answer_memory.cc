@@ -8,12 +8,12 @@ namespace quire {
 
 namespace {
 
-constexpr int64_t kTextBytesPerToken = 16;  // twice the usual size, and twice again because a text grows by doubling
-constexpr int64_t kTokenBytes = 8;          // per token in a list that grows by doubling
-constexpr int64_t kBeamTokenBytes = 32;     // per token of a beam: running, its next form, and finished
+constexpr int64_t kTextBytesPerToken = 16;  // twice a token's usual size, doubled because a text grows by doubling
+constexpr int64_t kTokenBytes = 8;          // bytes of a token id in a list that grows by doubling
+constexpr int64_t kBeamTokenBytes = 32;     // bytes of a token in the running, the next and the finished beam together
 constexpr int64_t kChoiceBytes = 512;
 constexpr int64_t kParserBytes = 8 << 10;  // most text that a choice's parser holds; calls may hold more
-constexpr int64_t kListBytes = 24;         // overhead of an allocation
+constexpr int64_t kListBytes = 24;         // bytes that an allocation takes besides its content
 
 /// Bytes of a reported token with `num_top` alternatives.
 int64_t TokenRecordBytes(int num_top) {

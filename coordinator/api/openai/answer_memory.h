@@ -11,8 +11,8 @@ namespace quire {
 // Estimates of the bytes that a call holds between its admission and the last byte of its answer.
 
 constexpr size_t kSmallAnswerBytes = 16 << 10;            // up to this size an answer is made at once, without the pool
-constexpr size_t kPieceBytes = 64 << 10;                  // a piece of a long answer, which is sent while it is made
-constexpr int64_t kSendBytes = 3 * int64_t{kPieceBytes};  // a piece, its copy with a head, the next piece
+constexpr size_t kPieceBytes = 64 << 10;                  // bytes of a piece of a long answer, which is sent in pieces
+constexpr int64_t kSendBytes = 3 * int64_t{kPieceBytes};  // bytes of a piece, its copy with a head, and the next piece
 
 /// The error of an answer that outgrew the memory for requests.
 constexpr const char* kTooLong = "the answer grew longer than the server's memory for requests allows now";

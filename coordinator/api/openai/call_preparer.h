@@ -21,8 +21,8 @@ struct PreparedCall {
   std::vector<std::vector<TokenId>> prompts;  // empty: no room for the choices, so nothing was tokenised
   size_t longest_prompt = 0, prompt_tokens = 0;
   std::vector<std::string> echo;  // text of each prompt, when answers begin with it and its tokens are not reported
-  std::optional<ResponseTerms> terms;   // only for /v1/responses
-  std::optional<PoolingTerms> pooling;  // only for embeddings, rerank and score
+  std::optional<ResponseTerms> terms;   // terms of a /v1/responses call
+  std::optional<PoolingTerms> pooling;  // terms of embeddings, rerank and score
   int64_t vector_bytes = 0;             // bytes of one prompt's vector; only for embeddings, rerank and score
   OrderedJson applied_edits;            // edits made for /v1/messages; null: none asked for
 
@@ -35,7 +35,7 @@ struct PreparedCall {
 /// A chat request's prompt, as the chat template renders it.
 struct ChatPrompt {
   std::string text;
-  std::vector<TokenId> tokens;  // at most max_model_len
+  std::vector<TokenId> tokens;  // the prompt's tokens, at most max_model_len
   std::optional<size_t> unedited_tokens = {};  // without the context edits; nullopt when the request asks for none
 };
 

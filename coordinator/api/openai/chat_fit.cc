@@ -220,7 +220,7 @@ void ChatFit::Constrain(GenerateCall& call) const {
   if (call.beams) JsonFields::Refuse(field, "cannot be combined with use_beam_search; leave out one");
   if (call.ignore_eos) JsonFields::Refuse(field, "cannot be combined with ignore_eos; leave out one");
   if (call.sampling.min_tokens > 0) JsonFields::Refuse(field, "cannot be combined with min_tokens; leave out one");
-  const SchemaWork work(kSchemaWork);  // for all tools together
+  const SchemaWork work(kSchemaWork);  // bounds the work on the schemas of all tools together
   std::vector<OrderedJson> schemas(use.tools.size());
   for (size_t i = 0; i < use.tools.size(); ++i) {
     const Tool& tool = use.tools[i];

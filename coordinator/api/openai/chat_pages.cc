@@ -13,8 +13,8 @@ std::string TokenList(const std::vector<TokenId>& tokens) { return fmt::format("
 }  // namespace
 
 int64_t ChatPages::Bytes(size_t body_bytes) const {
-  constexpr int64_t kTokenBytes = 4 + 8;  // a token and its text
-  constexpr int64_t kCopies = 1 + 2;      // the text with its marks; two in the answer
+  constexpr int64_t kTokenBytes = 4 + 8;  // bytes of a token's id and of its text
+  constexpr int64_t kCopies = 1 + 2;      // copies of the prompt: one with its marks, two in the answer
   const auto body = static_cast<int64_t>(body_bytes);
   return CallPreparer::WorkBytes(body_bytes) + (1 + kCopies) * body + kTokenBytes * max_model_len_;
 }

@@ -27,14 +27,14 @@ struct ReportedToken {
 
 /// One event of one choice of a call.
 struct CallEvent {
-  int choice = 0;  // over the whole call: prompt index * num_delivered + choice
+  int choice = 0;  // index within the call: prompt index * num_delivered + choice
   std::string text;
   size_t words = SIZE_MAX;              // content bytes of the choice so far that may be sent
-  std::vector<ReportedToken> tokens;    // only when reported
-  bool of_prompt = false;               // text and tokens belong to the prompt, so to all its choices
+  std::vector<ReportedToken> tokens;    // generated tokens, if the client asked for tokens
+  bool of_prompt = false;               // text and tokens belong to the prompt, so to all choices of the prompt
   int num_tokens = 0;                   // generated since the last event of this choice
   int accepted_drafts = 0;              // guessed tokens that became part of the answer, since the last event
-  int refused_drafts = 0;               // the other guessed tokens
+  int refused_drafts = 0;               // guessed tokens that became no part of the answer
   int cached_tokens = 0;                // prompt tokens from the prefix cache; once per prompt
   double mean_logprob = 0;              // with `finished` and best_of: mean log-probability of the choice's tokens
   std::optional<double> queue_seconds;  // time that the prompt waited; once per prompt
@@ -43,7 +43,7 @@ struct CallEvent {
   std::vector<float> pooled;   // with `finished`: the pooled vector, or log-probabilities of the listed tokens
   std::string error;           // ends the whole call
   bool accepted = false;       // the engine queued one of the call's requests; no other member is set
-  int error_status = 500;      // with error: the HTTP status it maps to
+  int error_status = 500;      // HTTP status of `error`
   bool retry_in_vain = false;  // with error: a retry would fail in the same way
 };
 

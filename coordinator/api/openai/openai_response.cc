@@ -49,7 +49,8 @@ Json ResponseBuilder::ChatToken(TokenId token, float logprob) const {
           {"bytes", std::move(list)}};
 }
 
-/// Alternatives by name. If several have the same name, the likeliest keeps it and the others are named by id.
+/// Returns the log-probabilities of the likeliest tokens, keyed by the tokens' texts. If several tokens have one text,
+/// the likeliest keeps the text as its key, and the others get their ids.
 Json ResponseBuilder::TopOf(const ReportedToken& token, size_t most) const {
   Json top = Json::object();
   for (const auto& [id, logprob] : std::span(token.top).first(std::min(most, token.top.size()))) {

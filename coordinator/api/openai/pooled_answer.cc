@@ -21,10 +21,10 @@ struct AnswerHead {
   int64_t created;
 };
 
-constexpr size_t kNumberBytes = 12;     // usual text of a number, with its comma
-constexpr size_t kMostOfNumber = 16;    // longest text of a number, with its comma
-constexpr size_t kEnvelopeBytes = 512;  // an answer without its data
-constexpr size_t kScoreBytes = 64;      // a score's entry without its document
+constexpr size_t kNumberBytes = 12;     // usual bytes of a number's text, with the comma
+constexpr size_t kMostOfNumber = 16;    // most bytes of a number's text, with the comma
+constexpr size_t kEnvelopeBytes = 512;  // bytes of an answer without its data
+constexpr size_t kScoreBytes = 64;      // bytes of a score's entry without its document
 
 Json UsageJson(const Usage& usage) {
   return {{"prompt_tokens", usage.prompt_tokens},

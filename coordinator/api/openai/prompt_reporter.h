@@ -23,7 +23,8 @@ class PromptReporter {
   };
   /// The prompt's first token, which has no log-probability. Call it before Next.
   Part First(const std::vector<TokenId>& prompt);
-  /// The next tokens. `prompt` may be longer than the prompt that First() got.
+  /// Returns the prompt's next tokens with their log-probabilities. `prompt` may be longer than the prompt that First()
+  /// got.
   std::vector<Part> Next(const PromptScores& scores, const std::vector<TokenId>& prompt);
 
   /// The length of the text so far, in characters.

@@ -26,7 +26,7 @@ struct StoredResponse {
 class ResponseStore {
  public:
   struct Limits {
-    int64_t bytes = 64 << 20;  // for all clients together
+    int64_t bytes = 64 << 20;  // most bytes of all clients' answers together
     // The most memory of one client's answers. Beyond it, the client's least recently used answers are dropped.
     int64_t bytes_per_client = 16 << 20;
     int64_t conversation_bytes = 2 << 20;  // longest conversation of one answer; a later request parses it again

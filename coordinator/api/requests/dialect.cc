@@ -46,7 +46,7 @@ constexpr Field kOfPairs[] = {{"prompt", "documents"}};
 
 bool IsOfWord(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
-/// Where the message has the name as a word of its own: "prompt" is no part of "prompts". npos: nowhere.
+/// Finds the name in the message as a whole word: "prompt" is not found in "prompts". Returns npos when it is absent.
 size_t PlaceOfWord(std::string_view message, std::string_view name) {
   for (size_t at = message.find(name); at != std::string_view::npos; at = message.find(name, at + 1)) {
     const size_t end = at + name.size();

@@ -13,7 +13,7 @@ namespace quire {
 
 /// An item of a request to /v1/responses as the API shows it later.
 struct InputItem {
-  std::string id;    // the client's, or one that was made here
+  std::string id;    // id of the item: the client's, or one that the server made
   std::string json;  // an object with `id`, `type` and `status`
 };
 

@@ -28,7 +28,8 @@ class JsonObject {
   JsonObject Object(const char* name) const;
   /// Calls `take` for each item of the member, a list of objects; throws when absent.
   void ForEach(const char* name, const std::function<void(const JsonObject&)>& take) const;
-  /// The member if it is a string. If it is a list of objects, the concatenation of text_of(item). Throws when absent.
+  /// Returns a member that is a string. For a list of objects, returns the concatenation of text_of(item). Throws when
+  /// the member is absent.
   std::string JoinedText(const char* name, const std::function<std::string(const JsonObject&)>& text_of) const;
   /// Throws for the first non-null member whose name is not in `names`.
   void KnowOnly(std::initializer_list<std::string_view> names) const;

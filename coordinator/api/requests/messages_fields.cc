@@ -8,7 +8,7 @@ namespace quire {
 
 namespace {
 
-// docs/messages.md lists the same fields.
+// Fields of requests of the Messages API. docs/messages.md lists them for users.
 
 /// Fields that are ignored: this server has one model, one class of service and one place, sends no bills, never
 /// refuses an answer, and caches by itself.

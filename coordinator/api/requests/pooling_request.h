@@ -8,7 +8,7 @@
 
 namespace quire {
 
-/// This server's settings for pooling prompts.
+/// A server's settings for embeddings, rankings and scores, which pool the rows of a prompt.
 struct PoolingOptions {
   Pooling pooling = Pooling::kNone;
   bool normalize = true;                       // the default of a request's `normalize`
@@ -18,11 +18,11 @@ struct PoolingOptions {
   bool encoder = false;                        // the model is an encoder (ModelSpec::bidirectional)
   bool by_answer = false;                      // pairs are scored by the model's yes or no
   bool by_pair = false;                        // pairs are read together, and the model answers with a score
-  bool sigmoid = false;                        // with by_pair: the score is the sigmoid of that number
+  bool sigmoid = false;                        // with by_pair: the score is the sigmoid of the model's number
   std::string no_scores;                       // the reason why the server cannot score pairs; empty: it can
   std::vector<TokenId> answers;                // token ids of no and yes; only with by_answer
   std::map<std::string, std::string> prompts;  // texts that go before inputs of embeddings, by their names
-  std::string default_prompt;                  // the name of the one for requests that name none; empty: none
+  std::string default_prompt;                  // the name of the prompt for requests that name none; empty: none
 };
 
 /// The rules by which the vectors of a call's prompts become an answer.
@@ -36,7 +36,7 @@ struct PoolingTerms {
   // With by_pair each prompt is a pair, and its vector is the model's score. Otherwise the first num_queries prompts
   // are queries (one for all documents, or one per document), and the rest are documents.
   bool by_answer = false, by_pair = false;
-  bool sigmoid = false;  // with by_pair
+  bool sigmoid = false;  // by_pair only: scores are sigmoids of the model's numbers
   size_t num_queries = 0;
   size_t top_n = 0;                    // number of best results to return; 0: all
   std::vector<std::string> documents;  // repeated in the answer with their scores; empty: not repeated

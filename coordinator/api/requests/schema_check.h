@@ -14,11 +14,11 @@ enum class SchemaPromise {
   kAsFarAs,  // the grammar enforces what it can; the client checks the rest
 };
 
-/// The result of checking a schema under a promise, as sentences.
+/// The result of checking a schema under a promise. The texts are sentences for clients.
 struct SchemaCheck {
-  std::string problem;                              // why the promise cannot be kept; empty: it can
+  std::string problem;                              // why the promise cannot be kept; empty: it is kept
   std::string passed;                               // keywords that are not enforced; empty: none
-  std::vector<SchemaRemarks::Remark> remarks = {};  // about the first of these, one for each
+  std::vector<SchemaRemarks::Remark> remarks = {};  // one for each of the first keywords that are not enforced
 };
 SchemaCheck CheckSchema(const OrderedJson& schema, SchemaPromise promise);
 

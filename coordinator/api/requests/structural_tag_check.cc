@@ -26,8 +26,8 @@ enum class Form {
   kTexts,       // a list of non-empty strings
   kFlag,        // true or false
   kCount,       // a number from 0 to kMostRepetitions
-  kMostCount,   // as kCount, or -1: any number
-  kWhitespace,  // as kCount, or null: any number
+  kMostCount,   // a bounded count, or -1 for any number
+  kWhitespace,  // a bounded count, or null for any number
   kStyle,       // the spelling of a schema's values
   kSchema,      // a JSON schema
   kToken,       // a token's id or text

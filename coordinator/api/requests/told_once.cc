@@ -11,7 +11,7 @@ namespace quire {
 void TellOnce(const std::string& key, const std::string& words) {
   constexpr size_t kMostKeys = 256;
   static std::mutex mutex;
-  static std::map<std::string, std::set<std::string>> told;  // by kind
+  static std::map<std::string, std::set<std::string>> told;  // logged keys by their kind
   {
     const std::lock_guard lock(mutex);
     std::set<std::string>& keys = told[key.substr(0, key.find(' '))];

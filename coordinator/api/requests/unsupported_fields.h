@@ -10,7 +10,7 @@ namespace quire {
 /// Throws ApiError for an unsupported field that would change the answer, unless its value means "off". The list covers
 /// the fields that clients of other servers send.
 void RefuseUnsupportedFields(const JsonFields& fields);
-/// As RefuseUnsupportedFields(), for fields that only chats have.
+/// Throws ApiError for an unsupported field that only chat requests have, unless its value means "off".
 void RefuseChatFields(const JsonFields& fields);
 /// The names of all fields that RefuseUnsupportedFields() refuses.
 std::vector<std::string_view> UnsupportedFieldNames();

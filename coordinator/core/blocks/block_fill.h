@@ -16,9 +16,9 @@ class BlockFill {
   void Resize(int num_blocks) { uses_.assign(static_cast<size_t>(num_blocks), {}); }
   /// Sets the number of the step being planned.
   void SetStep(int64_t step) { now_ = step; }
-  /// The step being planned gives the block new content, of which nothing is computed yet.
+  /// Notes that the step being planned gives the block new content; none of it is computed yet.
   void Open(BlockId block) { At(block) = {0, now_}; }
-  /// At least `tokens` leading tokens of the block are computed.
+  /// Notes that at least `tokens` leading tokens of the block are computed.
   void Raise(BlockId block, int tokens) { At(block).tokens = std::max(At(block).tokens, tokens); }
 
   /// Computed tokens in the block.

@@ -5,8 +5,8 @@
 namespace quire {
 
 struct BlockManagerOptions {
-  int num_blocks = 0;       // on the device, the null block included
-  int block_size = 16;      // tokens
+  int num_blocks = 0;       // blocks on the device, the null block included
+  int block_size = 16;      // tokens of a block
   int num_host_blocks = 0;  // host blocks for swapped-out sequences
   double watermark = 0.01;  // fraction of the device blocks that admission leaves free for growth
   bool prefix_caching = true;

@@ -12,7 +12,7 @@ class CacheListener {
   virtual ~CacheListener() = default;
   /// Block `index` of the sequence's table is full, and lookups now find it. contents.hashes has its hash.
   virtual void OnFindable(const Sequence& sequence, int index) = 0;
-  /// The block with this hash is about to be reused.
+  /// Called before the block with this hash is reused.
   virtual void OnRemoved(const BlockHash& /*hash*/) {}
   /// Nothing is cached any more.
   virtual void OnCleared() {}

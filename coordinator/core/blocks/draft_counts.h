@@ -7,14 +7,14 @@
 
 namespace quire {
 
-/// Where a guess of further tokens comes from.
+/// The source of a guess of further tokens.
 enum class DraftSource : uint8_t {
-  kPrediction,  // what the client predicts that the answer says
-  kText,        // the sequence itself
+  kPrediction,  // the text that the client predicted (`prediction`)
+  kText,        // the prompt and the answer so far
   kAnswers,     // earlier answers to the same client
 };
 inline constexpr size_t kDraftSources = 3;
-/// Tokens of one guess, at most.
+/// The most tokens of one guess.
 inline constexpr int kMostDrafts = 64;
 
 /// The source's name in metrics and reports: a method of --speculative-config.
@@ -44,7 +44,7 @@ struct DraftCounts {
   }
 };
 
-/// The same for one request, without positions.
+/// Counts one request's guessed tokens, and those of them that became part of the answer.
 struct DraftTally {
   int64_t tokens = 0, accepted = 0;
 };

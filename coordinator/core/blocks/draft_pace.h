@@ -34,7 +34,7 @@ class DraftPace {
     if (right == 0) return Rest();
     failures_ = 0;
   }
-  /// The sequence gained tokens.
+  /// Shortens the pause in guessing by the tokens that the sequence gained.
   void Gained(int tokens) { rest_ = std::max(0, rest_ - tokens); }
 
  private:

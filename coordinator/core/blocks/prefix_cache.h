@@ -58,7 +58,7 @@ class PrefixCache {
   void Resize(int num_blocks);
 
   int size() const { return size_; }
-  /// The hash under which the block is cached, if it is.
+  /// Returns the hash under which the block is cached; nothing when the block is not cached.
   std::optional<BlockHash> HashOf(BlockId block) const;
 
   /// Aborts unless the table finds every entry.

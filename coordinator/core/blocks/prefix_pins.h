@@ -10,7 +10,7 @@ namespace quire {
 /// A prefix's blocks, kept in the cache although no request uses them.
 struct PrefixPin {
   uint64_t id;
-  double expires_seconds;  // on the engine's clock
+  double expires_seconds;  // end of the pin in seconds on the engine's clock
   std::vector<BlockId> blocks;
 
   template <class Archive>

@@ -53,7 +53,7 @@ class PrefixSharing {
   /// The cached leading blocks of a prompt in order, then the blocks of the state after them.
   std::vector<BlockId> Find(std::string_view salt, std::span<const TokenId> tokens, int adapter = 0) const;
 
-  /// The block is being reused: drops its content from the cache.
+  /// Drops the content of a block that is being reused from the cache.
   void Forget(BlockId block);
   /// Forgets all cached content; held blocks stay held.
   void Flush();

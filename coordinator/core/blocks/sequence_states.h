@@ -38,15 +38,15 @@ class SequenceStates {
   /// Makes the state writable for the next step and adds the change to the plan if the workers know the sequence. The
   /// pool must have the blocks of BlocksToGrow. A state is kept only if its blocks and `reserved` others are free.
   void Grow(Sequence& sequence, int reserved, StepPlan& plan);
-  /// The sequence's computed tokens have been named: a checkpoint whose tokens are now computed becomes findable.
+  /// Makes checkpoints findable whose tokens are all computed. Call it when the sequence's computed tokens are hashed.
   void Computed(Sequence& sequence);
-  /// The sequence ends: keeps its state if it stands at a full block and nothing is in flight.
+  /// Keeps the state of a sequence that ends, if the state stands at a full block and no step is in flight.
   void KeepLast(Sequence& sequence);
-  /// `child` shares the state of `parent`.
+  /// Lets `child` share the state of `parent`.
   void Fork(const Sequence& parent, Sequence& child);
   /// Gives back the sequence's device blocks of states.
   void Free(Sequence& sequence);
-  /// The plan is complete: releases the blocks that the plan copies from.
+  /// Releases the blocks from which the plan copies. Call it when the plan is complete.
   void Settle();
 
  private:

@@ -32,7 +32,7 @@ struct EngineStats {
   int64_t ended_prompt_tokens = 0, cached_tokens = 0;  // totals of ended requests; cached: found in the prefix cache
   int64_t steps = 0;
   int64_t finished_stop = 0, finished_length = 0, finished_abort = 0;  // choices by how they ended
-  std::array<DraftCounts, kDraftSources> drafts = {};                  // by DraftSource
+  std::array<DraftCounts, kDraftSources> drafts = {};                  // counts of guesses for each DraftSource
 
   DraftCounts all_drafts() const {
     DraftCounts all;
@@ -81,7 +81,7 @@ class Engine {
   /// vocabulary.
   bool Fits(const std::vector<SampledToken>& tokens) const;
 
-  /// The same check for the prompt scores.
+  /// True when `scores` match the prompt tokens that the oldest outstanding plan scores.
   bool Fits(const std::vector<PromptScores>& scores) const;
 
   /// Takes the result of the oldest outstanding plan: appends and delivers the drawn tokens and ends complete
@@ -147,7 +147,7 @@ class Engine {
   bool Reserve(uint64_t ticket, int num_blocks, MigrationWay way) {
     return Do(command::Reserve{ticket, num_blocks, way});
   }
-  /// The copying is over: gives the ticket's blocks back. Unknown tickets are ignored.
+  /// Gives the ticket's blocks back after they were copied. Unknown tickets are ignored.
   void ReleaseTicket(uint64_t ticket) { Do(command::ReleaseTicket{ticket}); }
   /// Takes over a request that left another engine. `blocks` are the ids that Share or Depart returned there; their
   /// contents lie in the ticket's first blocks. Without blocks the request is computed again. Returns the reason when
@@ -192,7 +192,7 @@ class Engine {
   const EngineStats& stats() const { return stats_; }
   const EarlierAnswers& earlier_answers() const { return answers_; }
   const std::map<RequestId, std::unique_ptr<Request>>& requests() const { return requests_; }
-  /// Background requests among them. They are set aside while there are others.
+  /// The engine's background requests. They are set aside while other requests exist.
   const std::set<RequestId>& background() const { return background_; }
   bool idle() const { return requests_.empty(); }
   EpochId epoch() const { return epoch_; }

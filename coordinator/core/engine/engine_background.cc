@@ -33,7 +33,7 @@ void Engine::TakeUpBackground() {
   }
 }
 
-/// The request ends. One that is set aside is not in the scheduler.
+/// Takes a request that ends out of the scheduler. A request that is set aside is not in the scheduler.
 void Engine::LeaveScheduler(Request& request) {
   if (!request.set_aside) scheduler_.Drop(request);
 }

@@ -45,7 +45,7 @@ void Engine::Do(const command::StartEpoch& c) {
   }
 }
 
-/// At the start of an epoch: why the request cannot continue; empty if it can.
+/// Returns the reason why the request cannot continue at the start of an epoch; empty if it can.
 std::string Engine::ReasonToGiveUp(const Request& request) const {
   if (options_.max_lost_epochs > 0 && request.num_lost_alone >= options_.max_lost_epochs)
     return fmt::format("the workers were lost {} times while they computed this request alone",

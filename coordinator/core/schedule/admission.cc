@@ -146,7 +146,7 @@ int Scheduler::BlocksToComeBack(const Request& request) const {
     needed += std::max(1, BlocksAhead(entries, entries - sequence.first_block, sequence.num_tokens()));
     // Several choices may share the block that is written next: one more for a copy.
     needed += request.sequences.size() > 1 && sequence.num_computed % blocks_.block_size() != 0;
-    // The same holds for the state. A sequence without a state needs one, too.
+    // Choices that share a recurrent state need a copy of the state as well, and a sequence without a state needs one.
     if (request.sequences.size() > 1 || sequence.host_state.empty()) needed += blocks_.states().num_blocks();
   }
   return needed;

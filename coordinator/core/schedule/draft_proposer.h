@@ -36,8 +36,8 @@ class DraftProposer {
 };
 
 /// Finds the place that has the longest common part with the end of the sequence, and guesses that the tokens after
-/// this place come again. Of equal places one in the client's prediction comes first, then one in the sequence itself,
-/// then one in earlier answers.
+/// this place come again. Among equal places one in the client's prediction comes first, then one in the sequence
+/// itself, then one in earlier answers.
 class RepeatProposer final : public DraftProposer {
  public:
   /// `answers` may be null: no earlier answers. It must outlive the proposer.

@@ -21,8 +21,8 @@ struct CommonPart {
 /// adapter: nobody's guesses depend on answers to others. The memory is bounded.
 class EarlierAnswers {
  public:
-  static constexpr size_t kMostTokens = size_t{1} << 15;  // of one owner; beyond it the older half is forgotten
-  static constexpr size_t kMostOwners = 64;  // beyond it the one without an answer for longest is forgotten
+  static constexpr size_t kMostTokens = size_t{1} << 15;  // tokens of one owner; when full, the older half goes
+  static constexpr size_t kMostOwners = 64;  // when full, the owner without an answer for longest is forgotten
   static constexpr size_t kLeastCommon = 3;  // a shorter common part is not found
 
   /// Remembers an answer to the request, without its prompt.
@@ -46,8 +46,8 @@ class EarlierAnswers {
     std::vector<TokenId> tokens;  // kEnd follows every answer
     uint64_t last_added = 0;
     // The index follows from the tokens. Places with the same hash of the tokens before them are linked.
-    std::vector<int32_t> newest;   // by hash: the last such place; -1: none
-    std::vector<int32_t> earlier;  // by place: the one before it with the same hash
+    std::vector<int32_t> newest;   // for each hash the last place with it; -1: none
+    std::vector<int32_t> earlier;  // for each place the place before it with the same hash
 
     void Append(TokenId token);
     void MakeIndex();

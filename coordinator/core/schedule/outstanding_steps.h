@@ -19,7 +19,7 @@ struct StepMember {
   bool draws;
   ScoredRows scores = {};  // prompt rows to score
   std::vector<TokenId> drafts = {};
-  DraftSource source = DraftSource::kText;  // of the drafts
+  DraftSource source = DraftSource::kText;  // source of the drafts
 
   /// Computed tokens that are known already.
   int num_known() const { return count - static_cast<int>(drafts.size()); }
@@ -27,9 +27,9 @@ struct StepMember {
 
 /// A step whose result has not arrived.
 struct OutstandingStep {
-  std::vector<StepMember> members;   // in batch order
+  std::vector<StepMember> members;   // members in batch order
   std::vector<BlockHash> computing;  // hashes of full blocks of known tokens that the step computes
-  int num_moved_blocks = 0;          // between device and host
+  int num_moved_blocks = 0;          // blocks moved between device and host
 
   int num_tokens() const;
   int num_known() const;  // tokens but drafts
@@ -53,13 +53,13 @@ class OutstandingSteps {
   /// The step being planned. Requires size() < kMost.
   OutstandingStep& making() { return steps_[static_cast<size_t>(size_)]; }
 
-  /// The planned step is sent: its members' tokens are in flight from now on.
+  /// Marks the planned step as sent. The tokens of its members are in flight from now on.
   void Launch();
-  /// The oldest step's result has been committed.
+  /// Forgets the oldest step, whose result has been committed.
   void Retire();
-  /// The sequence left the workers: nothing of it is in flight.
+  /// Notes that the sequence left the workers, so none of its tokens is in flight.
   void Forget(Sequence& sequence);
-  /// The workers are lost and no result will come: counts the loss for every request in an outstanding step.
+  /// Counts the loss of the workers for every request in an outstanding step. No result of these steps will come.
   void Lose();
 
   /// True when an outstanding step, or the step being planned, computes a block with this hash.

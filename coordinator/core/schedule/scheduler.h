@@ -24,7 +24,7 @@ struct SchedulerLimits {
   PreemptionMode preemption = PreemptionMode::kAuto;
   int lookahead_tokens = 16;       // tokens of growth per running sequence for which admission leaves room
   int suspect_after = 2;           // so many lost worker groups in a row: the request runs alone until it gets a token
-  double target_step_seconds = 0;  // see LiveOptions
+  double target_step_seconds = 0;  // aimed length of a step in seconds (LiveOptions)
   /// The model reads a prompt as a whole: no prompt is cut, and max_step_tokens is at least as long as any.
   bool whole_prompts = false;
 };
@@ -69,7 +69,7 @@ class Scheduler {
 
   /// True when `tokens` match the drawing members of the oldest outstanding step, in batch order.
   bool Fits(const std::vector<SampledToken>& tokens) const;
-  /// The same check for the prompt scores.
+  /// True when `scores` match the prompt tokens that the oldest outstanding step scores.
   bool Fits(const std::vector<PromptScores>& scores) const;
   /// The request that the oldest outstanding step computes in this slot; nothing if the request has ended.
   std::optional<RequestId> RequestOf(SlotId slot) const;
@@ -77,7 +77,7 @@ class Scheduler {
   struct Drawn {
     Request* request;
     Sequence* sequence;
-    std::span<const SampledToken> tokens;  // at least one; more only where drafts were right
+    std::span<const SampledToken> tokens;  // drawn tokens: at least one, more only where drafts were right
     int num_drafts;
     DraftSource source;
   };
@@ -122,7 +122,7 @@ class Scheduler {
   /// One client's present use of this engine, and tokens computed for it since the engine first saw or last forgot the
   /// client.
   struct ClientReport {
-    int running = 0, waiting = 0;  // requests
+    int running = 0, waiting = 0;  // numbers of requests
     int running_seqs = 0, blocks = 0;
     int64_t prompt_tokens = 0, generated_tokens = 0;
   };
@@ -275,7 +275,7 @@ class Scheduler {
   std::vector<Request*> running_;  // most senior first
   int64_t num_steps_ = 0;
   LearnedCost cost_;
-  static constexpr double kCompanyKept = 3;  // seconds of steps
+  static constexpr double kCompanyKept = 3;  // the value of company_left_ after a step with several active clients
   double company_left_ = 0;  // seconds of steps for which the rules for several active clients still apply
   DecisionLog* log_ = nullptr;
   Decision last_held_{};  // keeps the log from being told the same held request twice in a row

@@ -9,7 +9,7 @@ namespace quire {
 
 namespace {
 
-/// Counts references from the sequences and compares them with the pools and the prefix cache.
+/// Counts the sequences' references to blocks, and compares the counts with the pools and the prefix cache.
 class Recount {
  public:
   explicit Recount(const BlockManager& blocks) : blocks_(blocks) {

@@ -13,7 +13,7 @@ namespace quire {
 struct StepDraft {
   bool in_company = false;              // several clients are active, or were within the last seconds
   int most_tokens = 0;                  // tokens that the step may compute, as Request::StepCost charges them
-  int budget = 0;                       // of those, what is left
+  int budget = 0;                       // tokens that are left of most_tokens
   int64_t added_bytes = 0;              // bytes of the sequences sent in full with this plan
   int reserved_blocks = 0;              // blocks that running sequences may take in this step; not for kept states
   std::vector<Request*> order;          // running requests in order of service; the last is preempted first

@@ -16,12 +16,11 @@ struct StepLength {
   int tokens;
 };
 
-/// For one client alone. The fixed cost of a step is far below this length, so the client loses next to nothing.
+/// The step length for a single client. A step's fixed cost is far below this length, so the client loses little.
 constexpr StepLength kAlone = {0.8, 256};
-/// For several clients, which wait for each other's work: a tenth of a second between two tokens still reads as a
+/// The step length for several clients, which wait for each other: a tenth of a second between two tokens reads as a
 /// stream. A client that was active a moment ago is likely to return, in a conversation or with small requests in a
-/// row. It would find two long steps before each request, so steps stay short for a while after one client is left
-/// alone.
+/// row. Long steps would delay each of these requests, so steps stay short for a while after one client is left alone.
 constexpr StepLength kInCompany = {0.1, 64};
 
 /// Tokens with a context of `context` tokens that fit into the step length.

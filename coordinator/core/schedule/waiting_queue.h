@@ -33,8 +33,8 @@ struct ClientAccount {
   struct Use {
     int sequences = 0, blocks = 0;  // held by its running requests; blocks: also those they will take soon
     int64_t longest_blocks = 0;     // blocks of its running requests at their full length
-    bool passed_over = false;       // its requests are not admitted in this round of turns
-    bool gave_way = false;          // its requests are not admitted with this plan
+    bool passed_over = false;       // no request of the client is admitted in this round of turns
+    bool gave_way = false;          // no request of the client is admitted with this plan
     bool stands_back = false;       // it has its share: other clients go first in this round of turns
     int decodes = 0, beams = 0;     // sequences with one token to compute: without beams; beams only
     int64_t chunks = 0;             // tokens to compute of its other sequences
@@ -73,7 +73,7 @@ class WaitingQueue {
   void BeginPlan();
   /// Takes a request out of the queue; ignores requests that do not wait. The request stays active until Left.
   void Remove(Request& request);
-  /// The request ended or left the engine: no longer active.
+  /// Ends the activity of a request that ended or left the engine.
   void Left(Request& request);
 
   /// Charge the request's client for served tokens.

@@ -40,12 +40,12 @@ enum class ToolFormat {
 enum class ReasoningFormat {
   kNone,
   kThink,           // <think>...</think>, opened by the prompt or by the answer
-  kThinkFromStart,  // like kThink, but assumed open even if nothing opens it: DeepSeek R1's first template
+  kThinkFromStart,  // <think> is assumed open at the start: DeepSeek R1's first template
   kHarmony,         // the Harmony channel "analysis"
   kGranite,         // "Here is my thought process:" ... "Here is my response:", or <think> and <response>
   kMistral,         // [THINK]...[/THINK]
   kGemma4,          // <|channel>thought ... <channel|>
-  kInterleaved,     // like kThink, but the answer may think again at any place: MiniMax-M2
+  kInterleaved,     // <think> may open at any place of an answer: MiniMax-M2
   kCommand3,        // <|START_THINKING|>...<|END_THINKING|>, then perhaps <|START_RESPONSE|>...: Command R7B, Command A
 };
 

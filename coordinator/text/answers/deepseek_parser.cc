@@ -79,7 +79,7 @@ class DeepSeekParser : public StepParser {
     attempting_ = false;
   }
 
-  /// Parses before a call, or after the last call.
+  /// Parses the text before a call, or after the last call.
   bool Between() {
     if (!SkipSpace()) return false;
     const Match next = Peek(marks_.call_begin), over = Peek(marks_.calls_end);

@@ -21,7 +21,7 @@ class GlmParser : public XmlCallsParser {
     return true;
   }
 
-  /// The name ends at the first line break or at a tag.
+  /// Reads the name, which ends at the first line break or at a tag.
   bool Head() override {
     if (!SkipSpace()) return false;
     const size_t end = rest().find_first_of("<\n");

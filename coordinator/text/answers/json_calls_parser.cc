@@ -103,7 +103,7 @@ class JsonCallsParser : public StepParser {
     call_ = JsonCall(manner_.name);
   }
 
-  /// Parses before the answer's first word.
+  /// Parses the beginning of an answer, before any content. Returns false when more text is needed.
   bool Start() {
     const size_t first = EndOfSpace();
     if (first == rest().size() && first <= kMaxSpaceBytes) return false;

@@ -16,7 +16,7 @@ class ResponseWords {
   /// Takes words from the front of `waiting`, except an end that may begin the closing mark, and returns them. Takes
   /// the closing mark, too.
   std::string Take(std::string& waiting, bool at_end);
-  /// The closing mark has come.
+  /// True once the closing mark has come.
   bool is_over() const { return is_over_; }
   /// Whitespace behind the words, where no closing mark has come.
   std::string TakeBlanks() { return std::exchange(blanks_, {}); }

@@ -43,7 +43,7 @@ class StepParser : public AnswerParser {
   enum class Match { kYes, kNo, kUnknown };
   /// Says whether `text` stands at rest()[offset]; kUnknown: more text is needed.
   Match Peek(std::string_view text, size_t offset = 0) const;
-  /// Like Peek at the front of rest(); on kYes the text is skipped.
+  /// Says whether `text` stands at the front of rest(), and skips it if so. kUnknown: more text is needed.
   Match Take(std::string_view text);
   /// Like Take, for a closing text of a call. If the answer was cut within it, the text counts as present.
   Match TakeClosing(std::string_view text);
@@ -60,9 +60,9 @@ class StepParser : public AnswerParser {
   /// Begins a call of the function. Returns false when the function does not exist, or when there are too many calls.
   bool BeginCall(std::string_view name);
   void Arguments(std::string_view piece);
-  /// The call is complete.
+  /// Completes the call that is being parsed.
   void EndCall();
-  /// The text since Attempt is no call, or no longer one: emits it as content or as kBroken. Always true.
+  /// Emits the text since Attempt, which turned out to be no call, as content or as kBroken. Returns true.
   bool Fail();
   /// The text since Attempt was control text and no content.
   void DropAttempt() { attempt_.reset(); }

@@ -156,7 +156,7 @@ bool XmlCallsParser::is_kept() const {
   return tool()->strict || mode == ToolChoice::kRequired || mode == ToolChoice::kNamed;
 }
 
-/// The answer was cut inside a key: emits the part of the key that has come.
+/// Emits the part of a key that has come, because the answer was cut inside the key.
 void XmlCallsParser::CutKey(std::initializer_list<std::string_view> marks) {
   std::string_view begun = WithoutBegunTag(marks);
   while (begun.ends_with('\n')) begun.remove_suffix(1);  // a line's end before the tag is not the key's

@@ -81,7 +81,7 @@ class XmlCallsParser : public StepParser {
   };
   /// Returns the end of the value that is being read; nullopt when the value has no end yet.
   std::optional<ValueEnd> FindValueEnd();
-  /// Like Peek; also kUnknown if the answer was cut in the tag.
+  /// Says whether `tag` stands at rest()[at]; kUnknown: more text is needed, or the answer was cut in the tag.
   Match PeekTag(std::string_view tag, size_t at) const;
   /// rest() without the beginning of one of these tags at its end.
   std::string_view WithoutBegunTag(std::initializer_list<std::string_view> tags) const;

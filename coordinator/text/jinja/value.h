@@ -78,7 +78,7 @@ class Value {
   static Value Trusted(std::string_view text) { return Value(MarkedText(text, MarkedText::kTrusted)); }
   /// A JSON document as a value; every text in it carries `mark`.
   static Value FromJson(const Json& json, char mark);
-  /// Like the function above; mappings keep the document's order.
+  /// A JSON document as a value whose mappings keep the document's order; every text in it carries `mark`.
   static Value FromJson(const OrderedJson& json, char mark);
 
   template <class T>
@@ -143,7 +143,7 @@ class Value {
 
 /// Options of json.dumps.
 struct JsonStyle {
-  std::optional<std::string> indent;  // per level; none: everything on one line
+  std::optional<std::string> indent;  // white space for each level; nullopt: everything on one line
   std::string comma = ", ", colon = ": ";
   bool ensure_ascii = false, sort_keys = false;
 };

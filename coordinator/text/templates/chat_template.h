@@ -32,7 +32,7 @@ class ChatTemplate {
   /// Marks every byte from the conversation as the user's. Throws Error when the template refuses the conversation or
   /// exceeds a limit of jinja::Limits (work, memory, depth, time), and what the watch throws.
   MarkedText Render(const Conversation& conversation, const RenderWatch& watch = {}) const;
-  /// Like the function above, for messages without tools and variables.
+  /// Renders messages without tools and variables.
   MarkedText Render(const Json& messages, bool add_generation_prompt, const RenderWatch& watch = {}) const;
 
   const std::string& source() const { return source_; }

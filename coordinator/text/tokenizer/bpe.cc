@@ -53,7 +53,7 @@ TokenId Bpe::TokenOf(char32_t character) const {
 
 /// The place of the key, or the empty place where it belongs.
 size_t Bpe::PlaceOf(uint64_t key) const {
-  constexpr uint64_t kSpread = 0x9e3779b97f4a7c15;  // from the golden ratio
+  constexpr uint64_t kSpread = 0x9e3779b97f4a7c15;  // 2^64 divided by the golden ratio spreads neighbouring keys
   const size_t mask = merges_.size() - 1;
   uint64_t mixed = (key ^ secret_) * kSpread;
   mixed = (mixed ^ mixed >> 32) * kSpread;

@@ -28,7 +28,7 @@ class ByteTrie {
   /// The number of the text that ends at the node; -1: none.
   int32_t ValueAt(uint32_t node) const { return nodes_[node].value; }
 
-  /// All nodes are below this number.
+  /// Returns a bound of the nodes' numbers: all of them are smaller.
   size_t size() const { return nodes_.size(); }
 
   /// The number of exactly this text, or -1.

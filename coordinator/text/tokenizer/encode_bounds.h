@@ -13,7 +13,7 @@ class SplitBudget;
 struct EncodeBounds {
   std::stop_token stop;  // checked with every piece, and every few thousand merges within a piece
   size_t max_tokens = SIZE_MAX;
-  SplitBudget* splitting = nullptr;  // shared by all texts encoded with it; null: one per text
+  SplitBudget* splitting = nullptr;  // a budget that several texts share; null: each text gets its own
 };
 
 /// The text has more tokens than EncodeBounds allows.

@@ -13,7 +13,7 @@ struct KeyedHash {
   size_t operator()(std::string_view text) const;
 };
 
-/// A random number.
+/// Returns a random key for the hash, so that clients cannot choose texts whose hashes collide.
 uint64_t NewSecret();
 
 }  // namespace quire

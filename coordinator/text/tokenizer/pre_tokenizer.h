@@ -35,9 +35,9 @@ struct PrefixSpace {};
 struct Marks {
   enum class Front { kNone, kFirst, kEvery };  // the pieces that get a mark in front, if they do not begin with one
   Front front = Front::kEvery;
-  bool split = true;  // into pieces at every mark
+  bool split = true;  // a piece begins at every mark
 };
-/// From here on pieces are written in the byte alphabet (byte_level.h).
+/// Rewrites pieces in the byte alphabet (byte_level.h); later steps see them in this form.
 struct Alphabet {};
 
 }  // namespace pre_tokenize

@@ -11,7 +11,7 @@ namespace quire {
 /// Words already encoded in a text and where their tokens lie in the output, because most words occur again.
 class RecentWords {
  public:
-  /// For a text of num_words words; short texts keep no words.
+  /// Makes room for the words of a text of num_words words; short texts keep no words.
   explicit RecentWords(size_t num_words) : words_(num_words < kShortText ? 0 : kKept) {}
 
   /// Appends the tokens of a remembered word; false: not remembered.

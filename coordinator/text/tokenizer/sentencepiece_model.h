@@ -21,7 +21,7 @@ struct SentencePieceModel {
   std::vector<Piece> pieces;  // indexed by token id
   Kind kind = Kind::kUnigram;
   bool byte_fallback = false;
-  normalize::SentencePiece normalizer;  // without the user-defined pieces
+  normalize::SentencePiece normalizer;  // the normalizer without the user-defined pieces
   std::string bos_piece = "<s>", eos_piece = "</s>", pad_piece = "<pad>";
 
   /// The token of a control piece with this text.

@@ -34,8 +34,8 @@ namespace {
 
 constexpr size_t kMaxPatternBytes = 16 << 10;
 constexpr uint32_t kMatchLimit = 10'000'000;                 // backtracking steps per search
-constexpr uint32_t kHeapKibibytes = 64 << 10;                // per search, if the pattern is interpreted
-constexpr size_t kStackBytes = 64 << 20;                     // per search, if the pattern is JIT-compiled
+constexpr uint32_t kHeapKibibytes = 64 << 10;                // memory of one search with an interpreted pattern
+constexpr size_t kStackBytes = 64 << 20;                     // stack of one search with a JIT-compiled pattern
 constexpr auto kLeastTime = std::chrono::seconds(2);         // processor time of the thread, at least
 constexpr auto kTimePerByte = std::chrono::microseconds(4);  // added to kLeastTime; a text of 2 MiB has ten seconds
 constexpr int kCalloutsBetweenLooks = 256;

@@ -42,7 +42,7 @@ class Splitter {
   bool is_linear() const { return is_linear_; }
 
   struct Match {
-    size_t begin = 0, end = 0;  // bytes
+    size_t begin = 0, end = 0;  // first byte of the match, and the byte after its end
   };
   /// Appends the matches in `text` (valid UTF-8) in order; none is empty. Throws Error when the matcher exceeds its
   /// limits or the budget is spent, and Stopped on request.

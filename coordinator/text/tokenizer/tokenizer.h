@@ -88,7 +88,7 @@ class Tokenizer {
   std::optional<WordPiece> word_piece_;
   std::vector<std::string> bytes_;  // indexed by token id
   std::vector<bool> special_;       // indexed by token id
-  size_t longest_token_ = 0;        // bytes
+  size_t longest_token_ = 0;        // bytes of the longest token
   bool any_length_ = false;         // texts of any length may have few tokens
   bool words_are_apart_ = false;    // no merge joins text before a mark to the mark
   // Filled if whole_words_first.

@@ -21,11 +21,11 @@ struct AddedToken {
   TokenId id = 0;
   std::string text;
   bool special = false;     // control token: left out of decoded text
-  bool left_strip = false;  // includes whitespace before it
-  /// Includes whitespace after it.
+  bool left_strip = false;  // the token takes the whitespace before it
+  /// The token takes the whitespace after it.
   bool right_strip = false;
-  bool single_word = false;  // only between non-word characters
-  bool normalized = false;   // searched in the normalised text; ignored for control tokens
+  bool single_word = false;  // the token is found only between non-word characters
+  bool normalized = false;   // the token is searched in the normalised text; ignored for control tokens
   bool is_normal = false;    // its own text is not normalised before the search
 };
 
@@ -48,7 +48,7 @@ struct TokenizerData {
   std::optional<UnigramModel> unigram;       // if set, tokens are chosen by likelihood; else by merges
   std::optional<WordPieceModel> word_piece;  // if set, words are cut into the longest tokens
   std::vector<MergeRule> merges;
-  /// With merges: the token for characters without a token; nullopt: every byte has a token.
+  /// The token for characters without a token, in vocabularies with merges; nullopt: every byte has a token.
   std::optional<TokenId> unknown;
   bool fuses_unknown = true;  // a run of unknown characters is one token
   std::vector<AddedToken> added;
@@ -75,7 +75,7 @@ struct HfTokenizerFiles {
   std::string added_tokens;   // added_tokens.json, used with tokenizer.model
   std::string vocab_txt;      // vocab.txt of BERT; used without the other two
 };
-/// Like the function above, from the files' contents. Errors begin with `directory`.
+/// Reads a tokenizer from its files' contents. Errors begin with `directory`.
 TokenizerData TokenizerDataFromHf(const HfTokenizerFiles& files, const std::string& directory);
 
 /// Reads the "gpt2", "llama", "gemma4" or "t5" tokenizer of a GGUF file. Throws Error for other kinds and for unknown

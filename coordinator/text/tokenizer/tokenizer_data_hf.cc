@@ -42,7 +42,7 @@ void ReadMerges(const Json& model, const std::string& path, TokenizerData& data)
 }
 
 void ReadUnigram(const Json& model, const std::string& path, TokenizerData& data) {
-  constexpr double kUnknownPenalty = 10;  // a character's score below the unlikeliest piece
+  constexpr double kUnknownPenalty = 10;  // an unknown character scores this much less than the unlikeliest piece
   const Json& unknown = Part(model, "unk_id");
   if (unknown.is_null()) Fail("{}: a Unigram model without unk_id is not supported", path);
   UnigramModel& unigram = data.unigram.emplace();

@@ -76,7 +76,7 @@ void ReadVocabTxt(const std::string& text, const Json& config, const std::string
 std::optional<PairFrame> ReadPairFrame(const Json& step, const std::string& path) {
   PairFrame frame;
   std::vector<TokenId>* to = &frame.before;
-  std::vector<int64_t> types;  // of the parts
+  std::vector<int64_t> types;  // token types of the parts
   size_t first_of_second = 0;  // index of the part that is the second text
   for (const Json& part : Part(step, "pair")) {
     const bool is_text = part.contains("Sequence");

@@ -8,7 +8,7 @@ namespace quire::kernels {
 struct AttentionMember {
   int64_t sequence;
   int64_t first_query;  // row in `queries`
-  int64_t num_queries;  // at least 1
+  int64_t num_queries;  // number of queries, at least 1
 };
 
 /// One thread's unit of attention work: a KV head and some queries, at most kAttentionTile. Queries of several

@@ -38,9 +38,9 @@ struct Span {
   int64_t slots;                           // number of slots in all blocks
   int64_t padded;                          // slots rounded up to whole vectors
   const T* keys[kMostVectors];             // per vector of slots: [head_dim], block_size numbers apart
-  const float* key_scales[kMostVectors];   // per vector of slots
+  const float* key_scales[kMostVectors];   // per vector of slots: the scales of their keys
   const T* values[kMostBlocks];            // per block: [block_size, head_dim]
-  const float* value_scales[kMostBlocks];  // per block: [block_size]
+  const float* value_scales[kMostBlocks];  // per block: the values' scales [block_size]
   const Span* next;                        // span to prefetch meanwhile; null: none
 };
 

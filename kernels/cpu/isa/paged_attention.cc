@@ -18,9 +18,9 @@ constexpr int kColumns = 2;  // vectors that a pass over a span computes per row
 /// out = sum(p * v) and sum = sum(p), both relative to max.
 struct Rows {
   float* query;   // [num_rows, head_dim], scaled
-  float* out;     // [num_rows, head_dim]
-  float* max;     // [num_rows]
-  float* sum;     // [num_rows]
+  float* out;     // [num_rows, head_dim] weighted sum of values so far
+  float* max;     // [num_rows] largest score so far
+  float* sum;     // [num_rows] sum of the weights so far
   float* slope;   // [num_rows] ALiBi's slopes, or null
   float* place;   // [num_rows] the query's position
   float* scores;  // [kRowTile, padded slots of a span]
@@ -49,7 +49,7 @@ RoundedQuery RoundedQueryAt(const float* query, int64_t dim) {
   return {reinterpret_cast<const int8_t*>(query), query[dim / 4], LoadAs<int32_t>(query + dim / 4 + 1)};
 }
 
-/// Rounds one query to bytes, like RoundQueries for lanes.
+/// Rounds one query to bytes. RoundQueries (byte_panels.h) does this for a block of rows.
 void RoundQuery(float* query, int64_t dim) {
   const Steps steps = StepsTo(Splat(LargestMagnitude(query, dim)), kQuerySteps);
   IntVec total = {};
@@ -75,7 +75,7 @@ RoundedWeights RoundedWeightsAt(const float* weights, int64_t padded) {
   return {reinterpret_cast<const int8_t*>(weights), weights[padded / 4]};
 }
 
-/// Rounds one row's weights to bytes, like RoundWeights (byte_panels.h) for lanes.
+/// Rounds one row's weights to bytes. RoundWeights (byte_panels.h) does this for a block of rows.
 void RoundWeightsOfRow(float* weights, Visible visible, int64_t padded) {
   for (int64_t j = 0; j < visible.begin; ++j) weights[j] = 0;
   for (int64_t j = Most(visible.end, 0); j < padded; ++j) weights[j] = 0;

@@ -15,7 +15,7 @@ inline constexpr int64_t kBlockRows = int64_t{kRowVectors} * kLanes;
 struct RowBlock {
   float* query;          // [head_dim, kBlockRows], scaled
   float* out;            // [head_dim, kBlockRows] sum of weight * value, relative to max
-  float* max;            // [kBlockRows]
+  float* max;            // [kBlockRows] each row's largest score so far
   float* sum;            // [kBlockRows] sum of weights, relative to max
   float* slope;          // [kBlockRows] ALiBi's slopes
   float* step;           // [kBlockRows] value of one step of the query's bytes; only for byte products

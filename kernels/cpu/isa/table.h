@@ -40,7 +40,7 @@ struct PanelProduct {
 template <class T>
 struct IntegerRows {
   T* values;      // [m, cols]
-  float* scales;  // [m, cols / 32], like the members below
+  float* scales;  // [m, cols / 32]; lifts, begins and sums have this shape, too
   float* lifts;
   int32_t* begins;
   float* sums;

@@ -20,7 +20,7 @@ typedef int16_t SignedShorts16 __attribute__((vector_size(32)));
 /// The weight types for which the instruction set's 8-bit products are faster than its 16-bit ones.
 enum class ByteProducts {
   kNone,
-  kOfNibbles,  // with 16-bit sums, which products of whole bytes would overflow
+  kOfNibbles,  // products of nibbles with 16-bit sums, which whole bytes would overflow
   kAll
 };
 

@@ -37,7 +37,7 @@ TEST(CudaEngineLaunchesTest, Layer_TakesAtMostSevenKernels_WhenFused) {
   EXPECT_LE(recorded(3, 390) - recorded(2, 390), 7) << "one graph, of a batch whose context may be split";
 }
 
-TEST(StepBuffersTest, Upload_CopiesOnlyWhatTheStepHolds) {
+TEST(StepBuffersTest, Upload_CopiesOnlyArraysOfTheStep) {
   Device device(0);
   const StepLimits most{.tokens = 2048, .sequences = 64, .decode_words = {5000}, .prefill_tiles = {300}};
   StepBuffers buffers(most, device);

@@ -24,7 +24,7 @@ class PagedBatch {
 
   const PagedShape& shape() const { return shape_; }
   int64_t sets() const { return sets_; }
-  int64_t num_blocks() const { return num_blocks_; }  // per set
+  int64_t num_blocks() const { return num_blocks_; }  // blocks of each set
   int32_t num_heads() const { return shape_.kv_heads * shape_.group; }
   int64_t row() const { return int64_t{num_heads()} * shape_.head_size; }  // elements of a token's queries
   int32_t max_context() const { return max_context_; }

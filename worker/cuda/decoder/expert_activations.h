@@ -44,9 +44,9 @@ struct CudaExpertActivations {
   float* logits = nullptr;           // [T, router_width]
   float* weights = nullptr;          // [T, k]
   int32_t* chosen = nullptr;         // [T, k]
-  int32_t* start = nullptr;          // [local experts + 1]
-  int32_t* pair_of_row = nullptr;    // [T * k]
-  int32_t* row_of_pair = nullptr;    // [T * k]
+  int32_t* start = nullptr;          // [local experts + 1] expert e has rows [start[e], start[e + 1])
+  int32_t* pair_of_row = nullptr;    // [T * k] pair (token, choice) of each row
+  int32_t* row_of_pair = nullptr;    // [T * k] row of each pair (token, choice); -1: left out
   void* gate_up = nullptr;           // [T * k, 2 * width]
   void* activated = nullptr;         // [T * k, width]
   void* out = nullptr;               // [T * k, hidden]

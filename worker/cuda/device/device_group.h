@@ -34,7 +34,7 @@ class DeviceGroup final : public NormingCollective {
 
   void AllReduceRmsNorm(void* partial, kernels::RmsNormParams norm, void* stream) override;
 
-  // For benchmarks of both methods. One-shot takes at most kOneShotCapacity bytes.
+  // Benchmarks compare the one-shot sum with the library's. The one-shot sum takes at most kOneShotCapacity bytes.
   bool has_one_shot() const { return group_.size > 0; }
   void OneShotSum(void* data, int64_t count, NumberType type, void* stream);
   DeviceCollective& library() { return *library_; }
@@ -46,7 +46,7 @@ class DeviceGroup final : public NormingCollective {
   std::vector<std::string> hosts_;
   kernels::OneShotGroup group_{};  // has size 0 without peer memory
   std::unique_ptr<DeviceCollective> library_;
-  int64_t threshold_ = 0;  // bytes
+  int64_t threshold_ = 0;  // bytes up to which sums are one-shot
   std::string why_;        // the origin of the threshold
 };
 

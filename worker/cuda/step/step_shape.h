@@ -11,7 +11,7 @@ namespace quire {
 struct StepShape {
   int64_t num_rows = 0;     // tokens; padded to a graph's size in steps of decodes alone
   int64_t num_decodes = 0;  // the first rows, one per decode; padded like num_rows
-  int64_t num_chunks = 0;   // sequences of the other rows
+  int64_t num_chunks = 0;   // chunks: sequences whose tokens are the rows after the decodes
   kernels::PrefillPlan chunk_work[kMaxAttentionKinds] = {};  // plan of the chunks' attention, by kind
   int64_t num_draws = 0;                                     // rows that draw; all rows in steps without chunks
   bool combines[kMaxAttentionKinds] = {};                    // indexed by kind: true if some decode's context is split

@@ -40,7 +40,7 @@ class CudaWeights : public CudaWeightPlaces {
   /// Memory for expanded rows of quantised weights; 0 bytes if there are none. A separate allocation, because kernels
   /// write it, whereas they read weights without waiting for earlier kernels.
   const DeviceMemory& expanded() const { return expanded_; }
-  const std::vector<std::string>& notes() const { return notes_; }  // see NotesOnExpanded
+  const std::vector<std::string>& notes() const { return notes_; }  // lines for the log (NotesOnExpanded)
 
  private:
   CudaWeights(const ModelFiles& files, const RankShard& shard, NumberType dtype, Device& device, int threads,

@@ -11,7 +11,7 @@ struct LarkToken {
   enum Kind { kName, kText, kPattern, kSign, kNumber, kDirective, kLineEnd };
   Kind kind;
   std::string text;   // kText: the text; kPattern: the part between the slashes
-  std::string flags;  // only for kText and kPattern
+  std::string flags;  // flags of kText and kPattern
   int line;
 };
 
