@@ -15,8 +15,6 @@ namespace {
 
 constexpr double kUseSeconds = 3600;  // a file that was used within this time need not be noted as used
 constexpr double kScanSeconds = 60;   // seconds between two scans for files that other servers wrote or removed
-/// The part of the size limit that is freed at once when the limit is reached.
-constexpr double kFreedShare = 0.05;
 /// At the end, blocks that wait get so much time to be written.
 constexpr double kEndSeconds = 5;
 
@@ -26,7 +24,10 @@ double UnixNow() { return std::chrono::duration<double>(std::chrono::system_cloc
 }  // namespace
 
 KvStore::KvStore(Options options)
-    : options_(std::move(options)), folder_(options_.path), seal_(folder_.secret(), options_.space) {
+    : options_(std::move(options)),
+      folder_(options_.path),
+      seal_(folder_.secret(), options_.space),
+      files_(seal_.folder(), options_.max_bytes) {
   folder_.MakeSpace(seal_.folder(), options_.about);
   Rescan();
   writer_ = std::thread([this] { WriteAll(); });
@@ -47,27 +48,30 @@ KvStore::~KvStore() {
 bool KvStore::Resting() const { return Now() < rest_until_; }
 
 bool KvStore::Holds(const BlockHash& hash) const {
-  const std::string name = seal_.FileNameOf(hash);
+  if (!files_.Holds(seal_.FileNameOf(hash))) return false;
   const std::lock_guard lock(mutex_);
-  const auto file = files_.find(name);
-  return !Resting() && file != files_.end() && file->second.folder == seal_.folder();
+  return !Resting();
 }
 
 void KvStore::NoteUse(const std::vector<BlockHash>& blocks) {
   if (blocks.empty()) return;
-  const std::string first = seal_.FileNameOf(blocks.front());
   {
     const std::lock_guard lock(mutex_);
-    const auto file = files_.find(first);
-    if (file == files_.end() || file->second.used_seconds + kUseSeconds > UnixNow()) return;
-    for (const BlockHash& block : blocks) {
-      const auto known = files_.find(seal_.FileNameOf(block));
-      if (known == files_.end()) continue;
-      known->second.used_seconds = UnixNow();
-      used_.push_back(known->first);
-    }
+    if (used_.size() >= kMostUsesWaiting) return;
+    used_.push_back(blocks);
   }
   wake_.notify_all();
+}
+
+/// Sets the time of the last use of the blocks' files, unless the first one was used within kUseSeconds.
+void KvStore::NoteUses(const std::vector<BlockHash>& blocks) {
+  const double now = UnixNow();
+  if (files_.SetUse(seal_.FileNameOf(blocks.front()), now) + kUseSeconds > now) return;
+  for (const BlockHash& block : blocks) {
+    const std::string name = seal_.FileNameOf(block);
+    files_.SetUse(name, now);
+    folder_.NoteUse(seal_.folder(), name);
+  }
 }
 
 bool KvStore::HasRoom() const {
@@ -95,8 +99,8 @@ void KvStore::Read(std::vector<StoredName> names, size_t block_bytes, std::funct
 KvStoreCounts KvStore::counts() const {
   const std::lock_guard lock(mutex_);
   KvStoreCounts counts = counts_;
-  counts.files = std::ssize(files_);
-  for (const auto& [name, file] : files_) counts.bytes += file.bytes;
+  counts.files = files_.num_files();
+  counts.bytes = files_.num_bytes();
   counts.resting = Resting();
   return counts;
 }
@@ -109,11 +113,6 @@ void KvStore::Failed(const std::string& what) {
     spdlog::warn("KV on disk: {}; blocks are neither stored nor found for {} s, and prompts are computed", what,
                  kRestSeconds);
   rest_until_ = Now() + kRestSeconds;
-}
-
-void KvStore::Forget(const std::string& name) {
-  const std::lock_guard lock(mutex_);
-  files_.erase(name);
 }
 
 /// Learns which files there are, and removes those that are too old.
@@ -131,33 +130,20 @@ void KvStore::Rescan() {
     const std::lock_guard lock(mutex_);
     counts_.removed += removed;
     next_scan_ = Now() + kScanSeconds;
-    files_.clear();
-    for (KvFolder::Entry& entry : entries)
-      files_[entry.name] = {std::move(entry.folder), entry.bytes, entry.used_seconds};
   }
+  files_.Replace(std::move(entries));
   MakeRoom(0);
 }
 
-/// Removes the files that were not used for longest, until `bytes` more fit the limit.
+/// Removes the files that were not used for longest, if a file of `bytes` more would exceed a limit.
 void KvStore::MakeRoom(int64_t bytes) {
-  std::vector<std::pair<std::string, File>> oldest;
-  {
-    const std::lock_guard lock(mutex_);
-    int64_t total = bytes;
-    for (const auto& [name, file] : files_) total += file.bytes;
-    if (total <= options_.max_bytes) return;
-    for (const auto& each : files_) oldest.emplace_back(each);
-    std::ranges::sort(oldest, {}, [](const auto& each) { return each.second.used_seconds; });
-    const auto most = static_cast<int64_t>((1 - kFreedShare) * static_cast<double>(options_.max_bytes));
-    size_t count = 0;
-    for (; count < oldest.size() && total > most; ++count) total -= oldest[count].second.bytes;
-    oldest.resize(count);
-    counts_.removed += static_cast<int64_t>(count);
+  const auto surplus = files_.Surplus(bytes);
+  for (const auto& [name, folder] : surplus) {
+    folder_.Remove(folder, name);
+    files_.Forget(name);
   }
-  for (const auto& [name, file] : oldest) {
-    folder_.Remove(file.folder, name);
-    Forget(name);
-  }
+  const std::lock_guard lock(mutex_);
+  counts_.removed += std::ssize(surplus);
 }
 
 void KvStore::WriteOne(const StoredBlock& block) {
@@ -167,8 +153,8 @@ void KvStore::WriteOne(const StoredBlock& block) {
   if (bytes > options_.max_bytes) return;
   MakeRoom(bytes);
   folder_.Write(seal_.folder(), name, content);
+  files_.Add(name, bytes, UnixNow());
   const std::lock_guard lock(mutex_);
-  files_[name] = {seal_.folder(), bytes, UnixNow()};
   ++counts_.stored;
   counts_.stored_bytes += bytes;
 }
@@ -176,7 +162,7 @@ void KvStore::WriteOne(const StoredBlock& block) {
 void KvStore::WriteAll() {
   for (;;) {
     StoredBlock block;
-    std::vector<std::string> used;
+    std::vector<std::vector<BlockHash>> used;
     bool scans = false, rests = false;
     {
       std::unique_lock lock(mutex_);
@@ -194,7 +180,7 @@ void KvStore::WriteAll() {
         folder_.MakeSpace(seal_.folder(), options_.about);
         Rescan();
       }
-      for (const std::string& name : used) folder_.NoteUse(seal_.folder(), name);
+      for (const std::vector<BlockHash>& blocks : used) NoteUses(blocks);
       if (bytes > 0 && !rests) WriteOne(block);
     } catch (const Error& error) {
       Failed(error.what());
@@ -217,13 +203,13 @@ std::optional<std::vector<std::byte>> KvStore::ReadOne(const StoredName& name, s
   if (!data) {
     // The file is missing or damaged, so no server can use it.
     if (content) folder_.Remove(seal_.folder(), file_name);
-    Forget(file_name);
+    files_.Forget(file_name);
   }
+  if (data) files_.SetUse(file_name, UnixNow());
   const std::lock_guard lock(mutex_);
   ++(data ? counts_.found : counts_.failed);
   if (!data) return std::nullopt;
   counts_.found_bytes += static_cast<int64_t>(file_bytes);
-  if (const auto file = files_.find(file_name); file != files_.end()) file->second.used_seconds = UnixNow();
   return data;
 }
 

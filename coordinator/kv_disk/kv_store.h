@@ -6,10 +6,10 @@
 #include <mutex>
 #include <string>
 #include <thread>
-#include <unordered_map>
 #include <vector>
 
 #include "coordinator/kv_disk/block_seal.h"
+#include "coordinator/kv_disk/kv_file_list.h"
 #include "coordinator/kv_disk/kv_folder.h"
 
 namespace quire {
@@ -23,11 +23,13 @@ struct KvStoreCounts {
   bool resting = false;          // true: the directory failed a moment ago and is left alone
 };
 
-/// Blocks in a directory, written and read by two threads. All functions return at once, however slow the disk is. A
+/// Blocks in a directory, written and read by two threads. All functions return at once, however slow the disk
+/// is and however many files it has. A
 /// failure costs cache: it is logged once, and the directory rests for kRestSeconds.
 class KvStore {
  public:
   static constexpr double kRestSeconds = 30;
+  static constexpr size_t kMostUsesWaiting = 256;         // further ones are not noted
   static constexpr int64_t kMostWaitingBytes = 64 << 20;  // waiting to be written; beyond it HasRoom is false
 
   struct Options {
@@ -66,31 +68,26 @@ class KvStore {
     size_t block_bytes;
     std::function<void(Found)> done;
   };
-  struct File {
-    std::string folder;
-    int64_t bytes = 0;
-    double used_seconds = 0;
-  };
   void WriteAll();
   void ReadAll();
   void WriteOne(const StoredBlock& block);
   std::optional<std::vector<std::byte>> ReadOne(const StoredName& name, size_t block_bytes);
+  void NoteUses(const std::vector<BlockHash>& blocks);
   void Rescan();
   void MakeRoom(int64_t bytes);
-  void Forget(const std::string& name);
   void Failed(const std::string& what);
   bool Resting() const;
 
   const Options options_;
   KvFolder folder_;
   BlockSeal seal_;
-  mutable std::mutex mutex_;  // guards everything below
+  KvFileList files_;
+  mutable std::mutex mutex_;  // guards everything below, for a moment at a time
   std::condition_variable wake_;
   std::deque<StoredBlock> waiting_;
   int64_t waiting_bytes_ = 0;
-  std::vector<std::string> used_;  // names of files to be noted as used
+  std::vector<std::vector<BlockHash>> used_;  // blocks whose files are to be noted as used, one list for each prompt
   std::deque<Order> orders_;
-  std::unordered_map<std::string, File> files_;  // files by their names
   KvStoreCounts counts_;
   double rest_until_ = 0, next_scan_ = 0;  // seconds on the steady clock
   bool stopping_ = false;
