@@ -43,6 +43,8 @@ void Engine::Do(const command::StartEpoch& c) {
     EndWithError(*requests_.at(id), RequestError::kGivenUp, reason);
     Erase(id);
   }
+  adapters_.clear();
+  SetAsideWithoutAdapter();
 }
 
 /// At the start of an epoch: why the request cannot continue; empty if it can.
