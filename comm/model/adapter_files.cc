@@ -159,7 +159,7 @@ class AdapterFiles::Reader {
   bool renamed_ = false;
 };
 
-AdapterFiles AdapterFiles::Open(const std::string& path, const ModelFiles& base) {
+AdapterFiles AdapterFiles::Open(const std::string& path, const ModelFiles& base, std::optional<size_t> most_bytes) {
   if (const std::string refusal = Refusal(base); !refusal.empty()) Fail("{}: {}", path, refusal);
   const ModelTree tree(path);
   if (!tree.Has(kAdapterTensors))
@@ -168,7 +168,10 @@ AdapterFiles AdapterFiles::Open(const std::string& path, const ModelFiles& base)
   const AdapterConfig config(text, tree.PathOf(kAdapterConfig));
   AdapterFiles adapter;
   adapter.path_ = path;
-  const MappedFile& file = adapter.files_.emplace_back(tree.Open(kAdapterTensors));
+  const RegularFile tensors = tree.Open(kAdapterTensors);
+  adapter.files_.push_back(most_bytes ? MappedFile(tensors, *most_bytes) : MappedFile(tensors));
+  const MappedFile& file = adapter.files_.front();
+  adapter.file_bytes_ = file.bytes().size();
   adapter.matrices_ = Reader(base, config, file.path()).Read(ReadSafetensors(file.bytes(), file.path()));
   adapter.fingerprint_ = HexHash(file.bytes(), text);
   return adapter;
@@ -178,6 +181,12 @@ int64_t AdapterFiles::rank() const {
   int64_t largest = 0;
   for (const AdapterMatrix& matrix : matrices_) largest = std::max(largest, matrix.rank());
   return largest;
+}
+
+int64_t AdapterFiles::bytes() const {
+  int64_t numbers = 0;
+  for (const AdapterMatrix& matrix : matrices_) numbers += matrix.rank() * (matrix.a.cols() + matrix.b.rows());
+  return numbers * static_cast<int64_t>(sizeof(float));
 }
 
 void AdapterFiles::CloseFiles() {

@@ -80,6 +80,15 @@ struct ModelSettings {
     bool operator==(const Model&) const = default;
   } model;
 
+  /// LoRA adapters that operators load while serving, beside model.adapters.
+  struct Lora {
+    std::vector<std::string> dirs;       // directories from which adapters may be loaded; empty: none is loaded
+    int max_loaded = 16;                 // adapters that are loaded at once
+    int max_rank = 0;                    // largest rank, also of model.adapters; 0: any
+    int64_t memory_bytes = 1 << 30;      // of their numbers in 32 bits, on each rank
+    bool operator==(const Lora&) const = default;
+  } lora;
+
   ComputeSettings compute;
   bool exact = false;  // on the CPU: kAuto of compute.kv_cache_dtype and compute.activations is the finest type
 

@@ -239,6 +239,14 @@ void ReadAdapters(const YamlNode& list, const std::string& file, std::vector<Ada
   }
 }
 
+void ReadLora(Section section, Topology::Lora& lora) {
+  section.Texts("dirs", lora.dirs);
+  section.Integer("max_loaded", lora.max_loaded, 1, 1024);
+  section.Integer("max_rank", lora.max_rank, 1, 4096);
+  section.Bytes("memory", lora.memory_bytes, 1 << 20);
+  section.Done();
+}
+
 void ReadNodes(const YamlNode& list, const std::string& file, std::vector<Topology::Node>& nodes) {
   if (list.kind != YamlNode::Kind::kSequence) Fail("{}: nodes must be a list", PlaceOf(list, file));
   for (const YamlNode& item : list.items) {
@@ -273,6 +281,7 @@ void ReadModelKeys(Section& section, Topology::Model& model) {
 /// Reads the settings that each model of a list may have for itself.
 void ReadModelSettings(Section& section, const std::string& file, ModelSettings& t) {
   if (const YamlNode* node = section.Take("adapters")) ReadAdapters(*node, file, t.model.adapters);
+  if (const YamlNode* node = section.Take("lora")) ReadLora(Section(*node, "lora", file), t.lora);
   section.Choose("backend", t.compute.backend);
   section.Choose("dtype", t.compute.dtype);
   section.Choose("quantization", t.compute.quantization);

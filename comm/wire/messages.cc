@@ -418,6 +418,14 @@ struct HandshakeWriter {
     b.Finish(wire::CreateGrammarReadyDirect(b, m.ticket, m.problem.substr(0, kMaxStringBytes).c_str(), m.bytes));
     return FrameKind::kGrammarReady;
   }
+  FrameKind operator()(const AdapterMessage& m) const {
+    b.Finish(wire::CreateAdapterDirect(b, m.ticket, m.number, m.path.c_str(), m.fingerprint.c_str(), m.file_bytes));
+    return FrameKind::kAdapter;
+  }
+  FrameKind operator()(const AdapterReady& m) const {
+    b.Finish(wire::CreateAdapterReadyDirect(b, m.ticket, m.problem.substr(0, kMaxStringBytes).c_str(), m.bytes));
+    return FrameKind::kAdapterReady;
+  }
   FrameKind operator()(const StepPlan& plan) const {
     std::vector<fb::Offset<wire::Added>> added;
     for (const auto& a : plan.added) {
@@ -481,6 +489,14 @@ void CheckHeader(const Frame& frame) {
 
 GrammarMessage ReadGrammarMessage(const wire::Grammar& m) { return {m.ticket(), ReadGrammar(m.kind(), m.text())}; }
 GrammarReady ReadGrammarReady(const wire::GrammarReady& m) { return {m.ticket(), Text(m.problem()), m.bytes()}; }
+
+AdapterMessage ReadAdapterMessage(const wire::Adapter& m) {
+  AdapterMessage message{m.ticket(), m.number(), Text(m.path()), Text(m.fingerprint()), m.file_bytes()};
+  if (!message.path.empty() && m.number() <= kMostListedAdapters)
+    Fail("frame: adapter {} comes while serving; such adapters have numbers above {}", m.number(), kMostListedAdapters);
+  return message;
+}
+AdapterReady ReadAdapterReady(const wire::AdapterReady& m) { return {m.ticket(), Text(m.problem()), m.bytes()}; }
 
 std::vector<std::string> Texts(const fb::Vector<fb::Offset<fb::String>>* vector) {
   std::vector<std::string> texts;
@@ -680,6 +696,10 @@ Message Decode(const Frame& frame) {
       return ReadGrammarMessage(Root<wire::Grammar>(frame));
     case FrameKind::kGrammarReady:
       return ReadGrammarReady(Root<wire::GrammarReady>(frame));
+    case FrameKind::kAdapter:
+      return ReadAdapterMessage(Root<wire::Adapter>(frame));
+    case FrameKind::kAdapterReady:
+      return ReadAdapterReady(Root<wire::AdapterReady>(frame));
     case FrameKind::kPlan:
       return ReadPlan(frame);
     case FrameKind::kResult:

@@ -15,7 +15,7 @@
 namespace quire {
 
 /// Version of the wire format. Both sides must have the same one (comm/PROTOCOL.md).
-inline constexpr uint16_t kProtocolVersion = 19;
+inline constexpr uint16_t kProtocolVersion = 20;
 /// Version of the program. The handshake compares it.
 extern const char* const kBuildVersion;
 
@@ -37,7 +37,9 @@ enum class FrameKind : uint16_t {
   kVocabulary,
   kGrammar,
   kGrammarReady,
-  kStopBlocks
+  kStopBlocks,
+  kAdapter,
+  kAdapterReady
 };
 
 /// The first part of every message. The second part is a FlatBuffer, except for BlockChunk; `body_hash` is its hash.
@@ -172,6 +174,21 @@ struct GrammarReady {
   uint64_t bytes = 0;  // memory that the compiled grammar takes
 };
 
+/// To a rank: read the LoRA adapter in this directory and keep it under this number, because sequences with it will
+/// follow. Without a path: no further sequence needs the adapter of this ticket, and the rank drops it.
+struct AdapterMessage {
+  uint64_t ticket = 0;
+  int32_t number = 0;  // above kMostListedAdapters
+  std::string path, fingerprint;
+  uint64_t file_bytes = 0;  // size of the tensors' file
+};
+/// From the rank: the adapter may be used, or `problem` says why it may not.
+struct AdapterReady {
+  uint64_t ticket = 0;
+  std::string problem;
+  uint64_t bytes = 0;  // memory that the rank's part of the adapter takes
+};
+
 /// Places a chunk of KV blocks that goes from one worker to another. `block` counts among the num_blocks of the ticket.
 /// A rank sends the other rank certain bytes of each block, one run after another; `offset` counts within these bytes.
 /// Chunks from one rank to another under a ticket are numbered from 1. A transfer from device to device has one chunk
@@ -195,7 +212,8 @@ BlockChunk DecodeChunk(const Frame& frame);
 
 using Message = std::variant<JoinMessage, AssignMessage, HelloMessage, StartMessage, ReadyMessage, FailureMessage,
                              BeatMessage, ShutdownMessage, TakeBlocksMessage, GiveBlocksMessage, StopBlocksMessage,
-                             BlocksReport, Vocabulary, GrammarMessage, GrammarReady, StepPlan, StepResult>;
+                             BlocksReport, Vocabulary, GrammarMessage, GrammarReady, AdapterMessage, AdapterReady,
+                             StepPlan, StepResult>;
 
 Frame Encode(const Message& message, EpochId epoch, StepId step);
 Frame EncodePlan(const StepPlan& plan);

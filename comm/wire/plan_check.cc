@@ -1,5 +1,7 @@
 #include "comm/wire/plan_check.h"
 
+#include <algorithm>
+
 #include "comm/base/error.h"
 
 namespace quire {
@@ -54,8 +56,10 @@ void CheckAdded(const AddedSequence& a, const PlanLimits& limits) {
     if (!outside_window) CheckBlock(block, limits.num_blocks);
   }
   CheckState(a.slot, a.state, limits);
-  if (a.adapter < 0 || a.adapter > limits.num_adapters)
-    Fail("plan: slot {}: adapter {} of {}", a.slot, a.adapter, limits.num_adapters);
+  const bool listed = a.adapter >= 0 && a.adapter <= limits.num_adapters;
+  if (!listed && std::ranges::count(limits.later_adapters, a.adapter) == 0)
+    Fail("plan: slot {}: adapter {} of {} listed ones and {} later ones", a.slot, a.adapter, limits.num_adapters,
+         limits.later_adapters.size());
   for (const TokenId token : a.tokens) CheckToken(a.slot, token, limits);
   for (const auto& [token, bias] : a.sampling.logit_bias) CheckToken(a.slot, token, limits);
   for (const TokenId token : a.sampling.banned_until_min) CheckToken(a.slot, token, limits);

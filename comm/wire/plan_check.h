@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "comm/wire/step_plan.h"
 
@@ -11,7 +12,8 @@ struct PlanLimits {
   int32_t num_blocks = 0, num_host_blocks = 0;  // both include the null block
   int32_t block_size = 0, max_running = 0, max_step_tokens = 0, max_model_len = 0, vocab_size = 0;
   int32_t state_blocks = 0;  // blocks of one sequence's state; 0: the model has no states
-  int32_t num_adapters = 0;  // that the workers have loaded
+  int32_t num_adapters = 0;  // that Assign lists
+  std::vector<int32_t> later_adapters = {};  // numbers of the adapters that were loaded while serving
 };
 
 /// Checks the values of a plan whose structure is valid. Every block id, slot, token, count and length must be within

@@ -65,6 +65,10 @@ struct SamplingSpec {
   bool operator==(const SamplingSpec&) const = default;
 };
 
+/// Adapters that Assign lists have the numbers from 1 to kMostListedAdapters, in its order. Adapters that are loaded
+/// while serving (AdapterMessage) have higher numbers.
+inline constexpr int32_t kMostListedAdapters = 1024;
+
 /// A sequence that the workers see for the first time, sent whole. The KV entries of its first num_computed tokens are
 /// already in its blocks: from the prefix cache, from the host's blocks, or shared with the sequence from which it was
 /// forked.
@@ -77,7 +81,7 @@ struct AddedSequence {
   SamplingSpec sampling;
   int32_t num_scored = 0;      // leading rows of the prompt that were scored before; see RowsToScore
   std::vector<BlockId> state;  // blocks of its state after num_computed tokens; see StateTable
-  int32_t adapter = 0;         // number of its LoRA adapter, from 1 on in the order of Assign; 0: none
+  int32_t adapter = 0;         // number of its LoRA adapter; 0: none. See kMostListedAdapters
 
   bool operator==(const AddedSequence&) const = default;
 };

@@ -18,6 +18,7 @@ Json JsonOf(const CacheEvent& event, const CacheEventSource& source) {
       break;
   }
   const bool adapted = event.adapter > 0;
+  const std::string* name = source.NameOf(event.adapter);
   return {{"type", "BlockStored"},
           {"block_hashes", event.hashes},
           {"parent_block_hash", event.parent ? Json(*event.parent) : Json()},
@@ -25,10 +26,17 @@ Json JsonOf(const CacheEvent& event, const CacheEventSource& source) {
           {"block_size", source.block_size},
           {"lora_id", adapted ? Json(event.adapter) : Json()},
           {"medium", kMedium},
-          {"lora_name", adapted ? Json(source.adapters.at(static_cast<size_t>(event.adapter - 1))) : Json()}};
+          {"lora_name", name != nullptr ? Json(*name) : Json()}};
 }
 
 }  // namespace
+
+const std::string* CacheEventSource::NameOf(int adapter) const {
+  const auto listed = static_cast<size_t>(adapter) - 1;
+  if (adapter > 0 && listed < adapters.size()) return &adapters[listed];
+  const auto later = later_adapters.find(adapter);
+  return later == later_adapters.end() ? nullptr : &later->second;
+}
 
 void CacheEventLog::OnFindable(const Sequence& sequence, int index) {
   const auto& contents = sequence.contents;

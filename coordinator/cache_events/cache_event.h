@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -44,6 +45,10 @@ struct CacheEventSource {
   int replica = 0;
   int block_size = 0;                 // tokens of a block
   std::vector<std::string> adapters;  // names; adapter 1 is the first
+  std::map<int, std::string> later_adapters = {};  // names by number of those that were loaded while serving
+
+  /// Null where no name is known.
+  const std::string* NameOf(int adapter) const;
 };
 
 /// The batch in the MessagePack form that vLLM publishes: [seconds since 1970, events, replica], each event a map with

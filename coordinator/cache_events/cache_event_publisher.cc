@@ -118,6 +118,11 @@ void CacheEventPublisher::Publish(std::vector<CacheEvent> events) {
   Wake();
 }
 
+void CacheEventPublisher::NameAdapter(int number, const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  source_.later_adapters[number] = name;
+}
+
 void CacheEventPublisher::Run() {
   std::array<zmq::pollitem_t, 2> items = {
       {{nullptr, sockets_->wake_fd, ZMQ_POLLIN, 0}, {sockets_->replays.handle(), 0, ZMQ_POLLIN, 0}}};
@@ -136,7 +141,11 @@ void CacheEventPublisher::Run() {
 }
 
 void CacheEventPublisher::Send(const CacheEventQueue::Batch& batch) {
-  const std::string bytes = EncodeCacheEvents(batch.events, batch.unix_seconds, source_);
+  std::string bytes;
+  {
+    const std::lock_guard lock(mutex_);
+    bytes = EncodeCacheEvents(batch.events, batch.unix_seconds, source_);
+  }
   zmq::message_t payload(bytes.data(), bytes.size()), sent;
   sent.copy(payload);  // both share the bytes
   const uint64_t number = sockets_->next_number++;

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -33,6 +34,8 @@ class CacheEventPublisher {
 
   /// Takes a batch; ignores an empty one. Does not wait.
   void Publish(std::vector<CacheEvent> events);
+  /// Events call an adapter that was loaded while serving so.
+  void NameAdapter(int number, const std::string& name);
 
  private:
   struct Sockets;
@@ -43,7 +46,8 @@ class CacheEventPublisher {
   void Wake();
 
   const Topology::KvEvents settings_;
-  const CacheEventSource source_;
+  std::mutex mutex_;  // guards source_
+  CacheEventSource source_;
   CacheEventQueue queue_;
   std::atomic<bool> ending_{false};
   std::unique_ptr<Sockets> sockets_;  // used by the thread alone, once the thread runs

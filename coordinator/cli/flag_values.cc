@@ -63,7 +63,8 @@ struct KeysUnderHeading {
 };
 
 constexpr KeysUnderHeading kHeadings[] = {
-    {"model.", "Model"},      {"adapters", "Model"},     {"cache.", "KV cache"},        {"scheduler.", "Scheduling"},
+    {"model.", "Model"},      {"adapters", "Model"},     {"lora.", "Model"},
+    {"cache.", "KV cache"},   {"scheduler.", "Scheduling"},
     {"server.", "Serving"},   {"admin.", "Serving"},     {"speculation", "Scheduling"}, {"logs.", "Watching"},
     {"metrics.", "Watching"}, {"kv_events", "Watching"}, {"traces.", "Watching"},       {"journal", "Watching"}};
 

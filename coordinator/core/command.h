@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "coordinator/core/adapter_commands.h"
 #include "coordinator/core/blocks/block_options.h"
 #include "coordinator/core/live_options.h"
 #include "coordinator/core/migration_way.h"
@@ -85,7 +86,8 @@ using Command =
     std::variant<command::Submit, command::Cancel, command::Plan, command::Commit, command::Expire, command::StartEpoch,
                  command::SetSwapSpeed, command::FlushCache, command::PinPrefix, command::Unpin, command::Depart,
                  command::Reserve, command::ReleaseTicket, command::Adopt, command::ChangeOptions, command::Share,
-                 command::HoldCached, command::ReserveForStored, command::CacheStored>;
+                 command::HoldCached, command::ReserveForStored, command::CacheStored, command::AdapterCame,
+                 command::AdapterGone>;
 
 /// The results of a command that a replay of the same commands must reproduce.
 struct CommandOutcome {

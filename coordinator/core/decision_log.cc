@@ -59,9 +59,10 @@ std::string What(const Decision& d) {
     case DecisionKind::kGivesUpBlocks:
       return fmt::format("gives way to request {}: its client has {} blocks, its share is {}", d.cause, d.a, d.b);
     case DecisionKind::kSetAside:
-      return fmt::format("is set aside while requests of others than batches are there; gives {} blocks up", d.a);
+      return fmt::format(
+          "is set aside: requests of others than batches are there, or its adapter is not; gives {} blocks up", d.a);
     case DecisionKind::kTakenUp:
-      return fmt::format("is taken up again: only requests of batches are there; {} requests wait", d.b);
+      return fmt::format("is taken up again; {} requests wait", d.b);
     case DecisionKind::kDraftedByPrediction:
       return fmt::format("{} of {} tokens guessed from its prediction were right", d.a, d.b);
     case DecisionKind::kDraftedFromText:

@@ -43,6 +43,7 @@ struct Request {
   std::vector<Sequence> sequences;  // one per choice, or one per beam
   std::vector<TokenId> prediction;  // what the client expects every choice to say; changes no answer
   std::shared_ptr<RequestSink> sink;
+  std::shared_ptr<const void> keeps;  // lives as long as the request: what holds its adapter on the ranks; may be null
   std::unique_ptr<BeamSearch> beams;  // beam search state; null: every sequence samples on its own
 
   // --- Set by the scheduler and the engine ---
@@ -58,7 +59,8 @@ struct Request {
   /// there.
   int num_lost_epochs = 0, num_lost_alone = 0;
   int num_swapped_blocks = 0;  // distinct host blocks of the request while it is swapped out
-  bool set_aside = false;      // in no queue, and holds nothing, until only background requests are there
+  /// In no queue, and holds nothing: a background request beside others, or one whose adapter the ranks lack.
+  bool set_aside = false;
   bool told_to_wait = false;   // the decision log has been told that the request waits for a prefix
   int num_cached_tokens = 0;   // prompt tokens found in the prefix cache before the first preemption
   int num_scored = 0;          // leading prompt rows whose scores were delivered (RowsToScore)

@@ -13,19 +13,9 @@ bool TakesMethod(std::string_view route_method, std::string_view method) {
   return route_method == method || (route_method == "GET" && method == "HEAD");
 }
 
-namespace {
-
-/// Returns what to do here instead of calling an endpoint of another server.
-std::string RemedyFor(std::string_view path) {
-  const bool of_adapters = path == "/v1/load_lora_adapter" || path == "/v1/unload_lora_adapter";
-  return of_adapters ? "; adapters are loaded at the start (--lora-modules NAME=PATH)" : "";
-}
-
-}  // namespace
-
 HttpResponse NoRoute(const HttpRequest& request, const std::vector<std::string_view>& methods) {
   if (methods.empty())
-    return ErrorResponse(404, "no such endpoint: " + request.path.substr(0, 100) + RemedyFor(request.path));
+    return ErrorResponse(404, "no such endpoint: " + request.path.substr(0, 100));
   std::string allow;
   for (const std::string_view method : methods) {
     if (!allow.empty()) allow += ", ";

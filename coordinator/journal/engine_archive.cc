@@ -113,6 +113,9 @@ void EngineArchive::TransferScalars(Archive& archive, Engine& engine) {
   archive(engine.blocks_, s.cost_, s.company_left_, s.last_held_, s.free_slots_, s.released_, s.branches_, s.left_out_,
           s.draft_cost_, s.num_preemptions_, s.num_swapped_out_, s.num_steps_, s.queue_.num_left_, engine.stats_,
           engine.answers_, engine.epoch_, engine.step_, engine.next_sequence_id_);
+  std::vector<int> adapters(engine.adapters_.begin(), engine.adapters_.end());
+  archive(adapters);
+  engine.adapters_ = {adapters.begin(), adapters.end()};
 }
 
 void EngineArchive::SaveQueue(ArchiveWriter& out, const Scheduler& scheduler) {

@@ -9,6 +9,7 @@
 
 #include "comm/base/error.h"
 #include "comm/wire/curve/curve_keys.h"
+#include "coordinator/api/admin/adapter_pages.h"
 #include "coordinator/server/exposure.h"
 #include "coordinator/web/web_pages.h"
 
@@ -81,6 +82,7 @@ Gates::Gates(const Topology& topology)
       admin_certificate(CertificateOf(topology.admin)) {
   CheckKeysDiffer(data.keys(), admin.keys());
   KeepLimitedKeys(topology.key_limits);
+  data.LeaveToOperators(AdapterPages::Paths(), admin);
 }
 
 void Gates::KeepLimitedKeys(const std::map<std::string, Topology::KeyLimits>& all) {

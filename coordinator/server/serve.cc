@@ -126,6 +126,8 @@ class Server {
       MetricsPage metrics_page(metrics, models_, batch_numbers);
       HistoryRecorder history(metrics, models_);
       DataPort::Options options{topology_.seed, topology_.key_limits, topology_.server.chat_page, batches.MakeRoutes()};
+      AdapterPages adapters(models_, pool);
+      for (auto& route : adapters.RoutesOfDataPort()) options.more_routes.push_back(std::move(route));
       if (topology_.metrics.on_data_port) options.more_routes.push_back(MetricsRoute(metrics_page));
       DataPort data(std::move(options), models_, metrics, {data_memory_, pool, grammar_pool});
       LiveSettings settings(AsGiven(), [&](const Topology& now) { Apply(now, data); });
@@ -135,7 +137,7 @@ class Server {
       const auto client_of_key = [this](const std::string& key) { return gates_->data.ClientOf(key); };
       const auto list_batches = [&batches](BatchFilter filter) { return batches.Views(std::move(filter)); };
       AdminReports::Server server{settings, ExposureWarnings(topology_), data_memory_, batch_numbers, list_batches};
-      AdminApi admin({std::move(server), client_of_key}, models_, metrics_page, history, control, pool);
+      AdminApi admin({std::move(server), client_of_key, adapters}, models_, metrics_page, history, control, pool);
       history.Start(*io_);
       asio::post(*io_, [&] {
         data_port_ = &data, admin_api_ = &admin, control_ = &control, metrics_ = &metrics;

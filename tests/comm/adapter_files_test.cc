@@ -4,6 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <span>
+
 #include "comm/base/error.h"
 #include "comm/model/adapter_config.h"
 #include "comm/model/model_files.h"
@@ -47,6 +51,23 @@ TEST_F(AdapterFilesTest, Open_ReadsEveryMatrix_WithItsRankAndScale) {
   EXPECT_EQ(adapter.rank(), 8);
   EXPECT_EQ(adapter.matrices()[0].scale, 2.0f);
   EXPECT_EQ(adapter.fingerprint().size(), 32u);
+}
+
+TEST_F(AdapterFilesTest, Open_WithABound_KeepsItsBytes_WhenTheFileIsCutLater) {
+  const std::string path = adapter_.Write("adapter_model.safetensors"), file = path + "/adapter_model.safetensors";
+  const AdapterFiles mapped = AdapterFiles::Open(path, base_);
+  EXPECT_THAT(ErrorThrownBy([&] { AdapterFiles::Open(path, base_, mapped.file_bytes() - 1); }),
+              AllOf(HasSubstr(file), HasSubstr("at most")));
+  const AdapterFiles copied = AdapterFiles::Open(path, base_, mapped.file_bytes());
+  EXPECT_EQ(copied.fingerprint(), mapped.fingerprint());
+  int64_t numbers = 0;
+  for (const AdapterMatrix& matrix : mapped.matrices())
+    numbers += matrix.a.rows() * matrix.a.cols() + matrix.b.rows() * matrix.b.cols();
+  EXPECT_EQ(copied.bytes(), 4 * numbers);
+  const std::span<const std::byte> last = mapped.matrices().back().b.data;
+  const std::vector<std::byte> before(last.begin(), last.end());
+  std::filesystem::resize_file(file, 10);
+  EXPECT_TRUE(std::ranges::equal(copied.matrices().back().b.data, before));
 }
 
 TEST_F(AdapterFilesTest, Fingerprint_DiffersWithSettingsAndTensors) {

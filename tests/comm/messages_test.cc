@@ -155,6 +155,18 @@ TEST(MessagesTest, GrammarMessages_SurviveARoundTrip_AndAreRefusedOutOfBounds) {
   EXPECT_THROW(Decode(Encode(Vocabulary{{"a"}, {-1}}, 1, 0)), Error);
 }
 
+TEST(MessagesTest, OrdersToLoadAdapters_SurviveTheWire_UnlessTheirNumberIsOfAListedOne) {
+  const AdapterMessage order{7, kMostListedAdapters + 1, "/a", "hash", 99};
+  const auto adapter = std::get<AdapterMessage>(Decode(Encode(order, 1, 0)));
+  EXPECT_EQ(std::tie(adapter.ticket, adapter.number, adapter.path, adapter.fingerprint, adapter.file_bytes),
+            std::tie(order.ticket, order.number, order.path, order.fingerprint, order.file_bytes));
+  EXPECT_THROW(Decode(Encode(AdapterMessage{7, kMostListedAdapters, "/a", "hash", 99}, 1, 0)), Error);
+  EXPECT_EQ(std::get<AdapterMessage>(Decode(Encode(AdapterMessage{7}, 1, 0))).path, "");
+  const auto read = std::get<AdapterReady>(Decode(Encode(AdapterReady{8, std::string(5000, 'x'), 30}, 1, 0)));
+  EXPECT_EQ(std::tuple(read.ticket, read.problem.size(), read.bytes),
+            std::tuple(uint64_t{8}, size_t{4096}, uint64_t{30}));
+}
+
 TEST(MessagesTest, HandshakeMessages_SurviveARoundTrip) {
   AssignMessage assign{.model_path = "/m",
                        .fingerprint = "f00",

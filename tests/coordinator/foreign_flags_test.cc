@@ -175,7 +175,7 @@ TEST(ForeignWordsTest, Adapters_BecomeOneList_FromOneFlagOrSeveral) {
             (Words{"serve", "/m", "--port", "1", "--lora-modules", R"(["a=/x","b=/y"])"}));
   EXPECT_EQ(translate({"serve", "--lora-modules", "a=/x", "/m", "--lora-modules=b=/y"}),
             (Words{"serve", "/m", "--lora-modules", R"(["a=/x","b=/y"])"}));
-  EXPECT_EQ(translate({"serve", "/m", "--enable-lora", "--max-lora-rank", "64", "--lora-modules", R"({"name": "a"})"}),
+  EXPECT_EQ(translate({"serve", "/m", "--enable-lora", "--max-loras", "64", "--lora-modules", R"({"name": "a"})"}),
             (Words{"serve", "/m", "--lora-modules", R"(["{\"name\": \"a\"}"])"}));
 }
 

@@ -34,6 +34,7 @@ class GrammarGateTest : public testing::Test, private WorkerGroupListener {
   void WhileWaiting() override {}
   void OnBlocksReport(Rank, const BlocksReport&) override {}
   void OnGrammarReady(Rank rank, const GrammarReady& report) override { gate_.OnReady(rank, report); }
+  void OnAdapterReady(Rank, const AdapterReady&) override {}
 
   GrammarMessage Receive(Rank rank) {
     Channel* channel = &ranks_[static_cast<size_t>(rank)];

@@ -268,7 +268,9 @@ TEST_F(JournalTest, EveryCommand_SurvivesARoundTrip) {
                               command::Share{27, 28, 29},
                               command::HoldCached{30, blocks},
                               command::ReserveForStored{salt, tokens, 31, 32, 33},
-                              command::CacheStored{salt, tokens, 34, 35, 36}};
+                              command::CacheStored{salt, tokens, 34, 35, 36},
+                              command::AdapterCame{2000},
+                              command::AdapterGone{2001}};
   ASSERT_EQ(std::size(commands), std::variant_size_v<Command>);
   for (size_t number = 0; number < std::size(commands); ++number) {
     ArchiveWriter out, again;

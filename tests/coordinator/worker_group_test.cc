@@ -93,6 +93,9 @@ class Notes : public WorkerGroupListener, public LauncherWatch {
   void OnBlocksReport(Rank rank, const BlocksReport& report) override {
     told.push_back(fmt::format("rank {}: blocks of {}", rank, report.ticket));
   }
+  void OnAdapterReady(Rank rank, const AdapterReady& report) override {
+    told.push_back(fmt::format("rank {}: adapter {}", rank, report.ticket));
+  }
   void OnGrammarReady(Rank rank, const GrammarReady& report) override {
     told.push_back(fmt::format("rank {}: grammar {}", rank, report.ticket));
   }
@@ -161,9 +164,11 @@ TEST_F(ListenerTest, Reports_ReachTheListener_ExceptThoseOfOtherEpochs) {
   EXPECT_TRUE(rank.Send("", Encode(GrammarReady{6, ""}, 1, 0)));
   EXPECT_TRUE(rank.Send("", Encode(GrammarReady{7, ""}, 2, 0)));  // a report of another epoch
   EXPECT_TRUE(rank.Send("", Encode(GrammarReady{8, ""}, 1, 0)));
-  for (const auto deadline = Clock::now() + kPatience; notes_.told.size() < 3 && Clock::now() < deadline;)
+  EXPECT_TRUE(rank.Send("", Encode(AdapterReady{9, ""}, 1, 0)));
+  for (const auto deadline = Clock::now() + kPatience; notes_.told.size() < 4 && Clock::now() < deadline;)
     group_.Idle(-1, 10);
-  EXPECT_THAT(notes_.told, testing::ElementsAre("rank 0: blocks of 5", "rank 0: grammar 6", "rank 0: grammar 8"));
+  EXPECT_THAT(notes_.told, testing::ElementsAre("rank 0: blocks of 5", "rank 0: grammar 6", "rank 0: grammar 8",
+                                                  "rank 0: adapter 9"));
 }
 
 }  // namespace

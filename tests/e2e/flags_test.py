@@ -22,6 +22,7 @@ import fetch_model_test
 import fields_test
 import kv_disk_test
 import kv_events_test
+import live_adapters_test
 import logs_test
 import tls_test
 
@@ -146,7 +147,7 @@ class PlainTest(FlagCase):
             "num_swap_blocks": 0, "kv_cache_memory_bytes": None, "gpu_memory_utilization": 0.9, "swap_space_bytes": 0, "watermark": 0.01, "kv_disk": None, "kv_disk_bytes": 16 << 30, "kv_disk_days": 30,
             "enable_prefix_caching": True, "preemption_mode": "recompute", "plan_ahead": True, "speculative_config": {"method": "prediction", "num_speculative_tokens": 8, "prompt_lookup_min": 2, "prompt_lookup_max": 8, "disable_by_batch_size": 8}, "seed": None, "journal": None, "kv_events_config": None, "batch_dir": None, "batch_max_bytes": 4 << 30, "batch_concurrency": 16,
             "load_format": "auto", "verify_checksum": None, "chat_template": None, "tool_call_parser": "generic", "reasoning_parser": "none",
-            "pooling": "none", "scoring": "none", "generation_config": "quire", "lora_modules": [], "ignore_unknown_fields": False,
+            "pooling": "none", "scoring": "none", "generation_config": "quire", "lora_modules": [], "lora_dir": [], "max_cpu_loras": 16, "max_lora_rank": None, "lora_memory_bytes": 1 << 30, "ignore_unknown_fields": False,
             "log_level": "info", "api_key_file": None, "admin_token_file": None, "limits": limits, "key_limits": {}})
 
     def test_exact_flag_keeps_float32_and_contradicts_coarser_types(self):
@@ -708,6 +709,10 @@ TESTS = {
     "--pooling": embeddings_test.LastTokenTest.test_embeddings_equal_transformers,
     "--scoring": PlainTest.test_scoring_flag_none_refuses_scores,
     "--generation-config": fields_test.ModelDefaultsTest.test_generation_config_equals_the_fields_of_the_same_names,
+    "--lora-dir": live_adapters_test.LiveAdaptersTest.test_lora_dir_flag_lets_adapters_come_and_go_on_uneven_workers,
+    "--max-cpu-loras": live_adapters_test.LiveAdaptersTest.test_max_cpu_loras_max_lora_rank_and_lora_memory_flags_bound_what_is_loaded,
+    "--max-lora-rank": live_adapters_test.LiveAdaptersTest.test_max_cpu_loras_max_lora_rank_and_lora_memory_flags_bound_what_is_loaded,
+    "--lora-memory": live_adapters_test.LiveAdaptersTest.test_max_cpu_loras_max_lora_rank_and_lora_memory_flags_bound_what_is_loaded,
     "--lora-modules": adapters_test.AdaptersTest.test_lora_modules_flag_serves_adapters_beside_their_base_on_uneven_workers,
     "--ignore-unknown-fields": fields_test.UnknownFieldTest.test_unknown_fields_are_ignored_and_warned_of_once_with_the_flag,
     "--max-model-len": SmallTest.test_max_model_len_flag_bounds_prompt_and_answer,

@@ -244,6 +244,11 @@ void GiveAdapters(uint64_t seed, Scenario& scenario) {
     const bool may = !scenario.own_salts || arrival.client == "a";
     if (may) arrival.ask.adapter = static_cast<int>(random.Below(kMostAdapters + 1));
   }
+  Random later = RandomOf(seed, Draws::kLaterAdapters);
+  scenario.later_adapters = Chance(later, 50);
+  for (Arrival& arrival : scenario.arrivals) {
+    if (scenario.later_adapters && arrival.ask.adapter > 0) arrival.ask.adapter += kMostListedAdapters;
+  }
 }
 
 /// Adds faults that end requests without an answer.

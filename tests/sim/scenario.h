@@ -37,6 +37,7 @@ enum class Draws : uint64_t {
   kBackground,
   kWholePrompts,
   kDisk,
+  kLaterAdapters,
 };
 /// The random sequence `draws` of the run with this seed.
 test::Random RandomOf(uint64_t seed, Draws draws);
@@ -68,7 +69,8 @@ struct Interference {
   double change = 0;   // an operator changes options
 };
 
-/// Requests name adapters 1 to kMostAdapters, or none.
+/// Requests name adapters 1 to kMostAdapters, or none. In lives with later adapters, numbers count from
+/// kMostListedAdapters + 1 on.
 inline constexpr int kMostAdapters = 2;
 
 /// A request and its arrival time.
@@ -96,6 +98,8 @@ struct Scenario {
   /// One client floods the engine, and others send short requests. Clients share no cached blocks, as in the real
   /// server.
   bool own_salts = false;
+  /// Adapters come and go while requests run.
+  bool later_adapters = false;
 };
 
 Scenario MakeScenario(uint64_t seed);

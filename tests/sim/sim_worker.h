@@ -23,6 +23,9 @@ class SimWorker {
   /// Runs a plan. Throws Error for a frame or plan that a worker must refuse, and Violation for wrong KV contents.
   StepResult Execute(const Frame& frame);
 
+  /// The later adapters that sequences may name from now on.
+  void SetAdapters(const std::vector<int32_t>& adapters) { limits_.later_adapters = adapters; }
+
   /// Copies blocks of a leaving request to the host. Copy later moves them from host to host, or from device to device,
   /// to the place where another worker would receive them.
   void SwapOut(const std::vector<BlockCopyPair>& moves) { Move(moves, device_, host_); }

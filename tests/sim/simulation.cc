@@ -18,6 +18,7 @@ Simulation::Simulation(uint64_t seed, bool aloud)
       more_(RandomOf(seed, Draws::kMoreEvents)),
       changes_(RandomOf(seed, Draws::kOptions)),
       ways_(RandomOf(seed, Draws::kWays)),
+      later_(RandomOf(seed, Draws::kLaterAdapters)),
       proposer_(seed, scenario_.drafts_right),
       engine_(scenario_.engine),
       judge_(scenario_.engine),
@@ -41,6 +42,7 @@ Outcome Simulation::Run() {
     Arrive();
     Interfere();
     Travel();
+    MoveAdapters();
     disk_.Round(sent_.size(), std::span(scenario_.arrivals).first(next_arrival_));
     Expire();
     Check();
@@ -108,7 +110,8 @@ void Simulation::Submit(const Arrival& arrival, RequestId id) {
   judge_.Took(id, arrival.ask, now_);
   const Request& taken = *engine_.requests().at(id);
   taken.set_aside ? turns_.SetAside(taken) : turns_.Joined(taken);
-  if (!taken.background && turns_.IsAlone(id) && scenario_.own_salts) newcomers_.Came(id, arrival.ask);
+  const bool waits_for_others = taken.background || taken.set_aside;
+  if (!waits_for_others && turns_.IsAlone(id) && scenario_.own_salts) newcomers_.Came(id, arrival.ask);
   clients_[id] = std::move(client);
   open_.insert(id);
 }
@@ -192,7 +195,7 @@ bool Simulation::Plan() {
   turns_.NoteCached(engine_.requests());
   outcome_.pins_broken += watcher_.pins_broken;
   if (watcher_.pins_broken) pins_.clear();
-  if (!has_most) CheckBackground();  // otherwise the engine did not begin to plan
+  if (!has_most) CheckPlaces();  // otherwise the engine did not begin to plan
   if (plan == nullptr) return false;
   ++outcome_.steps;
   outcome_.ahead += !sent_.empty();
@@ -233,17 +236,50 @@ void Simulation::ForgetSetAside() {
   for (const RequestId id : std::exchange(watcher_.just_set_aside, {})) Forget(id);
 }
 
-/// Checks that a batch's request waits or runs exactly where no request of another kind is in the engine.
-void Simulation::CheckBackground() const {
+/// Adapters come to the workers, and go. The workers drop one after the plans that were sent before.
+void Simulation::MoveAdapters() {
+  for (int32_t i = 1; scenario_.later_adapters && i <= kMostAdapters; ++i) {
+    const int32_t adapter = kMostListedAdapters + i;
+    const bool is_here = std::ranges::count(adapters_, adapter) > 0;
+    if (!Happens(later_, is_here ? 0.02 : 0.2) || (is_here && !sent_.empty())) continue;
+    if (is_here) {
+      std::erase(adapters_, adapter);
+      engine_.AdapterGone(adapter);
+      ForgetSetAside();
+    } else {
+      adapters_.push_back(adapter);
+      engine_.AdapterCame(adapter);
+      ++outcome_.adapters;
+      // Requests that were taken up go before others of their client, which are promised nothing any more.
+      for (const auto& [id, request] : engine_.requests()) {
+        if (request->adapter == adapter) LeaveNewcomers(request->client);
+      }
+    }
+    for (SimWorker& worker : workers_) worker.SetAdapters(adapters_);
+  }
+}
+
+/// Other requests of the client are no longer its only ones.
+void Simulation::LeaveNewcomers(const std::string& client) {
+  for (const RequestId other : open_) {
+    if (turns_.ClientOf(other) == client) newcomers_.Left(other);
+  }
+}
+
+/// Checks where requests are. A batch's request waits or runs exactly where no request of another kind is in the
+/// engine, and a request with a later adapter exactly where the workers have the adapter.
+void Simulation::CheckPlaces() const {
   const auto& requests = engine_.requests();
   const bool others = std::ranges::any_of(requests, [](const auto& entry) { return !entry.second->background; });
   const auto queued = engine_.scheduler().queue().All();
   std::set<const Request*> present(queued.begin(), queued.end());
   present.insert(engine_.scheduler().running().begin(), engine_.scheduler().running().end());
   for (const auto& [id, request] : requests) {
-    if (present.contains(request.get()) == (request->background && others))
-      throw Failure{fmt::format("request {}{} is {}in the scheduler", id, request->background ? " of a batch" : "",
-                                others && request->background ? "" : "not ")};
+    const bool lacks = request->adapter > kMostListedAdapters && std::ranges::count(adapters_, request->adapter) == 0;
+    const bool aside = (request->background && others) || lacks;
+    if (present.contains(request.get()) == aside)
+      throw Failure{fmt::format("request {}{}{} is {}in the scheduler", id, request->background ? " of a batch" : "",
+                                lacks ? " without its adapter" : "", aside ? "" : "not ")};
   }
 }
 

@@ -92,7 +92,9 @@ class Simulation {
   void NoteMembers(const StepPlan& plan, Sent& sent);
   void CheckLeftOut(int num_tokens);
   void CheckNewcomers(const StepPlan& plan);
-  void CheckBackground() const;
+  void CheckPlaces() const;
+  void MoveAdapters();
+  void LeaveNewcomers(const std::string& client);
   void ForgetSetAside();
   /// True when one client is active, and was for so long that the rules for several no longer apply.
   bool IsAlone() const { return turns_.NumActive() == 1 && company_left_ <= 0; }
@@ -124,7 +126,7 @@ class Simulation {
   bool IsTravelling(RequestId id) const;
 
   Scenario scenario_;
-  test::Random random_, order_, sizes_, moves_, more_, changes_, ways_;
+  test::Random random_, order_, sizes_, moves_, more_, changes_, ways_, later_;
   Proposer proposer_;
   Engine engine_;
   Judge judge_;
@@ -140,6 +142,7 @@ class Simulation {
   std::deque<Sent> sent_;             // oldest first
   std::map<RequestId, std::shared_ptr<Client>> clients_;
   std::set<RequestId> open_;         // clients whose records are still open
+  std::vector<int32_t> adapters_;    // numbers of the later adapters that the workers have
   std::map<uint64_t, double> pins_;  // expiry time of each pin, by pin
   std::vector<Traveller> travellers_;
   /// A transfer that broke off: the destination's ticket, and the blocks that still arrive under it.

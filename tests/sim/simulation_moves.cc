@@ -172,9 +172,7 @@ void Simulation::ComeBack(Traveller traveller) {
   if (!client.over() && !waits) {
     const Request& back = *engine_.requests().at(id);
     turns_.Joined(back);
-    for (const RequestId other : open_) {  // other requests of the client are no longer its only ones
-      if (turns_.ClientOf(other) == back.client) newcomers_.Left(other);
-    }
+    LeaveNewcomers(back.client);
     const bool may_find = manager.prefixes().enabled() && scenario_.engine.blocks.hash_bits == 128;
     const bool has_them = !on_device ? back.swapped_out() : IsCached(back) || !may_find;
     if (brings ? !has_them : back.swapped_out())

@@ -43,9 +43,11 @@ void Simulation::StartEpoch() {
   turns_.GroupLost();
   pins_.clear();
   Expect(judge_.GivenUp(pools.num_blocks - 1), [&] { engine_.StartEpoch(++epoch_, pools); });
+  ForgetSetAside();
   workers_.assign(
       static_cast<size_t>(scenario_.num_workers),
       SimWorker(Limits(), scenario_.engine.blocks.sliding_window, scenario_.engine.scheduler.whole_prompts));
+  adapters_.clear();
   disk_.GroupLost();
   stragglers_.clear();                        // their tickets end with the engine's epoch
   for (Traveller& traveller : travellers_) {  // the blocks are gone with the workers

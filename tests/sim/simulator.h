@@ -16,6 +16,7 @@ struct Outcome {
   int64_t stored = 0, returned = 0;             // blocks that went to a store, and that came back
   int64_t floods = 0;                           // 1 when one client floods and others send short requests
   int64_t gave_way = 0;                         // requests that gave way to other clients' requests
+  int64_t adapters = 0;                         // later adapters that came
   int64_t set_aside = 0;                        // requests of batches that were set aside for others
   int64_t newcomers = 0, prompt_newcomers = 0;  // newcomers with a kept promise; those served by the very next plan
   int64_t scored = 0;                           // scored prompt tokens

@@ -49,6 +49,13 @@ class ThreadGroup {
     OnAllRanks([&](size_t rank) { ranks_[rank]->SetVocabulary(vocabulary); });
   }
 
+  /// Brings an adapter to every rank while they serve, under a number above kMostListedAdapters.
+  void SetAdapter(int number, const ModelFiles& base, const AdapterFiles& adapter) {
+    OnAllRanks([&](size_t rank) {
+      ranks_[rank]->SetAdapter(number, ranks_[rank]->engine().ReadAdapter(base, adapter));
+    });
+  }
+
   /// Queues the plan for every rank.
   void Send(const StepPlan& plan) { queue_.push_back(EncodePlan(plan)); }
 

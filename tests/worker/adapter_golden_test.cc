@@ -69,6 +69,7 @@ struct AdaptedSetup {
   int num_blocks = 1000;
   bool one_at_a_time = false;
   int max_step_tokens = 64;
+  std::vector<std::string> later = {};  // paths of adapters that come while serving, from kMostListedAdapters + 1 on
 };
 
 using ChoiceOfCase = std::vector<CollectingSink::Choice>;
@@ -77,6 +78,8 @@ using ChoiceOfCase = std::vector<CollectingSink::Choice>;
 ChoiceOfCase ServeAdapted(const ModelFiles& files, const std::vector<AdaptedCase>& cases, const AdaptedSetup& setup,
                           int64_t* preemptions = nullptr) {
   test::ThreadGroup group(files, {16, setup.max_step_tokens, 32, 2200, setup.threads, setup.shares}, setup.num_blocks);
+  for (size_t i = 0; i < setup.later.size(); ++i)
+    group.SetAdapter(kMostListedAdapters + 1 + static_cast<int>(i), files, AdapterFiles::Open(setup.later[i], files));
   EngineOptions options;
   options.scheduler.max_step_tokens = setup.max_step_tokens;
   options.scheduler.max_running = 32;
@@ -86,6 +89,8 @@ ChoiceOfCase ServeAdapted(const ModelFiles& files, const std::vector<AdaptedCase
   options.blocks.sliding_window = static_cast<int>(files.spec().window());
   options.max_model_len = 2200;
   Engine engine(options);
+  for (size_t i = 0; i < setup.later.size(); ++i)
+    engine.AdapterCame(kMostListedAdapters + 1 + static_cast<int>(i));
   std::vector<CollectingSink> sinks(cases.size());
   for (size_t next = 0; next < cases.size() || !engine.idle();) {
     while (next < cases.size() && (!setup.one_at_a_time || engine.idle())) {
@@ -165,6 +170,17 @@ TEST_P(AdapterGoldenTest, BaseModelsAnswers_HaveTheSameBits_WithAndWithoutLoaded
     ++next;
   }
   EXPECT_EQ(next, want.size());
+}
+
+TEST_P(AdapterGoldenTest, AdaptersThatComeWhileServing_GiveTheBitsOfListedOnes) {
+  const auto base = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + GetParam());
+  std::vector<std::string> paths;
+  for (const AdapterFiles& adapter : model_.files.adapters()) paths.push_back(adapter.path());
+  std::vector<AdaptedCase> later = model_.cases;
+  for (AdaptedCase& c : later) c.adapter += c.adapter > 0 ? kMostListedAdapters : 0;
+  for (const std::vector<double>& shares : {std::vector<double>{1}, {1, 2, 1}})
+    ExpectSameBits(ServeAdapted(base, later, {.shares = shares, .later = paths}),
+                   ServeAdapted(model_.files, model_.cases, {.shares = shares}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, AdapterGoldenTest,

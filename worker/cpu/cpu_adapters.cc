@@ -55,17 +55,14 @@ std::vector<Role> RolesOf(const ModelFiles& files, int64_t layer, LayerProduct p
   return roles;
 }
 
-CpuAdapters::CpuAdapters(const ModelFiles& files, const RankShard& shard, bool reads) : reads_(reads) {
-  for (const AdapterFiles& adapter : files.adapters()) {
-    auto& products = parts_.emplace_back(static_cast<size_t>(files.spec().num_layers()) * kNumLayerProducts);
-    for (const AdapterMatrix& matrix : adapter.matrices()) Load(files, shard, matrix, products);
-  }
+CpuAdapter::CpuAdapter(const ModelFiles& base, const AdapterFiles& adapter, const RankShard& shard, bool reads)
+    : reads_(reads), parts_(static_cast<size_t>(base.spec().num_layers()) * kNumLayerProducts) {
+  for (const AdapterMatrix& matrix : adapter.matrices()) Load(base, shard, matrix);
 }
 
-void CpuAdapters::Load(const ModelFiles& files, const RankShard& shard, const AdapterMatrix& matrix,
-                       std::vector<std::vector<kernels::LowRankPart>>& products) {
+void CpuAdapter::Load(const ModelFiles& files, const RankShard& shard, const AdapterMatrix& matrix) {
   const LayerProduct product = ProductOf(matrix.roles.front());
-  auto& parts = products[static_cast<size_t>(matrix.layer) * kNumLayerProducts + static_cast<size_t>(product)];
+  auto& parts = parts_[static_cast<size_t>(matrix.layer) * kNumLayerProducts + static_cast<size_t>(product)];
   // Roles of one matrix share x, and so the first of its two factors.
   const std::vector<int64_t> ranks = All(matrix.rank());
   const std::vector<int64_t> columns = ColumnsOf(SliceOf(files, shard, matrix.roles.front(), matrix.layer));
@@ -80,8 +77,8 @@ void CpuAdapters::Load(const ModelFiles& files, const RankShard& shard, const Ad
   }
 }
 
-kernels::PackedWeight CpuAdapters::Pack(const Tensor& tensor, const std::vector<int64_t>& rows,
-                                        const std::vector<int64_t>& cols, float scale) {
+kernels::PackedWeight CpuAdapter::Pack(const Tensor& tensor, const std::vector<int64_t>& rows,
+                                       const std::vector<int64_t>& cols, float scale) {
   const auto num_rows = static_cast<int64_t>(rows.size()), num_cols = static_cast<int64_t>(cols.size());
   const int64_t bytes = kernels::PackedBytes(NumberType::kF32, num_rows, num_cols);
   kernels::PackedWeight packed{NumberType::kF32, nullptr, num_rows, num_cols};
@@ -104,6 +101,32 @@ kernels::PackedWeight CpuAdapters::Pack(const Tensor& tensor, const std::vector<
     to += kernels::PanelBytes(NumberType::kF32, num_cols);
   }
   return packed;
+}
+
+CpuAdapters::CpuAdapters(const ModelFiles& files, const RankShard& shard)
+    : num_listed_(static_cast<int>(files.adapters().size())) {
+  for (int i = 0; i < num_listed_; ++i)
+    adapters_[i + 1] = std::make_shared<CpuAdapter>(files, files.adapters()[static_cast<size_t>(i)], shard);
+}
+
+int64_t CpuAdapters::Bytes(const ModelFiles& files, const RankShard& shard) {
+  int64_t bytes = 0;
+  for (const AdapterFiles& adapter : files.adapters()) bytes += CpuAdapter(files, adapter, shard, false).bytes();
+  return bytes;
+}
+
+int64_t CpuAdapters::bytes() const {
+  int64_t bytes = 0;
+  for (const auto& [number, adapter] : adapters_) bytes += adapter->bytes();
+  return bytes;
+}
+
+void CpuAdapters::Set(int number, std::shared_ptr<const CpuAdapter> adapter) {
+  if (adapter == nullptr) {
+    adapters_.erase(number);
+  } else {
+    adapters_[number] = std::move(adapter);
+  }
 }
 
 }  // namespace quire

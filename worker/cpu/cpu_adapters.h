@@ -2,10 +2,13 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
+#include <memory>
 #include <vector>
 
 #include "comm/model/model_files.h"
 #include "kernels/low_rank.h"
+#include "worker/engine/adapter_shard.h"
 #include "worker/engine/memory.h"
 #include "worker/model/shard.h"
 
@@ -18,38 +21,50 @@ inline constexpr size_t kNumLayerProducts = 4;
 /// The weights of a product, in the order in which ModelWeights holds them.
 std::vector<Role> RolesOf(const ModelFiles& files, int64_t layer, LayerProduct product);
 
-/// A rank's shards of the model's LoRA adapters, in fp32. Both matrices follow the rank's part of the base matrix: a
-/// product whose rows are split has its rows of b; one whose columns are split has its columns of a, and the sum over
-/// the ranks that the base product needs sums up the adapter's, too.
-class CpuAdapters {
+/// A rank's shard of a LoRA adapter, in fp32. Both matrices follow the rank's part of the base matrix: a product whose
+/// rows are split has its rows of b; one whose columns are split has its columns of a, and the sum over the ranks that
+/// the base product needs sums up the adapter's, too.
+class CpuAdapter final : public AdapterShard {
  public:
-  CpuAdapters(const ModelFiles& files, const RankShard& shard) : CpuAdapters(files, shard, true) {}
+  /// reads: false leaves the memory out, and only counts it.
+  CpuAdapter(const ModelFiles& base, const AdapterFiles& adapter, const RankShard& shard, bool reads = true);
 
-  /// The value of bytes() without reading a matrix.
-  static int64_t Bytes(const ModelFiles& files, const RankShard& shard) {
-    return CpuAdapters(files, shard, false).bytes();
-  }
-
-  int count() const { return static_cast<int>(parts_.size()); }
-  int64_t bytes() const { return bytes_; }
-  /// Returns the parts that adapter number `adapter` (1 .. count()) adds to the product; none: nothing on this rank.
-  const std::vector<kernels::LowRankPart>& Parts(int adapter, int64_t layer, LayerProduct product) const {
-    return parts_[static_cast<size_t>(adapter - 1)]
-                 [static_cast<size_t>(layer) * kNumLayerProducts + static_cast<size_t>(product)];
+  int64_t bytes() const override { return bytes_; }
+  /// Returns the parts that the adapter adds to the product; none: nothing on this rank.
+  const std::vector<kernels::LowRankPart>& Parts(int64_t layer, LayerProduct product) const {
+    return parts_[static_cast<size_t>(layer) * kNumLayerProducts + static_cast<size_t>(product)];
   }
 
  private:
-  CpuAdapters(const ModelFiles& files, const RankShard& shard, bool reads);
-  void Load(const ModelFiles& files, const RankShard& shard, const AdapterMatrix& matrix,
-            std::vector<std::vector<kernels::LowRankPart>>& products);
+  void Load(const ModelFiles& base, const RankShard& shard, const AdapterMatrix& matrix);
   /// Packs the rows and columns of a matrix, multiplied by `scale`.
   kernels::PackedWeight Pack(const Tensor& tensor, const std::vector<int64_t>& rows, const std::vector<int64_t>& cols,
                              float scale);
 
   bool reads_;
-  std::vector<std::vector<std::vector<kernels::LowRankPart>>> parts_;  // [adapters][layers * products]
+  std::vector<std::vector<kernels::LowRankPart>> parts_;  // [layers * products]
   std::deque<HostMemory> storage_;
   int64_t bytes_ = 0;
+};
+
+/// A rank's LoRA adapters by their numbers (AddedSequence::adapter): those of the model's files, and later ones.
+class CpuAdapters {
+ public:
+  CpuAdapters(const ModelFiles& files, const RankShard& shard);
+
+  /// The value of bytes() without reading a matrix.
+  static int64_t Bytes(const ModelFiles& files, const RankShard& shard);
+
+  /// The number of adapters of the model's files.
+  int num_listed() const { return num_listed_; }
+  int64_t bytes() const;
+  const CpuAdapter& at(int number) const { return *adapters_.at(number); }
+  /// Sets a later adapter; null: drops it.
+  void Set(int number, std::shared_ptr<const CpuAdapter> adapter);
+
+ private:
+  std::map<int, std::shared_ptr<const CpuAdapter>> adapters_;
+  int num_listed_;
 };
 
 }  // namespace quire

@@ -40,6 +40,7 @@ class CpuDecoder final : private DecoderOps {
   const ModelWeights& weights() const { return weights_; }
   bool has_head() const { return !weights_.head.empty(); }
   const CpuAdapters& adapters() const { return adapters_; }
+  CpuAdapters& adapters() { return adapters_; }
   int64_t state_bytes() const { return mixers_.state_bytes(); }
 
  private:

@@ -19,7 +19,7 @@ void CpuDecoder::AddAdapters(LayerProduct product, int64_t layer, const float* x
     size_t end = begin;
     while (end < adapter_rows_.size() && adapter_of[adapter_rows_[end]] == adapter) ++end;
     if (adapter > 0) {
-      const std::vector<kernels::LowRankPart>& parts = adapters_.Parts(adapter, layer, product);
+      const std::vector<kernels::LowRankPart>& parts = adapters_.at(adapter).Parts(layer, product);
       if (!parts.empty())
         adapter_groups_.push_back({parts.data(), static_cast<int64_t>(parts.size()), &adapter_rows_[begin],
                                    static_cast<int64_t>(end - begin)});

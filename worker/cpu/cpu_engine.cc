@@ -71,7 +71,13 @@ class CpuEngine final : public RankEngine {
 
   std::string device() const override { return kernels::CpuIsaName(); }
   int64_t weight_bytes() const override { return decoder_.weights().bytes() + decoder_.adapters().bytes(); }
-  int num_adapters() const override { return decoder_.adapters().count(); }
+  int num_adapters() const override { return decoder_.adapters().num_listed(); }
+  std::shared_ptr<const AdapterShard> ReadAdapter(const ModelFiles& base, const AdapterFiles& adapter) const override {
+    return std::make_shared<CpuAdapter>(base, adapter, shard_);
+  }
+  void SetAdapter(int number, std::shared_ptr<const AdapterShard> shard) override {
+    decoder_.adapters().Set(number, std::static_pointer_cast<const CpuAdapter>(std::move(shard)));
+  }
   std::vector<std::string> notes() const override { return decoder_.weights().Notes(); }
   int64_t block_bytes() const override { return kv_shape_.block_bytes(); }
   int64_t kv_head_bytes(int64_t head_dim) const override { return kv_shape_.head_bytes(head_dim); }

@@ -2,14 +2,20 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "comm/base/error.h"
 #include "comm/collective/device_carrier.h"
+#include "worker/engine/adapter_shard.h"
 #include "worker/engine/sequence_table.h"
 
 namespace quire {
+
+class AdapterFiles;
+class ModelFiles;
 
 /// The result of one step.
 struct ComputedStep {
@@ -37,8 +43,17 @@ class RankEngine {
   /// the KV pool (SequenceState::state), as many as every rank needs. A chunk that begins at position 0 starts from a
   /// zero state, whatever the blocks contain.
   virtual int64_t state_bytes() const { return 0; }
-  /// The number of LoRA adapters that sequences may name.
+  /// The number of LoRA adapters that were loaded with the model.
   virtual int num_adapters() const { return 0; }
+  /// Reads this rank's part of a LoRA adapter of the model `base`. May run beside all other calls, on any thread.
+  /// Throws Error where the device computes with no adapters.
+  virtual std::shared_ptr<const AdapterShard> ReadAdapter(const ModelFiles& base, const AdapterFiles& adapter) const {
+    (void)base, (void)adapter;
+    Fail("{} computes with no LoRA adapters", device());
+  }
+  /// From the next step on, sequences may name the adapter by this number, above kMostListedAdapters. Null: they no
+  /// longer do, and the engine drops the adapter. The engine's own ReadAdapter returned the shard.
+  virtual void SetAdapter(int number, std::shared_ptr<const AdapterShard> shard) { (void)number, (void)shard; }
   /// Bytes available for KV blocks after the engine has set aside everything else that it will ever need.
   virtual int64_t available_bytes() const = 0;
 

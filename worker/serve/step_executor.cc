@@ -23,9 +23,25 @@ void StepExecutor::SetVocabulary(Vocabulary vocabulary) {
   };
 }
 
+void StepExecutor::FollowGrammarOrder(const Frame& order) {
+  if (grammars_ == nullptr) Fail("a grammar came, but no vocabulary");
+  const Message message = Decode(order);
+  const auto& grammar = std::get<GrammarMessage>(message);
+  if (grammar.source)
+    grammars_->Prepare(grammar);
+  else
+    grammars_->Forget(grammar.ticket);
+}
+
 void StepExecutor::EndGrammars() {
   table_.constrain = nullptr;
   grammars_.reset();
+}
+
+void StepExecutor::SetAdapter(int number, std::shared_ptr<const AdapterShard> shard) {
+  std::erase(later_adapters_, number);
+  if (shard != nullptr) later_adapters_.push_back(number);
+  engine_->SetAdapter(number, std::move(shard));
 }
 
 int64_t StepExecutor::AllocateBlocks(int num_blocks, int num_host_blocks, int state_blocks) {
@@ -59,7 +75,7 @@ void StepExecutor::SwapOut(const std::vector<BlockCopyPair>& moves) {
 void StepExecutor::Begin(const Frame& plan_frame) {
   const PlanLimits limits{num_blocks_,        num_host_blocks_,       sizes_.block_size,
                           sizes_.max_running, sizes_.max_step_tokens, sizes_.max_model_len,
-                          vocab_size_,        state_blocks_,          engine_->num_adapters()};
+                          vocab_size_,        state_blocks_,          engine_->num_adapters(), later_adapters_};
   const auto begin = Clock::now();
   const StepPlan plan = DecodePlan(plan_frame, limits);
   if (plan.step != last_step_ + 1 || (epoch_ != 0 && plan.epoch != epoch_)) {

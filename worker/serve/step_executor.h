@@ -27,7 +27,12 @@ class StepExecutor {
   /// Null before SetVocabulary.
   GrammarStore* grammars() { return grammars_.get(); }
 
+  /// Compiles an announced grammar beside the steps, or drops one that no further sequence will use.
+  void FollowGrammarOrder(const Frame& order);
   void EndGrammars();
+
+  /// Lets later plans name an adapter that came while serving, or no longer (RankEngine::SetAdapter).
+  void SetAdapter(int number, std::shared_ptr<const AdapterShard> shard);
 
   /// Calls RankEngine::AllocateBlocks. A sequence's state takes `state_blocks` blocks; throws Error if a state does
   /// not fit.
@@ -74,6 +79,7 @@ class StepExecutor {
   int num_blocks_ = 0, num_host_blocks_ = 0, state_blocks_ = 0;
   EpochId epoch_ = 0;
   StepId last_step_ = 0;
+  std::vector<int32_t> later_adapters_;  // numbers
   std::chrono::steady_clock::time_point last_finish_;
 };
 

@@ -15,6 +15,7 @@
 #include "comm/base/process_hardening.h"
 #include "comm/model/formats/mapping_errors.h"
 #include "comm/wire/channel.h"
+#include "worker/serve/adapter_loader.h"
 #include "worker/serve/assigned_model.h"
 #include "worker/serve/assigned_sizes.h"
 #include "worker/serve/backend.h"
@@ -105,17 +106,6 @@ class Line {
 /// The name of this host in messages.
 std::string HostName(const WorkerOptions& options) { return options.node.empty() ? OwnHostName() : options.node; }
 
-/// Compiles an announced grammar beside the steps, or drops one that no further sequence will use.
-void Prepare(const Frame& frame, StepExecutor& executor) {
-  if (executor.grammars() == nullptr) Fail("a grammar came, but no vocabulary");
-  const Message message = Decode(frame);
-  const auto& order = std::get<GrammarMessage>(message);
-  if (order.source)
-    executor.grammars()->Prepare(order);
-  else
-    executor.grammars()->Forget(order.ticket);
-}
-
 /// Waits for the Start message, which says how many blocks to reserve. If the model has a tokenizer, the vocabulary
 /// arrives first.
 std::optional<StartMessage> AwaitStart(Line& line, StepExecutor& executor) {
@@ -139,9 +129,11 @@ void AnswerOldest(Line& line, StepExecutor& executor, Lease& lease) {
 }
 
 /// Serves steps until Shutdown. Begins a plan before the previous result is ready, if the engine allows this.
-void ServeSteps(Line& line, StepExecutor& executor, Lease& lease, BlockCuts& cuts, BlockCourier& courier) {
+void ServeSteps(Line& line, StepExecutor& executor, Lease& lease, BlockCuts& cuts, BlockCourier& courier,
+                AdapterLoader& adapters) {
   for (;;) {
     for (const BlocksReport& report : courier.TakeReports()) line.Send(report);
+    for (const AdapterReady& report : adapters.TakeReports()) line.Send(report);
     if (executor.grammars() != nullptr) {
       for (const GrammarReady& report : executor.grammars()->TakeReports()) line.Send(report);
     }
@@ -168,7 +160,11 @@ void ServeSteps(Line& line, StepExecutor& executor, Lease& lease, BlockCuts& cut
       continue;
     }
     if (frame->header.kind == FrameKind::kGrammar) {
-      Prepare(*frame, executor);
+      executor.FollowGrammarOrder(*frame);
+      continue;
+    }
+    if (frame->header.kind == FrameKind::kAdapter) {
+      adapters.Follow(std::get<AdapterMessage>(Decode(*frame)));
       continue;
     }
     lease.SetBegun(frame->header.step);
@@ -258,7 +254,8 @@ void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiB
   BlockCuts cuts = CutsOf(files.spec(), *assign, mpi.rank(), engine);
   const GrammarsEnd end{executor};  // destroyed before the courier, through which its reports go
   if (executor.grammars() != nullptr) executor.grammars()->set_on_report([&courier] { courier.Wake(); });
-  ServeSteps(line, executor, lease, cuts, courier);
+  AdapterLoader adapters(files, executor, [&courier] { courier.Wake(); });
+  ServeSteps(line, executor, lease, cuts, courier, adapters);
 }
 
 /// Tells the coordinator of a failure, if the connection still works.

@@ -22,12 +22,34 @@ MappedFile::MappedFile(const RegularFile& file) : path_(file.path()), size_(file
   NoteMapping(data_, size_, path_);
 }
 
+MappedFile::MappedFile(const RegularFile& file, size_t most_bytes)
+    : path_(file.path()), size_(file.size()), is_copy_(true) {
+  if (size_ == 0) Fail("{}: the file is empty", path_);
+  if (size_ > most_bytes) Fail("{}: the file has {} bytes, and at most {} are read", path_, size_, most_bytes);
+  void* data = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) Fail("{}: no memory for {} bytes: {}", path_, size_, std::strerror(errno));
+  data_ = static_cast<const std::byte*>(data);
+  size_t read = 0;
+  try {
+    read = file.Read({static_cast<char*>(data), size_});
+  } catch (...) {
+    ::munmap(data, size_);
+    throw;
+  }
+  if (read == size_) return;
+  ::munmap(data, size_);
+  Fail("{}: the file became shorter while it was read", path_);
+}
+
 MappedFile::MappedFile(MappedFile&& other) noexcept
-    : path_(std::move(other.path_)), data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+    : path_(std::move(other.path_)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)),
+      is_copy_(other.is_copy_) {}
 
 MappedFile::~MappedFile() {
   if (data_ == nullptr) return;
-  ForgetMapping(data_);
+  if (!is_copy_) ForgetMapping(data_);
   ::munmap(const_cast<std::byte*>(data_), size_);
 }
 

@@ -8,13 +8,18 @@
 
 namespace quire {
 
-/// Maps a regular file read-only into memory. The page cache supplies pages when they are touched; all processes that
+/// The bytes of a regular file in memory. Maps the file read-only, or copies it.
+///
+/// A mapping: the page cache supplies pages when they are touched; all processes that
 /// map the file share them. The size is read once, at opening. If the file is truncated later or its disk fails,
 /// touching a missing page ends the process (comm/model/formats/mapping_errors.h).
 class MappedFile {
  public:
   explicit MappedFile(const std::string& path);
   explicit MappedFile(const RegularFile& file);
+  /// Copies the file, whose later changes then harm nothing. Throws Error when it is larger than `most_bytes`, or
+  /// becomes shorter meanwhile.
+  MappedFile(const RegularFile& file, size_t most_bytes);
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&&) = delete;
@@ -22,13 +27,14 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::string& path() const { return path_; }
 
-  /// Unmaps the touched pages. They stay in the page cache and return when they are read again.
+  /// Unmaps the touched pages. They stay in the page cache and return when they are read again. Not for copies.
   void ReleasePages() const;
 
  private:
   std::string path_;
   const std::byte* data_ = nullptr;
   size_t size_ = 0;
+  bool is_copy_ = false;
 };
 
 /// Reads a small text file. Throws Error when it is missing, empty, larger than max_bytes, or not a regular file.

@@ -144,6 +144,7 @@ std::optional<HttpResponse> Gate::AnswerBrowser(HttpRequest& request) const {
 
 std::optional<HttpResponse> Gate::Refuse(HttpRequest& request) {
   if (std::optional<HttpResponse> answer = AnswerBrowser(request)) return answer;
+  if (operators_paths_.contains(request.path)) return RefuseOperator(request);
   const bool reads = request.method == "GET" || request.method == "HEAD";
   const std::string authorization = AuthorizationOf(request);
   if (!has_keys()) request.client = ClientId(authorization);
@@ -159,6 +160,19 @@ std::optional<HttpResponse> Gate::Refuse(HttpRequest& request) {
   if (reads ? key->may_read : key->may_post) return std::nullopt;
   const char* scope = reads ? "read" : PostScope(options_.kind);
   return ErrorResponse(403, fmt::format("the key of {} lacks the scope {}", key->name, scope));
+}
+
+void Gate::LeaveToOperators(std::set<std::string> paths, Gate& operators) {
+  operators_paths_ = std::move(paths);
+  operators_ = &operators;
+}
+
+std::optional<HttpResponse> Gate::RefuseOperator(HttpRequest& request) {
+  request.share = NetworkOfPeer(request);
+  if (std::optional<HttpResponse> refusal = RefuseForeign(request)) return refusal;
+  if (operators_->has_keys()) return operators_->Refuse(request);
+  return ErrorResponse(
+      403, "this is for operators: name a file of admin tokens (--admin-token-file), or use the admin port");
 }
 
 /// The Authorization header. A client of the Messages API may send its key in x-api-key instead.

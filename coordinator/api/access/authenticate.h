@@ -56,6 +56,10 @@ class Gate {
   /// So does one with a key that opens the `other` port.
   void Reload(const Gate& other);
 
+  /// Requests to these paths pass only with a key of the `operators` gate, which must have keys for that, and must
+  /// outlive this gate.
+  void LeaveToOperators(std::set<std::string> paths, Gate& operators);
+
   bool has_keys() const { return !options_.key_file.empty(); }
   const ApiKeys& keys() const { return keys_; }
 
@@ -69,11 +73,14 @@ class Gate {
   bool IsAllowedOrigin(const std::string& origin) const;
   bool IsAllowedHost(const std::string& host) const;
   std::optional<HttpResponse> RefuseForeign(const HttpRequest& request) const;
+  std::optional<HttpResponse> RefuseOperator(HttpRequest& request);
   HttpResponse Unauthorized(const HttpRequest& request, const char* reason);
 
   Options options_;
   ApiKeys keys_;
   FailureLimit failures_;
+  std::set<std::string> operators_paths_;
+  Gate* operators_ = nullptr;
 };
 
 /// Returns 415 for a POST whose Content-Type is set and not JSON. A foreign page can post text and forms without a

@@ -41,6 +41,7 @@ HttpLimits AdminLimits() {
 AdminApi::AdminApi(Options options, ModelRoster& models, MetricsPage& metrics, HistoryRecorder& history,
                    AdminControl& control, WorkPool& pool)
     : client_of_key_(std::move(options.client_of_key)),
+      adapters_(options.adapters),
       models_(models),
       metrics_(metrics),
       history_(history),
@@ -80,6 +81,7 @@ AdminRoutes AdminApi::MakeRoutes() {
        "keeps a prompt's cached blocks for a while"},
       {"POST", "/admin/unpin", [this](HttpRequest& request, HttpResponder&) { return Unpin(request); }, "ends a pin"},
   };
+  for (auto& route : adapters_.RoutesOfAdminPort()) routes.push_back(std::move(route));
   for (auto& route : RoutesOfReports()) routes.push_back(std::move(route));
   for (auto& route : control_.MakeRoutes()) routes.push_back(std::move(route));
   return AdminRoutes(std::move(routes));

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "coordinator/api/admin/adapter_pages.h"
 #include "coordinator/api/admin/admin_control.h"
 #include "coordinator/api/admin/admin_reports.h"
 #include "coordinator/api/admin/admin_routes.h"
@@ -27,6 +28,7 @@ class AdminApi {
   struct Options {
     AdminReports::Server server;
     std::function<std::string(const std::string&)> client_of_key;  // the data port's Gate::ClientOf
+    AdapterPages& adapters;
   };
   /// The pool must be stopped before this object goes.
   AdminApi(Options options, ModelRoster& models, MetricsPage& metrics, HistoryRecorder& history, AdminControl& control,
@@ -50,6 +52,7 @@ class AdminApi {
   static boost::asio::awaitable<HttpResponse> DashboardFile(const std::string& path);
 
   const std::function<std::string(const std::string&)> client_of_key_;
+  AdapterPages& adapters_;
   ModelRoster& models_;
   MetricsPage& metrics_;
   HistoryRecorder& history_;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "comm/wire/messages.h"
+#include "coordinator/api/admin/adapter_pages.h"
 #include "coordinator/api/admin/batch_report.h"
 #include "coordinator/api/admin/block_map.h"
 #include "coordinator/api/admin/block_report.h"
@@ -241,6 +242,7 @@ asio::awaitable<HttpResponse> AdminReports::StatusPage() {
   page["warnings"] = server_.warnings;
   page["request_memory"] = RequestMemoryJson(server_.request_memory);
   if (const std::optional<BatchNumbers> batches = server_.batches()) page["batches"] = BatchesJson(*batches);
+  page["adapters"] = AdaptersJson(model_.adapters());
   page["model"]["name"] = model_.name();
   page["model"]["path"] = model_.topology().model.path;
   page["models"] = ModelsJson(models_);

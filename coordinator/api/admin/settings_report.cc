@@ -75,6 +75,13 @@ Json ModelJson(const Topology::Model& model) {
           {"lora_modules", std::move(adapters)}};
 }
 
+Json LoraJson(const Topology::Lora& lora) {
+  return {{"lora_dir", lora.dirs},
+          {"max_cpu_loras", lora.max_loaded},
+          {"max_lora_rank", lora.max_rank > 0 ? Json(lora.max_rank) : Json()},
+          {"lora_memory_bytes", lora.memory_bytes}};
+}
+
 /// How the workers compute, and the share of each.
 Json WorkersJson(const AssignMessage& workers) {
   const ComputeSettings& compute = workers.compute;
@@ -169,6 +176,7 @@ Json SettingsJson(const Topology& topology, const ReplicaSnapshot& replica) {
       {"key_limits", KeyLimitsJson(topology.key_limits)}};
   settings.update(SchedulerJson(topology, engine));
   settings.update(ModelJson(topology.model));
+  settings.update(LoraJson(topology.lora));
   settings.update(WorkersJson(workers));
   settings.update(LogsJson(topology.logs));
   return settings;

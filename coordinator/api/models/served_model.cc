@@ -16,21 +16,16 @@ ServedModel::ServedModel(const Topology& topology, size_t index, std::string log
       log_name_(std::move(log_name)),
       files_(ReadAsSettings([&] { return OpenModel(topology.model); })),
       text_(ReadAsSettings([&] { return TextTools(files_, topology); })),
+      adapters_(ReadAsSettings([&] { return AdapterShelf(topology, files_); })),
       grammars_(text_.vocabulary, {"/proc/self/exe", kCompileGrammars, std::to_string(files_.spec().vocab_size)}, {}) {
   text_.NoteChoices(topology_.model);
   files_.CloseFiles();  // changes of the files no longer affect this process
 }
 
-std::vector<std::string> ServedModel::NamesOfAdapters() const {
-  std::vector<std::string> names;
-  for (const AdapterSetting& adapter : topology_.model.adapters) names.push_back(adapter.name);
-  return names;
-}
-
 std::vector<std::string> ServedModel::Names() const {
   std::vector<std::string> names = {name()};
   std::ranges::copy(topology_.model.aliases, std::back_inserter(names));
-  std::ranges::move(NamesOfAdapters(), std::back_inserter(names));
+  std::ranges::move(adapters_.Names(), std::back_inserter(names));
   return names;
 }
 
@@ -49,6 +44,7 @@ void ServedModel::Start(const std::atomic<bool>& cancel, std::function<void(cons
                                             });
   ready->get_future().get();
   replicas().Begin(std::move(on_lost));
+  adapters_.Begin(replicas());
 }
 
 void ServedModel::StopLoops() {

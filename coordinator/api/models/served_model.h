@@ -8,6 +8,7 @@
 
 #include "comm/model/model_files.h"
 #include "comm/topology/topology.h"
+#include "coordinator/api/models/adapter_shelf.h"
 #include "coordinator/api/models/model_workers.h"
 #include "coordinator/api/models/text_tools.h"
 #include "coordinator/cluster/hosts/model_shares.h"
@@ -49,7 +50,8 @@ class ServedModel {
 
   /// The names that clients may use: the model's own name first, then its aliases, then its adapters.
   std::vector<std::string> Names() const;
-  std::vector<std::string> NamesOfAdapters() const;
+  const AdapterShelf& adapters() const { return adapters_; }
+  AdapterShelf& adapters() { return adapters_; }
   /// The sequences that all replicas may run, and the choices that may wait or run.
   int max_running() const { return topology_.scheduler.max_running * topology_.parallel.replicas; }
   int max_pending() const { return topology_.scheduler.max_waiting + max_running(); }
@@ -68,7 +70,10 @@ class ServedModel {
   /// Ends the workers.
   void StopWorkers(const std::string& reason);
   /// Ends the engines and the workers, if they were started. The model stays open.
-  void End() { workers_.reset(); }
+  void End() {
+    adapters_.End();
+    workers_.reset();
+  }
 
   /// The replicas of a model that was started.
   Replicas& replicas() { return workers_->replicas(); }
@@ -82,6 +87,7 @@ class ServedModel {
   const std::string log_name_;
   ModelFiles files_;
   TextTools text_;
+  AdapterShelf adapters_;
   GrammarTrials grammars_;
   EventFeed events_;
   int64_t weight_bytes_ = 0, kv_bytes_ = 0;

@@ -125,9 +125,8 @@ PreparedCall CallPreparer::Prepare(const std::string& body, Dialect dialect, con
 void CallPreparer::FindModel(GenerateCall& call) const {
   if (call.model.empty() || call.model == options_.model_name) return;
   if (std::ranges::count(options_.aliases, call.model) > 0) return;
-  const auto adapter = std::ranges::find(options_.adapters, call.model);
-  call.adapter = static_cast<int>(adapter - options_.adapters.begin()) + 1;
-  if (adapter != options_.adapters.end()) return;
+  if (options_.adapters != nullptr) call.adapter = options_.adapters->Find(call.model);
+  if (call.adapter != nullptr) return;
   throw ApiError(
       404, "the model \"" + call.model.substr(0, 100) + "\" is not served here; GET /v1/models lists what is", "model");
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "coordinator/api/models/adapter_shelf.h"
 #include "coordinator/api/openai/chat_fit.h"
 #include "coordinator/api/requests/dialect.h"
 #include "coordinator/api/requests/openai_request.h"
@@ -51,7 +52,7 @@ class CallPreparer {
     AnswerFormat answer_format;  // the format of chat answers
     PoolingOptions pooling;
     std::vector<std::string> aliases;   // other names of the model
-    std::vector<std::string> adapters;  // names of its LoRA adapters, in the workers' order
+    const AdapterShelf* adapters = nullptr;  // its LoRA adapters; null: none
   };
   /// `chat` may be null. The references must outlive this object.
   CallPreparer(Options options, const Tokenizer& tokenizer, const ChatTemplate* chat);
@@ -63,13 +64,12 @@ class CallPreparer {
 
   /// Renders the prompt of a chat or Messages request, whose max_tokens may be missing; throws as Prepare.
   ChatPrompt Render(const RequestBody& body, Dialect dialect, const std::stop_token& stop) const;
-
   /// The most bytes that preparing a body of that size holds besides the body: texts, then tokens.
   static int64_t WorkBytes(size_t body_bytes) { return 4 * static_cast<int64_t>(body_bytes); }
   const std::string& model_name() const { return options_.model_name; }
   /// The name of the call's model in answers: its adapter's, or the base model's.
   const std::string& ModelOf(const GenerateCall& call) const {
-    return call.adapter > 0 ? options_.adapters[static_cast<size_t>(call.adapter - 1)] : options_.model_name;
+    return call.adapter != nullptr ? call.adapter->name : options_.model_name;
   }
 
  private:

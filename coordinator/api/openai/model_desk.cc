@@ -64,7 +64,7 @@ CallPreparer::Options PreparerOptions(const ServedModel& model, const RequestLim
           model.text().answer_format,
           model.text().pooling,
           model.topology().model.aliases,
-          model.NamesOfAdapters()};
+          &model.adapters()};
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ Json ModelOfMessages(const std::string& name, int64_t created, int max_model_len
 }
 
 Json ModelOfOpenAi(const std::string& name, int64_t created, const ModelDesk& desk) {
-  const bool is_adapter = std::ranges::count(desk.model.NamesOfAdapters(), name) > 0;
+  const bool is_adapter = desk.model.adapters().Find(name) != nullptr;
   Json json = {{"id", name},
                {"object", "model"},
                {"created", created},

@@ -191,14 +191,26 @@ class TextSink : public RequestSink {
   PromptReporter::Part first_;            // the first Part; until it is sent
 };
 
+/// What requests that share cached blocks have in common, besides the adapter's number. A number may mean other
+/// contents in another life of the server, whose blocks on disk must not be found.
+std::string SaltOf(const GenerateCall& call) {
+  std::string salt = CacheSalt(call.client, call.cache_salt);
+  if (call.adapter != nullptr && !call.adapter->contents.empty())
+    salt += std::string(1, '\0') + "adapter " + call.adapter->contents;
+  return salt;
+}
+
 std::unique_ptr<Request> MakeRequest(const CallContext& context, const GenerateCall& call,
                                      const std::vector<TokenId>& prompt, size_t number, int max_tokens, RequestId id,
                                      const std::string& name, std::shared_ptr<RequestSink> sink) {
   auto request = std::make_unique<Request>();
   request->id = id, request->name = name, request->client = call.client;
   request->client_limits = call.client_limits;
-  request->cache_salt = CacheSalt(call.client, call.cache_salt);
-  request->adapter = call.adapter;
+  request->cache_salt = SaltOf(call);
+  if (call.adapter != nullptr) {
+    request->adapter = call.adapter->number;
+    request->keeps = call.adapter;
+  }
   request->priority = call.priority;
   request->arrival_seconds = EngineLoop::Now() + call.seconds_behind();
   request->background = call.background;
@@ -266,8 +278,9 @@ RunningCall::RunningCall(const CallContext& context, const GenerateCall& call,
       if (refusal) break;
     }
   };
-  replicas_.Submit(fmt::format("{}:{}", call.adapter, CacheSalt(call.client, call.cache_salt)), prompts.front(), tokens,
-                   call.client, call.sampling.grammar, std::move(arrival));
+  const int adapter = call.adapter != nullptr ? call.adapter->number : 0;
+  replicas_.Submit(fmt::format("{}:{}", adapter, SaltOf(call)), prompts.front(), tokens, call.client,
+                   call.sampling.grammar, std::move(arrival));
 }
 
 RunningCall::~RunningCall() { Cancel(); }

@@ -10,6 +10,7 @@
 
 #include "comm/wire/step_plan.h"
 #include "coordinator/api/requests/context_edits.h"
+#include "coordinator/api/requests/served_adapter.h"
 #include "coordinator/core/beam_search.h"
 #include "coordinator/core/client_limits.h"
 #include "coordinator/text/answers/answer_parser.h"
@@ -72,7 +73,7 @@ struct GenerateCall {
   int num_prompt_logprobs = -1;   // alternatives per prompt token; -1: not reported
 
   std::string client;           // client's name, for fairness and caching
-  int adapter = 0;              // number of its LoRA adapter (AddedSequence::adapter); 0: the base model
+  std::shared_ptr<const ServedAdapter> adapter;  // the LoRA adapter that it names; null: the base model
   std::string cache_salt;       // only requests with the same salt share cached prefixes
   int priority = 0;             // among the client's requests, lower runs first
   double deadline_seconds = 0;  // the answer is useless later; 0: the server's limit

@@ -68,8 +68,8 @@ class EngineLoop : private WorkerGroupListener {
   void WhileWaiting() override;
   void OnBlocksReport(Rank rank, const BlocksReport& report) override { host_.OnBlocksReport(rank, report); }
   void OnGrammarReady(Rank rank, const GrammarReady& report) override { host_.OnGrammarReady(rank, report); }
+  void OnAdapterReady(Rank rank, const AdapterReady& report) override { host_.OnAdapterReady(rank, report); }
   void OnStepAnswered(Rank rank, StepId step, const StepTimes& times) override { profile_.Answered(rank, step, times); }
-
   void Run();
   void RunUntilStopped();
   void Replace();

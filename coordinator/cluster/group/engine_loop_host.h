@@ -26,6 +26,7 @@ class EngineLoopHost {
   /// Reports of ranks that belong to no step (WorkerGroupListener).
   virtual void OnBlocksReport(Rank rank, const BlocksReport& report) = 0;
   virtual void OnGrammarReady(Rank rank, const GrammarReady& report) = 0;
+  virtual void OnAdapterReady(Rank rank, const AdapterReady& report) = 0;
 };
 
 }  // namespace quire

@@ -147,6 +147,11 @@ bool WorkerGroup::HandleReport(Rank rank, const Frame& frame) const {
     if (listener_ != nullptr) listener_->OnGrammarReady(rank, std::get<GrammarReady>(message));
     return true;
   }
+  if (frame.header.kind == FrameKind::kAdapterReady) {
+    const Message message = Decode(frame);
+    if (listener_ != nullptr) listener_->OnAdapterReady(rank, std::get<AdapterReady>(message));
+    return true;
+  }
   return false;
 }
 

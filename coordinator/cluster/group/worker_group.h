@@ -66,8 +66,8 @@ class WorkerGroup {
   /// Sends a plan and awaits its result; no other plan may be under way.
   StepOutcome RunStep(const StepPlan& plan);
 
-  /// Sends one rank a message about KV blocks or a grammar, in order with the plans. A rank that does not accept the
-  /// message counts as lost, which the next wait reports.
+  /// Sends one rank a message about KV blocks, a grammar or an adapter, in order with the plans. A rank that does not
+  /// accept the message counts as lost, which the next wait reports.
   void Send(Rank rank, const Message& message);
 
   /// Waits until wake_fd is readable, at most the given time, and checks heartbeats meanwhile.

@@ -19,6 +19,8 @@ class WorkerGroupListener {
   virtual void OnBlocksReport(Rank rank, const BlocksReport& report) = 0;
   /// A rank has compiled a grammar that it was sent, or has failed to.
   virtual void OnGrammarReady(Rank rank, const GrammarReady& report) = 0;
+  /// A rank has read a LoRA adapter that it was sent, or has failed to.
+  virtual void OnAdapterReady(Rank rank, const AdapterReady& report) = 0;
   /// A rank has answered a step; `times` is how long the rank took.
   virtual void OnStepAnswered(Rank, StepId, const StepTimes&) {}
 };

@@ -61,6 +61,8 @@ AssignMessage MakeAssignment(const Topology& topology, const ModelFiles& model, 
     FailSettings(
         "LoRA adapters (--lora-modules) run on the CPU only: use --backend cpu, or serve a model into which "
         "the adapter is merged");
+  if (cuda && !topology.lora.dirs.empty())
+    FailSettings("LoRA adapters (--lora-dir) run on the CPU only: use --backend cpu, or leave --lora-dir out");
   if (cuda && !topology.cache.disk.dir.empty())
     FailSettings("--kv-disk stores blocks of the CPU backend only: use --backend cpu, or leave --kv-disk out");
   for (const AdapterFiles& adapter : model.adapters()) {

@@ -31,6 +31,7 @@ Replica::Replica(Topology topology, const ModelFiles& model, const std::atomic<b
       feed_(feed),
       watcher_(feed, engine(), topology_.parallel.replica),
       gate_(deployment_.group()),
+      adapters_(deployment_.group()),
       cache_log_(engine().blocks().block_size()) {
   engine().set_watcher(&watcher_);
   if (!topology_.journal.empty()) {
@@ -42,6 +43,7 @@ Replica::Replica(Topology topology, const ModelFiles& model, const std::atomic<b
     CacheEventSource source{index(), engine().blocks().block_size(), {}};
     for (const AdapterSetting& adapter : topology_.model.adapters) source.adapters.push_back(adapter.name);
     cache_events_ = std::make_unique<CacheEventPublisher>(topology_.kv_events, std::move(source));
+    adapters_.set_on_came([this](const AdapterOrder& order) { cache_events_->NameAdapter(order.number, order.name); });
     engine().AddCacheListener(&cache_log_);
   }
   Publish(engine());
@@ -76,6 +78,7 @@ void Replica::BetweenSteps(Engine& engine) {
   PublishEpoch(engine);
   if (cache_events_ != nullptr) cache_events_->Publish(cache_log_.Take());
   if (tier_ != nullptr) tier_->Round(EngineLoop::Now());
+  adapters_.Round(engine);
   gate_.Round(engine, EngineLoop::Now());
   listener_->OnRound(index(), engine);
 }
@@ -87,6 +90,7 @@ void Replica::Relaunch(const GroupFailure& loss) {
 
 void Replica::Abandon(Engine& engine) {
   if (tier_ != nullptr) tier_->Open();
+  adapters_.Open();
   gate_.Open(engine);
   listener_->OnAbandoned(index(), engine);
 }
@@ -125,6 +129,10 @@ void Replica::PostCall(int64_t tokens, const std::string& client, const GrammarS
     tier_->Pass(
         arrival, [enter, &engine](Arrival ready) { enter(std::move(ready), engine); }, EngineLoop::Now());
   });
+}
+
+void Replica::PostAdapter(std::function<void(AdapterGate&)> order) {
+  loop_->Post([this, order = std::move(order)](Engine&) { order(adapters_); });
 }
 
 ReplicaView Replica::view() const {

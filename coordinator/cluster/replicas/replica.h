@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "coordinator/cache_events/cache_event_publisher.h"
+#include "coordinator/cluster/group/adapter_gate.h"
 #include "coordinator/cluster/group/engine_loop.h"
 #include "coordinator/cluster/group/event_feed.h"
 #include "coordinator/cluster/group/grammar_gate.h"
@@ -33,7 +34,6 @@ class Replica : private EngineLoopHost {
   /// Ends the engine's thread and drops the engine's requests. StopWorkers, a separate call, ends the workers.
   void StopLoop();
   void StopWorkers(const std::string& reason) { deployment_.Stop(reason); }
-
   int index() const { return topology_.parallel.replica; }
   Deployment& deployment() { return deployment_; }
   Engine& engine() { return deployment_.engine(); }  // call only on the engine's thread, once that thread runs
@@ -46,10 +46,11 @@ class Replica : private EngineLoopHost {
   std::optional<JournalHealth> journal_health() const {
     return journal_ ? std::optional(journal_->health()) : std::nullopt;
   }
-
   /// Submits a call on the engine's thread; with a grammar once the workers are ready for it. The call's tokens count
   /// in view() at once.
   void PostCall(int64_t tokens, const std::string& client, const GrammarSource& grammar, Arrival arrival);
+  /// Runs `order` on the engine's thread.
+  void PostAdapter(std::function<void(AdapterGate&)> order);
   /// The state as of the last Publish, plus tokens on their way. Callable from any thread.
   ReplicaView view() const;
   BlockShape block_shape() const;
@@ -69,16 +70,17 @@ class Replica : private EngineLoopHost {
   }
   void BeginTier();
   void OnGrammarReady(Rank rank, const GrammarReady& report) override { gate_.OnReady(rank, report); }
+  void OnAdapterReady(Rank rank, const AdapterReady& report) override { adapters_.OnReady(rank, report); }
 
   std::function<void(Engine&)> Announce(int64_t tokens, std::function<void(Engine&)> task);
   void PublishShape(const Engine& engine);
   void PublishEpoch(const Engine& engine);
-
   Topology topology_;
   Deployment deployment_;
   EventFeed& feed_;
   EngineWatcher watcher_;
   GrammarGate gate_;
+  AdapterGate adapters_;
   std::optional<Journal> journal_;                     // observes the engine; nullopt when journals are off
   CacheEventLog cache_log_;                            // hears the prefix cache while events are published
   std::unique_ptr<CacheEventPublisher> cache_events_;  // null: nothing is published

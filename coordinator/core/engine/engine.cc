@@ -79,7 +79,7 @@ std::optional<std::string> Engine::Do(const command::Submit& c) {
   const bool is_new = requests_.emplace(added.id, std::move(request)).second;
   QUIRE_CHECK(is_new, "request id {} is in use", added.id);
   RestoreDeadlines(added);
-  if (!MakesWay(added)) scheduler_.Add(added);
+  if (!StaysAside(added)) scheduler_.Add(added);
   return std::nullopt;
 }
 
@@ -135,7 +135,7 @@ const StepPlan* Engine::Do(const command::Plan& c) {
   StepPlan& plan = scheduler_.Schedule();
   if (plan.empty()) {
     const bool waits = ahead || !blocks_.device_holdings().empty();
-    QUIRE_CHECK(waits || requests_.empty(), "{} requests and nothing to run", requests_.size());
+    QUIRE_CHECK(waits || AllSetAside(), "{} requests and nothing to run", requests_.size());
     if (waits) Tell(c);  // a request may have been admitted all the same
     return nullptr;
   }

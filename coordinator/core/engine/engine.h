@@ -176,6 +176,15 @@ class Engine {
     Do(command::CacheStored{salt, tokens, adapter, ticket, prefix});
   }
 
+  // LoRA adapters that are loaded while serving (engine_adapters.cc). A request that names one which the ranks do not
+  // have is set aside. A new epoch's ranks have none.
+
+  /// All ranks have the adapter: its requests enter the scheduler.
+  void AdapterCame(int adapter) { Do(command::AdapterCame{adapter}); }
+  /// The ranks are about to drop the adapter: its requests leave the scheduler, and wait until it comes again.
+  void AdapterGone(int adapter) { Do(command::AdapterGone{adapter}); }
+  bool HasAdapter(int adapter) const { return adapter <= kMostListedAdapters || adapters_.contains(adapter); }
+
   /// The observer hears every command and every decision; null: none. The observer must outlive the engine.
   void set_observer(EngineObserver* observer);
   /// The watcher hears every decision and nothing else; null: none. The watcher must outlive the engine.
@@ -225,6 +234,8 @@ class Engine {
   bool Do(const command::HoldCached& c);
   bool Do(const command::ReserveForStored& c);
   void Do(const command::CacheStored& c);
+  void Do(const command::AdapterCame& c);
+  void Do(const command::AdapterGone& c);
   void Tell(const Command& command, const CommandOutcome& outcome = {}) const {
     if (observer_ != nullptr) observer_->OnCommand(command, outcome);
   }
@@ -249,9 +260,15 @@ class Engine {
   void TellDrafts(const Request& request);
   void Erase(RequestId id);
 
+  // Adapters that come while serving (engine_adapters.cc).
+  void SetAside(Request& request);
+  void SetAsideWithoutAdapter();
+  bool AllSetAside() const;
+
   // Background requests (engine_background.cc).
   bool HasOthers() const { return requests_.size() > background_.size(); }
-  bool MakesWay(Request& added);
+  bool MakesWay(const Request& added) const;
+  bool StaysAside(Request& added);
   void TakeUpBackground();
   void LeaveScheduler(Request& request);
 
@@ -262,6 +279,7 @@ class Engine {
   RepeatProposer repeats_;
   std::map<RequestId, std::unique_ptr<Request>> requests_;
   std::set<RequestId> background_;                                                  // ids in requests_
+  std::set<int> adapters_;  // numbers of the adapters that came while serving and that all ranks have
   std::priority_queue<Deadline, std::vector<Deadline>, std::greater<>> deadlines_;  // may name ended requests
   EngineStats stats_;
   EpochId epoch_ = 1;

@@ -3,23 +3,23 @@
 
 namespace quire {
 
-/// Prepares the entry of a request that is in requests_ already. True: the request is a background one, others are
-/// there, and it stays set aside. Else it may enter the scheduler, which no background request uses beside it.
-bool Engine::MakesWay(Request& added) {
+/// True for a background request while others are there.
+bool Engine::MakesWay(const Request& added) const { return added.background && HasOthers(); }
+
+/// Prepares the entry of a request that is in requests_ already. True: the request stays set aside, because it is a
+/// background one and others are there, or because the ranks lack its adapter. Else it may enter the scheduler, which
+/// no background request uses beside it.
+bool Engine::StaysAside(Request& added) {
   if (added.background) background_.insert(added.id);
-  if (added.background && HasOthers()) {
-    added.set_aside = true;
-    decisions_.OnDecision({DecisionKind::kSetAside, added.id});
-    return true;
+  if (!added.background) {
+    for (const RequestId id : background_) {
+      if (!requests_.at(id)->set_aside) SetAside(*requests_.at(id));
+    }
   }
-  if (added.background) return false;
-  for (const RequestId id : background_) {
-    Request& request = *requests_.at(id);
-    if (request.set_aside) continue;
-    scheduler_.SetAside(request);
-    request.set_aside = true;
-  }
-  return false;
+  if (!MakesWay(added) && HasAdapter(added.adapter)) return false;
+  added.set_aside = true;
+  decisions_.OnDecision({DecisionKind::kSetAside, added.id});
+  return true;
 }
 
 /// Before a plan: when only background requests are left, they enter the scheduler.
@@ -27,7 +27,7 @@ void Engine::TakeUpBackground() {
   if (HasOthers()) return;
   for (const RequestId id : background_) {
     Request& request = *requests_.at(id);
-    if (!request.set_aside) continue;
+    if (!request.set_aside || !HasAdapter(request.adapter)) continue;
     request.set_aside = false;
     scheduler_.TakeUp(request);
   }

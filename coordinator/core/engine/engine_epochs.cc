@@ -43,6 +43,8 @@ void Engine::Do(const command::StartEpoch& c) {
     EndWithError(*requests_.at(id), RequestError::kGivenUp, reason);
     Erase(id);
   }
+  adapters_.clear();
+  SetAsideWithoutAdapter();
 }
 
 /// Returns the reason why the request cannot continue at the start of an epoch; empty if it can.

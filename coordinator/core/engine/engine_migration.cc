@@ -59,7 +59,7 @@ std::optional<std::string> Engine::Do(const command::Adopt& c) {
   const bool is_new = requests_.emplace(added.id, std::move(request)).second;
   QUIRE_CHECK(is_new, "request id {} is in use", added.id);
   RestoreDeadlines(added);
-  if (!MakesWay(added)) {
+  if (!StaysAside(added)) {
     scheduler_.Arrive(added, c.ticket, c.blocks);
   } else {
     scheduler_.ArriveAside(added);

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "comm/base/json_fwd.h"
+#include "coordinator/api/admin/admin_routes.h"
+#include "coordinator/api/models/model_roster.h"
+#include "coordinator/api/openai/data_handler.h"
+#include "coordinator/http/work_pool.h"
+
+namespace quire {
+
+/// The endpoints by which operators load and unload LoRA adapters while serving, with vLLM's paths, fields and answers.
+/// The admin port has them, and the data port for those who have an admin token (Gate::LeaveToOperators). Used by the
+/// I/O thread.
+class AdapterPages {
+ public:
+  /// The references must outlive this object. The pool must be stopped before this object goes.
+  AdapterPages(ModelRoster& models, WorkPool& pool) : models_(models), pool_(pool) {}
+
+  static std::set<std::string> Paths();
+  std::vector<AdminRoutes::Route> RoutesOfAdminPort();
+  std::vector<Routes<DataHandler>::Route> RoutesOfDataPort();
+
+ private:
+  boost::asio::awaitable<HttpResponse> Load(HttpRequest& request, HttpResponder& responder);
+  HttpResponse Unload(const HttpRequest& request);
+
+  ModelRoster& models_;
+  WorkPool& pool_;
+  std::set<std::string> coming_;  // names that are being loaded
+};
+
+/// For /admin/status: the adapters that were loaded while serving, and the memory of all that the ranks still have.
+Json AdaptersJson(const AdapterShelf& shelf);
+
+}  // namespace quire

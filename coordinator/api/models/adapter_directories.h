@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "comm/model/model_files.h"
+#include "comm/topology/topology.h"
+
+namespace quire {
+
+/// A LoRA adapter as an operator's request found it on disk.
+struct FoundAdapter {
+  std::string path;  // without links
+  std::string fingerprint;
+  int64_t rank = 0, bytes = 0;  // the largest rank; bytes of its numbers in 32 bits
+  uint64_t file_bytes = 0;
+};
+
+/// The directories from which operators may load adapters (lora.dirs).
+class AdapterDirectories {
+ public:
+  /// Throws Error for one that is no directory.
+  explicit AdapterDirectories(const Topology::Lora& lora);
+
+  /// Opens and checks an adapter of the model `base` within one of the directories, all links followed. Reads all of
+  /// it. Throws Error.
+  FoundAdapter Open(const std::string& path, const ModelFiles& base) const;
+
+ private:
+  const Topology::Lora lora_;
+  std::vector<std::filesystem::path> dirs_;  // without links
+};
+
+/// Throws Error when the adapter's rank is above `most`, unless that is 0.
+void CheckAdapterRank(int64_t rank, int most, const std::string& path);
+
+}  // namespace quire

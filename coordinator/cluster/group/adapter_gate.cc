@@ -1,0 +1,104 @@
+#include "coordinator/cluster/group/adapter_gate.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "coordinator/log/log.h"
+
+namespace quire {
+
+void AdapterGate::Load(const AdapterOrder& order, Done done, OnLost on_lost) {
+  lost_.erase(order.number);
+  held_.push_back({order, std::move(done), std::move(on_lost), {}});
+}
+
+void AdapterGate::Tell(const Held& held, bool wanted) {
+  const AdapterOrder& order = held.order;
+  const AdapterMessage message{order.ticket, order.number, wanted ? order.path : "", order.fingerprint,
+                               order.file_bytes};
+  for (Rank rank = 0; rank < group_.size(); ++rank) group_.Send(rank, message);
+}
+
+void AdapterGate::Unload(uint64_t ticket) {
+  const auto held = std::ranges::find(held_, ticket, [](const Held& each) { return each.order.ticket; });
+  if (held != held_.end()) held->leaving = true;
+}
+
+void AdapterGate::OnReady(Rank rank, const AdapterReady& report) {
+  const auto held = std::ranges::find(held_, report.ticket, [](const Held& each) { return each.order.ticket; });
+  if (held == held_.end()) return;
+  held->ready.insert(rank);
+  held->bytes = std::max(held->bytes, report.bytes);
+  if (report.problem.empty()) return;
+  const LogField of_rank("rank", int64_t{rank});
+  spdlog::warn("rank {} cannot load the adapter {}: {}", rank, held->order.name, report.problem);
+  held->problem = fmt::format("rank {}: {}", rank, report.problem);
+}
+
+/// A rank could not read the adapter. The other ranks drop it.
+void AdapterGate::Refuse(Held& held, Engine& engine) {
+  Tell(held, false);
+  if (held.done) return held.done(held.problem, 0);
+  // It was served before the ranks were replaced.
+  std::string& why = lost_[held.order.number];
+  why = fmt::format("the adapter {} is lost with the workers that had it: {}", held.order.name, held.problem);
+  spdlog::error("{}", why);
+  EndLost(engine);
+  held.on_lost(held.problem);
+}
+
+/// Ends the requests of adapters that were lost, also those that were on their way then.
+void AdapterGate::EndLost(Engine& engine) const {
+  if (lost_.empty()) return;
+  std::vector<std::pair<RequestId, std::string>> ended;
+  for (const auto& [id, request] : engine.requests()) {
+    if (const auto lost = lost_.find(request->adapter); lost != lost_.end()) ended.emplace_back(id, lost->second);
+  }
+  for (const auto& [id, why] : ended) engine.Abort(id, RequestError::kGivenUp, why);
+}
+
+/// Does what is next for the adapter. False: it is over.
+bool AdapterGate::Advance(Held& held, Engine& engine) {
+  if (held.leaving) {
+    if (held.usable) engine.AdapterGone(held.order.number);
+    if (held.told) Tell(held, false);
+    if (held.done) held.done("it was unloaded meanwhile", 0);
+    return false;
+  }
+  if (!std::exchange(held.told, true)) Tell(held, true);
+  if (held.usable || static_cast<int>(held.ready.size()) < group_.size()) return true;
+  if (!held.problem.empty()) {
+    Refuse(held, engine);
+    return false;
+  }
+  held.usable = true;
+  on_came_(held.order);
+  engine.AdapterCame(held.order.number);
+  if (const Done done = std::exchange(held.done, nullptr)) done("", static_cast<int64_t>(held.bytes));
+  return true;
+}
+
+void AdapterGate::Round(Engine& engine) {
+  const bool are_others = std::exchange(epoch_, engine.epoch()) != engine.epoch();
+  for (auto held = held_.begin(); held != held_.end();) {
+    if (are_others) {
+      held->told = held->usable = false;
+      held->ready.clear();
+      held->problem.clear();
+    }
+    held = Advance(*held, engine) ? std::next(held) : held_.erase(held);
+  }
+  EndLost(engine);
+}
+
+void AdapterGate::Open() {
+  for (Held& held : std::exchange(held_, {})) {
+    if (held.done) held.done("", 0);
+  }
+}
+
+}  // namespace quire

@@ -1,0 +1,41 @@
+// LoRA adapters that are loaded while serving. Their requests are in the scheduler only while all ranks have them.
+#include <algorithm>
+
+#include "coordinator/core/engine/engine.h"
+
+namespace quire {
+
+/// Takes a request out of the scheduler.
+void Engine::SetAside(Request& request) {
+  scheduler_.SetAside(request);
+  request.set_aside = true;
+}
+
+void Engine::SetAsideWithoutAdapter() {
+  for (const auto& [id, request] : requests_) {
+    if (!request->set_aside && !HasAdapter(request->adapter)) SetAside(*request);
+  }
+}
+
+/// True when every request waits for an adapter, or for such a request.
+bool Engine::AllSetAside() const {
+  return std::ranges::all_of(requests_, [](const auto& entry) { return entry.second->set_aside; });
+}
+
+void Engine::Do(const command::AdapterCame& c) {
+  Tell(c);
+  adapters_.insert(c.adapter);
+  for (const auto& [id, request] : requests_) {
+    if (!request->set_aside || request->adapter != c.adapter || MakesWay(*request)) continue;
+    request->set_aside = false;
+    scheduler_.TakeUp(*request);
+  }
+}
+
+void Engine::Do(const command::AdapterGone& c) {
+  Tell(c);
+  adapters_.erase(c.adapter);
+  SetAsideWithoutAdapter();
+}
+
+}  // namespace quire
