@@ -35,8 +35,9 @@ class KeywordReader {
     ReadArray();
     ReadObject();
     for (const auto& [keyword, value] : schema_.items()) {
+      if (value.is_null()) continue;
       if (keywords::kOfNone.contains(keyword)) {
-        if (keyword == "not" || (keyword == "if" && (schema_.contains("then") || schema_.contains("else"))))
+        if (keyword == "not" || (keyword == "if" && (Find("then") || Find("else"))))
           Unkept(keyword, "is not supported");
       } else if (!IsKnown(keyword)) {
         Unknown(keyword, "is no keyword that asks something of a value");
@@ -53,10 +54,7 @@ class KeywordReader {
     }
     return false;
   }
-  const OrderedJson* Find(const char* keyword) const {
-    const auto found = schema_.find(keyword);
-    return found == schema_.end() ? nullptr : &*found;
-  }
+  const OrderedJson* Find(const char* keyword) const { return FindKeyword(schema_, keyword); }
   static bool IsNumber(const OrderedJson& value) { return value.is_number() || value.is_binary(); }
   void Wrong(const std::string& keyword, const std::string& why) {
     if (remarks_ != nullptr) remarks_->wrong.push_back({PlaceOf(where_, keyword), why});
@@ -74,7 +72,8 @@ class KeywordReader {
     if (type == nullptr) {
       // The standard would accept values of other types here, too, but authors of such schemas do not intend that.
       const auto has = [&](const keywords::Words& words) {
-        return std::ranges::any_of(schema_.items(), [&](const auto& item) { return words.contains(item.key()); });
+        return std::ranges::any_of(
+            schema_.items(), [&](const auto& item) { return words.contains(item.key()) && !item.value().is_null(); });
       };
       if (has(keywords::kOfObjects)) {
         out_.types = kObjectType;
@@ -277,6 +276,12 @@ void KeywordReader::ReadObject() {
 }
 
 }  // namespace
+
+const OrderedJson* FindKeyword(const OrderedJson& schema, const char* keyword) {
+  const auto found = schema.find(keyword);
+  const bool given = found != schema.end() && (!found->is_null() || keyword == std::string_view("const"));
+  return given ? &*found : nullptr;
+}
 
 PlainSchema ReadKeywords(const OrderedJson& schema, const std::string& where, SchemaRemarks* remarks) {
   return KeywordReader(schema, where, remarks).Read();

@@ -10,6 +10,10 @@ namespace quire {
 /// The largest count of characters, items or members that a grammar enforces. Larger counts make its masks too slow.
 inline constexpr size_t kMostCounted = 128;
 
+/// Returns the value of a schema's keyword, or null when the schema does not have the keyword. Some programs write null
+/// for a keyword that they leave out, so a keyword with the value null counts as left out. Only `const` may be null.
+const OrderedJson* FindKeyword(const OrderedJson& schema, const char* keyword);
+
 /// Reads the keywords of one schema, except references, alternatives and combinations. `where` is the schema's place,
 /// empty for the root. `remarks` may be null.
 PlainSchema ReadKeywords(const OrderedJson& schema, const std::string& where, SchemaRemarks* remarks);

@@ -130,8 +130,8 @@ std::vector<PlainSchema> SchemaReader::Read(const OrderedJson& schema, const std
   std::vector<PlainSchema> out = {ReadKeywords(schema, where, nullptr)};
   if (out.front().types == 0) out.clear();
   for (const char* keyword : kReferences) {
-    const auto reference = schema.find(keyword);
-    if (reference == schema.end()) continue;
+    const OrderedJson* reference = FindKeyword(schema, keyword);
+    if (reference == nullptr) continue;
     const OrderedJson* target = reference->is_string() ? Find(reference->get<std::string>()) : nullptr;
     if (target == nullptr) Fail("has a reference that leads to nothing in the schema itself");
     std::vector<PlainSchema> there = Read(*target, where, depth + 1);
@@ -140,8 +140,8 @@ std::vector<PlainSchema> SchemaReader::Read(const OrderedJson& schema, const std
     Cross(out, there);
   }
   for (const char* keyword : kLists) {
-    const auto list = schema.find(keyword);
-    if (list == schema.end()) continue;
+    const OrderedJson* list = FindKeyword(schema, keyword);
+    if (list == nullptr) continue;
     if (!list->is_array()) Fail("has no list of schemas in {}", keyword);
     std::vector<PlainSchema> any;
     for (const OrderedJson& one : *list) {
@@ -178,19 +178,19 @@ void SchemaReader::Look(const OrderedJson& schema, const std::string& where) con
   ChargeReading(schema);
   (void)ReadPlain(schema, where);
   for (const char* keyword : kReferences) {
-    const auto reference = schema.find(keyword);
-    if (reference == schema.end()) continue;
+    const OrderedJson* reference = FindKeyword(schema, keyword);
+    if (reference == nullptr) continue;
     if (!reference->is_string() || Find(reference->get<std::string>()) == nullptr)
       return remarks_->wrong.push_back({PlaceOf(where, keyword), "must point into the schema itself, as #/$defs/NAME"});
   }
   const auto look_at_list = [&](const char* keyword) {
-    const auto list = schema.find(keyword);
-    if (list == schema.end() || !list->is_array()) return;
+    const OrderedJson* list = FindKeyword(schema, keyword);
+    if (list == nullptr || !list->is_array()) return;
     for (size_t i = 0; i < list->size(); ++i) Look((*list)[i], PlaceOf(where, fmt::format("{}.{}", keyword, i)));
   };
   for (const char* keyword : kLists) {
-    const auto list = schema.find(keyword);
-    if (list == schema.end()) continue;
+    const OrderedJson* list = FindKeyword(schema, keyword);
+    if (list == nullptr) continue;
     if (!list->is_array() || list->empty())
       return remarks_->wrong.push_back({PlaceOf(where, keyword), "must be a list of at least one schema"});
     look_at_list(keyword);
@@ -198,19 +198,19 @@ void SchemaReader::Look(const OrderedJson& schema, const std::string& where) con
   for (const char* keyword : {"prefixItems", "items"}) look_at_list(keyword);
   for (const char* keyword : {"items", "additionalItems", "unevaluatedItems", "additionalProperties",
                               "unevaluatedProperties", "propertyNames"}) {
-    const auto inside = schema.find(keyword);
-    if (inside != schema.end() && inside->is_object()) Look(*inside, PlaceOf(where, keyword));
+    const OrderedJson* inside = FindKeyword(schema, keyword);
+    if (inside != nullptr && inside->is_object()) Look(*inside, PlaceOf(where, keyword));
   }
   for (const char* keyword : {"properties", "patternProperties", "$defs", "definitions"}) {
-    const auto named = schema.find(keyword);
-    if (named == schema.end()) continue;
+    const OrderedJson* named = FindKeyword(schema, keyword);
+    if (named == nullptr) continue;
     if (!named->is_object()) return remarks_->wrong.push_back({PlaceOf(where, keyword), "must be an object"});
     for (const auto& [name, inside] : named->items()) Look(inside, PlaceOf(where, PlaceOf(keyword, name)));
   }
   if (!remarks_->wrong.empty()) return;
   try {
     (void)Alternatives(schema);
-    if (schema.contains("oneOf")) LookForOverlaps(schema["oneOf"], where);
+    if (const OrderedJson* options = FindKeyword(schema, "oneOf")) LookForOverlaps(*options, where);
   } catch (const Error& error) {
     remarks_->wrong.push_back({where, error.what()});
   }

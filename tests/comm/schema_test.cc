@@ -224,16 +224,25 @@ TEST(JsonGrammar, Grammar_FollowsReferencesAlternativesAndCombinations) {
 TEST(JsonGrammar, Grammar_EnforcesEverySupportedStringFormat) {
   const auto text = [](const std::string& words) { return '"' + words + '"'; };
   const std::vector<std::tuple<std::string, std::vector<std::string>, std::vector<std::string>>> formats = {
-      {"date", {"2024-02-28", "2024-12-31"}, {"2024-13-01", "2024-04-31", "x"}},
+      {"date",
+       {"2024-02-28", "2024-02-29", "2000-02-29", "1996-02-29", "2024-12-31"},
+       {"2023-02-29", "1900-02-29", "2024-02-30", "2024-13-01", "2024-04-31", "x"}},
       {"time", {"23:59:59Z", "10:00:00.5+02:00"}, {"25:00:00Z", "10:00:00"}},
-      {"date-time", {"2024-01-31T10:00:00Z"}, {"2024-01-31", "2024-01-31 10:00:00Z"}},
+      {"date-time",
+       {"2024-01-31T10:00:00Z", "2024-02-29T00:00:00.5+02:00"},
+       {"2024-01-31", "2024-01-31 10:00:00Z", "2023-02-29T00:00:00Z"}},
       {"duration", {"P1D", "PT5M", "P2W"}, {"P", "1D"}},
-      {"email", {"a.b@c.de"}, {"a", "@b.c", "a@b"}},
+      {"email", {"a.b@c.de", "o'brien@c.de", "a/b=c!@c.de"}, {"a", "@b.c", "a@b", "a..b@c.de"}},
       {"hostname", {"a.b-c"}, {"-a", "a..b"}},
       {"ipv4", {"255.0.10.1"}, {"256.1.1.1", "1.2.3"}},
-      {"ipv6", {"::", "::1", "fe80::1:2", "1:2:3:4:5:6:7:8", "1:2:3:4::5"}, {"g", "1:2:3", "12345::", "::1::", ""}},
+      {"ipv6",
+       {"::", "::1", "1::", "2001:db8::", "fe80::1:2", "1:2:3:4:5:6:7:8", "1:2:3:4::5", "1:2:3:4:5:6::8",
+        "::2:3:4:5:6:7:8", "1:2:3:4:5:6:7::"},
+       {"g", "1:2:3", "12345::", "::1::", "", "1:2:3:4:5:6:7:8::", "1:2:3:4:5:6:7:8:9", "1:2:3:4:5:6:7", "1:"}},
       {"uuid", {"123e4567-e89b-12d3-a456-426614174000"}, {"123e4567", ""}},
-      {"uri", {"https://a.b/c?d=e#f", "mailto:a@b.c"}, {"a b", "/a"}},
+      {"uri",
+       {"https://a.b/c?d=e#f", "mailto:a@b.c", "http://[::1]:80/", "urn:a%20b", "https://u:p@a.b/"},
+       {"a b", "/a", "urn:a%2", "http://[x]/"}},
   };
   for (const auto& [format, taken, refused] : formats) {
     const std::string schema = R"({"type":"string","format":")" + format + "\"}";
@@ -252,6 +261,28 @@ TEST(JsonGrammar, UnsupportedKeywords_AreIgnored) {
          {R"({"type":"string","format":"date","maxLength":10})",
           {R"("2024-02-28")"},
           {R"("2024-02-30")", R"("2024-2-8")"}}});
+}
+
+/// Programs in Go, C# and other languages write null for keywords that they leave out.
+TEST(JsonGrammar, KeywordsWithNull_CountAsLeftOut) {
+  Check({{R"({"type":"object","properties":{"a":{"type":"integer","minimum":null,"enum":null}},"required":null,)"
+          R"("additionalProperties":null,"patternProperties":null,"minProperties":null,"$defs":null})",
+          {R"({"a":1})", R"({})", R"({"b":null})"},
+          {R"({"a":"x"})", "1"}},
+         {R"({"type":"array","items":null,"prefixItems":null,"minItems":null,"uniqueItems":null,"contains":null})",
+          {"[]", "[1]"},
+          {"{}"}},
+         {R"({"type":"string","format":null,"pattern":null,"maxLength":null,"not":null,"$ref":null,"anyOf":null,)"
+          R"("oneOf":null,"allOf":null,"if":null})",
+          {R"("x")"},
+          {"1"}},
+         {R"({"type":null,"properties":null,"minimum":3})", {"3"}, {"2", "{}"}},
+         {R"({"const":null})", {"null"}, {"1"}}});
+  SchemaRemarks remarks;
+  const OrderedJson schema = OrderedJson::parse(R"({"type":"object","required":null,"items":null,"uniqueItems":null,)"
+                                                R"("not":null,"anyOf":null,"properties":null,"$ref":null})");
+  SchemaReader(schema, &remarks).Look(schema, "");
+  EXPECT_TRUE(remarks.wrong.empty() && remarks.unkept.empty() && remarks.unknown.empty());
 }
 
 TEST(RegexGrammar, Dot_MatchesNoLineEnd) {

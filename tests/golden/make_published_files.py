@@ -29,8 +29,72 @@ MODELS = [
     ("granite-3.1-1b-a400m-instruct", "jeremieconte/granite-3.1-1b-a400m-instruct"),
     ("Qwen3-1.7B", "root-hypercube/qwen3-mlx"),
     ("WizardLM-2-8x22B", "tbressers/WizardLM-2-8x22B"),
+    ("Llama-2-7b-chat-hf", "isatyabrata/llama2-7b-chat-hf"),
+    ("ELYZA-japanese-Llama-2-13b-instruct", "kuolema-aap14/ELYZA-japanese-Llama-2-13b-instruct"),
+    ("lzlv_70b_fp16_hf", "YouZiSoftware/lzlv_70b_fp16_hf"),
+    ("granite-7b-lab", "VineethGithubIBM/graniteModelWithoutGGUF"),
+    ("CodeFuse-CodeLlama-34B", "gmars/CodeFuse-CodeLlama-34B"),
+    ("Reflection-Llama-3.1-70B", "MiMiGame-1/Reflection-Llama-3.1-70B"),
+    ("open_llama_3b, Chinese and English", "1rin/openllama-chinese-english-3b"),
+    ("Yi-1.5-6B-Chat, merged", "YouriLalain/2PRYMMAL-Yi1.5-6B-SLERP"),
+    ("internlm-20b, as llama", "yangulei/internlm-20b"),
+    ("Meta-Llama-3.1-8B-Instruct in bitsandbytes", "jeevanchaps/Meta-Llama3.1-8B-Instruct-assessment"),
+    ("Orpheus-3B-0.1 in bitsandbytes", "DocWobble/Orpheus_3B_Quantized"),
+    ("genz-70b in GPTQ", "itdevwu/Genz-70b-GPTQ"),
+    ("Wizard-Vicuna-30B-Uncensored in GPTQ", "saluberis/Wizard-Vicuna-30B-Uncensored-GPTQ"),
+    ("Mistral-7B-v0.1, sharded", "KamilaTrinkenschuh/Minstral-Model"),
+    ("Mistral-7B with 32,002 tokens", "ajaviaad/neuroweave"),
+    ("Dolphin3.0-R1-Mistral-24B", "gsasouza/dolphin3-mistral"),
+    ("Mistral-Small-4 in MLX", "delsakov/mcp_tests"),
+    ("dolphin-2.5-mixtral-8x7b, safetensors", "OSFAV7/dolping"),
+    ("Qwen1.5-0.5B-Chat", "DracoUnion/Qwen1.5-moe-8x0.5B-Chat"),
+    ("Qwen1.5-14B-Chat", "Bwin-AI/LiverGPT"),
+    ("Qwen2-VL-7B-Instruct", "mohamadfayez/ain-model"),
+    ("Sakura-14B-Qwen2.5-v1.0", "1235357/Backup_hf_sakura-14b-qwen2.5-v1.0-q6k"),
+    ("DeepSeek-R1-Distill-Qwen-14B in MLX", "roshinpv/mpx"),
+    ("stella_en_1.5B_v5", "jblorenzo/stella_en_1.5B_v5"),
+    ("Qwen3-14B in MLX", "root-hypercube/qwen3-mlx", "Qwen3-14B-MLX-4bit/"),
+    ("Cosmos-Reason2-8B (Qwen3-VL)", "sarcascoder/nvidia-reason2"),
+    ("Qwen3.5-18B-REAP-A3B-Coding", "bryce-hoehn/Qwen3.5-18B-REAP-A3B-Coding"),
+    ("Phi-3-mini-4k-instruct, merged", "YouriLalain/3PRYMMAL-PHI3-3B-SLERP"),
+    ("Phi-tiny-MoE", "kunalm2345/slm-aplit"),
+    ("phi-2 of 2023", "bacoco/Phi-2"),
+    ("gemma-2-2b-it", "HakunaMatata888/gemma2-poem"),
+    ("gemma-3-4b-it, the text model", "maxma233/timelyMeal"),
+    ("SmolLM3-3B", "fetchwiki/HuggingFaceTB-SmolLM3-3B"),
+    ("LFM2-1.2B", "fetchwiki/LiquidAI-LFM2-1.2B"),
+    ("RedPajama-INCITE-7B-Base", "drcege/RedPajama-INCITE-7B-Base"),
+    ("mpt-7b-instruct", "mikeybellissimo/LoRA-MPT", "SavedModels/MPT-7B-Instruct/"),
+    ("all-MiniLM-L6-v2", "DeathGamer111/MiniLM-L6-v2"),
+    ("gte-small", "koxy-ai/gte-small"),
+    ("NoInstruct-small-Embedding-v0", "inin-zou/NoInstruct-small-Embedding-v0"),
+    ("m3e-small", "kittenzty/m3e-small"),
+    ("roberta-base-squad2", "AbidHasan95/roberta-base-squad2"),
+    ("pythia-410m that classifies", "Avent-IQ/pythia-410m"),
+    ("oasst-rm-2.1-pythia-1.4b", "junqi-jiang/oasstpythia1.5brm"),
+    ("internlm2-chat-7b", "NanSang2000/S1mpleAgent"),
+    ("chatglm2-6b", "emotibot-inc/Zhuzhi-6B"),
+    ("MiMo-7B", "jj8127/mimo_kor"),
+    ("MiniMax-M1", "renegade-studio/beta-O1"),
+    ("MiniCPM-V", "EmotioTech/EmotioLocal"),
 ]
-REFUSED = {"falcon-40b": 'architecture "RefinedWeb" is not supported', "granite-3b-code-instruct-128k": "attention_bias = true is not supported"}
+REFUSED = {
+    "falcon-40b": 'architecture "RefinedWeb" is not supported',
+    "granite-3b-code-instruct-128k": "attention_bias = true is not supported",
+    "Meta-Llama-3.1-8B-Instruct in bitsandbytes": 'quant_method "bitsandbytes" is not supported',
+    "Orpheus-3B-0.1 in bitsandbytes": 'quant_method "bitsandbytes" is not supported',
+    "genz-70b in GPTQ": "bits = 3 is not supported",
+    "Mistral-Small-4 in MLX": 'text_config: architecture "mistral4" is not supported',
+    "DeepSeek-R1-Distill-Qwen-14B in MLX": 'quant_method "" is not supported',
+    "Qwen3-14B in MLX": 'quant_method "" is not supported',
+    "phi-2 of 2023": 'architecture "mixformer-sequential" is not supported',
+    "oasst-rm-2.1-pythia-1.4b": 'architecture "gpt_neox_reward_model" is not supported',
+    "internlm2-chat-7b": 'architecture "internlm2" is not supported',
+    "chatglm2-6b": 'architecture "chatglm" is not supported',
+    "MiMo-7B": 'architecture "mimo" is not supported',
+    "MiniMax-M1": 'architecture "minimax_m1" is not supported',
+    "MiniCPM-V": 'architecture "minicpmv" is not supported',
+}
 UNUSED = {"_name_or_path", "auto_map", "transformers_version", "torch_dtype", "dtype", "use_cache", "welcome", "prefix"}
 INDEXES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
 TOKENS = ("bos_token", "eos_token", "pad_token", "unk_token")
@@ -93,25 +157,25 @@ def patterns(names):
     return found
 
 
-def row(clones, name, repository):
+def row(clones, name, repository, folder=""):
     clone = os.path.join(clones, repository.replace("/", "+"), "repo")
     commit = git(clone, "rev-parse", "HEAD")[:12]
-    made = {"name": name, "source": f"the files in the GitHub repository {repository} at {commit}", "config": facts(json.loads(git(clone, "show", "HEAD:config.json")))}
+    made = {"name": name, "source": f"the files in the GitHub repository {repository} at {commit}", "config": facts(json.loads(git(clone, "show", f"HEAD:{folder}config.json")))}
     try:
-        made["tokenizer"] = tokenizer_facts(json.loads(git(clone, "show", "HEAD:tokenizer_config.json")))
+        made["tokenizer"] = tokenizer_facts(json.loads(git(clone, "show", f"HEAD:{folder}tokenizer_config.json")))
     except ValueError:
         pass
     for index in INDEXES:
         try:
-            names = json.loads(git(clone, "show", "HEAD:" + index))["weight_map"]
+            names = json.loads(git(clone, "show", f"HEAD:{folder}{index}"))["weight_map"]
         except ValueError:  # the repository has no such file, or damaged it
             continue
-        if "quantization_config" not in made["config"]:
+        if "quantization_config" not in made["config"] and name not in REFUSED:
             made["tensors"] = patterns(names)
             if index != INDEXES[0]:
                 made["source"] += " (names of the .bin files)"
             break
-    if name.startswith("Qwen3.5"):  # fewer experts: their names are alike
+    if name.startswith("Qwen3.5-"):  # fewer experts: their names are alike
         made["config"]["num_experts"] = 8
         for pattern, axes in made["tensors"].items():
             if ".experts.{}" in pattern:

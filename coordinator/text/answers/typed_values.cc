@@ -68,11 +68,15 @@ std::string FromAnything(const std::string& bare, std::string_view text) {
   return Json::accept(bare) ? bare : JsonString(text);
 }
 
-/// Converts a value other than a string into JSON, from the model's spelling; accepts Python literals. Returns nullopt
-/// when the text is not such a value.
+/// Converts a value other than a string into JSON, from the model's spelling; accepts Python literals, and words in
+/// upper case such as TRUE. Returns nullopt when the text is not such a value.
 std::optional<std::string> NoText(const std::string& bare) {
-  if (bare == "True" || bare == "False") return bare == "True" ? "true" : "false";
-  if (bare == "None") return "null";
+  constexpr std::pair<std::string_view, const char*> kWords[] = {
+      {"true", "true"}, {"false", "false"}, {"none", "null"}, {"null", "null"}};
+  const auto same_letter = [](char a, char b) { return (a | 0x20) == b; };
+  for (const auto& [word, json] : kWords) {
+    if (std::ranges::equal(bare, word, same_letter)) return json;
+  }
   if (Json::accept(bare)) return bare;
   const bool structured = !bare.empty() && std::string_view("[{(").find(bare.front()) != std::string_view::npos;
   constexpr std::string_view kBegin = "{\"v\": ";
