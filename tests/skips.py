@@ -15,7 +15,7 @@ import sys
 AVX2 = {"avx2", "fma", "f16c"}
 AVX512 = AVX2 | {"avx512f", "avx512bw", "avx512vl", "avx512dq"}
 TABLES = {"avx2": AVX2, "avxvnni": AVX2 | {"avx_vnni"}, "avx512": AVX512, "avx512vnni": AVX512 | {"avx512_vnni"},
-          "avx512amx": AVX512 | {"avx512_vnni", "amx_tile", "amx_int8", "amx_bf16"}, "fma": {"fma"}}
+          "avx512amx": AVX512 | {"avx512_vnni", "amx_tile", "amx_int8", "amx_bf16"}}
 
 
 def instructions():

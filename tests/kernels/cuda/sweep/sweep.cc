@@ -24,9 +24,6 @@ int64_t NumberFrom(const char* variable, int64_t otherwise) {
 }  // namespace
 
 void Sweep(const std::string& kind, int64_t cases, const std::function<std::string(test::Random&, uint64_t)>& wrong) {
-#ifdef QUIRE_SWEEP_FMA
-  if (!__builtin_cpu_supports("fma")) GTEST_SKIP() << "this processor has no fma";
-#endif
   const int64_t seconds = NumberFrom("QUIRE_SWEEP_SECONDS", 0);
   cases = NumberFrom("QUIRE_SWEEP_CASES", seconds > 0 ? std::numeric_limits<int32_t>::max() : cases);
   const auto first = static_cast<uint64_t>(NumberFrom("QUIRE_SWEEP_SEED", 1));
