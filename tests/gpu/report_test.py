@@ -115,7 +115,8 @@ class PlanTest(unittest.TestCase):
 
     def test_parts_are_ordered_by_importance(self):
         kinds = [("ceilings", "bench ceilings"), ("smoke", "smoke"), ("benches", "bench [^s]|bench small|bench sampling"),
-                 ("steps", "step|bench steps|profile"), ("tests", "kernel tests|engine|one-shot|tensor|block moves"), ("sanitizers", "sanitizer")]
+                 ("steps", "step|bench steps|profile"), ("tests", "kernel tests|engine|one-shot|block moves"), ("sanitizers", "sanitizer"),
+                 ("ranks on one device", "tensor")]
         order = [next(name for name, pattern in kinds if re.match(pattern, part.name)) for part in plan.PARTS]
         self.assertEqual(list(dict.fromkeys(order)), [name for name, _ in kinds])
         self.assertEqual(sorted(order, key=[name for name, _ in kinds].index), order)

@@ -103,17 +103,17 @@ struct BadCopy {
     if (kBug == CopyBug::kNeverWaits) return;
     if (kBug != CopyBug::kReadBeforeWait) WaitForCopies<kBug == CopyBug::kTooFewGroups ? 1 : 0>();
     if (kBug != CopyBug::kNoBarrier) SyncThreads();
-    Global<int>(p.out)[thread] = box[(at + 64) % 128];
+    Global<int>(p.out)[BlockX() * 64 + thread] = box[(at + 64) % 128];
     WaitForCopies<0>();
   }
 };
 
 TEST(AsyncCopyTest, Emulator_ReportsMisuseOfAsyncCopies) {
-  const DeviceBuffer<int> in(128), out(64);
+  const DeviceBuffer<int> in(128), out(2 * 64);
   for (int i = 0; i < 128; ++i) in[i] = i;
   const auto run = [&](auto kernel) { Launch<decltype(kernel)>({2}, 64, 1024, CudaStream{}, {in.data(), out.data()}); };
   run(BadCopy<CopyBug::kNone>{});
-  for (int i = 0; i < 64; ++i) EXPECT_EQ(out[i], (i * 2 + 64) % 128);
+  for (int i = 0; i < 2 * 64; ++i) EXPECT_EQ(out[i], (i * 2 + 64) % 128);
   ExpectError([&] { run(BadCopy<CopyBug::kReadBeforeWait>{}); }, "reads what a copy in flight writes, of: thread (");
   ExpectError([&] { run(BadCopy<CopyBug::kReadByOther>{}); },
               "reads what a copy in flight writes, of: thread (50, 0, 0)");

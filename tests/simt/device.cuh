@@ -79,9 +79,7 @@ T Atomic(const SharedArray<T>& array, Index i, Change change) {
 }
 template <class T, class Change>
 T Atomic(const Global<T>& array, Index i, Change change) {
-  const T old = array.template Read<T>(i);
-  array.Write(i, change(old));
-  return old;
+  return array.Replace(i, change);
 }
 /// Sets array[i] to array[i] + value, or to max(array[i], value), and returns the old value.
 template <template <class> class Memory, class T>

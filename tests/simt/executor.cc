@@ -79,11 +79,14 @@ void Executor::Run(const std::string& kernel, Dim3 grid_size, Dim3 block_size, s
   std::vector<int64_t> order(static_cast<size_t>(blocks));
   std::iota(order.begin(), order.end(), 0);
   if (block_order == BlockOrder::kRandom) std::shuffle(order.begin(), order.end(), random_);
+  BeginLaunch(blocks);
   for (const int64_t i : order) {
     block_index = Unflatten(i, grid);
+    ++block_;
     shared_.Begin(shared_bytes, ++epoch_);
     RunBlock();
   }
+  DeliverAll();
 }
 
 void Executor::ThreadMain(void* self) {

@@ -11,6 +11,7 @@
 
 #include "simt/copy_queue.h"
 #include "simt/fiber.h"
+#include "simt/global_memory.h"
 #include "simt/shared_memory.h"
 
 namespace quire::simt {
@@ -75,6 +76,14 @@ class Executor final : private Order {
   }
   /// Checks and notes an access to shared memory, and returns its bytes.
   std::byte* Shared(int64_t offset, size_t size, Access access, Where where);
+  /// Notes an access to bytes of an allocation. Fails if another block of the launch wrote them last, unless both
+  /// accesses are atomic: nothing orders the blocks of a launch.
+  void NoteGlobal(Range& range, const std::byte* at, size_t size, Access access, Where where);
+  /// Keeps a write to another device's memory until Release, or else until the launch ends.
+  void WriteLate(std::byte* to, const void* bytes, size_t size);
+  /// Delivers the late writes that come before a release by the running thread: the thread's own, and those that
+  /// barriers order before it.
+  void Release();
   size_t shared_bytes() const { return shared_.size(); }
   int lane() const { return running_ % 32; }
   [[noreturn]] void Fail(const std::string& what, Where where) const;
@@ -103,7 +112,17 @@ class Executor final : private Order {
     uint32_t clock[32] = {};                     // number of earlier warp barriers, for each lane of the thread's warp
   };
 
+  struct LateWrite {
+    std::byte* to;
+    std::byte bytes[16];
+    size_t size;
+    Stamp stamp;
+    uint32_t block;
+  };
+
   static Executor& Make();
+  void BeginLaunch(int64_t blocks);
+  void DeliverAll();
   bool Before(const Stamp& earlier) const override;
   static void ThreadMain(void* self);
   Thread& Running() { return *threads_[static_cast<size_t>(running_)]; }
@@ -133,6 +152,8 @@ class Executor final : private Order {
   uint32_t in_collective_[32] = {};  // per warp: the lanes that wait in a collective
   int num_threads_ = 0, at_barrier_ = 0, exited_ = 0, running_ = 0;
   uint32_t epoch_ = 0;
+  uint32_t first_block_ = 0, block_ = 0;  // numbers of the launch's first block and of the running one (Writers)
+  std::vector<LateWrite> late_;
   bool group_mmas_ = false;  // a thread of the running block has begun products of its warpgroup
   double switch_chance_ = 0;
   SharedMemory shared_;

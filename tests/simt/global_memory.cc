@@ -17,7 +17,15 @@ std::map<uintptr_t, Range>& Ranges() {
 
 }  // namespace
 
-void RegisterGlobal(Range range) { Ranges()[range.begin] = range; }
+Writers::Writers(size_t bytes) : bytes_(bytes * sizeof(uint32_t)) {
+  void* p = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (p == MAP_FAILED) throw std::bad_alloc();
+  stamps_ = static_cast<uint32_t*>(p);
+}
+
+Writers::~Writers() { munmap(stamps_, bytes_); }
+
+void RegisterGlobal(Range range) { Ranges()[range.begin] = std::move(range); }
 void UnregisterGlobal(uintptr_t begin) { Ranges().erase(begin); }
 
 Range& FindGlobal(uintptr_t address) {

@@ -2,16 +2,37 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 namespace quire::simt {
 
+/// The thread block that wrote each byte of an allocation last. Untouched pages take no memory.
+class Writers {
+ public:
+  explicit Writers(size_t bytes);
+  ~Writers();
+  Writers(const Writers&) = delete;
+  Writers& operator=(const Writers&) = delete;
+
+  /// Returns the stamp of a byte's writer: twice the block's number, plus 1 for an atomic operation; 0 for no kernel.
+  /// Blocks of all launches of an OS thread are counted from 1.
+  uint32_t* at(size_t offset) const { return stamps_ + offset; }
+
+ private:
+  size_t bytes_;
+  uint32_t* stamps_;
+};
+
 /// The address range of one allocation, [begin, end).
 struct Range {
   uintptr_t begin = 0, end = 0;
+  // True for memory of another device: plain writes arrive there late, as Executor::Release says.
+  bool remote = false;
   // True once a kernel has written into the range. Other kernels that run at the same time may read an unwritten range,
   // such as weights.
   bool written = false;
+  std::shared_ptr<Writers> writers = nullptr;  // null until a kernel writes
 };
 
 /// Registers the "device memory" of the calling thread. Kernels may touch only registered memory.

@@ -23,17 +23,18 @@ class Global {
 
   template <class V>
   V Read(Index i) const {
-    V value;
-    std::memcpy(static_cast<void*>(&value), Bytes<V>(i), sizeof(V));
-    if (range_->written) Executor::Current().CheckWaited("reads what another kernel wrote", i.where);
-    return value;
+    return ReadAs<V>(i, Access::kRead);
   }
   template <class V>
   void Write(Index i, const V& value) const {
-    static_assert(!std::is_const_v<T>);
-    Executor::Current().CheckWaited("writes", i.where);
-    std::memcpy(Bytes<V>(i), static_cast<const void*>(&value), sizeof(V));
-    range_->written = true;
+    WriteAs(i, value, Access::kWrite);
+  }
+  /// Replaces the element by change(element) in one step, and returns the old one.
+  template <class Change>
+  T Replace(Index i, Change change) const {
+    const T old = ReadAs<T>(i, Access::kAtomic);
+    WriteAs(i, static_cast<T>(change(old)), Access::kAtomic);
+    return old;
   }
   template <class V>
   std::byte* Bytes(Index i) const {
@@ -49,6 +50,29 @@ class Global {
   }
 
  private:
+  template <class V>
+  V ReadAs(Index i, Access access) const {
+    V value;
+    const std::byte* from = Bytes<V>(i);
+    std::memcpy(static_cast<void*>(&value), from, sizeof(V));
+    if (!range_->written) return value;
+    Executor& executor = Executor::Current();
+    executor.CheckWaited("reads what another kernel wrote", i.where);
+    executor.NoteGlobal(*range_, from, sizeof(V), access, i.where);
+    return value;
+  }
+  template <class V>
+  void WriteAs(Index i, const V& value, Access access) const {
+    static_assert(!std::is_const_v<T>);
+    Executor& executor = Executor::Current();
+    executor.CheckWaited("writes", i.where);
+    std::byte* to = Bytes<V>(i);
+    range_->written = true;
+    executor.NoteGlobal(*range_, to, sizeof(V), access, i.where);
+    if (range_->remote) return executor.WriteLate(to, &value, sizeof(V));
+    std::memcpy(to, static_cast<const void*>(&value), sizeof(V));
+  }
+
   uintptr_t address_;
   Range* range_;
 };

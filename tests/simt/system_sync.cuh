@@ -22,6 +22,7 @@ inline std::atomic_ref<uint32_t> SystemWord(const Global<uint32_t>& array, Index
 }
 
 inline void StoreReleaseSystem(const Global<uint32_t>& array, Index i, uint32_t value) {
+  Executor::Current().Release();
   SystemWord(array, i).store(value, std::memory_order_release);
 }
 inline uint32_t LoadAcquireSystem(const Global<uint32_t>& array, Index i) {

@@ -2,9 +2,13 @@
 // find each.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string_view>
+
 #include "kernels/cuda/expect_bugs_found.h"
 #include "kernels/cuda/one_shot_case.h"
 #include "planted_bugs.h"
+#include "simt/expect_error.h"
 
 namespace quire::kernels {
 namespace {
@@ -29,6 +33,20 @@ std::string Hunt() {
 }
 
 TEST(OneShotBugsTest, Hunt_FindsEveryPlantedBug_AndNothingWithoutBugs) { ExpectEveryBugIsFound(kPlantedBugs, Hunt); }
+
+TEST(OneShotBugsTest, LateRemoteWrites_ShowFlagsBeforeData_WithEverySeed) {
+  const auto* const bug =
+      std::ranges::find(kPlantedBugs, std::string_view("flags are set before the whole block has sent"));
+  ASSERT_NE(bug, std::end(kPlantedBugs));
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    const simt::WithOptions options({.seed = seed});
+    const OneShotCase c{.ranks = 2, .counts = {2000}};
+    simt::ActiveBug() = static_cast<int>(bug - kPlantedBugs) + 1;
+    EXPECT_NE(RunOneShot(c), "") << "seed " << seed;
+    simt::ActiveBug() = 0;
+    EXPECT_EQ(RunOneShot(c), "") << "seed " << seed;
+  }
+}
 
 }  // namespace
 }  // namespace quire::kernels

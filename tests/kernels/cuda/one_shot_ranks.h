@@ -100,8 +100,8 @@ class OneShotRanks {
 
   template <class Body>
   void RunRank(int rank, int operations, const Schedule& schedule, Body body) {
-    for (auto& arena : arenas_) Register(arena);
-    Register(controls_[static_cast<size_t>(rank)]);
+    for (auto& arena : arenas_) Register(arena, &arena != &arenas_[static_cast<size_t>(rank)]);
+    Register(controls_[static_cast<size_t>(rank)], false);
     Progress& mine = progress_[static_cast<size_t>(rank)];
     const bool held = schedule.rank == rank;
     int operation = 0;
@@ -131,9 +131,9 @@ class OneShotRanks {
   }
 
   template <class T>
-  static void Register(std::vector<T>& memory) {
+  static void Register(std::vector<T>& memory, bool remote) {
     const auto begin = reinterpret_cast<uintptr_t>(memory.data());
-    simt::RegisterGlobal({begin, begin + memory.size() * sizeof(T)});
+    simt::RegisterGlobal({begin, begin + memory.size() * sizeof(T), remote});
   }
 
   int size_;

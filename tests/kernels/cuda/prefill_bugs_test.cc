@@ -2,10 +2,14 @@
 // each of them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string_view>
+
 #include "kernels/cuda/expect_bugs_found.h"
 #include "kernels/cuda/prefill/prefill_attention_launch.cuh"
 #include "kernels/cuda/prefill/prefill_attention_scalar.cuh"
 #include "kernels/cuda/prefill_case.h"
+#include "kernels/cuda/sweep/random_steps.h"
 #include "planted_bugs.h"
 #include "simt/expect_error.h"
 
@@ -69,6 +73,43 @@ std::string Hunt() {
 }
 
 TEST(PrefillBugsTest, Hunt_FindsEveryPlantedBug_AndNothingWithoutBugs) { ExpectEveryBugIsFound(kPlantedBugs, Hunt); }
+
+/// Tries random steps, as the sweep does, of the types that are instantiated here. Returns the number of the first
+/// wrong step, counted from 1, or -1 if none of `most` is wrong.
+int StepsUntilWrong(int most) {
+  for (int step = 1; step <= most; ++step) {
+    const auto seed = static_cast<uint64_t>(step);
+    test::Random random(seed);
+    PrefillShape shape = RandomPrefill(random);
+    shape.dtype = NumberType::kBF16;
+    shape.fp8_cache = false;
+    shape.head_size = 64;
+    const PrefillCase c(shape, seed);
+    const simt::WithOptions options({.seed = seed});
+    try {
+      PrefillAttention(CudaStream{}, c.Params());
+    } catch (const simt::SimtError&) {
+      return step;
+    }
+    if (!c.Wrong().empty()) return step;
+  }
+  return -1;
+}
+
+TEST(PrefillBugsTest, RandomSteps_FindBugsOfSplitTilesAndGroups) {
+  for (const std::string_view bug :
+       {"a tile's last part ends with the largest group's rows", "neighbouring parts share positions",
+        "parts of all kv heads go to one place", "the last part is left out", "a row's head counts within its group",
+        "the window is one too wide"}) {
+    const auto* const at = std::ranges::find(kPlantedBugs, bug);
+    ASSERT_NE(at, std::end(kPlantedBugs)) << bug;
+    simt::ActiveBug() = static_cast<int>(at - kPlantedBugs) + 1;
+    const int steps = StepsUntilWrong(40);
+    EXPECT_GT(steps, 0) << "missed: " << bug;
+    std::printf("%s: found by step %d\n", bug.data(), steps);
+  }
+  simt::ActiveBug() = 0;
+}
 
 }  // namespace
 }  // namespace quire::kernels

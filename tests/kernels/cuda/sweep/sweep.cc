@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <limits>
 
 namespace quire::kernels {
 
@@ -23,12 +24,16 @@ int64_t NumberFrom(const char* variable, int64_t otherwise) {
 }  // namespace
 
 void Sweep(const std::string& kind, int64_t cases, const std::function<std::string(test::Random&, uint64_t)>& wrong) {
-  cases = NumberFrom("QUIRE_SWEEP_CASES", cases);
+  const int64_t seconds = NumberFrom("QUIRE_SWEEP_SECONDS", 0);
+  cases = NumberFrom("QUIRE_SWEEP_CASES", seconds > 0 ? std::numeric_limits<int32_t>::max() : cases);
   const auto first = static_cast<uint64_t>(NumberFrom("QUIRE_SWEEP_SEED", 1));
   const auto begin = std::chrono::steady_clock::now();
+  const std::chrono::duration<double> share(static_cast<double>(seconds) /
+                                            testing::UnitTest::GetInstance()->test_to_run_count());
   int failures = 0;
   uint64_t seed = first;
   for (; seed < first + static_cast<uint64_t>(cases) && failures < kMostFailures; ++seed) {
+    if (seconds > 0 && std::chrono::steady_clock::now() - begin > share) break;
     test::Random random(seed);
     std::string found;
     try {
@@ -38,11 +43,13 @@ void Sweep(const std::string& kind, int64_t cases, const std::function<std::stri
     }
     if (found.empty()) continue;
     ++failures;
-    ADD_FAILURE() << kind << ", QUIRE_SWEEP_SEED=" << seed << " QUIRE_SWEEP_CASES=1: " << found;
+    const char* suite = testing::UnitTest::GetInstance()->current_test_info()->test_suite_name();
+    ADD_FAILURE() << kind << ": " << found << "\nagain: tests/kernels/cuda/sweep/run --seed " << seed
+                  << " --cases 1 --kind " << suite;
   }
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   std::printf("%s: seeds %llu to %llu, %.1f s\n", kind.c_str(), static_cast<unsigned long long>(first),
-              static_cast<unsigned long long>(seed - 1), seconds.count());
+              static_cast<unsigned long long>(seed - 1), took.count());
 }
 
 int32_t AnyLength(test::Random& random, int32_t low, int32_t high) {

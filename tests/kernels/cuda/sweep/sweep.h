@@ -8,13 +8,14 @@
 #include "comm/base/number_type.h"
 #include "tests/support/random.h"
 
-// Compares kernels with their references in random cases. Every test run tries a few cases. QUIRE_SWEEP_CASES=100000
-// tries so many of every kind, from QUIRE_SWEEP_SEED on.
+// Compares kernels with their references in random cases. Every test run tries a few cases; sweep/run tries more.
+// QUIRE_SWEEP_SEED is the first seed. QUIRE_SWEEP_CASES is the number of cases of each kind. QUIRE_SWEEP_SECONDS is the
+// time for all kinds that run, which share the time equally.
 namespace quire::kernels {
 
-/// Runs `cases` cases, or $QUIRE_SWEEP_CASES, with seeds from 1, or $QUIRE_SWEEP_SEED, on. `wrong(random, seed)` makes
-/// a case from random numbers and returns a description of its error, or an empty text. An exception counts as wrong,
-/// too.
+/// Runs `cases` cases with seeds from 1 on; the environment may say other numbers. `wrong(random, seed)` makes a case
+/// from random numbers and returns a description of its error, or an empty text. An exception counts as wrong, too.
+/// Every wrong case is a failure that says how to run the case again. The sweep ends after five wrong cases.
 void Sweep(const std::string& kind, int64_t cases, const std::function<std::string(test::Random&, uint64_t)>& wrong);
 
 template <class T>
