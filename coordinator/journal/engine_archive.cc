@@ -110,8 +110,8 @@ std::vector<SampledToken> LoadTokens(ArchiveReader& in) {
 template <class Archive>
 void EngineArchive::TransferScalars(Archive& archive, Engine& engine) {
   Scheduler& s = engine.scheduler_;
-  archive(engine.blocks_, s.cost_, s.company_left_, s.last_held_, s.free_slots_, s.released_, s.branches_, s.left_out_,
-          s.draft_cost_, s.num_preemptions_, s.num_swapped_out_, s.num_steps_, s.queue_.num_left_, engine.stats_,
+  archive(engine.blocks_, s.cost_, s.company_left_, s.decisions_, s.running_, s.left_out_, s.drafting_,
+          s.preemption_, s.num_steps_, s.queue_.num_left_, engine.stats_,
           engine.answers_, engine.epoch_, engine.step_, engine.next_sequence_id_);
   std::vector<int> adapters(engine.adapters_.begin(), engine.adapters_.end());
   archive(adapters);
@@ -124,7 +124,7 @@ void EngineArchive::SaveQueue(ArchiveWriter& out, const Scheduler& scheduler) {
     for (const Request* request : requests) list.push_back(request->id);
     return list;
   };
-  out(ids(scheduler.running_), scheduler.queue_.clients().size());
+  out(ids(scheduler.running()), scheduler.queue_.clients().size());
   for (const auto& [name, account] : scheduler.queue_.clients()) {
     out(name, account.active, account.served, account.prompt_tokens, account.generated_tokens, account.left,
         account.limits, account.reserve, ids(account.waiting), ids(account.preempted));
@@ -184,7 +184,7 @@ void EngineArchive::LoadQueue(ArchiveReader& in, Engine& engine) {
   for (auto& [id, request] : engine.requests_) {
     if (!request->set_aside) request->account = &queue.clients().at(request->client);
   }
-  for (const RequestId id : running) engine.scheduler_.running_.push_back(find(id));
+  for (const RequestId id : running) engine.scheduler_.running_.Insert(*find(id));
   for (const RequestId id : preempted) queue.AddPreempted(*find(id));
 }
 

@@ -13,7 +13,7 @@ def link(test):
 
 
 CARRIER = "worker/cuda/device/pair_carrier.cc"
-MIGRATION = "coordinator/core/schedule/scheduler_migration.cc"
+MIGRATION = "coordinator/core/schedule/migration.cc"
 
 
 def devices(test):

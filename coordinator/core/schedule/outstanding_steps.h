@@ -21,6 +21,9 @@ struct StepMember {
   std::vector<TokenId> drafts = {};
   DraftSource source = DraftSource::kText;  // source of the drafts
 
+  /// A pooled row counts as a chunk: workers with a separate path for decodes keep no rows of it for pooling. Requires
+  /// `request`.
+  bool IsDecode() const { return draws && num_known() == 1 && request->sampling.pooling == Pooling::kNone; }
   /// Computed tokens that are known already.
   int num_known() const { return count - static_cast<int>(drafts.size()); }
 };

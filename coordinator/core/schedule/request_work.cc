@@ -1,8 +1,9 @@
-// Chooses the tokens that a request computes in the step that is being planned.
+#include "coordinator/core/schedule/request_work.h"
+
 #include <algorithm>
 #include <utility>
 
-#include "coordinator/core/schedule/scheduler.h"
+#include "coordinator/core/schedule/step_writer.h"
 
 namespace quire {
 
@@ -15,14 +16,15 @@ bool FitsFrame(int64_t added, int64_t more) { return added == 0 || added + more 
 
 }  // namespace
 
-int64_t Scheduler::BytesToAdd(const Request& request, const Sequence& sequence) {
-  constexpr int64_t kRest = 16384;  // sampling parameters with their lists
-  return kRest + static_cast<int64_t>(request.sampling.grammar.text.size()) +
-         static_cast<int64_t>(sizeof(TokenId) * sequence.tokens.size() +
-                              sizeof(BlockId) * (sequence.blocks.size() + sequence.state.size()));
+bool RequestWork::FitsStep(const Request& request, StepDraft& draft) const {
+  if (!limits_.whole_prompts) return true;
+  const int tokens = request.TokensToCompute(request.sequences.front());
+  const bool empty = draft.budget == draft.most_tokens;
+  if (empty && tokens > draft.budget) draft.SetBudget(std::min(tokens, limits_.max_step_tokens));
+  return tokens <= draft.budget;
 }
 
-std::span<const GrowTarget> Scheduler::FindWork(Request& request, Allowance allowance, StepDraft& draft) {
+std::span<const GrowTarget> RequestWork::FindWork(Request& request, Allowance allowance, StepDraft& draft) {
   std::vector<GrowTarget>& work = draft.work;
   work.clear();
   int64_t added = draft.added_bytes;
@@ -40,7 +42,7 @@ std::span<const GrowTarget> Scheduler::FindWork(Request& request, Allowance allo
     const int count = TokensFor(request, sequence, sequence.length() - start, decodes ? 1 : allowance.chunks);
     if (count <= 0 || WaitsForPrefix(request, sequence)) continue;
     if (!sequence.slot) {
-      const int64_t bytes = BytesToAdd(request, sequence);
+      const int64_t bytes = StepWriter::BytesToAdd(request, sequence);
       if (!FitsFrame(added, bytes) && request.beams == nullptr) continue;
       added += bytes;
     }
@@ -54,14 +56,14 @@ std::span<const GrowTarget> Scheduler::FindWork(Request& request, Allowance allo
 /// The first live sequence (leader) computes the prompt except its last token. Then all sequences share it and each
 /// computes the rest. Returns false until the leader is done; the request's only work is then what the leader has not
 /// in flight.
-bool Scheduler::ShareLeadersPrefix(Request& request, int budget, StepDraft& draft) {
+bool RequestWork::ShareLeadersPrefix(Request& request, int budget, StepDraft& draft) {
   auto live = request.sequences.begin();
   while (live->finished) ++live;
   Sequence& leader = *live;
   const int shared = request.sequences.size() > 1 ? request.num_prompt_tokens() - 1 : 0;
   Attach(request, leader, shared);
   if (leader.num_computed < shared) {
-    const bool fits = leader.slot || FitsFrame(draft.added_bytes, BytesToAdd(request, leader));
+    const bool fits = leader.slot || FitsFrame(draft.added_bytes, StepWriter::BytesToAdd(request, leader));
     const int start = leader.num_planned(), count = TokensFor(request, leader, shared - start, budget);
     if (count > 0 && fits && !WaitsForPrefix(request, leader)) draft.work.push_back({&leader, start + count});
     return false;
@@ -75,14 +77,14 @@ bool Scheduler::ShareLeadersPrefix(Request& request, int budget, StepDraft& draf
 
 /// How many of the sequence's next tokens, at most `count`, the budget allows, cut so that a state can be kept after
 /// them. All or none where prompts are whole.
-int Scheduler::TokensFor(const Request& request, const Sequence& sequence, int count, int budget) const {
+int RequestWork::TokensFor(const Request& request, const Sequence& sequence, int count, int budget) const {
   const int start = sequence.num_planned(), most = request.TokensFor(start, count, budget);
   if (limits_.whole_prompts && most < count) return 0;
   return most <= 0 || !blocks_.has_states() ? most : blocks_.states().CutAt(sequence, start, start + most) - start;
 }
 
 /// Before its first step a sequence takes over cached blocks, up to the first row that must be scored.
-void Scheduler::Attach(Request& request, Sequence& sequence, int max_tokens) {
+void RequestWork::Attach(Request& request, Sequence& sequence, int max_tokens) {
   if (sequence.slot) return;
   const int gained = blocks_.prefixes().Attach(sequence, std::min(max_tokens, request.NumCacheable()));
   if (gained > 0) blocks_.LeaveWindow(sequence);
@@ -92,7 +94,7 @@ void Scheduler::Attach(Request& request, Sequence& sequence, int max_tokens) {
 }
 
 /// Beams branch on the draws of all beams, so all of them draw in one step or none does.
-void Scheduler::DrawTogether(const Request& request, std::vector<GrowTarget>& work) {
+void RequestWork::DrawTogether(const Request& request, std::vector<GrowTarget>& work) {
   size_t live = 0, drawing = 0;
   for (const Sequence& sequence : request.sequences) live += !sequence.finished;
   const auto draws = [](const GrowTarget& each) { return each.num_tokens == each.sequence->length(); };
@@ -104,7 +106,7 @@ void Scheduler::DrawTogether(const Request& request, std::vector<GrowTarget>& wo
 
 /// True when an earlier request is computing exactly the block that this sequence needs next. The sequence shares the
 /// result after the step.
-bool Scheduler::WaitsForPrefix(Request& request, Sequence& sequence) {
+bool RequestWork::WaitsForPrefix(Request& request, Sequence& sequence) {
   const int size = blocks_.block_size();
   if (sequence.slot || sequence.num_computed % size != 0) return false;
   const int most = std::min(sequence.num_tokens() - 1, request.NumCacheable());
@@ -116,7 +118,7 @@ bool Scheduler::WaitsForPrefix(Request& request, Sequence& sequence) {
   const BlockHash* hash = blocks_.prefixes().HashOfBlock(sequence, index);
   if (hash == nullptr || !steps_.Compute(*hash)) return false;
   if (!std::exchange(request.told_to_wait, true))
-    Tell(DecisionKind::kWaitsForPrefix, request, sequence.num_computed, 0);
+    decisions_.Tell(DecisionKind::kWaitsForPrefix, request, sequence.num_computed, 0);
   return true;
 }
 

@@ -1,37 +1,26 @@
 #include "coordinator/core/schedule/scheduler.h"
 
 #include <algorithm>
-#include <tuple>
-#include <utility>
 
 #include "comm/base/error.h"
+#include "coordinator/core/schedule/integrity_check.h"
 
 namespace quire {
 
-Scheduler::Scheduler(SchedulerLimits limits, BlockManager& blocks) : limits_(limits), blocks_(blocks) {
+Scheduler::Scheduler(SchedulerLimits limits, BlockManager& blocks)
+    : limits_(limits), blocks_(blocks), running_(limits.max_running) {
   QUIRE_CHECK(limits.max_step_tokens >= limits.max_running && limits.max_running >= 1, "{} tokens for {} sequences",
               limits.max_step_tokens, limits.max_running);
-  for (int slot = limits.max_running - 1; slot >= 0; --slot) free_slots_.push_back(static_cast<SlotId>(slot));
 }
 
-void Scheduler::Tell(DecisionKind kind, const Request& request, int64_t a, int64_t b, RequestId cause) {
-  if (log_ == nullptr) return;
-  const Decision decision{kind, request.id, cause, a, b};
-  if (kind == DecisionKind::kHeldForSlots || kind == DecisionKind::kHeldForBlocks) {
-    if (last_held_.kind == kind && last_held_.request == request.id) return;
-    last_held_ = decision;
+void Scheduler::Add(Request& request) {
+  queue_.Add(request);
+  for (Sequence& sequence : request.sequences) {
+    sequence.contents.adapter = request.adapter;
+    sequence.contents.root = blocks_.prefixes().Root(request.cache_salt, sequence.contents.adapter);
+    sequence.contents.Restart();
   }
-  log_->OnDecision(decision);
-}
-
-int64_t Scheduler::BlocksAtLongest(int num_prompt_tokens, int max_tokens, int n) const {
-  // The token drawn last is never computed.
-  int64_t longest = int64_t{num_prompt_tokens} + max_tokens - 1;
-  if (blocks_.sliding_window() > 0) {  // window and chunk, each with its ends inside a block
-    const int64_t seen = int64_t{blocks_.sliding_window()} + limits_.max_step_tokens + 2 * blocks_.block_size();
-    longest = std::min(longest, seen);
-  }
-  return int64_t{n} * (blocks_.BlocksFor(longest) + blocks_.states().num_blocks());
+  decisions_.Tell(DecisionKind::kQueued, request, request.num_prompt_tokens(), queue_.size() - 1);
 }
 
 bool Scheduler::CanEverRun(int num_prompt_tokens, int max_tokens, int n) const {
@@ -39,145 +28,135 @@ bool Scheduler::CanEverRun(int num_prompt_tokens, int max_tokens, int n) const {
 }
 
 StepPlan& Scheduler::Schedule() {
-  MakeStep();
+  QUIRE_CHECK(num_outstanding() < OutstandingSteps::kMost, "{} steps are outstanding", num_outstanding());
+  StepDraft& draft = draft_;
+  draft.plan.Clear();
+  if (!MustWait()) {
+    BeginStep(draft);
+    if (ShareOut(draft)) {
+      ServeRunning(draft);
+      if (!draft.preempted && !draft.left_out) admission_.AdmitWaiting(draft);
+      drafting_.AddDrafts(draft);
+      StepWriter::OrderBatch(draft);
+    }
+    left_out_ = draft.left_out;
+    if (!draft.plan.empty()) Launch(draft);
+  }
   if (blocks_.has_states()) blocks_.states().Settle();
-  return plan_;
+  return draft.plan;
 }
 
-void Scheduler::MakeStep() {
-  QUIRE_CHECK(num_outstanding() < OutstandingSteps::kMost, "{} steps are outstanding", num_outstanding());
-  plan_.Clear();
-  if (ahead() && (left_out_ || WaitsForDrafts())) return;
-  left_out_ = false;
-  steps_.making().Clear();
-  use_counted_ = false;
+/// True when no step may be planned before the outstanding one has its result.
+bool Scheduler::MustWait() const {
+  return num_outstanding() > 0 && (left_out_ || drafting_.WaitsForDrafts(steps_.at(0)));
+}
+
+void Scheduler::BeginStep(StepDraft& draft) {
   if (!queue_.empty()) queue_.BeginPlan();
   if (queue_.num_active() > 1) company_left_ = kCompanyKept;
   const bool in_company = company_left_ > 0;
-  StepDraft& draft = draft_;
-  draft.Begin(in_company, in_company ? limits_.max_step_tokens : TokensAlone());
-  if (limits_.whole_prompts && in_company) {
+  draft.Begin(num_steps_, steps_.making(), num_outstanding() > 0, in_company);
+}
+
+/// Sets the length of the step. In company this gives every client its places, blocks and part of the step. A client
+/// alone is never affected by the rules for several. False when the step must wait for results, because a request must
+/// be preempted for another client first.
+bool Scheduler::ShareOut(StepDraft& draft) {
+  draft.SetBudget(draft.in_company ? limits_.max_step_tokens : length_.TokensAlone());
+  if (!draft.in_company) return true;
+  if (limits_.whole_prompts) {
     // A request has its places and blocks for one step only, so clients need no shares: they take turns.
-    draft.SetBudget(TokensInCompany());
-  } else if (in_company && !ShareOut(draft)) {
-    return;
+    draft.SetBudget(length_.TokensInCompany());
+    return true;
   }
-  if (blocks_.has_states()) draft.reserved_blocks = MostToGrow();
-  const int64_t preemptions_before = num_preemptions_;
-  ScheduleRunning(draft);
-  if (num_preemptions_ == preemptions_before && !left_out_) AdmitWaiting(draft);
-  AddDrafts(draft);
-  OrderBatch();
-  if (plan_.empty()) return;
-  plan_.released.swap(released_);
-  plan_.branches.swap(branches_);
-  steps_.making().num_moved_blocks = static_cast<int>(plan_.swap_outs.size() + plan_.swap_ins.size());
-  ++num_steps_;
-  steps_.Launch();
+  const bool may_give_way = queue_.num_active() > 1;
+  if (may_give_way && !places_.SharePlaces(draft)) return false;
+  draft.SetBudget(step_shares_.ShareStep(length_.TokensInCompany(), draft));
+  return true;
 }
 
 /// Gives running requests their work in the order of service. Whatever the order, chunks get only tokens that no decode
 /// of the step needs. Blocks go by the order alone.
-void Scheduler::ScheduleRunning(StepDraft& draft) {
-  OrderForService(draft);
+void Scheduler::ServeRunning(StepDraft& draft) {
+  if (blocks_.has_states()) draft.reserved_blocks = demand_.MostToGrow(running());
+  shares_.OrderForService(draft);
   draft.decodes_before.assign(1, 0);
   for (const Request* request : draft.order)
-    draft.decodes_before.push_back(draft.decodes_before.back() + DecodesOf(*request, draft));
+    draft.decodes_before.push_back(draft.decodes_before.back() + StepShares::DecodesOf(*request, draft));
   for (size_t i = 0; i < draft.order.size() && draft.budget > 0; ++i) {
     Request& request = *draft.order[i];
-    if (!FitsStep(request, draft)) continue;
-    const std::span<const GrowTarget> work =
-        FindWork(request, AllowanceOf(request, draft.DecodesAfter(i), draft), draft);
+    if (!work_.FitsStep(request, draft)) continue;
+    const Allowance allowance = step_shares_.AllowanceOf(request, draft.DecodesAfter(i), draft);
+    const std::span<const GrowTarget> work = work_.FindWork(request, allowance, draft);
     if (work.empty()) continue;
-    if (!MakeRoomFor(request, work, draft.order)) return;
-    Emit(request, work, draft);
+    if (!preemption_.MakeRoomFor(request, work, draft)) return;
+    writer_.Emit(request, work, draft);
   }
 }
 
-/// Preempts requests from the end of the order of service until the work fits. False when the request itself was
-/// preempted as the last in order, or when it must wait: for outstanding steps, or for blocks that are being copied.
-bool Scheduler::MakeRoomFor(Request& request, std::span<const GrowTarget> work, std::vector<Request*>& order) {
-  while (blocks_.BlocksToGrow(work) > blocks_.num_free()) {
-    if (ahead()) {
-      left_out_ = true;
-      return false;
-    }
-    if (running_.size() == 1) {
-      if (blocks_.pins().Break()) {
-        Tell(DecisionKind::kPinsBroken, request, 0, 0);
-        continue;
-      }
-      const bool others_come_or_go = !blocks_.device_holdings().empty();
-      QUIRE_CHECK(others_come_or_go, "request {} does not fit the pool alone", request.id);
-      return false;
-    }
-    Request& victim = *order.back();
-    order.pop_back();
-    Preempt(victim, request);
-    if (&victim == &request) return false;
+/// The step will be sent: it is outstanding from now on.
+void Scheduler::Launch(StepDraft& draft) {
+  running_.TellWorkers(draft.plan);
+  draft.step->num_moved_blocks = static_cast<int>(draft.plan.swap_outs.size() + draft.plan.swap_ins.size());
+  ++num_steps_;
+  steps_.Launch();
+}
+
+void Scheduler::ObserveStep(double seconds, double swap_seconds) {
+  const OutstandingStep& step = steps_.oldest();
+  cost_.Observe(step.cost(), step.mean_context(), step.num_moved_blocks, seconds, swap_seconds);
+  drafting_.Observe(step, seconds - swap_seconds);
+  company_left_ = std::max(0.0, company_left_ - seconds);
+}
+
+/// Takes the sequence out of steps and slots, and frees its blocks.
+void Scheduler::Detach(Sequence& sequence) {
+  steps_.Forget(sequence);
+  blocks_.Free(sequence);
+  running_.LeaveWorkers(sequence);
+}
+
+void Scheduler::Finish(Request& request, Sequence& sequence, FinishReason reason) {
+  QUIRE_CHECK(!sequence.finished, "sequence {} ends twice", sequence.id);
+  sequence.finished = reason;
+  if (blocks_.has_states()) blocks_.states().KeepLast(sequence);
+  Detach(sequence);
+  decisions_.Tell(DecisionKind::kFinished, request, sequence.choice, static_cast<int64_t>(reason));
+  if (!request.finished()) return;
+  running_.Remove(request);
+  queue_.Left(request);
+}
+
+void Scheduler::Drop(Request& request) {
+  for (Sequence& sequence : request.sequences) Detach(sequence);
+  running_.Remove(request);
+  queue_.Remove(request);
+  queue_.Left(request);
+}
+
+void Scheduler::Reset() {
+  steps_.Lose();
+  left_out_ = false;
+  blocks_.pins().Break();
+  blocks_.host_holdings().ReleaseAll();
+  blocks_.device_holdings().ReleaseAll();
+  for (Request* request : queue_.All()) {  // swapped-out blocks are lost with the workers' memory
+    for (Sequence& sequence : request->sequences) blocks_.Free(sequence);
+    request->num_swapped_blocks = 0;
+    request->forked = false;
   }
-  return true;
-}
-
-/// Puts the work into the plan.
-void Scheduler::Emit(Request& request, std::span<const GrowTarget> work, StepDraft& draft) {
-  if (draft.in_company) ChargeStep(request, work);
-  for (const auto& [sequence, end] : work) {
-    const int start = sequence->num_planned(), count = end - start;
-    for (; sequence->slot && sequence->told_first_block < sequence->first_block; ++sequence->told_first_block) {
-      plan_.tables.push_back({*sequence->slot, static_cast<uint32_t>(sequence->told_first_block), kNullBlock});
-    }
-    blocks_.Grow(*sequence, end, plan_, draft.reserved_blocks);
-    if (!sequence->slot) AddToWorkers(request, *sequence, draft);
-    NotePrefixes(*sequence, end);
-    const bool draws = end == sequence->length();
-    const ScoredRows scores = request.RowsOf(start, count);
-    steps_.making().members.push_back({&request, sequence, *sequence->slot, start, count, draws, scores});
-    sequence->last_step = num_steps_;
-    plan_.position_sum += static_cast<uint64_t>(start);
-    draft.budget -= request.StepCost(start, count);
+  while (!running_.empty()) {
+    Request& request = *running_.requests().back();
+    for (auto it = request.sequences.rbegin(); it != request.sequences.rend(); ++it) Detach(*it);
+    request.forked = false;
+    ++request.num_preemptions;
+    running_.Remove(request);
+    queue_.AddPreempted(request);
   }
+  blocks_.prefixes().Flush();
+  running_.ForgetWorkers();
 }
 
-void Scheduler::AddToWorkers(const Request& request, Sequence& sequence, StepDraft& draft) {
-  QUIRE_CHECK(!free_slots_.empty(), "no free slot");
-  sequence.slot = free_slots_.back();
-  free_slots_.pop_back();
-  sequence.told_first_block = sequence.first_block;
-  draft.added_bytes += BytesToAdd(request, sequence);
-  AddedSequence added{*sequence.slot,  sequence.num_prompt_tokens, sequence.num_computed, sequence.tokens,
-                      sequence.blocks, request.sampling,           request.num_scored,    sequence.state};
-  added.adapter = request.adapter;
-  added.sampling.choice = static_cast<uint32_t>(sequence.choice);
-  plan_.added.push_back(std::move(added));
-}
-
-void Scheduler::NotePrefixes(Sequence& sequence, int end) {
-  const int size = blocks_.block_size();
-  for (int index = sequence.num_planned() / size; index * size < end; ++index) {
-    if (const BlockHash* hash = blocks_.prefixes().HashOfBlock(sequence, index))
-      steps_.making().computing.push_back(*hash);
-  }
-}
-
-/// A pooled row counts as a chunk: workers with a separate path for decodes keep no rows of it for pooling.
-bool Scheduler::IsDecode(const StepMember& member) {
-  return member.draws && member.num_known() == 1 && member.request->sampling.pooling == Pooling::kNone;
-}
-
-/// Decodes come first, then decodes with drafts, then chunks, each by slot.
-void Scheduler::OrderBatch() {
-  const auto key = [](const StepMember& m) { return std::tuple(!IsDecode(m), !m.drafts.empty(), m.slot); };
-  auto& members = steps_.making().members;
-  std::ranges::sort(members, {}, key);
-  for (const StepMember& m : members) {
-    if (!m.drafts.empty())
-      plan_.drafts.push_back({m.slot, m.drafts});
-    else if (IsDecode(m))
-      plan_.decodes.push_back(m.slot);
-    else
-      plan_.chunks.push_back({m.slot, m.start, m.count});
-  }
-}
+void Scheduler::CheckIntegrity() const { CheckSchedule(limits_, blocks_, queue_, running_, steps_); }
 
 }  // namespace quire

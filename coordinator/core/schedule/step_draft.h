@@ -3,15 +3,25 @@
 #include <cstdint>
 #include <vector>
 
+#include "comm/wire/step_plan.h"
 #include "coordinator/core/blocks/block_manager.h"
+#include "coordinator/core/schedule/outstanding_steps.h"
 #include "coordinator/core/schedule/waiting_queue.h"
 
 namespace quire {
 
-/// Working data of one step's planning. Scheduler::Schedule fills it and passes it down; the lists keep their memory
-/// from step to step.
+/// The step being planned, with all working values of its planning. Scheduler::Schedule passes it to the scheduler's
+/// classes, which fill it in. The lists keep their memory from step to step.
 struct StepDraft {
+  StepPlan plan;                    // what the workers are told
+  OutstandingStep* step = nullptr;  // what the scheduler remembers until the step's result comes
+
+  int64_t number = 0;                   // steps planned before
+  bool ahead = false;                   // another step is outstanding
   bool in_company = false;              // several clients are active, or were within the last seconds
+  bool left_out = false;                // planned ahead, and a request lacked room: it must not be passed over again
+  bool preempted = false;               // a running request gave its blocks to another one, so nobody is admitted
+  bool use_counted = false;             // ClientAccount::use counts the present running requests
   int most_tokens = 0;                  // tokens that the step may compute, as Request::StepCost charges them
   int budget = 0;                       // tokens that are left of most_tokens
   int64_t added_bytes = 0;              // bytes of the sequences sent in full with this plan
@@ -23,9 +33,14 @@ struct StepDraft {
   /// Entry i: the sequences of order[0 .. i) that decode in this step, if there are blocks for them.
   std::vector<int> decodes_before;
 
-  void Begin(bool company, int tokens) {
+  /// Begins a step after `num_planned` others. `made` is where its members go. The plan must be empty.
+  void Begin(int64_t num_planned, OutstandingStep& made, bool is_ahead, bool company) {
+    step = &made;
+    step->Clear();
+    number = num_planned;
+    ahead = is_ahead;
     in_company = company;
-    SetBudget(tokens);
+    left_out = preempted = use_counted = false;
     added_bytes = 0;
     reserved_blocks = 0;
     returning.clear();
@@ -40,19 +55,6 @@ struct StepDraft {
 struct Allowance {
   int decodes = 0;  // sequences that may decode, one token each
   int chunks = 0;   // tokens of its other sequences
-};
-
-/// Totals over all running requests. Admission keeps them up to date, so that it need not scan all running requests for
-/// every newcomer.
-struct Crowd {
-  int sequences = 0;
-  int blocks = 0;        // blocks that the running requests will take soon
-  bool suspect = false;  // a running request may be what kills the workers
-};
-
-/// Room that is kept for clients with nothing running.
-struct KeptRoom {
-  int sequences = 0, blocks = 0;
 };
 
 }  // namespace quire

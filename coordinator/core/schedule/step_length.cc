@@ -1,9 +1,7 @@
-// How many tokens a step may have. A newcomer waits for the outstanding steps and then for the steps that compute its
-// prompt. Both waits are short only if every step is short.
+#include "coordinator/core/schedule/step_length.h"
+
 #include <algorithm>
 #include <limits>
-
-#include "coordinator/core/schedule/scheduler.h"
 
 namespace quire {
 
@@ -11,20 +9,20 @@ namespace {
 
 /// The target length of a step: `seconds`, or the time of `tokens` tokens without context if that is longer, so that a
 /// slow machine still computes batches.
-struct StepLength {
+struct Span {
   double seconds;
   int tokens;
 };
 
 /// The step length for a single client. A step's fixed cost is far below this length, so the client loses little.
-constexpr StepLength kAlone = {0.8, 256};
+constexpr Span kAlone = {0.8, 256};
 /// The step length for several clients, which wait for each other: a tenth of a second between two tokens reads as a
 /// stream. A client that was active a moment ago is likely to return, in a conversation or with small requests in a
 /// row. Long steps would delay each of these requests, so steps stay short for a while after one client is left alone.
-constexpr StepLength kInCompany = {0.1, 64};
+constexpr Span kInCompany = {0.1, 64};
 
 /// Tokens with a context of `context` tokens that fit into the step length.
-int TokensWithin(const StepLength& length, const LearnedCost& cost, int64_t context) {
+int TokensWithin(const Span& length, const LearnedCost& cost, int64_t context) {
   const double token = cost.TokenSeconds(static_cast<double>(context));
   if (!(token > 0)) return length.tokens;  // nothing has been measured yet
   const double seconds = std::max(length.seconds, length.tokens * cost.TokenSeconds(0));
@@ -36,51 +34,39 @@ int TokensWithin(const StepLength& length, const LearnedCost& cost, int64_t cont
 }  // namespace
 
 /// Tokens of a step under the target for the time between two tokens of a stream. The step has room for every decode,
-/// and ScheduleRunning serves decodes before chunks; prompts get the remaining time, but at least a few tokens. Without
+/// and Scheduler serves decodes before chunks; prompts get the remaining time, but at least a few tokens. Without
 /// decodes no client waits for a next token, and no target applies.
-int Scheduler::TokensForTarget() const {
+int StepLength::TokensForTarget() const {
   const int limit = limits_.max_step_tokens;
   if (limits_.target_step_seconds <= 0) return limit;
   // The learned cost lags behind: contexts grow, and a step of few tokens costs more per token.
   constexpr double kAimedAt = 0.8;
-  const StepWork work = CountWork();
+  const Work work = CountWork();
   if (work.decodes == 0) return limit;
   const int within = TokensWithin({kAimedAt * limits_.target_step_seconds, 0}, cost_, work.deepest_chunk);
   return std::min(limit, std::max(within, work.decodes + LearnedCost::kFewTokens));
 }
 
-/// Tokens of a step while one client is alone: its decodes, and as many prompt tokens as the step has time for.
-int Scheduler::TokensAlone() const {
+int StepLength::TokensAlone() const {
   const int limit = TokensForTarget();
   if (TokensWithin(kAlone, cost_, MaxContext()) >= limit) return limit;
-  const StepWork work = CountWork();
+  const Work work = CountWork();
   return std::min<int64_t>(limit, int64_t{work.decodes} + TokensWithin(kAlone, cost_, work.deepest_chunk));
 }
 
-/// Tokens of a step while several clients are active, and for a while after. Decodes count among them and take turns.
-int Scheduler::TokensInCompany() const {
+int StepLength::TokensInCompany() const {
   const int limit = TokensForTarget();
   if (TokensWithin(kInCompany, cost_, MaxContext()) >= limit) return limit;
   return std::min(limit, TokensWithin(kInCompany, cost_, CountWork().deepest_chunk));
 }
 
-/// False when prompts are whole and the request's prompt is longer than the rest of the step. An empty step becomes as
-/// long as the prompt, so that every prompt is computed at its turn.
-bool Scheduler::FitsStep(const Request& request, StepDraft& draft) const {
-  if (!limits_.whole_prompts) return true;
-  const int tokens = request.TokensToCompute(request.sequences.front());
-  const bool empty = draft.budget == draft.most_tokens;
-  if (empty && tokens > draft.budget) draft.SetBudget(std::min(tokens, limits_.max_step_tokens));
-  return tokens <= draft.budget;
-}
-
 /// The most tokens that one sequence can have. If a whole step is short even behind so many, the running requests need
 /// not be examined.
-int64_t Scheduler::MaxContext() const { return int64_t{blocks_.num_usable()} * blocks_.block_size(); }
+int64_t StepLength::MaxContext() const { return int64_t{blocks_.num_usable()} * blocks_.block_size(); }
 
-Scheduler::StepWork Scheduler::CountWork() const {
-  StepWork work;
-  for (const Request* request : running_) {
+StepLength::Work StepLength::CountWork() const {
+  Work work;
+  for (const Request* request : running_.requests()) {
     if (const Sequence* leader = request->LeaderAtWork()) {
       work.deepest_chunk = std::max(work.deepest_chunk, leader->num_planned());
       continue;

@@ -1,12 +1,12 @@
-// Committing the result of the oldest outstanding step.
+#include "coordinator/core/schedule/step_results.h"
+
 #include <algorithm>
 
 #include "comm/base/error.h"
-#include "coordinator/core/schedule/scheduler.h"
 
 namespace quire {
 
-bool Scheduler::Fits(const std::vector<SampledToken>& tokens) const {
+bool StepResults::Fits(const std::vector<SampledToken>& tokens) const {
   std::span<const SampledToken> rest(tokens);
   for (const StepMember& m : steps_.at(0).members) {
     if (!m.draws) continue;
@@ -22,7 +22,7 @@ bool Scheduler::Fits(const std::vector<SampledToken>& tokens) const {
   return rest.empty();
 }
 
-bool Scheduler::Fits(const std::vector<PromptScores>& scores) const {
+bool StepResults::Fits(const std::vector<PromptScores>& scores) const {
   size_t next = 0;
   for (const StepMember& m : steps_.at(0).members) {
     if (m.scores.count == 0) continue;
@@ -38,22 +38,14 @@ bool Scheduler::Fits(const std::vector<PromptScores>& scores) const {
   return next == scores.size();
 }
 
-std::optional<RequestId> Scheduler::RequestOf(SlotId slot) const {
+std::optional<RequestId> StepResults::RequestOf(SlotId slot) const {
   const auto& members = steps_.at(0).members;
   const auto member = std::ranges::find(members, slot, &StepMember::slot);
   if (member == members.end() || member->request == nullptr) return std::nullopt;
   return member->request->id;
 }
 
-void Scheduler::ObserveStep(double seconds, double swap_seconds) {
-  const OutstandingStep& step = steps_.oldest();
-  cost_.Observe(step.cost(), step.mean_context(), step.num_moved_blocks, seconds, swap_seconds);
-  const auto sequences = static_cast<int>(step.members.size()), known = step.num_known();
-  if (known == sequences) draft_cost_.Observe(sequences, step.num_tokens() - known, seconds - swap_seconds);
-  company_left_ = std::max(0.0, company_left_ - seconds);
-}
-
-std::span<const Scheduler::Drawn> Scheduler::Commit(const std::vector<SampledToken>& tokens) {
+std::span<const StepResults::Drawn> StepResults::Commit(const std::vector<SampledToken>& tokens) {
   drawn_.clear();
   std::span<const SampledToken> rest(tokens);
   for (const StepMember& m : steps_.oldest().members) {
@@ -82,11 +74,8 @@ std::span<const Scheduler::Drawn> Scheduler::Commit(const std::vector<SampledTok
   return drawn_;
 }
 
-void Scheduler::Branch(Request& request, std::span<const BeamSearch::Step> steps) {
+void StepResults::Branch(Request& request, std::span<const BeamSearch::Step> steps) {
   auto& sequences = request.sequences;
-  const auto note = [&](const Sequence& child, const Sequence& parent, TokenId token) {
-    branches_.push_back({*child.slot, *parent.slot, token});
-  };
   for (size_t i = 0; i < steps.size(); ++i) {
     if (steps[i].parent == static_cast<int>(i)) continue;
     const Sequence& parent = sequences[static_cast<size_t>(steps[i].parent)];
@@ -95,12 +84,12 @@ void Scheduler::Branch(Request& request, std::span<const BeamSearch::Step> steps
     blocks_.Fork(parent, child);
     child.told_first_block = parent.told_first_block;
     child.tokens = parent.tokens;
-    note(child, parent, steps[i].token);
+    running_.Branch(child, parent, steps[i].token);
   }
   for (size_t i = 0; i < steps.size(); ++i) {
     Sequence& sequence = sequences[i];
     const bool as_drawn = steps[i].parent == static_cast<int>(i) && sequence.tokens.back() == steps[i].token;
-    if (steps[i].parent == static_cast<int>(i) && !as_drawn) note(sequence, sequence, steps[i].token);
+    if (steps[i].parent == static_cast<int>(i) && !as_drawn) running_.Branch(sequence, sequence, steps[i].token);
     sequence.tokens.back() = steps[i].token;
   }
 }

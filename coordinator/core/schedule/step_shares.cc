@@ -1,9 +1,8 @@
-// Each client's share of a step.
+#include "coordinator/core/schedule/step_shares.h"
+
 #include <algorithm>
 #include <map>
 #include <utility>
-
-#include "coordinator/core/schedule/scheduler.h"
 
 namespace quire {
 
@@ -49,37 +48,35 @@ void PutInTurn(std::vector<BeamTurn>& turns) {
 
 }  // namespace
 
-/// Splits the step evenly between the clients with work, and keeps the step short. Tokens that a client does not need
-/// go to the others. Returns the tokens of the step.
-int Scheduler::ShareStep(StepDraft& draft) {
+int StepShares::ShareStep(int most, StepDraft& draft) {
   for (auto& [name, account] : queue_.clients()) {
     account.use.decodes = account.use.beams = account.use.chunks_left = 0;
     account.use.chunks = 0;
   }
-  for (Request* request : running_) CountDemand(*request);
+  for (Request* request : running_.requests()) CountDemand(*request);
   for (Request* request : draft.returning) CountDemand(*request);
   draft.sharers.clear();
   for (auto& [name, account] : queue_.clients()) {
     if (account.use.demand() > 0) draft.sharers.push_back(&account);
   }
-  const int most = TokensInCompany(), others = static_cast<int>(draft.sharers.size());
+  const auto others = static_cast<int>(draft.sharers.size());
   const int beams = BeamsTakeTurns(others > 0 ? most / 2 : most);
   const int tokens = std::min(std::max(most, beams + others + 1), draft.budget);
-  SplitStep(tokens - beams, draft.sharers);
+  SplitStep(tokens - beams, draft);
   return tokens;
 }
 
 /// Beams of a request draw together or not at all, so requests with beams take turns, between clients and within a
 /// client, for about `tokens` tokens. At least one request draws, and the most senior request of all draws too. Returns
 /// how many beams draw.
-int Scheduler::BeamsTakeTurns(int tokens) {
+int StepShares::BeamsTakeTurns(int tokens) {
   int beams = 0;
   for (auto& [name, account] : queue_.clients()) beams += account.use.beams;
   if (beams <= tokens) return beams;
   std::vector<BeamTurn> turns;
-  for (Request* request : running_) {
+  for (Request* request : running_.requests()) {
     const int drawing = DrawingBeams(*request);
-    if (drawing > 0 && request != running_.front()) turns.push_back({request, drawing, LastStep(*request)});
+    if (drawing > 0 && request != running_.requests().front()) turns.push_back({request, drawing, LastStep(*request)});
   }
   PutInTurn(turns);
   int taken = 0;
@@ -93,7 +90,7 @@ int Scheduler::BeamsTakeTurns(int tokens) {
   return beams;
 }
 
-void Scheduler::CountDemand(Request& request) {
+void StepShares::CountDemand(Request& request) {
   ClientAccount::Use& use = request.account->use;
   for (Sequence& sequence : request.sequences) sequence.sits_out = false;
   const auto draws = [](const Sequence& sequence) { return sequence.num_pending > 0; };
@@ -114,13 +111,14 @@ void Scheduler::CountDemand(Request& request) {
 /// Within a client, decodes and chunks get half each, plus what the other half leaves; an odd token alternates. The
 /// client of the most senior request gets one extra token, so that this request computes something in every step. The
 /// parts never exceed the step, or the youngest request would find nothing in step after step.
-void Scheduler::SplitStep(int tokens, std::span<ClientAccount*> sharers) {
+void StepShares::SplitStep(int tokens, StepDraft& draft) {
+  std::vector<ClientAccount*>& sharers = draft.sharers;
   std::ranges::stable_sort(sharers, {}, [](const ClientAccount* account) { return account->use.demand(); });
   auto left = static_cast<int>(sharers.size());
-  const ClientAccount* first = running_.empty() ? nullptr : running_.front()->account;
+  const ClientAccount* first = running_.empty() ? nullptr : running_.requests().front()->account;
   int more = tokens > left ? 1 : 0;
   tokens -= more;
-  const auto odd = static_cast<int>(num_steps_ % 2);
+  const auto odd = static_cast<int>(draft.number % 2);
   for (ClientAccount* account : sharers) {
     ClientAccount::Use& use = account->use;
     auto part = static_cast<int>(std::min<int64_t>(use.demand(), tokens / left--));
@@ -134,15 +132,15 @@ void Scheduler::SplitStep(int tokens, std::span<ClientAccount*> sharers) {
 
 /// Lets only `decodes` of the client's sequences compute their next token: the sequences that waited longest. The most
 /// senior request of all never sits out.
-void Scheduler::TakeTurns(const ClientAccount& account, int decodes) {
+void StepShares::TakeTurns(const ClientAccount& account, int decodes) {
   std::vector<Sequence*> waiting;
-  for (Request* request : running_) {
+  for (Request* request : running_.requests()) {
     if (request->account != &account || request->beams != nullptr || request->LeaderAtWork() != nullptr) continue;
     for (Sequence& sequence : request->sequences) {
       if (Decodes(*request, sequence)) waiting.push_back(&sequence);
     }
   }
-  const bool has_first = !waiting.empty() && running_.front()->account == &account;
+  const bool has_first = !waiting.empty() && running_.requests().front()->account == &account;
   auto turn = waiting.begin() + has_first;
   const auto key = [](const Sequence* s) { return std::pair(s->last_step, s->length()); };  // ties: the shorter
   std::stable_sort(turn, waiting.end(), [&](const Sequence* a, const Sequence* b) { return key(a) < key(b); });
@@ -150,24 +148,21 @@ void Scheduler::TakeTurns(const ClientAccount& account, int decodes) {
     waiting[i]->sits_out = true;
 }
 
-/// The request's sequences that decode in the step being planned, if there are blocks for them.
-int Scheduler::DecodesOf(const Request& request, const StepDraft& draft) {
+int StepShares::DecodesOf(const Request& request, const StepDraft& draft) {
   int decodes = request.NumDecodes();
   if (!draft.in_company || decodes == 0) return decodes;
   for (const Sequence& sequence : request.sequences) decodes -= sequence.sits_out && Decodes(request, sequence);
   return decodes;
 }
 
-/// Tokens that the request may compute in the step being planned, besides `later_decodes` of requests served after it.
-Allowance Scheduler::AllowanceOf(const Request& request, int later_decodes, const StepDraft& draft) const {
+Allowance StepShares::AllowanceOf(const Request& request, int later_decodes, const StepDraft& draft) const {
   const int decodes = std::min(DecodesOf(request, draft), draft.budget);
   const int rest = std::max(0, draft.budget - decodes - later_decodes);
   const bool shared = draft.in_company && !limits_.whole_prompts;
   return {decodes, shared ? std::min(rest, request.account->use.chunks_left) : rest};
 }
 
-/// Charges the work's chunk tokens to the client's part of the step.
-void Scheduler::ChargeStep(const Request& request, std::span<const GrowTarget> work) {
+void StepShares::ChargeStep(const Request& request, std::span<const GrowTarget> work) {
   int& left = request.account->use.chunks_left;
   for (const auto& [sequence, end] : work) {
     if (Decodes(request, *sequence)) continue;

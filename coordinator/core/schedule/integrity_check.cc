@@ -1,9 +1,10 @@
+#include "coordinator/core/schedule/integrity_check.h"
+
 #include <algorithm>
 #include <map>
 #include <set>
 
 #include "comm/base/error.h"
-#include "coordinator/core/schedule/scheduler.h"
 
 namespace quire {
 
@@ -164,57 +165,59 @@ class Recount {
   std::set<BlockId> tables_, states_;     // blocks that hold keys and values; blocks that hold states
 };
 
-}  // namespace
-
 /// Every kept state is whole, holds no keys and values, and belongs to a cached block.
-void Scheduler::CheckCheckpoints() const {
-  const PrefixSharing& prefixes = blocks_.prefixes();
+void CheckCheckpoints(const BlockManager& blocks) {
+  const PrefixSharing& prefixes = blocks.prefixes();
   prefixes.checkpoints().CheckIntegrity();
   int kept = prefixes.cache().size();
   for (const auto& [id, checkpoint] : prefixes.checkpoints().all()) {
     QUIRE_CHECK(prefixes.cache().HashOf(checkpoint.end), "a state is kept behind block {}, which is not cached",
                 checkpoint.end);
-    QUIRE_CHECK(static_cast<int>(checkpoint.blocks.size()) == blocks_.states().num_blocks(),
+    QUIRE_CHECK(static_cast<int>(checkpoint.blocks.size()) == blocks.states().num_blocks(),
                 "a state of {} blocks is kept", checkpoint.blocks.size());
     kept += static_cast<int>(checkpoint.blocks.size());
     for (const BlockId block : checkpoint.blocks) {
       QUIRE_CHECK(!prefixes.cache().HashOf(block), "block {} holds tokens and a state", block);
-      QUIRE_CHECK(blocks_.pool().keeps(block), "block {} of a state that is kept is not", block);
+      QUIRE_CHECK(blocks.pool().keeps(block), "block {} of a state that is kept is not", block);
     }
   }
-  for (BlockId block = 1; block <= blocks_.num_usable(); ++block) kept -= blocks_.pool().keeps(block);
+  for (BlockId block = 1; block <= blocks.num_usable(); ++block) kept -= blocks.pool().keeps(block);
   QUIRE_CHECK(kept == 0, "blocks are kept that nobody can find");
 }
 
-void Scheduler::CheckIntegrity() const {
-  blocks_.pool().CheckIntegrity();
-  blocks_.host_pool().CheckIntegrity();
-  blocks_.prefixes().cache().CheckIntegrity();
-  CheckCheckpoints();
-  Recount recount(blocks_);
-  std::set<SlotId> slots(free_slots_.begin(), free_slots_.end());
+}  // namespace
+
+void CheckSchedule(const SchedulerLimits& limits, const BlockManager& blocks, const WaitingQueue& queue,
+                   const RunningSet& running, const OutstandingSteps& steps) {
+  const std::vector<Request*>& requests = running.requests();
+  blocks.pool().CheckIntegrity();
+  blocks.host_pool().CheckIntegrity();
+  blocks.prefixes().cache().CheckIntegrity();
+  CheckCheckpoints(blocks);
+  Recount recount(blocks);
+  std::set<SlotId> slots(running.free_slots().begin(), running.free_slots().end());
   int sequences = 0;
-  for (size_t i = 0; i < running_.size(); ++i) {
-    QUIRE_CHECK(i == 0 || Senior(*running_[i - 1], *running_[i]), "request {} is out of order", running_[i]->id);
-    recount.CheckSharedPrompt(*running_[i]);
-    for (const Sequence& sequence : running_[i]->sequences) {
-      recount.Running(sequence, steps_.DraftsOf(sequence));
-      recount.CheckFlight(*running_[i], sequence, steps_);
-      recount.CheckScored(*running_[i], sequence);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    QUIRE_CHECK(i == 0 || Senior(*requests[i - 1], *requests[i]), "request {} is out of order", requests[i]->id);
+    recount.CheckSharedPrompt(*requests[i]);
+    for (const Sequence& sequence : requests[i]->sequences) {
+      recount.Running(sequence, steps.DraftsOf(sequence));
+      recount.CheckFlight(*requests[i], sequence, steps);
+      recount.CheckScored(*requests[i], sequence);
       ++sequences;
       if (sequence.slot) QUIRE_CHECK(slots.insert(*sequence.slot).second, "slot {} has two owners", *sequence.slot);
     }
   }
-  for (const Request* request : queue_.All()) {
+  for (const Request* request : queue.All()) {
     for (const Sequence& sequence : request->sequences) recount.Waiting(sequence);
     recount.CheckSwapped(*request);
   }
   recount.CheckCounts();
-  QUIRE_CHECK(sequences <= limits_.max_running, "{} sequences run, at most {}", sequences, limits_.max_running);
-  QUIRE_CHECK(static_cast<int>(slots.size()) == limits_.max_running, "{} of {} slots accounted for", slots.size(),
-              limits_.max_running);
-  QUIRE_CHECK(static_cast<int>(queue_.All().size()) == queue_.size(), "{} requests wait, {} counted",
-              queue_.All().size(), queue_.size());
+  QUIRE_CHECK(sequences <= limits.max_running, "{} sequences run, at most {}", sequences, limits.max_running);
+  QUIRE_CHECK(static_cast<int>(slots.size()) == limits.max_running, "{} of {} slots accounted for", slots.size(),
+              limits.max_running);
+  QUIRE_CHECK(static_cast<int>(queue.All().size()) == queue.size(), "{} requests wait, {} counted", queue.All().size(),
+              queue.size());
 }
 
 }  // namespace quire

@@ -1,13 +1,14 @@
-// How a request leaves one engine's scheduler and enters another's, or is set aside and taken up again.
+#include "coordinator/core/schedule/migration.h"
+
 #include <algorithm>
 #include <utility>
 
-#include "coordinator/core/schedule/scheduler.h"
+#include "coordinator/core/schedule/block_demand.h"
 
 namespace quire {
 
 /// Takes the request out of steps, slots and queues; it keeps its blocks.
-void Scheduler::TakeOut(Request& request) {
+void Migration::TakeOut(Request& request) {
   // Tokens that outstanding steps draw for the request are dropped and drawn again in the other engine. Sampling is
   // keyed by position, so the tokens will be equal.
   for (Sequence& sequence : request.sequences) {
@@ -15,26 +16,26 @@ void Scheduler::TakeOut(Request& request) {
     blocks_.LeaveWindow(sequence);
     blocks_.Trim(sequence, sequence.num_computed);
   }
-  for (auto it = request.sequences.rbegin(); it != request.sequences.rend(); ++it) LeaveWorkers(*it);
-  request.num_preemptions += static_cast<int>(std::erase(running_, &request));  // there it waits as preempted
+  for (auto it = request.sequences.rbegin(); it != request.sequences.rend(); ++it) running_.LeaveWorkers(*it);
+  request.num_preemptions += running_.Remove(request);  // there it waits as preempted
   queue_.Remove(request);
   queue_.Left(request);
 }
 
-void Scheduler::DiscardComputed(Request& request) {
+void Migration::DiscardComputed(Request& request) {
   for (auto it = request.sequences.rbegin(); it != request.sequences.rend(); ++it) blocks_.Free(*it);
   request.num_swapped_blocks = 0;
   request.forked = false;
 }
 
-std::vector<BlockId> Scheduler::Depart(Request& request, const command::Depart& how,
+std::vector<BlockId> Migration::Depart(Request& request, const command::Depart& how,
                                        std::vector<BlockCopyPair>& moves) {
   // A state stands after the outstanding steps and cannot return to the known tokens.
   const bool has_its_states = !blocks_.has_states() || std::ranges::all_of(request.sequences, [](const Sequence& s) {
     return s.num_in_flight == 0;
   });
   TakeOut(request);
-  const int blocks = BlocksOf(request);
+  const int blocks = BlockDemand::Held(request);
   const bool fits =
       how.ticket != 0 && blocks > 0 && blocks <= how.max_blocks && has_its_states && !request.PoolsAllRows();
   if (fits && !request.swapped_out() && blocks <= blocks_.host_pool().num_free()) {
@@ -44,35 +45,35 @@ std::vector<BlockId> Scheduler::Depart(Request& request, const command::Depart& 
     request.num_swapped_blocks = blocks;
   }
   if (fits && request.swapped_out()) {
-    Tell(DecisionKind::kDeparted, request, blocks, 0);
+    decisions_.Tell(DecisionKind::kDeparted, request, blocks, 0);
     return blocks_.host_holdings().Hold(how.ticket, request.sequences);
   }
   DiscardComputed(request);
-  Tell(DecisionKind::kDeparted, request, how.num_copied, std::max(0, blocks - how.num_copied));
+  decisions_.Tell(DecisionKind::kDeparted, request, how.num_copied, std::max(0, blocks - how.num_copied));
   return {};
 }
 
-void Scheduler::SetAside(Request& request) {
+void Migration::SetAside(Request& request) {
   TakeOut(request);
-  const int blocks = BlocksOf(request);
+  const int blocks = BlockDemand::Held(request);
   DiscardComputed(request);
   request.account = nullptr;
-  Tell(DecisionKind::kSetAside, request, blocks, 1);
+  decisions_.Tell(DecisionKind::kSetAside, request, blocks, 1);
 }
 
-void Scheduler::ArriveAside(Request& request) {
+void Migration::ArriveAside(Request& request) {
   Restart(request, false);
   request.num_swapped_blocks = 0;
 }
 
-void Scheduler::TakeUp(Request& request) {
+void Migration::TakeUp(Request& request) {
   ArriveAside(request);
-  Tell(DecisionKind::kTakenUp, request, 0, queue_.size());
+  decisions_.Tell(DecisionKind::kTakenUp, request, 0, queue_.size());
   Enter(request);
 }
 
 /// Prepares a request for the queue that comes from another engine or was set aside.
-void Scheduler::Restart(Request& request, bool has_blocks) {
+void Migration::Restart(Request& request, bool has_blocks) {
   for (Sequence& sequence : request.sequences) {
     if (!has_blocks) {
       sequence.host_blocks.clear();
@@ -92,19 +93,19 @@ void Scheduler::Restart(Request& request, bool has_blocks) {
   request.told_to_wait = false;
 }
 
-void Scheduler::Arrive(Request& request, uint64_t ticket, std::span<const BlockId> names) {
+void Migration::Arrive(Request& request, uint64_t ticket, std::span<const BlockId> names) {
   const bool has_blocks = !names.empty() && blocks_.host_holdings().Take(ticket, names, request.sequences);
   Restart(request, has_blocks);
   if (!has_blocks && !names.empty())
     blocks_.CacheArrived(ticket, static_cast<int>(names.size()), request.sequences.front());
   request.num_swapped_blocks = has_blocks ? static_cast<int>(names.size()) : 0;
-  Tell(DecisionKind::kArrived, request, static_cast<int64_t>(names.size()), queue_.size());
+  decisions_.Tell(DecisionKind::kArrived, request, static_cast<int64_t>(names.size()), queue_.size());
   Enter(request);
 }
 
 /// Queues a request that was queued before. An admitted request was charged for its prompt and may hold blocks, even if
 /// no step computed part of it. So it waits as preempted.
-void Scheduler::Enter(Request& request) {
+void Migration::Enter(Request& request) {
   if (request.num_preemptions == 0) return queue_.Add(request);
   queue_.Join(request);
   queue_.AddPreempted(request);

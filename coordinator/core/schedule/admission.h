@@ -1,0 +1,53 @@
+#pragma once
+
+#include <span>
+
+#include "coordinator/core/schedule/preemption.h"
+#include "coordinator/core/schedule/request_work.h"
+#include "coordinator/core/schedule/room_estimate.h"
+#include "coordinator/core/schedule/step_writer.h"
+
+namespace quire {
+
+/// Decides which waiting requests start to run.
+class Admission {
+ public:
+  /// Room that was made for a client, or that it used since, stays reserved for the client for this many steps.
+  static constexpr int64_t kReservedSteps = 128;
+
+  Admission(BlockManager& blocks, WaitingQueue& queue, RunningSet& running, const ClientShares& shares,
+            const RoomEstimate& room, RequestWork& work, StepWriter& writer, Preemption& preemption,
+            DecisionTeller& decisions)
+      : blocks_(blocks),
+        queue_(queue),
+        running_(running),
+        shares_(shares),
+        room_(room),
+        work_(work),
+        writer_(writer),
+        preemption_(preemption),
+        decisions_(decisions) {}
+
+  /// Admits requests into the free room, one client after another, while the step has tokens left, and gives them work.
+  void AdmitWaiting(StepDraft& draft);
+  /// Moves the request from the queue to the running set. Returns its first work, as RequestWork::FindWork does.
+  std::span<const GrowTarget> Admit(Request& request, StepDraft& draft);
+
+ private:
+  bool MayJoin(const Request& request, const Crowd& crowd, const StepDraft& draft) const;
+  bool HasRoomFor(Request& request, const Crowd& crowd, StepDraft& draft);
+  void Begin(Request& request, Crowd& crowd, StepDraft& draft);
+  void Readmit(Request& request, StepDraft& draft);
+
+  BlockManager& blocks_;
+  WaitingQueue& queue_;
+  RunningSet& running_;
+  const ClientShares& shares_;
+  const RoomEstimate& room_;
+  RequestWork& work_;
+  StepWriter& writer_;
+  Preemption& preemption_;
+  DecisionTeller& decisions_;
+};
+
+}  // namespace quire

@@ -1,0 +1,37 @@
+#pragma once
+
+#include "coordinator/core/decision_log.h"
+#include "coordinator/core/request.h"
+
+namespace quire {
+
+/// Tells the decision log what the scheduler decides. Where plan after plan holds the same request at the head of the
+/// queue, the log hears of it once.
+class DecisionTeller {
+ public:
+  /// `log` may be null.
+  void set_log(DecisionLog* log) { log_ = log; }
+  /// The request last held at the head of the queue and what it lacked.
+  const Decision& last_held() const { return last_held_; }
+
+  void Tell(DecisionKind kind, const Request& request, int64_t a, int64_t b, RequestId cause = 0) {
+    if (log_ == nullptr) return;
+    const Decision decision{kind, request.id, cause, a, b};
+    if (kind == DecisionKind::kHeldForSlots || kind == DecisionKind::kHeldForBlocks) {
+      if (last_held_.kind == kind && last_held_.request == request.id) return;
+      last_held_ = decision;
+    }
+    log_->OnDecision(decision);
+  }
+
+  template <class Archive>
+  void Transfer(Archive& archive) {
+    archive(last_held_);
+  }
+
+ private:
+  DecisionLog* log_ = nullptr;
+  Decision last_held_{};
+};
+
+}  // namespace quire

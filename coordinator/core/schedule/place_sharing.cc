@@ -1,0 +1,78 @@
+#include "coordinator/core/schedule/place_sharing.h"
+
+#include <algorithm>
+
+namespace quire {
+
+/// For swapped-out requests this only makes room; Admission swaps them in after the running requests got their work.
+bool PlaceSharing::SharePlaces(StepDraft& draft) {
+  if (queue_.empty()) return true;
+  Crowd crowd = room_.CountCrowd();
+  bool others_held = false;
+  while (ClientAccount* client = queue_.Next()) {
+    Request& head = client->head();
+    if (!room_.MayRunBeside(head, crowd)) return true;
+    client->use.passed_over = shares_.IsAtLimit(*client, draft) || shares_.IsHeldUp(*client, others_held, draft);
+    if (client->use.passed_over || shares_.StandsBack(*client, draft)) continue;
+    const bool fits = !room_.RoomFor(head, crowd, draft).lacks || MakeWayFor(head, crowd, draft);
+    if (draft.left_out) return false;
+    client->use.passed_over = !fits || head.swapped_out();
+    others_held = others_held || client->use.passed_over;
+    if (!fits) continue;
+    if (head.swapped_out())
+      draft.returning.push_back(&head);
+    else
+      admission_.Admit(head, draft);  // the request's work is found again later, in the order of service
+    room_.CountIn(head, crowd);
+  }
+  return true;
+}
+
+/// Preempts the youngest requests of clients above their share until the request fits, provided that it stays within
+/// its own client's share. False when it does not fit, or when preemption must wait until no step is outstanding.
+bool PlaceSharing::MakeWayFor(Request& head, Crowd& crowd, StepDraft& draft) {
+  if (!shares_.IsWithinShare(head, draft)) return false;
+  while (const std::optional<Resource> lacks = room_.RoomFor(head, crowd, draft).lacks) {
+    Request* victim = WhoGivesWay(head, *lacks, draft);
+    draft.left_out = victim != nullptr && draft.ahead;
+    if (victim == nullptr || draft.left_out) return false;
+    const auto kind = *lacks == Resource::kSlots ? DecisionKind::kGivesUpPlaces : DecisionKind::kGivesUpBlocks;
+    decisions_.Tell(kind, *victim, shares_.Has(*victim->account, *lacks, draft), shares_.ShareOf(*lacks), head.id);
+    ++victim->num_yields;
+    victim->account->use.gave_way = victim->account->use.passed_over = true;
+    room_.CountOut(*victim, crowd);
+    preemption_.Preempt(*victim, head, draft);
+    draft.use_counted = false;
+    head.account->reserve = {shares_.Needs(head, Resource::kSlots), shares_.Needs(head, Resource::kBlocks),
+                             draft.number + Admission::kReservedSteps};
+  }
+  return true;
+}
+
+/// The youngest request of the client that has most of the lacking resource and more than its share. A request that
+/// gave way before is protected for a time that doubles each time up to a bound; others may have to wait that long for
+/// it. A request that needs more than its client's share may be preempted again and again while other clients keep
+/// sending requests.
+Request* PlaceSharing::WhoGivesWay(const Request& head, Resource resource, StepDraft& draft) const {
+  Request* youngest = nullptr;
+  int most = shares_.ShareOf(resource);
+  const std::vector<Request*>& running = running_.requests();
+  for (auto it = running.rbegin(); it != running.rend(); ++it) {
+    Request& request = **it;
+    if (request.account == head.account || IsProtected(request, draft)) continue;
+    const int has = shares_.Has(*request.account, resource, draft);
+    if (has <= most) continue;
+    youngest = &request;
+    most = has;
+  }
+  return youngest;
+}
+
+bool PlaceSharing::IsProtected(const Request& request, const StepDraft& draft) {
+  constexpr int kMostDoublings = 3;
+  if (request.num_yields == 0) return false;
+  const int64_t steps = kProtectedSteps << std::min(request.num_yields - 1, kMostDoublings);
+  return draft.number - request.admitted_step < steps;
+}
+
+}  // namespace quire

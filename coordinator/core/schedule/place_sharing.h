@@ -1,0 +1,43 @@
+#pragma once
+
+#include "coordinator/core/schedule/admission.h"
+
+namespace quire {
+
+/// While several clients are active, gives them in turn the running places and blocks that are free or that their share
+/// entitles them to. A waiting client with less than its share gets room at once: the youngest requests of clients
+/// above their share are preempted.
+class PlaceSharing {
+ public:
+  /// A request that gave way to another client is protected for this many steps after readmission. The number doubles
+  /// each further time, three times at most.
+  static constexpr int64_t kProtectedSteps = 8;
+
+  PlaceSharing(WaitingQueue& queue, const RunningSet& running, const ClientShares& shares, const RoomEstimate& room,
+               Preemption& preemption, Admission& admission, DecisionTeller& decisions)
+      : queue_(queue),
+        running_(running),
+        shares_(shares),
+        room_(room),
+        preemption_(preemption),
+        admission_(admission),
+        decisions_(decisions) {}
+
+  /// False when the step must wait for results, because a request must be preempted for another client first.
+  bool SharePlaces(StepDraft& draft);
+
+ private:
+  bool MakeWayFor(Request& head, Crowd& crowd, StepDraft& draft);
+  Request* WhoGivesWay(const Request& head, Resource resource, StepDraft& draft) const;
+  static bool IsProtected(const Request& request, const StepDraft& draft);
+
+  WaitingQueue& queue_;
+  const RunningSet& running_;
+  const ClientShares& shares_;
+  const RoomEstimate& room_;
+  Preemption& preemption_;
+  Admission& admission_;
+  DecisionTeller& decisions_;
+};
+
+}  // namespace quire

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <optional>
+
+#include "coordinator/core/schedule/client_shares.h"
+
+namespace quire {
+
+/// Totals over all running requests. Admission keeps them up to date, so that it need not scan all running requests for
+/// every newcomer.
+struct Crowd {
+  int sequences = 0;
+  int blocks = 0;        // blocks that the running requests will take soon
+  bool suspect = false;  // a running request may be what kills the workers
+};
+
+/// The resource that a request lacks, if any. a and b are the numbers of DecisionKind::kHeldForSlots or kHeldForBlocks.
+struct Room {
+  std::optional<Resource> lacks;
+  int a, b;
+};
+
+/// Estimates whether a waiting request fits beside the running ones. The estimate looks ahead: a newcomer must fit with
+/// all its known tokens beside the tokens that running requests still compute and will soon draw. So a newcomer rarely
+/// causes a preemption.
+class RoomEstimate {
+ public:
+  RoomEstimate(const SchedulerLimits& limits, const BlockManager& blocks, const RunningSet& running,
+               const BlockDemand& demand, const ClientShares& shares)
+      : limits_(limits), blocks_(blocks), running_(running), demand_(demand), shares_(shares) {}
+
+  Crowd CountCrowd() const;
+  void CountIn(const Request& request, Crowd& crowd) const;
+  void CountOut(const Request& request, Crowd& crowd) const;
+  Room RoomFor(Request& request, const Crowd& crowd, StepDraft& draft) const;
+  /// False when the request must not run beside the present ones. A suspect, which may be what kills the workers, runs
+  /// alone so that no other request is lost with it.
+  bool MayRunBeside(const Request& request, const Crowd& crowd) const;
+
+ private:
+  bool IsSuspect(const Request& request) const { return request.num_lost_epochs >= limits_.suspect_after; }
+
+  const SchedulerLimits& limits_;
+  const BlockManager& blocks_;
+  const RunningSet& running_;
+  const BlockDemand& demand_;
+  const ClientShares& shares_;
+};
+
+}  // namespace quire

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "comm/topology/preemption_mode.h"
+
+namespace quire {
+
+struct SchedulerLimits {
+  int max_step_tokens = 512;  // tokens per step, at most; must be at least max_running
+  int max_running = 256;      // sequences running at once, at most
+  PreemptionMode preemption = PreemptionMode::kAuto;
+  int lookahead_tokens = 16;       // tokens of growth per running sequence for which admission leaves room
+  int suspect_after = 2;           // so many lost worker groups in a row: the request runs alone until it gets a token
+  double target_step_seconds = 0;  // see LiveOptions
+  /// The model reads a prompt as a whole: no prompt is cut, and max_step_tokens is at least as long as any.
+  bool whole_prompts = false;
+};
+
+}  // namespace quire

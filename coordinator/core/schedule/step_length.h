@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+
+#include "coordinator/core/blocks/block_manager.h"
+#include "coordinator/core/schedule/learned_cost.h"
+#include "coordinator/core/schedule/running_set.h"
+#include "coordinator/core/schedule/scheduler_limits.h"
+
+namespace quire {
+
+/// Decides how many tokens a step may have. A newcomer waits for the outstanding steps and then for the steps that
+/// compute its prompt. Both waits are short only if every step is short.
+class StepLength {
+ public:
+  StepLength(const SchedulerLimits& limits, const BlockManager& blocks, const RunningSet& running,
+             const LearnedCost& cost)
+      : limits_(limits), blocks_(blocks), running_(running), cost_(cost) {}
+
+  /// Tokens of a step while one client is alone: its decodes, and as many prompt tokens as the step has time for.
+  int TokensAlone() const;
+  /// Tokens of a step while several clients are active, and for a while after. Decodes count among them and take turns.
+  int TokensInCompany() const;
+
+ private:
+  struct Work {
+    int decodes = 0;
+    int deepest_chunk = 0;  // largest number of tokens before the next prompt chunk of any sequence
+  };
+  Work CountWork() const;
+  int64_t MaxContext() const;
+  int TokensForTarget() const;
+
+  const SchedulerLimits& limits_;
+  const BlockManager& blocks_;
+  const RunningSet& running_;
+  const LearnedCost& cost_;
+};
+
+}  // namespace quire

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <span>
+
+#include "coordinator/core/schedule/running_set.h"
+#include "coordinator/core/schedule/scheduler_limits.h"
+#include "coordinator/core/schedule/step_draft.h"
+
+namespace quire {
+
+/// Divides a step's tokens between clients, and between the decodes and chunks of one client.
+class StepShares {
+ public:
+  StepShares(const SchedulerLimits& limits, WaitingQueue& queue, const RunningSet& running)
+      : limits_(limits), queue_(queue), running_(running) {}
+
+  /// Splits the step evenly between the clients with work. Tokens that a client does not need go to the others. `most`:
+  /// tokens of a short step. Returns the tokens of the step.
+  int ShareStep(int most, StepDraft& draft);
+  /// The request's sequences that decode in the step being planned, if there are blocks for them.
+  static int DecodesOf(const Request& request, const StepDraft& draft);
+  /// Tokens that the request may compute in the step being planned. `later_decodes` tokens are left for requests that
+  /// are served after it.
+  Allowance AllowanceOf(const Request& request, int later_decodes, const StepDraft& draft) const;
+  /// Charges the work's chunk tokens to the client's part of the step.
+  static void ChargeStep(const Request& request, std::span<const GrowTarget> work);
+
+ private:
+  int BeamsTakeTurns(int tokens);
+  static void CountDemand(Request& request);
+  void SplitStep(int tokens, StepDraft& draft);
+  void TakeTurns(const ClientAccount& account, int decodes);
+
+  const SchedulerLimits& limits_;
+  WaitingQueue& queue_;
+  const RunningSet& running_;
+};
+
+}  // namespace quire

@@ -1,0 +1,68 @@
+#include "coordinator/core/schedule/step_writer.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "coordinator/core/schedule/step_shares.h"
+
+namespace quire {
+
+int64_t StepWriter::BytesToAdd(const Request& request, const Sequence& sequence) {
+  constexpr int64_t kRest = 16384;  // sampling parameters with their lists
+  return kRest + static_cast<int64_t>(request.sampling.grammar.text.size()) +
+         static_cast<int64_t>(sizeof(TokenId) * sequence.tokens.size() +
+                              sizeof(BlockId) * (sequence.blocks.size() + sequence.state.size()));
+}
+
+void StepWriter::Emit(Request& request, std::span<const GrowTarget> work, StepDraft& draft) {
+  if (draft.in_company) StepShares::ChargeStep(request, work);
+  for (const auto& [sequence, end] : work) {
+    const int start = sequence->num_planned(), count = end - start;
+    for (; sequence->slot && sequence->told_first_block < sequence->first_block; ++sequence->told_first_block) {
+      draft.plan.tables.push_back({*sequence->slot, static_cast<uint32_t>(sequence->told_first_block), kNullBlock});
+    }
+    blocks_.Grow(*sequence, end, draft.plan, draft.reserved_blocks);
+    if (!sequence->slot) AddToWorkers(request, *sequence, draft);
+    NotePrefixes(*sequence, end, draft);
+    const bool draws = end == sequence->length();
+    const ScoredRows scores = request.RowsOf(start, count);
+    draft.step->members.push_back({&request, sequence, *sequence->slot, start, count, draws, scores});
+    sequence->last_step = draft.number;
+    draft.plan.position_sum += static_cast<uint64_t>(start);
+    draft.budget -= request.StepCost(start, count);
+  }
+}
+
+void StepWriter::AddToWorkers(const Request& request, Sequence& sequence, StepDraft& draft) {
+  running_.TakeSlot(sequence);
+  draft.added_bytes += BytesToAdd(request, sequence);
+  AddedSequence added{*sequence.slot,  sequence.num_prompt_tokens, sequence.num_computed, sequence.tokens,
+                      sequence.blocks, request.sampling,           request.num_scored,    sequence.state};
+  added.adapter = request.adapter;
+  added.sampling.choice = static_cast<uint32_t>(sequence.choice);
+  draft.plan.added.push_back(std::move(added));
+}
+
+void StepWriter::NotePrefixes(Sequence& sequence, int end, StepDraft& draft) {
+  const int size = blocks_.block_size();
+  for (int index = sequence.num_planned() / size; index * size < end; ++index) {
+    if (const BlockHash* hash = blocks_.prefixes().HashOfBlock(sequence, index)) draft.step->computing.push_back(*hash);
+  }
+}
+
+void StepWriter::OrderBatch(StepDraft& draft) {
+  const auto key = [](const StepMember& m) { return std::tuple(!m.IsDecode(), !m.drafts.empty(), m.slot); };
+  auto& members = draft.step->members;
+  std::ranges::sort(members, {}, key);
+  for (const StepMember& m : members) {
+    if (!m.drafts.empty())
+      draft.plan.drafts.push_back({m.slot, m.drafts});
+    else if (m.IsDecode())
+      draft.plan.decodes.push_back(m.slot);
+    else
+      draft.plan.chunks.push_back({m.slot, m.start, m.count});
+  }
+}
+
+}  // namespace quire

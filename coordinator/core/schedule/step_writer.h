@@ -1,0 +1,31 @@
+#pragma once
+
+#include <span>
+
+#include "coordinator/core/schedule/running_set.h"
+#include "coordinator/core/schedule/step_draft.h"
+
+namespace quire {
+
+/// Writes the step: puts requests' work into the plan for the workers and into the record of outstanding steps, and
+/// takes the blocks and slots that the work needs.
+class StepWriter {
+ public:
+  StepWriter(BlockManager& blocks, RunningSet& running) : blocks_(blocks), running_(running) {}
+
+  /// Puts the work of one request into the step. There must be blocks for it.
+  void Emit(Request& request, std::span<const GrowTarget> work, StepDraft& draft);
+  /// Orders the step's members as a batch: decodes come first, then decodes with drafts, then chunks, each by slot.
+  static void OrderBatch(StepDraft& draft);
+  /// Bytes of the sequence sent in full.
+  static int64_t BytesToAdd(const Request& request, const Sequence& sequence);
+
+ private:
+  void AddToWorkers(const Request& request, Sequence& sequence, StepDraft& draft);
+  void NotePrefixes(Sequence& sequence, int end, StepDraft& draft);
+
+  BlockManager& blocks_;
+  RunningSet& running_;
+};
+
+}  // namespace quire
