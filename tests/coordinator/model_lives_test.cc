@@ -1,5 +1,6 @@
 #include "coordinator/api/models/model_lives.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -202,9 +203,9 @@ TEST(ModelLivesTest, LeavingModel_TakesNoRequests_AndWaitsForItsOwn) {
 }
 
 TEST(KeepAliveTest, Times_AreSpelledAsOllamaDoes) {
-  const std::pair<const char*, double> good[] = {{"5m", 300},  {"300", 300},   {"0", 0},   {"-1", -1},     {"-1m", -1},
-                                                 {"1h30m", 5400}, {"24h", 86400}, {"1.5s", 1.5}, {"500ms", 0.5}, {"0s", 0},
-                                                 {"1000000h", -1}};
+  const std::pair<const char*, double> good[] = {
+      {"5m", 300},      {"300", 300},   {"0", 0},      {"-1", -1},     {"-1m", -1},       {"1h30m", 5400},
+      {"24h", 86400},   {"1.5s", 1.5},  {"500ms", 0.5}, {"0s", 0},      {"1000000h", -1}};
   for (const auto& [text, seconds] : good) EXPECT_EQ(ParseKeepAlive(text), seconds) << text;
   for (const char* bad : {"", "-", "m", "5 m", "5x", "5m3", "five", "1e3", "--5", "5m-1s", ".", "+5", "nan", "inf"})
     EXPECT_EQ(ParseKeepAlive(bad), std::nullopt) << bad;
@@ -218,7 +219,7 @@ TEST(ModelLivesTest, RandomRequests_AreAllServed_WithinTheRoom) {
     std::mt19937 random(seed);
     const auto upto = [&](int most) { return static_cast<int>(random() % static_cast<unsigned>(most + 1)); };
     ModelLives lives(100);
-    for (int m = 0; m < kModels; ++m) lives.Add(std::string(1, static_cast<char>('a' + m)), 40 + upto(60), upto(3) - 1, false, 0);
+    for (int m = 0; m < kModels; ++m) lives.Add(fmt::format("m{}", m), 40 + upto(60), upto(3) - 1, false, 0);
     struct Event {
       double at;
       size_t model;

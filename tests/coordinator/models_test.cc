@@ -165,7 +165,8 @@ TEST(ModelSharesTest, ModelsOfTheStart_FitTogether_BesideThoseOnRequest) {
                 ShareKvInTurns(1000 * kMiB, {Need("a", 600, 10, 50), later, Need("b", 600, 10, 50)}, at_once);
               }),
               HasSubstr("models_memory"));
-  EXPECT_THAT(ErrorThrownBy([&] { ShareKvInTurns(500 * kMiB, {later}, at_once); }), HasSubstr("model later needs 610 MiB"));
+  EXPECT_THAT(ErrorThrownBy([&] { ShareKvInTurns(500 * kMiB, {later}, at_once); }),
+              HasSubstr("model later needs 610 MiB"));
 }
 
 TEST(ModelListTest, ListOfOneModel_IsThatModel) {
