@@ -215,7 +215,7 @@ TEST(KeepAliveTest, Times_AreSpelledAsOllamaDoes) {
 /// loses its workers, and every request is served in the end.
 TEST(ModelLivesTest, RandomRequests_AreAllServed_WithinTheRoom) {
   constexpr int kModels = 3, kRequests = 400;
-  for (unsigned seed = 0; seed < 200; ++seed) {
+  for (unsigned seed = 0; seed < 40; ++seed) {
     std::mt19937 random(seed);
     const auto upto = [&](int most) { return static_cast<int>(random() % static_cast<unsigned>(most + 1)); };
     ModelLives lives(100);
@@ -268,7 +268,8 @@ TEST(ModelLivesTest, RandomRequests_AreAllServed_WithinTheRoom) {
       }
       for (const size_t model : orders.load) changes.push_back({now + 0.1 * upto(9), model, true});
       ASSERT_LE(lives.taken(), lives.room()) << seed;
-      ASSERT_LT(lives.NextTime(now), waiting.empty() ? HUGE_VAL : now + ModelLives::kTurn + 61) << seed;
+      const double latest = now + ModelLives::kTurn;
+      ASSERT_TRUE(waiting.empty() || !changes.empty() || lives.NextTime(now) <= latest) << seed;
     }
     ASSERT_EQ(served, kRequests) << seed << " after " << now << " s";
   }

@@ -81,7 +81,8 @@ class LifeCase(unittest.TestCase):
 class SwitchingTest(LifeCase):
     def test_random_switching_keeps_every_answer_and_the_limit(self):
         models = listed(NAMES)
-        limit = int(max(sizes(models).values()) * 1.5)  # the largest fits, and no two of the larger ones
+        taken = sizes(models).values()
+        limit = int(max(max(taken), 0.6 * sum(taken)))
         with serve(models, models_memory=str(limit)) as server:
             over, watched = threading.Event(), []
 
@@ -126,7 +127,7 @@ class SwitchingTest(LifeCase):
             self.assertEqual(server.terminate(), 0)
 
     def test_models_memory_flag_refuses_a_model_that_does_not_fit(self):
-        flags = ("--load", "request", "--models-memory", "500KiB", "--model", TINY)
+        flags = ("--load", "request", "--models-memory", "100KiB", "--model", TINY)
         ended = subprocess.run([QUIRE, "serve", "--port", "0", "--admin-port", "0", *flags], capture_output=True, text=True, timeout=60)
         self.assertEqual(ended.returncode, 2, ended)
         self.assertIn("are there for all models", ended.stderr)
