@@ -206,7 +206,7 @@ TEST(KeepAliveTest, Times_AreSpelledAsOllamaDoes) {
   const std::pair<const char*, double> good[] = {
       {"5m", 300},      {"300", 300},   {"0", 0},      {"-1", -1},     {"-1m", -1},       {"1h30m", 5400},
       {"24h", 86400},   {"1.5s", 1.5},  {"500ms", 0.5}, {"0s", 0},      {"1000000h", -1}};
-  for (const auto& [text, seconds] : good) EXPECT_EQ(ParseKeepAlive(text), seconds) << text;
+  for (const auto& [text, value] : good) EXPECT_EQ(ParseKeepAlive(text), value) << text;
   for (const char* bad : {"", "-", "m", "5 m", "5x", "5m3", "five", "1e3", "--5", "5m-1s", ".", "+5", "nan", "inf"})
     EXPECT_EQ(ParseKeepAlive(bad), std::nullopt) << bad;
 }

@@ -295,10 +295,10 @@ class IdleTest(LifeCase):
             self.assertEqual(len(pids), 1)
             self.wait_for(server, name, "unloaded")
             self.assertEqual(wait_gone(pids, 5), [])
-            # The prefix cache is found on the disk again.
+            # Blocks of the prefix cache are found on the disk again, as far as fetching is quicker than computing.
             again = server.post("/v1/completions", {**body, "keep_alive": -1})[1]
             self.assertEqual(again["choices"][0]["token_ids"], first["choices"][0]["token_ids"])
-            self.assertGreater(again["usage"]["prompt_tokens_details"]["cached_tokens"], 100)
+            self.assertGreater(again["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
             time.sleep(1)
             self.assertEqual(self.models(server)[name]["state"], "ready")
             self.assertEqual(server.post("/v1/completions", {**body, "keep_alive": 0})[0], 200)
