@@ -168,11 +168,10 @@ class RoomTest(LifeCase):
         server = self.server
         self.expect_golden(server, "second")
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            running = pool.submit(self.long_stream, "second", 1900)
+            server.wait_until_running(1)
             server.post("/admin/pause", {}, admin=True)  # the stream lasts as long as the pause
             try:
-                running = pool.submit(self.long_stream, "second", 200)
-                while self.models(server)["second"]["requests"] == 0:
-                    time.sleep(0.01)
                 request = urllib.request.Request(server.url + "/v1/completions", json.dumps({"model": "third", "prompt": [5]}).encode(),
                                                  {"Content-Type": "application/json"})
                 with self.assertRaises(urllib.error.HTTPError) as refused:
@@ -188,7 +187,7 @@ class RoomTest(LifeCase):
                 self.assertIn("second has 1 request", text)
             finally:
                 server.post("/admin/resume", {}, admin=True)
-            self.assertEqual(running.result(timeout=60), 200)
+            self.assertEqual(running.result(timeout=60), 1900)
         self.expect_golden(server, "third")
         self.assertEqual(self.models(server)["second"]["state"], "unloaded")
 
