@@ -11,6 +11,7 @@
 #include "comm/base/yaml_tree.h"
 #include "comm/topology/compute_settings.h"
 #include "comm/topology/load_format.h"
+#include "comm/topology/model_life.h"
 #include "comm/topology/model_settings.h"
 #include "comm/topology/preemption_mode.h"
 
@@ -152,6 +153,7 @@ struct ModelSettings {
     bool operator==(const Speculation&) const = default;
   } speculation;
 
+  ModelLife life;
   int threads_per_worker = 0;  // 0: a host's cores divided by its workers
   bool operator==(const ModelSettings&) const = default;
 };
@@ -160,7 +162,7 @@ struct ModelSettings {
 /// initialisers are the documented defaults. The settings of a model are those of the only model, or of the first one.
 struct Topology : ModelSettings {
   std::vector<ModelSettings> models;  // every model, in the order of the list; empty: one model without a list
-  int64_t models_memory_bytes = 0;    // memory of all workers of a list of models; 0: a share of what is free
+  int64_t models_memory_bytes = 0;    // memory of all workers that run at once; 0: a share of what is free
 
   struct Listener {
     std::string listen;

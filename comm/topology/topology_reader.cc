@@ -112,6 +112,13 @@ class Section {
     if (*value < low) Refuse(*node, fmt::format("{} must be at least {} bytes", key, low));
     out = *value;
   }
+  void KeepAlive(const std::string& key, double& out) {
+    const YamlNode* node = Take(key);
+    if (node == nullptr) return;
+    const auto value = ParseKeepAlive(Scalar(*node, key));
+    if (!value) Refuse(*node, key + " must be a time such as 5m or 300 (seconds), 0 for at once, or -1 for never");
+    out = *value;
+  }
   void Done() const {
     for (const auto& [key, node] : node_.entries) {
       if (std::find(taken_.begin(), taken_.end(), key) == taken_.end()) {
@@ -297,6 +304,8 @@ void ReadModelSettings(Section& section, const std::string& file, ModelSettings&
   if (const YamlNode* node = section.Take("speculation"))
     ReadSpeculation(*node, Section(*node, "speculation", file), t.speculation);
   section.Integer("threads_per_worker", t.threads_per_worker, 1, 1024);
+  section.Choose("load", t.life.load);
+  section.KeepAlive("keep_alive", t.life.keep_alive);
 }
 
 /// Reads the list of models. Each model begins with the settings of the document and replaces those that it names.

@@ -50,8 +50,13 @@ void CheckList(const Topology& topology, const std::function<void(const CheckLin
     files.push_back(ModelFiles::Open(one.model.path, one.model.load_format, one.model.AdapterPaths()));
   for (const ModelFiles& one : files) pointers.push_back(&one);
   const ListPlan list = PlanModels(topology, pointers);
+  constexpr int64_t kMib = 1 << 20;
+  if (!list.at_once) {
+    report({"models", "", Status::kOk,
+            fmt::format("not all fit into {} MiB at once, so idle ones are unloaded for others", list.room / kMib),
+            ""});
+  }
   for (size_t i = 0; i < files.size(); ++i) {
-    constexpr int64_t kMib = 1 << 20;
     report({"models", "", Status::kOk,
             fmt::format("{}: {} MiB of weights and {} MiB of KV cache, of {} MiB for all models", list.needs[i].name,
                         list.needs[i].weights / kMib, list.kv[i] / kMib, list.room / kMib),

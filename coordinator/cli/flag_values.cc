@@ -47,6 +47,7 @@ constexpr FlagWithValues kFlagsWithValues[] = {
     {"--kv-cache-dtype", ChoicesAsTexts<KvCacheDtype>},
     {"--preemption-mode", ChoicesAsTexts<PreemptionMode>},
     {"--load-format", ChoicesAsTexts<LoadFormat>},
+    {"--load", ChoicesAsTexts<LoadMoment>},
     {"--pooling", ChoicesAsTexts<PoolingMode>},
     {"--scoring", ChoicesAsTexts<ScoringMode>},
     {"--generation-config", ChoicesAsTexts<GenerationConfigMode>},

@@ -164,18 +164,29 @@ void AddBatches(const Json& numbers, const Json& list, std::vector<std::string>&
   }
 }
 
-std::vector<std::string> Lines(const TopReading& now, const TopReading* before, const TopWindow& window) {
+/// Adds a line for each model of a list, and for a model that is not ready.
+void AddModels(const Json& models, std::vector<std::string>& lines) {
+  if (models.size() == 1 && models[0].at("state") == "ready") return;
+  lines.push_back(fmt::format("{}  {}  {:>8}  {:>8}  {:>8}  {:>12}", Cell("MODEL", 26), Cell("STATE", 11), "RUNNING",
+                              "WAITING", "MiB", "UNLOADS IN s"));
+  for (const Json& model : models) {
+    const int64_t bytes = model.value("weight_bytes", int64_t{0}) + model.value("kv_bytes", int64_t{0});
+    const Json& left = model.at("unloads_in_seconds");
+    lines.push_back(fmt::format(
+        "{}  {}  {:>8}  {:>8}  {:>8}  {:>12}", Cell(model.at("name").get<std::string>(), 26),
+        Cell(model.at("state").get<std::string>(), 11), model.at("requests").get<int64_t>(),
+        model.at("waiting").get<int64_t>(), bytes >> 20,
+        left.is_number() ? fmt::format("{:.0f}", left.get<double>()) : "-"));
+  }
+}
+
+/// Adds the state of the model's engine: requests, speed, blocks and ranks.
+void AddEngine(const TopReading& now, const TopReading* before, std::vector<std::string>& lines) {
   const Json& status = now.status;
-  std::vector<std::string> lines;
-  lines.push_back(fmt::format("quire {}   {}   {}   epoch {}   {} recoveries",
-                              WithoutControls(status.at("version").get<std::string>()),
-                              WithoutControls(status.at("model").at("name").get<std::string>()),
-                              WithoutControls(status.at("state").get<std::string>()), status.at("epoch").get<int64_t>(),
-                              status.at("recoveries").get<int64_t>()));
   lines.push_back(fmt::format("requests {} running, {} waiting, {} swapped out; {} preemptions so far",
                               status.at("running").get<int>(), status.at("waiting").get<int>(),
                               status.at("swapped_out").get<int>(), status.at("preemptions").get<int64_t>()));
-  if (before != nullptr) {
+  if (before != nullptr && !before->status.at("replicas").empty()) {
     lines.push_back(
         fmt::format("tokens/s {:.0f} generated, {:.0f} computed, {:.0f} taken from the cache; {:.0f} steps/s",
                     Rate(now, *before, "generated_tokens"), Rate(now, *before, "computed_tokens"),
@@ -186,6 +197,20 @@ std::vector<std::string> Lines(const TopReading& now, const TopReading* before, 
   if (std::string drafts = DraftsLine(status); !drafts.empty()) lines.push_back(std::move(drafts));
   const Json& replicas = status.at("replicas");
   for (const Json& replica : replicas) AddReplica(replica, replicas.size() > 1, lines);
+}
+
+std::vector<std::string> Lines(const TopReading& now, const TopReading* before, const TopWindow& window) {
+  const Json& status = now.status;
+  const bool loaded = !status.at("replicas").empty();
+  std::vector<std::string> lines;
+  lines.push_back(fmt::format("quire {}   {}   {}", WithoutControls(status.at("version").get<std::string>()),
+                              WithoutControls(status.at("model").at("name").get<std::string>()),
+                              WithoutControls(status.at("state").get<std::string>())));
+  if (loaded)
+    lines.back() += fmt::format("   epoch {}   {} recoveries", status.at("epoch").get<int64_t>(),
+                                status.at("recoveries").get<int64_t>());
+  if (loaded) AddEngine(now, before, lines);
+  if (status.contains("models")) AddModels(status["models"], lines);
   if (!now.batches.is_null()) AddBatches(status.at("batches"), now.batches, lines);
   lines.emplace_back();
   lines.push_back(fmt::format("{}  {}  {:>8}  {:>8}  {:>8}  {:>7}  {}  {}", Cell("REQUEST", 26), Cell("STATE", 11),

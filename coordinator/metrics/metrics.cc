@@ -3,6 +3,10 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
 #include "coordinator/metrics/batch_metrics.h"
 #include "coordinator/metrics/disk_metrics.h"
 #include "coordinator/metrics/process_metrics.h"
@@ -11,16 +15,42 @@ namespace quire {
 
 namespace {
 
-/// The metrics of one model.
-struct OfModel {
-  OfModel(prometheus::Registry& registry, const Topology& topology)
-      : name(topology.model.name), calls(registry, name), replicas(registry, topology, topology.parallel.replicas) {}
+/// The metrics of a model's workers, from their start to their end.
+struct OfWorkers {
+  explicit OfWorkers(const Topology& topology) : replicas(registry, topology, topology.parallel.replicas) {}
 
-  std::string name;
-  CallMetrics calls;
+  prometheus::Registry registry;
   ReplicaMetrics replicas;
   std::optional<DiskMetrics> disk;  // absent without --kv-disk
 };
+
+/// The metrics of one model.
+struct OfModel {
+  OfModel(prometheus::Registry& registry, const Topology& of_model)
+      : topology(of_model), calls(registry, of_model.model.name), life(registry, of_model.model.name) {}
+
+  OfWorkers& Workers() {
+    if (!workers) workers.emplace(topology);
+    return *workers;
+  }
+
+  const Topology topology;
+  CallMetrics calls;
+  ModelMetrics life;
+  std::optional<OfWorkers> workers;  // absent while no workers were seen
+};
+
+/// Adds families of metrics to others, so that each name has one family.
+void Merge(std::vector<prometheus::MetricFamily> more, std::vector<prometheus::MetricFamily>& families) {
+  for (prometheus::MetricFamily& family : more) {
+    const auto same = std::ranges::find(families, family.name, &prometheus::MetricFamily::name);
+    if (same == families.end()) {
+      families.push_back(std::move(family));
+    } else {
+      std::ranges::move(family.metric, std::back_inserter(same->metric));
+    }
+  }
+}
 
 }  // namespace
 
@@ -47,24 +77,33 @@ CallMetrics& Metrics::calls(size_t model) { return all_->models[model]->calls; }
 HttpMetrics& Metrics::http() { return all_->http; }
 
 void Metrics::Update(size_t model, int replica, const ReplicaSnapshot& snapshot) {
-  all_->models[model]->replicas.Update(replica, snapshot);
+  all_->models[model]->Workers().replicas.Update(replica, snapshot);
 }
 
 void Metrics::Update(size_t model, const MigrationCounts& migrations) {
-  all_->models[model]->replicas.Update(migrations);
+  all_->models[model]->Workers().replicas.Update(migrations);
 }
 
 void Metrics::Update(size_t model, const KvStoreCounts& disk) {
   OfModel& of_model = *all_->models[model];
-  if (!of_model.disk) of_model.disk.emplace(all_->registry, of_model.name);
-  of_model.disk->Update(disk);
+  OfWorkers& workers = of_model.Workers();
+  if (!workers.disk) workers.disk.emplace(workers.registry, of_model.topology.model.name);
+  workers.disk->Update(disk);
 }
+
+void Metrics::Update(size_t model, const ModelNumbers& numbers) { all_->models[model]->life.Update(numbers); }
+
+void Metrics::Forget(size_t model) { all_->models[model]->workers.reset(); }
 
 std::string Metrics::Page(const std::optional<BatchNumbers>& batches) {
   all_->process.Update();
   if (batches && !all_->batches) all_->batches.emplace(all_->registry);
   if (batches) all_->batches->Update(*batches);
-  return prometheus::TextSerializer().Serialize(all_->registry.Collect());
+  std::vector<prometheus::MetricFamily> families = all_->registry.Collect();
+  for (const auto& model : all_->models) {
+    if (model->workers) Merge(model->workers->registry.Collect(), families);
+  }
+  return prometheus::TextSerializer().Serialize(families);
 }
 
 }  // namespace quire

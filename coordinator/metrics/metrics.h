@@ -9,6 +9,7 @@
 #include "coordinator/metrics/batch_numbers.h"
 #include "coordinator/metrics/call_metrics.h"
 #include "coordinator/metrics/http_metrics.h"
+#include "coordinator/metrics/model_metrics.h"
 #include "coordinator/metrics/replica_metrics.h"
 
 namespace quire {
@@ -29,6 +30,9 @@ class Metrics {
   void Update(size_t model, int replica, const ReplicaSnapshot& snapshot);
   void Update(size_t model, const MigrationCounts& migrations);
   void Update(size_t model, const KvStoreCounts& disk);
+  void Update(size_t model, const ModelNumbers& numbers);
+  /// Forgets what the model's replicas have counted, because its workers ended. Its counters begin anew.
+  void Forget(size_t model);
   /// Returns the page. batches: nothing where none are kept.
   std::string Page(const std::optional<BatchNumbers>& batches = std::nullopt);
 

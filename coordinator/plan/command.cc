@@ -236,7 +236,9 @@ int PlanList(const Topology& topology, const PlanCommand& command) {
   }
   NodeAnswers nodes;
   Json models = Json::array();
-  if (!command.json) fmt::print("models   {}, in {} together\n", files.size(), Size(list.room));
+  if (!command.json)
+    fmt::print("models   {}, in {} {}\n", files.size(), Size(list.room),
+               list.at_once ? "together" : "in turn: not all fit at once, so idle ones are unloaded for others");
   for (size_t i = 0; i < files.size(); ++i) {
     const Topology& one = list.models[i];
     const Report report = MakeReport(one, files[i], command, PlanMemory(one, files[i], 0, nodes));
@@ -249,7 +251,10 @@ int PlanList(const Topology& topology, const PlanCommand& command) {
     }
   }
   if (command.json)
-    fmt::print("{}\n", DumpJson({{"fits", true}, {"models_memory", list.room}, {"models", std::move(models)}}));
+    fmt::print("{}\n", DumpJson({{"fits", true},
+                                 {"at_once", list.at_once},
+                                 {"models_memory", list.room},
+                                 {"models", std::move(models)}}));
   return 0;
 }
 

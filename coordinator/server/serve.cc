@@ -10,12 +10,15 @@
 #include <boost/asio/steady_timer.hpp>
 #include <mutex>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "comm/base/error.h"
 #include "comm/base/process_hardening.h"
 #include "coordinator/api/admin/admin_api.h"
 #include "coordinator/api/admin/metrics_page.h"
 #include "coordinator/api/batches/batch_service.h"
+#include "coordinator/api/models/model_keeper.h"
 #include "coordinator/api/models/model_roster.h"
 #include "coordinator/api/openai/data_port.h"
 #include "coordinator/api/openai/messages_answer.h"
@@ -112,9 +115,9 @@ class Server {
     const auto begin = std::chrono::steady_clock::now();
     int status = 0;
     {
-      models_.Start(stop_requested_, [this](const std::string& reason) {
+      models_.Start([this](size_t model, const std::string& reason) {
         const std::lock_guard lock(io_mutex_);
-        if (io_ != nullptr) asio::post(*io_, [this, reason] { OnWorkersLost(reason); });
+        if (io_ != nullptr) asio::post(*io_, [this, model, reason] { OnModelLost(model, reason); });
       });
       WorkPool pool({.beside_workers = IsBesideWorkers(topology_)});
       WorkPool grammar_pool(kOfGrammars);
@@ -123,25 +126,32 @@ class Server {
       BatchService batches(kept_.get(), disk_pool, topology_.batches.concurrency,
                            [this](const std::string& client) { return gates_->data.Knows(client); });
       const auto batch_numbers = [&batches] { return batches.Numbers(); };
-      MetricsPage metrics_page(metrics, models_, batch_numbers);
+      ModelKeeper keeper(models_, *io_,
+                         {[this] { return static_cast<double>(topology_.limits.queue_seconds); },
+                          [this](ServedModel& model) { control_->OnLoaded(model); },
+                          [this](const std::string& reason) { OnWorkersLost(reason); }});
+      MetricsPage metrics_page(metrics, models_, keeper, batch_numbers);
       HistoryRecorder history(metrics, models_);
       DataPort::Options options{topology_.seed, topology_.key_limits, topology_.server.chat_page, batches.MakeRoutes()};
       AdapterPages adapters(models_, pool);
       for (auto& route : adapters.RoutesOfDataPort()) options.more_routes.push_back(std::move(route));
       if (topology_.metrics.on_data_port) options.more_routes.push_back(MetricsRoute(metrics_page));
-      DataPort data(std::move(options), models_, metrics, {data_memory_, pool, grammar_pool});
+      const DataPort::Means means{data_memory_, pool, grammar_pool, keeper};
+      DataPort data(std::move(options), models_, metrics, means);
       LiveSettings settings(AsGiven(), [&](const Topology& now) { Apply(now, data); });
       AdminControl control(models_, settings,
                            {[&](bool draining, bool paused) { data.SetAccepting(draining || stop_requested_, paused); },
                             [&] { return data.unfinished(); }});
       const auto client_of_key = [this](const std::string& key) { return gates_->data.ClientOf(key); };
       const auto list_batches = [&batches](BatchFilter filter) { return batches.Views(std::move(filter)); };
-      AdminReports::Server server{settings, ExposureWarnings(topology_), data_memory_, batch_numbers, list_batches};
-      AdminApi admin({std::move(server), client_of_key, adapters}, models_, metrics_page, history, control, pool);
+      AdminReports::Server server{settings,     keeper,        ExposureWarnings(topology_),
+                                  data_memory_, batch_numbers, list_batches};
+      AdminApi admin({std::move(server), client_of_key, adapters}, models_, metrics_page, history, control, keeper, pool);
       history.Start(*io_);
       asio::post(*io_, [&] {
         data_port_ = &data, admin_api_ = &admin, control_ = &control, metrics_ = &metrics;
         metrics_page_ = &metrics_page, batches_ = &batches;
+        PublishKeeper(keeper);
         batches.Begin(io_->get_executor(), data);
       });
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
@@ -191,6 +201,7 @@ class Server {
   void Apply(const Topology& now, DataPort& data) {
     SetLogLevel(now.logs.level);
     topology_.limits.drain_seconds = now.limits.drain_seconds;
+    topology_.limits.queue_seconds = now.limits.queue_seconds;
     data_server_->SetTimes(now.limits);
     data_memory_.SetLimits({now.limits.memory_bytes, now.limits.memory_bytes_per_client});
     data.SetKeyLimits(now.key_limits);
@@ -210,6 +221,8 @@ class Server {
     signals_->async_wait([this](boost::system::error_code error, int) {
       if (error) return;
       hurried_ = stop_requested_.exchange(true);
+      models_.Cancel();
+      if (keeper_ != nullptr) keeper_->Close();
       if (hurried_) return Finish();
       const std::chrono::seconds limit(topology_.limits.drain_seconds);
       spdlog::info("stopping: requests that are running may finish within {} s; a second signal stops now",
@@ -223,6 +236,18 @@ class Server {
     spdlog::error("the worker group is lost: {}", reason);
     workers_lost_ = true;
     Drain(std::chrono::seconds(2));  // seconds for the errors to reach their clients
+  }
+
+  /// Losses of models before the keeper is there wait for it.
+  void OnModelLost(size_t model, const std::string& reason) {
+    if (keeper_ != nullptr) return keeper_->OnLost(model, reason);
+    early_losses_.emplace_back(model, reason);
+  }
+
+  void PublishKeeper(ModelKeeper& keeper) {
+    keeper_ = &keeper;
+    if (stop_requested_) keeper.Close();
+    for (const auto& [model, reason] : std::exchange(early_losses_, {})) keeper.OnLost(model, reason);
   }
 
   /// Whoever comes meanwhile is answered: /health 200, /ready and new work 503. Only the end closes the port.
@@ -297,12 +322,14 @@ class Server {
   std::unique_ptr<asio::signal_set> signals_;
   std::unique_ptr<asio::steady_timer> drain_timer_;
   std::unique_ptr<HttpServer> data_server_, admin_server_, metrics_server_;
-  DataPort* data_port_ = nullptr;  // this and the next four are null until the workers are ready
+  DataPort* data_port_ = nullptr;  // this and the next six are null until the workers are ready
   AdminApi* admin_api_ = nullptr;
   AdminControl* control_ = nullptr;
   Metrics* metrics_ = nullptr;
   MetricsPage* metrics_page_ = nullptr;
   BatchService* batches_ = nullptr;
+  ModelKeeper* keeper_ = nullptr;
+  std::vector<std::pair<size_t, std::string>> early_losses_;
   std::thread io_thread_;
   std::atomic<bool> stop_requested_{false}, hurried_{false}, finished_{false};
   bool workers_lost_ = false;

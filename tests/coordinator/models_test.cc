@@ -131,6 +131,44 @@ TEST(ModelListTest, Groups_HavePortsAndJournalsOfTheirOwn) {
   EXPECT_EQ(ReplicaTopology(ModelTopology(t, 0), 1).journal, "/j/model-0/replica-1");
 }
 
+/// A need of a model that is loaded on request.
+ModelNeed OnRequest(ModelNeed need, int64_t whole) {
+  need.on_request = true;
+  need.kv_whole = whole * kMiB;
+  return need;
+}
+
+TEST(ModelSharesTest, ModelsOnRequest_ShareTheRoom_WhereAllFitWithWholeSequences) {
+  bool at_once = false;
+  const std::vector<int64_t> kv = ShareKvInTurns(
+      1000 * kMiB, {OnRequest(Need("a", 100, 10, 5000), 50), OnRequest(Need("b", 300, 10, 5000), 50)}, at_once);
+  EXPECT_TRUE(at_once);
+  EXPECT_THAT(kv, ElementsAre(300 * kMiB, 300 * kMiB));
+}
+
+TEST(ModelSharesTest, ModelsInTurn_GetHalfOfTheRoom_OrAWholeSequence) {
+  bool at_once = true;
+  const auto small = OnRequest(Need("small", 100, 10, 5000), 50);
+  const auto large = OnRequest(Need("large", 600, 10, 5000), 200);
+  const auto huge = OnRequest(Need("huge", 950, 10, 5000), 200);
+  EXPECT_THAT(ShareKvInTurns(1000 * kMiB, {small, large, huge}, at_once),
+              ElementsAre(400 * kMiB, 200 * kMiB, 50 * kMiB));
+  EXPECT_FALSE(at_once);
+}
+
+TEST(ModelSharesTest, ModelsOfTheStart_FitTogether_BesideThoseOnRequest) {
+  bool at_once = true;
+  const auto later = OnRequest(Need("later", 600, 10, 5000), 200);
+  const std::vector<ModelNeed> needs = {Need("a", 300, 10, 5000), later, Need("b", 400, 10, 5000)};
+  EXPECT_THAT(ShareKvInTurns(1000 * kMiB, needs, at_once), ElementsAre(150 * kMiB, 200 * kMiB, 100 * kMiB));
+  EXPECT_THAT(ErrorThrownBy([&] {
+                ShareKvInTurns(1000 * kMiB, {Need("a", 600, 10, 50), later, Need("b", 600, 10, 50)}, at_once);
+              }),
+              HasSubstr("models_memory"));
+  EXPECT_THAT(ErrorThrownBy([&] { ShareKvInTurns(500 * kMiB, {later}, at_once); }),
+              HasSubstr("model later needs 610 MiB"));
+}
+
 TEST(ModelListTest, ListOfOneModel_IsThatModel) {
   Topology alone = ListOf("{model: {name: a, path: /a}, journal: /j}");
   Topology listed = ModelTopology(ListOf("{models: [{name: a, path: /a}], journal: /j}"), 0);

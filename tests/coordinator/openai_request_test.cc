@@ -66,6 +66,7 @@ TEST(OpenAiRequestTest, EveryField_AcceptsOnlyValuesWithinItsBounds) {
       {"best_of", {1, 2, 128}, {0, 129, "x"}},
       {"cache_salt", {"", "mine"}, {5, std::string(257, 's')}},
       {"deadline_seconds", {0.5, 60}, {0, -1, "soon"}},
+      {"keep_alive", {0, 0.5, -1, 300, 1e12, "5m", "-1", nullptr}, {"", "soon", true, Json::array()}},
       {"priority", {-1000, 0, 7}, {1.5, 1001, "high"}},
       {"suffix", {"", nullptr}, {"tail"}},
       {"use_beam_search", {false, true}, {1, "yes"}},

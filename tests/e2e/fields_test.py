@@ -11,6 +11,7 @@ import threading
 import time
 import unittest
 
+import model_life_test
 import prompt_scores_test
 import structured_output_test
 import tools_test
@@ -756,6 +757,7 @@ TESTS = {
     "cache_salt": CompletionTest.test_cache_salt_separates_cached_prefixes,
     "priority": PriorityTest.test_priority_serves_lower_numbers_first,
     "deadline_seconds": CompletionTest.test_deadline_seconds_ends_a_request_with_504,
+    "keep_alive": model_life_test.IdleTest.test_keep_alive_unloads_idle_models_and_requests_change_it,
     "prediction": CompletionTest.test_prediction_gives_the_same_answer_in_fewer_steps_and_is_counted,
     "stream": CompletionTest.test_stream_equals_the_whole_answer,
     "stream_options": CompletionTest.test_stream_options_add_usage,

@@ -24,6 +24,7 @@ import kv_disk_test
 import kv_events_test
 import live_adapters_test
 import logs_test
+import model_life_test
 import tls_test
 
 import verdict
@@ -724,6 +725,9 @@ TESTS = {
     "--kv-cache-memory-bytes": OtherTest.test_kv_cache_memory_bytes_flag_sets_the_number_of_blocks,
     "--gpu-memory-utilization": PlainTest.test_gpu_memory_utilization_flag_zero_leaves_no_kv_memory,
     "--swap-space": SmallTest.test_swap_space_flag_sets_the_host_blocks,
+    "--load": model_life_test.IdleTest.test_keep_alive_unloads_idle_models_and_requests_change_it,
+    "--keep-alive": model_life_test.IdleTest.test_keep_alive_unloads_idle_models_and_requests_change_it,
+    "--models-memory": model_life_test.SwitchingTest.test_models_memory_flag_refuses_a_model_that_does_not_fit,
     "--kv-disk": kv_disk_test.KvDiskTest.test_next_turn_finds_its_blocks_after_a_kill_on_more_workers,
     "--kv-disk-size": kv_disk_test.KvDiskTest.test_kv_disk_size_and_days_flags_bound_the_stored_files,
     "--kv-disk-days": kv_disk_test.KvDiskTest.test_kv_disk_size_and_days_flags_bound_the_stored_files,

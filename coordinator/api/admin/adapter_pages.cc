@@ -117,6 +117,10 @@ asio::awaitable<HttpResponse> AdapterPages::Load(HttpRequest& request, HttpRespo
   const bool in_place = fields.Flag("load_inplace", false);
   ServedModel& model = BaseOf(models_, fields);
   AdapterShelf& shelf = model.adapters();
+  const auto workers = model.Hold();  // they stay until they have answered
+  if (workers == nullptr)
+    throw ApiError(409, fmt::format("the model \"{}\" is not loaded; POST /admin/models/{}/load loads it", model.name(),
+                                    model.name()));
   ServedModel* const owner = models_.Find(name);
   if (owner != nullptr && (owner != &model || shelf.Find(name) == nullptr))
     throw ApiError(400, fmt::format("\"{}\" is the name of a model or of another model's adapter", name), "lora_name");

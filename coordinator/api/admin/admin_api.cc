@@ -39,13 +39,14 @@ HttpLimits AdminLimits() {
 }
 
 AdminApi::AdminApi(Options options, ModelRoster& models, MetricsPage& metrics, HistoryRecorder& history,
-                   AdminControl& control, WorkPool& pool)
+                   AdminControl& control, ModelKeeper& keeper, WorkPool& pool)
     : client_of_key_(std::move(options.client_of_key)),
       adapters_(options.adapters),
       models_(models),
       metrics_(metrics),
       history_(history),
       control_(control),
+      model_control_(models, keeper),
       pool_(pool),
       reports_(ReportsOf(options.server, models, pool)),
       routes_(MakeRoutes()) {}
@@ -59,7 +60,7 @@ std::vector<AdminRoutes::Route> AdminApi::RoutesOfReports() {
     std::vector<AdminHandler> handlers;
     for (const auto& of_model : of_models) handlers.push_back(of_model[r].handler);
     routes[r].handler = [this, handlers = std::move(handlers)](HttpRequest& request, HttpResponder& responder) {
-      return handlers[TakeAskedModel(models_, request).index()](request, responder);
+      return handlers[TakeReportedModel(models_, request).index()](request, responder);
     };
   }
   return routes;
@@ -84,6 +85,7 @@ AdminRoutes AdminApi::MakeRoutes() {
   for (auto& route : adapters_.RoutesOfAdminPort()) routes.push_back(std::move(route));
   for (auto& route : RoutesOfReports()) routes.push_back(std::move(route));
   for (auto& route : control_.MakeRoutes()) routes.push_back(std::move(route));
+  for (auto& route : model_control_.MakeRoutes()) routes.push_back(std::move(route));
   return AdminRoutes(std::move(routes));
 }
 
@@ -105,6 +107,8 @@ asio::awaitable<HttpResponse> AdminApi::FlushCaches(HttpRequest& request) {
   int cached = 0;
   size_t pins = 0;
   for (ServedModel* const model : TakeAskedModels(models_, request)) {
+    const auto workers = model->Hold();
+    if (workers == nullptr) continue;  // an unloaded model has no cache in memory
     for (int r = 0; r < model->replicas().size(); ++r) {
       EngineTask flush = [&](Engine& engine) {
         cached += engine.blocks().pool().num_cached();
@@ -124,6 +128,7 @@ asio::awaitable<HttpResponse> AdminApi::FlushCaches(HttpRequest& request) {
 asio::awaitable<HttpResponse> AdminApi::Pin(HttpRequest& request, HttpResponder& responder) {
   const size_t size = request.body.size();
   ServedModel& model = TakeAskedModel(models_, request);
+  const auto workers = HoldAsked(model);
   std::function<PinOrder(const std::stop_token&)> read =
       [&model, body = std::exchange(request.body, {})](const std::stop_token& stop) {
         return ReadPinOrder(body, model.text().tokenizer, model.replicas().size(), stop);
@@ -143,7 +148,8 @@ asio::awaitable<HttpResponse> AdminApi::Pin(HttpRequest& request, HttpResponder&
 }
 
 asio::awaitable<HttpResponse> AdminApi::Unpin(HttpRequest& request) {
-  Replicas& replicas = TakeAskedModel(models_, request).replicas();
+  const auto workers = HoldAsked(TakeAskedModel(models_, request));
+  Replicas& replicas = workers->replicas();
   const Json body = ParseJson(request.body, "body");
   const JsonFields fields(body);
   const auto pin = fields.Integer("pin", 1, INT64_MAX);

@@ -12,6 +12,7 @@
 #include "coordinator/api/admin/admin_routes.h"
 #include "coordinator/api/admin/history_recorder.h"
 #include "coordinator/api/admin/metrics_page.h"
+#include "coordinator/api/admin/model_control.h"
 #include "coordinator/api/models/model_roster.h"
 #include "coordinator/http/work_pool.h"
 
@@ -32,7 +33,7 @@ class AdminApi {
   };
   /// The pool must be stopped before this object goes.
   AdminApi(Options options, ModelRoster& models, MetricsPage& metrics, HistoryRecorder& history, AdminControl& control,
-           WorkPool& pool);
+           ModelKeeper& keeper, WorkPool& pool);
 
   /// Returns 404 or 405 for a request without an endpoint, from its head alone.
   std::optional<HttpResponse> Admit(const HttpRequest& head) const { return routes_.Refusal(head); }
@@ -57,6 +58,7 @@ class AdminApi {
   MetricsPage& metrics_;
   HistoryRecorder& history_;
   AdminControl& control_;
+  ModelControl model_control_;
   WorkPool& pool_;
   std::vector<std::unique_ptr<AdminReports>> reports_;  // one for each model
   AdminRoutes routes_;

@@ -80,13 +80,24 @@ std::vector<AdminRoutes::Route> AdminControl::MakeRoutes() {
   };
 }
 
+void AdminControl::SetPaused(Replicas& replicas) const {
+  for (int r = 0; r < replicas.size(); ++r) replicas.at(r).loop().SetPaused(paused_);
+}
+
+void AdminControl::OnLoaded(ServedModel& model) {
+  SetPaused(model.replicas());
+  const LiveOptions options = LiveOptionsOf(ModelTopology(settings_.topology(), model.index()));
+  for (int r = 0; r < model.replicas().size(); ++r)
+    model.replicas().at(r).loop().Post([options](Engine& engine) { engine.ChangeOptions(options); });
+}
+
 HttpResponse AdminControl::SetAccepting(Accepting accepting) {
   const bool paused = accepting == Accepting::kPaused, draining = accepting == Accepting::kDraining;
   const EventKind kind = paused ? EventKind::kPaused : draining ? EventKind::kDraining : EventKind::kResumedServing;
   data_port_.set_accepting(draining, paused);
+  paused_ = paused;
   for (size_t i = 0; i < models_.size(); ++i) {
-    Replicas& replicas = models_.at(i).replicas();
-    for (int r = 0; r < replicas.size(); ++r) replicas.at(r).loop().SetPaused(paused);
+    if (models_.at(i).Hold() != nullptr) SetPaused(models_.at(i).replicas());
     models_.at(i).events().Publish(kind, [] { return ServerEvent{.text = "by an operator"}; });
   }
   spdlog::info("{}", paused     ? "paused: requests wait until /admin/resume"
@@ -126,9 +137,10 @@ void AdminControl::Follow(asio::io_context& io, const Topology& before, const To
 asio::awaitable<void> AdminControl::TellEngines(std::vector<std::string> keys, std::string by_whom) {
   const std::string names = fmt::format("{}", fmt::join(keys, ", "));
   for (size_t i = 0; i < models_.size(); ++i) {
-    Replicas& replicas = models_.at(i).replicas();
+    const auto workers = models_.at(i).Hold();  // null: the model gets the settings when it is loaded
     const LiveOptions options = LiveOptionsOf(ModelTopology(settings_.topology(), i));
-    for (int r = 0; r < replicas.size(); ++r) {
+    for (int r = 0; workers != nullptr && r < workers->replicas().size(); ++r) {
+      Replicas& replicas = workers->replicas();
       std::function<bool(Engine&)> change = [options](Engine& engine) {
         engine.ChangeOptions(options);
         return true;
@@ -143,7 +155,8 @@ asio::awaitable<void> AdminControl::TellEngines(std::vector<std::string> keys, s
 
 asio::awaitable<HttpResponse> AdminControl::Profile(HttpRequest& request) {
   constexpr double kMostSeconds = 60;
-  Replicas& replicas = TakeAskedModel(models_, request).replicas();
+  const auto workers = HoldAsked(TakeAskedModel(models_, request));
+  Replicas& replicas = workers->replicas();
   const Json body = BodyOf(request);
   const double seconds = JsonFields(body).Number("seconds", 0.01, kMostSeconds).value_or(2);
   if (profiling_) throw ApiError(409, "a profile is being made; ask again when it has been answered");
@@ -188,7 +201,9 @@ asio::awaitable<HttpResponse> AdminControl::Abort(HttpRequest& request) {
   if (all == !name.empty()) JsonFields::Refuse("request", "must be the id of an answer, or \"all\" must be true");
   int aborted = 0;
   for (ServedModel* const model : TakeAskedModels(models_, request)) {
-    Replicas& replicas = model->replicas();
+    const auto workers = model->Hold();
+    if (workers == nullptr) continue;
+    Replicas& replicas = workers->replicas();
     for (int r = 0; r < replicas.size(); ++r) {
       std::function<int(Engine&)> abort = [all, name](Engine& engine) {
         std::vector<RequestId> ids;
@@ -208,7 +223,8 @@ asio::awaitable<HttpResponse> AdminControl::Abort(HttpRequest& request) {
 /// Handles {"request": id of an answer, "replica": destination}. Answers when the migration has begun; /admin/status
 /// counts migrations.
 asio::awaitable<HttpResponse> AdminControl::Migrate(HttpRequest& request) {
-  Replicas& replicas = TakeAskedModel(models_, request).replicas();
+  const auto workers = HoldAsked(TakeAskedModel(models_, request));
+  Replicas& replicas = workers->replicas();
   const Json body = BodyOf(request);
   const JsonFields fields(body);
   const std::string name = fields.Text("request").value_or("");
@@ -235,6 +251,7 @@ asio::awaitable<HttpResponse> AdminControl::Migrate(HttpRequest& request) {
 
 asio::awaitable<HttpResponse> AdminControl::Reshard(HttpRequest& request) {
   ServedModel& model = TakeAskedModel(models_, request);
+  const auto workers = HoldAsked(model);
   const Json body = BodyOf(request);
   const GroupShape shape = ShapeFrom(body);
   try {
@@ -249,6 +266,7 @@ asio::awaitable<HttpResponse> AdminControl::Reshard(HttpRequest& request) {
 
 asio::awaitable<HttpResponse> AdminControl::RestartWorkers(HttpRequest& request) {
   ServedModel& model = TakeAskedModel(models_, request);
+  const auto workers = HoldAsked(model);
   const Json body = BodyOf(request);
   const auto replica = JsonFields(body).Integer("replica", 0, model.replicas().size() - 1);
   HttpResponse response = co_await ReplaceWorkers(model, std::nullopt, replica);

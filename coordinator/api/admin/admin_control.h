@@ -31,6 +31,9 @@ class AdminControl {
   /// answer when that is done.
   std::vector<AdminRoutes::Route> MakeRoutes();
 
+  /// Brings a model that was loaded after the start to the pause and the settings in force.
+  void OnLoaded(ServedModel& model);
+
   /// Applies the settings of `now` that differ from `before` (LiveSettings::Follow). The engines receive them soon
   /// afterwards.
   void Follow(boost::asio::io_context& io, const Topology& before, const Topology& now);
@@ -54,11 +57,12 @@ class AdminControl {
   /// Passes the settings in force to the engines, and logs which operator changed which keys.
   boost::asio::awaitable<void> TellEngines(std::vector<std::string> keys, std::string by_whom);
   HttpResponse SetAccepting(Accepting accepting);
+  void SetPaused(Replicas& replicas) const;
 
   ModelRoster& models_;
   LiveSettings& settings_;
   DataPort data_port_;
-  bool profiling_ = false;
+  bool profiling_ = false, paused_ = false;
 };
 
 }  // namespace quire

@@ -6,9 +6,11 @@
 
 #include "comm/wire/messages.h"
 #include "coordinator/api/admin/adapter_pages.h"
+#include "coordinator/api/admin/asked_model.h"
 #include "coordinator/api/admin/batch_report.h"
 #include "coordinator/api/admin/block_map.h"
 #include "coordinator/api/admin/block_report.h"
+#include "coordinator/api/admin/model_control.h"
 #include "coordinator/api/admin/replica_report.h"
 #include "coordinator/api/admin/settings_report.h"
 #include "coordinator/api/openai/on_engine.h"
@@ -74,20 +76,6 @@ Json RequestMemoryJson(const ByteBudget& memory) {
           {"clients", memory.num_clients()}};
 }
 
-Json ModelsJson(const ModelRoster& models) {
-  Json list = Json::array();
-  for (size_t i = 0; i < models.size(); ++i) {
-    const ServedModel& model = models.at(i);
-    Json one = {{"name", model.name()}, {"state", NameOf(model.state())}};
-    if (model.kv_bytes() > 0) {
-      one["weight_bytes"] = model.weight_bytes();
-      one["kv_bytes"] = model.kv_bytes();
-    }
-    list.push_back(std::move(one));
-  }
-  return list;
-}
-
 HttpResponse PageOf(const Json& json) {
   HttpResponse response;
   response.body = DumpJson(json);
@@ -101,15 +89,19 @@ AdminReports::AdminReports(const Server& server, ModelRoster& models, size_t mod
 
 std::vector<AdminRoutes::Route> AdminReports::MakeRoutes() {
   const auto to = [this](auto method) -> AdminHandler {
-    return
-        [this, method](HttpRequest& request, HttpResponder& responder) { return (this->*method)(request, responder); };
+    return [this, method](HttpRequest& request, HttpResponder& out) { return (this->*method)(request, out); };
   };
-  const auto page = [this](auto method) -> AdminHandler {
-    return [this, method](HttpRequest&, HttpResponder&) { return (this->*method)(); };
+  const auto held = [this](auto method) -> AdminHandler {
+    return [this, method](HttpRequest& request, HttpResponder& responder) -> asio::awaitable<HttpResponse> {
+      const auto workers = HoldAsked(model_);
+      HttpResponse response = co_await (this->*method)(request, responder);
+      co_return response;
+    };
   };
   return {
-      {"GET", "/admin/status", page(&AdminReports::StatusPage), "replicas, ranks, pools, clients, losses and settings"},
-      {"GET", "/admin/blocks", to(&AdminReports::BlocksPage),
+      {"GET", "/admin/status", to(&AdminReports::StatusPage),
+       "replicas, ranks, pools, clients, losses and settings"},
+      {"GET", "/admin/blocks", held(&AdminReports::BlocksPage),
        "blocks in use and cached ones, one by one, with hashes and ages; ?replica="},
       {"GET", "/admin/requests", to(&AdminReports::RequestsPage),
        "what runs and waits, and why; ?state=, client=, id=, replica=, limit="},
@@ -117,11 +109,11 @@ std::vector<AdminRoutes::Route> AdminReports::MakeRoutes() {
        "one request by the id of its answer: state, choices, blocks, and what happened to it lately"},
       {"GET", "/admin/batches", to(&AdminReports::BatchesPage),
        "clients' batches: how far each is, and what it waits for; ?status=, client=, limit="},
-      {"GET", "/admin/block_map", to(&AdminReports::BlockMapPage),
+      {"GET", "/admin/block_map", held(&AdminReports::BlockMapPage),
        "every block by owner, as runs of ids: what the dashboard draws; ?replica="},
-      {"GET", "/admin/config", page(&AdminReports::ConfigPage),
+      {"GET", "/admin/config", held(&AdminReports::ConfigPage),
        "the settings that are in force, and which of them PATCH can change"},
-      {"GET", "/admin/topology", page(&AdminReports::TopologyPage), "nodes, replicas and ranks, and how they are"},
+      {"GET", "/admin/topology", held(&AdminReports::TopologyPage), "nodes, replicas and ranks, and how they are"},
       {"GET", "/admin/events", to(&AdminReports::EventsPage),
        "server-sent events: losses, epochs, migrations, preemptions, pauses, requests; ?since=NUMBER"},
   };
@@ -136,7 +128,8 @@ Topology AdminReports::SettingsOfModel() const {
 
 asio::awaitable<std::vector<RequestsView>> AdminReports::Collect(int replica, const RequestFilter& filter) {
   std::vector<RequestsView> views;
-  for (int r = 0; r < replicas().size(); ++r) {
+  const auto workers = model_.Hold();  // null: the model is not loaded, so no engine has requests
+  for (int r = 0; workers != nullptr && r < replicas().size(); ++r) {
     if (replica >= 0 && replica != r) continue;
     std::function<RequestsView(Engine&)> take = [this, r, filter](Engine& engine) {
       const Replica& at = replicas().at(r);
@@ -159,7 +152,8 @@ asio::awaitable<HttpResponse> AdminReports::Spell(HttpResponder& responder,
 asio::awaitable<HttpResponse> AdminReports::RequestsPage(HttpRequest& request, HttpResponder& responder) {
   const QueryFields query(request.query, {"state", "client", "id", "replica", "limit"});
   const RequestFilter filter = FilterOf(query);
-  const int replica = static_cast<int>(query.Integer("replica", 0, replicas().size() - 1).value_or(-1));
+  const int most = model_.topology().parallel.replicas - 1;
+  const int replica = static_cast<int>(query.Integer("replica", 0, most).value_or(-1));
   std::vector<RequestsView> views = co_await Collect(replica, filter);
   std::function<std::string(const std::stop_token&)> spell =
       [views = std::move(views), limit = filter.limit](const std::stop_token&) { return RequestsText(views, limit); };
@@ -197,8 +191,8 @@ asio::awaitable<HttpResponse> AdminReports::RequestPage(HttpRequest& request, Ht
 
 asio::awaitable<HttpResponse> AdminReports::BatchesPage(HttpRequest& request, HttpResponder& responder) {
   const QueryFields query(request.query, {"status", "client", "limit"});
-  const int64_t limit = query.Integer("limit", 0, kMostListed).value_or(kDefaultListed);
-  BatchFilter filter{.client = query.Text("client"), .limit = static_cast<size_t>(limit)};
+  BatchFilter filter{.client = query.Text("client")};
+  filter.limit = static_cast<size_t>(query.Integer("limit", 0, kMostListed).value_or(kDefaultListed));
   filter.status = query.Choice("status", {"validating", "failed", "in_progress", "finalizing", "completed", "expired",
                                           "cancelling", "cancelled"});
   BatchViews views = co_await server_.list_batches(std::move(filter));
@@ -223,11 +217,24 @@ asio::awaitable<HttpResponse> AdminReports::BlockMapPage(HttpRequest& request, H
   co_return response;
 }
 
-/// Shows the first replica's state at the top level, as for a single replica, and all replicas under "replicas".
-asio::awaitable<HttpResponse> AdminReports::StatusPage() {
+/// The parts of the status that concern the server, and the model's name.
+void AdminReports::AddServer(Json& page) const {
+  page["version"] = kBuildVersion;
+  page["warnings"] = server_.warnings;
+  page["request_memory"] = RequestMemoryJson(server_.request_memory);
+  if (const std::optional<BatchNumbers> batches = server_.batches()) page["batches"] = BatchesJson(*batches);
+  page["adapters"] = AdaptersJson(model_.adapters());
+  page["model"]["name"] = model_.name();
+  page["model"]["path"] = model_.topology().model.path;
+  page["models"] = ModelsJson(models_, server_.keeper);
+}
+
+/// Shows the first replica's state at the top level, and all replicas under "replicas", if the model is loaded.
+asio::awaitable<HttpResponse> AdminReports::StatusPage(HttpRequest&, HttpResponder&) {
   Json all = Json::array();
   Json page;
-  for (int index = 0; index < replicas().size(); ++index) {
+  const auto workers = model_.Hold();
+  for (int index = 0; workers != nullptr && index < replicas().size(); ++index) {
     const ReplicaSnapshot replica = co_await SnapshotOf(replicas().at(index));
     Json status = StatusJson(replica);
     if (index == 0) {
@@ -238,15 +245,12 @@ asio::awaitable<HttpResponse> AdminReports::StatusPage() {
     status["replica"] = index;
     all.push_back(std::move(status));
   }
-  page["version"] = kBuildVersion;
-  page["warnings"] = server_.warnings;
-  page["request_memory"] = RequestMemoryJson(server_.request_memory);
-  if (const std::optional<BatchNumbers> batches = server_.batches()) page["batches"] = BatchesJson(*batches);
-  page["adapters"] = AdaptersJson(model_.adapters());
-  page["model"]["name"] = model_.name();
-  page["model"]["path"] = model_.topology().model.path;
-  page["models"] = ModelsJson(models_);
+  AddServer(page);
   page["replicas"] = std::move(all);
+  if (workers == nullptr) {
+    page["state"] = NameOf(model_.state());
+    co_return PageOf(page);
+  }
   const MigrationCounts moved = replicas().migrations().counts();
   page["migrations"] = {{"with_blocks", moved.with_blocks},
                         {"bare", moved.bare},
@@ -270,14 +274,13 @@ asio::awaitable<HttpResponse> AdminReports::BlocksPage(HttpRequest& request, Htt
   co_return response;
 }
 
-asio::awaitable<HttpResponse> AdminReports::ConfigPage() {
+asio::awaitable<HttpResponse> AdminReports::ConfigPage(HttpRequest&, HttpResponder&) {
   const ReplicaSnapshot replica = co_await SnapshotOf(replicas().at(0));
-  co_return PageOf({{"version", kBuildVersion},
-                    {"settings", SettingsJson(SettingsOfModel(), replica)},
-                    {"live", LiveSettings::Keys()}});
+  const Json settings = SettingsJson(SettingsOfModel(), replica);
+  co_return PageOf({{"version", kBuildVersion}, {"settings", settings}, {"live", LiveSettings::Keys()}});
 }
 
-asio::awaitable<HttpResponse> AdminReports::TopologyPage() {
+asio::awaitable<HttpResponse> AdminReports::TopologyPage(HttpRequest&, HttpResponder&) {
   Json list = Json::array();
   for (int r = 0; r < replicas().size(); ++r) {
     const ReplicaSnapshot replica = co_await SnapshotOf(replicas().at(r));

@@ -10,6 +10,7 @@
 #include "coordinator/api/admin/event_stream.h"
 #include "coordinator/api/admin/live_settings.h"
 #include "coordinator/api/admin/request_report.h"
+#include "coordinator/api/models/model_keeper.h"
 #include "coordinator/api/models/model_roster.h"
 #include "coordinator/http/byte_budget.h"
 #include "coordinator/http/work_pool.h"
@@ -29,6 +30,7 @@ class AdminReports {
   /// The state of the server beside its replicas.
   struct Server {
     const LiveSettings& settings;                          // the settings in force
+    const ModelKeeper& keeper;                             // of the models
     std::vector<std::string> warnings;                     // protections that are switched off
     const ByteBudget& request_memory;                      // the memory that requests of the data port hold
     std::function<std::optional<BatchNumbers>()> batches;  // null optional when the server keeps no batches
@@ -41,14 +43,15 @@ class AdminReports {
   std::vector<AdminRoutes::Route> MakeRoutes();
 
  private:
-  boost::asio::awaitable<HttpResponse> StatusPage();
+  boost::asio::awaitable<HttpResponse> StatusPage(HttpRequest& request, HttpResponder& responder);
+  void AddServer(Json& page) const;
   boost::asio::awaitable<HttpResponse> BlocksPage(HttpRequest& request, HttpResponder& responder);
   boost::asio::awaitable<HttpResponse> RequestsPage(HttpRequest& request, HttpResponder& responder);
   boost::asio::awaitable<HttpResponse> RequestPage(HttpRequest& request, HttpResponder& responder);
   boost::asio::awaitable<HttpResponse> BatchesPage(HttpRequest& request, HttpResponder& responder);
   boost::asio::awaitable<HttpResponse> BlockMapPage(HttpRequest& request, HttpResponder& responder);
-  boost::asio::awaitable<HttpResponse> ConfigPage();
-  boost::asio::awaitable<HttpResponse> TopologyPage();
+  boost::asio::awaitable<HttpResponse> ConfigPage(HttpRequest& request, HttpResponder& responder);
+  boost::asio::awaitable<HttpResponse> TopologyPage(HttpRequest& request, HttpResponder& responder);
   boost::asio::awaitable<HttpResponse> EventsPage(HttpRequest& request, HttpResponder& responder);
 
   Topology SettingsOfModel() const;

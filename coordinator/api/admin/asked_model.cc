@@ -1,5 +1,7 @@
 #include "coordinator/api/admin/asked_model.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -42,12 +44,28 @@ ServedModel& TakeAskedModel(ModelRoster& models, HttpRequest& request) {
   return models.size() == 1 ? models.first() : Named(models, TakeName(request));
 }
 
+ServedModel& TakeReportedModel(ModelRoster& models, HttpRequest& request) {
+  const std::string name = models.size() == 1 ? "" : TakeName(request);
+  if (!name.empty()) return Named(models, name);
+  for (size_t i = 0; i < models.size(); ++i) {
+    if (models.at(i).phase() == LifePhase::kLoaded) return models.at(i);
+  }
+  return models.first();
+}
+
 std::vector<ServedModel*> TakeAskedModels(ModelRoster& models, HttpRequest& request) {
   const std::string name = models.size() == 1 ? "" : TakeName(request);
   if (!name.empty()) return {&Named(models, name)};
   std::vector<ServedModel*> all;
   for (size_t i = 0; i < models.size(); ++i) all.push_back(&models.at(i));
   return all;
+}
+
+std::shared_ptr<ModelWorkers> HoldAsked(const ServedModel& model) {
+  if (auto workers = model.Hold()) return workers;
+  throw ApiError(409, fmt::format("the model \"{}\" is {}; POST /admin/models/{}/load, or a request, loads it",
+                                  model.name(), NameOf(model.state()), model.name()),
+                 "model");
 }
 
 }  // namespace quire

@@ -36,7 +36,9 @@ HistoryRecorder::HistoryRecorder(Metrics& metrics, ModelRoster& models) : metric
 void HistoryRecorder::Start(asio::io_context& io) { asio::co_spawn(io, Run(), asio::detached); }
 
 asio::awaitable<void> HistoryRecorder::AddModel(size_t model, HistoryReading& reading) {
-  Replicas& replicas = models_.at(model).replicas();
+  const auto workers = models_.at(model).Hold();
+  if (workers == nullptr) co_return;
+  Replicas& replicas = workers->replicas();
   for (int r = 0; r < replicas.size(); ++r) {
     const ReplicaSnapshot replica = co_await SnapshotOf(replicas.at(r));
     reading.running += replica.running;

@@ -9,19 +9,31 @@ namespace quire {
 
 namespace asio = boost::asio;
 
-MetricsPage::MetricsPage(Metrics& metrics, ModelRoster& models, std::function<std::optional<BatchNumbers>()> batches)
-    : metrics_(metrics), models_(models), batches_(std::move(batches)) {}
+MetricsPage::MetricsPage(Metrics& metrics, ModelRoster& models, const ModelKeeper& keeper,
+                         std::function<std::optional<BatchNumbers>()> batches)
+    : metrics_(metrics), models_(models), keeper_(keeper), batches_(std::move(batches)), loads_(models.size()) {}
+
+/// Reads the numbers of one model. Workers that were started since the last reading count from zero.
+asio::awaitable<void> MetricsPage::ReadModel(size_t model) {
+  const ServedModel& served = models_.at(model);
+  const ModelKeeper::Report report = keeper_.ReportOf(served);
+  metrics_.Update(model, {NameOf(served.state()), report.waiting, report.loads, report.failures, report.load_seconds,
+                          served.kv_bytes() > 0 ? served.bytes() : 0});
+  const auto workers = served.Hold();
+  if (workers == nullptr || report.loads != loads_[model]) metrics_.Forget(model);
+  loads_[model] = report.loads;
+  if (workers == nullptr) co_return;
+  Replicas& replicas = workers->replicas();
+  for (int r = 0; r < replicas.size(); ++r) {
+    const ReplicaSnapshot snapshot = co_await SnapshotOf(replicas.at(r));
+    metrics_.Update(model, r, snapshot);
+  }
+  metrics_.Update(model, replicas.migrations().counts());
+  if (const KvDisk* disk = replicas.disk()) metrics_.Update(model, disk->counts());
+}
 
 asio::awaitable<HttpResponse> MetricsPage::Now() {
-  for (size_t model = 0; model < models_.size(); ++model) {
-    Replicas& replicas = models_.at(model).replicas();
-    for (int r = 0; r < replicas.size(); ++r) {
-      const ReplicaSnapshot snapshot = co_await SnapshotOf(replicas.at(r));
-      metrics_.Update(model, r, snapshot);
-    }
-    metrics_.Update(model, replicas.migrations().counts());
-    if (const KvDisk* disk = replicas.disk()) metrics_.Update(model, disk->counts());
-  }
+  for (size_t model = 0; model < models_.size(); ++model) co_await ReadModel(model);
   HttpResponse page;
   page.content_type = "text/plain; version=0.0.4; charset=utf-8";
   page.body = metrics_.Page(batches_());

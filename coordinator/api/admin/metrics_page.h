@@ -4,7 +4,9 @@
 #include <chrono>
 #include <functional>
 #include <optional>
+#include <vector>
 
+#include "coordinator/api/models/model_keeper.h"
 #include "coordinator/api/models/model_roster.h"
 #include "coordinator/http/http_types.h"
 #include "coordinator/metrics/metrics.h"
@@ -15,7 +17,8 @@ namespace quire {
 class MetricsPage {
  public:
   /// batches: numbers of files and batches. All arguments must outlive this object.
-  MetricsPage(Metrics& metrics, ModelRoster& models, std::function<std::optional<BatchNumbers>()> batches);
+  MetricsPage(Metrics& metrics, ModelRoster& models, const ModelKeeper& keeper,
+              std::function<std::optional<BatchNumbers>()> batches);
 
   /// The page at this moment.
   boost::asio::awaitable<HttpResponse> Now();
@@ -25,12 +28,17 @@ class MetricsPage {
 
  private:
   using Clock = std::chrono::steady_clock;
+
+  boost::asio::awaitable<void> ReadModel(size_t model);
+
   static constexpr std::chrono::seconds kFresh{1};
 
   Metrics& metrics_;
   ModelRoster& models_;
+  const ModelKeeper& keeper_;
   std::function<std::optional<BatchNumbers>()> batches_;
   HttpResponse last_;
+  std::vector<int64_t> loads_;              // of each model when it was last read
   std::optional<Clock::time_point> when_;  // the time when the rendering of last_ began; nullopt: never
 };
 

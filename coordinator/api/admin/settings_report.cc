@@ -137,6 +137,9 @@ Json SettingsJson(const Topology& topology, const ReplicaSnapshot& replica) {
   const EngineOptions& engine = replica.options;
   Json settings = {
       {"exact", topology.exact},
+      {"load", NameOf(topology.life.load)},
+      {"keep_alive", topology.life.keep_alive},
+      {"models_memory", topology.models_memory_bytes > 0 ? Json(topology.models_memory_bytes) : Json()},
       {"data_parallel_size", topology.parallel.replicas},
       {"prefill_replicas", topology.parallel.prefill_replicas},
       {"block_size", engine.blocks.block_size},

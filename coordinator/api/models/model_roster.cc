@@ -34,15 +34,17 @@ ModelRoster::ModelRoster(const Topology& topology) {
     if (keeps_journals) ReadAsSettings([&] { MakeDirectory(one.journal); });
     models_.push_back(std::make_unique<ServedModel>(one, i, NumModels(topology) > 1 ? one.model.name : ""));
   }
-  if (size() > 1) ReadAsSettings([&] { ShareMemory(topology); });
+  const bool on_request = first().topology().life.load == LoadMoment::kRequest;
+  if (size() > 1 || on_request) ReadAsSettings([&] { ShareMemory(topology); });
 }
 
 void ModelRoster::ShareMemory(const Topology& topology) {
   std::vector<const ModelFiles*> files;
   for (const auto& model : models_) files.push_back(&model->files());
   const ListPlan list = PlanModels(topology, files);
+  room_ = list.room;
   for (size_t i = 0; i < size(); ++i) {
-    models_[i]->SetMemory(list.needs[i], list.kv[i]);
+    models_[i]->SetMemory(list.needs[i], list.kv[i], list.limits[i]);
     spdlog::info("model {}: {:.0f} MiB of weights and {:.0f} MiB of KV cache, of {:.0f} MiB for all models",
                  models_[i]->name(), InMib(list.needs[i].weights), InMib(list.kv[i]), InMib(list.room));
   }
@@ -55,12 +57,12 @@ ServedModel* ModelRoster::Find(std::string_view name) {
   return found == models_.end() ? nullptr : found->get();
 }
 
-void ModelRoster::Start(const std::atomic<bool>& cancel, std::function<void(const std::string&)> on_end) {
-  on_end_ = std::move(on_end);
+void ModelRoster::Start(std::function<void(size_t model, const std::string& reason)> on_lost) {
   std::vector<std::future<void>> starts;
   for (const auto& model : models_) {
-    starts.push_back(std::async(std::launch::async, [&, one = model.get()] {
-      one->Start(cancel, [this, one](const std::string& reason) { OnLost(*one, reason); });
+    if (model->topology().life.load == LoadMoment::kRequest) continue;
+    starts.push_back(std::async(std::launch::async, [on_lost, one = model.get()] {
+      one->Start([on_lost, one](const std::string& reason) { on_lost(one->index(), reason); });
     }));
   }
   std::exception_ptr failure;
@@ -74,11 +76,8 @@ void ModelRoster::Start(const std::atomic<bool>& cancel, std::function<void(cons
   if (failure != nullptr) std::rethrow_exception(failure);
 }
 
-void ModelRoster::OnLost(const ServedModel& model, const std::string& reason) {
-  const size_t lost = ++num_lost_;
-  if (lost == size()) return on_end_(reason);
-  spdlog::error("model {}: its workers are lost for good: {}; {} of {} models are left", model.name(), reason,
-                size() - lost, size());
+void ModelRoster::Cancel() {
+  for (const auto& model : models_) model->CancelStart();
 }
 
 void ModelRoster::StopLoops() {
@@ -107,13 +106,18 @@ std::vector<Topology> ModelRoster::Topologies() const {
 
 int ModelRoster::num_workers() const {
   int workers = 0;
-  for (const auto& model : models_)
+  for (const auto& model : models_) {
+    if (model->phase() != LifePhase::kLoaded) continue;
     workers += model->topology().parallel.replicas * model->topology().parallel.tensor;
+  }
   return workers;
 }
 
 bool ModelRoster::ready() const {
-  return std::ranges::any_of(models_, [](const auto& model) { return model->replicas().ready(); });
+  return std::ranges::any_of(models_, [](const auto& model) {
+    const ModelState state = model->state();
+    return state != ModelState::kLost && state != ModelState::kRestarting;
+  });
 }
 
 }  // namespace quire

@@ -29,25 +29,72 @@ std::vector<std::string> ServedModel::Names() const {
   return names;
 }
 
-void ServedModel::SetMemory(const ModelNeed& need, int64_t kv) {
+void ServedModel::SetMemory(const ModelNeed& need, int64_t kv, const PlannedLimits& limits) {
   SetKvShare(kv, need, topology_.cache);
-  weight_bytes_ = need.weights;
+  need_ = need;
   kv_bytes_ = kv;
+  limits_ = limits;
 }
 
-void ServedModel::Start(const std::atomic<bool>& cancel, std::function<void(const std::string&)> on_lost) {
+void ServedModel::Start(std::function<void(const std::string&)> on_lost) {
   const auto ready = std::make_shared<std::promise<void>>();
-  workers_ = std::make_unique<ModelWorkers>(topology_, files_, cancel, text_.vocabulary, events_, log_name_,
-                                            [ready](const std::exception_ptr& failure) {
-                                              if (failure == nullptr) return ready->set_value();
-                                              ready->set_exception(failure);
-                                            });
+  BeginStart([ready](const std::exception_ptr& failure) {
+    if (failure == nullptr) return ready->set_value();
+    ready->set_exception(failure);
+  });
   ready->get_future().get();
+  FinishStart(std::move(on_lost));
+}
+
+void ServedModel::BeginStart(std::function<void(std::exception_ptr)> started) {
+  phase_ = LifePhase::kLoading;
+  workers_ = std::make_shared<ModelWorkers>(topology_, files_, cancel_, text_.vocabulary, events_, log_name_,
+                                            std::move(started));
+}
+
+void ServedModel::FinishStart(std::function<void(const std::string&)> on_lost) {
+  phase_ = LifePhase::kLoaded;
   replicas().Begin(std::move(on_lost));
   adapters_.Begin(replicas());
+  if (limits_.model_len > 0) return;
+  limits_ = {INT32_MAX, INT32_MAX};
+  for (int r = 0; r < replicas().size(); ++r) {
+    limits_.model_len = std::min(limits_.model_len, replicas().at(r).deployment().max_model_len());
+    limits_.usable_blocks = std::min(limits_.usable_blocks, replicas().at(r).view().usable_blocks);
+  }
+}
+
+void ServedModel::DropStart() {
+  workers_.reset();
+  phase_ = LifePhase::kUnloaded;
+}
+
+void ServedModel::Retire() {
+  phase_ = LifePhase::kUnloading;
+  adapters_.End();
+  // The next start must find as many blocks, because the limits of calls were made for them.
+  if (kv_bytes_ == 0) topology_.cache.num_blocks = limits_.usable_blocks;
+}
+
+bool ServedModel::EndWhenFree(std::function<void()> ended) {
+  // New holders come from Hold alone, on this thread, and Hold returns null by now.
+  if (workers_.use_count() > 1) return false;
+  if (ender_.joinable()) ender_.join();
+  ender_ = std::thread([workers = std::move(workers_), ended = std::move(ended)]() mutable {
+    workers->replicas().StopLoops();
+    workers->replicas().StopWorkers("the model is unloaded");
+    workers.reset();
+    ended();
+  });
+  return true;
 }
 
 void ServedModel::StopLoops() {
+  if (ender_.joinable()) ender_.join();
+  if (phase_ == LifePhase::kLoading) {
+    cancel_ = true;
+    return DropStart();
+  }
   if (workers_ != nullptr) replicas().StopLoops();
 }
 
@@ -55,24 +102,36 @@ void ServedModel::StopWorkers(const std::string& reason) {
   if (workers_ != nullptr) replicas().StopWorkers(reason);
 }
 
+void ServedModel::End() {
+  if (ender_.joinable()) ender_.join();
+  adapters_.End();
+  workers_.reset();
+}
+
 const char* NameOf(ModelState state) {
-  constexpr const char* kNames[] = {"ready", "restarting", "lost"};
+  constexpr const char* kNames[] = {"ready", "restarting", "lost", "loading", "unloading", "unloaded"};
   return kNames[static_cast<size_t>(state)];
 }
 
 ModelState ServedModel::state() const {
+  switch (phase_) {
+    case LifePhase::kUnloaded:
+      return ModelState::kUnloaded;
+    case LifePhase::kLoading:
+      return ModelState::kLoading;
+    case LifePhase::kUnloading:
+      return ModelState::kUnloading;
+    case LifePhase::kLoaded:
+      break;
+  }
   if (!replicas().serving()) return ModelState::kLost;
   return replicas().ready() ? ModelState::kReady : ModelState::kRestarting;
 }
 
 CallLimits ServedModel::LimitsOfCalls() {
-  int longest = INT32_MAX, blocks = INT32_MAX;
-  for (int r = 0; r < replicas().size(); ++r) {
-    longest = std::min(longest, replicas().at(r).deployment().max_model_len());
-    blocks = std::min(blocks, replicas().at(r).view().usable_blocks);
-  }
   const int running = topology_.scheduler.max_running;
-  return {text_.LimitsWith(longest, std::min(128, running)), int64_t{blocks} * topology_.cache.block_size};
+  return {text_.LimitsWith(limits_.model_len, std::min(128, running)),
+          int64_t{limits_.usable_blocks} * topology_.cache.block_size};
 }
 
 }  // namespace quire

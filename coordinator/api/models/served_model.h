@@ -4,11 +4,14 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "comm/model/model_files.h"
 #include "comm/topology/topology.h"
 #include "coordinator/api/models/adapter_shelf.h"
+#include "coordinator/api/models/model_lives.h"
+#include "coordinator/api/models/model_state.h"
 #include "coordinator/api/models/model_workers.h"
 #include "coordinator/api/models/text_tools.h"
 #include "coordinator/cluster/hosts/model_shares.h"
@@ -16,24 +19,12 @@
 
 namespace quire {
 
-/// The limits of a model's calls, once its replicas are sized: the smallest over all replicas, so that each replica can
-/// keep them.
-struct CallLimits {
-  RequestLimits request;
-  int64_t pool_tokens = 0;  // tokens that all KV blocks of a replica hold
-};
-
-/// Whether a model can serve requests. kLost: all its workers are lost for good.
-enum class ModelState { kReady, kRestarting, kLost };
-const char* NameOf(ModelState state);
-
 /// One model that the server serves, with all that belongs to this model alone: its files, tokenizer, chat template,
 /// parsers, sampling defaults, limits and worker groups. Used by the I/O thread, except where a comment says otherwise.
 class ServedModel {
  public:
-  /// Opens the files and reads the tokenizer and the template. `topology` is the model's own (ModelTopology).
-  /// `index` is the model's place in the list. `log_name` begins the log's lines about this model; empty: nothing does.
-  /// Throws SettingsError.
+  /// Opens the files and reads the tokenizer and the template. `topology` is the model's own (ModelTopology), `index`
+  /// its place in the list. `log_name` begins the log's lines about it; empty: nothing does. Throws SettingsError.
   ServedModel(const Topology& topology, size_t index, std::string log_name);
 
   const std::string& name() const { return topology_.model.name; }
@@ -43,10 +34,8 @@ class ServedModel {
   const ModelFiles& files() const { return files_; }
   const ModelSpec& spec() const { return files_.spec(); }
   const TextTools& text() const { return text_; }
-  /// The events of this model's replicas.
-  EventFeed& events() { return events_; }
-  /// For the thread of grammars only.
-  GrammarTrials& grammars() { return grammars_; }
+  EventFeed& events() { return events_; }            // of this model's replicas
+  GrammarTrials& grammars() { return grammars_; }  // for the thread of grammars only
 
   /// The names that clients may use: the model's own name first, then its aliases, then its adapters.
   std::vector<std::string> Names() const;
@@ -56,29 +45,41 @@ class ServedModel {
   int max_running() const { return topology_.scheduler.max_running * topology_.parallel.replicas; }
   int max_pending() const { return topology_.scheduler.max_waiting + max_running(); }
 
-  /// Gives a model of a list its part of the host's memory: so many bytes of KV cache. Call it before Start.
-  void SetMemory(const ModelNeed& need, int64_t kv);
-  /// The bytes of weights and of KV cache of all ranks. 0 for the only model of a server: its ranks take what is free.
-  int64_t weight_bytes() const { return weight_bytes_; }
+  /// Gives the model its part of the host's memory: so many bytes of KV cache. Call it before the first start.
+  void SetMemory(const ModelNeed& need, int64_t kv, const PlannedLimits& limits);
+  /// The bytes of weights and of KV cache of all ranks. 0: the server's only model, whose ranks take what is free.
+  int64_t weight_bytes() const { return need_.weights; }
   int64_t kv_bytes() const { return kv_bytes_; }
+  /// The bytes of all its workers' weights, KV cache and swap space.
+  int64_t bytes() const { return need_.With(kv_bytes_); }
 
   /// Starts the workers and returns when they are ready; throws the reason when they are not. `on_lost` is called once,
   /// on some thread, when the last replica is lost for good. Call it before the I/O thread uses this model.
-  void Start(const std::atomic<bool>& cancel, std::function<void(const std::string&)> on_lost);
-  /// Ends the engines' threads and drops their requests.
+  void Start(std::function<void(const std::string&)> on_lost);
+  /// Begins to start the workers, as ModelWorkers does. After `started(null)` call FinishStart, otherwise DropStart.
+  void BeginStart(std::function<void(std::exception_ptr)> started);
+  void FinishStart(std::function<void(const std::string&)> on_lost);
+  void DropStart();
+  /// Aborts a start. Later starts fail until CancelStart(false).
+  void CancelStart(bool cancel = true) { cancel_ = cancel; }
+  /// From now on Hold() returns null. Then EndWhenFree ends the workers.
+  void Retire();
+  /// Ends retired workers on another thread, which then calls `ended`. False: they are held.
+  bool EndWhenFree(std::function<void()> ended);
+  /// Ends the engines' threads and drops their requests. Waits for starts and ends on other threads.
   void StopLoops();
-  /// Ends the workers.
   void StopWorkers(const std::string& reason);
-  /// Ends the engines and the workers, if they were started. The model stays open.
-  void End() {
-    adapters_.End();
-    workers_.reset();
-  }
+  /// Ends the engines and the workers. The model stays open.
+  void End();
 
-  /// The replicas of a model that was started.
+  /// Keeps the workers of a loaded model from being ended; null when the model is not loaded. A coroutine that uses
+  /// replicas(), those of a loaded model, must hold them.
+  std::shared_ptr<ModelWorkers> Hold() const { return phase_ == LifePhase::kLoaded ? workers_ : nullptr; }
   Replicas& replicas() { return workers_->replicas(); }
   const Replicas& replicas() const { return workers_->replicas(); }
+  LifePhase phase() const { return phase_; }
   ModelState state() const;
+  /// The limits of the model's calls. They stay the same however often the model is loaded.
   CallLimits LimitsOfCalls();
 
  private:
@@ -90,8 +91,13 @@ class ServedModel {
   AdapterShelf adapters_;
   GrammarTrials grammars_;
   EventFeed events_;
-  int64_t weight_bytes_ = 0, kv_bytes_ = 0;
-  std::unique_ptr<ModelWorkers> workers_;  // null: not started
+  ModelNeed need_;
+  int64_t kv_bytes_ = 0;
+  PlannedLimits limits_;  // 0: known with the first start
+  std::atomic<bool> cancel_{false};
+  LifePhase phase_ = LifePhase::kUnloaded;
+  std::shared_ptr<ModelWorkers> workers_;  // null: not started
+  std::thread ender_;                      // ends the last retired workers
 };
 
 }  // namespace quire

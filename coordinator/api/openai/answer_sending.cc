@@ -80,6 +80,12 @@ std::string StreamError(const CallEvent& event) {
   return "data: " + ErrorResponse(event.error_status, event.error).body + "\n\n";
 }
 
+/// What a quiet stream says about a model whose workers cannot compute now.
+const char* SignOf(const ServedModel& model) {
+  if (model.phase() != LifePhase::kLoaded) return ": loading\n\n";
+  return model.replicas().recovering() ? ": recovering\n\n" : "";
+}
+
 }  // namespace
 
 asio::awaitable<void> DataPort::AnswerWhole(RunningCall& running, Exchange& exchange) {
@@ -115,6 +121,7 @@ asio::awaitable<void> DataPort::AnswerWhole(RunningCall& running, Exchange& exch
     finished += event->finished.has_value();
   }
   if (exchange.responder.gone()) co_return;
+  running.LetGo();
   exchange.slot.Release();
   exchange.choices.clear();  // frees the texts that the choices' parsers hold
   if (call.num_delivered() > call.n) KeepBest(choices, call);
@@ -188,7 +195,7 @@ asio::awaitable<void> DataPort::AnswerStream(RunningCall& running, Exchange& exc
     std::optional<CallEvent> event = co_await running.events().Next(kQuiet);
     quiets = event ? 0 : quiets + 1;
     std::string text;
-    if (!event && exchange.desk.model.replicas().recovering()) text = ": recovering\n\n";
+    if (!event) text = SignOf(exchange.desk.model);
     if (!event && quiets % kQuietsToPing == 0) text = exchange.form ? exchange.form->Ping() : ": ping\n\n";
     // Events that came while the client was reading go out in few writes.
     for (; event; event = running.events().TryNext()) {
@@ -216,7 +223,7 @@ asio::awaitable<void> DataPort::AnswerStream(RunningCall& running, Exchange& exc
       std::string piece = std::exchange(text, {});
       co_await responder.Write(std::move(piece));
     }
-    if (finished == choices) exchange.slot.Release();
+    if (finished == choices) running.LetGo(), exchange.slot.Release();
     co_await responder.Write(std::move(text));
   }
   if (failure != nullptr) {

@@ -30,4 +30,10 @@ CallEvent EndingOf(RequestError error, const std::string& message) {
   return event;
 }
 
+CallEvent RefusalOf(int status, const std::string& reason) {
+  CallEvent event;
+  event.error = reason, event.error_status = status;
+  return event;
+}
+
 }  // namespace quire

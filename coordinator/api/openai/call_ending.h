@@ -11,4 +11,7 @@ namespace quire {
 /// request was not the cause.
 CallEvent EndingOf(RequestError error, const std::string& message);
 
+/// The event of a call that was not taken, with its HTTP status.
+CallEvent RefusalOf(int status, const std::string& reason);
+
 }  // namespace quire

@@ -152,20 +152,21 @@ bool DataPort::HasRoom(const std::string& client) const {
   if (draining_) return false;
   for (size_t i = 0; i < desks_.size(); ++i) {
     const ModelDesk& desk = desks_.at(i);
-    if (desk.model.replicas().serving() && desk.places.RoomFor(client) > 0) return true;
+    if (desk.model.state() != ModelState::kLost && desk.places.RoomFor(client) > 0) return true;
   }
   return false;
 }
 
 std::optional<HttpResponse> DataPort::RefuseForLoad(ModelDesk& desk, const std::string& client, int choices_to_come) {
-  const Replicas& replicas = desk.model.replicas();
+  const ModelState state = desk.model.state();
   HttpResponse response;
-  if (draining_ || !replicas.serving()) {
+  if (draining_ || state == ModelState::kLost) {
     response = ErrorResponse(503, draining_ ? "the server is shutting down" : "the worker group is lost");
   } else if (desk.places.RoomFor(client) < choices_to_come) {
     desk.metrics.CountRejection("max_num_queued_reqs");
-    response = !replicas.ready() ? ErrorResponse(503, "the workers are being replaced; try again later")
-                                          : ErrorResponse(429, "too many requests are waiting; try again later");
+    response = state == ModelState::kRestarting
+                   ? ErrorResponse(503, "the workers are being replaced; try again later")
+                   : ErrorResponse(429, "too many requests are waiting; try again later");
   } else {
     return std::nullopt;
   }

@@ -33,8 +33,9 @@ class DataPort {
   struct Means {
     ByteBudget& memory;
     WorkPool &pool, &grammar_pool;  // grammar_pool has one thread, the only user of the models' grammars
+    ModelKeeper& keeper;            // of the models
   };
-  /// The models must have been started. The references must outlive this object.
+  /// The models of the start must have been started. The references must outlive this object.
   DataPort(Options options, ModelRoster& models, Metrics& metrics, Means means);
 
   /// Refuses a request by its head alone if the body cannot change the refusal, and charges the declared body.

@@ -1,6 +1,8 @@
 #include "coordinator/api/openai/running_call.h"
 
 #include <algorithm>
+#include <atomic>
+#include <utility>
 
 #include "coordinator/api/access/client_id.h"
 #include "coordinator/api/openai/answer_stops.h"
@@ -244,7 +246,7 @@ std::unique_ptr<Request> MakeRequest(const CallContext& context, const GenerateC
 RunningCall::RunningCall(const CallContext& context, const GenerateCall& call,
                          std::vector<std::vector<TokenId>> prompts, int max_tokens, RequestId first_id,
                          const std::string& name, asio::any_io_executor executor)
-    : replicas_(context.replicas),
+    : keeper_(context.keeper),
       events_(std::make_shared<EventQueue>(executor)),
       num_choices_(static_cast<int>(prompts.size()) * call.num_delivered()),
       max_tokens_(max_tokens) {
@@ -261,26 +263,37 @@ RunningCall::RunningCall(const CallContext& context, const GenerateCall& call,
   Arrival arrival;
   arrival.abandoned = [events = events_] { return events->Abandoned(); };
   arrival.refuse = [events = events_](int status, const std::string& reason) {
-    CallEvent event;
-    event.error = reason, event.error_status = status;
-    events->Push(std::move(event));
+    events->Push(RefusalOf(status, reason));
   };
   arrival.requests = ids_, arrival.prompts = [requests] { return PromptsOf(requests); };
-  arrival.submit = [requests = std::move(requests), events = events_](Engine& engine) {
+  arrival.submit = [requests = std::move(requests), events = events_, is_told = announced_](Engine& engine) {
     if (events->Abandoned()) return;  // the client left while the workers compiled the grammar
     for (const auto& request : requests) {
       const auto refusal = engine.Submit(std::make_unique<Request>(std::move(*request)));
-      CallEvent event;
-      event.accepted = !refusal;
-      event.error = refusal.value_or("");
-      event.error_status = 400;
-      events->Push(std::move(event));
-      if (refusal) break;
+      if (refusal) return events->Push(RefusalOf(400, *refusal));
+      if (!*is_told) events->Push({.accepted = true});
     }
   };
+  Ask(context, call, std::move(prompts.front()), tokens, std::move(arrival));
+}
+
+/// Submits the call once its model is loaded. A call that waits counts as accepted, so that its stream begins.
+void RunningCall::Ask(const CallContext& context, const GenerateCall& call, std::vector<TokenId> prompt, int64_t tokens,
+                      Arrival arrival) {
+  if (call.keep_alive) keeper_.KeepAlive(context.model, *call.keep_alive);
   const int adapter = call.adapter != nullptr ? call.adapter->number : 0;
-  replicas_.Submit(fmt::format("{}:{}", adapter, SaltOf(call)), prompts.front(), tokens, call.client,
-                   call.sampling.grammar, std::move(arrival));
+  const std::string salt = fmt::format("{}:{}", adapter, SaltOf(call));
+  auto enter = [this, salt, prompt = std::move(prompt), tokens, client = call.client, grammar = call.sampling.grammar,
+                arrival = std::move(arrival)](std::unique_ptr<ModelKeeper::Use> use,
+                                              const ModelKeeper::Refusal& refusal) mutable {
+    wait_ = 0;
+    use_ = std::move(use);
+    if (use_ == nullptr) return events_->Push(RefusalOf(refusal.status, refusal.reason));
+    use_->replicas().Submit(salt, prompt, tokens, client, grammar, std::move(arrival));
+  };
+  wait_ = keeper_.Ask(context.model, std::move(enter));
+  *announced_ = wait_ != 0;
+  for (size_t i = 0; i < ids_.size() && wait_ != 0; ++i) events_->Push({.accepted = true});
 }
 
 RunningCall::~RunningCall() { Cancel(); }
@@ -288,7 +301,13 @@ RunningCall::~RunningCall() { Cancel(); }
 void RunningCall::Cancel() {
   if (std::exchange(cancelled_, true)) return;
   events_->Abandon();
-  replicas_.Cancel(ids_);
+  if (wait_ != 0) keeper_.Forget(std::exchange(wait_, 0));
+  if (use_ != nullptr) use_->replicas().Cancel(ids_);
+}
+
+void RunningCall::LetGo() {
+  Cancel();
+  use_.reset();
 }
 
 }  // namespace quire

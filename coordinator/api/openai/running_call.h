@@ -1,14 +1,15 @@
 #pragma once
 
+#include <atomic>
 #include <boost/asio/any_io_executor.hpp>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "coordinator/api/models/model_keeper.h"
 #include "coordinator/api/openai/event_queue.h"
 #include "coordinator/api/requests/openai_request.h"
-#include "coordinator/cluster/replicas/replicas.h"
 #include "coordinator/text/tokenizer/tokenizer.h"
 
 namespace quire {
@@ -16,11 +17,13 @@ namespace quire {
 /// The parts of the server that every call uses.
 struct CallContext {
   const Tokenizer& tokenizer;
-  Replicas& replicas;
+  ModelKeeper& keeper;
+  ServedModel& model;
   std::vector<TokenId> eos_token_ids;
 };
 
-/// One call's requests, from submission to the last event, on whichever replicas they run. The destructor cancels them.
+/// One call's requests, from submission to the last event, on whichever replicas they run. The call waits until its
+/// model is loaded, and keeps it loaded. The destructor cancels the requests.
 class RunningCall {
  public:
   /// `prompts` has the tokens of each prompt. `first_id` is the first of prompts.size() unused ids. `name` is the
@@ -35,10 +38,18 @@ class RunningCall {
   int num_choices() const { return num_choices_; }
   int max_tokens() const { return max_tokens_; }  // most tokens of one choice
   void Cancel();
+  /// Lets the model go: no event is read any more.
+  void LetGo();
 
  private:
-  Replicas& replicas_;
+  void Ask(const CallContext& context, const GenerateCall& call, std::vector<TokenId> prompt, int64_t tokens,
+           Arrival arrival);
+
+  ModelKeeper& keeper_;
+  std::unique_ptr<ModelKeeper::Use> use_;  // null: the model is not loaded yet, or was let go
+  uint64_t wait_ = 0;                      // of keeper_; 0: the call waits for no model
   std::shared_ptr<EventQueue> events_;
+  std::shared_ptr<std::atomic<bool>> announced_ = std::make_shared<std::atomic<bool>>(false);  // counts as accepted
   std::vector<RequestId> ids_;
   int num_choices_ = 0, max_tokens_ = 0;
   bool cancelled_ = false;

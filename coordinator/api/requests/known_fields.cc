@@ -30,14 +30,14 @@ constexpr std::string_view kOfGenerating[] = {
     "add_special_tokens", "truncate_prompt_tokens", "logprobs", "prompt_logprobs", "detokenize", "return_token_ids",
     "return_tokens_as_token_ids", "stream", "stream_options", "use_beam_search", "length_penalty", "early_stopping",
     "response_format", "structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar",
-    "cache_salt", "priority", "deadline_seconds", "prediction",
+    "cache_salt", "priority", "deadline_seconds", "prediction", "keep_alive",
     // Fields of chat only or of completions only; the other endpoint refuses them by name.
     "echo", "tools", "tool_choice", "parallel_tool_calls", "chat_template_kwargs", "enable_thinking",
     "reasoning_effort", "thinking", "documents", "include_reasoning", "thinking_token_budget", "add_generation_prompt",
     "continue_final_message", "top_logprobs"};
 
 constexpr std::string_view kOfPooling[] = {"model",    "truncate_prompt_tokens", "add_special_tokens", "cache_salt",
-                                           "priority", "deadline_seconds"};
+                                           "priority", "deadline_seconds", "keep_alive"};
 
 /// Fields that are ignored because they change no answer. The last ones are parameters of methods whose main field is
 /// refused unless it is off.

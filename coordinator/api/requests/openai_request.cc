@@ -159,6 +159,18 @@ void ReadMaxTokens(const JsonFields& fields, const RequestLimits& limits, Genera
   }
 }
 
+/// Reads "keep_alive": a number of seconds, or a text with a unit. Negative: never.
+std::optional<double> ReadKeepAlive(const JsonFields& fields) {
+  const Json* value = fields.Find("keep_alive");
+  if (value == nullptr) return std::nullopt;
+  const bool is_number = value->is_number();
+  const std::optional<double> seconds = is_number            ? LimitedKeepAlive(value->get<double>())
+                                        : value->is_string() ? ParseKeepAlive(value->get<std::string>())
+                                                             : std::nullopt;
+  if (!seconds) JsonFields::Refuse("keep_alive", "must be seconds, or a time such as \"5m\"; 0: at once, -1: never");
+  return seconds;
+}
+
 }  // namespace
 
 Json JsonOf(const SamplingDefaults& d) {
@@ -178,6 +190,7 @@ void ReadCallFields(const JsonFields& fields, GenerateCall& call) {
     JsonFields::Refuse("cache_salt", fmt::format("takes at most {} bytes", kMaxSaltBytes));
   call.priority = static_cast<int>(fields.Integer("priority", -kMaxPriority, kMaxPriority).value_or(0));
   call.deadline_seconds = fields.Number("deadline_seconds", 0.001, 1e6).value_or(0);
+  call.keep_alive = ReadKeepAlive(fields);
   call.truncate_prompt_tokens = static_cast<int>(fields.Integer("truncate_prompt_tokens", -1, INT32_MAX).value_or(0));
   if (call.truncate_prompt_tokens == 0 && fields.Has("truncate_prompt_tokens"))
     JsonFields::Refuse("truncate_prompt_tokens", "must be at least 1, or -1 for what the model has room for");

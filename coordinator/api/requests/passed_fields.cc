@@ -23,6 +23,7 @@ constexpr const char* kPassedOn[] = {"model",
                                      "stop_token_ids",
                                      "priority",
                                      "deadline_seconds",
+                                     "keep_alive",
                                      "cache_salt",
                                      "structured_outputs"};
 

@@ -50,7 +50,7 @@ const char* EventName(EventKind kind) {
   constexpr const char* kNames[] = {"request_queued", "request_started",  "request_ended",   "request_held",
                                     "preempted",      "resumed",          "migrated",        "pins_broken",
                                     "epoch",          "workers_lost",     "paused",          "serving",
-                                    "draining",       "workers_replaced", "settings_changed"};
+                                    "draining",       "workers_replaced", "settings_changed", "model_state"};
   static_assert(std::size(kNames) == kNumEventKinds);
   return kNames[static_cast<size_t>(kind)];
 }

@@ -30,8 +30,9 @@ enum class EventKind : uint8_t {
   kDraining,
   kWorkersReplaced,
   kSettingsChanged,
+  kModelState,  // the model was loaded, unloaded or not loaded; the text says which
 };
-inline constexpr size_t kNumEventKinds = static_cast<size_t>(EventKind::kSettingsChanged) + 1;
+inline constexpr size_t kNumEventKinds = static_cast<size_t>(EventKind::kModelState) + 1;
 const char* EventName(EventKind kind);
 
 struct ServerEvent {
@@ -44,9 +45,8 @@ struct ServerEvent {
   std::chrono::system_clock::time_point when{};
 };
 
-/// The latest events, for any number of readers; each reader remembers how far it has read. A slow reader misses
-/// overwritten events and delays no other. Kinds that come with every request have a maximum rate; excess events are
-/// counted and dropped. Callable from any thread.
+/// The latest events, for any number of readers, each of which remembers how far it has read. A slow reader misses
+/// overwritten events. Kinds that come with every request have a maximum rate. Callable from any thread.
 class EventFeed {
  public:
   static constexpr size_t kKept = 2048;

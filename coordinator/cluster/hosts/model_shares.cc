@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "comm/base/error.h"
+#include "coordinator/cluster/launch/pool_sizing.h"
 
 namespace quire {
 
@@ -27,6 +28,8 @@ ModelNeed NeedOf(const MemoryPlan& plan, const Topology& topology, const ModelSp
   const int64_t sequence = BlocksOfSequence(spec, topology.cache.block_size, tokens) + plan.pools.state_blocks;
   const int64_t most = plan.pools.num_blocks;
   const int64_t least = need.fixed ? most : std::min<int64_t>(most, sequence + 1);
+  const int64_t whole =
+      BlocksOfSequence(spec, topology.cache.block_size, ChooseModelLen(topology, spec)) + plan.pools.state_blocks;
   const int64_t host_blocks = plan.pools.num_host_blocks > 0 ? plan.pools.num_host_blocks + 1 : 0;
   int64_t weights = 0, block = 0;
   for (const RankInfo& rank : plan.ranks) weights += rank.weight_bytes, block += rank.bytes_per_block;
@@ -35,6 +38,8 @@ ModelNeed NeedOf(const MemoryPlan& plan, const Topology& topology, const ModelSp
   need.swap = host_blocks * need.block_bytes;
   need.kv_least = least * need.block_bytes;
   need.kv_most = most * need.block_bytes;
+  need.kv_whole = std::clamp(whole + 1, least, most) * need.block_bytes;
+  need.on_request = topology.life.load == LoadMoment::kRequest;
   return need;
 }
 
@@ -63,6 +68,56 @@ std::vector<int64_t> ShareKv(int64_t room, const std::vector<ModelNeed>& needs) 
   return kv;
 }
 
+namespace {
+
+int64_t SumWithWhole(const std::vector<ModelNeed>& needs) {
+  int64_t sum = 0;
+  for (const ModelNeed& need : needs) sum += need.With(need.kv_whole);
+  return sum;
+}
+
+/// The KV memory of a model that is loaded in turn with others.
+int64_t KvOfTurn(int64_t room, const ModelNeed& need) {
+  const int64_t beside = room - need.With(0);
+  if (beside < need.kv_least) {
+    Fail("model {} needs {}, and {} are there for all models; free memory, raise models_memory, or give it weights of "
+         "fewer bits (quantization)",
+         need.name, Mib(need.With(need.kv_least)), Mib(room));
+  }
+  const int64_t wanted = std::max(room / 2 - need.With(0), need.kv_whole);
+  return std::min(beside, std::clamp(wanted, need.kv_least, need.kv_most));
+}
+
+}  // namespace
+
+std::vector<int64_t> ShareKvInTurns(int64_t room, const std::vector<ModelNeed>& needs, bool& at_once) {
+  at_once = SumWithWhole(needs) <= room;
+  std::vector<ModelNeed> raised = needs, of_start;
+  for (ModelNeed& need : raised) need.kv_least = need.kv_whole;
+  if (at_once) return ShareKv(room, raised);
+  for (const ModelNeed& need : needs) {
+    if (!need.on_request) of_start.push_back(need);
+  }
+  const std::vector<int64_t> at_start = ShareKv(room, of_start);
+  std::vector<int64_t> kv;
+  size_t started = 0;
+  for (const ModelNeed& need : needs) {
+    const int64_t of_turn = KvOfTurn(room, need);
+    kv.push_back(need.on_request ? of_turn : std::min(of_turn, at_start[started++]));
+  }
+  return kv;
+}
+
+namespace {
+
+PlannedLimits LimitsOf(const Topology& topology, const ModelSpec& spec, const MemoryPlan& plan, bool fixed) {
+  const int usable = fixed ? plan.usable_blocks() : topology.cache.num_blocks;
+  const int64_t tokens = int64_t{usable - plan.pools.state_blocks} * topology.cache.block_size;
+  return {FittingModelLen(ChooseModelLen(topology, spec), spec, tokens), usable};
+}
+
+}  // namespace
+
 int64_t RoomOfModels(const Topology& topology, int64_t free_bytes) {
   if (topology.models_memory_bytes > 0) return topology.models_memory_bytes;
   return static_cast<int64_t>(topology.cache.memory * static_cast<double>(free_bytes));
@@ -77,14 +132,19 @@ void SetKvShare(int64_t kv, const ModelNeed& need, Topology::Cache& cache) {
 ListPlan PlanModels(const Topology& topology, const std::vector<const ModelFiles*>& files) {
   NodeAnswers nodes;
   ListPlan list;
+  std::vector<MemoryPlan> plans;
   for (size_t i = 0; i < files.size(); ++i) {
     list.models.push_back(ModelTopology(topology, i));
-    const MemoryPlan plan = PlanMemory(list.models[i], *files[i], 0, nodes);
-    list.needs.push_back(NeedOf(plan, list.models[i], files[i]->spec()));
+    plans.push_back(PlanMemory(list.models[i], *files[i], 0, nodes));
+    list.needs.push_back(NeedOf(plans[i], list.models[i], files[i]->spec()));
   }
   list.room = RoomOfModels(topology, nodes.Of(topology, "").memory);
-  list.kv = ShareKv(list.room, list.needs);
-  for (size_t i = 0; i < files.size(); ++i) SetKvShare(list.kv[i], list.needs[i], list.models[i].cache);
+  const bool some_on_request = std::ranges::any_of(list.needs, &ModelNeed::on_request);
+  list.kv = some_on_request ? ShareKvInTurns(list.room, list.needs, list.at_once) : ShareKv(list.room, list.needs);
+  for (size_t i = 0; i < files.size(); ++i) {
+    SetKvShare(list.kv[i], list.needs[i], list.models[i].cache);
+    list.limits.push_back(LimitsOf(list.models[i], files[i]->spec(), plans[i], list.needs[i].fixed));
+  }
   return list;
 }
 

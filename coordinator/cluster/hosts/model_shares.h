@@ -16,8 +16,10 @@ struct ModelNeed {
   std::string name;
   int64_t weights = 0, swap = 0;
   int64_t kv_least = 0, kv_most = 0;  // equal: the settings give the size, or more is of no use
+  int64_t kv_whole = 0;               // for one sequence of the model's length
   int64_t block_bytes = 1;            // bytes of one KV block, summed over the ranks
   bool fixed = false;                 // the settings give the size
+  bool on_request = false;            // loaded at the first request, perhaps in turn with other models
 
   /// The sum with this much KV memory.
   int64_t With(int64_t kv) const { return weights + swap + kv; }
@@ -31,11 +33,23 @@ ModelNeed NeedOf(const MemoryPlan& plan, const Topology& topology, const ModelSp
 /// Throws Error that names the sizes when the models do not fit with the least that they need.
 std::vector<int64_t> ShareKv(int64_t room, const std::vector<ModelNeed>& needs);
 
+/// The same for models of which some are loaded on request. When they do not all fit with KV memory for a sequence of
+/// each model's length, they are loaded in turn. Then each gets what half of the room leaves beside its weights, or
+/// what one sequence of its length needs, if that is more. The models of the start fit together in any case. Throws
+/// Error when these do not, or when a model does not fit alone. Sets `at_once` to whether all models fit together.
+std::vector<int64_t> ShareKvInTurns(int64_t room, const std::vector<ModelNeed>& needs, bool& at_once);
+
 /// The memory of all workers of a list of models: the setting, or a share of the memory that is free on this host.
 int64_t RoomOfModels(const Topology& topology, int64_t free_bytes);
 
 /// Writes a model's share of KV memory into its settings as a number of blocks, unless they give the size.
 void SetKvShare(int64_t kv, const ModelNeed& need, Topology::Cache& cache);
+
+/// What a model's settings and its share of KV memory allow, as a start would find it.
+struct PlannedLimits {
+  int model_len = 0;      // most tokens of a sequence
+  int usable_blocks = 0;  // KV blocks of each replica
+};
 
 /// The memory of a list of models.
 struct ListPlan {
@@ -43,6 +57,8 @@ struct ListPlan {
   std::vector<ModelNeed> needs;  // one for each model
   std::vector<int64_t> kv;       // KV memory of each model, in bytes
   std::vector<Topology> models;  // one for each model (ModelTopology), with its share of KV memory
+  std::vector<PlannedLimits> limits;  // one for each model
+  bool at_once = true;  // all models fit at the same time; false: they are loaded in turn
 };
 
 /// Plans every model of a list. `files` has the files of each model. Throws Error, also when the models do not fit.

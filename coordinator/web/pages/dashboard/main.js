@@ -8,6 +8,7 @@ import {ClusterView} from "./cluster_view.js";
 import {Controls} from "./controls.js";
 import {EventLog} from "./event_log.js";
 import {History} from "./history.js";
+import {ModelsView} from "./models_view.js";
 import {RequestsView} from "./requests_view.js";
 
 const PERIOD_MS = 1000, METRICS_EVERY = 2, HISTORY_EVERY = 5;
@@ -21,6 +22,7 @@ class Dashboard {
     this.cluster = new ClusterView();
     this.clients = new ClientsView();
     this.batches = new BatchesView(session);
+    this.models = new ModelsView();
     this.controls = new Controls(session, () => this.look());
     this.requests = new RequestsView(session, (verb, id, replica) => (verb === "abort" ? this.controls.abort(id) : this.controls.migrate(id, replica)));
     this.blocks.open = (id) => this.requests.open(id);
@@ -62,8 +64,11 @@ class Dashboard {
       const replica = $("replica").value || "0";
       const withMetrics = this.rounds % METRICS_EVERY === 0, withHistory = this.rounds % HISTORY_EVERY === 0;
       ++this.rounds;
-      const [status, requests, map, topology, metrics, history] = await Promise.all([
-        this.session.get("/admin/status"), this.session.get(`/admin/requests?${this.requests.query()}`), this.session.get(`/admin/block_map?replica=${replica}`),
+      const status = await this.session.get("/admin/status");
+      this.models.show(status);
+      if (status.replicas.length === 0) return this.#showUnloaded(status);
+      const [requests, map, topology, metrics, history] = await Promise.all([
+        this.session.get(`/admin/requests?${this.requests.query()}`), this.session.get(`/admin/block_map?replica=${replica}`),
         this.session.get("/admin/topology"), withMetrics ? this.session.open("/metrics").then((response) => response.text()) : null,
         withHistory ? this.session.get(`/admin/history?${this.history.query()}`) : null]);
       $("trouble").hidden = true;
@@ -85,6 +90,15 @@ class Dashboard {
       this.#pill(error.status === 0 ? "no answer" : "unknown", "bad");
       setText($("trouble"), error.status === 0 ? "The server does not answer; what is shown here is old." : error.message);
     }
+  }
+
+  /** Of a model that is not loaded there are no blocks, ranks and requests. */
+  #showUnloaded(status) {
+    $("trouble").hidden = true;
+    this.#pill(status.state, "warn");
+    setText($("model"), status.model.name);
+    setText($("version"), `version ${status.version}`);
+    document.title = `${status.model.name} · Quire`;
   }
 
   #pill(state, className) {

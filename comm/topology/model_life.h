@@ -1,0 +1,33 @@
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+
+#include "comm/base/choice.h"
+
+namespace quire {
+
+/// The moment at which a model's workers are started. kRequest: when the first request for the model comes.
+enum class LoadMoment { kStart, kRequest };
+constexpr auto ChoicesOf(LoadMoment) {
+  return std::to_array<Choice<LoadMoment>>({{LoadMoment::kStart, "start"}, {LoadMoment::kRequest, "request"}});
+}
+
+/// When a model's workers are started and ended.
+struct ModelLife {
+  LoadMoment load = LoadMoment::kStart;
+  double keep_alive = -1;  // seconds without requests after which the workers are ended; negative: never
+
+  bool ends() const { return load == LoadMoment::kRequest || keep_alive >= 0; }
+  bool operator==(const ModelLife&) const = default;
+};
+
+/// Parses a time to keep a model loaded, as Ollama spells it: seconds ("300"), or numbers with units ("5m", "1h30m",
+/// "500ms"). Returns seconds; -1 for any negative time, which means never to unload. Returns nullopt for other texts.
+std::optional<double> ParseKeepAlive(const std::string& text);
+
+/// The same for a number of seconds: -1 for negative numbers, and for times of decades.
+double LimitedKeepAlive(double seconds);
+
+}  // namespace quire

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <functional>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "coordinator/api/models/model_lives.h"
+#include "coordinator/api/models/model_report.h"
+#include "coordinator/api/models/model_roster.h"
+
+namespace quire {
+
+/// Loads and unloads models as ModelLives decides, and lets requests wait meanwhile. Used by the I/O thread only.
+class ModelKeeper {
+ public:
+  struct Hooks {
+    std::function<double()> wait_seconds;               // how long a request may wait for its model
+    std::function<void(ServedModel& model)> on_loaded;  // a model was loaded after the start; before its requests enter
+    std::function<void(const std::string& reason)> on_end;  // every model has lost its workers for good
+  };
+  using Report = ModelReport;
+  using Refusal = ModelRefusal;
+
+  /// One use of a loaded model. The model keeps its workers while it lives.
+  class Use {
+   public:
+    Use(ModelKeeper& keeper, size_t model);
+    ~Use();
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+    Replicas& replicas() const { return workers_->replicas(); }
+
+   private:
+    ModelKeeper& keeper_;
+    const size_t model_;
+    const std::shared_ptr<ModelWorkers> workers_;
+  };
+
+  /// Called once with a use, or with null and the refusal.
+  using Enter = std::function<void(std::unique_ptr<Use> use, const Refusal& refusal)>;
+
+  /// Call it when the models of the start are loaded. The references must outlive this object.
+  ModelKeeper(ModelRoster& models, boost::asio::io_context& io, Hooks hooks);
+
+  /// Calls `enter` at once when the model is loaded, or when it is certain that it will not be soon; otherwise later,
+  /// and returns the number of the wait (from 1 on); 0: `enter` was called.
+  uint64_t Ask(ServedModel& model, Enter enter);
+  void Forget(uint64_t wait);  // ends the wait without a call
+  /// Sets how long the model stays loaded without requests, if it is ever unloaded.
+  void KeepAlive(ServedModel& model, double seconds);
+  /// Unloads the model once its requests have ended, or ends its start. `done` is called once it has no workers.
+  void Unload(ServedModel& model, std::function<void()> done);
+  /// Refuses all that wait and all that come, because the server ends.
+  void Close();
+  /// The model has lost its workers for good.
+  void OnLost(size_t model, const std::string& reason);
+
+  Report ReportOf(const ServedModel& model) const;
+  int64_t room() const { return lives_.room(); }
+  int64_t taken() const { return lives_.taken(); }
+
+ private:
+  struct Wait {
+    uint64_t number = 0;
+    size_t model = 0;
+    double deadline = 0;
+    Enter enter;
+  };
+
+  static double Now();
+  void Wake();
+  void Pump();
+  void LetIn(double now);
+  void Refuse(size_t model, double now);
+  void Answer(std::list<Wait>::iterator wait, std::unique_ptr<Use> use, const Refusal& refusal);
+  std::optional<Refusal> WhyNot(size_t model, double now) const;
+  void BeginLoad(size_t model);
+  void AfterLoad(size_t model, const std::exception_ptr& failure);
+  void BeginUnload(size_t model);
+  void TryUnload(size_t model);
+  void AfterUnload(size_t model);
+  std::function<void(const std::string&)> LossOf(size_t model);
+
+  ModelRoster& models_;
+  boost::asio::io_context& io_;
+  const Hooks hooks_;
+  ModelLives lives_;
+  std::vector<ModelStarts> told_;
+  std::list<Wait> waits_;  // the oldest first
+  uint64_t next_wait_ = 1;
+  boost::asio::steady_timer timer_;
+  bool woken_ = false, closed_ = false;
+};
+
+}  // namespace quire

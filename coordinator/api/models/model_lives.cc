@@ -1,0 +1,235 @@
+#include "coordinator/api/models/model_lives.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "comm/base/error.h"
+
+namespace quire {
+
+namespace {
+constexpr double kNever = std::numeric_limits<double>::infinity();
+}
+
+void ModelLives::Add(std::string name, int64_t bytes, double keep_alive, bool loaded, double now) {
+  Model model{.name = std::move(name), .bytes = bytes, .keep_alive = keep_alive};
+  if (loaded) model.phase = LifePhase::kLoaded, model.last_used = model.opened = now;
+  models_.push_back(std::move(model));
+}
+
+void ModelLives::Wish(size_t model, double now) {
+  Model& m = models_[model];
+  if (m.wishes++ == 0) m.wished_since = now;
+}
+
+void ModelLives::NoWish(size_t model) {
+  QUIRE_CHECK(models_[model].wishes > 0, "nobody waits for {}", models_[model].name);
+  --models_[model].wishes;
+}
+
+void ModelLives::BeginUse(size_t model) { ++models_[model].users; }
+
+void ModelLives::EndUse(size_t model, double now) {
+  Model& m = models_[model];
+  QUIRE_CHECK(m.users > 0, "no request uses {}", m.name);
+  --m.users;
+  m.last_used = now;
+}
+
+void ModelLives::Leave(size_t model) {
+  if (models_[model].phase == LifePhase::kLoaded) models_[model].leaves = true;
+}
+
+void ModelLives::OnLoaded(size_t model, double now) {
+  Model& m = models_[model];
+  m.phase = LifePhase::kLoaded;
+  m.failures = 0;
+  m.leaves = false;
+  m.last_used = m.opened = now;
+  m.closed_until = 0;
+}
+
+void ModelLives::OnFailed(size_t model, double now) {
+  Model& m = models_[model];
+  m.phase = LifePhase::kUnloaded;
+  m.leaves = false;
+  ++m.failures;
+  m.failed_at = now;
+}
+
+void ModelLives::OnUnloaded(size_t model) {
+  models_[model].phase = LifePhase::kUnloaded;
+  models_[model].leaves = false;
+}
+
+void ModelLives::OnLost(size_t model, double now) {
+  Leave(model);
+  ++models_[model].failures;
+  models_[model].failed_at = now;
+}
+
+bool ModelLives::IsOpen(size_t model, double now) const {
+  const Model& m = models_[model];
+  return m.phase == LifePhase::kLoaded && !m.leaves && now >= m.closed_until;
+}
+
+double ModelLives::PauseOf(size_t model, double now) const {
+  const Model& m = models_[model];
+  if (m.failures == 0) return 0;
+  const double pause = std::min(kLongestPause, kFirstPause * std::exp2(std::min(m.failures - 1, 10)));
+  return std::max(0.0, m.failed_at + pause - now);
+}
+
+double ModelLives::ExpiryOf(size_t model) const {
+  const Model& m = models_[model];
+  const bool idle = m.phase == LifePhase::kLoaded && m.users == 0 && m.wishes == 0 && m.keep_alive >= 0;
+  return idle ? m.last_used + m.keep_alive : kNever;
+}
+
+int64_t ModelLives::taken() const {
+  int64_t bytes = 0;
+  for (const Model& model : models_) bytes += model.phase == LifePhase::kUnloaded ? 0 : model.bytes;
+  return bytes;
+}
+
+/// The models without workers that somebody waits for, the longest wish first.
+std::vector<size_t> ModelLives::WishedFor(double now) const {
+  std::vector<size_t> wished;
+  for (size_t i = 0; i < models_.size(); ++i) {
+    const Model& model = models_[i];
+    if (model.phase == LifePhase::kUnloaded && model.wishes > 0 && PauseOf(i, now) <= 0) wished.push_back(i);
+  }
+  std::ranges::stable_sort(wished, {}, [this](size_t i) { return models_[i].wished_since; });
+  return wished;
+}
+
+/// True for a loaded model whose workers may be ended now.
+bool ModelLives::IsFree(const Model& model) const {
+  return model.phase == LifePhase::kLoaded && model.users == 0;
+}
+
+/// The fewest of the models without requests that leave `missing` bytes, the least recently used first. Empty when all
+/// of them together are too few. A model with waiting requests is free only while it gives way.
+std::vector<size_t> ModelLives::Victims(size_t wished, int64_t missing, double now) const {
+  std::vector<size_t> free;
+  for (size_t i = 0; i < models_.size(); ++i) {
+    const Model& model = models_[i];
+    if (i != wished && IsFree(model) && (model.wishes == 0 || now < model.closed_until)) free.push_back(i);
+  }
+  std::ranges::stable_sort(free, {}, [this](size_t i) { return models_[i].last_used; });
+  std::vector<size_t> victims;
+  int64_t gained = 0;
+  for (const size_t i : free) {
+    if (gained >= missing) break;
+    victims.push_back(i);
+    gained += models_[i].bytes;
+  }
+  if (gained < missing) return {};
+  // A small model that was taken before a large one may stay. The most recently used of them stays first.
+  for (size_t v = victims.size(); v-- > 0;) {
+    const int64_t bytes = models_[victims[v]].bytes;
+    if (gained - bytes < missing) continue;
+    gained -= bytes;
+    victims.erase(victims.begin() + static_cast<std::ptrdiff_t>(v));
+  }
+  return victims;
+}
+
+/// Closes models in use, so that a wish which waited long gets room as soon as their requests have ended. Returns true
+/// while models give way.
+bool ModelLives::MakeWay(size_t wished, int64_t missing, double now) {
+  if (now < models_[wished].wished_since + kPatience) return false;
+  std::vector<size_t> others;
+  for (size_t i = 0; i < models_.size(); ++i) {
+    if (i != wished && models_[i].phase == LifePhase::kLoaded) others.push_back(i);
+  }
+  const auto gives_way = [&](size_t i) { return now < models_[i].closed_until; };
+  const auto stays = [&](size_t i) { return !gives_way(i) && !IsFree(models_[i]); };
+  // Models that give way already come first, then those without requests, then the one that served longest.
+  std::ranges::stable_sort(others, {}, [&](size_t i) { return std::pair(stays(i), models_[i].opened); });
+  std::vector<size_t> closing;
+  for (const size_t i : others) {
+    if (missing <= 0) break;
+    if (stays(i) && now < models_[i].opened + kPatience) continue;
+    closing.push_back(i);
+    missing -= models_[i].bytes;
+  }
+  if (missing > 0) return false;
+  for (const size_t i : closing) {
+    if (gives_way(i)) continue;
+    models_[i].closed_until = now + kTurn;
+    models_[i].opened = now + kTurn + kTurn - kPatience;  // it gives way again when it has served for a turn
+  }
+  return true;
+}
+
+void ModelLives::Unload(size_t model, Orders& orders) {
+  models_[model].phase = LifePhase::kUnloading;
+  models_[model].closed_until = 0;
+  orders.unload.push_back(model);
+}
+
+ModelLives::Orders ModelLives::Decide(double now) {
+  Orders orders;
+  for (size_t i = 0; i < models_.size(); ++i) {
+    if (IsFree(models_[i]) && (models_[i].leaves || now >= ExpiryOf(i))) Unload(i, orders);
+  }
+  int64_t leaving = 0;  // bytes of models that are being unloaded, and are not promised to a wish yet
+  for (const Model& model : models_) leaving += model.phase == LifePhase::kUnloading ? model.bytes : 0;
+  int64_t promised = 0;  // bytes of wishes that wait for models that are being unloaded
+  for (const size_t i : WishedFor(now)) {
+    const int64_t missing = taken() + promised + models_[i].bytes - room_;
+    if (missing <= 0) {
+      models_[i].phase = LifePhase::kLoading;
+      orders.load.push_back(i);
+      continue;
+    }
+    if (missing > leaving) {
+      const std::vector<size_t> victims = Victims(i, missing - leaving, now);
+      if (victims.empty() && MakeWay(i, missing - leaving, now)) break;  // the next wishes leave it the room
+      if (victims.empty()) continue;
+      for (const size_t victim : victims) {
+        Unload(victim, orders);
+        leaving += models_[victim].bytes;
+      }
+    }
+    promised += models_[i].bytes;
+  }
+  if (WishedFor(now).empty()) {
+    for (Model& model : models_) model.closed_until = 0;  // nobody needs the room any more
+  }
+  return orders;
+}
+
+double ModelLives::NextTime(double now) const {
+  double next = kNever;
+  for (size_t i = 0; i < models_.size(); ++i) {
+    const Model& model = models_[i];
+    next = std::min(next, ExpiryOf(i));
+    if (now < model.closed_until) next = std::min(next, model.closed_until);
+    if (model.phase != LifePhase::kUnloaded || model.wishes == 0) continue;
+    // While a wish waits for models in use, what they allow changes with time.
+    next = std::min(next, now + std::clamp(std::max(PauseOf(i, now), model.wished_since + kPatience - now), 0.05, 0.5));
+  }
+  return next;
+}
+
+std::string ModelLives::InTheWayOf(size_t model) const {
+  std::string list;
+  for (size_t i = 0; i < models_.size(); ++i) {
+    const Model& other = models_[i];
+    if (i == model || other.phase == LifePhase::kUnloaded) continue;
+    list += list.empty() ? "" : ", ";
+    if (other.phase == LifePhase::kLoading) list += other.name + " is loading";
+    if (other.phase == LifePhase::kUnloading) list += other.name + " is unloading";
+    if (other.phase == LifePhase::kLoaded)
+      list += fmt::format("{} has {} request{}", other.name, other.users, other.users == 1 ? "" : "s");
+  }
+  return list;
+}
+
+}  // namespace quire

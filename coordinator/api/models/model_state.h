@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+
+#include "coordinator/api/requests/openai_request.h"
+
+namespace quire {
+
+/// The limits of a model's calls, once its replicas are sized: the smallest over all replicas, so that each replica can
+/// keep them.
+struct CallLimits {
+  RequestLimits request;
+  int64_t pool_tokens = 0;  // tokens that all KV blocks of a replica hold
+};
+
+/// What clients and operators see of a model. kLost: all its workers are lost for good.
+enum class ModelState { kReady, kRestarting, kLost, kLoading, kUnloading, kUnloaded };
+const char* NameOf(ModelState state);
+
+}  // namespace quire

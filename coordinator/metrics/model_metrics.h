@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "coordinator/metrics/series.h"
+
+namespace quire {
+
+/// The numbers of one model beside those of its engines.
+struct ModelNumbers {
+  std::string state;  // as /v1/models names it
+  int waiting = 0;    // requests that wait until the model is loaded
+  int64_t loads = 0, load_failures = 0;
+  double load_seconds = 0;  // of the last start; 0: there was none after the server's start
+  int64_t bytes = 0;        // memory of its workers while it is loaded; 0: unknown
+};
+
+/// Metrics of the life of one model: loaded and unloaded.
+class ModelMetrics {
+ public:
+  ModelMetrics(prometheus::Registry& registry, const std::string& model_name);
+
+  void Update(const ModelNumbers& numbers);
+
+ private:
+  Series series_;
+};
+
+}  // namespace quire
