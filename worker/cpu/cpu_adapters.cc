@@ -58,7 +58,9 @@ std::vector<Role> RolesOf(const ModelFiles& files, int64_t layer, LayerProduct p
 CpuAdapters::CpuAdapters(const ModelFiles& files, const RankShard& shard, bool reads) : reads_(reads) {
   for (const AdapterFiles& adapter : files.adapters()) {
     auto& products = parts_.emplace_back(static_cast<size_t>(files.spec().num_layers()) * kNumLayerProducts);
-    for (const AdapterMatrix& matrix : adapter.matrices()) Load(files, shard, matrix, products);
+    for (const AdapterMatrix& matrix : adapter.matrices()) {
+      if (shard.stage.Contains(matrix.layer)) Load(files, shard, matrix, products);
+    }
   }
 }
 

@@ -108,7 +108,7 @@ std::vector<Topology> ModelRoster::Topologies() const {
 int ModelRoster::num_workers() const {
   int workers = 0;
   for (const auto& model : models_)
-    workers += model->topology().parallel.replicas * model->topology().parallel.tensor;
+    workers += model->topology().parallel.replicas * model->topology().parallel.num_ranks();
   return workers;
 }
 
