@@ -10,7 +10,7 @@
 namespace quire {
 namespace {
 
-ModelFiles Golden(const std::string& name) {
+ModelFiles StagedFiles(const std::string& name) {
   return ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + name);
 }
 
@@ -27,7 +27,7 @@ TEST(GroupCutTest, Ranks_AreNumberedFromTheLastStage) {
 }
 
 TEST(StagePlanTest, Stages_HaveAllLayers_AndTheLastHasFewerBesideALargeHead) {
-  ModelFiles files = Golden("smollm3");  // five layers
+  ModelFiles files = StagedFiles("smollm3");  // five layers
   for (int stages = 2; stages <= 5; ++stages) {
     const std::vector<int32_t> layers = PlanStages(files, stages);
     EXPECT_EQ(layers.size(), static_cast<size_t>(stages));
@@ -42,17 +42,17 @@ TEST(StagePlanTest, Stages_HaveAllLayers_AndTheLastHasFewerBesideALargeHead) {
 }
 
 TEST(StagePlanTest, Stages_AreRefusedByName_WhereTheModelAllowsNone) {
-  EXPECT_NE(ErrorThrownBy([] { PlanStages(Golden("gqa"), 4); }).find("cut into 1 to 3 stages"), std::string::npos);
+  EXPECT_NE(ErrorThrownBy([] { PlanStages(StagedFiles("gqa"), 4); }).find("cut into 1 to 3 stages"), std::string::npos);
   // Layers 4 and 5 read keys and values of layers before them.
-  const ModelFiles shares = Golden("gemma4");
+  const ModelFiles shares = StagedFiles("gemma4");
   EXPECT_EQ(StagesProblem(shares.spec(), PlanStages(shares, 2)), "");
   EXPECT_NE(StagesProblem(shares.spec(), {5, 1}).find("reads keys and values of a layer in another stage"),
             std::string::npos);
   // One layer of four has attention.
-  EXPECT_NE(ErrorThrownBy([] { PlanStages(Golden("lfm2"), 2); }).find("cut into 1 to 1 stages"), std::string::npos);
-  EXPECT_NE(StagesProblem(Golden("lfm2").spec(), {2, 2}).find("none of them keeps keys and values"), std::string::npos);
-  EXPECT_NE(StagesProblem(Golden("gqa").spec(), {2, 2}).find("do not make the model's 3"), std::string::npos);
-  EXPECT_NE(StagesProblem(Golden("gqa").spec(), {4, -1}).find("do not make the model's 3"), std::string::npos);
+  EXPECT_NE(ErrorThrownBy([] { PlanStages(StagedFiles("lfm2"), 2); }).find("cut into 1 to 1 stages"), std::string::npos);
+  EXPECT_NE(StagesProblem(StagedFiles("lfm2").spec(), {2, 2}).find("none of them keeps keys and values"), std::string::npos);
+  EXPECT_NE(StagesProblem(StagedFiles("gqa").spec(), {2, 2}).find("do not make the model's 3"), std::string::npos);
+  EXPECT_NE(StagesProblem(StagedFiles("gqa").spec(), {4, -1}).find("do not make the model's 3"), std::string::npos);
 }
 
 }  // namespace

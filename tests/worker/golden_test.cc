@@ -155,6 +155,11 @@ TEST_P(TinyModelTest, TokensEqualTransformers_OnOneToFourRanks_InMixedBatches) {
     ExpectGolden(files_, cases_, For(GetParam(), {.ranks = ranks, .arrivals_per_step = 0.4}));
 }
 
+TEST_P(TinyModelTest, TokensEqualTransformers_OnTwoStagesOfTwoRanks_InMixedBatches) {
+  const std::vector<Golden> few(cases_.begin(), cases_.begin() + std::min<std::ptrdiff_t>(6, std::ssize(cases_)));
+  ExpectGolden(files_, few, For(GetParam(), {.ranks = 2, .stages = 2, .arrivals_per_step = 0.4}));
+}
+
 /// Models without mixtures of experts refuse expert parallelism.
 TEST_P(TinyModelTest, TokensEqualTransformers_OnTwoAndThreeRanks_WithExpertParallelism) {
   for (int ranks = 2; ranks <= std::min<int64_t>(3, files_.spec().num_heads); ++ranks) {
@@ -238,9 +243,8 @@ TEST_P(PipelineTest, TokensEqualTransformers_AndLogprobsHaveTheBitsOfOneStage_In
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, PipelineTest,
-                         testing::Values("mha", "gqa", "qwen3", "qwen25.gguf", "swa", "gemma2", "gemma3", "gemma4",
-                                         "mixtral", "granitemoe", "deepseekv2", "gptoss.gguf", "falcon", "olmo2",
-                                         "gpt2", "qwen2moe", "gptq"),
+                         testing::Values("mha", "gqa", "qwen3", "gemma2", "gemma4", "mixtral", "deepseekv2", "falcon",
+                                         "olmo2", "qwen2moe"),
                          [](const testing::TestParamInfo<std::string>& model) { return NameOf(model.param); });
 
 TEST(PipelineGoldenTest, TokensEqualTransformers_OnTwoStages_WhenTheBlockPoolForcesPreemption) {
