@@ -49,8 +49,10 @@ TEST(StagePlanTest, Stages_AreRefusedByName_WhereTheModelAllowsNone) {
   EXPECT_NE(StagesProblem(shares.spec(), {5, 1}).find("reads keys and values of a layer in another stage"),
             std::string::npos);
   // One layer of four has attention.
-  EXPECT_NE(ErrorThrownBy([] { PlanStages(StagedFiles("lfm2"), 2); }).find("cut into 1 to 1 stages"), std::string::npos);
-  EXPECT_NE(StagesProblem(StagedFiles("lfm2").spec(), {2, 2}).find("none of them keeps keys and values"), std::string::npos);
+  EXPECT_NE(ErrorThrownBy([] { PlanStages(StagedFiles("lfm2"), 2); }).find("cut into 1 to 1 stages"),
+            std::string::npos);
+  EXPECT_NE(StagesProblem(StagedFiles("lfm2").spec(), {2, 2}).find("none of them keeps keys and values"),
+            std::string::npos);
   EXPECT_NE(StagesProblem(StagedFiles("gqa").spec(), {2, 2}).find("do not make the model's 3"), std::string::npos);
   EXPECT_NE(StagesProblem(StagedFiles("gqa").spec(), {4, -1}).find("do not make the model's 3"), std::string::npos);
 }
