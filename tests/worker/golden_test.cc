@@ -156,6 +156,10 @@ TEST_P(TinyModelTest, TokensEqualTransformers_OnOneToFourRanks_InMixedBatches) {
 }
 
 TEST_P(TinyModelTest, TokensEqualTransformers_OnTwoStagesOfTwoRanks_InMixedBatches) {
+  if (GetParam() == "gemma4whole") {  // later layers read the keys and values of its first one
+    EXPECT_THROW(PlanStages(files_, 2), SettingsError);
+    return;
+  }
   const std::vector<Golden> few(cases_.begin(), cases_.begin() + std::min<std::ptrdiff_t>(6, std::ssize(cases_)));
   ExpectGolden(files_, few, For(GetParam(), {.ranks = 2, .stages = 2, .arrivals_per_step = 0.4}));
 }
