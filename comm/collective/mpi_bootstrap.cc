@@ -2,7 +2,9 @@
 
 #include <mpi.h>
 
+#include <map>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "comm/base/error.h"
@@ -10,6 +12,7 @@
 #include "comm/collective/hierarchical.h"
 #include "comm/collective/mpi_collective.h"
 #include "comm/collective/shared_memory.h"
+#include "comm/collective/shared_stage_link.h"
 
 namespace quire {
 
@@ -74,19 +77,65 @@ void MpiBootstrap::LibraryAllReduceSum(std::span<float> data) const {
   MPI_Allreduce(MPI_IN_PLACE, data.data(), static_cast<int>(data.size()), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
 }
 
-std::unique_ptr<Collective> MpiBootstrap::MakeCollective() {
-  int fewest = 0;
-  MPI_Allreduce(&local_size_, &fewest, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-  if (fewest < world_size_) return MakeHierarchicalCollective(HostOfEveryRank());
+MpiBootstrap::Subgroup MpiBootstrap::FindSubgroup(int number, const std::vector<int>& host_of_rank) const {
+  const std::vector<std::string> numbers = GatherAll(std::to_string(number));
+  Subgroup found{number, {}, {}, 0};
+  std::map<int, int> hosts;  // numbers of hosts in the group
+  for (Rank rank = 0; rank < world_size_; ++rank) {
+    if (numbers[static_cast<size_t>(rank)] != std::to_string(number)) continue;
+    if (rank == rank_) found.self = found.ranks.size();
+    found.ranks.push_back(rank);
+    const int host = host_of_rank[static_cast<size_t>(rank)];
+    found.hosts.push_back(hosts.try_emplace(host, static_cast<int>(hosts.size())).first->second);
+  }
+  return found;
+}
 
-  const std::string name = Broadcast(rank_ == 0 ? FreshName() : "");
+std::shared_ptr<void> MpiBootstrap::ShareMemory(const std::vector<Rank>& members, size_t bytes) const {
+  const bool makes = bytes > 0 && members.front() == rank_;
+  const std::vector<std::string> names = GatherAll(makes ? FreshName() : "");
+  const std::string& name = names[static_cast<size_t>(members.front())];
   std::shared_ptr<void> memory;
-  if (rank_ == 0) memory = CreateArenaMemory(name, world_size_);
+  if (makes) memory = CreateSharedMemory(name, bytes);
   MPI_Barrier(MPI_COMM_WORLD);
-  if (rank_ != 0) memory = OpenArenaMemory(name, world_size_);
+  if (!makes && bytes > 0) memory = OpenSharedMemory(name, bytes);
   MPI_Barrier(MPI_COMM_WORLD);
-  if (rank_ == 0) UnlinkArena(name);
-  return std::make_unique<SharedMemoryCollective>(SharedArena(memory.get(), world_size_), rank_, memory);
+  if (makes) UnlinkArena(name);
+  return memory;
+}
+
+std::unique_ptr<Collective> MpiBootstrap::MakeCollective(int subgroup) {
+  return MakeCollectiveOf(FindSubgroup(subgroup, HostOfEveryRank()));
+}
+
+std::unique_ptr<Collective> MpiBootstrap::MakeHierarchicalCollective(const std::vector<int>& host_of_rank) {
+  return MakeCollectiveOf(FindSubgroup(0, host_of_rank), true);
+}
+
+std::unique_ptr<Collective> MpiBootstrap::MakeCollectiveOf(const Subgroup& group, bool hierarchical) {
+  const int size = static_cast<int>(group.ranks.size());
+  const auto self = static_cast<Rank>(group.self);
+  const bool one_host = group.on_one_host() && !hierarchical;
+  std::vector<Rank> neighbours;  // ranks of the group on this host
+  for (size_t i = 0; i < group.ranks.size(); ++i) {
+    if (group.hosts[i] == group.hosts[group.self]) neighbours.push_back(group.ranks[i]);
+  }
+  const auto memory = ShareMemory(neighbours, one_host ? SharedArena::BytesFor(size) : HostArena::BytesFor(size));
+  const bool leads = !one_host && neighbours.front() == rank_;
+  auto exchange = MakeMpiLeaderExchange(leads, group.number);  // collective call of all ranks
+  if (one_host) return std::make_unique<SharedMemoryCollective>(SharedArena(memory.get(), size), self, memory);
+  return std::make_unique<HierarchicalCollective>(HostArena(memory.get(), size), HostLayout(group.hosts), self,
+                                                  std::move(exchange), memory);
+}
+
+std::unique_ptr<StageLink> MpiBootstrap::MakeStageLink(const GroupCut& cut) {
+  const int stages = cut.num_stages(), place = cut.PlaceOf(rank_), stage = cut.StageOf(rank_);
+  if (stages == 1) return nullptr;
+  const Subgroup column = FindSubgroup(place, HostOfEveryRank());
+  const bool one_host = column.on_one_host();
+  const auto memory = ShareMemory(column.ranks, one_host ? StageArena::BytesFor(stages) : 0);
+  if (one_host) return std::make_unique<SharedStageLink>(StageArena(memory.get(), stages), stage, memory);
+  return MakeMpiStageLink(cut, rank_);
 }
 
 std::vector<int> MpiBootstrap::HostOfEveryRank() const {
@@ -104,24 +153,6 @@ std::vector<int> MpiBootstrap::HostOfEveryRank() const {
     numbers[i] = leaders[i] == r ? hosts++ : numbers[static_cast<size_t>(leaders[i])];
   }
   return numbers;
-}
-
-std::unique_ptr<Collective> MpiBootstrap::MakeHierarchicalCollective(const std::vector<int>& host_of_rank) {
-  HostLayout layout(host_of_rank);
-  const int host = layout.host_of(rank_);
-  const Rank leader = layout.ranks_of(host).front();
-  const std::vector<std::string> names = GatherAll(leader == rank_ ? FreshName() : "");
-  const std::string& name = names[static_cast<size_t>(leader)];
-  const size_t bytes = HostArena::BytesFor(world_size_);
-  std::shared_ptr<void> memory;
-  if (leader == rank_) memory = CreateSharedMemory(name, bytes);
-  MPI_Barrier(MPI_COMM_WORLD);
-  if (leader != rank_) memory = OpenSharedMemory(name, bytes);
-  MPI_Barrier(MPI_COMM_WORLD);
-  if (leader == rank_) UnlinkArena(name);
-  auto exchange = MakeMpiLeaderExchange(leader == rank_);  // collective call
-  return std::make_unique<HierarchicalCollective>(HostArena(memory.get(), world_size_), std::move(layout), rank_,
-                                                  std::move(exchange), memory);
 }
 
 }  // namespace quire

@@ -1,10 +1,13 @@
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "comm/base/group_cut.h"
 #include "comm/collective/collective.h"
+#include "comm/collective/stage_link.h"
 
 namespace quire {
 
@@ -37,14 +40,32 @@ class MpiBootstrap {
   /// Runs MPI's own all-reduce, in which the library chooses the order of sums. For comparison only.
   void LibraryAllReduceSum(std::span<float> data) const;
 
-  /// Makes a collective over shared memory when every rank is on this host. Otherwise makes a hierarchical collective.
-  std::unique_ptr<Collective> MakeCollective();
+  /// Makes a collective of the ranks that give the same number: over shared memory when all of them are on one host,
+  /// otherwise a hierarchical one.
+  std::unique_ptr<Collective> MakeCollective(int subgroup = 0);
+  /// Makes the link between this rank and the ranks with the same place in the other stages: over shared memory when
+  /// all of them are on one host, otherwise over MPI. Null without a pipeline.
+  std::unique_ptr<StageLink> MakeStageLink(const GroupCut& cut);
   /// Makes a collective that uses shared memory inside each host and MPI between hosts. host_of_rank numbers the hosts
   /// in the order of their first ranks.
   std::unique_ptr<Collective> MakeHierarchicalCollective(const std::vector<int>& host_of_rank);
 
  private:
+  /// Some of the ranks, this one among them, in their order.
+  struct Subgroup {
+    int number;
+    std::vector<Rank> ranks;
+    std::vector<int> hosts;  // host of each of them, numbered from 0 in their order
+    size_t self;             // this rank's index
+
+    bool on_one_host() const { return std::ranges::max(hosts) == 0; }
+  };
   std::vector<int> HostOfEveryRank() const;
+  Subgroup FindSubgroup(int number, const std::vector<int>& host_of_rank) const;
+  std::unique_ptr<Collective> MakeCollectiveOf(const Subgroup& group, bool hierarchical = false);
+  /// Maps zeroed memory that `members`, this rank and others of its host, share. Every rank calls this; a rank with 0
+  /// bytes takes no part.
+  std::shared_ptr<void> ShareMemory(const std::vector<Rank>& members, size_t bytes) const;
 
   Rank rank_ = 0;
   int world_size_ = 1, local_rank_ = 0, local_size_ = 1;

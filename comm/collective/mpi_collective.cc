@@ -2,8 +2,11 @@
 
 #include <mpi.h>
 
+#include <climits>
+#include <utility>
 #include <vector>
 
+#include "comm/base/error.h"
 #include "comm/collective/add_parts.h"
 
 namespace quire {
@@ -67,17 +70,61 @@ class MpiLeaderExchange : public LeaderExchange {
   MPI_Request request_ = MPI_REQUEST_NULL;
 };
 
+/// Messages between two ranks, in their order. Waits give way to ranks that compute, because MPI's own waits would
+/// keep a core busy for as long as another stage computes.
+class MpiStageLink final : public StageLink {
+ public:
+  MpiStageLink(GroupCut cut, Rank rank)
+      : cut_(std::move(cut)), stage_(cut_.StageOf(rank)), place_(cut_.PlaceOf(rank)) {}
+
+  int stage() const override { return stage_; }
+  int num_stages() const override { return cut_.num_stages(); }
+
+  void Send(int to, std::span<const std::byte> bytes) override {
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Isend(bytes.data(), CountOf(bytes), MPI_BYTE, cut_.RankAt(to, place_), kTag, MPI_COMM_WORLD, &request);
+    Await(request);
+  }
+
+  void Receive(int from, std::span<std::byte> bytes) override {
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Irecv(bytes.data(), CountOf(bytes), MPI_BYTE, cut_.RankAt(from, place_), kTag, MPI_COMM_WORLD, &request);
+    Await(request);
+  }
+
+ private:
+  static constexpr int kTag = 1;
+
+  static int CountOf(std::span<const std::byte> bytes) {
+    QUIRE_CHECK(bytes.size() <= INT_MAX, "{} bytes in one message", bytes.size());
+    return static_cast<int>(bytes.size());
+  }
+
+  static void Await(MPI_Request& request) {
+    int done = 0;
+    MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    for (StagePatience patience; done == 0; MPI_Test(&request, &done, MPI_STATUS_IGNORE)) patience.Pause();
+  }
+
+  GroupCut cut_;
+  int stage_, place_;
+};
+
 }  // namespace
+
+std::unique_ptr<StageLink> MakeMpiStageLink(const GroupCut& cut, Rank rank) {
+  return std::make_unique<MpiStageLink>(cut, rank);
+}
 
 std::unique_ptr<Collective> MakeMpiCollective(Rank rank, int size) {
   return std::make_unique<MpiCollective>(rank, size);
 }
 
-std::unique_ptr<LeaderExchange> MakeMpiLeaderExchange(bool leads) {
+std::unique_ptr<LeaderExchange> MakeMpiLeaderExchange(bool leads, int subgroup) {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm leaders = MPI_COMM_NULL;
-  MPI_Comm_split(MPI_COMM_WORLD, leads ? 0 : MPI_UNDEFINED, rank, &leaders);
+  MPI_Comm_split(MPI_COMM_WORLD, leads ? subgroup : MPI_UNDEFINED, rank, &leaders);
   return leads ? std::make_unique<MpiLeaderExchange>(leaders) : nullptr;
 }
 

@@ -2,8 +2,10 @@
 
 #include <memory>
 
+#include "comm/base/group_cut.h"
 #include "comm/collective/collective.h"
 #include "comm/collective/hierarchical.h"
+#include "comm/collective/stage_link.h"
 
 namespace quire {
 
@@ -12,8 +14,11 @@ namespace quire {
 /// Makes a flat collective over MPI alone: every rank gathers the parts of all others.
 std::unique_ptr<Collective> MakeMpiCollective(Rank rank, int size);
 
-/// Makes the exchange among the leaders of the hosts; returns null on ranks that do not lead. Collective call of all
-/// ranks.
-std::unique_ptr<LeaderExchange> MakeMpiLeaderExchange(bool leads);
+/// Makes the exchange among the leaders of a subgroup's hosts; returns null on ranks that do not lead. Collective call
+/// of all ranks of all subgroups.
+std::unique_ptr<LeaderExchange> MakeMpiLeaderExchange(bool leads, int subgroup = 0);
+
+/// Makes the link of a pipeline's rank to the ranks with its place in the other stages.
+std::unique_ptr<StageLink> MakeMpiStageLink(const GroupCut& cut, Rank rank);
 
 }  // namespace quire

@@ -51,6 +51,7 @@ void ShiftKvEvents(Topology::KvEvents& events, int by) {
   events.replay_endpoint = ShiftedEndpoint(events.replay_endpoint, by);
 }
 
+constexpr int kMostRanks = 1024;  // of a group; comm/wire/messages.cc reads no more
 constexpr size_t kMostModels = 64, kMostAdapters = 1024, kLongestName = 256;
 
 /// Every name that clients may use means one model.
@@ -155,6 +156,14 @@ void ValidateTopology(const Topology& t, const std::string& where) {
   if (t.model.path.empty()) Fail("{}: no model; give model.path or --model", where);
   if (!t.parallel.shares.empty() && t.parallel.shares.size() != static_cast<size_t>(t.parallel.tensor)) {
     Fail("{}: {} shares for tensor parallel size {}", where, t.parallel.shares.size(), t.parallel.tensor);
+  }
+  if (!t.parallel.stages.empty() && t.parallel.stages.size() != static_cast<size_t>(t.parallel.pipeline)) {
+    Fail("{}: parallel.stages lists {} stages for pipeline parallel size {}", where, t.parallel.stages.size(),
+         t.parallel.pipeline);
+  }
+  if (t.parallel.num_ranks() > kMostRanks) {
+    Fail("{}: tensor parallel size {} times pipeline parallel size {} is more than {} workers; use replicas", where,
+         t.parallel.tensor, t.parallel.pipeline, kMostRanks);
   }
   CheckModels(t, where);
   CheckReplicas(t, where);

@@ -94,11 +94,15 @@ struct ModelSettings {
   bool exact = false;  // on the CPU: kAuto of compute.kv_cache_dtype and compute.activations is the finest type
 
   struct Parallel {
-    int tensor = 1;
-    int replicas = 1;            // tensor-parallel groups, each with the whole model
+    int tensor = 1;              // ranks of a stage
+    int pipeline = 1;            // stages
+    int replicas = 1;            // groups of tensor * pipeline ranks, each with the whole model
     int prefill_replicas = 0;    // the first so many replicas compute prompts only; the others decode
     int replica = 0;             // in a ReplicaTopology: index of the replica
-    std::vector<double> shares;  // weight of each rank; empty: equal ("auto")
+    std::vector<double> shares;  // weight of each rank of a stage; empty: equal ("auto")
+    std::vector<int> stages;     // layers of each stage, first stage first; empty: even by bytes ("auto")
+
+    int num_ranks() const { return tensor * pipeline; }  // of one replica
     bool operator==(const Parallel&) const = default;
   } parallel;
 

@@ -156,11 +156,14 @@ class Section {
 
 void ReadParallel(Section section, Topology::Parallel& parallel, bool& experts) {
   section.Integer("tensor", parallel.tensor, 1, 1024);
+  section.Integer("pipeline", parallel.pipeline, 1, 1024);
   section.Integer("replicas", parallel.replicas, 1, 256);
   section.Integer("prefill_replicas", parallel.prefill_replicas, 0, 255);
   if (const YamlNode* shares = section.Take("shares"); shares != nullptr && shares->scalar != "auto") {
     section.Shares(*shares, "shares", parallel.shares);
   }
+  if (const YamlNode* stages = section.Take("stages"); stages != nullptr && stages->scalar != "auto")
+    section.Integers(*stages, "stages", parallel.stages, 1, 100'000);
   section.Flag("experts", experts);
   section.Done();
 }

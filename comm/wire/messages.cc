@@ -21,7 +21,7 @@ namespace fb = flatbuffers;
 constexpr size_t kMaxBodyBytes = 64 << 20;
 constexpr size_t kMaxStringBytes = 4096;
 constexpr size_t kMaxSlots = 65536;
-constexpr size_t kMaxRuns = 65536;  // most runs of a block: two for each layer and head, at most
+constexpr size_t kMaxRuns = 65536;       // most runs of a block: two for each layer and head, at most
 constexpr size_t kMaxGroupRanks = 1024;  // most ranks of a group; a topology allows no more
 
 template <class Table>
@@ -321,6 +321,7 @@ struct HandshakeWriter {
     const auto quantization = text(NameOf(compute.quantization)), activations = text(NameOf(compute.activations));
     const auto attention_backend = text(NameOf(compute.attention_backend)), load_format = text(NameOf(m.load_format));
     const auto adapters = b.CreateVectorOfStrings(m.adapters);
+    const auto stage_layers = b.CreateVector(m.stage_layers);
     wire::AssignBuilder assign(b);
     assign.add_model_path(model_path);
     assign.add_fingerprint(fingerprint);
@@ -340,6 +341,7 @@ struct HandshakeWriter {
     assign.add_attention_backend(attention_backend);
     assign.add_load_format(load_format);
     assign.add_adapters(adapters);
+    assign.add_stage_layers(stage_layers);
     assign.add_expert_parallel(compute.expert_parallel);
     b.Finish(assign.Finish());
     return FrameKind::kAssign;
@@ -376,7 +378,9 @@ struct HandshakeWriter {
     const auto ports = b.CreateVector(m.ports);
     const auto keys = b.CreateVectorOfStrings(m.keys);
     const auto shares = b.CreateVector(m.shares);
-    b.Finish(wire::CreateTakeBlocks(b, m.ticket, endpoint, ports, keys, shares, b.CreateVector(m.blocks), m.on_device));
+    const auto stage_layers = b.CreateVector(m.stage_layers);
+    b.Finish(wire::CreateTakeBlocks(b, m.ticket, endpoint, ports, keys, shares, b.CreateVector(m.blocks), m.on_device,
+                                    stage_layers));
     return FrameKind::kTakeBlocks;
   }
   FrameKind operator()(const GiveBlocksMessage& m) const {
@@ -385,8 +389,9 @@ struct HandshakeWriter {
     const auto shares = b.CreateVector(m.shares);
     const auto moves =
         Structs<wire::BlockCopy>(b, m.moves, [](auto& c) { return wire::BlockCopy(c.source, c.destination); });
-    const auto blocks = b.CreateVector(m.blocks);
-    b.Finish(wire::CreateGiveBlocks(b, m.ticket, m.epoch, endpoints, keys, shares, moves, blocks, m.on_device));
+    const auto blocks = b.CreateVector(m.blocks), stage_layers = b.CreateVector(m.stage_layers);
+    b.Finish(wire::CreateGiveBlocks(b, m.ticket, m.epoch, endpoints, keys, shares, moves, blocks, m.on_device,
+                                    stage_layers));
     return FrameKind::kGiveBlocks;
   }
   FrameKind operator()(const StopBlocksMessage& m) const {
@@ -506,12 +511,16 @@ std::vector<std::string> Texts(const fb::Vector<fb::Offset<fb::String>>* vector)
   return texts;
 }
 
-/// Reads the shares of the other group's ranks.
-std::vector<double> Shares(const fb::Vector<double>* vector) {
-  std::vector<double> shares = Numbers<double>(vector);
-  const bool valid = std::ranges::all_of(shares, IsShare);
-  if (shares.empty() || shares.size() > kMaxGroupRanks || !valid) Fail("frame: shares of {} ranks", shares.size());
-  return shares;
+/// Reads how a group cuts a model. The message has fields `shares` and `stage_layers`.
+template <class Table>
+GroupCut ReadCut(const Table& m) {
+  GroupCut cut{Numbers<double>(m.shares()), Numbers<int32_t>(m.stage_layers())};
+  const bool valid = std::ranges::all_of(cut.shares, IsShare) &&
+                     std::ranges::all_of(cut.stage_layers, [](int32_t layers) { return layers > 0; });
+  const size_t stages = std::max<size_t>(1, cut.stage_layers.size());
+  if (cut.shares.empty() || cut.shares.size() > kMaxGroupRanks || stages > kMaxGroupRanks / cut.shares.size() || !valid)
+    Fail("frame: shares of {} ranks in each of {} stages", cut.shares.size(), stages);
+  return cut;
 }
 
 /// Reads runs of bytes of a block: pairs of a beginning and a length.
@@ -536,8 +545,14 @@ void CheckPorts(const std::vector<int32_t>& ports) {
 Message ReadBlocksMessage(const Frame& frame) {
   if (frame.header.kind == FrameKind::kTakeBlocks) {
     const auto& m = Root<wire::TakeBlocks>(frame);
-    TakeBlocksMessage take{m.ticket(),      Text(m.endpoint()), Numbers<int32_t>(m.ports()),
-                           Texts(m.keys()), Shares(m.shares()), Numbers<BlockId>(m.blocks()),
+    GroupCut cut = ReadCut(m);
+    TakeBlocksMessage take{m.ticket(),
+                           Text(m.endpoint()),
+                           Numbers<int32_t>(m.ports()),
+                           Texts(m.keys()),
+                           std::move(cut.shares),
+                           std::move(cut.stage_layers),
+                           Numbers<BlockId>(m.blocks()),
                            m.on_device()};
     CheckPorts(take.ports);
     if (take.endpoint.empty() && take.ports.empty()) Fail("frame: blocks are to be taken nowhere");
@@ -545,11 +560,20 @@ Message ReadBlocksMessage(const Frame& frame) {
   }
   if (frame.header.kind == FrameKind::kGiveBlocks) {
     const auto& m = Root<wire::GiveBlocks>(frame);
-    GiveBlocksMessage give{m.ticket(),         m.epoch(),        Texts(m.endpoints()),         Texts(m.keys()),
-                           Shares(m.shares()), Pairs(m.moves()), Numbers<BlockId>(m.blocks()), m.on_device()};
-    const bool fits = give.endpoints.size() == give.shares.size();
+    GroupCut cut = ReadCut(m);
+    const auto ranks = static_cast<size_t>(cut.num_ranks());
+    GiveBlocksMessage give{m.ticket(),
+                           m.epoch(),
+                           Texts(m.endpoints()),
+                           Texts(m.keys()),
+                           std::move(cut.shares),
+                           std::move(cut.stage_layers),
+                           Pairs(m.moves()),
+                           Numbers<BlockId>(m.blocks()),
+                           m.on_device()};
+    const bool fits = give.endpoints.size() == ranks;
     if (!fits || (!give.keys.empty() && give.keys.size() < give.endpoints.size()))
-      Fail("frame: {} endpoints and {} keys of {} ranks", give.endpoints.size(), give.keys.size(), give.shares.size());
+      Fail("frame: {} endpoints and {} keys of {} ranks", give.endpoints.size(), give.keys.size(), ranks);
     return give;
   }
   if (frame.header.kind == FrameKind::kStopBlocks) return StopBlocksMessage{Root<wire::StopBlocks>(frame).ticket()};
@@ -610,6 +634,7 @@ AssignMessage ReadAssign(const wire::Assign& m) {
       .max_model_len = m.max_model_len(),
       .threads = m.threads(),
       .shares = Numbers<double>(m.shares()),
+      .stage_layers = Numbers<int32_t>(m.stage_layers()),
       .compute = compute,
       .devices = Numbers<int32_t>(m.devices()),
       .adapters = Texts(m.adapters()),

@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "comm/base/group_cut.h"
 #include "comm/grammar/vocabulary.h"
 #include "comm/topology/compute_settings.h"
 #include "comm/topology/load_format.h"
@@ -80,10 +81,13 @@ struct AssignMessage {
   LoadFormat load_format = LoadFormat::kAuto;
   uint16_t ctrl_port = 0;  // 0: the data endpoint with ".ctrl" appended
   int32_t block_size = 16, max_step_tokens = 0, max_running = 0, max_model_len = 0, threads = 1;
-  std::vector<double> shares;
+  std::vector<double> shares;              // weight of each rank of a stage
+  std::vector<int32_t> stage_layers = {};  // see GroupCut
   ComputeSettings compute;                 // backend and dtype are not "auto"
   std::vector<int32_t> devices;            // device of each rank; empty: the i-th rank of a host uses device i
   std::vector<std::string> adapters = {};  // directories of LoRA adapters
+
+  GroupCut cut() const { return {shares, stage_layers}; }
 };
 
 struct HelloMessage {
@@ -129,9 +133,12 @@ struct TakeBlocksMessage {
   std::string endpoint;           // endpoint to listen on; empty: TCP, on its address towards the coordinator
   std::vector<int32_t> ports;     // first and last TCP port to try
   std::vector<std::string> keys;  // public keys of the senders, by rank; empty: no encryption
-  std::vector<double> shares;     // weights of the sending group's ranks
+  std::vector<double> shares;     // how the sending group cuts the model: see GroupCut
+  std::vector<int32_t> stage_layers = {};
   std::vector<BlockId> blocks;
   bool on_device = false;  // true: device blocks; false: host blocks
+
+  GroupCut cut() const { return {shares, stage_layers}; }
 };
 /// From the coordinator to a rank that has KV blocks: copy device blocks to host blocks after all plans before this
 /// message and before any later plan. Then send each rank of the other group its part of `blocks`. An empty `blocks`
@@ -141,10 +148,13 @@ struct GiveBlocksMessage {
   EpochId epoch = 0;                   // epoch of the receiving group
   std::vector<std::string> endpoints;  // indexed by receiving rank
   std::vector<std::string> keys;       // public keys of the receiving ranks; empty: no encryption
-  std::vector<double> shares;          // weights of the receiving group's ranks
+  std::vector<double> shares;          // how the receiving group cuts the model: see GroupCut
+  std::vector<int32_t> stage_layers = {};
   std::vector<BlockCopyPair> moves;
   std::vector<BlockId> blocks;
   bool on_device = false;  // true: device blocks, without moves; false: host blocks
+
+  GroupCut cut() const { return {shares, stage_layers}; }
 };
 /// From the coordinator to either end: the transfer is no longer needed. A rank answers with a report if the transfer
 /// was under way.

@@ -46,7 +46,7 @@ class Preflight {
     for (const Topology::Node& node : topology_.nodes) {
       if (node.spare) CheckNode(node, 0);
     }
-    if (OnThisHost(topology_)) CheckNode({}, topology_.parallel.tensor);
+    if (OnThisHost(topology_)) CheckNode({}, topology_.parallel.num_ranks());
     CheckSizes();
     CheckFiles();
     CheckSums();
@@ -141,19 +141,19 @@ class Preflight {
 
   void CheckPlacement() {
     if (OnThisHost(topology_) || topology_.launch.method == LaunchMethod::kExternal) return;
-    placement_ = PlaceRanks(topology_, topology_.parallel.tensor, {});
+    placement_ = PlaceRanks(topology_, topology_.parallel.num_ranks(), {});
     if (!placement_.problem.empty())
-      return Fails("placement", "", placement_.problem, "change nodes or parallel.tensor");
+      return Fails("placement", "", placement_.problem, "change nodes, parallel.tensor or parallel.pipeline");
     std::vector<std::string> places;
     for (const NodeRanks& ranks : placement_.nodes)
       places.push_back(fmt::format("{} on {}", ranks.count, topology_.nodes[ranks.node].host));
-    Ok("placement", "", fmt::format("{} ranks: {}", topology_.parallel.tensor, fmt::join(places, ", ")));
+    Ok("placement", "", fmt::format("{} ranks: {}", topology_.parallel.num_ranks(), fmt::join(places, ", ")));
   }
 
   /// Checks one node. An empty node.host means this host, where ranks need no network.
   void CheckNode(const Topology::Node& node, int num_ranks) {
     if (topology_.launch.method == LaunchMethod::kExternal) return;
-    const int all = topology_.parallel.tensor;
+    const int all = topology_.parallel.num_ranks();
     const NodeNeeds needs{topology_, node, num_ranks, fingerprint_, num_ranks * (model_bytes_ / all)};
     std::string worker;
     try {
@@ -193,11 +193,16 @@ class Preflight {
       for (const std::string& warning : plan.warnings) Warn("sizes", warning);
       if (!plan.problem.empty()) return Fails("sizes", "", plan.problem, "quire plan says what would fit");
       Ok("sizes", "",
-         fmt::format("{} KV blocks and {} of swap space for each rank, sequences of up to {} tokens",
-                     plan.usable_blocks(), plan.pools.num_host_blocks, plan.model_len));
+         fmt::format("{} KV blocks and {} of swap space for each rank, sequences of up to {} tokens{}",
+                     plan.usable_blocks(), plan.pools.num_host_blocks, plan.model_len, StagesOf(plan)));
     } catch (const Error& error) {
       Skip("sizes", error.what());
     }
+  }
+
+  static std::string StagesOf(const MemoryPlan& plan) {
+    const std::vector<int32_t>& layers = plan.assignment.stage_layers;
+    return layers.empty() ? "" : fmt::format(", {} stages of {} layers", layers.size(), fmt::join(layers, ", "));
   }
 
   void CheckFiles() {
@@ -224,7 +229,8 @@ class Preflight {
     command.insert(command.end(), mpirun.begin(), mpirun.end());
     const ProgramResult result = RunProgram(command, std::chrono::milliseconds(options_.sums_limit));
     if (result.status == 0)
-      return Ok("sums", "", fmt::format("{} ranks agree on the sums of 4 KiB messages", topology_.parallel.tensor));
+      return Ok("sums", "",
+                fmt::format("{} ranks agree on the sums of 4 KiB messages", topology_.parallel.num_ranks()));
     const std::string how = result.timed_out ? fmt::format("no end within {} s", options_.sums_limit.count())
                                              : fmt::format("mpirun exited with status {}", result.status);
     Fails("sums", "", fmt::format("{}: {}", how, FirstLine(result.output)),

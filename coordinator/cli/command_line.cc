@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace quire {
 
 namespace {
 
-constexpr char kTensorParallel[] = "--tensor-parallel-size";
+/// Names with one dash and several letters, which the parser cannot tell from a group of one-letter options.
+constexpr std::pair<const char*, const char*> kShortNames[] = {{"-tp", "--tensor-parallel-size"},
+                                                               {"-pp", "--pipeline-parallel-size"}};
 
 /// Optimal string alignment distance (Damerau, 1964): no part of the text is edited twice.
 size_t Distance(const std::string& a, const std::string& b) {
@@ -68,11 +71,11 @@ std::vector<std::string> Arguments(int argc, const char* const* argv) {
   std::vector<std::string> arguments;
   for (int i = argc - 1; i > 0; --i) {
     std::string argument = argv[i];
-    // The parser cannot tell -tp from a group of one-letter options.
-    if (argument.starts_with("-tp")) {
-      const std::string value = argument.substr(argument.starts_with("-tp=") ? 4 : 3);
+    for (const auto& [brief, name] : kShortNames) {
+      if (!argument.starts_with(brief)) continue;
+      const std::string value = argument.substr(argument.starts_with(std::string(brief) + "=") ? 4 : 3);
       if (!value.empty()) arguments.push_back(value);
-      argument = kTensorParallel;
+      argument = name;
     }
     arguments.push_back(std::move(argument));
   }

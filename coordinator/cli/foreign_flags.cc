@@ -149,8 +149,8 @@ constexpr ForeignFlag kForeignFlags[] = {
     {"--draft-max --draft --num-speculative-tokens --speculative-algorithm --speculative-num-draft-tokens --speculate",
      FlagTakes::kWord, FlagFate::kRefused,
      "use --speculative-config '{\"method\": \"ngram\", \"num_speculative_tokens\": 8}'"},
-    {"--pipeline-parallel-size --pp-size -pp --context-parallel-size --prefill-context-parallel-size -pcp "
-     "--decode-context-parallel-size -dcp",
+    {"--pp-size", FlagTakes::kWord, FlagFate::kOurs, "--pipeline-parallel-size"},
+    {"--context-parallel-size --prefill-context-parallel-size -pcp --decode-context-parallel-size -dcp",
      FlagTakes::kWord, FlagFate::kRefused, "use --tensor-parallel-size, or replicas (--data-parallel-size)"},
     {"--ep-size --ep --expert-parallel-size", FlagTakes::kWord, FlagFate::kRefused,
      "use --enable-expert-parallel, which takes the workers of -tp"},
@@ -239,7 +239,7 @@ constexpr ForeignValue kForeignValues[] = {
     {"--max-model-len", "auto -1", FlagFate::kNotNeeded, "without --max-model-len the model's own length holds"},
     {"--chunked-prefill-size", "-1", FlagFate::kRefused,
      "long prompts are always cut: --max-num-batched-tokens says how long the pieces are"},
-    {"--pipeline-parallel-size --pp-size -pp --nnodes", "1", FlagFate::kNotNeeded, "it is so without the flag"},
+    {"--nnodes", "1", FlagFate::kNotNeeded, "it is so without the flag"},
     {"--ep-size --ep --expert-parallel-size --context-parallel-size --prefill-context-parallel-size -pcp "
      "--decode-context-parallel-size -dcp",
      "1", FlagFate::kNotNeeded, "it is so without the flag"},

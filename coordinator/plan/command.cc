@@ -19,6 +19,7 @@
 #include "coordinator/plan/size_text.h"
 #include "coordinator/plan/smaller_ways.h"
 #include "coordinator/plan/speed_plan.h"
+#include "coordinator/plan/stage_text.h"
 
 namespace quire {
 
@@ -53,7 +54,8 @@ void AddPeaks(const PlanCommand& command, Report& report) {
   const AssignMessage& assign = report.memory.assignment;
   if (!command.peaks.empty()) {
     const double operations = command.peaks[1] * 1e12;
-    report.peaks = {command.peaks[0] * 1e9, operations, operations, operations};
+    report.peaks = RatesOfOneStage({command.peaks[0] * 1e9, operations, operations, operations},
+                                   report.topology.parallel.pipeline);
     report.peaks_source = "as given";
     return;
   }
@@ -79,7 +81,7 @@ void AddPeaks(const PlanCommand& command, Report& report) {
     peaks.attention = ceilings.int8;
     peaks.attention_in_bytes = true;
   }
-  report.peaks = peaks;
+  report.peaks = RatesOfOneStage(peaks, report.topology.parallel.pipeline);
   report.peaks_source = TextOf(ceilings);
 }
 
@@ -140,10 +142,12 @@ void PrintMemory(const Report& report) {
     const RankInfo& rank = plan.ranks[r];
     const int64_t kv = KvBytes(plan, rank), swap = SwapBytes(plan, rank);
     const std::string swapped = swap > 0 ? fmt::format(" + {} of swap space", Size(swap)) : "";
-    fmt::print("rank {:<3} {}: {} of weights + {} of KV cache{} = {}\n", r, WithoutControls(rank.host),
-               Size(rank.weight_bytes), Size(kv), swapped, Size(rank.weight_bytes + kv + swap));
+    fmt::print("rank {:<3} {}: {}{} of weights + {} of KV cache{} = {}\n", r, WithoutControls(rank.host),
+               StageText(report.model.spec(), assign.cut(), static_cast<Rank>(r)), Size(rank.weight_bytes), Size(kv),
+               swapped, Size(rank.weight_bytes + kv + swap));
   }
-  fmt::print("blocks   {} of {} tokens, {} bytes on the rank with the most heads\n", plan.usable_blocks(),
+  for (const std::string& line : WaitLines(report.model.spec(), assign.cut())) fmt::print("waits    {}\n", line);
+  fmt::print("blocks   {} of {} tokens, {} bytes on the rank with the most heads and layers\n", plan.usable_blocks(),
              assign.block_size, std::ranges::max(plan.ranks, {}, &RankInfo::bytes_per_block).bytes_per_block);
   for (const std::string& warning : plan.warnings) fmt::print("warning  {}\n", WithoutControls(warning));
   for (const Concurrency& c : report.concurrency)
@@ -178,8 +182,12 @@ Json JsonOf(const std::vector<SpeedRow>& rows) {
 Json JsonOf(const Report& report) {
   const MemoryPlan& plan = report.memory;
   Json ranks = Json::array(), concurrency = Json::array();
-  for (const RankInfo& rank : plan.ranks) {
+  for (size_t r = 0; r < plan.ranks.size(); ++r) {
+    const RankInfo& rank = plan.ranks[r];
+    const auto [first_layer, end_layer] = LayersOf(report.model.spec(), plan.assignment.cut(), static_cast<Rank>(r));
     ranks.push_back({{"host", rank.host},
+                     {"stage", plan.assignment.cut().StageOf(static_cast<Rank>(r))},
+                     {"layers", {first_layer, end_layer}},
                      {"weight_bytes", rank.weight_bytes},
                      {"block_bytes", rank.bytes_per_block},
                      {"state_bytes", rank.bytes_per_state},
@@ -202,7 +210,7 @@ Json JsonOf(const Report& report) {
           {"prompts", JsonOf(report.prompts)},
           {"loads", JsonOf(report.loads)},
           {"ceilings", report.peaks_source},
-                               {"mpirun", report.mpirun}};
+          {"mpirun", report.mpirun}};
 }
 
 ModelFiles OpenPlanned(const Topology::Model& model) {

@@ -158,6 +158,14 @@ SpeedRow PromptSpeed(const ModelSpec& spec, const MemoryPlan& plan, const PeakRa
   return row;
 }
 
+PeakRates RatesOfOneStage(const PeakRates& all, int stages) {
+  PeakRates one = all;
+  for (double PeakRates::*rate :
+       {&PeakRates::read_bytes, &PeakRates::products, &PeakRates::attention, &PeakRates::multiply_add})
+    one.*rate /= stages;
+  return one;
+}
+
 bool HasQuantizedWeights(const ModelFiles& model, Quantization quantization) {
   return quantization != Quantization::kNone ||
          LayoutOf(model.Get(Role::kQuery, model.spec().first_attention_layer()).type).block_numbers > 1;

@@ -101,7 +101,7 @@ void CheckKeyFiles(const Topology& topology) {
   const Gates gates(topology);
   const std::string& transport = topology.transport.keys;
   for (size_t i = 0; i < NumModels(topology) && !transport.empty(); ++i)
-    (void)LoadCoordinatorKeys(transport, ModelTopology(topology, i).parallel.tensor);
+    (void)LoadCoordinatorKeys(transport, ModelTopology(topology, i).parallel.num_ranks());
 }
 
 void Gates::ReloadOnSignal(boost::asio::io_context& io, std::function<void()> also) {

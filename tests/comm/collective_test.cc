@@ -87,5 +87,37 @@ TEST(CollectiveTest, NamedArena_IsExclusive_AndGoneAfterUnlink) {
   EXPECT_EQ(y[0], 5);
 }
 
+TEST(SharedStageLinkTest, Messages_ArriveInOrder_WhenTheyAreLongerThanTheRing) {
+  const GroupCut cut{{1.0}, {1, 1}};
+  auto ranks = MakeThreadPeers(cut);
+  SharedStageLink &first = *ranks[1].link, &last = *ranks[0].link;
+  ASSERT_EQ(first.stage(), 0);
+  ASSERT_TRUE(last.is_last());
+  std::vector<std::byte> sent(3 * StageArena::kRingBytes + 17);
+  for (size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<std::byte>(i * 7 % 251);
+  std::vector<std::byte> got(sent.size()), back(5);
+  std::thread other([&] {
+    for (const size_t cut_at : {size_t{100}, sent.size()}) last.Receive(0, std::span(got).first(cut_at));
+    last.Send(0, std::span(sent).first(5));
+  });
+  first.Send(1, std::span(sent).first(100));
+  first.Send(1, sent);
+  first.Receive(1, back);
+  other.join();
+  EXPECT_EQ(got, sent);
+  EXPECT_EQ(back, std::vector(sent.begin(), sent.begin() + 5));
+}
+
+TEST(SharedStageLinkTest, Waits_End_WhenAnotherRankIsGone) {
+  auto ranks = MakeThreadPeers({{1.0}, {1, 1}});
+  std::thread other([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    ranks[0].link->Abort();
+  });
+  std::vector<std::byte> bytes(1);
+  EXPECT_THROW(ranks[1].link->Receive(1, bytes), CollectiveAborted);
+  other.join();
+}
+
 }  // namespace
 }  // namespace quire

@@ -70,23 +70,24 @@ std::string ErrorOf(const StepPlan& plan, const PlanLimits& limits = kLimits) {
 TEST(MessagesTest, StepPlan_SurvivesARoundTrip) { EXPECT_EQ(DecodePlan(EncodePlan(FullPlan()), kLimits), FullPlan()); }
 
 TEST(MessagesTest, BlockMessages_SurviveARoundTrip) {
-  const TakeBlocksMessage take{7, "", {46000, 46049}, {"a", "b"}, {1, 2.5}, {3, 4}, true};
+  const TakeBlocksMessage take{7, "", {46000, 46049}, {"a", "b"}, {1, 2.5}, {3, 1}, {3, 4}, true};
   const Message taken = Decode(Encode(take, 1, 0));
   const auto& t = std::get<TakeBlocksMessage>(taken);
-  EXPECT_EQ(std::tie(t.ticket, t.endpoint, t.ports, t.keys, t.shares, t.blocks, t.on_device),
-            std::tie(take.ticket, take.endpoint, take.ports, take.keys, take.shares, take.blocks, take.on_device));
-  const GiveBlocksMessage give{7, 3, {"ipc:///x", "tcp://y:1"}, {"a", "b", "c"}, {1, 2}, {{5, 6}}, {6}, true};
+  EXPECT_EQ(std::tie(t.ticket, t.endpoint, t.ports, t.keys, t.shares, t.stage_layers, t.blocks, t.on_device),
+            std::tie(take.ticket, take.endpoint, take.ports, take.keys, take.shares, take.stage_layers, take.blocks,
+                     take.on_device));
+  const GiveBlocksMessage give{7, 3, {"ipc:///x", "tcp://y:1"}, {"a", "b", "c"}, {1}, {2, 5}, {{5, 6}}, {6}, true};
   const Message given = Decode(Encode(give, 1, 0));
   const auto& g = std::get<GiveBlocksMessage>(given);
-  EXPECT_EQ(std::tie(g.ticket, g.epoch, g.endpoints, g.keys, g.shares, g.moves, g.blocks, g.on_device),
-            std::tie(give.ticket, give.epoch, give.endpoints, give.keys, give.shares, give.moves, give.blocks,
-                     give.on_device));
+  EXPECT_EQ(std::tie(g.ticket, g.epoch, g.endpoints, g.keys, g.shares, g.stage_layers, g.moves, g.blocks, g.on_device),
+            std::tie(give.ticket, give.epoch, give.endpoints, give.keys, give.shares, give.stage_layers,
+                     give.moves, give.blocks, give.on_device));
   EXPECT_EQ(std::get<StopBlocksMessage>(Decode(Encode(StopBlocksMessage{9}, 1, 0))).ticket, 9u);
 }
 
 TEST(MessagesTest, BlockMessages_AreRefused_OutOfBounds) {
-  const TakeBlocksMessage take{7, "", {46000, 46049}, {}, {1}, {3}};
-  const GiveBlocksMessage give{7, 3, {"ipc:///x"}, {}, {1}, {}, {}};
+  const TakeBlocksMessage take{7, "", {46000, 46049}, {}, {1}, {}, {3}};
+  const GiveBlocksMessage give{7, 3, {"ipc:///x"}, {}, {1}, {}, {}, {}};
   const auto refuses = [](auto message, auto change) {
     change(message);
     EXPECT_THROW(Decode(Encode(message, 1, 0)), Error);
@@ -101,6 +102,13 @@ TEST(MessagesTest, BlockMessages_AreRefused_OutOfBounds) {
   refuses(take, [](auto& m) { m.shares = {1, 0}; });
   refuses(take, [](auto& m) { m.shares = {std::numeric_limits<double>::infinity()}; });
   refuses(take, [](auto& m) { m.shares.assign(1025, 1.0); });
+  refuses(take, [](auto& m) { m.stage_layers = {2, 0}; });
+  refuses(take, [](auto& m) { m.stage_layers.assign(1025, 1); });
+  refuses(take, [](auto& m) {
+    m.shares.assign(33, 1.0);
+    m.stage_layers.assign(33, 1);
+  });
+  refuses(give, [](auto& m) { m.stage_layers = {1, 1}; });
   refuses(take, [](auto& m) { m.keys.assign(1025, "k"); });
   refuses(give, [](auto& m) { m.endpoints.emplace_back("ipc:///y"); });
   refuses(give, [](auto& m) { m.shares = {1, 1}; });
@@ -178,6 +186,7 @@ TEST(MessagesTest, HandshakeMessages_SurviveARoundTrip) {
                        .max_model_len = 8192,
                        .threads = 2,
                        .shares = {1, 2.5},
+                       .stage_layers = {4, 3, 5},
                        .compute = {.backend = BackendKind::kCuda,
                                    .dtype = ModelDtype::kBFloat16,
                                    .kv_cache_dtype = KvCacheDtype::kFp8,
@@ -191,7 +200,8 @@ TEST(MessagesTest, HandshakeMessages_SurviveARoundTrip) {
   const auto& back = std::get<AssignMessage>(decoded);
   EXPECT_EQ(back.model_path, "/m");
   EXPECT_EQ(back.load_format, LoadFormat::kDummy);
-  EXPECT_EQ(back.shares, assign.shares);
+  EXPECT_EQ(back.cut(), assign.cut());
+  EXPECT_EQ(back.cut().num_ranks(), 6);
   EXPECT_EQ(back.ctrl_port, 5571);
   EXPECT_EQ(back.compute, assign.compute);
   EXPECT_EQ(back.devices, assign.devices);

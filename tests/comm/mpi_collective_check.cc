@@ -61,6 +61,29 @@ void CheckBootstrap(const quire::MpiBootstrap& mpi) {
     QUIRE_CHECK(x == static_cast<float>(mpi.world_size() * (mpi.world_size() + 1) / 2), "{}", x);
 }
 
+/// Three stages: rows go from each to the next, and tokens from the last one to the others.
+void CheckLink(quire::StageLink& link) {
+  const auto byte_of = [](int stage, size_t i) {
+    return static_cast<std::byte>(stage * 31 + static_cast<int>(i % 97));
+  };
+  const int stage = link.stage(), stages = link.num_stages();
+  for (const size_t count : {size_t{1}, size_t{70'000}, size_t{1'000'003}}) {
+    std::vector<std::byte> got(count), mine(count);
+    for (size_t i = 0; i < count; ++i) mine[i] = byte_of(stage, i);
+    if (stage > 0) {
+      link.Receive(stage - 1, got);
+      for (size_t i = 0; i < count; ++i) QUIRE_CHECK(got[i] == byte_of(stage - 1, i), "row byte {} of {}", i, count);
+    }
+    if (!link.is_last()) {
+      link.Send(stage + 1, mine);
+      link.Receive(stages - 1, got);
+      for (size_t i = 0; i < count; ++i) QUIRE_CHECK(got[i] == byte_of(stages - 1, i), "token byte {} of {}", i, count);
+    } else {
+      for (int to = 0; to < stages - 1; ++to) link.Send(to, mine);
+    }
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -72,6 +95,14 @@ int main() {
   // One machine plays several hosts; the ranks of a host need not be consecutive.
   for (const std::vector<int>& hosts : {std::vector{0, 0, 1}, {0, 1, 0}, {0, 1, 1}, {0, 1, 2}})
     Check(*mpi.MakeHierarchicalCollective(hosts), "by hosts");
+  // Ranks 0 and 2 are a group, rank 1 another.
+  const auto part = mpi.MakeCollective(mpi.rank() % 2);
+  QUIRE_CHECK(part->size() == (mpi.rank() == 1 ? 1 : 2), "a group of {}", part->size());
+  Check(*part, "some of the ranks");
+  const quire::GroupCut stages{{1.0}, {1, 1, 1}};
+  CheckLink(*mpi.MakeStageLink(stages));
+  CheckLink(*quire::MakeMpiStageLink(stages, mpi.rank()));
+  QUIRE_CHECK(mpi.MakeStageLink({{1, 1, 1}, {}}) == nullptr, "a link without a pipeline");
   if (mpi.rank() == 0) std::printf("%d ranks agree\n", mpi.world_size());
   return mpi.world_size() == 3 ? 0 : 1;
 }

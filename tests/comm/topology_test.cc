@@ -23,7 +23,7 @@ TEST(TopologyTest, TopologyFromYaml_ReadsEveryKey) {
   const Topology t = TopologyFromYaml(R"(
 model: {path: /m, name: x}
 backend: cpu
-parallel: {tensor: 4, replicas: 2, shares: [3, 3, 2, 2.5], experts: true}
+parallel: {tensor: 4, pipeline: 2, stages: [9, 8], replicas: 2, shares: [3, 3, 2, 2.5], experts: true}
 nodes:
   - {host: node-a, devices: [0, 1], interface: eth0}
   - {host: 10.0.0.2, slots: 3, spare: true}
@@ -55,6 +55,8 @@ threads_per_worker: 3
 )",
                                       "t.yaml");
   EXPECT_EQ(t.parallel.shares, (std::vector<double>{3, 3, 2, 2.5}));
+  EXPECT_EQ(t.parallel.stages, (std::vector{9, 8}));
+  EXPECT_EQ(t.parallel.num_ranks(), 8);
   EXPECT_TRUE(t.compute.expert_parallel);
   EXPECT_EQ(t.scheduler.target_inter_token_ms, 40);
   EXPECT_FALSE(t.scheduler.auto_step_tokens);
@@ -123,6 +125,11 @@ TEST(TopologyTest, Errors_NameFileLineAndReason) {
       {"model: {path: /m}\nparallel: {tensor: 2, shares: [1, 1e308]}\n", "numbers from 1e-6 to 1e6"},
       {"model: {path: /m}\nparallel: {tensor: 2, shares: [1, 5e-324]}\n", "numbers from 1e-6 to 1e6"},
       {"model: {path: /m}\nparallel: {tensor: 2, shares: [1]}\n", "1 shares for tensor parallel size 2"},
+      {"model: {path: /m}\nparallel: {pipeline: 0}\n", "from 1 to 1024"},
+      {"model: {path: /m}\nparallel: {pipeline: 2, stages: [3]}\n", "lists 1 stages for pipeline parallel size 2"},
+      {"model: {path: /m}\nparallel: {stages: [3, 4]}\n", "lists 2 stages for pipeline parallel size 1"},
+      {"model: {path: /m}\nparallel: {pipeline: 2, stages: [3, 0]}\n", "stages must be an integer from 1"},
+      {"model: {path: /m}\nparallel: {tensor: 33, pipeline: 32}\n", "is more than 1024 workers; use replicas"},
       {"model: {path: /m}\nbackend: rocm\n", "must be one of auto, cpu, cuda"},
       {"model: {path: /m}\ncache: {dtype: int4}\n", "must be one of auto, fp8, float32, float16, int8"},
       {"model: /m\n", "model: expected a mapping"},

@@ -7,7 +7,7 @@ namespace {
 
 BlockShape Shape(std::vector<double> shares) {
   BlockShape shape;
-  shape.shares = std::move(shares);
+  shape.cut.shares = std::move(shares);
   shape.compute.backend = BackendKind::kCpu;
   shape.compute.dtype = ModelDtype::kFloat32;
   shape.host_blocks = 10;

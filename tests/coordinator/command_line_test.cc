@@ -21,6 +21,9 @@ TEST(ArgumentsTest, Arguments_ExpandAbbreviatedFlagsAndTheHelpCommand) {
   EXPECT_EQ(InOrder({"serve", "-tp", "2", "--port", "1"}), want);
   EXPECT_EQ(InOrder({"serve", "-tp=2", "--port", "1"}), want);
   EXPECT_EQ(InOrder({"serve", "-tp2", "--port", "1"}), want);
+  const Words staged = {"serve", "--pipeline-parallel-size", "3", "--tensor-parallel-size", "2"};
+  EXPECT_EQ(InOrder({"serve", "-pp", "3", "-tp", "2"}), staged);
+  EXPECT_EQ(InOrder({"serve", "-pp=3", "-tp2"}), staged);
   EXPECT_EQ(InOrder({"help"}), Words{"--help"});
   EXPECT_EQ(InOrder({"help", "serve"}), (Words{"serve", "--help"}));
   EXPECT_EQ(InOrder({"serve", "help"}), (Words{"serve", "help"})) << "a model may have that name";

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "coordinator/cluster/launch/group_shape.h"
+
 namespace quire {
 namespace {
 
@@ -113,6 +115,18 @@ TEST(PlacementTest, ThreadsOfWorkers_ShareTheProcessorsOfTheSmallestHost) {
   EXPECT_EQ(ThreadsOfWorkers(topology, ranks), 1);
   topology.threads_per_worker = 3;
   EXPECT_EQ(ThreadsOfWorkers(topology, ranks), 3);
+}
+
+TEST(GroupShapeTest, ShapesUpTo_BeginWithTheShape_AndKeepAsManyWorkersAsPossible) {
+  const GroupShape wanted{2, {1, 2}, 3, {4, 4, 4}};
+  std::vector<std::pair<int, int>> shapes;
+  for (const GroupShape& shape : ShapesUpTo(wanted)) shapes.emplace_back(shape.tensor, shape.pipeline);
+  EXPECT_THAT(shapes, ElementsAre(std::pair(2, 3), std::pair(2, 2), std::pair(1, 3), std::pair(1, 2), std::pair(2, 1),
+                                  std::pair(1, 1)));
+  EXPECT_EQ(ShapesUpTo(wanted)[0], wanted);
+  EXPECT_EQ(ShapesUpTo(wanted)[1].shares, wanted.shares) << "as many workers a stage";
+  EXPECT_THAT(ShapesUpTo(wanted)[1].stages, IsEmpty()) << "fewer stages have other layers";
+  EXPECT_THAT(ShapesUpTo(wanted)[2].shares, IsEmpty());
 }
 
 }  // namespace

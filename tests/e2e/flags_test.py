@@ -139,7 +139,7 @@ class PlainTest(FlagCase):
         self.assertEqual(settings, {
             "served_model_name": "gqa", "served_model_aliases": [], "backend": "cpu", "dtype": "float32", "quantization": "none", "activations": "int16",
             "attention_backend": "auto",
-            "exact": False, "kv_cache_dtype": "float16", "tensor_parallel_size": 1, "shares": [1], "expert_parallel": False, "data_parallel_size": 1, "prefill_replicas": 0,
+            "exact": False, "kv_cache_dtype": "float16", "tensor_parallel_size": 1, "shares": [1], "pipeline_parallel_size": 1, "stages": None, "expert_parallel": False, "data_parallel_size": 1, "prefill_replicas": 0,
             "max_model_len": 2048, "max_num_seqs": 256, "max_num_queued_reqs": 1024, "max_num_batched_tokens": 512, "target_inter_token_ms": 0, "block_size": 16,
             "ssl_certfile": None, "ssl_keyfile": None, "admin_ssl_certfile": None, "admin_ssl_keyfile": None, "allowed_origins": [], "allowed_hosts": [],
             "chat_page": True, "access_log": "off", "access_log_file": None, "audit_log_file": None, "metrics_listen": None,
@@ -324,6 +324,12 @@ class SmallTest(FlagCase):
         self.server.post("/admin/reshard", {"tensor": 2, "shares": [2, 1]}, admin=True)
         self.assertEqual((self.setting("tensor_parallel_size"), self.setting("shares")), (2, [2, 1]))
         self.server.post("/admin/reshard", {"tensor": 3}, admin=True)
+
+    def test_pipeline_parallel_size_flag_sets_the_number_of_stages(self):
+        with Server("--pipeline-parallel-size", "3", "--threads-per-worker", "1", model=TINY) as server:
+            self.assertEqual(len(server.get("/admin/status", admin=True)["ranks"]), 3)
+            settings = server.get("/admin/config", admin=True)["settings"]
+            self.assertEqual((settings["tensor_parallel_size"], settings["pipeline_parallel_size"], settings["stages"]), (1, 3, [1, 1, 1]))
 
     def test_block_size_flag_sets_the_tokens_of_a_block(self):
         self.assertEqual(self.setting("block_size"), 8)
@@ -682,6 +688,7 @@ TESTS = {
     "model_or_topology": FileTest.test_topology_file_applies_where_no_flag_overrides_it,
     "--model": PlainTest.test_model_port_and_admin_port_flags_set_model_and_addresses,
     "--tensor-parallel-size": SmallTest.test_tensor_parallel_size_flag_sets_the_number_of_workers,
+    "--pipeline-parallel-size": SmallTest.test_pipeline_parallel_size_flag_sets_the_number_of_stages,
     "--data-parallel-size": FileTest.test_data_parallel_size_flag_sets_the_number_of_replicas,
     "--backend": PlainTest.test_backend_flag_chooses_cpu_or_cuda,
     "--threads-per-worker": OtherTest.test_threads_per_worker_flag_sets_the_threads_of_a_worker,

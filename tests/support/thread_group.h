@@ -19,17 +19,17 @@ namespace quire::test {
 using EngineMaker = std::function<std::unique_ptr<RankEngine>(const ModelFiles&, const EngineSizes&, Collective&)>;
 
 /// A whole worker group as threads of this process. Executors, collectives and frames are real; mpirun and sockets are
-/// absent.
+/// absent. A pipeline runs on the CPU engine.
 class ThreadGroup {
  public:
   ThreadGroup(const ModelFiles& files, const EngineSizes& sizes, int num_blocks, int num_host_blocks = 0,
               const EngineMaker& make_engine = MakeCpuEngine)
-      : collectives_(MakeThreadCollectives(static_cast<int>(sizes.shares.size()))),
-        ranks_(collectives_.size()),
-        threads_(collectives_.size()) {
+      : peers_(MakeThreadPeers(sizes.cut())), ranks_(peers_.size()), threads_(peers_.size()) {
     std::vector<int> blocks_of_rank(ranks_.size());
     OnAllRanks([&](size_t rank) {
-      auto engine = make_engine(files, sizes, *collectives_[rank]);
+      const ThreadPeers& peers = peers_[rank];
+      auto engine = peers.link == nullptr ? make_engine(files, sizes, *peers.stage)
+                                          : MakeCpuStageEngine(files, sizes, *peers.stage, *peers.link);
       blocks_of_rank[rank] =
           static_cast<int>((engine->state_bytes() + engine->block_bytes() - 1) / engine->block_bytes());
       ranks_[rank] = std::make_unique<StepExecutor>(files.spec(), sizes, static_cast<Rank>(rank), std::move(engine));
@@ -93,10 +93,10 @@ class ThreadGroup {
  private:
   template <class F>
   void OnAllRanks(F body) {
-    threads_.Run(body, [this](size_t rank) { collectives_[rank]->Abort(); });
+    threads_.Run(body, [this](size_t rank) { peers_[rank].Abort(); });
   }
 
-  std::vector<std::unique_ptr<Collective>> collectives_;
+  std::vector<ThreadPeers> peers_;
   std::vector<std::unique_ptr<StepExecutor>> ranks_;
   std::deque<Frame> queue_;
   std::deque<FrameHeader> begun_;

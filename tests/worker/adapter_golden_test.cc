@@ -70,6 +70,7 @@ struct AdaptedSetup {
   bool one_at_a_time = false;
   int max_step_tokens = 64;
   std::vector<std::string> later = {};  // paths of adapters that come while serving, from kMostListedAdapters + 1 on
+  std::vector<int32_t> stages = {};
 };
 
 using ChoiceOfCase = std::vector<CollectingSink::Choice>;
@@ -77,7 +78,8 @@ using ChoiceOfCase = std::vector<CollectingSink::Choice>;
 /// Serves all cases and returns their answers in order.
 ChoiceOfCase ServeAdapted(const ModelFiles& files, const std::vector<AdaptedCase>& cases, const AdaptedSetup& setup,
                           int64_t* preemptions = nullptr) {
-  test::ThreadGroup group(files, {16, setup.max_step_tokens, 32, 2200, setup.threads, setup.shares}, setup.num_blocks);
+  test::ThreadGroup group(files, {16, setup.max_step_tokens, 32, 2200, setup.threads, setup.shares, {}, setup.stages},
+                          setup.num_blocks);
   for (size_t i = 0; i < setup.later.size(); ++i)
     group.SetAdapter(kMostListedAdapters + 1 + static_cast<int>(i), files, AdapterFiles::Open(setup.later[i], files));
   EngineOptions options;
@@ -188,6 +190,15 @@ INSTANTIATE_TEST_SUITE_P(Models, AdapterGoldenTest,
                                          "qwen35", "qwen3moe"),
                          [](const testing::TestParamInfo<std::string>& base) { return base.param; });
 
+TEST(AdapterPipelineTest, AnswersHaveTheBitsOfOneStage_OnTwoAndThreeStages) {
+  const AdaptedModel model = OpenAdapted("gqa");
+  for (const std::vector<double>& shares : {std::vector<double>{1}, {1, 2}}) {
+    const ChoiceOfCase right = ServeAdapted(model.files, model.cases, {.shares = shares});
+    for (const std::vector<int32_t>& stages : {std::vector<int32_t>{1, 2}, {1, 1, 1}})
+      ExpectSameBits(ServeAdapted(model.files, model.cases, {.shares = shares, .stages = stages}), right);
+  }
+}
+
 /// One prompt with every adapter in turn, so that only the adapter tells cached prefixes apart.
 TEST(AdapterCacheTest, AdaptersAndTheBase_NeverShareCachedBlocks) {
   const AdaptedModel model = OpenAdapted("gqa");
@@ -200,6 +211,19 @@ TEST(AdapterCacheTest, AdaptersAndTheBase_NeverShareCachedBlocks) {
   const ChoiceOfCase in_turn = ServeAdapted(model.files, cases, {.one_at_a_time = true});
   for (size_t i = 0; i < cases.size(); ++i) ExpectSameBits({in_turn[i]}, ServeAdapted(model.files, {cases[i]}, {}));
   EXPECT_NE(in_turn[1].tokens, in_turn[0].tokens);
+}
+
+TEST(AdapterMemoryTest, WeightBytes_OfAStageCountItsLayersAlone) {
+  const ModelFiles files = OpenAdapted("gqa").files;
+  const EngineSizes whole{16, 64, 8, 200, 1, {1}};
+  EngineSizes cut = whole;
+  cut.stage_layers = {1, 2};
+  const RankMemory all = MemoryOfCpuRank(files, whole, 0), last = MemoryOfCpuRank(files, cut, 0),
+                   first = MemoryOfCpuRank(files, cut, 1);
+  EXPECT_EQ(first.weight_bytes + last.weight_bytes, all.weight_bytes);
+  EXPECT_GT(last.weight_bytes, first.weight_bytes) << "two layers and the head";
+  EXPECT_EQ(3 * first.block_bytes, all.block_bytes);
+  EXPECT_EQ(first.block_bytes + last.block_bytes, all.block_bytes);
 }
 
 TEST(AdapterMemoryTest, WeightBytes_CountTheAdaptersOfEveryRank_BeforeAndAfterLoading) {

@@ -156,18 +156,45 @@ TEST(BlockCutTest, PartsOfTheWhole_CoverAWholeBlockOnce_AndGiveEveryRankItsBlock
         const std::vector<RankShard> own = PlanShards(spec, shares);
         std::vector<int> given;
         for (Rank rank = 0; rank < ranks; ++rank) {
-          const WholeBlockPart part = PartOfWhole(spec, shares, rank, HeadBytes);
+          const WholeBlockPart part = PartOfWhole(spec, {shares, {}}, rank, HeadBytes);
           given.resize(static_cast<size_t>(part.block_bytes));
           for (const BlockRun& run : part.given) {
             for (int64_t at = run.at; at < run.at + run.bytes; ++at) ++given[static_cast<size_t>(at)];
           }
           const int64_t block = KvLayout(spec, own[static_cast<size_t>(rank)], HeadBytes).block_bytes;
           EXPECT_EQ(bytes_of(part.taken), block);
-          BlockCuts cuts({&spec, shares, rank, block, HeadBytes});
-          EXPECT_EQ(bytes_of(cuts.To({1.0})[0]), bytes_of(part.given));
-          EXPECT_EQ(bytes_of(cuts.From({1.0})[0]), bytes_of(part.taken));
+          BlockCuts cuts({&spec, {shares, {}}, rank, block, HeadBytes});
+          EXPECT_EQ(bytes_of(cuts.To({{1.0}, {}})[0]), bytes_of(part.given));
+          EXPECT_EQ(bytes_of(cuts.From({{1.0}, {}})[0]), bytes_of(part.taken));
         }
         EXPECT_EQ(given, std::vector<int>(given.size(), 1));
+      }
+    }
+  }
+}
+
+/// Between groups of any heads and stages, every byte of every block arrives once, from the rank that has its layer.
+TEST(BlockCutTest, BytesOfEveryTakerArriveOnce_BetweenPipelinesOfAnyShape) {
+  const ModelSpec spec = SpecOf(9, 3);
+  // Layer 3 reads the keys and values of layer 1, so the layers from 1 on are one stage.
+  const std::vector<GroupCut> cuts = {
+      {{1.0}, {}}, {{1, 1}, {}}, {{1, 2}, {1, 3}}, {{1.0}, {1, 3}}, {{1, 1, 1}, {1, 3}}};
+  for (const GroupCut& from : cuts) {
+    const std::vector<RankShard> givers = PlanGroup(spec, from);
+    for (const GroupCut& to : cuts) {
+      const std::vector<RankShard> takers = PlanGroup(spec, to);
+      for (Rank taker = 0; taker < to.num_ranks(); ++taker) {
+        const KvLayout mine(spec, takers[static_cast<size_t>(taker)], HeadBytes);
+        std::vector<int> arrived(static_cast<size_t>(mine.block_bytes));
+        for (Rank giver = 0; giver < from.num_ranks(); ++giver) {
+          const BlockCut cut = CutBetween(spec, givers, giver, takers, taker, HeadBytes);
+          const int64_t given = KvLayout(spec, givers[static_cast<size_t>(giver)], HeadBytes).block_bytes;
+          for (const BlockRun& run : cut.given) EXPECT_LE(run.at + run.bytes, given);
+          for (const BlockRun& run : cut.taken) {
+            for (int64_t at = run.at; at < run.at + run.bytes; ++at) ++arrived[static_cast<size_t>(at)];
+          }
+        }
+        EXPECT_EQ(arrived, std::vector<int>(arrived.size(), 1));
       }
     }
   }
@@ -179,17 +206,18 @@ TEST(BlockCutTest, BlockCuts_OfOneRankEqualCutBetween) {
   const std::vector<RankShard> givers = PlanShards(spec, two), takers = PlanShards(spec, three);
   const auto bytes = [&](const RankShard& shard) { return KvLayout(spec, shard, HeadBytes).block_bytes; };
   for (Rank giver = 0; giver < 2; ++giver) {
-    BlockCuts cuts({&spec, two, giver, bytes(givers[static_cast<size_t>(giver)]), HeadBytes});
+    BlockCuts cuts({&spec, {two, {}}, giver, bytes(givers[static_cast<size_t>(giver)]), HeadBytes});
     for (Rank taker = 0; taker < 3; ++taker)
-      EXPECT_EQ(cuts.To(three)[static_cast<size_t>(taker)],
+      EXPECT_EQ(cuts.To({three, {}})[static_cast<size_t>(taker)],
                 CutBetween(spec, givers, giver, takers, taker, HeadBytes).given);
-    EXPECT_EQ(cuts.To(two)[static_cast<size_t>(giver)], (BlockRuns{{0, bytes(givers[static_cast<size_t>(giver)])}}));
-    EXPECT_EQ(cuts.To(two)[static_cast<size_t>(1 - giver)], BlockRuns{});
+    EXPECT_EQ(cuts.To({two, {}})[static_cast<size_t>(giver)],
+              (BlockRuns{{0, bytes(givers[static_cast<size_t>(giver)])}}));
+    EXPECT_EQ(cuts.To({two, {}})[static_cast<size_t>(1 - giver)], BlockRuns{});
   }
   for (Rank taker = 0; taker < 3; ++taker) {
-    BlockCuts cuts({&spec, three, taker, bytes(takers[static_cast<size_t>(taker)]), HeadBytes});
+    BlockCuts cuts({&spec, {three, {}}, taker, bytes(takers[static_cast<size_t>(taker)]), HeadBytes});
     for (Rank giver = 0; giver < 2; ++giver)
-      EXPECT_EQ(cuts.From(two)[static_cast<size_t>(giver)],
+      EXPECT_EQ(cuts.From({two, {}})[static_cast<size_t>(giver)],
                 CutBetween(spec, givers, giver, takers, taker, HeadBytes).taken);
   }
 }

@@ -7,6 +7,7 @@
 #include "coordinator/core/engine/engine.h"
 #include "tests/support/collecting_sink.h"
 #include "tests/support/random.h"
+#include "tests/support/rewritten_model.h"
 #include "tests/support/thread_group.h"
 #include "worker/model/shard.h"
 #include "worker/model/state_layout.h"
@@ -102,6 +103,7 @@ struct Served {
   ComputeSettings compute = {};
   bool from_text = true, from_answers = false;  // DraftOptions of the engine's own proposer
   const Sinks* predictions = nullptr;           // answers that the clients predict, with an error in each
+  std::vector<int32_t> stages = {};             // layers of the stages of a pipeline
 };
 
 /// Returns a client's imperfect prediction: the answer, but one token is missing, and another is wrong.
@@ -125,7 +127,8 @@ Sinks AnswersOf(const ModelFiles& files, const std::vector<DraftedAsk>& asked, c
                 DraftProposer* proposer, EngineStats* stats = nullptr, bool own = false) {
   constexpr int kBlockSize = 4, kStepTokens = 48, kRunning = 16, kModelLen = 160;
   const int host = setup.num_host_blocks > 0 ? setup.num_host_blocks + 1 : 0;
-  test::ThreadGroup group(files, {kBlockSize, kStepTokens, kRunning, kModelLen, 1, setup.shares, setup.compute},
+  test::ThreadGroup group(files,
+                          {kBlockSize, kStepTokens, kRunning, kModelLen, 1, setup.shares, setup.compute, setup.stages},
                           setup.num_blocks, host);
   group.SetVocabulary(LettersOf(static_cast<size_t>(files.spec().vocab_size)));
   EngineOptions options;
@@ -237,6 +240,50 @@ TEST_P(DraftsTest, Answers_HaveTheSameBits_WithPredictionsAndEarlierAnswers) {
   ExpectSameCounts(twice, stats);
   const int64_t accepted = stats.drafts[static_cast<size_t>(DraftSource::kAnswers)].accepted;
   EXPECT_EQ(accepted > 40, !has_states_) << accepted;
+}
+
+/// A pipeline draws with every setting as one stage of equally many ranks does, with and without drafts.
+TEST(PipelineDrawsTest, Answers_HaveTheBitsOfOneStage_WhateverIsGuessed) {
+  const auto files = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/gqa");
+  const std::vector<DraftedAsk> asked = AllKinds();
+  for (const std::vector<double>& shares : {std::vector<double>{1}, {2, 1}}) {
+    const Sinks right = AnswersOf(files, asked, {.shares = shares}, nullptr);
+    for (const std::vector<int32_t>& stages : {std::vector<int32_t>{2, 1}, {1, 1, 1}}) {
+      const std::string where = fmt::format("{} ranks in each of {} stages", shares.size(), stages.size());
+      ExpectSameBits(AnswersOf(files, asked, {.shares = shares, .stages = stages}, nullptr), right, where);
+      KnownAnswers proposer(right, 70);
+      const Served swapping{.shares = shares, .num_blocks = 40, .num_host_blocks = 60, .stages = stages};
+      EngineStats stats;
+      ExpectSameBits(AnswersOf(files, asked, swapping, &proposer, &stats), right, where + ", with drafts");
+      EXPECT_GT(stats.all_drafts().accepted, 0);
+    }
+  }
+}
+
+/// A hybrid of twice the layers of a golden model, so that each of two stages has layers with states and one with keys.
+TEST(PipelineDrawsTest, AnswersOfAHybrid_HaveTheBitsOfOneStage) {
+  test::RewrittenModel model("lfm2");
+  const int layers = model.config["num_hidden_layers"];
+  Json types = model.config["layer_types"];
+  const Json once = types;
+  types.insert(types.end(), once.begin(), once.end());
+  model.config["layer_types"] = types;
+  model.config["num_hidden_layers"] = 2 * layers;
+  const auto tensors = model.tensors;
+  for (const auto& [name, tensor] : tensors) {
+    for (int layer = 0; layer < layers; ++layer) {
+      const std::string prefix = fmt::format("model.layers.{}.", layer);
+      if (name.starts_with(prefix))
+        model.tensors[fmt::format("model.layers.{}.{}", layers + layer, name.substr(prefix.size()))] = tensor;
+    }
+  }
+  const auto files = ModelFiles::Open(model.Write());
+  const std::vector<DraftedAsk> asked = AllKinds();
+  for (const std::vector<double>& shares : {std::vector<double>{1}, {1, 1}}) {
+    const Sinks right = AnswersOf(files, asked, {.shares = shares, .num_blocks = 2000}, nullptr);
+    const Served cut{.shares = shares, .num_blocks = 2000, .stages = {3, 5}};
+    ExpectSameBits(AnswersOf(files, asked, cut, nullptr), right, fmt::format("{} ranks a stage", shares.size()));
+  }
 }
 
 constexpr const char* kDraftedModels[] = {"gqa",          "mqa.gguf",     "gemma3",          "gptoss.mxfp4",

@@ -45,6 +45,7 @@ struct EncoderCourse {
   int max_step_tokens = kLongest;
   int num_blocks = 200;
   int threads = 1;
+  std::vector<int32_t> stages = {};
 };
 
 class EncoderGoldenTest : public testing::TestWithParam<const char*> {
@@ -52,8 +53,9 @@ class EncoderGoldenTest : public testing::TestWithParam<const char*> {
   /// The vectors of all cases, each pooled in every way that the golden data has, in the order of the cases.
   std::vector<std::vector<float>> Pool(const EncoderCourse& course) const {
     const int max_running = 16;
-    test::ThreadGroup group(files_, {16, course.max_step_tokens, max_running, kLongest, course.threads, course.shares},
-                            course.num_blocks);
+    test::ThreadGroup group(
+        files_, {16, course.max_step_tokens, max_running, kLongest, course.threads, course.shares, {}, course.stages},
+        course.num_blocks);
     EngineOptions options;
     options.scheduler.max_step_tokens = course.max_step_tokens;
     options.scheduler.max_running = max_running;
@@ -108,6 +110,10 @@ TEST_P(EncoderGoldenTest, VectorsEqualTransformers_OnOneToThreeRanks) {
   ExpectGolden(Pool({}));
   ExpectGolden(Pool({.shares = {1, 1}}));
   ExpectGolden(Pool({.shares = {1, 1, 1}}));
+}
+
+TEST_P(EncoderGoldenTest, VectorsEqualTransformers_OnTwoStages) {
+  ExpectGolden(Pool({.shares = {1, 1}, .stages = {1, static_cast<int32_t>(files_.spec().num_layers()) - 1}}));
 }
 
 TEST_P(EncoderGoldenTest, VectorsEqualTransformers_OnUnevenRanks_WithSeveralThreads) {

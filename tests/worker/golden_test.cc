@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "comm/base/json.h"
+#include "comm/model/stage_plan.h"
 #include "coordinator/core/engine/engine.h"
 #include "tests/support/collecting_sink.h"
 #include "tests/support/random.h"
@@ -38,7 +39,8 @@ std::vector<Golden> ReadGolden(const std::string& name) {
 }
 
 struct Setup {
-  int ranks = 1;
+  int ranks = 1;   // of each stage
+  int stages = 1;  // of a pipeline
   int threads = 1;
   int num_blocks = 400;
   int max_step_tokens = 64;
@@ -54,9 +56,10 @@ struct Setup {
   double tolerance = 1e-3;  // tolerance of log-probabilities
 };
 
-/// Serves all cases and compares every token and log-probability.
+/// Serves all cases and compares every token and log-probability. Stores the log-probabilities of each case's first
+/// choice in `logprobs`.
 void ExpectGolden(const ModelFiles& files, const std::vector<Golden>& cases, const Setup& setup,
-                  int64_t* preemptions = nullptr) {
+                  int64_t* preemptions = nullptr, std::vector<std::vector<float>>* logprobs = nullptr) {
   const int max_model_len = 2200;
   test::ThreadGroup group(files,
                           {setup.block_size,
@@ -65,7 +68,8 @@ void ExpectGolden(const ModelFiles& files, const std::vector<Golden>& cases, con
                            max_model_len,
                            setup.threads,
                            std::vector<double>(static_cast<size_t>(setup.ranks), 1.0),
-                           {.expert_parallel = setup.expert_parallel}},
+                           {.expert_parallel = setup.expert_parallel},
+                           PlanStages(files, setup.stages)},
                           setup.num_blocks, setup.num_host_blocks > 0 ? setup.num_host_blocks + 1 : 0);
   EngineOptions options;
   options.scheduler.max_step_tokens = setup.max_step_tokens;
@@ -99,6 +103,7 @@ void ExpectGolden(const ModelFiles& files, const std::vector<Golden>& cases, con
   EXPECT_EQ(engine.blocks().num_free(), engine.blocks().num_usable());
   if (preemptions != nullptr) *preemptions = engine.scheduler().num_preemptions();
   for (size_t i = 0; i < cases.size(); ++i) {
+    if (logprobs != nullptr) logprobs->push_back(sinks[i].choices.at(0).logprobs);
     ASSERT_EQ(sinks[i].choices.size(), static_cast<size_t>(setup.choices));
     for (const auto& [index, choice] : sinks[i].choices) {
       EXPECT_EQ(choice.tokens, cases[i].tokens)
@@ -150,6 +155,15 @@ TEST_P(TinyModelTest, TokensEqualTransformers_OnOneToFourRanks_InMixedBatches) {
     ExpectGolden(files_, cases_, For(GetParam(), {.ranks = ranks, .arrivals_per_step = 0.4}));
 }
 
+TEST_P(TinyModelTest, TokensEqualTransformers_OnTwoStagesOfTwoRanks_InMixedBatches) {
+  if (GetParam() == "gemma4whole") {  // later layers read the keys and values of its first one
+    EXPECT_THROW(PlanStages(files_, 2), SettingsError);
+    return;
+  }
+  const std::vector<Golden> few(cases_.begin(), cases_.begin() + std::min<std::ptrdiff_t>(6, std::ssize(cases_)));
+  ExpectGolden(files_, few, For(GetParam(), {.ranks = 2, .stages = 2, .arrivals_per_step = 0.4}));
+}
+
 /// Models without mixtures of experts refuse expert parallelism.
 TEST_P(TinyModelTest, TokensEqualTransformers_OnTwoAndThreeRanks_WithExpertParallelism) {
   for (int ranks = 2; ranks <= std::min<int64_t>(3, files_.spec().num_heads); ++ranks) {
@@ -197,6 +211,68 @@ INSTANTIATE_TEST_SUITE_P(
                     "erniemoe", "erniemoe.gguf", "gptq", "gptq_act", "gptq_asym", "gptq_v2", "awq", "packed", "int8",
                     "fp8", "fp8_tensor", "fp8_channel"),
     [](const testing::TestParamInfo<std::string>& model) { return NameOf(model.param); });
+
+/// Models on a pipeline of stages. Each stage has several layers, or one.
+class PipelineTest : public TinyModelTest {
+ protected:
+  /// The most stages of these tests that the model allows.
+  int MostStages() const {
+    int stages = 1;
+    for (; stages < 3; ++stages) {
+      try {
+        PlanStages(files_, stages + 1);
+      } catch (const SettingsError&) {
+        break;
+      }
+    }
+    return stages;
+  }
+  int heads() const { return static_cast<int>(files_.spec().num_heads); }
+};
+
+TEST_P(PipelineTest, TokensEqualTransformers_AndLogprobsHaveTheBitsOfOneStage_InMixedBatches) {
+  ASSERT_GT(MostStages(), 1);
+  const std::vector<Golden> cases(cases_.begin(), cases_.begin() + std::min<std::ptrdiff_t>(10, std::ssize(cases_)));
+  for (int ranks = 1; ranks <= std::min(3, heads()); ++ranks) {
+    auto setup = For(GetParam(), {.ranks = ranks, .num_blocks = 1000, .arrivals_per_step = 0.4});
+    std::vector<std::vector<float>> whole;
+    ExpectGolden(files_, cases, setup, nullptr, &whole);
+    for (setup.stages = 2; setup.stages <= (ranks < 3 ? MostStages() : 2); ++setup.stages) {
+      SCOPED_TRACE(testing::Message() << ranks << " ranks in each of " << setup.stages << " stages");
+      std::vector<std::vector<float>> cut;
+      ExpectGolden(files_, cases, setup, nullptr, &cut);
+      EXPECT_EQ(cut, whole);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, PipelineTest,
+                         testing::Values("mha", "gqa", "qwen3", "gemma2", "gemma4", "mixtral", "deepseekv2", "falcon",
+                                         "olmo2", "qwen2moe"),
+                         [](const testing::TestParamInfo<std::string>& model) { return NameOf(model.param); });
+
+TEST(PipelineGoldenTest, TokensEqualTransformers_OnTwoStages_WhenTheBlockPoolForcesPreemption) {
+  for (const std::string name : {"gqa", "gemma2"}) {
+    const ModelFiles files = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + name);
+    for (const PreemptionMode mode : {PreemptionMode::kRecompute, PreemptionMode::kSwap}) {
+      int64_t preemptions = 0;
+      ExpectGolden(files, ReadGolden("tiny_" + name),
+                   {.ranks = 2,
+                    .stages = 2,
+                    .num_blocks = 22,
+                    .arrivals_per_step = 0.5,
+                    .preemption = mode,
+                    .num_host_blocks = 60},
+                   &preemptions);
+      EXPECT_GT(preemptions, 0);
+    }
+  }
+}
+
+TEST(PipelineGoldenTest, TokensEqualTransformers_OnTwoStages_WithExpertParallelism) {
+  const ModelFiles files = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/mixtral");
+  ExpectGolden(files, ReadGolden("tiny_mixtral"), {.ranks = 2, .stages = 2, .expert_parallel = true});
+}
 
 /// Models whose layers keep recurrent states. States take blocks of the pool, too.
 class TinyHybridTest : public TinyModelTest {};

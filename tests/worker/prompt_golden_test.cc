@@ -43,6 +43,7 @@ struct PromptSetup {
   int num_host_blocks = 0;
   bool twice = false;       // every prompt comes again when all are done
   double tolerance = 1e-3;  // tolerance of log-probabilities
+  std::vector<int32_t> stages = {};
 };
 
 /// Scores all prompts at once. Returns the results by case.
@@ -50,8 +51,14 @@ std::vector<CollectingSink> Score(const ModelFiles& files, const std::vector<Pro
                                   const PromptSetup& setup, int64_t* preemptions) {
   const int max_model_len = 2200, max_running = 32;
   test::ThreadGroup group(files,
-                          {16, setup.max_step_tokens, max_running, max_model_len, 1,
-                           std::vector<double>(static_cast<size_t>(setup.ranks), 1.0)},
+                          {16,
+                           setup.max_step_tokens,
+                           max_running,
+                           max_model_len,
+                           1,
+                           std::vector<double>(static_cast<size_t>(setup.ranks), 1.0),
+                           {},
+                           setup.stages},
                           setup.num_blocks, setup.num_host_blocks > 0 ? setup.num_host_blocks + 1 : 0);
   EngineOptions options;
   options.scheduler.max_step_tokens = setup.max_step_tokens;
@@ -121,6 +128,10 @@ class PromptGoldenTest : public testing::TestWithParam<const char*> {
 TEST_P(PromptGoldenTest, PromptScoresEqualTransformers_OnOneToFourRanks) {
   for (int ranks = 1; ranks <= std::min<int64_t>(4, files_.spec().num_heads); ++ranks)
     ExpectPromptGolden(files_, cases_, {.ranks = ranks});
+}
+
+TEST_P(PromptGoldenTest, PromptScoresEqualTransformers_OnTwoStages) {
+  ExpectPromptGolden(files_, cases_, {.ranks = 2, .stages = {1, static_cast<int32_t>(files_.spec().num_layers()) - 1}});
 }
 
 TEST_P(PromptGoldenTest, PromptScoresEqualTransformers_WithSmallChunksAndThreeChoices) {

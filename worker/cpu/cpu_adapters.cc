@@ -57,7 +57,9 @@ std::vector<Role> RolesOf(const ModelFiles& files, int64_t layer, LayerProduct p
 
 CpuAdapter::CpuAdapter(const ModelFiles& base, const AdapterFiles& adapter, const RankShard& shard, bool reads)
     : reads_(reads), parts_(static_cast<size_t>(base.spec().num_layers()) * kNumLayerProducts) {
-  for (const AdapterMatrix& matrix : adapter.matrices()) Load(base, shard, matrix);
+  for (const AdapterMatrix& matrix : adapter.matrices()) {
+    if (shard.stage.Contains(matrix.layer)) Load(base, shard, matrix);
+  }
 }
 
 void CpuAdapter::Load(const ModelFiles& files, const RankShard& shard, const AdapterMatrix& matrix) {

@@ -38,18 +38,19 @@ kernels::Activations ActivationsOf(ActivationType type) {
 }  // namespace
 
 CpuDecoder::CpuDecoder(const ModelFiles& files, const RankShard& shard, const kernels::CpuStream& stream,
-                       Collective& collective, const EngineSizes& sizes)
+                       const CpuPeers& peers, const EngineSizes& sizes)
     : spec_(files.spec()),
       shard_(shard),
       stream_(stream),
-      collective_(collective),
+      collective_(peers.stage),
+      link_(peers.link),
       weights_(files, shard, sizes.compute.quantization),
       adapters_(files, shard),
       activations_(ActivationsOf(sizes.compute.activations)),
       alibi_slopes_(LocalSlopes(spec_, shard)),
       buffers_(spec_, shard, sizes.max_step_tokens),
       experts_(spec_, shard, sizes.max_step_tokens),
-      mixers_(spec_, shard_, stream, collective, sizes.max_step_tokens),
+      mixers_(spec_, shard_, stream, collective_, sizes.max_step_tokens),
       latents_(spec_, shard_, stream, activations_, sizes.max_step_tokens) {
   if (spec_.value_norm) ones_.assign(static_cast<size_t>(LargestHead(spec_)), 1);
   for (int64_t rope = 0; rope < std::ssize(spec_.ropes); ++rope) {
@@ -64,7 +65,7 @@ std::span<float> CpuDecoder::Forward(const StepInputs& inputs, const KvCache& ca
   inputs_ = &inputs;
   cache_ = &cache;
   tokens_ = inputs.num_tokens();
-  Decode(spec_, *this);
+  Decode(spec_, shard_.stage, *this);
   return logits_;
 }
 

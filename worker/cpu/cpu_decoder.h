@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "comm/collective/collective.h"
+#include "comm/collective/stage_link.h"
 #include "comm/model/model_files.h"
 #include "kernels/matmul.h"
 #include "worker/cpu/cpu_activations.h"
@@ -19,15 +20,21 @@
 
 namespace quire {
 
+/// The ranks with which a rank of the CPU computes.
+struct CpuPeers {
+  Collective& stage;          // the ranks that share each layer with it
+  StageLink* link = nullptr;  // its neighbours in a pipeline; null: no pipeline
+};
+
 /// One rank's part of the forward pass on the CPU. Activations are fp32 for every type of weights.
 class CpuDecoder final : private DecoderOps {
  public:
-  CpuDecoder(const ModelFiles& files, const RankShard& shard, const kernels::CpuStream& stream, Collective& collective,
+  CpuDecoder(const ModelFiles& files, const RankShard& shard, const kernels::CpuStream& stream, const CpuPeers& peers,
              const EngineSizes& sizes);
 
   /// Runs the step: writes the tokens' keys and values into the cache and returns this rank's logits of the rows that
-  /// draw: [draw_rows, local vocab], valid until the next call; nothing for models that only pool. Every rank calls
-  /// this with the same inputs.
+  /// draw: [draw_rows, local vocab], valid until the next call; nothing for models that only pool, and before the last
+  /// stage of a pipeline. Every rank calls this with the same inputs.
   std::span<float> Forward(const StepInputs& inputs, const KvCache& cache);
 
   /// Call after Forward. Returns this rank's logits of the step's rows [row, row + count): [count, local vocab], valid
@@ -45,6 +52,8 @@ class CpuDecoder final : private DecoderOps {
 
  private:
   void Embed() override;
+  void TakeRows() override;
+  void GiveRows() override;
   void NormQkv(int64_t layer) override;
   void PositionAndStore(int64_t layer) override;
   void Attend(int64_t layer) override;
@@ -63,6 +72,8 @@ class CpuDecoder final : private DecoderOps {
   const LayerSpec& LayerOf(int64_t layer) const { return spec_.layers[static_cast<size_t>(layer)]; }
   int64_t HeadsWidth(int64_t layer) const { return shard_.heads.size() * LayerOf(layer).head_dim; }
   const LayerWeights& weights(int64_t layer) const { return weights_.layers[static_cast<size_t>(layer)]; }
+  /// The part of a step's rows that this rank gives or takes: numbers of the residual.
+  Range PartOfRows(int place) const;
   /// logits_ = rows [count, hidden] (already normed) * head^T + bias, scaled and capped.
   void MultiplyHead(const float* rows, int64_t count);
   /// Returns norm(residual) in buffers_.normed, or the residual itself if the norm has no weights.
@@ -115,7 +126,8 @@ class CpuDecoder final : private DecoderOps {
   ModelSpec spec_;
   RankShard shard_;
   const kernels::CpuStream& stream_;
-  Collective& collective_;
+  Collective& collective_;  // the ranks of its stage
+  StageLink* const link_;
   ModelWeights weights_;
   CpuAdapters adapters_;
   kernels::Activations activations_;

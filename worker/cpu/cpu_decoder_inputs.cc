@@ -18,6 +18,35 @@ void CpuDecoder::AddTokenTypes() {
                                .adds = true});
 }
 
+Range CpuDecoder::PartOfRows(int place) const {
+  const int64_t numbers = tokens_ * spec_.hidden_size, places = collective_.size();
+  return {numbers * place / places, numbers * (place + 1) / places};
+}
+
+/// A rank takes its part of the rows from the rank of its place. Then the ranks of the stage put the parts together. So
+/// each number crosses a network once.
+void CpuDecoder::TakeRows() {
+  // The inputs of layers come from the tokens' embeddings alone, so every stage makes them.
+  if (spec_.layer_input_size > 0) Embed();
+  const int place = collective_.rank(), places = collective_.size();
+  float* const rows = buffers_.residual.data();
+  float* const taken = places == 1 ? rows : buffers_.delta.data();
+  const auto mine = std::as_writable_bytes(std::span(taken, static_cast<size_t>(PartOfRows(place).size())));
+  link_->Receive(link_->stage() - 1, mine);
+  if (places == 1) return;
+  std::vector<size_t> counts;
+  for (int p = 0; p < places; ++p) counts.push_back(static_cast<size_t>(PartOfRows(p).size()) * sizeof(float));
+  collective_.AllGather(mine, counts,
+                        std::as_writable_bytes(std::span(rows, static_cast<size_t>(tokens_ * spec_.hidden_size))));
+}
+
+void CpuDecoder::GiveRows() {
+  const Range part = PartOfRows(collective_.rank());
+  const std::span<const float> rows(buffers_.residual.data() + part.begin, static_cast<size_t>(part.size()));
+  link_->Send(link_->stage() + 1, std::as_bytes(rows));
+  logits_.clear();
+}
+
 void CpuDecoder::MakeLayerInputs() {
   const LayerInputWeights& w = weights_.layer_inputs;
   const int64_t layers = spec_.num_layers(), size = spec_.layer_input_size, width = layers * size;

@@ -27,6 +27,14 @@ std::vector<Range> VocabRanges(const std::vector<RankShard>& shards) {
   return ranges;
 }
 
+/// The shards of the ranks of this rank's stage, in the order of their places.
+std::vector<RankShard> ShardsOfStage(const ModelSpec& spec, const EngineSizes& sizes, const CpuPeers& peers) {
+  const GroupCut cut = sizes.cut();
+  const std::vector<RankShard> ranks = PlanGroup(spec, cut, sizes.compute.expert_parallel);
+  const auto first = ranks.begin() + cut.RankAt(peers.link == nullptr ? 0 : peers.link->stage(), 0);
+  return {first, first + cut.stage_size()};
+}
+
 NumberType KvTypeOf(KvCacheDtype dtype) {
   switch (dtype) {
     case KvCacheDtype::kAuto:
@@ -57,15 +65,16 @@ std::vector<SampledToken> WithoutDraws(const std::vector<BatchMember>& batch) {
 
 class CpuEngine final : public RankEngine {
  public:
-  CpuEngine(const ModelFiles& files, const EngineSizes& sizes, Collective& collective)
+  CpuEngine(const ModelFiles& files, const EngineSizes& sizes, const CpuPeers& peers)
       : sizes_(sizes),
-        shards_(PlanShards(files.spec(), sizes.shares, sizes.compute.expert_parallel)),
-        shard_(shards_[static_cast<size_t>(collective.rank())]),
+        link_(peers.link),
+        shards_(ShardsOfStage(files.spec(), sizes, peers)),
+        shard_(shards_[static_cast<size_t>(peers.stage.rank())]),
         kv_shape_(KvShapeOf(files.spec(), shard_, sizes)),
         stream_(sizes.threads),
-        decoder_(files, shard_, stream_, collective, sizes),
-        sampler_(VocabRanges(shards_), collective),
-        tells_(collective.rank() == 0),
+        decoder_(files, shard_, stream_, peers, sizes),
+        sampler_(VocabRanges(shards_), peers.stage),
+        tells_(shard_.is_last() && peers.stage.rank() == 0),
         pooler_(files.spec().hidden_size),
         pooled_layers_(files) {}
 
@@ -103,28 +112,36 @@ class CpuEngine final : public RankEngine {
   void Begin(const StepPlan& plan, const std::vector<BatchMember>& batch, const SequenceTable& table) override;
   bool Done() override { return true; }
   ComputedStep Finish(const SequenceTable&) override {
+    if (!shard_.is_last()) TakeTokens();
     busy_ = false;
     return std::move(outcome_);
   }
 
  private:
   void Swap(const StepPlan& plan);
+  /// The last stage draws; sets outcome_.
+  void DrawStep(std::span<float> logits, const std::vector<BatchMember>& batch, const SequenceTable& table);
+  /// The last stage gives its tokens to the other stages, which take them.
+  void GiveTokens();
+  void TakeTokens();
 
   EngineSizes sizes_;
-  std::vector<RankShard> shards_;
+  StageLink* const link_;
+  std::vector<RankShard> shards_;  // of the ranks of its stage
   const RankShard& shard_;
   KvShape kv_shape_;
   kernels::CpuStream stream_;
   CpuDecoder decoder_;
   Sampler sampler_;
-  bool tells_;  // true on rank 0, which alone reports pooled vectors
+  bool tells_;  // true on rank 0 of the group, which alone reports pooled vectors
   Pooler pooler_;
   PooledLayers pooled_layers_;
   StepInputs inputs_;
   std::unique_ptr<KvCache> cache_;
   HostMemory host_blocks_;  // [num_host_blocks, block bytes]
   ComputedStep outcome_;
-  bool busy_ = false;  // true from Begin until Finish
+  std::vector<int32_t> handed_;  // tokens on their way between stages: their number, then slot and token of each
+  bool busy_ = false;            // true from Begin until Finish
 };
 
 int64_t CpuEngine::AllocateBlocks(int num_blocks, int num_host_blocks) {
@@ -162,6 +179,17 @@ void CpuEngine::Begin(const StepPlan& plan, const std::vector<BatchMember>& batc
                 static_cast<int64_t>(plan.copies.size())});
   inputs_.Build(table, batch, sizes_.block_size);
   const std::span<float> logits = decoder_.Forward(inputs_, *cache_);
+  size_t rows = 0;
+  for (const BatchMember& member : batch) rows += static_cast<size_t>(member.num_rows());
+  handed_.assign(1 + 2 * rows, 0);
+  if (shard_.is_last()) {
+    DrawStep(logits, batch, table);
+    GiveTokens();
+  }
+  busy_ = true;
+}
+
+void CpuEngine::DrawStep(std::span<float> logits, const std::vector<BatchMember>& batch, const SequenceTable& table) {
   outcome_.tokens = decoder_.has_head() ? sampler_.Draw(logits, batch, table) : WithoutDraws(batch);
   outcome_.scores =
       sampler_.Score([this](int64_t row, int64_t count) { return decoder_.LogitsOfRows(row, count); }, batch, table);
@@ -172,18 +200,41 @@ void CpuEngine::Begin(const StepPlan& plan, const std::vector<BatchMember>& batc
       if (!token.pooled.empty()) pooled_layers_.Apply(token.pooled);
     }
   }
-  busy_ = true;
+}
+
+void CpuEngine::GiveTokens() {
+  if (link_ == nullptr) return;
+  handed_[0] = static_cast<int32_t>(outcome_.tokens.size());
+  for (size_t i = 0; i < outcome_.tokens.size(); ++i) {
+    handed_[1 + 2 * i] = static_cast<int32_t>(outcome_.tokens[i].slot);
+    handed_[2 + 2 * i] = outcome_.tokens[i].token;
+  }
+  for (int stage = 0; stage < link_->stage(); ++stage) link_->Send(stage, std::as_bytes(std::span(handed_)));
+}
+
+void CpuEngine::TakeTokens() {
+  link_->Receive(link_->num_stages() - 1, std::as_writable_bytes(std::span(handed_)));
+  const auto count = static_cast<size_t>(handed_[0]);
+  QUIRE_CHECK(2 * count < handed_.size(), "{} tokens for {} rows", count, handed_.size() / 2);
+  outcome_.tokens.clear();
+  for (size_t i = 0; i < count; ++i)
+    outcome_.tokens.push_back({static_cast<SlotId>(handed_[1 + 2 * i]), handed_[2 + 2 * i], 0, {}});
 }
 
 }  // namespace
 
 std::unique_ptr<RankEngine> MakeCpuEngine(const ModelFiles& files, const EngineSizes& sizes, Collective& collective) {
-  return std::make_unique<CpuEngine>(files, sizes, collective);
+  return std::make_unique<CpuEngine>(files, sizes, CpuPeers{collective});
+}
+
+std::unique_ptr<RankEngine> MakeCpuStageEngine(const ModelFiles& files, const EngineSizes& sizes, Collective& stage,
+                                               StageLink& link) {
+  return std::make_unique<CpuEngine>(files, sizes, CpuPeers{stage, &link});
 }
 
 RankMemory MemoryOfCpuRank(const ModelFiles& files, const EngineSizes& sizes, Rank rank) {
   const RankShard shard =
-      PlanShards(files.spec(), sizes.shares, sizes.compute.expert_parallel)[static_cast<size_t>(rank)];
+      PlanGroup(files.spec(), sizes.cut(), sizes.compute.expert_parallel)[static_cast<size_t>(rank)];
   return {
       .weight_bytes = ModelWeights::Bytes(files, shard, sizes.compute.quantization) + CpuAdapters::Bytes(files, shard),
       .block_bytes = KvShapeOf(files.spec(), shard, sizes).block_bytes(),

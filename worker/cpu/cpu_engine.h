@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "comm/collective/collective.h"
+#include "comm/collective/stage_link.h"
 #include "comm/model/model_files.h"
 #include "worker/engine/engine_sizes.h"
 #include "worker/engine/rank_engine.h"
@@ -12,6 +13,11 @@ namespace quire {
 
 /// Makes the CPU engine and loads its weights. `collective` must outlive the engine.
 std::unique_ptr<RankEngine> MakeCpuEngine(const ModelFiles& files, const EngineSizes& sizes, Collective& collective);
+
+/// Makes the CPU engine of a rank in a pipeline. `stage` joins the ranks of its stage; `link` leads to other stages.
+/// Both must outlive the engine.
+std::unique_ptr<RankEngine> MakeCpuStageEngine(const ModelFiles& files, const EngineSizes& sizes, Collective& stage,
+                                               StageLink& link);
 
 /// The memory that the engine of `rank` would take. Reads only shapes. Throws Error for the same inputs as
 /// MakeCpuEngine.

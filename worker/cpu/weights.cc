@@ -239,11 +239,12 @@ std::vector<std::string> ModelWeights::Notes() const {
 
 ModelWeights::ModelWeights(const ModelFiles& files, const RankShard& shard, Quantization quantization, Loading loading)
     : loading_(loading), path_(files.path()), wanted_(TypeOfPlain(quantization)) {
-  for (int64_t i = 0; i < files.spec().num_layers(); ++i) layers.push_back(LoadLayer(files, shard, i));
+  for (int64_t i = 0; i < files.spec().num_layers(); ++i)
+    layers.push_back(shard.stage.Contains(i) ? LoadLayer(files, shard, i) : LayerWeights());
   const auto vector = [&](Role role) { return ReadVector(files, shard, role); };
   embedding_norm = {vector(Role::kEmbeddingNorm), vector(Role::kEmbeddingNormBias)};
   final_norm = {vector(Role::kFinalNorm), vector(Role::kFinalNormBias)};
-  head_bias = vector(Role::kHeadBias);
+  if (shard.is_last()) head_bias = vector(Role::kHeadBias);
   if (files.Has(Role::kPositions)) {
     positions = AsWeight(files.Get(Role::kPositions));
     positions.data += files.spec().position_offset * positions.row_bytes;
@@ -258,7 +259,8 @@ ModelWeights::ModelWeights(const ModelFiles& files, const RankShard& shard, Quan
   }
   if (files.Has(Role::kTokenTypes)) token_types = AsWeight(files.Get(Role::kTokenTypes));
   if (wanted_) wanted_ = NumberType::kQ8_0;
-  if (files.Has(Role::kHead)) head = {Pack(files.Get(Role::kHead), SliceOf(files, shard, Role::kHead))};
+  if (files.Has(Role::kHead) && shard.is_last())
+    head = {Pack(files.Get(Role::kHead), SliceOf(files, shard, Role::kHead))};
   files.ReleasePages();  // the embedding's pages go too; rows that are looked up are read again
 }
 

@@ -91,8 +91,9 @@ struct LayerInputWeights {
 /// A kernel's argument for a vector that a model may lack: null if empty.
 inline const float* DataOf(const std::vector<float>& vector) { return vector.empty() ? nullptr : vector.data(); }
 
-/// A rank's shard of the model, packed from the mapped files. Only the shard's bytes are read. A matrix is packed in
-/// the type that FormOf (worker/model/stored_rows.h) returns, with these exceptions:
+/// A rank's shard of the model, packed from the mapped files. Only the shard's bytes are read: of a pipeline's stage,
+/// its layers, and the head in the last stage. A matrix is packed in the type that FormOf (worker/model/stored_rows.h)
+/// returns, with these exceptions:
 ///   a quantised matrix whose column range would cut a packed block is expanded to fp32;
 ///   with quantization int8 or int4, unquantised forms with whole blocks of columns become q8_0 or q4_1;
 ///   with int4 the output head becomes q8_0, because no later layer evens out its errors;
@@ -108,14 +109,14 @@ class ModelWeights {
     return ModelWeights(files, shard, quantization, Loading::kCount).bytes();
   }
 
-  std::vector<LayerWeights> layers;
-  NormWeights embedding_norm;  // empty: no such norm
+  std::vector<LayerWeights> layers;  // by number in the model; empty where another stage has the layer
+  NormWeights embedding_norm;        // empty: no such norm
   NormWeights final_norm;
   kernels::Weight embedding;    // [vocab, hidden], whole, read in place from the mapped file
   kernels::Weight positions;    // [positions, hidden], in the mapped file, from position 0 on; no rows: none
   kernels::Weight token_types;  // [token types, hidden], in the mapped file; no rows: none
   LayerInputWeights layer_inputs;
-  Matrices head;                 // [local vocab, hidden]; empty: the model only pools
+  Matrices head;                 // [local vocab, hidden]; empty: the model only pools, or another stage has the head
   std::vector<float> head_bias;  // [local vocab]; empty: no bias
 
   int64_t bytes() const { return bytes_; }

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
+#include "comm/base/group_cut.h"
 #include "comm/topology/compute_settings.h"
 
 namespace quire {
@@ -13,8 +15,11 @@ struct EngineSizes {
   int max_running = 0;         // most sequences that run at the same time
   int max_model_len = 0;       // most tokens of one sequence
   int threads = 1;             // compute threads of the CPU engine
-  std::vector<double> shares;  // each rank's share of the model; one entry per rank
+  std::vector<double> shares;  // each rank's share of the layers of its stage; one entry per rank of a stage
   ComputeSettings compute;
+  std::vector<int32_t> stage_layers = {};  // see GroupCut
+
+  GroupCut cut() const { return {shares, stage_layers}; }
 };
 
 }  // namespace quire

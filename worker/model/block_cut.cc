@@ -16,8 +16,8 @@ constexpr size_t kKnownCuts = 16;
 Rank GiverOf(int64_t head, const std::vector<RankShard>& givers, Rank taker, int64_t layer) {
   std::vector<Rank> holders;
   for (Rank rank = 0; rank < static_cast<Rank>(givers.size()); ++rank) {
-    const Range& heads = givers[static_cast<size_t>(rank)].layer(layer).kv_heads;
-    if (head >= heads.begin && head < heads.end) holders.push_back(rank);
+    const RankShard& giver = givers[static_cast<size_t>(rank)];
+    if (giver.stage.Contains(layer) && giver.layer(layer).kv_heads.Contains(head)) holders.push_back(rank);
   }
   if (std::ranges::find(holders, taker) != holders.end()) return taker;
   return holders[static_cast<size_t>(taker) % holders.size()];
@@ -40,7 +40,7 @@ BlockCut CutBetween(const ModelSpec& spec, const std::vector<RankShard>& givers,
   BlockCut cut;
   for (int64_t i = 0; i < static_cast<int64_t>(spec.layers.size()); ++i) {
     const LayerSpec& layer = spec.layers[static_cast<size_t>(i)];
-    if (!layer.has_attention() || !layer.has_kv()) continue;
+    if (!layer.has_kv() || !from.stage.Contains(i) || !to.stage.Contains(i)) continue;
     const KvLayout::Layer &source = from_layout.layer(i), &target = to_layout.layer(i);
     const int64_t bytes = head_bytes(layer.head_dim);
     for (const bool values : {false, true}) {
@@ -55,25 +55,25 @@ BlockCut CutBetween(const ModelSpec& spec, const std::vector<RankShard>& givers,
   return cut;
 }
 
-WholeBlockPart PartOfWhole(const ModelSpec& spec, const std::vector<double>& shares, Rank rank,
+WholeBlockPart PartOfWhole(const ModelSpec& spec, const GroupCut& cut, Rank rank,
                            const std::function<int64_t(int64_t)>& head_bytes) {
-  const std::vector<RankShard> own = PlanShards(spec, shares), one = PlanShards(spec, {1.0});
+  const std::vector<RankShard> own = PlanGroup(spec, cut), one = PlanShards(spec, {1.0});
   return {KvLayout(spec, one[0], head_bytes).block_bytes, CutBetween(spec, own, rank, one, 0, head_bytes).taken,
           CutBetween(spec, one, 0, own, rank, head_bytes).given};
 }
 
-const std::vector<BlockRuns>& BlockCuts::Find(Known& known, const std::vector<double>& shares, bool gives) {
-  const auto found = known.find(shares);
+const std::vector<BlockRuns>& BlockCuts::Find(Known& known, const GroupCut& cut, bool gives) {
+  const auto found = known.find(cut);
   if (found != known.end()) return found->second;
   if (known.size() >= kKnownCuts) known.clear();
-  if (shares == own_.shares) {
-    std::vector<BlockRuns>& whole = known[shares];
-    whole.resize(shares.size());
+  if (cut == own_.cut) {
+    std::vector<BlockRuns>& whole = known[cut];
+    whole.resize(static_cast<size_t>(cut.num_ranks()));
     whole[static_cast<size_t>(own_.rank)] = {{0, own_.block_bytes}};
     return whole;
   }
-  const std::vector<RankShard> own = PlanShards(*own_.spec, own_.shares), others = PlanShards(*own_.spec, shares);
-  std::vector<BlockRuns>& runs = known[shares];
+  const std::vector<RankShard> own = PlanGroup(*own_.spec, own_.cut), others = PlanGroup(*own_.spec, cut);
+  std::vector<BlockRuns>& runs = known[cut];
   for (Rank other = 0; other < static_cast<Rank>(others.size()); ++other) {
     runs.push_back(gives ? CutBetween(*own_.spec, own, own_.rank, others, other, own_.head_bytes).given
                          : CutBetween(*own_.spec, others, other, own, own_.rank, own_.head_bytes).taken);

@@ -17,8 +17,9 @@ struct BlockCut {
 };
 
 /// Computes the bytes that rank `giver` of one group sends to rank `taker` of another. Both groups have the same model
-/// and the same KV layout per head, but may split the heads differently. Each head comes from one rank: from the giver
-/// with the taker's own number if that rank has the head, else from the holders in turn by the taker's number.
+/// and the same KV layout per head, but may split heads and layers differently. Each head of a layer comes from one
+/// rank: from the giver with the taker's own number if that rank has the head, else from the holders in turn by the
+/// taker's number.
 /// `head_bytes`: see KvLayout.
 BlockCut CutBetween(const ModelSpec& spec, const std::vector<RankShard>& givers, Rank giver,
                     const std::vector<RankShard>& takers, Rank taker,
@@ -30,15 +31,15 @@ struct WholeBlockPart {
   BlockRuns given;          // runs of the whole block that this rank would send to a group of one rank
   BlockRuns taken;          // runs that this rank would get from there
 };
-WholeBlockPart PartOfWhole(const ModelSpec& spec, const std::vector<double>& shares, Rank rank,
+WholeBlockPart PartOfWhole(const ModelSpec& spec, const GroupCut& cut, Rank rank,
                            const std::function<int64_t(int64_t)>& head_bytes);
 
 /// The runs of one rank's blocks in exchanges with groups of any split. The cuts asked for most recently are cached.
 class BlockCuts {
  public:
   struct Own {
-    const ModelSpec* spec;       // outlives the object
-    std::vector<double> shares;  // shares of the ranks in the rank's own group
+    const ModelSpec* spec;  // outlives the object
+    GroupCut cut;           // of the rank's own group
     Rank rank;
     int64_t block_bytes;
     std::function<int64_t(int64_t)> head_bytes;
@@ -46,14 +47,14 @@ class BlockCuts {
   explicit BlockCuts(Own own) : own_(std::move(own)) {}
 
   /// Indexed by rank of the other group: the runs of this rank's blocks that are sent to (To) or received from (From)
-  /// that rank. If both groups have equal shares, whole blocks go between equal ranks, states included. Throws Error
-  /// on shares that do not fit the model.
-  const std::vector<BlockRuns>& To(const std::vector<double>& shares) { return Find(to_, shares, true); }
-  const std::vector<BlockRuns>& From(const std::vector<double>& shares) { return Find(from_, shares, false); }
+  /// that rank. If both groups cut the model alike, whole blocks go between equal ranks, states included. Throws Error
+  /// on a cut that does not fit the model.
+  const std::vector<BlockRuns>& To(const GroupCut& cut) { return Find(to_, cut, true); }
+  const std::vector<BlockRuns>& From(const GroupCut& cut) { return Find(from_, cut, false); }
 
  private:
-  using Known = std::map<std::vector<double>, std::vector<BlockRuns>>;
-  const std::vector<BlockRuns>& Find(Known& known, const std::vector<double>& shares, bool gives);
+  using Known = std::map<GroupCut, std::vector<BlockRuns>>;
+  const std::vector<BlockRuns>& Find(Known& known, const GroupCut& cut, bool gives);
 
   Own own_;
   Known to_, from_;

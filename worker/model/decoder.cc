@@ -2,9 +2,11 @@
 
 namespace quire {
 
-void Decode(const ModelSpec& spec, DecoderOps& ops) {
-  ops.Embed();
-  for (int64_t layer = 0; layer < spec.num_layers(); ++layer) {
+void Decode(const ModelSpec& spec, DecoderOps& ops) { Decode(spec, {0, spec.num_layers()}, ops); }
+
+void Decode(const ModelSpec& spec, const Range& stage, DecoderOps& ops) {
+  stage.begin == 0 ? ops.Embed() : ops.TakeRows();
+  for (int64_t layer = stage.begin; layer < stage.end; ++layer) {
     const LayerSpec& kind = spec.layers[static_cast<size_t>(layer)];
     if (kind.has_attention()) {
       ops.NormQkv(layer);
@@ -31,7 +33,7 @@ void Decode(const ModelSpec& spec, DecoderOps& ops) {
     }
     if (spec.layer_input_size > 0) ops.AddLayerInput(layer);
   }
-  ops.Logits();
+  stage.end == spec.num_layers() ? ops.Logits() : ops.GiveRows();
 }
 
 }  // namespace quire

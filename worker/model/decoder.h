@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "comm/model/model_spec.h"
+#include "worker/model/shard.h"
 
 namespace quire {
 
@@ -23,6 +24,11 @@ class DecoderOps {
   /// projection^T / sqrt(hidden)) + the tokens' layer embeddings * sqrt(layer_input_size)) / sqrt(2), with one norm per
   /// layer.
   virtual void Embed() = 0;
+  /// The next two operations join the stages of a pipeline. Backends without pipelines never get these calls.
+  /// residual = the rows that the stage before gave: [T, hidden]. For models with layer inputs, inputs as in Embed.
+  virtual void TakeRows() {}
+  /// Gives the residual to the next stage: [T, hidden].
+  virtual void GiveRows() {}
   /// projected = norm(residual) * [Q; K; V]^T. In models that norm only the terms to be added, or their sums with the
   /// residual, the residual is not normed here.
   virtual void NormQkv(int64_t layer) = 0;
@@ -67,5 +73,7 @@ class DecoderOps {
 
 /// Runs one forward pass over all layers.
 void Decode(const ModelSpec& spec, DecoderOps& ops);
+/// Runs the part of a forward pass that one stage of a pipeline has.
+void Decode(const ModelSpec& spec, const Range& stage, DecoderOps& ops);
 
 }  // namespace quire

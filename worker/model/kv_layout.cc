@@ -5,7 +5,7 @@ namespace quire {
 KvLayout::KvLayout(const ModelSpec& spec, const RankShard& shard, const std::function<int64_t(int64_t)>& head_bytes) {
   for (size_t i = 0; i < spec.layers.size(); ++i) {
     const LayerSpec& layer = spec.layers[i];
-    if (!layer.has_attention()) {
+    if (!layer.has_attention() || !shard.stage.Contains(static_cast<int64_t>(i))) {
       layers.emplace_back();
     } else if (!layer.has_kv()) {
       layers.push_back(layers[static_cast<size_t>(layer.kv_from_layer)]);

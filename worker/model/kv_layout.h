@@ -10,7 +10,7 @@ namespace quire {
 
 /// The byte layout of a rank's KV block: [layers with keys and values of their own][keys, values][the layer's local
 /// KV heads]. One block holds all layers contiguously. A layer that reads another layer's keys and values has that
-/// layer's place. Layers without attention take no bytes of a block.
+/// layer's place. Layers without attention take no bytes of a block, and neither do layers of other stages.
 struct KvLayout {
   struct Layer {
     int64_t kv_heads = 0;  // number of KV heads on this rank; 0 without attention
@@ -24,7 +24,7 @@ struct KvLayout {
   const Layer& layer(int64_t index) const { return layers[static_cast<size_t>(index)]; }
 
   std::vector<Layer> layers;
-  int64_t block_bytes = 0;  // bytes of a block, all layers
+  int64_t block_bytes = 0;  // bytes of a block, all layers of the stage
 };
 
 }  // namespace quire

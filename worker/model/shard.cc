@@ -7,6 +7,7 @@
 
 #include "comm/base/error.h"
 #include "comm/model/architecture.h"
+#include "comm/model/stage_plan.h"
 
 namespace quire {
 
@@ -239,6 +240,7 @@ std::vector<RankShard> PlanShards(const ModelSpec& spec, const std::vector<doubl
 
   std::vector<RankShard> shards(shares.size());
   for (size_t r = 0; r < shards.size(); ++r) {
+    shards[r].stage = {0, spec.num_layers()};
     shards[r].heads = heads[r];
     for (const LayerSpec& layer : spec.layers)
       shards[r].layers.push_back(KvHeadsOf(heads[r], spec.num_heads / layer.num_kv_heads));
@@ -251,6 +253,19 @@ std::vector<RankShard> PlanShards(const ModelSpec& spec, const std::vector<doubl
   dealer.DealMlps();
   dealer.Deal(Axis::kVocab, 1, &RankShard::vocab);
   return shards;
+}
+
+std::vector<RankShard> PlanGroup(const ModelSpec& spec, const GroupCut& cut, bool expert_parallel) {
+  const std::vector<RankShard> places = PlanShards(spec, cut.shares, expert_parallel);
+  if (cut.stage_layers.empty()) return places;
+  if (const std::string problem = StagesProblem(spec, cut.stage_layers); !problem.empty()) FailSettings("{}", problem);
+  const std::vector<Range> stages = ToRanges({cut.stage_layers.begin(), cut.stage_layers.end()});
+  std::vector<RankShard> ranks;
+  for (Rank rank = 0; rank < cut.num_ranks(); ++rank) {
+    ranks.push_back(places[static_cast<size_t>(cut.PlaceOf(rank))]);
+    ranks.back().stage = stages[static_cast<size_t>(cut.StageOf(rank))];
+  }
+  return ranks;
 }
 
 }  // namespace quire

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "comm/base/group_cut.h"
 #include "comm/model/model_spec.h"
 
 namespace quire {
@@ -12,6 +13,7 @@ struct Range {
   int64_t begin = 0;
   int64_t end = 0;
   int64_t size() const { return end - begin; }
+  bool Contains(int64_t index) const { return index >= begin && index < end; }
   bool operator==(const Range&) const = default;
 };
 
@@ -23,8 +25,9 @@ struct LayerShard {
   std::vector<int32_t> head_start;
 };
 
-/// One rank's part of the model in a tensor-parallel group.
+/// One rank's part of the model.
 struct RankShard {
+  Range stage;                 // layers that this rank computes; all of them without a pipeline
   Range heads;                 // query heads, the same in every layer (Axis::kQueries)
   Range experts;               // experts of a mixture on this rank; possibly none
   bool whole_experts = false;  // true with expert parallelism: no other rank has these experts
@@ -37,6 +40,8 @@ struct RankShard {
   std::vector<LayerShard> layers;
 
   const LayerShard& layer(int64_t index) const { return layers[static_cast<size_t>(index)]; }
+  bool is_first() const { return stage.begin == 0; }                // embeds tokens
+  bool is_last() const { return stage.end == std::ssize(layers); }  // has the final norm and the head, and draws
 };
 
 /// The number of local KV heads that this rank counts in sums over ranks, where each head must count once: the last
@@ -63,5 +68,10 @@ inline constexpr int64_t kMlpUnit = 32;
 /// or for expert_parallel without a mixture.
 std::vector<RankShard> PlanShards(const ModelSpec& spec, const std::vector<double>& shares,
                                   bool expert_parallel = false);
+
+/// Computes the shards of all ranks of a group, in the order of the ranks. Places of a stage split every layer as
+/// PlanShards does, so a layer's sums have the same bits with and without a pipeline. Throws Error also for stages that
+/// do not fit the model.
+std::vector<RankShard> PlanGroup(const ModelSpec& spec, const GroupCut& cut, bool expert_parallel = false);
 
 }  // namespace quire

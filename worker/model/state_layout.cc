@@ -13,8 +13,9 @@ StateLayout::StateLayout(const ModelSpec& spec, const RankShard& shard) {
   };
   const Recurrence& r = spec.recurrence;
   for (const LayerSpec& layer : spec.layers) {
+    const bool mine = shard.stage.Contains(std::ssize(layers));
     Layer& place = layers.emplace_back();
-    if (!layer.has_state()) continue;
+    if (!layer.has_state() || !mine) continue;
     place.convolution_at = take(kernels::CausalConvStateBytes(ConvolvedChannels(spec, shard), r.taps));
     if (layer.has_state_heads())
       place.heads_at = take(kernels::HeadStateBytes(shard.value_heads.size(), r.key_dim, r.value_dim));

@@ -13,7 +13,8 @@ inline EngineSizes AssignedSizes(const AssignMessage& assign) {
           .max_model_len = assign.max_model_len,
           .threads = assign.threads,
           .shares = assign.shares,
-          .compute = assign.compute};
+          .compute = assign.compute,
+          .stage_layers = assign.stage_layers};
 }
 
 }  // namespace quire

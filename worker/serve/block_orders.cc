@@ -8,7 +8,7 @@ namespace quire {
 namespace {
 
 BlockCourier::GiveOrder OrderOf(GiveBlocksMessage&& give, StepExecutor& executor, BlockCuts& cuts) {
-  const std::vector<BlockRuns>& runs = cuts.To(give.shares);
+  const std::vector<BlockRuns>& runs = cuts.To(give.cut());
   executor.SwapOut(give.moves);
   BlockCourier::GiveOrder order{give.ticket, give.epoch, executor.Lend(give.blocks, give.on_device), {}};
   for (size_t rank = 0; rank < give.endpoints.size(); ++rank) {
@@ -28,7 +28,7 @@ void FollowBlockOrder(const Frame& frame, StepExecutor& executor, BlockCuts& cut
   Message message = Decode(frame);
   if (auto* take = std::get_if<TakeBlocksMessage>(&message)) {
     StepExecutor::LentBlocks blocks = executor.Lend(take->blocks, take->on_device);
-    std::vector<BlockRuns> runs = cuts.From(take->shares);
+    std::vector<BlockRuns> runs = cuts.From(take->cut());
     courier.Add(BlockCourier::TakeOrder{std::move(*take), std::move(blocks), std::move(runs)});
   } else if (auto* give = std::get_if<GiveBlocksMessage>(&message)) {
     courier.Add(OrderOf(std::move(*give), executor, cuts));

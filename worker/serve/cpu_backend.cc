@@ -11,22 +11,28 @@ namespace {
 class CpuBackend final : public Backend {
  public:
   CpuBackend(const ModelFiles& files, const EngineSizes& sizes, MpiBootstrap& mpi)
-      : files_(files), sizes_(sizes), collective_(mpi.MakeCollective()) {}
+      : files_(files),
+        sizes_(sizes),
+        collective_(mpi.MakeCollective(sizes.cut().StageOf(mpi.rank()))),
+        link_(mpi.MakeStageLink(sizes.cut())) {}
 
-  std::unique_ptr<RankEngine> MakeEngine() override { return MakeCpuEngine(files_, sizes_, *collective_); }
+  std::unique_ptr<RankEngine> MakeEngine() override {
+    return link_ == nullptr ? MakeCpuEngine(files_, sizes_, *collective_)
+                            : MakeCpuStageEngine(files_, sizes_, *collective_, *link_);
+  }
 
  private:
   const ModelFiles& files_;
   EngineSizes sizes_;
-  std::unique_ptr<Collective> collective_;
+  std::unique_ptr<Collective> collective_;  // of the rank's stage
+  std::unique_ptr<StageLink> link_;         // null: no pipeline
 };
 
 }  // namespace
 
 std::vector<RankMemory> MemoryOfCpuRanks(const ModelFiles& files, const EngineSizes& sizes) {
   std::vector<RankMemory> ranks;
-  for (size_t rank = 0; rank < sizes.shares.size(); ++rank)
-    ranks.push_back(MemoryOfCpuRank(files, sizes, static_cast<Rank>(rank)));
+  for (Rank rank = 0; rank < sizes.cut().num_ranks(); ++rank) ranks.push_back(MemoryOfCpuRank(files, sizes, rank));
   return ranks;
 }
 

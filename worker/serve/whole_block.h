@@ -10,7 +10,7 @@ namespace quire {
 
 /// Writes into `hello` which part of a whole block the rank has (HelloMessage). Writes nothing for models with states,
 /// because their blocks are not cut.
-void AddWholeBlockPart(const ModelSpec& spec, const std::vector<double>& shares, Rank rank, const RankEngine& engine,
+void AddWholeBlockPart(const ModelSpec& spec, const GroupCut& cut, Rank rank, const RankEngine& engine,
                        HelloMessage& hello);
 
 }  // namespace quire

@@ -174,7 +174,7 @@ void ServeSteps(Line& line, StepExecutor& executor, Lease& lease, BlockCuts& cut
 
 BlockCuts CutsOf(const ModelSpec& spec, const AssignMessage& assign, Rank rank, const RankEngine& engine) {
   return BlockCuts({.spec = &spec,
-                    .shares = assign.shares,
+                    .cut = assign.cut(),
                     .rank = rank,
                     .block_bytes = engine.block_bytes(),
                     .head_bytes = [&engine](int64_t head_dim) { return engine.kv_head_bytes(head_dim); }});
@@ -216,9 +216,8 @@ void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiB
   phase = "load";
   ReportMappingErrors(fmt::format("quire-worker: rank {} on {}", mpi.rank(), HostName(options)));
   const auto begin = Clock::now();
-  if (assign->shares.size() != static_cast<size_t>(mpi.world_size())) {
-    Fail("the coordinator plans for {} ranks, mpirun started {}", assign->shares.size(), mpi.world_size());
-  }
+  if (assign->cut().num_ranks() != mpi.world_size())
+    Fail("the coordinator plans for {} ranks, mpirun started {}", assign->cut().num_ranks(), mpi.world_size());
   const EngineSizes sizes = AssignedSizes(*assign);
   const ModelFiles files = OpenAssigned(*assign);
   const std::unique_ptr<Backend> backend = MakeBackend(files, sizes, *assign, mpi, LoadProgress(mpi.rank()));
@@ -235,7 +234,7 @@ void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiB
                      .available_bytes = engine.available_bytes(),
                      .load_millis = static_cast<int32_t>(millis),
                      .bytes_per_state = engine.state_bytes()};
-  AddWholeBlockPart(files.spec(), assign->shares, mpi.rank(), engine, hello);
+  AddWholeBlockPart(files.spec(), assign->cut(), mpi.rank(), engine, hello);
   line.Send(hello);
 
   phase = "start";

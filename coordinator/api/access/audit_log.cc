@@ -17,7 +17,8 @@ constexpr size_t kLongestValue = 256;
 
 /// True for fields that hold neither text of users nor keys.
 bool IsShown(const std::string& name) {
-  constexpr const char* kShown[] = {"all", "level", "pin", "replica", "request", "shares", "tensor", "ttl_seconds"};
+  constexpr const char* kShown[] = {"all",     "level",  "pin",    "pipeline",   "replica",
+                                    "request", "shares", "tensor", "ttl_seconds"};
   const bool is_setting = name.find('.') != std::string::npos;  // a setting in PATCH /admin/config
   return is_setting || std::ranges::find(kShown, name) != std::end(kShown);
 }

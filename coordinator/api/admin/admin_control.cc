@@ -29,13 +29,15 @@ Json BodyOf(const HttpRequest& request) {
   return request.body.empty() ? Json::object() : ParseJson(request.body, "body");
 }
 
-/// Reads {"tensor": 3, "shares": [2, 1, 1]}. No "shares", or "auto", means equal shares.
+/// Reads {"tensor": 3, "shares": [2, 1, 1], "pipeline": 2}. No "shares", or "auto", means equal shares; no "pipeline"
+/// means one stage.
 GroupShape ShapeFrom(const Json& body) {
   const JsonFields fields(body);
   GroupShape shape;
   const auto tensor = fields.Integer("tensor", 1, 1024);
   if (!tensor) JsonFields::Refuse("tensor", "is missing");
   shape.tensor = static_cast<int>(*tensor);
+  shape.pipeline = static_cast<int>(fields.Integer("pipeline", 1, 1024).value_or(1));
   const Json* shares = fields.Find("shares");
   if (shares == nullptr || *shares == "auto") return shape;
   if (!shares->is_array()) JsonFields::Refuse("shares", "must be a list of positive numbers, or \"auto\"");
@@ -71,7 +73,7 @@ std::vector<AdminRoutes::Route> AdminControl::MakeRoutes() {
        "changes settings until the server ends, {\"server.limits.queue_seconds\": 30}; null: as at the start"},
       {"POST", "/admin/abort", to(&AdminControl::Abort), "ends {request: ID}, or {all: true}"},
       {"POST", "/admin/reshard", to(&AdminControl::Reshard),
-       "{tensor: N, shares: [...]}: other workers under load; also replica"},
+       "{tensor: N, shares: [...], pipeline: N}: other workers under load; also replica"},
       {"POST", "/admin/restart_workers", to(&AdminControl::RestartWorkers),
        "the same number of workers anew; also {replica: N}"},
       {"POST", "/admin/migrate", to(&AdminControl::Migrate), "moves {request: ID} to {replica: N}"},

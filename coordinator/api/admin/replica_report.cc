@@ -155,6 +155,7 @@ Json TopologyJson(const ReplicaSnapshot& replica) {
   }
   return {{"replica", replica.replica},       {"state", NameOf(replica.state)}, {"epoch", replica.epoch},
           {"recoveries", replica.recoveries}, {"tensor", replica.shape.tensor}, {"shares", replica.shape.shares},
+          {"pipeline", replica.shape.pipeline}, {"stages", replica.assignment.stage_layers},
           {"blocks", replica.blocks.total},   {"encrypted", replica.encrypted}, {"ranks", std::move(ranks)}};
 }
 

@@ -93,6 +93,8 @@ Json WorkersJson(const AssignMessage& workers) {
           {"kv_cache_dtype", KvCacheDtypeName(compute)},
           {"tensor_parallel_size", workers.shares.size()},
           {"shares", workers.shares},
+          {"pipeline_parallel_size", workers.cut().num_stages()},
+          {"stages", workers.stage_layers.empty() ? Json() : Json(workers.stage_layers)},
           {"expert_parallel", compute.expert_parallel},
           {"threads_per_worker", workers.threads}};
 }

@@ -108,7 +108,7 @@ int ModelRoster::num_workers() const {
   int workers = 0;
   for (const auto& model : models_) {
     if (model->phase() != LifePhase::kLoaded) continue;
-    workers += model->topology().parallel.replicas * model->topology().parallel.tensor;
+    workers += model->topology().parallel.replicas * model->topology().parallel.num_ranks();
   }
   return workers;
 }

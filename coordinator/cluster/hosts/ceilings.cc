@@ -10,7 +10,7 @@
 namespace quire {
 
 MachineCeilings MeasureMachineCeilings(const Topology& topology) {
-  const int ranks = topology.parallel.tensor;
+  const int ranks = topology.parallel.num_ranks();
   const int threads = ThreadsOfWorker(topology, ranks);
   const Json measured = ParseJson(RunOnRanks(ranks, "--bench-ceilings", {"--bench-threads", std::to_string(threads)}),
                                   "results of the ranks");

@@ -98,10 +98,10 @@ class Planner {
  private:
   void PlaceAll() {
     if (OnThisHost(topology_) || topology_.launch.method == LaunchMethod::kExternal) {
-      AddRanks("", topology_.parallel.tensor);
+      AddRanks("", topology_.parallel.num_ranks());
       return;
     }
-    plan_.placement = PlaceRanks(topology_, topology_.parallel.tensor, {});
+    plan_.placement = PlaceRanks(topology_, topology_.parallel.num_ranks(), {});
     if (!plan_.placement.problem.empty()) FailSettings("{}", plan_.placement.problem);
     for (const NodeRanks& ranks : plan_.placement.nodes) AddRanks(topology_.nodes[ranks.node].host, ranks.count);
   }

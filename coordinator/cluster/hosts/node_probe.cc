@@ -78,7 +78,7 @@ class Judge {
 
   void SharedMemory() {
     const int64_t free = Number(answer_["shm"]),
-                  needed = kSharedBytes + kSharedBytesPerRank * needs_.topology.parallel.tensor;
+                  needed = kSharedBytes + kSharedBytesPerRank * needs_.topology.parallel.num_ranks();
     Say("/dev/shm", free >= needed, fmt::format("{:.0f} MiB free", MiB(free)),
         fmt::format("{:.0f} MiB are needed; in a container, raise its shm size", MiB(needed)));
   }

@@ -9,9 +9,9 @@
 #include "comm/base/error.h"
 #include "coordinator/cluster/launch/backend_settings.h"
 #include "coordinator/cluster/launch/engine_settings.h"
-#include "coordinator/cluster/launch/kv_space.h"
 #include "coordinator/cluster/launch/host_fit.h"
 #include "coordinator/cluster/launch/host_probe.h"
+#include "coordinator/cluster/launch/kv_space.h"
 #include "coordinator/cluster/launch/launcher.h"
 #include "coordinator/cluster/launch/pool_sizing.h"
 #include "coordinator/cluster/launch/rank_hosts.h"
@@ -41,7 +41,7 @@ Deployment::Deployment(const Topology& topology, const ModelFiles& model, const 
   max_model_len_ = ChooseModelLen(topology, model.spec());
   group_ = std::make_unique<WorkerGroup>(GroupOptions(), static_cast<LauncherWatch*>(this));
   if (!external()) spdlog::info("mpirun {}", network_.InWords());
-  Place(topology_.parallel.tensor);
+  Place(topology_.parallel.num_ranks());
   BringUpFirst();
   const PoolSizes pools = ChoosePoolSizes();
   const double swap_seconds = Reserve(pools);
@@ -76,12 +76,25 @@ void Deployment::CheckShape(const GroupShape& shape) const {
   }
   if (topology_.compute.expert_parallel && model_.spec().num_mixture_layers() == 0)
     FailSettings("--enable-expert-parallel is for mixtures of experts, and this model has none; leave it out");
-  if (group_ != nullptr && shape.tensor > group_->most_ranks()) {
+  if (group_ != nullptr && shape.num_ranks() > group_->most_ranks()) {
     FailSettings("{} workers need keys, and {} have some: quire keygen --transport adds them, and a restart reads them",
-                 shape.tensor, group_->most_ranks());
+                 shape.num_ranks(), group_->most_ranks());
   }
+  if (shape.pipeline > 1 && topology_.compute.backend == BackendKind::kCuda)
+    FailSettings("--pipeline-parallel-size {} is for the CPU backend: use --backend cpu, or --tensor-parallel-size",
+                 shape.pipeline);
   if (!shape.shares.empty() && shape.shares.size() != static_cast<size_t>(shape.tensor))
     FailSettings("{} shares for {} workers", shape.shares.size(), shape.tensor);
+  if (!shape.stages.empty() && shape.stages.size() != static_cast<size_t>(shape.pipeline))
+    FailSettings("the layers of {} stages for {}", shape.stages.size(), shape.pipeline);
+  StagesOf(model_, shape.pipeline, shape.stages);
+}
+
+void Deployment::SetShape(const GroupShape& shape) {
+  topology_.parallel.tensor = shape.tensor;
+  topology_.parallel.shares = shape.shares;
+  topology_.parallel.pipeline = shape.pipeline;
+  topology_.parallel.stages = shape.stages;
 }
 
 void Deployment::Place(int num_ranks) {
@@ -149,9 +162,12 @@ PoolSizes Deployment::ChoosePoolSizes() const {
 double Deployment::Reserve(const PoolSizes& pools) {
   const int host_blocks = pools.num_host_blocks > 0 ? pools.num_host_blocks + 1 : 0;  // plus the null block
   const double swap_seconds = group_->Start(pools.num_blocks, host_blocks, pools.state_blocks);
-  const double block_mib = static_cast<double>(group_->ranks()[0].bytes_per_block) / (1 << 20);
-  spdlog::info("KV cache: {} blocks of {} tokens, {:.1f} MiB per worker", pools.num_blocks - 1,
-               topology_.cache.block_size, block_mib * pools.num_blocks);
+  const RankInfo& largest = std::ranges::max(group_->ranks(), {}, &RankInfo::bytes_per_block);
+  const double block_mib = static_cast<double>(largest.bytes_per_block) / (1 << 20);
+  const bool even =
+      std::ranges::min(group_->ranks(), {}, &RankInfo::bytes_per_block).bytes_per_block == largest.bytes_per_block;
+  spdlog::info("KV cache: {} blocks of {} tokens, {:.1f} MiB per worker{}", pools.num_blocks - 1,
+               topology_.cache.block_size, block_mib * pools.num_blocks, even ? "" : " at the most");
   if (pools.state_blocks > 0) spdlog::info("each sequence has a state, in {} of the blocks", pools.state_blocks);
   if (pools.num_host_blocks > 0) {
     spdlog::info("swap space: {} blocks, {:.1f} MiB per worker, {:.1f} us to move one", pools.num_host_blocks,
@@ -162,7 +178,7 @@ double Deployment::Reserve(const PoolSizes& pools) {
 
 void Deployment::StartNextEpoch(bool same_shape) {
   EndWorkers();
-  group_->BeginEpoch(++epoch_, topology_.parallel.tensor);
+  group_->BeginEpoch(++epoch_, topology_.parallel.num_ranks());
   BringUp();
   // An unchanged group keeps its pool size, whatever else uses memory now.
   const PoolSizes pools = same_shape ? engine_->blocks().sizes() : ChoosePoolSizes();
@@ -184,20 +200,19 @@ void Deployment::Relaunch(const GroupFailure& loss) {
 }
 
 bool Deployment::PlaceWithout(const std::set<std::string>& left_out) {
-  const int wanted = topology_.parallel.tensor;
-  for (int tensor = wanted; tensor > 0; --tensor) {
-    Placement found = PlaceRanks(topology_, tensor, left_out);
+  const GroupShape wanted = shape();
+  for (const GroupShape& smaller : ShapesUpTo(wanted)) {
+    Placement found = PlaceRanks(topology_, smaller.num_ranks(), left_out);
     if (!found.problem.empty()) continue;
     placement_ = std::move(found);
     if (!left_out.empty()) spdlog::warn("left out for now: {}", fmt::join(left_out, ", "));
-    if (tensor == wanted) return true;
-    spdlog::warn("the other hosts have room for {} workers instead of {}", tensor, wanted);
-    topology_.parallel.tensor = tensor;
-    topology_.parallel.shares.clear();
+    if (smaller == wanted) return true;
+    spdlog::warn("the other hosts have room for {} workers instead of {}", smaller.num_ranks(), wanted.num_ranks());
+    SetShape(smaller);
     return false;
   }
   spdlog::warn("nothing is left without {}: trying them again", fmt::join(left_out, ", "));
-  placement_ = PlaceRanks(topology_, wanted, {});
+  placement_ = PlaceRanks(topology_, wanted.num_ranks(), {});
   return true;
 }
 
@@ -205,15 +220,13 @@ void Deployment::Reshape(const GroupShape& wanted) {
   CheckShape(wanted);
   const GroupShape before = shape();
   const Placement place_before = placement_;
-  Place(wanted.tensor);
+  Place(wanted.num_ranks());
   Stop("the workers are replaced");
   try {
-    topology_.parallel.tensor = wanted.tensor;
-    topology_.parallel.shares = wanted.shares;
+    SetShape(wanted);
     StartNextEpoch(wanted == before);
   } catch (...) {
-    topology_.parallel.tensor = before.tensor;
-    topology_.parallel.shares = before.shares;
+    SetShape(before);
     placement_ = place_before;
     throw;
   }
@@ -233,10 +246,10 @@ WorkerGroup::Options Deployment::GroupOptions() const {
   }
   if (!topology_.transport.keys.empty()) {
     options.ranks.curve =
-        std::make_shared<CurveServer>(LoadCoordinatorKeys(topology_.transport.keys, topology_.parallel.tensor));
+        std::make_shared<CurveServer>(LoadCoordinatorKeys(topology_.transport.keys, topology_.parallel.num_ranks()));
     for (const Topology::Node& node : topology_.nodes) options.ranks.curve->hosts().AddHost(node.host);
   }
-  options.ranks.size = topology_.parallel.tensor;
+  options.ranks.size = topology_.parallel.num_ranks();
   options.ranks.fingerprint = model_.Fingerprint();
   options.ranks.adopt = external();
   options.vocabulary = vocabulary_;

@@ -41,7 +41,7 @@ class Deployment : private LauncherWatch {
   /// Requests continue as after a loss. The KV pool is sized anew, large enough for present requests if memory allows.
   /// After an exception the shape is the old one and no workers run.
   void Reshape(const GroupShape& shape);
-  GroupShape shape() const { return {topology_.parallel.tensor, topology_.parallel.shares}; }
+  GroupShape shape() const { return ShapeOf(topology_.parallel); }
   /// Throws Error when no group of this model can have the shape.
   void CheckShape(const GroupShape& shape) const;
 
@@ -58,6 +58,7 @@ class Deployment : private LauncherWatch {
   void Stop(const std::string& reason);
 
  private:
+  void SetShape(const GroupShape& shape);
   WorkerGroup::Options GroupOptions() const;
   bool external() const {
     return topology_.launch.method == LaunchMethod::kExternal;

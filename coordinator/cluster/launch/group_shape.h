@@ -2,13 +2,25 @@
 
 #include <vector>
 
+#include "comm/topology/topology.h"
+
 namespace quire {
 
-/// The number of workers that share the model, and each worker's share.
+/// How many workers share the model, and how.
 struct GroupShape {
-  int tensor = 1;
-  std::vector<double> shares;  // weight per rank; empty: equal shares
+  int tensor = 1;              // workers of a stage
+  std::vector<double> shares;  // weight of each worker of a stage; empty: equal shares
+  int pipeline = 1;            // stages
+  std::vector<int> stages;     // layers of each stage; empty: even by bytes
+
+  int num_ranks() const { return tensor * pipeline; }
   bool operator==(const GroupShape&) const = default;
 };
+
+inline GroupShape ShapeOf(const ModelSettings::Parallel& p) { return {p.tensor, p.shares, p.pipeline, p.stages}; }
+
+/// The shape, then smaller ones in the order in which they replace it when hosts are lost: the most workers first, and
+/// among those with equally many the most stages.
+std::vector<GroupShape> ShapesUpTo(const GroupShape& wanted);
 
 }  // namespace quire

@@ -143,7 +143,7 @@ std::vector<std::string> MpirunCommand(const Topology& topology, const std::vect
   // mpirun's own files go into the session directory; daemons on other hosts use the temporary directory there.
   if (!one_host) line.Add({"env", "TMPDIR=" + session_dir});
   line.Add({MpirunProgram()});
-  if (one_host) line.Add({"-np", std::to_string(topology.parallel.tensor)});
+  if (one_host) line.Add({"-np", std::to_string(topology.parallel.num_ranks())});
   // One dead rank ends the job at once, because the coordinator decides on membership (comm/PROTOCOL.md).
   line.Mca("orte_enable_recovery", "0");
   line.Mca("orte_abort_on_non_zero_status", "1");

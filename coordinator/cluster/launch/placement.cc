@@ -65,7 +65,7 @@ std::string Misfit(const Topology& topology, const std::vector<size_t>& used, in
   }
   return fmt::format(
       "{} ranks do not fit on the nodes ({}{}{}); give nodes more devices or slots, add nodes, or lower "
-      "parallel.tensor",
+      "parallel.tensor or parallel.pipeline",
       num_ranks, takes.empty() ? "none is left" : fmt::format("{}", fmt::join(takes, ", ")),
       excluded.empty() ? "" : "; left out: ", fmt::join(excluded, ", "));
 }
@@ -108,13 +108,13 @@ Placement PlaceRanks(const Topology& topology, int num_ranks, const std::set<std
 }
 
 std::vector<Topology::Node> NodesOfReplica(const Topology& topology, int replica) {
-  const int tensor = topology.parallel.tensor, replicas = topology.parallel.replicas;
-  const Placement all = PlaceRanks(topology, tensor * replicas, {});
-  if (!all.problem.empty()) FailSettings("{} replicas of {}: {}", replicas, tensor, all.problem);
+  const int each = topology.parallel.num_ranks(), replicas = topology.parallel.replicas;
+  const Placement all = PlaceRanks(topology, each * replicas, {});
+  if (!all.problem.empty()) FailSettings("{} replicas of {}: {}", replicas, each, all.problem);
   std::vector<Topology::Node> nodes;
   for (const NodeRanks& ranks : all.nodes) {
-    const int begin = std::max(ranks.first, replica * tensor) - ranks.first;
-    const int end = std::min(ranks.first + ranks.count, (replica + 1) * tensor) - ranks.first;
+    const int begin = std::max(ranks.first, replica * each) - ranks.first;
+    const int end = std::min(ranks.first + ranks.count, (replica + 1) * each) - ranks.first;
     if (begin >= end) continue;
     Topology::Node node = topology.nodes[ranks.node];
     node.slots = end - begin;
@@ -178,7 +178,7 @@ bool MayUseGpus(const Topology& topology) {
 bool WorkersNeedAllCores(const Topology& topology, int other_threads) {
   const bool gpus = MayUseGpus(topology);
   if (!OnThisHost(topology) || topology.launch.method == LaunchMethod::kExternal) return !gpus;
-  const int workers = topology.parallel.tensor * topology.parallel.replicas;
+  const int workers = topology.parallel.num_ranks() * topology.parallel.replicas;
   const int cores = OwnProcessorRoom().count;
   return workers * (gpus ? 1 : ThreadsOfWorker(topology, workers)) + other_threads > cores;
 }

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "comm/base/error.h"
+#include "comm/model/stage_plan.h"
 #include "coordinator/cluster/launch/backend_settings.h"
 #include "coordinator/cluster/launch/placement.h"
 #include "coordinator/cluster/launch/rank_hosts.h"
@@ -21,6 +22,14 @@ std::vector<double> Shares(const Topology& topology) {
 }
 
 }  // namespace
+
+std::vector<int32_t> StagesOf(const ModelFiles& model, int pipeline, const std::vector<int>& stages) {
+  if (pipeline == 1) return {};
+  if (stages.empty()) return PlanStages(model, pipeline);
+  const std::string problem = StagesProblem(model.spec(), stages);
+  if (!problem.empty()) FailSettings("{}", problem);
+  return stages;
+}
 
 BackendKind ChooseBackend(const Topology& topology, const std::vector<RankInfo>& ranks) {
   if (topology.compute.backend == BackendKind::kCpu) return BackendKind::kCpu;
@@ -74,6 +83,10 @@ AssignMessage MakeAssignment(const Topology& topology, const ModelFiles& model, 
   assign.max_running = topology.scheduler.max_running;
   assign.threads = ThreadsOfWorkers(topology, ranks);
   assign.shares = Shares(topology);
+  assign.stage_layers = StagesOf(model, topology.parallel.pipeline, topology.parallel.stages);
+  if (cuda && !assign.stage_layers.empty())
+    FailSettings("--pipeline-parallel-size {} is for the CPU backend: use --backend cpu, or --tensor-parallel-size",
+                 topology.parallel.pipeline);
   assign.compute = topology.compute;
   assign.compute.backend = backend;
   if (!cuda) SettleForCpu(topology.exact, model, assign.compute);

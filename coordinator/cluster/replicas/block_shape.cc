@@ -14,8 +14,8 @@ std::string WhyBlocksStay(const BlockShape& from, const BlockShape& to) {
     return "the groups keep keys and values as other types, or on other devices";
   // The parts of a state that come from convolutions and heads are cut differently from keys and values, and fill other
   // blocks.
-  if ((from.state_blocks > 0 || to.state_blocks > 0) && from.shares != to.shares)
-    return "the model's states are not cut anew, and the groups have other shares";
+  if ((from.state_blocks > 0 || to.state_blocks > 0) && from.cut != to.cut)
+    return "the model's states are not cut anew, and the groups have other shares or stages";
   if (GoesByNetwork(from, to) && (!from.on_network || !to.on_network))
     return "the workers have no address that the other host reaches (transport.bind)";
   if (!CanGo(MigrationWay::kHost, from, to) && !CanGo(MigrationWay::kDevice, from, to))

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/base/group_cut.h"
 #include "comm/topology/compute_settings.h"
 #include "coordinator/core/migration_way.h"
 
@@ -11,7 +12,7 @@ namespace quire {
 /// Describes the storage of a worker group's KV blocks and the reachability of its workers. These decide whether, and
 /// in which way, blocks can move between two groups.
 struct BlockShape {
-  std::vector<double> shares;  // weight of each rank: how the group cuts the model
+  GroupCut cut;  // how the group cuts the model
   ComputeSettings compute;
   int host_blocks = 0;
   int state_blocks = 0;

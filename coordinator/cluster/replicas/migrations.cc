@@ -74,7 +74,7 @@ void Migrations::Prepare(uint64_t ticket, Engine& engine) {
   if (it == transfers_.end()) return;
   BlockTransfer& transfer = it->second;
   Replica& to = at(transfer.to);
-  const int ranks = static_cast<int>(transfer.target.shares.size());
+  const int ranks = transfer.target.cut.num_ranks();
   const bool ready = !transfer.failed && !to.recovering() && to.serving() && to.group().size() == ranks;
   bool reserved = ready && engine.Reserve(ticket, transfer.room, transfer.way);
   if (ready && !reserved && transfer.way == MigrationWay::kDevice &&
@@ -93,7 +93,8 @@ void Migrations::Prepare(uint64_t ticket, Engine& engine) {
   const BlockManager& manager = engine.blocks();
   TakeBlocksMessage take{
       .ticket = ticket,
-      .shares = transfer.source.shares,
+      .shares = transfer.source.cut.shares,
+      .stage_layers = transfer.source.cut.stage_layers,
       .blocks = (on_device ? manager.device_holdings() : manager.host_holdings()).Find(ticket)->blocks,
       .on_device = on_device};
   if (transfer.by_network()) {

@@ -58,7 +58,8 @@ void Migrations::Give(uint64_t ticket, Engine& engine) {
   GiveBlocksMessage give{.ticket = ticket,
                          .epoch = transfer.to_epoch,
                          .endpoints = transfer.endpoints,
-                         .shares = transfer.target.shares,
+                         .shares = transfer.target.cut.shares,
+                         .stage_layers = transfer.target.cut.stage_layers,
                          .moves = std::move(moves),
                          .blocks = transfer.names,
                          .on_device = transfer.way == MigrationWay::kDevice};

@@ -158,7 +158,7 @@ std::string Replica::BlockEndpoint(Rank rank) {
 
 void Replica::PublishShape(const Engine& engine) {
   BlockShape shape;
-  shape.shares = deployment_.assignment().shares;
+  shape.cut = deployment_.assignment().cut();
   shape.compute = deployment_.assignment().compute;
   const std::string host = OwnHostName();
   shape.on_this_host = std::ranges::all_of(group().ranks(), [&](const RankInfo& rank) { return rank.host == host; });

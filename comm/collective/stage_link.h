@@ -1,0 +1,48 @@
+#pragma once
+
+#include <sched.h>
+#include <time.h>
+
+#include <cstddef>
+#include <span>
+
+namespace quire {
+
+/// Carries bytes between the stages of a pipeline: among the ranks that have the same place in their stages. Bytes go
+/// from each stage to the next, and from the last stage to every other one. One thread of each rank makes all calls.
+class StageLink {
+ public:
+  virtual ~StageLink() = default;
+
+  virtual int stage() const = 0;  // of this rank; 0 is the first
+  virtual int num_stages() const = 0;
+  bool is_last() const { return stage() + 1 == num_stages(); }
+
+  /// Sends bytes to a stage. They may be overwritten after the call. May wait until the other side receives.
+  virtual void Send(int to, std::span<const std::byte> bytes) = 0;
+  /// Waits for as many bytes from a stage as `bytes` has.
+  virtual void Receive(int from, std::span<std::byte> bytes) = 0;
+};
+
+/// Waits that may take as long as another stage computes. Call Pause between two looks. A short wait spins; a long one
+/// leaves its core to the ranks that compute.
+class StagePatience {
+ public:
+  void Pause() {
+    if (++pauses_ < kSpins) {
+      __builtin_ia32_pause();
+    } else if (pauses_ < kSpins + kYields) {
+      ::sched_yield();
+    } else {
+      const timespec nap{0, kNapNanos};
+      ::nanosleep(&nap, nullptr);
+    }
+  }
+
+ private:
+  static constexpr int kSpins = 1000, kYields = 50;
+  static constexpr long kNapNanos = 30'000;
+  int pauses_ = 0;
+};
+
+}  // namespace quire

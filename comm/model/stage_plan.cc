@@ -1,0 +1,132 @@
+#include "comm/model/stage_plan.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "comm/base/error.h"
+#include "comm/model/architecture.h"
+
+namespace quire {
+
+namespace {
+
+/// Stored bytes of a weight. Works also when the files are closed.
+double BytesOf(const ModelFiles& files, const WeightSpec& weight, int64_t layer) {
+  const ModelSpec& spec = files.spec();
+  const NumberLayout stored = LayoutOf(files.Get(weight.role, layer).type);
+  const int64_t numbers = Extent(spec, weight.rows, layer) * Extent(spec, weight.cols, layer);
+  const int64_t count = IsOfExpert(weight.role) ? spec.mixture.experts : 1;
+  return static_cast<double>(numbers * count) * static_cast<double>(stored.block_bytes) /
+         static_cast<double>(stored.block_numbers);
+}
+
+/// Stored bytes of each layer; the last one's include the head.
+std::vector<double> LayerBytes(const ModelFiles& files) {
+  const int64_t layers = files.spec().num_layers();
+  std::vector<double> bytes(static_cast<size_t>(layers), 0);
+  for (const WeightSpec& weight : WeightsOf(files.spec())) {
+    if (weight.role == Role::kHead && files.Has(Role::kHead)) bytes.back() += BytesOf(files, weight, 0);
+    if (!IsOfLayer(weight.role)) continue;
+    for (int64_t layer = 0; layer < layers; ++layer) {
+      if (files.Has(weight.role, layer)) bytes[static_cast<size_t>(layer)] += BytesOf(files, weight, layer);
+    }
+  }
+  return bytes;
+}
+
+/// True when a stage may end before layer `begin`: no later layer reads keys and values of an earlier one.
+bool MayCutBefore(const ModelSpec& spec, int64_t begin) {
+  for (int64_t layer = begin; layer < spec.num_layers(); ++layer) {
+    const int64_t source = spec.layers[static_cast<size_t>(layer)].kv_from_layer;
+    if (source >= 0 && source < begin) return false;
+  }
+  return true;
+}
+
+bool KeepsBlocks(const ModelSpec& spec, int64_t begin, int64_t end) {
+  return std::any_of(spec.layers.begin() + begin, spec.layers.begin() + end,
+                     [](const LayerSpec& layer) { return layer.has_kv(); });
+}
+
+/// A stage may have the layers [begin, end).
+bool MayBeStage(const ModelSpec& spec, int64_t begin, int64_t end) {
+  return KeepsBlocks(spec, begin, end) && MayCutBefore(spec, begin) && MayCutBefore(spec, end);
+}
+
+/// The most stages that the model allows.
+int64_t MostStages(const ModelSpec& spec) {
+  int64_t stages = 0, begin = 0;
+  for (int64_t end = 1; end <= spec.num_layers(); ++end) {
+    if (!MayBeStage(spec, begin, end)) continue;
+    ++stages;
+    begin = end;
+  }
+  return stages;
+}
+
+}  // namespace
+
+std::string StagesProblem(const ModelSpec& spec, const std::vector<int32_t>& stage_layers) {
+  if (stage_layers.empty()) return "";
+  const int64_t sum = std::accumulate(stage_layers.begin(), stage_layers.end(), int64_t{0});
+  if (sum != spec.num_layers() || std::ranges::min(stage_layers) < 1) {
+    return fmt::format(
+        "stages of {} layers do not make the model's {}; let parallel.stages add up to that, or leave it out",
+        fmt::join(stage_layers, ", "), spec.num_layers());
+  }
+  int64_t begin = 0;
+  for (size_t stage = 0; stage < stage_layers.size(); ++stage) {
+    const int64_t end = begin + stage_layers[stage];
+    if (!MayBeStage(spec, begin, end)) {
+      return fmt::format("stage {} cannot have layers {} to {}: {}; change parallel.stages, or leave it out", stage,
+                         begin, end - 1,
+                         KeepsBlocks(spec, begin, end) ? "a layer reads keys and values of a layer in another stage"
+                                                       : "none of them keeps keys and values of its own");
+    }
+    begin = end;
+  }
+  return "";
+}
+
+std::vector<int32_t> PlanStages(const ModelFiles& files, int stages) {
+  if (stages == 1) return {};
+  const ModelSpec& spec = files.spec();
+  if (const int64_t most = MostStages(spec); stages > most) {
+    FailSettings(
+        "pipeline parallel size {} is impossible: the model can be cut into 1 to {} stages, each with a layer that "
+        "keeps "
+        "keys and values; use fewer (--pipeline-parallel-size), or more workers a stage (--tensor-parallel-size)",
+        stages, most);
+  }
+  const std::vector<double> bytes = LayerBytes(files);
+  const auto layers = static_cast<size_t>(spec.num_layers());
+  // largest[end] is the least size of the largest stage when `s` stages have the layers [0, end); last[s][end] is where
+  // the last of these stages begins.
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  std::vector<double> largest(layers + 1, kNever);
+  largest[0] = 0;
+  std::vector<std::vector<size_t>> last;
+  for (int s = 0; s < stages; ++s) {
+    std::vector<double> next(layers + 1, kNever);
+    std::vector<size_t>& begins = last.emplace_back(layers + 1, 0);
+    for (size_t end = 1; end <= layers; ++end) {
+      double size = 0;
+      for (size_t begin = end; begin-- > 0;) {
+        size += bytes[begin];
+        const double worst = std::max(largest[begin], size);
+        if (worst >= next[end] || !MayBeStage(spec, static_cast<int64_t>(begin), static_cast<int64_t>(end))) continue;
+        next[end] = worst;
+        begins[end] = begin;
+      }
+    }
+    largest = std::move(next);
+  }
+  std::vector<int32_t> stage_layers(static_cast<size_t>(stages));
+  size_t end = layers;
+  for (size_t s = stage_layers.size(); s-- > 0; end = last[s][end])
+    stage_layers[s] = static_cast<int32_t>(end - last[s][end]);
+  return stage_layers;
+}
+
+}  // namespace quire

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comm/base/group_cut.h"
+#include "comm/model/model_spec.h"
+
+namespace quire {
+
+/// How often a rank waits for others in a step. Each wait takes at least the time of a message.
+struct StepWaits {
+  int64_t sums = 0;        // over the ranks of a stage, and what they gather to draw
+  int64_t hand_overs = 0;  // from a stage to the next, and of the tokens from the last stage to the others
+};
+StepWaits WaitsOf(const ModelSpec& spec, int tensor, int stages);
+
+/// The first layer of a rank's stage, and the first one of the next stage.
+std::pair<int64_t, int64_t> LayersOf(const ModelSpec& spec, const GroupCut& cut, Rank rank);
+
+/// "stage 1 of 2 (layers 0 to 18), "; empty without a pipeline.
+std::string StageText(const ModelSpec& spec, const GroupCut& cut, Rank rank);
+
+/// Lines that say how often the ranks wait for each other in a step, and how often with another cut among as many
+/// ranks. None for one rank.
+std::vector<std::string> WaitLines(const ModelSpec& spec, const GroupCut& cut);
+
+}  // namespace quire

@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""Compares tensor and pipeline parallelism over a slow link: two nodes (network namespaces) joined by a link with a rate and a
+delay. Prints a row for each shape and number of streams: medians of rounds in which the shapes take turns.
+
+    tests/bench/pipeline_link.py MODEL [--gbit 1] [--delay-ms 1] [--rounds 3] [--tokens 48] [--streams 1,32]
+
+Needs root, iproute2 and /dev/net/tun. The delay is of each packet on its way to the other node. A process of its own, first among
+the processes that wait for a core, carries the packets, because not every kernel has tc netem. Nodes share this machine's cores, with one thread a worker."""
+import argparse
+import collections
+import concurrent.futures
+import fcntl
+import multiprocessing
+import os
+import select
+import statistics
+import struct
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "e2e"))
+import netns
+from server import Server
+
+SHAPES = {"one node, -tp 1": (1, 1), "two nodes, -tp 2": (2, 1), "two nodes, -pp 2": (1, 2)}
+
+
+MTU = 60_000  # as with a network card that cuts long segments itself
+
+
+def open_tun(node):
+    """Gives the node's address to a device whose packets this process carries."""
+    with node.inside():
+        tun = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
+        fcntl.ioctl(tun, 0x400454CA, struct.pack("16sH", b"slow0", 0x0001 | 0x1000))  # TUNSETIFF: IFF_TUN, IFF_NO_PI
+    netns.ip("address", "del", node.address + "/24", "dev", "eth0", inside=node.namespace)
+    netns.ip("address", "add", node.address + "/24", "dev", "slow0", inside=node.namespace)
+    netns.ip("link", "set", "slow0", "mtu", str(MTU), "txqueuelen", "1000", "up", inside=node.namespace)
+    return tun
+
+
+def carry(tuns, gbit, delay):
+    """Carries packets between two devices. Each direction has the rate, and each packet the delay, for itself."""
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))
+    queues = {tun: collections.deque() for tun in tuns}  # by the device that sends: (when it arrives, packet)
+    free = dict.fromkeys(tuns, 0.0)  # when the last packet has left
+    other = {tuns[0]: tuns[1], tuns[1]: tuns[0]}
+    while True:
+        now = time.monotonic()
+        due = min((queue[0][0] for queue in queues.values() if queue), default=now + 1)
+        for tun in select.select(tuns, [], [], max(0, due - now))[0]:
+            packet, now = os.read(tun, MTU + 100), time.monotonic()
+            free[tun] = max(free[tun], now) + len(packet) * 8 / (gbit * 1e9)
+            queues[tun].append((free[tun] + delay, packet))
+        now = time.monotonic()
+        for tun, queue in queues.items():
+            while queue and queue[0][0] <= now:
+                os.write(other[tun], queue.popleft()[1])
+
+
+def topology(network, model, tensor, pipeline):
+    nodes = network.nodes[:tensor * pipeline]
+    lines = [f"model: {{path: {model}}}", "backend: cpu", "threads_per_worker: 1", f"parallel: {{tensor: {tensor}, pipeline: {pipeline}}}",
+             "cache: {num_blocks: 400}", "nodes:", *(f"  - {{host: {node.address}, interface: slow0}}" for node in nodes),
+             f"transport: {{bind: {network.nodes[0].address}, ports: [5570, 5571], insecure: true}}", f"launch: {{agent: {network.agent}}}"]
+    path = os.path.join(network.directory, f"{tensor}.{pipeline}.yaml")
+    with open(path, "w") as f:
+        f.write("\n".join(lines) + "\n")
+    return path
+
+
+def measure(server, streams, tokens):
+    """Returns the tokens a second of so many streams at once, prompts left out."""
+    def ask(i):
+        status, answer = server.post("/v1/completions", {"prompt": [50 + i, 60, 70, 80], "max_tokens": tokens, "temperature": 0, "ignore_eos": True}, timeout=600)
+        assert status == 200, answer
+
+    with concurrent.futures.ThreadPoolExecutor(streams) as pool:
+        list(pool.map(ask, range(streams)))  # connections, pages and the first sums
+        begin = time.monotonic()
+        list(pool.map(ask, range(streams)))
+        return streams * tokens / (time.monotonic() - begin)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("model")
+    parser.add_argument("--gbit", type=float, default=1)
+    parser.add_argument("--delay-ms", type=float, default=1)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--tokens", type=int, default=48)
+    parser.add_argument("--streams", default="1,32")
+    asked = parser.parse_args()
+    streams = [int(count) for count in asked.streams.split(",")]
+    results = {}
+    with netns.Network("a", "b") as network, network.nodes[0].inside():
+        tuns = [open_tun(node) for node in network.nodes]
+        carrier = multiprocessing.get_context("fork").Process(target=carry, args=(tuns, asked.gbit, asked.delay_ms / 1000), daemon=True)
+        carrier.start()
+        for _ in range(asked.rounds):
+            for name, shape in SHAPES.items():
+                with Server(topology(network, asked.model, *shape), prefix=network.nodes[0].command()) as server:
+                    for count in streams:
+                        results.setdefault((name, count), []).append(measure(server, count, asked.tokens))
+                        print(f"{name}, {count} streams: {results[name, count][-1]:.1f} tokens a second", file=sys.stderr, flush=True)
+    print("| shape | streams | tokens a second: median (range) | ms a step |\n| --- | --- | --- | --- |")
+    for count in streams:
+        for name in SHAPES:
+            rates = results[name, count]
+            median = statistics.median(rates)
+            print(f"| {name} | {count} | {median:.1f} ({min(rates):.1f} to {max(rates):.1f}) | {1000 * count / median:.1f} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+#include "comm/model/stage_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "comm/base/group_cut.h"
+#include "tests/support/error_of.h"
+
+namespace quire {
+namespace {
+
+ModelFiles StagedFiles(const std::string& name) {
+  return ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + name);
+}
+
+TEST(GroupCutTest, Ranks_AreNumberedFromTheLastStage) {
+  const GroupCut cut{{1, 2}, {5, 4, 3}};
+  EXPECT_EQ(cut.num_ranks(), 6);
+  for (Rank rank = 0; rank < 6; ++rank) EXPECT_EQ(cut.RankAt(cut.StageOf(rank), cut.PlaceOf(rank)), rank);
+  EXPECT_EQ(cut.StageOf(0), 2) << "rank 0 draws";
+  EXPECT_EQ(cut.StageOf(5), 0);
+  EXPECT_EQ(cut.PlaceOf(3), 1);
+  const GroupCut whole{{1, 1}, {}};
+  EXPECT_EQ(whole.num_ranks(), 2);
+  EXPECT_EQ(whole.StageOf(1), 0);
+}
+
+TEST(StagePlanTest, Stages_HaveAllLayers_AndTheLastHasFewerBesideALargeHead) {
+  ModelFiles files = StagedFiles("smollm3");  // five layers
+  for (int stages = 2; stages <= 5; ++stages) {
+    const std::vector<int32_t> layers = PlanStages(files, stages);
+    EXPECT_EQ(layers.size(), static_cast<size_t>(stages));
+    EXPECT_EQ(std::accumulate(layers.begin(), layers.end(), 0), 5);
+    EXPECT_EQ(StagesProblem(files.spec(), layers), "");
+    EXPECT_LE(layers.back(), layers.front());
+  }
+  EXPECT_TRUE(PlanStages(files, 1).empty());
+  const std::vector<int32_t> before = PlanStages(files, 2);
+  files.CloseFiles();
+  EXPECT_EQ(PlanStages(files, 2), before) << "the coordinator closes the files";
+}
+
+TEST(StagePlanTest, Stages_AreRefusedByName_WhereTheModelAllowsNone) {
+  EXPECT_NE(ErrorThrownBy([] { PlanStages(StagedFiles("gqa"), 4); }).find("cut into 1 to 3 stages"), std::string::npos);
+  // Layers 4 and 5 read keys and values of layers before them.
+  const ModelFiles shares = StagedFiles("gemma4");
+  EXPECT_EQ(StagesProblem(shares.spec(), PlanStages(shares, 2)), "");
+  EXPECT_NE(StagesProblem(shares.spec(), {5, 1}).find("reads keys and values of a layer in another stage"),
+            std::string::npos);
+  // One layer of four has attention.
+  EXPECT_NE(ErrorThrownBy([] { PlanStages(StagedFiles("lfm2"), 2); }).find("cut into 1 to 1 stages"),
+            std::string::npos);
+  EXPECT_NE(StagesProblem(StagedFiles("lfm2").spec(), {2, 2}).find("none of them keeps keys and values"),
+            std::string::npos);
+  EXPECT_NE(StagesProblem(StagedFiles("gqa").spec(), {2, 2}).find("do not make the model's 3"), std::string::npos);
+  EXPECT_NE(StagesProblem(StagedFiles("gqa").spec(), {4, -1}).find("do not make the model's 3"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace quire
