@@ -83,8 +83,7 @@ class Server {
         Counted("admin", admin_api_)};
     data_server_ = std::make_unique<HttpServer>(*io_, *ParseHostPort(topology.server.listen),
                                                 HttpLimits{.upload_bytes = kUploadBodyBytes, .chosen = topology.limits},
-                                                gates_->data.Guard(on_data),
-                                                gates_->data_certificate.get());
+                                                gates_->data.Guard(on_data), gates_->data_certificate.get());
     admin_server_ =
         std::make_unique<HttpServer>(*io_, *ParseHostPort(topology.admin.listen), AdminLimits(),
                                      logs_.Audit(gates_->admin.Guard(on_admin)), gates_->admin_certificate.get());
@@ -146,7 +145,8 @@ class Server {
       const auto list_batches = [&batches](BatchFilter filter) { return batches.Views(std::move(filter)); };
       AdminReports::Server server{settings,     keeper,        ExposureWarnings(topology_),
                                   data_memory_, batch_numbers, list_batches};
-      AdminApi admin({std::move(server), client_of_key, adapters}, models_, metrics_page, history, control, keeper, pool);
+      AdminApi admin({std::move(server), client_of_key, adapters}, models_, metrics_page, history, control, keeper,
+                     pool);
       history.Start(*io_);
       asio::post(*io_, [&] {
         data_port_ = &data, admin_api_ = &admin, control_ = &control, metrics_ = &metrics;
@@ -154,11 +154,7 @@ class Server {
         PublishKeeper(keeper);
         batches.Begin(io_->get_executor(), data);
       });
-      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-      spdlog::info("ready after {:.1f} s: {} on {}://{}:{}, admin on port {}, {} workers", took.count(),
-                   fmt::join(models_.Names(), ", "), topology_.server.certificate.empty() ? "http" : "https",
-                   ParseHostPort(topology_.server.listen)->host, data_server_->port(), admin_server_->port(),
-                   models_.num_workers());
+      TellReady(begin);
       finished_.wait(false);
       const BoundedEnd end(hurried_ ? kHurriedJoinLimit : kJoinLimit);
       // Connections refer to the APIs and to the models, so they end first.
@@ -173,6 +169,14 @@ class Server {
     models_.StopWorkers("the server is shutting down");
     spdlog::info("stopped");
     return status;
+  }
+
+  void TellReady(std::chrono::steady_clock::time_point begin) const {
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    spdlog::info("ready after {:.1f} s: {} on {}://{}:{}, admin on port {}, {} workers", took.count(),
+                 fmt::join(models_.Names(), ", "), topology_.server.certificate.empty() ? "http" : "https",
+                 ParseHostPort(topology_.server.listen)->host, data_server_->port(), admin_server_->port(),
+                 models_.num_workers());
   }
 
   /// The topology with the operator's own limits, and with "auto" settings resolved.

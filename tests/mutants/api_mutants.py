@@ -19,6 +19,7 @@ def limits(test):
 
 
 REQUEST, GENERATION, ANSWER = "coordinator/api/requests/openai_request.cc", "coordinator/api/openai/running_call.cc", "coordinator/api/openai/answer_sending.cc"
+SINK = "coordinator/api/openai/text_sink.cc"
 DATA, OPTIONS = "coordinator/api/openai/data_port.cc", "coordinator/cli/options.cc"
 FLAGS_TABLE, READER = "coordinator/cli/serve_flags.cc", "comm/topology/topology_reader.cc"
 TIMER, CALLS, REPLICAS = "coordinator/api/openai/call_timer.cc", "coordinator/metrics/call_metrics.cc", "coordinator/metrics/replica_metrics.cc"
@@ -71,7 +72,7 @@ DIALECTS = [
 ]
 
 USAGE = [
-    Mutant("usage: EOS is not counted", GENERATION, "if (reason == FinishReason::kStop && !choice.stopped)", "if (false)",
+    Mutant("usage: EOS is not counted", SINK, "if (reason == FinishReason::kStop && !choice.stopped)", "if (false)",
            fields("CompletionTest.test_eos_ends_the_text_and_counts_as_a_token")),
     Mutant("usage: cached tokens are counted for every choice", "coordinator/core/engine/engine_delivery.cc",
            "const bool begins = choice == 0 && num_generated == 1;", "const bool begins = num_generated == 1;",
@@ -95,7 +96,7 @@ FIELDS = [
     Mutant("stop_token_ids are ignored", GENERATION, "request->limits.stop_token_ids = call.stop_token_ids;", "",
            fields("CompletionTest.test_stop_token_ids_end_the_text_and_count_as_tokens")),
     Mutant("echo is ignored", ANSWER, "if (!echo.empty()) prompts[index]->text = echo[index];", "", fields("CompletionTest.test_echo_puts_the_prompt_before_the_text")),
-    Mutant("answers without a text come at their end", "coordinator/api/openai/running_call.cc", "return !choice.pending_text.empty() || !detokenizes_;", "return !choice.pending_text.empty();",
+    Mutant("answers without a text come at their end", "coordinator/api/openai/text_sink.cc", "return !choice.pending_text.empty() || !detokenizes_;", "return !choice.pending_text.empty();",
            fields("CompletionTest.test_detokenize_false_leaves_the_text_out")),
     Mutant("echo is ignored by streams", "coordinator/api/openai/piece_sending.cc", "exchange.echo.empty() && !call.return_token_ids", "!call.return_token_ids",
            fields("CompletionTest.test_echo_puts_the_prompt_before_the_text")),
@@ -109,11 +110,11 @@ FIELDS = [
     Mutant("fields: the first tokens of a long prompt are kept", PROMPTS,
            "prompt.erase(prompt.begin(), prompt.end() - static_cast<ptrdiff_t>(kept))", "prompt.resize(kept)",
            fields("CompletionTest.test_truncate_prompt_tokens_keeps_the_last_ones")),
-    Mutant("fields: stop strings end a text before min_tokens", "coordinator/api/openai/running_call.cc",
+    Mutant("fields: stop strings end a text before min_tokens", "coordinator/api/openai/text_sink.cc",
            "choice.num_tokens > min_tokens_", "true", fields("CompletionTest.test_stop_strings_count_after_min_tokens")),
-    Mutant("prompt scores: max_tokens 0 delivers a token", "coordinator/api/openai/running_call.cc", "    if (only_prompt_) {\n", "    if (false) {\n",
+    Mutant("prompt scores: max_tokens 0 delivers a token", "coordinator/api/openai/text_sink.cc", "    if (only_prompt_) {\n", "    if (false) {\n",
            ["e2e/prompt_scores_test:FormsTest.test_max_tokens_0_scores_the_prompt_without_generating"]),
-    Mutant("prompt scores: offsets after an echo begin anew", "coordinator/api/openai/running_call.cc",
+    Mutant("prompt scores: offsets after an echo begin anew", "coordinator/api/openai/text_sink.cc",
            "choice.num_characters = echoes_ ? prompt_->num_characters() : 0;", "choice.num_characters = 0;",
            ["e2e/prompt_scores_test:FormsTest.test_every_choice_and_prompt_has_its_own_scores"]),
     Mutant("prompt scores: the second prompt's are the first's", ANSWER,
@@ -127,13 +128,13 @@ FIELDS = [
            ["kernels/sampling_test:*RankOf_*"]),
     Mutant("priority goes the other way", GENERATION, "request->priority = call.priority;", "request->priority = -call.priority;",
            fields("PriorityTest")),
-    Mutant("skip_special_tokens is ignored", GENERATION, "Detokenizer(tokenizer, call.skip_special_tokens, ", "Detokenizer(tokenizer, true, ",
+    Mutant("skip_special_tokens is ignored", SINK, "Detokenizer(tokenizer, call.skip_special_tokens, ", "Detokenizer(tokenizer, true, ",
            fields("CompletionTest.test_skip_special_tokens_hides_them_and_counts_them")),
     Mutant("add_generation_prompt is ignored", REQUEST, 'fields.Flag("add_generation_prompt", !call.continue_final_message)', "!call.continue_final_message",
            fields("ChatTest.test_add_generation_prompt_opens_the_answer")),
     Mutant("add_special_tokens is ignored", PROMPTS, "EncodePrompt(text, call.add_special_tokens, bounds)", "EncodePrompt(text, true, bounds)",
            fields("SpecialTokenTest")),
-    Mutant("include_stop_str_in_output is ignored", GENERATION, "StopMatcher(call.stop, call.include_stop)", "StopMatcher(call.stop, false)",
+    Mutant("include_stop_str_in_output is ignored", SINK, "StopMatcher(call.stop, call.include_stop)", "StopMatcher(call.stop, false)",
            fields("CompletionTest.test_include_stop_str_in_output_keeps_the_stop_string")),
     Mutant("logit_bias has the other sign", "coordinator/api/requests/token_fields.cc", "emplace_back(std::stoi(key), value.get<float>())",
            "emplace_back(std::stoi(key), -value.get<float>())", fields("CompletionTest.test_logit_bias_raises_and_lowers_a_token")),
@@ -141,9 +142,9 @@ FIELDS = [
            fields("CompletionTest.test_min_tokens_come_before_eos_and_stop_tokens")),
     Mutant("min_tokens of 1 ban nothing", GENERATION, "if (call.sampling.min_tokens > 0)", "if (call.sampling.min_tokens > 1)",
            fields("CompletionTest.test_min_tokens_come_before_eos_and_stop_tokens")),
-    Mutant("text_offset counts bytes", GENERATION, "choice.num_characters += NumCharacters(text);", "choice.num_characters += text.size();",
+    Mutant("text_offset counts bytes", SINK, "choice.num_characters += NumCharacters(text);", "choice.num_characters += text.size();",
            fields("CompletionTest.test_text_offset_counts_characters_whole_and_streamed")),
-    Mutant("text_offset is where a token ends", GENERATION, "token.top, text_offset}", "token.top, text_offset + 1}",
+    Mutant("text_offset is where a token ends", SINK, "token.top, text_offset}", "token.top, text_offset + 1}",
            fields("CompletionTest.test_logprobs_are_the_models_own_and_have_text_offsets")),
     Mutant("top_logprobs have equal keys", "coordinator/api/openai/openai_response.cc", "if (IsValidUtf8(bytes)) return bytes;", "return bytes;",
            fields("CompletionTest.test_logprobs_name_parts_of_characters_by_their_bytes")),
@@ -369,7 +370,7 @@ LIMITS = [
            ["coordinator/event_queue_test:*Prompts*"]),
     Mutant("overload: a long answer keeps the thread", WRITING, "if (unbroken_ < kTurnBytes) continue;", "if (unbroken_ >= 0) continue;",
            ["coordinator/http_server_test:*OtherTasks_Run*"]),
-    Mutant("overload: tokens without a text are told at the end", GENERATION,
+    Mutant("overload: tokens without a text are told at the end", SINK,
            "    if (choice.pending_tokens.size() >= PromptReporter::kMostTokens) return true;\n", "",
            overload("StreamTest.test_other_clients_are_served_beside_streams_of_tokens_without_text")),
     Mutant("overload: nobody says that all of a beam comes at once", "coordinator/core/engine/engine_delivery.cc", "i + 1 < count};", "false};",

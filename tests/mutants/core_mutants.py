@@ -147,7 +147,7 @@ MUTANTS = [
            "coordinator/api/access/client_id.cc", "client + std::string(1, '\\0') + cache_salt", "client + cache_salt",
            ["coordinator/client_id_test"]),
     Mutant("api: best_of takes the largest sum instead of the largest mean",
-           "coordinator/api/openai/running_call.cc", "choice.logprob_sum / choice.num_tokens", "choice.logprob_sum",
+           "coordinator/api/openai/text_sink.cc", "choice.logprob_sum / choice.num_tokens", "choice.logprob_sum",
            ["e2e/sharing_test:SharingTest.test_best_of_ranks_by_mean_logprob_and_not_by_sum"]),
     Mutant("ranks that draw different tokens go unnoticed", "coordinator/cluster/group/worker_group.cc",
            "if (const auto rank = step.Deviating())", "if (const auto rank = std::optional<Rank>())", ["coordinator/worker_group_test"]),

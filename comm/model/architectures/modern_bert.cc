@@ -8,7 +8,7 @@ namespace quire::architectures {
 
 namespace {
 
-constexpr double kGlobalTheta = 160000, kLocalTheta = 10000;
+constexpr double kGlobalRopeTheta = 160000, kLocalRopeTheta = 10000;
 
 constexpr const char* kGateUp = "model.layers.{}.mlp.Wi.weight";
 // Tensors of the classes that predict masked tokens.
@@ -23,10 +23,10 @@ void ReadLocalAttention(const HfConfig& config, ModelSpec& spec) {
   ReadKinds(config, spec, half + 1, [&](int64_t layer) { return layer % every != 0; });
 }
 
-void ReadRopes(const HfConfig& config, ModelSpec& spec) {
+void ReadModernBertRopes(const HfConfig& config, ModelSpec& spec) {
   const int64_t head_dim = spec.layers[0].head_dim;
-  const double global = config.Real("global_rope_theta", kGlobalTheta);
-  const double local = config.Real("local_rope_theta", kLocalTheta);
+  const double global = config.Real("global_rope_theta", kGlobalRopeTheta);
+  const double local = config.Real("local_rope_theta", kLocalRopeTheta);
   const std::optional<RopesOfKinds> ropes = RopesOfKindsFromHf(config, head_dim, global, local);
   if (ropes) {
     spec.ropes = {ropes->full, ropes->sliding};
@@ -59,7 +59,7 @@ ModelSpec ModernBertFromHf(const HfConfig& config) {
   if (config.Flag("mlp_bias")) Fail("{}: mlp_bias = true is not supported", config.path());
   spec.layers[0].mixer_norm = false;
   ReadLocalAttention(config, spec);
-  ReadRopes(config, spec);
+  ReadModernBertRopes(config, spec);
   SetEncoder(spec);
   if (!Classifies(config)) return spec;
   const std::string pooling = config.Text("classifier_pooling", "cls");

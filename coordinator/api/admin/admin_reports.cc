@@ -224,15 +224,13 @@ void AdminReports::AddServer(Json& page) const {
   page["request_memory"] = RequestMemoryJson(server_.request_memory);
   if (const std::optional<BatchNumbers> batches = server_.batches()) page["batches"] = BatchesJson(*batches);
   page["adapters"] = AdaptersJson(model_.adapters());
-  page["model"]["name"] = model_.name();
-  page["model"]["path"] = model_.topology().model.path;
+  page["model"].update({{"name", model_.name()}, {"path", model_.topology().model.path}});
   page["models"] = ModelsJson(models_, server_.keeper);
 }
 
 /// Shows the first replica's state at the top level, and all replicas under "replicas", if the model is loaded.
 asio::awaitable<HttpResponse> AdminReports::StatusPage(HttpRequest&, HttpResponder&) {
-  Json all = Json::array();
-  Json page;
+  Json all = Json::array(), page;
   const auto workers = model_.Hold();
   for (int index = 0; workers != nullptr && index < replicas().size(); ++index) {
     const ReplicaSnapshot replica = co_await SnapshotOf(replicas().at(index));

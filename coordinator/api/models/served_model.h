@@ -37,7 +37,7 @@ class ServedModel {
   EventFeed& events() { return events_; }            // of this model's replicas
   GrammarTrials& grammars() { return grammars_; }  // for the thread of grammars only
 
-  /// The names that clients may use: the model's own name first, then its aliases, then its adapters.
+  /// The names that clients may use: the model's own, its aliases, then its adapters.
   std::vector<std::string> Names() const;
   const AdapterShelf& adapters() const { return adapters_; }
   AdapterShelf& adapters() { return adapters_; }
@@ -45,31 +45,29 @@ class ServedModel {
   int max_running() const { return topology_.scheduler.max_running * topology_.parallel.replicas; }
   int max_pending() const { return topology_.scheduler.max_waiting + max_running(); }
 
-  /// Gives the model its part of the host's memory: so many bytes of KV cache. Call it before the first start.
+  /// Sets the model's part of the host's memory, of which `kv` bytes for KV blocks. Call it before the first start.
   void SetMemory(const ModelNeed& need, int64_t kv, const PlannedLimits& limits);
-  /// The bytes of weights and of KV cache of all ranks. 0: the server's only model, whose ranks take what is free.
+  /// Bytes of all ranks: weights; KV cache (0: the only model, whose ranks take what is free); both with swap space.
   int64_t weight_bytes() const { return need_.weights; }
   int64_t kv_bytes() const { return kv_bytes_; }
-  /// The bytes of all its workers' weights, KV cache and swap space.
   int64_t bytes() const { return need_.With(kv_bytes_); }
 
-  /// Starts the workers and returns when they are ready; throws the reason when they are not. `on_lost` is called once,
-  /// on some thread, when the last replica is lost for good. Call it before the I/O thread uses this model.
+  /// Starts the workers, and returns when they are ready or throws why not. `on_lost` is called once, on some thread,
+  /// when the last replica is lost for good. Call it before the I/O thread uses this model.
   void Start(std::function<void(const std::string&)> on_lost);
   /// Begins to start the workers, as ModelWorkers does. After `started(null)` call FinishStart, otherwise DropStart.
   void BeginStart(std::function<void(std::exception_ptr)> started);
   void FinishStart(std::function<void(const std::string&)> on_lost);
   void DropStart();
-  /// Aborts a start. Later starts fail until CancelStart(false).
-  void CancelStart(bool cancel = true) { cancel_ = cancel; }
-  /// From now on Hold() returns null. Then EndWhenFree ends the workers.
+  void CancelStart(bool cancel = true) { cancel_ = cancel; }  // later starts fail, too, until CancelStart(false)
+  /// From now on Hold() returns null, and EndWhenFree may end the workers on another thread, which then calls `ended`.
+  /// EndWhenFree returns false while the workers are held.
   void Retire();
-  /// Ends retired workers on another thread, which then calls `ended`. False: they are held.
   bool EndWhenFree(std::function<void()> ended);
-  /// Ends the engines' threads and drops their requests. Waits for starts and ends on other threads.
+  /// Ends, in this order: the engines' threads and their requests (waits for starts and ends on other threads); the
+  /// workers; all that is left but the open model.
   void StopLoops();
   void StopWorkers(const std::string& reason);
-  /// Ends the engines and the workers. The model stays open.
   void End();
 
   /// Keeps the workers of a loaded model from being ended; null when the model is not loaded. A coroutine that uses
@@ -79,8 +77,7 @@ class ServedModel {
   const Replicas& replicas() const { return workers_->replicas(); }
   LifePhase phase() const { return phase_; }
   ModelState state() const;
-  /// The limits of the model's calls. They stay the same however often the model is loaded.
-  CallLimits LimitsOfCalls();
+  CallLimits LimitsOfCalls();  // the same however often the model is loaded
 
  private:
   Topology topology_;
