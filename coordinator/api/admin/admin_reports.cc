@@ -99,8 +99,7 @@ std::vector<AdminRoutes::Route> AdminReports::MakeRoutes() {
     };
   };
   return {
-      {"GET", "/admin/status", to(&AdminReports::StatusPage),
-       "replicas, ranks, pools, clients, losses and settings"},
+      {"GET", "/admin/status", to(&AdminReports::StatusPage), "replicas, ranks, pools, clients, losses and settings"},
       {"GET", "/admin/blocks", held(&AdminReports::BlocksPage),
        "blocks in use and cached ones, one by one, with hashes and ages; ?replica="},
       {"GET", "/admin/requests", to(&AdminReports::RequestsPage),

@@ -34,7 +34,7 @@ class ServedModel {
   const ModelFiles& files() const { return files_; }
   const ModelSpec& spec() const { return files_.spec(); }
   const TextTools& text() const { return text_; }
-  EventFeed& events() { return events_; }            // of this model's replicas
+  EventFeed& events() { return events_; }          // of this model's replicas
   GrammarTrials& grammars() { return grammars_; }  // for the thread of grammars only
 
   /// The names that clients may use: the model's own, its aliases, then its adapters.
