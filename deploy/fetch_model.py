@@ -8,11 +8,40 @@ import sys
 import time
 
 sys.path.insert(0, sys.argv[1])
-from huggingface_hub import hf_hub_download, list_repo_files, snapshot_download
+from huggingface_hub import HfApi, file_download, hf_hub_download, list_repo_files, snapshot_download
 
 # The safetensors files are served; a repository often has the same weights in other forms, too
 SERVED = ["*.json", "*.safetensors", "*.jinja", "*.model"]
 PART = re.compile(r"-\d{5}-of-\d{5}(?=\.gguf$)")
+COMMIT = re.compile(r"[0-9a-f]{40}")
+HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")  # git's SHA-1 of a small file, SHA-256 of a large one
+
+
+def plain(text):
+    """The text with all characters spelled out that would control a terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def distrust_the_hub():
+    """Makes the client refuse answers whose hashes are none. The client uses a file's hash and the commit's as names of files
+    in its cache; a hub that says `../../x` or `/etc/x` instead would have the file written there."""
+    read_metadata, read_repository = file_download.get_hf_file_metadata, HfApi.repo_info
+
+    def metadata(*args, **kwargs):
+        found = read_metadata(*args, **kwargs)
+        if not HASH.fullmatch(found.etag or ""):
+            raise ValueError(f"the hub gave no hash of a file, but {found.etag!r}; nothing was written")
+        if not COMMIT.fullmatch(found.commit_hash or ""):
+            raise ValueError(f"the hub named no commit of a file, but {found.commit_hash!r}; nothing was written")
+        return found
+
+    def repository(*args, **kwargs):
+        found = read_repository(*args, **kwargs)
+        if not COMMIT.fullmatch(found.sha or ""):
+            raise ValueError(f"the hub named no commit, but {found.sha!r}; nothing was written")
+        return found
+
+    file_download.get_hf_file_metadata, HfApi.repo_info = metadata, repository
 
 
 def patterns(repository):
@@ -28,7 +57,7 @@ def patterns(repository):
 
 def digest(path, name):
     """The file's hash in the form of its name: SHA-256 of large files, git's SHA-1 of others; None for another form of name."""
-    if not re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", name):
+    if not HASH.fullmatch(name):
         return None
     large = len(name) == 64
     hashed = hashlib.sha256() if large else hashlib.sha1(b"blob %d\0" % os.path.getsize(path))
@@ -47,9 +76,7 @@ def check(place, began):
         if os.stat(blob).st_mtime < began:
             continue
         found = digest(blob, name)
-        if found is None:
-            print(f"fetch-model: {os.path.basename(path)}: the hub gave no hash, so it was not checked", file=sys.stderr)
-        elif found != name:
+        if found != name:
             os.remove(path)
             if os.path.exists(blob):
                 os.remove(blob)
@@ -58,13 +85,14 @@ def check(place, began):
 
 def main(repository, file=None):
     try:
+        distrust_the_hub()
         began = time.time() - 2  # some file systems store whole seconds only
         place = hf_hub_download(repository, file) if file else snapshot_download(repository, allow_patterns=patterns(repository))
         check(place, began)
         print(place)
     except Exception as error:  # an error of the network, the hub or the name: one line says which
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        sys.exit(f"fetch-model: {repository}: {reason}")
+        sys.exit(plain(f"fetch-model: {repository}: {reason}"))
 
 
 main(*sys.argv[2:])

@@ -12,7 +12,9 @@
 
 namespace quire {
 
-Descriptor OpenPrivateDirectory(const std::string& path, const std::string& setting, bool make) {
+Descriptor OpenPrivateDirectory(const std::string& given, const std::string& setting, bool make) {
+  std::string path = given;
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();  // behind a slash, Linux would follow a link
   if (make && ::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
     Fail("{} {}: {}", setting, path, std::strerror(errno));
   Descriptor directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));

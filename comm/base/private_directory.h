@@ -10,7 +10,7 @@ namespace quire {
 /// Opens a directory that holds clients' texts; makes it (mode 0700) if it is missing and `make` is true. Refuses a
 /// link, a directory of another user, and one that others may enter or read. Throws Error that begins with `setting`,
 /// the flag that names the directory, and the path.
-Descriptor OpenPrivateDirectory(const std::string& path, const std::string& setting, bool make);
+Descriptor OpenPrivateDirectory(const std::string& given, const std::string& setting, bool make);
 
 /// The names in an open directory, without "." and "..". Throws Error that begins with `path`.
 std::vector<std::string> NamesInDirectory(const Descriptor& directory, const std::string& path);

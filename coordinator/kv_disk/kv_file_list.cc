@@ -74,10 +74,15 @@ void KvFileList::Forget(const std::string& name) {
   held_.erase(name);
 }
 
-double KvFileList::SetUse(const std::string& name, double used_seconds) {
+std::optional<double> KvFileList::UseOf(const std::string& name) const {
   const std::lock_guard lock(files_mutex_);
   const auto file = files_.find(name);
-  return file == files_.end() ? used_seconds : std::exchange(file->second.used_seconds, used_seconds);
+  return file == files_.end() ? std::nullopt : std::optional(file->second.used_seconds);
+}
+
+void KvFileList::SetUse(const std::string& name, double used_seconds) {
+  const std::lock_guard lock(files_mutex_);
+  if (const auto file = files_.find(name); file != files_.end()) file->second.used_seconds = used_seconds;
 }
 
 std::vector<std::pair<std::string, std::string>> KvFileList::Surplus(int64_t bytes) const {

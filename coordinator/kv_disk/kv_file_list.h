@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -38,8 +39,10 @@ class KvFileList {
   /// Adds a file of the own folder, or replaces it.
   void Add(const std::string& name, int64_t bytes, double used_seconds);
   void Forget(const std::string& name);
-  /// Sets a file's last use; returns the one before. Returns `used_seconds` when the file is not known.
-  double SetUse(const std::string& name, double used_seconds);
+  /// The Unix time of a file's last use; nothing when the file is not known.
+  std::optional<double> UseOf(const std::string& name) const;
+  /// Sets the time of a file's last use, if the file is known.
+  void SetUse(const std::string& name, double used_seconds);
 
   /// Returns the files that were not used for longest, with their folders, as many as must go so that one more file of
   /// `bytes` is within both limits. Then a twentieth of both limits is free, so that the next calls find room. Returns

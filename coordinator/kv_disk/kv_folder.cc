@@ -137,13 +137,14 @@ std::optional<std::vector<std::byte>> KvFolder::Read(const std::string& folder, 
                                                      size_t bytes) const {
   struct stat info;
   const Descriptor directory = OpenFolder(folder);
-  if (::fstatat(directory.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT) return std::nullopt;
-  auto content = ReadPlain(directory.get(), name, path_ + "/" + folder, SIZE_MAX, info);
-  if (!content) return std::nullopt;
-  if (content->size() != bytes) {  // no server can use it
+  const bool is_there = ::fstatat(directory.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
+  if (!is_there && errno == ENOENT) return std::nullopt;
+  if (is_there && S_ISREG(info.st_mode) && static_cast<size_t>(info.st_size) != bytes) {  // no server can use it
     ::unlinkat(directory.get(), name.c_str(), 0);
     return std::nullopt;
   }
+  auto content = ReadPlain(directory.get(), name, path_ + "/" + folder, bytes, info);
+  if (!content || content->size() != bytes) return std::nullopt;
   ::utimensat(directory.get(), name.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
   return content;
 }
@@ -151,7 +152,7 @@ std::optional<std::vector<std::byte>> KvFolder::Read(const std::string& folder, 
 std::optional<std::vector<std::byte>> KvFolder::Peek(const std::string& folder, const std::string& name) const {
   struct stat info;
   const Descriptor directory = OpenFolder(folder);
-  return ReadPlain(directory.get(), name, path_ + "/" + folder, SIZE_MAX, info);
+  return ReadPlain(directory.get(), name, path_ + "/" + folder, kMostBlockBytes, info);
 }
 
 void KvFolder::NoteUse(const std::string& folder, const std::string& name) {

@@ -36,7 +36,9 @@ class KvFolder {
   std::optional<std::vector<std::byte>> Read(const std::string& folder, const std::string& name, size_t bytes) const;
   /// Notes that a file was used. A file that is missing is no error.
   void NoteUse(const std::string& folder, const std::string& name);
-  /// Reads a file without a note of its use. Nothing when the file is missing.
+  /// Bytes of a file that may hold a block; larger files are not read.
+  static constexpr int64_t kMostBlockBytes = int64_t{1} << 30;
+  /// Reads a file without a note of its use. Nothing when the file is missing. Throws Error for a larger file.
   std::optional<std::vector<std::byte>> Peek(const std::string& folder, const std::string& name) const;
   /// Removes a file. A file that is missing already is no error.
   void Remove(const std::string& folder, const std::string& name);

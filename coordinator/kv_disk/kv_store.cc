@@ -66,9 +66,11 @@ void KvStore::NoteUse(const std::vector<BlockHash>& blocks) {
 /// Sets the time of the last use of the blocks' files, unless the first one was used within kUseSeconds.
 void KvStore::NoteUses(const std::vector<BlockHash>& blocks) {
   const double now = UnixNow();
-  if (files_.SetUse(seal_.FileNameOf(blocks.front()), now) + kUseSeconds > now) return;
+  const std::optional<double> used = files_.UseOf(seal_.FileNameOf(blocks.front()));
+  if (!used || *used + kUseSeconds > now) return;
   for (const BlockHash& block : blocks) {
     const std::string name = seal_.FileNameOf(block);
+    if (!files_.Holds(name)) continue;
     files_.SetUse(name, now);
     folder_.NoteUse(seal_.folder(), name);
   }

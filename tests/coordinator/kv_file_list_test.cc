@@ -48,7 +48,8 @@ TEST(KvFileListTest, Surplus_NamesTheFilesUsedLongestAgo_UntilATwentiethOfTheByt
   files.Replace({EntryNamed("new", 400, 30), EntryNamed("oldest", 100, 10, "other"), EntryNamed("old", 300, 20)});
   EXPECT_THAT(files.Surplus(200), IsEmpty());
   EXPECT_THAT(files.Surplus(201), ElementsAre(Pair("oldest", "other")));
-  EXPECT_EQ(files.SetUse("oldest", 40), 10);
+  files.SetUse("oldest", 40);
+  EXPECT_EQ(files.UseOf("oldest"), 40);
   EXPECT_THAT(files.Surplus(201), ElementsAre(Pair("old", "own")));
 }
 
@@ -64,9 +65,10 @@ TEST(KvFileListTest, Surplus_NamesFiles_WhenThereAreTooMany) {
   EXPECT_EQ(surplus.front().first, "0");
 }
 
-TEST(KvFileListTest, SetUse_ReturnsTheGivenTime_ForAFileThatIsNotKnown) {
+TEST(KvFileListTest, SetUse_AddsNoFile_ThatIsNotKnown) {
   KvFileList files("own", 1000);
-  EXPECT_EQ(files.SetUse("none", 5), 5);
+  files.SetUse("none", 5);
+  EXPECT_EQ(files.UseOf("none"), std::nullopt);
   EXPECT_EQ(files.num_files(), 0);
 }
 

@@ -30,6 +30,8 @@ class Hub(http.server.ThreadingHTTPServer):
         self.cut = set()  # files of which the next answer ends in the middle
         self.begun = []  # offsets of answers to requests for a later part of a file
         self.damaged = set()  # files that come with other bytes than their hash says
+        self.commit = COMMIT  # the commit that the hub names
+        self.headers = {}  # headers of every file in place of the true ones
         super().__init__(("127.0.0.1", 0), Answer)
         self.thread = threading.Thread(target=self.serve_forever)
         self.thread.start()
@@ -58,7 +60,7 @@ class Answer(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         path, files = self.path.split("?")[0], self.server.files
         if path in ("/api/models/Org/Tiny/revision/main", "/api/models/Org/Tiny"):
-            page = {"id": "Org/Tiny", "modelId": "Org/Tiny", "sha": COMMIT, "siblings": [{"rfilename": name} for name in files]}
+            page = {"id": "Org/Tiny", "modelId": "Org/Tiny", "sha": self.server.commit, "siblings": [{"rfilename": name} for name in files]}
             return self.reply(200, json.dumps(page).encode(), Content_Type="application/json")
         if path.startswith("/api/models/Org/Tiny/tree/"):
             page = [{"type": "file", "path": name, "size": len(data), "oid": "0" * 40} for name, data in files.items()]
@@ -75,7 +77,7 @@ class Answer(http.server.BaseHTTPRequestHandler):
         tag = hashlib.sha256(data).hexdigest() if large else hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
         if name in self.server.damaged:
             data = data[:-1] + bytes([data[-1] ^ 1])
-        headers = {"ETag": f'"{tag}"', "X-Repo-Commit": COMMIT}
+        headers = {"ETag": f'"{tag}"', "X-Repo-Commit": COMMIT, **self.server.headers}
         first = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
         if first and int(first[1]) < len(data) and self.command == "GET":
             begin = int(first[1])
@@ -176,6 +178,27 @@ class FetchModelTest(unittest.TestCase):
             with open(os.path.join(whole.stdout.strip(), name), "rb") as file:
                 self.assertEqual(file.read(), self.hub.files[name])
             self.cache.cleanup()
+
+    def test_fetch_model_writes_nothing_where_a_hub_names_paths_instead_of_hashes(self):
+        outside = os.path.join(self.home.name, "planted")
+        upwards = os.path.relpath(outside, os.path.join(self.cache.name, "hub", "models--Org--Tiny", "blobs"))
+        for headers, commit in (({"ETag": f'"{outside}"'}, COMMIT), ({"X-Linked-Etag": f'"{upwards}"'}, COMMIT), ({"X-Repo-Commit": upwards}, COMMIT), ({}, upwards)):
+            self.hub.headers, self.hub.commit = headers, commit
+            try:
+                refused = self.fetch("Org/Tiny")
+            finally:
+                self.hub.headers, self.hub.commit = {}, COMMIT
+            self.assertEqual((refused.returncode, refused.stdout), (1, ""), refused.stderr)
+            self.assertRegex(refused.stderr, "the hub (gave no hash|named no commit)")
+            self.assertEqual([name for name in os.listdir(self.home.name) if name.startswith("planted")], [])
+
+    def test_fetch_model_spells_out_control_characters_of_names(self):
+        files, self.hub.files = self.hub.files, {"a.gguf": b"a", "b\x1b]0;x\x07.gguf": b"b"}
+        try:
+            several = self.fetch("Org/Tiny")
+        finally:
+            self.hub.files = files
+        self.assertIn(r"a.gguf, b\x1b]0;x\x07.gguf", several.stderr)
 
     def test_fetch_model_takes_the_only_gguf_model_and_lists_several(self):
         files, self.hub.files = self.hub.files, {"README.md": b"words", "m-Q4-00001-of-00002.gguf": b"a", "m-Q4-00002-of-00002.gguf": b"b", "mmproj.gguf": b"c"}
