@@ -14,6 +14,7 @@
 #include "comm/base/error.h"
 #include "comm/base/json.h"
 #include "comm/base/percentile.h"
+#include "comm/base/printable.h"
 #include "coordinator/bench/random_prompt.h"
 #include "coordinator/bench/stream_client.h"
 
@@ -169,7 +170,7 @@ int RunServeBench(const ServeBench& bench) {
   }
   if (l.problems.empty()) return 0;
   fmt::print(stderr, "{} of {} requests failed; the first one: {}\n", l.problems.size(), bench.num_prompts,
-             l.problems.front());
+             WithoutControls(l.problems.front()));
   return 1;
 }
 

@@ -8,7 +8,7 @@ namespace {
 
 constexpr double kShare = 0.05;
 constexpr std::chrono::milliseconds kAtOnce(200);
-constexpr std::chrono::seconds kLongestRest(5);
+constexpr std::chrono::seconds kLongestRest(60);
 
 }  // namespace
 

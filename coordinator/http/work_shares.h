@@ -8,7 +8,8 @@ namespace quire {
 
 /// The share of the workers' processors that clients' work in the WorkPool may take. Ranks run in lock-step, so a
 /// moment taken from one rank's core delays all ranks. All clients together therefore get a twentieth of the cores in
-/// the long run, in even parts. A client may take 0.2 s of a core at once. Beyond that its next job rests, at most 5 s.
+/// the long run, in even parts. A client may take 0.2 s of a core at once. Beyond that its next job rests, at most a
+/// minute.
 /// The class keeps one leaky bucket per client, as the time when the bucket will be empty. Not thread-safe.
 class WorkShares {
  public:

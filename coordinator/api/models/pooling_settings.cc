@@ -18,7 +18,7 @@ constexpr const char* kWithoutPooling = "the model's files name no pooling; --po
 struct Found {
   Pooling pooling = Pooling::kNone;
   bool normalize = true;
-  std::string why_none = kWithoutPooling;
+  std::string why_none = kWithoutPooling;  // clients read this, so it names no path of the server
 };
 
 /// The pooling with this sentence-transformers name; nothing if unsupported.
@@ -67,14 +67,13 @@ Found FromList(const Json& modules, const ModelTree& tree, const char* name) {
       const std::string mode = ModeNamedIn(ReadJson(tree, config), tree.PathOf(config));
       const std::optional<Pooling> pooling = PoolingNamed(mode);
       if (const Json json = ReadJson(tree, config); json.value("include_prompt", true) == false)
-        return {Pooling::kNone, true, fmt::format("include_prompt = false ({}) is not supported", tree.PathOf(config))};
-      if (!pooling)
-        return {Pooling::kNone, true, fmt::format("pooling \"{}\" ({}) is not supported", mode, tree.PathOf(config))};
+        return {Pooling::kNone, true, fmt::format("include_prompt = false ({}) is not supported", config)};
+      if (!pooling) return {Pooling::kNone, true, fmt::format("pooling \"{}\" ({}) is not supported", mode, config)};
       found.pooling = *pooling;
     } else if (kind == "Normalize") {
       found.normalize = true;
     } else if (kind != "Transformer") {
-      return {Pooling::kNone, true, fmt::format("{}: module {} is not supported", tree.PathOf(name), type)};
+      return {Pooling::kNone, true, fmt::format("{}: module {} is not supported", name, type)};
     }
   }
   return found;
