@@ -124,7 +124,7 @@ MUTANTS = [
     ("engine/engine_adapters.cc", "requests go on with an adapter that is gone",
      "adapters_.erase(c.adapter);", ";"),
     ("engine/engine_adapters.cc", "a request waits for ever for an adapter that has come",
-     "!request->set_aside || request->adapter != c.adapter || MakesWay(*request)", "true"),
+     "request->set_aside = false;\n    scheduler_.TakeUp(*request);", ";"),
     ("engine/engine_adapters.cc", "an adapter that comes takes up the requests of another",
      "request->adapter != c.adapter", "false"),
     ("engine/engine_adapters.cc", "an adapter that comes takes up a batch's request beside others",
@@ -495,7 +495,11 @@ def plant(source_dir, out_dir):
             if text.count(old) != 1:
                 sys.exit(f"mutant {number} ({what}): its text occurs {text.count(old)} times in {name}; move it with the code")
             places.append((text.index(old), number, old, new))
+        end = len(text)
         for position, number, old, new in sorted(places, reverse=True):
+            if position + len(old) > end:
+                sys.exit(f"mutant {number}: its text overlaps that of another one in {name}")
+            end = position
             text = text[:position] + planted(number, old, new) + text[position + len(old):]
         os.makedirs(os.path.dirname(os.path.join(out_dir, name)), exist_ok=True)
         with open(os.path.join(out_dir, name), "w", encoding="utf-8") as f:
