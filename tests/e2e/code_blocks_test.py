@@ -130,7 +130,7 @@ class CodeBlocksTest(unittest.TestCase):
         text = text.replace("DIR/SHA256SUMS", self.path("SHA256SUMS")).replace("--file api.keys", f"--file {self.path('api.keys')}")
         text = re.sub(r"(localhost|127\.0\.0\.1):8000", f"127.0.0.1:{self.server.port}", text)
         text = re.sub(r"(localhost|127\.0\.0\.1):8001", f"127.0.0.1:{self.server.admin_port}", text)
-        text = re.sub(r"\bMODEL_[AB]\b|(?<==)DIR\b", TINY, text).replace("/var/lib/quire/kv", self.path("kv"))
+        text = re.sub(r"\bMODEL_[AB]\b|(?<==)DIR\b", TINY, text).replace("/var/lib/quire/kv", self.path("kv")).replace("/srv/adapters", self.folder)
         text = re.sub(r"tcp://\*:(\d+)", lambda port: f"ipc://{self.path(port[1])}", text)  # listens on all interfaces
         return text.replace("http://HOST:PORT", self.server.url).replace("--api NAME", "--api somebody")
 

@@ -203,7 +203,7 @@ class RequestsTest(DashboardCase):
             time.sleep(0.5)
         with Browser() as later:
             later.open(self.server.admin_url + "/")
-            chart = "return document.querySelector(arguments[0]).querySelector('polyline').getAttribute('points').split(' ').length"
+            chart = "return (document.querySelector(`${arguments[0]} polyline`)?.getAttribute('points') ?? '').split(' ').length"
             later.until("the past is drawn", lambda: later.run(chart, "#charts .chart") >= len(self.history()) - 1 > 0)
             later.until("so is the figure's", lambda: later.run(chart, "#figures .figure") > 1)
             later.sees("#charts", "1 refusal, 0 errors")

@@ -191,4 +191,4 @@ class PipelineOverNodesTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    verdict.run_tests()

@@ -155,13 +155,13 @@ TEST_P(TinyModelTest, TokensEqualTransformers_OnOneToFourRanks_InMixedBatches) {
     ExpectGolden(files_, cases_, For(GetParam(), {.ranks = ranks, .arrivals_per_step = 0.4}));
 }
 
-TEST_P(TinyModelTest, TokensEqualTransformers_OnTwoStagesOfTwoRanks_InMixedBatches) {
+TEST_P(TinyModelTest, TokensEqualTransformers_OnTwoStages_InMixedBatches) {
   if (GetParam() == "gemma4whole") {  // later layers read the keys and values of its first one
     EXPECT_THROW(PlanStages(files_, 2), SettingsError);
     return;
   }
   const std::vector<Golden> few(cases_.begin(), cases_.begin() + std::min<std::ptrdiff_t>(6, std::ssize(cases_)));
-  ExpectGolden(files_, few, For(GetParam(), {.ranks = 2, .stages = 2, .arrivals_per_step = 0.4}));
+  ExpectGolden(files_, few, For(GetParam(), {.ranks = 1, .stages = 2, .arrivals_per_step = 0.4}));
 }
 
 /// Models without mixtures of experts refuse expert parallelism.
