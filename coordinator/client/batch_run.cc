@@ -23,8 +23,7 @@
 #include "coordinator/client/batch_file.h"
 #include "coordinator/client/http_client.h"
 
-// The coroutines follow the house rule in coordinator/http/connection.cc: g++ 12 miscompiles some co_await
-// expressions.
+// g++ 12 miscompiles some co_await expressions. The coroutines here avoid them (coordinator/http/connection.cc).
 
 namespace quire {
 

@@ -5,8 +5,7 @@
 
 #include "comm/base/json.h"
 
-// The coroutines follow the house rule in coordinator/http/connection.cc: g++ 12 miscompiles some co_await
-// expressions.
+// g++ 12 miscompiles some co_await expressions. The coroutines here avoid them (coordinator/http/connection.cc).
 
 namespace quire {
 

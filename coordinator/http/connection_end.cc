@@ -6,8 +6,8 @@
 #include "coordinator/http/await_token.h"
 #include "coordinator/http/connection.h"
 
-// The TLS handshake of a connection, and its end from either side. The rule for co_await in connection.cc holds
-// here, too.
+// The TLS handshake of a connection, and its end from either side.
+// g++ 12 miscompiles some co_await expressions. The coroutines here avoid them (coordinator/http/connection.cc).
 
 namespace quire {
 

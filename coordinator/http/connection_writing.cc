@@ -5,7 +5,8 @@
 #include "coordinator/http/await_token.h"
 #include "coordinator/http/connection.h"
 
-// The writing side of a connection: it sends the answers. The rule for co_await in connection.cc holds here, too.
+// The writing side of a connection: it sends the answers.
+// g++ 12 miscompiles some co_await expressions. The coroutines here avoid them (coordinator/http/connection.cc).
 
 namespace quire {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-// The rule for co_await in connection.cc holds here, too.
+// g++ 12 miscompiles some co_await expressions. The coroutines here avoid them (coordinator/http/connection.cc).
 
 namespace quire {
 

@@ -2,7 +2,7 @@
 
 #include "coordinator/http/await_token.h"
 
-// The rule for co_await in connection.cc holds here, too.
+// g++ 12 miscompiles some co_await expressions. The coroutines here avoid them (coordinator/http/connection.cc).
 
 namespace quire {
 

@@ -71,7 +71,7 @@ TEST(ChooseDecoderTest, Choice_IsTheLeastLoadedReplicaThatDecodes) {
   EXPECT_EQ(ChooseDecoder(views, 0, kShape), std::nullopt) << "it decodes where it is";
 }
 
-TEST(ChooseReliefTest, Choice_NeedsWaitingRequestsHere_AndFreeBlocksThere) {
+TEST(ChooseReliefTest, ChooseRelief_NeedsWaitingRequestsHere_AndFreeBlocksThere) {
   std::vector views{View(0, 9, 0), View(0, 3, 60), View(0, 2, 80)};
   EXPECT_EQ(ChooseRelief(views, 0, false, kShape), std::nullopt) << "nobody waits";
   EXPECT_EQ(ChooseRelief(views, 0, true, kShape), 2);

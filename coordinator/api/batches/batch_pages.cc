@@ -9,7 +9,7 @@
 #include "coordinator/api/batches/record_list.h"
 #include "coordinator/api/requests/query_fields.h"
 
-// The house rule of connection.cc for coroutines holds here, too.
+// g++ 12 miscompiles some co_await expressions. The coroutines here avoid them (coordinator/http/connection.cc).
 
 namespace quire {
 

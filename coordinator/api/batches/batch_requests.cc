@@ -9,7 +9,7 @@
 #include "coordinator/api/batches/store_names.h"
 #include "coordinator/batches/batch_line.h"
 
-// The house rule of connection.cc for coroutines holds here, too.
+// g++ 12 miscompiles some co_await expressions. The coroutines here avoid them (coordinator/http/connection.cc).
 
 namespace quire {
 

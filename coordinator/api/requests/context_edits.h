@@ -14,7 +14,7 @@ namespace quire {
 struct ContextEdit {
   bool of_thoughts = false;  // clears thoughts; otherwise uses of tools
   int64_t keep = 0;          // number of the latest turns or uses that stay
-  // Only for edits of tool uses:
+  // The members below apply only to edits of tool uses.
   int64_t above_tokens = -1, above_uses = -1;  // done only when the prompt has more tokens, or uses; -1: no condition
   int64_t least_tokens = 0;                    // not done when it would save fewer tokens
   bool all_inputs = false;                     // the inputs of all cleared uses are cleared, too

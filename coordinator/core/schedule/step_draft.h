@@ -33,7 +33,8 @@ struct StepDraft {
   /// Entry i: the sequences of order[0 .. i) that decode in this step, if there are blocks for them.
   std::vector<int> decodes_before;
 
-  /// Begins a step after `num_planned` others. `made` is where its members go. The plan must be empty.
+  /// Begins a step. `num_planned` steps were planned before it; the step's members go into `made`. The plan must be
+  /// empty.
   void Begin(int64_t num_planned, OutstandingStep& made, bool is_ahead, bool company) {
     step = &made;
     step->Clear();
