@@ -138,7 +138,7 @@ class PlainTest(FlagCase):
             settings.pop(name)
         self.assertEqual(settings, {
             "served_model_name": "gqa", "served_model_aliases": [], "backend": "cpu", "dtype": "float32", "quantization": "none", "activations": "int16",
-            "attention_backend": "auto",
+            "attention_backend": "auto", "load": "start", "keep_alive": -1, "models_memory": None,
             "exact": False, "kv_cache_dtype": "float16", "tensor_parallel_size": 1, "shares": [1], "pipeline_parallel_size": 1, "stages": None, "expert_parallel": False, "data_parallel_size": 1, "prefill_replicas": 0,
             "max_model_len": 2048, "max_num_seqs": 256, "max_num_queued_reqs": 1024, "max_num_batched_tokens": 512, "target_inter_token_ms": 0, "block_size": 16,
             "ssl_certfile": None, "ssl_keyfile": None, "admin_ssl_certfile": None, "admin_ssl_keyfile": None, "allowed_origins": [], "allowed_hosts": [],
