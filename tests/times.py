@@ -19,6 +19,8 @@ REASONS = {
     "e2e/moves_test": "several hosts for every case, and links that are cut until the coordinator finds out",
     "e2e/operations_test": "drains, pauses and reshards, which have times of their own",
     "e2e/overload_test": "crowds at limits of memory and of time, one after another",
+    "e2e/model_life_test": "models are loaded, idle, in each other's way and lost, with times of their own",
+    "e2e/pipeline_test": "a rank is lost in each stage, and workers start in several shapes",
     "e2e/replicas_test": "two worker groups for every case, and losses of both",
     "e2e/security_test": "servers and worker groups with every wrong key, mode and address",
     "e2e/structured_output_test": "answers to many schemas are validated, on one and two ranks and over killed workers",
