@@ -258,7 +258,7 @@ class AtOnceTest(Case):
     def test_concurrent_runs_fetch_the_client_once(self):
         shutil.copytree(DEPLOY, os.path.join(self.place, "deploy"))
         self.make("deploy", "fetch-requirements.txt", text=self.wheel("huggingface_hub", {
-            "huggingface_hub/__init__.py": "hf_hub_download = None\n\ndef list_repo_files(name):\n    return []\n\ndef snapshot_download(name, **_):\n    return 'the model ' + name\n"}))
+            "huggingface_hub/__init__.py": "class HfApi:\n    repo_info = None\n\nclass file_download:\n    get_hf_file_metadata = None\n\nhf_hub_download = None\n\ndef list_repo_files(name):\n    return []\n\ndef snapshot_download(name, **_):\n    return 'the model ' + name\n"}))
         said, errors = self.all_at_once([os.path.join(self.place, "deploy", "fetch-model"), "org/name"], QUIRE_CACHE=self.make("cache", mode=0o700),
                                         PIP_FIND_LINKS=os.path.join(self.place, "wheels"))
         self.assertEqual(said, {"the model org/name\n"})
