@@ -179,9 +179,11 @@ void CpuEngine::Begin(const StepPlan& plan, const std::vector<BatchMember>& batc
                 static_cast<int64_t>(plan.copies.size())});
   inputs_.Build(table, batch, sizes_.block_size);
   const std::span<float> logits = decoder_.Forward(inputs_, *cache_);
-  size_t rows = 0;
-  for (const BatchMember& member : batch) rows += static_cast<size_t>(member.num_rows());
-  handed_.assign(1 + 2 * rows, 0);
+  if (link_ != nullptr) {
+    size_t rows = 0;
+    for (const BatchMember& member : batch) rows += static_cast<size_t>(member.num_rows());
+    handed_.assign(1 + 2 * rows, 0);
+  }
   if (shard_.is_last()) {
     DrawStep(logits, batch, table);
     GiveTokens();
