@@ -1,12 +1,10 @@
 #include "worker/serve/adapter_loader.h"
 
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <new>
 #include <utility>
 
 #include "comm/base/error.h"
+#include "comm/base/give_way.h"
 
 namespace quire {
 
@@ -79,8 +77,7 @@ AdapterLoader::Read AdapterLoader::ReadOne(const AdapterMessage& order) const {
 }
 
 void AdapterLoader::Run() {
-  constexpr int kNiceness = 10;
-  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNiceness);  // on Linux, only the calling thread's
+  WorkBesideSteps();
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [&] { return stopping_ || !orders_.empty(); });

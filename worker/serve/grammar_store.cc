@@ -1,8 +1,5 @@
 #include "worker/serve/grammar_store.h"
 
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <future>
 #include <new>
@@ -10,6 +7,7 @@
 #include <utility>
 
 #include "comm/base/error.h"
+#include "comm/base/give_way.h"
 
 namespace quire {
 
@@ -142,8 +140,7 @@ std::vector<GrammarReady> GrammarStore::TakeReports() {
 }
 
 void GrammarStore::Run(const Vocabulary& vocabulary, int vocab_size) {
-  constexpr int kNiceness = 10;
-  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNiceness);  // on Linux, only the calling thread's
+  WorkBesideSteps();
   GrammarCompiler compiler(vocabulary, vocab_size);
   std::unique_lock lock(mutex_);
   compiler_ = &compiler;

@@ -19,6 +19,10 @@ class GateLog {
     if (IsTime())
       spdlog::warn("turned away {} from the workers' port {}: {} ({} so far)", address, endpoint_, reason, num_refused);
   }
+  /// Logs that a client of a port without keys was closed, because `most` others are connected.
+  void Full(const std::string& address, int most) {
+    if (IsTime()) spdlog::warn("turned away {} from {}: {} peers are connected already", address, endpoint_, most);
+  }
   /// Logs that a client has to wait. `error` is an errno.
   void KeptWaiting(const std::string& address, int error) {
     if (IsTime())

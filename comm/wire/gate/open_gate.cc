@@ -1,34 +1,30 @@
 #include "comm/wire/gate/open_gate.h"
 
 #include <poll.h>
-#include <spdlog/spdlog.h>
 #include <sys/eventfd.h>
 
 #include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <thread>
 #include <utility>
 
 #include "comm/base/error.h"
 #include "comm/base/give_way.h"
 #include "comm/wire/gate/gate_links.h"
+#include "comm/wire/gate/gate_log.h"
 #include "comm/wire/gate/gate_sockets.h"
 
 namespace quire {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr int kMillisWithoutDescriptors = 50;  // then the gate tries again
-constexpr auto kBetweenLines = std::chrono::seconds(10);
 
 }  // namespace
 
 struct OpenGate::Impl {
-  Impl(const std::string& at, std::string port)
-      : what(std::move(port)),
+  Impl(const std::string& at, const std::string& what)
+      : log(what),
         listening(ListenOnTcp(at)),
         endpoint(TcpEndpointOf(listening.get())),
         wake(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
@@ -43,15 +39,13 @@ struct OpenGate::Impl {
 
   void Run();
   bool AcceptOne();
-  void TellRefused(const std::string& address);
 
-  const std::string what;
+  GateLog log;
   Descriptor listening;
   const std::string endpoint;
   PrivateSocket inner;
   Descriptor wake;
   GateLinks links;
-  Clock::time_point next_line;
   std::atomic<bool> stopping{false};
   std::thread thread;
 };
@@ -62,20 +56,13 @@ bool OpenGate::Impl::AcceptOne() {
   Descriptor outer = AcceptPeer(listening.get(), peer);
   if (!outer.open()) return !LacksDescriptors(errno);
   if (links.size() >= kMostPeers) {
-    TellRefused(NameOf(peer).address);
+    log.Full(NameOf(peer).address, kMostPeers);
     return true;
   }
   Descriptor way_in = inner.Connect();
   if (!way_in.open()) return !LacksDescriptors(errno);
   links.Add(std::move(outer), std::move(way_in), kMostBytes);
   return true;
-}
-
-/// Logs that a peer found no place; at most one line in ten seconds.
-void OpenGate::Impl::TellRefused(const std::string& address) {
-  if (Clock::now() < next_line) return;
-  next_line = Clock::now() + kBetweenLines;
-  spdlog::warn("{}: turned away {}: {} peers are connected already", what, address, kMostPeers);
 }
 
 void OpenGate::Impl::Run() {
@@ -88,8 +75,8 @@ void OpenGate::Impl::Run() {
   }
 }
 
-OpenGate::OpenGate(const std::string& endpoint, std::string what)
-    : impl_(std::make_unique<Impl>(endpoint, std::move(what))) {}
+OpenGate::OpenGate(const std::string& endpoint, const std::string& what)
+    : impl_(std::make_unique<Impl>(endpoint, what)) {}
 OpenGate::~OpenGate() = default;
 const std::string& OpenGate::endpoint() const { return impl_->endpoint; }
 int OpenGate::ReleaseInner() { return impl_->inner.Release(); }

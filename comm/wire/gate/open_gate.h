@@ -18,7 +18,7 @@ class OpenGate {
 
   /// Listens on "tcp://HOST:PORT" as ListenOnTcp does; accepts nobody yet. `what` names the port in the log. Throws
   /// Error.
-  OpenGate(const std::string& endpoint, std::string what);
+  OpenGate(const std::string& endpoint, const std::string& what);
   /// Keeps forwarding for up to 200 ms.
   ~OpenGate();
   OpenGate(const OpenGate&) = delete;

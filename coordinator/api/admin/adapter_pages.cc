@@ -10,6 +10,7 @@
 
 #include "comm/base/json.h"
 #include "coordinator/api/admin/admin_reports.h"
+#include "coordinator/api/admin/asked_model.h"
 #include "coordinator/api/openai/on_pool.h"
 #include "coordinator/api/requests/json_fields.h"
 
@@ -37,13 +38,6 @@ std::string Needed(const JsonFields& fields, const char* field, size_t most) {
   if (text.size() > most || has_controls)
     JsonFields::Refuse(field, fmt::format("must have at most {} bytes and no control characters", most));
   return text;
-}
-
-ServedModel& BaseOf(ModelRoster& models, const JsonFields& fields) {
-  const std::string name = fields.Text("base_model_name").value_or("");
-  if (ServedModel* const model = models.Find(name)) return *model;
-  throw ApiError(404, "the model \"" + name.substr(0, 100) + "\" is not served here; GET /v1/models lists what is",
-                 "base_model_name");
 }
 
 HttpResponse Told(std::string text) {
@@ -93,12 +87,12 @@ Json AdaptersJson(const AdapterShelf& shelf) {
 std::set<std::string> AdapterPages::Paths() { return {kLoadPath, kUnloadPath}; }
 
 std::vector<AdminRoutes::Route> AdapterPages::RoutesOfAdminPort() {
-  return {{"POST", kLoadPath,
-           [this](HttpRequest& request, HttpResponder& responder) { return Load(request, responder); },
-           "loads a LoRA adapter from a directory of --lora-dir, as vLLM does"},
-          {"POST", kUnloadPath,
-           [this](HttpRequest& request, HttpResponder&) -> asio::awaitable<HttpResponse> { co_return Unload(request); },
-           "unloads such an adapter; requests that run keep it"}};
+  return {
+      {"POST", kLoadPath, [this](HttpRequest& request, HttpResponder& responder) { return Load(request, responder); },
+       "loads a LoRA adapter from a directory of --lora-dir, as vLLM does"},
+      {"POST", kUnloadPath,
+       [this](HttpRequest& request, HttpResponder&) -> asio::awaitable<HttpResponse> { co_return Unload(request); },
+       "unloads such an adapter; requests that run keep it"}};
 }
 
 std::vector<Routes<DataHandler>::Route> AdapterPages::RoutesOfDataPort() {
@@ -115,12 +109,9 @@ asio::awaitable<HttpResponse> AdapterPages::Load(HttpRequest& request, HttpRespo
   const std::string name = Needed(fields, "lora_name", kLongestName);
   const std::string path = Needed(fields, "lora_path", kLongestPath);
   const bool in_place = fields.Flag("load_inplace", false);
-  ServedModel& model = BaseOf(models_, fields);
+  ServedModel& model = ModelNamed(models_, fields.Text("base_model_name").value_or(""), "base_model_name");
   AdapterShelf& shelf = model.adapters();
-  const auto workers = model.Hold();  // they stay until they have answered
-  if (workers == nullptr)
-    throw ApiError(409, fmt::format("the model \"{}\" is not loaded; POST /admin/models/{}/load loads it", model.name(),
-                                    model.name()));
+  const auto workers = HoldAsked(model);  // they stay until they have answered
   ServedModel* const owner = models_.Find(name);
   if (owner != nullptr && (owner != &model || shelf.Find(name) == nullptr))
     throw ApiError(400, fmt::format("\"{}\" is the name of a model or of another model's adapter", name), "lora_name");
@@ -132,8 +123,7 @@ asio::awaitable<HttpResponse> AdapterPages::Load(HttpRequest& request, HttpRespo
       throw ApiError(400, error.what(), "lora_path");
     }
   };
-  const std::optional<FoundAdapter> found =
-      co_await OnPool(pool_, responder, kPoolClient, kLargeJob, std::move(open));
+  const std::optional<FoundAdapter> found = co_await OnPool(pool_, responder, kPoolClient, kLargeJob, std::move(open));
   if (!found) co_return HttpResponse();  // the client left
   const asio::any_io_executor io = co_await asio::this_coro::executor;
   const auto handoff = std::make_shared<Handoff<std::string>>(io);

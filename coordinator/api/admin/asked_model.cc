@@ -32,21 +32,21 @@ std::string TakeName(HttpRequest& request) {
   return name;
 }
 
-ServedModel& Named(ModelRoster& models, const std::string& name) {
-  if (ServedModel* const model = models.Find(name)) return *model;
-  throw ApiError(404, "the model \"" + name.substr(0, 100) + "\" is not served here; GET /v1/models lists what is",
-                 "model");
-}
-
 }  // namespace
 
+ServedModel& ModelNamed(ModelRoster& models, const std::string& name, const char* field) {
+  if (ServedModel* const model = models.Find(name)) return *model;
+  throw ApiError(404, "the model \"" + name.substr(0, 100) + "\" is not served here; GET /v1/models lists what is",
+                 field);
+}
+
 ServedModel& TakeAskedModel(ModelRoster& models, HttpRequest& request) {
-  return models.size() == 1 ? models.first() : Named(models, TakeName(request));
+  return models.size() == 1 ? models.first() : ModelNamed(models, TakeName(request), "model");
 }
 
 ServedModel& TakeReportedModel(ModelRoster& models, HttpRequest& request) {
   const std::string name = models.size() == 1 ? "" : TakeName(request);
-  if (!name.empty()) return Named(models, name);
+  if (!name.empty()) return ModelNamed(models, name, "model");
   for (size_t i = 0; i < models.size(); ++i) {
     if (models.at(i).phase() == LifePhase::kLoaded) return models.at(i);
   }
@@ -55,7 +55,7 @@ ServedModel& TakeReportedModel(ModelRoster& models, HttpRequest& request) {
 
 std::vector<ServedModel*> TakeAskedModels(ModelRoster& models, HttpRequest& request) {
   const std::string name = models.size() == 1 ? "" : TakeName(request);
-  if (!name.empty()) return {&Named(models, name)};
+  if (!name.empty()) return {&ModelNamed(models, name, "model")};
   std::vector<ServedModel*> all;
   for (size_t i = 0; i < models.size(); ++i) all.push_back(&models.at(i));
   return all;
@@ -63,8 +63,9 @@ std::vector<ServedModel*> TakeAskedModels(ModelRoster& models, HttpRequest& requ
 
 std::shared_ptr<ModelWorkers> HoldAsked(const ServedModel& model) {
   if (auto workers = model.Hold()) return workers;
-  throw ApiError(409, fmt::format("the model \"{}\" is {}; POST /admin/models/{}/load, or a request, loads it",
-                                  model.name(), NameOf(model.state()), model.name()),
+  throw ApiError(409,
+                 fmt::format("the model \"{}\" is {}; POST /admin/models/{}/load, or a request, loads it", model.name(),
+                             NameOf(model.state()), model.name()),
                  "model");
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "coordinator/api/models/model_roster.h"
@@ -18,6 +19,10 @@ ServedModel& TakeAskedModel(ModelRoster& models, HttpRequest& request);
 ServedModel& TakeReportedModel(ModelRoster& models, HttpRequest& request);
 /// The named model alone, or all models.
 std::vector<ServedModel*> TakeAskedModels(ModelRoster& models, HttpRequest& request);
+
+/// The model that has this name, also as an alias or an adapter. Throws ApiError 404, which names `field`, when none
+/// has.
+ServedModel& ModelNamed(ModelRoster& models, const std::string& name, const char* field);
 
 /// Holds the workers of a loaded model (ServedModel::Hold). Throws ApiError 409 for a model that is not loaded.
 std::shared_ptr<ModelWorkers> HoldAsked(const ServedModel& model);

@@ -18,9 +18,8 @@ void AdapterGate::Load(const AdapterOrder& order, Done done, OnLost on_lost) {
 
 void AdapterGate::Tell(const Held& held, bool wanted) {
   const AdapterOrder& order = held.order;
-  const AdapterMessage message{order.ticket, order.number, wanted ? order.path : "", order.fingerprint,
-                               order.file_bytes};
-  for (Rank rank = 0; rank < group_.size(); ++rank) group_.Send(rank, message);
+  group_.SendToEach(
+      AdapterMessage{order.ticket, order.number, wanted ? order.path : "", order.fingerprint, order.file_bytes});
 }
 
 void AdapterGate::Unload(uint64_t ticket) {

@@ -76,7 +76,7 @@ std::deque<GrammarGate::Held>::iterator GrammarGate::NextInTurn() {
 }
 
 void GrammarGate::Tell(uint64_t ticket, const GrammarSource& source) {
-  for (Rank rank = 0; rank < group_.size(); ++rank) group_.Send(rank, GrammarMessage{ticket, source});
+  group_.SendToEach(GrammarMessage{ticket, source});
 }
 
 void GrammarGate::AskNext() {

@@ -69,6 +69,10 @@ class WorkerGroup {
   /// Sends one rank a message about KV blocks, a grammar or an adapter, in order with the plans. A rank that does not
   /// accept the message counts as lost, which the next wait reports.
   void Send(Rank rank, const Message& message);
+  /// Sends every rank such a message.
+  void SendToEach(const Message& message) {
+    for (Rank rank = 0; rank < size(); ++rank) Send(rank, message);
+  }
 
   /// Waits until wake_fd is readable, at most the given time, and checks heartbeats meanwhile.
   void Idle(int wake_fd, int timeout_millis);

@@ -18,7 +18,7 @@ void Migrations::CallOff(const Lock&, uint64_t ticket, BlockTransfer& transfer) 
     Replica& side = at(replica);
     side.loop().Post([&side, ticket](Engine&) {
       if (side.recovering() || !side.serving()) return;
-      for (Rank rank = 0; rank < side.group().size(); ++rank) side.group().Send(rank, StopBlocksMessage{ticket});
+      side.group().SendToEach(StopBlocksMessage{ticket});
     });
   }
 }

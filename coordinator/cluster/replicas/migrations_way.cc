@@ -64,7 +64,7 @@ void Migrations::Give(uint64_t ticket, Engine& engine) {
                          .blocks = transfer.names,
                          .on_device = transfer.way == MigrationWay::kDevice};
   if (transfer.by_network()) give.keys = transfer.target.keys;
-  for (Rank rank = 0; rank < group.size(); ++rank) group.Send(rank, give);
+  group.SendToEach(give);
 }
 
 /// MigrationWay::kHost: takes the request out of its engine, with its blocks under `keep` if that is not 0. Returns the

@@ -74,7 +74,7 @@ void GroupBlocks::Collect(uint64_t ticket, const std::vector<BlockId>& blocks, B
                          .blocks = blocks,
                          .on_device = true};
   if (by_network_ && group_.encrypted()) give.keys = {security_.own.public_key};
-  for (Rank rank = 0; rank < group_.size(); ++rank) group_.Send(rank, give);
+  group_.SendToEach(give);
 }
 
 void GroupBlocks::Announce(uint64_t ticket, const std::vector<BlockId>& blocks) {
@@ -97,7 +97,7 @@ void GroupBlocks::Distribute(uint64_t ticket, const std::vector<std::string>& en
 
 void GroupBlocks::Stop(uint64_t ticket) {
   port_->Stop(ticket);
-  for (Rank rank = 0; rank < group_.size(); ++rank) group_.Send(rank, StopBlocksMessage{ticket});
+  group_.SendToEach(StopBlocksMessage{ticket});
 }
 
 uint64_t GroupBlocks::NewTicket() {
