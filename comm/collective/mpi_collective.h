@@ -14,8 +14,8 @@ namespace quire {
 /// Makes a flat collective over MPI alone: every rank gathers the parts of all others.
 std::unique_ptr<Collective> MakeMpiCollective(Rank rank, int size);
 
-/// Makes the exchange among the leaders of a subgroup's hosts; returns null on ranks that do not lead. Collective call
-/// of all ranks of all subgroups.
+/// Makes the exchange among the leaders of a subgroup's hosts; returns null on ranks that do not lead. All ranks of all
+/// subgroups must call this function together.
 std::unique_ptr<LeaderExchange> MakeMpiLeaderExchange(bool leads, int subgroup = 0);
 
 /// Makes the link of a pipeline's rank to the ranks with its place in the other stages.

@@ -14,7 +14,7 @@ class StageLink {
  public:
   virtual ~StageLink() = default;
 
-  virtual int stage() const = 0;  // of this rank; 0 is the first
+  virtual int stage() const = 0;  // the stage that this rank belongs to; 0 is the first stage
   virtual int num_stages() const = 0;
   bool is_last() const { return stage() + 1 == num_stages(); }
 

@@ -95,8 +95,7 @@ std::vector<int32_t> PlanStages(const ModelFiles& files, int stages) {
   if (const int64_t most = MostStages(spec); stages > most) {
     FailSettings(
         "pipeline parallel size {} is impossible: the model can be cut into 1 to {} stages, each with a layer that "
-        "keeps "
-        "keys and values; use fewer (--pipeline-parallel-size), or more workers a stage (--tensor-parallel-size)",
+        "keeps keys and values; use fewer (--pipeline-parallel-size), or more workers a stage (--tensor-parallel-size)",
         stages, most);
   }
   const std::vector<double> bytes = LayerBytes(files);

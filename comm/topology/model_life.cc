@@ -10,7 +10,7 @@ namespace quire {
 
 namespace {
 
-constexpr double kLongestSeconds = 1e9;  // about 30 years; longer times mean never, too
+constexpr double kLongestKeepAlive = 1e9;  // about 30 years; longer times mean never, too
 
 constexpr std::pair<std::string_view, double> kUnits[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3},
                                                           {"s", 1},     {"m", 60},    {"h", 3600}};
@@ -52,6 +52,6 @@ std::optional<double> ParseKeepAlive(const std::string& text) {
   return LimitedKeepAlive(negative ? -*seconds : *seconds);
 }
 
-double LimitedKeepAlive(double seconds) { return seconds < 0 || seconds > kLongestSeconds ? -1 : seconds; }
+double LimitedKeepAlive(double seconds) { return seconds < 0 || seconds > kLongestKeepAlive ? -1 : seconds; }
 
 }  // namespace quire

@@ -27,7 +27,7 @@ struct ModelLife {
 /// "500ms"). Returns seconds; -1 for any negative time, which means never to unload. Returns nullopt for other texts.
 std::optional<double> ParseKeepAlive(const std::string& text);
 
-/// The same for a number of seconds: -1 for negative numbers, and for times of decades.
+/// Returns `seconds`, or -1, which means never to unload, for a negative number and for more than 30 years.
 double LimitedKeepAlive(double seconds);
 
 }  // namespace quire

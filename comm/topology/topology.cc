@@ -51,7 +51,7 @@ void ShiftKvEvents(Topology::KvEvents& events, int by) {
   events.replay_endpoint = ShiftedEndpoint(events.replay_endpoint, by);
 }
 
-constexpr int kMostRanks = 1024;  // of a group; comm/wire/messages.cc reads no more
+constexpr int kMostRanks = 1024;  // most ranks in a group; comm/wire/messages.cc refuses messages that name more
 constexpr size_t kMostModels = 64, kMostAdapters = 1024, kLongestName = 256;
 
 /// Every name that clients may use means one model.

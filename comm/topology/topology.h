@@ -83,10 +83,10 @@ struct ModelSettings {
 
   /// LoRA adapters that operators load while serving, beside model.adapters.
   struct Lora {
-    std::vector<std::string> dirs;       // directories from which adapters may be loaded; empty: none is loaded
-    int max_loaded = 16;                 // adapters that are loaded at once
-    int max_rank = 0;                    // largest rank, also of model.adapters; 0: any
-    int64_t memory_bytes = 1 << 30;      // of their numbers in 32 bits, on each rank
+    std::vector<std::string> dirs;   // directories from which adapters may be loaded; empty: none is loaded
+    int max_loaded = 16;             // adapters that are loaded at once
+    int max_rank = 0;                // largest rank, also of model.adapters; 0: any
+    int64_t memory_bytes = 1 << 30;  // memory for these adapters on each rank, each weight in 32 bits
     bool operator==(const Lora&) const = default;
   } lora;
 
@@ -102,7 +102,7 @@ struct ModelSettings {
     std::vector<double> shares;  // weight of each rank of a stage; empty: equal ("auto")
     std::vector<int> stages;     // layers of each stage, first stage first; empty: even by bytes ("auto")
 
-    int num_ranks() const { return tensor * pipeline; }  // of one replica
+    int num_ranks() const { return tensor * pipeline; }  // ranks in one replica
     bool operator==(const Parallel&) const = default;
   } parallel;
 

@@ -30,7 +30,7 @@ class AdminReports {
   /// The state of the server beside its replicas.
   struct Server {
     const LiveSettings& settings;                          // the settings in force
-    const ModelKeeper& keeper;                             // of the models
+    const ModelKeeper& keeper;                             // loads and unloads the models
     std::vector<std::string> warnings;                     // protections that are switched off
     const ByteBudget& request_memory;                      // the memory that requests of the data port hold
     std::function<std::optional<BatchNumbers>()> batches;  // null optional when the server keeps no batches

@@ -38,7 +38,7 @@ class MetricsPage {
   const ModelKeeper& keeper_;
   std::function<std::optional<BatchNumbers>()> batches_;
   HttpResponse last_;
-  std::vector<int64_t> loads_;              // of each model when it was last read
+  std::vector<int64_t> loads_;             // each model's number of loads at the last reading
   std::optional<Clock::time_point> when_;  // the time when the rendering of last_ began; nullopt: never
 };
 

@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::string_view kPath = "/admin/models/";
 
-/// What the path of an order names.
+/// An operator's order: the model and the verb that the path names.
 struct Order {
   std::string model, verb;
 };
@@ -90,8 +90,9 @@ std::vector<AdminRoutes::Route> ModelControl::MakeRoutes() {
 asio::awaitable<HttpResponse> ModelControl::List() const {
   const bool limited = models_.room() > 0;
   Json page = {{"models", ModelsJson(models_, keeper_)},
-               {"memory", {{"most_bytes", limited ? Json(keeper_.room()) : Json()},
-                           {"taken_bytes", limited ? Json(keeper_.taken()) : Json()}}}};
+               {"memory",
+                {{"most_bytes", limited ? Json(keeper_.room()) : Json()},
+                 {"taken_bytes", limited ? Json(keeper_.taken()) : Json()}}}};
   HttpResponse response;
   response.body = DumpJson(page);
   co_return response;
@@ -103,8 +104,9 @@ asio::awaitable<HttpResponse> ModelControl::Obey(HttpRequest& request, HttpRespo
     throw ApiError(404, "the path is /admin/models/NAME/load or /admin/models/NAME/unload");
   ServedModel* const model = order.model.empty() ? nullptr : models_.Find(order.model);
   if (model == nullptr)
-    throw ApiError(404, "the model \"" + order.model.substr(0, 100) + "\" is not served here; GET /admin/models lists "
-                        "what is");
+    throw ApiError(404, "the model \"" + order.model.substr(0, 100) +
+                            "\" is not served here; GET /admin/models lists "
+                            "what is");
   const Json body = request.body.empty() ? Json::object() : ParseJson(request.body, "body");
   const bool force = JsonFields(body).Flag("force", false);
   spdlog::info("model {}: an operator asks to {} it{}", model->name(), order.verb, force ? ", by force" : "");

@@ -28,7 +28,7 @@ int NumberOf(const std::string& fingerprint) {
 
 }  // namespace
 
-/// What the shelf and the adapters in use share.
+/// The state that the shelf and the adapters in use share.
 struct AdapterShelf::State : std::enable_shared_from_this<AdapterShelf::State> {
   /// An adapter's contents on the ranks. They may have several names.
   struct Contents {
@@ -52,7 +52,7 @@ struct AdapterShelf::State : std::enable_shared_from_this<AdapterShelf::State> {
   const Topology::Lora lora;
   const ModelFiles& files;
   const AdapterDirectories directories;
-  mutable std::mutex mutex;    // guards what follows
+  mutable std::mutex mutex;  // guards what follows
   Replicas* replicas = nullptr;
   std::map<std::string, std::shared_ptr<const ServedAdapter>> by_name;
   std::vector<std::string> order_of_names;
@@ -255,8 +255,7 @@ void AdapterShelf::Load(const std::string& name, const FoundAdapter& found, bool
     return done("");
   }
   served->number = state.FreeNumber(found.fingerprint);
-  const AdapterOrder order{++state.last_ticket, served->number,   name,
-                           found.path,          found.fingerprint, found.file_bytes};
+  const AdapterOrder order{++state.last_ticket, served->number, name, found.path, found.fingerprint, found.file_bytes};
   served->lease = state.Lease(order, found.bytes);
   state.coming.insert(name);
   state.Send(order, [shared = state_, served = std::shared_ptr<const ServedAdapter>(served),

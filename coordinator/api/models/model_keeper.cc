@@ -185,8 +185,9 @@ void ModelKeeper::LetIn(double now) {
     const std::string others = lives_.InTheWayOf(model);
     const bool loads = lives_.phase(model) == LifePhase::kLoading;
     const char* const why = loads ? "it is still loading" : "no memory became free";
-    Answer(wait, nullptr, {503, fmt::format("the model \"{}\" was not ready in time: {}{}{}", models_.at(model).name(),
-                                            why, others.empty() ? "" : "; ", others)});
+    Answer(wait, nullptr,
+           {503, fmt::format("the model \"{}\" was not ready in time: {}{}{}", models_.at(model).name(), why,
+                             others.empty() ? "" : "; ", others)});
   }
 }
 
@@ -197,11 +198,10 @@ void ModelKeeper::Refuse(size_t model, double now) {
     Answer(wait, nullptr, WhyNot(model, now).value_or(Refusal{503, "the model is not loaded"}));
 }
 
-/// What is called, on some thread, when the model has lost its workers for good.
+/// Returns the function that the model calls, on any thread, when it has lost its workers for good.
 std::function<void(const std::string&)> ModelKeeper::LossOf(size_t model) {
-  return [this, model](const std::string& reason) {
-    asio::post(io_, [this, model, reason] { OnLost(model, reason); });
-  };
+  return
+      [this, model](const std::string& reason) { asio::post(io_, [this, model, reason] { OnLost(model, reason); }); };
 }
 
 void ModelKeeper::BeginLoad(size_t index) {
@@ -254,9 +254,8 @@ void ModelKeeper::BeginUnload(size_t index) {
 }
 
 void ModelKeeper::TryUnload(size_t index) {
-  told_[index].retiring = !models_.at(index).EndWhenFree([this, index] {
-    asio::post(io_, [this, index] { AfterUnload(index); });
-  });
+  told_[index].retiring =
+      !models_.at(index).EndWhenFree([this, index] { asio::post(io_, [this, index] { AfterUnload(index); }); });
 }
 
 void ModelKeeper::AfterUnload(size_t index) {

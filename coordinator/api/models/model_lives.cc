@@ -108,12 +108,11 @@ std::vector<size_t> ModelLives::WishedFor(double now) const {
 }
 
 /// True for a loaded model whose workers may be ended now.
-bool ModelLives::IsFree(const Model& model) const {
-  return model.phase == LifePhase::kLoaded && model.users == 0;
-}
+bool ModelLives::IsFree(const Model& model) const { return model.phase == LifePhase::kLoaded && model.users == 0; }
 
-/// The fewest of the models without requests that leave `missing` bytes, the least recently used first. Empty when all
-/// of them together are too few. A model with waiting requests is free only while it gives way.
+/// Chooses models without requests to unload, so that at least `missing` bytes become free: the least recently used
+/// first, and no more than needed. Returns nothing when all such models together do not suffice. A model with waiting
+/// requests may be chosen only while it gives way.
 std::vector<size_t> ModelLives::Victims(size_t wished, int64_t missing, double now) const {
   std::vector<size_t> free;
   for (size_t i = 0; i < models_.size(); ++i) {

@@ -33,7 +33,7 @@ class DataPort {
   struct Means {
     ByteBudget& memory;
     WorkPool &pool, &grammar_pool;  // grammar_pool has one thread, the only user of the models' grammars
-    ModelKeeper& keeper;            // of the models
+    ModelKeeper& keeper;            // loads and unloads the models
   };
   /// The models of the start must have been started. The references must outlive this object.
   DataPort(Options options, ModelRoster& models, Metrics& metrics, Means means);
