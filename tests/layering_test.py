@@ -46,7 +46,7 @@ OWNERS = {
     r"CLI/": {"coordinator/main.cc", "coordinator/cli/command.h", "coordinator/cli/command_line.h", "coordinator/cli/completion.h", "coordinator/cli/foreign_words.h",
                  "coordinator/cli/manual_sections.h", "coordinator/cli/parse_command_line.h", "coordinator/bench/commands.cc", "coordinator/cli/serve_flags.cc", "worker/serve/main.cc",
               "worker/cuda/bench/main.cc"},
-    r"boost/beast": {"coordinator/http/http_head.h", "coordinator/http/connection.h", "coordinator/http/connection.cc", "coordinator/http/connection_writing.cc",
+    r"boost/beast": {"coordinator/http/http_head.h", "coordinator/http/connection.h", "coordinator/http/connection_reading.cc", "coordinator/http/connection_writing.cc",
                      "coordinator/api/access/authenticate.cc", "coordinator/api/openai/data_port.cc", "coordinator/client/http_client.cc"},
     r"openssl|boost/asio/ssl": {"coordinator/http/client_socket.h", "coordinator/http/tls.cc", "coordinator/client/http_client.cc"},
     r"editline": {"coordinator/client/chat.cc", "coordinator/client/paste_input.cc"},

@@ -59,6 +59,7 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   boost::asio::awaitable<void> WriteFrom(std::string_view bytes);
   boost::asio::awaitable<void> Refuse(HttpResponse response);
   HttpResponse HeadError(boost::beast::error_code error) const;
+  std::string Payer() const;  // the key or network that pays with its share of the I/O thread (IoShares)
   boost::asio::awaitable<void> Begin(std::string head);
   void BeginAnswer();
   std::string LastLines() const;  // the last headers of every answer, and the empty line that ends its head
@@ -67,7 +68,7 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   void ClearDeadline();
   /// Secure() does the TLS handshake. False: the handshake failed; a client that spoke clear text was told so.
   boost::asio::awaitable<bool> Secure(), AwaitBytes(size_t count);
-  boost::asio::awaitable<void> SayGoodbye(), AwaitEarlyRead();
+  boost::asio::awaitable<void> SayGoodbye(), AwaitEarlyRead(), AwaitTurn();
   void ReadEarly();
   void WatchForEnd();
   void AwaitReadable();

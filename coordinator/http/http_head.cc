@@ -1,10 +1,14 @@
 #include "coordinator/http/http_head.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <charconv>
 
+#include "comm/base/error.h"
 #include "comm/base/json.h"
 
 namespace quire {
@@ -64,6 +68,13 @@ std::string PathOf(const HttpHead& head) {
 }
 
 }  // namespace
+
+std::string NewRequestId() {
+  std::array<unsigned char, 16> bytes{};
+  const int failed = ::getentropy(bytes.data(), bytes.size());
+  QUIRE_CHECK(failed == 0, "the system gives no random bytes: errno {}", errno);
+  return fmt::format("req-{:02x}", fmt::join(bytes, ""));
+}
 
 void SetLimits(HttpParser& parser, const HttpLimits& limits) {
   parser.header_limit(static_cast<uint32_t>(limits.head_bytes));

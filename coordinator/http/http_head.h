@@ -24,6 +24,9 @@ size_t BodyLimit(const HttpHead& head, const HttpLimits& limits);
 /// True when a header line continues on the next line (obs-fold). Beast joins such lines; proxies may not.
 bool IsFolded(std::string_view head);
 
+/// Makes a random id for a request that brought none.
+std::string NewRequestId();
+
 /// The request as handlers see it, made from a head that was not refused. The body is still empty.
 HttpRequest RequestOf(const HttpHead& head, const HttpLimits& limits);
 

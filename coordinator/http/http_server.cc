@@ -74,7 +74,7 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
         spare(OpenSpare()),
         places(l.chosen.connections, l.chosen.connections_per_address),
         ports(asio::use_service<OpenPorts>(io)),
-        turns(io.get_executor()) {
+        turns(io) {
     ports.Add(&places);
   }
   ~Impl() {

@@ -1,16 +1,21 @@
 #pragma once
 
+#include <boost/asio/io_context.hpp>
+
 #include "coordinator/http/handshake_turns.h"
+#include "coordinator/http/io_shares.h"
 #include "coordinator/http/request_turns.h"
 
 namespace quire {
 
-/// The queues in which the connections of one port wait for each other.
+/// The queues in which the connections of one port wait for each other, and the shares of the thread that serves them.
 struct PortTurns {
-  explicit PortTurns(const boost::asio::any_io_executor& executor) : handshakes(executor), requests(executor) {}
+  explicit PortTurns(boost::asio::io_context& io)
+      : handshakes(io.get_executor()), requests(io.get_executor()), shares(boost::asio::use_service<IoShares>(io)) {}
 
   HandshakeTurns handshakes;
   RequestTurns requests;
+  IoShares& shares;
 };
 
 }  // namespace quire

@@ -85,7 +85,7 @@ bool WorkPool::Cancel(const JobPtr& job) {
 /// Takes the first job of the next client that may begin one; null: there is none. `rested` is lowered to the earliest
 /// time at which a client that used up its share may begin again. The caller holds mutex_.
 WorkPool::JobPtr WorkPool::TakeNext(WorkShares::Clock::time_point& rested) {
-  const bool spaced = limits_.beside_workers && num_computing_ > 0;
+  const bool spaced = bounds_clients();
   const auto now = WorkShares::Clock::now();
   for (auto turn = turns_.begin(); turn != turns_.end(); ++turn) {
     const JobPtr job = queues_[*turn].front();

@@ -55,6 +55,8 @@ class WorkPool {
   void Stop();
 
   size_t num_waiting() const;
+  /// True while clients get only their shares. Callable from any thread.
+  bool bounds_clients() const { return limits_.beside_workers && num_computing_ > 0; }
 
   /// Marks that workers compute, for as long as it lives.
   class Computing {

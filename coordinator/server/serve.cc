@@ -24,6 +24,7 @@
 #include "coordinator/api/openai/messages_answer.h"
 #include "coordinator/cluster/launch/placement.h"
 #include "coordinator/http/http_server.h"
+#include "coordinator/http/io_shares.h"
 #include "coordinator/http/process_limits.h"
 #include "coordinator/log/log.h"
 #include "coordinator/server/before_ready.h"
@@ -96,7 +97,7 @@ class Server {
 
   int Run() {
     AwaitSignal();
-    io_thread_ = std::thread([this] { io_->run(); });
+    io_thread_ = std::thread([this] { RunIo(*io_); });
     int status = 1;
     try {
       status = ServeUntilFinished();
@@ -152,6 +153,7 @@ class Server {
         data_port_ = &data, admin_api_ = &admin, control_ = &control, metrics_ = &metrics;
         metrics_page_ = &metrics_page, batches_ = &batches;
         PublishKeeper(keeper);
+        asio::use_service<IoShares>(*io_).RestWhile([&pool] { return pool.bounds_clients(); });
         batches.Begin(io_->get_executor(), data);
       });
       TellReady(begin);

@@ -24,6 +24,7 @@ DATA, OPTIONS = "coordinator/api/openai/data_port.cc", "coordinator/cli/options.
 FLAGS_TABLE, READER = "coordinator/cli/serve_flags.cc", "comm/topology/topology_reader.cc"
 TIMER, CALLS, REPLICAS = "coordinator/api/openai/call_timer.cc", "coordinator/metrics/call_metrics.cc", "coordinator/metrics/replica_metrics.cc"
 SETTINGS, CONNECTION, SERVER = "coordinator/api/admin/settings_report.cc", "coordinator/http/connection.cc", "coordinator/http/http_server.cc"
+READING = "coordinator/http/connection_reading.cc"
 PROCESS_LIMITS = "coordinator/http/process_limits.cc"
 TYPES, SIZING = "coordinator/http/http_types.h", "coordinator/cluster/launch/engine_settings.cc"
 PLACES = "coordinator/http/connection_places.cc"
@@ -316,15 +317,15 @@ LIMITS = [
     Mutant("limit: JSON depth 33", "coordinator/api/requests/json_fields.h", ".max_depth = 32", ".max_depth = 33", limits("SizeTest.test_json_deeper_than_32_is_refused")),
     Mutant("limit: 101 header fields", TYPES, "header_fields = 100", "header_fields = 101", limits("SizeTest.test_request_with_more_than_100_header_fields_gets_431")),
     Mutant("limit: a head of one byte more", TYPES, "head_bytes = 16 << 10", "head_bytes = (16 << 10) + 1", limits("SizeTest.test_head_of_16_kib_is_served_and_a_larger_one_refused")),
-    Mutant("limit: a head that comes in packets has no end", CONNECTION, "bytes > limits_.head_bytes", "false", limits("SizeTest.test_head_of_16_kib_is_served_and_a_larger_one_refused")),
+    Mutant("limit: a head that comes in packets has no end", READING, "bytes > limits_.head_bytes", "false", limits("SizeTest.test_head_of_16_kib_is_served_and_a_larger_one_refused")),
     Mutant("limit: a target of one byte less", TYPES, "target_bytes = 8 << 10", "target_bytes = (8 << 10) - 1", limits("SizeTest.test_request_target_beyond_8_kib_gets_414")),
     Mutant("limit: a body of one byte more", TYPES, "body_bytes = Topology::Limits::kLargestBody", "body_bytes = Topology::Limits::kLargestBody + 1",
            limits("SizeTest.test_body_of_2_mib_is_served_and_a_larger_one_refused")),
-    Mutant("limit: the head has the idle connection's time", CONNECTION, "? limits_.chosen.idle_seconds : limits_.chosen.head_seconds",
+    Mutant("limit: the head has the idle connection's time", READING, "? limits_.chosen.idle_seconds : limits_.chosen.head_seconds",
            "? limits_.chosen.idle_seconds : limits_.chosen.body_seconds", limits("TimeTest.test_slow_request_head_gets_408") + limits("TimeTest.test_idle_connection_is_closed")),
-    Mutant("limit: an idle connection has the head's time", CONNECTION, "? limits_.chosen.idle_seconds : limits_.chosen.head_seconds",
+    Mutant("limit: an idle connection has the head's time", READING, "? limits_.chosen.idle_seconds : limits_.chosen.head_seconds",
            "? limits_.chosen.head_seconds : limits_.chosen.head_seconds", limits("TimeTest.test_idle_connection_is_closed")),
-    Mutant("limit: the body has the head's time", CONNECTION, "usual(limits_.chosen.body_seconds);", "usual(limits_.chosen.head_seconds);",
+    Mutant("limit: the body has the head's time", READING, "usual(limits_.chosen.body_seconds);", "usual(limits_.chosen.head_seconds);",
            limits("TimeTest.test_slow_request_body_gets_408")),
     Mutant("limit: writing has no end", WRITING, "patience(limits_.chosen.write_seconds);", "patience(3600);",
            limits("TimeTest.test_connection_is_closed_when_the_client_takes_no_answer")),
@@ -352,7 +353,7 @@ LIMITS = [
     Mutant("limit: answers wait for their key's share", "coordinator/http/byte_budget.cc", "const int64_t more = bytes - bytes_;\n  if (budget_ != nullptr) {",
            "const int64_t more = bytes - bytes_;\n  if (more > 0 && budget_ != nullptr && !budget_->InShare(account_->first, account_->second.bytes + more, "
            "budget_->limits_.in_all - budget_->taken_ - more)) return Verdict::kNotNow;\n  if (budget_ != nullptr) {", ["coordinator/byte_budget_test"]),
-    Mutant("limit: a slow body has all its time", CONNECTION, "TimeFor(received, limits_.chosen.body_bytes_per_second, kBodyGrace, longest)", "longest",
+    Mutant("limit: a slow body has all its time", READING, "TimeFor(received, limits_.chosen.body_bytes_per_second, kBodyGrace, longest)", "longest",
            limits("RateTest.test_body_slower_than_the_rate_gets_408")),
     Mutant("limit: a slow reader has no least rate", WRITING, "std::min<Clock::duration>(patience, allowed)", "patience",
            limits("RateTest.test_client_that_reads_slower_than_the_rate_is_cut_off")),
@@ -387,7 +388,13 @@ LIMITS = [
            ["coordinator/work_pool_test:WorkPoolTest.LargeJobs_LeaveOneThreadToSmallJobs"]),
     Mutant("overload: clients do not take turns", POOL, "turns_.splice(turns_.end(), turns_, turn);", "",
            ["coordinator/work_pool_test:WorkPoolTest.Clients_TakeTurns_HoweverManyJobsOneQueued"]),
-    Mutant("overload: work rests although nobody computes", POOL, "limits_.beside_workers && num_computing_ > 0", "limits_.beside_workers",
+    Mutant("overload: the I/O thread's time is charged to nobody", "coordinator/http/io_shares.cc", "if (busy_ && busy_()) shares_.Charge", "if (false) shares_.Charge",
+           ["coordinator/io_shares_test:IoSharesTest.Client_Rests_AfterItsRequestsTookMoreThanItsShare"]),
+    Mutant("overload: a handler is charged to the client before", "coordinator/http/io_shares.cc", "client_ = std::move(client);", "if (!begin_) client_ = std::move(client);",
+           ["coordinator/io_shares_test:IoSharesTest.Handler_IsChargedToTheLastClient_WhenItServesSeveral"]),
+    Mutant("overload: no request rests", "coordinator/http/connection_reading.cc", "  co_await turns_.shares.Rest(payer);\n  turns_.shares.Serve(payer);\n  if (refusal) {",
+           "  turns_.shares.Serve(payer);\n  if (refusal) {", ["coordinator/io_shares_test:IoSharesTest.Server_ServesOtherClientsFirst_WhenOneRests"]),
+    Mutant("overload: work rests although nobody computes", "coordinator/http/work_pool.h", "limits_.beside_workers && num_computing_ > 0", "limits_.beside_workers",
            ["coordinator/work_pool_test:WorkPoolTest.Client_RestsWhileWorkersCompute_ButOtherClientsDoNot"]),
     Mutant("overload: work takes the cores on which workers compute", POOL, "shares_.Charge(job->client, took, WorkShares::Clock::now());", ";",
            ["coordinator/work_pool_test:WorkPoolTest.Client_RestsWhileWorkersCompute_ButOtherClientsDoNot"]),

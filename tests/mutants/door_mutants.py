@@ -15,6 +15,7 @@ def logs(test):
 
 
 AUTHENTICATE, CONNECTION, END = "coordinator/api/access/authenticate.cc", "coordinator/http/connection.cc", "coordinator/http/connection_end.cc"
+READING = "coordinator/http/connection_reading.cc"
 GENERATION, ERROR, ROUTES = "coordinator/api/openai/running_call.cc", "coordinator/http/api_error.cc", "coordinator/http/routes.cc"
 NETWORK, PLACES = "coordinator/cluster/launch/private_network.cc", "coordinator/http/connection_places.cc"
 
@@ -25,7 +26,7 @@ MUTANTS = [
            signs("SignsTest.test_exceeded_deadline_is_marked_as_not_to_be_retried")),
     Mutant("sign: what is too long has no code", ERROR, 'error.code = "context_length_exceeded";', "", signs("SignsTest.test_too_long_prompts_have_the_error_code_and_words_of_openai")),
     Mutant("sign: 405 does not say what is allowed", ROUTES, 'response.headers.emplace_back("Allow", allow);', "", signs("SignsTest.test_wrong_method_gets_405_with_the_allowed_methods")),
-    Mutant("sign: a request's own id is lost", CONNECTION, "!wish.empty()", "wish.empty()", signs("SignsTest.test_every_answer_has_a_request_id")),
+    Mutant("sign: a request's own id is lost", READING, "!wish.empty()", "wish.empty()", signs("SignsTest.test_every_answer_has_a_request_id")),
     Mutant("browsers: every origin is allowed", AUTHENTICATE, 'allowed == "*" ||', "true ||", signs("BrowserTest.test_other_origins_and_hosts_are_refused")),
     Mutant("browsers: names are not looked at", AUTHENTICATE, "boost::beast::iequals(allowed, name)", "true", signs("BrowserTest.test_other_origins_and_hosts_are_refused")),
     Mutant("browsers: a page may not read answers", AUTHENTICATE, 'headers.emplace_back("Access-Control-Allow-Origin", origin);', "",
@@ -34,8 +35,8 @@ MUTANTS = [
            ["coordinator/authenticate_test:*Keys_AreRefused_WhenOneOpensBothPorts"]),
     Mutant("scopes: all tokens may control", AUTHENTICATE, "reads ? key->may_read : key->may_post", "reads ? key->may_read : true",
            logs("LogsTest.test_admin_token_without_the_scope_gets_403_that_names_the_scope")),
-    Mutant("head: folded lines are joined", CONNECTION, "if (folded) co_return", "if (false) co_return", ["e2e/http_test:HttpTest.test_folded_header_lines_are_refused"]),
-    Mutant("head: HTTP/1.0 is told to continue", CONNECTION, "parser.get().version() == 11 &&", "", ["e2e/http_test:HttpTest.test_http_10_client_gets_no_100_continue"]),
+    Mutant("head: folded lines are joined", READING, "if (folded) co_return", "if (false) co_return", ["e2e/http_test:HttpTest.test_folded_header_lines_are_refused"]),
+    Mutant("head: HTTP/1.0 is told to continue", READING, "parser.get().version() == 11 &&", "", ["e2e/http_test:HttpTest.test_http_10_client_gets_no_100_continue"]),
     Mutant("connections: IPv6 by whole addresses", "coordinator/http/network_turns.cc", "PrefixOf(v6, 8)", "address", ["coordinator/handshake_pace_test:NetworkOfTest*"]),
     Mutant("places: nobody gives way", PLACES, "!MakeRoomFor(TurnOf(from))", "true", ["coordinator/connection_places_test"]),
     Mutant("places: whoever came last gives way", PLACES, "silent.front()", "silent.back()", ["coordinator/connection_places_test"]),
@@ -102,7 +103,7 @@ MUTANTS = [
     Mutant("tls: all handshakes are as cheap", "coordinator/http/handshake_pace.h", "std::max<Clock::duration>(kLeastApart, cost * 5 / 2)", "kLeastApart",
            ["coordinator/handshake_pace_test"]),
     Mutant("requests begin as fast as they come", "coordinator/http/request_turns.cc", "if (left_ > 0) {", "if (true) {", ["coordinator/request_turns_test"]),
-    Mutant("heads come in as many pieces as a client likes", CONNECTION, "if (++reads == kMostHeadReads)", "if (++reads == -1)",
+    Mutant("heads come in as many pieces as a client likes", READING, "if (++reads == kMostHeadReads)", "if (++reads == -1)",
            tls("TlsTest.test_request_head_in_too_many_tls_records_is_refused")),
     Mutant("requests wait for ever", "coordinator/http/request_turns.cc", "if (left_ < kInOnePass) AwaitNextPass();", "", ["coordinator/request_turns_test:*FirstRequestOfANetwork*"]),
     Mutant("tls: keys change as often as a client likes", "coordinator/http/tls.cc", "if (is_message && ++bounds.messages >= kMostMessages) CutOff(connection, bounds);", "",
@@ -115,7 +116,7 @@ MUTANTS = [
     Mutant("tls: what came early is lost", END, "self->buffer_.commit(1);", "", tls("TlsTest.test_request_sent_during_another_is_answered_next_over_tls")),
     Mutant("audit: prompts are shown", "coordinator/api/access/audit_log.cc", "const bool brief = IsShown(name) &&", "const bool brief =",
            logs("LogsTest.test_audit_log_names_the_operator_and_the_parameters")),
-    Mutant("access log: paths with their query", CONNECTION, "record.path = request_.path;", 'record.path = request_.path + "?" + request_.query;',
+    Mutant("access log: paths with their query", READING, "record.path = request_.path;", 'record.path = request_.path + "?" + request_.query;',
            logs("LogsTest.test_access_log_has_one_line_per_request")),
     Mutant("network: mpirun stays where it was", NETWORK, "if (::unshare(CLONE_NEWNET) == 0) return;", "return;", ["e2e/security_test:PrivateNetworkTest.test_mpirun_is_unreachable_in_a_private_network"]),
 ]

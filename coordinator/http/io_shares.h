@@ -1,0 +1,52 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "coordinator/http/work_shares.h"
+
+namespace quire {
+
+/// Bounds the processor time that clients' requests take on the I/O thread while workers compute on the same
+/// processors. Ranks run in lock-step, so a moment taken from one rank's core delays all ranks. The time of each
+/// handler that serves a client is charged to the client's share (WorkShares). A client beyond its share rests before
+/// its next request is read or refused. Each io_context has one object of this class. Used by the I/O thread only.
+class IoShares : public boost::asio::execution_context::service {
+ public:
+  using key_type = IoShares;
+  using Clock = WorkShares::Clock;
+  static inline boost::asio::execution_context::id id;
+  static constexpr std::chrono::seconds kLongestRest{2};  // of one request; many small rests bound a flood as well
+
+  explicit IoShares(boost::asio::execution_context& context);
+
+  /// `busy` returns true while workers compute on this thread's processors. Until this call no client rests.
+  void RestWhile(std::function<bool()> busy) { busy_ = std::move(busy); }
+  /// Says that the handler that runs serves this client. The handler's time from the first Serve() on is charged to the
+  /// client of the last one.
+  void Serve(std::string client);
+  /// Charges the time of the handler that has just ended. RunIo() calls it.
+  void EndHandler();
+  /// The time for which the client must rest now.
+  Clock::duration RestOf(const std::string& client) const;
+  /// Waits for the time that RestOf() returns. Rests end together, ten times a second: each interruption delays the
+  /// ranks, however short it is.
+  boost::asio::awaitable<void> Rest(std::string client);
+
+ private:
+  void shutdown() override { busy_ = nullptr; }
+
+  std::function<bool()> busy_;
+  WorkShares shares_;
+  std::string client_;                             // of the handler that runs
+  std::optional<std::chrono::nanoseconds> begin_;  // processor time of the thread at the handler's first Serve()
+};
+
+/// Runs the handlers of `io` until it is stopped or has no more work, and charges their time to clients (IoShares).
+void RunIo(boost::asio::io_context& io);
+
+}  // namespace quire
