@@ -15,7 +15,8 @@ class RegularFile {
  public:
   enum class Links { kFollowed, kRefused };  // symbolic link as the last part of the path
 
-  /// Throws Error with the path when the file is missing, is not readable, or is not a regular file.
+  /// Opens the file at `path`. Throws Error with the path when it is missing, is not readable, or is not a regular
+  /// file.
   static RegularFile Open(const std::string& path, Links links);
   ~RegularFile();
   RegularFile(RegularFile&& other) noexcept;

@@ -55,7 +55,7 @@ class NcclCommunicator {
   std::string failure_;        // text of the first failure; empty while there is none
 };
 
-/// For example "NCCL 2.28.9".
+/// Returns the name and version of the NCCL library, for example "NCCL 2.28.9".
 std::string NcclVersionText();
 
 /// Returns a new id by which the ranks of a communicator find each other. On failure returns "" and sets `problem`.

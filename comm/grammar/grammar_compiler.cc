@@ -264,7 +264,7 @@ std::shared_ptr<const CompiledGrammar> GrammarCompiler::Compile(const GrammarSou
   } catch (const Error&) {
     throw;
   } catch (const std::bad_alloc&) {
-    throw;  // callers know how much memory there was
+    throw;  // no Error: lack of memory is no fault of the grammar
   } catch (const std::exception& error) {
     Fail("cannot be kept to: {}", error.what());
   }

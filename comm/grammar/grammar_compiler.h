@@ -20,7 +20,7 @@ size_t BytesOf(const CompiledGrammar& grammar);
 /// Compiles grammars and caches those that were used last. Several threads may use one compiler.
 class GrammarCompiler {
  public:
-  /// `vocab_size` is the model's, which may be larger than the tokenizer's.
+  /// `vocab_size`: number of logits of the model, which may exceed the number of tokens of `vocabulary`.
   GrammarCompiler(const Vocabulary& vocabulary, int vocab_size);
   ~GrammarCompiler();
 

@@ -151,7 +151,7 @@ struct ModelSpec {
   int64_t first_attention_layer() const {
     return std::ranges::find_if(layers, &LayerSpec::has_attention) - layers.begin();
   }
-  /// Sets one field of all layers.
+  /// Sets the field `what` of all layers.
   void SetAll(int64_t LayerSpec::*what, int64_t value) {
     for (LayerSpec& layer : layers) layer.*what = value;
   }
@@ -182,13 +182,13 @@ void CheckSpec(const ModelSpec& spec, const std::string& path);
 /// Returns every field as text. Two specs have equal texts if and only if they are equal.
 std::string TextOf(const ModelSpec& spec);
 
-/// The head_dim of the layer with the largest heads.
+/// Returns the head_dim of the layer with the largest heads.
 int64_t LargestHead(const ModelSpec& spec);
 
-/// The number of dimensions that the rope with this index rotates; 0 when no layer uses the rope.
+/// Returns the number of dimensions that the rope with this index rotates; 0 when no layer uses the rope.
 int64_t RotatedDims(const ModelSpec& spec, int64_t rope);
 
-/// The factor of the layer's attention scores.
+/// Returns the factor of the layer's attention scores.
 float AttentionScale(const ModelSpec& spec, const LayerSpec& layer);
 
 /// Returns how much a score loses for each position of distance, [num_heads]; empty without ALiBi. Where the number n

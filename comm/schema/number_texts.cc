@@ -152,7 +152,8 @@ TextAutomaton Within(const NumberBound& given) {
   const NumberBound bound = Narrowed(given);
   const Decimal value = DecimalOf(bound.number);
   const std::string zero = fmt::format("-?{}", kZero), positive = AnyPositive();
-  // Numbers on the bound's side of 0 are compared with it. Numbers on the other side are all inside or all outside.
+  // Numbers on the bound's side of 0 are compared with the bound. Numbers on the other side are all inside or all
+  // outside.
   std::vector<std::string> ways;
   const bool is_zero = value.digits.empty();
   const bool has_zero = is_zero ? !bound.excluded : bound.upper != value.negative;

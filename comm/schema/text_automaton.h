@@ -40,12 +40,13 @@ struct TextAutomaton {
   bool IsEmpty() const;
 };
 
-/// The most states of an automaton. Operations that would need more throw Error.
+/// The most states that an automaton may have. Operations whose result would need more throw Error.
 inline constexpr size_t kMostStates = 4000;
 
 TextAutomaton Intersection(const TextAutomaton& a, const TextAutomaton& b);
 TextAutomaton Not(const TextAutomaton& automaton);
-/// Returns the smallest automaton for the same set, without states from which no text can end.
+/// Returns the smallest automaton that accepts the same texts. Every state of it, except perhaps state 0, leads to an
+/// accepting state.
 TextAutomaton Minimised(const TextAutomaton& automaton);
 
 }  // namespace quire

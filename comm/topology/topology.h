@@ -111,7 +111,7 @@ struct ModelSettings {
     std::vector<int> devices;  // devices of its ranks, in rank order; empty: 0, 1, ...
     std::string interface;     // name or network (10.0.0.0/24) for traffic between ranks; empty: MPI chooses
     int slots = 0;             // ranks on this node; 0: as many as devices, or an even share without devices
-    bool spare = false;        // replaces a node that is left out
+    bool spare = false;        // gets ranks only when another node is excluded
     int ranks_of_all = 0;      // in a replica's topology: ranks of all replicas on this node
     bool operator==(const Node&) const = default;
   };
@@ -291,8 +291,8 @@ struct SettingOverride {
   std::string given_as;  // for messages: "--block-size"
 };
 
-/// Reads a topology file and applies `overrides` to it. Unknown, duplicate and ill-typed keys are errors of the form
-/// "file:line: reason" or "--block-size: reason". Two overrides of the same key are an error, too.
+/// Reads a topology file and applies `overrides` to it. Throws Error of the form "file:line: reason" or "--block-size:
+/// reason" for unknown, duplicate and ill-typed keys, and for two overrides of the same key.
 Topology TopologyFromYaml(const std::string& text, const std::string& file,
                           const std::vector<SettingOverride>& overrides = {});
 
@@ -320,17 +320,18 @@ bool OnThisHost(const Topology& topology);
 /// True for "localhost" and for loopback addresses.
 bool StaysOnHost(const std::string& host);
 
-/// Checks the nodes and the launch and transport settings that they need. ValidateTopology calls this.
+/// Checks the nodes, and the launch and transport settings that several hosts need. Throws Error as ValidateTopology
+/// does, which calls this.
 void ValidateNodes(const Topology& topology, const std::string& where);
 
 struct HostPort {
   std::string host;
   uint16_t port;
 };
-/// Parses "127.0.0.1:8000" or "[::1]:8000".
+/// Parses "127.0.0.1:8000" or "[::1]:8000"; returns nullopt for any other form.
 std::optional<HostPort> ParseHostPort(const std::string& text);
 
-/// Parses a size such as "8GiB", "512MiB" or "1048576" into bytes.
+/// Parses a size such as "8GiB", "512MiB" or "1048576" into bytes; returns nullopt for any other form.
 std::optional<int64_t> ParseBytes(const std::string& text);
 
 }  // namespace quire

@@ -27,7 +27,7 @@ class CurveServer {
   CurveServer(const CurveServer&) = delete;
   CurveServer& operator=(const CurveServer&) = delete;
 
-  /// Destroy all sockets of this context before this object.
+  /// Returns the ZeroMQ context for this server's sockets. Destroy these sockets before this object.
   zmq::context_t& context();
   /// Configures the socket as a CURVE server. Call this before the socket is bound.
   void Secure(zmq::socket_t& socket) const;

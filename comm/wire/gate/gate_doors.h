@@ -18,7 +18,7 @@ class GateDoors {
   static constexpr uint64_t kOthersMark = 0, kWorkersMark = UINT64_MAX;
 
   /// Listens as ListenOnTcp does. Adds the addresses of this host to `hosts`, which must outlive this object. Throws
-  /// Error.
+  /// Error when it cannot listen.
   GateDoors(const std::string& endpoint, WorkerHosts& hosts);
 
   /// The socket for hosts that are not in the list.

@@ -13,7 +13,7 @@ constexpr int kGateBacklog = 128;
 
 /// Listens on "tcp://HOST:PORT" without blocking. HOST is an IPv4 address, a name that has one, an interface of this
 /// host, or "*" for all addresses. HOST in brackets means the same for IPv6, because workers try IPv6 for brackets
-/// only. Port 0 or "*" means any free port. Throws Error.
+/// only. Port 0 or "*" means any free port. Throws Error when the endpoint is none of these or cannot be bound.
 Descriptor ListenOnTcp(const std::string& endpoint);
 /// Returns the endpoint of a listening TCP socket, with the port that the system chose.
 std::string TcpEndpointOf(int listening);
