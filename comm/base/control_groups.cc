@@ -80,7 +80,8 @@ std::vector<Hierarchy> ReadHierarchies(const std::string& controller, const std:
   return found;
 }
 
-/// The group's path below the mount point: "" or "/a/b". A group that the mount does not show counts as its top.
+/// Returns the group's path below the mount point: "" or "/a/b". A group that the mount does not show counts as its
+/// top.
 std::string BelowMount(const std::string& group, const std::string& shown_from) {
   if (("/" + group + "/").find("/../") != std::string::npos || group == "/") return "";
   if (shown_from == "/") return group;

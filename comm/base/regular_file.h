@@ -24,7 +24,7 @@ class RegularFile {
 
   int fd() const { return fd_; }
   const std::string& path() const { return path_; }
-  /// The file's status at the time of opening.
+  /// Returns the file's status at the time of opening.
   const struct stat& info() const { return info_; }
   size_t size() const { return static_cast<size_t>(info_.st_size); }
 

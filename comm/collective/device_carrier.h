@@ -16,7 +16,7 @@ class DeviceLink {
   virtual ~DeviceLink() = default;
   /// Requests one move: the runs of every block, in order. The blocks are device memory in one allocation.
   virtual void Move(BlockMemory blocks, BlockRuns runs) = 0;
-  /// The number of requested moves that have finished. Throws Error once the link has failed.
+  /// Returns the number of requested moves that have finished. Throws Error once the link has failed.
   virtual int64_t num_done() = 0;
 };
 

@@ -24,7 +24,7 @@ class MpiBootstrap {
   Rank rank() const { return rank_; }
   int world_size() const { return world_size_; }
 
-  /// The rank among the ranks of this host, which keep their order: 0 .. local_size() - 1.
+  /// Returns the rank among the ranks of this host, which keep their order: 0 .. local_size() - 1.
   int local_rank() const { return local_rank_; }
   int local_size() const { return local_size_; }
   std::string host_name() const;

@@ -22,7 +22,7 @@ class ParsingBudget {
   ParsingBudget& operator=(const ParsingBudget&) = delete;
 
   int64_t left() const { return left_; }
-  /// The number of states that the parser keeps, as last reported; -1: not reported yet.
+  /// Returns the number of states that the parser keeps, as last reported; -1: not reported yet.
   int64_t kept() const { return kept_; }
 
  private:

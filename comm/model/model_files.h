@@ -41,7 +41,7 @@ class ModelFiles {
   /// Returns the rows that the layer's weight of this role occupies in its tensor.
   RowPlaces PlacesOf(Role role, int64_t layer) const;
   bool Has(Role role, int64_t layer = 0) const { return !placed_[PlaceOf(role, layer)].empty(); }
-  /// The adapters in the order of Open; a sequence names the first one by number 1 (AddedSequence::adapter).
+  /// Returns the adapters in the order of Open; a sequence names the first one by number 1 (AddedSequence::adapter).
   const std::vector<AdapterFiles>& adapters() const { return adapters_; }
   /// Returns the family's name for a tensor's name in HF's files, which depends on the class that wrote them.
   std::string ListNameOf(const std::string& name) const;

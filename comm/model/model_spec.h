@@ -161,8 +161,8 @@ struct ModelSpec {
     const int64_t said = ropes[static_cast<size_t>(layer.rope)].rotated_dims;
     return said > 0 ? said : layer.head_dim;
   }
-  /// The widest window of all layers; 0 when some layer sees the whole context. With `bidirectional`, a token sees as
-  /// many tokens after itself.
+  /// Returns the widest window of all layers; 0 when some layer sees the whole context. With `bidirectional`, a token
+  /// sees as many tokens after itself.
   int64_t window() const {
     int64_t widest = layers.empty() ? 0 : layers[0].window;
     for (const LayerSpec& layer : layers)

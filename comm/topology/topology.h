@@ -308,7 +308,7 @@ inline constexpr int kFewestMpiPorts = 16;
 /// the topology itself.
 Topology ReplicaTopology(const Topology& topology, int replica);
 
-/// The number of models, at least 1.
+/// Returns the number of models, at least 1.
 size_t NumModels(const Topology& topology);
 
 /// Returns the topology of one model, with its own ports and journal. With one model, returns the topology itself.

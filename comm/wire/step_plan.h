@@ -239,9 +239,9 @@ inline std::span<const SampledToken> TakeDrawn(std::span<const SampledToken>& to
   return taken;
 }
 
-/// The number of leading tokens of `drawn` (one for each row) that verification keeps: all that equal the guess and the
-/// next one. A marked token is kept only as the first one, so that the tokens before it are delivered in an earlier
-/// step.
+/// Returns the number of leading tokens of `drawn` (one for each row) that verification keeps: all that equal the guess
+/// and the next one. A marked token is kept only as the first one, so that the tokens before it are delivered in an
+/// earlier step.
 inline size_t CountVerified(std::span<const SampledToken> drawn, std::span<const TokenId> guess) {
   size_t kept = 1;
   while (kept < drawn.size() && drawn[kept - 1].token == guess[kept - 1] && !drawn[kept].marked() &&

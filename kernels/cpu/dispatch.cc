@@ -55,7 +55,8 @@ constexpr Choice kChoices[] = {
     {"baseline", [] { return true; }, baseline::Table, baseline::Recurrent},
 };
 
-/// The first set that this processor supports, starting at QUIRE_ISA's if that is set. An unknown name means baseline.
+/// Returns the first set that this processor supports, starting at QUIRE_ISA's if that is set. An unknown name means
+/// baseline.
 const Choice& Choose() {
   const char* wish = std::getenv("QUIRE_ISA");
   const Choice* first = std::begin(kChoices);

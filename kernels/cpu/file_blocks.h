@@ -56,7 +56,7 @@ inline int NibbleOf(const std::byte* nibbles, int block, int i) {
   return block % 2 == 0 ? byte & 15 : byte >> 4;
 }
 
-/// The fifth bit of number i of a q5_k block, shifted into place: bit `block` of byte i.
+/// Returns the fifth bit of number i of a q5_k block, shifted into place: bit `block` of byte i.
 inline int FifthBitOf(const std::byte* fifth, int block, int i) { return (At(fifth + i) >> block & 1) << 4; }
 
 /// Number i of a q6_k superblock, which has two halves of 128 numbers. In a half, number i has its low four bits in

@@ -42,8 +42,8 @@ void DecodeQ6K(const std::byte* in, float* out) {
   }
 }
 
-/// The two low bits of number i (q2_k, q3_k). Each half of 128 numbers occupies 32 bytes, two bits per quarter. Each
-/// 16 numbers have a scale, and in q2_k a minimum.
+/// Returns the two low bits of number i (q2_k, q3_k). Each half of 128 numbers occupies 32 bytes, two bits per quarter.
+/// Each 16 numbers have a scale, and in q2_k a minimum.
 int TwoBitsOf(const std::byte* bits, int i) { return At(bits + i / 128 * 32 + i % 32) >> (i % 128 / 32 * 2) & 3; }
 
 void DecodeQ2K(const std::byte* in, float* out) {
@@ -76,7 +76,7 @@ int UnevenOf(const std::byte* nibbles, int i) {
   return kUneven[i < 16 ? At(nibbles + i) & 15 : At(nibbles + i - 16) >> 4];
 }
 
-/// The scale of an iq4_xs block of 32: 6 bits, minus 32.
+/// Returns the scale of an iq4_xs block of 32: 6 bits, minus 32.
 int UnevenScale(const std::byte* in, int block) {
   const int high = At(in + 2) | At(in + 3) << 8;
   return ((At(in + 4 + block / 2) >> (block % 2 * 4) & 15) | (high >> (2 * block) & 3) << 4) - 32;

@@ -50,8 +50,8 @@ Weights WeightsOf(std::span<const float> logits, float max, float temperature, f
   return {weights, sums, std::accumulate(sums.begin(), sums.end(), 0.0)};
 }
 
-/// The lowest float logit whose weight is at least `share` of the best token's. Logits are compared, because several
-/// logits may have the same weight.
+/// Returns the lowest float logit whose weight is at least `share` of the best token's. Logits are compared, because
+/// several logits may have the same weight.
 float LogitOfShare(float max, float temperature, double share) {
   if (share <= 0) return kNothing;
   const double least = max + static_cast<double>(temperature) * std::log(share);
@@ -133,8 +133,8 @@ void KeepHead(std::vector<Ranked>& ranked, double enough, Amount amount) {
   std::erase_if(ranked, [&](const Ranked& r) { return Before(last, r); });
 }
 
-/// The tokens that top-k and then top-p leave, sorted by id. The order by id makes the draw independent of how the
-/// tokens were found.
+/// Returns the tokens that top-k and then top-p leave, sorted by id. The order by id makes the draw independent of how
+/// the tokens were found.
 std::vector<Ranked> Restricted(std::span<const float> logits, const Weights& weights, float max,
                                const SamplingParams& params) {
   const auto top_k = static_cast<size_t>(std::max(0, params.top_k));

@@ -40,14 +40,14 @@ struct MemoryReport {
 /// Runs every policy over every trace. The same bench gives the same report.
 MemoryReport RunMemoryBench(const MemoryBench& bench);
 
-/// The Poisson rate at which the mean normalised latency reaches bench.latency_limit, interpolated between simulated
-/// rates; nullopt when the limit lies outside them.
+/// Returns the Poisson rate at which the mean normalised latency reaches bench.latency_limit, interpolated between
+/// simulated rates; nullopt when the limit lies outside them.
 std::optional<double> SustainedRate(const MemoryReport& report, LengthDistribution lengths, KvPolicy policy);
 
-/// The report as tables for people, in lines of at most 120 columns.
+/// Returns the report as tables for people, in lines of at most 120 columns.
 std::string TableOf(const MemoryReport& report);
 
-/// The report as JSON for programs: the setup and every run. Shares of the capacity are between 0 and 1.
+/// Returns the report as JSON for programs: the setup and every run. Shares of the capacity are between 0 and 1.
 Json JsonOf(const MemoryReport& report);
 
 }  // namespace quire

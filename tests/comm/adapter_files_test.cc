@@ -30,7 +30,7 @@ class AdapterFilesTest : public testing::Test {
     const std::string path = adapter_.Write("adapter_model.safetensors");
     return ErrorThrownBy([&] { AdapterFiles::Open(path, base_); });
   }
-  /// The error of a configuration with this value in place of the present one.
+  /// Returns the error of a configuration with this value in place of the present one.
   std::string ErrorWith(const std::string& key, const Json& value) {
     const Json before = adapter_.config;
     adapter_.config[key] = value;

@@ -32,7 +32,7 @@ std::set<TokenId> Allowed(GrammarMatcher& matcher) {
   return allowed;
 }
 
-/// The tokens that a finite language allows after a text, found by comparison with each word of the language.
+/// Returns the tokens that a finite language allows after a text, found by comparison with each word of the language.
 std::set<TokenId> AllowedBy(const std::set<std::string>& words, const std::string& text, const Vocabulary& vocabulary) {
   std::set<TokenId> allowed;
   if (words.contains(text)) allowed.insert(kStop);

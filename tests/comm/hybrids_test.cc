@@ -293,7 +293,7 @@ TEST(HybridsTest, TextOfASpec_ChangesWithEveryFieldOfTheRecurrence) {
   EXPECT_TRUE(texts.insert(TextOf(other_mixer)).second);
 }
 
-/// The places of the first and the last row of a weight: of layer 3 for weights of attention, else of layer 0.
+/// Returns the places of the first and the last row of a weight: of layer 3 for weights of attention, else of layer 0.
 std::pair<int64_t, int64_t> Ends(const ModelSpec& spec, Role role) {
   const std::vector<WeightSpec> weights = WeightsOf(spec);
   const auto weight = std::ranges::find(weights, role, &WeightSpec::role);

@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// The published configuration of DeepSeek-V2-Lite, without the keys that HF does not read.
+/// Returns the published configuration of DeepSeek-V2-Lite, without the keys that HF does not read.
 Json Lite() {
   return {{"model_type", "deepseek_v2"},
           {"hidden_size", 2048},

@@ -42,7 +42,7 @@ std::vector<std::string> Numbered(const std::vector<std::string>& patterns, cons
   return names;
 }
 
-/// All names of a row. Each axis of a pattern, such as layers and experts, is a list of ranges of numbers.
+/// Returns all names of a row. Each axis of a pattern, such as layers and experts, is a list of ranges of numbers.
 std::vector<std::string> NamesOf(const Json& row) {
   std::vector<std::string> all;
   for (const auto& [pattern, axes] : row.at("tensors").items()) {

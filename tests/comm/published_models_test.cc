@@ -47,7 +47,7 @@ std::string NumbersOf(const ModelFiles& files) {
 }
 std::string NumbersOf(const std::string& model) { return NumbersOf(ModelFiles::Open(model)); }
 
-/// The names of the golden models in safetensors.
+/// Returns the names of the golden models in safetensors.
 std::set<std::string> GoldenModels() {
   std::set<std::string> names;
   for (const auto& entry : fs::directory_iterator(kGoldenModels)) {
@@ -56,7 +56,7 @@ std::set<std::string> GoldenModels() {
   return names;
 }
 
-/// The prefix that most tensor names have: "model.", "transformer." or another.
+/// Returns the prefix that most tensor names have: "model.", "transformer." or another.
 std::string BaseOf(const RewrittenModel& model) {
   std::map<std::string, int> counts;
   for (const auto& [name, tensor] : model.tensors) ++counts[name.substr(0, name.find('.') + 1)];

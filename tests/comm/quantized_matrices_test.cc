@@ -77,8 +77,8 @@ uint32_t Code(int64_t row, int64_t col) { return static_cast<uint32_t>(row * 5 +
 uint32_t ZeroCode(int64_t row, int64_t group) { return static_cast<uint32_t>(row * 3 + group * 7 + 1) % 16; }
 float Scale(int64_t row, int64_t group) { return 0.5f + static_cast<float>(row) + 16 * static_cast<float>(group); }
 
-/// A matrix in GPTQ's layout: words [cols / 8, rows], zeros and scales [groups, ..]. `order` permutes the zeros in a
-/// word, as in AWQ.
+/// Returns a matrix in GPTQ's layout: words [cols / 8, rows], zeros and scales [groups, ..]. `order` permutes the zeros
+/// in a word, as in AWQ.
 Parts GptqParts(const std::vector<int>& order = {0, 1, 2, 3, 4, 5, 6, 7}) {
   std::vector<uint32_t> words(kCols / 8 * kRows), zeros(kGroups);
   std::vector<float> scales;

@@ -44,7 +44,7 @@ std::shared_ptr<const ToolUse> Tools(bool strict) {
   return use;
 }
 
-/// All formats, by their options' names.
+/// Returns all formats, by their options' names.
 template <class Format, class Named>
 std::vector<Format> All(const std::string& names, Named named) {
   std::vector<Format> all;
@@ -85,7 +85,7 @@ std::vector<std::string> PiecesFrom(fuzz::ByteSource& bytes, const AnswerShape& 
   return pieces;
 }
 
-/// The parts of an answer, joined by kind in their order.
+/// Returns the parts of an answer, joined by kind in their order.
 AnswerParts Joined(const AnswerParts& parts) {
   AnswerParts joined;
   for (const AnswerPart& part : parts) {
@@ -112,7 +112,7 @@ AnswerParts Parse(const AnswerShape& shape, const std::vector<std::string>& piec
   return Joined(parts);
 }
 
-/// The text's letters, digits and signs, without white space.
+/// Returns the text's letters, digits and signs, without white space.
 std::string Words(const std::string& text) {
   std::string words;
   std::ranges::copy_if(text, std::back_inserter(words), [](char c) { return !IsJsonSpace(c); });

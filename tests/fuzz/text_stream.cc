@@ -25,7 +25,7 @@ const Tokenizer& ByteTokenizer() {
   return tokenizer;
 }
 
-/// The text up to the first stop string, which is included if `include` is set; found by a plain search.
+/// Returns the text up to the first stop string, which is included if `include` is set; found by a plain search.
 std::string CutAtStop(const std::string& text, const std::vector<std::string>& stops, bool include) {
   size_t first = std::string::npos, length = 0;
   for (const std::string& stop : stops) {

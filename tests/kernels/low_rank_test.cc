@@ -37,7 +37,7 @@ class LowRankTest : public testing::Test {
             column};
   }
 
-  /// A part that shares its first product with another one.
+  /// Returns a part that shares its first product with another one.
   LowRankPart Beside(const LowRankPart& part, int64_t column, int64_t rows) {
     LowRankPart other = Part(part.down.rows, column, rows);
     pairs_.back().down = pairs_[pairs_.size() - 2].down;

@@ -67,7 +67,7 @@ std::vector<DraftedAsk> AllKinds() {
   return asked;
 }
 
-/// A vocabulary whose tokens 2 to 27 are the letters, and whose token 1 ends an answer.
+/// Returns a vocabulary whose tokens 2 to 27 are the letters, and whose token 1 ends an answer.
 Vocabulary LettersOf(size_t size) {
   Vocabulary vocabulary{std::vector<std::string>(size), {1}};
   for (size_t token = 2; token < 28; ++token) vocabulary.bytes[token] = static_cast<char>('a' + token - 2);

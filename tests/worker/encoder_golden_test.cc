@@ -50,7 +50,7 @@ struct EncoderCourse {
 
 class EncoderGoldenTest : public testing::TestWithParam<const char*> {
  protected:
-  /// The vectors of all cases, each pooled in every way that the golden data has, in the order of the cases.
+  /// Returns the vectors of all cases, each pooled in every way that the golden data has, in the order of the cases.
   std::vector<std::vector<float>> Pool(const EncoderCourse& course) const {
     const int max_running = 16;
     test::ThreadGroup group(

@@ -215,7 +215,7 @@ INSTANTIATE_TEST_SUITE_P(
 /// Models on a pipeline of stages. Each stage has several layers, or one.
 class PipelineTest : public TinyModelTest {
  protected:
-  /// The most stages of these tests that the model allows.
+  /// Returns the most stages of these tests that the model allows.
   int MostStages() const {
     int stages = 1;
     for (; stages < 3; ++stages) {

@@ -13,7 +13,7 @@ namespace {
 constexpr TokenId kStop = 0;  // tokens 1 and 2 are "a" and "b"
 constexpr int kVocab = 3;
 
-/// The tokens that may follow; empty at a dead end.
+/// Returns the tokens that may follow; empty at a dead end.
 std::vector<bool> Allowed(TokenConstraint& constraint, const std::vector<TokenId>& generated = {}, size_t guessed = 0) {
   std::vector<uint32_t> bits(1);
   if (constraint.Allow(generated, guessed, bits) != TokenConstraint::Outcome::kMasked) return {};

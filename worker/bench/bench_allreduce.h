@@ -26,7 +26,7 @@ struct SumMethod {
   std::function<std::pair<float, float>(int64_t bytes)> ends;
 };
 
-/// The methods that need GPUs; empty without GPUs or in a build without CUDA. Collective call.
+/// Returns the methods that need GPUs; empty without GPUs or in a build without CUDA. Collective call.
 std::vector<SumMethod> DeviceSumMethods(MpiBootstrap& mpi, int64_t max_bytes);
 
 /// Times fp32 sums over the ranks: shared memory (or host by host), MPI's gather, MPI_Allreduce, and on GPUs NCCL and

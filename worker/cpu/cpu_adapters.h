@@ -52,10 +52,10 @@ class CpuAdapters {
  public:
   CpuAdapters(const ModelFiles& files, const RankShard& shard);
 
-  /// The value of bytes() without reading a matrix.
+  /// Returns the value of bytes() without reading a matrix.
   static int64_t Bytes(const ModelFiles& files, const RankShard& shard);
 
-  /// The number of adapters of the model's files.
+  /// Returns the number of adapters of the model's files.
   int num_listed() const { return num_listed_; }
   int64_t bytes() const;
   const CpuAdapter& at(int number) const { return *adapters_.at(number); }

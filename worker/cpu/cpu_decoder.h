@@ -78,7 +78,7 @@ class CpuDecoder final : private DecoderOps {
   void MultiplyHead(const float* rows, int64_t count);
   /// Returns norm(residual) in buffers_.normed, or the residual itself if the norm has no weights.
   const float* Normed(const NormWeights& weights);
-  /// The input of attention or of the MLP: Normed, or the residual itself in models that norm sums.
+  /// Returns the input of attention or of the MLP: Normed, or the residual itself in models that norm sums.
   const float* NormedInput(const NormWeights& weights);
   void NormSum(const NormWeights& weights);           // residual = norm(residual), in models that norm sums
   void AddTokenTypes();                               // adds the vectors of the tokens' types to the residual
@@ -91,8 +91,8 @@ class CpuDecoder final : private DecoderOps {
   void MultiplyShared(const MixtureWeights& weights, float* out);
   /// AddExperts for models with Mixture::normed_apart.
   void AddExpertsNormedApart(int64_t layer);
-  /// The layer scale to apply after the MLP. The result is 1 in models with layer inputs, where AddLayerInput applies
-  /// the scale.
+  /// Returns the layer scale to apply after the MLP. The result is 1 in models with layer inputs, where AddLayerInput
+  /// applies the scale.
   float ScaleAfterMlp(int64_t layer) const { return spec_.layer_input_size > 0 ? 1 : weights(layer).scale; }
   void NormQueriesAndKeys(int64_t layer);
   void Matmul(const float* x, const Matrices& weights, float* y, int64_t y_stride, int64_t m,

@@ -29,7 +29,7 @@ void CheckAttention(const ModelSpec& spec, const EngineSizes& sizes, AttentionBa
       most, sizes.max_model_len);
 }
 
-/// One sentence that says which feature of the model the CUDA kernels lack; empty if they support the model.
+/// Returns one sentence that says which feature of the model the CUDA kernels lack; empty if they support the model.
 std::string Unsupported(const ModelSpec& spec) {
   if (spec.bidirectional) {
     return fmt::format("the CUDA engine computes no encoders, such as models of the kind {}", spec.architecture);

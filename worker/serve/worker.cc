@@ -34,7 +34,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kJoinDeadline = std::chrono::seconds(60), kJoinAgainAfter = std::chrono::seconds(1);
 
-/// The ZeroMQ identity of the data connection. Without an epoch, a random suffix distinguishes this worker from
+/// Returns the ZeroMQ identity of the data connection. Without an epoch, a random suffix distinguishes this worker from
 /// workers of earlier groups.
 std::string Identity(const WorkerOptions& options, Rank rank) {
   const std::string identity = WorkerIdentity(options.epoch, rank);
@@ -103,7 +103,7 @@ class Line {
   Channel channel_;
 };
 
-/// The name of this host in messages.
+/// Returns the name of this host in messages.
 std::string HostName(const WorkerOptions& options) { return options.node.empty() ? OwnHostName() : options.node; }
 
 /// Waits for the Start message, which says how many blocks to reserve. If the model has a tokenizer, the vocabulary

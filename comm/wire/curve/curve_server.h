@@ -39,14 +39,14 @@ class CurveServer {
   /// Counts a client that was refused before the handler saw its key. Returns num_refused.
   uint64_t CountRefused();
 
-  /// The addresses from which workers connect, for all ports of this server.
+  /// Returns the addresses from which workers connect, for all ports of this server.
   WorkerHosts& hosts();
 
-  /// The number of ranks that have a key.
+  /// Returns the number of ranks that have a key.
   int num_workers() const;
-  /// The ranks' public keys.
+  /// Returns the ranks' public keys.
   const std::vector<std::string>& worker_keys() const;
-  /// The number of clients that were refused since the start.
+  /// Returns the number of clients that were refused since the start.
   uint64_t num_refused() const;
 
  private:

@@ -24,7 +24,7 @@ class OpenGate {
   OpenGate(const OpenGate&) = delete;
   OpenGate& operator=(const OpenGate&) = delete;
 
-  /// The bound address, with the port that the system chose.
+  /// Returns the bound address, with the port that the system chose.
   const std::string& endpoint() const;
   /// Returns a listening Unix socket, which no other process can reach, for the ZeroMQ socket (ZMQ_USE_FD). The ZeroMQ
   /// socket closes it.

@@ -21,13 +21,13 @@ inline int64_t SlotsOfSpan(const KvCacheView& cache) {
   return several ? kSpanSlots / cache.block_size * cache.block_size : cache.block_size;
 }
 
-/// The number of positions that a query sees; without a window, more than any context has.
+/// Returns the number of positions that a query sees; without a window, more than any context has.
 inline int64_t WindowOf(const PagedAttentionParams& p) {
   constexpr int64_t kNoWindow = int64_t{1} << 30;
   return p.window > 0 ? Least(p.window, kNoWindow) : kNoWindow;
 }
 
-/// The number of positions after itself that a query sees, as far as the context has them.
+/// Returns the number of positions after itself that a query sees, as far as the context has them.
 inline int64_t AheadOf(const PagedAttentionParams& p) { return p.both_ways ? WindowOf(p) - 1 : 0; }
 
 /// A few consecutive blocks of a sequence, with numbers of type T. Pointers to blocks that no query of the item sees

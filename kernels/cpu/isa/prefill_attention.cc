@@ -221,7 +221,7 @@ int64_t NumRows(const PagedAttentionParams& p, const AttentionItem& item) {
   return (p.head_start[item.kv_head + 1] - p.head_start[item.kv_head]) * item.members->num_queries;
 }
 
-/// The most blocks of rows of an item.
+/// Returns the most blocks of rows of an item.
 int64_t MostBlocks(const PagedAttentionParams& p) {
   return (Most(kPrefillRows, p.num_heads) + kBlockRows - 1) / kBlockRows;
 }

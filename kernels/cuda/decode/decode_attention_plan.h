@@ -29,8 +29,8 @@ struct DecodeMerge {
   int32_t unused[3];
 };
 
-/// The number of head tiles for query head groups [head_start[g], head_start[g + 1]), g < num_kv_heads. Empty groups
-/// have none.
+/// Returns the number of head tiles for query head groups [head_start[g], head_start[g + 1]), g < num_kv_heads. Empty
+/// groups have none.
 int32_t NumHeadTiles(std::span<const int32_t> head_start);
 
 /// The capacity of a work list in 32-bit words, fixed for the life of an engine:

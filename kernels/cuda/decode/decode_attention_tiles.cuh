@@ -70,7 +70,7 @@ struct DecodeTiles {
     return p;
   }
 
-  /// Rows of values (16 bytes each) that one block contributes per dimension: 1, 2, 4 or 8.
+  /// Returns the rows of values (16 bytes each) that one block contributes per dimension: 1, 2, 4 or 8.
   static __device__ int ValueRows(int block_size) { return simt::Max(simt::Min(block_size, kTile) / kX, 1); }
   /// Permutes rows of values among 8 neighbouring dimensions, so that rows copied together lie in different banks.
   __device__ int Swizzle(int row) const { return (row & (part.rows - 1)) << part.swizzle_shift; }
@@ -165,7 +165,7 @@ struct DecodeTiles {
     }
   }
 
-  /// The offset of the item's KV head in the block. Entirely invisible blocks are not read.
+  /// Returns the offset of the item's KV head in the block. Entirely invisible blocks are not read.
   __device__ int64_t HeadOfBlock(int64_t block_stride) const {
     return simt::Max(block, 0) * block_stride + int64_t{who.v[1]} * (kHeadSize * part.block_size);
   }

@@ -9,7 +9,7 @@
 
 namespace quire::kernels {
 
-/// The row of x that a row of the product reads.
+/// Returns the row of x that a row of the product reads.
 __device__ inline int64_t InputRow(const CudaExpertMatmulParams& p, int64_t row) {
   if (p.pair_of_row == nullptr) return row;
   const int32_t pair = simt::Global<const int32_t>(p.pair_of_row)[row];

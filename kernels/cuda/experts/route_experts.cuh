@@ -14,7 +14,7 @@ __device__ inline uint64_t RankOf(float number, int place) {
 }
 __device__ inline int PlaceOf(uint64_t rank) { return static_cast<int>(0xffffffffu - static_cast<uint32_t>(rank)); }
 
-/// The highest rank among the warp's lanes.
+/// Returns the highest rank among the warp's lanes.
 __device__ inline uint64_t HighestOfWarp(uint64_t rank) {
   for (int mask = 16; mask > 0; mask /= 2) rank = simt::Max(rank, simt::ShuffleXor(rank, mask));
   return rank;
@@ -95,7 +95,7 @@ struct RouteExpertsKernel {
     simt::SyncWarp();
   }
 
-  /// The highest rank below `bound`. Ranks of different indices are never equal.
+  /// Returns the highest rank below `bound`. Ranks of different indices are never equal.
   static __device__ uint64_t NextBest(const simt::SharedArray<float>& numbers, int64_t count, uint64_t bound) {
     uint64_t best = 0;
     for (int i = simt::ThreadX(); i < count; i += 32) {

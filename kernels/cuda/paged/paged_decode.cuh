@@ -8,15 +8,15 @@
 
 namespace quire::kernels {
 
-/// The block table of a sequence.
+/// Returns the block table of a sequence.
 __device__ inline simt::Global<const int32_t> TableOf(const PagedDecodeParams& p, int64_t seq) {
   int64_t row = seq;
   if (p.table_rows != nullptr) row = simt::Global<const int32_t>(p.table_rows)[seq];
   return simt::Global<const int32_t>(p.block_tables) + row * p.table_stride;
 }
 
-/// The amount that a head's sink adds to a softmax sum whose weights are relative to exp(max). With partitions, only
-/// the combining kernel adds the sink.
+/// Returns the amount that a head's sink adds to a softmax sum whose weights are relative to exp(max). With partitions,
+/// only the combining kernel adds the sink.
 __device__ inline float SinkWeightOf(const PagedDecodeParams& p, int64_t head, float max) {
   if (p.sinks == nullptr) return 0;
   const float sink = simt::Global<const float>(p.sinks)[head];

@@ -38,7 +38,7 @@ struct PagedDecodeParams {
 /// Tokens per partition of v2.
 inline constexpr int32_t kDecodePartition = 512;
 
-/// The most shared memory, in bytes, that v1 needs for contexts of this length: mainly their scores.
+/// Returns the most shared memory, in bytes, that v1 needs for contexts of this length: mainly their scores.
 constexpr int64_t PagedDecodeV1SharedBytes(int64_t max_context_len, int64_t head_size, int64_t block_size) {
   return 4 * (max_context_len + 2 * block_size) + 20 * head_size + 128;
 }

@@ -5,8 +5,8 @@
 
 namespace quire::kernels {
 
-/// The place in the workspace of a row's partial result for one part of the positions: kHeadSize sums of weighted
-/// values, the largest score (base-2 exponent), and the sum of weights relative to it.
+/// Returns the place in the workspace of a row's partial result for one part of the positions: kHeadSize sums of
+/// weighted values, the largest score (base-2 exponent), and the sum of weights relative to it.
 __device__ inline int64_t PrefillPartAt(const PrefillLaunch& p, const PrefillWork& work, int slot, int row,
                                         int tile_rows, int head_size) {
   const int64_t tile = int64_t{slot} * p.op.cache.num_kv_heads + work.kv_head;

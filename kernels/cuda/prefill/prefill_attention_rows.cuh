@@ -164,7 +164,7 @@ struct PrefillRows {
     }
   }
 
-  /// The sum over the four lanes that share a row.
+  /// Returns the sum over the four lanes that share a row.
   static __device__ float SumOfLanes(float sum) {
     sum += simt::ShuffleXor(sum, 1);
     return sum + simt::ShuffleXor(sum, 2);

@@ -30,7 +30,7 @@ struct PrefillWork {
   __device__ int Position(int row) const { return first_position + Query(row); }
 };
 
-/// The work of a tile for one KV head.
+/// Returns the work of a tile for one KV head.
 __device__ inline PrefillWork ReadPrefillWork(const PrefillLaunch& p, const PrefillTile& tile, int kv_head,
                                               int tile_rows) {
   PrefillWork w{.num_rows = 0, .table = simt::Global<const int32_t>(p.op.block_tables)};
@@ -56,7 +56,7 @@ __device__ inline PrefillWork ReadPrefillWork(const PrefillLaunch& p, const Pref
   return w;
 }
 
-/// The work of this thread block in a grid of num_tiles * num_kv_heads, KV heads fastest.
+/// Returns the work of this thread block in a grid of num_tiles * num_kv_heads, KV heads fastest.
 __device__ inline PrefillWork ReadPrefillWork(const PrefillLaunch& p, int tile_rows) {
   const int kv_heads = p.op.cache.num_kv_heads;
   const PrefillTile tile = simt::Global<const PrefillTile>(p.op.tiles)[simt::BlockX() / kv_heads];
@@ -188,7 +188,7 @@ class PrefillTileLoader {
     }
   }
 
-  /// The KV head's part of a block. 64 bits, because block * stride exceeds 2^31 in any large pool.
+  /// Returns the KV head's part of a block. 64 bits, because block * stride exceeds 2^31 in any large pool.
   __device__ simt::Global<const C> BlockOf(const void* cache, int64_t stride, int block) const {
     const int64_t head = work_.kv_head * (kHeadSize * p_.op.cache.block_size);
     return simt::Global<const C>(static_cast<const C*>(cache)) + (int64_t{simt::Max(block, 0)} * stride + head);
@@ -240,7 +240,7 @@ class PrefillTileLoader {
     }
   }
 
-  /// The bits of pair j of the thread's group of value positions that belong to positions in [begin, end).
+  /// Returns the bits of pair j of the thread's group of value positions that belong to positions in [begin, end).
   __device__ uint32_t CountingMask(int tile, int j) const {
     const int token = tile * kTokens + value_group_ * 8 + j * 2;
     const uint32_t low = token >= work_.begin && token < work_.end ? 0xffffu : 0u;

@@ -57,12 +57,12 @@ struct QuantizedTile {
     return weights;
   }
 
-  /// The first column of a thread.
+  /// Returns the first column of a thread.
   static __device__ int64_t FirstColumn() {
     const int lane = simt::ThreadX() % 32, warp = simt::ThreadX() / 32;
     return warp * int64_t{kChunk} + lane % 4 * Piece::kNumbers;
   }
-  /// A thread's first weights.
+  /// Returns a thread's first weights.
   static __device__ Weights LoadFirst(const QuantizedMatrix& weight, int64_t first_row) {
     return Load(weight, first_row + simt::ThreadX() % 32 / 4, FirstColumn());
   }

@@ -50,7 +50,7 @@ struct SkinnyGemmKernel {
     int rows, m;  // existing rows of the tile and of x
     int warp, lane;
     int items;
-    /// The first column of the lane's piece of an item.
+    /// Returns the first column of the lane's piece of an item.
     __device__ int64_t ColumnOf(int item) const {
       constexpr int kItems = kChunk / kStep;
       return (warp + int64_t{item / kItems} * kWarps) * kChunk + item % kItems * kStep + lane % kPieces * 8;

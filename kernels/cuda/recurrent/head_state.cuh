@@ -34,7 +34,7 @@ struct HeadColumn {
     }
   }
 
-  /// The sum of both lanes; the same bits in both.
+  /// Returns the sum of both lanes; the same bits in both.
   __device__ static float OfBothHalves(float sum) { return sum + simt::ShuffleXor(sum, 16); }
 
   /// Returns S^T k; row 0 of the key is number `at`.

@@ -55,7 +55,7 @@ __device__ Choice Restrict(const Source& source, const SelectScratch& scratch, c
   return choice;
 }
 
-/// The first token by id at which the mass of the chosen tokens exceeds `target`.
+/// Returns the first token by id at which the mass of the chosen tokens exceeds `target`.
 template <class Source>
 __device__ int32_t TokenAt(const Source& source, const SelectScratch& scratch, const Soften& soften, const Place& last,
                            Mass target) {

@@ -40,7 +40,7 @@ struct Soften {
   __device__ Mass operator()(float logit) const { return static_cast<Mass>(Share(logit) * 0x1p44f); }
 };
 
-/// The high half of a 128-bit product.
+/// Returns the high half of a 128-bit product.
 __device__ inline Mass MultiplyHigh(Mass a, Mass b) {
   const Mass low = 0xffffffffu;
   const Mass middle = (a & low) * (b >> 32) + ((a & low) * (b & low) >> 32);
@@ -65,7 +65,7 @@ __device__ inline Mass DrawnMass(const DeviceSampling& s, Mass total) {
 
 __device__ inline bool IsGreedy(const DeviceSampling& s) { return s.temperature <= 0 || s.top_k == 1; }
 
-/// The lowest key that min-p leaves. The threshold is computed as a logit, where it is exact up to a double's
+/// Returns the lowest key that min-p leaves. The threshold is computed as a logit, where it is exact up to a double's
 /// rounding.
 __device__ inline uint32_t MinPKey(const DeviceSampling& s, float max) {
   if (s.min_p <= 0 || !IsFinite(max)) return 0;

@@ -79,7 +79,7 @@ __device__ inline Mass LaneMass(Mass value, int source) {
   const uint32_t low = simt::Broadcast(static_cast<uint32_t>(value), source);
   return Mass{simt::Broadcast(static_cast<uint32_t>(value >> 32), source)} << 32 | low;
 }
-/// The sum over this lane and all lower lanes.
+/// Returns the sum over this lane and all lower lanes.
 __device__ inline Mass WarpScan(Mass value) {
   const int lane = simt::ThreadX() % 32;
   for (int delta = 1; delta < 32; delta *= 2) {
@@ -115,7 +115,7 @@ __device__ inline Scan BlockScan(Mass value, const SelectScratch& scratch) {
   simt::SyncThreads();
   return scan;
 }
-/// The sum of amount(logit, id) over the source.
+/// Returns the sum of amount(logit, id) over the source.
 template <class Source, class Amount>
 __device__ Mass Sum(const Source& source, const SelectScratch& scratch, Amount amount) {
   Mass sum = 0;
@@ -201,7 +201,7 @@ __device__ int32_t DescendIds(const Source& source, const SelectScratch& scratch
   return first + static_cast<int32_t>(found.rank);
 }
 
-/// The place of the keep-th token among those that have this key and that `last` holds.
+/// Returns the place of the keep-th token among those that have this key and that `last` holds.
 template <class Source>
 __device__ Place KeepTies(const Source& source, const SelectScratch& scratch, const Place& last, uint32_t key,
                           Mass keep) {
@@ -211,7 +211,7 @@ __device__ Place KeepTies(const Source& source, const SelectScratch& scratch, co
   return {key, DescendIds(source, scratch, keep - 1, one)};
 }
 
-/// The place of the k-th token among those that `last` holds, which must be more than k.
+/// Returns the place of the k-th token among those that `last` holds, which must be more than k.
 template <class Source>
 __device__ Place KeepBest(const Source& source, const SelectScratch& scratch, const Place& last, Mass k) {
   const auto one = [&](float logit, int32_t id) { return Mass{last.Holds(OrderedBits(logit), id) ? 1u : 0u}; };

@@ -79,7 +79,7 @@ class Bench {
   int64_t wrong_ = 0;  // number of wrong checks
 };
 
-/// The median, minimum and maximum of some seconds.
+/// Returns the median, minimum and maximum of some seconds.
 Timing Summarise(std::vector<double> seconds);
 
 // The benchmark's sections.

@@ -65,7 +65,7 @@ int64_t CountOf(const ExpectedTensor& tensor) {
   return std::accumulate(tensor.shape.begin(), tensor.shape.end(), int64_t{1}, std::multiplies<>());
 }
 
-/// Every tensor once; two roles may share one (the head is the embedding).
+/// Returns every tensor once; two roles may share one (the head is the embedding).
 std::vector<ExpectedTensor> TensorsOf(const ModelSpec& spec) {
   std::vector<ExpectedTensor> tensors;
   std::set<std::string> names;

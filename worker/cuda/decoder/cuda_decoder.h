@@ -49,8 +49,8 @@ class CudaDecoder final : private DecoderOps {
   /// (StepShape::keeps_rows). Overwrites logits().
   void LogitsOfRows(int64_t row, int64_t count);
 
-  /// The normed last activations of a step that keeps its rows, from `row` on. Device memory, [rows, hidden] of the
-  /// model's type.
+  /// Returns the normed last activations of a step that keeps its rows, from `row` on. Device memory, [rows, hidden] of
+  /// the model's type.
   const std::byte* NormedRows(int64_t row) const;
 
   /// Measures once how to compute steps of `num_rows` rows fastest. Overwrites activations. Must not run while a graph
@@ -99,12 +99,12 @@ class CudaDecoder final : private DecoderOps {
   void AddLayerInput(int64_t layer) override;
   void Logits() override;
 
-  /// The attention sinks of the layer's local heads, or null.
+  /// Returns the attention sinks of the layer's local heads, or null.
   const float* SinksOf(int64_t layer) const {
     return memory_.sinks == nullptr ? nullptr : memory_.sinks + layer * sizes_.shard.heads.size();
   }
   const LayerSpec& LayerOf(int64_t layer) const { return spec_.layers[static_cast<size_t>(layer)]; }
-  // Numbers per row of a layer's activations.
+  // Returns the numbers per row of a layer's activations.
   int64_t HeadsWidth(int64_t layer) const { return sizes_.shard.heads.size() * LayerOf(layer).head_dim; }
   int64_t QkvWidth(int64_t layer) const { return quire::QkvWidth(spec_, sizes_.shard, layer); }
   int64_t MlpWidth(int64_t layer) const { return CudaWeights::MlpWidth(sizes_.shard, layer); }
@@ -116,7 +116,7 @@ class CudaDecoder final : private DecoderOps {
   void AttendDecodes(int64_t layer, size_t kind);
   void AttendUnplanned(int64_t layer, size_t kind);  // decodes through v1 or v2
   void AttendChunks(int64_t layer, size_t kind);
-  /// A view of the step's states from byte `offset` of each state on.
+  /// Returns a view of the step's states from byte `offset` of each state on.
   kernels::StateView StatesAt(int64_t offset) const;
   void Convolve(int64_t layer);
   void ConvolveHeads(int64_t layer);
@@ -144,8 +144,8 @@ class CudaDecoder final : private DecoderOps {
                   float scale);
   /// residual = (residual + norm(the sum over ranks of delta)) * scale.
   void AddNormOfDelta(const void* weight, float scale);
-  /// The layer scale to apply after the MLP. The result is 1 in models with layer inputs, where AddLayerInput applies
-  /// the scale.
+  /// Returns the layer scale to apply after the MLP. The result is 1 in models with layer inputs, where AddLayerInput
+  /// applies the scale.
   float ScaleAfterMlp(int64_t layer) const { return spec_.layer_input_size > 0 ? 1 : weights(layer).scale; }
   /// out = this rank's part of x * weight^T; rank 0 also adds the bias, which may be null.
   void MultiplyOut(const void* x, int64_t k, const DeviceMatrix& weight, const void* bias, void* out);

@@ -20,7 +20,7 @@ struct AttentionKind {
 
 inline AttentionKind KindOf(const LayerSpec& layer) { return {layer.window, layer.head_dim, layer.num_kv_heads}; }
 
-/// The kinds of the model's layers, in order of first appearance.
+/// Returns the kinds of the model's layers, in order of first appearance.
 std::vector<AttentionKind> KindsOf(const ModelSpec& spec);
 
 /// One kind's planning sizes on a rank.

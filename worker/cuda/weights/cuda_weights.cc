@@ -153,7 +153,7 @@ class Loader {
  private:
   WeightSlice Slice(Role role, int64_t layer) const { return SliceOf(files_, shard_, role, layer); }
 
-  /// The tensor, transposed if necessary. A transposed copy lives until the layer is loaded.
+  /// Returns the tensor, transposed if necessary. A transposed copy lives until the layer is loaded.
   const Tensor& Stored(Role role, int64_t layer, int64_t expert) {
     const Tensor& tensor = files_.Get(role, layer, expert);
     if (tensor.scaled != nullptr) tensor.scaled->Check(files_.path());
@@ -170,7 +170,7 @@ class Loader {
     return sources;
   }
 
-  /// The rows of the MLP's first weight. Padding rows are zeros.
+  /// Returns the rows of the MLP's first weight. Padding rows are zeros.
   std::vector<RowSource> MlpInRows(int64_t layer) {
     const int64_t width = CudaWeights::MlpWidth(shard_, layer);
     std::vector<RowSource> up = Rows(Role::kUp, layer);

@@ -67,8 +67,8 @@ void WriteMxFp4(const kernels::MxFp4Blocks& blocks, int64_t count, std::byte* in
   }
 }
 
-/// The range of columns of the whole file blocks that contain `cols`. Blocks longer than 32 may contain columns of
-/// other ranks at the edges.
+/// Returns the range of columns of the whole file blocks that contain `cols`. Blocks longer than 32 may contain columns
+/// of other ranks at the edges.
 Range WholeBlocks(const Tensor& tensor, Range cols) {
   const int64_t whole = std::max<int64_t>(DecodeBlock(tensor), kBlock);
   return {cols.begin / whole * whole, std::min((cols.end + whole - 1) / whole * whole, tensor.cols())};

@@ -44,7 +44,7 @@ class Uploader {
 
   void WriteRow(const RowSource& source, const std::vector<Range>& pieces, int64_t width, std::byte* to) const;
   void WritePiece(const RowSource& source, Range cols, std::byte* to) const;
-  /// The next half of the staging buffer; waits until its last copy has finished.
+  /// Returns the next half of the staging buffer; waits until its last copy has finished.
   std::byte* NextHalf();
   /// Queues copies of the current half's contents, one part after the other, and switches to the other half.
   struct Part {
