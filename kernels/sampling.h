@@ -16,7 +16,7 @@ struct Candidate {
 };
 Candidate ArgMax(std::span<const float> logits);
 
-/// log(sum(exp(logits))), with an error of about 1e-6.
+/// Returns log(sum(exp(logits))), with an error of about 1e-6.
 double LogSumExp(std::span<const float> logits);
 
 /// The settings of a draw. Defaults: no restriction. Temperature 0: greedy.

@@ -45,7 +45,7 @@ Membership ReadMembership(const std::string& controller, const std::string& root
   return membership;
 }
 
-/// The kernel writes a space as \040, and so on.
+/// Replaces the escapes that the kernel writes for spaces (\040) and other signs by these signs.
 std::string WithoutEscapes(const std::string& text) {
   std::string plain;
   const auto octal = [&](size_t i) { return i < text.size() && text[i] >= '0' && text[i] <= '7'; };

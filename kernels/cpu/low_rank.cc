@@ -64,14 +64,14 @@ class GroupRows {
   std::vector<Begin> begins_;
 };
 
-/// The first product of an item's panels: inner = x * down^T.
+/// Computes the first product of an item's panels: inner = x * down^T.
 void MultiplyDown(const LowRankItem& item) {
   const PackedWeight& down = item.part->down;
   ActiveTable().matmul_plain({down, item.panel_begin, item.panel_end, item.inner, down.rows, item.group->num_rows},
                              item.x, item.x_stride);
 }
 
-/// The second product of an item's panels, whose result is added to rows of y.
+/// Computes the second product of an item's panels, and adds it to rows of y.
 void AddUp(const LowRankItem& item, const LowRankParams& p) {
   thread_local std::vector<float> sums;
   const PackedWeight& up = item.part->up;

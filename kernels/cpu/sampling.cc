@@ -39,7 +39,7 @@ struct Weights {
   double total;
 };
 
-/// Tokens with logits below `least` get weight 0.
+/// Computes the weights of a row's tokens. Tokens with logits below `least` get weight 0.
 Weights WeightsOf(std::span<const float> logits, float max, float temperature, float least) {
   constexpr float kLeastTemperature = 1e-30f;  // small, with a finite inverse
   thread_local std::vector<float> weights, sums;
@@ -70,8 +70,8 @@ double Mass(std::span<const Ranked> ranked) {
   return std::accumulate(ranked.begin(), ranked.end(), 0.0, [](double sum, const Ranked& r) { return sum + r.weight; });
 }
 
-/// Tokens of the highest logits, sorted by id: at least `count` tokens with at least `mass`, or all tokens with a
-/// weight.
+/// Returns the tokens of the highest logits, sorted by id: at least `count` tokens with at least `mass`, or all tokens
+/// with a weight.
 std::vector<Ranked> Head(std::span<const float> logits, const Weights& weights, float max, float temperature,
                          size_t count, double mass) {
   std::vector<Ranked> head;

@@ -1,4 +1,5 @@
-// CpuDecoder's inputs beside embeddings: token types, and per-token inputs of each layer beside the residual.
+// CpuDecoder's inputs besides embeddings: token types, and numbers for each token that each layer gets besides the
+// residual.
 #include <cmath>
 
 #include "kernels/embedding.h"

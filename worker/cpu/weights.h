@@ -104,7 +104,7 @@ class ModelWeights {
   ModelWeights(const ModelFiles& files, const RankShard& shard, Quantization quantization)
       : ModelWeights(files, shard, quantization, Loading::kPack) {}
 
-  /// Returns the value of bytes() without reading a matrix.
+  /// Returns what bytes() would be, without reading a matrix.
   static int64_t Bytes(const ModelFiles& files, const RankShard& shard, Quantization quantization) {
     return ModelWeights(files, shard, quantization, Loading::kCount).bytes();
   }

@@ -33,7 +33,7 @@ class RankEngine {
   /// Returns the name of the computing device for people: "avx2", "NVIDIA H200".
   virtual std::string device() const = 0;
   virtual int64_t weight_bytes() const = 0;
-  /// Sentences for the log that say how the weights are stored.
+  /// Returns sentences for the log that say how the weights are stored.
   virtual std::vector<std::string> notes() const { return {}; }
   virtual int64_t block_bytes() const = 0;  // bytes of one KV block, all layers
   /// Returns the bytes that the keys (or the values) of one KV head with `head_dim` numbers take in a block. KvLayout
@@ -45,14 +45,14 @@ class RankEngine {
   virtual int64_t state_bytes() const { return 0; }
   /// Returns the number of LoRA adapters that were loaded with the model.
   virtual int num_adapters() const { return 0; }
-  /// Reads this rank's part of a LoRA adapter of the model `base`. May run beside all other calls, on any thread.
-  /// Throws Error where the device computes with no adapters.
+  /// Reads this rank's part of a LoRA adapter of the model `base`. May run at the same time as all other calls, on any
+  /// thread. Throws Error where the device does not support adapters.
   virtual std::shared_ptr<const AdapterShard> ReadAdapter(const ModelFiles& base, const AdapterFiles& adapter) const {
     (void)base, (void)adapter;
     Fail("{} computes with no LoRA adapters", device());
   }
-  /// From the next step on, sequences may name the adapter by this number, above kMostListedAdapters. Null: they no
-  /// longer do, and the engine drops the adapter. The engine's own ReadAdapter returned the shard.
+  /// Lets sequences name the adapter by this number, above kMostListedAdapters, from the next step on. Null: no
+  /// sequence names it any more, and the engine drops the adapter. `shard` comes from this engine's ReadAdapter.
   virtual void SetAdapter(int number, std::shared_ptr<const AdapterShard> shard) { (void)number, (void)shard; }
   /// Returns the bytes available for KV blocks after the engine has set aside everything else that it will ever need.
   virtual int64_t available_bytes() const = 0;
@@ -68,7 +68,7 @@ class RankEngine {
   virtual std::span<std::byte> HostBlock(BlockId block) = 0;
   /// Returns the memory of a pool block, on the device.
   virtual std::span<std::byte> PoolBlock(BlockId block) = 0;
-  /// Carries pool blocks from this device to other ranks; null where the pool lies in host memory.
+  /// Returns the carrier of pool blocks from this device to other ranks; null where the pool lies in host memory.
   virtual DeviceCarrier* carrier() { return nullptr; }
 
   /// True when Begin may be called now. Some engines accept the next step while the previous step still runs; a

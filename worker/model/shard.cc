@@ -54,8 +54,8 @@ std::vector<int64_t> SplitHeads(int64_t heads, const std::vector<double>& shares
 /// Returns the unit in which `columns` MLP columns are split.
 int64_t UnitOf(int64_t columns) { return columns % kMlpUnit == 0 ? kMlpUnit : 1; }
 
-/// Splits `units` pieces of `cost` each so that load / share is as even as possible over the ranks, and adds their
-/// cost to the loads. Returns the pieces per rank. Bisects the level up to which every rank is filled.
+/// Splits `units` pieces of `cost` each so that load / share is as even as possible over the ranks, and adds their cost
+/// to the loads. Returns the pieces per rank. Finds by bisection the level up to which every rank is filled.
 std::vector<int64_t> FillUp(int64_t units, double cost, const std::vector<double>& shares, std::vector<double>& loads) {
   const auto pieces_at = [&](double level) {
     std::vector<double> pieces;
@@ -85,7 +85,7 @@ LayerShard KvHeadsOf(const Range& heads, int64_t group) {
   return shard;
 }
 
-/// Matrix elements in all layers that the rank's heads account for.
+/// Returns the number of matrix elements, over all layers, that belong to the rank's heads.
 int64_t NumbersOfHeads(const ModelSpec& spec, const RankShard& shard) {
   const std::vector<int64_t> queries = LayerNumbersPerUnit(spec, Axis::kQueries);
   const std::vector<int64_t> kv = LayerNumbersPerUnit(spec, Axis::kKeyValues);

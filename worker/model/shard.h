@@ -69,7 +69,7 @@ inline constexpr int64_t kMlpUnit = 32;
 std::vector<RankShard> PlanShards(const ModelSpec& spec, const std::vector<double>& shares,
                                   bool expert_parallel = false);
 
-/// Computes the shards of all ranks of a group, in the order of the ranks. Places of a stage split every layer as
+/// Returns the shards of all ranks of a group, in the order of the ranks. The ranks of a stage split every layer as
 /// PlanShards does, so a layer's sums have the same bits with and without a pipeline. Throws Error also for stages that
 /// do not fit the model.
 std::vector<RankShard> PlanGroup(const ModelSpec& spec, const GroupCut& cut, bool expert_parallel = false);

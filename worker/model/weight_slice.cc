@@ -64,7 +64,7 @@ Range PartOf(const ModelSpec& spec, Axis axis, const RankShard& shard, int64_t l
   Fail("unknown axis");
 }
 
-/// The file's index of a head's row, for files that store the two dimensions of a rotated pair side by side.
+/// Returns the file's row for `row`, in files that store the two dimensions of a rotated pair side by side.
 int64_t InterleavedRow(int64_t row, int64_t head_dim, int64_t rotated_dims) {
   const int64_t head = row / head_dim, i = row % head_dim, half = rotated_dims / 2;
   if (i >= rotated_dims) return row;

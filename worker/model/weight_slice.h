@@ -19,7 +19,7 @@ kernels::RouteExpertsParams RoutingOf(const Mixture& mixture);
 struct WeightSlice {
   std::vector<int64_t> rows;
   Range cols;
-  /// The pieces of the file's columns in the rank's order; empty if the file has the columns in this order already.
+  /// The pieces of the file's columns in the rank's order; empty if the rank keeps the file's order.
   std::vector<Range> pieces = {};
 };
 

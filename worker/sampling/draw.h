@@ -10,7 +10,7 @@
 namespace quire {
 
 /// The leading tokens of a sequence after which one token is drawn. Where a step draws several rows of a sequence, each
-/// row has a prefix of its own. Refers to the sequence; converts from a sequence with all of its tokens.
+/// row has a prefix of its own. A Prefix refers to the sequence, and converts from a sequence with all of its tokens.
 struct Prefix {
   const SequenceState& sequence;
   size_t length;
@@ -27,11 +27,11 @@ struct Prefix {
   }
 };
 
-// Properties of a sequence's sampling settings that the draw after the prefix must consider.
+// BansTokens and HasPenalties say which of a sequence's sampling settings matter for the draw after the prefix.
 bool BansTokens(const Prefix& prefix);
 bool HasPenalties(const SamplingSpec& spec);
 bool ForbidsTokens(const SamplingSpec& spec);
-/// True for greedy sampling without any other setting: the draw is the best token, among those that a grammar allows.
+/// Returns true for greedy sampling without any other setting: the draw is the best token that a grammar allows.
 bool NeedsOnlyTheBest(const Prefix& prefix);
 
 /// Returns the number of alternatives to report with each token of the sequence.

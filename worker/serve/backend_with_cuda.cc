@@ -1,4 +1,4 @@
-// The backends of a build with CUDA and NCCL.
+// Implements backend.h for a build with CUDA and NCCL.
 #include <algorithm>
 
 #include "comm/base/error.h"

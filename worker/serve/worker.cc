@@ -206,7 +206,7 @@ JoinMessage JoinOf(const WorkerOptions& options, const MpiBootstrap& mpi) {
           .memory_limit = memory.limited_by};
 }
 
-/// Join, Assign, Hello, Start, Ready, steps. `phase` says how far it came, for the error message.
+/// Goes through Join, Assign, Hello, Start, Ready and the steps. `phase` says how far it came, for the error message.
 void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiBootstrap& mpi, const char*& phase) {
   phase = "join";
   const auto assign = line.Join(JoinOf(options, mpi));
@@ -244,7 +244,7 @@ void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiB
   line.Send(ReadyMessage{start->num_blocks, start->num_host_blocks, swap_nanos, start->state_blocks});
 
   phase = "serve";
-  // Blocks of this worker must not be confused with those of another worker that sends to the same receiver.
+  // The receiver must tell this worker's blocks from those of other workers that send to it.
   BlockCourier courier({.identity = fmt::format("blocks.{}.{}.{}", HostName(options), ::getpid(), mpi.rank()),
                         .rank = mpi.rank(),
                         .epoch = line.epoch(),

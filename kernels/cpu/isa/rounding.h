@@ -41,8 +41,8 @@ struct Steps {
   Vec of_one, size;
 };
 
-/// Steps such that `count` of them make the largest magnitude. If that is not finite, neither is `size`. If it is 0 or
-/// too small for a finite factor, all numbers round to 0.
+/// Returns steps such that `count` of them make the largest magnitude. If that is not finite, neither is `size`. If it
+/// is 0 or too small for a finite factor, all numbers round to 0.
 inline Steps StepsTo(Vec largest, float count) {
   const Vec of_one = count / largest;
   return {of_one < Splat(__builtin_inff()) ? of_one : Vec{}, largest / count};
@@ -58,7 +58,8 @@ class Extent {
 
   /// Returns the largest magnitude of the vectors taken.
   float most() const { return MaxLane(largest_); }
-  /// NaN if a number was infinite or NaN, else 0. Added to a scale, it marks all values of this scale as broken.
+  /// Returns NaN if a number was infinite or NaN, else 0. Added to a scale, NaN marks all values of this scale as
+  /// broken.
   float spoilt() const { return Sum(spoilt_); }
 
  private:

@@ -134,7 +134,7 @@ class OneShotExchange {
   uint32_t operation_;
 };
 
-/// Block b sums elements [b * piece, (b + 1) * piece).
+/// The kernel of OneShotAllReduce: block b sums elements [b * piece, (b + 1) * piece).
 template <class T>
 struct OneShotAllReduceKernel {
   struct Params {
@@ -165,8 +165,8 @@ struct OneShotAllReduceKernel {
   }
 };
 
-/// Block b sums and norms rows [b * rows, (b + 1) * rows). Has as many threads as RmsNormKernel, so that squares are
-/// summed in the same order.
+/// The kernel of OneShotAllReduceRmsNorm: block b sums and norms rows [b * rows, (b + 1) * rows). Has as many threads
+/// as RmsNormKernel, so that squares are summed in the same order.
 template <class T>
 struct OneShotAllReduceRmsNormKernel {
   struct Params {

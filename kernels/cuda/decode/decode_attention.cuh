@@ -7,11 +7,11 @@
 
 namespace quire::kernels {
 
-/// Grid (num_ctas): each CTA processes its items of the work list. Rows of the tensor-core tiles are query heads of
-/// one group; columns are tokens. A warp attends to its 16 tokens of every tile with its own maximum, sum and output;
-/// the warps' outputs are merged at the end of an item. Scores and sums are fp32; probabilities are rounded to M.
-/// T: type of queries and results; C: type of the cache; M: type of the tensor-core operands. E4M3 is exact in fp16;
-/// queries are clamped to the finite range of fp16 for that.
+/// The kernel of DecodeAttention. Grid (num_ctas): each CTA processes its items of the work list. Rows of the
+/// tensor-core tiles are query heads of one group; columns are tokens. A warp attends to its 16 tokens of every tile
+/// with its own maximum, sum and output; the warps' outputs are merged at the end of an item. Scores and sums are fp32;
+/// probabilities are rounded to M. T: type of queries and results; C: type of the cache; M: type of the tensor-core
+/// operands. E4M3 is exact in fp16; queries are clamped to the finite range of fp16 for that.
 template <class T, class C, int kHeadSize>
 struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
   using Params = DecodeAttentionLaunch;

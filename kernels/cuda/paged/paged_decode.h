@@ -50,8 +50,8 @@ void PagedDecodeV1(const CudaStream& stream, const PagedDecodeParams& params);
 /// One thread block per (head, sequence, partition of 512 tokens), then a kernel that combines the partitions.
 void PagedDecodeV2(const CudaStream& stream, const PagedDecodeParams& params);
 
-/// The rule of the paged-attention literature: v1 is faster if there are enough thread blocks to fill the device and
-/// its scores fit. Otherwise v2 splits the context.
+/// True when v1 is faster by the rule of the paged-attention literature: there are enough thread blocks to fill the
+/// device, and its scores fit. Otherwise v2 splits the context.
 constexpr bool PrefersV1(int64_t max_context_len, int64_t num_seqs, int64_t num_heads) {
   const int64_t partitions = (max_context_len + kDecodePartition - 1) / kDecodePartition;
   return max_context_len <= 8192 && (partitions <= 1 || num_seqs * num_heads > 512);

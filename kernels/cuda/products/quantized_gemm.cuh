@@ -142,7 +142,7 @@ struct QuantizedTile {
   }
 };
 
-/// Grid (tiles of kTileRows weight rows).
+/// The kernel of QuantizedGemm. Grid (tiles of kTileRows weight rows).
 template <class T, NumberType kType, int kBatch, int kBlocks>
 struct QuantizedGemmKernel {
   using Params = QuantizedGemmParams;
@@ -172,7 +172,7 @@ struct QuantizedGemmKernel {
   }
 };
 
-/// Grid (blocks of kThreads pieces of 16 bytes that cover the rows).
+/// The kernel of ExpandQuantized. Grid (blocks of kThreads pieces of 16 bytes that cover the rows).
 template <class T, NumberType kType>
 struct ExpandQuantizedKernel {
   using Params = ExpandQuantizedParams;

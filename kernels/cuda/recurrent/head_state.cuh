@@ -4,7 +4,7 @@
 
 namespace quire::kernels {
 
-/// log(1 + exp(x)); beyond 20 it equals x in fp32.
+/// Returns log(1 + exp(x)); beyond 20 it equals x in fp32.
 __device__ inline float Softplus(float x) { return x > 20 ? x : simt::Log1p(simt::Exp(x)); }
 
 /// Half of the rows of one column of a value head's state, from row `first` on. The lane 16 away has the other half.
@@ -70,13 +70,12 @@ struct HeadGates {
   float decay;
 };
 
-/// Grid (sequences, value heads, pieces of value_dim): one head of a sequence, for all of its new tokens; two threads
-/// per column. Queries, keys, values and gates of as many tokens as there are warps are loaded into shared memory
-/// together, one token per warp; then every column visits them in order. A token's bits depend on the state before it
-/// and nothing else. Rule defines the recurrence:
-///   using Params: of the op; static bool kNorms: queries and keys are normed (GatedDelta)
-///   KeyHead(p, value head); Gates(p, token, value head)
-///   Change(column, keys, where, value, gates): what is learnt; Out(p, value head, S^T q, value)
+/// The kernel of GatedDelta and StateSpace. Grid (sequences, value heads, pieces of value_dim): one head of a sequence,
+/// for all of its new tokens; two threads per column. Queries, keys, values and gates of as many tokens as there are
+/// warps are loaded into shared memory together, one token per warp; then every column visits them in order. A token's
+/// bits depend on the state before it and nothing else. Rule defines the recurrence:   using Params: of the op; static
+/// bool kNorms: queries and keys are normed (GatedDelta)   KeyHead(p, value head); Gates(p, token, value head)
+/// Change(column, keys, where, value, gates): what is learnt; Out(p, value head, S^T q, value)
 template <class Rule, class T, int kRows>
 struct HeadStateKernel {
   using Params = typename Rule::Params;

@@ -4,7 +4,7 @@
 
 namespace quire::kernels {
 
-/// One thread block per row.
+/// The kernel of DrawFromParts: one thread block per row.
 struct DrawFromPartsKernel {
   using Params = DrawFromPartsParams;
   static constexpr int kThreads = kSelectThreads;
@@ -154,7 +154,7 @@ struct DrawFromPartsKernel {
   }
 };
 
-/// One thread per row.
+/// The kernel of MergeShardDraws: one thread per row.
 struct MergeShardDrawsKernel {
   struct Params {
     DrawFromPartsParams draw;

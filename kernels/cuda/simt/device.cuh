@@ -61,20 +61,20 @@ __device__ SharedArray<U> As(T* array) {
   return reinterpret_cast<U*>(array);
 }
 
-/// array[i] += value, or max(array[i], value). Returns the previous value.
+/// AtomicAdd sets array[i] += value, AtomicMax array[i] = max(array[i], value). Both return the previous value.
 template <class T>
 __device__ T AtomicAdd(T* array, int64_t i, T value) {
   return atomicAdd(array + i, value);
 }
 __device__ inline int AtomicMax(int* array, int64_t i, int value) { return atomicMax(array + i, value); }
-/// The bits of floats with the same sign are ordered like integers; those of negative floats in reverse.
+/// As above. The bits of floats with the same sign are ordered like integers; those of negative floats in reverse.
 __device__ inline float AtomicMax(float* array, int64_t i, float value) {
   const int bits = __float_as_int(value);
   if (bits >= 0) return __int_as_float(atomicMax(reinterpret_cast<int*>(array + i), bits));
   return __uint_as_float(atomicMin(reinterpret_cast<unsigned*>(array + i), __float_as_uint(value)));
 }
 
-/// N elements that are loaded or stored in one access.
+/// N elements, loaded or stored in accesses of at most 16 bytes.
 template <class T, int N>
 struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Vec {
   T v[N];
@@ -125,7 +125,8 @@ class SharedArena {
 };
 constexpr int64_t SharedBytes(int64_t bytes) { return (bytes + 15) / 16 * 16; }
 
-/// Throws if a call failed. A failed launch is not the caller's fault: the device is lost, or too old for this build.
+/// Throws std::runtime_error if a call failed. A failed launch is not the caller's fault: the device is lost, or too
+/// old for this build.
 inline void CheckCuda(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
   throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error));

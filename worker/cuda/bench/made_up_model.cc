@@ -107,7 +107,7 @@ MadeUpModel::MadeUpModel(const MadeUpShape& shape, const std::string& folder) : 
   const std::string config = DumpJson(ConfigOf(shape));
   const std::filesystem::path where = kept_ ? std::filesystem::path(folder) : std::filesystem::temp_directory_path();
   if (kept_) {
-    // The name depends on everything from which the model is made.
+    // The file's name depends on everything from which the model is made.
     path_ = where / fmt::format("made-up-{:016x}", std::hash<std::string>{}(config));
     if (std::filesystem::exists(path_)) return;
     std::filesystem::create_directories(where);

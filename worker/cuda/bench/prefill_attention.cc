@@ -1,4 +1,4 @@
-// Causal attention of prompt chunks over a paged cache.
+// Measures causal attention of prompt chunks over a paged cache.
 #include "kernels/cuda/prefill/prefill_attention.h"
 
 #include <fmt/format.h>
@@ -69,7 +69,7 @@ class PrefillCase {
     return output;
   }
 
-  /// Two products of 2 FLOP each, for every head, query and visible position.
+  /// Returns the operations of the two products: 2 FLOP each, for every head, query and visible position.
   double flops() const {
     const double seen =
         chunks_.queries * (chunks_.context - chunks_.queries) + chunks_.queries * (chunks_.queries + 1.0) / 2;

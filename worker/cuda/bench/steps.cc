@@ -1,4 +1,4 @@
-// Whole decode steps of the engine as a server runs them: one step ahead, with sampling and results.
+// Measures whole decode steps of the engine as a server runs them: one step ahead, with sampling and results.
 #include "worker/cuda/bench/steps.h"
 
 #include <fmt/format.h>

@@ -56,8 +56,8 @@ class CudaDecoder final : private DecoderOps {
   /// Measures once how to compute steps of `num_rows` rows fastest. Overwrites activations. Must not run while a graph
   /// is captured.
   void Tune(int64_t num_rows);
-  /// Sets this without measuring. fused: norms, residual and activation inside our own products; else a kernel for
-  /// each.
+  /// Chooses for steps of `num_rows` rows without measuring. `fused`: norms, residual and activation inside our own
+  /// products; false: a kernel for each.
   void SetFused(int64_t num_rows, bool fused) { fused_of_[num_rows] = fused && CanFuse(num_rows); }
 
   float* logits() const { return memory_.activations.logits; }  // [max_draws, logits_width]
@@ -128,15 +128,15 @@ class CudaDecoder final : private DecoderOps {
   /// the shared expert's (`shared`).
   void MultiplyExperts(int64_t layer);
   void MultiplyShared(int64_t layer);
-  /// out = the weighted sum of the chosen experts' outputs plus `shared` (may be null).
+  /// Sets `out` to the weighted sum of the chosen experts' outputs plus `shared` (may be null).
   void CombineExperts(const void* shared, void* out);
-  /// AddExperts with Mixture::normed_apart.
+  /// Does what AddExperts does, in models with Mixture::normed_apart.
   void AddExpertsNormedApart(int64_t layer);
-  /// Sums of squares of the step's queries and keys over all ranks: [num_rows, 2].
+  /// Returns the sums of squares of the step's queries and keys over all ranks: [num_rows, 2].
   const float* SquaresOfAllRanks(int64_t layer);
   /// Computes the layer inputs of the step's tokens.
   void MakeLayerInputs();
-  /// `count` rows of `width` numbers as a table for Embedding.
+  /// Returns `count` rows of `width` numbers as a table for Embedding.
   kernels::Weight Table(const void* rows, int64_t count, int64_t width) const;
   /// residual += x * weight^T + bias, now or pending. With after_norm: residual = (residual + norm(the sum over
   /// ranks)) * scale, now.
@@ -154,7 +154,7 @@ class CudaDecoder final : private DecoderOps {
   /// logits = rows [count, hidden] (already normed) * head^T + bias, scaled and capped.
   void MultiplyHead(const void* rows, int64_t count);
   void CapLogits(int64_t count);
-  /// Norm, and returns the normed rows; without a weight, returns the residual.
+  /// Calls Norm and returns the normed rows; without a weight, returns the residual.
   const void* Normed(const void* weight, const void* bias);
   GemmParams Product(const void* x, int64_t k, const void* weight, void* y, int64_t n, int64_t m) const;
   GemmParams Product(const void* x, int64_t k, const DeviceMatrix& weight, void* y, int64_t n, int64_t m) const {
@@ -177,7 +177,7 @@ class CudaDecoder final : private DecoderOps {
   StateLayout states_;
   std::map<int64_t, bool> fused_of_;  // keyed by number of rows
   std::set<int64_t> tuned_;           // numbers of rows
-  // The step that is being queued.
+  // The members down to pending_ belong to the step that is being queued.
   StepShape shape_;
   const StepOnDevice* step_ = nullptr;
   const CudaKvCache* cache_ = nullptr;

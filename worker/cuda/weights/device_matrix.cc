@@ -56,7 +56,7 @@ std::optional<NumberType> FormOnDevice(const Tensor& tensor, int64_t first, Quan
   }
 }
 
-/// Chooses the forms of one rank's matrices.
+/// Chooses the forms in which one rank's matrices are held on the device.
 class FormFinder {
  public:
   FormFinder(const ModelFiles& files, const RankShard& shard, Quantization quantization)

@@ -47,7 +47,7 @@ void WriteNibbles(const std::byte* block, bool has_minimum, std::byte* ints, std
   PairNibbles(block + (has_minimum ? 4 : 2), ints);
 }
 
-/// 2^(scale - 127) in bf16, whose exponent has as many bits as an MXFP4 scale; 255 is NaN.
+/// Returns 2^(scale - 127) in bf16, whose exponent has as many bits as an MXFP4 scale; 255 is NaN.
 uint16_t PowerOfTwo(std::byte scale) {
   const auto exponent = std::to_integer<uint16_t>(scale);
   if (exponent == 0) return 0x0040;

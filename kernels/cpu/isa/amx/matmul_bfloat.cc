@@ -31,7 +31,8 @@ class Terms {
   const uint16_t* At(int64_t step, int term, int64_t row) const { return numbers_[step][term][row]; }
 
  private:
-  /// Each term is the rest's upper 16 bits, truncated; three terms hold all 24 bits of the significand.
+  /// Splits numbers into three bf16 terms. Each term is the upper 16 bits of what the terms before it leave; three
+  /// terms hold all 24 bits of the significand.
   void Split(const float* x, int64_t count, int64_t row, int64_t k) {
     Vec left = count == kLanes ? Load(x) : LoadPart(x, count);
     for (int term = 0; term < kTerms; ++term) {
