@@ -170,7 +170,7 @@ TEST_F(MemoryPolicies, PagedWaste_GrowsWithTheBlockSize) {
   EXPECT_GT(less, 0.10);
 }
 
-TEST_F(MemoryPolicies, ReserveMax_WastesMost_AndTheOracleReservesOnlyWhatIsUsed) {
+TEST_F(MemoryPolicies, ReserveMax_WastesMost_AndTheOracleReservesOnlyUsedSlots) {
   EXPECT_THAT(Run(KvPolicy::kReserveMax).kv_waste, AllOf(Gt(0.60), Lt(0.85)));
   const MemoryResult oracle = Run(KvPolicy::kOracle);
   EXPECT_EQ(oracle.shares.internal, 0);

@@ -116,7 +116,7 @@ TEST(ArchitectureTest, Keys_AreAccepted_WhenTheyLeaveTheResultUnchanged) {
   EXPECT_EQ(TextOf(Read("qwen2", {{"attention_bias", true}})), TextOf(Read("qwen2"))) << "HF does not look at it";
 }
 
-TEST(ArchitectureTest, WindowsOfQwenLayers_EqualThoseOfHf) {
+TEST(ArchitectureTest, WindowsOfQwenLayers_EqualHfsWindows) {
   const Json slides = {{"use_sliding_window", true}, {"sliding_window", 24}};
   const auto with = [&](const Json& more) {
     Json all = slides;
@@ -451,7 +451,7 @@ TEST(ArchitectureTest, TextOfASpec_ChangesWithEveryField) {
   }
 }
 
-TEST(ArchitectureTest, AlibiSlopes_EqualThoseOfThePaper) {
+TEST(ArchitectureTest, AlibiSlopes_EqualThePapersSlopes) {
   const auto slopes_of = [](int64_t heads, double max_bias) {
     ModelSpec spec;
     spec.num_heads = heads;

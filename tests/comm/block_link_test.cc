@@ -301,7 +301,7 @@ TEST_P(BlockExchangeTest, Send_Fails_WhenOnlyOneSideHasKeys) {
 INSTANTIATE_TEST_SUITE_P(Tcp, BlockExchangeTest, testing::Bool(),
                          [](const auto& with) { return with.param ? "WithKeys" : "InClearText"; });
 
-TEST(OwnAddressTest, OwnAddress_IsThatOfTheRouteToTheEndpoint) {
+TEST(OwnAddressTest, OwnAddressTowards_ReturnsTheAddressThatReachesTheEndpoint) {
   EXPECT_EQ(OwnAddressTowards("tcp://127.0.0.1:80"), "127.0.0.1");
   EXPECT_THROW(OwnAddressTowards("ipc:///tmp/x"), Error);
   EXPECT_THROW(OwnAddressTowards("tcp://"), Error);

@@ -56,7 +56,7 @@ class ModelTreeTest : public testing::Test {
   TemporaryDirectory directory_;
 };
 
-TEST_F(ModelTreeTest, SpecialFiles_AreRefusedAtOnce) {
+TEST_F(ModelTreeTest, Open_RefusesPipesAndDevices_WithoutWaiting) {
   const std::string pipe = directory_ / "pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   for (const auto links : {RegularFile::Links::kFollowed, RegularFile::Links::kRefused}) {

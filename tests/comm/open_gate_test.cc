@@ -59,7 +59,7 @@ void SendAll(const Descriptor& socket, const std::string& bytes) {
   (void)::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
 }
 
-TEST(OpenGateTest, Gate_ForwardsBothWays_WhatAPeerMaySend) {
+TEST(OpenGateTest, Gate_ForwardsBytesInBothDirections_UpToThePeersLimit) {
   const TestOpenGate there;
   const Descriptor peer = there.Connect(), server = there.Accept();
   const std::string asked(OpenGate::kMostBytes, 'a'), told(3 * OpenGate::kMostBytes, 't');
@@ -82,7 +82,7 @@ TEST(OpenGateTest, Gate_ClosesAPeer_ThatSendsMoreThanAllowedInAll) {
   EXPECT_EQ(ReadUpTo(peer, 1), "");
 }
 
-TEST(OpenGateTest, Gate_TurnsAwayPeers_WhileItIsFull_AndTakesOneForEachThatLeaves) {
+TEST(OpenGateTest, Gate_RefusesPeers_WhileItIsFull_AndAcceptsOneForEachThatLeaves) {
   const TestOpenGate there;
   std::vector<Descriptor> peers, servers;
   for (int i = 0; i < OpenGate::kMostPeers; ++i) {

@@ -166,7 +166,7 @@ TEST(StrangersTest, AddressesOfALargeSubnet_GiveWay_BeforeASingleAddress) {
   EXPECT_NE(strangers.WhoGivesWay("1.2.3.4")->number, worker);
 }
 
-TEST(StrangersTest, ConnectionWithTheKey_Stays_UnlessMostHaveTheKey) {
+TEST(StrangersTest, ConnectionWithTheKey_IsKept_UnlessMostConnectionsHaveTheKey) {
   Strangers strangers;
   const auto add = [&] { return strangers.Add(Descriptor(), NameOfIp("10.0.0.5"), Clock::now()).number; };
   const uint64_t worker = add(), silent = add();
@@ -415,7 +415,7 @@ TEST_F(PortGateTest, SilentConnection_IsClosed_WhenItsTimeIsUp) {
   EXPECT_TRUE(HangsUp(half, seconds(5)));
 }
 
-TEST_F(PortGateTest, NewConnections_ReplaceSilentOnes_AndDescriptorsAreBounded) {
+TEST_F(PortGateTest, NewConnections_ReplaceSilentConnections_AndDescriptorsAreBounded) {
   std::vector<Descriptor> silent;
   for (size_t i = 0; i < 2 * Strangers::kMostOfNetwork; ++i) silent.push_back(Connect());
   size_t gone = 0;
@@ -440,7 +440,7 @@ GateBytes HelloWithKey(const std::string& server_key) {
   return hello;
 }
 
-TEST_F(PortGateTest, ConnectionWithTheKey_Stays_WhenItsOwnNetworkFloods) {
+TEST_F(PortGateTest, ConnectionWithTheKey_IsKept_WhenItsOwnNetworkFloodsThePort) {
   const Descriptor worker = Connect();
   Say(worker, Joined(Greeting(), HelloWithKey(LoadWorkerKeys(keys_, 0).coordinator)));
   char answers[kGreetingBytes + 170];

@@ -232,7 +232,7 @@ TEST(PublishedModelsTest, MissingSizesOfATextConfig_GetTheDefaultsOfItsFamily) {
   EXPECT_EQ(pixtral.window(), 0);
 }
 
-TEST(PublishedModelsTest, Head_IsThatOfTheFile_WhateverTheConfigurationSaysOfTying) {
+TEST(PublishedModelsTest, Head_IsReadFromTheFile_WhateverTieWordEmbeddingsSays) {
   const std::string head = "lm_head.weight", embedding = "model.embed_tokens.weight";
   RewrittenModel said_tied("mqa");  // this model has a head of its own
   ASSERT_TRUE(said_tied.tensors.contains(head));

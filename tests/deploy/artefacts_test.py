@@ -164,13 +164,13 @@ class KubernetesTest(unittest.TestCase):
         "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway",
                                        "labelSelector": {"matchLabels": {"app.kubernetes.io/name": "quire"}}}]}
 
-    def test_chart_passes_places_and_pull_secrets_on_to_its_pods(self):
+    def test_chart_passes_node_placement_and_pull_secrets_on_to_its_pods(self):
         pod, = pods(chart(**self.PLACES))
         self.assertEqual({name: pod["spec"].get(name) for name in self.PLACES}, self.PLACES)
         pod, = pods(chart())
         self.assertEqual([name for name in self.PLACES if name in pod["spec"]], [])
 
-    def test_leader_worker_set_has_one_place_for_places_of_both_pods(self):
+    def test_leader_worker_set_states_node_placement_once_for_both_pods(self):
         templates = list(pods(manifests(**self.PLACES)))
         self.assertEqual(len(templates), 2)
         for pod in templates:

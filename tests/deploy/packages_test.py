@@ -82,7 +82,7 @@ class PackagesTest(unittest.TestCase):
         with open(os.path.join(self.build, "written", "quire.service"), encoding="utf-8") as f:
             self.assertNotIn("/usr/local", f.read())
 
-    def test_wheel_installs_programs_that_find_their_libraries_and_goes_without_leftovers(self):
+    def test_wheel_installs_programs_that_find_their_libraries_and_uninstalls_without_leftovers(self):
         if shutil.which("patchelf") is None:
             self.skipTest("patchelf is not installed")
         made = run(os.path.join(ROOT, "deploy", "make-wheel"), self.build, self.folder.name).strip()

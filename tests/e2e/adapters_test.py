@@ -102,7 +102,7 @@ class AdaptersTest(unittest.TestCase):
             for model in ("gqa", *ADAPTERS):
                 self.assertGreater(cached(model), 0, model)
 
-    def test_answers_go_on_when_a_worker_is_killed_and_the_journal_replays(self):
+    def test_answers_continue_when_a_worker_is_killed_and_the_journal_replays(self):
         with tempfile.TemporaryDirectory() as folder:
             journal = os.path.join(folder, "journal")
             with Server("--exact", "-tp", "2", "--journal", journal, *named(*ADAPTERS), model=TINY) as server:

@@ -165,7 +165,7 @@ class KeyTest(unittest.TestCase):
                 browser.see("#sign-in")
                 self.assertEqual(browser.run("return [sessionStorage.length, localStorage.length, document.querySelectorAll('.turn').length]"), [0, 0, 0])
 
-    def test_typed_text_stays_when_the_key_is_taken_away(self):
+    def test_typed_text_is_kept_when_the_key_becomes_invalid(self):
         with tempfile.TemporaryDirectory() as directory:
             file = os.path.join(directory, "api.keys")
             keys = [self.make(file, name) for name in ("ann", "bob")]

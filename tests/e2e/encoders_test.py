@@ -134,7 +134,7 @@ class CrossEncoderTest(EncoderCase):
                 self.post(server, "/v1/embeddings", 400, input="a")
                 self.post(server, "/v1/completions", 400, prompt="a")
 
-    def test_queries_of_pairs_differ(self):
+    def test_pairs_with_different_queries_are_scored_as_alone(self):
         server = self.serve(os.path.join(MODELS, "bert_pairs"))
         queries, documents = ["the dog", "the dog", "quick fox"], ["a fox", "lazy", "the dog"]
         pairs = self.post(server, "/v1/score", text_1=queries, text_2=documents)["data"]

@@ -137,7 +137,7 @@ class FetchModelTest(unittest.TestCase):
         self.assertEqual(self.fetch("Org/Tiny").stdout.strip(), folder)
         self.assertEqual(len(self.hub.sent), sent, "everything was there already")
 
-    def test_fetch_flag_brings_a_model_and_goes_on_where_a_fetch_was_cut(self):
+    def test_fetch_flag_fetches_a_model_and_continues_an_interrupted_fetch(self):
         self.hub.files["more.safetensors"] = bytes(24 << 20)  # the client keeps what came in pieces of 10 MB
         self.addCleanup(self.hub.files.pop, "more.safetensors")
         self.hub.cut.add("more.safetensors")

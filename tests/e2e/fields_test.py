@@ -173,7 +173,7 @@ class CompletionTest(FieldCase):
         self.ends(answer, ('"""', "length"))
         self.usage(answer, 3, 3)
 
-    def test_min_tokens_come_before_eos_and_stop_tokens(self):
+    def test_eos_and_stop_tokens_are_not_drawn_before_min_tokens(self):
         bias = {str(EOS): 100, str(B): 90, str(A): FIRM}
         for least in (0, 1, 3):
             answer = self.complete(min_tokens=least, logit_bias=bias, stop_token_ids=[B])
@@ -234,7 +234,7 @@ class CompletionTest(FieldCase):
         self.refused("bad_words", bad_words=["  "])
         self.refused("bad_words", bad_words=["a" * 200] * 6)
 
-    def test_truncate_prompt_tokens_keeps_the_last_ones(self):
+    def test_truncate_prompt_tokens_keeps_the_last_tokens(self):
         whole = self.complete(prompt=[6, 7], ignore_eos=True)["choices"]
         for prompt in ([5, 6, 7], "&'("):
             answer = self.complete(prompt=prompt, truncate_prompt_tokens=2, ignore_eos=True)
@@ -735,11 +735,11 @@ TESTS = {
     "presence_penalty": CompletionTest.test_presence_penalty_applies_once_per_token,
     "frequency_penalty": CompletionTest.test_frequency_penalty_applies_at_every_occurrence,
     "repetition_penalty": CompletionTest.test_repetition_penalty_applies_to_tokens_of_prompt_and_text,
-    "min_tokens": CompletionTest.test_min_tokens_come_before_eos_and_stop_tokens,
+    "min_tokens": CompletionTest.test_eos_and_stop_tokens_are_not_drawn_before_min_tokens,
     "stop": CompletionTest.test_stop_strings_cut_the_text_where_they_begin,
     "allowed_token_ids": CompletionTest.test_allowed_token_ids_are_all_that_is_drawn,
     "bad_words": CompletionTest.test_bad_words_never_appear_in_the_text,
-    "truncate_prompt_tokens": CompletionTest.test_truncate_prompt_tokens_keeps_the_last_ones,
+    "truncate_prompt_tokens": CompletionTest.test_truncate_prompt_tokens_keeps_the_last_tokens,
     "detokenize": CompletionTest.test_detokenize_false_leaves_the_text_out,
     "return_token_ids": CompletionTest.test_return_token_ids_lists_prompt_and_answer,
     "return_tokens_as_token_ids": CompletionTest.test_return_tokens_as_token_ids_names_tokens_by_id_in_logprobs,
@@ -751,7 +751,7 @@ TESTS = {
     "add_special_tokens": SpecialTokenTest.test_add_special_tokens_applies_to_text_prompts_only,
     "add_generation_prompt": ChatTest.test_add_generation_prompt_opens_the_answer,
     "echo": CompletionTest.test_echo_puts_the_prompt_before_the_text,
-    "prompt_logprobs": prompt_scores_test.FormsTest.test_prompt_logprobs_are_those_of_echo_with_ranks,
+    "prompt_logprobs": prompt_scores_test.FormsTest.test_prompt_logprobs_equal_the_logprobs_of_echo_and_have_ranks,
     "logprobs": CompletionTest.test_logprobs_are_the_models_own_and_have_text_offsets,
     "top_logprobs": ChatTest.test_top_logprobs_list_bytes,
     "cache_salt": CompletionTest.test_cache_salt_separates_cached_prefixes,
@@ -797,7 +797,7 @@ class CoverageTest(unittest.TestCase):
         read |= set(re.findall(r'"(\w+)"', re.search(r"kFields\[\] = \{(.*?)\}", source, re.S)[1]))
         self.assertEqual(read, set(TESTS))
 
-    def test_fields_page_lists_what_the_code_reads_and_refuses(self):
+    def test_fields_page_lists_the_fields_that_the_code_reads_and_refuses(self):
         with open(os.path.join(ROOT, "docs", "fields.md"), encoding="utf-8") as f:
             _, supported, refused, _ = f.read().split("\n# ")[0].split("\n## ")
         rows = [line.split("|") for line in supported.splitlines() if line.startswith("| `")]
@@ -900,7 +900,7 @@ class ModelDefaultsTest(unittest.TestCase):
             self.assertNotEqual(self.answers(one), self.answers(other))
             self.assertEqual(self.source(other), "none")
 
-    def test_servers_own_defaults_apply_when_the_files_bring_none(self):
+    def test_quires_sampling_defaults_apply_when_the_models_files_have_none(self):
         own = {"temperature": 0.8, "top_k": 40, "top_p": 0.95, "min_p": 0.05}
         openai = {"temperature": 1, "top_k": 0, "top_p": 1, "min_p": 0}
         penalty = {"eos_token_id": EOS, "repetition_penalty": 1.3}  # a penalty alone does not say how to draw

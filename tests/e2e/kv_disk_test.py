@@ -200,7 +200,7 @@ class KvDiskTest(unittest.TestCase):
         self.assertEqual(self.cache("prune", self.disk, "--size", "0")[0], 0)
         self.assertEqual(block_files(self.disk), [])
 
-    def test_settings_that_cannot_be_are_refused_at_the_start(self):
+    def test_contradictory_kv_disk_settings_are_refused_at_the_start(self):
         os.mkdir(self.disk, 0o755)
         for flags, words in (((), "chmod 700"), (("--no-enable-prefix-caching",), "prefix_caching is false")):
             with self.serve(*flags, wait=False) as server:

@@ -198,7 +198,7 @@ class KvEventsTest(unittest.TestCase):
             ask(server, prompt(0, 3))
             router.follow(lambda: router.leading(0, prompt(0, 3)) == 12)
 
-    def test_endpoint_that_others_reach_needs_the_operators_word(self):
+    def test_event_endpoint_beyond_loopback_needs_explicit_permission(self):
         with Server("--kv-events-config", '{"endpoint": "tcp://*:5557"}', model=TINY, wait=False) as server:
             self.assertEqual(server.process.wait(timeout=20), 2)
             self.assertIn("kv_events.endpoint tcp://*:5557 shows the tokens of prompts", server.text())

@@ -132,7 +132,7 @@ class SwitchingTest(LifeCase):
         self.assertEqual(ended.returncode, 2, ended)
         self.assertIn("are there for all models", ended.stderr)
 
-    def test_lists_that_fit_in_turn_are_planned_and_checked(self):
+    def test_models_that_fit_only_in_turn_pass_plan_and_check(self):
         models = listed(NAMES)
         for model in models:
             del model["cache"]
@@ -164,7 +164,7 @@ class RoomTest(LifeCase):
         events = self.server.stream("/v1/completions", body)
         return sum(len(e["choices"][0].get("token_ids") or []) for e in events)
 
-    def test_a_busy_model_stays_and_who_waits_is_told_which(self):
+    def test_a_busy_model_is_kept_and_a_waiting_client_learns_its_name(self):
         server = self.server
         self.expect_golden(server, "second")
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
@@ -221,7 +221,7 @@ class RoomTest(LifeCase):
         self.assertEqual(server.post("/tokenize", {"model": "third", "prompt": "Hi"})[0], 200)
         self.assertEqual(self.models(server)["third"]["state"], "unloaded")
 
-    def test_operators_load_and_unload(self):
+    def test_operators_load_and_unload_models(self):
         server = self.server
         self.assertEqual(server.post("/admin/models/second/load", {}, admin=True), (200, {"model": "second", "state": "ready"}))
         pids = workers_of(server)
@@ -306,7 +306,7 @@ class IdleTest(LifeCase):
             self.assertEqual(server.get("/admin/models", admin=True)["models"][0]["loads"], 2)
             self.assertEqual(server.terminate(), 0)
 
-    def test_a_model_of_the_start_stays_whatever_clients_ask(self):
+    def test_a_model_loaded_at_the_start_ignores_the_keep_alive_of_clients(self):
         with Server(model=TINY) as server:
             self.assertEqual(server.post("/v1/completions", {"prompt": [5], "max_tokens": 2, "keep_alive": 0})[0], 200)
             time.sleep(0.3)

@@ -238,7 +238,7 @@ class FlagsTest(unittest.TestCase):
                 self.assertEqual((status, answer["choices"][0]["token_ids"]), (200, case["tokens"]))
             self.assertEqual(server.terminate(), 0)
 
-    def test_lists_that_make_no_sense_are_refused(self):
+    def test_contradictory_lists_of_models_are_refused(self):
         gqa, mha = path_of("gqa"), path_of("mha")
         for flags, reason in ((("--model", f"a={gqa}", "--model", mha), "--model NAME=PATH"),
                               (("--model", f"a={gqa}", "--model", f"a={mha}"), 'two models are called "a"'),

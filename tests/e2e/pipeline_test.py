@@ -125,7 +125,7 @@ class PipelineTest(StreamsCase):
             status = server.get("/admin/status", admin=True)
             self.assertGreater(status["preemptions"], 0)
 
-    def test_what_cannot_be_is_refused_at_the_start(self):
+    def test_impossible_pipelines_are_refused_at_the_start(self):
         ports = ("--port", "0", "--admin-port", "0")
         for words, reason in ((("-pp", "4"), "pipeline parallel size 4 is impossible: the model can be cut into 1 to 3 stages"),
                               (("-pp", "2", "--backend", "cuda"), "--pipeline-parallel-size 2 is for the CPU backend: use --backend cpu"),

@@ -75,7 +75,7 @@ class SharingTest(unittest.TestCase):
         cached = sorted(a["usage"]["prompt_tokens_details"]["cached_tokens"] for a in answers)
         self.assertEqual(cached, [0] + [512] * 15)
 
-    def test_repeated_prompt_comes_from_the_prefix_cache(self):
+    def test_repeated_prompt_is_taken_from_the_prefix_cache(self):
         first = completion(prompt(100, 3), max_tokens=60, logprobs=0)
         answer = together(self.server, [first])[0]
         self.assertEqual(answer["usage"]["prompt_tokens_details"]["cached_tokens"], 0)

@@ -89,7 +89,7 @@ class StreamsTest(unittest.TestCase):
             self.assertLess(grown, MOST_BYTES)
             self.assertEqual(server.terminate(), 0, server.text())
 
-    def test_burst_beyond_the_queue_is_refused_at_once_and_accepted_answers_are_right(self):
+    def test_burst_beyond_the_queue_is_refused_without_delay_and_accepted_requests_get_correct_answers(self):
         ask = {"prompt": [5, 6], "max_tokens": 300, "temperature": 0, "ignore_eos": True}
         flags = ("--max-num-seqs", "16", "--max-num-queued-reqs", "48", "--num-kv-blocks", "2000")
         with Server("-tp", "1", *flags, model=TINY) as server:

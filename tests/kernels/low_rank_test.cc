@@ -106,7 +106,7 @@ TEST_F(LowRankTest, AddLowRank_AddsEveryPartToItsColumns_AndLeavesOtherRowsAlone
   }
 }
 
-TEST_F(LowRankTest, AddLowRank_GivesEveryRowTheSameBits_AloneAndInAnyCompany) {
+TEST_F(LowRankTest, AddLowRank_GivesEveryRowTheSameBits_AloneAndBesideAnyOtherRows) {
   const std::vector<float> all = Run({0, 1, 2}, 1);
   EXPECT_EQ(Run({2, 1, 0}, 4), all);
   const std::vector<std::vector<int32_t>> together = rows_;

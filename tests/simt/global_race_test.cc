@@ -46,7 +46,7 @@ struct WriteAndRead {
   }
 };
 
-TEST(GlobalRaceTest, Emulator_ReportsARead_OfWhatAnotherBlockWrote) {
+TEST(GlobalRaceTest, Emulator_ReportsARead_OfBytesThatAnotherBlockWrote) {
   const DeviceBuffer<uint8_t> out(kBlocks + 1);
   const std::string error = ErrorInSomeOrder<WriteAndRead<1>>({out.data()});
   EXPECT_NE(error.find("reads what another block of this launch wrote"), error.npos) << error;

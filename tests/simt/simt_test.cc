@@ -171,7 +171,7 @@ struct Collectives {
   }
 };
 
-TEST(SimtTest, WarpCollectives_EqualThoseOfADevice) {
+TEST(SimtTest, WarpCollectives_GiveTheResultsOfADevice) {
   DeviceBuffer<int> out(224, -1);
   LaunchWithSeeds<Collectives>(1, 32, 0, {out.data()});
   for (int i = 0; i < 32; ++i) {

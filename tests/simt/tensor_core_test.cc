@@ -71,7 +71,7 @@ void ExpectProduct(uint64_t seed) {
   }
 }
 
-TEST(TensorCoreTest, Products_EqualThoseOfPlainMatrices) {
+TEST(TensorCoreTest, Products_EqualProductsOfPlainMatrices) {
   for (uint64_t seed = 1; seed <= 3; ++seed) {
     ExpectProduct<Half, false>(seed);
     ExpectProduct<Half, true>(seed);

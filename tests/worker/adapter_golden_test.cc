@@ -149,7 +149,7 @@ TEST_P(AdapterGoldenTest, TokensEqualPeft_WhenTheBlockPoolForcesPreemption) {
   EXPECT_GT(preemptions, 0);
 }
 
-TEST_P(AdapterGoldenTest, AnswersHaveTheSameBits_AloneAndInAnyCompany) {
+TEST_P(AdapterGoldenTest, AnswersHaveTheSameBits_AloneAndBesideAnyOtherRequests) {
   const ChoiceOfCase alone = ServeAdapted(model_.files, model_.cases, {.one_at_a_time = true});
   ExpectSameBits(ServeAdapted(model_.files, model_.cases, {.threads = 2}), alone);
   ExpectSameBits(ServeAdapted(model_.files, model_.cases, {.max_step_tokens = 40}), alone);
@@ -174,7 +174,7 @@ TEST_P(AdapterGoldenTest, BaseModelsAnswers_HaveTheSameBits_WithAndWithoutLoaded
   EXPECT_EQ(next, want.size());
 }
 
-TEST_P(AdapterGoldenTest, AdaptersThatComeWhileServing_GiveTheBitsOfListedOnes) {
+TEST_P(AdapterGoldenTest, AnswersAreBitForBitEqual_WithAdaptersLoadedAtRunTimeAndAtTheStart) {
   const auto base = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + GetParam());
   std::vector<std::string> paths;
   for (const AdapterFiles& adapter : model_.files.adapters()) paths.push_back(adapter.path());

@@ -140,7 +140,7 @@ INSTANTIATE_TEST_SUITE_P(Models, BeamGoldenTest, testing::Values("mha", "gqa", "
 // The quickstart model. Run with QUIRE_TEST_MODEL=FILE.gguf; tests/run fetches the file and sets it.
 class RealModelBeamsTest : public testing::TestWithParam<Room> {};
 
-TEST_P(RealModelBeamsTest, Hypotheses_EqualThoseOfTransformers) {
+TEST_P(RealModelBeamsTest, Hypotheses_EqualTransformers) {
   const char* path = std::getenv("QUIRE_TEST_MODEL");
   if (path == nullptr) GTEST_SKIP() << "QUIRE_TEST_MODEL is not set";
   const auto cases = ReadCases("smollm2");

@@ -126,7 +126,7 @@ TEST_P(EncoderGoldenTest, Vectors_AreBitEqual_WhateverTheBatchAndThePool) {
   EXPECT_EQ(Pool({.num_blocks = 15}), batches) << "one long prompt at a time";
 }
 
-TEST(Encoders, PromptsLongerThanTheContext_AreRefused_AndThoseOfItsLengthAreNot) {
+TEST(Encoders, Prompts_AreRefused_OnlyAboveTheContextLength) {
   EngineOptions options;
   options.scheduler.whole_prompts = true;
   options.blocks.num_blocks = 100;

@@ -338,7 +338,7 @@ struct RealCase {
 
 class RealModelTest : public testing::TestWithParam<RealCase> {};
 
-TEST_P(RealModelTest, GreedyTokens_EqualThoseOfTransformers) {
+TEST_P(RealModelTest, GreedyTokens_EqualTransformers) {
   const char* path = std::getenv("QUIRE_TEST_MODEL");
   if (path == nullptr) GTEST_SKIP() << "QUIRE_TEST_MODEL is not set";
   const auto cases = ReadGolden("smollm2");

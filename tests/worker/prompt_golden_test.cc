@@ -167,7 +167,7 @@ TEST_P(PromptGoldenTest, PromptScores_AreBitEqual_WhateverTheChunksAndThePool) {
 
 INSTANTIATE_TEST_SUITE_P(Models, PromptGoldenTest, testing::ValuesIn(kModels));
 
-TEST(SmolLm2, Prompts_EqualThoseOfTransformers) {
+TEST(SmolLm2, PromptScores_EqualTransformers) {
   const char* path = std::getenv("QUIRE_TEST_MODEL");
   if (path == nullptr) GTEST_SKIP() << "QUIRE_TEST_MODEL is not set";
   const auto cases = CasesOf(ReadGoldens("prompt_smollm2").at("smollm2"));

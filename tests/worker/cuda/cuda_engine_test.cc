@@ -690,7 +690,7 @@ TEST(QuantizedOnDeviceTest, FormsOnDevice_KeepMxFp4ForExperts) {
   EXPECT_EQ(forms.Of(Role::kQuery), Form());
 }
 
-TEST(QuantizedOnDeviceTest, Bytes_FitOneDevice_For117BillionWeightsInMxFp4) {
+TEST(QuantizedOnDeviceTest, WeightsTake69GB_For117BillionNumbersWithExpertsInMxFp4) {
   const char* config = R"({"model_type": "gpt_oss", "hidden_size": 2880, "num_hidden_layers": 36, "vocab_size": 201088,
       "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 64, "intermediate_size": 2880,
       "num_local_experts": 128, "num_experts_per_tok": 4, "sliding_window": 128, "rms_norm_eps": 1e-5,
@@ -705,7 +705,7 @@ TEST(QuantizedOnDeviceTest, Bytes_FitOneDevice_For117BillionWeightsInMxFp4) {
   EXPECT_NEAR(static_cast<double>(CudaWeights::Bytes(spec, shard, kBF16, forms)), 68.8e9, 0.5e9);
 }
 
-TEST(QuantizedOnDeviceTest, Bytes_FitOneDevice_For70BillionWeightsInFourBits) {
+TEST(QuantizedOnDeviceTest, WeightsTake47GB_For70BillionNumbersAsQ4_1) {
   const char* config = R"({"model_type": "llama", "hidden_size": 8192, "num_hidden_layers": 80, "vocab_size": 128256,
       "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 28672,
       "max_position_embeddings": 8192, "rms_norm_eps": 1e-5, "hidden_act": "silu", "eos_token_id": 0})";
