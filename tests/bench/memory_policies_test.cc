@@ -141,7 +141,7 @@ TEST(ContiguousPoolDeathTest, Free_Aborts_WhenNoRegionBeginsAtTheSlot) {
 
 // --- the policies ---
 
-/// Simulates a chat trace whose requests all arrive at once.
+/// Simulates a chat trace whose requests all arrive at time 0.
 class MemoryPolicies : public testing::Test {
  protected:
   static MemoryResult Run(KvPolicy policy, int block_size = 16) {

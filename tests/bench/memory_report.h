@@ -26,14 +26,14 @@ struct MemoryRun {
   LengthDistribution lengths;
   KvPolicy policy;
   int block_size;              // block size in tokens; kPaged only
-  double requests_per_second;  // offered; 0: all requests at once
+  double requests_per_second;  // offered; 0: all requests arrive at time 0
   MemoryResult result;
 };
 
 struct MemoryReport {
   MemoryBench bench;
-  std::vector<MemoryRun> policies;     // all requests at once
-  std::vector<MemoryRun> block_sizes;  // kPaged, all requests at once, blocks of 1, 2, 4 .. 256 tokens
+  std::vector<MemoryRun> policies;     // all requests arrive at time 0
+  std::vector<MemoryRun> block_sizes;  // kPaged, all requests arrive at time 0, blocks of 1, 2, 4 .. 256 tokens
   std::vector<MemoryRun> rates;        // Poisson arrivals; the highest rates are more than any policy can serve
 };
 

@@ -1,4 +1,4 @@
-// The descriptions that model configurations yield, the weights that follow from a description, and refusals.
+// Tests the descriptions that model configurations yield, the weights that follow from a description, and refusals.
 #include "comm/model/architecture.h"
 
 #include <gmock/gmock.h>

@@ -42,7 +42,7 @@ struct TestDoors {
   uint16_t port() const {
     return static_cast<uint16_t>(std::stoi(doors.endpoint().substr(doors.endpoint().rfind(':') + 1)));
   }
-  /// Begins to connect without waiting.
+  /// Begins a connection from the address `from` to `to`, and does not wait until it is complete.
   Descriptor Begin(const std::string& from, const std::string& to) const {
     const sockaddr_storage own = DoorAddress(from), there = DoorAddress(to, port());
     Descriptor socket(::socket(own.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));

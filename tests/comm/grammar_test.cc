@@ -12,7 +12,8 @@ namespace {
 constexpr TokenId kControl = 0, kStop = 1;
 constexpr int kModelVocab = 300;  // the model has more tokens than its tokenizer
 
-/// Every single byte, and tokens of several bytes: parts of words, of JSON punctuation, and of a character.
+/// Returns a vocabulary of every single byte and of some tokens of several bytes: parts of words, of JSON punctuation,
+/// and of a character.
 Vocabulary TestVocabulary() {
   Vocabulary vocabulary{{"", ""}, {kStop}};
   for (int byte = 0; byte < 256; ++byte) vocabulary.bytes.emplace_back(1, static_cast<char>(byte));

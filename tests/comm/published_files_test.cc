@@ -59,7 +59,7 @@ struct PublishedFolder {
     WriteTextFile(folder.path() + "/config.json", row.at("config").dump());
   }
 
-  /// Writes a file with these names. Names that the model's list knows have that tensor's shape, others have one
+  /// Writes a file with tensors of these names. A tensor that the model knows gets its shape, any other tensor one
   /// number.
   void WriteTensors(const std::vector<std::string>& names) const {
     const ModelFiles list = ModelFiles::Open(folder.path(), LoadFormat::kDummy);

@@ -25,8 +25,8 @@ using testing::IsEmpty;
 
 const std::string kGoldenModels = std::string(QUIRE_TEST_DATA) + "/models/";
 
-/// Text with everything that the computation uses, whatever the files are called: the description and every tensor's
-/// bytes.
+/// Returns a text of everything that the computation uses, whatever the files are called: the description and every
+/// tensor's bytes.
 std::string NumbersOf(const ModelFiles& files) {
   ModelSpec spec = files.spec();
   spec.architecture.clear();

@@ -1,4 +1,4 @@
-// The texts that grammars made of JSON schemas accept and refuse, byte by byte.
+// Tests the texts that grammars made of JSON schemas accept and refuse, byte by byte.
 #include <gtest/gtest.h>
 
 #include <tuple>
@@ -29,7 +29,7 @@ GrammarCompiler& Compiler() {
   return compiler;
 }
 
-/// True if the grammar accepts the whole text.
+/// Returns whether the grammar accepts the whole text.
 bool Takes(const GrammarSource& source, const std::string& text) {
   GrammarMatcher matcher(Compiler().Compile(source));
   std::vector<TokenId> tokens;

@@ -78,7 +78,8 @@ def chart(**changes):
 
 
 def manifests(**changes):
-    """The objects of the LeaderWorkerSet's file, after edits of what stands there to be edited: places of pods by their names."""
+    """Returns the objects in the LeaderWorkerSet's file. `changes` replaces the parts that users are meant to edit: places of pods, by
+    their names."""
     text = read("k8s", "leader-worker-set.yaml")
     for name, value in changes.items():
         text, count = re.subn(rf"({name}: &{name}) (\{{\}}|\[\])", lambda m, value=value: f"{m[1]} {json.dumps(value)}", text)
@@ -365,7 +366,7 @@ class ContainerTest(unittest.TestCase):
 
 
 class SupplyTest(unittest.TestCase):
-    """Everything fetched from elsewhere is pinned by its hash, not by a name alone."""
+    """Tests that everything fetched from elsewhere is pinned by its hash, not by a name alone."""
 
     PINNED = "registry.example/quire@sha256:" + 64 * "5"
 

@@ -41,7 +41,7 @@ def body_of(model, case, **fields):
 
 
 def start(*flags):
-    """The status and the errors of a server that does not start."""
+    """Returns the exit status and the errors of a server that does not start."""
     ended = subprocess.run([QUIRE, "serve", "--model", TINY, "--port", "0", "--admin-port", "0", *flags], capture_output=True, text=True,
                            stdin=subprocess.DEVNULL, timeout=120)
     return ended.returncode, ended.stderr

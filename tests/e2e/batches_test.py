@@ -75,14 +75,14 @@ class BatchCase(unittest.TestCase):
             time.sleep(0.02)
 
     def lines(self, file_id, client=None):
-        """The lines of a file, by custom_id; each is there once."""
+        """Returns the lines of a file by custom_id. Expects that no custom_id occurs twice."""
         lines = [json.loads(text) for text in (client or self.client).files.content(file_id).text.splitlines()]
         by_id = {one["custom_id"]: one for one in lines}
         self.assertEqual(len(by_id), len(lines), "a line stands there once")
         return by_id
 
     def recorded(self, batch):
-        """Lines with a result, on the disk."""
+        """Returns the number of lines with a result on the disk."""
         path = self.directory / f"{batch.id}.output"
         return path.read_text().count("\n") if path.exists() else 0
 
@@ -263,7 +263,7 @@ class BatchesTest(BatchCase):
         self.assertTrue(self.client.files.delete(batch.input_file_id).deleted)
 
     def test_other_requests_are_answered_while_a_batch_could_fill_the_server(self):
-        """A request is answered at once, beside a batch that could fill the server."""
+        """Tests that a request is answered soon, beside a batch that could fill the server."""
         batch = self.create(generations(400, 400))
         deadline = time.monotonic() + 60
         while self.recorded(batch) < 1:
@@ -303,7 +303,7 @@ class EndpointsTest(BatchCase):
 
     @staticmethod
     def said(endpoint, answer):
-        """The part of an answer that the model made."""
+        """Returns the part of an answer that the model made."""
         if endpoint == "/v1/responses":
             return [content["text"] for item in answer["output"] for content in item["content"]]
         if endpoint == "/v1/embeddings":

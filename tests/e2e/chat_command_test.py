@@ -246,7 +246,7 @@ class TerminalTest(unittest.TestCase):
         self.assertEqual(self.process.wait(timeout=20), 0)
 
     def saved(self):
-        """The conversation so far."""
+        """Returns the conversation so far, as `/save` writes it."""
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "chat.json")
             self.type(f"/save {path}\r".encode())

@@ -249,7 +249,7 @@ class KeptTest(ScriptedCase):
 
 class FilesTest(ScriptedCase):
     def attach(self, *files):
-        """Files of (name, bytes) as if the user had chosen them."""
+        """Attaches files of (name, bytes) as if the user had chosen them."""
         with tempfile.TemporaryDirectory() as folder:
             paths = []
             for name, content in files:
@@ -294,7 +294,7 @@ class WindowTest(ScriptedCase):
     LONG = "\n\n".join(f"Paragraph {i}." for i in range(60)) + "\n\n```\n" + "x" * 500 + "\n```\n"
 
     def scrolling(self, browser):
-        """The elements that scroll upwards and downwards."""
+        """Returns the tags of the elements that scroll upwards and downwards."""
         return browser.run("""return [...document.querySelectorAll("*")].filter((e) => e.getClientRects().length > 0 && e.scrollHeight > e.clientHeight + 1 && e.clientHeight > 0
             && (e === document.documentElement || /auto|scroll/.test(getComputedStyle(e).overflowY))).map((e) => e.tagName)""")
 

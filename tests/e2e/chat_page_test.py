@@ -20,7 +20,7 @@ class ChatTest(ChatCase):
     MODEL = REAL
 
     def answered(self, turns=1):
-        """The last answer as the model wrote it, once it is whole."""
+        """Returns the last answer as the model wrote it, once it is whole."""
         self.browser.until("the answer is whole", lambda: self.browser.run(
             "return [...document.querySelectorAll('.assistant .facts')].filter((f) => f.textContent).length") == turns and self.browser.hidden("#stop"))
         return self.browser.run("return JSON.parse(localStorage.getItem('quire.conversation.' + sessionStorage.getItem('quire.open-conversation'))).turns.at(-1).content")

@@ -92,7 +92,7 @@ class LargeValuesTest(unittest.TestCase):
 
 class WorkerLossTest(unittest.TestCase):
     def survive(self, hits, expect):
-        """`hits` lists (signal, rank) to send while streams run, to one group of workers after another."""
+        """Sends the signals of `hits`, (signal, rank), to one group of workers after another while streams run."""
         with Server("-tp", "2", model=TINY) as server:
             thread, fault_free = stream_in_background(server)
             thread.join(timeout=60)

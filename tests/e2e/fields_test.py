@@ -305,7 +305,7 @@ class CompletionTest(FieldCase):
         self.assertEqual("".join(e["choices"][0]["text"] for e in events), "")
 
     def leads(self, token):
-        """True if the byte begins a character of several bytes."""
+        """Returns whether the byte begins a character of several bytes."""
         name = self.complete(logit_bias=only(token), max_tokens=1, logprobs=0)["choices"][0]["logprobs"]["tokens"][0]
         return name.startswith("bytes:") and 0xC2 <= int(name[-2:], 16) <= 0xF4
 

@@ -68,7 +68,7 @@ class FlagCase(unittest.TestCase):
         return [rank["kv_bytes_per_block"] for rank in self.status()["ranks"]]
 
     def fill(self, sequences):
-        """Runs `sequences` sequences of the longest allowed length at once."""
+        """Runs `sequences` concurrent sequences of the longest allowed length."""
         longest = self.setting("max_model_len")
         self.together([{"prompt": [i], "max_tokens": longest - 1} for i in range(sequences)])
 

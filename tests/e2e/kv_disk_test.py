@@ -67,7 +67,7 @@ class KvDiskTest(unittest.TestCase):
         self.assertFalse(wait_gone(pids, 10))
 
     def check_restart(self, workers_before, workers_after, *flags, model="gqa", length=1500):
-        """A conversation's first turn, a kill, and its next turn on another number of workers."""
+        """Serves a conversation's first turn, kills the server, and serves the next turn on another number of workers."""
         prompt = prompt_of(length)
         with self.serve("-tp", str(workers_before), *flags, model=model) as server:
             first = ask(server, prompt, 32)

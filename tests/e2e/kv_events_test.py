@@ -109,7 +109,7 @@ class Router:
                     parent = block
 
     def leading(self, replica, tokens):
-        """The number of the prompt's leading tokens that the replica has in its cache."""
+        """Returns the number of the prompt's leading tokens that the replica has in its cache."""
         children = {(parent, *block): name for name, (parent, block, lora) in self.cached[replica].items() if lora is None}
         parent, found = None, 0
         while (name := children.get((parent, *tokens[found:found + BLOCK]))) is not None:

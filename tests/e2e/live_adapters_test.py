@@ -85,7 +85,7 @@ class LiveAdaptersTest(unittest.TestCase):
         return answer
 
     def expect(self, server, name, adapter):
-        """The answers of this name are those of the adapter."""
+        """Expects that requests with this name get the adapter's golden answers."""
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             for case, answer in zip(OF[adapter], pool.map(lambda case: self.ask(server, name, case), OF[adapter])):
                 self.assertEqual(answer["choices"][0]["token_ids"], case["tokens"], (name, adapter))

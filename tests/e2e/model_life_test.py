@@ -17,16 +17,16 @@ import verdict
 from models_test import NAMES, body_of, cases, patch, path_of
 from server import QUIRE, TINY, Server, alive, wait_gone
 
-BLOCKS = 150  # of each model: room for several golden answers at once
+BLOCKS = 150  # of each model: room for several golden answers at the same time
 
 
 def listed(names, **more):
-    """The settings of these models, each loaded on request and with so many blocks."""
+    """Returns the settings of these models, each loaded on request and with BLOCKS blocks."""
     return [{"name": name, "path": path_of(NAMES[name]), "load": "request", "cache": {"num_blocks": BLOCKS}, **more} for name in names]
 
 
 def sizes(models):
-    """What `quire plan` says that each model takes, in bytes."""
+    """Returns the bytes that each model takes, by name, as `quire plan` predicts them."""
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
         json.dump({"models": models, "exact": True}, f)
         f.flush()
@@ -43,7 +43,7 @@ def serve(models, **settings):
 
 
 def workers_of(server):
-    """The ids of all worker processes below the server, of whichever model."""
+    """Returns the ids of all worker processes below the server, of whichever model."""
     parents = {}
     for entry in filter(str.isdigit, os.listdir("/proc")):
         try:

@@ -21,7 +21,7 @@ FOLDER = tempfile.TemporaryDirectory(prefix="quire-models-")
 
 
 def path_of(model):
-    """The golden model with a tokenizer."""
+    """Returns the path of a golden model with a tokenizer."""
     path = os.path.join(FOLDER.name, model)
     if model == "gqa":
         return TINY
@@ -61,7 +61,7 @@ def body_of(name, case, **fields):
 
 
 def start(*flags, yaml=None):
-    """The status and the errors of a server that does not start."""
+    """Returns the exit status and the errors of a server that does not start."""
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
         f.write(yaml or "{}")
         f.flush()
@@ -71,7 +71,7 @@ def start(*flags, yaml=None):
 
 
 def patch(server, changes):
-    """The status of a change of settings."""
+    """Sends PATCH /admin/config and returns the HTTP status."""
     request = urllib.request.Request(server.admin_url + "/admin/config", json.dumps(changes).encode(), {"Content-Type": "application/json"},
                                      method="PATCH")
     with urllib.request.urlopen(request, timeout=30) as response:

@@ -126,7 +126,7 @@ class OpenApiTest(OpenApiCase):
         self.assertGreater(count, 15)
 
     def upload(self, lines):
-        """The id of a file with so many requests."""
+        """Uploads a file with `lines` requests and returns its id."""
         text = "\n".join(json.dumps({"custom_id": str(i), "method": "POST", "url": "/v1/completions", "body": {"prompt": [5], "max_tokens": 500, "ignore_eos": True}})
                          for i in range(lines))
         parts = {'name="purpose"': "batch", 'name="file"; filename="in.jsonl"': text}

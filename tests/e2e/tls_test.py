@@ -265,7 +265,7 @@ class TlsTest(unittest.TestCase):
 
 
 class HelloTest(unittest.TestCase):
-    """Tests more hellos of clients than may proceed at once (400 a second, with bursts of 100)."""
+    """Tests more hellos of clients than may be handled in one moment (400 a second, with bursts of 100)."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

@@ -119,7 +119,8 @@ std::string Words(const std::string& text) {
   return words;
 }
 
-/// Calls are numbered in their order; a call that is not broken has an object as its arguments unless it was cut.
+/// Aborts unless calls are numbered in their order and every whole call has an object as its arguments. `cut`: the
+/// answer was cut, so the last call need not be whole.
 void CheckCalls(const AnswerParts& parts, bool cut) {
   int calls = 0;
   std::string arguments;
@@ -141,7 +142,7 @@ void CheckCalls(const AnswerParts& parts, bool cut) {
   end(!is_broken && !cut);
 }
 
-/// In an answer without calls nothing is lost but white space and marks of thoughts.
+/// Aborts when an answer without calls lost more of `text` than white space and marks of thoughts.
 void CheckWords(const AnswerShape& shape, const AnswerParts& parts, const std::string& text) {
   const bool harmony =
       shape.format.tools == ToolFormat::kHarmony || shape.format.reasoning == ReasoningFormat::kHarmony;

@@ -1,5 +1,5 @@
 // Input: tokens and stop strings. The text of the tokens must come in pieces of whole characters and equal the text
-// decoded at once. Stop strings must be found however the pieces are cut.
+// decoded in one piece. Stop strings must be found however the pieces are cut.
 #include "comm/base/error.h"
 #include "coordinator/text/stop_matcher.h"
 #include "coordinator/text/tokenizer/byte_level.h"

@@ -475,7 +475,7 @@ class PackTest(Folder):
         self.assertEqual(list(outcomes), [part.name for part in plan.PARTS], ran.stderr)
         self.assertEqual(outcomes["kernel tests"]["status"], "passed")
         self.assertEqual(outcomes["bench decode"]["status"], "passed")
-        # The fake server ends at once: this proves that all files up to the start of the server are in the pack.
+        # The fake server ends immediately: this proves that all files up to the start of the server are in the pack.
         self.assertIn("the server ended with 0", outcomes["tensor parallel tests"]["detail"])
         self.assertEqual(ran.returncode, 1)
 

@@ -65,8 +65,8 @@ class Executor final : private Order {
   void BeginGroupMmas() { Running().mmas.begun = group_mmas_ = true; }
   void QueueGroupMma(std::function<void()> multiply, Where where);
   void WaitForGroupMmas();
-  /// After the next barrier, the thread's writes so far are visible to products of warpgroups. Without this call the
-  /// writes stay invisible.
+  /// Makes the thread's writes so far visible to products of warpgroups, from the next barrier on. Without this call
+  /// the writes stay invisible.
   void ShareWithGroupMmas();
   /// Checks bytes that a product of a warpgroup reads, and returns them.
   const std::byte* SharedForGroup(int64_t offset, size_t size, Where where);

@@ -1,4 +1,4 @@
-// How a rank reads LoRA adapters while it serves.
+// Tests how a rank reads LoRA adapters while it serves.
 #include "worker/serve/adapter_loader.h"
 
 #include <gmock/gmock.h>

@@ -46,7 +46,7 @@ struct Setup {
   int max_step_tokens = 64;
   int max_running = 32;
   int block_size = 16;
-  double arrivals_per_step = 1e9;  // default: all requests arrive at once
+  double arrivals_per_step = 1e9;  // default: all requests arrive at time 0
   bool one_at_a_time = false;
   bool prefix_caching = true;
   PreemptionMode preemption = PreemptionMode::kRecompute;

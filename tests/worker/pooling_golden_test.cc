@@ -31,7 +31,7 @@ struct Course {
   int max_step_tokens = 64;
   int num_host_blocks = 0;
   bool prefix_caching = true;
-  bool crowded = false;  // four requests that came before generate long answers meanwhile
+  bool crowded = false;  // four earlier requests generate long answers meanwhile
   int rounds = 1;        // number of rounds; each sends every prompt once
 };
 

@@ -41,12 +41,12 @@ struct PromptSetup {
   int n = 1;
   int max_tokens = 12;
   int num_host_blocks = 0;
-  bool twice = false;       // every prompt comes again when all are done
+  bool twice = false;       // every prompt is sent again when all are done
   double tolerance = 1e-3;  // tolerance of log-probabilities
   std::vector<int32_t> stages = {};
 };
 
-/// Scores all prompts at once. Returns the results by case.
+/// Submits all prompts together and scores them. Returns the results by case.
 std::vector<CollectingSink> Score(const ModelFiles& files, const std::vector<PromptGolden>& cases,
                                   const PromptSetup& setup, int64_t* preemptions) {
   const int max_model_len = 2200, max_running = 32;

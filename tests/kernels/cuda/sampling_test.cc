@@ -93,7 +93,7 @@ TEST(SamplingTest, Settings_HaveTheirEffect_WholeAndInShards) {
   }
 }
 
-/// `count` draws from one row at successive positions.
+/// Returns `count` rows that draw from the same logits at successive positions.
 std::vector<SamplingRow> Positions(SamplingRow row, uint64_t seed, int count) {
   std::vector<SamplingRow> batch;
   row.key = {seed, 3, 0};

@@ -42,8 +42,8 @@ TEST_P(CudaEngineTest, Serve_GivesTheCpuEnginesTokensScoresAndVectors) {
   auto asks = SomeAsks(files, 2);
   for (Ask& ask : asks) ask.max_tokens = c.max_tokens;
   for (size_t i = 1; i < asks.size(); i += 2) asks[i].sampling.num_prompt_logprobs = 3;
-  // This prompt has more rows than quantised products take at once. The request asks for no scores, so the prompt is
-  // one chunk.
+  // This prompt has more rows than one quantised product takes. The request asks for no scores, so the prompt is one
+  // chunk.
   if (c.setup.max_step_tokens > 100) asks.push_back(SomeAsks(files, 3, {90}).front());
   asks[0].sampling.pooling = Pooling::kLast;  // the prompt is a single token
   asks[2].sampling.pooling = Pooling::kMean;
