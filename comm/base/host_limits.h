@@ -14,7 +14,7 @@ struct MemoryRoom {
   std::string limited_by;         // the owner of the limit `total`: "the machine", or "control group /a/b (memory.max)"
 };
 
-/// Processors that threads of this process can keep busy at once.
+/// The processors that threads of this process can keep busy at the same time.
 struct ProcessorRoom {
   int count = 1;           // number of processors, at least 1; a quota of 2.5 counts as 2
   std::string limited_by;  // the owner of the limit: "the machine", "CPU affinity", or "control group /a (cpu.max)"

@@ -9,7 +9,7 @@
 namespace quire {
 
 /// A regular file, open for reading. Files that other users may have placed are always opened through this class.
-/// Opening never waits (a pipe is refused at once) and never takes a controlling terminal. The checks apply to the
+/// Opening never waits (a pipe is refused) and never takes a controlling terminal. The checks apply to the
 /// opened file, not to its path.
 class RegularFile {
  public:

@@ -84,7 +84,7 @@ struct ModelSettings {
   /// LoRA adapters that operators load while serving, beside model.adapters.
   struct Lora {
     std::vector<std::string> dirs;   // directories from which adapters may be loaded; empty: none is loaded
-    int max_loaded = 16;             // adapters that are loaded at once
+    int max_loaded = 16;             // adapters that may be loaded at the same time
     int max_rank = 0;                // largest rank, also of model.adapters; 0: any
     int64_t memory_bytes = 1 << 30;  // memory for these adapters on each rank, each weight in 32 bits
     bool operator==(const Lora&) const = default;
@@ -136,7 +136,7 @@ struct ModelSettings {
   } cache;
 
   struct Scheduler {
-    int max_running = 256;          // sequences that run at once
+    int max_running = 256;          // sequences that may run at the same time
     int max_waiting = 1024;         // sequences that wait; requests beyond are refused
     int max_step_tokens = 0;        // 0: 512 on the CPU, 2048 on GPUs
     bool auto_step_tokens = false;  // compute fewer when the target below (0: 100 ms) has no time for all
@@ -166,7 +166,7 @@ struct ModelSettings {
 /// initialisers are the documented defaults. The settings of a model are those of the only model, or of the first one.
 struct Topology : ModelSettings {
   std::vector<ModelSettings> models;  // every model, in the order of the list; empty: one model without a list
-  int64_t models_memory_bytes = 0;    // memory of all workers that run at once; 0: a share of what is free
+  int64_t models_memory_bytes = 0;    // memory of all running workers; 0: a share of what is free
 
   struct Listener {
     std::string listen;
@@ -203,7 +203,7 @@ struct Topology : ModelSettings {
 
   /// Limits of one API key. 0 means no limit of its own; for max_queued_reqs, -1 does.
   struct KeyLimits {
-    int max_running_seqs = 0;       // sequences that run at once, in each replica
+    int max_running_seqs = 0;       // sequences that may run at the same time, in each replica
     int max_queued_reqs = -1;       // choices that wait; requests beyond are refused
     int64_t tokens_per_minute = 0;  // prompt and answer tokens
     int max_blocks = 0;             // KV blocks of its running requests at their full length, in each replica
@@ -256,7 +256,7 @@ struct Topology : ModelSettings {
   struct Batches {
     std::string dir;                       // directory that holds them; empty: the endpoints refuse
     int64_t max_bytes = int64_t{4} << 30;  // the most that all files and results in `dir` may have
-    int concurrency = 16;                  // requests of batches that run at once, at most
+    int concurrency = 16;                  // requests of batches that may run at the same time
     bool operator==(const Batches&) const = default;
   } batches;
 

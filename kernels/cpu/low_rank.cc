@@ -14,7 +14,7 @@ namespace quire::kernels {
 
 namespace {
 
-constexpr int64_t kUpPanels = 8;  // panels of a second product that a thread computes at once: 128 columns of y
+constexpr int64_t kUpPanels = 8;  // panels of a second product that a thread computes together: 128 columns of y
 
 /// Work for one thread: some panels of one part of one group.
 struct LowRankItem {

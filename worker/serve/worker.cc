@@ -286,7 +286,7 @@ int RunWorker(const WorkerOptions& options, MpiBootstrap& mpi) {
     const bool by_settings = StatusOf(error) == kSettingsStatus;
     Report(line, {.phase = phase, .message = error.what(), .by_settings = by_settings});
   }
-  // ZeroMQ's own thread sends the report. Then the process ends at once: MPI_Finalize would wait for lost ranks.
+  // ZeroMQ's own thread sends the report. Then the process ends without MPI_Finalize, which would wait for lost ranks.
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   ::_exit(1);
 }

@@ -22,7 +22,7 @@ std::string TcpEndpointOf(int listening);
 bool LacksDescriptors(int error);
 
 /// Accepts the next connection; not open, with errno set, when there is none. The connection does not block, sends
-/// small messages at once (TCP_NODELAY), and ends when the peer acknowledges nothing for 3 s.
+/// small messages without delay (TCP_NODELAY), and ends when the peer acknowledges nothing for 3 s.
 Descriptor AcceptPeer(int listening, sockaddr_storage& peer);
 
 /// A peer's address as text, its network and its neighbourhood. Each network (an IPv4 address or an IPv6 /48) has a

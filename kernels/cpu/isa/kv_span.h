@@ -7,8 +7,8 @@
 // Attention reads keys and values in spans of a few blocks, as floats, halves, or bytes with scales.
 namespace quire::kernels::QUIRE_ISA {
 
-/// The slots that enter a row's running softmax at once: the blocks that begin between two multiples of kSpanSlots. A
-/// block is a span of its own if its size is not a multiple of the vector length, or at least kSpanSlots.
+/// The slots that enter a row's running softmax together: those of the blocks that begin between two multiples of
+/// kSpanSlots. A block is a span of its own if its size is not a multiple of the vector length, or at least kSpanSlots.
 inline constexpr int64_t kSpanSlots = 64;
 inline constexpr int64_t kMostBlocks = kSpanSlots / kLanes, kMostVectors = kMaxBlockSize / kLanes;
 

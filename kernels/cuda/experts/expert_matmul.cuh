@@ -17,7 +17,7 @@ __device__ inline int64_t InputRow(const CudaExpertMatmulParams& p, int64_t row)
 }
 
 /// The kernel of ExpertMatmul. Grid (tiles of kTileRows weight rows, experts). A thread block processes the rows of one
-/// expert, kBatch at a time; it exits at once if the expert has no rows, so that the weight is not read. As in
+/// expert, kBatch at a time; it exits if the expert has no rows, so that the weight is not read. As in
 /// skinny_gemm.cuh, the weight is A of the tensor-core product and the batch its 8 columns. Here each warp has 16
 /// weight rows and all of K, and the warps share the rows of x, so no sums need merging. Sums follow the order of K for
 /// every kBatch.

@@ -34,7 +34,7 @@ inline constexpr int32_t kPrefillLeastPart = 512;
 /// Decides when the positions of a tile are split over thread blocks: a few new tokens after a long cached prefix give
 /// only few tiles.
 struct PrefillSplit {
-  int32_t num_ctas = 0;  // thread blocks that the device runs at once; 0: no splits
+  int32_t num_ctas = 0;  // thread blocks that fit on the device at the same time; 0: no splits
   int32_t kv_heads = 1;
 
   constexpr int64_t MaxSlots() const { return num_ctas / (kv_heads > 0 ? kv_heads : 1); }
