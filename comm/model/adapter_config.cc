@@ -16,7 +16,7 @@ constexpr size_t kMaxPatterns = 4096;
 /// The pattern of a whole name: {} stands for the list of layers, before the layer's number.
 constexpr const char* kLayerNumber = "{}\\.(?P<number>\\d+)\\..*";
 
-/// Keys that say how the adapter was trained or stored, and change nothing of what it computes.
+/// Keys that say how the adapter was trained or stored, and do not change the adapter's products.
 constexpr std::string_view kUnused[] = {
     "auto_mapping",  "base_model_name_or_path", "revision",       "task_type",         "inference_mode",
     "lora_dropout",  "megatron_core",           "peft_version",   "loftq_config",      "eva_config",

@@ -5,7 +5,7 @@
 
 namespace quire {
 
-/// Larger numbers are refused, because kernels have fixed space.
+/// The largest numbers of experts that a model may have, because kernels have fixed space for them.
 inline constexpr int64_t kMaxExperts = 1024, kMaxExpertsPerToken = 32;
 
 /// The score that a router computes from its logits to choose experts.

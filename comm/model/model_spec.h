@@ -155,7 +155,8 @@ struct ModelSpec {
   void SetAll(int64_t LayerSpec::*what, int64_t value) {
     for (LayerSpec& layer : layers) layer.*what = value;
   }
-  /// Number of dimensions of the layer's heads that rotate: the first ones, dimension i with i + half of them.
+  /// Number of dimensions of the layer's heads that rotate. The first dimensions of a head rotate: dimension i with i +
+  /// half of this number.
   int64_t rotated_dims(const LayerSpec& layer) const {
     if (position != Position::kRope || layer.rope < 0 || !layer.has_attention()) return 0;
     const int64_t said = ropes[static_cast<size_t>(layer.rope)].rotated_dims;

@@ -32,8 +32,8 @@ constexpr auto ChoicesOf(PrivateNetworkMode) {
       {{PrivateNetworkMode::kAuto, "auto"}, {PrivateNetworkMode::kOn, "on"}, {PrivateNetworkMode::kOff, "off"}});
 }
 
-/// Where drafts come from (speculative decoding). kPrediction: from what clients predict; kNgram: from the sequence
-/// itself, too; kSuffix: from earlier answers to the same client, too.
+/// The sources of drafts (speculative decoding). kPrediction: the client's prediction; kNgram: also the sequence
+/// itself; kSuffix: also earlier answers to the same client.
 enum class SpeculationMethod { kOff, kPrediction, kNgram, kSuffix };
 constexpr auto ChoicesOf(SpeculationMethod) {
   return std::to_array<Choice<SpeculationMethod>>({{SpeculationMethod::kOff, "off"},
@@ -245,7 +245,7 @@ struct Topology : ModelSettings {
     int buffer_steps = 10'000;    // batches that are kept for that, at most
     int hwm = 10'000;             // batches that wait for a slow subscriber, at most
     int max_queue_size = 10'000;  // batches that wait to be published, at most
-    std::string topic;            // what each message begins with
+    std::string topic;            // the beginning of each message
     bool allow_unauthenticated = false;  // listen beyond loopback: the events show the tokens of prompts
 
     bool binds() const;

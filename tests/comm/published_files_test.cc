@@ -1,4 +1,4 @@
-// The table of what is in published models' files: configurations and the names of tensors. Each model of the table
+// Tests the table of published models' files: configurations and the names of tensors. Each model of the table
 // must open as published, or be refused with a reason. The tensors' bytes are holes in a file, because only names count
 // here.
 #include <gmock/gmock.h>

@@ -478,7 +478,7 @@ TEST(DummyWeightsTest, DummyModel_NeedsOnlyAConfig_AndIsTheSameInEveryProcess) {
   EXPECT_EQ(made_up.Fingerprint(), ModelFiles::Open(to, LoadFormat::kDummy).Fingerprint());
   const ModelFiles real = ModelFiles::Open(golden + "gqa");
   EXPECT_NE(made_up.Fingerprint(), real.Fingerprint());
-  EXPECT_EQ(made_up.TotalBytes(), real.TotalBytes());  // both are bfloat16
+  EXPECT_EQ(made_up.TotalBytes(), real.TotalBytes());  // the made-up and the real model are bfloat16
   const Tensor &gate = made_up.Get(Role::kGate, 1), &up = made_up.Get(Role::kUp, 1);
   EXPECT_EQ(gate.shape, real.Get(Role::kGate, 1).shape);
   EXPECT_EQ(gate.type, NumberType::kBF16);

@@ -394,7 +394,8 @@ class CompletionTest(FieldCase):
         self.assertIn("B", steep)
 
     def test_repetition_penalty_applies_to_tokens_of_prompt_and_text(self):
-        # Both letters have logits far above 0. The penalty makes a letter of the prompt rare, and also a letter that was drawn.
+        # The letters A and B have logits far above 0. The penalty makes a letter of the prompt rare, and also a letter
+        # that was drawn.
         bias = only(A, B, C, A=20, B=12, C=-12)
         self.ends(self.complete(prompt=[9, A], logit_bias=bias, max_tokens=3), ("AAA", "length"))
         self.ends(self.complete(prompt=[9, 9], logit_bias=bias, max_tokens=3, repetition_penalty=2), ("ABC", "length"))

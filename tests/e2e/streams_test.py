@@ -78,7 +78,7 @@ class StreamsTest(unittest.TestCase):
                 self.assertEqual(held["slow_408"], held["few"], "slow heads are told so and cut")
                 self.assertEqual(held["half_closed"], held["few"], "who half-closes has left")
                 running = self.status(server)["running"]
-                # Fewer run if more streams have ended since they were counted.
+                # A smaller number runs if more streams have ended since they were counted.
                 self.assertLessEqual(running, STREAMS - held["done"], "who never reads is not served any more")
                 clients.go_on()
                 late = clients.hear("read late")

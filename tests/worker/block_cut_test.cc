@@ -107,7 +107,7 @@ TEST(BlockCutTest, CutBetween_GivesEachRankEveryByteOfItsBlockOnce_ForAllSharesO
     for (int from = 1; from <= 3; ++from) {
       for (int to = 1; to <= 4; ++to) {
         for (const auto& a : SharesOf(from)) {
-          // Larger groups try only every fifth assignment, to save time.
+          // With three or four taking ranks, only every fifth assignment is tried, to save time.
           const auto others = SharesOf(to);
           for (size_t i = 0; i<others.size(); i += to> 2 ? 5 : 1) ExpectWholeBlocks(spec, a, others[i]);
         }

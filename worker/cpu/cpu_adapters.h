@@ -47,12 +47,13 @@ class CpuAdapter final : public AdapterShard {
   int64_t bytes_ = 0;
 };
 
-/// A rank's LoRA adapters by their numbers (AddedSequence::adapter): those of the model's files, and later ones.
+/// A rank's LoRA adapters by their numbers (AddedSequence::adapter): adapters of the model's files, and adapters loaded
+/// while serving.
 class CpuAdapters {
  public:
   CpuAdapters(const ModelFiles& files, const RankShard& shard);
 
-  /// Returns what bytes() would be, without reading a matrix.
+  /// Returns the bytes that bytes() would return, without reading a matrix.
   static int64_t Bytes(const ModelFiles& files, const RankShard& shard);
 
   /// Returns the number of adapters of the model's files.

@@ -89,7 +89,7 @@ class CpuDecoder final : private DecoderOps {
   void CombineExperts(const float* shared, float* out);
   /// out = the shared expert's output for experts_in_.
   void MultiplyShared(const MixtureWeights& weights, float* out);
-  /// Does what AddExperts does, in models with Mixture::normed_apart.
+  /// Adds the mixture as AddExperts does, in models with Mixture::normed_apart.
   void AddExpertsNormedApart(int64_t layer);
   /// Returns the layer scale to apply after the MLP. The result is 1 in models with layer inputs, where AddLayerInput
   /// applies the scale.
@@ -113,7 +113,7 @@ class CpuDecoder final : private DecoderOps {
   void MultiplyOut(int64_t layer, const OutProduct& product, Rows rows, float* out);
   /// Calls MultiplyOut, then AddToResidual; kRowsTogether rows at a time unless a norm stands in between.
   void AddProduct(int64_t layer, const OutProduct& product, const std::vector<float>& after_norm, float scale = 1);
-  /// Adds to `rows` of a product what their adapters add to it. x and y begin with the first of these rows.
+  /// Adds the terms of the rows' adapters to `rows` of a product. x and y begin with the first of these rows.
   void AddAdapters(LayerProduct product, int64_t layer, const float* x, int64_t x_stride, Rows rows, float* y,
                    int64_t y_stride);
   void MakeLayerInputs();  // fills buffers_.layer_inputs for the step's tokens

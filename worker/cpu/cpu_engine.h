@@ -15,7 +15,7 @@ namespace quire {
 std::unique_ptr<RankEngine> MakeCpuEngine(const ModelFiles& files, const EngineSizes& sizes, Collective& collective);
 
 /// Makes the CPU engine of a rank in a pipeline. `stage` joins the ranks of its stage; `link` leads to other stages.
-/// Both must outlive the engine.
+/// `stage` and `link` must outlive the engine.
 std::unique_ptr<RankEngine> MakeCpuStageEngine(const ModelFiles& files, const EngineSizes& sizes, Collective& stage,
                                                StageLink& link);
 

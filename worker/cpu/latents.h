@@ -10,7 +10,7 @@
 
 namespace quire {
 
-/// Computes, on the CPU, what latent attention (comm/model/latent_attention.h) needs before and after attention
+/// Computes, on the CPU, the steps of latent attention (comm/model/latent_attention.h) before and after attention
 /// itself, and owns the buffers. Models without latent attention use no memory here.
 class CpuLatents {
  public:

@@ -14,8 +14,8 @@
 
 namespace quire {
 
-/// Computes on the CPU what layers with a recurrent state do between their two products, and owns the buffers for a
-/// step's T tokens. Models without such layers and ranks without any of their heads use no memory here.
+/// Computes on the CPU the part of a layer with a recurrent state between the layer's two products, and owns the
+/// buffers for a step's T tokens. Models without such layers and ranks without any of their heads use no memory here.
 class CpuMixers {
  public:
   /// The references must outlive the object.

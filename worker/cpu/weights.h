@@ -20,7 +20,8 @@ namespace quire {
 /// type.
 using Matrices = std::vector<kernels::PackedWeight>;
 
-/// [hidden] each. An empty bias means no bias; if both are empty there is no norm.
+/// Weight and bias of a norm, [hidden] each. An empty bias means no bias; if weight and bias are empty there is no
+/// norm.
 struct NormWeights {
   std::vector<float> weight, bias;
 };
@@ -104,7 +105,7 @@ class ModelWeights {
   ModelWeights(const ModelFiles& files, const RankShard& shard, Quantization quantization)
       : ModelWeights(files, shard, quantization, Loading::kPack) {}
 
-  /// Returns what bytes() would be, without reading a matrix.
+  /// Returns the bytes that bytes() would return, without reading a matrix.
   static int64_t Bytes(const ModelFiles& files, const RankShard& shard, Quantization quantization) {
     return ModelWeights(files, shard, quantization, Loading::kCount).bytes();
   }

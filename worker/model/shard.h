@@ -45,7 +45,7 @@ struct RankShard {
 };
 
 /// Returns the number of local KV heads that this rank counts in sums over ranks, where each head must count once: the
-/// last ones of the rank. A head held by several ranks is counted by the rank with the head's first query head.
+/// rank's last heads. A head held by several ranks is counted by the rank with the head's first query head.
 int64_t CountedKvHeads(const ModelSpec& spec, const RankShard& shard, int64_t layer);
 
 /// Returns the numbers in a row of the layer's first product on a rank: its query heads (twice with an attention gate)

@@ -62,8 +62,8 @@ constexpr int64_t DecodeWorkspaceFloats(int64_t max_context_len, int64_t num_seq
   return num_seqs * num_heads * ((max_context_len + kDecodePartition - 1) / kDecodePartition) * (head_size + 2);
 }
 
-/// Calls the version that PrefersV1() selects. Both versions differ in the last bits, so a result may depend on the
-/// batch.
+/// Calls the version that PrefersV1() selects. The results of the two versions differ in the last bits, so a result may
+/// depend on the batch.
 void PagedDecode(const CudaStream& stream, const PagedDecodeParams& params);
 
 }  // namespace quire::kernels

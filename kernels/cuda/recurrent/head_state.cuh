@@ -73,9 +73,10 @@ struct HeadGates {
 /// The kernel of GatedDelta and StateSpace. Grid (sequences, value heads, pieces of value_dim): one head of a sequence,
 /// for all of its new tokens; two threads per column. Queries, keys, values and gates of as many tokens as there are
 /// warps are loaded into shared memory together, one token per warp; then every column visits them in order. A token's
-/// bits depend on the state before it and nothing else. Rule defines the recurrence:   using Params: of the op; static
-/// bool kNorms: queries and keys are normed (GatedDelta)   KeyHead(p, value head); Gates(p, token, value head)
-/// Change(column, keys, where, value, gates): what is learnt; Out(p, value head, S^T q, value)
+/// bits depend on the state before it and nothing else. Rule defines the recurrence:
+///   using Params: of the op; static bool kNorms: queries and keys are normed (GatedDelta)
+///   KeyHead(p, value head); Gates(p, token, value head)
+///   Change(column, keys, where, value, gates): the change of the state; Out(p, value head, S^T q, value): the output
 template <class Rule, class T, int kRows>
 struct HeadStateKernel {
   using Params = typename Rule::Params;

@@ -130,7 +130,7 @@ class CudaDecoder final : private DecoderOps {
   void MultiplyShared(int64_t layer);
   /// Sets `out` to the weighted sum of the chosen experts' outputs plus `shared` (may be null).
   void CombineExperts(const void* shared, void* out);
-  /// Does what AddExperts does, in models with Mixture::normed_apart.
+  /// Adds the mixture as AddExperts does, in models with Mixture::normed_apart.
   void AddExpertsNormedApart(int64_t layer);
   /// Returns the sums of squares of the step's queries and keys over all ranks: [num_rows, 2].
   const float* SquaresOfAllRanks(int64_t layer);

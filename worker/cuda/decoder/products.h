@@ -22,7 +22,7 @@ class Products {
   /// Queues the product by the method that Tune found to be faster, or else by the library.
   void Run(const GemmParams& params);
 
-  /// Measures both methods for this shape; see Gemm::Tune.
+  /// Measures the kernel and the library for this shape, so that Run takes the faster one; see Gemm::Tune.
   void Tune(const GemmParams& params, std::span<const void* const> weights);
 
  private:
