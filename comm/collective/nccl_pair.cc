@@ -8,7 +8,7 @@ namespace quire {
 
 namespace {
 
-/// The thread blocks of NCCL's kernels for transfers, one for each multiprocessor. A device has a hundred
+/// The most thread blocks that NCCL uses for a transfer, each on a multiprocessor of its own. A device has a hundred
 /// multiprocessors or more; the others compute steps at the same time.
 constexpr int kMaxChannels = 8;
 

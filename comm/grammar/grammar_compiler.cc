@@ -37,8 +37,8 @@ constexpr int64_t kFollowingUnitsPerToken = 200;
 // The states that each token adds to Bounds::states.
 constexpr int64_t kStatesPerToken = 200;
 
-/// Holds xgrammar's last warning on this thread. xgrammar warns when it drops a part of a grammar; such a grammar is
-/// refused.
+/// Returns xgrammar's last warning on this thread, for its log functions to fill in. xgrammar warns when it drops a
+/// part of a grammar; a grammar with a dropped part is refused.
 std::string& Warning() {
   static thread_local std::string warning;
   return warning;

@@ -22,8 +22,8 @@ struct Architecture {
   std::vector<WeightSpec> (*weights)(const ModelSpec&);
   std::span<const char* const> hf_buffers = {};  // suffixes of tensors in older HF files that are no weights
   bool predicts_further = false;                 // files may have layers that predict tokens after the next one
-  /// Prefixes of tensors that are not used, because other classes of the same model write them, such as training's
-  /// heads.
+  /// Prefixes of tensors that files may have and Quire ignores: parts of HF's other classes of the same model, such as
+  /// the heads for training.
   std::span<const char* const> hf_unused = {};
 };
 
@@ -32,7 +32,7 @@ struct Architecture {
 /// for example an unknown architecture, or a key that changes the computation and that no reader has read.
 ModelSpec SpecFromHf(const std::string& config_json, const std::string& generation_json, const std::string& path);
 
-/// Reads the metadata of a GGUF file, in the same way.
+/// Reads the metadata of a GGUF file. Throws Error, which begins with the file's path, as SpecFromHf does.
 ModelSpec SpecFromGguf(const GgufFile& gguf);
 
 /// Sets the facts that only HF's tensor names show: whether the experts are stacked in one tensor, as in newer files.

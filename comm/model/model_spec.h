@@ -147,7 +147,7 @@ struct ModelSpec {
   int64_t num_layers() const { return static_cast<int64_t>(layers.size()); }
   int64_t num_mixture_layers() const { return std::ranges::count(layers, true, &LayerSpec::mixture); }
   int64_t num_state_layers() const { return std::ranges::count_if(layers, &LayerSpec::has_state); }
-  /// Index of the first attention layer. CheckSpec makes sure that there is one.
+  /// Returns the index of the first attention layer. CheckSpec makes sure that there is one.
   int64_t first_attention_layer() const {
     return std::ranges::find_if(layers, &LayerSpec::has_attention) - layers.begin();
   }
@@ -155,8 +155,8 @@ struct ModelSpec {
   void SetAll(int64_t LayerSpec::*what, int64_t value) {
     for (LayerSpec& layer : layers) layer.*what = value;
   }
-  /// Number of dimensions of the layer's heads that rotate. The first dimensions of a head rotate: dimension i with i +
-  /// half of this number.
+  /// Returns the number of dimensions of the layer's heads that rotate. The first dimensions of a head rotate:
+  /// dimension i with i + half of this number.
   int64_t rotated_dims(const LayerSpec& layer) const {
     if (position != Position::kRope || layer.rope < 0 || !layer.has_attention()) return 0;
     const int64_t said = ropes[static_cast<size_t>(layer.rope)].rotated_dims;

@@ -42,7 +42,7 @@ void Expect(const ModelSpec& spec, const std::vector<WeightSpec>& weights, const
   }
 }
 
-/// Returns the number of runs into which each of several fused weights is split.
+/// Returns the number of runs of rows into which a fused tensor cuts each of its weights.
 int64_t GroupsOf(const ModelSpec& spec, const LayerSpec& layer, Fusion fusion, int64_t rows) {
   switch (fusion) {
     case Fusion::kNone:

@@ -53,7 +53,7 @@ std::string AnyOf(const std::vector<std::string>& ways) {
 enum class Rest { kAny, kZeros, kNotZero, kEnd };
 
 /// Returns a pattern for positive numbers whose first nonzero digit stands at 10^place: the given digits, each a
-/// pattern, then the rest. With kEnd, `digits` reach the point at least.
+/// pattern, then the rest. With kEnd, `digits` must reach the decimal point.
 std::string Written(int place, const std::vector<std::string>& digits, Rest rest) {
   static constexpr const char* kTails[] = {"[0-9]*", "0*", "[0-9]*[1-9][0-9]*", ""};
   const std::string tail = kTails[static_cast<int>(rest)];

@@ -181,7 +181,7 @@ struct StepPlan {
   uint64_t position_sum = 0;  // sum of the batch members' first positions; reveals a worker that is out of step
 
   bool operator==(const StepPlan&) const = default;
-  /// Tokens that the step computes.
+  /// Returns the number of tokens that the step computes.
   int num_tokens() const;
   bool empty() const { return decodes.empty() && drafts.empty() && chunks.empty(); }
 

@@ -88,7 +88,7 @@ void AddUp(const LowRankItem& item, const LowRankParams& p) {
   }
 }
 
-/// Returns the columns of x: those of every part.
+/// Returns the number of columns of x, which is the same for all parts.
 int64_t ColumnsOf(const LowRankParams& p) {
   int64_t cols = 0;
   for (int64_t g = 0; g < p.num_groups; ++g) {

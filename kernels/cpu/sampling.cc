@@ -29,7 +29,7 @@ std::array<uint32_t, 4> Philox(std::array<uint32_t, 4> counter, std::array<uint3
 
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
 
-/// Treats NaN as -infinity.
+/// Returns the logit, or -infinity in place of NaN.
 float OrNothing(float logit) { return std::isnan(logit) ? kNothing : logit; }
 
 /// The weights of a row's tokens in a draw, relative to the best token's. Valid until the same thread's next call.

@@ -53,7 +53,7 @@ TEST_F(AdapterFilesTest, Open_ReadsEveryMatrix_WithItsRankAndScale) {
   EXPECT_EQ(adapter.fingerprint().size(), 32u);
 }
 
-TEST_F(AdapterFilesTest, Open_WithABound_KeepsItsBytes_WhenTheFileIsCutLater) {
+TEST_F(AdapterFilesTest, OpenWithABound_KeepsTheBytesRead_WhenTheFileIsCutLater) {
   const std::string path = adapter_.Write("adapter_model.safetensors"), file = path + "/adapter_model.safetensors";
   const AdapterFiles mapped = AdapterFiles::Open(path, base_);
   EXPECT_THAT(ErrorThrownBy([&] { AdapterFiles::Open(path, base_, mapped.file_bytes() - 1); }),

@@ -133,7 +133,7 @@ class SizesTest(unittest.TestCase):
             self.assertRegex(run("check").stdout, "ok +files +this host +descriptors for 16384 connections")
 
     @unittest.skipIf(unavailable("memory"), unavailable("memory"))
-    def test_a_control_group_counts_as_the_machine(self):
+    def test_limits_of_a_control_group_count_as_those_of_the_machine(self):
         for nested in (False, True):
             with self.subTest(nested=nested), group("memory", 2 * GIB, nested) as inside:
                 self.assert_refused(("--kv-cache-memory-bytes", "3GiB"), "--kv-cache-memory-bytes", inside, r"control group /quire-test-\S+ \(\S+\) allows")

@@ -20,8 +20,8 @@ class Sampler {
  public:
   Sampler(std::vector<Range> vocab_of_rank, Collective& collective);
 
-  /// logits: [R, local vocab], the rows that draw, in batch order. Overwritten. Returns the verified draws
-  /// (SequenceTable::KeepVerified). Collective call.
+  /// Draws from logits [R, local vocab], which has the rows that draw, in batch order. Overwrites `logits`. Returns the
+  /// verified draws (SequenceTable::KeepVerified). Collective call.
   std::vector<SampledToken> Draw(std::span<float> logits, const std::vector<BatchMember>& batch,
                                  const SequenceTable& table);
 
@@ -42,7 +42,7 @@ class Sampler {
   void Deal(std::span<const float> logits, const std::vector<size_t>& rows);
   /// Returns the whole row rows[i], which Deal has sent to this rank. Valid until the next call.
   std::span<float> DealtRow(std::span<float> logits, const std::vector<size_t>& rows, size_t i);
-  // Rows are dealt in turns: rank r has rows r, r + ranks, ...
+  // Returns the number of ranks. Rows are dealt in turns: rank r has rows r, r + ranks, ...
   size_t num_ranks() const { return static_cast<size_t>(collective_.size()); }
   size_t rank() const { return static_cast<size_t>(collective_.rank()); }
   size_t NumDealt(size_t num_rows, size_t rank) const { return (num_rows + num_ranks() - 1 - rank) / num_ranks(); }

@@ -121,7 +121,7 @@ class ModelWeights {
   std::vector<float> head_bias;  // [local vocab]; empty: no bias
 
   int64_t bytes() const { return bytes_; }
-  /// Sentences for the log about matrices that take more memory than in the file, and why.
+  /// Returns sentences for the log about matrices that take more memory than in the file, and why.
   std::vector<std::string> Notes() const;
 
  private:

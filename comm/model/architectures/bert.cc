@@ -18,7 +18,7 @@ constexpr PooledHeadNames kRobertaHead = {.in = "classifier.dense.weight",
                                           .out_bias = "classifier.out_proj.bias"};
 
 constexpr const char* kBertBuffers[] = {"embeddings.position_ids", "embeddings.token_type_ids"};
-// Tensors of the heads for training, and of the layer after pooling where nothing classifies.
+// Prefixes of ignored tensors: the heads for training, and the layer after pooling of models that are no classifiers.
 constexpr const char* kUnusedOfBert[] = {"cls.", "lm_head.", "pooler.", "bert.pooler."};
 
 ModelSpec BertFromHf(const HfConfig& config, int64_t first_position) {

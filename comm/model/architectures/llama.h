@@ -50,7 +50,7 @@ void Rename(std::vector<WeightSpec>& weights, Role role, const char* hf);
 void Fuse(std::vector<WeightSpec>& weights, std::initializer_list<Role> roles, const char* hf, const char* gguf);
 /// Makes gates and ups one tensor.
 void FuseGatesAndUps(std::vector<WeightSpec>& weights);
-/// Adds biases of queries, keys and values.
+/// Adds biases of queries, keys and values. `rotate`: WeightSpec::rotates of the biases of queries and keys.
 void AddQkvBiases(std::vector<WeightSpec>& weights, bool rotate);
 /// Adds a bias to each norm of the list, for LayerNorm. `final_norm_bias` is the name of the final norm's bias in
 /// safetensors.

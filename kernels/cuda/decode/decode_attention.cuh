@@ -162,7 +162,8 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
     }
   }
 
-  /// The second half of Attend(). kMasked: some of the warp's tokens may be invisible.
+  /// Turns the warp's scores into weights and adds the weighted values to `rows`, as the second half of Attend().
+  /// kMasked: some of the warp's tokens may be invisible.
   template <bool kMasked>
   static __device__ void AddValues(const DecodeAttentionParams& p, const Tile& tile, const Tiles& tiles, int stage,
                                    int first, float (&score)[2][4], Rows& rows) {

@@ -43,11 +43,11 @@ constexpr int64_t PagedDecodeV1SharedBytes(int64_t max_context_len, int64_t head
   return 4 * (max_context_len + 2 * block_size) + 20 * head_size + 128;
 }
 
-/// One thread block per (head, sequence), over the whole context. The scores must fit into shared memory
+/// Launches one thread block per (head, sequence), over the whole context. The scores must fit into shared memory
 /// (PagedDecodeV1SharedBytes): about 50,000 tokens on Hopper.
 void PagedDecodeV1(const CudaStream& stream, const PagedDecodeParams& params);
 
-/// One thread block per (head, sequence, partition of 512 tokens), then a kernel that combines the partitions.
+/// Launches one thread block per (head, sequence, partition of 512 tokens), then a kernel that combines the partitions.
 void PagedDecodeV2(const CudaStream& stream, const PagedDecodeParams& params);
 
 /// True when v1 is faster by the rule of the paged-attention literature: there are enough thread blocks to fill the

@@ -172,7 +172,8 @@ struct QuantizedGemmKernel {
   }
 };
 
-/// The kernel of ExpandQuantized. Grid (blocks of kThreads pieces of 16 bytes that cover the rows).
+/// The kernel of ExpandQuantized. Each thread expands 16 bytes of integers; a grid of blocks of kThreads covers the
+/// rows.
 template <class T, NumberType kType>
 struct ExpandQuantizedKernel {
   using Params = ExpandQuantizedParams;

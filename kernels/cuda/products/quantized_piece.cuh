@@ -74,7 +74,7 @@ struct QuantizedPiece {
     return FromBits(0x4b000000u | bits) - static_cast<float>(8388608 + zero);
   }
 
-  /// Returns the value of the lowest bits. Only the last operation rounds.
+  /// Returns the value of the number in the lowest bits of `bits`. Only the last operation rounds.
   __device__ float Value(uint32_t bits) const {
     const float scale = simt::ToFloat(scales.v[0]);
     if constexpr (kFp4) {

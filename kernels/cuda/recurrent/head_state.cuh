@@ -85,7 +85,7 @@ struct HeadStateKernel {
   static constexpr int64_t kSharedSize = simt::SharedBytes(kTokens * kRows * 4) * 2 +
                                          simt::SharedBytes(kTokens * kColumns * 4) + simt::SharedBytes(kTokens * 4) * 2;
 
-  /// Threads of a block: whole warps of 16 columns, no more than the head has.
+  /// Returns the threads of a block: whole warps of 16 columns, no more than the head has.
   static __host__ __device__ int Threads(int64_t value_dim) {
     return static_cast<int>(simt::Min<int64_t>(kThreads, (value_dim + 15) / 16 * 32));
   }

@@ -30,7 +30,7 @@ __device__ inline float FromOrderedBits(uint32_t key) {
 using Mass = unsigned long long;
 constexpr int kMassBits = 44;
 
-/// exp((logit - max) / temperature); max must be finite.
+/// Computes a token's share exp((logit - max) / temperature), or that as a Mass; max must be finite.
 struct Soften {
   float max, inverse_temperature;
   __device__ float Share(float logit) const {

@@ -54,7 +54,7 @@ __device__ inline int32_t WalkPieces(const SamplingOp& op, int64_t v, const RowS
   return WalkRow(row, scratch, soften, last, piece * kPiece, target);
 }
 
-/// One thread block per row: draws and reports.
+/// The kernel that draws a token for each row and reports log-probabilities: one thread block per row.
 struct DrawRowsKernel {
   struct Params {
     SamplingOp op;

@@ -92,7 +92,8 @@ __device__ inline Mass WarpScan(Mass value) {
 struct Scan {
   Mass before, total;  // over lower threads; over the block
 };
-/// Works like PickBin: one warp adds, eight numbers per lane.
+/// Returns, to each thread, the sum of the lower threads' values and the sum of all values. All threads of the block
+/// must call this. One warp adds, eight numbers per lane.
 __device__ inline Scan BlockScan(Mass value, const SelectScratch& scratch) {
   constexpr int kEach = kSelectThreads / 32;
   const int thread = simt::ThreadX();

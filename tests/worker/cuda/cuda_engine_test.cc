@@ -538,7 +538,7 @@ TEST_P(CudaSamplingTest, Draws_EqualTheCpus_WhenASettingNeedsTheHost) {
   ExpectEqualDraws(asks, files_);
 }
 
-TEST_P(CudaSamplingTest, Draws_KeepToTheGrammar_WhenARowHasOne) {
+TEST_P(CudaSamplingTest, Draws_FollowTheGrammar_OfTheirRow) {
   auto asks = SomeAsks(files_, 9);
   asks[0].sampling = {.temperature = 0, .grammar = {GrammarSource::kRegex, "[a-e]*"}};
   asks[2].sampling = {.temperature = 1.5f, .seed = 3, .grammar = {GrammarSource::kRegex, "(ab|cd|xyz){9}"}};

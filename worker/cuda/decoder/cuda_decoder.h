@@ -112,7 +112,7 @@ class CudaDecoder final : private DecoderOps {
   void LoadTables(const ModelFiles& files);
   bool CanFuse(int64_t num_rows) const;
   bool IsFused(int64_t num_rows) const;
-  // `kind` is an index into KindsOf(spec_).
+  // Compute the layer's attention for decodes or for chunks. `kind` is an index into KindsOf(spec_).
   void AttendDecodes(int64_t layer, size_t kind);
   void AttendUnplanned(int64_t layer, size_t kind);  // decodes through v1 or v2
   void AttendChunks(int64_t layer, size_t kind);

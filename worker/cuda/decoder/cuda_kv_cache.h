@@ -38,7 +38,7 @@ class CudaKvCache {
   void SwapOut(const std::vector<BlockCopyPair>& pairs);
   void SwapIn(const std::vector<BlockCopyPair>& pairs);
   void Copy(const std::vector<BlockCopyPair>& pairs, int set);
-  /// Call when the work queued with this set has run.
+  /// Lets Copy reuse the set without waiting. Call this when the work queued with the set has run.
   void Reset(int set) { ids_.Reset(set); }
 
   int num_blocks() const { return num_blocks_; }

@@ -48,7 +48,7 @@ struct StepArrays {
   kernels::PrefillTile* tiles[kMaxAttentionKinds];  // indexed by kind of attention
   kernels::PrefillMerge* merges[kMaxAttentionKinds];
   int32_t* decode_work[kMaxAttentionKinds];
-  // Lists of all rows; last, because most steps do not use them.
+  // The biases and banned tokens of all rows come last, because most steps have none.
   int64_t lists_at;  // bytes before the lists
   int32_t* bias_token;
   float* bias;
