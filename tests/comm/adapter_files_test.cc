@@ -135,7 +135,7 @@ TEST_F(AdapterFilesTest, Open_RefusesScales_Beyond32BitNumbers) {
   EXPECT_EQ(ErrorWith("lora_alpha", 1e38), "");
 }
 
-TEST_F(AdapterFilesTest, Open_RefusesTensors_ByTheirNames) {
+TEST_F(AdapterFilesTest, Open_RefusesTensors_WhoseNamesNoAdapterHas) {
   const auto with = [this](const std::string& name, const std::vector<int64_t>& shape) {
     adapter_.AddTensor(name, shape);
     const std::string error = Error();

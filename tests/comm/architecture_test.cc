@@ -97,7 +97,8 @@ TEST(ArchitectureTest, UnsupportedKeys_AreRefusedByName_WhenTheyChangeTheResult)
     const std::string error = ErrorThrownBy([&] { Read("llama", changes); });
     EXPECT_THAT(error, AllOf(HasSubstr(reason), HasSubstr("not supported"), Not(HasSubstr("\n"))));
   }
-  // The third generation of Qwen has biases on four projections or on none, and one of them is not known here.
+  // In Qwen3, attention_bias adds biases to all four projections of attention. Quire does not support that, so the key
+  // is refused.
   EXPECT_THAT(ErrorThrownBy([] { Read("qwen3", {{"attention_bias", true}}); }), HasSubstr("attention_bias"));
 }
 
@@ -198,7 +199,7 @@ TEST(ArchitectureTest, MissingHeadDim_IsDerivedOrTheFamilysDefault) {
   EXPECT_EQ(Read("qwen3", {{"head_dim", 32}}).layers[0].head_dim, 32);
 }
 
-TEST(ArchitectureTest, FamiliesNearLlama_ReadTheirOwnKeys_AndRefuseUnsupportedValues) {
+TEST(ArchitectureTest, FamiliesThatDescendFromLlama_ReadTheirOwnKeys_AndRefuseUnsupportedValues) {
   const std::tuple<std::string, Json, std::string> refused[] = {
       {"gemma", {{"hidden_act", "silu"}}, "hidden_act \"silu\""},
       {"gemma", {{"attention_bias", true}}, "attention_bias"},

@@ -220,7 +220,7 @@ TEST(HybridsTest, InfinityAndNaN_AreAccepted_AsPythonWritesThem) {
   EXPECT_EQ(SpecFromHf(config, "", "config.json").recurrence.value_heads, 6);
 }
 
-TEST(HybridsTest, ColumnsOfLfm2Mlps_AreAdjusted) {
+TEST(HybridsTest, MlpColumnsOfLfm2_AreScaledAndRounded_UnlessAFlagMakesThemExact) {
   const auto columns = [](const Json& changes) { return ReadHybrid("lfm2", changes).layers[0].intermediate_size; };
   EXPECT_EQ(columns(Json::object()), 256);
   EXPECT_EQ(columns({{"block_auto_adjust_ff_dim", false}}), 96);

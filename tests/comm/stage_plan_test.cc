@@ -26,7 +26,7 @@ TEST(GroupCutTest, Ranks_AreNumberedFromTheLastStage) {
   EXPECT_EQ(whole.StageOf(1), 0);
 }
 
-TEST(StagePlanTest, Stages_CoverAllLayers_AndTheLastStageGetsFewerWithALargeHead) {
+TEST(StagePlanTest, Stages_CoverAllLayers_AndTheStageOfALargeHeadHasFewerLayers) {
   ModelFiles files = StagedFiles("smollm3");  // five layers
   for (int stages = 2; stages <= 5; ++stages) {
     const std::vector<int32_t> layers = PlanStages(files, stages);

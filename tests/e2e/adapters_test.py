@@ -80,7 +80,7 @@ class AdaptersTest(unittest.TestCase):
                     continue  # the model has no chat template
                 self.assertEqual((status, answer["model"]), (200, "gqa_all"), answer)
 
-    def test_json_and_yaml_name_adapters_too(self):
+    def test_adapters_may_be_named_as_json_and_in_a_topology_file(self):
         as_json = json.dumps({"name": "a", "path": path_of("gqa_all")})
         with tempfile.TemporaryDirectory() as folder:
             topology = os.path.join(folder, "t.yaml")

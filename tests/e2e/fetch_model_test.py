@@ -213,7 +213,7 @@ class FetchModelTest(unittest.TestCase):
         finally:
             self.hub.files = files
 
-    def test_user_at_a_terminal_is_asked(self):
+    def test_user_at_a_terminal_is_asked_before_a_model_is_fetched(self):
         for answer, status in (("n", 2), ("y", 0)):
             parent, child = pty.openpty()
             asked = subprocess.Popen([QUIRE, "plan", "Org/Tiny", "--no-speed"], stdin=child, stdout=subprocess.DEVNULL, stderr=child,

@@ -371,7 +371,7 @@ class SmallTest(FlagCase):
         self.assertEqual(self.setting("journal"), self.directory.name)
         self.assertTrue(any(name.startswith("segment-") for name in os.listdir(self.directory.name)))
 
-    def test_log_level_flag_debug_writes_more(self):
+    def test_log_level_flag_debug_writes_more_lines(self):
         self.assertEqual(self.setting("log_level"), "debug")
         self.assertIn("launching: ", self.server.text())  # the default level does not write this line: PlainTest
 
@@ -755,8 +755,8 @@ TESTS = {
     "--batch-concurrency": BatchTest.test_batch_concurrency_flag_bounds_the_requests_that_run_together,
     "--load-format": FormatTest.test_load_format_flag_dummy_serves_made_up_weights,
     "--verify-checksum": PlainTest.test_verify_checksum_flag_refuses_a_model_with_other_checksums,
-    "--log-level": SmallTest.test_log_level_flag_debug_writes_more,
-    "--log-format": logs_test.JsonFormatTest.test_every_line_on_standard_error_is_an_object,
+    "--log-level": SmallTest.test_log_level_flag_debug_writes_more_lines,
+    "--log-format": logs_test.JsonFormatTest.test_every_line_on_standard_error_is_a_json_object,
     "--metrics-on-data-port": DoorsTest.test_metrics_on_data_port_flag_serves_metrics_on_the_data_port,
 }
 # Flags whose effect a client cannot see, each with the reason.
@@ -770,7 +770,7 @@ EXCEPTIONS = {
 class CommandLineTest(unittest.TestCase):
     """Messages of the program about unknown words and about itself."""
 
-    def test_unknown_words_end_with_status_2_and_one_line(self):
+    def test_unknown_words_of_a_command_line_end_with_status_2_and_one_line(self):
         for arguments, said in ((("serve", "-xyz", TINY), "quire serve has no flag -xyz"),
                                 (("-hf", "ORG/REPO"), "quire has no flag -hf"),
                                 (("serve", TINY, "left"), 'quire serve takes no further "left"'),

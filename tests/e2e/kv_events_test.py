@@ -180,7 +180,7 @@ class KvEventsTest(unittest.TestCase):
             if number > 0:
                 self.assertEqual(batches[number], batch)
 
-    def test_router_finds_the_replica_of_a_prompt_and_a_subscriber_that_listens_itself_is_connected_to(self):
+    def test_router_finds_the_replica_of_a_prompt_and_the_server_connects_to_a_listening_router(self):
         with tempfile.TemporaryDirectory(prefix="quire-events-") as folder:
             path = f"ipc://{folder}/e"
             config = f'{{"endpoint": "{path}"}}'

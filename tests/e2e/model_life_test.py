@@ -79,7 +79,7 @@ class LifeCase(unittest.TestCase):
 
 
 class SwitchingTest(LifeCase):
-    def test_random_switching_keeps_every_answer_and_the_limit(self):
+    def test_random_switching_of_models_keeps_answers_right_and_memory_within_the_limit(self):
         models = listed(NAMES)
         taken = sizes(models).values()
         limit = int(max(max(taken), 0.6 * sum(taken)))
@@ -320,7 +320,7 @@ class IdleTest(LifeCase):
 
 
 class FailureTest(LifeCase):
-    def test_a_failed_start_is_told_and_tried_again(self):
+    def test_a_failed_start_of_a_model_is_reported_and_tried_again(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "model")
             shutil.copytree(path_of("mha"), path)

@@ -140,7 +140,7 @@ class PipelineTest(StreamsCase):
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertIn("each with a layer that keeps keys and values", done.stderr)
 
-    def test_plan_and_check_say_the_stages_and_each_ranks_memory(self):
+    def test_plan_and_check_show_the_stages_and_each_ranks_memory(self):
         done = run_quire("plan", "--model", TINY, "-tp", "2", "-pp", "2", "--no-speed")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"rank 0 .*: stage 2 of 2 \(layers 2 to 2\), .* of weights")

@@ -92,7 +92,7 @@ class Folder(unittest.TestCase):
 
 
 class PlanTest(unittest.TestCase):
-    def test_limits_fit_into_one_call(self):
+    def test_time_limits_of_all_parts_fit_into_one_call(self):
         limits = sum(p.limit for p in plan.PARTS)
         around = plan.FIXED_SECONDS + plan.SECONDS_PER_PART * len(plan.PARTS)
         self.assertLess(limits + around, plan.RUN_SECONDS)

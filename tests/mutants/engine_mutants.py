@@ -48,7 +48,7 @@ MUTANTS = [
     Mutant("drafts: the first of two equal places", "coordinator/core/schedule/draft_proposer.cc", "if (common <= longest) continue;",
            "if (common < std::max<size_t>(longest, 2)) continue;", ["coordinator/drafting_test:*RepeatProposer*"]),
     Mutant("drafts: a grammar stays behind refused drafts", "worker/serve/grammar_store.cc", "matcher_->overworked() || !matcher_->LeadsTo(generated)", "false",
-           ["worker/grammar_store_test:*TakesDraftsBack*"]),
+           ["worker/grammar_store_test:*GoesBackToTheVerifiedTokens*"]),
     Mutant("a penalty counts the prompt as generated", "worker/sampling/draw.cc", "if (i >= static_cast<size_t>(prefix.sequence.num_prompt_tokens)) ++seen",
            "++seen", [*EFFECTS, "worker/sampler_test:*SeenTokens*"]),
     Mutant("top_p forgets what stands in front of where it cuts", "kernels/cpu/sampling.cc", "before + amounts[bucket] < enough",

@@ -76,7 +76,7 @@ TEST(GrammarStoreTest, UnpreparedGrammar_IsCompiled_WhenAConstraintNeedsIt) {
   EXPECT_EQ(Allowed(*constraint), (std::vector<bool>{true, false, true}));
 }
 
-TEST(GrammarStoreTest, Constraint_TakesDraftsBack) {
+TEST(GrammarStoreTest, Constraint_GoesBackToTheVerifiedTokens_AfterDrafts) {
   GrammarStore store({{"", "a", "b"}, {kStop}}, kVocab);
   const std::vector<bool> only_a = {false, true, false}, only_b = {false, false, true}, a_or_end = {true, true, false};
   const auto constraint = store.Constrain({GrammarSource::kRegex, "(ab){1,3}"}, 0, 1);
