@@ -113,7 +113,7 @@ std::vector<TokenId> PredictionOf(std::vector<TokenId> answer) {
   return answer;
 }
 
-/// Checks that clients and statistics report the same numbers of guessed tokens.
+/// Expects that clients and statistics report the same numbers of guessed tokens.
 void ExpectSameCounts(const Sinks& sinks, const EngineStats& stats) {
   int64_t accepted = 0, refused = 0;
   for (const CollectingSink& sink : sinks) accepted += sink.accepted_drafts, refused += sink.refused_drafts;

@@ -31,7 +31,7 @@ struct Bounds {
   int32_t first_id;
   uint32_t id_span;
 };
-/// Tokens in a list, in any order. Thread t visits entries t, t + kSelectThreads, ...
+/// A source with the tokens of a list, in any order. Thread t visits entries t, t + kSelectThreads, ...
 struct ListSource {
   simt::SharedArray<float> logits;
   simt::SharedArray<int32_t> ids;
@@ -46,7 +46,7 @@ struct ListSource {
     }
   }
 };
-/// All tokens of a row.
+/// A source with all tokens of a row.
 struct RowSource {
   static constexpr int kLoads = 8;  // concurrent loads per thread, so that processing one does not delay the next
 

@@ -22,7 +22,7 @@ struct StepLimits {
   int64_t state_blocks = 0;  // blocks per sequence's state; 0: no states
 };
 
-/// The most list entries of one sequence on the device. The host draws for sequences with longer lists.
+/// The most biases, and the most banned tokens, of one sequence on the device. The host draws for sequences with more.
 inline constexpr int64_t kMaxListEntries = 512;
 /// The most table entries, and block copies, per upload; a step with more uses several uploads.
 inline constexpr int64_t kEditsAtOnce = 16384;
