@@ -14,7 +14,7 @@ if(QUIRE_SANITIZE)
   target_compile_options(quire_flags INTERFACE -fsanitize=${QUIRE_SANITIZE} -fno-sanitize-recover=all)
   target_link_options(quire_flags INTERFACE -fsanitize=${QUIRE_SANITIZE})
 else()
-  # tests/hardening_test.py checks these in the built programs.
+  # tests/hardening_test.py checks in the built programs that these flags took effect.
   set(hardening -fstack-protector-strong -fstack-clash-protection)
   include(CheckCXXCompilerFlag)
   check_cxx_compiler_flag(-fcf-protection QUIRE_HAS_CF_PROTECTION)  # x86 only

@@ -275,7 +275,7 @@ std::shared_ptr<const CompiledGrammar> GrammarCompiler::Compile(const GrammarSou
 
 namespace xgrammar {
 
-// xgrammar's log functions, which its build calls instead of its own.
+// Throw fatal errors and keep the first warning. xgrammar's build calls these functions instead of its own log.
 [[noreturn]] void LogFatalImpl(const std::string&, int, const std::string& message) {
   throw std::runtime_error(message.substr(0, message.find_last_not_of('\n') + 1));
 }

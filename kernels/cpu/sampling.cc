@@ -14,7 +14,7 @@ namespace quire::kernels {
 
 namespace {
 
-/// Philox4x32-10: ten rounds of two 32 x 32 -> 64 bit products and a Weyl sequence on the key.
+/// Computes Philox4x32-10: ten rounds of two 32 x 32 -> 64 bit products and a Weyl sequence on the key.
 std::array<uint32_t, 4> Philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
     const uint64_t a = uint64_t{0xD2511F53} * counter[0];

@@ -237,7 +237,8 @@ class KubernetesTest(unittest.TestCase):
 
     def test_manifests_and_chart_keep_to_the_schemas_of_kubernetes(self):
         plain = [o for o in manifests() if o["kind"] != "LeaderWorkerSet"]
-        # The schema of LeaderWorkerSet is not published there: its pods are validated as those of a Deployment.
+        # Kubernetes does not publish the schema of LeaderWorkerSet, so the pods in it are validated as those of a
+        # Deployment.
         for number, pod in enumerate([*pods(manifests()), *pods(manifests(**self.PLACES))]):
             labels = pod["metadata"]["labels"]
             plain.append({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": f"pods-{number}"},

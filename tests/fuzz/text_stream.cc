@@ -10,7 +10,7 @@
 namespace quire {
 namespace {
 
-/// Token i is byte i; a few more tokens are whole or broken characters.
+/// Returns a tokenizer whose token i is byte i; some further tokens are whole or broken characters.
 const Tokenizer& ByteTokenizer() {
   static const Tokenizer tokenizer = [] {
     TokenizerData data;

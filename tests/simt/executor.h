@@ -44,7 +44,8 @@ class Executor final : private Order {
   static Executor& Current() { return current_ != nullptr ? *current_ : Make(); }  // the calling thread's executor
 
   enum class BlockOrder { kRandom, kAscending };
-  /// With `overlaps`, threads wait for prerequisites before they write global memory, read what a kernel wrote, or end.
+  /// Runs a launch and returns when it has ended. With `overlaps`, threads wait for prerequisites before they write
+  /// global memory, read what a kernel wrote, or end.
   void Run(const std::string& kernel, Dim3 grid, Dim3 block, size_t shared_bytes, BlockOrder order, bool overlaps,
            Fiber::Body body, void* argument);
 

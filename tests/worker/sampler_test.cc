@@ -15,7 +15,8 @@ namespace {
 
 constexpr int64_t kSampledVocab = test::kEffectVocab;
 
-/// Greedy and random rows, with and without log-probabilities, one with more log-probabilities than there are tokens
+/// Returns settings of greedy and random rows, with and without log-probabilities; one row asks for more
+/// log-probabilities than there are tokens.
 std::vector<SamplingSpec> Specs() {
   std::vector<SamplingSpec> specs(7);
   specs[0].temperature = specs[3].temperature = 0;

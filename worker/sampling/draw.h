@@ -27,7 +27,7 @@ struct Prefix {
   }
 };
 
-// BansTokens and HasPenalties say which of a sequence's sampling settings matter for the draw after the prefix.
+// Return whether the draw after the prefix bans tokens until min_tokens, has penalties, or allows only some tokens.
 bool BansTokens(const Prefix& prefix);
 bool HasPenalties(const SamplingSpec& spec);
 bool ForbidsTokens(const SamplingSpec& spec);

@@ -114,7 +114,7 @@ namespace avx512amx {
 const IsaTable& Table();
 }
 
-/// The best table that this processor supports (see CpuIsaName).
+/// Returns the best table that this processor supports (see CpuIsaName).
 const IsaTable& ActiveTable();
 
 }  // namespace quire::kernels

@@ -25,7 +25,7 @@ inline Vec LoadPart(const float* p, int64_t count) {
 inline void Store(float* p, Vec v) { __builtin_memcpy(p, &v, sizeof(Vec)); }
 inline Vec Splat(float x) { return x - Vec{}; }  // 0 + x would cost an addition, because of -0
 
-// Max and Min are one instruction each. If either lane is NaN, the result is b.
+// Return the larger or the smaller of each two lanes, by one instruction. If either lane is NaN, the result is b.
 inline Vec Max(Vec a, Vec b) { return a > b ? a : b; }
 inline Vec Min(Vec a, Vec b) { return a < b ? a : b; }
 
@@ -87,7 +87,7 @@ inline Vec Exp(Vec x) {
   return reinterpret_cast<Vec>(reinterpret_cast<IntVec>(p) & ~vanishes);
 }
 
-/// Exp1 and MulAdd1 compute one number with the same arithmetic as Exp and MulAdd.
+/// Compute one number with the same arithmetic as Exp and MulAdd.
 inline float Exp1(float x) { return Exp(Splat(x))[0]; }
 inline float MulAdd1(float a, float b, float c) { return MulAdd(Splat(a), Splat(b), Splat(c))[0]; }
 

@@ -63,11 +63,11 @@ __device__ inline PrefillWork ReadPrefillWork(const PrefillLaunch& p, int tile_r
   return ReadPrefillWork(p, tile, static_cast<int>(simt::BlockX() % kv_heads), tile_rows);
 }
 
-/// A 16-bit matrix in shared memory consists of units: 8 neighbouring columns of one row (16 bytes). Units of one
-/// column group lie one after the other with ascending rows; in odd groups, rows 0..3 of every 8 are swapped with rows
-/// 4..7. Eight rows of a group (an ldmatrix matrix) and four rows of two neighbouring groups (a copy of whole 32-byte
-/// sectors) therefore touch all 32 banks once. Returns the first element of a unit. Units that are an even number of
-/// groups or a multiple of 8 rows apart have a constant distance.
+/// Returns the first element of a unit of a 16-bit matrix in shared memory. A unit is 8 neighbouring columns of one row
+/// (16 bytes). Units of one column group lie one after the other with ascending rows; in odd groups, rows 0..3 of every
+/// 8 are swapped with rows 4..7. Eight rows of a group (an ldmatrix matrix) and four rows of two neighbouring groups (a
+/// copy of whole 32-byte sectors) therefore touch all 32 banks once. Units that are an even number of groups or a
+/// multiple of 8 rows apart have a constant distance.
 __host__ __device__ constexpr int UnitOf(int group, int row, int rows) {
   return (group * rows + (row ^ (group & 1) << 2)) * 8;
 }

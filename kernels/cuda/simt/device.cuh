@@ -67,7 +67,8 @@ __device__ T AtomicAdd(T* array, int64_t i, T value) {
   return atomicAdd(array + i, value);
 }
 __device__ inline int AtomicMax(int* array, int64_t i, int value) { return atomicMax(array + i, value); }
-/// As above. The bits of floats with the same sign are ordered like integers; those of negative floats in reverse.
+/// Sets array[i] = max(array[i], value) and returns the previous value. The bits of floats with the same sign are
+/// ordered like integers; those of negative floats in reverse.
 __device__ inline float AtomicMax(float* array, int64_t i, float value) {
   const int bits = __float_as_int(value);
   if (bits >= 0) return __int_as_float(atomicMax(reinterpret_cast<int*>(array + i), bits));
@@ -137,11 +138,11 @@ __global__ void __launch_bounds__(Kernel::kThreads) Enter(const __grid_constant_
   Kernel::Run(params);
 }
 
-/// Programmatic dependent launch (from sm_90 on; on older devices kernels never overlap and these do nothing). A
-/// kernel with `static constexpr bool kOverlapsPrevious = true` may start while its predecessor in the stream still
-/// runs. Such a kernel must call WaitForPrerequisites before it touches memory that an earlier kernel writes or reads.
-/// TriggerDependents allows the successor to start; this kernel's writes are complete only at the successor's
-/// WaitForPrerequisites.
+/// Programmatic dependent launch: waits until earlier kernels have ended (from sm_90 on; on older devices kernels never
+/// overlap, and the functions do nothing). A kernel with `static constexpr bool kOverlapsPrevious = true` may start
+/// while its predecessor in the stream still runs. Such a kernel must call WaitForPrerequisites before it touches
+/// memory that an earlier kernel writes or reads. TriggerDependents allows the successor to start; this kernel's writes
+/// are complete only at the successor's WaitForPrerequisites.
 __device__ inline void WaitForPrerequisites() {
   NV_IF_TARGET(NV_PROVIDES_SM_90, (asm volatile("griddepcontrol.wait;" ::: "memory");))
 }

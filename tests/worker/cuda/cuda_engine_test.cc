@@ -514,7 +514,7 @@ TEST_P(CudaSamplingTest, Draws_EqualTheCpus_ForEverySamplingSetting) {
   ExpectEqualDraws(asks, files_);
 }
 
-TEST_P(CudaSamplingTest, Steps_Overlap_UnlessTheShardsCandidatesMayNotDecideADraw) {
+TEST_P(CudaSamplingTest, Steps_Overlap_WhenTheShardsCandidatesSurelyDecideEveryDraw) {
   const auto overlapped = [&](const SamplingSpec& sampling) {
     CudaMaker maker({.dtype = kF32});
     const Ask ask{.prompt = {3, 1, 4}, .max_tokens = 9, .sampling = sampling};

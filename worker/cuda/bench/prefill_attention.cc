@@ -54,7 +54,8 @@ class PrefillCase {
 
   int64_t sets() const { return batch_.sets(); }
 
-  /// The reference is v2, which treats every query as a sequence that ends there; all share one block table.
+  /// Returns the output with a reference: v2, which treats every query as a sequence that ends there; all share one
+  /// block table.
   Output output() {
     Output output{out_.as<void>(), out_.bytes(), batch_.shape().head_size};
     if (chunks_.sequences > 1 || chunks_.queries > kMostJudged) return output;
