@@ -14,7 +14,7 @@ if(QUIRE_SANITIZE)
   target_compile_options(quire_flags INTERFACE -fsanitize=${QUIRE_SANITIZE} -fno-sanitize-recover=all)
   target_link_options(quire_flags INTERFACE -fsanitize=${QUIRE_SANITIZE})
 else()
-  # tests/hardening_test.py checks these in the built programs.
+  # tests/hardening_test.py checks in the built programs that these flags took effect.
   set(hardening -fstack-protector-strong -fstack-clash-protection)
   include(CheckCXXCompilerFlag)
   check_cxx_compiler_flag(-fcf-protection QUIRE_HAS_CF_PROTECTION)  # x86 only
@@ -41,9 +41,9 @@ check_pie_supported(LANGUAGES CXX)  # executables are linked as position-indepen
 # -O3 (quire_library's NUMERIC).
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 
-# Most of a source's compile time goes to headers and templates that its neighbours need, too. 32 sources compiled at
-# once take half the time of four batches of eight, and a quarter of the time of 32 single ones. A single build compiles
-# them at once; a developer's build compiles them one by one.
+# Most of a source's compile time goes to headers and templates that its neighbours need, too. 32 sources in one batch
+# take half the time of four batches of eight, and a quarter of the time of 32 single ones. A single build compiles them
+# in a batch; a developer's build compiles them one by one.
 option(QUIRE_UNITY_BUILD "Compile several sources of a library at once" OFF)
 set(CMAKE_UNITY_BUILD_BATCH_SIZE 32)
 

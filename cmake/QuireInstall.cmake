@@ -81,7 +81,7 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION net)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "openmpi-bin, passwd, python3:any")
-# ssh starts workers on other hosts; pip brings what fetches models.
+# ssh starts workers on other hosts; pip installs the client with which fetch-model fetches models.
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "openssh-client, python3-pip")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(SCRIPTS conffiles postinst prerm postrm)

@@ -82,7 +82,7 @@ start_line, start_column);\n")
 xgrammar_counted()
 
 # The parser, the matcher and the compiler of masks run for every token. The other sources read a grammar once, in
-# milliseconds. Developers do not change any of them, so several are always compiled at once.
+# milliseconds. Developers do not change any of them, so several are always compiled together.
 set(XGRAMMAR_READERS ${XGRAMMAR_FILES})
 set(XGRAMMAR_PER_TOKEN
     "/(counted_earley_parser|counted_grammar_matcher|grammar_compiler|compiled_grammar|fsm|tokenizer_info)[.]cc$")

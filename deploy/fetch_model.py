@@ -18,7 +18,7 @@ HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")  # git's SHA-1 of a small file, 
 
 
 def plain(text):
-    """The text with all characters spelled out that would control a terminal."""
+    """Returns the text with all characters spelled out that would control a terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
@@ -45,7 +45,7 @@ def distrust_the_hub():
 
 
 def patterns(repository):
-    """Patterns of the files to fetch: the model in safetensors, or the only model of a repository of GGUF files, whole or split."""
+    """Returns patterns of the files to fetch: the model in safetensors, or the only model of a repository of GGUF files, whole or split."""
     names = list_repo_files(repository)
     models = [name for name in names if name.endswith(".gguf") and "mmproj" not in os.path.basename(name)]
     if any(name.endswith(".safetensors") for name in names) or not models:
@@ -56,7 +56,7 @@ def patterns(repository):
 
 
 def digest(path, name):
-    """The file's hash in the form of its name: SHA-256 of large files, git's SHA-1 of others; None for another form of name."""
+    """Returns the file's hash in the form of its name: SHA-256 of large files, git's SHA-1 of others; None for another form of name."""
     if not HASH.fullmatch(name):
         return None
     large = len(name) == 64

@@ -9,7 +9,7 @@ namespace quire::kernels {
 /// The most taps (tokens) of a convolution.
 inline constexpr int64_t kMaxTaps = 8;
 
-/// Bytes of one sequence's convolution state.
+/// Returns the bytes of one sequence's convolution state.
 constexpr int64_t CausalConvStateBytes(int64_t channels, int64_t taps) {
   return (taps - 1) * channels * static_cast<int64_t>(sizeof(float));
 }

@@ -22,7 +22,7 @@ struct GateSquaresParams {
   int64_t num_groups;
   float* squares;  // [num_tokens, num_groups]
 
-  /// Columns [begin(g), begin(g + 1)) belong to group g.
+  /// Returns the first column of a group on this rank: group g has the columns [begin(g), begin(g + 1)).
   int64_t begin(int64_t group) const {
     const int64_t at = group * group_size - first;
     return at < 0 ? 0 : at < columns ? at : columns;

@@ -28,7 +28,7 @@ struct PackedWeight {
   int64_t num_panels() const { return (rows + kPanelRows - 1) / kPanelRows; }
 };
 
-/// Bytes of one panel; cols must be a multiple of the type's block.
+/// Returns the bytes of one panel; cols must be a multiple of the type's block.
 int64_t PanelBytes(NumberType type, int64_t cols);
 int64_t PackedBytes(NumberType type, int64_t rows, int64_t cols);
 

@@ -16,7 +16,7 @@ struct Candidate {
 };
 Candidate ArgMax(std::span<const float> logits);
 
-/// log(sum(exp(logits))), with an error of about 1e-6.
+/// Returns log(sum(exp(logits))), with an error of about 1e-6.
 double LogSumExp(std::span<const float> logits);
 
 /// The settings of a draw. Defaults: no restriction. Temperature 0: greedy.
@@ -34,7 +34,7 @@ struct DrawKey {
   uint64_t position;  // position of the drawn token
 };
 
-/// A uniform number in [0, 1) from Philox4x32-10 (Salmon et al., SC'11) with the draw's key.
+/// Returns a uniform number in [0, 1) from Philox4x32-10 (Salmon et al., SC'11) with the draw's key.
 double UniformFromKey(const DrawKey& key);
 
 /// Draws a token: applies the temperature, then top-k, min-p and top-p, each applied to the tokens that the previous
@@ -52,10 +52,10 @@ struct Penalties {
 void ApplyPenalties(std::span<float> logits, const Penalties& penalties,
                     std::span<const std::pair<int32_t, int32_t>> seen);
 
-/// The `count` highest logits as (token, log-probability), best first.
+/// Returns the `count` highest logits as (token, log-probability), best first.
 std::vector<std::pair<int32_t, float>> TopLogprobs(std::span<const float> logits, double log_sum_exp, int count);
 
-/// The rank of a token by falling logit, then rising id (the order of TopLogprobs), counted from 1.
+/// Returns the rank of a token by falling logit, then rising id (the order of TopLogprobs), counted from 1.
 int32_t RankOf(std::span<const float> logits, int32_t token);
 
 }  // namespace quire::kernels

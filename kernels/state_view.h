@@ -5,7 +5,7 @@
 
 namespace quire::kernels {
 
-/// Bytes of one sequence's head states in a layer: [value_heads, key_dim, value_dim] fp32.
+/// Returns the bytes of one sequence's head states in a layer: [value_heads, key_dim, value_dim] fp32.
 constexpr int64_t HeadStateBytes(int64_t value_heads, int64_t key_dim, int64_t value_dim) {
   return value_heads * key_dim * value_dim * static_cast<int64_t>(sizeof(float));
 }

@@ -28,8 +28,8 @@ struct CudaStream {
   void* handle = nullptr;
 };
 
-/// The instruction set of the CPU kernels: "avx512amx", "avx512vnni", "avx512", "avxvnni", "avx2" or "baseline".
-/// Chosen once by the processor; the environment variable QUIRE_ISA may name a lesser set.
+/// Returns the instruction set of the CPU kernels: "avx512amx", "avx512vnni", "avx512", "avxvnni", "avx2" or
+/// "baseline". Chosen once by the processor; the environment variable QUIRE_ISA may name a lesser set.
 const char* CpuIsaName();
 
 }  // namespace quire::kernels

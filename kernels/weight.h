@@ -11,7 +11,7 @@ namespace quire::kernels {
 /// (PackedType).
 constexpr bool IsWeightType(NumberType type) { return type <= NumberType::kMxFp4Pairs; }
 
-/// Bytes of a row of `cols` numbers; cols must be a multiple of the type's block.
+/// Returns the bytes of a row of `cols` numbers; cols must be a multiple of the type's block.
 int64_t RowBytes(NumberType type, int64_t cols);
 
 /// A row-major matrix [rows, cols] of any weight type. Each row is contiguous; rows are row_bytes apart.
@@ -28,7 +28,8 @@ struct Weight {
 /// and count must be multiples of the type's block.
 void DecodeRow(const Weight& weight, int64_t row, int64_t col, int64_t count, float* out);
 
-/// The type in which a file's weight is packed: its own type; q4_1 for q4_k; q8_0 for the other file-only types.
+/// Returns the type in which a file's weight is packed: its own type; q4_1 for q4_k; q8_0 for the other file-only
+/// types.
 NumberType PackedType(NumberType stored);
 
 /// Converts part of a row to blocks of PackedType, which must differ from the weight's type. q5_0, iq4_nl and MXFP4

@@ -18,7 +18,7 @@ ALLOWED = {
     "worker": {"worker", "comm", "kernels"},
     "coordinator": {"coordinator", "comm"},
 }
-# the only header that both leaves share: the types of stored numbers
+# The only header that comm and kernels, which do not include each other, share: the types of stored numbers.
 NUMBER_TYPES = "comm/base/number_type.h"
 # Rooms of the coordinator that are leaves: each includes its own headers and those of comm alone.
 LEAVES = ("coordinator/core/", "coordinator/http/", "coordinator/text/")

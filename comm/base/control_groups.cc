@@ -45,7 +45,7 @@ Membership ReadMembership(const std::string& controller, const std::string& root
   return membership;
 }
 
-/// The kernel writes a space as \040, and so on.
+/// Replaces the escapes that the kernel writes for spaces (\040) and other signs by these signs.
 std::string WithoutEscapes(const std::string& text) {
   std::string plain;
   const auto octal = [&](size_t i) { return i < text.size() && text[i] >= '0' && text[i] <= '7'; };
@@ -80,7 +80,8 @@ std::vector<Hierarchy> ReadHierarchies(const std::string& controller, const std:
   return found;
 }
 
-/// The group's path below the mount point: "" or "/a/b". A group that the mount does not show counts as its top.
+/// Returns the group's path below the mount point: "" or "/a/b". A group that the mount does not show counts as its
+/// top.
 std::string BelowMount(const std::string& group, const std::string& shown_from) {
   if (("/" + group + "/").find("/../") != std::string::npos || group == "/") return "";
   if (shown_from == "/") return group;

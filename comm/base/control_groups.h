@@ -13,15 +13,15 @@ struct ControlGroup {
   std::string name;    // the group's path in /proc/self/cgroup: "/system.slice/quire.service"
 };
 
-/// The groups of `controller` ("memory", "cpu") that hold this process, innermost first: of the mounted hierarchies of
-/// v1 and v2 that /proc/self/mountinfo names, and of the usual places below /sys/fs/cgroup. A container may see only
-/// some of its groups. A folder of tests may stand in for the root of all paths.
+/// Returns the groups of `controller` ("memory", "cpu") that hold this process, innermost first. Looks in the mounted
+/// hierarchies of v1 and v2 that /proc/self/mountinfo names, and in the usual places below /sys/fs/cgroup. A container
+/// may see only some of its groups. `root` stands in front of every path, for tests.
 std::vector<ControlGroup> ControlGroupsOf(const std::string& controller, const std::string& root);
 
-/// The number at the beginning of a file of one line; nullopt when the file has none ("max") or does not exist.
+/// Returns the number at the beginning of a file of one line; nullopt when the file has none ("max") or does not exist.
 std::optional<int64_t> NumberInFile(const std::string& path);
 
-/// The sum of the values of `keys` in a file of lines "key value"; nullopt when the file has none of the keys.
+/// Returns the sum of the values of `keys` in a file of lines "key value"; nullopt when the file has none of the keys.
 std::optional<int64_t> SumInFile(const std::string& path, const std::vector<std::string>& keys);
 
 }  // namespace quire

@@ -25,7 +25,7 @@ class SettingsError : public Error {
 
 inline constexpr int kSettingsStatus = 2;
 
-/// The exit status of a program that ends by this error.
+/// Returns the exit status of a program that ends by this error: kSettingsStatus for a SettingsError, else 1.
 inline int StatusOf(const std::exception& error) {
   return dynamic_cast<const SettingsError*>(&error) != nullptr ? kSettingsStatus : 1;
 }

@@ -14,23 +14,24 @@ struct MemoryRoom {
   std::string limited_by;         // the owner of the limit `total`: "the machine", or "control group /a/b (memory.max)"
 };
 
-/// Processors that threads of this process can keep busy at once.
+/// The processors that threads of this process can keep busy at the same time.
 struct ProcessorRoom {
   int count = 1;           // number of processors, at least 1; a quota of 2.5 counts as 2
   std::string limited_by;  // the owner of the limit: "the machine", "CPU affinity", or "control group /a (cpu.max)"
 };
 
-/// Reads /proc/meminfo, /proc/self/cgroup, /proc/self/mountinfo and the control groups' files. A folder of tests may
-/// stand in for the root of all these paths. A file that is missing or unreadable limits nothing.
+/// Reads /proc/meminfo, /proc/self/cgroup, /proc/self/mountinfo and the control groups' files. `root` stands in front
+/// of all these paths, for tests. A file that is missing or unreadable limits nothing.
 MemoryRoom ReadMemoryRoom(const std::string& root = "");
 
-/// The quotas under `root` against `allowed`, the number of processors that the scheduler lets this process use.
+/// Returns the least of `allowed`, the number of processors that the scheduler lets this process use, and the CPU
+/// quotas of the control groups. `root`: as above.
 ProcessorRoom ReadProcessorRoom(int allowed, const std::string& root = "");
 
-/// Processors that sched_getaffinity lets this thread use, in order; cpusets and taskset limit them.
+/// Returns the processors that sched_getaffinity lets this thread use, in order; cpusets and taskset limit them.
 std::vector<int> AllowedProcessors();
 
-/// Reads the processors that this process may use now.
+/// Reads the control groups and the affinity of this process, and returns the processors that it may use now.
 ProcessorRoom OwnProcessorRoom();
 
 }  // namespace quire

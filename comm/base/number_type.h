@@ -86,7 +86,7 @@ static_assert(sizeof(kNumberLayouts) / sizeof(NumberLayout) == static_cast<size_
 
 constexpr const NumberLayout& LayoutOf(NumberType type) { return kNumberLayouts[static_cast<size_t>(type)]; }
 
-/// Bytes of one number. Only for types whose blocks hold one number.
+/// Returns the bytes of one number, for types whose blocks hold one number.
 constexpr int64_t ByteSize(NumberType type) { return LayoutOf(type).block_bytes; }
 
 /// True for the types that GPUs compute in: activations and weights on GPUs, and sums over GPUs.

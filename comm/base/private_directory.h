@@ -12,7 +12,7 @@ namespace quire {
 /// the flag that names the directory, and the path.
 Descriptor OpenPrivateDirectory(const std::string& given, const std::string& setting, bool make);
 
-/// The names in an open directory, without "." and "..". Throws Error that begins with `path`.
+/// Returns the names in an open directory, without "." and "..". Throws Error that begins with `path`.
 std::vector<std::string> NamesInDirectory(const Descriptor& directory, const std::string& path);
 
 }  // namespace quire

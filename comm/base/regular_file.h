@@ -9,13 +9,14 @@
 namespace quire {
 
 /// A regular file, open for reading. Files that other users may have placed are always opened through this class.
-/// Opening never waits (a pipe is refused at once) and never takes a controlling terminal. The checks apply to the
+/// Opening never waits (a pipe is refused) and never takes a controlling terminal. The checks apply to the
 /// opened file, not to its path.
 class RegularFile {
  public:
   enum class Links { kFollowed, kRefused };  // symbolic link as the last part of the path
 
-  /// Throws Error with the path when the file is missing, is not readable, or is not a regular file.
+  /// Opens the file at `path`. Throws Error with the path when it is missing, is not readable, or is not a regular
+  /// file.
   static RegularFile Open(const std::string& path, Links links);
   ~RegularFile();
   RegularFile(RegularFile&& other) noexcept;
@@ -23,7 +24,7 @@ class RegularFile {
 
   int fd() const { return fd_; }
   const std::string& path() const { return path_; }
-  /// The file's status at the time of opening.
+  /// Returns the file's status at the time of opening.
   const struct stat& info() const { return info_; }
   size_t size() const { return static_cast<size_t>(info_.st_size); }
 

@@ -25,8 +25,8 @@ struct BlockTransferEnd {
 /// Channel, in chunks that are numbered and hashed. When both ends have carriers, they go from device memory to device
 /// memory over a DeviceLink, which a chunk announces. A transfer either completes or fails as a whole. It fails when a
 /// chunk is missing or broken, when nothing moves for kLinkPatience (kDevicePatience over a DeviceLink, whose first use
-/// has to make the link), or when it is not complete after kTransferPatience. Several transfers run at once. Each end
-/// belongs to one thread, which calls Poll.
+/// has to make the link), or when it is not complete after kTransferPatience. Several transfers may run together. Each
+/// end belongs to one thread, which calls Poll.
 inline constexpr auto kLinkPatience = std::chrono::seconds(5), kDevicePatience = std::chrono::seconds(15),
                       kTransferPatience = std::chrono::seconds(60);
 

@@ -94,7 +94,7 @@ bool BlockReceiver::moving() const {
   return std::ranges::any_of(expected_, [](const auto& each) { return each.second.moving(); });
 }
 
-/// Checks which moves over DeviceLinks have finished or failed.
+/// Ends each transfer whose moves over DeviceLinks have all finished, or one of whose moves has failed.
 void BlockReceiver::FollowMoves() {
   std::vector<std::pair<uint64_t, std::string>> over;
   for (auto& [ticket, expected] : expected_) {

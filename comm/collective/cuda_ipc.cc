@@ -27,8 +27,8 @@ std::string BusId() {
   return id;
 }
 
-/// Runs a step that may fail on some ranks only. Every rank gets the error text of the first rank that failed; empty if
-/// the step succeeded everywhere.
+/// Runs a step that may fail on some ranks only. Returns, on every rank, the error text of the first rank that failed;
+/// empty when the step succeeded everywhere. Collective call.
 std::string Together(const MpiBootstrap& mpi, const std::function<void()>& step) {
   std::string failure;
   try {
@@ -43,8 +43,8 @@ std::string Together(const MpiBootstrap& mpi, const std::function<void()>& step)
   return "";
 }
 
-/// Throws when a device cannot access a peer's memory. A device that this process does not see cannot be checked here;
-/// opening its memory fails instead.
+/// Throws Error when a device cannot access a peer's memory. A device that this process does not see cannot be checked
+/// here; opening its memory fails instead.
 void CheckPeerAccess(const std::vector<std::string>& bus_ids) {
   for (size_t peer = 0; peer < bus_ids.size(); ++peer) {
     int device = 0, can = 0;

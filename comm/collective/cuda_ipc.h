@@ -10,13 +10,13 @@
 // Functions throw Error with CUDA's own error text.
 namespace quire {
 
-/// The number of devices that this process sees; 0 without a driver.
+/// Returns the number of devices that this process sees; 0 without a driver.
 int CudaDeviceCount();
 void UseCudaDevice(int ordinal);
 /// Describes the current device, for example "NVIDIA H100, GPU-3f..., 0000:3b:00.0".
 std::string DescribeCudaDevice();
-/// The number of ranks on this host, this one included, whose current device is the same as this rank's. Collective
-/// call.
+/// Returns the number of ranks on this host, this one included, whose current device is the same as this rank's.
+/// Collective call.
 int RanksOnThisDevice(const MpiBootstrap& mpi);
 
 void* MakeCudaStream();

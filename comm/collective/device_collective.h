@@ -36,7 +36,7 @@ class DeviceCollective {
   /// for a stream.
   virtual void Check() = 0;
 
-  /// Makes this rank's kernels that wait for peers exit, and makes every later call throw. Returns at once.
+  /// Makes this rank's kernels that wait for peers exit, and makes every later call throw. Returns without waiting.
   virtual void Abort() = 0;
 
   /// Names the mechanism that moves the data, and the sizes for which it is used. Printed at start.

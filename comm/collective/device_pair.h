@@ -15,7 +15,7 @@ class DevicePair {
   /// left the device, so do not destroy a pair on a thread that others wait for.
   virtual ~DevicePair() = default;
 
-  // Both calls queue a transfer of device memory on the stream. They throw Error.
+  // Both calls queue a transfer of device memory on the stream. They throw Error when the pair has failed.
   virtual void Send(const void* data, int64_t bytes, void* stream) = 0;
   virtual void Receive(void* data, int64_t bytes, void* stream) = 0;
 
@@ -25,10 +25,10 @@ class DevicePair {
 
 /// Functions that connect pairs of devices.
 struct DevicePairing {
-  /// Makes the identifier by which the two ends of one pair find each other. Throws Error.
+  /// Makes the identifier by which the two ends of one pair find each other. Throws Error when NCCL gives none.
   std::function<std::string()> new_meeting;
-  /// Connects the calling thread's current device to the other end. Waits at most a minute, and stops when `given_up`
-  /// returns true. Throws Error.
+  /// Connects the calling thread's current device to the other end. Throws Error when a minute is over, when `given_up`
+  /// returns true, or when NCCL fails.
   std::function<std::unique_ptr<DevicePair>(const std::string& meeting, bool gives, std::function<bool()> given_up)>
       meet;
 };

@@ -14,7 +14,6 @@ namespace quire {
 /// Holds MPI for the life of a worker: the ranks of one epoch find each other through it. MPI starts the ranks and
 /// moves data between hosts. The coordinator decides which ranks belong to the group; MPI is never asked which ranks
 /// are alive.
-/// alive.
 class MpiBootstrap {
  public:
   MpiBootstrap();
@@ -25,7 +24,7 @@ class MpiBootstrap {
   Rank rank() const { return rank_; }
   int world_size() const { return world_size_; }
 
-  /// The rank among the ranks of this host, which keep their order: 0 .. local_size() - 1.
+  /// Returns the rank among the ranks of this host, which keep their order: 0 .. local_size() - 1.
   int local_rank() const { return local_rank_; }
   int local_size() const { return local_size_; }
   std::string host_name() const;
@@ -55,7 +54,7 @@ class MpiBootstrap {
   struct Subgroup {
     int number;
     std::vector<Rank> ranks;
-    std::vector<int> hosts;  // host of each of them, numbered from 0 in their order
+    std::vector<int> hosts;  // host of each of these ranks; hosts are numbered from 0 in the order of their first ranks
     size_t self;             // this rank's index
 
     bool on_one_host() const { return std::ranges::max(hosts) == 0; }

@@ -9,7 +9,7 @@
 
 namespace quire {
 
-// Use both only between MPI_Init and MPI_Finalize, from one thread.
+// Use these functions only between MPI_Init and MPI_Finalize, from one thread.
 
 /// Makes a flat collective over MPI alone: every rank gathers the parts of all others.
 std::unique_ptr<Collective> MakeMpiCollective(Rank rank, int size);

@@ -30,7 +30,7 @@ ncclDataType_t NcclType(NumberType type) {
   }
 }
 
-/// For example "rank 0 of 2 on a (NCCL 2.28.9, rank 1 on b)".
+/// Returns this rank, all hosts and NCCL's version for error texts: "rank 0 of 2 on a (NCCL 2.28.9, rank 1 on b)".
 std::string WhereOf(const MpiBootstrap& mpi) {
   const std::vector<std::string> hosts = mpi.GatherAll(mpi.host_name());
   std::string where =

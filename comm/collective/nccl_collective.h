@@ -27,8 +27,8 @@ std::unique_ptr<DeviceCollective> MakeNcclCollective(const MpiBootstrap& mpi, co
 
 /// For tests: lets several ranks of a host share one device, which NCCL refuses and does not support. Each rank gets a
 /// host id of its own, so that data goes through loopback sockets and host memory; timings made this way say nothing
-/// about NVLink. Hangs when the device cannot run all ranks' kernels at once. Sets environment variables: call this
-/// before the communicator and other threads are created.
+/// about NVLink. Hangs when the device cannot run the kernels of all ranks together. Sets environment variables: call
+/// this before the communicator and other threads are created.
 void PrepareForSharedDevice(Rank rank);
 
 }  // namespace quire

@@ -41,7 +41,7 @@ class NcclCommunicator {
   /// Returns the text of a new asynchronous error; empty when there is none or when a failure is already known.
   std::string Probe();
   void Check();
-  /// Marks the communicator as failed and aborts it. May be called from any thread; returns at once.
+  /// Marks the communicator as failed and aborts it. May be called from any thread; returns without waiting.
   void Fail(const std::string& why);
   /// Aborts the communicator and waits until NCCL has left the device.
   void AbortAndWait();
@@ -55,7 +55,7 @@ class NcclCommunicator {
   std::string failure_;        // text of the first failure; empty while there is none
 };
 
-/// For example "NCCL 2.28.9".
+/// Returns the name and version of the NCCL library, for example "NCCL 2.28.9".
 std::string NcclVersionText();
 
 /// Returns a new id by which the ranks of a communicator find each other. On failure returns "" and sets `problem`.

@@ -8,8 +8,8 @@ namespace quire {
 
 namespace {
 
-/// The number of multiprocessors that transfers use out of a device's hundred or more. The rest compute steps at the
-/// same time.
+/// The most thread blocks that NCCL uses for a transfer, each on a multiprocessor of its own. A device has a hundred
+/// multiprocessors or more; the others compute steps at the same time.
 constexpr int kMaxChannels = 8;
 
 class NcclPair final : public DevicePair {

@@ -29,7 +29,7 @@ class StageArena {
   /// `memory` holds BytesFor(num_stages) zeroed bytes at 64-byte alignment and outlives the arena.
   StageArena(void* memory, int num_stages) : memory_(static_cast<std::byte*>(memory)), num_stages_(num_stages) {}
 
-  /// The ring from one stage to another: the next one, or from the last one.
+  /// Returns the ring from stage `from` to stage `to`: the next stage, or any other stage when `from` is the last one.
   Ring& ring(int from, int to) const;
   std::atomic<uint64_t>& abort_word() const { return reinterpret_cast<Flag*>(memory_)->set; }
   int num_stages() const { return num_stages_; }
@@ -39,7 +39,8 @@ class StageArena {
   int num_stages_;
 };
 
-/// The link within one host. Throws CollectiveAborted while it waits when another rank has aborted.
+/// A StageLink within one host, through shared memory. While it waits, it throws CollectiveAborted when another rank
+/// has aborted.
 class SharedStageLink final : public StageLink {
  public:
   /// `owner` keeps the arena's memory alive.

@@ -10,8 +10,9 @@
 
 namespace quire {
 
-/// Pauses of a rank of `ranks` before it gives its core away. A peer on a core of its own answers within microseconds.
-/// If the machine has fewer cores than ranks, the peer may need this rank's core, so the wait is short.
+/// Returns how many pauses a waiting rank, one of `ranks`, makes before it gives its core away. A peer on a core of its
+/// own answers within microseconds. If the machine has fewer cores than ranks, the peer may need this rank's core, so
+/// the wait is short.
 inline int SpinsAmong(int ranks) { return ranks <= ::get_nprocs() ? 2000 : 64; }
 
 /// Waits until condition() holds, and gives the core away after `max_spins` pauses. Throws CollectiveAborted once the

@@ -37,8 +37,8 @@ constexpr int64_t kFollowingUnitsPerToken = 200;
 // The states that each token adds to Bounds::states.
 constexpr int64_t kStatesPerToken = 200;
 
-/// Holds xgrammar's last warning on this thread. xgrammar warns when it drops a part of a grammar; such a grammar is
-/// refused.
+/// Returns xgrammar's last warning on this thread, for its log functions to fill in. xgrammar warns when it drops a
+/// part of a grammar; a grammar with a dropped part is refused.
 std::string& Warning() {
   static thread_local std::string warning;
   return warning;
@@ -264,7 +264,7 @@ std::shared_ptr<const CompiledGrammar> GrammarCompiler::Compile(const GrammarSou
   } catch (const Error&) {
     throw;
   } catch (const std::bad_alloc&) {
-    throw;  // callers know how much memory there was
+    throw;  // no Error: lack of memory is no fault of the grammar
   } catch (const std::exception& error) {
     Fail("cannot be kept to: {}", error.what());
   }
@@ -275,7 +275,7 @@ std::shared_ptr<const CompiledGrammar> GrammarCompiler::Compile(const GrammarSou
 
 namespace xgrammar {
 
-// xgrammar's log functions, which its build calls instead of its own.
+// Throw fatal errors and keep the first warning. xgrammar's build calls these functions instead of its own log.
 [[noreturn]] void LogFatalImpl(const std::string&, int, const std::string& message) {
   throw std::runtime_error(message.substr(0, message.find_last_not_of('\n') + 1));
 }

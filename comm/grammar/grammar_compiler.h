@@ -14,13 +14,13 @@ namespace quire {
 /// A grammar compiled for one vocabulary. Immutable; several threads may share it.
 class CompiledGrammar;
 
-/// The memory that the compiled grammar takes, in bytes.
+/// Returns the memory that the compiled grammar takes, in bytes.
 size_t BytesOf(const CompiledGrammar& grammar);
 
 /// Compiles grammars and caches those that were used last. Several threads may use one compiler.
 class GrammarCompiler {
  public:
-  /// `vocab_size` is the model's, which may be larger than the tokenizer's.
+  /// `vocab_size`: number of logits of the model, which may exceed the number of tokens of `vocabulary`.
   GrammarCompiler(const Vocabulary& vocabulary, int vocab_size);
   ~GrammarCompiler();
 
@@ -56,7 +56,7 @@ class GrammarMatcher {
   GrammarMatcher(GrammarMatcher&&) noexcept;
   GrammarMatcher& operator=(GrammarMatcher&&) noexcept;
 
-  /// A copy of the matcher in its current state.
+  /// Returns a copy of the matcher in its current state.
   GrammarMatcher Fork() const;
   /// True when `generated` extends the tokens that led to the current state.
   bool LeadsTo(std::span<const TokenId> generated) const;
@@ -66,10 +66,10 @@ class GrammarMatcher {
   /// refuses the tokens or when the matcher is overworked.
   bool Follow(std::span<const TokenId> generated);
 
-  /// The number of tokens that led to the current state.
+  /// Returns the number of tokens that led to the current state.
   size_t num_followed() const;
 
-  /// The number of words that Allow fills.
+  /// Returns the number of words that Allow fills.
   size_t num_words() const;
   /// Sets the bits of exactly those tokens that may come next: bit i % 32 of allowed[i / 32] for token i. Returns false
   /// when no token may come or the matcher is overworked; the bits are then meaningless. After the token that ended the

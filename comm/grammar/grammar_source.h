@@ -14,7 +14,7 @@ struct GrammarSource {
     kJson,           // one JSON value; `text` is empty
     kJsonSchema,     // text: a schema
     kRegex,          // text: a regular expression that the whole answer matches
-    kEbnf,           // text: rules "name ::= ..."; the answer is a "root"
+    kEbnf,           // text: rules "name ::= ..."; the answer must match the rule "root"
     kStructuralTag,  // text: xgrammar's JSON description of free text with tags in it
   };
   Kind kind = kNone;

@@ -6,7 +6,7 @@ namespace quire {
 
 namespace {
 
-/// The current budget of this thread; null when there is none.
+/// Returns the current budget of this thread; null when there is none.
 ParsingBudget*& Current() {
   static thread_local ParsingBudget* current = nullptr;
   return current;

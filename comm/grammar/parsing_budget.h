@@ -22,7 +22,7 @@ class ParsingBudget {
   ParsingBudget& operator=(const ParsingBudget&) = delete;
 
   int64_t left() const { return left_; }
-  /// The number of states that the parser keeps, as last reported; -1: not reported yet.
+  /// Returns the number of states that the parser keeps, as last reported; -1: not reported yet.
   int64_t kept() const { return kept_; }
 
  private:
@@ -34,8 +34,9 @@ class ParsingBudget {
   ParsingBudget* outer_;
 };
 
-// xgrammar calls these two functions: cmake/QuireXgrammar.cmake inserts the calls into copies of its sources. They do
-// nothing on a thread without a budget.
+// ChargeParsing charges units to the thread's budget, and ReportKeptStates tells it the parser's states. xgrammar calls
+// both: cmake/QuireXgrammar.cmake inserts the calls into copies of its sources. They do nothing on a thread without a
+// budget.
 void ChargeParsing(int64_t units);
 void ReportKeptStates(int64_t states);
 

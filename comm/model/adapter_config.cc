@@ -13,17 +13,17 @@ namespace {
 
 constexpr int64_t kMaxRank = 4096;
 constexpr size_t kMaxPatterns = 4096;
-/// A whole name with the number of its layer after the text that stands for {}.
+/// The pattern of a whole name: {} stands for the list of layers, before the layer's number.
 constexpr const char* kLayerNumber = "{}\\.(?P<number>\\d+)\\..*";
 
-/// Keys that say how the adapter was trained or stored, and change nothing of what it computes.
+/// Keys that say how the adapter was trained or stored, and do not change the adapter's products.
 constexpr std::string_view kUnused[] = {
     "auto_mapping",  "base_model_name_or_path", "revision",       "task_type",         "inference_mode",
     "lora_dropout",  "megatron_core",           "peft_version",   "loftq_config",      "eva_config",
     "corda_config",  "lora_ga_config",          "runtime_config", "qalora_group_size", "ensure_weight_tying",
     "fan_in_fan_out"};
 
-/// Ways of making the first weights that leave the base model as it is.
+/// Values of init_lora_weights that leave the base model as it is.
 constexpr std::string_view kHarmlessInits[] = {"gaussian", "eva", "orthogonal"};
 
 bool IsEmpty(const OrderedJson& value) {
@@ -38,7 +38,7 @@ bool Ends(const std::set<std::string, std::less<>>& names, const std::string& mo
 
 }  // namespace
 
-/// Reads the keys one by one. Remembers which were read.
+/// Reads the keys of adapter_config.json one by one, and remembers which keys were read.
 class AdapterConfig::Reader {
  public:
   Reader(const std::string& text, const std::string& path, std::shared_ptr<PatternTime> time)
@@ -48,7 +48,7 @@ class AdapterConfig::Reader {
     if (!json_.is_object()) Fail("{}: expected an object", path);
   }
 
-  /// Null when the key is missing or its value empty.
+  /// Returns the key's value; null when the key is missing or its value is empty.
   const OrderedJson* Find(const char* key) {
     read_.insert(key);
     const auto found = json_.find(key);
@@ -180,7 +180,7 @@ bool AdapterConfig::Targets(const std::string& module) const {
   if (Ends(excluded_, module)) return false;
   if (all_linear_) return true;
   if (target_pattern_) return target_pattern_->Matches(module);
-  // PEFT heeds layers_to_transform only for modules that are listed without their whole names.
+  // PEFT applies layers_to_transform only to modules that are listed without their whole names.
   return targets_.contains(module) || (Ends(targets_, module) && InTargetedLayer(module));
 }
 

@@ -22,23 +22,23 @@ class AdapterConfig {
   AdapterConfig(const std::string& text, const std::string& path,
                 std::shared_ptr<PatternTime> time = std::make_shared<PatternTime>());
 
-  /// True when the adapter is meant to change the module.
+  /// Returns true when the adapter must have matrices for the module.
   bool Targets(const std::string& module) const;
   /// True when the adapter targets all linear modules, whatever their names are.
   bool targets_all() const { return all_linear_; }
   int64_t RankOf(const std::string& module) const;
-  /// The factor of the product of the module's two matrices, for a rank above 0.
+  /// Returns the factor of the product of the module's two matrices, for a rank above 0.
   double ScaleOf(const std::string& module) const;
 
  private:
-  /// Names of modules: of each the whole name, or its last parts.
+  /// Names of modules. A module is meant when its whole name, or the last parts of its name, are in the set.
   using Names = std::set<std::string, std::less<>>;
-  /// Numbers of single modules, in the order of the file: the first pattern that matches decides.
+  /// Numbers that hold for single modules, in the order of the file: the first pattern that matches a module decides.
   using Exceptions = std::vector<std::pair<NamePattern, double>>;
   class Reader;
 
   bool InTargetedLayer(const std::string& module) const;
-  /// The number of the first pattern that matches.
+  /// Returns the number of the first pattern that matches; nullopt when none does.
   static std::optional<double> NumberOf(const Exceptions& exceptions, const std::string& module);
 
   int64_t rank_ = 0;

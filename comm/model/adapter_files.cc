@@ -33,7 +33,7 @@ struct BaseMatrix {
   bool takes_adapters = true;
 };
 
-/// The base model's matrices by their names in HF's files.
+/// Returns the base model's matrices by their names in HF's files.
 std::map<std::string, BaseMatrix> MatricesOf(const ModelFiles& base) {
   std::map<std::string, BaseMatrix> matrices;
   const ModelSpec& spec = base.spec();
@@ -60,7 +60,7 @@ std::string HexHash(std::span<const std::byte> tensors, const std::string& confi
   return fmt::format("{:02x}", fmt::join(digest, ""));
 }
 
-/// Why this model takes no adapters; empty: it does.
+/// Returns the reason why this model takes no adapters; empty: it takes adapters.
 std::string Refusal(const ModelFiles& base) {
   if (base.gguf() != nullptr)
     return "adapters need their base model as safetensors: a GGUF file orders rows in a way of its own";
@@ -140,8 +140,8 @@ class AdapterFiles::Reader {
     return matrix;
   }
 
-  /// Refuses a file that lacks a module which the configuration names: part of the adapter is lost. In files of
-  /// multimodal models, whose names differ from the list's, this is not known.
+  /// Throws Error when the file has no tensors of a module that the configuration targets. Does nothing for multimodal
+  /// models, whose names differ from the list's.
   void CheckComplete() const {
     if (renamed_) return;
     for (const auto& [name, matrix] : known_) {

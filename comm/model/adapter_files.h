@@ -33,20 +33,19 @@ struct AdapterMatrix {
 class AdapterFiles {
  public:
   /// Opens an adapter of the model `base`. Throws Error for files that are missing, broken or not supported, and for
-  /// tensors that do not fit the model; the error names the tensor. All tensors of the file are used. With
-  /// `most_bytes` the tensors' file is copied into memory, and refused where it is larger: nobody is harmed by one that
-  /// changes while it is read.
+  /// tensors that do not fit the model; the error names the tensor. All tensors of the file are used. With `most_bytes`
+  /// the tensors' file is copied into memory, so that later changes of the file do no harm; a larger file is refused.
   static AdapterFiles Open(const std::string& path, const ModelFiles& base, std::optional<size_t> most_bytes = {});
 
   const std::string& path() const { return path_; }
   const std::vector<AdapterMatrix>& matrices() const { return matrices_; }
   int64_t rank() const;  // the largest of all matrices
-  /// The bytes of all numbers in 32 bits, as the ranks of a group hold them together; where the ranks split a matrix's
-  /// rows, each of them holds all of `a`.
+  /// Returns the bytes of all numbers in 32 bits, as the ranks of a group hold them together. Each rank holds all of
+  /// `a` where the ranks split a matrix's rows.
   int64_t bytes() const;
-  /// The size of the tensors' file.
+  /// Returns the size of the tensors' file.
   size_t file_bytes() const { return file_bytes_; }
-  /// A hash of both files, as 32 hex digits.
+  /// Returns a hash of both files, as 32 hex digits.
   const std::string& fingerprint() const { return fingerprint_; }
 
   /// Unmaps the file. The matrices keep types and shapes but lose their bytes.

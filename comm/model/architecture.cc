@@ -70,7 +70,8 @@ int64_t NumbersAcross(const ModelSpec& spec, const WeightSpec& weight, Axis axis
   return weight.rows == axis ? Extent(spec, weight.cols, l) : weight.cols == axis ? Extent(spec, weight.rows, l) : 0;
 }
 
-/// True for tensors that would make keys and values in layers that read those of another layer.
+/// Returns true for a tensor that would make keys and values in a layer that reads the keys and values of another
+/// layer.
 bool WouldMakeKeys(const ModelSpec& spec, std::string_view tensor_name, Naming naming) {
   if (std::ranges::all_of(spec.layers, &LayerSpec::has_kv)) return false;
   ModelSpec apart = spec;
@@ -99,7 +100,7 @@ std::string WithoutInfinities(std::string json) {
 ModelSpec ReadFamily(const HfConfig& config) {
   const Architecture& architecture = Find(&Architecture::hf, config.Text("model_type", ""), config.path());
   ModelSpec spec = architecture.from_hf(config);
-  // A family's reader may have read a quantization_config of its own form.
+  // The family's reader may have read quantization_config already, because the family has its own form of it.
   if (!config.WasRead("quantization_config")) spec.quants = StoredQuantsFromHf(config);
   config.RefuseWhatNobodyRead();
   spec.architecture = architecture.hf;
@@ -181,7 +182,8 @@ bool MayBePresent(const ModelSpec& spec, std::string_view tensor_name, Naming na
   if (ArchitectureOf(spec).predicts_further && is_further) return true;
   if (WouldMakeKeys(spec, tensor_name, naming)) return true;
   if (!spec.tied_embeddings) return false;
-  // The head of a model with tied embeddings. Both tensors hold the same numbers (ModelFiles::SettleHead).
+  // The head of a model with tied embeddings may be a tensor of its own, which holds the embedding's numbers
+  // (ModelFiles::SettleHead).
   ModelSpec untied = spec;
   untied.tied_embeddings = false;
   const auto weights = WeightsOf(untied);

@@ -22,7 +22,8 @@ struct Architecture {
   std::vector<WeightSpec> (*weights)(const ModelSpec&);
   std::span<const char* const> hf_buffers = {};  // suffixes of tensors in older HF files that are no weights
   bool predicts_further = false;                 // files may have layers that predict tokens after the next one
-  /// Beginnings of names that HF files of other classes of the same model have beside it, such as training's heads.
+  /// Prefixes of tensors that files may have and Quire ignores: parts of HF's other classes of the same model, such as
+  /// the heads for training.
   std::span<const char* const> hf_unused = {};
 };
 
@@ -31,7 +32,7 @@ struct Architecture {
 /// for example an unknown architecture, or a key that changes the computation and that no reader has read.
 ModelSpec SpecFromHf(const std::string& config_json, const std::string& generation_json, const std::string& path);
 
-/// Reads the metadata of a GGUF file, in the same way.
+/// Reads the metadata of a GGUF file. Throws Error, which begins with the file's path, as SpecFromHf does.
 ModelSpec SpecFromGguf(const GgufFile& gguf);
 
 /// Sets the facts that only HF's tensor names show: whether the experts are stacked in one tensor, as in newer files.
@@ -40,23 +41,23 @@ void ReadLayout(const TensorMap& tensors, ModelSpec& spec);
 /// Returns every weight of the model. Each role occurs at most once.
 std::vector<WeightSpec> WeightsOf(const ModelSpec& spec);
 
-/// True for tensors that files may have beside the weights: their content follows from the configuration, is read with
-/// the configuration, or is not used.
+/// Returns true for a tensor that files may have besides the weights: one whose content follows from the configuration,
+/// is read with the configuration, or is not used.
 bool MayBePresent(const ModelSpec& spec, std::string_view tensor_name, Naming naming);
 
-/// Counts the numbers of all matrices of the layers and the head for one unit of `axis`: for one more number of a
-/// query, column of the MLP, or vocabulary token, a rank reads so many more numbers in a step of one token. Counts only
-/// the experts that a token chooses.
+/// Returns the numbers of all matrices of the layers and the head that belong to one unit of `axis`, such as one number
+/// of a query, one column of the MLP or one token of the vocabulary. A rank with one more unit reads so many more
+/// numbers in a step of one token. Of the experts, only those that a token chooses count.
 int64_t MatrixNumbersPerUnit(const ModelSpec& spec, Axis axis);
 
 /// Returns MatrixNumbersPerUnit for each layer alone, without the head: [layers].
 std::vector<int64_t> LayerNumbersPerUnit(const ModelSpec& spec, Axis axis);
 
-/// Counts the numbers of all matrices of the layers; of the experts, only those that a token chooses.
+/// Returns the numbers of all matrices of the layers. Of the experts, only those that a token chooses count.
 int64_t LayerMatrixNumbers(const ModelSpec& spec);
 
-/// The fraction of all matrix numbers of the layers and the head that a step of `tokens` tokens reads. Experts count
-/// when at least one token chooses them, on average over equally likely choices.
+/// Returns the fraction of all matrix numbers of the layers and the head that a step of `tokens` tokens reads. Experts
+/// count when at least one token chooses them, on average over equally likely choices.
 double ReadPart(const ModelSpec& spec, int64_t tokens);
 
 }  // namespace quire

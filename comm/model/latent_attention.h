@@ -28,7 +28,7 @@ struct LatentAttention {
 /// Throws Error, which begins with `path`, when a number is out of range.
 void CheckLatentAttention(const LatentAttention& latent, const std::string& path);
 
-/// Returns every field as text.
+/// Returns every field as text, for fingerprints.
 std::string TextOf(const LatentAttention& latent);
 
 }  // namespace quire

@@ -5,7 +5,7 @@
 
 namespace quire {
 
-/// Larger numbers are refused, because kernels have fixed space.
+/// The largest numbers of experts that a model may have, because kernels have fixed space for them.
 inline constexpr int64_t kMaxExperts = 1024, kMaxExpertsPerToken = 32;
 
 /// The score that a router computes from its logits to choose experts.
@@ -41,8 +41,8 @@ struct Mixture {
   bool correction_bias = false;  // add a bias to the scores for choosing, not to the weights
   bool expert_biases = false;    // experts' gates, ups and downs have biases
   GateUpRows file_rows = GateUpRows::kApart;
-  /// Experts form so many groups of equal size, neighbours together. A token chooses only among the experts of its
-  /// groups_per_token best groups. A group is ranked by the sum of its two highest scores.
+  /// The experts form `groups` groups of equal size, each of neighbouring experts. A token chooses only among the
+  /// experts of its groups_per_token best groups. A group is ranked by the sum of its two highest scores.
   int64_t groups = 1, groups_per_token = 1;
   /// Router, experts and shared expert each read the residual through a norm of their own; the router's input is also
   /// divided by the square root of the hidden size. The outputs of the chosen experts and of the shared expert are each
@@ -55,7 +55,7 @@ struct Mixture {
 /// Throws Error, which begins with `path`, when a number is out of range or two contradict each other.
 void CheckMixture(const Mixture& mixture, const std::string& path);
 
-/// Returns every field as text.
+/// Returns every field as text, for fingerprints.
 std::string TextOf(const Mixture& mixture);
 
 }  // namespace quire

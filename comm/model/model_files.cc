@@ -42,7 +42,8 @@ bool IsWeight(const Tensor& tensor, const WeightSpec& weight) {
          weight.role != Role::kLayerEmbedding && weight.role != Role::kPositions;
 }
 
-/// True for a bias of zeros: some GPTQ writers gave every quantised matrix a bias, even where the model has none.
+/// Returns true for a bias of zeros: some GPTQ writers gave every quantised matrix a bias, even where the model has
+/// none.
 bool IsUnusedBias(const ModelSpec& spec, std::string_view name, const Tensor& tensor) {
   return spec.quants.method == StoredQuants::Method::kGptq && name.ends_with(".bias") && IsFloat(tensor.type) &&
          std::ranges::all_of(tensor.data, [](std::byte b) { return b == std::byte{0}; });
@@ -195,7 +196,7 @@ void ModelFiles::PlaceTensors() {
       if (IsOfExpert(wanted.role) && wanted.expert == kAllExperts) {
         PlaceExperts(found->second, places);
       } else if (IsOfLatentHeads(wanted.role) && spec_.latent.by_head) {
-        // The rows of all heads, one head after another.
+        // All heads' rows become the rows of one matrix, one head after another.
         const Tensor& by_head = found->second;
         experts_.push_back(
             {by_head.type, {by_head.shape[0] * by_head.shape[1], by_head.shape[2]}, by_head.data, by_head.scales});

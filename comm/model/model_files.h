@@ -31,17 +31,17 @@ class ModelFiles {
   const std::string& path() const { return path_; }
   const std::vector<KvScales>& kv_scales() const { return kv_scales_; }  // indexed by layer
   LoadFormat load_format() const { return made_up_.empty() ? LoadFormat::kAuto : LoadFormat::kDummy; }
-  /// The metadata of a GGUF model, for the tokenizer; null for an HF directory.
+  /// Returns the metadata of a GGUF model, for the tokenizer; null for an HF directory.
   const GgufFile* gguf() const { return gguf_ ? &*gguf_ : nullptr; }
 
   /// Returns the tensor with this role. `layer` is used for roles of a layer, `expert` for roles of experts, stacked or
   /// not. The model must have the weight (WeightsOf(spec()), HasRole).
   const Tensor& Get(Role role, int64_t layer = 0, int64_t expert = 0) const;
   const WeightSpec& weight(Role role) const;
-  /// Returns the rows of its tensor that the layer's weight occupies.
+  /// Returns the rows that the layer's weight of this role occupies in its tensor.
   RowPlaces PlacesOf(Role role, int64_t layer) const;
   bool Has(Role role, int64_t layer = 0) const { return !placed_[PlaceOf(role, layer)].empty(); }
-  /// The adapters in the order of Open; a sequence names the first one by number 1 (AddedSequence::adapter).
+  /// Returns the adapters in the order of Open; a sequence names the first one by number 1 (AddedSequence::adapter).
   const std::vector<AdapterFiles>& adapters() const { return adapters_; }
   /// Returns the family's name for a tensor's name in HF's files, which depends on the class that wrote them.
   std::string ListNameOf(const std::string& name) const;
@@ -51,7 +51,7 @@ class ModelFiles {
   /// fingerprint does not cover later bytes of tensors; comm/model/checksums.h does.
   std::string Fingerprint() const;
 
-  /// The default number type on GPUs: float16 if weights or their scales are stored as float16, else bfloat16.
+  /// Returns the default number type on GPUs: float16 if weights or their scales are stored as float16, else bfloat16.
   ModelDtype GpuDtype() const;
 
   int64_t TotalBytes() const;                                       // stored bytes of all tensors
@@ -71,10 +71,11 @@ class ModelFiles {
   void OpenGguf();
   /// Renames tensors to the names of the family's weight list. For a multimodal model, keeps only the text model.
   void BringNames();
-  /// Uses the file's head when it has one. An embeddings-only model may have none.
+  /// Decides whether the output head is a tensor of its own or the embedding. With `only_embeds`, a model without a
+  /// head is one that makes embeddings only.
   void SettleHead(bool only_embeds);
   void PlaceTensors();
-  /// Places the keys' weights as values' weights, too, in layers whose values are their keys.
+  /// Makes the keys' weights also the values' weights, in layers whose values are their keys.
   void PlaceValues();
   /// Splits a tensor of all experts into one tensor for each expert.
   void PlaceExperts(const Tensor& stacked, std::vector<const Tensor*>& places);
@@ -98,8 +99,8 @@ class ModelFiles {
   std::string fingerprint_;  // set when the files are closed
   std::vector<WeightSpec> weights_;
   std::deque<Tensor> experts_;  // parts of tensors_ for one expert each, or with another shape
-  /// [layers, roles] pointers into tensors_ and experts_: one tensor, one for each expert, or none. Roles outside
-  /// layers use layer 0.
+  /// [layers, roles] pointers into tensors_ and experts_. An entry has one tensor, a tensor for each expert, or none.
+  /// Roles outside layers use layer 0.
   std::vector<std::vector<const Tensor*>> placed_;
 };
 

@@ -1,4 +1,4 @@
-// The fingerprint, by which two processes know that they opened the same model.
+// Computes the fingerprint, by which two processes know that they opened the same model.
 #include <sodium.h>
 
 #include <algorithm>

@@ -29,7 +29,8 @@ void CheckSizes(const ModelSpec& s, const std::string& path) {
   }
 }
 
-/// Checks a layer that reads an earlier layer's keys and values: heads of the same size, rotated in the same way.
+/// Aborts unless layer `i` can read the keys and values of the earlier layer that it names, or names none. Both layers
+/// must have the same heads and the same rotation.
 void CheckSharing(const ModelSpec& s, size_t i) {
   const LayerSpec& layer = s.layers[i];
   if (layer.kv_from_layer == -1) return;
@@ -111,8 +112,8 @@ void CheckMixers(const ModelSpec& s, const std::string& path) {
   QUIRE_CHECK(s.norms_before && !s.parallel_block, "{}: layers with states in such blocks", path);
 }
 
-/// Checks latent attention. Decoders bring queries to one head of latents, and support no other feature of attention
-/// with it.
+/// Aborts when a model with latent attention has another feature of attention, which decoders do not support together.
+/// Throws Error when a size is out of range.
 void CheckLatents(const ModelSpec& s, const std::string& path) {
   if (s.latent.rank == 0) return;
   CheckLatentAttention(s.latent, path);
@@ -125,7 +126,8 @@ void CheckLatents(const ModelSpec& s, const std::string& path) {
               "{}: latents with such attention", path);
 }
 
-/// Checks an encoder: its layers read whole prompts at once.
+/// Throws Error when a size of token types or of the pooled head is out of range. Aborts when an encoder has parts that
+/// decoders do not support there.
 void CheckEncoder(const ModelSpec& s, const std::string& path) {
   if (s.token_types != 0) CheckRange(path, "type_vocab_size", s.token_types);
   CheckPooledHead(s.pooled_head, path);

@@ -147,22 +147,23 @@ struct ModelSpec {
   int64_t num_layers() const { return static_cast<int64_t>(layers.size()); }
   int64_t num_mixture_layers() const { return std::ranges::count(layers, true, &LayerSpec::mixture); }
   int64_t num_state_layers() const { return std::ranges::count_if(layers, &LayerSpec::has_state); }
-  /// Index of the first attention layer. CheckSpec makes sure that there is one.
+  /// Returns the index of the first attention layer. CheckSpec makes sure that there is one.
   int64_t first_attention_layer() const {
     return std::ranges::find_if(layers, &LayerSpec::has_attention) - layers.begin();
   }
-  /// Sets one field of all layers.
+  /// Sets the field `what` of all layers.
   void SetAll(int64_t LayerSpec::*what, int64_t value) {
     for (LayerSpec& layer : layers) layer.*what = value;
   }
-  /// Number of dimensions of the layer's heads that rotate: the first ones, dimension i with i + half of them.
+  /// Returns the number of dimensions of the layer's heads that rotate. The first dimensions of a head rotate:
+  /// dimension i with i + half of this number.
   int64_t rotated_dims(const LayerSpec& layer) const {
     if (position != Position::kRope || layer.rope < 0 || !layer.has_attention()) return 0;
     const int64_t said = ropes[static_cast<size_t>(layer.rope)].rotated_dims;
     return said > 0 ? said : layer.head_dim;
   }
-  /// The widest window of all layers; 0 when some layer sees the whole context. With `bidirectional`, a token sees as
-  /// many tokens after itself.
+  /// Returns the widest window of all layers; 0 when some layer sees the whole context. With `bidirectional`, a token
+  /// sees as many tokens after itself.
   int64_t window() const {
     int64_t widest = layers.empty() ? 0 : layers[0].window;
     for (const LayerSpec& layer : layers)
@@ -182,13 +183,13 @@ void CheckSpec(const ModelSpec& spec, const std::string& path);
 /// Returns every field as text. Two specs have equal texts if and only if they are equal.
 std::string TextOf(const ModelSpec& spec);
 
-/// The head_dim of the layer with the largest heads.
+/// Returns the head_dim of the layer with the largest heads.
 int64_t LargestHead(const ModelSpec& spec);
 
-/// The number of dimensions that the rope with this index rotates; 0 when no layer uses the rope.
+/// Returns the number of dimensions that the rope with this index rotates; 0 when no layer uses the rope.
 int64_t RotatedDims(const ModelSpec& spec, int64_t rope);
 
-/// The factor of the layer's attention scores.
+/// Returns the factor of the layer's attention scores.
 float AttentionScale(const ModelSpec& spec, const LayerSpec& layer);
 
 /// Returns how much a score loses for each position of distance, [num_heads]; empty without ALiBi. Where the number n

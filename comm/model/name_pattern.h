@@ -9,8 +9,8 @@
 
 namespace quire {
 
-/// The processor time that several patterns may use together. A file may hold thousands of patterns for thousands of
-/// names, so a bound for one match is not enough.
+/// Processor time that several patterns may use together. A file may hold thousands of patterns for thousands of names,
+/// so a bound for one match is not enough.
 struct PatternTime {
   std::chrono::nanoseconds left = std::chrono::seconds(2);
 };
@@ -29,7 +29,8 @@ class NamePattern {
   /// True when the pattern matches the whole name. Throws Error, which begins with the constructor's `what`, when a
   /// match takes too much work, or when no time is left.
   bool Matches(std::string_view name) const;
-  /// The number that the pattern's group "number" matches in the whole name; nothing where the pattern does not match.
+  /// Returns the number that the pattern's group "number" matches in the whole name; nullopt when the pattern does not
+  /// match.
   std::optional<int64_t> NumberIn(std::string_view name) const;
 
  private:

@@ -25,7 +25,7 @@ struct PooledHead {
   bool norm_bias = false;  // this norm has a bias
 };
 
-/// Returns every field as text.
+/// Returns every field as text, for fingerprints.
 std::string TextOf(const PooledHead& head);
 
 /// Throws Error, which begins with `path`, when a number is out of range.

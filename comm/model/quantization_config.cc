@@ -67,8 +67,8 @@ StoredQuants Awq(const HfConfig& config) {
   return {.method = StoredQuants::Method::kAwq, .bits = Bits(config, {4}), .group = GroupSize(config)};
 }
 
-/// Checks modules with settings of their own in AutoRound. They must be unquantised, as their tensors show, or have the
-/// same settings as all others.
+/// Throws Error when AutoRound's extra_config gives a module other settings than the rest, unless the module is not
+/// quantised.
 void RequireAlike(const HfConfig& config) {
   if (!config.Has("extra_config")) return;
   const int64_t bits = config.Count("bits"), group = GroupSize(config);

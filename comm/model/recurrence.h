@@ -30,7 +30,7 @@ struct Recurrence {
 /// Throws Error, which begins with `path`, when a number is out of range or two contradict each other.
 void CheckRecurrence(const Recurrence& recurrence, const std::string& path);
 
-/// Returns every field as text.
+/// Returns every field as text, for fingerprints.
 std::string TextOf(const Recurrence& recurrence);
 
 }  // namespace quire

@@ -41,10 +41,10 @@ struct Rope {
 /// Throws Error, which begins with `path`, when a number is out of range.
 void CheckRope(const Rope& rope, const std::string& path);
 
-/// The longest sequence that such positions allow in a model made for `declared` tokens.
+/// Returns the longest sequence that the rotation `rope` allows in a model made for `declared` tokens.
 double ReachOf(const Rope& rope, int64_t declared);
 
-/// Returns every field as text.
+/// Returns every field as text, for fingerprints.
 std::string TextOf(const Rope& rope);
 
 /// Returns the inverse frequencies in fp32 as HF computes them: [rotated_dims / 2]. `max_position` is the longest

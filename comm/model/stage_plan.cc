@@ -11,7 +11,7 @@ namespace quire {
 
 namespace {
 
-/// Stored bytes of a weight. Works also when the files are closed.
+/// Returns the stored bytes of a weight. Works also when the files are closed.
 double BytesOf(const ModelFiles& files, const WeightSpec& weight, int64_t layer) {
   const ModelSpec& spec = files.spec();
   const NumberLayout stored = LayoutOf(files.Get(weight.role, layer).type);
@@ -21,7 +21,7 @@ double BytesOf(const ModelFiles& files, const WeightSpec& weight, int64_t layer)
          static_cast<double>(stored.block_numbers);
 }
 
-/// Stored bytes of each layer; the last one's include the head.
+/// Returns the stored bytes of each layer. The last layer's bytes include the head.
 std::vector<double> LayerBytes(const ModelFiles& files) {
   const int64_t layers = files.spec().num_layers();
   std::vector<double> bytes(static_cast<size_t>(layers), 0);
@@ -49,12 +49,12 @@ bool KeepsBlocks(const ModelSpec& spec, int64_t begin, int64_t end) {
                      [](const LayerSpec& layer) { return layer.has_kv(); });
 }
 
-/// A stage may have the layers [begin, end).
+/// Returns true when the layers [begin, end) may be a stage.
 bool MayBeStage(const ModelSpec& spec, int64_t begin, int64_t end) {
   return KeepsBlocks(spec, begin, end) && MayCutBefore(spec, begin) && MayCutBefore(spec, end);
 }
 
-/// The most stages that the model allows.
+/// Returns the largest number of stages that the model allows.
 int64_t MostStages(const ModelSpec& spec) {
   int64_t stages = 0, begin = 0;
   for (int64_t end = 1; end <= spec.num_layers(); ++end) {

@@ -11,7 +11,8 @@ struct TensorMismatch {
 
   bool empty() const { return missing.empty() && unexpected.empty() && misshapen.empty(); }
   /// Returns all differences in one line. Names that differ only in numbers are joined:
-  /// model.layers.{0-31}.mlp.up_proj.weight. After 32 different names of a kind, only the number of the rest is given.
+  /// model.layers.{0-31}.mlp.up_proj.weight. At most 32 names are given of the missing tensors, of the unexpected and
+  /// of the misshapen ones, and then the number of the rest.
   std::string Text() const;
 };
 

@@ -22,7 +22,7 @@ std::string NameOf(const WeightSpec& weight, int64_t layer, int64_t expert, Nami
 
 bool HasPlaceForExpert(const std::string_view name) { return name.find("{}") != name.rfind("{}"); }
 
-/// Adds the weight's tensor, or one tensor for each expert.
+/// Appends the weight's tensor to `expected`, or one tensor for each expert.
 void Expect(const ModelSpec& spec, const std::vector<WeightSpec>& weights, const WeightSpec& weight, int64_t layer,
             Naming naming, std::vector<ExpectedTensor>& expected) {
   std::vector<int64_t> shape = {PlacesOf(spec, weights, weight, layer, naming).total};
@@ -42,7 +42,7 @@ void Expect(const ModelSpec& spec, const std::vector<WeightSpec>& weights, const
   }
 }
 
-/// The number of runs into which each of several fused weights is split.
+/// Returns the number of runs of rows into which a fused tensor cuts each of its weights.
 int64_t GroupsOf(const ModelSpec& spec, const LayerSpec& layer, Fusion fusion, int64_t rows) {
   switch (fusion) {
     case Fusion::kNone:

@@ -232,7 +232,7 @@ struct WeightSpec {
 /// The naming scheme of a file's tensors.
 enum class Naming : uint8_t { kHf, kGguf };
 
-/// Returns the weight's name in such files, with {} for numbers as in WeightSpec.
+/// Returns the weight's name in files of this kind, with {} for numbers as in WeightSpec.
 const char* PatternOf(const WeightSpec& weight, Naming naming);
 
 /// A tensor that the model's files must contain.
@@ -245,10 +245,10 @@ struct ExpectedTensor {
 };
 inline constexpr int64_t kAllExperts = -1;
 
-/// Numbers for each query head along an axis of latent attention; 0 for other axes.
+/// Returns how many numbers an axis of latent attention has for each query head; 0 for other axes.
 int64_t NumbersPerHead(const LatentAttention& latent, Axis axis);
 
-/// The length of the axis. `layer` is used where layers differ.
+/// Returns the length of the axis. `layer` is used where layers differ.
 int64_t Extent(const ModelSpec& spec, Axis axis, int64_t layer);
 
 /// Returns the rows that a weight of the list occupies in its tensor of this layer.

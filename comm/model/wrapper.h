@@ -26,8 +26,8 @@ const Wrapper* FindWrapper(const std::string& model_type);
 /// omit. Throws Error when there is no such configuration.
 Json TextConfigOf(const Wrapper& wrapper, const HfConfig& whole);
 
-/// True when the configuration says that the text model's head is its embedding. Either part of the file may say so;
-/// the tensors may decide otherwise.
+/// Returns true when the configuration says that the text model's head is its embedding. Either part of the file may
+/// say so; the tensors may decide otherwise.
 bool TiesHead(const Wrapper& wrapper, const HfConfig& whole, const HfConfig& text);
 
 }  // namespace quire

@@ -10,7 +10,7 @@ namespace quire::keywords {
 
 using Words = std::set<std::string_view>;
 
-/// The words of a list that blanks separate.
+/// Returns the words of `list`, which are separated by spaces.
 inline Words WordsOf(std::string_view list) {
   Words words;
   for (size_t end; !list.empty(); list.remove_prefix(std::min(end + 1, list.size()))) {
@@ -20,7 +20,7 @@ inline Words WordsOf(std::string_view list) {
   return words;
 }
 
-// Words that are no constraints, or that other code reads.
+// Keywords that a grammar need not enforce: annotations, and keywords that other code reads.
 inline const Words kSilent = WordsOf(
     "title description default examples example $schema $id $comment $anchor type const enum "
     "deprecated $defs anyOf $ref oneOf allOf readOnly writeOnly definitions $recursiveRef "
@@ -33,7 +33,7 @@ inline const Words kOfArrays = WordsOf(
 inline const Words kOfObjects = WordsOf(
     "properties required additionalProperties patternProperties propertyNames minProperties "
     "maxProperties unevaluatedProperties dependentRequired dependentSchemas dependencies");
-// Constraints that these grammars cannot enforce.
+// Keywords that a grammar cannot enforce.
 inline const Words kOfNone = WordsOf("not if then else");
 
 }  // namespace quire::keywords

@@ -53,7 +53,7 @@ std::string AnyOf(const std::vector<std::string>& ways) {
 enum class Rest { kAny, kZeros, kNotZero, kEnd };
 
 /// Returns a pattern for positive numbers whose first nonzero digit stands at 10^place: the given digits, each a
-/// pattern, then the rest. With kEnd, `digits` reach the point at least.
+/// pattern, then the rest. With kEnd, `digits` must reach the decimal point.
 std::string Written(int place, const std::vector<std::string>& digits, Rest rest) {
   static constexpr const char* kTails[] = {"[0-9]*", "0*", "[0-9]*[1-9][0-9]*", ""};
   const std::string tail = kTails[static_cast<int>(rest)];
@@ -152,7 +152,8 @@ TextAutomaton Within(const NumberBound& given) {
   const NumberBound bound = Narrowed(given);
   const Decimal value = DecimalOf(bound.number);
   const std::string zero = fmt::format("-?{}", kZero), positive = AnyPositive();
-  // Numbers on the bound's side of 0 are compared with it. Numbers on the other side are all inside or all outside.
+  // Numbers on the bound's side of 0 are compared with the bound. Numbers on the other side are all inside or all
+  // outside.
   std::vector<std::string> ways;
   const bool is_zero = value.digits.empty();
   const bool has_zero = is_zero ? !bound.excluded : bound.upper != value.negative;

@@ -17,7 +17,7 @@ constexpr int kMostTimes = 128;
 // Blanks and line ends as ECMA 262 defines them.
 const CodeRanges kSpaces = {{0x09, 0x0d},     {0x20, 0x20},     {0xa0, 0xa0},     {0x1680, 0x1680}, {0x2000, 0x200a},
                             {0x2028, 0x2029}, {0x202f, 0x202f}, {0x205f, 0x205f}, {0x3000, 0x3000}, {0xfeff, 0xfeff}};
-// Other pattern engines count these as blanks, too. \S matches neither set.
+// Code points that only other pattern engines count as blanks. \S matches neither these nor kSpaces.
 const CodeRanges kSpacesOfOthers = {{0x1c, 0x1f}, {0x85, 0x85}};
 const CodeRanges kDigits = {{'0', '9'}};
 const CodeRanges kWordSigns = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};

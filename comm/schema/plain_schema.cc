@@ -58,7 +58,7 @@ void MergeMembers(const PlainSchema& a, const PlainSchema& b, PlainSchema& out) 
   out.member_count = BothCounts(a.member_count, b.member_count);
 }
 
-/// Work units to copy everything that the schema says.
+/// Returns the work units to copy everything in the schema.
 int64_t WorkOf(const PlainSchema& schema) {
   int64_t work = 10 + WorkOfCopy(schema.items) + WorkOfCopy(schema.others) + WorkOfCopy(schema.names);
   for (const auto* named : {&schema.properties, &schema.by_pattern}) {
@@ -74,7 +74,7 @@ int64_t WorkOf(const PlainSchema& schema) {
   return work;
 }
 
-/// Work units to merge two schemas: their names and values are compared pairwise, some nanoseconds each.
+/// Returns the work units to merge two schemas: their names and values are compared pairwise, some nanoseconds each.
 int64_t WorkOfMerging(const PlainSchema& a, const PlainSchema& b) {
   const auto pairs = [](size_t one, size_t other) { return static_cast<int64_t>(one * other / 8); };
   const size_t names = a.properties.size() + b.properties.size();

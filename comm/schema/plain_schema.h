@@ -63,15 +63,15 @@ struct PlainSchema {
   bool Requires(std::string_view name) const;
   /// True when every string is accepted.
   bool TakesAllTexts() const { return Has(kStringType) && !values && !texts && !length.bounded(); }
-  /// The texts of all accepted strings, with `texts` and `length` combined.
+  /// Returns the texts of all accepted strings, with `texts` and `length` combined.
   TextAutomaton Texts() const;
-  /// The number of automaton states of `texts` and `length` combined; 0 when only one of the two is set.
+  /// Returns the number of automaton states of `texts` and `length` combined; 0 when only one of the two is set.
   size_t StatesOfCountedTexts() const;
-  /// The schema that a member of this name must fulfil.
+  /// Returns the schema that a member of this name must fulfil.
   OrderedJson ForName(const std::string& name) const;
 };
 
-/// Work units to copy the tree: one for each value, and one for each 64 bytes of text.
+/// Returns the work units to copy the tree: one for each value, and one for each 64 bytes of text.
 int64_t WorkOfCopy(const OrderedJson& tree);
 
 /// Returns a schema that accepts the values that both schemas accept.

@@ -27,10 +27,11 @@ class SchemaReader {
   /// Returns plain schemas such that a value is accepted when one of them accepts it. An empty result accepts no value.
   std::vector<PlainSchema> Alternatives(const OrderedJson& schema) const;
 
-  /// Collects the remarks about the schema and all schemas inside it.
+  /// Adds the remarks about the schema, at the place `where`, and about all schemas inside it to the constructor's
+  /// `remarks`.
   void Look(const OrderedJson& schema, const std::string& where) const;
 
-  /// Returns the target of a reference; null when there is none.
+  /// Returns the schema in `root` to which a reference leads; null when there is none.
   const OrderedJson* Find(const std::string& reference) const;
 
  private:

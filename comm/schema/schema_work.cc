@@ -9,7 +9,7 @@ namespace quire {
 
 namespace {
 
-/// The current work budget of this thread; null when there is none.
+/// Returns the current work budget of this thread; null when there is none.
 SchemaWork*& Current() {
   static thread_local SchemaWork* current = nullptr;
   return current;

@@ -15,7 +15,7 @@ class SchemaWork {
   SchemaWork(const SchemaWork&) = delete;
   SchemaWork& operator=(const SchemaWork&) = delete;
 
-  /// The units charged so far, at most the bound.
+  /// Returns the units charged so far, at most the bound.
   int64_t spent() const { return given_ - left_; }
 
  private:

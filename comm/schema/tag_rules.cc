@@ -18,7 +18,7 @@ constexpr const char* kAnyName = "^[A-Za-z_][A-Za-z0-9_]*$";
 
 bool HasBlanksAtEnds(const std::string& text) { return !TextAutomaton::NotAtEnds(kBlanks).Accepts(text); }
 
-/// The texts that end with the first occurrence of `text`.
+/// Returns the automaton of all texts that end with the first occurrence of `text`.
 TextAutomaton UpTo(std::string_view text) {
   TextAutomaton out = TextAutomaton::With(text);
   out.states.back().edges.clear();

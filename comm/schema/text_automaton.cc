@@ -64,7 +64,7 @@ std::vector<int> Distances(const TextAutomaton& automaton, bool accepts) {
   return distances;
 }
 
-/// Removes the states from which no text ends, but keeps state 0.
+/// Removes the states from which no accepting state can be reached, but keeps state 0.
 TextAutomaton Trimmed(const TextAutomaton& automaton) {
   const std::vector<int> to_end = Distances(automaton, true);
   std::vector<int> place(automaton.states.size(), -1), order = {0};
@@ -137,7 +137,8 @@ TextAutomaton TextAutomaton::Of(const std::vector<std::string>& texts) {
 TextAutomaton TextAutomaton::With(std::string_view inside) {
   const std::vector<CodePoint> points = CodePointsOf(inside).value_or(std::vector<CodePoint>());
   const size_t length = points.size();
-  // Returns how many code points of `inside` match at the end of: its first `matched` code points, then `point`.
+  // Returns the length of the longest beginning of `inside` that is an end of this text: the first `matched` code
+  // points of `inside`, then `point`.
   const auto next = [&](size_t matched, CodePoint point) {
     for (size_t kept = std::min(matched + 1, length);; --kept) {
       if (kept == 0) return size_t{0};

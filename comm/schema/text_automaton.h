@@ -24,15 +24,15 @@ struct TextAutomaton {
   };
   std::vector<State> states;
 
-  /// The set of all texts.
+  /// Returns the set of all texts.
   static TextAutomaton Any();
-  /// The texts of `least` to `most` code points; without `most` there is no upper limit.
+  /// Returns the texts of `least` to `most` code points; without `most` there is no upper limit.
   static TextAutomaton OfLength(size_t least, std::optional<size_t> most);
-  /// The set of exactly these texts, which must be UTF-8.
+  /// Returns the set of exactly these texts, which must be UTF-8.
   static TextAutomaton Of(const std::vector<std::string>& texts);
-  /// The texts that contain `inside`, which must not be empty.
+  /// Returns the texts that contain `inside`, which must not be empty.
   static TextAutomaton With(std::string_view inside);
-  /// The texts that neither begin nor end with one of these code points.
+  /// Returns the texts that neither begin nor end with one of these code points.
   static TextAutomaton NotAtEnds(const CodeRanges& blanks);
 
   /// True when the set contains the UTF-8 text. Invalid UTF-8 is in no set.
@@ -40,12 +40,13 @@ struct TextAutomaton {
   bool IsEmpty() const;
 };
 
-/// The most states of an automaton. Operations that would need more throw Error.
+/// The most states that an automaton may have. Operations whose result would need more throw Error.
 inline constexpr size_t kMostStates = 4000;
 
 TextAutomaton Intersection(const TextAutomaton& a, const TextAutomaton& b);
 TextAutomaton Not(const TextAutomaton& automaton);
-/// Returns the smallest automaton for the same set, without states from which no text can end.
+/// Returns the smallest automaton that accepts the same texts. Every state of it, except perhaps state 0, leads to an
+/// accepting state.
 TextAutomaton Minimised(const TextAutomaton& automaton);
 
 }  // namespace quire

@@ -61,8 +61,9 @@ constexpr auto ChoicesOf(AttentionBackend) {
                                                   {AttentionBackend::kWgmma, "wgmma"}});
 }
 
-/// Settings for how workers compute, shared by flags, topology files and ranks' engines. A topology has what was asked
-/// for. The coordinator replaces kAuto before ranks read it, but for the KV cache of GPUs, which then has the dtype.
+/// Settings for how workers compute, shared by flags, topology files and ranks' engines. A topology has the settings
+/// asked for. The coordinator replaces kAuto before ranks read it, but for the KV cache of GPUs, which then has the
+/// dtype.
 struct ComputeSettings {
   BackendKind backend = BackendKind::kAuto;
   ModelDtype dtype = ModelDtype::kAuto;

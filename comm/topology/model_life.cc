@@ -15,7 +15,7 @@ constexpr double kLongestKeepAlive = 1e9;  // about 30 years; longer times mean 
 constexpr std::pair<std::string_view, double> kUnits[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3},
                                                           {"s", 1},     {"m", 60},    {"h", 3600}};
 
-/// The seconds of a unit; 0 for text that is no unit.
+/// Returns the seconds of a unit; 0 for text that is no unit.
 double SecondsOf(std::string_view unit) {
   for (const auto& [name, seconds] : kUnits) {
     if (name == unit) return seconds;
@@ -23,7 +23,7 @@ double SecondsOf(std::string_view unit) {
   return 0;
 }
 
-/// The part of `text` from `begin` on that has only such characters.
+/// Returns the longest part of `text` from `begin` on that has only these characters.
 std::string RunOf(const std::string& text, size_t begin, const char* characters) {
   return text.substr(begin, std::min(text.find_first_not_of(characters, begin), text.size()) - begin);
 }

@@ -28,15 +28,15 @@ void CheckReplicas(const Topology& t, const std::string& where) {
   }
 }
 
-/// The part of MPI's ports for `count` groups of workers, the first of which is group `first` of `all`. All ports when
-/// there are too few to divide them.
+/// Returns the part of MPI's ports for `count` groups of workers, the first of which is group `first` of `all`; all
+/// ports when there are too few to divide them.
 std::vector<int> PortsOfGroups(const std::vector<int>& ports, int first, int count, int all) {
   const int each = ports.size() == 2 ? (ports[1] - ports[0] + 1) / all : 0;
   if (each < kFewestMpiPorts) return ports;
   return {ports[0] + first * each, ports[0] + (first + count) * each - 1};
 }
 
-/// The endpoint of a further group of workers: the port plus `by`, or ".N" behind the path of an IPC endpoint.
+/// Returns the endpoint of a further group of workers: the port plus `by`, or ".N" behind the path of an IPC endpoint.
 std::string ShiftedEndpoint(const std::string& endpoint, int by) {
   if (by == 0 || endpoint.empty()) return endpoint;
   if (!endpoint.starts_with("tcp://")) return fmt::format("{}.{}", endpoint, by);
@@ -54,7 +54,8 @@ void ShiftKvEvents(Topology::KvEvents& events, int by) {
 constexpr int kMostRanks = 1024;  // most ranks in a group; comm/wire/messages.cc refuses messages that name more
 constexpr size_t kMostModels = 64, kMostAdapters = 1024, kLongestName = 256;
 
-/// Every name that clients may use means one model.
+/// Throws Error when two adapters, or an adapter and the model, have the same name, or when there are too many
+/// adapters.
 void CheckAdapters(const Topology::Model& model, const std::string& where) {
   if (model.adapters.size() > kMostAdapters)
     Fail("{}: {} adapters; at most {} are served", where, model.adapters.size(), kMostAdapters);
@@ -69,7 +70,7 @@ void CheckAdapters(const Topology::Model& model, const std::string& where) {
   }
 }
 
-/// Each replica has a port of its own, counted from the endpoint's.
+/// Throws Error unless the endpoint is ipc:///PATH, or tcp://ADDRESS:PORT with a port from PORT on for each replica.
 void CheckEndpoint(const std::string& key, const std::string& endpoint, int replicas, const std::string& where) {
   if (endpoint.starts_with("ipc:///")) return;
   const auto address = endpoint.starts_with("tcp://") ? ParseHostPort(endpoint.substr(6)) : std::nullopt;
@@ -84,7 +85,8 @@ void CheckKvEvents(const Topology::KvEvents& events, int replicas, const std::st
   if (!events.replay_endpoint.empty()) CheckEndpoint("replay_endpoint", events.replay_endpoint, replicas, where);
 }
 
-/// Checks each model of a list, and that every name means one model.
+/// Validates each model of a list. Throws Error when two models have the same name, or when the models cannot share
+/// this host.
 void CheckModels(const Topology& t, const std::string& where) {
   if (t.models.size() > kMostModels) Fail("{}: {} models; at most {} are served", where, t.models.size(), kMostModels);
   std::set<std::string> names;

@@ -32,8 +32,8 @@ constexpr auto ChoicesOf(PrivateNetworkMode) {
       {{PrivateNetworkMode::kAuto, "auto"}, {PrivateNetworkMode::kOn, "on"}, {PrivateNetworkMode::kOff, "off"}});
 }
 
-/// Where drafts come from (speculative decoding). kPrediction: from what clients predict; kNgram: from the sequence
-/// itself, too; kSuffix: from earlier answers to the same client, too.
+/// The sources of drafts (speculative decoding). kPrediction: the client's prediction; kNgram: also the sequence
+/// itself; kSuffix: also earlier answers to the same client.
 enum class SpeculationMethod { kOff, kPrediction, kNgram, kSuffix };
 constexpr auto ChoicesOf(SpeculationMethod) {
   return std::to_array<Choice<SpeculationMethod>>({{SpeculationMethod::kOff, "off"},
@@ -84,7 +84,7 @@ struct ModelSettings {
   /// LoRA adapters that operators load while serving, beside model.adapters.
   struct Lora {
     std::vector<std::string> dirs;   // directories from which adapters may be loaded; empty: none is loaded
-    int max_loaded = 16;             // adapters that are loaded at once
+    int max_loaded = 16;             // adapters that may be loaded at the same time
     int max_rank = 0;                // largest rank, also of model.adapters; 0: any
     int64_t memory_bytes = 1 << 30;  // memory for these adapters on each rank, each weight in 32 bits
     bool operator==(const Lora&) const = default;
@@ -111,7 +111,7 @@ struct ModelSettings {
     std::vector<int> devices;  // devices of its ranks, in rank order; empty: 0, 1, ...
     std::string interface;     // name or network (10.0.0.0/24) for traffic between ranks; empty: MPI chooses
     int slots = 0;             // ranks on this node; 0: as many as devices, or an even share without devices
-    bool spare = false;        // replaces a node that is left out
+    bool spare = false;        // gets ranks only when another node is excluded
     int ranks_of_all = 0;      // in a replica's topology: ranks of all replicas on this node
     bool operator==(const Node&) const = default;
   };
@@ -136,7 +136,7 @@ struct ModelSettings {
   } cache;
 
   struct Scheduler {
-    int max_running = 256;          // sequences that run at once
+    int max_running = 256;          // sequences that may run at the same time
     int max_waiting = 1024;         // sequences that wait; requests beyond are refused
     int max_step_tokens = 0;        // 0: 512 on the CPU, 2048 on GPUs
     bool auto_step_tokens = false;  // compute fewer when the target below (0: 100 ms) has no time for all
@@ -166,7 +166,7 @@ struct ModelSettings {
 /// initialisers are the documented defaults. The settings of a model are those of the only model, or of the first one.
 struct Topology : ModelSettings {
   std::vector<ModelSettings> models;  // every model, in the order of the list; empty: one model without a list
-  int64_t models_memory_bytes = 0;    // memory of all workers that run at once; 0: a share of what is free
+  int64_t models_memory_bytes = 0;    // memory of all running workers; 0: a share of what is free
 
   struct Listener {
     std::string listen;
@@ -203,7 +203,7 @@ struct Topology : ModelSettings {
 
   /// Limits of one API key. 0 means no limit of its own; for max_queued_reqs, -1 does.
   struct KeyLimits {
-    int max_running_seqs = 0;       // sequences that run at once, in each replica
+    int max_running_seqs = 0;       // sequences that may run at the same time, in each replica
     int max_queued_reqs = -1;       // choices that wait; requests beyond are refused
     int64_t tokens_per_minute = 0;  // prompt and answer tokens
     int max_blocks = 0;             // KV blocks of its running requests at their full length, in each replica
@@ -245,7 +245,7 @@ struct Topology : ModelSettings {
     int buffer_steps = 10'000;    // batches that are kept for that, at most
     int hwm = 10'000;             // batches that wait for a slow subscriber, at most
     int max_queue_size = 10'000;  // batches that wait to be published, at most
-    std::string topic;            // what each message begins with
+    std::string topic;            // the beginning of each message
     bool allow_unauthenticated = false;  // listen beyond loopback: the events show the tokens of prompts
 
     bool binds() const;
@@ -256,7 +256,7 @@ struct Topology : ModelSettings {
   struct Batches {
     std::string dir;                       // directory that holds them; empty: the endpoints refuse
     int64_t max_bytes = int64_t{4} << 30;  // the most that all files and results in `dir` may have
-    int concurrency = 16;                  // requests of batches that run at once, at most
+    int concurrency = 16;                  // requests of batches that may run at the same time
     bool operator==(const Batches&) const = default;
   } batches;
 
@@ -291,8 +291,8 @@ struct SettingOverride {
   std::string given_as;  // for messages: "--block-size"
 };
 
-/// Reads a topology file and applies `overrides` to it. Unknown, duplicate and ill-typed keys are errors of the form
-/// "file:line: reason" or "--block-size: reason". Two overrides of the same key are an error, too.
+/// Reads a topology file and applies `overrides` to it. Throws Error of the form "file:line: reason" or "--block-size:
+/// reason" for unknown, duplicate and ill-typed keys, and for two overrides of the same key.
 Topology TopologyFromYaml(const std::string& text, const std::string& file,
                           const std::vector<SettingOverride>& overrides = {});
 
@@ -308,7 +308,7 @@ inline constexpr int kFewestMpiPorts = 16;
 /// the topology itself.
 Topology ReplicaTopology(const Topology& topology, int replica);
 
-/// The number of models, at least 1.
+/// Returns the number of models, at least 1.
 size_t NumModels(const Topology& topology);
 
 /// Returns the topology of one model, with its own ports and journal. With one model, returns the topology itself.
@@ -320,17 +320,18 @@ bool OnThisHost(const Topology& topology);
 /// True for "localhost" and for loopback addresses.
 bool StaysOnHost(const std::string& host);
 
-/// Checks the nodes and the launch and transport settings that they need. ValidateTopology calls this.
+/// Checks the nodes, and the launch and transport settings that several hosts need. Throws Error as ValidateTopology
+/// does, which calls this.
 void ValidateNodes(const Topology& topology, const std::string& where);
 
 struct HostPort {
   std::string host;
   uint16_t port;
 };
-/// Parses "127.0.0.1:8000" or "[::1]:8000".
+/// Parses "127.0.0.1:8000" or "[::1]:8000"; returns nullopt for any other form.
 std::optional<HostPort> ParseHostPort(const std::string& text);
 
-/// Parses a size such as "8GiB", "512MiB" or "1048576" into bytes.
+/// Parses a size such as "8GiB", "512MiB" or "1048576" into bytes; returns nullopt for any other form.
 std::optional<int64_t> ParseBytes(const std::string& text);
 
 }  // namespace quire

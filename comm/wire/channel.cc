@@ -13,8 +13,8 @@ namespace {
 constexpr int64_t kMaxPartBytes = 64 << 20;
 constexpr int kQueuedFrames = 64;
 
-/// The process's ZeroMQ context: its queues and I/O thread. The library intends one context for each process. The
-/// context outlives its sockets.
+/// Returns the process's ZeroMQ context: its queues and I/O thread. The library intends one context for each process.
+/// The context outlives its sockets.
 zmq::context_t& Context() {
   static zmq::context_t context = [] {
     zmq::context_t c(1);

@@ -34,7 +34,7 @@ class Channel {
   Channel& operator=(Channel&&) noexcept;
   ~Channel();
 
-  /// The bound address, with the port that the system chose.
+  /// Returns the bound address, with the port that the system chose.
   std::string bound_endpoint() const;
 
   /// Queues a frame for `peer` (ignored on a worker's side). Returns false when the peer is unknown, is gone, or has a

@@ -59,7 +59,7 @@ struct Frame {
   std::vector<std::byte> body;
 };
 
-/// SipHash-2-4 of the bytes under a fixed key. It detects mix-ups and damage, not attackers.
+/// Returns SipHash-2-4 of the bytes under a fixed key. The hash detects mix-ups and damage, not attackers.
 uint64_t HashBytes(std::span<const std::byte> bytes);
 uint64_t HashTokens(std::span<const SampledToken> tokens);
 

@@ -80,7 +80,8 @@ void CheckAdded(const AddedSequence& a, const PlanLimits& limits) {
   }
 }
 
-/// Checks block moves. Swap-outs run first, then swap-ins, then copies; no block may be overwritten before it is read.
+/// Throws Error when a plan would overwrite a block before the block is read. Swap-outs run first, then swap-ins, then
+/// copies.
 void CheckMoves(const StepPlan& plan, const PlanLimits& limits) {
   if (plan.swap_outs.empty() && plan.swap_ins.empty() && plan.copies.empty()) return;
   IdSet written(limits.num_blocks, "writes device block"), host_written(limits.num_host_blocks, "writes host block");

@@ -24,8 +24,8 @@ enum class Pooling : uint8_t {
   kCls    // the row of the first token
 };
 
-/// True when the vector needs more than the last row. Such a prompt is computed from position 0 on, in one life of one
-/// slot, and always as a chunk.
+/// True when the vector needs more rows than the last. A prompt pooled in this way is computed from position 0 on,
+/// without leaving its slot, and always as a chunk.
 inline bool PoolsFromTheFirst(Pooling pooling) { return pooling == Pooling::kMean || pooling == Pooling::kCls; }
 
 /// Ends the thinking section at the beginning of an answer after a number of tokens.
@@ -152,7 +152,7 @@ struct ScoredRows {
 };
 
 /// Returns the rows to score when tokens [start, start + count) of a sequence are computed and its first num_scored
-/// rows are already scored. The last token of a prompt is not scored with: the token after it is drawn.
+/// rows are already scored. The row of a prompt's last token scores nothing: the token after it is drawn.
 inline ScoredRows RowsToScore(const SamplingSpec& sampling, int num_prompt_tokens, int num_scored, int start,
                               int count) {
   if (sampling.num_prompt_logprobs < 0) return {};
@@ -181,7 +181,7 @@ struct StepPlan {
   uint64_t position_sum = 0;  // sum of the batch members' first positions; reveals a worker that is out of step
 
   bool operator==(const StepPlan&) const = default;
-  /// Tokens that the step computes.
+  /// Returns the number of tokens that the step computes.
   int num_tokens() const;
   bool empty() const { return decodes.empty() && drafts.empty() && chunks.empty(); }
 
@@ -239,9 +239,9 @@ inline std::span<const SampledToken> TakeDrawn(std::span<const SampledToken>& to
   return taken;
 }
 
-/// The number of leading tokens of `drawn` (one for each row) that verification keeps: all that equal the guess and the
-/// next one. A marked token is kept only as the first one, so that the tokens before it are delivered in an earlier
-/// step.
+/// Returns the number of leading tokens of `drawn` (one for each row) that verification keeps: all that equal the guess
+/// and the next one. A marked token is kept only as the first one, so that the tokens before it are delivered in an
+/// earlier step.
 inline size_t CountVerified(std::span<const SampledToken> drawn, std::span<const TokenId> guess) {
   size_t kept = 1;
   while (kept < drawn.size() && drawn[kept - 1].token == guess[kept - 1] && !drawn[kept].marked() &&

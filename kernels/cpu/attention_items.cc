@@ -16,7 +16,7 @@ int64_t NumQueries(const PagedAttentionParams& p, int64_t sequence) {
   return p.query_start[sequence + 1] - p.query_start[sequence];
 }
 
-/// The sequence's blocks that lie entirely before its queries.
+/// Returns the sequence's blocks that lie entirely before its queries.
 std::span<const int32_t> BlocksBefore(const PagedAttentionParams& p, int64_t sequence) {
   const int64_t before = p.context_len[sequence] - NumQueries(p, sequence);
   return {p.block_tables + sequence * p.table_stride, static_cast<size_t>(before / p.cache.block_size)};

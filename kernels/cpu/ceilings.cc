@@ -21,8 +21,8 @@ using Clock = std::chrono::steady_clock;
 constexpr int kTries = 5, kReadTries = 31;
 constexpr size_t kReadBytes = size_t{128} << 20;  // bytes that each thread reads
 
-/// The rates of all threads together in units per second, one per try, ascending. work(thread) does some work and
-/// returns its amount.
+/// Returns the rates of all threads together in units per second, one per try, ascending. work(thread) does some work
+/// and returns its amount.
 template <class Work>
 std::vector<double> Rates(const CpuStream& stream, int tries, const Work& work) {
   const int threads = stream.pool().num_threads();

@@ -29,7 +29,8 @@ bool HasAvx512() {
 
 bool HasAvx512Vnni() { return HasAvx512() && __builtin_cpu_supports("avx512vnni"); }
 
-/// Linux grants the tile registers to a process on request (Documentation/arch/x86/xstate.rst).
+/// Returns true when the processor has AMX's tiles and Linux grants them to this process, which happens on request only
+/// (Documentation/arch/x86/xstate.rst).
 bool HasAvx512Amx() {
   constexpr unsigned kBFloats = 1u << 22, kTiles = 1u << 24, kBytes = 1u << 25, kAll = kBFloats | kTiles | kBytes;
   constexpr long kAskForState = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
@@ -55,7 +56,8 @@ constexpr Choice kChoices[] = {
     {"baseline", [] { return true; }, baseline::Table, baseline::Recurrent},
 };
 
-/// The first set that this processor supports, starting at QUIRE_ISA's if that is set. An unknown name means baseline.
+/// Returns the first set that this processor supports, starting at QUIRE_ISA's if that is set. An unknown name means
+/// baseline.
 const Choice& Choose() {
   const char* wish = std::getenv("QUIRE_ISA");
   const Choice* first = std::begin(kChoices);

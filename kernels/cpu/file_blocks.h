@@ -50,17 +50,17 @@ struct SixBitScales {
   }
 };
 
-/// Number i of one of a superblock's blocks of 32. Two consecutive blocks share 32 bytes of nibbles.
+/// Returns number i of one of a superblock's blocks of 32. Two consecutive blocks share 32 bytes of nibbles.
 inline int NibbleOf(const std::byte* nibbles, int block, int i) {
   const int byte = At(nibbles + block / 2 * 32 + i);
   return block % 2 == 0 ? byte & 15 : byte >> 4;
 }
 
-/// The fifth bit of number i of a q5_k block, shifted into place: bit `block` of byte i.
+/// Returns the fifth bit of number i of a q5_k block, shifted into place: bit `block` of byte i.
 inline int FifthBitOf(const std::byte* fifth, int block, int i) { return (At(fifth + i) >> block & 1) << 4; }
 
-/// Number i of a q6_k superblock, which has two halves of 128 numbers. In a half, number i has its low four bits in
-/// byte i % 64 and its high two bits in byte i % 32.
+/// Returns number i of a q6_k superblock, which has two halves of 128 numbers. In a half, number i has its low four
+/// bits in byte i % 64 and its high two bits in byte i % 32.
 inline int SixBitsOf(const std::byte* in, int i) {
   const int half = i / 128, at = i % 128;
   const int four = At(in + half * 64 + at % 64) >> (at < 64 ? 0 : 4) & 15;

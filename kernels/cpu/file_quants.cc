@@ -42,8 +42,8 @@ void DecodeQ6K(const std::byte* in, float* out) {
   }
 }
 
-/// The two low bits of number i (q2_k, q3_k). Each half of 128 numbers occupies 32 bytes, two bits per quarter. Each
-/// 16 numbers have a scale, and in q2_k a minimum.
+/// Returns the two low bits of number i (q2_k, q3_k). Each half of 128 numbers occupies 32 bytes, two bits per quarter.
+/// Each 16 numbers have a scale, and in q2_k a minimum.
 int TwoBitsOf(const std::byte* bits, int i) { return At(bits + i / 128 * 32 + i % 32) >> (i % 128 / 32 * 2) & 3; }
 
 void DecodeQ2K(const std::byte* in, float* out) {
@@ -76,7 +76,7 @@ int UnevenOf(const std::byte* nibbles, int i) {
   return kUneven[i < 16 ? At(nibbles + i) & 15 : At(nibbles + i - 16) >> 4];
 }
 
-/// The scale of an iq4_xs block of 32: 6 bits, minus 32.
+/// Returns the scale of an iq4_xs block of 32: 6 bits, minus 32.
 int UnevenScale(const std::byte* in, int block) {
   const int high = At(in + 2) | At(in + 3) << 8;
   return ((At(in + 4 + block / 2) >> (block % 2 * 4) & 15) | (high >> (2 * block) & 3) << 4) - 32;
@@ -99,7 +99,7 @@ void IQ4NLAsQ8(const std::byte* in, std::byte* out) {
   for (int i = 0; i < kQuantBlock; ++i) out[2 + i] = static_cast<std::byte>(UnevenOf(in + 2, i));
 }
 
-/// Keeps the numbers; rounds each block's scale to fp16.
+/// Converts iq4_xs to q8_0: keeps the numbers, and rounds each block's scale to fp16.
 void IQ4XSAsQ8(const std::byte* in, std::byte* out) {
   for (int block = 0; block < kSuperBlock / kQuantBlock; ++block) {
     PutHalf(GetHalf(in) * static_cast<float>(UnevenScale(in, block)), out);
@@ -108,14 +108,14 @@ void IQ4XSAsQ8(const std::byte* in, std::byte* out) {
   }
 }
 
-/// Keeps the integers; subtracts the 16 that q5_0 adds to them.
+/// Converts q5_0 to q8_0: keeps the integers, less the 16 that q5_0 adds to them.
 void Q5AsQ8(const std::byte* in, std::byte* out) {
   const FiveBits quants{in + 2, in + 6};
   std::memcpy(out, in, 2);
   for (int i = 0; i < kQuantBlock; ++i) out[2 + i] = static_cast<std::byte>(quants[i] - 16);
 }
 
-/// Keeps the nibbles; rounds each block's scale and minimum to fp16.
+/// Converts q4_k to q4_1: keeps the nibbles, and rounds each block's scale and minimum to fp16.
 void Q4KAsQ4(const std::byte* in, std::byte* out) {
   const float d = GetHalf(in), least = GetHalf(in + 2);
   const SixBitScales scales{in + 4};

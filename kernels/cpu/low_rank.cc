@@ -14,7 +14,7 @@ namespace quire::kernels {
 
 namespace {
 
-constexpr int64_t kUpPanels = 8;  // panels of a second product that a thread computes at once: 128 columns of y
+constexpr int64_t kUpPanels = 8;  // panels of a second product that a thread computes together: 128 columns of y
 
 /// Work for one thread: some panels of one part of one group.
 struct LowRankItem {
@@ -64,14 +64,14 @@ class GroupRows {
   std::vector<Begin> begins_;
 };
 
-/// The first product of an item's panels: inner = x * down^T.
+/// Computes the first product of an item's panels: inner = x * down^T.
 void MultiplyDown(const LowRankItem& item) {
   const PackedWeight& down = item.part->down;
   ActiveTable().matmul_plain({down, item.panel_begin, item.panel_end, item.inner, down.rows, item.group->num_rows},
                              item.x, item.x_stride);
 }
 
-/// The second product of an item's panels, whose result is added to rows of y.
+/// Computes the second product of an item's panels, and adds it to rows of y.
 void AddUp(const LowRankItem& item, const LowRankParams& p) {
   thread_local std::vector<float> sums;
   const PackedWeight& up = item.part->up;
@@ -88,7 +88,7 @@ void AddUp(const LowRankItem& item, const LowRankParams& p) {
   }
 }
 
-/// The columns of x: those of every part.
+/// Returns the number of columns of x, which is the same for all parts.
 int64_t ColumnsOf(const LowRankParams& p) {
   int64_t cols = 0;
   for (int64_t g = 0; g < p.num_groups; ++g) {

@@ -13,14 +13,14 @@ namespace {
 
 constexpr int8_t kTwice[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
-/// Twice the number i of a block, without scale.
+/// Returns twice the number i of a block, without scale.
 int TwiceOf(const std::byte* nibbles, bool pairs, int i) {
   const int byte = std::to_integer<int>(nibbles[pairs ? i / 2 : i % 16]);
   const bool high = pairs ? i % 2 == 1 : i >= 16;
   return kTwice[high ? byte >> 4 : byte & 15];
 }
 
-/// 2^(scale - 128), half of the block's scale; NaN for 255.
+/// Returns 2^(scale - 128), half of the block's scale; NaN for 255.
 float HalfOfScale(std::byte scale) {
   const int exponent = std::to_integer<int>(scale);
   return exponent == 255 ? NAN : std::ldexp(1.0f, exponent - 128);

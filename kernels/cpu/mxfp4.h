@@ -15,7 +15,7 @@ struct MxFp4Blocks {
 
 constexpr bool IsMxFp4(NumberType type) { return type == NumberType::kMxFp4 || type == NumberType::kMxFp4Pairs; }
 
-/// The blocks of a row from column `col` on; `col` must begin a block.
+/// Returns the blocks of a row from column `col` on; `col` must begin a block.
 MxFp4Blocks BlocksOf(const Weight& weight, int64_t row, int64_t col);
 
 /// Decodes `count` blocks to float.

@@ -12,7 +12,7 @@ namespace quire::kernels {
 
 namespace {
 
-/// fp32 scratch memory of one thread. Kept between calls, so that a step allocates nothing.
+/// Returns fp32 scratch memory of this thread, which keeps it between calls, so that a step allocates nothing.
 float* ThreadScratch(int64_t floats) {
   thread_local std::vector<float> scratch;
   if (static_cast<int64_t>(scratch.size()) < floats) scratch.resize(static_cast<size_t>(floats));

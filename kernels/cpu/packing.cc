@@ -10,7 +10,7 @@ namespace {
 
 bool HasMinimum(NumberType type) { return type == NumberType::kQ4_1; }
 
-/// Bytes of the fp16 numbers that precede the quants of a block: d, or d and m.
+/// Returns the bytes of the fp16 numbers that precede the quants of a block: d, or d and m.
 int64_t HeadBytes(NumberType type) { return HasMinimum(type) ? 4 : 2; }
 
 /// Packs a panel of plain numbers T, `together` neighbouring columns of a row side by side.

@@ -32,7 +32,7 @@ int Quant(float x, float inverse, int least, int most) {
   return inverse > 0 ? std::clamp(static_cast<int>(std::lrintf(x * inverse)), least, most) : 0;
 }
 
-/// 0, or NaN if a number of the block is not finite. Added to the scale, this marks the block as broken.
+/// Returns 0, or NaN if a number of the block is not finite. Added to the scale, NaN marks the block as broken.
 float Spoilt(const float* x) {
   float spoilt = 0;
   for (int i = 0; i < kQuantBlock; ++i) spoilt += x[i] - x[i];

@@ -12,7 +12,7 @@ namespace quire::kernels {
 
 namespace {
 
-/// log(1 + exp(x))
+/// Returns log(1 + exp(x)).
 float Softplus(float x) { return x > 20 ? x : std::log1p(std::exp(x)); }  // beyond 20 both are equal in fp32
 
 /// Replaces b by beta, and a by the state's decay factor, for all value heads of token t.

@@ -14,7 +14,7 @@ namespace quire::kernels {
 
 namespace {
 
-/// Philox4x32-10: ten rounds of two 32 x 32 -> 64 bit products and a Weyl sequence on the key.
+/// Computes Philox4x32-10: ten rounds of two 32 x 32 -> 64 bit products and a Weyl sequence on the key.
 std::array<uint32_t, 4> Philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
     const uint64_t a = uint64_t{0xD2511F53} * counter[0];
@@ -29,7 +29,7 @@ std::array<uint32_t, 4> Philox(std::array<uint32_t, 4> counter, std::array<uint3
 
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
 
-/// Treats NaN as -infinity.
+/// Returns the logit, or -infinity in place of NaN.
 float OrNothing(float logit) { return std::isnan(logit) ? kNothing : logit; }
 
 /// The weights of a row's tokens in a draw, relative to the best token's. Valid until the same thread's next call.
@@ -39,7 +39,7 @@ struct Weights {
   double total;
 };
 
-/// Tokens with logits below `least` get weight 0.
+/// Computes the weights of a row's tokens. Tokens with logits below `least` get weight 0.
 Weights WeightsOf(std::span<const float> logits, float max, float temperature, float least) {
   constexpr float kLeastTemperature = 1e-30f;  // small, with a finite inverse
   thread_local std::vector<float> weights, sums;
@@ -50,8 +50,8 @@ Weights WeightsOf(std::span<const float> logits, float max, float temperature, f
   return {weights, sums, std::accumulate(sums.begin(), sums.end(), 0.0)};
 }
 
-/// The lowest float logit whose weight is at least `share` of the best token's. Logits are compared, because several
-/// logits may have the same weight.
+/// Returns the lowest float logit whose weight is at least `share` of the best token's. Logits are compared, because
+/// several logits may have the same weight.
 float LogitOfShare(float max, float temperature, double share) {
   if (share <= 0) return kNothing;
   const double least = max + static_cast<double>(temperature) * std::log(share);
@@ -70,8 +70,8 @@ double Mass(std::span<const Ranked> ranked) {
   return std::accumulate(ranked.begin(), ranked.end(), 0.0, [](double sum, const Ranked& r) { return sum + r.weight; });
 }
 
-/// Tokens of the highest logits, sorted by id: at least `count` tokens with at least `mass`, or all tokens with a
-/// weight.
+/// Returns the tokens of the highest logits, sorted by id: at least `count` tokens with at least `mass`, or all tokens
+/// with a weight.
 std::vector<Ranked> Head(std::span<const float> logits, const Weights& weights, float max, float temperature,
                          size_t count, double mass) {
   std::vector<Ranked> head;
@@ -133,8 +133,8 @@ void KeepHead(std::vector<Ranked>& ranked, double enough, Amount amount) {
   std::erase_if(ranked, [&](const Ranked& r) { return Before(last, r); });
 }
 
-/// The tokens that top-k and then top-p leave, sorted by id. The order by id makes the draw independent of how the
-/// tokens were found.
+/// Returns the tokens that top-k and then top-p leave, sorted by id. The order by id makes the draw independent of how
+/// the tokens were found.
 std::vector<Ranked> Restricted(std::span<const float> logits, const Weights& weights, float max,
                                const SamplingParams& params) {
   const auto top_k = static_cast<size_t>(std::max(0, params.top_k));

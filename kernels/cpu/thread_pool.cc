@@ -9,10 +9,11 @@ namespace quire::kernels {
 
 namespace {
 
-// The jobs of a step follow each other within microseconds. After that a thread sleeps, so that an idle pool costs
-// nothing.
+// How often a thread looks for the next job before it sleeps. The jobs of a step follow each other within microseconds;
+// an idle pool must cost nothing.
 constexpr int kSpins = 4000;
-// With more threads than processors, the awaited thread may need the processor of the waiting one.
+// After so many looks a waiting thread yields. With more threads than processors, the awaited thread may need its
+// processor.
 constexpr int kSpinsBetweenYields = 64;
 
 template <class T>

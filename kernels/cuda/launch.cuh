@@ -50,7 +50,7 @@ void WithQuantizedType(NumberType dtype, NumberType type, const Run& run) {
   dtype == NumberType::kF16 ? of_type(simt::Half()) : of_type(simt::BFloat16());
 }
 
-/// Checks that a cache holds the type in which ops of type dtype compute, or E4M3.
+/// Aborts unless a cache holds the type in which ops of type dtype compute, or E4M3.
 inline void CheckCacheType(NumberType dtype, const PagedCache& cache) {
   QUIRE_KERNEL_CHECK(cache.type == NumberType::kFp8E4M3 ||
                      (cache.type == dtype && cache.k_scale == 1 && cache.v_scale == 1));

@@ -25,7 +25,7 @@ PACKAGES = os.path.join(ROOT, "build", "agents")
 
 
 class Call:
-    """Returns a turn in which the model calls the agent's own tool with these arguments."""
+    """A turn in which the model calls the agent's own tool with these arguments."""
 
     def __init__(self, tool, **arguments):
         self.tool, self.arguments = tool, arguments
@@ -64,9 +64,9 @@ class Agent:
         agent; work: its working folder; url: the server, without a path."""
         raise NotImplementedError
 
-    # Methods for the agent's dialect. A forced call is a call of a tool that exists only for this turn, and the tool's
-    # schema allows one value. All of these tools are offered in every request, so that prompts begin alike. The agent
-    # sees and sends the tool's usual name.
+    # Methods for the agent's dialect. A forced call is a call of a tool that exists only for this turn, and whose
+    # schema allows one value. Every request offers the tools of all turns, so that prompts begin alike. The agent sees
+    # and sends the tool's usual name.
 
     def done(self, body):
         """Returns the number of forced calls in this request's conversation."""
@@ -145,7 +145,7 @@ class Proxy(PassingProxy):
         self.begin_serving()
 
     def request(self, method, path, raw):
-        """The note is the turn's number and when it began; None: the request is no turn."""
+        """Returns the body to send, and as note the number of the turn and when it began; None as note when the request is no turn."""
         if method != "POST" or path != self.agent.path:
             return raw, None
         body = json.loads(raw)

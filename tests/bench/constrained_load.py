@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""constrained_load.py MODEL [ROUNDS]: measures the cost of a grammar in whole steps. 32 chats at once on two ranks of
+"""constrained_load.py MODEL [ROUNDS]: measures the cost of a grammar in whole steps. 32 concurrent chats on two ranks of
 one thread, without a
 grammar and with a JSON schema in turns, 96 tokens each; prints tokens a second of every round and the medians.
 QUIRE_TEST_BUILD names

@@ -54,7 +54,7 @@ class Server:
                   for name in ("draft_tokens", "accepted_tokens")), steps]
 
     def ask(self, bodies):
-        """Sends all bodies at once. Returns their choices, the generated tokens and the seconds."""
+        """Sends all bodies at the same time. Returns their choices, the generated tokens and the seconds."""
         begin = time.monotonic()
         with concurrent.futures.ThreadPoolExecutor(len(bodies)) as pool:
             answers = list(pool.map(lambda body: json.load(self.open("/v1/chat/completions", body)), bodies))
@@ -79,7 +79,7 @@ def predicted(name, **more):
 
 
 def loads():
-    """Returns for each load what makes the requests of a turn."""
+    """Returns, for each load by its name, a function that returns the requests of a turn."""
     facts = {"type": "object", "properties": {"people": {"type": "array", "minItems": 6, "maxItems": 6, "items": {
         "type": "object", "properties": {"first_name": {"type": "string", "maxLength": 12}, "family_name": {"type": "string", "maxLength": 12},
                                          "age": {"type": "integer", "minimum": 0, "maximum": 99}},

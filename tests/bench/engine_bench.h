@@ -22,8 +22,8 @@ struct EngineRun {
   int64_t preemptions = 0;
 };
 
-/// Serves the trace twice on the topology's model with the same KV memory. All requests arrive at once. The first run
-/// is paged. The second models contiguous reservation: it runs as many sequences at once as the memory has regions of
+/// Serves the trace twice on the topology's model with the same KV memory. All requests arrive at time 0. The first run
+/// is paged. The second models contiguous reservation: it runs as many sequences together as the memory has regions of
 /// max_model_len tokens, and counts one region per sequence. Kernels and block layout are the same, so only the memory
 /// policy differs.
 std::vector<EngineRun> RunTraceOnEngine(const Topology& topology, const ModelFiles& model,

@@ -123,7 +123,8 @@ class ContiguousServer : public Server {
     }
   }
 
-  /// True under external fragmentation: the free slots suffice for the first waiting request, but are not in one piece.
+  /// Returns true under external fragmentation: the free slots suffice for the first waiting request, but are not in
+  /// one piece.
   bool HeadLacksOnlyOnePiece() const {
     return WantsMemory() && pool_.num_free() >= waiting_.front().region &&
            pool_.largest_hole() < waiting_.front().region;

@@ -47,7 +47,7 @@ struct MemoryUsage {
   double free = 0;      // slots that are free
 
   double allocated() const { return live + reserved + internal; }
-  /// The share of the allocated slots that hold no token.
+  /// Returns the share of the allocated slots that hold no token.
   double waste() const { return allocated() > 0 ? 1 - live / allocated() : 0; }
 };
 

@@ -141,7 +141,7 @@ TEST(ContiguousPoolDeathTest, Free_Aborts_WhenNoRegionBeginsAtTheSlot) {
 
 // --- the policies ---
 
-/// Simulates a chat trace whose requests all arrive at once.
+/// Simulates a chat trace whose requests all arrive at time 0.
 class MemoryPolicies : public testing::Test {
  protected:
   static MemoryResult Run(KvPolicy policy, int block_size = 16) {
@@ -170,7 +170,7 @@ TEST_F(MemoryPolicies, PagedWaste_GrowsWithTheBlockSize) {
   EXPECT_GT(less, 0.10);
 }
 
-TEST_F(MemoryPolicies, ReserveMax_WastesMost_AndTheOracleReservesOnlyWhatIsUsed) {
+TEST_F(MemoryPolicies, ReserveMax_WastesMost_AndTheOracleReservesOnlyUsedSlots) {
   EXPECT_THAT(Run(KvPolicy::kReserveMax).kv_waste, AllOf(Gt(0.60), Lt(0.85)));
   const MemoryResult oracle = Run(KvPolicy::kOracle);
   EXPECT_EQ(oracle.shares.internal, 0);

@@ -26,28 +26,28 @@ struct MemoryRun {
   LengthDistribution lengths;
   KvPolicy policy;
   int block_size;              // block size in tokens; kPaged only
-  double requests_per_second;  // offered; 0: all requests at once
+  double requests_per_second;  // offered; 0: all requests arrive at time 0
   MemoryResult result;
 };
 
 struct MemoryReport {
   MemoryBench bench;
-  std::vector<MemoryRun> policies;     // all requests at once
-  std::vector<MemoryRun> block_sizes;  // kPaged, all requests at once, blocks of 1, 2, 4 .. 256 tokens
+  std::vector<MemoryRun> policies;     // all requests arrive at time 0
+  std::vector<MemoryRun> block_sizes;  // kPaged, all requests arrive at time 0, blocks of 1, 2, 4 .. 256 tokens
   std::vector<MemoryRun> rates;        // Poisson arrivals; the highest rates are more than any policy can serve
 };
 
 /// Runs every policy over every trace. The same bench gives the same report.
 MemoryReport RunMemoryBench(const MemoryBench& bench);
 
-/// The Poisson rate at which the mean normalised latency reaches bench.latency_limit, interpolated between simulated
-/// rates; nullopt when the limit lies outside them.
+/// Returns the Poisson rate at which the mean normalised latency reaches bench.latency_limit, interpolated between
+/// simulated rates; nullopt when the limit lies outside them.
 std::optional<double> SustainedRate(const MemoryReport& report, LengthDistribution lengths, KvPolicy policy);
 
-/// The report as tables for people, in lines of at most 120 columns.
+/// Returns the report as tables for people, in lines of at most 120 columns.
 std::string TableOf(const MemoryReport& report);
 
-/// The report as JSON for programs: the setup and every run. Shares of the capacity are between 0 and 1.
+/// Returns the report as JSON for programs: the setup and every run. Shares of the capacity are between 0 and 1.
 Json JsonOf(const MemoryReport& report);
 
 }  // namespace quire

@@ -23,7 +23,7 @@ class Draw {
   double LogNormal(double mu, double sigma) { return std::exp(mu + sigma * Normal()); }
 
  private:
-  /// A normal variable by Box and Muller's method, which uses one number of each pair.
+  /// Returns a normal variable by Box and Muller's method, which uses one number of each pair.
   double Normal() {
     const double radius = std::sqrt(Exponential(2));
     return radius * std::cos(2 * std::numbers::pi * Unit());

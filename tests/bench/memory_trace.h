@@ -42,7 +42,7 @@ struct TraceSpec {
 /// in requests_per_second give the same lengths.
 std::vector<TraceRequest> MakeTrace(const TraceSpec& spec);
 
-/// The mean number of tokens per request, prompt and output together.
+/// Returns the mean number of tokens per request, prompt and output together.
 double MeanTokens(std::span<const TraceRequest> trace);
 
 }  // namespace quire

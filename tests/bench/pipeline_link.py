@@ -70,7 +70,7 @@ def topology(network, model, tensor, pipeline):
 
 
 def measure(server, streams, tokens):
-    """Returns the tokens a second of so many streams at once, prompts left out."""
+    """Returns the tokens a second of so many concurrent streams, prompts left out."""
     def ask(i):
         status, answer = server.post("/v1/completions", {"prompt": [50 + i, 60, 70, 80], "max_tokens": tokens, "temperature": 0, "ignore_eos": True}, timeout=600)
         assert status == 200, answer

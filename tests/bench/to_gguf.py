@@ -27,7 +27,7 @@ def name_of(tensor):
 
 
 def neighbours(weight, heads):
-    """GGUF rotates dimension 2i of a head with 2i + 1, HF i with i + half."""
+    """Reorders rows of a head: GGUF rotates dimension 2i of a head with 2i + 1, HF i with i + half."""
     return weight.reshape(heads, 2, -1, weight.shape[1]).swapaxes(1, 2).reshape(weight.shape)
 
 

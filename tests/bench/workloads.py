@@ -45,13 +45,13 @@ def long_prompt(tokens):
 
 
 def eight(at_once, rng):
-    """Sends 8 requests at once, with 128-token prompts and 64 tokens each."""
+    """Sends 8 concurrent requests, with 128-token prompts and 64 tokens each."""
     _, seconds = at_once(prompts_of(rng, 8, 128), 64)
     return {"8 at once, output tokens a second": 8 * 64 / seconds}
 
 
 def many(at_once, rng):
-    """Sends 32 requests at once, with 128-token prompts and 64 tokens each."""
+    """Sends 32 concurrent requests, with 128-token prompts and 64 tokens each."""
     times, seconds = at_once(prompts_of(rng, 32, 128), 64)
     first = [mine[0] for mine in times]
     return {"32 at once, output tokens a second": 32 * 64 / seconds,
@@ -60,8 +60,8 @@ def many(at_once, rng):
 
 
 def prefix(at_once, rng):
-    """Sends 16 requests at once. They begin with the same 512 tokens, new to the server, and have 16 more tokens and 32 answer
-    tokens each."""
+    """Sends 16 concurrent requests. They begin with the same 512 tokens, new to the server, and have 16 more tokens and 32 answer tokens
+    each."""
     _, seconds = at_once(prompts_of(rng, 16, 16, prefix_tokens=512), 32)
     return {"16 with one 512-token prefix, all done after, s": seconds}
 

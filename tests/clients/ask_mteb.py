@@ -27,7 +27,7 @@ LONG = "The train left the station and came back. " * 400  # more tokens than th
 
 
 def about(kind, name, score):
-    """Returns what mteb wants to know of a task."""
+    """Returns mteb's description of a task."""
     return TaskMetadata(
         name=name, type=kind, main_score=score, description="A task made up for a test of servers.", reference=None, dataset={"path": "none", "revision": "1"},
         category="t2t", eval_splits=["test"], eval_langs=["eng-Latn"], date=("2026-01-01", "2026-01-02"), domains=[], task_subtypes=[], license="mit",
@@ -35,7 +35,7 @@ def about(kind, name, score):
 
 
 def split(ranked):
-    """Returns sentences as documents; each one's first words are the query that it is relevant to."""
+    """Returns FACTS as documents; the query for a document is the document's first words."""
     ids = list(FACTS)
     return RetrievalSplitData(
         queries=Dataset.from_list([{"id": f"q-{name}", "text": " ".join(FACTS[name].split()[:5])} for name in ids]),

@@ -30,7 +30,7 @@ class AdapterFilesTest : public testing::Test {
     const std::string path = adapter_.Write("adapter_model.safetensors");
     return ErrorThrownBy([&] { AdapterFiles::Open(path, base_); });
   }
-  /// The error of a configuration with this value in place of the present one.
+  /// Returns the error of a configuration with this value in place of the present one.
   std::string ErrorWith(const std::string& key, const Json& value) {
     const Json before = adapter_.config;
     adapter_.config[key] = value;
@@ -53,7 +53,7 @@ TEST_F(AdapterFilesTest, Open_ReadsEveryMatrix_WithItsRankAndScale) {
   EXPECT_EQ(adapter.fingerprint().size(), 32u);
 }
 
-TEST_F(AdapterFilesTest, Open_WithABound_KeepsItsBytes_WhenTheFileIsCutLater) {
+TEST_F(AdapterFilesTest, OpenWithABound_KeepsTheBytesRead_WhenTheFileIsCutLater) {
   const std::string path = adapter_.Write("adapter_model.safetensors"), file = path + "/adapter_model.safetensors";
   const AdapterFiles mapped = AdapterFiles::Open(path, base_);
   EXPECT_THAT(ErrorThrownBy([&] { AdapterFiles::Open(path, base_, mapped.file_bytes() - 1); }),
@@ -85,7 +85,7 @@ TEST_F(AdapterFilesTest, Fingerprint_DiffersWithSettingsAndTensors) {
   EXPECT_NE(with(), second);
 }
 
-TEST_F(AdapterFilesTest, Open_RefusesSettings_ThatChangeTheResultOtherwise) {
+TEST_F(AdapterFilesTest, Open_RefusesUnsupportedSettings_ThatWouldChangeTheResult) {
   const std::pair<const char*, Json> refused[] = {{"use_dora", true},
                                                   {"modules_to_save", {"lm_head"}},
                                                   {"lora_bias", true},
@@ -126,7 +126,7 @@ TEST_F(AdapterFilesTest, Open_RefusesSettings_ThatChangeTheResultOtherwise) {
   for (const auto& [key, value] : taken) EXPECT_EQ(ErrorWith(key, value), "") << key << value;
 }
 
-TEST_F(AdapterFilesTest, Open_RefusesFactors_BeyondTheNumbersThatCompute) {
+TEST_F(AdapterFilesTest, Open_RefusesScales_Beyond32BitNumbers) {
   for (const double alpha : {1e300, -1e300, 1e40})
     EXPECT_THAT(ErrorWith("lora_alpha", alpha),
                 AllOf(HasSubstr(".lora_A.weight: its factor"), HasSubstr("beyond 32-bit numbers")))
@@ -135,7 +135,7 @@ TEST_F(AdapterFilesTest, Open_RefusesFactors_BeyondTheNumbersThatCompute) {
   EXPECT_EQ(ErrorWith("lora_alpha", 1e38), "");
 }
 
-TEST_F(AdapterFilesTest, Open_RefusesTensors_ByTheirNames) {
+TEST_F(AdapterFilesTest, Open_RefusesTensors_WhoseNamesNoAdapterHas) {
   const auto with = [this](const std::string& name, const std::vector<int64_t>& shape) {
     adapter_.AddTensor(name, shape);
     const std::string error = Error();
@@ -153,7 +153,7 @@ TEST_F(AdapterFilesTest, Open_RefusesTensors_ByTheirNames) {
   EXPECT_THAT(with(layer + "input_layernorm.lora_A.weight", {8, 72}), HasSubstr("no such matrix"));
 }
 
-TEST_F(AdapterFilesTest, Open_RefusesTensors_OfOtherShapesOrWithoutTheirOtherHalf) {
+TEST_F(AdapterFilesTest, Open_RefusesTensors_OfWrongShapesOrWithoutTheirPartner) {
   const auto whole = adapter_.tensors;
   const auto refused = [&](const char* name, const std::string& reason) {
     EXPECT_THAT(Error(), AllOf(HasSubstr(std::string("tensor ") + name), HasSubstr(reason)));
@@ -176,7 +176,7 @@ TEST_F(AdapterFilesTest, Open_RefusesTensors_OfOtherShapesOrWithoutTheirOtherHal
   refused(kQ, "I32");
 }
 
-TEST_F(AdapterFilesTest, Open_RefusesFiles_ThatDoNotHoldWhatTheConfigurationTargets) {
+TEST_F(AdapterFilesTest, Open_RefusesFiles_ThatLackTensorsOfATargetedModule) {
   adapter_.tensors.erase(kQ);
   adapter_.tensors.erase(kB);
   EXPECT_THAT(Error(), HasSubstr("model.layers.0.self_attn.q_proj, of which the file has no tensors"));
@@ -188,7 +188,7 @@ TEST_F(AdapterFilesTest, Open_RefusesFiles_ThatDoNotHoldWhatTheConfigurationTarg
   EXPECT_THAT(Error(), HasSubstr("no tensors"));
 }
 
-TEST_F(AdapterFilesTest, Open_RefusesFolders_WithoutItsFiles) {
+TEST_F(AdapterFilesTest, Open_RefusesFolders_WithoutTheFilesOfAnAdapter) {
   const auto error_of = [&](const std::string& path) {
     return ErrorThrownBy([&] { AdapterFiles::Open(path, base_); });
   };
@@ -202,7 +202,7 @@ TEST_F(AdapterFilesTest, Open_RefusesFolders_WithoutItsFiles) {
   EXPECT_THAT(error_of(path + "/none"), HasSubstr("none"));
 }
 
-TEST_F(AdapterFilesTest, Open_RefusesAdapters_OfModelsThatTakeNone) {
+TEST_F(AdapterFilesTest, Open_RefusesAdapters_OfModelsThatSupportNoAdapters) {
   const std::string path = std::string(QUIRE_TEST_DATA) + "/adapters/gqa_all";
   for (const auto& [model, reason] : {std::pair{"linear.gguf", "safetensors"}, {"deepseekv2", "latent attention"}}) {
     const ModelFiles base = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + model);
@@ -251,7 +251,7 @@ TEST(AdapterConfigTest, RanksAndScales_OfSingleModules_GoByTheFirstPatternThatMa
   EXPECT_EQ(first(R"({"rank_pattern": {"layers.*": 2, "q_proj": 4}, )" + rest), 2);
 }
 
-TEST(AdapterConfigTest, Patterns_EndWithAnError_WhenTogetherTheyTakeTooMuchTime) {
+TEST(AdapterConfigTest, Patterns_ThrowAnError_WhenTogetherTheyExceedTheTimeLimit) {
   const std::string name = "model.layers.0.self_attn.q_proj";
   Json settings = {{"peft_type", "LORA"}, {"r", 8}, {"lora_alpha", 1}, {"target_modules", {"q_proj"}}};
   for (int i = 0; i < 1000; ++i) settings["rank_pattern"]["[a-z_.0-9]*[a-z_.0-9]*[a-z_.0-9]*!" + std::to_string(i)] = 4;
@@ -264,7 +264,7 @@ TEST(AdapterConfigTest, Patterns_EndWithAnError_WhenTogetherTheyTakeTooMuchTime)
   EXPECT_LT(time->left.count(), 0);
 }
 
-TEST(NamePatternTest, Matches_EndsWithAnError_WhenAPatternTakesTooMuchWork) {
+TEST(NamePatternTest, Matches_ThrowsAnError_WhenAPatternExceedsTheWorkLimit) {
   const NamePattern pattern("(a*)*(a*)*[bd]", "c.json: target_modules");
   EXPECT_TRUE(pattern.Matches("aab"));
   EXPECT_THAT(ErrorThrownBy([&] { pattern.Matches(std::string(400, 'a') + "c"); }),

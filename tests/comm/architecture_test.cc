@@ -1,4 +1,4 @@
-// The descriptions that model configurations yield, the weights that follow from a description, and refusals.
+// Tests the descriptions that model configurations yield, the weights that follow from a description, and refusals.
 #include "comm/model/architecture.h"
 
 #include <gmock/gmock.h>
@@ -97,7 +97,8 @@ TEST(ArchitectureTest, UnsupportedKeys_AreRefusedByName_WhenTheyChangeTheResult)
     const std::string error = ErrorThrownBy([&] { Read("llama", changes); });
     EXPECT_THAT(error, AllOf(HasSubstr(reason), HasSubstr("not supported"), Not(HasSubstr("\n"))));
   }
-  // The third generation of Qwen has biases on four projections or on none, and one of them is not known here.
+  // In Qwen3, attention_bias adds biases to all four projections of attention. Quire does not support that, so the key
+  // is refused.
   EXPECT_THAT(ErrorThrownBy([] { Read("qwen3", {{"attention_bias", true}}); }), HasSubstr("attention_bias"));
 }
 
@@ -116,7 +117,7 @@ TEST(ArchitectureTest, Keys_AreAccepted_WhenTheyLeaveTheResultUnchanged) {
   EXPECT_EQ(TextOf(Read("qwen2", {{"attention_bias", true}})), TextOf(Read("qwen2"))) << "HF does not look at it";
 }
 
-TEST(ArchitectureTest, WindowsOfQwenLayers_EqualThoseOfHf) {
+TEST(ArchitectureTest, WindowsOfQwenLayers_EqualHfsWindows) {
   const Json slides = {{"use_sliding_window", true}, {"sliding_window", 24}};
   const auto with = [&](const Json& more) {
     Json all = slides;
@@ -198,7 +199,7 @@ TEST(ArchitectureTest, MissingHeadDim_IsDerivedOrTheFamilysDefault) {
   EXPECT_EQ(Read("qwen3", {{"head_dim", 32}}).layers[0].head_dim, 32);
 }
 
-TEST(ArchitectureTest, FamiliesNearLlama_ReadTheirOwnKeys_AndRefuseUnsupportedValues) {
+TEST(ArchitectureTest, FamiliesThatDescendFromLlama_ReadTheirOwnKeys_AndRefuseUnsupportedValues) {
   const std::tuple<std::string, Json, std::string> refused[] = {
       {"gemma", {{"hidden_act", "silu"}}, "hidden_act \"silu\""},
       {"gemma", {{"attention_bias", true}}, "attention_bias"},
@@ -451,7 +452,7 @@ TEST(ArchitectureTest, TextOfASpec_ChangesWithEveryField) {
   }
 }
 
-TEST(ArchitectureTest, AlibiSlopes_EqualThoseOfThePaper) {
+TEST(ArchitectureTest, AlibiSlopes_EqualThePapersSlopes) {
   const auto slopes_of = [](int64_t heads, double max_bias) {
     ModelSpec spec;
     spec.num_heads = heads;

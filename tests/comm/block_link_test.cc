@@ -24,7 +24,7 @@ Bytes Pattern(size_t size, unsigned seed) {
 
 constexpr EpochId kEpoch = 3;
 
-/// Runs that cover a whole block of this many bytes.
+/// Returns runs that cover a whole block of this many bytes.
 BlockRuns Whole(int64_t bytes) { return {{0, bytes}}; }
 
 class BlockLinkTest : public testing::Test {
@@ -147,7 +147,8 @@ TEST_F(BlockLinkTest, Chunks_AreIgnored_WhenTheyAreOfOtherEpochsOrRanks) {
   EXPECT_EQ(to, block);
 }
 
-/// Chunks whose place cannot follow: each fails its transfer, and nothing is written outside a block.
+/// Sends chunks whose numbers, offsets or sizes cannot be. Each chunk fails its transfer, and nothing is written
+/// outside a block.
 TEST_F(BlockLinkTest, Transfer_Fails_WhenAChunkHasAWrongPlace) {
   Channel channel = Channel::Connect(endpoint_, "b");
   const Bytes data = Pattern(1000, 1);
@@ -211,7 +212,7 @@ class BlockExchangeTest : public testing::TestWithParam<bool> {
     return {"giver" + std::to_string(rank), rank, GetParam() ? &keys_[static_cast<size_t>(rank)] : nullptr};
   }
   /// Giver g holds its part for taker t at t * kPart. Taker t stores the part of giver g in two pieces, in swapped
-  // order.
+  /// order.
   static BlockRuns Given(size_t t) { return {{static_cast<int64_t>(t) * kPart, kPart}}; }
   static BlockRuns Taken(size_t g) {
     const int64_t at = static_cast<int64_t>(g) * kPart;
@@ -301,7 +302,7 @@ TEST_P(BlockExchangeTest, Send_Fails_WhenOnlyOneSideHasKeys) {
 INSTANTIATE_TEST_SUITE_P(Tcp, BlockExchangeTest, testing::Bool(),
                          [](const auto& with) { return with.param ? "WithKeys" : "InClearText"; });
 
-TEST(OwnAddressTest, OwnAddress_IsThatOfTheRouteToTheEndpoint) {
+TEST(OwnAddressTest, OwnAddressTowards_ReturnsTheAddressThatReachesTheEndpoint) {
   EXPECT_EQ(OwnAddressTowards("tcp://127.0.0.1:80"), "127.0.0.1");
   EXPECT_THROW(OwnAddressTowards("ipc:///tmp/x"), Error);
   EXPECT_THROW(OwnAddressTowards("tcp://"), Error);

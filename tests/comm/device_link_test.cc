@@ -1,4 +1,5 @@
-// Transfers of KV blocks by a DeviceLink (device to device): announcements, failures, and when a link is given up.
+// Tests transfers of KV blocks by a DeviceLink (device to device): announcements, failures, and when a link is given
+// up.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -184,7 +185,7 @@ TEST_F(DeviceLinkTest, StoppedReceiver_ClosesTheLink_BeforeItReportsTheEnd) {
   ExpectThatOneGoesWell(2);
 }
 
-/// Announcements that cannot follow: each fails its transfer.
+/// Sends announcements with impossible numbers or sizes. Each fails its transfer.
 TEST_F(DeviceLinkTest, WrongAnnouncements_FailTheirTransfers) {
   Channel channel = Channel::Connect(endpoint_, "b");
   Bytes to(kBlock);

@@ -42,7 +42,7 @@ struct TestDoors {
   uint16_t port() const {
     return static_cast<uint16_t>(std::stoi(doors.endpoint().substr(doors.endpoint().rfind(':') + 1)));
   }
-  /// Begins to connect without waiting.
+  /// Begins a connection from the address `from` to `to`, and does not wait until it is complete.
   Descriptor Begin(const std::string& from, const std::string& to) const {
     const sockaddr_storage own = DoorAddress(from), there = DoorAddress(to, port());
     Descriptor socket(::socket(own.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -90,7 +90,7 @@ TEST(GateDoorsTest, HostsOfWorkers_Connect_WhileOthersFillTheQueue) {
   EXPECT_EQ(others, Peers(others.size(), "127.0.0.2"));
 }
 
-TEST(GateDoorsTest, EveryListedHost_IsAWorkers_AndItsNeighboursAreNot) {
+TEST(GateDoorsTest, ListedHosts_ReachTheWorkersSocket_AndTheirNeighboursDoNot) {
   TestDoors there("127.0.0.1");
   if (there.doors.workers() < 0) GTEST_SKIP() << "this kernel does not choose sockets by address";
   Peers workers;
@@ -113,7 +113,7 @@ TEST(GateDoorsTest, EveryListedHost_IsAWorkers_AndItsNeighboursAreNot) {
   }
 }
 
-TEST(GateDoorsTest, IPv6AndIPv4Hosts_AreTold_OnAPortForBoth) {
+TEST(GateDoorsTest, IPv4AndIPv6Hosts_AreRecognised_OnAPortForBoth) {
   const Descriptor probe(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const sockaddr_storage loopback = DoorAddress("::1");
   if (::bind(probe.get(), reinterpret_cast<const sockaddr*>(&loopback), SizeOf(loopback)) != 0)
@@ -130,14 +130,14 @@ TEST(GateDoorsTest, IPv6AndIPv4Hosts_AreTold_OnAPortForBoth) {
   EXPECT_EQ(there.Waiting(there.doors.workers()), Peers{"127.0.0.2"});
 }
 
-TEST(GateDoorsTest, Port_IsRefused_ToAnotherListener) {
+TEST(GateDoorsTest, SecondListener_IsRefused_OnAPortInUse) {
   TestDoors there("127.0.0.1");
   EXPECT_THROW(ListenOnTcp(there.doors.endpoint()), Error);
   WorkerHosts hosts;
   EXPECT_THROW(GateDoors(there.doors.endpoint(), hosts), Error);
 }
 
-TEST(WorkerHostsTest, Addresses_AreBounded_AndIPv4IsThatOfIPv6) {
+TEST(WorkerHostsTest, Addresses_AreBounded_AndIPv4WrittenAsIPv6CountsAsIPv4) {
   WorkerHosts hosts;
   hosts.AddHost("::ffff:10.0.0.5");
   hosts.AddHost("10.0.0.5");

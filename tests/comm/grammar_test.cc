@@ -12,7 +12,8 @@ namespace {
 constexpr TokenId kControl = 0, kStop = 1;
 constexpr int kModelVocab = 300;  // the model has more tokens than its tokenizer
 
-/// Every single byte, and tokens of several bytes: parts of words, of JSON punctuation, and of a character.
+/// Returns a vocabulary of every single byte and of some tokens of several bytes: parts of words, of JSON punctuation,
+/// and of a character.
 Vocabulary TestVocabulary() {
   Vocabulary vocabulary{{"", ""}, {kStop}};
   for (int byte = 0; byte < 256; ++byte) vocabulary.bytes.emplace_back(1, static_cast<char>(byte));
@@ -32,7 +33,7 @@ std::set<TokenId> Allowed(GrammarMatcher& matcher) {
   return allowed;
 }
 
-/// The tokens that a finite language allows after a text, found by comparison with each word of the language.
+/// Returns the tokens that a finite language allows after a text, found by comparison with each word of the language.
 std::set<TokenId> AllowedBy(const std::set<std::string>& words, const std::string& text, const Vocabulary& vocabulary) {
   std::set<TokenId> allowed;
   if (words.contains(text)) allowed.insert(kStop);
@@ -70,7 +71,7 @@ void ExpectSameMasks(const GrammarSource& source, const std::set<std::string>& w
   EXPECT_GT(reached.size(), words.size() / 2);
 }
 
-TEST(GrammarTest, Masks_EqualThoseOfAllWords_OfARegex) {
+TEST(GrammarTest, Masks_AllowExactlyTheTokensOfAllWords_OfARegex) {
   std::set<std::string> words;
   for (const std::string first : {"ab", "a"}) {
     for (const std::string second : {"c", "bc", "\xc3\xa9"}) {
@@ -81,7 +82,7 @@ TEST(GrammarTest, Masks_EqualThoseOfAllWords_OfARegex) {
   ExpectSameMasks({GrammarSource::kRegex, "(ab|a)(c|bc|\xc3\xa9){1,2}"}, words);
 }
 
-TEST(GrammarTest, Masks_EqualThoseOfAllValues_OfASchema) {
+TEST(GrammarTest, Masks_AllowExactlyTheTokensOfAllValues_OfASchema) {
   ExpectSameMasks({GrammarSource::kJsonSchema, R"({"enum":["ab","abc",12,true,null]})"},
                   {"\"ab\"", "\"abc\"", "12", "true", "null"});
   std::set<std::string> numbers;
@@ -89,7 +90,7 @@ TEST(GrammarTest, Masks_EqualThoseOfAllValues_OfASchema) {
   ExpectSameMasks({GrammarSource::kJsonSchema, R"({"type":"integer","minimum":-12,"maximum":130})"}, numbers);
 }
 
-TEST(GrammarTest, Masks_EqualThoseOfAllWords_OfEbnfRules) {
+TEST(GrammarTest, Masks_AllowExactlyTheTokensOfAllWords_OfEbnfRules) {
   ExpectSameMasks({GrammarSource::kEbnf, "root ::= \"a\" b? | b \"ca\"\nb ::= \"b\" | \"bc\""},
                   {"a", "ab", "abc", "bca", "bcca"});
 }
@@ -253,7 +254,7 @@ TEST(GrammarTest, UnsupportedOrBrokenGrammars_AreRefused) {
   EXPECT_THROW(without_stop.Compile({GrammarSource::kRegex, "a"}), Error);
 }
 
-TEST(GrammarTest, CompiledGrammars_AreCached_ButNotForEver) {
+TEST(GrammarTest, CompiledGrammars_AreCached_UntilManyOthersWereCompiled) {
   GrammarCompiler compiler(TestVocabulary(), kModelVocab);
   const GrammarSource first = {GrammarSource::kRegex, "a{1,7}"};
   const auto compiled = compiler.Compile(first);

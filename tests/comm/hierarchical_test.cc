@@ -78,7 +78,7 @@ void OnRanks(const std::vector<int>& hosts, const std::function<void(Collective&
 
 const std::vector<std::vector<int>> kLayouts = {{0}, {0, 0}, {0, 1}, {0, 0, 1}, {0, 1, 0}, {0, 1, 2}, {0, 0, 1, 1, 2}};
 
-/// The sum of these values depends on the order of addition.
+/// Returns a rank's value at index i. The sum of these values over the ranks depends on the order of addition.
 float HostValue(Rank rank, size_t i) {
   return 0.1f * static_cast<float>(rank + 1) + 1e-3f * static_cast<float>(i % 97);
 }

@@ -1,4 +1,4 @@
-// The descriptions, weights and refusals of model families whose layers keep states (hybrids).
+// Tests the descriptions, weights and refusals of model families whose layers keep states (hybrids).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -220,7 +220,7 @@ TEST(HybridsTest, InfinityAndNaN_AreAccepted_AsPythonWritesThem) {
   EXPECT_EQ(SpecFromHf(config, "", "config.json").recurrence.value_heads, 6);
 }
 
-TEST(HybridsTest, ColumnsOfLfm2Mlps_AreAdjusted) {
+TEST(HybridsTest, MlpColumnsOfLfm2_AreScaledAndRounded_UnlessAFlagMakesThemExact) {
   const auto columns = [](const Json& changes) { return ReadHybrid("lfm2", changes).layers[0].intermediate_size; };
   EXPECT_EQ(columns(Json::object()), 256);
   EXPECT_EQ(columns({{"block_auto_adjust_ff_dim", false}}), 96);
@@ -293,7 +293,7 @@ TEST(HybridsTest, TextOfASpec_ChangesWithEveryFieldOfTheRecurrence) {
   EXPECT_TRUE(texts.insert(TextOf(other_mixer)).second);
 }
 
-/// The places of the first and the last row of a weight: of layer 3 for weights of attention, else of layer 0.
+/// Returns the places of the first and the last row of a weight: of layer 3 for weights of attention, else of layer 0.
 std::pair<int64_t, int64_t> Ends(const ModelSpec& spec, Role role) {
   const std::vector<WeightSpec> weights = WeightsOf(spec);
   const auto weight = std::ranges::find(weights, role, &WeightSpec::role);

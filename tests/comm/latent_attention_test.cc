@@ -1,4 +1,4 @@
-// Configurations of models with latent attention, whose keys and values are computed from latents.
+// Tests configurations of models with latent attention, whose keys and values are computed from latents.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// The published configuration of DeepSeek-V2-Lite, without the keys that HF does not read.
+/// Returns the published configuration of DeepSeek-V2-Lite, without the keys that HF does not read.
 Json Lite() {
   return {{"model_type", "deepseek_v2"},
           {"hidden_size", 2048},
@@ -88,7 +88,8 @@ TEST(LatentAttentionTest, Weights_DependOnQLoraRank) {
   EXPECT_FALSE(has(direct, Role::kQueryIn));
   EXPECT_TRUE(has(by_rank, Role::kQueryIn));
   for (const ModelSpec& spec : {direct, by_rank}) EXPECT_FALSE(has(spec, Role::kKey));
-  // The numbers that a rank reads for one more head: of a layer's key and value parts, and of queries and output.
+  // Compares the numbers that a rank reads for one more head: of a layer's key and value parts, and of queries and
+  // output.
   EXPECT_EQ(LayerNumbersPerUnit(direct, Axis::kKeyParts)[3], 512);
   EXPECT_EQ(LayerNumbersPerUnit(direct, Axis::kValueParts)[3], 512 + 2048);
   EXPECT_EQ(LayerNumbersPerUnit(by_rank, Axis::kQueryParts)[3], 1536);

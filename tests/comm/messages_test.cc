@@ -163,7 +163,7 @@ TEST(MessagesTest, GrammarMessages_SurviveARoundTrip_AndAreRefusedOutOfBounds) {
   EXPECT_THROW(Decode(Encode(Vocabulary{{"a"}, {-1}}, 1, 0)), Error);
 }
 
-TEST(MessagesTest, OrdersToLoadAdapters_SurviveTheWire_UnlessTheirNumberIsOfAListedOne) {
+TEST(MessagesTest, AdapterMessages_SurviveARoundTrip_AndAreRefusedWithAListedAdaptersNumber) {
   const AdapterMessage order{7, kMostListedAdapters + 1, "/a", "hash", 99};
   const auto adapter = std::get<AdapterMessage>(Decode(Encode(order, 1, 0)));
   EXPECT_EQ(std::tie(adapter.ticket, adapter.number, adapter.path, adapter.fingerprint, adapter.file_bytes),
@@ -235,7 +235,7 @@ TEST(MessagesTest, HandshakeMessages_SurviveARoundTrip) {
 }
 
 // All ranks must compute alike: a worker never chooses these settings for itself.
-TEST(MessagesTest, Assignment_IsRefused_WithTypesThatAreNotSettled) {
+TEST(MessagesTest, Assignment_IsRefused_WhileATypeIsAuto) {
   const ComputeSettings cpu{.backend = BackendKind::kCpu,
                             .dtype = ModelDtype::kFloat32,
                             .kv_cache_dtype = KvCacheDtype::kFloat16,

@@ -236,7 +236,7 @@ TEST_F(ModelFilesTest, UnsupportedArchitecturesAndKeys_OfGguf_AreRefusedByName) 
             "t.gguf: rope_freqs.weight must hold 137438953472 F32 numbers");
 }
 
-/// The bytes of part `number` (from 0 on) of `count` parts of a split GGUF model.
+/// Returns the bytes of part `number` (from 0 on) of `count` parts of a split GGUF model.
 std::string GgufPartBytes(uint64_t number, uint64_t count, const std::vector<std::string>& tensors, int32_t all = -1) {
   GgufBytes g;
   if (number == 0) g.Value("a.text", 8, GgufBytes::Text("hey"));
@@ -393,7 +393,7 @@ TEST_F(ModelFilesTest, Errors_NameTheKeyOfAWrongConfiguration) {
   EXPECT_NE(error_of("[]").find("expected an object"), std::string::npos);
 }
 
-/// The resident pages of mapped files of this process, in kB.
+/// Returns the resident pages of mapped files of this process, in kB.
 int64_t ResidentFilePages() {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;) {

@@ -1,4 +1,4 @@
-// Opens files as parts of a model: allowed and refused ones, and files that change afterwards.
+// Tests opening files as parts of a model: allowed and refused files, and files that change afterwards.
 #include "comm/model/model_tree.h"
 
 #include <fcntl.h>
@@ -56,7 +56,7 @@ class ModelTreeTest : public testing::Test {
   TemporaryDirectory directory_;
 };
 
-TEST_F(ModelTreeTest, SpecialFiles_AreRefusedAtOnce) {
+TEST_F(ModelTreeTest, Open_RefusesPipesAndDevices_WithoutWaiting) {
   const std::string pipe = directory_ / "pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   for (const auto links : {RegularFile::Links::kFollowed, RegularFile::Links::kRefused}) {
@@ -180,7 +180,7 @@ TEST_F(ModelTreeTest, TruncatedMapping_EndsTheProcess_AndNamesTheFile) {
   };
   EXPECT_EXIT(touch_after_truncation(), testing::ExitedWithCode(1),
               "^quire-worker: rank 3: .*/model.bin: the file was cut short");
-  // A bus error outside model files kills the process, as without the handler.
+  // Checks that a bus error outside model files kills the process, as it does without the handler.
   EXPECT_EXIT((ReportMappingErrors("quire"), std::raise(SIGBUS), std::raise(SIGBUS)), testing::KilledBySignal(SIGBUS),
               "");
 }

@@ -40,7 +40,7 @@ void Check(quire::Collective& collective, const char* name) {
   QUIRE_CHECK(all == expected, "{}: gathered bytes differ", name);
 }
 
-/// Checks the exchanges of MpiBootstrap at start; all ranks are on this host.
+/// Aborts when an exchange of MpiBootstrap at start gives wrong bytes or sums. All ranks are on this host.
 void CheckBootstrap(const quire::MpiBootstrap& mpi) {
   const std::string id("an id\0with zeros", 16), mine(static_cast<size_t>(mpi.rank()) * 3000, 'r');
   for (const std::string& sent : {id, std::string()}) {
@@ -61,7 +61,7 @@ void CheckBootstrap(const quire::MpiBootstrap& mpi) {
     QUIRE_CHECK(x == static_cast<float>(mpi.world_size() * (mpi.world_size() + 1) / 2), "{}", x);
 }
 
-/// Three stages: rows go from each to the next, and tokens from the last one to the others.
+/// Aborts when a byte is wrong after three stages have sent rows, each to the next, and tokens, the last to the others.
 void CheckLink(quire::StageLink& link) {
   const auto byte_of = [](int stage, size_t i) {
     return static_cast<std::byte>(stage * 31 + static_cast<int>(i % 97));

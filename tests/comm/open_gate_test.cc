@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kWaitMillis = 5000;
 
-/// An open gate on a free port, and what a ZeroMQ socket would do behind it.
+/// An open gate on a free port. The test takes the gate's connections in place of the ZeroMQ socket behind the gate.
 struct TestOpenGate {
   TestOpenGate() : gate("tcp://127.0.0.1:0", "test"), inner(gate.ReleaseInner()) { gate.Open(); }
 
@@ -41,7 +41,7 @@ struct TestOpenGate {
   Descriptor inner;
 };
 
-/// Reads until `count` bytes have come or the other side has closed.
+/// Reads until `count` bytes have arrived or the other side has closed.
 std::string ReadUpTo(const Descriptor& socket, size_t count) {
   std::string all;
   std::vector<char> buffer(64 << 10);
@@ -59,7 +59,7 @@ void SendAll(const Descriptor& socket, const std::string& bytes) {
   (void)::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
 }
 
-TEST(OpenGateTest, Gate_ForwardsBothWays_WhatAPeerMaySend) {
+TEST(OpenGateTest, Gate_ForwardsBytesInBothDirections_UpToThePeersLimit) {
   const TestOpenGate there;
   const Descriptor peer = there.Connect(), server = there.Accept();
   const std::string asked(OpenGate::kMostBytes, 'a'), told(3 * OpenGate::kMostBytes, 't');
@@ -82,7 +82,7 @@ TEST(OpenGateTest, Gate_ClosesAPeer_ThatSendsMoreThanAllowedInAll) {
   EXPECT_EQ(ReadUpTo(peer, 1), "");
 }
 
-TEST(OpenGateTest, Gate_TurnsAwayPeers_WhileItIsFull_AndTakesOneForEachThatLeaves) {
+TEST(OpenGateTest, Gate_RefusesPeers_WhileItIsFull_AndAcceptsOneForEachThatLeaves) {
   const TestOpenGate there;
   std::vector<Descriptor> peers, servers;
   for (int i = 0; i < OpenGate::kMostPeers; ++i) {
@@ -93,7 +93,7 @@ TEST(OpenGateTest, Gate_TurnsAwayPeers_WhileItIsFull_AndTakesOneForEachThatLeave
   peers.pop_back();
   EXPECT_EQ(ReadUpTo(servers.back(), 1), "");
   servers.pop_back();
-  // The gate counts a link until both sides have ended; a peer that comes earlier is closed, and comes again.
+  // The gate counts a link until both sides have ended. A peer that connects earlier is closed, and connects again.
   for (int i = 0; i < 500 && peers.size() < size_t{OpenGate::kMostPeers}; ++i) {
     Descriptor peer = there.Connect();
     SendAll(peer, "x");

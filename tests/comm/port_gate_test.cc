@@ -45,7 +45,7 @@ GateBytes Joined(GateBytes first, const GateBytes& second) {
   return first;
 }
 
-/// A HELLO of valid form with a cryptographic box that cannot be opened.
+/// Returns a HELLO of valid form with a cryptographic box that cannot be opened.
 GateBytes HelloOfNobody() {
   GateBytes hello{0x04, 200};
   hello.insert(hello.end(), kHelloCommand.begins.begin(), kHelloCommand.begins.end());
@@ -56,7 +56,7 @@ GateBytes HelloOfNobody() {
 
 // --- words of the handshake ---
 
-/// The index of the first byte at which a prefix is wrong; -1 when no prefix is wrong.
+/// Returns the index of the first byte at which a prefix is wrong; -1 when no prefix is wrong.
 template <class State>
 int FirstWrong(const GateBytes& bytes, const State& state) {
   for (size_t size = 1; size <= bytes.size(); ++size) {
@@ -166,7 +166,7 @@ TEST(StrangersTest, AddressesOfALargeSubnet_GiveWay_BeforeASingleAddress) {
   EXPECT_NE(strangers.WhoGivesWay("1.2.3.4")->number, worker);
 }
 
-TEST(StrangersTest, ConnectionWithTheKey_Stays_UnlessMostHaveTheKey) {
+TEST(StrangersTest, ConnectionWithTheKey_IsKept_UnlessMostConnectionsHaveTheKey) {
   Strangers strangers;
   const auto add = [&] { return strangers.Add(Descriptor(), NameOfIp("10.0.0.5"), Clock::now()).number; };
   const uint64_t worker = add(), silent = add();
@@ -342,7 +342,7 @@ class PortGateTest : public ::testing::Test {
   static void Say(const Descriptor& socket, const GateBytes& bytes) {
     (void)::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
   }
-  /// The time until the other side closes the connection; nullopt when it stays open for `patience`.
+  /// Returns the time until the other side closes the connection; nullopt when it stays open for `patience`.
   static std::optional<milliseconds> HangsUp(const Descriptor& socket, milliseconds patience) {
     const auto begin = Clock::now();
     char buffer[4096];
@@ -415,7 +415,7 @@ TEST_F(PortGateTest, SilentConnection_IsClosed_WhenItsTimeIsUp) {
   EXPECT_TRUE(HangsUp(half, seconds(5)));
 }
 
-TEST_F(PortGateTest, NewConnections_ReplaceSilentOnes_AndDescriptorsAreBounded) {
+TEST_F(PortGateTest, NewConnections_ReplaceSilentConnections_AndDescriptorsAreBounded) {
   std::vector<Descriptor> silent;
   for (size_t i = 0; i < 2 * Strangers::kMostOfNetwork; ++i) silent.push_back(Connect());
   size_t gone = 0;
@@ -424,7 +424,7 @@ TEST_F(PortGateTest, NewConnections_ReplaceSilentOnes_AndDescriptorsAreBounded) 
   EXPECT_TRUE(WorkerIsServed(1));
 }
 
-/// A HELLO as a worker that knows the server's public key makes it.
+/// Returns a HELLO as a worker that knows the server's public key makes it.
 GateBytes HelloWithKey(const std::string& server_key) {
   uint8_t server[32], own[crypto_box_PUBLICKEYBYTES], secret[crypto_box_SECRETKEYBYTES], box[80];
   EXPECT_NE(::zmq_z85_decode(server, server_key.c_str()), nullptr);
@@ -440,7 +440,7 @@ GateBytes HelloWithKey(const std::string& server_key) {
   return hello;
 }
 
-TEST_F(PortGateTest, ConnectionWithTheKey_Stays_WhenItsOwnNetworkFloods) {
+TEST_F(PortGateTest, ConnectionWithTheKey_IsKept_WhenItsOwnNetworkFloodsThePort) {
   const Descriptor worker = Connect();
   Say(worker, Joined(Greeting(), HelloWithKey(LoadWorkerKeys(keys_, 0).coordinator)));
   char answers[kGreetingBytes + 170];

@@ -1,4 +1,4 @@
-// The table of what is in published models' files: configurations and the names of tensors. Each model of the table
+// Tests the table of published models' files: configurations and the names of tensors. Each model of the table
 // must open as published, or be refused with a reason. The tensors' bytes are holes in a file, because only names count
 // here.
 #include <gmock/gmock.h>
@@ -42,7 +42,7 @@ std::vector<std::string> Numbered(const std::vector<std::string>& patterns, cons
   return names;
 }
 
-/// All names of a row. Each axis of a pattern, such as layers and experts, is a list of ranges of numbers.
+/// Returns all names of a row. Each axis of a pattern, such as layers and experts, is a list of ranges of numbers.
 std::vector<std::string> NamesOf(const Json& row) {
   std::vector<std::string> all;
   for (const auto& [pattern, axes] : row.at("tensors").items()) {
@@ -59,7 +59,7 @@ struct PublishedFolder {
     WriteTextFile(folder.path() + "/config.json", row.at("config").dump());
   }
 
-  /// Writes a file with these names. Names that the model's list knows have that tensor's shape, others have one
+  /// Writes a file with tensors of these names. A tensor that the model knows gets its shape, any other tensor one
   /// number.
   void WriteTensors(const std::vector<std::string>& names) const {
     const ModelFiles list = ModelFiles::Open(folder.path(), LoadFormat::kDummy);

@@ -25,8 +25,8 @@ using testing::IsEmpty;
 
 const std::string kGoldenModels = std::string(QUIRE_TEST_DATA) + "/models/";
 
-/// Text with everything that the computation uses, whatever the files are called: the description and every tensor's
-/// bytes.
+/// Returns a text of everything that the computation uses, whatever the files are called: the description and every
+/// tensor's bytes.
 std::string NumbersOf(const ModelFiles& files) {
   ModelSpec spec = files.spec();
   spec.architecture.clear();
@@ -47,7 +47,7 @@ std::string NumbersOf(const ModelFiles& files) {
 }
 std::string NumbersOf(const std::string& model) { return NumbersOf(ModelFiles::Open(model)); }
 
-/// The names of the golden models in safetensors.
+/// Returns the names of the golden models in safetensors.
 std::set<std::string> GoldenModels() {
   std::set<std::string> names;
   for (const auto& entry : fs::directory_iterator(kGoldenModels)) {
@@ -56,7 +56,7 @@ std::set<std::string> GoldenModels() {
   return names;
 }
 
-/// The prefix that most tensor names have: "model.", "transformer." or another.
+/// Returns the prefix that most tensor names have: "model.", "transformer." or another.
 std::string BaseOf(const RewrittenModel& model) {
   std::map<std::string, int> counts;
   for (const auto& [name, tensor] : model.tensors) ++counts[name.substr(0, name.find('.') + 1)];
@@ -232,7 +232,7 @@ TEST(PublishedModelsTest, MissingSizesOfATextConfig_GetTheDefaultsOfItsFamily) {
   EXPECT_EQ(pixtral.window(), 0);
 }
 
-TEST(PublishedModelsTest, Head_IsThatOfTheFile_WhateverTheConfigurationSaysOfTying) {
+TEST(PublishedModelsTest, Head_IsReadFromTheFile_WhateverTieWordEmbeddingsSays) {
   const std::string head = "lm_head.weight", embedding = "model.embed_tokens.weight";
   RewrittenModel said_tied("mqa");  // this model has a head of its own
   ASSERT_TRUE(said_tied.tensors.contains(head));

@@ -1,5 +1,5 @@
-// Matrices of GPTQ, AWQ, FP8 and compressed-tensors. The tests write the published layouts out once more, compare where
-// each number of a file is, and check refusals.
+// Tests matrices of GPTQ, AWQ, FP8 and compressed-tensors. The tests write the published layouts out once more, compare
+// where each number of a file is, and check refusals.
 #include "comm/model/formats/quantized_matrices.h"
 
 #include <gmock/gmock.h>
@@ -72,13 +72,13 @@ std::vector<float> Decoded(const Tensor& tensor, int64_t row) {
 using Method = StoredQuants::Method;
 
 constexpr int64_t kRows = 8, kCols = 16, kGroups = 2;
-/// Made-up codes that differ from their neighbours in both directions.
+/// Returns a made-up code that differs from its neighbours in both directions.
 uint32_t Code(int64_t row, int64_t col) { return static_cast<uint32_t>(row * 5 + col * 3 + row * col) % 16; }
 uint32_t ZeroCode(int64_t row, int64_t group) { return static_cast<uint32_t>(row * 3 + group * 7 + 1) % 16; }
 float Scale(int64_t row, int64_t group) { return 0.5f + static_cast<float>(row) + 16 * static_cast<float>(group); }
 
-/// A matrix in GPTQ's layout: words [cols / 8, rows], zeros and scales [groups, ..]. `order` permutes the zeros in a
-/// word, as in AWQ.
+/// Returns a matrix in GPTQ's layout: words [cols / 8, rows], zeros and scales [groups, ..]. `order` permutes the zeros
+/// in a word, as in AWQ.
 Parts GptqParts(const std::vector<int>& order = {0, 1, 2, 3, 4, 5, 6, 7}) {
   std::vector<uint32_t> words(kCols / 8 * kRows), zeros(kGroups);
   std::vector<float> scales;
@@ -478,7 +478,7 @@ TEST(DummyWeightsTest, DummyModel_NeedsOnlyAConfig_AndIsTheSameInEveryProcess) {
   EXPECT_EQ(made_up.Fingerprint(), ModelFiles::Open(to, LoadFormat::kDummy).Fingerprint());
   const ModelFiles real = ModelFiles::Open(golden + "gqa");
   EXPECT_NE(made_up.Fingerprint(), real.Fingerprint());
-  EXPECT_EQ(made_up.TotalBytes(), real.TotalBytes());  // both are bfloat16
+  EXPECT_EQ(made_up.TotalBytes(), real.TotalBytes());  // the made-up and the real model are bfloat16
   const Tensor &gate = made_up.Get(Role::kGate, 1), &up = made_up.Get(Role::kUp, 1);
   EXPECT_EQ(gate.shape, real.Get(Role::kGate, 1).shape);
   EXPECT_EQ(gate.type, NumberType::kBF16);

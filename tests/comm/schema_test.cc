@@ -1,4 +1,4 @@
-// The texts that grammars made of JSON schemas accept and refuse, byte by byte.
+// Tests the texts that grammars made of JSON schemas accept and refuse, byte by byte.
 #include <gtest/gtest.h>
 
 #include <tuple>
@@ -29,7 +29,7 @@ GrammarCompiler& Compiler() {
   return compiler;
 }
 
-/// True if the grammar accepts the whole text.
+/// Returns whether the grammar accepts the whole text.
 bool Takes(const GrammarSource& source, const std::string& text) {
   GrammarMatcher matcher(Compiler().Compile(source));
   std::vector<TokenId> tokens;
@@ -80,7 +80,7 @@ TEST(JsonGrammar, Whitespace_IsBounded_BetweenTokensOfJson) {
   EXPECT_FALSE(SchemaTakes(schema, "{" + std::string(2000, ' ') + "\"a\":1}"));
 }
 
-TEST(JsonGrammar, Matcher_IsNotOverworked_ByWhitespaceAroundPatternProperties) {
+TEST(JsonGrammar, Matcher_StaysWithinItsWorkLimit_WithWhitespaceAroundPatternProperties) {
   const std::string schema = R"({"type":"object","patternProperties":{"^x-":{"type":"integer"}},)"
                              R"("additionalProperties":false})";
   std::string text = "{";
@@ -156,7 +156,7 @@ TEST(JsonGrammar, LongIntegers_StayExact_InEnumConstAndBounds) {
           {R"({"a":[true,null],"b":1})"}}});
 }
 
-TEST(JsonGrammar, Members_MayComeInAnyOrder_InOpenObjects) {
+TEST(JsonGrammar, Members_MayHaveAnyOrder_InObjectsThatAllowOtherMembers) {
   Check({{R"({"properties":{"a":{"type":"integer"},"b":{"type":"integer"}}})",
           {R"({"b":2,"a":1})", R"({"a":1,"b":2})", R"({"z":"","b":2,"y":[],"a":1})", "{}", R"({"ab":"x"})"},
           {R"({"b":"2"})", R"({"a":1,"a":2})"}},

@@ -26,7 +26,7 @@ TEST(GroupCutTest, Ranks_AreNumberedFromTheLastStage) {
   EXPECT_EQ(whole.StageOf(1), 0);
 }
 
-TEST(StagePlanTest, Stages_HaveAllLayers_AndTheLastHasFewerBesideALargeHead) {
+TEST(StagePlanTest, Stages_CoverAllLayers_AndTheStageOfALargeHeadHasFewerLayers) {
   ModelFiles files = StagedFiles("smollm3");  // five layers
   for (int stages = 2; stages <= 5; ++stages) {
     const std::vector<int32_t> layers = PlanStages(files, stages);
@@ -41,7 +41,7 @@ TEST(StagePlanTest, Stages_HaveAllLayers_AndTheLastHasFewerBesideALargeHead) {
   EXPECT_EQ(PlanStages(files, 2), before) << "the coordinator closes the files";
 }
 
-TEST(StagePlanTest, Stages_AreRefusedByName_WhereTheModelAllowsNone) {
+TEST(StagePlanTest, PlanStages_ThrowsAnErrorWithTheReason_WhenTheModelCannotBeCut) {
   EXPECT_NE(ErrorThrownBy([] { PlanStages(StagedFiles("gqa"), 4); }).find("cut into 1 to 3 stages"), std::string::npos);
   // Layers 4 and 5 read keys and values of layers before them.
   const ModelFiles shares = StagedFiles("gemma4");

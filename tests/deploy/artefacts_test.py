@@ -78,7 +78,8 @@ def chart(**changes):
 
 
 def manifests(**changes):
-    """The objects of the LeaderWorkerSet's file, after edits of what stands there to be edited: places of pods by their names."""
+    """Returns the objects in the LeaderWorkerSet's file. `changes` replaces the parts that users are meant to edit: places of pods, by
+    their names."""
     text = read("k8s", "leader-worker-set.yaml")
     for name, value in changes.items():
         text, count = re.subn(rf"({name}: &{name}) (\{{\}}|\[\])", lambda m, value=value: f"{m[1]} {json.dumps(value)}", text)
@@ -164,13 +165,13 @@ class KubernetesTest(unittest.TestCase):
         "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway",
                                        "labelSelector": {"matchLabels": {"app.kubernetes.io/name": "quire"}}}]}
 
-    def test_chart_passes_places_and_pull_secrets_on_to_its_pods(self):
+    def test_chart_passes_node_placement_and_pull_secrets_on_to_its_pods(self):
         pod, = pods(chart(**self.PLACES))
         self.assertEqual({name: pod["spec"].get(name) for name in self.PLACES}, self.PLACES)
         pod, = pods(chart())
         self.assertEqual([name for name in self.PLACES if name in pod["spec"]], [])
 
-    def test_leader_worker_set_has_one_place_for_places_of_both_pods(self):
+    def test_leader_worker_set_states_node_placement_once_for_both_pods(self):
         templates = list(pods(manifests(**self.PLACES)))
         self.assertEqual(len(templates), 2)
         for pod in templates:
@@ -236,7 +237,8 @@ class KubernetesTest(unittest.TestCase):
 
     def test_manifests_and_chart_keep_to_the_schemas_of_kubernetes(self):
         plain = [o for o in manifests() if o["kind"] != "LeaderWorkerSet"]
-        # The schema of LeaderWorkerSet is not published there: its pods are validated as those of a Deployment.
+        # Kubernetes does not publish the schema of LeaderWorkerSet, so the pods in it are validated as those of a
+        # Deployment.
         for number, pod in enumerate([*pods(manifests()), *pods(manifests(**self.PLACES))]):
             labels = pod["metadata"]["labels"]
             plain.append({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": f"pods-{number}"},
@@ -365,7 +367,7 @@ class ContainerTest(unittest.TestCase):
 
 
 class SupplyTest(unittest.TestCase):
-    """Everything fetched from elsewhere is pinned by its hash, not by a name alone."""
+    """Tests that everything fetched from elsewhere is pinned by its hash, not by a name alone."""
 
     PINNED = "registry.example/quire@sha256:" + 64 * "5"
 

@@ -142,7 +142,7 @@ class FolderTest(Case):
 
 
 class PlantedTest(Case):
-    """Files planted in a cache are not trusted because of their names."""
+    """Tests that files planted in a cache are not trusted because of their names."""
 
     def test_scripts_that_cache_files_ask_user_cache_for_the_folder(self):
         for path in scripts():
@@ -235,10 +235,10 @@ class PlantedTest(Case):
 
 
 class AtOnceTest(Case):
-    """Several first runs that start at the same time."""
+    """Tests several first runs that start at the same time."""
 
     def all_at_once(self, command, **environment):
-        """Runs a command four times at once; returns the set of outputs, and all text of standard error."""
+        """Runs a command in four processes at the same time; returns the set of outputs, and all text of standard error."""
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
             runs = list(pool.map(lambda _: self.run_with(command, **environment), range(4)))
         errors = "".join(run.stderr for run in runs)
@@ -294,7 +294,7 @@ esac
 
 
 class UnpackedTest(Case):
-    """Unpacked files must equal those of the wheels, and the wheels must be the pinned ones."""
+    """Tests that unpacked files must equal those of the wheels, and the wheels must be the pinned ones."""
 
     def setUp(self):
         super().setUp()

@@ -58,7 +58,8 @@ class Owner:
                 os.chown(os.path.join(folder, name), self._uid, self._gid, follow_symlinks=False)
 
     def command(self, *words, network=False, **environment):
-        """network: use this machine's network, for commands that fetch packages."""
+        """Returns a command line that runs the words as the owner. network: use this machine's network, for commands that fetch
+        packages."""
         settings = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": self.home, "XDG_RUNTIME_DIR": self._runtime, "STORAGE_DRIVER": "overlay", **environment}
         spaces = ["--mount"] if network else ["--mount", "--net"]
         return ["nsenter", "--target", str(self._holder), *spaces, "setpriv", "--reuid", OWNER, "--regid", OWNER, "--init-groups",

@@ -34,7 +34,7 @@ def run(*command, **options):
 
 
 def configured(folder):
-    """A build for the prefix /usr, as deploy/make-package has one, with the programs of this build."""
+    """Makes a build folder for the prefix /usr, as deploy/make-package does, with the programs of this build."""
     run("cmake", "--preset", "release", "-B", folder, "-DCMAKE_INSTALL_PREFIX=/usr", "-DQUIRE_BUILD_TESTS=OFF", "-DQUIRE_CUDA=OFF", cwd=ROOT)
     for name in ("quire", "quire-worker", "quire-loopback.so"):
         shutil.copy(os.path.join(BUILD, name), folder)
@@ -82,7 +82,7 @@ class PackagesTest(unittest.TestCase):
         with open(os.path.join(self.build, "written", "quire.service"), encoding="utf-8") as f:
             self.assertNotIn("/usr/local", f.read())
 
-    def test_wheel_installs_programs_that_find_their_libraries_and_goes_without_leftovers(self):
+    def test_wheel_installs_programs_that_find_their_libraries_and_uninstalls_without_leftovers(self):
         if shutil.which("patchelf") is None:
             self.skipTest("patchelf is not installed")
         made = run(os.path.join(ROOT, "deploy", "make-wheel"), self.build, self.folder.name).strip()
@@ -105,13 +105,14 @@ class PackagesTest(unittest.TestCase):
         self.assertEqual(self.files_in(environment), before)
 
     def is_expected(self, line, environment):
-        """The environment's own libraries, the C library, and Open MPI, which another package brings (here the system's may serve)."""
+        """Returns whether a library comes from the environment, the C library, or Open MPI, which another package brings (here the system's
+        may serve)."""
         name, path = line
         return os.path.realpath(path).startswith(os.path.realpath(environment)) or re.match(
             r"(linux-vdso|ld-linux|lib(c|m|dl|rt|pthread|resolv|util)\.so|lib(mpi|open-)|lib(hwloc|event|udev|z)[-_.])", name)
 
     def check_record(self, made):
-        """pip compares each file with this list."""
+        """Checks the wheel's RECORD, a list of hashes with which pip compares each file."""
         with zipfile.ZipFile(made) as wheel:
             info = next(name.split("/")[0] for name in wheel.namelist() if name.endswith("/RECORD"))
             rows = list(csv.reader(io.StringIO(wheel.read(f"{info}/RECORD").decode())))
@@ -126,7 +127,7 @@ class PackagesTest(unittest.TestCase):
             self.assertIn("==== xgrammar LICENSE ====", gzip.decompress(wheel.read(f"{info}/third-party-notices.gz")).decode())
 
     def check_mpirun(self, environment, program):
-        """The environment need not be in PATH: its mpirun goes before the system's."""
+        """Checks that the environment's mpirun is used before the system's, also when the environment is not in PATH."""
         own = os.path.join(environment, "bin", "mpirun")
         with open(own, "w", encoding="utf-8") as f:
             f.write("#!/bin/sh\n")

@@ -41,7 +41,7 @@ def body_of(model, case, **fields):
 
 
 def start(*flags):
-    """The status and the errors of a server that does not start."""
+    """Returns the exit status and the errors of a server that does not start."""
     ended = subprocess.run([QUIRE, "serve", "--model", TINY, "--port", "0", "--admin-port", "0", *flags], capture_output=True, text=True,
                            stdin=subprocess.DEVNULL, timeout=120)
     return ended.returncode, ended.stderr
@@ -80,7 +80,7 @@ class AdaptersTest(unittest.TestCase):
                     continue  # the model has no chat template
                 self.assertEqual((status, answer["model"]), (200, "gqa_all"), answer)
 
-    def test_json_and_yaml_name_adapters_too(self):
+    def test_adapters_may_be_named_as_json_and_in_a_topology_file(self):
         as_json = json.dumps({"name": "a", "path": path_of("gqa_all")})
         with tempfile.TemporaryDirectory() as folder:
             topology = os.path.join(folder, "t.yaml")
@@ -102,7 +102,7 @@ class AdaptersTest(unittest.TestCase):
             for model in ("gqa", *ADAPTERS):
                 self.assertGreater(cached(model), 0, model)
 
-    def test_answers_go_on_when_a_worker_is_killed_and_the_journal_replays(self):
+    def test_answers_continue_when_a_worker_is_killed_and_the_journal_replays(self):
         with tempfile.TemporaryDirectory() as folder:
             journal = os.path.join(folder, "journal")
             with Server("--exact", "-tp", "2", "--journal", journal, *named(*ADAPTERS), model=TINY) as server:

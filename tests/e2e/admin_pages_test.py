@@ -242,7 +242,7 @@ class EventsTest(PagesCase):
         self.assertEqual(again.events[0][1]["number"], 1)
         self.assertEqual([event for event in again.events if event in reader.events], reader.events)
 
-    def test_events_are_left_out_and_counted_when_640_requests_end_at_once(self):
+    def test_events_are_left_out_and_counted_when_640_requests_end_together(self):
         self.order("/admin/pause")
         reader = EventReader(self.server)
         body = {"prompt": [[1]] * 16, "max_tokens": 1}
@@ -296,7 +296,7 @@ class MigrationEventsTest(PagesCase):
 
 
 class HistoryTest(unittest.TestCase):
-    def test_history_page_keeps_rows_and_gives_those_after_a_moment(self):
+    def test_history_page_keeps_rows_and_returns_the_rows_after_a_given_time(self):
         with Server("-tp", "1", model=TINY) as server:
             self.assertEqual(server.post("/v1/completions", {"prompt": [1], "max_tokens": 50, "ignore_eos": True})[0], 200)
             self.assertEqual(server.post("/v1/completions", {"prompt": [1], "max_tokens": -1})[0], 400)

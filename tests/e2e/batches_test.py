@@ -75,14 +75,14 @@ class BatchCase(unittest.TestCase):
             time.sleep(0.02)
 
     def lines(self, file_id, client=None):
-        """The lines of a file, by custom_id; each is there once."""
+        """Returns the lines of a file by custom_id. Expects that no custom_id occurs twice."""
         lines = [json.loads(text) for text in (client or self.client).files.content(file_id).text.splitlines()]
         by_id = {one["custom_id"]: one for one in lines}
         self.assertEqual(len(by_id), len(lines), "a line stands there once")
         return by_id
 
     def recorded(self, batch):
-        """Lines with a result, on the disk."""
+        """Returns the number of lines with a result on the disk."""
         path = self.directory / f"{batch.id}.output"
         return path.read_text().count("\n") if path.exists() else 0
 
@@ -128,7 +128,7 @@ class FilesTest(BatchCase):
             status, answer = self.server.post("/v1/files", form, headers=headers)
             self.assertEqual(answer["error"].get("param") == "purpose", allowed, (status, answer))
 
-    def test_files_stay_when_the_server_is_killed(self):
+    def test_files_survive_a_killed_server(self):
         file = self.upload("kept\n")
         self.kill()
         self.start()
@@ -168,7 +168,7 @@ class BatchesTest(BatchCase):
         self.assertEqual(bad["response"]["status_code"], 400)
         self.assertIn("max_tokens", bad["response"]["body"]["error"]["message"])
 
-    def test_inputs_with_faults_fail_with_each_line(self):
+    def test_batch_with_faulty_lines_fails_and_lists_each_of_them(self):
         batch = self.create(line("a", prompt=[5]) + "\n{oops\n" + line("a", prompt=[5]) + "\n" + line("b", "/v1/embeddings", input="x"))
         deadline = time.monotonic() + 30
         while (failed := self.client.batches.retrieve(batch.id)).status == "validating":
@@ -179,7 +179,7 @@ class BatchesTest(BatchCase):
         self.assertIsNotNone(failed.failed_at)
         self.assertIsNone(failed.output_file_id)
 
-    def test_creations_that_are_wrong_are_refused_with_the_field(self):
+    def test_wrong_batch_creations_are_refused_with_the_field(self):
         file = self.upload(line("a", prompt=[5]))
         good = {"input_file_id": file.id, "endpoint": "/v1/completions", "completion_window": "24h"}
         for field, value in (("input_file_id", "file-0"), ("endpoint", "/v1/rerank"), ("completion_window", "soon"), ("completion_window", "0h"), ("completion_window", "0" * 100 + "24h"),
@@ -254,7 +254,7 @@ class BatchesTest(BatchCase):
         with self.assertRaises(openai.NotFoundError):
             self.client.batches.retrieve("batch_0")
 
-    def test_input_of_a_batch_that_is_not_over_stays(self):
+    def test_input_file_of_an_unfinished_batch_cannot_be_deleted(self):
         batch = self.create(generations(200, 200))
         with self.assertRaises(openai.BadRequestError):
             self.client.files.delete(batch.input_file_id)
@@ -262,8 +262,8 @@ class BatchesTest(BatchCase):
         self.wait(batch, "cancelled")
         self.assertTrue(self.client.files.delete(batch.input_file_id).deleted)
 
-    def test_other_requests_go_first(self):
-        """A request is answered at once, beside a batch that could fill the server."""
+    def test_other_requests_are_answered_while_a_batch_could_fill_the_server(self):
+        """Tests that a request is answered soon, beside a batch that could fill the server."""
         batch = self.create(generations(400, 400))
         deadline = time.monotonic() + 60
         while self.recorded(batch) < 1:
@@ -285,7 +285,7 @@ class BatchesTest(BatchCase):
         settings = settings.get("settings", settings)
         self.assertEqual((settings["batch_dir"], settings["batch_max_bytes"], settings["batch_concurrency"]), (str(self.directory), 4 << 30, 16))
 
-    def test_second_server_cannot_have_the_directory(self):
+    def test_second_server_cannot_use_the_batch_directory(self):
         with self.assertRaises(AssertionError) as refused:
             Server("--threads-per-worker", "1", "--batch-dir", str(self.directory), model=self.model)
         self.assertIn("another server uses it", str(refused.exception))
@@ -303,7 +303,7 @@ class EndpointsTest(BatchCase):
 
     @staticmethod
     def said(endpoint, answer):
-        """The part of an answer that the model made."""
+        """Returns the part of an answer that the model made."""
         if endpoint == "/v1/responses":
             return [content["text"] for item in answer["output"] for content in item["content"]]
         if endpoint == "/v1/embeddings":
@@ -335,7 +335,7 @@ class KeysTest(BatchCase):
         super().start(*flags)
         self.anna, self.bert = self.client_of(self.keys["anna"]), self.client_of(self.keys["bert"])
 
-    def test_other_keys_see_nothing(self):
+    def test_files_and_batches_are_hidden_from_other_keys(self):
         batch = self.create(generations(2, 2), self.anna)
         done = self.wait(batch, "completed", client=self.anna)
         for refused in (lambda: self.bert.batches.retrieve(batch.id), lambda: self.bert.batches.cancel(batch.id),
@@ -354,7 +354,7 @@ class KeysTest(BatchCase):
 
 
 class WithoutDirectoryTest(unittest.TestCase):
-    def test_endpoints_name_the_remedy_without_the_flag(self):
+    def test_file_and_batch_endpoints_name_the_missing_flag(self):
         with Server("--threads-per-worker", "1", model=TINY) as server, openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0) as client:
             for ask in (lambda: client.files.create(file=b"x" * (3 << 20), purpose="batch"), client.files.list, client.batches.list, lambda: client.batches.retrieve("batch_0"),
                         lambda: client.batches.create(input_file_id="file-0", endpoint="/v1/completions", completion_window="24h")):

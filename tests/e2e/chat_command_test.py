@@ -246,7 +246,7 @@ class TerminalTest(unittest.TestCase):
         self.assertEqual(self.process.wait(timeout=20), 0)
 
     def saved(self):
-        """The conversation so far."""
+        """Returns the conversation so far, as `/save` writes it."""
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "chat.json")
             self.type(f"/save {path}\r".encode())
@@ -276,7 +276,7 @@ class TerminalTest(unittest.TestCase):
             except OSError:  # the other side is closed
                 return
 
-    def test_sigint_stops_an_answer_and_the_chat_goes_on(self):
+    def test_sigint_stops_an_answer_and_the_chat_continues(self):
         self.type(b"/set max_tokens 1900\r/set ignore_eos true\rHello\r")
         self.wait_for(b"Hello")
         deadline = time.monotonic() + 30
@@ -298,7 +298,7 @@ class TerminalTest(unittest.TestCase):
 
 
 class NobodyTest(unittest.TestCase):
-    def test_chat_on_a_terminal_says_at_once_when_nobody_answers(self):
+    def test_chat_on_a_terminal_ends_before_the_first_message_when_no_server_answers(self):
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         leader, follower = pty.openpty()

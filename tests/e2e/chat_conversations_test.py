@@ -54,7 +54,7 @@ class AnswerBelongsTest(ScriptedCase):
         self.assertEqual([t["content"] for t in self.kept()["First?"]], ["First?", "half of it"])
         self.assertEqual([t["content"] for t in self.kept()["Old?"]], ["Old?", "Old words.", "And now?", "More."])
 
-    def test_a_conversation_deleted_during_its_answer_does_not_come_back(self):
+    def test_a_conversation_deleted_during_its_answer_remains_deleted(self):
         self.half_answered()
         self.browser.click("#kept-button")
         self.browser.click('[aria-label="Delete First?"]')
@@ -103,19 +103,19 @@ class FailuresTest(ScriptedCase):
         self.assertTrue(self.browser.hidden("#complaint"))
         self.assertEqual(self.shown(), [["user", "A long and careful question"], ["assistant", "Here."]])
 
-    def test_typed_text_stays_when_the_server_refuses(self):
+    def test_typed_text_is_kept_when_the_server_refuses(self):
         self.fails("the prompt has 99 tokens, 10 fit", "the prompt has 99 tokens, 10 fit")
 
-    def test_typed_text_stays_when_the_server_is_gone(self):
+    def test_typed_text_is_kept_when_the_server_is_gone(self):
         self.fails("gone", "The server does not answer.")
 
-    def test_typed_text_stays_when_stopped_before_the_first_word(self):
+    def test_typed_text_is_kept_when_stopped_before_the_first_word(self):
         self.begin("Too early?")
         self.browser.click("#stop")
         self.browser.sees("#complaint", "Stopped before the answer began.")
         self.assertEqual(self.browser.run("return document.getElementById('message').value"), "Too early?")
 
-    def test_an_answer_that_breaks_off_stays_with_the_reason(self):
+    def test_a_broken_off_answer_is_kept_with_the_reason(self):
         for turn, end in enumerate(("window.answering.error(new TypeError('network error'))", "window.answering.close()")):
             self.begin(f"Question {turn}?")
             self.say(f"half {turn}")
@@ -124,7 +124,7 @@ class FailuresTest(ScriptedCase):
             self.browser.sees(".turn .notice:not([hidden])", "went away before the answer ended")
         self.assertEqual([words for _, words in self.shown()], ["Question 0?", "half 0", "Question 1?", "half 1"])
 
-    def test_an_old_answer_stays_when_another_one_fails(self):
+    def test_an_old_answer_is_kept_when_a_new_answer_fails(self):
         self.answer("Question?", "The old answer.")
         self.refuse("gone")
         self.browser.click(".again")
@@ -170,7 +170,7 @@ class AnewTest(ScriptedCase):
 class SamplingTest(ScriptedCase):
     FIELDS = {"temperature": "temperature", "top-p": "top_p", "top-k": "top_k"}
 
-    def test_page_sends_only_what_was_typed_and_shows_the_defaults_of_the_server(self):
+    def test_page_sends_only_typed_settings_and_shows_the_defaults_of_the_server(self):
         """The page leaves out fields that the user left empty, so the server's defaults apply."""
         defaults = self.server.get("/v1/models")["data"][0]["default_sampling"]
         shown = self.browser.run("return arguments[0].map((id) => [document.getElementById(id).value, document.getElementById(id).placeholder])", list(self.FIELDS))
@@ -185,7 +185,7 @@ class SamplingTest(ScriptedCase):
 
 
 class KeptTest(ScriptedCase):
-    def test_conversations_and_settings_come_back_after_a_reload(self):
+    def test_conversations_and_settings_are_restored_after_a_reload(self):
         self.answer("One?", "**1**")
         self.set("temperature", 0.3)
         self.browser.run("document.getElementById('temperature').dispatchEvent(new Event('change', {bubbles: true}))")
@@ -249,7 +249,7 @@ class KeptTest(ScriptedCase):
 
 class FilesTest(ScriptedCase):
     def attach(self, *files):
-        """Files of (name, bytes) as if the user had chosen them."""
+        """Attaches files of (name, bytes) as if the user had chosen them."""
         with tempfile.TemporaryDirectory() as folder:
             paths = []
             for name, content in files:
@@ -273,7 +273,7 @@ class FilesTest(ScriptedCase):
         self.answer("And again?", "The same.")
         self.assertIn("# A", self.asked()[0][0][1])
 
-    def test_files_stay_when_a_send_fails_and_can_be_removed(self):
+    def test_attached_files_are_kept_when_a_send_fails_and_can_be_removed(self):
         self.attach(("a.txt", b"a"))
         self.refuse("gone")
         self.ask("Read it")
@@ -294,7 +294,7 @@ class WindowTest(ScriptedCase):
     LONG = "\n\n".join(f"Paragraph {i}." for i in range(60)) + "\n\n```\n" + "x" * 500 + "\n```\n"
 
     def scrolling(self, browser):
-        """The elements that scroll upwards and downwards."""
+        """Returns the tags of the elements that scroll upwards and downwards."""
         return browser.run("""return [...document.querySelectorAll("*")].filter((e) => e.getClientRects().length > 0 && e.scrollHeight > e.clientHeight + 1 && e.clientHeight > 0
             && (e === document.documentElement || /auto|scroll/.test(getComputedStyle(e).overflowY))).map((e) => e.tagName)""")
 

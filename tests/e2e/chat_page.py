@@ -58,17 +58,17 @@ class ChatCase(unittest.TestCase):
         self.browser.press("Enter")
 
     def kept(self):
-        """The conversations that the browser keeps, by their titles."""
+        """Returns the conversations that the browser keeps, by their titles."""
         entries = self.browser.run("return Object.keys(localStorage).filter((k) => k.startsWith('quire.conversation.')).map((k) => localStorage.getItem(k))")
         return {entry["title"]: entry["turns"] for entry in map(json.loads, entries)}
 
     def shown(self):
-        """Role and words of every turn on the page."""
+        """Returns role and words of every turn on the page."""
         return self.browser.run("return [...document.querySelectorAll('.turn')].map((t) => [t.classList[1], t.querySelector('.text').innerText.trim()])")
 
 
 class ScriptedCase(ChatCase):
-    """The model is the test."""
+    """Base of tests in which the test gives the model's answers."""
 
     def load(self):
         super().load()
@@ -78,7 +78,7 @@ class ScriptedCase(ChatCase):
         self.browser.run("window.refuse = arguments[0]", what)
 
     def asked(self):
-        """The messages of each request so far, as [role, content]."""
+        """Returns the messages of each request so far, as [role, content]."""
         return self.browser.run("return window.asked.map((b) => b.messages.map((m) => [m.role, m.content]))")
 
     def begin(self, question):

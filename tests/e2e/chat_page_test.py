@@ -20,7 +20,7 @@ class ChatTest(ChatCase):
     MODEL = REAL
 
     def answered(self, turns=1):
-        """The last answer as the model wrote it, once it is whole."""
+        """Returns the last answer as the model wrote it, once it is whole."""
         self.browser.until("the answer is whole", lambda: self.browser.run(
             "return [...document.querySelectorAll('.assistant .facts')].filter((f) => f.textContent).length") == turns and self.browser.hidden("#stop"))
         return self.browser.run("return JSON.parse(localStorage.getItem('quire.conversation.' + sessionStorage.getItem('quire.open-conversation'))).turns.at(-1).content")
@@ -165,7 +165,7 @@ class KeyTest(unittest.TestCase):
                 browser.see("#sign-in")
                 self.assertEqual(browser.run("return [sessionStorage.length, localStorage.length, document.querySelectorAll('.turn').length]"), [0, 0, 0])
 
-    def test_typed_text_stays_when_the_key_is_taken_away(self):
+    def test_typed_text_is_kept_when_the_key_becomes_invalid(self):
         with tempfile.TemporaryDirectory() as directory:
             file = os.path.join(directory, "api.keys")
             keys = [self.make(file, name) for name in ("ann", "bob")]

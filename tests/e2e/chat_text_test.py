@@ -60,7 +60,7 @@ class TextTest(ScriptedCase):
     def inside(self, selector, what="innerText"):
         return self.browser.run("return [...document.querySelectorAll('.assistant .text ' + arguments[0])].map((e) => e[arguments[1]].trim())", selector, what)
 
-    def test_chat_page_shows_markdown_as_it_comes(self):
+    def test_chat_page_shows_markdown_while_it_arrives(self):
         self.begin("Tell me of ships.")
         parts = re.findall(r"[\s\S]{1,7}", TEXT)
         for part in parts[:len(parts) // 2]:
@@ -79,7 +79,7 @@ class TextTest(ScriptedCase):
         self.assertEqual(self.inside("pre"), ['def sail(ship):\n    return "<b>" + ship'])
         self.assertEqual(self.inside(".bar span"), ["python"])
 
-    def test_chat_page_keeps_what_is_selected_while_an_answer_grows(self):
+    def test_chat_page_keeps_the_selection_while_an_answer_grows(self):
         self.begin("Go on.")
         self.say("The first paragraph.\n\nThe second")
         self.browser.until("two paragraphs", lambda: len(self.inside("p")) == 2)
@@ -103,7 +103,7 @@ class TextTest(ScriptedCase):
         self.browser.click('[aria-label="Copy the code"]')
         self.browser.sees('[aria-label="Copy the code"]', "Copied")
 
-    def test_chat_page_draws_formulas_and_leaves_prices(self):
+    def test_chat_page_draws_formulas_and_shows_prices_as_text(self):
         self.answer("Mass?", "Energy \\(E = mc^2\\) and $\\frac{1}{2}$:\n\n$$\n\\int_0^1 x\\,dx\n$$\n\nand \\[a_1\\] end. It costs $5 and $6, or $5-$7. `$x$` stays, $\\nosuch{ stays, $$ stays.\n")
         self.assertEqual(self.browser.run("return document.querySelectorAll('.text math').length"), 4)
         self.assertEqual(self.browser.run("return document.querySelectorAll('.text math[display=block]').length"), 2)
@@ -113,7 +113,7 @@ class TextTest(ScriptedCase):
             self.assertIn(words, text)
         self.assertGreater(self.browser.run("return document.querySelector('mfrac').getBoundingClientRect().height"), 15)
 
-    def test_words_of_a_model_never_become_more_than_text(self):
+    def test_markup_in_a_models_answer_is_never_active(self):
         self.browser.run("""window.policy = []; addEventListener("securitypolicyviolation", (event) => window.policy.push(event.violatedDirective + " " + event.blockedURI))""")
         for attack in ATTACKS:
             for text in (attack, f"* x {attack} y\n\n> {attack}"):
@@ -144,7 +144,7 @@ class TextTest(ScriptedCase):
         self.browser.sees("#kept-list", ATTACKS[0])
         self.assertEqual(self.browser.run("return [window.hurt ?? null, document.querySelectorAll('#app img').length]"), [None, 1])
 
-    def test_chat_page_shows_texts_that_are_hard_to_read_in_time(self):
+    def test_chat_page_shows_texts_that_are_hard_to_parse_within_20_seconds(self):
         hard = {"quotes": ">" * 20000, "lists": "\n".join(" " * i + "- x" for i in range(300)), "brackets": "[" * 20000, "stars": "*a_b " * 6000, "dollars": "$a \\( " * 8000, "braces": "$" + "{" * 3000 + "$",
                 "backquotes": "".join("`" * (i % 90) + " " for i in range(2000)), "long": "word " * 60000, "table": "|" * 10000 + "\n" + "|-" * 5000, "macro": "$\\def\\a{\\a\\a}\\a$", "tags": "<a " * 10000}
         for name, text in hard.items():

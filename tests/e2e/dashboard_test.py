@@ -187,7 +187,7 @@ class RequestsTest(DashboardCase):
         self.browser.until("a chart has a line", lambda: self.browser.run(points) > 1)
 
 
-    def test_dashboard_shows_how_many_guessed_tokens_were_right(self):
+    def test_dashboard_shows_how_many_drafts_were_accepted(self):
         body = {"prompt": [9, 10, 11], "max_tokens": 40, "temperature": 0, "ignore_eos": True, "allowed_token_ids": [40, 41, 42]}
         text = self.server.post("/v1/completions", body)[1]["choices"][0]["text"]
         self.server.post("/v1/completions", {**body, "prediction": {"type": "content", "content": text}})

@@ -132,7 +132,7 @@ class LastTokenTest(EmbeddingCase):
         prompt = GOLDEN[4]["prompt"]
         self.assertEqual(self.embed(prompt, truncate_prompt_tokens=9), self.embed(prompt[-9:]))
 
-    def test_embeddings_of_700_inputs_equal_single_ones(self):
+    def test_embeddings_of_700_inputs_equal_single_embeddings(self):
         given = [[i % 250, (7 * i) % 250, 3] for i in range(700)]
         got = self.embed(given)
         self.assertEqual(len(got), len(given))

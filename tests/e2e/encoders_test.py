@@ -71,7 +71,7 @@ class EmbeddingsTest(EncoderCase):
             with self.subTest(name):
                 self.check_golden(self.serve(sentence_transformer(self.folder(), name, mode), "-tp", "2"), name, way)
 
-    def test_openai_client_and_truncation_and_refusals(self):
+    def test_encoders_answer_the_openai_client_truncate_texts_and_refuse_long_inputs(self):
         server = self.serve(sentence_transformer(self.folder(), "bert"))
         texts = {entry["text"]: entry["ids"] for entry in GOLDEN["bert"]["texts"] if "second" not in entry}
         with openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0) as client:
@@ -134,14 +134,14 @@ class CrossEncoderTest(EncoderCase):
                 self.post(server, "/v1/embeddings", 400, input="a")
                 self.post(server, "/v1/completions", 400, prompt="a")
 
-    def test_queries_of_pairs_differ(self):
+    def test_pairs_with_different_queries_are_scored_as_single_pairs(self):
         server = self.serve(os.path.join(MODELS, "bert_pairs"))
         queries, documents = ["the dog", "the dog", "quick fox"], ["a fox", "lazy", "the dog"]
         pairs = self.post(server, "/v1/score", text_1=queries, text_2=documents)["data"]
         singles = [self.post(server, "/v1/score", text_1=query, text_2=document)["data"][0] for query, document in zip(queries, documents)]
         self.assertEqual([pair["score"] for pair in pairs], [single["score"] for single in singles])
 
-    def test_scores_are_logits_where_the_files_say_identity(self):
+    def test_scores_are_logits_where_the_files_name_no_activation(self):
         path = os.path.join(self.folder(), "model")
         shutil.copytree(os.path.join(MODELS, "bert_pairs"), path)
         with open(os.path.join(path, "config.json"), "r+", encoding="utf-8") as f:

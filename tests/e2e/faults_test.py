@@ -92,7 +92,7 @@ class LargeValuesTest(unittest.TestCase):
 
 class WorkerLossTest(unittest.TestCase):
     def survive(self, hits, expect):
-        """`hits` lists (signal, rank) to send while streams run, to one group of workers after another."""
+        """Sends the signals of `hits`, (signal, rank), to one group of workers after another while streams run."""
         with Server("-tp", "2", model=TINY) as server:
             thread, fault_free = stream_in_background(server)
             thread.join(timeout=60)
@@ -184,7 +184,7 @@ class WorkerLossTest(unittest.TestCase):
                 self.assertEqual(len(os.listdir(base)), 1)
             self.assertEqual(os.listdir(base), [])
 
-    def test_sigterm_drains_the_server_and_a_second_sigterm_stops_it_at_once(self):
+    def test_sigterm_drains_the_server_and_a_second_sigterm_stops_it_immediately(self):
         with Server("-tp", "2", model=TINY) as server:
             pids = server.worker_pids()
             thread, lines = stream_in_background(server, 300)
@@ -231,7 +231,7 @@ class WorkerLossTest(unittest.TestCase):
             self.assertEqual(lines[-1], b"[DONE]")
             self.assertEqual(server.process.wait(timeout=20), 0)
 
-    def test_requests_have_as_long_as_the_setting_says(self):
+    def test_running_requests_end_after_drain_seconds(self):
         with Server("-tp", "1", "--set", "server.limits.drain_seconds=1", model=TINY) as server:
             streams = [stream_in_background(server, 1900) for _ in range(8)]
             begin = time.monotonic()
@@ -287,7 +287,7 @@ class StartFaultTest(unittest.TestCase):
         self.assertEqual(result.returncode, status, result.stderr)
         self.assertIn(text, result.stderr)
 
-    def test_serve_names_what_is_wrong_with_a_missing_or_broken_model(self):
+    def test_serve_names_the_problem_of_a_missing_or_broken_model(self):
         self.expect(run_quire("serve", "--model", "/nonexistent"), 2, "no such model")
         with tempfile.TemporaryDirectory() as d:
             copy = os.path.join(d, "m")
@@ -348,7 +348,7 @@ class StartFaultTest(unittest.TestCase):
             f.flush()
             self.expect(run_quire("serve", f.name), 2, f"{f.name}:3: parallel: tensor must be an integer")
 
-    def test_serve_says_how_much_kv_memory_is_needed_when_there_is_too_little(self):
+    def test_serve_says_how_much_kv_memory_is_needed_when_memory_does_not_suffice(self):
         result = run_quire("serve", "--model", TINY, "--port", "0", "--admin-port", "0", "--kv-cache-memory-bytes", "1000")
         self.expect(result, 2, "needs at least")
 

@@ -137,7 +137,7 @@ class FetchModelTest(unittest.TestCase):
         self.assertEqual(self.fetch("Org/Tiny").stdout.strip(), folder)
         self.assertEqual(len(self.hub.sent), sent, "everything was there already")
 
-    def test_fetch_flag_brings_a_model_and_goes_on_where_a_fetch_was_cut(self):
+    def test_fetch_flag_fetches_a_model_and_continues_an_interrupted_fetch(self):
         self.hub.files["more.safetensors"] = bytes(24 << 20)  # the client keeps what came in pieces of 10 MB
         self.addCleanup(self.hub.files.pop, "more.safetensors")
         self.hub.cut.add("more.safetensors")
@@ -213,7 +213,7 @@ class FetchModelTest(unittest.TestCase):
         finally:
             self.hub.files = files
 
-    def test_user_at_a_terminal_is_asked(self):
+    def test_user_at_a_terminal_is_asked_before_a_model_is_fetched(self):
         for answer, status in (("n", 2), ("y", 0)):
             parent, child = pty.openpty()
             asked = subprocess.Popen([QUIRE, "plan", "Org/Tiny", "--no-speed"], stdin=child, stdout=subprocess.DEVNULL, stderr=child,

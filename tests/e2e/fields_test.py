@@ -121,7 +121,7 @@ class FieldCase(unittest.TestCase):
 
 
 class CompletionTest(FieldCase):
-    def test_prompt_forms_count_their_tokens(self):
+    def test_usage_counts_the_tokens_of_every_form_of_prompt(self):
         one = self.complete(prompt="&'(", logit_bias=ASCII, ignore_eos=True)
         self.assertEqual(one["choices"][0]["text"], self.complete(prompt=[5, 6, 7], logit_bias=ASCII, ignore_eos=True)["choices"][0]["text"])
         self.usage(one, 3, 8)
@@ -138,7 +138,7 @@ class CompletionTest(FieldCase):
         self.usage(self.complete(max_completion_tokens=3, max_tokens=6, ignore_eos=True), 3, 3)
         self.usage(self.chat(max_completion_tokens=3, max_tokens=6, ignore_eos=True), 20, 3)
 
-    def test_model_must_be_the_one_that_is_served(self):
+    def test_request_for_a_model_that_is_not_served_is_refused(self):
         self.assertEqual(self.complete(model="gqa")["model"], "gqa")
         self.assertEqual(self.complete(want=404, model="gqa2")["error"]["param"], "model")
 
@@ -153,7 +153,7 @@ class CompletionTest(FieldCase):
         events = self.events(prompt=prompt, n=3, logit_bias=only(A), stream_options={"include_usage": True})
         self.usage(events[-1], 40, 24, cached=32)
 
-    def test_best_of_returns_the_likeliest_and_counts_dropped_choices(self):
+    def test_best_of_returns_the_likeliest_choices_and_counts_dropped_choices(self):
         ask = {"temperature": 1.5, "seed": 3, "ignore_eos": True, "logprobs": 0}
         all_five = self.complete(n=5, **ask)["choices"]
         answer = self.complete(n=2, best_of=5, **ask)
@@ -173,7 +173,7 @@ class CompletionTest(FieldCase):
         self.ends(answer, ('"""', "length"))
         self.usage(answer, 3, 3)
 
-    def test_min_tokens_come_before_eos_and_stop_tokens(self):
+    def test_eos_and_stop_tokens_are_not_drawn_before_min_tokens(self):
         bias = {str(EOS): 100, str(B): 90, str(A): FIRM}
         for least in (0, 1, 3):
             answer = self.complete(min_tokens=least, logit_bias=bias, stop_token_ids=[B])
@@ -207,13 +207,13 @@ class CompletionTest(FieldCase):
         self.ends(answer, (free[:end], "stop"))
         self.usage(answer, 3, end)
 
-    def test_skip_special_tokens_hides_them_and_counts_them(self):
+    def test_skip_special_tokens_hides_special_tokens_but_counts_them(self):
         for skip, text in ((None, ""), (True, ""), (False, "<|end|><|end|>")):
             answer = self.complete(logit_bias={str(END): 100}, max_tokens=2, skip_special_tokens=skip)
             self.ends(answer, (text, "length"))
             self.usage(answer, 3, 2)
 
-    def test_allowed_token_ids_are_all_that_is_drawn(self):
+    def test_only_allowed_token_ids_are_drawn(self):
         answer = self.complete(allowed_token_ids=[A, B, C], temperature=3, seed=5, n=8, ignore_eos=True)
         self.assertLessEqual(set("".join(choice["text"] for choice in answer["choices"])), set("ABC"))
         self.ends(self.complete(allowed_token_ids=[B], logit_bias=only(A)), ("B" * 8, "length"))
@@ -234,7 +234,7 @@ class CompletionTest(FieldCase):
         self.refused("bad_words", bad_words=["  "])
         self.refused("bad_words", bad_words=["a" * 200] * 6)
 
-    def test_truncate_prompt_tokens_keeps_the_last_ones(self):
+    def test_truncate_prompt_tokens_keeps_the_last_tokens(self):
         whole = self.complete(prompt=[6, 7], ignore_eos=True)["choices"]
         for prompt in ([5, 6, 7], "&'("):
             answer = self.complete(prompt=prompt, truncate_prompt_tokens=2, ignore_eos=True)
@@ -305,7 +305,7 @@ class CompletionTest(FieldCase):
         self.assertEqual("".join(e["choices"][0]["text"] for e in events), "")
 
     def leads(self, token):
-        """True if the byte begins a character of several bytes."""
+        """Returns whether the byte begins a character of several bytes."""
         name = self.complete(logit_bias=only(token), max_tokens=1, logprobs=0)["choices"][0]["logprobs"]["tokens"][0]
         return name.startswith("bytes:") and 0xC2 <= int(name[-2:], 16) <= 0xF4
 
@@ -332,15 +332,16 @@ class CompletionTest(FieldCase):
         logprobs = self.complete(prompt="&'(", echo=True, logprobs=1, logit_bias=only(A), max_tokens=1)["choices"][0]["logprobs"]
         self.assertEqual((logprobs["tokens"], logprobs["text_offset"]), (["&", "'", "(", "A"], [0, 1, 2, 3]))
 
-    def test_temperature_0_takes_the_likeliest(self):
+    def test_temperature_0_takes_the_likeliest_token(self):
         logprobs = self.complete(logprobs=1, ignore_eos=True, max_tokens=20)["choices"][0]["logprobs"]
         for chosen, top in zip(logprobs["token_logprobs"], logprobs["top_logprobs"]):
             self.assertEqual([chosen], list(top.values()))
 
-    def test_temperature_flattens_and_sharpens(self):
+    def test_temperature_flattens_and_sharpens_the_distribution(self):
         quarters = {A: 0.5, B: 0.3, C: 0.15, D: 0.05}
         plain, flat, sharp = (self.draws(quarters, temperature=t, top_p=1) for t in (1, 4, 0.2))  # D is at the edge of the default
-        # Average counts of 128 draws: D 6, 20 and 0 times; A 64, 41 and 119 times.
+        # Expected counts in 128 draws at temperatures 1, 4 and 0.2: D is drawn 6, 20 and 0 times, A 64, 41 and 119
+        # times.
         self.assertEqual(set(plain), set("ABCD"))
         self.assertGreater(flat["D"], 11)
         self.assertLess(plain["D"], 12)
@@ -394,7 +395,8 @@ class CompletionTest(FieldCase):
         self.assertIn("B", steep)
 
     def test_repetition_penalty_applies_to_tokens_of_prompt_and_text(self):
-        # Both letters have logits far above 0. The penalty makes a letter of the prompt rare, and also a letter that was drawn.
+        # The letters A and B have logits far above 0. The penalty makes a letter of the prompt rare, and also a letter
+        # that was drawn.
         bias = only(A, B, C, A=20, B=12, C=-12)
         self.ends(self.complete(prompt=[9, A], logit_bias=bias, max_tokens=3), ("AAA", "length"))
         self.ends(self.complete(prompt=[9, 9], logit_bias=bias, max_tokens=3, repetition_penalty=2), ("ABC", "length"))
@@ -719,14 +721,14 @@ class RefusalMetricsTest(FieldCase):
 
 # The test that shows the effect of each field
 TESTS = {
-    "prompt": CompletionTest.test_prompt_forms_count_their_tokens,
+    "prompt": CompletionTest.test_usage_counts_the_tokens_of_every_form_of_prompt,
     "messages": ChatTest.test_chat_messages_become_the_templates_text,
-    "model": CompletionTest.test_model_must_be_the_one_that_is_served,
+    "model": CompletionTest.test_request_for_a_model_that_is_not_served_is_refused,
     "max_tokens": CompletionTest.test_max_tokens_sets_the_length_with_a_default_of_16,
     "max_completion_tokens": CompletionTest.test_max_completion_tokens_overrides_max_tokens,
     "n": CompletionTest.test_usage_counts_all_n_choices_and_their_prompt_once,
-    "best_of": CompletionTest.test_best_of_returns_the_likeliest_and_counts_dropped_choices,
-    "temperature": CompletionTest.test_temperature_flattens_and_sharpens,
+    "best_of": CompletionTest.test_best_of_returns_the_likeliest_choices_and_counts_dropped_choices,
+    "temperature": CompletionTest.test_temperature_flattens_and_sharpens_the_distribution,
     "top_k": CompletionTest.test_top_k_keeps_the_k_likeliest_tokens,
     "top_p": CompletionTest.test_top_p_keeps_the_fewest_tokens_that_reach_p,
     "min_p": CompletionTest.test_min_p_keeps_tokens_with_that_fraction_of_the_best,
@@ -735,11 +737,11 @@ TESTS = {
     "presence_penalty": CompletionTest.test_presence_penalty_applies_once_per_token,
     "frequency_penalty": CompletionTest.test_frequency_penalty_applies_at_every_occurrence,
     "repetition_penalty": CompletionTest.test_repetition_penalty_applies_to_tokens_of_prompt_and_text,
-    "min_tokens": CompletionTest.test_min_tokens_come_before_eos_and_stop_tokens,
+    "min_tokens": CompletionTest.test_eos_and_stop_tokens_are_not_drawn_before_min_tokens,
     "stop": CompletionTest.test_stop_strings_cut_the_text_where_they_begin,
-    "allowed_token_ids": CompletionTest.test_allowed_token_ids_are_all_that_is_drawn,
+    "allowed_token_ids": CompletionTest.test_only_allowed_token_ids_are_drawn,
     "bad_words": CompletionTest.test_bad_words_never_appear_in_the_text,
-    "truncate_prompt_tokens": CompletionTest.test_truncate_prompt_tokens_keeps_the_last_ones,
+    "truncate_prompt_tokens": CompletionTest.test_truncate_prompt_tokens_keeps_the_last_tokens,
     "detokenize": CompletionTest.test_detokenize_false_leaves_the_text_out,
     "return_token_ids": CompletionTest.test_return_token_ids_lists_prompt_and_answer,
     "return_tokens_as_token_ids": CompletionTest.test_return_tokens_as_token_ids_names_tokens_by_id_in_logprobs,
@@ -747,11 +749,11 @@ TESTS = {
     "stop_token_ids": CompletionTest.test_stop_token_ids_end_the_text_and_count_as_tokens,
     "include_stop_str_in_output": CompletionTest.test_include_stop_str_in_output_keeps_the_stop_string,
     "ignore_eos": CompletionTest.test_ignore_eos_turns_eos_into_text,
-    "skip_special_tokens": CompletionTest.test_skip_special_tokens_hides_them_and_counts_them,
+    "skip_special_tokens": CompletionTest.test_skip_special_tokens_hides_special_tokens_but_counts_them,
     "add_special_tokens": SpecialTokenTest.test_add_special_tokens_applies_to_text_prompts_only,
     "add_generation_prompt": ChatTest.test_add_generation_prompt_opens_the_answer,
     "echo": CompletionTest.test_echo_puts_the_prompt_before_the_text,
-    "prompt_logprobs": prompt_scores_test.FormsTest.test_prompt_logprobs_are_those_of_echo_with_ranks,
+    "prompt_logprobs": prompt_scores_test.FormsTest.test_prompt_logprobs_equal_the_logprobs_of_echo_and_have_ranks,
     "logprobs": CompletionTest.test_logprobs_are_the_models_own_and_have_text_offsets,
     "top_logprobs": ChatTest.test_top_logprobs_list_bytes,
     "cache_salt": CompletionTest.test_cache_salt_separates_cached_prefixes,
@@ -797,7 +799,7 @@ class CoverageTest(unittest.TestCase):
         read |= set(re.findall(r'"(\w+)"', re.search(r"kFields\[\] = \{(.*?)\}", source, re.S)[1]))
         self.assertEqual(read, set(TESTS))
 
-    def test_fields_page_lists_what_the_code_reads_and_refuses(self):
+    def test_fields_page_lists_the_fields_that_the_code_reads_and_refuses(self):
         with open(os.path.join(ROOT, "docs", "fields.md"), encoding="utf-8") as f:
             _, supported, refused, _ = f.read().split("\n# ")[0].split("\n## ")
         rows = [line.split("|") for line in supported.splitlines() if line.startswith("| `")]
@@ -900,7 +902,7 @@ class ModelDefaultsTest(unittest.TestCase):
             self.assertNotEqual(self.answers(one), self.answers(other))
             self.assertEqual(self.source(other), "none")
 
-    def test_servers_own_defaults_apply_when_the_files_bring_none(self):
+    def test_quires_sampling_defaults_apply_when_the_models_files_have_none(self):
         own = {"temperature": 0.8, "top_k": 40, "top_p": 0.95, "min_p": 0.05}
         openai = {"temperature": 1, "top_k": 0, "top_p": 1, "min_p": 0}
         penalty = {"eos_token_id": EOS, "repetition_penalty": 1.3}  # a penalty alone does not say how to draw

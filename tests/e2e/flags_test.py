@@ -68,7 +68,7 @@ class FlagCase(unittest.TestCase):
         return [rank["kv_bytes_per_block"] for rank in self.status()["ranks"]]
 
     def fill(self, sequences):
-        """Runs `sequences` sequences of the longest allowed length at once."""
+        """Runs `sequences` concurrent sequences of the longest allowed length."""
         longest = self.setting("max_model_len")
         self.together([{"prompt": [i], "max_tokens": longest - 1} for i in range(sequences)])
 
@@ -101,7 +101,7 @@ class PlainTest(FlagCase):
         self.assertEqual(settings["listen"], f"127.0.0.1:{self.server.port}")
         self.assertEqual(settings["admin_listen"], f"127.0.0.1:{self.server.admin_port}")
 
-    def test_speculative_config_flag_is_told_and_is_refused_on_gpus(self):
+    def test_speculative_config_flag_is_reported_by_status_and_refused_on_gpus(self):
         config = '{"method": "ngram", "num_speculative_tokens": 5}'
         with Server("--speculative-config", config, model=TINY) as server:
             self.assertEqual(server.get("/admin/status", admin=True)["settings"]["speculative_config"],
@@ -229,7 +229,7 @@ class PlainTest(FlagCase):
         self.assertEqual(refused.returncode, 2)
         self.assertIn("--dtype bfloat16 needs a GPU", refused.stdout + refused.stderr)
 
-    def test_verify_checksum_flag_refuses_a_model_that_differs(self):
+    def test_verify_checksum_flag_refuses_a_model_with_other_checksums(self):
         with tempfile.TemporaryDirectory() as directory:
             sums = os.path.join(directory, "sums")
             with open(sums, "w", encoding="utf-8") as f:
@@ -276,7 +276,7 @@ class BatchTest(FlagCase):
             self.assertEqual(f.read(), "hello")
         self.client.files.delete(file.id)
 
-    def test_batch_max_bytes_flag_bounds_what_is_kept(self):
+    def test_batch_max_bytes_flag_bounds_the_stored_bytes(self):
         self.assertEqual(self.setting("batch_max_bytes"), 20000)
         for file in self.client.files.list():
             self.client.files.delete(file.id)
@@ -286,7 +286,7 @@ class BatchTest(FlagCase):
         self.assertIn("--batch-max-bytes", str(refused.exception))
         self.client.files.delete(file.id)
 
-    def test_batch_concurrency_flag_bounds_requests_at_once(self):
+    def test_batch_concurrency_flag_bounds_the_requests_that_run_together(self):
         self.assertEqual(self.setting("batch_concurrency"), 1)
         body = {"prompt": [5], "max_tokens": 300, "ignore_eos": True}
         file = self.upload("\n".join(json.dumps({"custom_id": str(i), "url": "/v1/completions", "body": body}) for i in range(4)))
@@ -371,7 +371,7 @@ class SmallTest(FlagCase):
         self.assertEqual(self.setting("journal"), self.directory.name)
         self.assertTrue(any(name.startswith("segment-") for name in os.listdir(self.directory.name)))
 
-    def test_log_level_flag_debug_writes_more(self):
+    def test_log_level_flag_debug_writes_more_lines(self):
         self.assertEqual(self.setting("log_level"), "debug")
         self.assertIn("launching: ", self.server.text())  # the default level does not write this line: PlainTest
 
@@ -709,7 +709,7 @@ TESTS = {
     "--audit-log-file": DoorsTest.test_audit_log_file_flag_writes_admin_actions,
     "--metrics-listen": DoorsTest.test_metrics_listen_flag_serves_metrics_on_another_address,
     "--otlp-traces-endpoint": DoorsTest.test_otlp_traces_endpoint_flag_refuses_malformed_urls,
-    "--fetch": fetch_model_test.FetchModelTest.test_fetch_flag_brings_a_model_and_goes_on_where_a_fetch_was_cut,
+    "--fetch": fetch_model_test.FetchModelTest.test_fetch_flag_fetches_a_model_and_continues_an_interrupted_fetch,
     "--served-model-name": SmallTest.test_served_model_name_flag_names_the_model,
     "--chat-template": PlainTest.test_chat_template_flag_replaces_the_template_of_the_model,
     "--tool-call-parser": PlainTest.test_parser_flags_accept_known_names_only,
@@ -717,10 +717,10 @@ TESTS = {
     "--pooling": embeddings_test.LastTokenTest.test_embeddings_equal_transformers,
     "--scoring": PlainTest.test_scoring_flag_none_refuses_scores,
     "--generation-config": fields_test.ModelDefaultsTest.test_generation_config_equals_the_fields_of_the_same_names,
-    "--lora-dir": live_adapters_test.LiveAdaptersTest.test_lora_dir_flag_lets_adapters_come_and_go_on_uneven_workers,
-    "--max-cpu-loras": live_adapters_test.LiveAdaptersTest.test_max_cpu_loras_max_lora_rank_and_lora_memory_flags_bound_what_is_loaded,
-    "--max-lora-rank": live_adapters_test.LiveAdaptersTest.test_max_cpu_loras_max_lora_rank_and_lora_memory_flags_bound_what_is_loaded,
-    "--lora-memory": live_adapters_test.LiveAdaptersTest.test_max_cpu_loras_max_lora_rank_and_lora_memory_flags_bound_what_is_loaded,
+    "--lora-dir": live_adapters_test.LiveAdaptersTest.test_lora_dir_flag_lets_operators_load_and_unload_adapters_on_uneven_workers,
+    "--max-cpu-loras": live_adapters_test.LiveAdaptersTest.test_max_cpu_loras_max_lora_rank_and_lora_memory_flags_bound_the_loaded_adapters,
+    "--max-lora-rank": live_adapters_test.LiveAdaptersTest.test_max_cpu_loras_max_lora_rank_and_lora_memory_flags_bound_the_loaded_adapters,
+    "--lora-memory": live_adapters_test.LiveAdaptersTest.test_max_cpu_loras_max_lora_rank_and_lora_memory_flags_bound_the_loaded_adapters,
     "--lora-modules": adapters_test.AdaptersTest.test_lora_modules_flag_serves_adapters_beside_their_base_on_uneven_workers,
     "--ignore-unknown-fields": fields_test.UnknownFieldTest.test_unknown_fields_are_ignored_and_warned_of_once_with_the_flag,
     "--max-model-len": SmallTest.test_max_model_len_flag_bounds_prompt_and_answer,
@@ -745,18 +745,18 @@ TESTS = {
     "--quantization": SmallTest.test_quantization_flag_is_reported_by_status,
     "--enable-prefix-caching": FileTest.test_enable_prefix_caching_flag_overrides_the_topology_file,
     "--no-enable-prefix-caching": OtherTest.test_no_enable_prefix_caching_flag_turns_the_cache_off,
-    "--speculative-config": PlainTest.test_speculative_config_flag_is_told_and_is_refused_on_gpus,
+    "--speculative-config": PlainTest.test_speculative_config_flag_is_reported_by_status_and_refused_on_gpus,
     "--kv-events-config": kv_events_test.KvEventsTest.test_router_follows_cached_evicted_lost_and_flushed_blocks_of_a_replica,
     "--preemption-mode": SmallTest.test_preemption_mode_flag_swap_swaps_sequences_out,
     "--seed": OtherTest.test_seed_flag_makes_draws_repeatable_across_requests,
     "--journal": SmallTest.test_journal_flag_writes_a_journal,
     "--batch-dir": BatchTest.test_batch_dir_flag_sets_the_directory_of_files,
-    "--batch-max-bytes": BatchTest.test_batch_max_bytes_flag_bounds_what_is_kept,
-    "--batch-concurrency": BatchTest.test_batch_concurrency_flag_bounds_requests_at_once,
+    "--batch-max-bytes": BatchTest.test_batch_max_bytes_flag_bounds_the_stored_bytes,
+    "--batch-concurrency": BatchTest.test_batch_concurrency_flag_bounds_the_requests_that_run_together,
     "--load-format": FormatTest.test_load_format_flag_dummy_serves_made_up_weights,
-    "--verify-checksum": PlainTest.test_verify_checksum_flag_refuses_a_model_that_differs,
-    "--log-level": SmallTest.test_log_level_flag_debug_writes_more,
-    "--log-format": logs_test.JsonFormatTest.test_every_line_on_standard_error_is_an_object,
+    "--verify-checksum": PlainTest.test_verify_checksum_flag_refuses_a_model_with_other_checksums,
+    "--log-level": SmallTest.test_log_level_flag_debug_writes_more_lines,
+    "--log-format": logs_test.JsonFormatTest.test_every_line_on_standard_error_is_a_json_object,
     "--metrics-on-data-port": DoorsTest.test_metrics_on_data_port_flag_serves_metrics_on_the_data_port,
 }
 # Flags whose effect a client cannot see, each with the reason.
@@ -770,7 +770,7 @@ EXCEPTIONS = {
 class CommandLineTest(unittest.TestCase):
     """Messages of the program about unknown words and about itself."""
 
-    def test_unknown_words_end_with_status_2_and_one_line(self):
+    def test_unknown_words_of_a_command_line_end_with_status_2_and_one_line(self):
         for arguments, said in ((("serve", "-xyz", TINY), "quire serve has no flag -xyz"),
                                 (("-hf", "ORG/REPO"), "quire has no flag -hf"),
                                 (("serve", TINY, "left"), 'quire serve takes no further "left"'),

@@ -99,7 +99,7 @@ class SizesTest(unittest.TestCase):
         self.assertIn(problem, done.stdout + done.stderr)
         self.assertNotIn("ready after", done.stdout + done.stderr)
 
-    def test_sizes_beyond_the_machine_are_refused_alike(self):
+    def test_sizes_beyond_the_machine_are_refused_by_serve_plan_and_check(self):
         blocks = ("--num-kv-blocks", str(2**31 - 2), "--block-size", "256")
         for flags, flag in ((("--kv-cache-memory-bytes", "200000GiB"), "--kv-cache-memory-bytes"), (("--swap-space", "50000"), "--swap-space"),
                             (blocks, "--num-kv-blocks"), (("--set", "cache.host_swap=9TiB"), "--swap-space"),
@@ -120,7 +120,7 @@ class SizesTest(unittest.TestCase):
         with Server("-tp", "2", *half, model=TINY) as server:
             self.assertRegex(server.text(), "warning.* may take ")
 
-    def test_few_file_descriptors_are_told(self):
+    def test_server_and_check_warn_of_too_few_file_descriptors(self):
         few = ("prlimit", "--nofile=1000:1000")
         done = run("check", prefix=few)
         self.assertEqual(done.returncode, 0, done.stdout)
@@ -133,7 +133,7 @@ class SizesTest(unittest.TestCase):
             self.assertRegex(run("check").stdout, "ok +files +this host +descriptors for 16384 connections")
 
     @unittest.skipIf(unavailable("memory"), unavailable("memory"))
-    def test_a_control_group_counts_as_the_machine(self):
+    def test_limits_of_a_control_group_count_as_those_of_the_machine(self):
         for nested in (False, True):
             with self.subTest(nested=nested), group("memory", 2 * GIB, nested) as inside:
                 self.assert_refused(("--kv-cache-memory-bytes", "3GiB"), "--kv-cache-memory-bytes", inside, r"control group /quire-test-\S+ \(\S+\) allows")

@@ -91,7 +91,7 @@ class HttpTest(unittest.TestCase):
                     time.sleep(0.001)
                 self.assertTrue(s.makefile("rb").read().startswith(b"HTTP/1.1 200"))
 
-    def test_odd_request_lines_are_refused(self):
+    def test_unsupported_and_malformed_request_lines_are_refused(self):
         for line in (dict(target=b"http://evil/v1/models"), dict(target=b"*"), dict(target=b"models"), dict(target=b"/a\xff"), dict(method=b"get"),
                      dict(method=b"CONNECT", target=b"/x:1"), dict(version=b"HTTP/1.2"), dict(version=b"HTTP/2.0"), dict(version=b"http/1.1")):
             with self.subTest(line=line):

@@ -67,7 +67,7 @@ class KvDiskTest(unittest.TestCase):
         self.assertFalse(wait_gone(pids, 10))
 
     def check_restart(self, workers_before, workers_after, *flags, model="gqa", length=1500):
-        """A conversation's first turn, a kill, and its next turn on another number of workers."""
+        """Serves a conversation's first turn, kills the server, and serves the next turn on another number of workers."""
         prompt = prompt_of(length)
         with self.serve("-tp", str(workers_before), *flags, model=model) as server:
             first = ask(server, prompt, 32)
@@ -200,7 +200,7 @@ class KvDiskTest(unittest.TestCase):
         self.assertEqual(self.cache("prune", self.disk, "--size", "0")[0], 0)
         self.assertEqual(block_files(self.disk), [])
 
-    def test_settings_that_cannot_be_are_refused_at_the_start(self):
+    def test_contradictory_kv_disk_settings_are_refused_at_the_start(self):
         os.mkdir(self.disk, 0o755)
         for flags, words in (((), "chmod 700"), (("--no-enable-prefix-caching",), "prefix_caching is false")):
             with self.serve(*flags, wait=False) as server:

@@ -109,7 +109,7 @@ class Router:
                     parent = block
 
     def leading(self, replica, tokens):
-        """The number of the prompt's leading tokens that the replica has in its cache."""
+        """Returns the number of the prompt's leading tokens that the replica has in its cache."""
         children = {(parent, *block): name for name, (parent, block, lora) in self.cached[replica].items() if lora is None}
         parent, found = None, 0
         while (name := children.get((parent, *tokens[found:found + BLOCK]))) is not None:
@@ -180,7 +180,7 @@ class KvEventsTest(unittest.TestCase):
             if number > 0:
                 self.assertEqual(batches[number], batch)
 
-    def test_router_finds_the_replica_of_a_prompt_and_a_subscriber_that_listens_itself_is_connected_to(self):
+    def test_router_finds_the_replica_of_a_prompt_and_the_server_connects_to_a_listening_router(self):
         with tempfile.TemporaryDirectory(prefix="quire-events-") as folder:
             path = f"ipc://{folder}/e"
             config = f'{{"endpoint": "{path}"}}'
@@ -198,7 +198,7 @@ class KvEventsTest(unittest.TestCase):
             ask(server, prompt(0, 3))
             router.follow(lambda: router.leading(0, prompt(0, 3)) == 12)
 
-    def test_endpoint_that_others_reach_needs_the_operators_word(self):
+    def test_event_endpoint_beyond_loopback_needs_explicit_permission(self):
         with Server("--kv-events-config", '{"endpoint": "tcp://*:5557"}', model=TINY, wait=False) as server:
             self.assertEqual(server.process.wait(timeout=20), 2)
             self.assertIn("kv_events.endpoint tcp://*:5557 shows the tokens of prompts", server.text())

@@ -260,7 +260,7 @@ class SizeTest(LimitCase):
 
 
 class TimeTest(LimitCase):
-    """Tests all limits of time at once. Each limit is recognised because its time lies between those of the others."""
+    """Tests all limits of time together. Each limit is recognised because its time lies between those of the others."""
     HEAD, BODY, IDLE, WRITE = 2, 5, 5, 3
     LARGE = {"prompt": [5], "n": 128, "max_tokens": 16, "logprobs": 20, "ignore_eos": True}
 
@@ -321,7 +321,7 @@ class TimeTest(LimitCase):
         return answer_of(s)[0], answer_of(s)
 
     def slow_reader(self):
-        """Takes much longer than the limit in all, but reads a little every now and then."""
+        """Reads for much longer than the limit in all, but some bytes every now and then."""
         s = self.connect(receive_buffer=64 << 10)
         s.sendall(post(json.dumps(self.LARGE).encode(), "Connection: close"))
         data = b""

@@ -85,7 +85,7 @@ class LiveAdaptersTest(unittest.TestCase):
         return answer
 
     def expect(self, server, name, adapter):
-        """The answers of this name are those of the adapter."""
+        """Expects that requests with this name get the adapter's golden answers."""
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             for case, answer in zip(OF[adapter], pool.map(lambda case: self.ask(server, name, case), OF[adapter])):
                 self.assertEqual(answer["choices"][0]["token_ids"], case["tokens"], (name, adapter))
@@ -102,7 +102,7 @@ class LiveAdaptersTest(unittest.TestCase):
     def names(self, server):
         return [model["id"] for model in server.get("/v1/models")["data"]]
 
-    def test_lora_dir_flag_lets_adapters_come_and_go_on_uneven_workers(self):
+    def test_lora_dir_flag_lets_operators_load_and_unload_adapters_on_uneven_workers(self):
         with self.serve("-tp", "2", "--set", "parallel.shares=[1, 2]") as server:
             self.assertEqual(server.get("/admin/status", admin=True)["settings"]["lora_dir"], [self.directory.root])
             self.assertEqual(self.load(server, "gqa_all"), "Success: LoRA adapter 'gqa_all' added successfully.")
@@ -153,7 +153,7 @@ class LiveAdaptersTest(unittest.TestCase):
         self.assertEqual(found[:2], [0, 0])
         self.assertGreater(found[2], 0)
 
-    def test_running_requests_keep_their_adapter_when_its_name_gets_another_or_goes(self):
+    def test_running_requests_keep_their_adapter_when_its_name_is_reloaded_or_unloaded(self):
         case = dict(OF["gqa_all"][0], tokens=[0] * 400)
         with self.serve() as server:
             self.load(server, "x", "gqa_all")
@@ -170,7 +170,7 @@ class LiveAdaptersTest(unittest.TestCase):
                     self.load(server, "x", "gqa_all", load_inplace=True)
             self.wait_for_memory(server)
 
-    def test_adapters_return_with_restarted_workers_and_with_others(self):
+    def test_adapters_are_loaded_again_by_restarted_and_by_resharded_workers(self):
         with tempfile.TemporaryDirectory() as folder:
             journal = os.path.join(folder, "journal")
             with self.serve("-tp", "2", "--journal", journal) as server:
@@ -271,7 +271,7 @@ class LiveAdaptersTest(unittest.TestCase):
             self.assertEqual(self.adapters(server), {"loaded": [], "used_bytes": 0})
             self.expect(server, "listed", "gqa_all")
 
-    def test_max_cpu_loras_max_lora_rank_and_lora_memory_flags_bound_what_is_loaded(self):
+    def test_max_cpu_loras_max_lora_rank_and_lora_memory_flags_bound_the_loaded_adapters(self):
         for name, rank in (("larger", 9), ("middle", 85), ("large", 200)):
             resized(path_of("gqa_all"), self.directory.path(name), rank)
         with self.serve("--max-cpu-loras", "1", "--max-lora-rank", "8") as server:
@@ -296,7 +296,7 @@ class LiveAdaptersTest(unittest.TestCase):
         self.assertNotEqual(ended.returncode, 0)
         self.assertIn("--max-lora-rank", ended.stderr)
 
-    def test_data_port_needs_an_admin_token_for_it(self):
+    def test_loading_an_adapter_on_the_data_port_needs_an_admin_token(self):
         body = {"lora_name": "x", "lora_path": self.directory.path("gqa_all")}
         with Server(model=TINY) as server:
             self.assertEqual(server.post(LOAD, body)[0], 403, "there are no admin tokens")

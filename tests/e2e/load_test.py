@@ -45,7 +45,7 @@ async def request(port, prompt, max_tokens, cancel_after=None):
 
 
 class LoadTest(unittest.TestCase):
-    def test_a_thousand_requests_with_random_cancels_get_right_answers(self):
+    def test_a_thousand_requests_with_random_cancels_get_correct_answers(self):
         # A pool for about a dozen of the longer requests, so that preemption happens all the time.
         with Server("--exact", "-tp", "2", "--num-kv-blocks", "60", "--max-num-seqs", "64", "--max-num-batched-tokens", "128", model=TINY) as server:
             pids = server.worker_pids()

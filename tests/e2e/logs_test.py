@@ -32,7 +32,7 @@ def lines_of(path, number, seconds=20):
 
 
 class JsonFormatTest(unittest.TestCase):
-    def test_every_line_on_standard_error_is_an_object(self):
+    def test_every_line_on_standard_error_is_a_json_object(self):
         """Coordinator, workers, mpirun, access and audit log, through a lost worker and to the end."""
         with Server("-tp", "2", "--log-format", "json", "--access-log", "json", model=TINY) as server:
             self.assertEqual(server.get("/admin/config", admin=True)["settings"]["log_format"], "json")
@@ -65,7 +65,7 @@ class JsonFormatTest(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn("--access-log-file FILE", done.stderr)
 
-    def test_workers_that_others_start_write_objects_with_the_flag(self):
+    def test_workers_started_by_hand_write_json_lines_with_the_flag(self):
         worker = os.path.join(os.path.dirname(QUIRE), "quire-worker")
         command = [worker, "--coordinator", "nowhere", "--log-format", "json"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)

@@ -121,7 +121,7 @@ class FormTest(MessagesCase):
         self.assertEqual([name for name, _ in events], ["message_start", "ping", "message_delta", "message_stop"])
         self.assertEqual(events[2][1]["delta"]["stop_reason"], "end_turn")
 
-    def test_messages_conversations_render_as_those_of_chat(self):
+    def test_messages_conversations_render_like_chat_conversations(self):
         def count(**fields):
             return self.ask(path="/v1/messages/count_tokens", max_tokens=None, temperature=None, **fields)["input_tokens"]
 
@@ -369,7 +369,7 @@ class AgentsTest(ToolsCase):
         usage = self.ask(messages=found, tools=[*self.TOOLS, self.LATE], max_tokens=1)["usage"]
         self.assertGreater(usage["cache_read_input_tokens"], 0.8 * self.count()["input_tokens"])
 
-    def test_edits_are_done_and_told(self):
+    def test_context_edits_are_applied_and_reported(self):
         edit = {"type": "clear_tool_uses_20250919", "trigger": {"type": "input_tokens", "value": 10}, "keep": {"type": "tool_uses", "value": 0}}
         plain, fields = self.count()["input_tokens"], {"context_management": {"edits": [edit]}}
         edited = self.count(**fields)

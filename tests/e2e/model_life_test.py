@@ -17,16 +17,16 @@ import verdict
 from models_test import NAMES, body_of, cases, patch, path_of
 from server import QUIRE, TINY, Server, alive, wait_gone
 
-BLOCKS = 150  # of each model: room for several golden answers at once
+BLOCKS = 150  # of each model: room for several golden answers at the same time
 
 
 def listed(names, **more):
-    """The settings of these models, each loaded on request and with so many blocks."""
+    """Returns the settings of these models, each loaded on request and with BLOCKS blocks."""
     return [{"name": name, "path": path_of(NAMES[name]), "load": "request", "cache": {"num_blocks": BLOCKS}, **more} for name in names]
 
 
 def sizes(models):
-    """What `quire plan` says that each model takes, in bytes."""
+    """Returns the bytes that each model takes, by name, as `quire plan` predicts them."""
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
         json.dump({"models": models, "exact": True}, f)
         f.flush()
@@ -43,7 +43,7 @@ def serve(models, **settings):
 
 
 def workers_of(server):
-    """The ids of all worker processes below the server, of whichever model."""
+    """Returns the ids of all worker processes below the server, of whichever model."""
     parents = {}
     for entry in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -79,7 +79,7 @@ class LifeCase(unittest.TestCase):
 
 
 class SwitchingTest(LifeCase):
-    def test_random_switching_keeps_every_answer_and_the_limit(self):
+    def test_random_switching_of_models_keeps_answers_right_and_memory_within_the_limit(self):
         models = listed(NAMES)
         taken = sizes(models).values()
         limit = int(max(max(taken), 0.6 * sum(taken)))
@@ -132,7 +132,7 @@ class SwitchingTest(LifeCase):
         self.assertEqual(ended.returncode, 2, ended)
         self.assertIn("are there for all models", ended.stderr)
 
-    def test_lists_that_fit_in_turn_are_planned_and_checked(self):
+    def test_models_that_fit_only_in_turn_pass_plan_and_check(self):
         models = listed(NAMES)
         for model in models:
             del model["cache"]
@@ -164,7 +164,7 @@ class RoomTest(LifeCase):
         events = self.server.stream("/v1/completions", body)
         return sum(len(e["choices"][0].get("token_ids") or []) for e in events)
 
-    def test_a_busy_model_stays_and_who_waits_is_told_which(self):
+    def test_a_busy_model_is_kept_and_a_waiting_client_learns_its_name(self):
         server = self.server
         self.expect_golden(server, "second")
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
@@ -221,7 +221,7 @@ class RoomTest(LifeCase):
         self.assertEqual(server.post("/tokenize", {"model": "third", "prompt": "Hi"})[0], 200)
         self.assertEqual(self.models(server)["third"]["state"], "unloaded")
 
-    def test_operators_load_and_unload(self):
+    def test_operators_load_and_unload_models(self):
         server = self.server
         self.assertEqual(server.post("/admin/models/second/load", {}, admin=True), (200, {"model": "second", "state": "ready"}))
         pids = workers_of(server)
@@ -306,7 +306,7 @@ class IdleTest(LifeCase):
             self.assertEqual(server.get("/admin/models", admin=True)["models"][0]["loads"], 2)
             self.assertEqual(server.terminate(), 0)
 
-    def test_a_model_of_the_start_stays_whatever_clients_ask(self):
+    def test_a_model_loaded_at_the_start_ignores_the_keep_alive_of_clients(self):
         with Server(model=TINY) as server:
             self.assertEqual(server.post("/v1/completions", {"prompt": [5], "max_tokens": 2, "keep_alive": 0})[0], 200)
             time.sleep(0.3)
@@ -320,7 +320,7 @@ class IdleTest(LifeCase):
 
 
 class FailureTest(LifeCase):
-    def test_a_failed_start_is_told_and_tried_again(self):
+    def test_a_failed_start_of_a_model_is_reported_and_tried_again(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "model")
             shutil.copytree(path_of("mha"), path)

@@ -21,7 +21,7 @@ FOLDER = tempfile.TemporaryDirectory(prefix="quire-models-")
 
 
 def path_of(model):
-    """The golden model with a tokenizer."""
+    """Returns the path of a golden model with a tokenizer."""
     path = os.path.join(FOLDER.name, model)
     if model == "gqa":
         return TINY
@@ -61,7 +61,7 @@ def body_of(name, case, **fields):
 
 
 def start(*flags, yaml=None):
-    """The status and the errors of a server that does not start."""
+    """Returns the exit status and the errors of a server that does not start."""
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
         f.write(yaml or "{}")
         f.flush()
@@ -71,7 +71,7 @@ def start(*flags, yaml=None):
 
 
 def patch(server, changes):
-    """The status of a change of settings."""
+    """Sends PATCH /admin/config and returns the HTTP status."""
     request = urllib.request.Request(server.admin_url + "/admin/config", json.dumps(changes).encode(), {"Content-Type": "application/json"},
                                      method="PATCH")
     with urllib.request.urlopen(request, timeout=30) as response:
@@ -238,7 +238,7 @@ class FlagsTest(unittest.TestCase):
                 self.assertEqual((status, answer["choices"][0]["token_ids"]), (200, case["tokens"]))
             self.assertEqual(server.terminate(), 0)
 
-    def test_lists_that_make_no_sense_are_refused(self):
+    def test_contradictory_lists_of_models_are_refused(self):
         gqa, mha = path_of("gqa"), path_of("mha")
         for flags, reason in ((("--model", f"a={gqa}", "--model", mha), "--model NAME=PATH"),
                               (("--model", f"a={gqa}", "--model", f"a={mha}"), 'two models are called "a"'),

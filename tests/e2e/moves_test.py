@@ -151,7 +151,7 @@ class MovesBetweenHostsTest(StreamsCase):
         return found
 
     @verdict.alone
-    def test_moves_go_on_when_the_block_ports_are_flooded(self):
+    def test_moves_continue_when_the_block_ports_are_flooded(self):
         with netns.Network("a", "b", "c") as network, network.nodes[0].inside():
             with self.serve(network) as server:
                 self.shuffle(server, start(server, 8))
@@ -213,7 +213,7 @@ class MovesBetweenHostsTest(StreamsCase):
         self.assertEqual((moved["with_blocks"], moved["bare"], moved["failed"]), (0, 2, 1))
         self.assertEqual(epochs, [1, 1])
 
-    def test_stream_stays_when_the_link_is_cut_while_blocks_are_copied_ahead(self):
+    def test_stream_stays_at_its_replica_when_the_link_is_cut_while_blocks_are_copied_ahead(self):
         def act(server, _, replicas):
             begin = time.monotonic()
             wait_for(lambda: any(b"[DONE]" in line for line in self.lines[-3:]), "the stream waits for the link")

@@ -104,13 +104,13 @@ class MultiNodeTest(unittest.TestCase):
             self.assert_nothing_left(network)
         self.assertEqual(shared_memory() - before, set())
 
-    def test_two_nodes_give_the_tokens_of_one(self):
+    def test_two_nodes_give_the_tokens_of_one_node(self):
         self.serve_and_compare(["a", "b"], TINY, 2)
 
-    def test_three_nodes_give_the_tokens_of_one(self):
+    def test_three_nodes_give_the_tokens_of_one_node(self):
         self.serve_and_compare(["a", "b", "c"], TINY, 3)
 
-    def test_nodes_with_several_ranks_give_the_tokens_of_one(self):
+    def test_nodes_with_several_ranks_give_the_tokens_of_one_node(self):
         self.serve_and_compare(["a", "b"], TINY, 3)
 
     @unittest.skipUnless(REAL, "QUIRE_TEST_MODEL is not set")

@@ -66,7 +66,7 @@ class Node:
 
     @contextlib.contextmanager
     def inside(self):
-        """During the block, sockets and processes that this thread makes belong to the node."""
+        """Moves this thread into the node for the block: sockets and processes that the thread makes belong to the node."""
         home = os.open(f"/proc/self/task/{_LIBC.gettid()}/ns/net", os.O_RDONLY)
         there = os.open(f"/run/netns/{self.namespace}", os.O_RDONLY)
         try:

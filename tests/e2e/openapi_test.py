@@ -126,7 +126,7 @@ class OpenApiTest(OpenApiCase):
         self.assertGreater(count, 15)
 
     def upload(self, lines):
-        """The id of a file with so many requests."""
+        """Uploads a file with `lines` requests and returns its id."""
         text = "\n".join(json.dumps({"custom_id": str(i), "method": "POST", "url": "/v1/completions", "body": {"prompt": [5], "max_tokens": 500, "ignore_eos": True}})
                          for i in range(lines))
         parts = {'name="purpose"': "batch", 'name="file"; filename="in.jsonl"': text}
@@ -167,7 +167,7 @@ class OpenApiTest(OpenApiCase):
             elif re.search(r"\{(response|file|batch)_id\}", path):
                 self.expect(operation, method, re.sub(r"\{\w+\}", "none_0", path), status=404)
 
-    def test_server_refuses_what_the_openapi_document_forbids(self):
+    def test_server_refuses_requests_that_the_openapi_document_forbids(self):
         """Sends unknown fields, and values beyond their bounds, where the document allows none."""
         for path, schema, base in (("/v1/messages", "MessagesRequest", {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}),
                                    ("/v1/responses", "ResponsesRequest", {"input": "hi", "max_output_tokens": 1})):

@@ -59,7 +59,7 @@ class OverloadCase(unittest.TestCase):
 
     @classmethod
     def start(cls, sections="", flags=(), keys=False, **changes):
-        """`changes` are changes of the model's files, as altered_tiny takes them."""
+        """Starts the server of the tests. `changes`: changes of the model's files, as altered_tiny takes them."""
         cls.files = contextlib.ExitStack()
         directory = cls.files.enter_context(tempfile.TemporaryDirectory())
         model = altered_tiny(directory, **changes) if changes else TINY
@@ -183,14 +183,14 @@ class AnswerTest(OverloadCase):
 
 
 class StreamTest(OverloadCase):
-    """Tests streams with large events, or with many events at once: the I/O thread must yield between them."""
+    """Tests streams with large events, or with many events in one step: the I/O thread must yield between them."""
 
     @classmethod
     def setUpClass(cls):
         cls.start("scheduler: {max_running: 256}\n")
 
     def stream(self, times=1, **body):
-        """Starts `times` streams at once, and returns the bytes of each."""
+        """Starts `times` concurrent streams, and returns the bytes of each."""
         raw = request_bytes("/v1/completions", json.dumps({**body, "stream": True, "ignore_eos": True}).encode(), "Connection: close")
         done = []
 
@@ -234,8 +234,8 @@ class TextTest(OverloadCase):
         cls.text = text_of(HEAVY)
 
     def ask_all(self, *requests, times=4):
-        """Sends each request again and again, all at once, and returns the statuses. The answers are not parsed, because that
-        would hold up the watcher."""
+        """Sends each request again and again, all concurrently, and returns the statuses. The answers are not parsed, because that would
+        hold up the watcher."""
         done = []
 
         def one(path, body, admin):

@@ -22,7 +22,7 @@ FLAGS = ("--threads-per-worker", "1", "--num-kv-blocks", "600")
 
 
 def answers(server):
-    """Answers to requests of every kind, without what differs from call to call."""
+    """Returns answers to requests of every kind, without the members that differ from call to call."""
     asked = [{"prompt": [5, 6, 7], "max_tokens": 40, "temperature": 0, "logprobs": 3},
              {"prompt": prompt_of(90), "max_tokens": 20, "temperature": 0.9, "seed": 7, "n": 3, "logprobs": 2},
              {"prompt": prompt_of(40, 2), "max_tokens": 8, "temperature": 0, "prompt_logprobs": 2},
@@ -125,7 +125,7 @@ class PipelineTest(StreamsCase):
             status = server.get("/admin/status", admin=True)
             self.assertGreater(status["preemptions"], 0)
 
-    def test_what_cannot_be_is_refused_at_the_start(self):
+    def test_impossible_pipelines_are_refused_at_the_start(self):
         ports = ("--port", "0", "--admin-port", "0")
         for words, reason in ((("-pp", "4"), "pipeline parallel size 4 is impossible: the model can be cut into 1 to 3 stages"),
                               (("-pp", "2", "--backend", "cuda"), "--pipeline-parallel-size 2 is for the CPU backend: use --backend cpu"),
@@ -140,7 +140,7 @@ class PipelineTest(StreamsCase):
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertIn("each with a layer that keeps keys and values", done.stderr)
 
-    def test_plan_and_check_say_the_stages_and_each_ranks_memory(self):
+    def test_plan_and_check_show_the_stages_and_each_ranks_memory(self):
         done = run_quire("plan", "--model", TINY, "-tp", "2", "-pp", "2", "--no-speed")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"rank 0 .*: stage 2 of 2 \(layers 2 to 2\), .* of weights")

@@ -101,7 +101,7 @@ class FormsTest(ScoresTest):
     def ask(self, want=200, **fields):
         return self.post(self.server, {"temperature": 0, "max_tokens": 3, "ignore_eos": True, **fields}, want=want)
 
-    def test_prompt_logprobs_are_those_of_echo_with_ranks(self):
+    def test_prompt_logprobs_equal_the_logprobs_of_echo_and_have_ranks(self):
         prompt = golden()[4]["prompt"]
         echoed = self.ask(prompt=prompt, echo=True, logprobs=4)["choices"][0]
         answer = self.ask(prompt=prompt, prompt_logprobs=4)["choices"][0]
@@ -159,7 +159,7 @@ class FormsTest(ScoresTest):
         error = self.post(self.server, {**fields, "prompt_logprobs": 1, "stream": True}, want=400)["error"]
         self.assertEqual(error["param"], "prompt_logprobs")
 
-    def test_chat_prompt_logprobs_are_those_of_the_rendered_template(self):
+    def test_chat_prompt_logprobs_equal_the_logprobs_of_the_rendered_template(self):
         fields = {"prompt_logprobs": 1, "max_tokens": 2, "temperature": 0}
         chat = self.post(self.server, {"messages": [{"role": "user", "content": "hi"}], **fields}, "/v1/chat/completions")
         text = self.post(self.server, {"prompt": "user: hi<|end|>assistant: ", **fields})["choices"][0]

@@ -42,7 +42,7 @@ class PromptsTest(unittest.TestCase):
         rendered = self.post("/v1/chat/completions/render", {"messages": MESSAGES, "add_generation_prompt": False})
         self.assertEqual(rendered["prompt"], PROMPT.removesuffix("assistant: "))
 
-    def test_tokens_of_messages_are_those_of_the_rendered_prompt(self):
+    def test_tokens_of_messages_equal_the_tokens_of_the_rendered_prompt(self):
         rendered = self.post("/v1/chat/completions/render", {"messages": MESSAGES})
         answer = self.post("/tokenize", {"messages": MESSAGES})
         self.assertEqual(answer, {"tokens": rendered["token_ids"], "count": rendered["count"], "max_model_len": rendered["max_model_len"]})

@@ -61,7 +61,7 @@ class ReplicasTest(unittest.TestCase):
             time.sleep(0.05)
         self.assertEqual(held, [0] * len(replicas))
 
-    def test_answers_of_two_replicas_equal_those_of_one(self):
+    def test_two_replicas_give_the_answers_of_one_replica(self):
         with tempfile.TemporaryDirectory() as base, Server(*TWO, model=TINY, env={"XDG_RUNTIME_DIR": base}) as server:
             streams = start(server, 8, 400)
             self.expect_right(streams, 400)

@@ -21,7 +21,7 @@ ONLY_A = {str(A): 60.0}
 
 
 def request(server, method, path, key=None):
-    """(status, parsed body)"""
+    """Sends a request and returns (status, parsed body)."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     connection.request(method, path, headers={"Authorization": "Bearer " + key} if key else {})
     response = connection.getresponse()

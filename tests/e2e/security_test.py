@@ -88,7 +88,7 @@ class WithKeys(unittest.TestCase):
 
 @contextlib.contextmanager
 def waiting_server(*flags):
-    """A server that has bound its ports and waits for workers, which no one starts."""
+    """Starts a server that binds its ports and waits for workers, which no one starts."""
     with Server(*flags, wait=False) as server:
         deadline = time.monotonic() + 30
         while "waiting for" not in server.text() and server.process.poll() is None and time.monotonic() < deadline:

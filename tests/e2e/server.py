@@ -157,7 +157,7 @@ def altered_tiny(directory, **changes):
 
 
 def alive(pid):
-    """True while the process exists and is not a zombie."""
+    """Returns True while the process exists and is not a zombie."""
     try:
         with open(f"/proc/{pid}/stat") as f:
             return f.read().rsplit(")", 1)[1].split()[0] != "Z"
@@ -173,7 +173,7 @@ def wait_gone(pids, seconds):
 
 
 def found_as_promised(test, log):
-    """A silent rank must be found 1.5 s after its last beat, plus the machine's own delays and half a second: the coordinator
+    """Expects that every silent rank was found 1.5 s after its last beat, plus the machine's own delays and half a second: the coordinator
     checks the workers several times in that time."""
     for silent, late in re.findall(r"is silent for (\d+) ms.*woke threads up to (\d+) ms late", log):
         test.assertLessEqual(int(silent), 2000 + 4 * (int(late) + 1))

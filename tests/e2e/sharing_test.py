@@ -21,7 +21,7 @@ def completion(tokens, **fields):
 
 
 def together(server, bodies):
-    """Sends all requests at once; returns the answers in order."""
+    """Sends all requests at the same time; returns the answers in order."""
     with concurrent.futures.ThreadPoolExecutor(len(bodies)) as pool:
         answers = list(pool.map(lambda body: server.post("/v1/completions", body), bodies))
     assert all(status == 200 for status, _ in answers), answers
@@ -75,7 +75,7 @@ class SharingTest(unittest.TestCase):
         cached = sorted(a["usage"]["prompt_tokens_details"]["cached_tokens"] for a in answers)
         self.assertEqual(cached, [0] + [512] * 15)
 
-    def test_repeated_prompt_comes_from_the_prefix_cache(self):
+    def test_repeated_prompt_is_taken_from_the_prefix_cache(self):
         first = completion(prompt(100, 3), max_tokens=60, logprobs=0)
         answer = together(self.server, [first])[0]
         self.assertEqual(answer["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
@@ -173,7 +173,7 @@ class SharingTest(unittest.TestCase):
 
 
 class EqualityTest(unittest.TestCase):
-    """Answers are equal, whatever the server does to fit requests into its blocks."""
+    """Tests that answers are equal, whatever the server does to fit requests into its blocks."""
 
     def answers(self, *flags):
         bodies = []

@@ -133,7 +133,7 @@ def streams(port, count, seconds):
 
 
 def burst(port, count, body):
-    """Sends `count` requests at once."""
+    """Sends `count` concurrent requests."""
     clients = Clients()
     data = request(json.loads(body))
     for _ in range(count):

@@ -78,7 +78,7 @@ class StreamsTest(unittest.TestCase):
                 self.assertEqual(held["slow_408"], held["few"], "slow heads are told so and cut")
                 self.assertEqual(held["half_closed"], held["few"], "who half-closes has left")
                 running = self.status(server)["running"]
-                # Fewer run if more streams have ended since they were counted.
+                # A smaller number runs if more streams have ended since they were counted.
                 self.assertLessEqual(running, STREAMS - held["done"], "who never reads is not served any more")
                 clients.go_on()
                 late = clients.hear("read late")
@@ -89,7 +89,7 @@ class StreamsTest(unittest.TestCase):
             self.assertLess(grown, MOST_BYTES)
             self.assertEqual(server.terminate(), 0, server.text())
 
-    def test_burst_beyond_the_queue_is_refused_at_once_and_accepted_answers_are_right(self):
+    def test_burst_beyond_the_queue_is_refused_without_delay_and_accepted_requests_get_correct_answers(self):
         ask = {"prompt": [5, 6], "max_tokens": 300, "temperature": 0, "ignore_eos": True}
         flags = ("--max-num-seqs", "16", "--max-num-queued-reqs", "48", "--num-kv-blocks", "2000")
         with Server("-tp", "1", *flags, model=TINY) as server:

@@ -151,7 +151,7 @@ class FormTest(TinyCase):
                 streamed[choice["index"]] += choice["delta"].get("content", "")
         self.assertEqual(streamed, whole)
 
-    def test_json_properties_come_in_the_order_of_the_schema(self):
+    def test_json_properties_have_the_order_of_the_schema(self):
         schema = {"type": "object", "properties": {name: {"type": "null"} for name in "zay"}, "required": ["z", "a", "y"], "additionalProperties": False}
         for text in self.texts(self.server, n=4, guided_json=schema):
             self.assertEqual(list(json.loads(text)), ["z", "a", "y"])

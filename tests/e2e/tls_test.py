@@ -265,7 +265,7 @@ class TlsTest(unittest.TestCase):
 
 
 class HelloTest(unittest.TestCase):
-    """Tests more hellos of clients than may proceed at once (400 a second, with bursts of 100)."""
+    """Tests more hellos of clients than may be handled in one moment (400 a second, with bursts of 100)."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -305,7 +305,7 @@ class HelloTest(unittest.TestCase):
         with open(f"/proc/{self.server.process.pid}/status") as f:
             return next(int(line.split()[1]) for line in f if line.startswith("VmRSS:")) / 1024
 
-    def test_unfinished_client_hellos_take_little_memory_and_return_it(self):
+    def test_memory_of_unfinished_client_hellos_is_bounded_and_freed(self):
         # Hellos with a record header only, with a begun record, with one byte missing, and whole hellos that no byte
         # follows.
         hello = self.hello()
@@ -404,7 +404,7 @@ class HelloTest(unittest.TestCase):
                 client.stdin.close()
             self.assertEqual(b"HTTP/1.1 200" in seen, answered, seen)
 
-    def test_600_client_hellos_at_once_are_all_answered(self):
+    def test_600_simultaneous_client_hellos_are_all_answered(self):
         for one in list(self.send(600, self.hello())):
             self.assertEqual(one.recv(1), b"\x16")
 

@@ -248,7 +248,7 @@ class TerminalTest(unittest.TestCase):
         self.restored()
 
     def rows(self, text):
-        """The requests of the last whole picture."""
+        """Returns the request ids on the last whole screen."""
         picture = text.split("\x1b[H")[-2]
         return [line.split()[0] for line in re.split(r"\r\n", re.sub(r"\x1b\[[?0-9]*[A-Za-z]", "", picture)) if line.startswith("cmpl-")]
 

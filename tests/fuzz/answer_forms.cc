@@ -44,7 +44,7 @@ std::shared_ptr<const ToolUse> Tools(bool strict) {
   return use;
 }
 
-/// All formats, by their options' names.
+/// Returns all formats, by their options' names.
 template <class Format, class Named>
 std::vector<Format> All(const std::string& names, Named named) {
   std::vector<Format> all;
@@ -85,7 +85,7 @@ std::vector<std::string> PiecesFrom(fuzz::ByteSource& bytes, const AnswerShape& 
   return pieces;
 }
 
-/// The parts of an answer, joined by kind in their order.
+/// Returns the parts of an answer, joined by kind in their order.
 AnswerParts Joined(const AnswerParts& parts) {
   AnswerParts joined;
   for (const AnswerPart& part : parts) {
@@ -112,14 +112,15 @@ AnswerParts Parse(const AnswerShape& shape, const std::vector<std::string>& piec
   return Joined(parts);
 }
 
-/// The text's letters, digits and signs, without white space.
+/// Returns the text's letters, digits and signs, without white space.
 std::string Words(const std::string& text) {
   std::string words;
   std::ranges::copy_if(text, std::back_inserter(words), [](char c) { return !IsJsonSpace(c); });
   return words;
 }
 
-/// Calls are numbered in their order; a call that is not broken has an object as its arguments unless it was cut.
+/// Aborts unless calls are numbered in their order and every whole call has an object as its arguments. `cut`: the
+/// answer was cut, so the last call need not be whole.
 void CheckCalls(const AnswerParts& parts, bool cut) {
   int calls = 0;
   std::string arguments;
@@ -141,7 +142,7 @@ void CheckCalls(const AnswerParts& parts, bool cut) {
   end(!is_broken && !cut);
 }
 
-/// In an answer without calls nothing is lost but white space and marks of thoughts.
+/// Aborts when an answer without calls lost more of `text` than white space and marks of thoughts.
 void CheckWords(const AnswerShape& shape, const AnswerParts& parts, const std::string& text) {
   const bool harmony =
       shape.format.tools == ToolFormat::kHarmony || shape.format.reasoning == ReasoningFormat::kHarmony;

@@ -15,7 +15,7 @@ class ByteSource {
   bool empty() const { return data_ == end_; }
   uint8_t Byte() { return empty() ? 0 : *data_++; }
   bool Flag() { return (Byte() & 1) != 0; }
-  /// A number from 0 to bound - 1; bound is at most 65536.
+  /// Returns a number from 0 to bound - 1; bound is at most 65536.
   uint32_t Below(uint32_t bound) {
     uint32_t value = Byte();
     if (bound > 256) value = value << 8 | Byte();

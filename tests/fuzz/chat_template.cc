@@ -10,7 +10,7 @@ namespace {
 
 constexpr char kUsers = '\x7f';  // a byte that the templates of this target may not write themselves
 
-/// The depth limits of the server, but lower limits of work and size, so that more templates are tried.
+/// Returns the depth limits of the server, but lower limits of work and size, so that more templates are tried.
 jinja::Limits FuzzLimits() {
   jinja::Limits limits;
   limits.max_work = 200'000;

@@ -1,5 +1,5 @@
-// Input: the words that a stranger sends to the gate of a CURVE port. The gate must find a wrong byte at once, however
-// the bytes are cut into pieces, and must not read a byte behind a word.
+// Input: the words that a stranger sends to the gate of a CURVE port. The gate must find a wrong byte when it reads
+// that byte, however the bytes are cut into pieces, and must not read a byte behind a word.
 #include <fcntl.h>
 #include <sys/socket.h>
 
@@ -73,7 +73,7 @@ struct Pair {
   Descriptor peer, gate;
 };
 
-/// Checks that a gate reads the same from a connection whose bytes come in two pieces.
+/// Aborts unless a gate reads the same from a connection whose bytes arrive in two pieces.
 void CheckReading(Awaits awaits, Bytes text, size_t cut, const Found& found) {
   const Pair pair;
   std::vector<uint8_t> word;

@@ -39,7 +39,8 @@ size_t Count(const std::string& text, const std::string& part) {
   return count;
 }
 
-/// Checks the raw head as a proxy reads it: several lengths, or a length and a coding, would be ambiguous.
+/// Aborts when the raw head is ambiguous to a proxy: with several lengths, with a length and a coding, or with several
+/// hosts.
 void CheckFraming(std::string head) {
   std::transform(head.begin(), head.end(), head.begin(), [](unsigned char c) { return std::tolower(c); });
   const size_t lengths = Count(head, "\ncontent-length:"), codings = Count(head, "\ntransfer-encoding:");

@@ -14,7 +14,7 @@ constexpr RequestLimits kLimits = {.vocab_size = 1000, .max_model_len = 4096, .m
 
 void CheckToken(TokenId token) { QUIRE_CHECK(token >= 0 && token < kLimits.vocab_size, "token {}", token); }
 
-/// Checks everything that later code assumes.
+/// Aborts when a member is outside the bounds that later code assumes.
 void CheckCall(const GenerateCall& call) {
   QUIRE_CHECK(call.n >= 1 && call.n <= call.best_of && call.best_of <= kLimits.max_choices, "n {} of {}", call.n,
               call.best_of);

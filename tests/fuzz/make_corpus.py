@@ -20,7 +20,7 @@ def write(target, name, data):
 
 
 def http_head():
-    """The first byte plus one is the number of bytes that the parser gets at a time."""
+    """Writes HTTP requests. The first byte plus one is the number of bytes that the parser gets at a time."""
     host, body = "Host: localhost", '{"prompt":"x"}'
     for name, lines, tail in (
             ("length", [host, f"Content-Length: {len(body)}"], body),
@@ -116,7 +116,7 @@ def structs(format, *values):
 
 
 def frame_decode():
-    """The first byte: the kind of the frame, or 11 when the frame's header follows."""
+    """Writes frames. The first byte is the kind of the frame, or 11 when the frame's header follows."""
     plan = Table().blob(0, numbers("I", 1)).blob(3, structs("IIi", (0, 1, 5))).blob(6, structs("ii", (3, 4)))
     plan = plan.blob(7, numbers("B", 3)).blob(8, structs("Iii", (2, 0, 4))).scalar(9, "Q", 9)
     bodies = {
@@ -326,8 +326,8 @@ def text_stream():
 
 
 def answer_forms():
-    """The form of calls, of thoughts, and the start; whether a grammar keeps calls, where there are tools; whether the answer was
-    cut; the size of its pieces; its text. One recorded answer of each pair of forms."""
+    """Writes one recorded answer of each pair of forms: the form of calls, of thoughts, and the start; whether a grammar keeps calls, where
+    there are tools; whether the answer was cut; the size of its pieces; its text."""
     with open(os.path.join(ROOT, "coordinator", "text", "answers", "answer_format.cc"), encoding="utf-8") as f:
         lists = re.findall(r"constexpr Name<\w+> \w+\[\] = \{(.*?)\n\};", f.read(), re.S)
     tools, reasoning = (re.findall(r'\{"(\w+)", ', names) for names in lists)
@@ -347,7 +347,7 @@ def answer_forms():
 
 
 def gate_words():
-    """One of five words; the place of the cut, in two bytes; the word."""
+    """Writes words of the handshake: which of five words, the place of the cut in two bytes, and the word."""
     greeting = b"\xff" + bytes(7) + b"\1\x7f\3\1CURVE" + bytes(47)
     short = lambda name, size: bytes([4, size]) + bytes([len(name)]) + name + bytes(size - 1 - len(name))
     long = lambda name, size: b"\6" + struct.pack(">Q", size) + bytes([len(name)]) + name + bytes(size - 1 - len(name))

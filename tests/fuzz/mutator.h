@@ -14,7 +14,7 @@ class Mutator {
   Mutator(std::vector<std::string> corpus, std::vector<std::string> words, uint64_t seed)
       : corpus_(std::move(corpus)), words_(std::move(words)), random_(seed) {}
 
-  /// A new input of at most max_bytes.
+  /// Returns a new input of at most max_bytes.
   std::string Next(size_t max_bytes);
 
  private:

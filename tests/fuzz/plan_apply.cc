@@ -131,7 +131,7 @@ class PlanMaker {
   StepPlan plan_;
 };
 
-/// Checks the positions and blocks that the forward pass will access for the member.
+/// Aborts when the forward pass would access a position or block outside the member's tables.
 void CheckMember(const SequenceState& s, const BatchMember& member) {
   const int end = member.start + member.count;
   QUIRE_CHECK(member.start >= 0 && member.count > 0 && end <= static_cast<int>(s.tokens.size()), "slot {}",

@@ -63,7 +63,7 @@ constexpr rlim_t kMaxBytes = rlim_t{1} << 30;
 constexpr rlim_t kMaxBytes = RLIM_INFINITY;
 #endif
 
-/// The running input, for the message after a crash. Signal handlers can reach only static data.
+/// Returns the running input, for the message after a crash. Signal handlers can reach only static data.
 const std::string*& Running() {
   static const std::string* input = nullptr;
   return input;

@@ -18,7 +18,7 @@ void ReadAll(const ScaledMatrix& matrix) {
   for (int64_t row = 0; row < matrix.rows; ++row) matrix.Decode(row, 0, matrix.cols, numbers.data());
 }
 
-/// Checks that every tensor lies inside the file and has the size of its shape.
+/// Aborts unless every tensor lies inside the file and has the size of its shape.
 void Check(const TensorMap& tensors, std::span<const std::byte> file) {
   for (const auto& [name, tensor] : tensors) {
     QUIRE_CHECK(tensor.data.empty() || (tensor.data.data() >= file.data() &&

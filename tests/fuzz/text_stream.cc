@@ -1,5 +1,5 @@
 // Input: tokens and stop strings. The text of the tokens must come in pieces of whole characters and equal the text
-// decoded at once. Stop strings must be found however the pieces are cut.
+// decoded in one piece. Stop strings must be found however the pieces are cut.
 #include "comm/base/error.h"
 #include "coordinator/text/stop_matcher.h"
 #include "coordinator/text/tokenizer/byte_level.h"
@@ -10,7 +10,7 @@
 namespace quire {
 namespace {
 
-/// Token i is byte i; a few more tokens are whole or broken characters.
+/// Returns a tokenizer whose token i is byte i; some further tokens are whole or broken characters.
 const Tokenizer& ByteTokenizer() {
   static const Tokenizer tokenizer = [] {
     TokenizerData data;
@@ -25,7 +25,7 @@ const Tokenizer& ByteTokenizer() {
   return tokenizer;
 }
 
-/// The text up to the first stop string, which is included if `include` is set; found by a plain search.
+/// Returns the text up to the first stop string, which is included if `include` is set; found by a plain search.
 std::string CutAtStop(const std::string& text, const std::vector<std::string>& stops, bool include) {
   size_t first = std::string::npos, length = 0;
   for (const std::string& stop : stops) {

@@ -9,7 +9,8 @@
 
 namespace quire::fuzz {
 
-/// Checks that a tokenizer that loads also encodes the text correctly.
+/// Aborts when a tokenizer that loads from `files` encodes the text to tokens outside its vocabulary, or decodes the
+/// tokens to invalid UTF-8.
 inline void CheckTokenizer(const HfTokenizerFiles& files, std::string_view text) {
   try {
     const Tokenizer tokenizer(TokenizerDataFromHf(files, "f"));

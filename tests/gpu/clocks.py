@@ -11,7 +11,7 @@ THROTTLING = {0x4: "power cap", 0x8: "slowdown", 0x20: "heat (software)", 0x40: 
 
 
 def query(fields, timeout=30):
-    """The values of the first GPU; None without a GPU, or when nvidia-smi does not answer in time."""
+    """Returns the values of the first GPU; None without a GPU, or when nvidia-smi does not answer in time."""
     try:
         answer = subprocess.run(["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"], capture_output=True,
                                 text=True, timeout=timeout, check=False)
@@ -23,7 +23,7 @@ def query(fields, timeout=30):
 
 
 def facts():
-    """Name, driver, memory and maximum clocks of the GPU; None without a GPU."""
+    """Returns name, driver, memory and maximum clocks of the GPU; None without a GPU."""
     values = query("name,driver_version,memory.total,clocks.max.sm,clocks.max.mem")
     if values is None:
         return None
@@ -39,7 +39,7 @@ def number(text):
 
 
 def parse(values):
-    """A sample of one line's values; None for fields that the driver does not know."""
+    """Returns a sample of one line's values; None for fields that the driver does not know."""
     try:
         reasons = int(values[4], 16)
     except (ValueError, IndexError):

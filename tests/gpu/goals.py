@@ -25,7 +25,7 @@ def rows(report):
 
 
 def find(report, section, case, variant):
-    """The first row that matches; an empty row if there is none."""
+    """Returns the first row that matches; an empty row if there is none."""
     for row in rows(report):
         if row["section"] == section and row["case"].startswith(case) and row["variant"].startswith(variant):
             return row
@@ -37,7 +37,7 @@ def ratio(a, b):
 
 
 def share(row):
-    """The larger share of the two ceilings, with the ceiling's name; None without a ceiling."""
+    """Returns the larger share of the two ceilings, with the ceiling's name; None without a ceiling."""
     known = [(row[field], name) for field, name in (("of_copy", "copy"), ("of_gemm", "product")) if row.get(field)]
     return max(known) if known else None
 
@@ -60,7 +60,7 @@ def attention(report):
 
 
 def library(report):
-    """FlashInfer's time divided by Quire's, for the cases that both have (FA2, also for prompts on Hopper)."""
+    """Returns FlashInfer's time divided by Quire's, for the cases that both have (FA2, also for prompts on Hopper)."""
     out = []
     for section, cases in (("decode attention", ("32 x 4K, GQA 4, bf16", "8 x 8K, GQA 4, bf16", "1 x 32K, GQA 4, bf16")),
                            ("prefill attention", ("1 x 4096 tokens, head size 128", "1 x 16 tokens at the end of 32768, head size 128"))):
@@ -71,7 +71,8 @@ def library(report):
 
 
 def products(report):
-    """A row for each weight with one row of activations, and a row for the weight that compares worst with cuBLASLt's first guess."""
+    """Returns a row for each weight with one row of activations, and a row for the weight that compares worst with cuBLASLt's first
+    guess."""
     choices = {}
     for row in rows(report):
         if row["section"] == "decode products":
@@ -100,7 +101,7 @@ def steps(report):
 
 
 def table(report):
-    """All goals as rows."""
+    """Returns all goals as rows."""
     out = []
     for what, goal, bound, section, case, variant, field in MEASURED:
         row = find(report, section, case, variant)
@@ -127,7 +128,7 @@ def said(row):
 
 
 def text(report):
-    """For a terminal: one line each for ceilings and checks, then the table of goals."""
+    """Returns lines for a terminal: one each for ceilings and checks, then the table of goals."""
     ceilings = report.get("bench", {}).get("ceilings")
     lines = ["ceilings of this run: " + (in_words(ceilings) if ceilings else "not measured"), "results: " + checks_in_words(report), ""]
     lines += [f"{what:<58.58} {goal:>8} {measured:>12} {of:>16} {good:>4}" for what, goal, measured, of, good in

@@ -32,7 +32,7 @@ def operation(text):
 
 
 def successors(index, text, target):
-    """The indices of the later instructions that may follow this instruction."""
+    """Returns the indices of the later instructions that may follow this instruction."""
     name, bare = operation(text)
     if name == "EXIT" and not text.startswith("@"):
         return []
@@ -43,7 +43,7 @@ def successors(index, text, target):
 
 
 def shortest_turn(code, products, copies):
-    """The indices of the shortest turn of any loop, or None."""
+    """Returns the indices of the shortest turn of any loop, or None."""
     index_of = {address: i for i, (address, _) in enumerate(code)}
     targets = []
     for _, text in code:

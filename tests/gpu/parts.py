@@ -69,7 +69,7 @@ class Process:
             return f.read().decode("utf-8", "replace")
 
     def wait(self, deadline, stalled=lambda output: False):
-        """The exit status; None if the process was killed, at the deadline or because it stalled."""
+        """Waits for the process. Returns the exit status; None if the process was killed, at the deadline or because it stalled."""
         try:
             while time.monotonic() < deadline:
                 try:
@@ -105,7 +105,7 @@ class Progress:
 
 
 def listed(command, env, log, deadline):
-    """The names of the tests that a gtest program would run; an Outcome if the program fails to list them."""
+    """Returns the names of the tests that a gtest program would run; an Outcome if the program fails to list them."""
     process = Process([*command, "--gtest_list_tests"], env, log)
     status = process.wait(deadline)
     output = process.output()
@@ -176,7 +176,7 @@ def judge_sanitizer(status, output):
 
 
 def resolve(command, words, path):
-    """The command with its placeholders filled in; or the name of a tool that is not installed."""
+    """Returns the command with its placeholders filled in; or the name of a tool that is not installed."""
     filled = []
     for word in command:
         tool = re.fullmatch(r"\{tool:(.*)\}", word)
@@ -209,7 +209,7 @@ def run(part, pack, folder, env, seconds, log):
 
 
 def allowance(part, later, left):
-    """The seconds that a part may take of those left: its limit, plus unused time of earlier parts up to the same amount, as long as all
-    later parts keep their limits."""
+    """Returns the seconds that a part may take of those left: its limit, plus unused time of earlier parts up to the same amount, as long
+    as all later parts keep their limits."""
     spare = left - sum(p.limit for p in later) - plan.SECONDS_PER_PART * (1 + len(later)) - plan.FIXED_SECONDS
     return min(max(part.limit, min(2 * part.limit, spare)), left - plan.FIXED_SECONDS)

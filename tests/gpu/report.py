@@ -12,7 +12,7 @@ TESTS = ("gtest", "program", "sanitizer")
 
 
 def read_json(path):
-    """The content of a JSON file; None where the file is missing or incomplete, because its writer may have been killed."""
+    """Returns the content of a JSON file; None where the file is missing or incomplete, because its writer may have been killed."""
     try:
         with open(path, encoding="utf-8") as f:
             return json.load(f)
@@ -42,8 +42,8 @@ def table(head, lines):
 
 
 def passed(report):
-    """True when every testing part has passed and no benchmark had a wrong result. A measuring part may fail without making the code
-    wrong."""
+    """Returns True when every testing part has passed and no benchmark had a wrong result. A measuring part may fail without making the
+    code wrong."""
     tests = [p for p in report["parts"] if p["tests"]]
     return bool(tests) and all(p["status"] == "passed" for p in tests) and not goals.wrong(report)
 
@@ -104,7 +104,7 @@ def write(report, folder):
 
 
 def sum_of_kernels(csv_text):
-    """(number of kernels, microseconds) in ncu's CSV output with gpu__time_duration.sum."""
+    """Returns (number of kernels, microseconds) from ncu's CSV output with gpu__time_duration.sum."""
     lines = [line for line in csv_text.splitlines() if line.startswith('"')]
     count, micros = 0, 0.0
     units = {"nsecond": 1e-3, "ns": 1e-3, "usecond": 1.0, "us": 1.0, "msecond": 1e3, "ms": 1e3}

@@ -92,7 +92,7 @@ class Folder(unittest.TestCase):
 
 
 class PlanTest(unittest.TestCase):
-    def test_limits_fit_into_one_call(self):
+    def test_time_limits_of_all_parts_fit_into_one_call(self):
         limits = sum(p.limit for p in plan.PARTS)
         around = plan.FIXED_SECONDS + plan.SECONDS_PER_PART * len(plan.PARTS)
         self.assertLess(limits + around, plan.RUN_SECONDS)
@@ -475,7 +475,7 @@ class PackTest(Folder):
         self.assertEqual(list(outcomes), [part.name for part in plan.PARTS], ran.stderr)
         self.assertEqual(outcomes["kernel tests"]["status"], "passed")
         self.assertEqual(outcomes["bench decode"]["status"], "passed")
-        # The fake server ends at once: this proves that all files up to the start of the server are in the pack.
+        # The fake server ends immediately: this proves that all files up to the start of the server are in the pack.
         self.assertIn("the server ended with 0", outcomes["tensor parallel tests"]["detail"])
         self.assertEqual(ran.returncode, 1)
 

@@ -37,7 +37,7 @@ class LowRankTest : public testing::Test {
             column};
   }
 
-  /// A part that shares its first product with another one.
+  /// Returns a part that shares its first product with another one.
   LowRankPart Beside(const LowRankPart& part, int64_t column, int64_t rows) {
     LowRankPart other = Part(part.down.rows, column, rows);
     pairs_.back().down = pairs_[pairs_.size() - 2].down;
@@ -106,7 +106,7 @@ TEST_F(LowRankTest, AddLowRank_AddsEveryPartToItsColumns_AndLeavesOtherRowsAlone
   }
 }
 
-TEST_F(LowRankTest, AddLowRank_GivesEveryRowTheSameBits_AloneAndInAnyCompany) {
+TEST_F(LowRankTest, AddLowRank_GivesEveryRowTheSameBits_AloneAndBesideAnyOtherRows) {
   const std::vector<float> all = Run({0, 1, 2}, 1);
   EXPECT_EQ(Run({2, 1, 0}, 4), all);
   const std::vector<std::vector<int32_t>> together = rows_;

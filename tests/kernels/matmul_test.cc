@@ -159,7 +159,7 @@ double DeviationOfProduct(const float* x, const double* w, int64_t k, bool quant
   return std::sqrt(of_rounding + additions * 0x1p-48 * of_terms);
 }
 
-TEST_P(MatmulTest, Matmul_ErrsNoMoreThanTheRoundingOfXExplains) {
+TEST_P(MatmulTest, Matmul_HasNoLargerErrors_ThanTheRoundingOfXExplains) {
   Random random(10);
   const int64_t m = 4, n = 40, k = 1056;
   const Storage w = RandomWeight(type(), n, k, random);

@@ -21,7 +21,7 @@ void WriteNumber(void* array, NumberType type, int64_t index, double value);
 /// An array of a type in memory that kernels of the CPU and of a device may access; reads give fp64.
 struct Numbers {
   Numbers(NumberType t, int64_t n) : type(t), count(n), bytes(n * ByteSize(t)) {}
-  /// Random numbers between -size and size
+  /// Returns random numbers between -size and size.
   static Numbers Of(NumberType type, int64_t count, test::Random& random, double size = 2);
   static Numbers Of(NumberType type, const std::vector<double>& values);
 

@@ -20,7 +20,7 @@ std::vector<double> Matmul(const std::vector<double>& x, const std::vector<doubl
 
 std::vector<double> RmsNorm(const std::vector<double>& x, const std::vector<double>& weight, double epsilon);
 
-/// `bias` may be empty.
+/// Returns the LayerNorm of x. `bias` may be empty.
 std::vector<double> LayerNorm(const std::vector<double>& x, const std::vector<double>& weight,
                               const std::vector<double>& bias, double epsilon);
 
@@ -39,7 +39,8 @@ std::vector<std::pair<int32_t, double>> RouteExperts(const std::vector<double>& 
 std::vector<double> GateMul(const std::vector<double>& gate, const std::vector<double>& up,
                             Activation activation = Activation::kSilu, double limit = 0);
 
-/// x [tokens, channels] holds a sequence from its beginning; weight [taps, channels]; bias [channels] or empty.
+/// Returns the causal convolution of x [tokens, channels], a sequence from its beginning; weight [taps, channels]; bias
+/// [channels] or empty.
 std::vector<double> CausalConv(const std::vector<double>& x, const std::vector<double>& weight,
                                const std::vector<double>& bias, int64_t channels, int64_t taps, bool silu);
 

@@ -100,7 +100,7 @@ void ExpectRoutings(const Stream& stream) {
   }
 }
 
-/// The lower number is chosen first among equal scores, and among equal groups.
+/// Expects that the lower number is chosen first among equal scores, and among equal groups.
 template <class Stream>
 void ExpectTiesToGoToTheLowerNumber(const Stream& stream) {
   ExpectRoutesLikeReference(stream, {"ties", 6, 3}, {1, 5, 1, 5, 5, 1, 0, 0, 0}, {});

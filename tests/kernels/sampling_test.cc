@@ -138,7 +138,7 @@ TEST(SamplingTest, SampleToken_ComparesWithTheBestToken_WithMinP) {
   EXPECT_EQ(share.count(0), 0u);
 }
 
-TEST(SamplingTest, SampleToken_KeepsWhatSortingAllKeeps_WithTopPOverALargeVocabulary) {
+TEST(SamplingTest, SampleToken_KeepsTheSameTokensAsAFullSort_WithTopPOverALargeVocabulary) {
   test::Random random(5);
   auto logits = random.Floats(5000);
   for (float& x : logits) x *= 3;
@@ -162,7 +162,7 @@ TEST(SamplingTest, SampleToken_KeepsWhatSortingAllKeeps_WithTopPOverALargeVocabu
 
 // Rows whose order is hard to find: equal logits, steps, one logit far above the others, all logits within the last
 // bits of a float.
-TEST(SamplingTest, SampleToken_KeepsWhatSortingAllKeeps_ForRowsThatAreHardToOrder) {
+TEST(SamplingTest, SampleToken_KeepsTheSameTokensAsAFullSort_ForRowsThatAreHardToOrder) {
   test::Random random(11);
   for (int round = 0; round < 400; ++round) {
     const auto size = static_cast<size_t>(random.Between(1, 3000));

@@ -160,7 +160,7 @@ MUTANTS = [
            "kSilent + std::min(kLateWakesOfABeat * late_wakes, kMostForBusyness)", "kSilent + 0 * late_wakes",
            ["coordinator/patience_test"]),
     Mutant("watch: a second SIGTERM changes nothing", "coordinator/server/serve.cc", "if (hurried_) return Finish();",
-           "if (hurried_) return;", ["e2e/faults_test:WorkerLossTest.test_sigterm_drains_the_server_and_a_second_sigterm_stops_it_at_once"]),
+           "if (hurried_) return;", ["e2e/faults_test:WorkerLossTest.test_sigterm_drains_the_server_and_a_second_sigterm_stops_it_immediately"]),
     Mutant("watch: two nodes of one name pass", "coordinator/check/preflight.cc", "if (is_new) return;", "if (is_new || true) return;",
            ["e2e/check_test:CheckTest.test_check_names_two_nodes_with_the_same_host_name"]),
     Mutant("journal: replay takes any plan for the same", "coordinator/journal/replay.cc", "if (outcome_ != then) Differ(WhatDiffers(then));", "",

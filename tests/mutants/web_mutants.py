@@ -70,9 +70,9 @@ MUTANTS = [
     Mutant("chat: a new chat lets the old answer go on", WEB + "chat/chat.js", "  open(conversation) {\n    this.stop();", "  open(conversation) {",
            conversations("AnswerBelongsTest.test_new_chat_during_an_answer_begins_an_empty_conversation")),
     Mutant("chat: a deleted conversation comes back", WEB + "chat/conversations.js", "    if (this.deleted.has(conversation.id)) return true;\n", "",
-           conversations("AnswerBelongsTest.test_a_conversation_deleted_during_its_answer_does_not_come_back")),
+           conversations("AnswerBelongsTest.test_a_conversation_deleted_during_its_answer_remains_deleted")),
     Mutant("chat: links lead anywhere", WEB + "chat/elements.js", "if (!LEADS_OUT.test(address) || !URL.canParse(address))", "if (false)",
-           text("TextTest.test_words_of_a_model_never_become_more_than_text")),
+           text("TextTest.test_markup_in_a_models_answer_is_never_active")),
     Mutant("chat: hard texts cost what they cost", WEB + "chat/reader.js", "return left > 0 ? false : undefined;", "return false;",
-           text("TextTest.test_chat_page_shows_texts_that_are_hard_to_read_in_time")),
+           text("TextTest.test_chat_page_shows_texts_that_are_hard_to_parse_within_20_seconds")),
 ]

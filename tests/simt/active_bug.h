@@ -2,7 +2,7 @@
 
 namespace quire::simt {
 
-/// The planted bug that the kernels show, counted from 1; 0 is none.
+/// Returns the planted bug that the kernels show, counted from 1; 0 is none.
 inline int& ActiveBug() {
   thread_local int bug = 0;
   return bug;

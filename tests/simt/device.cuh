@@ -125,8 +125,8 @@ class SharedArena {
 };
 constexpr int64_t SharedBytes(int64_t bytes) { return (bytes + 15) / 16 * 16; }
 
-/// Launches never overlap in the emulator. A thread of a kernel that may overlap must still wait before it touches
-/// memory that other kernels may write.
+/// Notes that the thread waited. Launches never overlap in the emulator, but a thread of a kernel that may overlap must
+/// wait before it touches memory that other kernels may write.
 inline void WaitForPrerequisites() { Executor::Current().WaitForPrerequisites(); }
 inline void TriggerDependents() {}
 template <class Kernel>
@@ -142,7 +142,8 @@ constexpr Executor::BlockOrder OrderOfBlocks() {
   return together ? Executor::BlockOrder::kAscending : Executor::BlockOrder::kRandom;
 }
 
-/// A kernel is loaded by its first launch. That may wait for the device, which recording a graph forbids.
+/// Notes that the kernel is loaded. A kernel is loaded by its first launch, and loading may wait for the device, which
+/// recording a graph forbids.
 inline void Load(const std::type_info& kernel) {
   if (Recording() == nullptr) {
     LoadedKernels().insert(kernel);

@@ -44,7 +44,8 @@ class Executor final : private Order {
   static Executor& Current() { return current_ != nullptr ? *current_ : Make(); }  // the calling thread's executor
 
   enum class BlockOrder { kRandom, kAscending };
-  /// With `overlaps`, threads wait for prerequisites before they write global memory, read what a kernel wrote, or end.
+  /// Runs a launch and returns when it has ended. With `overlaps`, threads wait for prerequisites before they write
+  /// global memory, read what a kernel wrote, or end.
   void Run(const std::string& kernel, Dim3 grid, Dim3 block, size_t shared_bytes, BlockOrder order, bool overlaps,
            Fiber::Body body, void* argument);
 
@@ -65,8 +66,8 @@ class Executor final : private Order {
   void BeginGroupMmas() { Running().mmas.begun = group_mmas_ = true; }
   void QueueGroupMma(std::function<void()> multiply, Where where);
   void WaitForGroupMmas();
-  /// After the next barrier, the thread's writes so far are visible to products of warpgroups. Without this call the
-  /// writes stay invisible.
+  /// Makes the thread's writes so far visible to products of warpgroups, from the next barrier on. Without this call
+  /// the writes stay invisible.
   void ShareWithGroupMmas();
   /// Checks bytes that a product of a warpgroup reads, and returns them.
   const std::byte* SharedForGroup(int64_t offset, size_t size, Where where);

@@ -42,7 +42,8 @@ void Executor::WriteLate(std::byte* to, const void* bytes, size_t size) {
 }
 
 void Executor::Release() {
-  // A thread's writes to one place keep their order.
+  // Delivers writes that come before this release. The writes of one thread to one place keep their order, which is
+  // that of late_.
   const auto comes_before = [this](const LateWrite& write) {
     if (write.block != block_) return false;
     return write.stamp.thread == running_ || write.stamp.epoch < epoch_ || Before(write.stamp);

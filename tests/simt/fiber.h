@@ -15,11 +15,11 @@ class Fiber {
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  /// The next Resume() enters body(argument). A body that was left unfinished is forgotten with all its locals.
+  /// Makes the next Resume() enter body(argument). A body that was left unfinished is forgotten with all its locals.
   void Start(Body body, void* argument);
   /// Runs the body until it yields or returns. Called from outside the body.
   void Resume();
-  /// Returns to the caller of Resume(). Called from inside the body.
+  /// Leaves the body and returns to the caller of Resume(). Called from inside the body.
   void Yield();
   bool finished() const { return finished_; }
 

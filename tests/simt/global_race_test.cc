@@ -46,14 +46,14 @@ struct WriteAndRead {
   }
 };
 
-TEST(GlobalRaceTest, Emulator_ReportsARead_OfWhatAnotherBlockWrote) {
+TEST(GlobalRaceTest, Emulator_ReportsARead_OfBytesThatAnotherBlockWrote) {
   const DeviceBuffer<uint8_t> out(kBlocks + 1);
   const std::string error = ErrorInSomeOrder<WriteAndRead<1>>({out.data()});
   EXPECT_NE(error.find("reads what another block of this launch wrote"), error.npos) << error;
   EXPECT_NE(error.find("global_race_test.cc:"), error.npos) << error;
 }
 
-TEST(GlobalRaceTest, Emulator_AllowsNeighbouringBytes_AndLaterLaunches) {
+TEST(GlobalRaceTest, Emulator_AllowsNeighbouringBytes_AndReadsInLaterLaunches) {
   const DeviceBuffer<uint8_t> out(kBlocks + 1);
   EXPECT_EQ(ErrorInSomeOrder<WriteAndRead<0>>({out.data()}), "");
   struct ReadAllBytes {
@@ -97,7 +97,7 @@ struct CountBlocks {
   }
 };
 
-TEST(GlobalRaceTest, Emulator_AllowsAtomicCounts_AndTheirLastBlock) {
+TEST(GlobalRaceTest, Emulator_AllowsAtomicCounts_AndAPlainWriteByTheLastBlock) {
   const DeviceBuffer<uint32_t> words(2);
   EXPECT_EQ(ErrorInSomeOrder<CountBlocks>({words.data()}), "");
   EXPECT_EQ(words[0], 0u);

@@ -34,7 +34,8 @@ const std::byte* Executor::SharedForGroup(int64_t offset, size_t size, Where whe
   return bytes;
 }
 
-/// Checks that all warps of a group multiply together: equally often and at the same places.
+/// Called when a thread ends. Fails the launch when products of the thread are in flight, or when an ended thread of
+/// its warpgroup has multiplied at other places.
 void Executor::CheckGroup(int thread) const {
   const Thread& t = *threads_[static_cast<size_t>(thread)];
   if (!t.mmas.queued.empty()) Fail("ends with products of its warpgroup in flight", Where::current());

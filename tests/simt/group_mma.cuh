@@ -76,7 +76,7 @@ void WaitForGroupMmas(float (&)[kUnits][4], uint32_t (&)[kSteps][4]) {
 }
 inline void ShareWithGroupMmas() { Executor::Current().ShareWithGroupMmas(); }
 
-/// The emulator runs warpgroup products, whatever device it emulates.
+/// Returns true for every emulated device, so that kernels with warpgroup products run in the emulator.
 inline bool DeviceHasGroupMma() { return true; }
 
 }  // namespace quire::simt

@@ -40,7 +40,7 @@ inline float Exp(float x) { return std::exp(x); }
 inline float Exp2(float x) { return std::exp2(x); }
 inline float Tanh(float x) { return std::tanh(x); }
 inline float Rsqrt(float x) { return 1.0f / std::sqrt(x); }
-/// log(1 + x)
+/// Returns log(1 + x).
 inline float Log1p(float x) { return std::log1p(x); }
 inline double Log(double x) { return std::log(x); }
 inline float Max(float a, float b) { return std::fmax(a, b); }

@@ -89,8 +89,8 @@ TEST(SimtTest, Emulator_ReportsReuseOfABufferWithoutABarrier) {
   }
 }
 
-/// After a barrier one thread writes byte 5 of the 16 bytes that it wrote at once before, and a thread of another warp
-/// reads element kAt of the same bytes as T.
+/// After a barrier, one thread writes byte 5 of the 16 bytes that it wrote in one access before, and a thread of
+/// another warp reads element kAt of the same bytes as T.
 template <class T, int kAt>
 struct OtherSize {
   using Params = Ints;
@@ -171,7 +171,7 @@ struct Collectives {
   }
 };
 
-TEST(SimtTest, WarpCollectives_EqualThoseOfADevice) {
+TEST(SimtTest, WarpCollectives_GiveTheResultsOfADevice) {
   DeviceBuffer<int> out(224, -1);
   LaunchWithSeeds<Collectives>(1, 32, 0, {out.data()});
   for (int i = 0; i < 32; ++i) {
@@ -218,7 +218,7 @@ struct Planted {
     if (kBug == Bug::kSourceNotInMask && ThreadX() < 16) ShuffleXor(sum, 16, 0xffff);
     if (kBug == Bug::kMisaligned) LoadVec<4>(neighbour, 2);
   }
-  /// Half of the warp waits for the other half, which never comes.
+  /// Half of the warp waits for the other half, which never arrives.
   static void ShuffleForever() {
     if (ThreadX() < 48) ShuffleXor(0, 1);
   }

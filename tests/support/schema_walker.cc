@@ -18,7 +18,7 @@ namespace {
 constexpr TokenId kStop = 0;
 constexpr int kWalks = 8, kLongest = 400;
 
-/// A vocabulary of all single bytes and some longer tokens.
+/// Returns a vocabulary of all single bytes and some longer tokens.
 Vocabulary WalkersVocabulary() {
   Vocabulary vocabulary{{""}, {kStop}};
   for (int byte = 0; byte < 256; ++byte) vocabulary.bytes.emplace_back(1, static_cast<char>(byte));

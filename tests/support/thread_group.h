@@ -41,7 +41,7 @@ class ThreadGroup {
     OnAllRanks([&](size_t rank) { ranks_[rank].reset(); });
   }
 
-  /// The blocks that hold a sequence's state on every rank; 0: the model has no states.
+  /// Returns the blocks that hold a sequence's state on every rank; 0: the model has no states.
   int state_blocks() const { return state_blocks_; }
 
   /// Sets the vocabulary for grammars. Call this before adding a sequence with a grammar.
@@ -84,10 +84,10 @@ class ThreadGroup {
     return Await();
   }
 
-  /// The prompt scores of the last awaited step.
+  /// Returns the prompt scores of the last awaited step.
   const std::vector<PromptScores>& scores() const { return scores_; }
 
-  /// The number of steps that finished after the next step had begun.
+  /// Returns the number of steps that finished after the next step had begun.
   int num_overlapped() const { return num_overlapped_; }
 
  private:

@@ -25,7 +25,7 @@ struct AdaptedCase {
   std::vector<float> logprobs;
 };
 
-/// All adapters of one base model, and what is expected with each of them, in turns.
+/// A base model with all its adapters, and the golden answers of each adapter and of the base, in turns.
 struct AdaptedModel {
   ModelFiles files;
   std::vector<AdaptedCase> cases;
@@ -69,7 +69,7 @@ struct AdaptedSetup {
   int num_blocks = 1000;
   bool one_at_a_time = false;
   int max_step_tokens = 64;
-  std::vector<std::string> later = {};  // paths of adapters that come while serving, from kMostListedAdapters + 1 on
+  std::vector<std::string> later = {};  // adapters loaded while serving, numbered from kMostListedAdapters + 1
   std::vector<int32_t> stages = {};
 };
 
@@ -149,7 +149,7 @@ TEST_P(AdapterGoldenTest, TokensEqualPeft_WhenTheBlockPoolForcesPreemption) {
   EXPECT_GT(preemptions, 0);
 }
 
-TEST_P(AdapterGoldenTest, AnswersHaveTheSameBits_AloneAndInAnyCompany) {
+TEST_P(AdapterGoldenTest, AnswersHaveTheSameBits_AloneAndBesideAnyOtherRequests) {
   const ChoiceOfCase alone = ServeAdapted(model_.files, model_.cases, {.one_at_a_time = true});
   ExpectSameBits(ServeAdapted(model_.files, model_.cases, {.threads = 2}), alone);
   ExpectSameBits(ServeAdapted(model_.files, model_.cases, {.max_step_tokens = 40}), alone);
@@ -174,7 +174,7 @@ TEST_P(AdapterGoldenTest, BaseModelsAnswers_HaveTheSameBits_WithAndWithoutLoaded
   EXPECT_EQ(next, want.size());
 }
 
-TEST_P(AdapterGoldenTest, AdaptersThatComeWhileServing_GiveTheBitsOfListedOnes) {
+TEST_P(AdapterGoldenTest, AnswersAreBitForBitEqual_WithAdaptersLoadedAtRunTimeAndAtTheStart) {
   const auto base = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + GetParam());
   std::vector<std::string> paths;
   for (const AdapterFiles& adapter : model_.files.adapters()) paths.push_back(adapter.path());
@@ -199,7 +199,7 @@ TEST(AdapterPipelineTest, AnswersHaveTheBitsOfOneStage_OnTwoAndThreeStages) {
   }
 }
 
-/// One prompt with every adapter in turn, so that only the adapter tells cached prefixes apart.
+/// Sends one prompt with every adapter in turn, so that only the adapter tells cached prefixes apart.
 TEST(AdapterCacheTest, AdaptersAndTheBase_NeverShareCachedBlocks) {
   const AdaptedModel model = OpenAdapted("gqa");
   std::vector<AdaptedCase> cases;

@@ -1,4 +1,4 @@
-// How a rank reads LoRA adapters while it serves.
+// Tests how a rank reads LoRA adapters while it serves.
 #include "worker/serve/adapter_loader.h"
 
 #include <gmock/gmock.h>
@@ -44,7 +44,7 @@ class AdapterLoaderTest : public testing::Test {
   });
 };
 
-TEST_F(AdapterLoaderTest, Adapter_IsInUse_OnceItsReportIsTaken_AndItsMemoryReturns) {
+TEST_F(AdapterLoaderTest, Adapter_IsInUse_OnceItsReportIsTaken_UntilItsTicketIsWithdrawn) {
   loader_->Follow(Order(1, "gqa_all"));
   EXPECT_EQ(bytes(), 0);
   const std::vector<AdapterReady> reports = Reports(1);
@@ -70,7 +70,7 @@ TEST_F(AdapterLoaderTest, Adapter_IsNeverInUse_WhenItIsWithdrawnWhileItIsRead) {
   EXPECT_EQ(static_cast<int64_t>(reports[0].bytes), bytes());
 }
 
-TEST_F(AdapterLoaderTest, EarlierTicket_DoesNotDropTheAdapter_ThatCameAgainUnderItsNumber) {
+TEST_F(AdapterLoaderTest, EarlierTicket_DoesNotDropTheAdapter_LoadedLaterUnderTheSameNumber) {
   loader_->Follow(Order(1, "gqa_all"));
   loader_->Follow(Order(2, "gqa_all"));
   EXPECT_EQ(Reports(2).size(), 2u);
@@ -81,7 +81,7 @@ TEST_F(AdapterLoaderTest, EarlierTicket_DoesNotDropTheAdapter_ThatCameAgainUnder
   EXPECT_EQ(bytes(), 0);
 }
 
-TEST_F(AdapterLoaderTest, Files_AreRefused_ThatAreNotTheCoordinators) {
+TEST_F(AdapterLoaderTest, Files_AreRefused_WhenTheyDifferFromTheCoordinators) {
   AdapterMessage other = Order(1, "gqa_all"), larger = Order(2, "gqa_all"), missing = Order(3, "gqa_all"),
                  foreign = Order(4, "gqa_all");
   other.fingerprint = "0";

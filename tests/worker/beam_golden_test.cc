@@ -84,7 +84,7 @@ void Compare(const BeamCase& c, test::CollectingSink& sink, size_t index, double
   }
 }
 
-/// Serves all cases at once and compares every hypothesis. Returns the number of preemptions.
+/// Serves all cases together and compares every hypothesis. Returns the number of preemptions.
 int64_t ExpectGolden(const ModelFiles& files, const std::vector<BeamCase>& cases, const Room& room) {
   const int max_running = 32, max_step_tokens = 48, max_model_len = 200, block_size = 4;
   test::ThreadGroup group(files,
@@ -140,7 +140,7 @@ INSTANTIATE_TEST_SUITE_P(Models, BeamGoldenTest, testing::Values("mha", "gqa", "
 // The quickstart model. Run with QUIRE_TEST_MODEL=FILE.gguf; tests/run fetches the file and sets it.
 class RealModelBeamsTest : public testing::TestWithParam<Room> {};
 
-TEST_P(RealModelBeamsTest, Hypotheses_EqualThoseOfTransformers) {
+TEST_P(RealModelBeamsTest, Hypotheses_EqualTransformers) {
   const char* path = std::getenv("QUIRE_TEST_MODEL");
   if (path == nullptr) GTEST_SKIP() << "QUIRE_TEST_MODEL is not set";
   const auto cases = ReadCases("smollm2");

@@ -107,7 +107,7 @@ TEST(BlockCutTest, CutBetween_GivesEachRankEveryByteOfItsBlockOnce_ForAllSharesO
     for (int from = 1; from <= 3; ++from) {
       for (int to = 1; to <= 4; ++to) {
         for (const auto& a : SharesOf(from)) {
-          // Larger groups try only every fifth assignment, to save time.
+          // With three or four taking ranks, only every fifth assignment is tried, to save time.
           const auto others = SharesOf(to);
           for (size_t i = 0; i<others.size(); i += to> 2 ? 5 : 1) ExpectWholeBlocks(spec, a, others[i]);
         }
@@ -173,7 +173,8 @@ TEST(BlockCutTest, PartsOfTheWhole_CoverAWholeBlockOnce_AndGiveEveryRankItsBlock
   }
 }
 
-/// Between groups of any heads and stages, every byte of every block arrives once, from the rank that has its layer.
+/// Checks that between groups with any heads and stages, every byte of every block arrives once, from the rank that has
+/// its layer.
 TEST(BlockCutTest, BytesOfEveryTakerArriveOnce_BetweenPipelinesOfAnyShape) {
   const ModelSpec spec = SpecOf(9, 3);
   // Layer 3 reads the keys and values of layer 1, so the layers from 1 on are one stage.

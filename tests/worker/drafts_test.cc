@@ -25,10 +25,10 @@ struct DraftedAsk {
   int max_tokens = 24;
 };
 
-/// No model of the test has fewer tokens.
+/// The smallest vocabulary of a model of this test.
 constexpr int kFewTokens = 48;
 
-/// Requests with every setting that a draw considers. No prompt's choices have all the same length.
+/// Returns requests with every setting that a draw considers. The choices of no prompt have all the same length.
 std::vector<DraftedAsk> AllKinds() {
   std::vector<DraftedAsk> asked;
   test::Random random(5);
@@ -67,7 +67,7 @@ std::vector<DraftedAsk> AllKinds() {
   return asked;
 }
 
-/// A vocabulary whose tokens 2 to 27 are the letters, and whose token 1 ends an answer.
+/// Returns a vocabulary whose tokens 2 to 27 are the letters, and whose token 1 ends an answer.
 Vocabulary LettersOf(size_t size) {
   Vocabulary vocabulary{std::vector<std::string>(size), {1}};
   for (size_t token = 2; token < 28; ++token) vocabulary.bytes[token] = static_cast<char>('a' + token - 2);
@@ -113,7 +113,7 @@ std::vector<TokenId> PredictionOf(std::vector<TokenId> answer) {
   return answer;
 }
 
-/// Checks that clients and statistics report the same numbers of guessed tokens.
+/// Expects that clients and statistics report the same numbers of guessed tokens.
 void ExpectSameCounts(const Sinks& sinks, const EngineStats& stats) {
   int64_t accepted = 0, refused = 0;
   for (const CollectingSink& sink : sinks) accepted += sink.accepted_drafts, refused += sink.refused_drafts;
@@ -121,7 +121,7 @@ void ExpectSameCounts(const Sinks& sinks, const EngineStats& stats) {
   EXPECT_EQ(stats.all_drafts().tokens, accepted + refused);
 }
 
-/// Serves all requests at once, and then again where the setup has drafts from earlier answers. Drafts come from
+/// Serves all requests together, and then again where the setup has drafts from earlier answers. Drafts come from
 /// `proposer`; null: none. `own`: they come from the engine's own proposer.
 Sinks AnswersOf(const ModelFiles& files, const std::vector<DraftedAsk>& asked, const Served& setup,
                 DraftProposer* proposer, EngineStats* stats = nullptr, bool own = false) {

@@ -50,7 +50,7 @@ struct EncoderCourse {
 
 class EncoderGoldenTest : public testing::TestWithParam<const char*> {
  protected:
-  /// The vectors of all cases, each pooled in every way that the golden data has, in the order of the cases.
+  /// Returns the vectors of all cases, each pooled in every way that the golden data has, in the order of the cases.
   std::vector<std::vector<float>> Pool(const EncoderCourse& course) const {
     const int max_running = 16;
     test::ThreadGroup group(
@@ -126,7 +126,7 @@ TEST_P(EncoderGoldenTest, Vectors_AreBitEqual_WhateverTheBatchAndThePool) {
   EXPECT_EQ(Pool({.num_blocks = 15}), batches) << "one long prompt at a time";
 }
 
-TEST(Encoders, PromptsLongerThanTheContext_AreRefused_AndThoseOfItsLengthAreNot) {
+TEST(Encoders, Prompts_AreRefused_OnlyAboveTheContextLength) {
   EngineOptions options;
   options.scheduler.whole_prompts = true;
   options.blocks.num_blocks = 100;

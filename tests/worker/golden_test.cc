@@ -46,7 +46,7 @@ struct Setup {
   int max_step_tokens = 64;
   int max_running = 32;
   int block_size = 16;
-  double arrivals_per_step = 1e9;  // default: all requests arrive at once
+  double arrivals_per_step = 1e9;  // default: all requests arrive at time 0
   bool one_at_a_time = false;
   bool prefix_caching = true;
   PreemptionMode preemption = PreemptionMode::kRecompute;
@@ -215,7 +215,7 @@ INSTANTIATE_TEST_SUITE_P(
 /// Models on a pipeline of stages. Each stage has several layers, or one.
 class PipelineTest : public TinyModelTest {
  protected:
-  /// The most stages of these tests that the model allows.
+  /// Returns the most stages of these tests that the model allows.
   int MostStages() const {
     int stages = 1;
     for (; stages < 3; ++stages) {
@@ -338,7 +338,7 @@ struct RealCase {
 
 class RealModelTest : public testing::TestWithParam<RealCase> {};
 
-TEST_P(RealModelTest, GreedyTokens_EqualThoseOfTransformers) {
+TEST_P(RealModelTest, GreedyTokens_EqualTransformers) {
   const char* path = std::getenv("QUIRE_TEST_MODEL");
   if (path == nullptr) GTEST_SKIP() << "QUIRE_TEST_MODEL is not set";
   const auto cases = ReadGolden("smollm2");

@@ -13,7 +13,7 @@ namespace {
 constexpr TokenId kStop = 0;  // tokens 1 and 2 are "a" and "b"
 constexpr int kVocab = 3;
 
-/// The tokens that may follow; empty at a dead end.
+/// Returns the tokens that may follow; empty at a dead end.
 std::vector<bool> Allowed(TokenConstraint& constraint, const std::vector<TokenId>& generated = {}, size_t guessed = 0) {
   std::vector<uint32_t> bits(1);
   if (constraint.Allow(generated, guessed, bits) != TokenConstraint::Outcome::kMasked) return {};
@@ -76,7 +76,7 @@ TEST(GrammarStoreTest, UnpreparedGrammar_IsCompiled_WhenAConstraintNeedsIt) {
   EXPECT_EQ(Allowed(*constraint), (std::vector<bool>{true, false, true}));
 }
 
-TEST(GrammarStoreTest, Constraint_TakesDraftsBack) {
+TEST(GrammarStoreTest, Constraint_GoesBackToTheVerifiedTokens_AfterDrafts) {
   GrammarStore store({{"", "a", "b"}, {kStop}}, kVocab);
   const std::vector<bool> only_a = {false, true, false}, only_b = {false, false, true}, a_or_end = {true, true, false};
   const auto constraint = store.Constrain({GrammarSource::kRegex, "(ab){1,3}"}, 0, 1);

@@ -31,7 +31,7 @@ struct Course {
   int max_step_tokens = 64;
   int num_host_blocks = 0;
   bool prefix_caching = true;
-  bool crowded = false;  // four requests that came before generate long answers meanwhile
+  bool crowded = false;  // four earlier requests generate long answers meanwhile
   int rounds = 1;        // number of rounds; each sends every prompt once
 };
 
@@ -152,7 +152,7 @@ TEST_P(PoolingGoldenTest, VectorsEqualTransformers_WhenPoolingRequestsAreSwapped
 
 INSTANTIATE_TEST_SUITE_P(Models, PoolingGoldenTest, testing::Values("qwen3", "linear", "swa", "gemma2", "gpt2", "mqa"));
 
-TEST(ListedTokens, Logprobs_AreThoseOfTheListedTokens_InTheirOrder) {
+TEST(ListedTokens, Logprobs_AreReportedForTheListedTokens_InTheirOrder) {
   const ModelFiles files = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/qwen3");
   for (const int ranks : {1, 3}) {
     test::ThreadGroup group(files, {16, 64, 4, 200, 1, std::vector<double>(static_cast<size_t>(ranks), 1.0)}, 60);

@@ -41,12 +41,12 @@ struct PromptSetup {
   int n = 1;
   int max_tokens = 12;
   int num_host_blocks = 0;
-  bool twice = false;       // every prompt comes again when all are done
+  bool twice = false;       // every prompt is sent again when all are done
   double tolerance = 1e-3;  // tolerance of log-probabilities
   std::vector<int32_t> stages = {};
 };
 
-/// Scores all prompts at once. Returns the results by case.
+/// Submits all prompts together and scores them. Returns the results by case.
 std::vector<CollectingSink> Score(const ModelFiles& files, const std::vector<PromptGolden>& cases,
                                   const PromptSetup& setup, int64_t* preemptions) {
   const int max_model_len = 2200, max_running = 32;
@@ -167,7 +167,7 @@ TEST_P(PromptGoldenTest, PromptScores_AreBitEqual_WhateverTheChunksAndThePool) {
 
 INSTANTIATE_TEST_SUITE_P(Models, PromptGoldenTest, testing::ValuesIn(kModels));
 
-TEST(SmolLm2, Prompts_EqualThoseOfTransformers) {
+TEST(SmolLm2, PromptScores_EqualTransformers) {
   const char* path = std::getenv("QUIRE_TEST_MODEL");
   if (path == nullptr) GTEST_SKIP() << "QUIRE_TEST_MODEL is not set";
   const auto cases = CasesOf(ReadGoldens("prompt_smollm2").at("smollm2"));

@@ -15,7 +15,7 @@ namespace {
 
 using test::CollectingSink;
 
-/// A model whose matrices have whole blocks of columns on one rank and on two
+/// Returns a model whose matrices have whole blocks of columns on one rank and on two
 const ModelFiles& Model() {
   static const test::RandomModel model({.heads = 4, .kv_heads = 2, .intermediate = 128, .dtype = "F32"}, 3);
   static const ModelFiles files = ModelFiles::Open(model.path());

@@ -15,7 +15,8 @@ namespace {
 
 constexpr int64_t kSampledVocab = test::kEffectVocab;
 
-/// Greedy and random rows, with and without log-probabilities, one with more log-probabilities than there are tokens
+/// Returns settings of greedy and random rows, with and without log-probabilities; one row asks for more
+/// log-probabilities than there are tokens.
 std::vector<SamplingSpec> Specs() {
   std::vector<SamplingSpec> specs(7);
   specs[0].temperature = specs[3].temperature = 0;
@@ -223,7 +224,7 @@ TEST(SamplerTest, Ranks_DrawTheTokensOfOneRank_FromShardedRows) {
   EXPECT_EQ(DrawOn(2, logits, {specs[2]}).size(), 1u) << "fewer rows than ranks";
 }
 
-TEST(SamplerTest, Draws_KeepToTheGrammar_WhenARowHasOne) {
+TEST(SamplerTest, Draws_FollowTheGrammar_OfTheirRow) {
   std::vector<SamplingSpec> specs = Specs();
   for (const size_t constrained : {0, 2, 5}) specs[constrained].grammar = {GrammarSource::kRegex, "a"};
   const auto logits = test::Random(5).Floats(static_cast<int64_t>(specs.size()) * kSampledVocab);

@@ -128,7 +128,7 @@ TEST(SequenceTableTest, Apply_ThrowsAnError_WhenAPlanContradictsTheTable) {
   EXPECT_NE(ErrorAfter(decode, false), "") << "a prompt is no decode";
 }
 
-/// A plan that gives the sequence of Added(), after its first draw, two drafts.
+/// Returns a plan that gives the sequence of Added(), after its first draw, two drafts.
 StepPlan Drafted() {
   StepPlan plan;
   plan.tables = {{0, 2, 5}, {0, 3, 6}};
@@ -137,7 +137,7 @@ StepPlan Drafted() {
   return plan;
 }
 
-TEST(SequenceTableTest, Drafts_AreComputed_AndTheVerifiedTokensStay) {
+TEST(SequenceTableTest, Drafts_AreComputed_AndTheVerifiedTokensAreKept) {
   for (const auto& [drawn, kept] : {std::pair(std::vector<TokenId>{10, 11, 12}, std::vector<TokenId>{10, 11, 12}),
                                     {{10, 20, 12}, {10, 20}},
                                     {{30, 11, 12}, {30}}}) {

@@ -44,7 +44,7 @@ TEST(ShardTest, PlanShards_GivesFiveAndFourHeads_ForNineHeadsOnTwoRanks) {
   for (size_t layer = 0; layer < 30; ++layer) {
     const LayerShard &first = shards[0].layers[layer], &second = shards[1].layers[layer];
     EXPECT_EQ(first.kv_heads, (Range{0, 2}));
-    EXPECT_EQ(second.kv_heads, (Range{1, 3}));  // kv head 1 is on both
+    EXPECT_EQ(second.kv_heads, (Range{1, 3}));  // kv head 1 is on both ranks
     EXPECT_EQ(first.head_start, (std::vector<int32_t>{0, 3, 5}));
     EXPECT_EQ(second.head_start, (std::vector<int32_t>{0, 1, 4}));
     EXPECT_LT(first.mlp.size(), second.mlp.size());  // the rank with fewer heads gets more of the MLP

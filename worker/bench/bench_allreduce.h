@@ -22,16 +22,16 @@ struct SumMethod {
   std::function<void(int64_t bytes, float value)> fill;
   /// Sums the message over the ranks in place and returns when the sum is complete.
   std::function<void(int64_t bytes)> sum;
-  /// The first and the last element of the sum.
+  /// Returns the first and the last element of the sum.
   std::function<std::pair<float, float>(int64_t bytes)> ends;
 };
 
-/// The methods that need GPUs; empty without GPUs or in a build without CUDA. Collective call.
+/// Returns the methods that need GPUs; empty without GPUs or in a build without CUDA. Collective call.
 std::vector<SumMethod> DeviceSumMethods(MpiBootstrap& mpi, int64_t max_bytes);
 
 /// Times fp32 sums over the ranks: shared memory (or host by host), MPI's gather, MPI_Allreduce, and on GPUs NCCL and
 /// one-shot. A round begins with a barrier and lasts as long as on the slowest rank. The sums of every method are
-/// checked first. Collective call; throws Error.
+/// checked first. Collective call. Throws Error when a sum is wrong.
 int RunAllReduceBench(const AllReduceBench& bench, MpiBootstrap& mpi);
 
 }  // namespace quire

@@ -11,7 +11,7 @@ namespace {
 
 constexpr auto kSumDeadline = std::chrono::seconds(20);
 
-/// A way to sum in the memory of this rank's device.
+/// Returns a way to sum in the memory of this rank's device.
 SumMethod DeviceMethod(const std::string& name, int64_t max_bytes, const std::shared_ptr<DeviceGroup>& group,
                        std::function<void(void*, int64_t, void*)> queue) {
   void* data = AllocateOnDevice(static_cast<size_t>(max_bytes));

@@ -7,9 +7,9 @@
 
 namespace quire {
 
-/// Rows that pass through a product and the operation after it together. Few enough that the product's result stays in
-/// the second-level cache until it is gated or summed over the ranks, and enough for one pass over the weights. A
-/// product keeps equally many rows of x in that cache.
+/// The number of rows that pass through a product and the operation after it together: few enough that the product's
+/// result stays in the second-level cache until it is gated or summed over the ranks, and enough for one pass over the
+/// weights. A product keeps equally many rows of x in that cache.
 inline constexpr int64_t kRowsTogether = 120;
 
 /// The fp32 activations of T tokens that a forward pass keeps between operations. Each buffer has room for the widest

@@ -16,7 +16,7 @@ std::vector<int64_t> All(int64_t count) {
   return indices;
 }
 
-/// The columns of a slice in the rank's order.
+/// Returns the columns of a slice in the rank's order.
 std::vector<int64_t> ColumnsOf(const WeightSlice& slice) {
   std::vector<int64_t> columns;
   const std::vector<Range> whole = {slice.cols};

@@ -18,7 +18,7 @@ namespace quire {
 enum class LayerProduct : uint8_t { kQkv, kAttentionOut, kMlpIn, kDown };
 inline constexpr size_t kNumLayerProducts = 4;
 
-/// The weights of a product, in the order in which ModelWeights holds them.
+/// Returns the roles of a product's weights, in the order in which ModelWeights holds the weights.
 std::vector<Role> RolesOf(const ModelFiles& files, int64_t layer, LayerProduct product);
 
 /// A rank's shard of a LoRA adapter, in fp32. Both matrices follow the rank's part of the base matrix: a product whose
@@ -26,11 +26,11 @@ std::vector<Role> RolesOf(const ModelFiles& files, int64_t layer, LayerProduct p
 /// the base product needs sums up the adapter's, too.
 class CpuAdapter final : public AdapterShard {
  public:
-  /// reads: false leaves the memory out, and only counts it.
+  /// `reads`: false to count the memory without reading the matrices.
   CpuAdapter(const ModelFiles& base, const AdapterFiles& adapter, const RankShard& shard, bool reads = true);
 
   int64_t bytes() const override { return bytes_; }
-  /// Returns the parts that the adapter adds to the product; none: nothing on this rank.
+  /// Returns the parts that the adapter adds to the product on this rank; empty: none.
   const std::vector<kernels::LowRankPart>& Parts(int64_t layer, LayerProduct product) const {
     return parts_[static_cast<size_t>(layer) * kNumLayerProducts + static_cast<size_t>(product)];
   }
@@ -47,15 +47,16 @@ class CpuAdapter final : public AdapterShard {
   int64_t bytes_ = 0;
 };
 
-/// A rank's LoRA adapters by their numbers (AddedSequence::adapter): those of the model's files, and later ones.
+/// A rank's LoRA adapters by their numbers (AddedSequence::adapter): adapters of the model's files, and adapters loaded
+/// while serving.
 class CpuAdapters {
  public:
   CpuAdapters(const ModelFiles& files, const RankShard& shard);
 
-  /// The value of bytes() without reading a matrix.
+  /// Returns the bytes that bytes() would return, without reading a matrix.
   static int64_t Bytes(const ModelFiles& files, const RankShard& shard);
 
-  /// The number of adapters of the model's files.
+  /// Returns the number of adapters of the model's files.
   int num_listed() const { return num_listed_; }
   int64_t bytes() const;
   const CpuAdapter& at(int number) const { return *adapters_.at(number); }

@@ -37,11 +37,11 @@ class CpuDecoder final : private DecoderOps {
   /// stage of a pipeline. Every rank calls this with the same inputs.
   std::span<float> Forward(const StepInputs& inputs, const KvCache& cache);
 
-  /// Call after Forward. Returns this rank's logits of the step's rows [row, row + count): [count, local vocab], valid
-  /// until the next call of this function or of Forward.
+  /// Returns this rank's logits of the step's rows [row, row + count): [count, local vocab], valid until the next call
+  /// of this function or of Forward. Call it after Forward.
   std::span<float> LogitsOfRows(int64_t row, int64_t count);
-  /// Call after Forward. Returns the normed last activations of rows [row, row + count): [count, hidden], equal on all
-  /// ranks.
+  /// Returns the normed last activations of rows [row, row + count): [count, hidden], equal on all ranks. Call it after
+  /// Forward.
   std::span<const float> NormedRows(int64_t row, int64_t count) const;
 
   const ModelWeights& weights() const { return weights_; }
@@ -72,27 +72,27 @@ class CpuDecoder final : private DecoderOps {
   const LayerSpec& LayerOf(int64_t layer) const { return spec_.layers[static_cast<size_t>(layer)]; }
   int64_t HeadsWidth(int64_t layer) const { return shard_.heads.size() * LayerOf(layer).head_dim; }
   const LayerWeights& weights(int64_t layer) const { return weights_.layers[static_cast<size_t>(layer)]; }
-  /// The part of a step's rows that this rank gives or takes: numbers of the residual.
+  /// Returns which numbers of a step's residual the rank at `place` of the stage gives or takes.
   Range PartOfRows(int place) const;
   /// logits_ = rows [count, hidden] (already normed) * head^T + bias, scaled and capped.
   void MultiplyHead(const float* rows, int64_t count);
   /// Returns norm(residual) in buffers_.normed, or the residual itself if the norm has no weights.
   const float* Normed(const NormWeights& weights);
-  /// The input of attention or of the MLP: Normed, or the residual itself in models that norm sums.
+  /// Returns the input of attention or of the MLP: Normed, or the residual itself in models that norm sums.
   const float* NormedInput(const NormWeights& weights);
   void NormSum(const NormWeights& weights);           // residual = norm(residual), in models that norm sums
   void AddTokenTypes();                               // adds the vectors of the tokens' types to the residual
   void Norm(const NormWeights& weights, float* out);  // out = norm(residual)
-  /// MultiplyExperts computes the chosen experts' outputs for experts_in_, one row per token and expert.
-  /// CombineExperts then sets out = their weighted sum plus the shared expert's output `shared` (null: none).
+  /// MultiplyExperts computes the chosen experts' outputs for experts_in_, one row per token and expert. CombineExperts
+  /// then sets `out` to their weighted sum plus the shared expert's output `shared` (null: no shared expert).
   void MultiplyExperts(const MixtureWeights& weights);
   void CombineExperts(const float* shared, float* out);
   /// out = the shared expert's output for experts_in_.
   void MultiplyShared(const MixtureWeights& weights, float* out);
-  /// AddExperts for models with Mixture::normed_apart.
+  /// Adds the mixture as AddExperts does, in models with Mixture::normed_apart.
   void AddExpertsNormedApart(int64_t layer);
-  /// The layer scale to apply after the MLP. The result is 1 in models with layer inputs, where AddLayerInput applies
-  /// the scale.
+  /// Returns the layer scale to apply after the MLP. The result is 1 in models with layer inputs, where AddLayerInput
+  /// applies the scale.
   float ScaleAfterMlp(int64_t layer) const { return spec_.layer_input_size > 0 ? 1 : weights(layer).scale; }
   void NormQueriesAndKeys(int64_t layer);
   void Matmul(const float* x, const Matrices& weights, float* y, int64_t y_stride, int64_t m,
@@ -111,9 +111,9 @@ class CpuDecoder final : private DecoderOps {
   };
   /// out = this rank's part of the product for some rows.
   void MultiplyOut(int64_t layer, const OutProduct& product, Rows rows, float* out);
-  /// MultiplyOut, then AddToResidual. Without a norm in between, kRowsTogether rows at a time.
+  /// Calls MultiplyOut, then AddToResidual; kRowsTogether rows at a time unless a norm stands in between.
   void AddProduct(int64_t layer, const OutProduct& product, const std::vector<float>& after_norm, float scale = 1);
-  /// Adds to `rows` of a product what their adapters add to it. x and y begin with the first of these rows.
+  /// Adds the terms of the rows' adapters to `rows` of a product. x and y begin with the first of these rows.
   void AddAdapters(LayerProduct product, int64_t layer, const float* x, int64_t x_stride, Rows rows, float* y,
                    int64_t y_stride);
   void MakeLayerInputs();  // fills buffers_.layer_inputs for the step's tokens
@@ -135,7 +135,7 @@ class CpuDecoder final : private DecoderOps {
   std::vector<std::vector<float>> query_ropes_;  // the same for queries that grow with position; else empty
   std::vector<float> alibi_slopes_;              // one per local head; empty: no ALiBi
   std::vector<float> ones_;                      // [largest head_dim], all 1: weights of the norm of values, if any
-  // Set for the step that Forward computes.
+  // The members down to experts_in_ belong to the step that Forward computes.
   const StepInputs* inputs_ = nullptr;
   const KvCache* cache_ = nullptr;
   int64_t tokens_ = 0;

@@ -13,7 +13,7 @@ namespace quire {
 
 namespace {
 
-/// Columns of the router's product: one logit per expert, plus one for the shared expert's gate.
+/// Returns the columns of the router's product: one logit per expert, plus one for the shared expert's gate.
 int64_t RouterWidth(const Mixture& mixture) { return mixture.experts + (mixture.shared_gate ? 1 : 0); }
 
 /// Applies the activation function to the experts' first products. `in` holds gates and ups of gated experts. Without

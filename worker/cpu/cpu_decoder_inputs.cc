@@ -1,4 +1,5 @@
-// CpuDecoder's inputs beside embeddings: token types, and per-token inputs of each layer beside the residual.
+// CpuDecoder's inputs besides embeddings: token types, and numbers for each token that each layer gets besides the
+// residual.
 #include <cmath>
 
 #include "kernels/embedding.h"
@@ -23,8 +24,8 @@ Range CpuDecoder::PartOfRows(int place) const {
   return {numbers * place / places, numbers * (place + 1) / places};
 }
 
-/// A rank takes its part of the rows from the rank of its place. Then the ranks of the stage put the parts together. So
-/// each number crosses a network once.
+/// Takes this rank's part of the rows from the rank of its place in the stage before. Then the ranks of the stage put
+/// the parts together, so each number crosses a network once.
 void CpuDecoder::TakeRows() {
   // The inputs of layers come from the tokens' embeddings alone, so every stage makes them.
   if (spec_.layer_input_size > 0) Embed();

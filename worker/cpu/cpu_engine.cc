@@ -27,7 +27,7 @@ std::vector<Range> VocabRanges(const std::vector<RankShard>& shards) {
   return ranges;
 }
 
-/// The shards of the ranks of this rank's stage, in the order of their places.
+/// Returns the shards of the ranks of this rank's stage, in the order of their places.
 std::vector<RankShard> ShardsOfStage(const ModelSpec& spec, const EngineSizes& sizes, const CpuPeers& peers) {
   const GroupCut cut = sizes.cut();
   const std::vector<RankShard> ranks = PlanGroup(spec, cut, sizes.compute.expert_parallel);
@@ -54,7 +54,7 @@ KvShape KvShapeOf(const ModelSpec& spec, const RankShard& shard, const EngineSiz
   return {spec, shard, KvTypeOf(sizes.compute.kv_cache_dtype), sizes.block_size};
 }
 
-/// The outcome of a step of a model that only pools: every row that draws gets token 0, which nobody reads.
+/// Returns the tokens of a step of a model that only pools: token 0, which nobody reads, for every row that draws.
 std::vector<SampledToken> WithoutDraws(const std::vector<BatchMember>& batch) {
   std::vector<SampledToken> tokens;
   for (const BatchMember& member : batch) {
@@ -119,9 +119,9 @@ class CpuEngine final : public RankEngine {
 
  private:
   void Swap(const StepPlan& plan);
-  /// The last stage draws; sets outcome_.
+  /// Draws the step's tokens, in the last stage only; sets outcome_.
   void DrawStep(std::span<float> logits, const std::vector<BatchMember>& batch, const SequenceTable& table);
-  /// The last stage gives its tokens to the other stages, which take them.
+  /// GiveTokens sends the drawn tokens from the last stage to the other stages, which receive them by TakeTokens.
   void GiveTokens();
   void TakeTokens();
 

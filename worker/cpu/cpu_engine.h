@@ -15,11 +15,11 @@ namespace quire {
 std::unique_ptr<RankEngine> MakeCpuEngine(const ModelFiles& files, const EngineSizes& sizes, Collective& collective);
 
 /// Makes the CPU engine of a rank in a pipeline. `stage` joins the ranks of its stage; `link` leads to other stages.
-/// Both must outlive the engine.
+/// `stage` and `link` must outlive the engine.
 std::unique_ptr<RankEngine> MakeCpuStageEngine(const ModelFiles& files, const EngineSizes& sizes, Collective& stage,
                                                StageLink& link);
 
-/// The memory that the engine of `rank` would take. Reads only shapes. Throws Error for the same inputs as
+/// Returns the memory that the engine of `rank` would take. Reads only shapes. Throws Error for the same inputs as
 /// MakeCpuEngine.
 RankMemory MemoryOfCpuRank(const ModelFiles& files, const EngineSizes& sizes, Rank rank);
 

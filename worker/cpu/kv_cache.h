@@ -19,7 +19,7 @@ struct KvShape {
   int64_t block_size;  // tokens per block
   KvLayout layout;
 
-  /// Bytes of one block, all layers.
+  /// Returns the bytes of one block, all layers.
   int64_t block_bytes() const { return layout.block_bytes; }
 };
 

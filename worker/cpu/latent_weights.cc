@@ -9,13 +9,13 @@ namespace quire {
 
 namespace {
 
-/// The slice with the rows of one head out of the rows of all heads, `count` rows per head.
+/// Returns the slice with the rows of one head out of the rows of all heads, `count` rows per head.
 WeightSlice PartOfRows(const WeightSlice& all, int64_t head, int64_t count) {
   const auto begin = all.rows.begin() + head * count;
   return {{begin, begin + count}, all.cols};
 }
 
-/// The slice of a whole matrix.
+/// Returns the slice of a whole matrix.
 WeightSlice WholeOf(const Tensor& tensor) {
   WeightSlice slice{std::vector<int64_t>(static_cast<size_t>(tensor.rows())), {0, tensor.cols()}};
   std::iota(slice.rows.begin(), slice.rows.end(), int64_t{0});

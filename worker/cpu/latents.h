@@ -10,7 +10,7 @@
 
 namespace quire {
 
-/// Computes, on the CPU, what latent attention (comm/model/latent_attention.h) needs before and after attention
+/// Computes, on the CPU, the steps of latent attention (comm/model/latent_attention.h) before and after attention
 /// itself, and owns the buffers. Models without latent attention use no memory here.
 class CpuLatents {
  public:
@@ -26,12 +26,12 @@ class CpuLatents {
   /// Makes the attended values from attention's weighted means of cached rows, attended [tokens, heads, head_dim].
   void MakeValues(const LatentWeights& weights, const float* attended, int64_t tokens);
 
-  /// [tokens, heads * value_dim]
+  /// Returns the values that MakeValues made: [tokens, heads * value_dim].
   const float* values() const { return values_.data(); }
 
  private:
-  /// products_ [heads, tokens, rows of a head's matrix] = x * matrix^T for each head. x is [tokens, heads], its
-  /// entries `apart` floats apart.
+  /// Computes products_ [heads, tokens, rows of a head's matrix] = x * matrix^T for each head. x is [tokens, heads],
+  /// its entries `apart` floats apart.
   void MultiplyByHead(const Matrices& weights, const float* x, int64_t apart, int64_t tokens);
   /// Copies the rotated part of a head and puts it into half-split order: first the dimensions i, then their partners.
   void PutRotated(const float* from, float* to) const;
@@ -46,7 +46,7 @@ class CpuLatents {
   std::vector<float> products_;       // room for the products of kRowsTogether tokens
   std::vector<int32_t> start_;        // [heads + 1]: rows of products_
   std::vector<int32_t> part_of_row_;  // the same for rows of products_: their row of x [tokens, heads]
-  // [T, heads * value_dim]
+  // The attended values, [T, heads * value_dim].
   std::vector<float> values_;
 };
 

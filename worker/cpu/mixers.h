@@ -14,18 +14,18 @@
 
 namespace quire {
 
-/// Computes on the CPU what layers with a recurrent state do between their two products, and owns the buffers for a
-/// step's T tokens. Models without such layers and ranks without any of their heads use no memory here.
+/// Computes on the CPU the part of a layer with a recurrent state between the layer's two products, and owns the
+/// buffers for a step's T tokens. Models without such layers and ranks without any of their heads use no memory here.
 class CpuMixers {
  public:
   /// The references must outlive the object.
   CpuMixers(const ModelSpec& spec, const RankShard& shard, const kernels::CpuStream& stream, Collective& collective,
             int64_t max_tokens);
 
-  /// Bytes of one sequence's state on this rank.
+  /// Returns the bytes of one sequence's state on this rank.
   int64_t state_bytes() const { return states_.bytes; }
 
-  /// The input rows [T, in_width], in the order of MixerShape. Mix may overwrite them.
+  /// Returns the input rows [T, in_width], in the order of MixerShape. Mix may overwrite them.
   float* in() { return in_.data(); }
   int64_t in_width() const { return shape_.in_width; }
 
@@ -33,7 +33,7 @@ class CpuMixers {
   /// collective call: the ranks norm the outputs of state spaces together.
   void Mix(int64_t layer, const MixerWeights& weights, const StepInputs& inputs, const KvCache& cache);
 
-  /// The output rows: [T, local channels], or [T, local value heads * value_dim].
+  /// Returns the output rows: [T, local channels], or [T, local value heads * value_dim].
   const float* out() const { return out_.data(); }
 
  private:

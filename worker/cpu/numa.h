@@ -11,12 +11,12 @@ struct NumaNode {
   std::vector<int> processors;  // numbers of the processors, ascending
 };
 
-/// The host's NUMA nodes that have at least one allowed processor. Reads the directories nodeN in `devices` and the
-/// file cpulist in each. Empty if there are no such directories.
+/// Returns the host's NUMA nodes that have at least one allowed processor. Reads the directories nodeN in `devices` and
+/// the file cpulist in each. Empty if there are no such directories.
 std::vector<NumaNode> ReadNumaNodes(const std::string& devices, const std::vector<int>& allowed);
 
-/// The nodes for `rank` of the `ranks` on this host, if they divide evenly: equally many ranks per node, or equally
-/// many nodes per rank. Empty otherwise, or if the rank would get all nodes.
+/// Returns the nodes for `rank` of the `ranks` on this host, if they divide evenly: equally many ranks per node, or
+/// equally many nodes per rank. Empty otherwise, or if the rank would get all nodes.
 std::vector<NumaNode> NodesOfRank(const std::vector<NumaNode>& nodes, int rank, int ranks);
 
 /// Binds this thread, and threads that it starts, to the processors of the rank's nodes. Weights, keys and values then

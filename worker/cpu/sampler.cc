@@ -46,7 +46,7 @@ std::vector<SampledToken> Sampler::Draw(std::span<float> logits, const std::vect
 
 std::vector<size_t> Sampler::Mask(std::span<float> logits, const std::vector<size_t>& rows,
                                   std::vector<SampledToken>& out) {
-  // One row's entry: its outcome, then its mask.
+  // The entry of one row in masks_: its outcome, then its mask.
   const size_t words = 1 + MaskWords(vocab_size_);
   RowDrawer drawer;
   masks_.clear();

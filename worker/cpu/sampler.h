@@ -20,8 +20,8 @@ class Sampler {
  public:
   Sampler(std::vector<Range> vocab_of_rank, Collective& collective);
 
-  /// logits: [R, local vocab], the rows that draw, in batch order. Overwritten. Returns the verified draws
-  /// (SequenceTable::KeepVerified). Collective call.
+  /// Draws from logits [R, local vocab], which has the rows that draw, in batch order. Overwrites `logits`. Returns the
+  /// verified draws (SequenceTable::KeepVerified). Collective call.
   std::vector<SampledToken> Draw(std::span<float> logits, const std::vector<BatchMember>& batch,
                                  const SequenceTable& table);
 
@@ -34,21 +34,23 @@ class Sampler {
 
  private:
   using Records = std::vector<kernels::Candidate>;
-  /// Sets the tokens of rows that need only the best logit over all ranks.
+  /// Draws the rows that need only the best logit over all ranks, and sets their tokens.
   void DrawGreedy(std::span<const float> logits, const std::vector<size_t>& rows, std::vector<SampledToken>& out);
   /// Masks the rows by their grammars. Returns the rows with a drawable token; marks the others.
   std::vector<size_t> Mask(std::span<float> logits, const std::vector<size_t>& rows, std::vector<SampledToken>& out);
   /// Sends whole rows to the ranks to which they are dealt.
   void Deal(std::span<const float> logits, const std::vector<size_t>& rows);
-  /// After Deal: the whole row rows[i], which was dealt to this rank. Valid until the next call.
+  /// Returns the whole row rows[i], which Deal has sent to this rank. Valid until the next call.
   std::span<float> DealtRow(std::span<float> logits, const std::vector<size_t>& rows, size_t i);
-  // Rows are dealt in turns: rank r has rows r, r + ranks, ...
+  // Returns the number of ranks. Rows are dealt in turns: rank r has rows r, r + ranks, ...
   size_t num_ranks() const { return static_cast<size_t>(collective_.size()); }
   size_t rank() const { return static_cast<size_t>(collective_.rank()); }
   size_t NumDealt(size_t num_rows, size_t rank) const { return (num_rows + num_ranks() - 1 - rank) / num_ranks(); }
-  /// Before: rank r has drawn rows r, r + ranks, ... of `rows`. After: `out` has the tokens of all rows.
+  /// Makes the drawn tokens known to all ranks. Before: rank r has drawn rows r, r + ranks, ... of `rows`. After: `out`
+  /// has the tokens of all rows.
   void ShareDrawn(const std::vector<size_t>& rows, std::vector<SampledToken>& out);
-  /// Before: rank r has scored rows r, r + ranks, ... in `mine`. After: `scores` has the scores of all rows.
+  /// Makes the scores known to all ranks. Before: rank r has scored rows r, r + ranks, ... in `mine`. After: `scores`
+  /// has the scores of all rows.
   void ShareScored(int num_rows, const PromptScores& mine, PromptScores& scores);
   /// Gathers the records of all rows in row order. Row i has sizes[i] records; `mine` has those of this rank's rows.
   Records Share(const std::vector<size_t>& sizes, const Records& mine);
@@ -57,7 +59,7 @@ class Sampler {
   int64_t vocab_size_;
   Collective& collective_;
   std::vector<Prefix> prefixes_;  // prefixes of the rows that the step draws, in batch order
-  // Kept from step to step: freeing and allocating megabytes costs more than the work done in them.
+  // Buffers that are kept from step to step: freeing and allocating megabytes costs more than the work done in them.
   std::vector<float> outgoing_, incoming_, row_;
   std::vector<uint32_t> masks_, masks_dealt_;
 };

@@ -20,7 +20,8 @@ namespace quire {
 /// type.
 using Matrices = std::vector<kernels::PackedWeight>;
 
-/// [hidden] each. An empty bias means no bias; if both are empty there is no norm.
+/// Weight and bias of a norm, [hidden] each. An empty bias means no bias; if weight and bias are empty there is no
+/// norm.
 struct NormWeights {
   std::vector<float> weight, bias;
 };
@@ -88,7 +89,7 @@ struct LayerInputWeights {
   std::vector<float> norm;    // [layer_input_size]: norm of the projection, divided by sqrt(2)
 };
 
-/// A kernel's argument for a vector that a model may lack: null if empty.
+/// Returns a kernel's argument for a vector that a model may lack: null if empty.
 inline const float* DataOf(const std::vector<float>& vector) { return vector.empty() ? nullptr : vector.data(); }
 
 /// A rank's shard of the model, packed from the mapped files. Only the shard's bytes are read: of a pipeline's stage,
@@ -104,7 +105,7 @@ class ModelWeights {
   ModelWeights(const ModelFiles& files, const RankShard& shard, Quantization quantization)
       : ModelWeights(files, shard, quantization, Loading::kPack) {}
 
-  /// The value of bytes() without reading a matrix.
+  /// Returns the bytes that bytes() would return, without reading a matrix.
   static int64_t Bytes(const ModelFiles& files, const RankShard& shard, Quantization quantization) {
     return ModelWeights(files, shard, quantization, Loading::kCount).bytes();
   }
@@ -120,7 +121,7 @@ class ModelWeights {
   std::vector<float> head_bias;  // [local vocab]; empty: no bias
 
   int64_t bytes() const { return bytes_; }
-  /// Sentences for the log about matrices that take more memory than in the file, and why.
+  /// Returns sentences for the log about matrices that take more memory than in the file, and why.
   std::vector<std::string> Notes() const;
 
  private:
@@ -135,7 +136,7 @@ class ModelWeights {
                              int64_t expert = 0);
   kernels::PackedWeight Pack(const Tensor& tensor, const WeightSlice& slice);
 
-  /// The packed type of a matrix with the form `form` and these columns.
+  /// Returns the packed type of a matrix with the form `form` and these columns.
   NumberType TypeFor(NumberType form, const WeightSlice& slice) const;
 
   const Loading loading_;

@@ -20,7 +20,7 @@ namespace quire {
 
 namespace {
 
-// A collective that takes longer than this is taken to have lost a rank.
+// A step that takes longer than this is taken to have lost a rank in a sum.
 constexpr auto kStepDeadline = std::chrono::seconds(60);
 // Device memory that the engine leaves free for graphs and for later allocations of the driver and NCCL.
 constexpr int64_t kReserveBytes = int64_t{512} << 20;
@@ -130,8 +130,8 @@ int64_t CudaEngine::AllocateBlocks(int num_blocks, int num_host_blocks) {
          static_cast<int64_t>(trial.size());
 }
 
-/// Chooses how to compute decode steps of every size that a graph may have. This happens before there are requests, so
-/// that no request waits for it. Each rank measures alone, because the measured work contains no sums over ranks.
+/// Measures how to compute decode steps fastest, for every size that a graph may have. Runs before there are requests,
+/// so that no request waits for it. Each rank measures alone, because the measured work contains no sums over ranks.
 void CudaEngine::ChooseWays() {
   for (int64_t rows = 1; options_.graphs && rows <= sizes_.max_sequences; rows = PaddedRows(rows + 1))
     options_.tune ? decoder_.Tune(rows) : decoder_.SetFused(rows, options_.fuse);

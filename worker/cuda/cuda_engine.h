@@ -31,7 +31,7 @@ struct CudaEngineOptions {
 std::unique_ptr<RankEngine> MakeCudaEngine(const ModelFiles& files, const EngineSizes& sizes,
                                            const CudaEngineOptions& options, Rank rank, NormingCollective* collective);
 
-/// The memory that the engine of `rank` would take for weights and blocks. Needs no device. Throws Error if the
+/// Returns the memory that the engine of `rank` would take for weights and blocks. Needs no device. Throws Error if the
 /// kernels do not support the model.
 RankMemory MemoryOfCudaRank(const ModelFiles& files, const EngineSizes& sizes, const CudaEngineOptions& options,
                             Rank rank);

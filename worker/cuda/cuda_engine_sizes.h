@@ -10,7 +10,7 @@
 
 namespace quire {
 
-/// The type of the numbers in the KV cache.
+/// Returns the type of the numbers in the KV cache.
 inline NumberType CachedType(const CudaEngineOptions& options) {
   return options.fp8_cache ? NumberType::kFp8E4M3 : options.dtype;
 }

@@ -8,7 +8,7 @@ namespace quire {
 class AdapterShard {
  public:
   virtual ~AdapterShard() = default;
-  /// Bytes of memory that it takes.
+  /// Returns the bytes of memory that the shard takes.
   virtual int64_t bytes() const = 0;
 };
 

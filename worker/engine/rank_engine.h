@@ -30,31 +30,31 @@ class RankEngine {
  public:
   virtual ~RankEngine() = default;
 
-  /// The name of the computing device for people: "avx2", "NVIDIA H200".
+  /// Returns the name of the computing device for people: "avx2", "NVIDIA H200".
   virtual std::string device() const = 0;
   virtual int64_t weight_bytes() const = 0;
-  /// Sentences for the log that say how the weights are stored.
+  /// Returns sentences for the log that say how the weights are stored.
   virtual std::vector<std::string> notes() const { return {}; }
   virtual int64_t block_bytes() const = 0;  // bytes of one KV block, all layers
-  /// Bytes that the keys (or the values) of one KV head with `head_dim` numbers take in a block. KvLayout says where
-  /// they lie.
+  /// Returns the bytes that the keys (or the values) of one KV head with `head_dim` numbers take in a block. KvLayout
+  /// says where they lie.
   virtual int64_t kv_head_bytes(int64_t head_dim) const = 0;
-  /// Bytes of one sequence's recurrent state on this rank; 0: the model has no such state. The state lies in blocks of
-  /// the KV pool (SequenceState::state), as many as every rank needs. A chunk that begins at position 0 starts from a
-  /// zero state, whatever the blocks contain.
+  /// Returns the bytes of one sequence's recurrent state on this rank; 0: the model has no such state. The state lies
+  /// in blocks of the KV pool (SequenceState::state), as many as every rank needs. A chunk that begins at position 0
+  /// starts from a zero state, whatever the blocks contain.
   virtual int64_t state_bytes() const { return 0; }
-  /// The number of LoRA adapters that were loaded with the model.
+  /// Returns the number of LoRA adapters that were loaded with the model.
   virtual int num_adapters() const { return 0; }
-  /// Reads this rank's part of a LoRA adapter of the model `base`. May run beside all other calls, on any thread.
-  /// Throws Error where the device computes with no adapters.
+  /// Reads this rank's part of a LoRA adapter of the model `base`. May run at the same time as all other calls, on any
+  /// thread. Throws Error where the device does not support adapters.
   virtual std::shared_ptr<const AdapterShard> ReadAdapter(const ModelFiles& base, const AdapterFiles& adapter) const {
     (void)base, (void)adapter;
     Fail("{} computes with no LoRA adapters", device());
   }
-  /// From the next step on, sequences may name the adapter by this number, above kMostListedAdapters. Null: they no
-  /// longer do, and the engine drops the adapter. The engine's own ReadAdapter returned the shard.
+  /// Lets sequences name the adapter by this number, above kMostListedAdapters, from the next step on. Null: no
+  /// sequence names it any more, and the engine drops the adapter. `shard` comes from this engine's ReadAdapter.
   virtual void SetAdapter(int number, std::shared_ptr<const AdapterShard> shard) { (void)number, (void)shard; }
-  /// Bytes available for KV blocks after the engine has set aside everything else that it will ever need.
+  /// Returns the bytes available for KV blocks after the engine has set aside everything else that it will ever need.
   virtual int64_t available_bytes() const = 0;
 
   /// Reserves the KV blocks and the host blocks that swapping uses. Both counts include the null block; 0 host blocks:
@@ -64,11 +64,11 @@ class RankEngine {
 
   /// Copies device blocks to host blocks and returns when the copies are done. No step may be in flight.
   virtual void SwapOut(const std::vector<BlockCopyPair>& pairs) = 0;
-  /// The memory of a host block. SwapOut and finished plans have filled it.
+  /// Returns the memory of a host block. SwapOut and finished plans have filled it.
   virtual std::span<std::byte> HostBlock(BlockId block) = 0;
-  /// The memory of a pool block, on the device.
+  /// Returns the memory of a pool block, on the device.
   virtual std::span<std::byte> PoolBlock(BlockId block) = 0;
-  /// Carries pool blocks from this device to other ranks; null where the pool lies in host memory.
+  /// Returns the carrier of pool blocks from this device to other ranks; null where the pool lies in host memory.
   virtual DeviceCarrier* carrier() { return nullptr; }
 
   /// True when Begin may be called now. Some engines accept the next step while the previous step still runs; a

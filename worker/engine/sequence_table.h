@@ -26,7 +26,7 @@ struct SequenceState {
   int num_scored = 0;                           // prompt rows already scored when the sequence was added
   std::vector<BlockId> state;                   // blocks of the recurrent state; unwritten before the first token
   int adapter = 0;                              // number of its LoRA adapter; 0: none
-  /// The last tokens are a guess, and the step that verifies them is in flight. No later step may compute the sequence.
+  /// True while the last tokens are a guess whose verifying step is in flight. No later step may compute the sequence.
   bool unverified = false;
 };
 
@@ -41,7 +41,7 @@ struct BatchMember {
   ScoredRows scores = {};
   int num_drafts = 0;
 
-  /// Rows that draw.
+  /// Returns the number of the member's rows that draw.
   int num_rows() const { return draws ? 1 + num_drafts : 0; }
 };
 
@@ -71,11 +71,11 @@ class SequenceTable {
   /// Advances the counts of computed tokens for a batch that has begun. Each member that draws gets a pending token.
   std::vector<PendingDraw> Advance(const std::vector<BatchMember>& batch);
   /// Replaces pending tokens by the drawn ones; `tokens` has the verified tokens of each draw. A sequence with drafts
-  /// goes back to what was verified and gives up table entries beyond its last token. Skips a sequence that was
+  /// keeps the verified tokens only, and gives up table entries beyond its last token. Skips a sequence that was
   /// released meanwhile, or whose pending token a branch replaced.
   void Resolve(const std::vector<PendingDraw>& draws, const std::vector<SampledToken>& tokens);
 
-  /// Removes the draws that verification drops. Before: `drawn` has the tokens of all rows of a batch that has not
+  /// Removes the draws that verification rejects. Before: `drawn` has the tokens of all rows of a batch that has not
   /// advanced, in batch order. After: it has those of CountVerified for each member that draws.
   void KeepVerified(const std::vector<BatchMember>& batch, std::vector<SampledToken>& drawn) const;
 

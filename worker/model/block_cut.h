@@ -46,7 +46,7 @@ class BlockCuts {
   };
   explicit BlockCuts(Own own) : own_(std::move(own)) {}
 
-  /// Indexed by rank of the other group: the runs of this rank's blocks that are sent to (To) or received from (From)
+  /// Returns, by rank of the other group, the runs of this rank's blocks that are sent to (To) or received from (From)
   /// that rank. If both groups cut the model alike, whole blocks go between equal ranks, states included. Throws Error
   /// on a cut that does not fit the model.
   const std::vector<BlockRuns>& To(const GroupCut& cut) { return Find(to_, cut, true); }

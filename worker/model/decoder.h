@@ -24,8 +24,9 @@ class DecoderOps {
   /// projection^T / sqrt(hidden)) + the tokens' layer embeddings * sqrt(layer_input_size)) / sqrt(2), with one norm per
   /// layer.
   virtual void Embed() = 0;
-  /// The next two operations join the stages of a pipeline. Backends without pipelines never get these calls.
-  /// residual = the rows that the stage before gave: [T, hidden]. For models with layer inputs, inputs as in Embed.
+  /// TakeRows and GiveRows join the stages of a pipeline; backends without pipelines never get these calls. TakeRows
+  /// sets residual to the rows that the stage before gave: [T, hidden]. For models with layer inputs it makes inputs as
+  /// Embed does.
   virtual void TakeRows() {}
   /// Gives the residual to the next stage: [T, hidden].
   virtual void GiveRows() {}
@@ -42,7 +43,7 @@ class DecoderOps {
   /// residual += attended * O^T + bias, summed over the ranks; the addition is scaled or normed where the model does
   /// so. In models that norm sums, the residual is normed after that.
   virtual void AddAttention(int64_t layer) = 0;
-  /// The next three operations replace the four above in layers that keep a recurrent state.
+  /// NormMixerIn, MixTokens and AddMixed replace the four operations above in layers that keep a recurrent state.
   /// projected = norm(residual) * [the mixer's input weights]^T
   virtual void NormMixerIn(int64_t layer) = 0;
   /// mixed = the output of the layer's mixer for the new tokens. The mixer reads and updates the states of the
@@ -73,7 +74,7 @@ class DecoderOps {
 
 /// Runs one forward pass over all layers.
 void Decode(const ModelSpec& spec, DecoderOps& ops);
-/// Runs the part of a forward pass that one stage of a pipeline has.
+/// Runs the layers of one stage of a pipeline, with the parts of the pass that belong to this stage.
 void Decode(const ModelSpec& spec, const Range& stage, DecoderOps& ops);
 
 }  // namespace quire

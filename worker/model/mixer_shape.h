@@ -15,9 +15,9 @@ struct MixerShape {
 
   Mixer mixer = Mixer::kAttention;  // the mixer of the layers that keep a state; kAttention: the model has none
   int64_t in_width = 0;             // numbers of an input row; 0: this rank has no part, or no layer keeps a state
-  // Numbers of an output row.
+  // The numbers of an output row.
   int64_t out_width = 0;
-  // Offsets in an input row.
+  // Offsets of the parts in an input row.
   int64_t keys = 0, values = 0, gates = 0, betas = 0, decays = 0;
 };
 

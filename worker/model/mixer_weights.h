@@ -7,9 +7,9 @@
 
 namespace quire {
 
-/// The weights that make up a state layer's input product, in the order of MixerShape's input row.
+/// Returns the roles of the weights that make up a state layer's input product, in the order of MixerShape's input row.
 std::vector<Role> MixerInRoles(const ModelFiles& files, int64_t layer);
-/// The weight of a state layer's output product.
+/// Returns the role of the weight of a state layer's output product.
 Role MixerOutRole(const ModelFiles& files, int64_t layer);
 
 /// A rank's vectors of a layer that keeps a recurrent state; its matrices are elsewhere.

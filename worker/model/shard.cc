@@ -51,11 +51,11 @@ std::vector<int64_t> SplitHeads(int64_t heads, const std::vector<double>& shares
   return counts;
 }
 
-/// The unit in which `columns` MLP columns are split.
+/// Returns the unit in which `columns` MLP columns are split.
 int64_t UnitOf(int64_t columns) { return columns % kMlpUnit == 0 ? kMlpUnit : 1; }
 
-/// Splits `units` pieces of `cost` each so that load / share is as even as possible over the ranks, and adds their
-/// cost to the loads. Returns the pieces per rank. Bisects the level up to which every rank is filled.
+/// Splits `units` pieces of `cost` each so that load / share is as even as possible over the ranks, and adds their cost
+/// to the loads. Returns the pieces per rank. Finds by bisection the level up to which every rank is filled.
 std::vector<int64_t> FillUp(int64_t units, double cost, const std::vector<double>& shares, std::vector<double>& loads) {
   const auto pieces_at = [&](double level) {
     std::vector<double> pieces;
@@ -75,7 +75,7 @@ std::vector<int64_t> FillUp(int64_t units, double cost, const std::vector<double
   return counts;
 }
 
-/// The KV heads that the query heads `heads` need; `group` query heads share one KV head.
+/// Returns the KV heads that the query heads `heads` need; `group` query heads share one KV head.
 LayerShard KvHeadsOf(const Range& heads, int64_t group) {
   LayerShard shard;
   shard.kv_heads = {heads.begin / group, (heads.end - 1) / group + 1};
@@ -85,7 +85,7 @@ LayerShard KvHeadsOf(const Range& heads, int64_t group) {
   return shard;
 }
 
-/// Matrix elements in all layers that the rank's heads account for.
+/// Returns the number of matrix elements, over all layers, that belong to the rank's heads.
 int64_t NumbersOfHeads(const ModelSpec& spec, const RankShard& shard) {
   const std::vector<int64_t> queries = LayerNumbersPerUnit(spec, Axis::kQueries);
   const std::vector<int64_t> kv = LayerNumbersPerUnit(spec, Axis::kKeyValues);
@@ -99,7 +99,7 @@ int64_t NumbersOfHeads(const ModelSpec& spec, const RankShard& shard) {
   return numbers;
 }
 
-/// The cost of one column for each MLP size of the model, in matrix elements of all layers with this size.
+/// Returns the cost of one column for each MLP size of the model, in matrix elements of all layers with this size.
 std::map<int64_t, int64_t> MlpNumbersBySize(const ModelSpec& spec) {
   const std::vector<int64_t> of_layers = LayerNumbersPerUnit(spec, Axis::kMlp);
   std::map<int64_t, int64_t> numbers;
@@ -127,7 +127,7 @@ StateHeads StateHeadsOf(const ModelSpec& spec) {
   return {heads, static_cast<double>(of_keys + of_values) / static_cast<double>(spec.hidden_size)};
 }
 
-/// The key heads that the value heads need; `group` value heads share one key head.
+/// Returns the key heads that the value heads need; `group` value heads share one key head.
 Range KeyHeadsOf(const Range& value_heads, int64_t group) {
   if (value_heads.size() == 0) return {value_heads.begin / group, value_heads.begin / group};
   return {value_heads.begin / group, (value_heads.end - 1) / group + 1};

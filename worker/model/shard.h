@@ -44,17 +44,17 @@ struct RankShard {
   bool is_last() const { return stage.end == std::ssize(layers); }  // has the final norm and the head, and draws
 };
 
-/// The number of local KV heads that this rank counts in sums over ranks, where each head must count once: the last
-/// ones of the rank. A head held by several ranks is counted by the rank with the head's first query head.
+/// Returns the number of local KV heads that this rank counts in sums over ranks, where each head must count once: the
+/// rank's last heads. A head held by several ranks is counted by the rank with the head's first query head.
 int64_t CountedKvHeads(const ModelSpec& spec, const RankShard& shard, int64_t layer);
 
-/// Numbers in a row of the layer's first product on a rank: its query heads (twice with an attention gate) and, where
-/// the layer has its own keys and values, its key and value heads. With latent attention: the queries as compared with
-/// the latents, and the one key.
+/// Returns the numbers in a row of the layer's first product on a rank: its query heads (twice with an attention gate)
+/// and, where the layer has its own keys and values, its key and value heads. With latent attention: the queries as
+/// compared with the latents, and the one key.
 int64_t QkvWidth(const ModelSpec& spec, const RankShard& shard, int64_t layer);
 
-/// Channels of a rank that pass through a layer's causal convolution: all channels of a short convolution; queries,
-/// keys and values of heads that keep a state.
+/// Returns the channels of a rank that pass through a layer's causal convolution: all channels of a short convolution;
+/// queries, keys and values of heads that keep a state.
 int64_t ConvolvedChannels(const ModelSpec& spec, const RankShard& shard);
 
 /// MLP columns are split in units of this many columns where the size allows, so that quantisation blocks stay whole.
@@ -69,7 +69,7 @@ inline constexpr int64_t kMlpUnit = 32;
 std::vector<RankShard> PlanShards(const ModelSpec& spec, const std::vector<double>& shares,
                                   bool expert_parallel = false);
 
-/// Computes the shards of all ranks of a group, in the order of the ranks. Places of a stage split every layer as
+/// Returns the shards of all ranks of a group, in the order of the ranks. The ranks of a stage split every layer as
 /// PlanShards does, so a layer's sums have the same bits with and without a pipeline. Throws Error also for stages that
 /// do not fit the model.
 std::vector<RankShard> PlanGroup(const ModelSpec& spec, const GroupCut& cut, bool expert_parallel = false);

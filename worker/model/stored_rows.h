@@ -9,13 +9,13 @@
 
 namespace quire {
 
-/// Columns per block: `col` and `count` below must be multiples of this number. All functions here read a matrix as
-/// the model's file stores it, with scales beside it (ScaledMatrix) or without.
+/// Returns the columns per block: `col` and `count` below must be multiples of this number. All functions here read a
+/// matrix as the model's file stores it, with scales beside it (ScaledMatrix) or without.
 int64_t DecodeBlock(const Tensor& tensor);
 /// Decodes numbers [col, col + count) of a row to float.
 void DecodeRow(const Tensor& tensor, int64_t row, int64_t col, int64_t count, float* out);
 
-/// The type to which --quantization converts plain weights; nullopt: plain weights keep their type.
+/// Returns the type to which --quantization converts plain weights; nullopt: plain weights keep their type.
 std::optional<NumberType> TypeOfPlain(Quantization quantization);
 
 /// The type in which the CPU's products hold a matrix.

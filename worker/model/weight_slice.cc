@@ -9,7 +9,7 @@ namespace quire {
 
 namespace {
 
-/// The range of indices along an axis that belongs to the rank.
+/// Returns the range of indices along an axis that belongs to the rank.
 Range PartOf(const ModelSpec& spec, Axis axis, const RankShard& shard, int64_t layer) {
   const int64_t head_dim = spec.layers[static_cast<size_t>(layer)].head_dim;
   const Range& kv_heads = shard.layer(layer).kv_heads;
@@ -64,24 +64,24 @@ Range PartOf(const ModelSpec& spec, Axis axis, const RankShard& shard, int64_t l
   Fail("unknown axis");
 }
 
-/// The file's index of a head's row, for files that store the two dimensions of a rotated pair side by side.
+/// Returns the file's row for `row`, in files that store the two dimensions of a rotated pair side by side.
 int64_t InterleavedRow(int64_t row, int64_t head_dim, int64_t rotated_dims) {
   const int64_t head = row / head_dim, i = row % head_dim, half = rotated_dims / 2;
   if (i >= rotated_dims) return row;
   return head * head_dim + (i < half ? 2 * i : 2 * (i - half) + 1);
 }
 
-/// The file's index of a value head, for files with tiled value heads (Recurrence::values_tiled).
+/// Returns the file's index of a value head, for files with tiled value heads (Recurrence::values_tiled).
 int64_t TiledHead(const Recurrence& recurrence, int64_t head) {
   return head % recurrence.heads_per_key() * recurrence.key_heads + head / recurrence.heads_per_key();
 }
 
-/// Numbers of one value head along an axis; 0 for axes without value heads.
+/// Returns the numbers of one value head along an axis; 0 for axes without value heads.
 int64_t PerValueHead(const Recurrence& recurrence, Axis axis) {
   return axis == Axis::kStateHeads ? 1 : axis == Axis::kStateValues ? recurrence.value_dim : 0;
 }
 
-/// The file's column ranges of the value heads, for files with tiled value heads.
+/// Returns the file's column ranges of the value heads, for files with tiled value heads.
 std::vector<Range> TiledPieces(const Recurrence& recurrence, const Range& heads) {
   std::vector<Range> pieces;
   for (int64_t head = heads.begin; head < heads.end; ++head) {

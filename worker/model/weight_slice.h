@@ -11,7 +11,7 @@
 namespace quire {
 
 kernels::Activation AsKernel(Activation activation);
-/// The routing parameters that the mixture determines. The backend adds the places of logits and results.
+/// Returns the routing parameters that the mixture determines. The backend adds the places of logits and results.
 kernels::RouteExpertsParams RoutingOf(const Mixture& mixture);
 
 /// The part of a weight that a rank holds: rows, in the order in which the rank keeps them, and columns of each
@@ -19,7 +19,7 @@ kernels::RouteExpertsParams RoutingOf(const Mixture& mixture);
 struct WeightSlice {
   std::vector<int64_t> rows;
   Range cols;
-  /// The pieces of the file's columns in the rank's order; empty if the file has the columns in this order already.
+  /// The pieces of the file's columns in the rank's order; empty if the rank keeps the file's order.
   std::vector<Range> pieces = {};
 };
 
@@ -29,19 +29,19 @@ struct WeightSlice {
 /// head. The file's order does not matter.
 WeightSlice SliceOf(const ModelFiles& files, const RankShard& shard, Role role, int64_t layer = 0);
 
-/// The transposed matrix, stored in `room`, which must outlive the result. Throws Error for quantised tensors.
+/// Returns the transposed matrix, stored in `room`, which must outlive the result. Throws Error for quantised tensors.
 Tensor Transposed(const Tensor& tensor, std::vector<std::byte>& room);
 
 /// Views a tensor of a model file as a kernel's weight, without a copy.
 kernels::Weight AsWeight(const Tensor& tensor);
 
-/// A rank's part of a vector in fp32; norms are returned as the factors to multiply by. Empty where the layer has
-/// no such vector.
+/// Returns a rank's part of a vector in fp32; norms are returned as the factors to multiply by. Empty where the layer
+/// has no such vector.
 std::vector<float> ReadVector(const ModelFiles& files, const RankShard& shard, Role role, int64_t layer = 0,
                               int64_t expert = 0);
 
-/// A rank's convolution taps, the channels of one role after those of another: [taps, channels] in fp32; the oldest
-/// token's tap comes first.
+/// Returns a rank's convolution taps, the channels of one role after those of another: [taps, channels] in fp32; the
+/// oldest token's tap comes first.
 std::vector<float> ReadTaps(const ModelFiles& files, const RankShard& shard, const std::vector<Role>& roles,
                             int64_t layer);
 

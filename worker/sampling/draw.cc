@@ -38,7 +38,7 @@ void Forbid(const Prefix& prefix, std::span<float> logits) {
   }
 }
 
-/// True if both sequences are choices of one request, or of two requests that give the grammar the same work.
+/// Returns true if both sequences are choices of one request, or of requests with the same prompt, seed and grammar.
 bool AreAlike(const SequenceState& a, const SequenceState& b) {
   const auto prompt = [](const SequenceState& s) {
     return std::span(s.tokens).first(static_cast<size_t>(s.num_prompt_tokens));

@@ -10,7 +10,7 @@
 namespace quire {
 
 /// The leading tokens of a sequence after which one token is drawn. Where a step draws several rows of a sequence, each
-/// row has a prefix of its own. Refers to the sequence; converts from a sequence with all of its tokens.
+/// row has a prefix of its own. A Prefix refers to the sequence, and converts from a sequence with all of its tokens.
 struct Prefix {
   const SequenceState& sequence;
   size_t length;
@@ -27,14 +27,14 @@ struct Prefix {
   }
 };
 
-// Properties of a sequence's sampling settings that the draw after the prefix must consider.
+// Return whether the draw after the prefix bans tokens until min_tokens, has penalties, or allows only some tokens.
 bool BansTokens(const Prefix& prefix);
 bool HasPenalties(const SamplingSpec& spec);
 bool ForbidsTokens(const SamplingSpec& spec);
-/// True for greedy sampling without any other setting: the draw is the best token, among those that a grammar allows.
+/// Returns true for greedy sampling without any other setting: the draw is the best token that a grammar allows.
 bool NeedsOnlyTheBest(const Prefix& prefix);
 
-/// The number of alternatives to report with each token of the sequence.
+/// Returns the number of alternatives to report with each token of the sequence.
 size_t NumAlternatives(const SamplingSpec& spec, int64_t vocab_size);
 
 /// Returns each token of the prefix with its number of occurrences among the generated tokens, in order of first
@@ -42,7 +42,7 @@ size_t NumAlternatives(const SamplingSpec& spec, int64_t vocab_size);
 /// the prefix without searches.
 std::vector<std::pair<TokenId, int32_t>> SeenTokens(const Prefix& prefix, size_t vocab_size);
 
-/// Words of a token mask; token i is bit i % 32 of word i / 32.
+/// Returns the words of a token mask; token i is bit i % 32 of word i / 32.
 inline size_t MaskWords(int64_t vocab_size) { return static_cast<size_t>((vocab_size + 31) / 32); }
 
 /// The grammar's verdict on the token after a prefix.
@@ -54,7 +54,8 @@ struct RowMask {
 /// Sets the logits of forbidden tokens to minus infinity. logits[i] belongs to token first + i.
 void KeepAllowed(std::span<const uint32_t> allowed, int64_t first, std::span<float> logits);
 
-/// The result for a row without a drawable token: `drawn` with the mark of `outcome`. `outcome` must not be kMasked.
+/// Returns the result for a row without a drawable token: `drawn` with the mark of `outcome`. `outcome` must not be
+/// kMasked.
 SampledToken MarkOf(TokenConstraint::Outcome outcome, SampledToken drawn);
 
 /// Draws the token after the prefix from one whole row of logits by the sequence's sampling settings. Overwrites
@@ -78,7 +79,7 @@ class RowDrawer {
 /// Prompt rows that are scored at a time. This bounds the memory of their logits, however many rows a step scores.
 inline constexpr int kScoredAtOnce = 32;
 
-/// An empty result for the prompt rows `rows`, with memory reserved for their scores.
+/// Returns an empty result for the prompt rows `rows`, with memory reserved for their scores.
 PromptScores EmptyScores(SlotId slot, const SequenceState& sequence, ScoredRows rows, int64_t vocab_size);
 /// Appends the score of the prompt token after `position`. `logits` is the whole row computed at `position`.
 void AddScore(std::span<const float> logits, const SequenceState& sequence, int position, PromptScores& scores);

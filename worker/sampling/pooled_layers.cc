@@ -11,7 +11,7 @@ namespace quire {
 
 namespace {
 
-/// All numbers of a weight, row by row; empty if the model does not have it.
+/// Returns all numbers of a weight, row by row; empty if the model does not have it.
 std::vector<float> NumbersOf(const ModelFiles& files, Role role) {
   if (!files.Has(role)) return {};
   const Tensor& tensor = files.Get(role);

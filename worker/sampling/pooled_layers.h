@@ -10,7 +10,7 @@ namespace quire {
 /// at a time, in fp64.
 class PooledLayers {
  public:
-  /// Reads the weights. Models without such layers have none.
+  /// Reads the weights; there are none in models without layers after pooling.
   explicit PooledLayers(const ModelFiles& files);
 
   /// Replaces a pooled row, [hidden], by the model's answer: [ModelSpec::pooled_head.outputs]. Without layers, the row

@@ -9,7 +9,7 @@
 
 namespace quire {
 
-/// The rows of the prompt that are pooled, among those of a step that computes tokens [start, start + count).
+/// Returns the rows of the prompt that are pooled, among those of a step that computes tokens [start, start + count).
 ScoredRows RowsToPool(Pooling pooling, int num_prompt_tokens, int start, int count);
 
 /// Pools the last activations of a prompt into one vector, chunk by chunk. Sums are doubles and follow the order of

@@ -6,7 +6,7 @@ namespace quire {
 
 namespace {
 
-/// The part of `generated` after `open`, which must stand near its beginning; nullopt if `open` is not there.
+/// Returns the part of `generated` after `open`, which must stand near its beginning; nullopt if `open` is not there.
 std::optional<std::span<const TokenId>> Behind(std::span<const TokenId> open, std::span<const TokenId> generated) {
   const auto beginning = generated.first(std::min(generated.size(), kMostBeforeThoughts + open.size()));
   const auto found = std::ranges::search(beginning, open);

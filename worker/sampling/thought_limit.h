@@ -10,8 +10,8 @@ namespace quire {
 /// The most tokens (spaces, for example) that may precede the tokens that open thoughts.
 inline constexpr size_t kMostBeforeThoughts = 4;
 
-/// The only token that may follow `generated` while thoughts beyond their limit are being closed; nullopt if any token
-/// may follow (PROTOCOL.md, Thoughts are cut). Takes time proportional to the limit.
+/// Returns the only token that may follow `generated` while thoughts beyond their limit are being closed; nullopt if
+/// any token may follow (PROTOCOL.md, Thoughts are cut). Takes time proportional to the limit.
 std::optional<TokenId> TokenThatEndsThoughts(const ThoughtLimit& limit, std::span<const TokenId> generated);
 
 }  // namespace quire

@@ -17,7 +17,7 @@
 
 namespace quire {
 
-/// Brings LoRA adapters to a rank while it serves. A thread with low priority reads them, so that steps go on. The
+/// Loads LoRA adapters on a rank while it serves. A thread with low priority reads them, so that steps go on. The
 /// computing thread calls all methods. Between its steps it takes the adapters that were read into use.
 class AdapterLoader {
  public:
@@ -26,7 +26,8 @@ class AdapterLoader {
   AdapterLoader(const ModelFiles& base, StepExecutor& executor, std::function<void()> on_read);
   ~AdapterLoader();
 
-  /// Begins to read an adapter; or drops the one of this ticket, wherever it is.
+  /// Begins to read an adapter. An order without a path drops the adapter of its ticket, whether it waits, is being
+  /// read, or is in use.
   void Follow(const AdapterMessage& order);
   /// Takes adapters that were read into use. Returns the reports for the coordinator, one for each adapter that was
   /// read, or failed to be, and is still wanted.

@@ -5,7 +5,7 @@
 
 namespace quire {
 
-/// The engine sizes that the coordinator's Assign message demands.
+/// Returns the engine sizes that the coordinator's Assign message demands.
 inline EngineSizes AssignedSizes(const AssignMessage& assign) {
   return {.block_size = assign.block_size,
           .max_step_tokens = assign.max_step_tokens,

@@ -32,7 +32,8 @@ class Backend {
   virtual std::unique_ptr<RankEngine> MakeEngine() = 0;  // collective call; call once
 };
 
-/// The memory that the engine of each rank would take on the coordinator's chosen backend. Works without the device.
+/// Returns the memory that the engine of each rank would take on the coordinator's chosen backend. Works without the
+/// device.
 std::vector<RankMemory> MemoryOfRanks(const ModelFiles& files, const EngineSizes& sizes, const AssignMessage& assign);
 
 /// Makes the backend that the coordinator chose. Collective call. Calls `progress` with the bytes loaded and the total

@@ -1,4 +1,4 @@
-// The backends of a build with CUDA and NCCL.
+// Implements backend.h for a build with CUDA and NCCL.
 #include <algorithm>
 
 #include "comm/base/error.h"
@@ -16,7 +16,7 @@ namespace quire {
 
 namespace {
 
-/// The device ordinal for this rank.
+/// Returns the device ordinal for this rank.
 int DeviceOf(const AssignMessage& assign, const MpiBootstrap& mpi) {
   if (assign.devices.empty()) return mpi.local_rank();
   const auto rank = static_cast<size_t>(mpi.rank());
@@ -45,7 +45,8 @@ bool HasFp8Cache(KvCacheDtype dtype) {
   FailSettings("GPUs keep no KV cache of type {}", NameOf(dtype));
 }
 
-/// The options that the assignment determines. The rank itself finds its device and the ranks that share this device.
+/// Returns the options that the assignment determines. The rank itself finds its device and the ranks that share this
+/// device.
 CudaEngineOptions OptionsFrom(const AssignMessage& assign) {
   CudaEngineOptions options;
   options.dtype = DTypeOf(assign.compute.dtype);

@@ -1,4 +1,4 @@
-// The backend of a build without CUDA: the CPU only.
+// Implements backend.h for a build without CUDA: the CPU only.
 #include "comm/base/error.h"
 #include "worker/serve/backend.h"
 #include "worker/serve/cpu_backend.h"

@@ -50,7 +50,7 @@ class BlockCourier {
 
   /// Takes the reports for the coordinator that have accumulated since the last call. Thread-safe.
   std::vector<BlocksReport> TakeReports();
-  /// An eventfd that is readable while reports may be waiting.
+  /// Returns an eventfd that is readable while reports may be waiting.
   int report_fd() const { return report_fd_; }
   /// Makes report_fd readable, for another object that also reports to the coordinator. Thread-safe.
   void Wake();

@@ -28,8 +28,8 @@ constexpr milliseconds kFirstAnswer(20'000);
 
 int64_t Micros(Clock::duration time) { return std::chrono::duration_cast<microseconds>(time).count(); }
 
-/// The time to wait for the answer to a beat when threads here or at the coordinator wake up late by `late`. A beat and
-/// its answer need four wake-ups: a thread and its socket's thread on both sides.
+/// Returns the time to wait for the answer to a beat when threads here or at the coordinator wake up late by `late`. A
+/// beat and its answer need four wake-ups: a thread and its socket's thread on both sides.
 Clock::duration Patience(Clock::duration late) {
   return kOrphanedAfter + std::min<Clock::duration>(4 * late, kMostForBusyness);
 }

@@ -31,7 +31,7 @@ struct Interface {
   in_addr address{};
 };
 
-/// All network interfaces with an IPv4 address except loopback.
+/// Returns all network interfaces with an IPv4 address except loopback.
 std::vector<Interface> Interfaces() {
   std::vector<Interface> found;
   ifaddrs* list = nullptr;

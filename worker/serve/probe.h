@@ -14,8 +14,8 @@ struct ProbeOptions {
 };
 
 /// Prints facts about this host to standard output, a line "key value..." each: version, host, interface, ports, shm,
-/// memory, memory_total, memory_limit, processors, devices, model, keys. The value of a missing fact says so; the exit
-/// status is 0 all the same.
+/// memory, memory_total, memory_limit, processors, devices, model, keys. A fact that cannot be found has the reason as
+/// its value; the exit status is 0 in any case.
 int RunProbe(const ProbeOptions& options);
 
 }  // namespace quire

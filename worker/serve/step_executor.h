@@ -24,14 +24,14 @@ class StepExecutor {
 
   /// Sets the vocabulary that grammars need. Call this before the first sequence with a grammar.
   void SetVocabulary(Vocabulary vocabulary);
-  /// Null before SetVocabulary.
+  /// Returns the store of grammars; null before SetVocabulary.
   GrammarStore* grammars() { return grammars_.get(); }
 
   /// Compiles an announced grammar beside the steps, or drops one that no further sequence will use.
   void FollowGrammarOrder(const Frame& order);
   void EndGrammars();
 
-  /// Lets later plans name an adapter that came while serving, or no longer (RankEngine::SetAdapter).
+  /// Lets later plans name an adapter that was loaded while serving; null: they may no longer (RankEngine::SetAdapter).
   void SetAdapter(int number, std::shared_ptr<const AdapterShard> shard);
 
   /// Calls RankEngine::AllocateBlocks. A sequence's state takes `state_blocks` blocks; throws Error if a state does

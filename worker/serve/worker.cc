@@ -34,7 +34,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kJoinDeadline = std::chrono::seconds(60), kJoinAgainAfter = std::chrono::seconds(1);
 
-/// The ZeroMQ identity of the data connection. Without an epoch, a random suffix distinguishes this worker from
+/// Returns the ZeroMQ identity of the data connection. Without an epoch, a random suffix distinguishes this worker from
 /// workers of earlier groups.
 std::string Identity(const WorkerOptions& options, Rank rank) {
   const std::string identity = WorkerIdentity(options.epoch, rank);
@@ -103,7 +103,7 @@ class Line {
   Channel channel_;
 };
 
-/// The name of this host in messages.
+/// Returns the name of this host in messages.
 std::string HostName(const WorkerOptions& options) { return options.node.empty() ? OwnHostName() : options.node; }
 
 /// Waits for the Start message, which says how many blocks to reserve. If the model has a tokenizer, the vocabulary
@@ -206,7 +206,7 @@ JoinMessage JoinOf(const WorkerOptions& options, const MpiBootstrap& mpi) {
           .memory_limit = memory.limited_by};
 }
 
-/// Join, Assign, Hello, Start, Ready, steps. `phase` says how far it came, for the error message.
+/// Goes through Join, Assign, Hello, Start, Ready and the steps. `phase` says how far it came, for the error message.
 void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiBootstrap& mpi, const char*& phase) {
   phase = "join";
   const auto assign = line.Join(JoinOf(options, mpi));
@@ -244,7 +244,7 @@ void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiB
   line.Send(ReadyMessage{start->num_blocks, start->num_host_blocks, swap_nanos, start->state_blocks});
 
   phase = "serve";
-  // Blocks of this worker must not be confused with those of another worker that sends to the same receiver.
+  // The receiver must tell this worker's blocks from those of other workers that send to it.
   BlockCourier courier({.identity = fmt::format("blocks.{}.{}.{}", HostName(options), ::getpid(), mpi.rank()),
                         .rank = mpi.rank(),
                         .epoch = line.epoch(),
@@ -286,7 +286,7 @@ int RunWorker(const WorkerOptions& options, MpiBootstrap& mpi) {
     const bool by_settings = StatusOf(error) == kSettingsStatus;
     Report(line, {.phase = phase, .message = error.what(), .by_settings = by_settings});
   }
-  // ZeroMQ's own thread sends the report. Then the process ends at once: MPI_Finalize would wait for lost ranks.
+  // ZeroMQ's own thread sends the report. Then the process ends without MPI_Finalize, which would wait for lost ranks.
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   ::_exit(1);
 }

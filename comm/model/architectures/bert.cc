@@ -18,7 +18,7 @@ constexpr PooledHeadNames kRobertaHead = {.in = "classifier.dense.weight",
                                           .out_bias = "classifier.out_proj.bias"};
 
 constexpr const char* kBertBuffers[] = {"embeddings.position_ids", "embeddings.token_type_ids"};
-// Heads of training, and the layer after pooling where nothing classifies.
+// Prefixes of ignored tensors: the heads for training, and the layer after pooling of models that are no classifiers.
 constexpr const char* kUnusedOfBert[] = {"cls.", "lm_head.", "pooler.", "bert.pooler."};
 
 ModelSpec BertFromHf(const HfConfig& config, int64_t first_position) {
@@ -53,7 +53,8 @@ ModelSpec RobertaFromHf(const HfConfig& config) {
   return BertFromHf(config, padding + 1);
 }
 
-/// The weights of both families. RoBERTa's files begin the names with "roberta." (comm/model/model_files_names.cc).
+/// Returns the weights of BERT and RoBERTa, under BERT's names. RoBERTa's files put "roberta." in front of these names
+/// (comm/model/model_files_names.cc).
 std::vector<WeightSpec> EncoderWeights(const ModelSpec& spec, const PooledHeadNames& head) {
   using enum Role;
   using enum Axis;

@@ -17,7 +17,7 @@ namespace {
 constexpr const char *kGgufKeysAndValues = "blk.{}.attn_kv_b.weight", *kGgufKeys = "blk.{}.attn_k_b.weight",
                      *kGgufValues = "blk.{}.attn_v_b.weight", *kGgufQueriesOfRank = "blk.{}.attn_q_b.weight";
 
-/// Sets all that follows from the latents' sizes. Attention scores are multiplied by yarn^2.
+/// Sets all settings that follow from the sizes of latents. Attention scores are multiplied by yarn^2.
 void SetLatent(const LatentAttention& latent, double yarn, const std::string& path, ModelSpec& spec) {
   CheckLatentAttention(latent, path);
   spec.latent = latent;
@@ -27,7 +27,7 @@ void SetLatent(const LatentAttention& latent, double yarn, const std::string& pa
   spec.attention_scale = yarn * yarn / std::sqrt(static_cast<double>(latent.query_dim()));
 }
 
-/// Computes YaRN's factor as the models' own code, HF, llama.cpp and vLLM do.
+/// Returns YaRN's factor as the models' own code, HF, llama.cpp and vLLM compute it.
 double YarnOfHf(const HfConfig& config, const ModelSpec& spec) {
   if (spec.ropes[0].scaling != RopeScaling::kYarn) return 1;
   const char* key = config.Has("rope_parameters") ? "rope_parameters" : "rope_scaling";

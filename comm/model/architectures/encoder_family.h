@@ -6,14 +6,14 @@
 // Common parts of encoders: models whose tokens see each other in both directions, and that have no output head.
 namespace quire::architectures {
 
-/// Makes a description that of an encoder.
+/// Sets the settings that all encoders share: no output head, and tokens that see later tokens.
 void SetEncoder(ModelSpec& spec);
 
 /// True when config.json names a class that scores pairs of texts or classes of texts. Such a class has layers after
 /// pooling, which the caller describes.
 bool Classifies(const HfConfig& config);
 
-/// The number of a classifier's scores, as HF counts them: the labels of id2label, or num_labels, or 2.
+/// Returns the number of a classifier's scores, as HF counts them: the labels of id2label, or num_labels, or 2.
 int64_t LabelsOf(const HfConfig& config);
 
 inline constexpr const char *kClassifier = "classifier.weight", *kClassifierBias = "classifier.bias";

@@ -97,8 +97,8 @@ ModelSpec GemmaFromGguf(const GgufConfig& config) {
   return spec;
 }
 
-/// Reads a GGUF file of the second or third generation. Such files may lack the scale of attention scores. The largest
-/// model of each generation, recognised by its number of layers, uses hidden size / heads for the scale.
+/// Reads a GGUF file of the second or third generation, which may lack the scale of attention scores. The largest model
+/// of each generation, recognised by its number of layers, uses hidden size / heads for the scale.
 ModelSpec SlidingGemmaFromGguf(const GgufConfig& config, int64_t full_every, int64_t layers_of_largest) {
   ModelSpec spec = GemmaFromGguf(config);
   spec.norms_after = true;

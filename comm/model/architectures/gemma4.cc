@@ -164,7 +164,7 @@ ModelSpec Gemma4FromHf(const HfConfig& config) {
   return spec;
 }
 
-/// Returns the tokens that end an answer; such files state only one.
+/// Returns the tokens that end an answer. GGUF files of Gemma 4 name only one of them.
 std::vector<TokenId> EndTokens(const GgufConfig& config) {
   const auto& tokens = config.file().Get<std::vector<std::string>>("tokenizer.ggml.tokens");
   std::vector<TokenId> ends;
@@ -175,7 +175,8 @@ std::vector<TokenId> EndTokens(const GgufConfig& config) {
   return ends;
 }
 
-/// Reads the number of turning pairs. Such files disable the other pairs by dividing their frequencies by 1e30.
+/// Reads the number of turning pairs. GGUF files of Gemma 4 disable the other pairs by dividing their frequencies by
+/// 1e30.
 void ReadTurningPairs(const std::string& path, Rope& rope) {
   constexpr float kStill = 1e20f;
   if (rope.divisors.empty()) Fail("{}: {} is missing", path, kRopeDivisors);

@@ -11,19 +11,19 @@ namespace quire::architectures {
 
 inline constexpr const char *kGgufKvHeads = "attention.head_count_kv", *kGgufMlpColumns = "feed_forward_length";
 
-/// Sets a number of every layer from one value or from a list with a value for each layer. 0 in a list means that the
-/// layer has no such part; the layer then gets the largest value of the list. Throws Error when the list is too short,
-/// or when the key is missing and there is no `otherwise`.
+/// Sets the field `what` of every layer from one value, or from a list with a value for each layer. 0 in a list means
+/// that the layer lacks that part; the field then gets the largest value of the list. Throws Error when the list is too
+/// short, or when the key is missing and there is no `otherwise`.
 void ReadCounts(const GgufConfig& config, const char* key, int64_t LayerSpec::*what, ModelSpec& spec,
                 std::optional<int64_t> otherwise = {});
 
-/// Tells which layers have 0 in the list; none when there is no list.
+/// Returns, for each layer, whether the list has a 0 for it; false for all layers when there is no list.
 std::vector<bool> LayersWithout(const GgufConfig& config, const char* key, const ModelSpec& spec);
 
 /// Gives `mixer` to the layers that have no key and value heads.
 void SetMixerWithoutKeys(const GgufConfig& config, Mixer mixer, ModelSpec& spec);
 
-/// Reads the sizes of layers whose heads keep a recurrent state, with so many key heads. Such files store negated
+/// Reads the sizes of layers whose heads keep a recurrent state, with so many key heads. GGUF files store negated
 /// rates. Throws Error when sizes contradict each other.
 Recurrence StateHeadsFromGguf(const GgufConfig& config, int64_t key_heads);
 

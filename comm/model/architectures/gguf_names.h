@@ -10,13 +10,14 @@ namespace quire::architectures {
 /// one tensor. Null: no supported GGUF has this weight.
 const char* GgufName(Role role);
 
-/// True when the file has this weight; for a layer's weight, in this layer.
+/// Returns true when the file has this weight; for a layer's weight, in this layer.
 bool Has(const GgufConfig& config, const char* name, int64_t layer = 0);
 inline bool Has(const GgufConfig& config, Role role, int64_t layer = 0) { return Has(config, GgufName(role), layer); }
 
-/// Queries, keys and values in one tensor.
+/// The tensor that holds queries, keys and values, and the tensor of their biases.
 inline constexpr const char *kGgufQkv = "blk.{}.attn_qkv.weight", *kGgufQkvBias = "blk.{}.attn_qkv.bias";
-/// One tensor with all input projections: a state space's, or the gated delta rule's queries, keys, values and gates.
+/// The tensor that holds all input projections: a state space's, or the gated delta rule's queries, keys, values and
+/// gates.
 inline constexpr const char* kGgufStateIn = "blk.{}.ssm_in.weight";
 
 }  // namespace quire::architectures

@@ -54,7 +54,7 @@ std::vector<WeightSpec> Gpt2Weights(const ModelSpec& spec) {
   return WithoutMissingBiases(spec, std::move(weights));
 }
 
-// Attention masks in older files.
+// Ends of the names of attention masks, which older files hold although they are no weights.
 constexpr const char* kGpt2Buffers[] = {".attn.bias", ".attn.masked_bias"};
 
 }  // namespace

@@ -53,7 +53,7 @@ std::vector<WeightSpec> GptNeoXWeights(const ModelSpec& spec) {
   return WithoutMissingBiases(spec, std::move(weights));
 }
 
-// Attention masks in older files.
+// Ends of the names of attention masks, which older files hold although they are no weights.
 constexpr const char* kGptNeoXBuffers[] = {".attention.bias", ".attention.masked_bias"};
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace quire::architectures {
 
 namespace {
 
-/// The file states a divisor of the logits; returns its inverse.
+/// Returns the factor of the logits: the inverse of the file's divisor. Throws Error for a divisor of 0.
 double LogitScale(double scaling, const std::string& path) {
   if (scaling == 0) Fail("{}: logits that are divided by 0", path);
   return 1 / scaling;

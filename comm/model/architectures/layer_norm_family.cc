@@ -7,7 +7,7 @@ namespace quire::architectures {
 
 namespace {
 
-/// True when the model has this weight, as far as its flags tell. Weights other than biases are always there.
+/// Returns true when the model has this weight, as far as its flags tell. Weights other than biases are always there.
 bool HasBias(const ModelSpec& spec, Role role) {
   switch (role) {
     case Role::kEmbeddingNormBias:
@@ -31,7 +31,7 @@ bool HasBias(const ModelSpec& spec, Role role) {
   }
 }
 
-/// Sets the values that all these families share. The sizes must be set.
+/// Sets the settings that all these families share. The sizes must be set before.
 void SetFamily(ModelSpec& spec, const std::string& path) {
   if (spec.num_heads < 1 || spec.hidden_size % spec.num_heads != 0)
     Fail("{}: a hidden size of {} does not divide over {} heads", path, spec.hidden_size, spec.num_heads);

@@ -36,8 +36,9 @@ struct HfSizes {
 /// the kind of positions.
 ModelSpec LayerNormFromHf(const HfConfig& config, const HfSizes& sizes, bool tied);
 
-/// As LayerNormFromHf, for a GGUF file. The head is the embedding when the file has no head. Attention and MLP have the
-/// biases that the first layer in the file has. Fused tensors hold their parts in order, and nothing is transposed.
+/// Reads as LayerNormFromHf does, from a GGUF file. The head is the embedding when the file has no head. Attention and
+/// MLP have the biases that the first layer in the file has. Fused tensors hold their parts in order, and nothing is
+/// transposed.
 ModelSpec LayerNormFromGguf(const GgufConfig& config);
 
 /// Sets all biases of attention, and all biases of the MLP.
@@ -47,7 +48,7 @@ void SetBiases(ModelSpec& spec, bool attention, bool mlp);
 void AddFusedQkv(const ModelSpec& spec, std::vector<WeightSpec>& weights, const char* name,
                  const char* name_of_bias = nullptr);
 
-/// Weights that several of these families name alike.
+/// The embedding and the final norm under the names that several of these families use.
 inline constexpr WeightSpec kTransformerTokens = {Role::kEmbedding, "transformer.wte.weight", Axis::kTokens,
                                                   Axis::kHidden};
 inline constexpr WeightSpec kTransformerFinalNorm = {Role::kFinalNorm, "transformer.ln_f.weight", Axis::kHidden,

@@ -37,7 +37,8 @@ void ReadMlpColumns(const GgufConfig& config, ModelSpec& spec) {
 
 constexpr const char *kFull = "full_attention", *kSliding = "sliding_attention";
 
-/// Checks a list of layer kinds in families whose layers must all be `wanted`.
+/// Throws Error unless all layers in config.json's layer_types are of the kind `wanted`. For families whose layers must
+/// be alike.
 void RequireKinds(const HfConfig& config, const ModelSpec& spec, const std::string& wanted) {
   for (const std::string& kind : KindsOfLayers(config, spec)) {
     if (kind == wanted) continue;

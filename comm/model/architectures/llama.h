@@ -12,15 +12,15 @@ namespace quire::architectures {
 
 /// Reads sizes, rotation and norm. No layer has a window.
 ModelSpec LlamaFromHf(const HfConfig& config, const RopeHabits& habits = {});
-/// As LlamaFromHf, for a GGUF file. All layers have the file's window, if it has one. Query and key rows are not
-/// interleaved.
+/// Reads as LlamaFromHf does, from a GGUF file. All layers have the file's window, if the file names a window. Query
+/// and key rows are not interleaved.
 ModelSpec LlamaFromGguf(const GgufConfig& config);
 
-/// The weights of Llama: embedding, final norm, head and, in each layer, norms, attention without biases and a gated
-/// MLP.
+/// Returns the weights of Llama: embedding, final norm, head and, in each layer, norms, attention without biases and a
+/// gated MLP.
 std::vector<WeightSpec> LlamaWeights(const ModelSpec& spec);
 
-/// The output head: a tensor of its own with this name in safetensors, or the embedding.
+/// Returns the output head: a tensor of its own with this name in safetensors, or the embedding.
 WeightSpec HeadOf(const ModelSpec& spec, const WeightSpec& embedding, const char* name = "lm_head.weight");
 
 /// Returns `count` equal layers. Throws Error when the count is out of range.
@@ -35,7 +35,8 @@ int64_t WindowOf(const HfConfig& config, int64_t otherwise);
 /// True when layers of this kind have a window. Throws Error for a kind that is neither sliding nor full attention.
 bool IsSliding(const HfConfig& config, const std::string& kind);
 
-/// Gives the window to the sliding layers: those of layer_types or, without it, those for which `slides` returns true.
+/// Gives the window to the sliding layers: to those of layer_types or, without that list, to those for which `slides`
+/// returns true.
 void ReadKinds(const HfConfig& config, ModelSpec& spec, int64_t window, const std::function<bool(int64_t)>& slides);
 
 /// The final norm's name in safetensors of some families. Other families call it model.norm.
@@ -49,7 +50,7 @@ void Rename(std::vector<WeightSpec>& weights, Role role, const char* hf);
 void Fuse(std::vector<WeightSpec>& weights, std::initializer_list<Role> roles, const char* hf, const char* gguf);
 /// Makes gates and ups one tensor.
 void FuseGatesAndUps(std::vector<WeightSpec>& weights);
-/// Adds biases of queries, keys and values.
+/// Adds biases of queries, keys and values. `rotate`: WeightSpec::rotates of the biases of queries and keys.
 void AddQkvBiases(std::vector<WeightSpec>& weights, bool rotate);
 /// Adds a bias to each norm of the list, for LayerNorm. `final_norm_bias` is the name of the final norm's bias in
 /// safetensors.

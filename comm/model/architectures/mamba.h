@@ -20,8 +20,8 @@ Recurrence StateSpaceFromHf(const HfConfig& config, const StateSpaceKeys& keys);
 /// The keys of Granite and Bamba.
 extern const StateSpaceKeys kMambaKeys;
 
-/// As StateSpaceFromHf, for a GGUF file; some layer must be a state space. Throws Error for sizes that contradict each
-/// other.
+/// Reads as StateSpaceFromHf does, from a GGUF file; some layer must be a state space. Throws Error for sizes that
+/// contradict each other.
 Recurrence StateSpaceFromGguf(const GgufConfig& config, const ModelSpec& spec);
 
 /// Sets each layer's mixer from the family's name of its kind. Throws Error for other names.

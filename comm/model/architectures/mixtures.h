@@ -13,7 +13,7 @@ namespace quire::architectures {
 /// under different names.
 Mixture MixtureFromHf(const HfConfig& config, const char* intermediate_size);
 
-/// As MixtureFromHf, for a GGUF file. Also reads the router's settings.
+/// Reads as MixtureFromHf does, from a GGUF file. Also reads the router's settings.
 Mixture MixtureFromGguf(const GgufConfig& config);
 
 /// Throws Error when the file's router scores are anything but sigmoids.
@@ -36,7 +36,7 @@ void SetMixtureWhereSparse(const HfConfig& config, ModelSpec& spec, const Mixtur
 /// Gives the mixture to all layers from layer `first` on.
 void SetMixtureFrom(int64_t first, ModelSpec& spec, const Mixture& mixture, const std::string& path);
 
-/// Safetensors names of a mixture's weights. GGUF names are the same in all families.
+/// The names of a mixture's weights in safetensors. GGUF names are the same in all families.
 struct MixtureNames {
   const char *router, *gate, *up, *down;  // no gate in models without gated MLPs
   const char *shared_gate = nullptr, *shared_up = nullptr, *shared_down = nullptr, *shared_scale = nullptr;
@@ -56,7 +56,8 @@ extern const MixtureNames kBlockSparseMixtureNames;
 /// Qwen's names, in families with routers of DeepSeek-V3's kind.
 extern const MixtureNames kCorrectedMixtureNames;
 
-/// All experts in one tensor, and gates and ups in one tensor: in gpt-oss and in newer files of other families.
+/// The tensors of gates and ups, and of downs, of all experts together: in gpt-oss and in newer files of other
+/// families.
 inline constexpr const char *kStackedGateUp = "model.layers.{}.mlp.experts.gate_up_proj",
                             *kStackedDown = "model.layers.{}.mlp.experts.down_proj";
 /// The end of the name of stacked gates and ups, after the layer's number.

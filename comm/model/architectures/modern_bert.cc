@@ -31,7 +31,7 @@ void ReadModernBertRopes(const HfConfig& config, ModelSpec& spec) {
   if (ropes) {
     spec.ropes = {ropes->full, ropes->sliding};
   } else {
-    // A scaling of older files is for both kinds of layers.
+    // rope_scaling of older files applies to layers of both kinds.
     spec.ropes = {RopeFromHf(config, head_dim, {.theta = global}), RopeFromHf(config, head_dim, {.theta = local})};
   }
   for (LayerSpec& layer : spec.layers) layer.rope = layer.window > 0 ? 1 : 0;

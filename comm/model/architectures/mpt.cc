@@ -7,7 +7,8 @@ namespace quire::architectures {
 
 namespace {
 
-/// Checks attn_config. HF's class always uses ALiBi with slopes down to 2^-8, and an MLP four times the hidden size.
+/// Throws Error when attn_config has a setting that HF's class does not use: it always has ALiBi with slopes down to
+/// 2^-8.
 void CheckAttention(const HfConfig& config) {
   if (!config.Has("attn_config")) return;
   const HfConfig attention(config.At("attn_config"), config.path() + ": attn_config");

@@ -25,9 +25,8 @@ std::vector<std::string> KindsFromHf(const HfConfig& config) {
   return kinds;
 }
 
-/// HF bounds time steps by time_step_min while it processes a prompt, but not for later tokens. The bound does not
-/// matter as long as it is as small as in all known files. HF also accepts other names of some keys, which no known
-/// file has.
+/// Throws Error for a bound of time steps above the usual one, which HF applies to prompts alone, and for other names
+/// of keys that HF accepts and no known file has.
 void RefuseOtherSteps(const HfConfig& config) {
   constexpr double kUsualLeast = 0.001;
   if (config.Real("time_step_min", kUsualLeast) > kUsualLeast)

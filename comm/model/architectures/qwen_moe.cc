@@ -46,7 +46,7 @@ ModelSpec Qwen3MoeFromHf(const HfConfig& config) {
   return spec;
 }
 
-/// Reads a GGUF file. Such files do not state that weights are divided by their sum, but always mean it.
+/// Reads a GGUF file. GGUF files do not state that weights are divided by their sum, but always mean it.
 ModelSpec Qwen3MoeFromGguf(const GgufConfig& config) {
   ModelSpec spec = LlamaFromGguf(config);
   spec.qk_norm = QkNorm::kHeads;

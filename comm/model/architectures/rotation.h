@@ -33,7 +33,7 @@ struct RopesOfKinds {
   Rope full, sliding;  // ropes of layers without a window, and of layers with one
 };
 
-/// Reads rope_parameters when it has an object for each kind of layer; nullopt otherwise.
+/// Reads rope_parameters when it has an object for each kind of layer; returns nullopt otherwise.
 std::optional<RopesOfKinds> RopesOfKindsFromHf(const HfConfig& config, int64_t head_dim, double full_theta,
                                                double sliding_theta);
 

@@ -33,7 +33,7 @@ ModelSpec SmolLm3FromHf(const HfConfig& config) {
   return spec;
 }
 
-/// Reads a GGUF file. Such files do not state which layers rotate.
+/// Reads a GGUF file. GGUF files do not state which layers rotate.
 ModelSpec SmolLm3FromGguf(const GgufConfig& config) {
   ModelSpec spec = LlamaFromGguf(config);
   spec.interleaved_rope_rows = true;

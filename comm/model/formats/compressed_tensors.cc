@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kPackedWordBits = 32;
 constexpr uint8_t kSigned = 0x80;
 
-/// Division rounded up, without overflow for any number in a file.
+/// Returns numbers / of, rounded up, without overflow for any number in a file.
 int64_t Blocks(int64_t numbers, int64_t of) { return numbers / of + (numbers % of != 0 ? 1 : 0); }
 
 /// Sets the scales and group of a matrix whose rows and columns are set.

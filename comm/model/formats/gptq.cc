@@ -1,5 +1,5 @@
 // Reads GPTQ and AWQ. A matrix is MODULE.qweight, int32 words of integers; MODULE.qzeros, the same for each group of
-// columns; and MODULE.scales [groups, rows]. Both methods store [cols, rows] of y = x * W^T.
+// columns; and MODULE.scales [groups, rows]. GPTQ and AWQ store [cols, rows] of y = x * W^T.
 #include "comm/base/error.h"
 #include "comm/model/formats/quantized_matrices.h"
 
@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kWordBits = 32;
 
-/// Scales and zeros, which both methods store alike.
+/// Scales and zeros, which GPTQ and AWQ store alike.
 struct Groups {
   Tensor scales;
   ScaledMatrix matrix;  // scales and zeros only, no integers yet

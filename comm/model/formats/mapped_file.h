@@ -40,7 +40,7 @@ class MappedFile {
 /// Reads a small text file. Throws Error when it is missing, empty, larger than max_bytes, or not a regular file.
 std::string ReadTextFile(const std::string& path, size_t max_bytes);
 
-/// Throws Error when writing fails.
+/// Writes a file, in place of an earlier one. Throws Error when writing fails.
 void WriteTextFile(const std::string& path, const std::string& text);
 
 }  // namespace quire

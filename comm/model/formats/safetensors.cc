@@ -18,8 +18,8 @@ NumberType TypeOf(const std::string& dtype, const std::string& what) {
   if (dtype == "F32") return NumberType::kF32;
   if (dtype == "F16") return NumberType::kF16;
   if (dtype == "BF16") return NumberType::kBF16;
-  // These types are parts of quantised matrices. Tensors that become no part are refused later, as unexpected tensors
-  // of the model.
+  // The types below occur only in parts of quantised matrices. A tensor that becomes no part is refused later, as an
+  // unexpected tensor of the model.
   if (dtype == "U8") return NumberType::kU8;
   if (dtype == "I8") return NumberType::kInt8;
   if (dtype == "I32") return NumberType::kInt32;

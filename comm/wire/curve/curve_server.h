@@ -27,7 +27,7 @@ class CurveServer {
   CurveServer(const CurveServer&) = delete;
   CurveServer& operator=(const CurveServer&) = delete;
 
-  /// Destroy all sockets of this context before this object.
+  /// Returns the ZeroMQ context for this server's sockets. Destroy these sockets before this object.
   zmq::context_t& context();
   /// Configures the socket as a CURVE server. Call this before the socket is bound.
   void Secure(zmq::socket_t& socket) const;
@@ -39,14 +39,14 @@ class CurveServer {
   /// Counts a client that was refused before the handler saw its key. Returns num_refused.
   uint64_t CountRefused();
 
-  /// The addresses from which workers connect, for all ports of this server.
+  /// Returns the addresses from which workers connect, for all ports of this server.
   WorkerHosts& hosts();
 
-  /// The number of ranks that have a key.
+  /// Returns the number of ranks that have a key.
   int num_workers() const;
-  /// The ranks' public keys.
+  /// Returns the ranks' public keys.
   const std::vector<std::string>& worker_keys() const;
-  /// The number of clients that were refused since the start.
+  /// Returns the number of clients that were refused since the start.
   uint64_t num_refused() const;
 
  private:

@@ -10,11 +10,11 @@
 
 namespace quire {
 
-/// A copy of an IPv4 or IPv6 address.
+/// Returns a copy of an IPv4 or IPv6 address.
 sockaddr_storage Stored(const sockaddr& address);
 /// Returns an IPv4 address that is written as IPv6 (::ffff:10.0.0.5) as IPv4, and any other address unchanged.
 sockaddr_storage PlainAddress(const sockaddr_storage& address);
-/// The numeric address as text.
+/// Returns the numeric address as text.
 std::string AddressText(const sockaddr_storage& address);
 
 /// The addresses from which a server's workers connect. All ports of a server share one object. Several threads may

@@ -20,7 +20,8 @@ namespace {
 // Numbers of the port's two sockets, in the order in which they began to listen. The kernel's program (BPF) returns the
 // number of the socket that gets a connection.
 constexpr uint32_t kOthers = 0, kWorkers = 1;
-// Where the bytes of an IP header stand for a program, and where in a header they are.
+// Offsets for the kernel's program: where the IP header begins, where an IPv4 header and an IPv6 header have the source
+// address, and the bytes of one word of an address.
 constexpr uint32_t kHeader = static_cast<uint32_t>(SKF_NET_OFF), kSourceOfV4 = 12, kSourceOfV6 = 8, kWord = 4;
 
 sock_filter Load(uint32_t at) { return BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kHeader + at); }
@@ -31,7 +32,7 @@ sock_filter SkipUnless(uint32_t value, size_t skipped) {
   return BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, static_cast<uint8_t>(skipped));
 }
 
-/// The address's words, in the byte order of the host.
+/// Returns an IP address in words of 32 bits, one or four, in the byte order of the host.
 std::vector<uint32_t> WordsOf(const sockaddr_storage& address) {
   const bool v6 = address.ss_family == AF_INET6;
   uint32_t words[4] = {};
@@ -82,7 +83,8 @@ bool Attach(int listening, const std::vector<sockaddr_storage>& hosts) {
   return ::setsockopt(listening, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program)) == 0;
 }
 
-/// Listens where `first` listens. Not open when the system does not allow a second socket.
+/// Returns a second socket that listens at the address of `first`; one that is not open when the system does not allow
+/// that.
 Descriptor ListenBeside(int first) {
   sockaddr_storage own{};
   socklen_t size = sizeof(own);

@@ -18,14 +18,14 @@ class GateDoors {
   static constexpr uint64_t kOthersMark = 0, kWorkersMark = UINT64_MAX;
 
   /// Listens as ListenOnTcp does. Adds the addresses of this host to `hosts`, which must outlive this object. Throws
-  /// Error.
+  /// Error when it cannot listen.
   GateDoors(const std::string& endpoint, WorkerHosts& hosts);
 
-  /// The socket for hosts that are not in the list.
+  /// Returns the socket for hosts that are not in the list.
   int others() const { return others_.get(); }
-  /// The socket for listed hosts; -1 when others() listens for all hosts.
+  /// Returns the socket for listed hosts; -1 when others() listens for all hosts.
   int workers() const { return workers_.get(); }
-  /// The bound endpoint, with the port that the system chose.
+  /// Returns the bound endpoint, with the port that the system chose.
   const std::string& endpoint() const { return endpoint_; }
 
   /// Tells the kernel, and `strangers`, the hosts that were added since the last call.

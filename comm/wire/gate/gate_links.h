@@ -28,7 +28,7 @@ class GateLinks {
   /// Adds a link between a peer's connection and a connection to the ZeroMQ socket, both non-blocking. A peer that
   /// sends more than `most_bytes` in all loses its link. May be called from any thread.
   void Add(Descriptor outer, Descriptor inner, size_t most_bytes = SIZE_MAX);
-  /// The number of links that have been added and have not ended. May be called from any thread.
+  /// Returns the number of links that have been added and have not ended. May be called from any thread.
   int size() const { return num_links_; }
 
  private:

@@ -18,8 +18,8 @@ bool AwaitsPeer(Stranger::Awaits awaits);
 /// Reads as much of the awaited message as has arrived, and no byte beyond its end.
 Reading ReadWord(int fd, Stranger::Awaits awaits, std::vector<uint8_t>& word);
 
-/// Sends all bytes at once; returns false when the socket did not take them all. A handshake message always fits into
-/// an empty socket buffer.
+/// Sends all bytes in one call; returns false when the socket did not take all of them. A handshake message always fits
+/// into an empty socket buffer.
 bool SendWhole(int fd, std::span<const uint8_t> bytes);
 
 /// Reads the greeting of the ZeroMQ socket behind a gate into `greeting`. The greeting is the same for every client, so

@@ -13,7 +13,7 @@ constexpr int kGateBacklog = 128;
 
 /// Listens on "tcp://HOST:PORT" without blocking. HOST is an IPv4 address, a name that has one, an interface of this
 /// host, or "*" for all addresses. HOST in brackets means the same for IPv6, because workers try IPv6 for brackets
-/// only. Port 0 or "*" means any free port. Throws Error.
+/// only. Port 0 or "*" means any free port. Throws Error when the endpoint is none of these or cannot be bound.
 Descriptor ListenOnTcp(const std::string& endpoint);
 /// Returns the endpoint of a listening TCP socket, with the port that the system chose.
 std::string TcpEndpointOf(int listening);
@@ -22,7 +22,7 @@ std::string TcpEndpointOf(int listening);
 bool LacksDescriptors(int error);
 
 /// Accepts the next connection; not open, with errno set, when there is none. The connection does not block, sends
-/// small messages at once (TCP_NODELAY), and ends when the peer acknowledges nothing for 3 s.
+/// small messages without delay (TCP_NODELAY), and ends when the peer acknowledges nothing for 3 s.
 Descriptor AcceptPeer(int listening, sockaddr_storage& peer);
 
 /// A peer's address as text, its network and its neighbourhood. Each network (an IPv4 address or an IPv6 /48) has a

@@ -24,8 +24,8 @@ Stranger* Strangers::WhoGivesWay(const std::string& network) {
   return Oldest();
 }
 
-/// The oldest connection that may be dropped, in the neighbourhoods with the most such connections; null when none may
-/// be dropped.
+/// Returns the oldest connection that may be dropped, in the neighbourhoods with the most such connections; null when
+/// none may be dropped.
 Stranger* Strangers::OldestOfLargest(const std::function<bool(const Stranger&)>& may_go, bool knows_key) {
   size_t most = 0;
   Stranger* oldest = nullptr;

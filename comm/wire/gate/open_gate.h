@@ -16,15 +16,15 @@ class OpenGate {
   static constexpr int kMostPeers = 64;
   static constexpr size_t kMostBytes = 8 << 10;
 
-  /// Listens on "tcp://HOST:PORT" as ListenOnTcp does; accepts nobody yet. `what` names the port in the log. Throws
-  /// Error.
+  /// Listens on "tcp://HOST:PORT" as ListenOnTcp does, without accepting a peer yet. `what` names the port in the log.
+  /// Throws Error when it cannot listen.
   OpenGate(const std::string& endpoint, const std::string& what);
   /// Keeps forwarding for up to 200 ms.
   ~OpenGate();
   OpenGate(const OpenGate&) = delete;
   OpenGate& operator=(const OpenGate&) = delete;
 
-  /// The bound address, with the port that the system chose.
+  /// Returns the bound address, with the port that the system chose.
   const std::string& endpoint() const;
   /// Returns a listening Unix socket, which no other process can reach, for the ZeroMQ socket (ZMQ_USE_FD). The ZeroMQ
   /// socket closes it.

@@ -106,8 +106,8 @@ void PortGate::Impl::Accept(int door) {
       continue;
     }
     if (!LacksDescriptors(errno)) return;
-    // No descriptors are left. Closing a connection that has not shown a key frees one. The kernel queues new
-    // connections.
+    // No descriptors are left. Closing a connection whose peer has not shown a key frees a descriptor. The kernel
+    // queues new connections.
     if (Stranger* one = strangers.WhoGivesWay("")) End(*one, kGaveWay);
     doors.Watch(epoll.get(), 0, EPOLL_CTL_MOD);
     resume = Clock::now() + kBackOff;

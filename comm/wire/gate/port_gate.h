@@ -21,7 +21,7 @@ class PortGate {
   PortGate(const PortGate&) = delete;
   PortGate& operator=(const PortGate&) = delete;
 
-  /// The bound address, with the port that the system chose.
+  /// Returns the bound address, with the port that the system chose.
   const std::string& endpoint() const;
   /// Returns a listening Unix socket, which no other process can reach, for the ZeroMQ socket (ZMQ_USE_FD). The ZeroMQ
   /// socket closes it.

@@ -24,8 +24,9 @@ constexpr int OffsetOf(const UnpackedBlocks&) {
   return Block<Type>::kHasMinimum ? 0 : kRaised;
 }
 
-/// The start value of a block's integer sums. This value cancels the contribution of `offset`, which every integer of
-/// the weight contains in addition. (A float addition after the sums would take as long as a product of 64 bytes.)
+/// Returns the start value of a block's integer sums. This value cancels the contribution of `offset`, which every
+/// integer of the weight contains in addition. (A float addition after the sums would take as long as a product of 64
+/// bytes.)
 template <int offset, class T>
 QUIRE_INLINE inline IntVec BeginWith(const IntegerRows<T>& x, int64_t row, int64_t block) {
   if constexpr (offset == 0) return IntVec{} + kBegin<T>;

@@ -14,7 +14,8 @@ void DecodeQ8(const std::byte* block, float* out) {
   }
 }
 
-/// value = q * d + m for both nibble formats. (q4_0: m = -8 d, which is exact, because 8 is a power of two.)
+/// Decodes a block of either nibble format: value = q * d + m. (q4_0: m = -8 d, which is exact, because 8 is a power of
+/// two.)
 void DecodeNibbles(const std::byte* nibbles, float d, float m, float* out) {
   const auto packed = LoadAs<Bytes16>(nibbles);
   Vec low[16 / kLanes], high[16 / kLanes];

@@ -36,7 +36,7 @@ void ScaleRow(const float* x, const float* weight, float* out, int64_t count, fl
   }
 }
 
-/// out may be x.
+/// Computes out = x / rms(x) * weight for one row; out may be x.
 void NormRow(const float* x, const float* weight, float* out, int64_t count, float epsilon) {
   ScaleRow<false>(x, weight, out, count, NormScale(SquaresOf(x, count), count, epsilon));
 }
@@ -50,7 +50,7 @@ void GateRow(const float* gate, const float* up, float* out, int64_t columns, co
   for (; i < columns; ++i) out[i] = act(Splat(gate[i]))[0] * up[i];
 }
 
-/// min(x, most). NaN stays NaN.
+/// Returns min(x, most). NaN stays NaN.
 Vec AtMost(Vec x, float most) { return x > Splat(most) ? Splat(most) : x; }
 
 void ClampedGateRow(const float* gate, const float* up, float* out, int64_t columns, float limit) {
@@ -92,7 +92,8 @@ void LayerNormRow(const LayerNormParams& p, const float* x, float* out) {
   }
 }
 
-/// x * Phi(x). The tail of the normal distribution comes from formula 7.1.26 of Abramowitz and Stegun (error <= 1e-7).
+/// Returns x * Phi(x). The tail of the normal distribution comes from formula 7.1.26 of Abramowitz and Stegun (error <=
+/// 1e-7).
 Vec Gelu(Vec x) {
   const Vec size = x < Vec{} ? -x : x;
   const Vec t = 1.0f / (size * (0.3275911f * 0.70710678f) + 1.0f);

@@ -6,7 +6,7 @@
 
 namespace quire::kernels::QUIRE_ISA {
 
-/// a * b + c, rounded once.
+/// Returns a * b + c, rounded once.
 inline Vec MulAdd(Vec a, Vec b, Vec c) {
   return reinterpret_cast<Vec>(
       _mm256_fmadd_ps(reinterpret_cast<__m256>(a), reinterpret_cast<__m256>(b), reinterpret_cast<__m256>(c)));
@@ -26,7 +26,7 @@ inline Vec HalfToFloat(ShortVec half) {
   return reinterpret_cast<Vec>(_mm256_cvtph_ps(reinterpret_cast<__m128i>(half)));
 }
 
-/// Rounds to nearest, ties to even; magnitudes from 65,520 on become infinite.
+/// Converts floats to fp16. Rounds to nearest, ties to even; magnitudes from 65,520 on become infinite.
 inline ShortVec FloatToHalf(Vec v) {
   return reinterpret_cast<ShortVec>(_mm256_cvtps_ph(reinterpret_cast<__m256>(v), _MM_FROUND_TO_NEAREST_INT));
 }

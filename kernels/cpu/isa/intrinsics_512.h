@@ -6,7 +6,7 @@
 
 namespace quire::kernels::QUIRE_ISA {
 
-/// a * b + c, rounded once.
+/// Returns a * b + c, rounded once.
 inline Vec MulAdd(Vec a, Vec b, Vec c) {
   return reinterpret_cast<Vec>(
       _mm512_fmadd_ps(reinterpret_cast<__m512>(a), reinterpret_cast<__m512>(b), reinterpret_cast<__m512>(c)));
@@ -24,7 +24,7 @@ inline Vec HalfToFloat(ShortVec half) {
   return reinterpret_cast<Vec>(_mm512_maskz_cvtph_ps(0xffff, reinterpret_cast<__m256i>(half)));
 }
 
-/// Rounds to nearest, ties to even; magnitudes from 65,520 on become infinite.
+/// Converts floats to fp16. Rounds to nearest, ties to even; magnitudes from 65,520 on become infinite.
 inline ShortVec FloatToHalf(Vec v) {
   return reinterpret_cast<ShortVec>(
       _mm512_maskz_cvtps_ph(0xffff, reinterpret_cast<__m512>(v), _MM_FROUND_TO_NEAREST_INT));

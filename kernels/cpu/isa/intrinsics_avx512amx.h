@@ -7,7 +7,7 @@
 // them.
 namespace quire::kernels::QUIRE_ISA {
 
-/// The table for everything that tiles do not multiply.
+/// Returns the table for everything that tiles do not multiply.
 inline const IsaTable& WithoutTiles() { return avx512vnni::Table(); }
 
 /// Rows per tile register, and bytes per row.

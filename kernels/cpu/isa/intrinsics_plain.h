@@ -5,7 +5,7 @@
 // Operations without an instruction of their own, in plain C++ for any number of lanes.
 namespace quire::kernels::QUIRE_ISA {
 
-/// a * b + c with two roundings, because there is no fused instruction.
+/// Returns a * b + c with two roundings, because there is no fused instruction.
 inline Vec MulAdd(Vec a, Vec b, Vec c) { return a * b + c; }
 
 inline IntVec Widen(ShortVec v) { return __builtin_convertvector(v, IntVec); }
@@ -18,8 +18,9 @@ inline Vec HalfToFloat(ShortVec half) {
   return reinterpret_cast<Vec>(reinterpret_cast<IntVec>(scaled) | special | ((h & 0x8000) << 16));
 }
 
-/// Rounds to nearest, ties to even; magnitudes from 65,520 on become infinite. Works on the float's bits: larger
-/// magnitudes have larger bits, and a mantissa that rounds up past its bits carries into the exponent.
+/// Converts floats to fp16. Rounds to nearest, ties to even; magnitudes from 65,520 on become infinite. Works on the
+/// float's bits: larger magnitudes have larger bits, and a mantissa that rounds up past its bits carries into the
+/// exponent.
 inline ShortVec FloatToHalf(Vec v) {
   const IntVec bits = reinterpret_cast<IntVec>(v), magnitude = bits & 0x7fffffff;
   const IntVec infinite = magnitude >= (127 + 16) << 23, tiny = magnitude < (127 - 14) << 23;

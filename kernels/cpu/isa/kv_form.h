@@ -6,7 +6,7 @@
 // Chooses the number type in which attention reads the KV cache.
 namespace quire::kernels::QUIRE_ISA {
 
-/// False with AVX2 alone, where float products are faster than byte products.
+/// Whether attention on bytes is faster than on floats: not with AVX2 alone.
 inline constexpr bool kBytesPay = kByteProducts == ByteProducts::kAll || kLanes != 8;
 
 /// True if attention multiplies bytes: requires blocks and heads that are whole vectors on every instruction set.

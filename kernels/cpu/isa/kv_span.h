@@ -7,8 +7,8 @@
 // Attention reads keys and values in spans of a few blocks, as floats, halves, or bytes with scales.
 namespace quire::kernels::QUIRE_ISA {
 
-/// The slots that enter a row's running softmax at once: the blocks that begin between two multiples of kSpanSlots. A
-/// block is a span of its own if its size is not a multiple of the vector length, or at least kSpanSlots.
+/// The slots that enter a row's running softmax together: those of the blocks that begin between two multiples of
+/// kSpanSlots. A block is a span of its own if its size is not a multiple of the vector length, or at least kSpanSlots.
 inline constexpr int64_t kSpanSlots = 64;
 inline constexpr int64_t kMostBlocks = kSpanSlots / kLanes, kMostVectors = kMaxBlockSize / kLanes;
 
@@ -21,13 +21,13 @@ inline int64_t SlotsOfSpan(const KvCacheView& cache) {
   return several ? kSpanSlots / cache.block_size * cache.block_size : cache.block_size;
 }
 
-/// The number of positions that a query sees; without a window, more than any context has.
+/// Returns the number of positions that a query sees; without a window, more than any context has.
 inline int64_t WindowOf(const PagedAttentionParams& p) {
   constexpr int64_t kNoWindow = int64_t{1} << 30;
   return p.window > 0 ? Least(p.window, kNoWindow) : kNoWindow;
 }
 
-/// The number of positions after itself that a query sees, as far as the context has them.
+/// Returns the number of positions after itself that a query sees, as far as the context has them.
 inline int64_t AheadOf(const PagedAttentionParams& p) { return p.both_ways ? WindowOf(p) - 1 : 0; }
 
 /// A few consecutive blocks of a sequence, with numbers of type T. Pointers to blocks that no query of the item sees

@@ -40,8 +40,8 @@ Extent ExtentOf(const float* vector, int64_t dim) {
   return extent;
 }
 
-/// Numbers beyond fp16's range become NaN: an infinite key could set a token's weight to 0 and leave a finite, wrong
-/// result.
+/// Writes a vector as fp16. Numbers beyond fp16's range become NaN: an infinite key could set a token's weight to 0 and
+/// leave a finite, wrong result.
 void WriteHalves(const Places& at, const float* vector, int64_t dim) {
   auto* const to = reinterpret_cast<uint16_t*>(at.head) + at.first;
   const Vec too_large = Splat(65520.0f), nan = Splat(__builtin_nanf(""));
@@ -51,7 +51,7 @@ void WriteHalves(const Places& at, const float* vector, int64_t dim) {
   }
 }
 
-/// Rounds to the nearest of 255 multiples of the vector's own scale.
+/// Writes a vector as bytes: rounds to the nearest of 255 multiples of the vector's own scale.
 void WriteBytes(const Places& at, const float* vector, int64_t dim, int64_t block_size) {
   const Extent extent = ExtentOf(vector, dim);
   const float most = extent.most(), scale = most / 127 + extent.spoilt();

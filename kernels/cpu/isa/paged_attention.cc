@@ -105,7 +105,7 @@ QUIRE_INLINE inline void DotProducts(const Span<T>& span, int64_t vector, const 
   }
 }
 
-/// DotProducts with keys and queries in bytes.
+/// Adds products as the function above does, with keys and queries in bytes.
 template <int R, int C>
 QUIRE_INLINE inline void DotProducts(const Span<Byte>& span, int64_t vector, const float* query, Vec (&acc)[R][C]) {
   RoundedQuery rounded[R];
@@ -247,7 +247,8 @@ void Accumulate(const Span<T>& span, Visible visible, const float* weights, cons
   }
 }
 
-/// AccumulateVectors in bytes, for one vector of the head dimension. Slots that a row does not see have weight 0.
+/// Accumulates as AccumulateVectors does, in bytes, for one vector of the head dimension. Slots that a row does not see
+/// have weight 0.
 template <int R>
 QUIRE_INLINE inline void AccumulateBytes(const Span<Byte>& span, Visible slots, const float* weights,
                                          const float* shrink, int64_t d, float* out) {
@@ -288,7 +289,8 @@ void AccumulateSeen(const Span<T>& span, const Visible* visible, float* weights,
   for (int r = 0; r < R; ++r) alone(r, {end, visible[r].end});
 }
 
-/// AccumulateSeen in bytes, where one pass suffices because unseen slots have weight 0 and bytes are finite.
+/// Accumulates as the function above does, in bytes. One pass suffices, because unseen slots have weight 0 and bytes
+/// are finite.
 template <int R, class T>
 requires kInBytes<T>
 void AccumulateSeen(const Span<T>& span, const Visible* visible, float* weights, float* shrink, float* out) {
@@ -381,8 +383,8 @@ void EachRow(const PagedAttentionParams& p, const AttentionItem& item, const Use
   }
 }
 
-/// A row visits the same slots in the same spans whatever rows share them, so results do not depend on the other
-/// members.
+/// Computes an item with few rows. A row visits the same slots in the same spans whatever rows share them, so results
+/// do not depend on the other members.
 template <class T>
 void TileOf(const PagedAttentionParams& p, const AttentionItem& item, float* scratch) {
   const int64_t dim = p.cache.head_dim;

@@ -29,7 +29,7 @@ struct TileSums {
   void Clear() {
     Unrolled<MT>([&](auto i) QUIRE_INLINE { Unrolled<V>([&](auto v) QUIRE_INLINE { sum[i][v] = Vec{}; }); });
   }
-  // count: the number of existing panel rows, 1..kRows.
+  // Loads sums from y. count: the number of existing panel rows, 1..kRows.
   void Load(const float* y, int64_t y_stride, int64_t count) {
     for (int i = 0; i < MT; ++i, y += y_stride) {
       float row[kRows] = {};

@@ -177,7 +177,7 @@ void Accumulate(const RowBlock& block, int64_t dim, const Sight<V>& sight, const
   }
 }
 
-/// Accumulate with bytes. Unseen slots have weight 0.
+/// Accumulates as the function above does, with bytes. Unseen slots have weight 0.
 template <int V>
 void Accumulate(const RowBlock& block, int64_t dim, const Sight<V>& sight, const BytePanels& panels,
                 const Vec (&shrink)[V]) {
@@ -221,7 +221,7 @@ int64_t NumRows(const PagedAttentionParams& p, const AttentionItem& item) {
   return (p.head_start[item.kv_head + 1] - p.head_start[item.kv_head]) * item.members->num_queries;
 }
 
-/// The most blocks of rows of an item.
+/// Returns the most blocks of rows of an item.
 int64_t MostBlocks(const PagedAttentionParams& p) {
   return (Most(kPrefillRows, p.num_heads) + kBlockRows - 1) / kBlockRows;
 }
@@ -235,8 +235,8 @@ auto PanelsFor(float* scratch, int64_t dim, int64_t padded_slots) {
   }
 }
 
-/// A row visits the same slots in the same spans and sums in the same order as in an item with few rows, so results do
-/// not depend on the other rows.
+/// Computes an item of a prompt. A row visits the same slots in the same spans and sums in the same order as in an item
+/// with few rows, so results do not depend on the other rows.
 template <class T>
 void TileOf(const PagedAttentionParams& p, const AttentionItem& item, float* scratch) {
   const int64_t dim = p.cache.head_dim, rows = NumRows(p, item), num_blocks = (rows + kBlockRows - 1) / kBlockRows;

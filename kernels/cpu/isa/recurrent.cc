@@ -98,7 +98,7 @@ struct StatePanel {
   void Write(const float* scratch) const {
     for (int64_t i = 0; i < key_dim; ++i) WriteState(state, sequence, Place(i), count, scratch + i * kPanel);
   }
-  /// The byte offset of row i in the state.
+  /// Returns the byte offset of row i in the state.
   int64_t Place(int64_t i) const { return ((head * key_dim + i) * value_dim + first) * kFloatBytes; }
 };
 

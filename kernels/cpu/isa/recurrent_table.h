@@ -33,7 +33,7 @@ namespace avx512 {
 const RecurrentTable& Recurrent();
 }
 
-/// The table for the instruction set of ActiveTable().
+/// Returns the table for the instruction set of ActiveTable().
 const RecurrentTable& ActiveRecurrentTable();
 
 }  // namespace quire::kernels

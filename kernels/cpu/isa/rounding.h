@@ -19,14 +19,14 @@ inline IntVec RoundToInts(Vec v) {
   return reinterpret_cast<IntVec>(v + kRounder) - reinterpret_cast<IntVec>(Splat(kRounder));
 }
 
-/// The larger magnitude of each lane. NaN wins over infinity, infinity over numbers: as integers, the bits have this
-/// order.
+/// Returns the larger magnitude of each lane. NaN wins over infinity, infinity over numbers: as integers, the bits have
+/// this order.
 inline Vec LargerMagnitude(Vec a, Vec b) {
   const IntVec left = reinterpret_cast<IntVec>(a) & 0x7fffffff, right = reinterpret_cast<IntVec>(b) & 0x7fffffff;
   return reinterpret_cast<Vec>(left > right ? left : right);
 }
 
-/// The largest magnitude of `count` numbers, a multiple of kLanes.
+/// Returns the largest magnitude of `count` numbers, a multiple of kLanes.
 inline float LargestMagnitude(const float* numbers, int64_t count) {
   Vec largest = {};
   for (int64_t i = 0; i < count; i += kLanes) largest = LargerMagnitude(Load(numbers + i), largest);
@@ -41,8 +41,8 @@ struct Steps {
   Vec of_one, size;
 };
 
-/// Steps such that `count` of them make the largest magnitude. If that is not finite, neither is `size`. If it is 0 or
-/// too small for a finite factor, all numbers round to 0.
+/// Returns steps such that `count` of them make the largest magnitude. If that is not finite, neither is `size`. If it
+/// is 0 or too small for a finite factor, all numbers round to 0.
 inline Steps StepsTo(Vec largest, float count) {
   const Vec of_one = count / largest;
   return {of_one < Splat(__builtin_inff()) ? of_one : Vec{}, largest / count};
@@ -56,9 +56,10 @@ class Extent {
     spoilt_ += v - v;
   }
 
-  /// The largest magnitude of the vectors taken.
+  /// Returns the largest magnitude of the vectors taken.
   float most() const { return MaxLane(largest_); }
-  /// NaN if a number was infinite or NaN, else 0. Added to a scale, it marks all values of this scale as broken.
+  /// Returns NaN if a number was infinite or NaN, else 0. Added to a scale, NaN marks all values of this scale as
+  /// broken.
   float spoilt() const { return Sum(spoilt_); }
 
  private:

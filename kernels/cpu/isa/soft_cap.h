@@ -4,7 +4,7 @@
 
 namespace quire::kernels::QUIRE_ISA {
 
-/// cap * tanh(x / cap). NaN stays NaN.
+/// Returns cap * tanh(x / cap). NaN stays NaN.
 inline Vec SoftCap(Vec x, float cap) { return cap - (2.0f * cap) / (Exp(x * (2.0f / cap)) + 1.0f); }
 
 /// Caps whole vectors of numbers from `begin` on (the start of a vector) until `end` is reached.

@@ -46,7 +46,7 @@ struct IntegerRows {
   float* sums;
   int64_t cols;
 
-  /// The rows from `row` on.
+  /// Returns the rows from `row` on.
   IntegerRows From(int64_t row) const {
     const int64_t at = row * (cols / kQuantBlock);
     return {values + row * cols, scales + at, lifts + at, begins + at, sums + at, cols};
@@ -114,7 +114,7 @@ namespace avx512amx {
 const IsaTable& Table();
 }
 
-/// The best table that this processor supports (see CpuIsaName).
+/// Returns the best table that this processor supports (see CpuIsaName).
 const IsaTable& ActiveTable();
 
 }  // namespace quire::kernels

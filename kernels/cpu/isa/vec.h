@@ -25,12 +25,13 @@ inline Vec LoadPart(const float* p, int64_t count) {
 inline void Store(float* p, Vec v) { __builtin_memcpy(p, &v, sizeof(Vec)); }
 inline Vec Splat(float x) { return x - Vec{}; }  // 0 + x would cost an addition, because of -0
 
-// Each function is one instruction. If either lane is NaN, the result is b.
+// Return the larger or the smaller of each two lanes, by one instruction. If either lane is NaN, the result is b.
 inline Vec Max(Vec a, Vec b) { return a > b ? a : b; }
 inline Vec Min(Vec a, Vec b) { return a < b ? a : b; }
 
-/// MulAdd of the instruction set (QUIRE_INTRINSICS), or a product and a sum that are rounded separately. Only MulAdd
-/// may round once: compilers must not contract, as they would decide by the surrounding code (kernels/CMakeLists.txt).
+/// Computes a * b + c by the instruction set's MulAdd (QUIRE_INTRINSICS), or by a product and a sum that are rounded
+/// separately. Only MulAdd may round once: compilers must not contract, as they would decide by the surrounding code
+/// (kernels/CMakeLists.txt).
 template <bool kRoundsOnce>
 inline Vec MulAddOf(Vec a, Vec b, Vec c) {
   if constexpr (kRoundsOnce) return MulAdd(a, b, c);
@@ -64,9 +65,9 @@ inline float MaxLane(Vec v) {
 /// 1.5 * 2^23. Adding it to a number rounds the number to an integer, which appears in the lowest bits.
 inline constexpr float kRounder = 12582912.0f;
 
-/// exp(x) to about 1 ulp for x in [-87, 88]. Below -87 the result is 0, above 88 exp(88); NaN gives NaN.
-/// exp(x) = 2^n * exp(r), n = round(x / ln 2), |r| <= ln 2 / 2, exp(r) by its Taylor polynomial of degree 7.
-/// kRoundsOnce: fastest on this instruction set; otherwise the same bits on every instruction set.
+/// Returns exp(x) to about 1 ulp for x in [-87, 88]. Below -87 the result is 0, above 88 exp(88); NaN gives NaN. exp(x)
+/// = 2^n * exp(r), n = round(x / ln 2), |r| <= ln 2 / 2, exp(r) by its Taylor polynomial of degree 7. kRoundsOnce:
+/// fastest on this instruction set; otherwise the same bits on every instruction set.
 template <bool kRoundsOnce = true>
 inline Vec Exp(Vec x) {
   const Vec low = Splat(-87.0f), high = Splat(88.0f);
@@ -86,7 +87,7 @@ inline Vec Exp(Vec x) {
   return reinterpret_cast<Vec>(reinterpret_cast<IntVec>(p) & ~vanishes);
 }
 
-/// Scalar versions with the same arithmetic as the vector versions.
+/// Compute one number with the same arithmetic as Exp and MulAdd.
 inline float Exp1(float x) { return Exp(Splat(x))[0]; }
 inline float MulAdd1(float a, float b, float c) { return MulAdd(Splat(a), Splat(b), Splat(c))[0]; }
 

@@ -1,4 +1,5 @@
-// Uses no MulAdd: ranks with different instruction sets must draw the same tokens.
+// Computes the weights of tokens in a draw. Uses no MulAdd, because ranks with different instruction sets must draw the
+// same tokens.
 #include "kernels/cpu/isa/functions.h"
 #include "kernels/cpu/isa/vec.h"
 

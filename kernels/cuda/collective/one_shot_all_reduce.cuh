@@ -45,7 +45,7 @@ class OneShotExchange {
     return complete[0] != 0;
   }
 
-  /// The sum of elements [i, i + kVec), all of which must have been exchanged.
+  /// Returns the sum of elements [i, i + kVec), all of which must have been exchanged.
   __device__ Elements Sum(int64_t i) const {
     Elements parts[kMaxOneShotRanks];
     simt::Global<T> part = Slot(g_.rank, 0);
@@ -66,7 +66,7 @@ class OneShotExchange {
     return sum;
   }
 
-  /// The sum of one element, for the last elements that do not fill a vector.
+  /// Returns the sum of one element, for the last elements that do not fill a vector.
   __device__ T SumOne(int64_t i) const {
     float total = 0;
     for (int r = 0; r < g_.size; ++r) {
@@ -95,7 +95,7 @@ class OneShotExchange {
   __device__ simt::Global<uint32_t> Words(int rank) const {
     return simt::Global<uint32_t>(static_cast<uint32_t*>(g_.arenas[rank]));
   }
-  /// The slot in which `rank` receives the data of `sender`.
+  /// Returns the slot in which `rank` receives the data of `sender`.
   __device__ simt::Global<T> Slot(int rank, int sender) const {
     const int64_t slot = static_cast<int64_t>(operation_ % 2) * g_.size + sender;
     return simt::Global<T>(static_cast<T*>(g_.arenas[rank])) +
@@ -134,7 +134,7 @@ class OneShotExchange {
   uint32_t operation_;
 };
 
-/// Block b sums elements [b * piece, (b + 1) * piece).
+/// The kernel of OneShotAllReduce: block b sums elements [b * piece, (b + 1) * piece).
 template <class T>
 struct OneShotAllReduceKernel {
   struct Params {
@@ -165,8 +165,8 @@ struct OneShotAllReduceKernel {
   }
 };
 
-/// Block b sums and norms rows [b * rows, (b + 1) * rows). Has as many threads as RmsNormKernel, so that squares are
-/// summed in the same order.
+/// The kernel of OneShotAllReduceRmsNorm: block b sums and norms rows [b * rows, (b + 1) * rows). Has as many threads
+/// as RmsNormKernel, so that squares are summed in the same order.
 template <class T>
 struct OneShotAllReduceRmsNormKernel {
   struct Params {

@@ -7,11 +7,11 @@
 
 namespace quire::kernels {
 
-/// Grid (num_ctas): each CTA processes its items of the work list. Rows of the tensor-core tiles are query heads of
-/// one group; columns are tokens. A warp attends to its 16 tokens of every tile with its own maximum, sum and output;
-/// the warps' outputs are merged at the end of an item. Scores and sums are fp32; probabilities are rounded to M.
-/// T: type of queries and results; C: type of the cache; M: type of the tensor-core operands. E4M3 is exact in fp16;
-/// queries are clamped to the finite range of fp16 for that.
+/// The kernel of DecodeAttention. Grid (num_ctas): each CTA processes its items of the work list. Rows of the
+/// tensor-core tiles are query heads of one group; columns are tokens. A warp attends to its 16 tokens of every tile
+/// with its own maximum, sum and output; the warps' outputs are merged at the end of an item. Scores and sums are fp32;
+/// probabilities are rounded to M. T: type of queries and results; C: type of the cache; M: type of the tensor-core
+/// operands. E4M3 is exact in fp16; queries are clamped to the finite range of fp16 for that.
 template <class T, class C, int kHeadSize>
 struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
   using Params = DecodeAttentionLaunch;
@@ -134,8 +134,8 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
     return x > kLargest ? kLargest : x < -kLargest ? -kLargest : x;
   }
 
-  /// The index, among the warp's 16 tokens, of number e % 2 in column fragment t. E4M3's order keeps 4 neighbours in
-  /// one lane.
+  /// Returns the index, among the warp's 16 tokens, of number e % 2 in column fragment t. E4M3's order keeps 4
+  /// neighbours in one lane.
   static __device__ int TokenOf(int t, int e) {
     return kFp8 ? Lane() % 4 * 4 + t * 2 + e % 2 : t * 8 + Lane() % 4 * 2 + e % 2;
   }
@@ -162,7 +162,8 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
     }
   }
 
-  /// The second half of Attend(). kMasked: some of the warp's tokens may be invisible.
+  /// Turns the warp's scores into weights and adds the weighted values to `rows`, as the second half of Attend().
+  /// kMasked: some of the warp's tokens may be invisible.
   template <bool kMasked>
   static __device__ void AddValues(const DecodeAttentionParams& p, const Tile& tile, const Tiles& tiles, int stage,
                                    int first, float (&score)[2][4], Rows& rows) {
@@ -212,7 +213,7 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
   }
 
   static constexpr float kLog2E = 1.44269504f;
-  /// The base-2 exponent for the product of a query and a stored key.
+  /// Returns the base-2 exponent for the product of a query and a stored key.
   static __device__ float Scale(const DecodeAttentionParams& p, float product, float slope, int distance) {
     float score = product * (p.scale * p.cache.k_scale);
     if (p.soft_cap > 0) score = p.soft_cap * simt::Tanh(score / p.soft_cap);

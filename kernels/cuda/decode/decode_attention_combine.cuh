@@ -8,8 +8,9 @@
 
 namespace quire::kernels {
 
-/// Grid (num_ctas): each CTA computes every num_ctas-th row of the list's merges: out = (sum over slots of 2^(max -
-/// largest max) * exp_sum * partial) / (the same sum without partial).
+/// Combines the parts of split contexts, after DecodeAttentionKernel. Grid (num_ctas): each CTA computes every
+/// num_ctas-th row of the list's merges: out = (sum over slots of 2^(max - largest max) * exp_sum * partial) / (the
+/// same sum without partial).
 template <class T, int kHeadSize>
 struct CombineDecodeKernel {
   using Params = DecodeAttentionLaunch;
@@ -50,7 +51,7 @@ struct CombineDecodeKernel {
     }
   }
 
-  /// Slot s of the row has index first + s * kDecodeRows.
+  /// Combines one row, whose slot s has index first + s * kDecodeRows.
   static __device__ void CombineRow(const Params& p, const Shared& shared, int64_t first, int slots, int64_t head,
                                     int64_t out) {
     const int thread = simt::ThreadX(), column = thread % kLanes * 4;

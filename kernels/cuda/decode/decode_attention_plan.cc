@@ -82,7 +82,7 @@ class Planner {
 struct Units {
   int32_t begin, first, end;  // first visible position; range of units
 };
-/// A sequence without tokens counts one unit, because its rows must be set to 0.
+/// Returns the units of a context. A sequence without tokens counts one unit, because its rows must be set to 0.
 Units UnitsOf(int32_t context, int32_t window) {
   const int32_t begin = window > 0 ? std::max(context - window, 0) : 0;
   return {begin, begin / kDecodeUnit, std::max(CeilDiv(context, kDecodeUnit), 1)};

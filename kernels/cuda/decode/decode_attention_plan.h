@@ -29,8 +29,8 @@ struct DecodeMerge {
   int32_t unused[3];
 };
 
-/// The number of head tiles for query head groups [head_start[g], head_start[g + 1]), g < num_kv_heads. Empty groups
-/// have none.
+/// Returns the number of head tiles for query head groups [head_start[g], head_start[g + 1]), g < num_kv_heads. Empty
+/// groups have none.
 int32_t NumHeadTiles(std::span<const int32_t> head_start);
 
 /// The capacity of a work list in 32-bit words, fixed for the life of an engine:
@@ -72,12 +72,14 @@ struct DecodeGrid {
   int32_t num_ctas;
   int32_t stages;  // tiles in shared memory: one in use, the others being loaded
 };
-/// Two CTAs per SM if each can have three stages, else one CTA with as many stages as fit (at most 4).
+/// Returns the grid of the kernel: two CTAs per SM if each can have three stages, else one CTA with as many stages as
+/// fit (at most 4).
 DecodeGrid ChooseDecodeGrid(const DecodeDevice& device, NumberType dtype, NumberType cache, int32_t head_size);
 
-/// Queries stay in registers for a whole item if there are enough registers.
+/// Returns whether queries stay in registers for a whole item: only if there are enough registers.
 constexpr bool DecodeKeepsQueries(int32_t head_size) { return head_size <= 128; }
-/// Tokens of a stage; bytes of a stage (keys, values, queries of one head tile); bytes of a CTA besides its stages.
+/// The functions return the tokens of a stage, the bytes of a stage (keys, values, queries of one head tile), and the
+/// bytes of a CTA besides its stages.
 constexpr int64_t DecodeTile(int32_t head_size) { return head_size > 128 ? 32 : 64; }
 constexpr int64_t DecodeStageBytes(NumberType dtype, NumberType cache, int32_t head_size) {
   return head_size * (2 * DecodeTile(head_size) * ByteSize(cache) + kDecodeRows * ByteSize(dtype));

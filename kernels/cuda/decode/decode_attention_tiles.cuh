@@ -70,7 +70,7 @@ struct DecodeTiles {
     return p;
   }
 
-  /// Rows of values (16 bytes each) that one block contributes per dimension: 1, 2, 4 or 8.
+  /// Returns the rows of values (16 bytes each) that one block contributes per dimension: 1, 2, 4 or 8.
   static __device__ int ValueRows(int block_size) { return simt::Max(simt::Min(block_size, kTile) / kX, 1); }
   /// Permutes rows of values among 8 neighbouring dimensions, so that rows copied together lie in different banks.
   __device__ int Swizzle(int row) const { return (row & (part.rows - 1)) << part.swizzle_shift; }
@@ -165,12 +165,13 @@ struct DecodeTiles {
     }
   }
 
-  /// The offset of the item's KV head in the block. Entirely invisible blocks are not read.
+  /// Returns the offset of the item's KV head in the block. Entirely invisible blocks are not read.
   __device__ int64_t HeadOfBlock(int64_t block_stride) const {
     return simt::Max(block, 0) * block_stride + int64_t{who.v[1]} * (kHeadSize * part.block_size);
   }
 
-  /// Each thread copies every other 16 bytes of one token's key. Tokens of entirely invisible blocks become 0.
+  /// Copies the tile's keys. Each thread copies every other 16 bytes of one token's key. Tokens of entirely invisible
+  /// blocks become 0.
   __device__ void CopyKeys(const DecodeAttentionLaunch& p, int stage) const {
     const simt::Global<const C> from(static_cast<const C*>(p.op.cache.keys));
     const int64_t base =
@@ -185,7 +186,7 @@ struct DecodeTiles {
     }
   }
 
-  /// Each thread copies 16 bytes of every (2 * kX)-th dimension.
+  /// Copies the tile's values. Each thread copies 16 bytes of every (2 * kX)-th dimension.
   __device__ void CopyValues(const DecodeAttentionLaunch& p, int stage) const {
     const simt::Global<const C> from(static_cast<const C*>(p.op.cache.values));
     const int64_t head = HeadOfBlock(p.op.cache.value_block_stride);
@@ -201,7 +202,7 @@ struct DecodeTiles {
     }
   }
 
-  /// For blocks of 8 one-byte tokens: two blocks share each row of 16 bytes.
+  /// Copies values of blocks with 8 one-byte tokens, where two blocks share each row of 16 bytes.
   __device__ void CopyHalfRows(const simt::Global<const C>& from, int64_t head, const simt::SharedArray<C>& to) const {
     constexpr int kHalf = sizeof(C) == 1 ? 8 : kX;
     const int to_row = part.begin / kX * kHeadSize, half = part.begin % kX;

@@ -6,7 +6,7 @@
 
 namespace quire::kernels {
 
-/// One thread block per row.
+/// The kernel of SumSquares: one thread block per row.
 template <class T>
 struct SumSquaresKernel {
   using Params = SumSquaresParams;
@@ -40,7 +40,7 @@ struct SumSquaresKernel {
   }
 };
 
-/// Grid (num_rows, pieces of a row): one number per thread.
+/// The kernel of CapLogits. Grid (num_rows, pieces of a row): one number per thread.
 struct CapLogitsKernel {
   using Params = CapLogitsParams;
   static constexpr bool kOverlapsPrevious = true;

@@ -11,7 +11,7 @@ namespace quire::kernels {
 
 namespace {
 
-/// Thread blocks that cover a row of n elements, one vector per thread.
+/// Returns the number of thread blocks that cover a row of n elements, one vector per thread.
 template <class Kernel>
 int64_t Pieces(int64_t n) {
   return (n + Kernel::kThreads * Kernel::kVec - 1) / (Kernel::kThreads * Kernel::kVec);

@@ -6,7 +6,7 @@
 
 namespace quire::kernels {
 
-/// Grid (num_blocks, pieces of a block's packed bytes). Every thread moves 16 bytes at a time.
+/// The kernel of PackRuns. Grid (num_blocks, pieces of a block's packed bytes). Every thread moves 16 bytes at a time.
 struct PackRunsKernel {
   using Params = PackRunsParams;
   static constexpr bool kOverlapsPrevious = false;

@@ -6,7 +6,7 @@
 
 namespace quire::kernels {
 
-/// One thread block per token. T: type of the rows; C: type of the cache.
+/// The kernel of RopeKvWrite: one thread block per token. T: type of the rows; C: type of the cache.
 template <class T, class C>
 struct RopeKvWriteKernel {
   using Params = RopeKvWriteParams;

@@ -12,8 +12,8 @@
 // with its thread indices, so that a reader sees in one place what it reads and writes.
 namespace quire::kernels {
 
-/// The second half of a norm: out = residual * scale * weight for the row that begins at element `row`, or with p.adds
-/// the sum described in RmsNormParams. A thread reads only what it wrote itself.
+/// Computes the second half of a norm: out = residual * scale * weight for the row that begins at element `row`, or
+/// with p.adds the sum described in RmsNormParams. A thread reads only what it wrote itself.
 template <class T, int kThreads>
 __device__ void ScaleRow(const RmsNormParams& p, int64_t row, const simt::Global<T>& residual, float scale) {
   constexpr int kVec = 16 / sizeof(T);
@@ -32,15 +32,15 @@ __device__ void ScaleRow(const RmsNormParams& p, int64_t row, const simt::Global
   }
 }
 
-/// x += from[at ..].
+/// Adds from[at ..] to x.
 template <class T, int kVec, class Source>
 __device__ void AddVec(const Source& from, int64_t at, simt::Vec<T, kVec>& x) {
   const simt::Vec<T, kVec> more = simt::LoadVec<kVec>(from, at);
   for (int e = 0; e < kVec; ++e) x.v[e] = simt::FromFloat<T>(simt::ToFloat(x.v[e]) + simt::ToFloat(more.v[e]));
 }
 
-/// One thread block per row. Computes the mean first, then the variance around it: E[x^2] - mean^2 would lose
-/// variances that are small beside the mean. A thread reads only what it wrote itself.
+/// The kernel of LayerNorm: one thread block per row. Computes the mean first, then the variance around it: E[x^2] -
+/// mean^2 would lose variances that are small beside the mean. A thread reads only what it wrote itself.
 template <class T>
 struct LayerNormKernel {
   using Params = LayerNormParams;
@@ -98,7 +98,8 @@ struct LayerNormKernel {
   }
 };
 
-/// x * Phi(x). The tail of the normal distribution comes from formula 7.1.26 of Abramowitz and Stegun (error <= 1e-7).
+/// Returns x * Phi(x). The tail of the normal distribution comes from formula 7.1.26 of Abramowitz and Stegun (error <=
+/// 1e-7).
 __device__ inline float Gelu(float x) {
   const float size = x < 0 ? -x : x;
   const float t = 1 / (size * (0.3275911f * 0.70710678f) + 1);
@@ -126,7 +127,7 @@ __device__ inline float Activated(float x, Activation activation) {
   }
 }
 
-/// min(x, most). NaN stays NaN.
+/// Returns min(x, most). NaN stays NaN.
 __device__ inline float AtMost(float x, float most) { return x > most ? most : x; }
 
 __device__ inline float ClampedGate(float gate, float up, float limit) {
@@ -134,7 +135,7 @@ __device__ inline float ClampedGate(float gate, float up, float limit) {
   return g / (1 + simt::Exp(g * -kClampedSlope)) * (u + 1);
 }
 
-/// Grid (num_tokens, pieces of a row): one vector per thread.
+/// The kernel of Activate. Grid (num_tokens, pieces of a row): one vector per thread.
 template <class T>
 struct ActivateKernel {
   using Params = ActivateParams;
@@ -158,7 +159,7 @@ struct ActivateKernel {
   }
 };
 
-/// Grid (num_tokens, pieces of a row): one vector per thread.
+/// The kernel of AddRows. Grid (num_tokens, pieces of a row): one vector per thread.
 template <class T>
 struct AddRowsKernel {
   using Params = AddRowsParams;
@@ -178,7 +179,7 @@ struct AddRowsKernel {
   }
 };
 
-/// One thread block per row.
+/// The kernel of RmsNorm: one thread block per row.
 template <class T>
 struct RmsNormKernel {
   using Params = RmsNormParams;
@@ -210,7 +211,7 @@ struct RmsNormKernel {
   }
 };
 
-/// Grid (num_tokens, pieces of a row): one vector per thread.
+/// The kernel of GateMul. Grid (num_tokens, pieces of a row): one vector per thread.
 template <class T>
 struct GateMulKernel {
   using Params = GateMulParams;
@@ -240,7 +241,7 @@ struct GateMulKernel {
   }
 };
 
-/// Grid (num_tokens, pieces of a row): one vector per thread.
+/// The kernel of Embedding. Grid (num_tokens, pieces of a row): one vector per thread.
 template <class T>
 struct EmbeddingKernel {
   using Params = EmbeddingParams;

@@ -6,7 +6,7 @@
 
 namespace quire::kernels {
 
-/// One thread per entry.
+/// The kernel of ScatterTable: one thread per entry.
 struct ScatterTableKernel {
   using Params = ScatterTableParams;
   static constexpr int kThreads = 128;
@@ -19,7 +19,7 @@ struct ScatterTableKernel {
   }
 };
 
-/// Grid (rows, pieces of a row).
+/// The kernel of GatherRows. Grid (rows, pieces of a row).
 struct GatherRowsKernel {
   using Params = GatherRowsParams;
   static constexpr int kThreads = 128;
@@ -35,7 +35,7 @@ struct GatherRowsKernel {
   }
 };
 
-/// One thread per token.
+/// The kernel of FeedTokens: one thread per token.
 struct FeedTokensKernel {
   using Params = FeedTokensParams;
   static constexpr int kThreads = 128;
@@ -59,7 +59,7 @@ __device__ inline void CountToken(const CountTable& table, int64_t slot, int32_t
   if ((seen & 0x7fff) != 0x7fff) counts[column] = static_cast<uint16_t>(seen + 1);
 }
 
-/// One thread per row.
+/// The kernel of KeepTokens: one thread per row.
 struct KeepTokensKernel {
   using Params = KeepTokensParams;
   static constexpr int kThreads = 128;
@@ -80,8 +80,8 @@ struct KeepTokensKernel {
   }
 };
 
-/// One thread block per sequence. Each thread counts the tokens whose id equals its index modulo the block size, so
-/// that no two threads write the same count.
+/// The kernel of FillCounts: one thread block per sequence. Each thread counts the tokens whose id equals its index
+/// modulo the block size, so that no two threads write the same count.
 struct FillCountsKernel {
   using Params = FillCountsParams;
   static constexpr int kThreads = 256;

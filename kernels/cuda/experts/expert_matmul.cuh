@@ -9,17 +9,18 @@
 
 namespace quire::kernels {
 
-/// The row of x that a row of the product reads.
+/// Returns the row of x that a row of the product reads.
 __device__ inline int64_t InputRow(const CudaExpertMatmulParams& p, int64_t row) {
   if (p.pair_of_row == nullptr) return row;
   const int32_t pair = simt::Global<const int32_t>(p.pair_of_row)[row];
   return pair / p.pairs_per_x_row;
 }
 
-/// Grid (tiles of kTileRows weight rows, experts). A thread block processes the rows of one expert, kBatch at a time;
-/// it exits at once if the expert has no rows, so that the weight is not read. As in skinny_gemm.cuh, the weight is A
-/// of the tensor-core product and the batch its 8 columns. Here each warp has 16 weight rows and all of K, and the
-/// warps share the rows of x, so no sums need merging. Sums follow the order of K for every kBatch.
+/// The kernel of ExpertMatmul. Grid (tiles of kTileRows weight rows, experts). A thread block processes the rows of one
+/// expert, kBatch at a time; it exits if the expert has no rows, so that the weight is not read. As in
+/// skinny_gemm.cuh, the weight is A of the tensor-core product and the batch its 8 columns. Here each warp has 16
+/// weight rows and all of K, and the warps share the rows of x, so no sums need merging. Sums follow the order of K for
+/// every kBatch.
 template <class T, int kBatch>
 struct ExpertMatmulKernel {
   using Params = CudaExpertMatmulParams;
@@ -190,7 +191,7 @@ struct ExpertMatmulKernel<float, 8> {
   }
 };
 
-/// Grid (num_tokens, pieces of a row): one vector per thread.
+/// The kernel of CombineExperts. Grid (num_tokens, pieces of a row): one vector per thread.
 template <class T>
 struct CombineExpertsKernel {
   using Params = CombineExpertsParams;

@@ -15,7 +15,8 @@ void LaunchProduct(const CudaStream& stream, const typename Kernel::Params& p) {
   simt::Launch<Kernel>({tiles, p.num_experts}, Kernel::kThreads, Kernel::kSharedSize, stream, p);
 }
 
-/// Few rows per expert are padded to 8. Many rows are processed 32 at a time, so that weights are read less often.
+/// Launches the kernel for 8 rows of an expert at a time or, where experts have many rows, for 32, so that weights are
+/// read less often.
 template <class T>
 void LaunchOfType(const CudaStream& stream, const CudaExpertMatmulParams& p) {
   if (p.num_rows <= 8 * p.num_experts) {
@@ -25,7 +26,7 @@ void LaunchOfType(const CudaStream& stream, const CudaExpertMatmulParams& p) {
   }
 }
 
-/// 64 rows of x per tile would exceed the registers.
+/// Launches the kernel for quantised weights, with 8 or 32 rows of an expert at a time: 64 would exceed the registers.
 template <class T, NumberType kType>
 void LaunchQuantized(const CudaStream& stream, const CudaExpertMatmulParams& p) {
   constexpr int kBlocks = kMostTileBlocks<kType>;

@@ -14,13 +14,13 @@ __device__ inline uint64_t RankOf(float number, int place) {
 }
 __device__ inline int PlaceOf(uint64_t rank) { return static_cast<int>(0xffffffffu - static_cast<uint32_t>(rank)); }
 
-/// The highest rank among the warp's lanes.
+/// Returns the highest rank among the warp's lanes.
 __device__ inline uint64_t HighestOfWarp(uint64_t rank) {
   for (int mask = 16; mask > 0; mask /= 2) rank = simt::Max(rank, simt::ShuffleXor(rank, mask));
   return rank;
 }
 
-/// One warp per token. Lane l handles experts l, l + 32, ..., and groups likewise.
+/// The kernel of RouteExperts: one warp per token. Lane l handles experts l, l + 32, ..., and groups likewise.
 struct RouteExpertsKernel {
   using Params = RouteExpertsParams;
   static constexpr bool kOverlapsPrevious = true;
@@ -42,7 +42,7 @@ struct RouteExpertsKernel {
     Choose(p, token);
   }
 
-  /// Each lane reads only what it wrote itself.
+  /// Computes the scores of all experts. Each lane reads only what it wrote itself.
   static __device__ void Score(const Params& p, const Token& token) {
     const simt::Global<const float> logits = simt::Global<const float>(p.logits) + simt::BlockX() * p.logits_stride;
     const simt::Global<const float> correction(p.correction);
@@ -95,7 +95,7 @@ struct RouteExpertsKernel {
     simt::SyncWarp();
   }
 
-  /// The highest rank below `bound`. Ranks of different indices are never equal.
+  /// Returns the highest rank below `bound`. Ranks of different indices are never equal.
   static __device__ uint64_t NextBest(const simt::SharedArray<float>& numbers, int64_t count, uint64_t bound) {
     uint64_t best = 0;
     for (int i = simt::ThreadX(); i < count; i += 32) {
@@ -105,7 +105,7 @@ struct RouteExpertsKernel {
     return HighestOfWarp(best);
   }
 
-  /// Lane j keeps the j-th choice.
+  /// Chooses the token's experts. Lane j keeps the j-th choice.
   static __device__ void Choose(const Params& p, const Token& token) {
     const int lane = simt::ThreadX(), count = static_cast<int>(p.experts_per_token);
     uint64_t rank = ~uint64_t{0};
@@ -156,8 +156,9 @@ struct RouteExpertsKernel {
   }
 };
 
-/// One thread block per expert, and one more for the end. Each block visits all pairs: first it counts the pairs of
-/// earlier experts, then it assigns rows to its own pairs in order. The last block marks the pairs that get no row.
+/// The kernel of GroupByExpert: one thread block per expert, and one more for the end. Each block visits all pairs:
+/// first it counts the pairs of earlier experts, then it assigns rows to its own pairs in order. The last block marks
+/// the pairs that get no row.
 struct GroupByExpertKernel {
   using Params = GroupByExpertParams;
   static constexpr bool kOverlapsPrevious = true;

@@ -8,15 +8,15 @@
 
 namespace quire::kernels {
 
-/// The block table of a sequence.
+/// Returns the block table of a sequence.
 __device__ inline simt::Global<const int32_t> TableOf(const PagedDecodeParams& p, int64_t seq) {
   int64_t row = seq;
   if (p.table_rows != nullptr) row = simt::Global<const int32_t>(p.table_rows)[seq];
   return simt::Global<const int32_t>(p.block_tables) + row * p.table_stride;
 }
 
-/// The amount that a head's sink adds to a softmax sum whose weights are relative to exp(max). With partitions, only
-/// the combining kernel adds the sink.
+/// Returns the amount that a head's sink adds to a softmax sum whose weights are relative to exp(max). With partitions,
+/// only the combining kernel adds the sink.
 __device__ inline float SinkWeightOf(const PagedDecodeParams& p, int64_t head, float max) {
   if (p.sinks == nullptr) return 0;
   const float sink = simt::Global<const float>(p.sinks)[head];
@@ -32,10 +32,10 @@ struct DecodeLaunch {
   float *partial, *max_score, *exp_sum;
 };
 
-/// Grid (num_heads, num_seqs, num_partitions). T: type of queries and results; C: type of the cache. Each warp
-/// processes every kWarps-th block of the table. For scores, kGroup neighbouring lanes share a token and read its key
-/// 16 bytes at a time. For the weighted sum, a lane reads up to 16 bytes of a row of values, i.e. one dimension of
-/// neighbouring tokens.
+/// The kernel of PagedDecode. Grid (num_heads, num_seqs, num_partitions). T: type of queries and results; C: type of
+/// the cache. Each warp processes every kWarps-th block of the table. For scores, kGroup neighbouring lanes share a
+/// token and read its key 16 bytes at a time. For the weighted sum, a lane reads up to 16 bytes of a row of values,
+/// i.e. one dimension of neighbouring tokens.
 template <class T, class C, int kHeadSize, int kBlockSize>
 struct PagedDecodeKernel {
   using Params = DecodeLaunch;
@@ -205,8 +205,8 @@ struct PagedDecodeKernel {
   }
 };
 
-/// Grid (num_heads, num_seqs): out = (sum over partitions of exp(max - largest max) * exp_sum * partial) / (the same
-/// sum without partial). Invisible partitions were not written and are not read.
+/// Combines the partitions of v2. Grid (num_heads, num_seqs): out = (sum over partitions of exp(max - largest max) *
+/// exp_sum * partial) / (the same sum without partial). Invisible partitions were not written and are not read.
 template <class T, int kHeadSize>
 struct CombinePartitionsKernel {
   using Params = DecodeLaunch;

@@ -38,20 +38,20 @@ struct PagedDecodeParams {
 /// Tokens per partition of v2.
 inline constexpr int32_t kDecodePartition = 512;
 
-/// The most shared memory, in bytes, that v1 needs for contexts of this length: mainly their scores.
+/// Returns the most shared memory, in bytes, that v1 needs for contexts of this length: mainly their scores.
 constexpr int64_t PagedDecodeV1SharedBytes(int64_t max_context_len, int64_t head_size, int64_t block_size) {
   return 4 * (max_context_len + 2 * block_size) + 20 * head_size + 128;
 }
 
-/// One thread block per (head, sequence), over the whole context. The scores must fit into shared memory
+/// Launches one thread block per (head, sequence), over the whole context. The scores must fit into shared memory
 /// (PagedDecodeV1SharedBytes): about 50,000 tokens on Hopper.
 void PagedDecodeV1(const CudaStream& stream, const PagedDecodeParams& params);
 
-/// One thread block per (head, sequence, partition of 512 tokens), then a kernel that combines the partitions.
+/// Launches one thread block per (head, sequence, partition of 512 tokens), then a kernel that combines the partitions.
 void PagedDecodeV2(const CudaStream& stream, const PagedDecodeParams& params);
 
-/// The rule of the paged-attention literature: v1 is faster if there are enough thread blocks to fill the device and
-/// its scores fit. Otherwise v2 splits the context.
+/// True when v1 is faster by the rule of the paged-attention literature: there are enough thread blocks to fill the
+/// device, and its scores fit. Otherwise v2 splits the context.
 constexpr bool PrefersV1(int64_t max_context_len, int64_t num_seqs, int64_t num_heads) {
   const int64_t partitions = (max_context_len + kDecodePartition - 1) / kDecodePartition;
   return max_context_len <= 8192 && (partitions <= 1 || num_seqs * num_heads > 512);
@@ -62,8 +62,8 @@ constexpr int64_t DecodeWorkspaceFloats(int64_t max_context_len, int64_t num_seq
   return num_seqs * num_heads * ((max_context_len + kDecodePartition - 1) / kDecodePartition) * (head_size + 2);
 }
 
-/// Calls the version that PrefersV1() selects. Both versions differ in the last bits, so a result may depend on the
-/// batch.
+/// Calls the version that PrefersV1() selects. The results of the two versions differ in the last bits, so a result may
+/// depend on the batch.
 void PagedDecode(const CudaStream& stream, const PagedDecodeParams& params);
 
 }  // namespace quire::kernels

@@ -4,7 +4,7 @@
 
 namespace quire::kernels {
 
-/// Keys of a tile that the kernel processes at once, limited by the registers for scores and results.
+/// Returns how many keys of a tile the kernel processes together, limited by the registers for scores and results.
 constexpr int PrefillKeysAtOnce(int head_size) { return head_size <= 80 ? 64 : 32; }
 
 /// FlashAttention-2 over a paged cache. Grid num_tiles * num_kv_heads. Warps share tiles of keys and values. T: type

@@ -5,8 +5,8 @@
 
 namespace quire::kernels {
 
-/// The place in the workspace of a row's partial result for one part of the positions: kHeadSize sums of weighted
-/// values, the largest score (base-2 exponent), and the sum of weights relative to it.
+/// Returns the place in the workspace of a row's partial result for one part of the positions: kHeadSize sums of
+/// weighted values, the largest score (base-2 exponent), and the sum of weights relative to it.
 __device__ inline int64_t PrefillPartAt(const PrefillLaunch& p, const PrefillWork& work, int slot, int row,
                                         int tile_rows, int head_size) {
   const int64_t tile = int64_t{slot} * p.op.cache.num_kv_heads + work.kv_head;
@@ -27,8 +27,9 @@ __device__ void StorePrefillPart(const PrefillLaunch& p, int64_t at, int half, c
   if (quarter == 0) simt::StoreVec<2>(parts, at + kUnits * 8, simt::Vec<float, 2>{max, sum});
 }
 
-/// Grid (num_merges * num_kv_heads * kBlocks); each thread block computes kRowsOfBlock rows of a KV head's tile: out =
-/// (sum over slots of 2^(largest score - largest of all) * sums) / (the same sum of weights). kRows: rows of a tile.
+/// Combines the parts of split tiles. Grid (num_merges * num_kv_heads * kBlocks); each thread block computes
+/// kRowsOfBlock rows of a KV head's tile: out = (sum over slots of 2^(largest score - largest of all) * sums) / (the
+/// same sum of weights). kRows: rows of a tile.
 template <class T, int kHeadSize, int kRows>
 struct CombinePrefillKernel {
   using Params = PrefillLaunch;

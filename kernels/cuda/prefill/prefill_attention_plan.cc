@@ -11,8 +11,8 @@ namespace {
 
 int64_t RoundUp(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
-/// Positions per thread block, so that all have about equally many; 0: there are enough tiles for the device without
-/// splits.
+/// Returns how many positions each thread block gets, so that all have about equally many; 0: there are enough tiles
+/// for the device without splits.
 int64_t PositionsForEach(std::span<const PrefillTile> tiles, const PrefillSplit& split) {
   if (static_cast<int64_t>(tiles.size()) >= split.MaxSlots()) return 0;
   int64_t positions = 0;
@@ -75,7 +75,8 @@ class Splitter {
   }
 
  private:
-  /// The parts cover all positions: only the cuts bound them, and each row takes the positions that it sees.
+  /// Splits a tile into parts that together cover all positions: only the cuts bound them, and each row takes the
+  /// positions that it sees.
   void SplitTile(int64_t index, int64_t parts) {
     const PrefillTile whole = tiles_[static_cast<size_t>(index)];
     QUIRE_KERNEL_CHECK(num_merges_ < static_cast<int64_t>(merges_.size()));

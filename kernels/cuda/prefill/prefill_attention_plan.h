@@ -34,7 +34,7 @@ inline constexpr int32_t kPrefillLeastPart = 512;
 /// Decides when the positions of a tile are split over thread blocks: a few new tokens after a long cached prefix give
 /// only few tiles.
 struct PrefillSplit {
-  int32_t num_ctas = 0;  // thread blocks that the device runs at once; 0: no splits
+  int32_t num_ctas = 0;  // thread blocks that fit on the device at the same time; 0: no splits
   int32_t kv_heads = 1;
 
   constexpr int64_t MaxSlots() const { return num_ctas / (kv_heads > 0 ? kv_heads : 1); }
@@ -46,16 +46,16 @@ struct PrefillSplit {
   }
 };
 
-/// Rows of a tile, limited by the registers of a thread block.
+/// Returns the rows of a tile, limited by the registers of a thread block.
 constexpr int32_t PrefillTileRows(NumberType dtype, int32_t head_size) {
   return dtype == NumberType::kF32 || head_size > 256 ? 32 : head_size <= 128 ? 128 : 64;
 }
 
-/// The largest number of query heads of any KV head, at least 1. KV head g serves heads [head_start[g], head_start[g +
-/// 1]).
+/// Returns the largest number of query heads of any KV head, at least 1. KV head g serves heads [head_start[g],
+/// head_start[g + 1]).
 int32_t LargestPrefillGroup(std::span<const int32_t> head_start);
 
-/// The most tiles of any step within these limits. max_group: LargestPrefillGroup().
+/// Returns the most tiles of any step within these limits. max_group: LargestPrefillGroup().
 constexpr int64_t PrefillTileCapacity(int64_t max_step_tokens, int64_t max_num_seqs, int64_t max_group,
                                       int64_t tile_rows, const PrefillSplit& split = {}) {
   return max_step_tokens * max_group / tile_rows + max_num_seqs + split.MaxSlots();

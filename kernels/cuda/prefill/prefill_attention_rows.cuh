@@ -7,7 +7,7 @@
 namespace quire::kernels {
 
 /// A thread block's work on its rows, without the matrix products. A warp owns kRows / kWarps rows from their first
-/// score to their result. kKeys: keys of a tile processed at once. kTogether: neighbouring rows that skip the same
+/// score to their result. kKeys: keys of a tile processed together. kTogether: neighbouring rows that skip the same
 /// tiles.
 template <class T, int kHeadSize, int kRowsOfBlock, int kWarpsOfBlock, int kKeysAtOnce, int kTogether>
 struct PrefillRows {
@@ -164,7 +164,7 @@ struct PrefillRows {
     }
   }
 
-  /// The sum over the four lanes that share a row.
+  /// Returns the sum over the four lanes that share a row.
   static __device__ float SumOfLanes(float sum) {
     sum += simt::ShuffleXor(sum, 1);
     return sum + simt::ShuffleXor(sum, 2);

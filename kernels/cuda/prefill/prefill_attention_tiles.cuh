@@ -30,7 +30,7 @@ struct PrefillWork {
   __device__ int Position(int row) const { return first_position + Query(row); }
 };
 
-/// The work of a tile for one KV head.
+/// Returns the work of a tile for one KV head.
 __device__ inline PrefillWork ReadPrefillWork(const PrefillLaunch& p, const PrefillTile& tile, int kv_head,
                                               int tile_rows) {
   PrefillWork w{.num_rows = 0, .table = simt::Global<const int32_t>(p.op.block_tables)};
@@ -56,18 +56,18 @@ __device__ inline PrefillWork ReadPrefillWork(const PrefillLaunch& p, const Pref
   return w;
 }
 
-/// The work of this thread block in a grid of num_tiles * num_kv_heads, KV heads fastest.
+/// Returns the work of this thread block in a grid of num_tiles * num_kv_heads, KV heads fastest.
 __device__ inline PrefillWork ReadPrefillWork(const PrefillLaunch& p, int tile_rows) {
   const int kv_heads = p.op.cache.num_kv_heads;
   const PrefillTile tile = simt::Global<const PrefillTile>(p.op.tiles)[simt::BlockX() / kv_heads];
   return ReadPrefillWork(p, tile, static_cast<int>(simt::BlockX() % kv_heads), tile_rows);
 }
 
-/// A 16-bit matrix in shared memory consists of units: 8 neighbouring columns of one row (16 bytes). Units of one
-/// column group lie one after the other with ascending rows; in odd groups, rows 0..3 of every 8 are swapped with rows
-/// 4..7. Eight rows of a group (an ldmatrix matrix) and four rows of two neighbouring groups (a copy of whole 32-byte
-/// sectors) therefore touch all 32 banks once. Returns the first element of a unit. Units that are an even number of
-/// groups or a multiple of 8 rows apart have a constant distance.
+/// Returns the first element of a unit of a 16-bit matrix in shared memory. A unit is 8 neighbouring columns of one row
+/// (16 bytes). Units of one column group lie one after the other with ascending rows; in odd groups, rows 0..3 of every
+/// 8 are swapped with rows 4..7. Eight rows of a group (an ldmatrix matrix) and four rows of two neighbouring groups (a
+/// copy of whole 32-byte sectors) therefore touch all 32 banks once. Units that are an even number of groups or a
+/// multiple of 8 rows apart have a constant distance.
 __host__ __device__ constexpr int UnitOf(int group, int row, int rows) {
   return (group * rows + (row ^ (group & 1) << 2)) * 8;
 }
@@ -188,7 +188,7 @@ class PrefillTileLoader {
     }
   }
 
-  /// The KV head's part of a block. 64 bits, because block * stride exceeds 2^31 in any large pool.
+  /// Returns the KV head's part of a block. 64 bits, because block * stride exceeds 2^31 in any large pool.
   __device__ simt::Global<const C> BlockOf(const void* cache, int64_t stride, int block) const {
     const int64_t head = work_.kv_head * (kHeadSize * p_.op.cache.block_size);
     return simt::Global<const C>(static_cast<const C*>(cache)) + (int64_t{simt::Max(block, 0)} * stride + head);
@@ -240,7 +240,7 @@ class PrefillTileLoader {
     }
   }
 
-  /// The bits of pair j of the thread's group of value positions that belong to positions in [begin, end).
+  /// Returns the bits of pair j of the thread's group of value positions that belong to positions in [begin, end).
   __device__ uint32_t CountingMask(int tile, int j) const {
     const int token = tile * kTokens + value_group_ * 8 + j * 2;
     const uint32_t low = token >= work_.begin && token < work_.end ? 0xffffu : 0u;

@@ -7,7 +7,8 @@
 
 namespace quire::kernels {
 
-/// Grid (m): one thread block per row, which it reads twice, the second time from the first-level cache.
+/// The kernel of QuantizeRows. Grid (m): one thread block per row, which it reads twice, the second time from the
+/// first-level cache.
 template <class T>
 struct QuantizeRowsKernel {
   using Params = QuantizeRowsParams;

@@ -57,12 +57,12 @@ struct QuantizedTile {
     return weights;
   }
 
-  /// The first column of a thread.
+  /// Returns the first column of a thread.
   static __device__ int64_t FirstColumn() {
     const int lane = simt::ThreadX() % 32, warp = simt::ThreadX() / 32;
     return warp * int64_t{kChunk} + lane % 4 * Piece::kNumbers;
   }
-  /// A thread's first weights.
+  /// Returns a thread's first weights.
   static __device__ Weights LoadFirst(const QuantizedMatrix& weight, int64_t first_row) {
     return Load(weight, first_row + simt::ThreadX() % 32 / 4, FirstColumn());
   }
@@ -142,7 +142,7 @@ struct QuantizedTile {
   }
 };
 
-/// Grid (tiles of kTileRows weight rows).
+/// The kernel of QuantizedGemm. Grid (tiles of kTileRows weight rows).
 template <class T, NumberType kType, int kBatch, int kBlocks>
 struct QuantizedGemmKernel {
   using Params = QuantizedGemmParams;
@@ -172,7 +172,8 @@ struct QuantizedGemmKernel {
   }
 };
 
-/// Grid (blocks of kThreads pieces of 16 bytes that cover the rows).
+/// The kernel of ExpandQuantized. Each thread expands 16 bytes of integers; a grid of blocks of kThreads covers the
+/// rows.
 template <class T, NumberType kType>
 struct ExpandQuantizedKernel {
   using Params = ExpandQuantizedParams;

@@ -44,7 +44,7 @@ struct QuantizedPiece {
     return piece;
   }
 
-  /// Numbers i and i + 1 as a pair of T; i must be even.
+  /// Returns the numbers i and i + 1 as a pair of T; i must be even.
   template <class T>
   __device__ uint32_t Pair(int i) const {
     constexpr int kInWord = kBytes ? 4 : 8, kBits = kBytes ? 8 : 4;
@@ -74,7 +74,7 @@ struct QuantizedPiece {
     return FromBits(0x4b000000u | bits) - static_cast<float>(8388608 + zero);
   }
 
-  /// The value of the lowest bits. Only the last operation rounds.
+  /// Returns the value of the number in the lowest bits of `bits`. Only the last operation rounds.
   __device__ float Value(uint32_t bits) const {
     const float scale = simt::ToFloat(scales.v[0]);
     if constexpr (kFp4) {
@@ -92,7 +92,7 @@ struct QuantizedPiece {
     }
   }
 
-  /// A number of the first or second half of a block. 32 d is exact, and so is the difference from q d.
+  /// Returns a number of the first or second half of a block. 32 d is exact, and so is the difference from q d.
   __device__ float SixBits(uint32_t low, uint32_t high, int half) const {
     const float first = simt::ToFloat(scales.v[0]), second = simt::ToFloat(scales.v[1]);
     const float d = has_minimum || half == 0 ? first : second;

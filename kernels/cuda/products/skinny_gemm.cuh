@@ -8,10 +8,10 @@
 
 namespace quire::kernels {
 
-/// Grid (tiles of kTileRows weight rows). The weight is A of the tensor-core product and the batch its 8 columns, so
-/// one row of x costs no more than eight. Warps share the tile and split K in chunks of 64: warp w takes chunks w, w +
-/// 4, w + 8 ..., through its own pipeline without barriers of the block. The warps' sums are added in order of warps.
-/// This order and the order within a chunk are the same in every instantiation.
+/// The kernel of SkinnyGemm. Grid (tiles of kTileRows weight rows). The weight is A of the tensor-core product and the
+/// batch its 8 columns, so one row of x costs no more than eight. Warps share the tile and split K in chunks of 64:
+/// warp w takes chunks w, w + 4, w + 8 ..., through its own pipeline without barriers of the block. The warps' sums are
+/// added in order of warps. This order and the order within a chunk are the same in every instantiation.
 template <class T, int kBatch, int kBlocks, bool kNorm>
 struct SkinnyGemmKernel {
   using Params = SkinnyGemmParams;
@@ -42,7 +42,7 @@ struct SkinnyGemmKernel {
     return row * kStep + (piece ^ swizzle) * 8;
   }
 
-  /// A warp's walk over its share of the chunks, in items of kStep columns of K.
+  /// The columns of K that one warp multiplies: every kWarps-th run of kChunk columns, in items of kStep columns.
   struct Warp {
     simt::SharedArray<T> stages;  // [kStages][kTileRows + kBatch (+ 1)][kStep]: weights, x, norm weight
     simt::Global<const T> weight, x, norm_weight;  // weight and x: at the row and piece that this lane copies first
@@ -50,12 +50,12 @@ struct SkinnyGemmKernel {
     int rows, m;  // existing rows of the tile and of x
     int warp, lane;
     int items;
-    /// The first column of the lane's piece of an item.
+    /// Returns the first column of the lane's piece of an item.
     __device__ int64_t ColumnOf(int item) const {
       constexpr int kItems = kChunk / kStep;
       return (warp + int64_t{item / kItems} * kWarps) * kChunk + item % kItems * kStep + lane % kPieces * 8;
     }
-    /// Both copies fill with zeros beyond the tile's rows, the batch or K.
+    /// CopyWeight and CopyInput copy an item's columns, and fill with zeros beyond the tile's rows, the batch or K.
     __device__ void CopyWeight(int item) const {
       if (item >= items) return;
       const simt::SharedArray<T> to = stages + item % kStages * kStageElements;

@@ -46,11 +46,11 @@ constexpr bool SkinnyGemmSupports(NumberType dtype, int64_t m, int64_t n, int64_
   return dtype != NumberType::kF32 && m >= 1 && m <= kSkinnyMaxRows && n >= 1 && k >= 8 && k % 8 == 0;
 }
 
-/// The rows that a launch for m rows computes: 8, 16, 32 or 64. Rows from m on are neither read nor written.
+/// Returns the rows that a launch for m rows computes: 8, 16, 32 or 64. Rows from m on are neither read nor written.
 constexpr int32_t SkinnyBatch(int32_t m) { return m <= 8 ? 8 : m <= 16 ? 16 : m <= 32 ? 32 : 64; }
 
-/// The row of a gate-and-up weight that holds column `column` of the gate or up projection: 8 gates, their 8 ups, the
-/// next 8 gates, and so on. Gate and up thus meet in one lane of a 16-row tensor-core tile.
+/// Returns the row of a gate-and-up weight that holds column `column` of the gate or up projection: 8 gates, their 8
+/// ups, the next 8 gates, and so on. Gate and up thus meet in one lane of a 16-row tensor-core tile.
 constexpr int64_t SkinnyGateUpRow(int64_t column, bool up) { return column / 8 * 16 + (up ? 8 : 0) + column % 8; }
 
 }  // namespace quire::kernels

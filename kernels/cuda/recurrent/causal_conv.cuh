@@ -5,9 +5,9 @@
 
 namespace quire::kernels {
 
-/// Grid (sequences, pieces of the channels): one channel of a sequence per thread, for all of its new tokens. The
-/// convolution's inputs stay in registers. Tokens are loaded in groups, so that their loads overlap; each token is
-/// computed by the same instructions wherever it stands in its group.
+/// The kernel of CausalConv. Grid (sequences, pieces of the channels): one channel of a sequence per thread, for all of
+/// its new tokens. The convolution's inputs stay in registers. Tokens are loaded in groups, so that their loads
+/// overlap; each token is computed by the same instructions wherever it stands in its group.
 template <class T>
 struct CausalConvKernel {
   using Params = CausalConvParams;

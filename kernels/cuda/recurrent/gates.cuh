@@ -9,7 +9,7 @@
 // Gates and norms of the heads' outputs.
 namespace quire::kernels {
 
-/// Grid (num_tokens, pieces of a row): one vector per thread.
+/// The kernel of SigmoidGate. Grid (num_tokens, pieces of a row): one vector per thread.
 template <class T>
 struct SigmoidGateKernel {
   using Params = SigmoidGateParams;
@@ -31,7 +31,7 @@ struct SigmoidGateKernel {
   }
 };
 
-/// Grid (num_tokens, groups of heads): one head per warp.
+/// The kernel of GatedNorm. Grid (num_tokens, groups of heads): one head per warp.
 template <class T>
 struct GatedNormKernel {
   using Params = GatedNormParams;
@@ -63,8 +63,8 @@ struct GatedNormKernel {
   }
 };
 
-/// Grid (num_tokens, num_groups): one row's part of a group per thread block. Squares are those of the numbers as
-/// stored.
+/// The kernel of GateSquares. Grid (num_tokens, num_groups): one row's part of a group per thread block. Squares are
+/// those of the numbers as stored.
 template <class T>
 struct GateSquaresKernel {
   using Params = GateSquaresParams;
@@ -97,7 +97,7 @@ struct GateSquaresKernel {
   }
 };
 
-/// Grid (num_tokens, pieces of a row): one number per thread.
+/// The kernel of WideNorm. Grid (num_tokens, pieces of a row): one number per thread.
 template <class T>
 struct WideNormKernel {
   using Params = WideNormParams;

@@ -4,7 +4,7 @@
 
 namespace quire::kernels {
 
-/// log(1 + exp(x)); beyond 20 it equals x in fp32.
+/// Returns log(1 + exp(x)); beyond 20 it equals x in fp32.
 __device__ inline float Softplus(float x) { return x > 20 ? x : simt::Log1p(simt::Exp(x)); }
 
 /// Half of the rows of one column of a value head's state, from row `first` on. The lane 16 away has the other half.
@@ -34,7 +34,7 @@ struct HeadColumn {
     }
   }
 
-  /// The sum of both lanes; the same bits in both.
+  /// Returns the sum of both lanes; the same bits in both.
   __device__ static float OfBothHalves(float sum) { return sum + simt::ShuffleXor(sum, 16); }
 
   /// Returns S^T k; row 0 of the key is number `at`.
@@ -70,13 +70,13 @@ struct HeadGates {
   float decay;
 };
 
-/// Grid (sequences, value heads, pieces of value_dim): one head of a sequence, for all of its new tokens; two threads
-/// per column. Queries, keys, values and gates of as many tokens as there are warps are loaded into shared memory
-/// together, one token per warp; then every column visits them in order. A token's bits depend on the state before it
-/// and nothing else. Rule defines the recurrence:
+/// The kernel of GatedDelta and StateSpace. Grid (sequences, value heads, pieces of value_dim): one head of a sequence,
+/// for all of its new tokens; two threads per column. Queries, keys, values and gates of as many tokens as there are
+/// warps are loaded into shared memory together, one token per warp; then every column visits them in order. A token's
+/// bits depend on the state before it and nothing else. Rule defines the recurrence:
 ///   using Params: of the op; static bool kNorms: queries and keys are normed (GatedDelta)
 ///   KeyHead(p, value head); Gates(p, token, value head)
-///   Change(column, keys, where, value, gates): what is learnt; Out(p, value head, S^T q, value)
+///   Change(column, keys, where, value, gates): the change of the state; Out(p, value head, S^T q, value): the output
 template <class Rule, class T, int kRows>
 struct HeadStateKernel {
   using Params = typename Rule::Params;
@@ -85,7 +85,7 @@ struct HeadStateKernel {
   static constexpr int64_t kSharedSize = simt::SharedBytes(kTokens * kRows * 4) * 2 +
                                          simt::SharedBytes(kTokens * kColumns * 4) + simt::SharedBytes(kTokens * 4) * 2;
 
-  /// Threads of a block: whole warps of 16 columns, no more than the head has.
+  /// Returns the threads of a block: whole warps of 16 columns, no more than the head has.
   static __host__ __device__ int Threads(int64_t value_dim) {
     return static_cast<int>(simt::Min<int64_t>(kThreads, (value_dim + 15) / 16 * 32));
   }

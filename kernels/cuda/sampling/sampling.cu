@@ -42,7 +42,7 @@ SamplingOp OpOf(const SamplingRows& rows, bool sharded) {
   return op;
 }
 
-/// Queues all passes up to the lists.
+/// Queues all passes over the rows, up to the lists of tokens.
 void Prepare(const CudaStream& stream, const SamplingOp& op) {
   constexpr int64_t kTile = EditRowsKernel::kTile;
   const int64_t rows = op.in.num_rows, tiles = (op.in.vocab + kTile - 1) / kTile;

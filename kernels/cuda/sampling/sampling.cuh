@@ -36,7 +36,7 @@ struct SamplingOp {
   bool sharded;
 };
 
-/// The lowest key of a token with nonzero weight.
+/// Returns the lowest key of a token with nonzero weight.
 __device__ inline uint32_t LowestKey() { return OrderedBits(-kInfinity) + 1; }
 
 __device__ inline DeviceSampling RowSampling(const SamplingOp& op, int64_t row) {
@@ -152,7 +152,7 @@ struct FilterRowsKernel {
   static constexpr int kThreads = kSelectThreads;
   static constexpr int64_t kSharedSize = SelectScratch::kBytes;
 
-  /// The key of the best token of the kListedGroups-th group, rounded down to 16 bits.
+  /// Returns the key of the best token of the kListedGroups-th group, rounded down to 16 bits.
   static __device__ uint32_t FloorKey(const SamplingOp& op, int64_t v, const SelectScratch& scratch) {
     const int64_t groups = op.pieces * kThreads;
     const RowSource best{op.work.group_max + v * groups, groups, {}};

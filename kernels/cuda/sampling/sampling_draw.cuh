@@ -55,7 +55,7 @@ __device__ Choice Restrict(const Source& source, const SelectScratch& scratch, c
   return choice;
 }
 
-/// The first token by id at which the mass of the chosen tokens exceeds `target`.
+/// Returns the first token by id at which the mass of the chosen tokens exceeds `target`.
 template <class Source>
 __device__ int32_t TokenAt(const Source& source, const SelectScratch& scratch, const Soften& soften, const Place& last,
                            Mass target) {
@@ -63,7 +63,8 @@ __device__ int32_t TokenAt(const Source& source, const SelectScratch& scratch, c
                     [&](float logit, int32_t id) { return last.Holds(OrderedBits(logit), id) ? soften(logit) : 0; });
 }
 
-/// TokenAt for a whole row in order of ids. The walk begins at column `begin`; `target` is the mass from there on.
+/// Returns the token that TokenAt would return, for a whole row, by a walk in order of ids. The walk begins at column
+/// `begin`; `target` is the mass from there on.
 __device__ inline int32_t WalkRow(const RowSource& source, const SelectScratch& scratch, const Soften& soften,
                                   const Place& last, int64_t begin, Mass target) {
   constexpr int kEach = 16;

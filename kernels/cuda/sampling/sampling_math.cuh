@@ -9,11 +9,11 @@ namespace quire::kernels {
 
 constexpr float kInfinity = __builtin_huge_valf(), kNotANumber = __builtin_nanf("");
 
-/// Replaces NaN by -infinity and -0 by 0.
+/// Returns the logit with NaN replaced by -infinity and -0 by 0.
 __device__ inline float Clean(float logit) { return logit == logit ? logit + 0.0f : -kInfinity; }
 __device__ inline bool IsFinite(float x) { return x > -kInfinity && x < kInfinity; }
 
-/// Unsigned numbers in the order of the logits; 0 is below all of them.
+/// Returns a logit as an unsigned number. These numbers have the order of the logits, and 0 is below all of them.
 __device__ inline uint32_t OrderedBits(float logit) {
   uint32_t bits;
   memcpy(&bits, &logit, 4);
@@ -30,7 +30,7 @@ __device__ inline float FromOrderedBits(uint32_t key) {
 using Mass = unsigned long long;
 constexpr int kMassBits = 44;
 
-/// exp((logit - max) / temperature); max must be finite.
+/// Computes a token's share exp((logit - max) / temperature), or that as a Mass; max must be finite.
 struct Soften {
   float max, inverse_temperature;
   __device__ float Share(float logit) const {
@@ -40,7 +40,7 @@ struct Soften {
   __device__ Mass operator()(float logit) const { return static_cast<Mass>(Share(logit) * 0x1p44f); }
 };
 
-/// The high half of a 128-bit product.
+/// Returns the high half of a 128-bit product.
 __device__ inline Mass MultiplyHigh(Mass a, Mass b) {
   const Mass low = 0xffffffffu;
   const Mass middle = (a & low) * (b >> 32) + ((a & low) * (b & low) >> 32);
@@ -48,7 +48,7 @@ __device__ inline Mass MultiplyHigh(Mass a, Mass b) {
   return (a >> 32) * (b >> 32) + (middle >> 32) + (other >> 32);
 }
 
-/// floor(u * total) with the u of UniformFromKey (kernels/sampling.h): Philox4x32-10 with the draw's key.
+/// Returns floor(u * total) with the u of UniformFromKey (kernels/sampling.h): Philox4x32-10 with the draw's key.
 __device__ inline Mass DrawnMass(const DeviceSampling& s, Mass total) {
   uint32_t c[4] = {static_cast<uint32_t>(s.position), static_cast<uint32_t>(s.position >> 32), s.choice, 0};
   uint32_t key[2] = {static_cast<uint32_t>(s.seed), static_cast<uint32_t>(s.seed >> 32)};
@@ -65,7 +65,7 @@ __device__ inline Mass DrawnMass(const DeviceSampling& s, Mass total) {
 
 __device__ inline bool IsGreedy(const DeviceSampling& s) { return s.temperature <= 0 || s.top_k == 1; }
 
-/// The lowest key that min-p leaves. The threshold is computed as a logit, where it is exact up to a double's
+/// Returns the lowest key that min-p leaves. The threshold is computed as a logit, where it is exact up to a double's
 /// rounding.
 __device__ inline uint32_t MinPKey(const DeviceSampling& s, float max) {
   if (s.min_p <= 0 || !IsFinite(max)) return 0;

@@ -4,7 +4,7 @@
 
 namespace quire::kernels {
 
-/// One thread block per row.
+/// The kernel of DrawFromParts: one thread block per row.
 struct DrawFromPartsKernel {
   using Params = DrawFromPartsParams;
   static constexpr int kThreads = kSelectThreads;
@@ -20,7 +20,7 @@ struct DrawFromPartsKernel {
   static __device__ ShardHeader HeaderOf(const ShardPart& parts, int shard, int64_t v) {
     return simt::Global<ShardHeader>(parts.part(shard).header(v))[0];
   }
-  /// A shard's mass relative to the maximum of all shards.
+  /// Returns a shard's mass relative to the maximum of all shards.
   static __device__ Mass Rescaled(const ShardHeader& header, const Soften& soften) {
     if (!IsFinite(header.max)) return 0;
     return static_cast<Mass>(static_cast<double>(header.mass) * static_cast<double>(soften.Share(header.max)));
@@ -154,7 +154,7 @@ struct DrawFromPartsKernel {
   }
 };
 
-/// One thread per row.
+/// The kernel of MergeShardDraws: one thread per row.
 struct MergeShardDrawsKernel {
   struct Params {
     DrawFromPartsParams draw;

@@ -44,7 +44,7 @@ __device__ inline Mass RowMass(const SamplingOp& op, int64_t v) {
   for (int64_t i = 0; i < op.pieces; ++i) sum += pieces[i];
   return sum;
 }
-/// WalkRow, starting at the piece that contains the target.
+/// Returns the token of WalkRow, whose walk begins at the piece that contains the target.
 __device__ inline int32_t WalkPieces(const SamplingOp& op, int64_t v, const RowSource& row,
                                      const SelectScratch& scratch, const Soften& soften, const Place& last,
                                      Mass target) {
@@ -54,7 +54,7 @@ __device__ inline int32_t WalkPieces(const SamplingOp& op, int64_t v, const RowS
   return WalkRow(row, scratch, soften, last, piece * kPiece, target);
 }
 
-/// One thread block per row: draws and reports.
+/// The kernel that draws a token for each row and reports log-probabilities: one thread block per row.
 struct DrawRowsKernel {
   struct Params {
     SamplingOp op;

@@ -31,7 +31,7 @@ struct Bounds {
   int32_t first_id;
   uint32_t id_span;
 };
-/// Tokens in a list, in any order. Thread t visits entries t, t + kSelectThreads, ...
+/// A source with the tokens of a list, in any order. Thread t visits entries t, t + kSelectThreads, ...
 struct ListSource {
   simt::SharedArray<float> logits;
   simt::SharedArray<int32_t> ids;
@@ -46,7 +46,7 @@ struct ListSource {
     }
   }
 };
-/// All tokens of a row.
+/// A source with all tokens of a row.
 struct RowSource {
   static constexpr int kLoads = 8;  // concurrent loads per thread, so that processing one does not delay the next
 
@@ -79,7 +79,7 @@ __device__ inline Mass LaneMass(Mass value, int source) {
   const uint32_t low = simt::Broadcast(static_cast<uint32_t>(value), source);
   return Mass{simt::Broadcast(static_cast<uint32_t>(value >> 32), source)} << 32 | low;
 }
-/// The sum over this lane and all lower lanes.
+/// Returns the sum over this lane and all lower lanes.
 __device__ inline Mass WarpScan(Mass value) {
   const int lane = simt::ThreadX() % 32;
   for (int delta = 1; delta < 32; delta *= 2) {
@@ -92,7 +92,8 @@ __device__ inline Mass WarpScan(Mass value) {
 struct Scan {
   Mass before, total;  // over lower threads; over the block
 };
-/// Works like PickBin: one warp adds, eight numbers per lane.
+/// Returns, to each thread, the sum of the lower threads' values and the sum of all values. All threads of the block
+/// must call this. One warp adds, eight numbers per lane.
 __device__ inline Scan BlockScan(Mass value, const SelectScratch& scratch) {
   constexpr int kEach = kSelectThreads / 32;
   const int thread = simt::ThreadX();
@@ -115,7 +116,7 @@ __device__ inline Scan BlockScan(Mass value, const SelectScratch& scratch) {
   simt::SyncThreads();
   return scan;
 }
-/// The sum of amount(logit, id) over the source.
+/// Returns the sum of amount(logit, id) over the source.
 template <class Source, class Amount>
 __device__ Mass Sum(const Source& source, const SelectScratch& scratch, Amount amount) {
   Mass sum = 0;
@@ -201,7 +202,7 @@ __device__ int32_t DescendIds(const Source& source, const SelectScratch& scratch
   return first + static_cast<int32_t>(found.rank);
 }
 
-/// The place of the keep-th token among those that have this key and that `last` holds.
+/// Returns the place of the keep-th token among those that have this key and that `last` holds.
 template <class Source>
 __device__ Place KeepTies(const Source& source, const SelectScratch& scratch, const Place& last, uint32_t key,
                           Mass keep) {
@@ -211,7 +212,7 @@ __device__ Place KeepTies(const Source& source, const SelectScratch& scratch, co
   return {key, DescendIds(source, scratch, keep - 1, one)};
 }
 
-/// The place of the k-th token among those that `last` holds, which must be more than k.
+/// Returns the place of the k-th token among those that `last` holds, which must be more than k.
 template <class Source>
 __device__ Place KeepBest(const Source& source, const SelectScratch& scratch, const Place& last, Mass k) {
   const auto one = [&](float logit, int32_t id) { return Mass{last.Holds(OrderedBits(logit), id) ? 1u : 0u}; };

@@ -38,7 +38,7 @@ struct ShardPart {
   }
 };
 
-/// One thread block per view row.
+/// The kernel of SummarizeShard: one thread block per view row.
 struct SummarizeShardKernel {
   struct Params {
     SamplingOp op;
@@ -104,7 +104,7 @@ struct SummarizeShardKernel {
   }
 };
 
-/// One thread block per row.
+/// The kernel of DrawInShard: one thread block per row.
 struct DrawInShardKernel {
   struct Params {
     SamplingOp op;
@@ -135,7 +135,7 @@ struct DrawInShardKernel {
   }
 };
 
-/// Grid (rows to pack, tiles).
+/// The kernel of PackRows. Grid (rows to pack, tiles).
 struct PackRowsKernel {
   struct Params {
     SamplingOp op;

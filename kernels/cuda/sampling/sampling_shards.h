@@ -8,9 +8,9 @@
 //   SummarizeShard -> all-gather -> DrawFromParts [-> DrawInShard -> all-gather -> MergeShardDraws] [-> PackRows -> ..]
 namespace quire::kernels {
 
-/// A rank's part has ShardPartBytes(num_rows, num_candidates). The part gives other ranks, for every row, the best
-/// token, the mass and the num_candidates best tokens (at most kMaxShardCandidates; 0 suffices if no row uses top-k,
-/// top-p, min-p or top log-probabilities). Workspaces stay in use until DrawInShard.
+/// Returns the bytes of a rank's part, which gives other ranks, for every row, the best token, the mass and the
+/// num_candidates best tokens (at most kMaxShardCandidates; 0 suffices if no row uses top-k, top-p, min-p or top
+/// log-probabilities). Workspaces stay in use until DrawInShard.
 int64_t ShardPartBytes(int64_t num_rows, int num_candidates);
 void SummarizeShard(const CudaStream& stream, const SamplingRows& rows, int num_candidates, void* part);
 
@@ -44,7 +44,7 @@ struct ShardToken {
 };
 void DrawInShard(const CudaStream& stream, const SamplingRows& rows, const ShardDraw* draws, int shard,
                  ShardToken* tokens /* [num_rows] */);
-/// tokens: [num_shards, num_rows], gathered. Completes the drawn tokens.
+/// Completes the drawn tokens. tokens: [num_shards, num_rows], gathered from all ranks.
 void MergeShardDraws(const CudaStream& stream, const DrawFromPartsParams& params, const ShardToken* tokens);
 
 /// Copies the kWholeRow rows, raw and edited. Call after SummarizeShard.

@@ -61,20 +61,21 @@ __device__ SharedArray<U> As(T* array) {
   return reinterpret_cast<U*>(array);
 }
 
-/// array[i] += value, or max(array[i], value). Returns the previous value.
+/// AtomicAdd sets array[i] += value, AtomicMax array[i] = max(array[i], value). Both return the previous value.
 template <class T>
 __device__ T AtomicAdd(T* array, int64_t i, T value) {
   return atomicAdd(array + i, value);
 }
 __device__ inline int AtomicMax(int* array, int64_t i, int value) { return atomicMax(array + i, value); }
-/// The bits of floats with the same sign are ordered like integers; those of negative floats in reverse.
+/// Sets array[i] = max(array[i], value) and returns the previous value. The bits of floats with the same sign are
+/// ordered like integers; those of negative floats in reverse.
 __device__ inline float AtomicMax(float* array, int64_t i, float value) {
   const int bits = __float_as_int(value);
   if (bits >= 0) return __int_as_float(atomicMax(reinterpret_cast<int*>(array + i), bits));
   return __uint_as_float(atomicMin(reinterpret_cast<unsigned*>(array + i), __float_as_uint(value)));
 }
 
-/// N elements that are loaded or stored in one access.
+/// N elements, loaded or stored in accesses of at most 16 bytes.
 template <class T, int N>
 struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Vec {
   T v[N];
@@ -125,7 +126,8 @@ class SharedArena {
 };
 constexpr int64_t SharedBytes(int64_t bytes) { return (bytes + 15) / 16 * 16; }
 
-/// Throws if a call failed. A failed launch is not the caller's fault: the device is lost, or too old for this build.
+/// Throws std::runtime_error if a call failed. A failed launch is not the caller's fault: the device is lost, or too
+/// old for this build.
 inline void CheckCuda(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
   throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error));
@@ -136,11 +138,11 @@ __global__ void __launch_bounds__(Kernel::kThreads) Enter(const __grid_constant_
   Kernel::Run(params);
 }
 
-/// Programmatic dependent launch (from sm_90 on; on older devices kernels never overlap and these do nothing). A
-/// kernel with `static constexpr bool kOverlapsPrevious = true` may start while its predecessor in the stream still
-/// runs. Such a kernel must call WaitForPrerequisites before it touches memory that an earlier kernel writes or reads.
-/// TriggerDependents allows the successor to start; this kernel's writes are complete only at the successor's
-/// WaitForPrerequisites.
+/// Programmatic dependent launch: waits until earlier kernels have ended (from sm_90 on; on older devices kernels never
+/// overlap, and the functions do nothing). A kernel with `static constexpr bool kOverlapsPrevious = true` may start
+/// while its predecessor in the stream still runs. Such a kernel must call WaitForPrerequisites before it touches
+/// memory that an earlier kernel writes or reads. TriggerDependents allows the successor to start; this kernel's writes
+/// are complete only at the successor's WaitForPrerequisites.
 __device__ inline void WaitForPrerequisites() {
   NV_IF_TARGET(NV_PROVIDES_SM_90, (asm volatile("griddepcontrol.wait;" ::: "memory");))
 }

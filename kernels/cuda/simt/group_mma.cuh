@@ -21,7 +21,7 @@ struct GroupMatrix {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-/// PTX's "matrix descriptor": addresses and strides in units of 16 bytes, K-major without swizzle.
+/// Returns PTX's "matrix descriptor" of B: addresses and strides in units of 16 bytes, K-major without swizzle.
 template <class T>
 __device__ uint64_t DescriptorOf(const GroupMatrix<T>& b) {
   const auto at = static_cast<uint32_t>(__cvta_generic_to_shared(b.array + b.begin));
@@ -98,7 +98,8 @@ __device__ void HoldRegisters(uint32_t (&a)[kSteps][4]) {
     asm volatile("" : "+r"(a[i][0]), "+r"(a[i][1]), "+r"(a[i][2]), "+r"(a[i][3])::"memory");
 }
 
-/// Call before GroupMmas with these registers, if other code may have touched them since the last GroupMmas.
+/// Makes other code's changes of these registers visible to the next GroupMmas. Call it before these GroupMmas, if
+/// other code may have touched the registers since the last GroupMmas.
 template <int kUnits, int kSteps>
 __device__ void BeginGroupMmas(float (&d)[kUnits][4], uint32_t (&a)[kSteps][4]) {
   HoldRegisters(d);

@@ -40,7 +40,7 @@ __host__ __device__ inline float FromFloat<float>(float x) {
 }
 
 __device__ inline float Exp(float x) { return expf(x); }
-/// 2^x with an error of at most 2 units in the last place. Results below 2^-126 are 0.
+/// Returns 2^x with an error of at most 2 units in the last place. Results below 2^-126 are 0.
 __device__ inline float Exp2(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -48,10 +48,10 @@ __device__ inline float Exp2(float x) {
 }
 __device__ inline float Tanh(float x) { return tanhf(x); }
 __device__ inline float Rsqrt(float x) { return rsqrtf(x); }
-/// log(1 + x)
+/// Returns log(1 + x).
 __device__ inline float Log1p(float x) { return log1pf(x); }
 __device__ inline double Log(double x) { return log(x); }
-/// For floats these are one instruction. If one argument is NaN, the result is the other.
+/// Return the larger or the smaller float, by one instruction. If one argument is NaN, the result is the other.
 __host__ __device__ inline float Max(float a, float b) { return fmaxf(a, b); }
 __host__ __device__ inline float Min(float a, float b) { return fminf(a, b); }
 template <class T>

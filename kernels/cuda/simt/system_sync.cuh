@@ -17,7 +17,7 @@ __device__ inline uint32_t LoadAcquireSystem(const uint32_t* array, int64_t i) {
   return value;
 }
 
-/// A pause between two reads of a word that another rank will write. The load's latency is pause enough.
+/// Pauses between two reads of a word that another rank will write. Does nothing: the load's latency is pause enough.
 __device__ inline void SpinPause() {}
 
 }  // namespace quire::simt

@@ -51,7 +51,8 @@ __device__ void LoadMatrix(uint32_t (&out)[N], const T* array, int64_t row_begin
   }
 }
 
-/// Transposed fragments: out[i] is the pair at rows l % 4 * 2 and the next, column l / 4.
+/// Loads N matrices as LoadMatrix does, but transposed: out[i] is the pair at rows l % 4 * 2 and the next, column l /
+/// 4.
 template <int N, class T>
 __device__ void LoadMatrixTransposed(uint32_t (&out)[N], const T* array, int64_t row_begin) {
   static_assert(sizeof(T) == 2 && (N == 1 || N == 2 || N == 4));

@@ -1,2 +1,3 @@
-// The unchanged op, with per-thread streams and launches that wait for their kernel (simt/device.cuh in this folder).
+// Compiles the op unchanged, with per-thread streams and launches that wait for their kernel (simt/device.cuh in this
+// folder).
 #include "kernels/cuda/collective/one_shot_all_reduce.cu"

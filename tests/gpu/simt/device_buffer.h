@@ -64,7 +64,7 @@ class DeviceBuffer {
   size_t count_;
 };
 
-/// Only the emulator distinguishes written memory from zeroed memory.
+/// Does nothing: only the emulator distinguishes written memory from zeroed memory.
 inline void MarkWritten(const void*) {}
 
 }  // namespace quire::simt

@@ -8,8 +8,8 @@
 
 namespace quire::simt {
 
-/// Only the emulator stops a launch with a wrong access; on a device such a launch would end the process. Therefore
-/// nothing is launched, and the test is marked as skipped.
+/// Skips the test: only the emulator stops a launch with a wrong access; on a device such a launch would end the
+/// process.
 template <class Body>
 std::string ExpectError(Body, const std::string&) {
   [] { GTEST_SKIP() << "only the emulator stops a wrong access"; }();

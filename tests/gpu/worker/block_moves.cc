@@ -56,8 +56,8 @@ struct Case {
   BlockRuns given, taken;
 };
 
-/// Two cases: whole blocks; and half of the heads of the keys and values of 32 layers, into blocks that hold only this
-/// half.
+/// Returns two cases: whole blocks; and half of the heads of the keys and values of 32 layers, into blocks that hold
+/// only this half.
 std::vector<Case> Cases() {
   Case halves{"half of the heads", {}, {}};
   constexpr int64_t kPart = kBlockBytes / 64;

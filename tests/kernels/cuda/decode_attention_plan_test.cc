@@ -129,7 +129,7 @@ TEST(DecodePlanTest, PlanDecode_CoversRandomBatchesOnceAndEvenly) {
   }
 }
 
-TEST(DecodePlanTest, PlanDecode_SplitsNoContext_WhenThereAreEnoughOrTheyAreShort) {
+TEST(DecodePlanTest, PlanDecode_SplitsNoContext_WhenThereAreManyContextsOrTheyAreShort) {
   const std::vector<int32_t> heads{0, 4, 8, 12, 16, 20, 24, 28, 32};
   for (const size_t sequences : {33u, 32u, 66u, 64u, 256u}) {  // each sequence has 8 head tiles, for 264 CTAs
     const Planned p = Plan(Batch(sequences, 4096), heads, 264);

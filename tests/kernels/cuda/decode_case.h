@@ -34,7 +34,7 @@ class DecodeCase {
   explicit DecodeCase(DecodeShape shape, uint64_t seed);
 
   PagedDecodeParams Params() const;
-  /// Runs the reference on these inputs.
+  /// Returns the reference's results for these inputs.
   std::vector<double> Expected() const;
   std::vector<float> Output() const;
   std::string Name() const;

@@ -6,9 +6,9 @@
 
 namespace quire::kernels::reference {
 
-/// PagedDecode in fp64: a whole row of scores, its softmax, the weighted sum of values; keys and values are read one
-/// number at a time by the definition of the layout. Returns [num_seqs, num_heads, head_size]. Reads p's arrays on the
-/// host. spreads, unless null, becomes the spread of each result.
+/// Computes PagedDecode in fp64: a whole row of scores, its softmax, the weighted sum of values; keys and values are
+/// read one number at a time by the definition of the layout. Returns [num_seqs, num_heads, head_size]. Reads p's
+/// arrays on the host. spreads, unless null, becomes the spread of each result.
 std::vector<double> PagedDecode(const PagedDecodeParams& p, std::vector<double>* spreads = nullptr);
 
 /// Bounds the difference of an attention result from the exact one. The result is rounded once, and each weight may be

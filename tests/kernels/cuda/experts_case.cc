@@ -14,7 +14,7 @@ namespace {
 
 using simt::DeviceBuffer;
 
-/// [experts] weights one after another.
+/// Returns the weights of all experts, one after another.
 DeviceBuffer<std::byte> WeightsOf(NumberType type, const ExpertsShape& s) {
   const QuantizedParts parts = PartsOf(type, s.n, s.k);
   const int64_t bytes = parts.sum(), ints = parts.ints + parts.highs;

@@ -51,7 +51,7 @@ def flashinfer_work(nvcc, version):
 
 
 def host_sources():
-    """The files that a build without CUDA leaves out or runs in an emulator only."""
+    """Returns the files that a build without CUDA leaves out or runs in an emulator only."""
     folders = ("worker/cuda/**/*.cc", "worker/serve/*_with_cuda.cc", "worker/bench/*_cuda.cc", "comm/collective/nccl*.cc",
                "comm/collective/cuda*.cc")
     return [os.path.relpath(p, ROOT) for pattern in folders for p in sorted(glob.glob(os.path.join(ROOT, pattern), recursive=True))]

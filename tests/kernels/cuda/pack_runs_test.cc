@@ -1,4 +1,4 @@
-// Packs runs of KV blocks into one piece of memory and unpacks them again.
+// Tests packing runs of KV blocks into one piece of memory, and unpacking them again.
 #include "kernels/cuda/elementwise/pack_runs.h"
 
 #include <gtest/gtest.h>

@@ -65,7 +65,7 @@ TEST(PlanPrefillTest, PlanPrefill_SplitsATileIntoEqualParts_WhenTheDeviceWouldId
   EXPECT_EQ(next, INT32_MAX);
 }
 
-TEST(PlanPrefillTest, PlanPrefill_SplitsNothing_WhenTilesAreEnoughOrShort) {
+TEST(PlanPrefillTest, PlanPrefill_SplitsNoTile_WhenThereAreManyTilesOrContextsAreShort) {
   const PrefillSplit split{264, 8};
   std::vector<PrefillMerge> merges(static_cast<size_t>(split.MaxMerges()));
   // A prompt of 33 tiles, and a tile of 1,000 positions, which is shorter than two parts.

@@ -23,7 +23,7 @@ void PrefillF16(const CudaStream& stream, const PrefillLaunch& launch) {
   LaunchPrefill<PrefillAttentionKernel<simt::Half, simt::Fp8E4M3, 256>>(stream, launch);
 }
 void PrefillBF16(const CudaStream& stream, const PrefillLaunch& launch) {
-  LaunchPrefillInTiles<simt::BFloat16, simt::BFloat16, 64>(stream, launch);  // both kernels
+  LaunchPrefillInTiles<simt::BFloat16, simt::BFloat16, 64>(stream, launch);  // kernels with and without warpgroups
 }
 
 namespace {

@@ -42,7 +42,7 @@ class PrefillCase {
   PrefillCase(PrefillShape shape, uint64_t seed);
 
   PrefillAttentionParams Params() const;
-  /// Runs the reference on these inputs.
+  /// Returns the reference's results for these inputs.
   std::vector<double> Expected() const;
   /// Returns [rows of all sequences, num_heads, head_size].
   std::vector<float> Output() const;

@@ -10,7 +10,7 @@ namespace quire::kernels {
 
 /// Fills a QuantizedMatrix with random integers and moderate scales.
 void FillQuantized(NumberType type, int64_t n, int64_t k, uint64_t seed, std::byte* to);
-/// Number i of a row of a weight, rounded to the dtype.
+/// Returns number i of a row of a weight, rounded to the dtype.
 double QuantizedNumber(const QuantizedMatrix& weight, NumberType dtype, int64_t row, int64_t i);
 
 struct QuantizedShape {
@@ -28,7 +28,7 @@ class QuantizedCase {
   QuantizedCase(const QuantizedShape& shape, uint64_t seed);
 
   QuantizedGemmParams Params() const;
-  /// Number i of a row of the weight, rounded to the dtype.
+  /// Returns number i of a row of the weight, rounded to the dtype.
   double Weight(int64_t row, int64_t i) const;
   /// Returns the product in fp64, [m, n].
   std::vector<double> Expected() const;

@@ -34,7 +34,7 @@ std::vector<SamplingRow> RandomBatch(test::Random& random, int64_t vocab, int ro
   return batch;
 }
 
-TEST(SamplingTest, SampleRows_DrawsWhatTheCpuDraws) {
+TEST(SamplingTest, SampleRows_DrawsTheSameTokens_AsTheCpu) {
   int near_misses = 0, rows = 0;
   for (const int64_t vocab : {1, 2, 3, 31, 255, 256, 257, 1000, 2999, 9001}) {
     for (uint64_t seed = 0; seed < 3; ++seed) {
@@ -48,7 +48,7 @@ TEST(SamplingTest, SampleRows_DrawsWhatTheCpuDraws) {
   EXPECT_LE(near_misses, rows / 500);
 }
 
-TEST(SamplingTest, Shards_DrawWhatTheCpuDraws) {
+TEST(SamplingTest, Shards_DrawTheSameTokens_AsTheCpu) {
   int near_misses = 0, rows = 0, in_shard = 0, whole_row = 0;
   for (const int64_t vocab : {1, 2, 40, 257, 1000, 2999}) {
     for (const int shards : {1, 2, 3}) {
@@ -93,7 +93,7 @@ TEST(SamplingTest, Settings_HaveTheirEffect_WholeAndInShards) {
   }
 }
 
-/// `count` draws from one row at successive positions.
+/// Returns `count` rows that draw from the same logits at successive positions.
 std::vector<SamplingRow> Positions(SamplingRow row, uint64_t seed, int count) {
   std::vector<SamplingRow> batch;
   row.key = {seed, 3, 0};
@@ -221,7 +221,7 @@ TEST(SamplingTest, OnlyAllowedToken_IsDrawn_AndNoTokenWhenItIsBanned) {
   ExpectAllWays(batch, "none possible");
 }
 
-TEST(SamplingTest, ExtremeSettingsAndLogits_DrawWhatTheCpuDraws) {
+TEST(SamplingTest, ExtremeSettingsAndLogits_GiveTheSameTokens_AsOnTheCpu) {
   test::Random random(6);
   SamplingRow row = PlainRow(random, 900, 2);
   std::vector<SamplingRow> batch;

@@ -42,8 +42,8 @@ TEST_P(CudaEngineTest, Serve_GivesTheCpuEnginesTokensScoresAndVectors) {
   auto asks = SomeAsks(files, 2);
   for (Ask& ask : asks) ask.max_tokens = c.max_tokens;
   for (size_t i = 1; i < asks.size(); i += 2) asks[i].sampling.num_prompt_logprobs = 3;
-  // This prompt has more rows than quantised products take at once. The request asks for no scores, so the prompt is
-  // one chunk.
+  // This prompt has more rows than one quantised product takes. The request asks for no scores, so the prompt is one
+  // chunk.
   if (c.setup.max_step_tokens > 100) asks.push_back(SomeAsks(files, 3, {90}).front());
   asks[0].sampling.pooling = Pooling::kLast;  // the prompt is a single token
   asks[2].sampling.pooling = Pooling::kMean;
@@ -514,7 +514,7 @@ TEST_P(CudaSamplingTest, Draws_EqualTheCpus_ForEverySamplingSetting) {
   ExpectEqualDraws(asks, files_);
 }
 
-TEST_P(CudaSamplingTest, Steps_Overlap_UnlessTheShardsCandidatesMayNotDecideADraw) {
+TEST_P(CudaSamplingTest, Steps_Overlap_WhenTheShardsCandidatesSurelyDecideEveryDraw) {
   const auto overlapped = [&](const SamplingSpec& sampling) {
     CudaMaker maker({.dtype = kF32});
     const Ask ask{.prompt = {3, 1, 4}, .max_tokens = 9, .sampling = sampling};
@@ -538,7 +538,7 @@ TEST_P(CudaSamplingTest, Draws_EqualTheCpus_WhenASettingNeedsTheHost) {
   ExpectEqualDraws(asks, files_);
 }
 
-TEST_P(CudaSamplingTest, Draws_KeepToTheGrammar_WhenARowHasOne) {
+TEST_P(CudaSamplingTest, Draws_FollowTheGrammar_OfTheirRow) {
   auto asks = SomeAsks(files_, 9);
   asks[0].sampling = {.temperature = 0, .grammar = {GrammarSource::kRegex, "[a-e]*"}};
   asks[2].sampling = {.temperature = 1.5f, .seed = 3, .grammar = {GrammarSource::kRegex, "(ab|cd|xyz){9}"}};
@@ -690,7 +690,7 @@ TEST(QuantizedOnDeviceTest, FormsOnDevice_KeepMxFp4ForExperts) {
   EXPECT_EQ(forms.Of(Role::kQuery), Form());
 }
 
-TEST(QuantizedOnDeviceTest, Bytes_FitOneDevice_For117BillionWeightsInMxFp4) {
+TEST(QuantizedOnDeviceTest, WeightsTake69GB_For117BillionNumbersWithExpertsInMxFp4) {
   const char* config = R"({"model_type": "gpt_oss", "hidden_size": 2880, "num_hidden_layers": 36, "vocab_size": 201088,
       "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 64, "intermediate_size": 2880,
       "num_local_experts": 128, "num_experts_per_tok": 4, "sliding_window": 128, "rms_norm_eps": 1e-5,
@@ -705,7 +705,7 @@ TEST(QuantizedOnDeviceTest, Bytes_FitOneDevice_For117BillionWeightsInMxFp4) {
   EXPECT_NEAR(static_cast<double>(CudaWeights::Bytes(spec, shard, kBF16, forms)), 68.8e9, 0.5e9);
 }
 
-TEST(QuantizedOnDeviceTest, Bytes_FitOneDevice_For70BillionWeightsInFourBits) {
+TEST(QuantizedOnDeviceTest, WeightsTake47GB_For70BillionNumbersAsQ4_1) {
   const char* config = R"({"model_type": "llama", "hidden_size": 8192, "num_hidden_layers": 80, "vocab_size": 128256,
       "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 28672,
       "max_position_embeddings": 8192, "rms_norm_eps": 1e-5, "hidden_act": "silu", "eos_token_id": 0})";

@@ -80,7 +80,7 @@ TEST_P(CudaHybridTest, Serve_EqualsTheCpuEngine_WhenChoicesBeamsAndCachedPrefixe
   asks[0].n = 3;
   asks[0].sampling = {.temperature = 1.0f, .seed = 1, .num_logprobs = 3};
   asks[2].beams = 3;
-  // The first two requests come again, after more steps than they take themselves.
+  // The first two requests are sent again, after more steps than their own answers take.
   std::vector<Ask> again = {asks[0], asks[1]};
   for (int i = 0; i < 12; ++i) asks.push_back({.prompt = {1}, .max_tokens = 1});
   asks.insert(asks.end(), again.begin(), again.end());

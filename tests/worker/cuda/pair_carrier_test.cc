@@ -137,7 +137,7 @@ TEST_F(PairCarrierTest, Taker_Throws_WhenTheGiverIsGone) {
       Error);
 }
 
-TEST_F(PairCarrierTest, Giver_ClosesAtOnce_WhenNoTakerMeetsIt) {
+TEST_F(PairCarrierTest, Giver_ClosesWithoutWaiting_WhenNoTakerMeetsIt) {
   std::unique_ptr<DeviceLink> alone = giver_.Open(giver_.NewMeeting(), true);
   alone->Move(from_.Of({1}), {{0, kBlockBytes}});
   EXPECT_EQ(alone->num_done(), 0);

@@ -43,7 +43,8 @@ struct ManyAndFew {
       few.push_back(kernels::reference::ReadNumber(y.as(), NumberType::kF16, kMany * kN + i));
   }
 
-  /// Largest difference between the results of the few rows, and largest of their absolute values
+  /// Difference returns the largest difference between the results of the few rows; Largest, the largest absolute
+  /// value.
   double Difference() const {
     double largest = 0;
     for (size_t i = 0; i < few.size(); ++i) largest = std::max(largest, std::abs(many[i] - few[i]));

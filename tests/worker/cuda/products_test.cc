@@ -8,7 +8,7 @@
 namespace quire {
 namespace {
 
-TEST(QuantizedProductsTest, Products_OfManyRowsEqualThoseOfFewRows) {
+TEST(QuantizedProductsTest, Products_OfManyRows_EqualProductsOfFewRows) {
   for (const NumberType type : {NumberType::kQ4_1, NumberType::kQ8_0, NumberType::kQ6_K, NumberType::kFp8Groups}) {
     const test::ManyAndFew products(type);
     EXPECT_GT(products.Largest(), 0.2);
@@ -17,7 +17,7 @@ TEST(QuantizedProductsTest, Products_OfManyRowsEqualThoseOfFewRows) {
   }
 }
 
-TEST(QuantizedProductsTest, Products_OfManyRowsAreNearThoseOfFewRows_WithFp8Weights) {
+TEST(QuantizedProductsTest, Products_OfManyRows_AreNearProductsOfFewRows_WithFp8Weights) {
   // If the library has FP8 products, x is rounded to FP8: its numbers are off by at most 2^-4 of themselves, and sums
   // by less than that part of the largest.
   const test::ManyAndFew products(NumberType::kFp8E4M3);

@@ -60,15 +60,15 @@ class Bench {
   /// Keeps and prints a row that was measured in another way.
   void Keep(const Case& c, const std::string& variant, const Timing& timing);
 
-  /// {"device": .., "ceilings": .., "results": [..], "checks": [..]}
+  /// Returns the report: {"device": .., "ceilings": .., "results": [..], "checks": [..]}.
   Json Report() const;
 
   int64_t num_checks() const { return static_cast<int64_t>(checks_.size()); }
   int64_t num_wrong() const { return wrong_; }
 
  private:
-  /// Checks that each variant's graph leaves the same bytes as a single call, and that all variants leave similar
-  /// results.
+  /// Counts as wrong, and reports, a variant whose graph leaves other bytes than a single call, and a variant whose
+  /// results are not close to those of the others.
   void Check(const Case& c, const std::vector<Variant>& variants, const std::vector<const DeviceGraph*>& graphs);
 
   Device& device_;
@@ -79,10 +79,10 @@ class Bench {
   int64_t wrong_ = 0;  // number of wrong checks
 };
 
-/// The median, minimum and maximum of some seconds.
+/// Returns the median, minimum and maximum of some seconds.
 Timing Summarise(std::vector<double> seconds);
 
-// The benchmark's sections.
+// Each function measures one section of the benchmark.
 void BenchCeilings(Bench& bench);
 void BenchDecodeAttention(Bench& bench);
 void BenchPrefillAttention(Bench& bench);

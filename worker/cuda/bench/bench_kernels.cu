@@ -13,7 +13,7 @@ constexpr int kBlocksPerSm = 8;
 constexpr int kInFlight = 8;  // 16-byte accesses in flight per thread
 using Piece = simt::Vec<uint32_t, 4>;
 
-/// The splitmix64 finalizer: neighbouring inputs give unrelated outputs.
+/// Mixes the bits of x by splitmix64's finalizer: neighbouring inputs give unrelated outputs.
 __device__ uint64_t Mix(uint64_t x) {
   x += 0x9e3779b97f4a7c15;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;

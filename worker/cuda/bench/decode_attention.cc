@@ -1,6 +1,6 @@
-// Attention of one new token per sequence: the planned kernel against v1 and v2, over lengths, groups, types and block
-// sizes. Each kernel call spells out its params, as a caller would, so that a reader sees in one place what is
-// measured.
+// Measures attention of one new token per sequence: the planned kernel against v1 and v2, over lengths, groups, types
+// and block sizes. Each kernel call spells out its params, as a caller would, so that a reader sees in one place what
+// is measured.
 #include "kernels/cuda/decode/decode_attention.h"
 
 #include <fmt/format.h>

@@ -27,8 +27,8 @@ void Check(cudaError_t status, const char* doing) {
   throw std::runtime_error(std::string("FlashInfer: ") + doing + ": " + cudaGetErrorString(status));
 }
 
-/// Convert to [page, head, token, dim]: keys from [page, head, dim / 8, token, 8], values from [page, head, dim,
-/// token].
+/// The kernels below convert to [page, head, token, dim]: keys from [page, head, dim / 8, token, 8], values from [page,
+/// head, dim, token].
 __global__ void CopyKeys(const Number* from, Number* to, int64_t count, int tokens, int dims) {
   const int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x;
   if (i >= count) return;

@@ -19,8 +19,9 @@ class FlashInferAttention {
   virtual void Queue(int64_t set, const void* queries, void* out) = 0;
 };
 
-/// Null if this build lacks FlashInfer or does not support these types and sizes. The queries of sequence s are rows
-/// query_start[s] to query_start[s + 1] - 1, the last tokens of its context.
+/// Returns FlashInfer's attention for the batch; null if this build lacks FlashInfer or does not support these types
+/// and sizes. The queries of sequence s are rows query_start[s] to query_start[s + 1] - 1, the last tokens of its
+/// context.
 std::unique_ptr<FlashInferAttention> MakeFlashInfer(const PagedBatch& batch, const std::vector<int32_t>& query_start,
                                                     Device& device);
 

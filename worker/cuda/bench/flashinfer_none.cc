@@ -1,4 +1,4 @@
-// The implementation for builds without FlashInfer's headers.
+// Implements flashinfer.h for builds without FlashInfer's headers.
 #include "worker/cuda/bench/flashinfer.h"
 
 namespace quire::bench {

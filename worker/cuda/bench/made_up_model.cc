@@ -65,7 +65,7 @@ int64_t CountOf(const ExpectedTensor& tensor) {
   return std::accumulate(tensor.shape.begin(), tensor.shape.end(), int64_t{1}, std::multiplies<>());
 }
 
-/// Every tensor once; two roles may share one (the head is the embedding).
+/// Returns every tensor once; two roles may share one (the head is the embedding).
 std::vector<ExpectedTensor> TensorsOf(const ModelSpec& spec) {
   std::vector<ExpectedTensor> tensors;
   std::set<std::string> names;
@@ -107,7 +107,7 @@ MadeUpModel::MadeUpModel(const MadeUpShape& shape, const std::string& folder) : 
   const std::string config = DumpJson(ConfigOf(shape));
   const std::filesystem::path where = kept_ ? std::filesystem::path(folder) : std::filesystem::temp_directory_path();
   if (kept_) {
-    // The name depends on everything from which the model is made.
+    // The file's name depends on everything from which the model is made.
     path_ = where / fmt::format("made-up-{:016x}", std::hash<std::string>{}(config));
     if (std::filesystem::exists(path_)) return;
     std::filesystem::create_directories(where);

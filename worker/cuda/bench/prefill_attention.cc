@@ -1,4 +1,4 @@
-// Causal attention of prompt chunks over a paged cache.
+// Measures causal attention of prompt chunks over a paged cache.
 #include "kernels/cuda/prefill/prefill_attention.h"
 
 #include <fmt/format.h>
@@ -54,7 +54,8 @@ class PrefillCase {
 
   int64_t sets() const { return batch_.sets(); }
 
-  /// The reference is v2, which treats every query as a sequence that ends there; all share one block table.
+  /// Returns the output with a reference: v2, which treats every query as a sequence that ends there; all share one
+  /// block table.
   Output output() {
     Output output{out_.as<void>(), out_.bytes(), batch_.shape().head_size};
     if (chunks_.sequences > 1 || chunks_.queries > kMostJudged) return output;
@@ -69,7 +70,7 @@ class PrefillCase {
     return output;
   }
 
-  /// Two products of 2 FLOP each, for every head, query and visible position.
+  /// Returns the operations of the two products: 2 FLOP each, for every head, query and visible position.
   double flops() const {
     const double seen =
         chunks_.queries * (chunks_.context - chunks_.queries) + chunks_.queries * (chunks_.queries + 1.0) / 2;

@@ -1,4 +1,5 @@
-// The matrix products of a decode step at an 8B model's shapes: our kernel for few rows against the vendor's library.
+// Measures the matrix products of a decode step, at the shapes of a model with 8 billion weights: our kernel for few
+// rows against the vendor's library.
 #include "worker/cuda/decoder/products.h"
 
 #include <fmt/format.h>

@@ -16,9 +16,9 @@ inline constexpr double kRowTolerance = 0.01;
 /// Zeroes the output, runs `queue`, and returns the output's bytes.
 std::vector<std::byte> ResultOf(Device& device, const Output& output, const std::function<void()>& queue);
 
-/// The largest distance between a row of `result` and the same row of `expected`, relative to the expected row's
-/// length. Infinite if a number is NaN or infinite, or if an expected row is zero and the result's is not. Rows have
-/// `row` bf16 numbers.
+/// Returns the largest distance between a row of `result` and the same row of `expected`, relative to the expected
+/// row's length. Infinite if a number is NaN or infinite, or if an expected row is zero and the result's is not. Rows
+/// have `row` bf16 numbers.
 double WorstRow(std::span<const std::byte> result, std::span<const std::byte> expected, int64_t row);
 
 }  // namespace quire::bench

@@ -1,4 +1,4 @@
-// Sampling of a batch of rows from a large vocabulary.
+// Measures sampling of a batch of rows from a large vocabulary.
 #include "kernels/cuda/sampling/sampling.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
-// The ops between products and attention at an 8B model's sizes, and block moves.
+// Measures the kernels between matrix products and attention, at the sizes of a model with 8 billion weights, and block
+// copies.
 #include <fmt/format.h>
 
 #include "kernels/block_copy.h"
@@ -91,7 +92,7 @@ void MeasureRope(Bench& bench, int64_t rows) {
                   }}});
 }
 
-/// Blocks of 16 tokens of all 32 layers: 2 MiB each.
+/// Measures copies of blocks of 16 tokens of all 32 layers: 2 MiB each.
 void MeasureBlockCopies(Bench& bench) {
   Device& device = bench.device();
   constexpr int64_t kBlockBytes = 16 * 128 * 1024, kBlocks = 64;

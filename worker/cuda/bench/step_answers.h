@@ -7,8 +7,8 @@
 
 namespace quire::bench {
 
-/// The tokens and log-probabilities of `steps` decode steps: {"tokens": [[one per sequence] per step], "logprobs":
-/// ..}.
+/// Returns the tokens and log-probabilities of `steps` decode steps: {"tokens": [[one per sequence] per step],
+/// "logprobs": ..}.
 Json StepAnswers(const ModelFiles& files, StepRun run, int steps);
 
 /// Describes the first difference between two results of StepAnswers; empty if they are equal to the last bit.

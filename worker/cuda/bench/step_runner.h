@@ -27,9 +27,9 @@ class StepRunner {
     Begin();
     return Finish();
   }
-  /// Seconds per step over `steps` steps; each step begins before the previous one has ended.
+  /// Returns the seconds per step over `steps` steps; each step begins before the previous one has ended.
   double Overlapped(int steps);
-  /// Seconds per step over `steps` steps; each step begins after the previous one has ended.
+  /// Returns the seconds per step over `steps` steps; each step begins after the previous one has ended.
   double OneByOne(int steps);
 
  private:

@@ -1,4 +1,4 @@
-// Whole decode steps of the engine as a server runs them: one step ahead, with sampling and results.
+// Measures whole decode steps of the engine as a server runs them: one step ahead, with sampling and results.
 #include "worker/cuda/bench/steps.h"
 
 #include <fmt/format.h>
@@ -35,7 +35,7 @@ StepTimes MeasureSteps(const ModelFiles& files, int batch, const StepBench& opti
   return {Summarise(overlapped), Summarise(one_by_one)};
 }
 
-/// Bytes of the weights and of the KV cache that a step must read.
+/// Returns the bytes of the weights and of the KV cache that a step must read.
 double StepBytes(const MadeUpShape& shape, int64_t layers, int batch, int context) {
   const double weights = 2.0 * static_cast<double>(layers * shape.LayerParameters() + shape.HeadParameters());
   const double kv = 2.0 * 2 * static_cast<double>(layers * shape.kv_heads * shape.head_dim) * batch * context;

@@ -51,7 +51,7 @@ struct Activations {
   void* activated;     // [T, mlp_width]
   void* delta;         // [T, hidden]: the output of attention or MLP, which is added to the residual
   void* second_delta;  // [T, hidden]: the MLP's part where attention and MLP run in parallel; else null
-  // The two buffers below have size 0 in models without layer inputs.
+  // layer_inputs, projected_inputs and gated_input have size 0 in models without layer inputs.
   void *layer_inputs, *projected_inputs;  // [T, layers, layer_input_size]
   void* gated_input;                      // [T, layer_input_size]
   void* drawing;                          // [R, hidden]

@@ -49,15 +49,15 @@ class CudaDecoder final : private DecoderOps {
   /// (StepShape::keeps_rows). Overwrites logits().
   void LogitsOfRows(int64_t row, int64_t count);
 
-  /// The normed last activations of a step that keeps its rows, from `row` on. Device memory, [rows, hidden] of the
-  /// model's type.
+  /// Returns the normed last activations of a step that keeps its rows, from `row` on. Device memory, [rows, hidden] of
+  /// the model's type.
   const std::byte* NormedRows(int64_t row) const;
 
   /// Measures once how to compute steps of `num_rows` rows fastest. Overwrites activations. Must not run while a graph
   /// is captured.
   void Tune(int64_t num_rows);
-  /// Sets this without measuring. fused: norms, residual and activation inside our own products; else a kernel for
-  /// each.
+  /// Chooses for steps of `num_rows` rows without measuring. `fused`: norms, residual and activation inside our own
+  /// products; false: a kernel for each.
   void SetFused(int64_t num_rows, bool fused) { fused_of_[num_rows] = fused && CanFuse(num_rows); }
 
   float* logits() const { return memory_.activations.logits; }  // [max_draws, logits_width]
@@ -99,12 +99,12 @@ class CudaDecoder final : private DecoderOps {
   void AddLayerInput(int64_t layer) override;
   void Logits() override;
 
-  /// The attention sinks of the layer's local heads, or null.
+  /// Returns the attention sinks of the layer's local heads, or null.
   const float* SinksOf(int64_t layer) const {
     return memory_.sinks == nullptr ? nullptr : memory_.sinks + layer * sizes_.shard.heads.size();
   }
   const LayerSpec& LayerOf(int64_t layer) const { return spec_.layers[static_cast<size_t>(layer)]; }
-  // Numbers per row of a layer's activations.
+  // Returns the numbers per row of a layer's activations.
   int64_t HeadsWidth(int64_t layer) const { return sizes_.shard.heads.size() * LayerOf(layer).head_dim; }
   int64_t QkvWidth(int64_t layer) const { return quire::QkvWidth(spec_, sizes_.shard, layer); }
   int64_t MlpWidth(int64_t layer) const { return CudaWeights::MlpWidth(sizes_.shard, layer); }
@@ -112,11 +112,11 @@ class CudaDecoder final : private DecoderOps {
   void LoadTables(const ModelFiles& files);
   bool CanFuse(int64_t num_rows) const;
   bool IsFused(int64_t num_rows) const;
-  // `kind` is an index into KindsOf(spec_).
+  // Compute the layer's attention for decodes or for chunks. `kind` is an index into KindsOf(spec_).
   void AttendDecodes(int64_t layer, size_t kind);
   void AttendUnplanned(int64_t layer, size_t kind);  // decodes through v1 or v2
   void AttendChunks(int64_t layer, size_t kind);
-  /// A view of the step's states from byte `offset` of each state on.
+  /// Returns a view of the step's states from byte `offset` of each state on.
   kernels::StateView StatesAt(int64_t offset) const;
   void Convolve(int64_t layer);
   void ConvolveHeads(int64_t layer);
@@ -128,15 +128,15 @@ class CudaDecoder final : private DecoderOps {
   /// the shared expert's (`shared`).
   void MultiplyExperts(int64_t layer);
   void MultiplyShared(int64_t layer);
-  /// out = the weighted sum of the chosen experts' outputs plus `shared` (may be null).
+  /// Sets `out` to the weighted sum of the chosen experts' outputs plus `shared` (may be null).
   void CombineExperts(const void* shared, void* out);
-  /// AddExperts with Mixture::normed_apart.
+  /// Adds the mixture as AddExperts does, in models with Mixture::normed_apart.
   void AddExpertsNormedApart(int64_t layer);
-  /// Sums of squares of the step's queries and keys over all ranks: [num_rows, 2].
+  /// Returns the sums of squares of the step's queries and keys over all ranks: [num_rows, 2].
   const float* SquaresOfAllRanks(int64_t layer);
   /// Computes the layer inputs of the step's tokens.
   void MakeLayerInputs();
-  /// `count` rows of `width` numbers as a table for Embedding.
+  /// Returns `count` rows of `width` numbers as a table for Embedding.
   kernels::Weight Table(const void* rows, int64_t count, int64_t width) const;
   /// residual += x * weight^T + bias, now or pending. With after_norm: residual = (residual + norm(the sum over
   /// ranks)) * scale, now.
@@ -144,8 +144,8 @@ class CudaDecoder final : private DecoderOps {
                   float scale);
   /// residual = (residual + norm(the sum over ranks of delta)) * scale.
   void AddNormOfDelta(const void* weight, float scale);
-  /// The layer scale to apply after the MLP. The result is 1 in models with layer inputs, where AddLayerInput applies
-  /// the scale.
+  /// Returns the layer scale to apply after the MLP. The result is 1 in models with layer inputs, where AddLayerInput
+  /// applies the scale.
   float ScaleAfterMlp(int64_t layer) const { return spec_.layer_input_size > 0 ? 1 : weights(layer).scale; }
   /// out = this rank's part of x * weight^T; rank 0 also adds the bias, which may be null.
   void MultiplyOut(const void* x, int64_t k, const DeviceMatrix& weight, const void* bias, void* out);
@@ -154,7 +154,7 @@ class CudaDecoder final : private DecoderOps {
   /// logits = rows [count, hidden] (already normed) * head^T + bias, scaled and capped.
   void MultiplyHead(const void* rows, int64_t count);
   void CapLogits(int64_t count);
-  /// Norm, and returns the normed rows; without a weight, returns the residual.
+  /// Calls Norm and returns the normed rows; without a weight, returns the residual.
   const void* Normed(const void* weight, const void* bias);
   GemmParams Product(const void* x, int64_t k, const void* weight, void* y, int64_t n, int64_t m) const;
   GemmParams Product(const void* x, int64_t k, const DeviceMatrix& weight, void* y, int64_t n, int64_t m) const {
@@ -177,7 +177,7 @@ class CudaDecoder final : private DecoderOps {
   StateLayout states_;
   std::map<int64_t, bool> fused_of_;  // keyed by number of rows
   std::set<int64_t> tuned_;           // numbers of rows
-  // The step that is being queued.
+  // The members down to pending_ belong to the step that is being queued.
   StepShape shape_;
   const StepOnDevice* step_ = nullptr;
   const CudaKvCache* cache_ = nullptr;

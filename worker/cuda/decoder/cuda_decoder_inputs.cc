@@ -1,4 +1,4 @@
-// CudaDecoder's layer inputs: per-token inputs of each layer beside the residual.
+// CudaDecoder's layer inputs: numbers for each token that each layer gets besides the residual.
 #include <cmath>
 
 #include "kernels/embedding.h"

@@ -30,7 +30,7 @@ std::vector<float*> TakeRopes(const ModelSpec& spec, int64_t max_model_len, bool
   return tables;
 }
 
-/// Takes count(kind) numbers for each kind of attention.
+/// Reserves count(kind) numbers for each kind of attention.
 template <class Count>
 std::vector<int32_t*> TakeForKinds(const CudaDecoderSizes& sizes, const Count& count, Pieces& pieces) {
   std::vector<int32_t*> tables;

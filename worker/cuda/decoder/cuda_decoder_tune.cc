@@ -10,7 +10,7 @@ namespace quire {
 
 namespace {
 
-/// The weights of all layers by shape (rows, columns) of their product.
+/// The weights of all layers, grouped by the shape (rows, columns) of their product.
 using ProductsOfLayers = std::map<std::pair<int64_t, int64_t>, std::vector<const void*>>;
 
 }  // namespace

@@ -17,7 +17,7 @@ struct CudaKvFormat {
   int64_t block_size;                 // tokens per block: 8, 16, 32 or 64
   std::vector<KvScales> scales = {};  // scales of an FP8 cache, by layer
 
-  /// Bytes of the keys, or of the values, of one head in a block.
+  /// Returns the bytes of the keys, or of the values, of one head in a block.
   int64_t head_bytes(int64_t head_dim) const { return head_dim * block_size * ByteSize(type); }
 };
 
@@ -38,11 +38,11 @@ class CudaKvCache {
   void SwapOut(const std::vector<BlockCopyPair>& pairs);
   void SwapIn(const std::vector<BlockCopyPair>& pairs);
   void Copy(const std::vector<BlockCopyPair>& pairs, int set);
-  /// Call when the work queued with this set has run.
+  /// Lets Copy reuse the set without waiting. Call this when the work queued with the set has run.
   void Reset(int set) { ids_.Reset(set); }
 
   int num_blocks() const { return num_blocks_; }
-  /// Address of block 0. A sequence's state uses the bytes of some blocks regardless of the KV layout.
+  /// Returns the address of block 0. A sequence's state uses the bytes of some blocks regardless of the KV layout.
   std::byte* pool() const { return blocks_.as(); }
   int64_t block_bytes() const { return layout_.block_bytes; }
   std::span<std::byte> MemoryOf(BlockId block) const {

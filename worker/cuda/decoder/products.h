@@ -22,15 +22,16 @@ class Products {
   /// Queues the product by the method that Tune found to be faster, or else by the library.
   void Run(const GemmParams& params);
 
-  /// Measures both methods for this shape; see Gemm::Tune.
+  /// Measures the kernel and the library for this shape, so that Run takes the faster one; see Gemm::Tune.
   void Tune(const GemmParams& params, std::span<const void* const> weights);
 
  private:
-  /// Few rows: a kernel reads the quantised weight directly. Many rows: expands one part of the weight after another,
-  /// which the library then multiplies.
+  /// Multiplies with a quantised weight. Few rows: a kernel reads the weight directly. Many rows: expands one part of
+  /// the weight after another, which the library then multiplies.
   void RunQuantized(const GemmParams& params);
 
-  /// Many rows with an FP8 weight: rounds x to FP8 for the library. Returns false if the library has no such product.
+  /// Multiplies many rows with an FP8 weight: rounds x to FP8 for the library. Returns false if the library has no such
+  /// product.
   bool RunFp8(const GemmParams& params);
 
   using Shape = std::tuple<bool, int64_t, int64_t, int64_t>;  // fp32 result, m, n, k

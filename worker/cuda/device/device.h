@@ -69,7 +69,7 @@ class Device {
   void CopyToHost(void* to, const void* from, int64_t bytes);
   void SetZero(void* to, int64_t bytes);
 
-  /// Marks are places in the stream, kNumMarks of them. Setting a mark again moves it.
+  /// A mark is a place in the stream's queue; there are kNumMarks of them. Setting a mark again moves it.
   static constexpr int kNumMarks = 8;
   void SetMark(int mark);
   bool Reached(int mark);

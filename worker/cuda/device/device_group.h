@@ -19,8 +19,9 @@ struct DeviceGroupOptions {
 /// each other's memory; everything else uses NCCL.
 class DeviceGroup final : public NormingCollective {
  public:
-  /// Collective call, on the calling thread's current device. Throws CollectiveAborted or Error. Measuring takes about
-  /// a second, during which the device should be idle.
+  /// Connects the GPUs of the group and, with options.measure, measures up to which size the one-shot sum is faster;
+  /// this takes about a second, during which the device should be idle. Collective call, on the calling thread's
+  /// current device. Throws CollectiveAborted when NCCL fails or a rank is lost, and Error when a device fails.
   DeviceGroup(const MpiBootstrap& mpi, DeviceGroupOptions options);
 
   Rank rank() const override { return library_->rank(); }
@@ -34,7 +35,8 @@ class DeviceGroup final : public NormingCollective {
 
   void AllReduceRmsNorm(void* partial, kernels::RmsNormParams norm, void* stream) override;
 
-  // Benchmarks compare the one-shot sum with the library's. The one-shot sum takes at most kOneShotCapacity bytes.
+  // The functions below are for benchmarks, which compare the one-shot sum with the library's. The one-shot sum takes
+  // at most kOneShotCapacity bytes.
   bool has_one_shot() const { return group_.size > 0; }
   void OneShotSum(void* data, int64_t count, NumberType type, void* stream);
   DeviceCollective& library() { return *library_; }

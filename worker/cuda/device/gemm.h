@@ -10,8 +10,8 @@
 
 namespace quire {
 
-/// y = scale * x * weight^T with fp32 accumulation. All have the same type, except that y may be fp32. All are aligned
-/// to 16 bytes.
+/// y = scale * x * weight^T with fp32 accumulation. x, weight and y have the type `dtype`, except that y may be fp32.
+/// All are aligned to 16 bytes.
 struct GemmParams {
   NumberType dtype;
   const void* x;       // [m, k], rows x_stride elements apart
@@ -44,7 +44,8 @@ class Gemm {
   bool Has(const GemmParams& params) const;
 
   /// Times the library's best guesses for this shape and keeps the fastest. Uses y as scratch. Each run takes the next
-  /// of `weights`, so that no weight is cached. Not during a graph's capture. Returns the fastest one's seconds.
+  /// of `weights`, so that no weight is cached. Must not run during a graph's capture. Returns the seconds of the
+  /// fastest guess.
   double Tune(const GemmParams& params, std::span<const void* const> weights);
 
  private:

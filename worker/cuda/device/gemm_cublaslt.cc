@@ -81,8 +81,9 @@ Shape ShapeOf(const GemmParams& p) {
   return {static_cast<int>(p.dtype), p.float_result, p.x_scales != nullptr, p.m, p.n, p.k, p.x_stride, p.y_stride};
 }
 
-/// The number of rows for which to ask for an algorithm that serves m rows. Prompt chunks have any number of rows, and
-/// asking the library for each new one would delay their steps. Decodes (few rows) have algorithms of their own.
+/// Returns the number of rows for which to ask for an algorithm that serves m rows. Prompt chunks have any number of
+/// rows, and asking the library for each new one would delay their steps. Decodes (few rows) have algorithms of their
+/// own.
 constexpr int64_t RowsToAskFor(int64_t m) { return m <= 64 ? m : (m + 63) / 64 * 64; }
 
 }  // namespace
@@ -121,7 +122,7 @@ struct Gemm::Plans {
     return algorithms;
   }
 
-  /// The measured algorithm, else the library's first guess; null if the library does not support the product.
+  /// Returns the measured algorithm, else the library's first guess; null if the library does not support the product.
   const cublasLtMatmulAlgo_t* Best(const GemmParams& p, const Problem& problem) {
     const auto known = chosen.find(ShapeOf(p));
     if (known != chosen.end()) return &known->second;

@@ -8,11 +8,10 @@ namespace quire {
 /// The longest message of the one-shot all-reduce, which is the size of its slots.
 inline constexpr int64_t kOneShotCapacity = 1 << 20;  // most bytes of a one-shot sum
 
-/// The size in bytes up to which one-shot beats NCCL on the GPUs of one host, for use without measurement. From
-/// published times on 8xH100 with NVLink. 4 ranks: 10 us (one-shot) against 17 us (NCCL) at 512 KiB, 14 against 19 at
-/// 1 MiB; 6 ranks: 13 against 23, and 21 against 25 (vllm#24111, #24532). 2 ranks: the fused kernel ties at 512 KiB
-/// and loses at 1 MiB (vllm#22086). 8 ranks: one-shot takes 24 us for 256 KiB, NCCL for 512 KiB (sglang#2904,
-/// vllm#42324).
+/// Returns the size in bytes up to which one-shot beats NCCL on the GPUs of one host, for use without measurement. From
+/// times that vLLM and SGLang published on 8xH100 with NVLink. 4 ranks: 10 us (one-shot) against 17 us (NCCL) at 512
+/// KiB, 14 against 19 at 1 MiB; 6 ranks: 13 against 23, and 21 against 25. 2 ranks: the fused kernel ties at 512 KiB
+/// and loses at 1 MiB. 8 ranks: one-shot takes 24 us for 256 KiB, NCCL for 512 KiB.
 int64_t DefaultOneShotThreshold(int ranks);
 
 /// Microseconds for one size, measured on rank 0.
@@ -21,8 +20,8 @@ struct SumTiming {
   double one_shot, library;
 };
 
-/// The largest size up to which one-shot is never slower than the library; 0 if it is slower at the first size. Sizes
-/// must ascend.
+/// Returns the largest size up to which one-shot is never slower than the library; 0 if it is slower at the first size.
+/// Sizes must ascend.
 int64_t OneShotThreshold(std::span<const SumTiming> timings);
 
 }  // namespace quire

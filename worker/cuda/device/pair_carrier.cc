@@ -103,8 +103,8 @@ class PairLink final : public DeviceLink {
       const std::lock_guard lock(mutex_);
       problem_ = error.what();
     }
-    // Queued work may still wait for the other end. The work ends when the pair is destroyed. A separate thread waits
-    // for that.
+    // Queued work may still wait for the other end, and ends when the pair is destroyed. A separate thread destroys the
+    // pair, because that may take long.
     std::thread([way = std::move(way)]() mutable { way.reset(); }).detach();
   }
 

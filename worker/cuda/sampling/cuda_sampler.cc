@@ -83,7 +83,7 @@ CudaSampler::CudaSampler(const CudaSamplerSizes& sizes, Device& device, DeviceCo
   };
   host_reserved_ = device.AllocateHost(deal(Pieces()), "sampling");
   deal(Pieces(host_reserved_.as()));
-  // Connects the ranks now: they connect at their first call, which must not happen during a graph's capture.
+  // The ranks connect at their first call, which must not happen during a graph's capture. So they connect now.
   if (!single())
     collective_->AllGather(memory_.part, memory_.parts, kernels::ShardPartBytes(1, 0), device.stream().handle);
 }

@@ -26,7 +26,7 @@ struct CudaSamplerSizes {
 /// the same tokens.
 class CudaSampler {
  public:
-  /// `collective` must outlive the sampler; null: a group of one.
+  /// Makes the sampler. `collective` must outlive the sampler; null: a group of one.
   CudaSampler(const CudaSamplerSizes& sizes, Device& device, DeviceCollective* collective);
 
   /// Writes the sampling settings of the members that draw into a step's arrays. Rows after the last such member, up

@@ -36,7 +36,7 @@ class PromptScorer {
  private:
   /// Copies the logits [count, row_stride] of all ranks to the host of rank 0.
   void Fetch(const float* logits, int64_t count);
-  /// Row `i` of the `count` fetched rows, joined from its shards.
+  /// Returns row `i` of the `count` fetched rows, joined from its shards.
   std::vector<float> Row(int64_t i, int64_t count) const;
 
   CudaSamplerSizes sizes_;

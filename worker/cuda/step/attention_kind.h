@@ -20,10 +20,10 @@ struct AttentionKind {
 
 inline AttentionKind KindOf(const LayerSpec& layer) { return {layer.window, layer.head_dim, layer.num_kv_heads}; }
 
-/// The kinds of the model's layers, in order of first appearance.
+/// Returns the kinds of the model's layers, in order of first appearance.
 std::vector<AttentionKind> KindsOf(const ModelSpec& spec);
 
-/// One kind's planning sizes on a rank.
+/// The sizes with which a rank plans attention of one kind of layer.
 struct AttentionSizes {
   int32_t window = 0;                          // 0: no window
   std::vector<int32_t> head_start;             // for each of the rank's KV heads: its first query head

@@ -22,7 +22,7 @@ struct StepLimits {
   int64_t state_blocks = 0;  // blocks per sequence's state; 0: no states
 };
 
-/// The most list entries of one sequence on the device. The host draws for sequences with longer lists.
+/// The most biases, and the most banned tokens, of one sequence on the device. The host draws for sequences with more.
 inline constexpr int64_t kMaxListEntries = 512;
 /// The most table entries, and block copies, per upload; a step with more uses several uploads.
 inline constexpr int64_t kEditsAtOnce = 16384;
@@ -48,7 +48,7 @@ struct StepArrays {
   kernels::PrefillTile* tiles[kMaxAttentionKinds];  // indexed by kind of attention
   kernels::PrefillMerge* merges[kMaxAttentionKinds];
   int32_t* decode_work[kMaxAttentionKinds];
-  // Lists of all rows; last, because most steps do not use them.
+  // The biases and banned tokens of all rows come last, because most steps have none.
   int64_t lists_at;  // bytes before the lists
   int32_t* bias_token;
   float* bias;

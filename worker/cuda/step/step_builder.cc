@@ -23,7 +23,7 @@ int32_t PaddedContext(int32_t longest, int32_t most) {
 
 namespace {
 
-/// The first member after the decodes at the beginning of the batch.
+/// Returns the first member after the decodes at the beginning of the batch.
 auto FirstChunk(const std::vector<BatchMember>& batch, const SequenceTable& table, const StepBuilderSizes& sizes) {
   return std::ranges::find_if_not(batch, [&](const BatchMember& m) {
     return m.count == 1 && m.draws && !sizes.decodes_as_chunks && !PoolsRows(m, table.at(m.slot));
@@ -84,7 +84,7 @@ class Builder {
   }
 
   /// Adds the state of sequence `i`, whose rows were added last. A plan gives each state as many blocks as any rank
-  /// needs; the first ones hold this rank's part.
+  /// needs; this rank's part is in the first of them.
   void AddState(int64_t i, int32_t context, std::span<const BlockId> blocks) {
     if (sizes_.state_blocks == 0) return;
     arrays_.state_start[i + 1] = static_cast<int32_t>(shape_.num_rows);
@@ -143,8 +143,8 @@ class Builder {
 
 namespace {
 
-/// The limits of a step with `chunk_rows` rows of chunks. Without chunks there are no tiles, without decodes no work
-/// list.
+/// Returns the limits of a step with `chunk_rows` rows of chunks. Without chunks there are no tiles, without decodes no
+/// work list.
 StepLimits Limits(const StepBuilderSizes& sizes, int64_t tokens, int64_t sequences, int64_t decodes,
                   int64_t chunk_rows) {
   StepLimits limits{.tokens = tokens, .sequences = sequences, .state_blocks = sizes.state_blocks};

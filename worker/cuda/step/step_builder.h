@@ -7,11 +7,11 @@
 
 namespace quire {
 
-/// The padded number of rows for a batch of `decodes` sequences. Padding lets few graphs serve all batches.
+/// Returns the padded number of rows for a batch of `decodes` sequences. Padding lets few graphs serve all batches.
 int64_t PaddedRows(int64_t decodes);
 
-/// The padded longest context for kernels whose launches depend on it: a power of two in partitions, at most `most`
-/// tokens. Padding lets few graphs serve all contexts.
+/// Returns the padded longest context for kernels whose launches depend on it: a power of two in partitions, at most
+/// `most` tokens. Padding lets few graphs serve all contexts.
 int32_t PaddedContext(int32_t longest, int32_t most);
 
 /// The settings with which batches become arrays.
@@ -23,10 +23,10 @@ struct StepBuilderSizes {
   int64_t state_blocks = 0;               // blocks of this rank's part of a sequence's state
 };
 
-/// The limits of steps with at most `tokens` tokens and `sequences` sequences.
+/// Returns the limits of steps with at most `tokens` tokens and `sequences` sequences.
 StepLimits MostOfSteps(const StepBuilderSizes& sizes, int64_t tokens, int64_t sequences);
 
-/// The limits of this batch's step. Steps with the same number of decodes and no chunks have the same limits.
+/// Returns the limits of this batch's step. Steps with the same number of decodes and no chunks have the same limits.
 StepLimits LimitsOfStep(const std::vector<BatchMember>& batch, const SequenceTable& table,
                         const StepBuilderSizes& sizes);
 

@@ -20,7 +20,7 @@ struct CudaMixerWeights {
   float* norm = nullptr;  // [value_dim]; for state spaces [local values]
 };
 
-/// Numbers in a mixer's input row, rounded up so that rows are multiples of 16 bytes.
+/// Returns the numbers in a mixer's input row, rounded up so that rows are multiples of 16 bytes.
 inline int64_t CudaMixerWidth(const MixerShape& shape) { return (shape.in_width + 7) / 8 * 8; }
 
 /// Assigns memory to the weights of a layer that keeps a recurrent state.

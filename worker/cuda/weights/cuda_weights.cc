@@ -137,7 +137,7 @@ class Loader {
     uploader_.Upload(to, Rows(role, layer), Slice(role, layer).cols, width);
   }
 
-  /// Uploads a vector, padded with zeros up to `width`. Returns its length; 0 if the model has no such vector.
+  /// Uploads a vector, padded with zeros up to `width`. Returns its length; 0 if the model lacks the vector.
   int64_t Vector(void* to, Role role, int64_t layer, int64_t width = 0) const {
     const std::vector<float> part = ReadVector(files_, shard_, role, layer);
     Numbers(to, part, width);
@@ -153,7 +153,7 @@ class Loader {
  private:
   WeightSlice Slice(Role role, int64_t layer) const { return SliceOf(files_, shard_, role, layer); }
 
-  /// The tensor, transposed if necessary. A transposed copy lives until the layer is loaded.
+  /// Returns the tensor, transposed if necessary. A transposed copy lives until the layer is loaded.
   const Tensor& Stored(Role role, int64_t layer, int64_t expert) {
     const Tensor& tensor = files_.Get(role, layer, expert);
     if (tensor.scaled != nullptr) tensor.scaled->Check(files_.path());
@@ -170,7 +170,7 @@ class Loader {
     return sources;
   }
 
-  /// The rows of the MLP's first weight. Padding rows are zeros.
+  /// Returns the rows of the MLP's first weight. Padding rows are zeros.
   std::vector<RowSource> MlpInRows(int64_t layer) {
     const int64_t width = CudaWeights::MlpWidth(shard_, layer);
     std::vector<RowSource> up = Rows(Role::kUp, layer);

@@ -20,25 +20,25 @@ class CudaWeights : public CudaWeightPlaces {
               Device& device, int threads, const std::function<void(int64_t, int64_t)>& progress)
       : CudaWeights(files, shard, dtype, device, threads, progress, FormsOnDevice(files, shard, dtype, quantization)) {}
 
-  /// Bytes of device memory that the constructor takes.
+  /// Returns the bytes of device memory that the constructor takes.
   static int64_t Bytes(const ModelFiles& files, const RankShard& shard, NumberType dtype, Quantization quantization) {
     return Bytes(files.spec(), shard, dtype, FormsOnDevice(files, shard, dtype, quantization));
   }
   static int64_t Bytes(const ModelSpec& spec, const RankShard& shard, NumberType dtype,
                        const std::vector<LayerForms>& forms);
 
-  /// The rank's MLP columns, rounded up so that rows are multiples of 16 bytes and gates alternate with ups.
+  /// Returns the rank's MLP columns, rounded up so that rows are multiples of 16 bytes and gates alternate with ups.
   static int64_t MlpWidth(const RankShard& shard, int64_t layer) {
     return (shard.layer(layer).mlp.size() + 15) / 16 * 16;
   }
   static int64_t ExpertWidth(const RankShard& shard) { return (shard.expert_mlp.size() + 15) / 16 * 16; }
   static int64_t SharedWidth(const RankShard& shard) { return (shard.shared_mlp.size() + 15) / 16 * 16; }
-  /// Rows of a router, rounded up to whole vectors of logits.
+  /// Returns the rows of a router, rounded up to whole vectors of logits.
   static int64_t RouterWidth(const ModelSpec& spec) { return (spec.mixture.experts + 8) / 8 * 8; }
 
   int64_t bytes() const { return memory_.bytes() + expanded_.bytes(); }
-  /// Memory for expanded rows of quantised weights; 0 bytes if there are none. A separate allocation, because kernels
-  /// write it, whereas they read weights without waiting for earlier kernels.
+  /// Returns the memory for expanded rows of quantised weights; 0 bytes if there are none. A separate allocation,
+  /// because kernels write it, whereas they read weights without waiting for earlier kernels.
   const DeviceMemory& expanded() const { return expanded_; }
   const std::vector<std::string>& notes() const { return notes_; }  // lines for the log (NotesOnExpanded)
 

@@ -18,14 +18,14 @@ namespace quire {
 
 namespace {
 
-/// The form of a file's FP8 matrix for columns from `first` on. Groups must begin where the device's groups do.
+/// Returns the form of a file's FP8 matrix for columns from `first` on. Groups must begin where the device's groups do.
 std::optional<NumberType> FormOfFp8(const ScaledMatrix& matrix, int64_t first) {
   if (matrix.groups() == 1) return NumberType::kFp8E4M3;
   const bool fits = matrix.InOrder() && matrix.group % kernels::kFp8Group == 0 && first % kernels::kFp8Group == 0;
   return fits ? std::optional(NumberType::kFp8Groups) : std::nullopt;
 }
 
-/// The form of a matrix for the rank's columns from `first` on.
+/// Returns the form of a matrix for the rank's columns from `first` on.
 std::optional<NumberType> FormOnDevice(const Tensor& tensor, int64_t first, Quantization quantization,
                                        const char* what) {
   const bool keeps = quantization == Quantization::kNone || quantization == Quantization::kFp8;
@@ -56,14 +56,14 @@ std::optional<NumberType> FormOnDevice(const Tensor& tensor, int64_t first, Quan
   }
 }
 
-/// Chooses the forms of one rank's matrices.
+/// Chooses the forms in which one rank's matrices are held on the device.
 class FormFinder {
  public:
   FormFinder(const ModelFiles& files, const RankShard& shard, Quantization quantization)
       : files_(files), shard_(shard), quantization_(quantization) {}
 
-  /// The common form of matrices whose rows lie one after another with `width` numbers each, for every given expert if
-  /// they belong to experts; nullopt if there is none.
+  /// Returns the common form of matrices whose rows lie one after another with `width` numbers each, for every given
+  /// expert if they belong to experts; nullopt if there is none.
   std::optional<NumberType> Find(int64_t layer, std::initializer_list<Role> roles, int64_t width,
                                  const Range& experts = {0, 1}) const {
     std::optional<NumberType> form;

@@ -7,7 +7,8 @@
 
 namespace quire {
 
-/// `width` rows of gates and of ups in the order of kernels::SkinnyGateUpRow. Rows beyond the given ones are zeros.
+/// Returns `width` rows of gates and of ups in the order of kernels::SkinnyGateUpRow. Rows beyond the given ones are
+/// zeros.
 inline std::vector<RowSource> Alternating(const std::vector<RowSource>& gate, const std::vector<RowSource>& up,
                                           int64_t width) {
   std::vector<RowSource> rows(static_cast<size_t>(2 * width));

@@ -47,7 +47,7 @@ void WriteNibbles(const std::byte* block, bool has_minimum, std::byte* ints, std
   PairNibbles(block + (has_minimum ? 4 : 2), ints);
 }
 
-/// 2^(scale - 127) in bf16, whose exponent has as many bits as an MXFP4 scale; 255 is NaN.
+/// Returns 2^(scale - 127) in bf16, whose exponent has as many bits as an MXFP4 scale; 255 is NaN.
 uint16_t PowerOfTwo(std::byte scale) {
   const auto exponent = std::to_integer<uint16_t>(scale);
   if (exponent == 0) return 0x0040;
@@ -67,8 +67,8 @@ void WriteMxFp4(const kernels::MxFp4Blocks& blocks, int64_t count, std::byte* in
   }
 }
 
-/// The range of columns of the whole file blocks that contain `cols`. Blocks longer than 32 may contain columns of
-/// other ranks at the edges.
+/// Returns the range of columns of the whole file blocks that contain `cols`. Blocks longer than 32 may contain columns
+/// of other ranks at the edges.
 Range WholeBlocks(const Tensor& tensor, Range cols) {
   const int64_t whole = std::max<int64_t>(DecodeBlock(tensor), kBlock);
   return {cols.begin / whole * whole, std::min((cols.end + whole - 1) / whole * whole, tensor.cols())};

@@ -15,7 +15,7 @@ namespace quire {
 
 namespace {
 
-// Stream marks of the two halves: kFirstMark and kFirstMark + 1.
+// Mark kFirstMark + i of the device's stream says when half i of the staging buffer has been copied to the device.
 constexpr int kFirstMark = 0;
 
 __extension__ using Float16 = _Float16;

@@ -27,11 +27,12 @@ class Uploader {
   Uploader(Device& device, NumberType dtype, int threads, std::function<void(int64_t)> progress);
   ~Uploader();
 
-  /// to[i, :] = columns `cols` of row i, then zeros up to `width` columns. `to` is [rows.size(), width] on the device.
+  /// Uploads to[i, :] = columns `cols` of row i, then zeros up to `width` columns. `to` is [rows.size(), width] on the
+  /// device.
   void Upload(void* to, const std::vector<RowSource>& rows, Range cols, int64_t width) {
     UploadPieces(to, rows, {cols}, width);
   }
-  /// Upload with the columns of several pieces, one after another.
+  /// Uploads as Upload does, with the columns of several pieces, one piece after another.
   void UploadPieces(void* to, const std::vector<RowSource>& rows, const std::vector<Range>& pieces, int64_t width);
   /// Uploads whole rows in quantised form: `to` is the data of a kernels::QuantizedMatrix of type `type`,
   /// [rows.size(), columns].
@@ -44,7 +45,7 @@ class Uploader {
 
   void WriteRow(const RowSource& source, const std::vector<Range>& pieces, int64_t width, std::byte* to) const;
   void WritePiece(const RowSource& source, Range cols, std::byte* to) const;
-  /// The next half of the staging buffer; waits until its last copy has finished.
+  /// Returns the next half of the staging buffer; waits until its last copy has finished.
   std::byte* NextHalf();
   /// Queues copies of the current half's contents, one part after the other, and switches to the other half.
   struct Part {

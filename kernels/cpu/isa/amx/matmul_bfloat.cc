@@ -31,7 +31,8 @@ class Terms {
   const uint16_t* At(int64_t step, int term, int64_t row) const { return numbers_[step][term][row]; }
 
  private:
-  /// Each term is the rest's upper 16 bits, truncated; three terms hold all 24 bits of the significand.
+  /// Splits numbers into three bf16 terms. Each term is the upper 16 bits of the rest that the terms before it leave;
+  /// three terms hold all 24 bits of the significand.
   void Split(const float* x, int64_t count, int64_t row, int64_t k) {
     Vec left = count == kLanes ? Load(x) : LoadPart(x, count);
     for (int term = 0; term < kTerms; ++term) {
@@ -61,7 +62,7 @@ void ShapeTiles(const TileRows& rows) {
   SetTiles(shapes);
 }
 
-/// The sums of R tiles of rows with P panels, from y's current values to y's new ones.
+/// The sums of R tiles of rows with P panels. They begin with y's current values and end as y's new values.
 template <int R, int P>
 struct Sums {
   alignas(64) float of[R][P][kTileRows][kLanes];

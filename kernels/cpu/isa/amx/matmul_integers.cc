@@ -88,7 +88,8 @@ template <class T, int P>
 struct BlockSums {
   alignas(64) int32_t of[kParts<T>][P][kTileRows][kLanes];
 
-  /// x: its rows' bytes. Panels are `panel_bytes` apart; the rows of a panel's quads are `quad_bytes` apart.
+  /// Computes the sums from the rows' bytes x and the weights w. Panels are `panel_bytes` apart; the rows of a panel's
+  /// quads are `quad_bytes` apart.
   QUIRE_INLINE void Multiply(const RowBytes<T>& x, int64_t row, int64_t block, const std::byte* w, int64_t panel_bytes,
                              int64_t quad_bytes) {
     Unrolled<P>([&](auto p) QUIRE_INLINE { LoadTile<kW + p>(w + p * panel_bytes, quad_bytes); });

@@ -12,7 +12,7 @@
 
 namespace quire::kernels {
 
-/// The rank that comes late. On a device the rank only sleeps: a kernel cannot be held between two instructions.
+/// The rank that starts late. On a device the rank only sleeps: a kernel cannot be held between two instructions.
 struct Schedule {
   enum class Hold { kNobody, kBeforeSending, kBeforeWaiting };
   Hold hold = Hold::kNobody;

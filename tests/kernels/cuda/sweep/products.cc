@@ -66,7 +66,7 @@ TEST(QuantizedGemmSweep, QuantizedGemm_EqualsReference_ForRandomSizes) {
   });
 }
 
-TEST(ExpertsSweep, EqualReference_OverRandomSizes) {
+TEST(ExpertsSweep, ExpertMatmul_EqualsReference_ForRandomSizes) {
   Sweep("products of experts", 40, [](test::Random& random, uint64_t seed) {
     ExpertsShape s{.experts = random.Between(1, 9)};
     s.per_token = random.Between(1, std::min<int64_t>(s.experts, 4));

@@ -17,7 +17,7 @@ namespace {
 
 using simt::DeviceBuffer;
 
-TEST(SamplingSweep, DrawsWhatTheCpuDraws_OverRandomBatches) {
+TEST(SamplingSweep, SampleRows_DrawsTheSameTokensAsTheCpu_OverRandomBatches) {
   int near_misses = 0, rows = 0;
   Sweep("drawing", 40, [&](test::Random& random, uint64_t seed) -> std::string {
     const int64_t vocab = AnyLength(random, 1, 5000);
@@ -70,7 +70,7 @@ std::vector<PackedRun> RandomRuns(test::Random& random, int64_t block_bytes) {
   return runs;
 }
 
-TEST(PackRunsSweep, EveryByteIsInItsPlace_OverRandomRuns) {
+TEST(PackRunsSweep, PackRuns_PutsEveryByteInItsPlace_OverRandomRuns) {
   Sweep("blocks packed and unpacked", 100, [](test::Random& random, uint64_t) -> std::string {
     const int64_t count = random.Between(1, 6), bytes = 16 * AnyLength(random, 1, 12'000);
     const std::vector<PackedRun> runs = RandomRuns(random, bytes);
@@ -104,7 +104,7 @@ TEST(PackRunsSweep, EveryByteIsInItsPlace_OverRandomRuns) {
   });
 }
 
-TEST(BlockCopySweep, CopiesWholeBlocks_OverRandomPairs) {
+TEST(BlockCopySweep, BlockCopy_CopiesWholeBlocks_OverRandomPairs) {
   Sweep("blocks copied", 100, [](test::Random& random, uint64_t) -> std::string {
     const int64_t count = random.Between(2, 9), bytes = 16 * AnyLength(random, 1, 12'000);
     const std::vector<int32_t> order = Shuffled(random, count);
