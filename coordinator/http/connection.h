@@ -59,7 +59,7 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   boost::asio::awaitable<void> WriteFrom(std::string_view bytes);
   boost::asio::awaitable<void> Refuse(HttpResponse response);
   HttpResponse HeadError(boost::beast::error_code error) const;
-  std::string Payer() const;  // the key or network that pays with its share of the I/O thread (IoShares)
+  IoShares::Client Payer() const;  // the key or network that pays with its share of the I/O thread (IoShares)
   boost::asio::awaitable<void> Begin(std::string head);
   void BeginAnswer();
   std::string LastLines() const;  // the last headers of every answer, and the empty line that ends its head

@@ -51,7 +51,7 @@ asio::awaitable<Connection::Arrival> Connection::ReadRequest() {
   head_only_ = parser->get().method() == http::verb::head;
   std::optional<HttpResponse> refusal = service_.admit(request_);
   record.client = request_.client;
-  const std::string payer = Payer();
+  const IoShares::Client payer = Payer();
   turns_.shares.Serve(payer);
   co_await turns_.shares.Rest(payer);
   turns_.shares.Serve(payer);
@@ -81,7 +81,7 @@ asio::awaitable<bool> Connection::ReadHead(HttpParser& parser) {
   record.peer = peer_.to_string();
   if (refusal.status == kLeft) co_return false;
   co_await turns_.requests.Await(peer_);
-  const std::string payer = Payer();
+  const IoShares::Client payer = Payer();
   turns_.shares.Serve(payer);
   if (refusal.status == kNothing) co_return true;
   co_await turns_.shares.Rest(payer);
@@ -90,12 +90,14 @@ asio::awaitable<bool> Connection::ReadHead(HttpParser& parser) {
 }
 
 /// The key or network of the request. Before the head is read, the network of the peer.
-std::string Connection::Payer() const { return request_.share.empty() ? NetworkOf(peer_).to_string() : request_.share; }
+IoShares::Client Connection::Payer() const {
+  return {request_.share.empty() ? TurnOf(peer_).to_string() : request_.share, request_.has_key};
+}
 
 /// Waits for the network's turn among those of other networks, and for the rest of a client beyond its share.
 asio::awaitable<void> Connection::AwaitTurn() {
   co_await turns_.requests.Await(peer_);
-  const std::string payer = Payer();
+  const IoShares::Client payer = Payer();
   co_await turns_.shares.Rest(payer);
   turns_.shares.Serve(payer);
 }

@@ -27,10 +27,10 @@ struct HttpRequest {
   std::string client;        // name from authenticate.h, such as a key's; empty: an unnamed client
   std::string share;         // the key or network to which work beside the workers is charged
   std::vector<std::pair<std::string, std::string>> answer_headers;  // headers of every answer to this request
-  bool background = false;  // true: a batch's request, which waits while other requests exist
+  bool has_key = false;     // `share` names a key that the port knows
+  bool background = false;  // a batch's request, which waits while other requests exist
   /// Takes the body piece by piece, and `body` stays empty; the port's `admit` may set it. Must not throw.
   std::function<boost::asio::awaitable<void>(std::string piece)> take_body = {};
-
   std::string Header(const std::string& name) const { return headers.contains(name) ? headers.at(name) : ""; }
 };
 

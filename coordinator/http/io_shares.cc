@@ -21,26 +21,29 @@ constexpr std::chrono::milliseconds kTogether(100);  // between two times at whi
 }  // namespace
 
 IoShares::IoShares(asio::execution_context& context)
-    : service(context), shares_(static_cast<unsigned>(OwnProcessorRoom().count)) {}
+    : service(context), keys_(static_cast<unsigned>(OwnProcessorRoom().count)), networks_(keys_) {}
 
-void IoShares::Serve(std::string client) {
+void IoShares::Serve(Client client) {
   client_ = std::move(client);
   if (!begin_) begin_ = ThreadTime();
 }
 
 void IoShares::EndHandler() {
   if (!begin_) return;
-  if (busy_ && busy_()) shares_.Charge(client_, ThreadTime() - *begin_, Clock::now());
+  if (busy_ && busy_()) {
+    WorkShares& shares = client_.has_key ? keys_ : networks_;
+    shares.Charge(client_.name, ThreadTime() - *begin_, Clock::now());
+  }
   begin_.reset();
 }
 
-IoShares::Clock::duration IoShares::RestOf(const std::string& client) const {
+IoShares::Clock::duration IoShares::RestOf(const Client& client) const {
   if (!busy_ || !busy_()) return Clock::duration::zero();
-  const Clock::time_point now = Clock::now(), next = shares_.Next(client);
+  const Clock::time_point now = Clock::now(), next = (client.has_key ? keys_ : networks_).Next(client.name);
   return next <= now ? Clock::duration::zero() : std::min<Clock::duration>(next - now, kLongestRest);
 }
 
-asio::awaitable<void> IoShares::Rest(std::string client) {
+asio::awaitable<void> IoShares::Rest(Client client) {
   const Clock::duration rest = RestOf(client);
   if (rest <= Clock::duration::zero()) co_return;
   const asio::any_io_executor executor = co_await asio::this_coro::executor;

@@ -14,13 +14,19 @@ namespace quire {
 /// Bounds the processor time that clients' requests take on the I/O thread while workers compute on the same
 /// processors. Ranks run in lock-step, so a moment taken from one rank's core delays all ranks. The time of each
 /// handler that serves a client is charged to the client's share (WorkShares). A client beyond its share rests before
-/// its next request is read or refused. Each io_context has one object of this class. Used by the I/O thread only.
+/// its next request is read or refused. Keys share a twentieth of the cores, and networks of requests without a key
+/// share another one, so strangers take nothing from keys. An io_context has one object. Used by its thread only.
 class IoShares : public boost::asio::execution_context::service {
  public:
   using key_type = IoShares;
   using Clock = WorkShares::Clock;
   static inline boost::asio::execution_context::id id;
-  static constexpr std::chrono::seconds kLongestRest{2};  // of one request; many small rests bound a flood as well
+  // Of one request. Rests of this length bound a flood as well, and probes with a time limit of 1 s get their answer.
+  static constexpr std::chrono::milliseconds kLongestRest{500};
+  struct Client {
+    std::string name;      // of the key, or of the network
+    bool has_key = false;  // false: `name` is a network
+  };
 
   explicit IoShares(boost::asio::execution_context& context);
 
@@ -28,21 +34,21 @@ class IoShares : public boost::asio::execution_context::service {
   void RestWhile(std::function<bool()> busy) { busy_ = std::move(busy); }
   /// Says that the handler that runs serves this client. The handler's time from the first Serve() on is charged to the
   /// client of the last one.
-  void Serve(std::string client);
+  void Serve(Client client);
   /// Charges the time of the handler that has just ended. RunIo() calls it.
   void EndHandler();
   /// The time for which the client must rest now.
-  Clock::duration RestOf(const std::string& client) const;
+  Clock::duration RestOf(const Client& client) const;
   /// Waits for the time that RestOf() returns. Rests end together, ten times a second: each interruption delays the
   /// ranks, however short it is.
-  boost::asio::awaitable<void> Rest(std::string client);
+  boost::asio::awaitable<void> Rest(Client client);
 
  private:
   void shutdown() override { busy_ = nullptr; }
 
   std::function<bool()> busy_;
-  WorkShares shares_;
-  std::string client_;                             // of the handler that runs
+  WorkShares keys_, networks_;
+  Client client_;                                  // of the handler that runs
   std::optional<std::chrono::nanoseconds> begin_;  // processor time of the thread at the handler's first Serve()
 };
 

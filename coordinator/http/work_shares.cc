@@ -9,6 +9,7 @@ namespace {
 constexpr double kShare = 0.05;
 constexpr std::chrono::milliseconds kAtOnce(200);
 constexpr std::chrono::seconds kLongestRest(60);
+constexpr std::chrono::milliseconds kSweep(100);  // between two looks at all buckets; strangers may have thousands
 
 }  // namespace
 
@@ -27,7 +28,10 @@ WorkShares::Clock::time_point WorkShares::Next(const std::string& client) const 
 }
 
 void WorkShares::Charge(const std::string& client, std::chrono::nanoseconds took, Clock::time_point now) {
-  std::erase_if(empty_, [now](const auto& bucket) { return bucket.second <= now; });
+  if (now >= sweep_) {
+    std::erase_if(empty_, [now](const auto& bucket) { return bucket.second <= now; });
+    sweep_ = now + kSweep;
+  }
   Clock::time_point& empty = empty_.try_emplace(client, now).first->second;
   empty = std::min(empty + Filling(took, empty_.size()), now + Filling(kAtOnce, 1) + kLongestRest);
 }

@@ -29,6 +29,7 @@ class WorkShares {
 
   double cores_;  // cores that all clients together get
   std::map<std::string, Clock::time_point> empty_;
+  Clock::time_point sweep_{};  // when empty buckets are removed next
 };
 
 }  // namespace quire

@@ -23,6 +23,8 @@ namespace asio = boost::asio;
 /// More processor time than a client may take at once (WorkShares).
 constexpr std::chrono::milliseconds kMuch(350);
 
+const IoShares::Client kAlice{"alice", true}, kBob{"bob", true}, kStranger{"192.0.2.1"};
+
 void Compute(std::chrono::nanoseconds time) {
   for (const auto begin = ThreadTime(); ThreadTime() - begin < time;) {
   }
@@ -38,7 +40,9 @@ class IoSharesTest : public testing::Test {
     RunIo(io_);
     io_.restart();
   }
-  bool Rests(const std::string& client) const { return shares_.RestOf(client) > IoShares::Clock::duration::zero(); }
+  bool Rests(const IoShares::Client& client) const {
+    return shares_.RestOf(client) > IoShares::Clock::duration::zero();
+  }
 
   bool busy_ = true;
   asio::io_context io_;
@@ -47,40 +51,61 @@ class IoSharesTest : public testing::Test {
 
 TEST_F(IoSharesTest, Client_Rests_AfterItsRequestsTookMoreThanItsShare) {
   Handle([this] {
-    shares_.Serve("alice");
+    shares_.Serve(kAlice);
     Compute(kMuch);
   });
-  EXPECT_TRUE(Rests("alice"));
-  EXPECT_FALSE(Rests("bob"));
-  EXPECT_LE(shares_.RestOf("alice"), IoShares::kLongestRest);
+  EXPECT_TRUE(Rests(kAlice));
+  EXPECT_FALSE(Rests(kBob));
+  EXPECT_LE(shares_.RestOf(kAlice), IoShares::kLongestRest);
 }
 
 TEST_F(IoSharesTest, Handler_IsChargedToTheLastClient_WhenItServesSeveral) {
   Handle([this] {
-    shares_.Serve("the network");
+    shares_.Serve(kStranger);
     Compute(kMuch / 2);
-    shares_.Serve("alice");
+    shares_.Serve(kAlice);
     Compute(kMuch / 2);
   });
-  EXPECT_TRUE(Rests("alice"));
-  EXPECT_FALSE(Rests("the network"));
+  EXPECT_TRUE(Rests(kAlice));
+  EXPECT_FALSE(Rests(kStranger));
 }
 
 TEST_F(IoSharesTest, LaterHandlers_AreNotCharged_WhenTheyServeNobody) {
-  Handle([this] { shares_.Serve("alice"); });
+  Handle([this] { shares_.Serve(kAlice); });
   Handle([] { Compute(kMuch); });
-  EXPECT_FALSE(Rests("alice"));
+  EXPECT_FALSE(Rests(kAlice));
+}
+
+TEST_F(IoSharesTest, Keys_DoNotRest_HoweverManyNetworksTakeTime) {
+  const auto alice_asks = [this] {
+    shares_.Serve(kAlice);
+    Compute(std::chrono::milliseconds(1));
+  };
+  Handle(alice_asks);
+  for (int i = 0; i < 1000; ++i) {
+    Handle([this, i] {
+      shares_.Serve({"192.0.2." + std::to_string(i)});
+      Compute(std::chrono::microseconds(300));
+    });
+  }
+  Handle([this] {
+    shares_.Serve({"192.0.2.999"});
+    Compute(kMuch);
+  });
+  Handle(alice_asks);
+  EXPECT_FALSE(Rests(kAlice));
+  EXPECT_TRUE(Rests({"192.0.2.999"}));
 }
 
 TEST_F(IoSharesTest, NobodyRests_WhileNoWorkerComputes) {
   busy_ = false;
   Handle([this] {
-    shares_.Serve("alice");
+    shares_.Serve(kAlice);
     Compute(kMuch);
   });
-  EXPECT_FALSE(Rests("alice"));
+  EXPECT_FALSE(Rests(kAlice));
   busy_ = true;
-  EXPECT_FALSE(Rests("alice")) << "time was charged that no worker missed";
+  EXPECT_FALSE(Rests(kAlice)) << "time was charged that no worker missed";
 }
 
 /// Sends one request in the name of a client.

@@ -42,12 +42,14 @@ bool IsFieldList(std::string_view text) {
          });
 }
 
-/// The network of the request's address, as a text. Without keys a client may name itself anything, but it cannot
-/// choose its network.
-std::string NetworkOfPeer(const HttpRequest& request) {
+using AddressBlock = boost::asio::ip::address (*)(const boost::asio::ip::address&);
+
+/// Returns the block of addresses that the request's address lies in, as a text. Without keys a client may name itself
+/// anything, but it cannot choose its address.
+std::string BlockOfPeer(const HttpRequest& request, AddressBlock block_of) {
   boost::system::error_code unknown;
   const auto address = boost::asio::ip::make_address(request.peer, unknown);
-  return unknown ? request.peer : NetworkOf(address).to_string();
+  return unknown ? request.peer : block_of(address).to_string();
 }
 
 }  // namespace
@@ -86,7 +88,7 @@ bool Gate::Knows(const std::string& client) const {
 }
 
 HttpResponse Gate::Unauthorized(const HttpRequest& request, const char* reason) {
-  if (!failures_.Allow(NetworkOfPeer(request), FailureLimit::Clock::now())) {
+  if (!failures_.Allow(BlockOfPeer(request, NetworkOf), FailureLimit::Clock::now())) {
     HttpResponse response = ErrorResponse(429, "too many requests without a valid key");
     response.headers.emplace_back("Retry-After", "1");
     return response;
@@ -148,7 +150,7 @@ std::optional<HttpResponse> Gate::Refuse(HttpRequest& request) {
   const bool reads = request.method == "GET" || request.method == "HEAD";
   const std::string authorization = AuthorizationOf(request);
   if (!has_keys()) request.client = ClientId(authorization);
-  request.share = NetworkOfPeer(request);
+  request.share = BlockOfPeer(request, TurnOf);
   if (reads && options_.public_paths.contains(request.path)) return std::nullopt;
   if (std::optional<HttpResponse> refusal = RefuseForeign(request)) return refusal;
   if (!has_keys()) return RefuseForeignType(request);
@@ -157,6 +159,7 @@ std::optional<HttpResponse> Gate::Refuse(HttpRequest& request) {
   const ApiKey* key = keys_.Find(presented);
   if (key == nullptr) return Unauthorized(request, "the key is not known here");
   request.client = request.share = key->name;
+  request.has_key = true;
   if (reads ? key->may_read : key->may_post) return std::nullopt;
   const char* scope = reads ? "read" : PostScope(options_.kind);
   return ErrorResponse(403, fmt::format("the key of {} lacks the scope {}", key->name, scope));
@@ -168,7 +171,7 @@ void Gate::LeaveToOperators(std::set<std::string> paths, Gate& operators) {
 }
 
 std::optional<HttpResponse> Gate::RefuseOperator(HttpRequest& request) {
-  request.share = NetworkOfPeer(request);
+  request.share = BlockOfPeer(request, TurnOf);
   if (std::optional<HttpResponse> refusal = RefuseForeign(request)) return refusal;
   if (operators_->has_keys()) return operators_->Refuse(request);
   return ErrorResponse(
