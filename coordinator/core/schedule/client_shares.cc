@@ -54,8 +54,8 @@ bool ClientShares::IsAtLimit(const ClientAccount& account, StepDraft& draft) con
          (limits.max_blocks > 0 && account.use.longest_blocks + longest > limits.max_blocks);
 }
 
-/// While a request is held for lack of room, only clients with nothing running go before it, each within its share. So
-/// a newcomer never waits until a large request fits, and the large request waits for no client that already runs
+/// While a request is held for lack of room, only clients without running requests go before it, each within its share.
+/// So a newcomer never waits until a large request fits, and the large request waits for no client that already runs
 /// requests.
 bool ClientShares::IsHeldUp(const ClientAccount& account, bool others_held, StepDraft& draft) const {
   return others_held && (Has(account, Resource::kSlots, draft) > 0 || !IsWithinShare(account.head(), draft));
@@ -73,7 +73,7 @@ bool ClientShares::StandsBack(ClientAccount& account, StepDraft& draft) const {
   return account.use.stands_back;
 }
 
-/// Nothing is kept for a client that gave way with this plan.
+/// Skips clients whose requests were preempted for another client in this plan: no room is kept for them.
 KeptRoom ClientShares::CountReserves(const StepDraft& draft) const {
   KeptRoom reserved;
   for (const auto& [name, account] : queue_.clients()) {
@@ -86,8 +86,9 @@ KeptRoom ClientShares::CountReserves(const StepDraft& draft) const {
 }
 
 /// Orders running requests by seniority, the most senior first. While several clients are active and blocks may run
-/// short, requests of clients above their share come after all others, those of the largest client last: they are
-/// preempted first. The most senior request of all stays in front in any case, so that every step computes something.
+/// short, requests of clients above their share come after all others, those of the largest client last: these requests
+/// are preempted first. The most senior request of all stays in front in any case, so that every step computes
+/// something.
 void ClientShares::OrderForService(StepDraft& draft) const {
   std::vector<Request*>& order = draft.order;
   order = running_.requests();
