@@ -32,7 +32,7 @@ class CacheEventLog : public CacheListener {
   void OnRemoved(const BlockHash& hash) override;
   void OnCleared() override;
 
-  /// The events since the last call, in order.
+  /// Returns the events since the last call, in order.
   std::vector<CacheEvent> Take() { return std::exchange(events_, {}); }
 
  private:
@@ -51,8 +51,8 @@ struct CacheEventSource {
   const std::string* NameOf(int adapter) const;
 };
 
-/// The batch in the MessagePack form that vLLM publishes: [seconds since 1970, events, replica], each event a map with
-/// its "type". Pools of all backends are named "GPU", as routers call the memory that attention reads.
+/// Returns the batch in the MessagePack form that vLLM publishes: [seconds since 1970, events, replica], each event a
+/// map with its "type". Pools of all backends are named "GPU", as routers call the memory that attention reads.
 std::string EncodeCacheEvents(const std::vector<CacheEvent>& events, double unix_seconds,
                               const CacheEventSource& source);
 

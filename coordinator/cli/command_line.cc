@@ -31,7 +31,7 @@ size_t Distance(const std::string& a, const std::string& b) {
 
 bool IsFlag(const std::string& argument) { return argument.size() > 1 && argument[0] == '-'; }
 
-/// The command's full name as typed, such as "quire bench latency".
+/// Returns the command's full name as typed, such as "quire bench latency".
 std::string FullName(const CLI::App& app) {
   const auto* parent = app.get_parent();
   return parent == nullptr ? app.get_name() : FullName(*parent) + " " + app.get_name();

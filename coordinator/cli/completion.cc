@@ -34,7 +34,7 @@ void WalkFlags(const CLI::App& app, const std::function<void(const CLI::Option&,
   }
 }
 
-/// An option's allowed values, if listed. The parser keeps them in the option's type name: TEXT:{cpu,cuda}.
+/// Returns an option's allowed values, if listed. The parser keeps them in the option's type name: TEXT:{cpu,cuda}.
 Words ValuesOf(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   const size_t begin = type.find('{'), end = type.find('}');

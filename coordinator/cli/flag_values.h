@@ -9,7 +9,7 @@
 // Parts of help texts and of shells' completions about a server's flags, beside the flags' own lines.
 namespace quire {
 
-/// The words that a flag takes, for flags that take one of a few; else empty.
+/// Returns the words that a flag takes, for flags that take one of a few; else empty.
 std::vector<std::string> ValuesOfFlag(std::string_view flag);
 
 // Functions that turn a flag's text into the value of its key in a topology file. `flag` is for messages.
@@ -25,7 +25,7 @@ YamlNode ValueOfNames(const std::string& text, const std::string& flag);
 /// A list of adapters, each as NAME=PATH or as JSON of "name" and "path"; or one of them.
 YamlNode ValueOfAdapters(const std::string& text, const std::string& flag);
 
-/// The heading in --help under which the flag of this key of a topology file stands.
+/// Returns the heading in --help under which the flag of this key of a topology file stands.
 std::string HelpGroupOf(std::string_view key);
 
 }  // namespace quire

@@ -53,7 +53,7 @@ FlagPlace PlaceOf(const CLI::App& app) {
   return HasFlag(app, "--max-num-seqs") ? FlagPlace::kServers : FlagPlace::kClients;
 }
 
-/// A foreign flag that the command can do something with; null where there is none.
+/// Returns a foreign flag that the command can do something with; null where there is none.
 const ForeignFlag* FindForeign(const CLI::App& app, std::string_view name) {
   const FlagPlace place = PlaceOf(app);
   const auto found = std::ranges::find_if(
@@ -222,7 +222,7 @@ class Translation {
   bool names_model_ = false;
 };
 
-/// The remedy for a command of another engine, or "".
+/// Returns the remedy for a command of another engine, or "".
 std::string RemedyFor(const std::string& word) {
   for (const ForeignCommand& command : ForeignCommands()) {
     if (IsAmong(command.names, word)) return std::string(command.remedy);

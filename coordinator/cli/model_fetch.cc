@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The script fetch-model: where the installation has it, or beside the build folder of a checkout.
+/// Returns the script fetch-model: where the installation has it, or beside the build folder of a checkout.
 std::optional<fs::path> FetchScript() {
   for (const char* place : {"../share/quire/fetch-model", "../deploy/fetch-model"}) {
     const fs::path script = (OwnFolder() / place).lexically_normal();

@@ -5,8 +5,8 @@
 
 namespace quire {
 
-/// The cache folder of the Hugging Face tools: $HF_HUB_CACHE or its old name $HUGGINGFACE_HUB_CACHE, else $HF_HOME/hub,
-/// else huggingface/hub in $XDG_CACHE_HOME or ~/.cache. Throws Error when the user has no home directory.
+/// Returns the cache folder of the Hugging Face tools: $HF_HUB_CACHE or its old name $HUGGINGFACE_HUB_CACHE, else
+/// $HF_HOME/hub, else huggingface/hub in $XDG_CACHE_HOME or ~/.cache. Throws Error when the user has no home directory.
 std::filesystem::path HuggingFaceCache();
 
 /// True for text of the form ORG/NAME, as on Hugging Face, whether or not such a model exists.

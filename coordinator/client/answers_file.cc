@@ -77,7 +77,7 @@ class LineReader {
     size_ = read < 0 ? 0 : static_cast<size_t>(read);
     return read >= 0;
   }
-  /// The current line, with its newline if it has one.
+  /// Returns the current line, with its newline if it has one.
   std::string_view line() const { return {line_, size_}; }
   off_t begin() const { return begin_; }
 

@@ -30,7 +30,7 @@ class AnswersFile {
   AnswersFile(const AnswersFile&) = delete;
   AnswersFile& operator=(const AnswersFile&) = delete;
 
-  /// The custom_ids that an earlier run answered.
+  /// Returns the custom_ids that an earlier run answered.
   const std::set<std::string>& answered() const { return answered_; }
   /// Appends bytes. Throws Error when the disk does not take them.
   void Add(std::string_view bytes);

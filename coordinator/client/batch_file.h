@@ -50,7 +50,7 @@ class BatchAnswers {
   /// Opens the file as AnswersFile does.
   BatchAnswers(const std::string& path, const std::string& requests) : file_(path, requests) {}
 
-  /// The custom_ids that an earlier run answered.
+  /// Returns the custom_ids that an earlier run answered.
   const std::set<std::string>& answered() const { return file_.answered(); }
   /// Appends a line, given without its newline. Throws Error when the disk does not take it.
   void Add(const std::string& line);

@@ -46,7 +46,7 @@ class MarkedKeys {
     return true;
   }
 
-  /// The waiting byte at this place; -1 when the terminal sends none soon.
+  /// Returns the waiting byte at this place; -1 when the terminal sends none soon.
   int Peek(size_t place) {
     while (bytes_.size() <= place) {
       pollfd waiting{STDIN_FILENO, POLLIN, 0};
@@ -75,7 +75,7 @@ class MarkedKeys {
     return byte;
   }
 
-  /// One character of UTF-8. A malformed byte stands for itself.
+  /// Returns one character of UTF-8. A malformed byte stands for itself.
   int NextCharacter() {
     const int first = NextByte();
     const int more = first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : first >= 0xc0 ? 1 : 0;

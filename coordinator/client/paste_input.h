@@ -13,7 +13,7 @@ class PasteInput {
   PasteInput(const PasteInput&) = delete;
   PasteInput& operator=(const PasteInput&) = delete;
 
-  /// The text of an edited line: the signs are line ends and tabs again.
+  /// Returns the text of an edited line: the signs are line ends and tabs again.
   static std::string Text(const std::string& line);
 };
 

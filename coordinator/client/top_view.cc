@@ -81,7 +81,8 @@ std::string Percent(int64_t part, int64_t whole) {
   return fmt::format("{:.0f} %", 100 * static_cast<double>(part) / static_cast<double>(std::max<int64_t>(1, whole)));
 }
 
-/// The line about guessed tokens; empty while there are none. The shares by position are of all guesses, so they fall.
+/// Returns the line about guessed tokens; empty while there are none. The shares by position are of all guesses, so
+/// they fall.
 std::string DraftsLine(const Json& status) {
   if (!status.contains("speculation")) return "";  // an older server
   const Json& speculation = status["speculation"];

@@ -96,8 +96,8 @@ struct Request {
   /// True when the workers pool over all prompt rows. Such a prompt is computed without a break from the first row on;
   /// a preemption or a move discards what was computed.
   bool PoolsAllRows() const { return PoolsFromTheFirst(sampling.pooling); }
-  /// The prefix cache may supply at most this many leading tokens. The rows of later tokens are still to be scored, and
-  /// a row is scored when its token is computed.
+  /// Returns the prefix cache may supply at most this many leading tokens. The rows of later tokens are still to be
+  /// scored, and a row is scored when its token is computed.
   int NumCacheable() const {
     if (PoolsAllRows()) return 0;
     return Scores() ? num_scored : std::numeric_limits<int>::max();

@@ -105,7 +105,7 @@ void GrammarTrials::Start(const std::stop_token& stop) {
   NoTime();
 }
 
-/// The error in the grammar, or ""; nullopt when the process ended during the trial.
+/// Returns the error in the grammar, or ""; nullopt when the process ended during the trial.
 std::optional<std::string> GrammarTrials::Ask(const GrammarSource& source, const std::stop_token& stop) {
   const FrameSocket socket(fd_);
   const auto deadline = Clock::now() + limits_.wall;

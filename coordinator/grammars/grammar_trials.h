@@ -35,7 +35,7 @@ class GrammarTrials {
   /// the trial.
   void Try(const GrammarSource& source, const std::stop_token& stop);
 
-  /// The compiler's process id; 0: no process.
+  /// Returns the compiler's process id; 0: no process.
   pid_t pid() const { return pid_; }
 
  private:

@@ -21,8 +21,8 @@ struct ApiError : std::runtime_error {
 /// not fit.
 ApiError ContextLengthError(int max_model_len, const std::string& rest, std::string param);
 
-/// The error answer. It has `x-should-retry: false` (for clients that retry) if a retry is in vain. Otherwise a 503 or
-/// 429 has Retry-After.
+/// Returns the error answer. It has `x-should-retry: false` (for clients that retry) if a retry is in vain. Otherwise a
+/// 503 or 429 has Retry-After.
 HttpResponse ErrorResponse(const ApiError& error);
 
 }  // namespace quire

@@ -65,7 +65,7 @@ class ByteBudget {
   const Limits& limits() const { return limits_; }
   /// Replaces the limits. A lease that exceeds the new limits keeps its bytes but cannot grow.
   void SetLimits(const Limits& limits) { limits_ = limits; }
-  /// The most bytes that one request of this client could ever hold.
+  /// Returns the most bytes that one request of this client could ever hold.
   int64_t MostFor(const std::string& client) const;
   /// True when a client may hold `held` bytes while `free` bytes stay free. A client that is alone may hold
   /// `per_client`. With many clients, a client may hold as much as all of them leave free (by default, where per_client

@@ -48,7 +48,7 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
     kLast,      // refused for good, or the client sends no more
   };
 
-  /// The time allowed for `bytes` bytes: bytes / bytes_per_second, clamped to [shortest, longest].
+  /// Returns the time allowed for `bytes` bytes: bytes / bytes_per_second, clamped to [shortest, longest].
   static Clock::duration TimeFor(size_t bytes, int64_t bytes_per_second, std::chrono::seconds shortest,
                                  std::chrono::seconds longest);
   boost::asio::awaitable<Arrival> ReadRequest();

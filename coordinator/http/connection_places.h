@@ -29,7 +29,7 @@ class ConnectionPlaces {
   std::unique_ptr<Place> Take(const boost::asio::ip::address& address, std::function<void()> give_way);
 
   int taken() const { return taken_; }
-  /// The number of silent connections of the network that has most of them.
+  /// Returns the number of silent connections of the network that has most of them.
   size_t most_silent() const { return by_silence_.empty() ? 0 : by_silence_.rbegin()->first; }
   /// Ends the longest silent connection of the network with the most silent connections; there must be one. For a port
   /// that has free places in a process without free file descriptors.

@@ -25,7 +25,8 @@ class HandshakePace {
   /// Removes the ticket from the queue, if it is there.
   void Withdraw(Ticket ticket, const boost::asio::ip::address& network) { turns_.Withdraw(ticket, network); }
   bool waiting() const { return turns_.waiting(); }
-  /// The earliest time at which the next handshake may begin, at least `now`. `now` never decreases between calls.
+  /// Returns the earliest time at which the next handshake may begin, at least `now`. `now` never decreases between
+  /// calls.
   Clock::time_point Next(Clock::time_point now) const {
     return std::max(now, empty_ + apart_ - std::max<Clock::duration>(kBurst, apart_));
   }

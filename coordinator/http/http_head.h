@@ -18,13 +18,13 @@ void SetLimits(HttpParser& parser, const HttpLimits& limits);
 /// closed connection, so that no request can hide inside another (request smuggling).
 std::optional<HttpResponse> RefuseHead(const HttpHead& head, const HttpLimits& limits);
 
-/// The most body bytes that are read after this head.
+/// Returns the most body bytes that are read after this head.
 size_t BodyLimit(const HttpHead& head, const HttpLimits& limits);
 
 /// True when a header line continues on the next line (obs-fold). Beast joins such lines; proxies may not.
 bool IsFolded(std::string_view head);
 
-/// The request as handlers see it, made from a head that was not refused. The body is still empty.
+/// Returns the request as handlers see it, made from a head that was not refused. The body is still empty.
 HttpRequest RequestOf(const HttpHead& head, const HttpLimits& limits);
 
 }  // namespace quire

@@ -93,7 +93,7 @@ struct HttpLimits {
   bool last_requests = false;                          // connections end with the answer to the next request
 };
 
-/// An error answer in OpenAI's form, {"error": {...}}. The status gives `type`, and `code` where that is empty.
+/// Returns an error answer in OpenAI's form, {"error": {...}}. The status gives `type`, and `code` where that is empty.
 HttpResponse ErrorResponse(int status, const std::string& message, const std::string& param = "",
                            const std::string& code = "");
 

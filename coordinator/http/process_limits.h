@@ -11,8 +11,8 @@ namespace quire {
 /// allowed.
 Topology::Limits LimitsOfThisProcess(Topology::Limits wanted);
 
-/// A warning for the operator, with numbers and remedy, when `here` (from LimitsOfThisProcess(wanted)) allows fewer
-/// connections than `wanted`. Empty otherwise.
+/// Returns a warning for the operator, with numbers and remedy, when `here` (from LimitsOfThisProcess(wanted)) allows
+/// fewer connections than `wanted`. Empty otherwise.
 std::string DescriptorWarning(const Topology::Limits& wanted, const Topology::Limits& here);
 
 }  // namespace quire

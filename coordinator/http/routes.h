@@ -28,7 +28,7 @@ class Routes {
   };
   explicit Routes(std::vector<Route> routes) : routes_(std::move(routes)) {}
 
-  /// The handler of the request; null when there is no route (then see Refusal).
+  /// Returns the handler of the request; null when there is no route (then see Refusal).
   const Handler* Find(const HttpRequest& request) const {
     for (const Route& route : routes_) {
       if (MatchesPath(route.path, request.path) && TakesMethod(route.method, request.method)) return &route.handler;
@@ -36,7 +36,7 @@ class Routes {
     return nullptr;
   }
 
-  /// The refusal of a request without a route, made from its head alone; nothing when there is a route.
+  /// Returns the refusal of a request without a route, made from its head alone; nothing when there is a route.
   std::optional<HttpResponse> Refusal(const HttpRequest& request) const {
     if (Find(request) != nullptr) return std::nullopt;
     std::vector<std::string_view> methods;
@@ -46,7 +46,7 @@ class Routes {
     return NoRoute(request, methods);
   }
 
-  /// The pattern of the first route of this path, for any method; "none" when there is none.
+  /// Returns the pattern of the first route of this path, for any method; "none" when there is none.
   std::string_view PatternOf(std::string_view path) const {
     for (const Route& route : routes_) {
       if (MatchesPath(route.path, path)) return route.path;

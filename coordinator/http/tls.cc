@@ -40,13 +40,13 @@ int ChooseProtocol(SSL*, const unsigned char** chosen, unsigned char* size, cons
   return found == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
-/// The index under which an SSL object keeps its TlsBounds.
+/// Returns the index under which an SSL object keeps its TlsBounds.
 int BoundsIndex() {
   static const int index = ::SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
   return index;
 }
 
-/// The most bytes of an extension: what real clients send, and some more.
+/// Returns the most bytes of an extension: what real clients send, and some more.
 size_t MostBytes(int extension) {
   switch (extension) {
     case TLSEXT_TYPE_supported_groups:
@@ -129,7 +129,7 @@ void SetRules(SSL_CTX* context) {
   ::SSL_CTX_set_client_hello_cb(context, StopOrPass, nullptr);
 }
 
-/// The thread's time for one signature by the key: the shortest of three measurements.
+/// Returns the thread's time for one signature by the key: the shortest of three measurements.
 std::chrono::nanoseconds SigningTime(EVP_PKEY* key, const std::string& key_file) {
   auto shortest = std::chrono::nanoseconds::max();
   for (int i = 0; i < 3; ++i) {

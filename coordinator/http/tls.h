@@ -24,9 +24,9 @@ class TlsCertificate {
   /// that the constructor names.
   void Reload();
 
-  /// The TLS context for the next connection.
+  /// Returns the TLS context for the next connection.
   std::shared_ptr<boost::asio::ssl::context> context() const { return context_; }
-  /// The I/O thread's time for one handshake with this key, measured when the key was read.
+  /// Returns the I/O thread's time for one handshake with this key, measured when the key was read.
   std::chrono::nanoseconds handshake_cost() const { return handshake_cost_; }
 
  private:

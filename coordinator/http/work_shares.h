@@ -17,11 +17,11 @@ class WorkShares {
 
   explicit WorkShares(unsigned cores);
 
-  /// The earliest time of the client's next job; a time not after the last `now` means at once.
+  /// Returns the earliest time of the client's next job; a time not after the last `now` means at once.
   Clock::time_point Next(const std::string& client) const;
   /// Charges the client with `took` of a core's time.
   void Charge(const std::string& client, std::chrono::nanoseconds took, Clock::time_point now);
-  /// The number of clients with a bucket.
+  /// Returns the number of clients with a bucket.
   size_t num_clients() const { return empty_.size(); }
 
  private:

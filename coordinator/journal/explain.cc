@@ -81,7 +81,7 @@ class Story {
     stored_.push_back({operands.salt, command.adapter, operands.tokens});
   }
 
-  /// The number of leading prompt tokens that were cached after stored blocks had come back; 0: none came back.
+  /// Returns the number of leading prompt tokens that were cached after stored blocks had come back; 0: none came back.
   size_t TakeStored(const Request& request) {
     size_t tokens = 0;
     std::erase_if(stored_, [&](const Stored& stored) {

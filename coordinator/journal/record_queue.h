@@ -43,7 +43,7 @@ class RecordQueue {
   size_t max_bytes() const;
   /// Records lost for certain, and records that a failed write may have lost.
   uint64_t num_lost() const;
-  /// The reason why the sink rejects records; empty while the sink accepts records.
+  /// Returns the reason why the sink rejects records; empty while the sink accepts records.
   std::string error() const;
 
  private:

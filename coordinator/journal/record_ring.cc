@@ -58,7 +58,7 @@ std::array<std::byte, kSegmentHeadBytes> SegmentHead(uint64_t number) {
 
 std::string SegmentName(uint64_t number) { return fmt::format("segment-{:012}.qj", number); }
 
-/// The number in a segment's file name; nullopt for other names.
+/// Returns the number in a segment's file name; nullopt for other names.
 std::optional<uint64_t> SegmentNumber(const std::string& name) {
   constexpr std::string_view kPrefix = "segment-";
   uint64_t number = 0;

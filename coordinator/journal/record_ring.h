@@ -41,9 +41,9 @@ class RecordWriter : public RecordSink {
   /// Passes buffered bytes (up to 64 KiB) to the operating system.
   void Flush() override;
 
-  /// The reason why the writer is off; empty while it is on.
+  /// Returns the reason why the writer is off; empty while it is on.
   const std::string& error() const override { return error_; }
-  /// The number of the current segment.
+  /// Returns the number of the current segment.
   uint64_t segment() const { return segment_; }
 
  private:
@@ -75,15 +75,15 @@ class RecordReader {
   /// Throws Error when the directory cannot be listed.
   explicit RecordReader(std::string directory);
 
-  /// Numbers of the segments that existed at construction, ascending.
+  /// Returns the numbers of the segments that existed at construction, ascending.
   std::vector<uint64_t> Segments() const;
   /// Starts reading a segment up to its present size. Throws Error when the segment does not exist or cannot be read.
   void Open(uint64_t segment);
-  /// The open segment's next record; nullopt at the end, or once a record is incomplete or damaged.
+  /// Returns the open segment's next record; nullopt at the end, or once a record is incomplete or damaged.
   std::optional<Record> Next();
   /// True when Next() stopped at an incomplete or damaged record, not at the segment's end.
   bool torn() const { return torn_; }
-  /// Bytes of complete records so far: where the next, or the damaged, record begins.
+  /// Returns the bytes of complete records so far: where the next, or the damaged, record begins.
   int64_t offset() const { return offset_; }
 
  private:

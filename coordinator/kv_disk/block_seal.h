@@ -24,21 +24,21 @@ class BlockSeal {
   /// of keys and values, the block size.
   BlockSeal(std::string_view secret, std::string_view space);
 
-  /// The key for hash chains (PrefixCache).
+  /// Returns the key for hash chains (PrefixCache).
   const PrefixCache::Key& chain_key() const { return chain_key_; }
-  /// The name of the space's folder: 16 hexadecimal digits.
+  /// Returns the name of the space's folder: 16 hexadecimal digits.
   const std::string& folder() const { return folder_; }
-  /// The name of a block's file: 40 hexadecimal digits.
+  /// Returns the name of a block's file: 40 hexadecimal digits.
   std::string FileNameOf(const BlockHash& hash) const;
 
   std::vector<std::byte> Seal(const StoredBlock& block) const;
-  /// The bytes of a file of this block, or nothing if the file is not what Seal made for exactly this name and this
-  /// number of bytes.
+  /// Returns the bytes of a file of this block, or nothing if the file is not what Seal made for exactly this name and
+  /// this number of bytes.
   std::optional<std::vector<std::byte>> Open(const StoredName& name, std::span<const std::byte> file,
                                              size_t block_bytes) const;
   /// True when the file is what Seal made in this space for a block of this file name.
   bool Verify(const std::string& file_name, std::span<const std::byte> file) const;
-  /// The size of a file, for blocks of this number of tokens and bytes.
+  /// Returns the size of a file, for blocks of this number of tokens and bytes.
   static size_t FileBytes(size_t num_tokens, size_t block_bytes);
 
  private:
@@ -50,7 +50,7 @@ class BlockSeal {
   std::string folder_;
 };
 
-/// A new secret, from the system's random numbers.
+/// Returns a new secret, from the system's random numbers.
 std::string NewKvSecret();
 
 }  // namespace quire

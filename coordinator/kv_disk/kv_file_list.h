@@ -39,7 +39,7 @@ class KvFileList {
   /// Adds a file of the own folder, or replaces it.
   void Add(const std::string& name, int64_t bytes, double used_seconds);
   void Forget(const std::string& name);
-  /// The Unix time of a file's last use; nothing when the file is not known.
+  /// Returns the Unix time of a file's last use; nothing when the file is not known.
   std::optional<double> UseOf(const std::string& name) const;
   /// Sets the time of a file's last use, if the file is known.
   void SetUse(const std::string& name, double used_seconds);

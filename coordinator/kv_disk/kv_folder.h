@@ -27,7 +27,7 @@ class KvFolder {
 
   /// Makes the folder of a space if it is missing, with a file that describes the space.
   void MakeSpace(const std::string& folder, const std::string& description);
-  /// The description of a space; empty when the folder has none.
+  /// Returns the description of a space; empty when the folder has none.
   std::string DescriptionOf(const std::string& folder) const;
 
   void Write(const std::string& folder, const std::string& name, std::span<const std::byte> content);
@@ -48,7 +48,7 @@ class KvFolder {
     int64_t bytes = 0;
     double used_seconds = 0;  // Unix time of the last use
   };
-  /// All blocks' files. Removes unfinished files that a dead server has left.
+  /// Returns all blocks' files. Removes unfinished files that a dead server has left.
   std::vector<Entry> List();
 
  private:

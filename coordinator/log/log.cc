@@ -35,7 +35,7 @@ std::string& NameOfThread() {
   return name;
 }
 
-/// The fields that LogField objects of this thread name, the oldest first.
+/// Returns the fields that LogField objects of this thread name, the oldest first.
 LogFields& FieldsOfThread() {
   thread_local LogFields fields;
   return fields;

@@ -37,7 +37,7 @@ class CallMetrics {
   /// `reason` must be one of kRejections (call_metrics.cc).
   void CountRejection(const std::string& reason);
 
-  /// The histograms behind the first two Observe...() functions, in seconds.
+  /// Returns the histograms behind the first two Observe...() functions, in seconds.
   std::vector<CountedBucket> FirstTokenBuckets() const;
   std::vector<CountedBucket> InterTokenBuckets() const;
 

@@ -17,8 +17,8 @@ struct CountedBucket {
   uint64_t at_most = 0;
 };
 
-/// The quantile `share` (0 to 1) of the values that a histogram got between two readings, interpolated within its
-/// bucket; nullopt when the histogram got no value.
+/// Returns the quantile `share` (0 to 1) of the values that a histogram got between two readings, interpolated within
+/// its bucket; nullopt when the histogram got no value.
 std::optional<double> QuantileBetween(const std::vector<CountedBucket>& before, const std::vector<CountedBucket>& now,
                                       double share);
 

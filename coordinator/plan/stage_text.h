@@ -17,14 +17,14 @@ struct StepWaits {
 };
 StepWaits WaitsOf(const ModelSpec& spec, int tensor, int stages);
 
-/// The first layer of a rank's stage, and the first one of the next stage.
+/// Returns the first layer of a rank's stage, and the first one of the next stage.
 std::pair<int64_t, int64_t> LayersOf(const ModelSpec& spec, const GroupCut& cut, Rank rank);
 
 /// "stage 1 of 2 (layers 0 to 18), "; empty without a pipeline.
 std::string StageText(const ModelSpec& spec, const GroupCut& cut, Rank rank);
 
-/// Lines that say how often the ranks wait for each other in a step, and how often with another cut among as many
-/// ranks. None for one rank.
+/// Returns the lines that say how often the ranks wait for each other in a step, and how often with another cut among
+/// as many ranks. None for one rank.
 std::vector<std::string> WaitLines(const ModelSpec& spec, const GroupCut& cut);
 
 }  // namespace quire

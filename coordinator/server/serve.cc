@@ -179,7 +179,7 @@ class Server {
                  models_.num_workers());
   }
 
-  /// The topology with the operator's own limits, and with "auto" settings resolved.
+  /// Returns the topology with the operator's own limits, and with "auto" settings resolved.
   Topology AsGiven() const {
     Topology given = topology_;
     given.limits = given_limits_;

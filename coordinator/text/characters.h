@@ -34,7 +34,7 @@ size_t FirstGrapheme(std::string_view text);
 
 /// Byte position where the character before `at` (> 0) begins.
 size_t PreviousCharacter(std::string_view text, size_t at);
-/// The character at `at`, within the text.
+/// Returns the character at `at`, within the text.
 char32_t CharacterAt(std::string_view text, size_t at);
 
 }  // namespace quire

@@ -21,7 +21,7 @@ class StopMatcher {
   };
   /// Must not be called after a stop.
   Output Push(const std::string& text);
-  /// The text still held back, when the answer ends without a stop string.
+  /// Returns the text still held back, when the answer ends without a stop string.
   std::string Finish() { return std::move(held_); }
 
  private:

@@ -46,7 +46,7 @@ class TraceExporter {
   /// Adds the spans of a request that has just ended. May be called from any thread; does not wait.
   void Add(const RequestRecord& record);
 
-  /// The number of spans that the collector did not get.
+  /// Returns the number of spans that the collector did not get.
   int64_t num_lost() const;
 
  private:

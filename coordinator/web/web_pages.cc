@@ -14,7 +14,7 @@ std::string_view FolderOf(WebPage page) { return page == WebPage::kDashboard ? "
 
 bool IsPath(WebPage page, std::string_view path) { return path == "/" || (page == WebPage::kChat && path == "/chat"); }
 
-/// The path of the file in web/pages/; empty when the page has no such file.
+/// Returns the path of the file in web/pages/; empty when the page has no such file.
 std::string FileOf(WebPage page, std::string_view path) {
   if (IsPath(page, path)) return std::string(FolderOf(page)) + "index.html";
   if (!path.starts_with(kPrefix)) return "";

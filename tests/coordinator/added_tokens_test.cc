@@ -28,7 +28,7 @@ std::chrono::nanoseconds TimeOf(const std::function<void()>& work) {
   return ThreadTime() - begin;
 }
 
-/// A tokenizer whose only tokens are these added tokens.
+/// Returns a tokenizer whose only tokens are these added tokens.
 TokenizerData DataOf(const std::vector<AddedToken>& tokens) {
   TokenizerData data;
   for (const AddedToken& token : tokens) {

@@ -14,7 +14,7 @@ using Kind = CacheEvent::Kind;
 /// A pool of `num_blocks` usable blocks of four tokens, and the events of its prefix cache.
 class CacheEventsTest : public testing::Test {
  protected:
-  /// A sequence of these tokens, all of them computed.
+  /// Returns a sequence of these tokens, all of them computed.
   Sequence Compute(std::vector<TokenId> tokens, int adapter = 0) {
     Sequence sequence;
     sequence.tokens = std::move(tokens);

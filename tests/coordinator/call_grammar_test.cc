@@ -82,7 +82,7 @@ class GrammarAnswers {
     return matcher.Follow(Spelled(text)) && matcher.Allow(allowed) && MayCome(kStop, allowed);
   }
 
-  /// The calls that the answer's parser finds in the text: names and arguments.
+  /// Returns the calls that the answer's parser finds in the text: names and arguments.
   std::vector<std::pair<std::string, std::string>> CallsIn(const std::string& text) const {
     const auto parser = MakeAnswerParser(shape_);
     AnswerParts parts;

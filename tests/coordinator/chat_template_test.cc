@@ -183,7 +183,7 @@ INSTANTIATE_TEST_SUITE_P(Files, ReleasedTemplateTest, testing::ValuesIn(NamesOfR
                            return word;
                          });
 
-/// The fault of a template file with this text; nothing when the template can be used.
+/// Returns the fault of a template file with this text; nothing when the template can be used.
 std::string ErrorOfFile(const std::string& source) {
   const std::string path = testing::TempDir() + "chat.jinja";
   WriteTextFile(path, source);
@@ -250,7 +250,7 @@ TEST(ChatTemplateTest, Traits_TellWhichPartsOfAConversationTheTemplateShows) {
   EXPECT_FALSE(chat.Names("thinking"));
 }
 
-/// A conversation: a question, an assistant's answer with these members, and the results of its calls.
+/// Returns a conversation: a question, an assistant's answer with these members, and the results of its calls.
 Conversation Called(OrderedJson answer) {
   Conversation conversation;
   const OrderedJson calls = answer["tool_calls"];

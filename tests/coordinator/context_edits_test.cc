@@ -53,7 +53,7 @@ Done Apply(const std::string& list) {
   return done;
 }
 
-/// The cleared results, as digits.
+/// Returns the cleared results, as digits.
 std::string Cleared(const OrderedJson& messages) {
   std::string cleared;
   for (const OrderedJson& message : messages) {

@@ -19,7 +19,7 @@ Tokens GuessAfter(const Tokens& tokens, int most, DraftOptions options = {.num_t
   return guess;
 }
 
-/// A request with a prompt, tokens that were generated since, and a prediction of its answer.
+/// Returns a request with a prompt, tokens that were generated since, and a prediction of its answer.
 Request Predicted(const Tokens& prompt, const Tokens& generated, const Tokens& prediction) {
   Request request;
   request.sequences = NewSequences(prompt, 1);

@@ -18,7 +18,7 @@ class HandshakePaceTest : public testing::Test {
   void Wait(const std::string& address, int count) {
     for (int i = 0; i < count; ++i) pace_.Wait(++last_, TurnOf(make_address(address)));
   }
-  /// Milliseconds until the next handshake may begin.
+  /// Returns the milliseconds until the next handshake may begin.
   int64_t UntilNext() const { return std::chrono::duration_cast<milliseconds>(pace_.Next(now_) - now_).count(); }
   /// Lets waiting handshakes begin in turn as time passes, until this ticket's begins; returns the milliseconds it
   // took.

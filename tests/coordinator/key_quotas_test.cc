@@ -18,7 +18,7 @@ class KeyQuotasTest : public testing::Test {
   KeyQuotas Make() const { return {limits_, kMaxRunning}; }
 
   static int StatusOf(const std::optional<HttpResponse>& refusal) { return refusal ? refusal->status : 200; }
-  /// The value of the header Retry-After in seconds; -1 without this header.
+  /// Returns the value of the header Retry-After in seconds; -1 without this header.
   static int64_t RetryAfter(const std::optional<HttpResponse>& refusal) {
     if (!refusal) return -1;
     for (const auto& [name, value] : refusal->headers) {
@@ -26,7 +26,7 @@ class KeyQuotasTest : public testing::Test {
     }
     return -1;
   }
-  /// The HTTP status of a call with one choice, `after` the start of the quotas.
+  /// Returns the HTTP status of a call with one choice, `after` the start of the quotas.
   int StatusAfter(KeyQuotas& quotas, const std::string& client, milliseconds after) const {
     return StatusOf(quotas.Refuse(client, 1, begin_ + after));
   }

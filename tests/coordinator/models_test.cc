@@ -131,7 +131,7 @@ TEST(ModelListTest, Groups_HavePortsAndJournalsOfTheirOwn) {
   EXPECT_EQ(ReplicaTopology(ModelTopology(t, 0), 1).journal, "/j/model-0/replica-1");
 }
 
-/// A need of a model that is loaded on request.
+/// Returns a need of a model that is loaded on request.
 ModelNeed OnRequest(ModelNeed need, int64_t whole) {
   need.on_request = true;
   need.kv_whole = whole * kMiB;

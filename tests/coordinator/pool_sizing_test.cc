@@ -131,7 +131,7 @@ std::string Refusal(const Topology& topology, BackendKind backend, const std::ve
   }
 }
 
-/// The two ranks, on a host that allows so much in all, with so much of weights each.
+/// Returns the two ranks, on a host that allows so much in all, with so much of weights each.
 std::vector<RankInfo> LimitedRanks(int64_t total, int64_t available, int64_t weights) {
   std::vector<RankInfo> ranks = Ranks(available);
   for (RankInfo& rank : ranks) {

@@ -11,7 +11,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// A snapshot of two ranks. The last heartbeat of rank 1 came this long before the snapshot.
+/// Returns a snapshot of two ranks. The last heartbeat of rank 1 came this long before the snapshot.
 ReplicaSnapshot Snapshot(ReplicaState state, milliseconds silent) {
   ReplicaSnapshot replica;
   replica.replica = 3;

@@ -52,7 +52,7 @@ class SchedulerTest : public testing::Test {
     return plan;
   }
 
-  /// The draws of a step: all decodes, and chunks that reach the end of their sequence.
+  /// Returns the draws of a step: all decodes, and chunks that reach the end of their sequence.
   std::vector<SampledToken> Draws(const StepPlan& plan, TokenId token) {
     std::vector<SampledToken> out;
     for (const SlotId slot : plan.decodes) out.push_back({slot, token, 0, {}});

@@ -26,7 +26,7 @@ BlockManagerOptions StateOptions(int num_blocks) {
   return options;
 }
 
-/// The tokens first, first + 1, and so on.
+/// Returns the tokens first, first + 1, and so on.
 std::vector<TokenId> PlacedTokens(int count, TokenId first = 1) {
   std::vector<TokenId> tokens(static_cast<size_t>(count));
   std::iota(tokens.begin(), tokens.end(), first);

@@ -37,7 +37,7 @@ std::vector<std::string_view> Split(const std::string& pattern, std::string_view
   return PreTokenizer({pre_tokenize::Split{pattern}}).Cut(text, true, {}, budget).all;
 }
 
-/// A tokenizer without tokens that splits texts at these patterns.
+/// Returns a tokenizer without tokens that splits texts at these patterns.
 TokenizerData DataWith(const std::vector<std::string>& patterns) {
   TokenizerData data;
   for (const std::string& pattern : patterns) data.pre_tokenizer.emplace_back(pre_tokenize::Split{pattern});

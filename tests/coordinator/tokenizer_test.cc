@@ -224,7 +224,7 @@ TEST(TokenizerDataTest, TokenizerDataFromHf_Throws_WhenTheDirectoryDoesNotExist)
   EXPECT_THROW(TokenizerDataFromHf("/nonexistent"), Error);
 }
 
-/// A GGUF file with a byte-level vocabulary: one token for each byte, and the token "12".
+/// Returns a GGUF file with a byte-level vocabulary: one token for each byte, and the token "12".
 GgufFile ByteLevelGguf(const std::string& pre) {
   GgufFile gguf{{}, {}, "file.gguf"};
   std::vector<std::string> tokens;
@@ -237,7 +237,7 @@ GgufFile ByteLevelGguf(const std::string& pre) {
   return gguf;
 }
 
-/// The pieces into which the pre-tokenizer steps cut the text.
+/// Returns the pieces into which the pre-tokenizer steps cut the text.
 std::vector<std::string> Cut(const std::vector<PreTokenizerStep>& steps, const std::string& text) {
   SplitBudget budget(text.size() * steps.size());
   const PreTokenizer::Pieces pieces = PreTokenizer(steps).Cut(text, true, {}, budget);

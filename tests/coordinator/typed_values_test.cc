@@ -18,7 +18,7 @@
 namespace quire {
 namespace {
 
-/// The JSON of a text for the parameter "v" with this schema; `definitions` are the schema's $defs.
+/// Returns the JSON of a text for the parameter "v" with this schema; `definitions` are the schema's $defs.
 std::string Typed(const std::string& schema, const std::string& text, const std::string& definitions = "{}") {
   Tool tool;
   tool.parameters =
@@ -85,7 +85,7 @@ TEST(TypedValues, TypedValue_FollowsAdditionalAndPatternProperties) {
   EXPECT_EQ(TypedValue(tool, "b", "5"), "\"5\"");
 }
 
-/// A schema of a string "a", and of strings "p0" to "p39" with patterns that are too expensive to expand.
+/// Returns a schema of a string "a", and of strings "p0" to "p39" with patterns that are too expensive to expand.
 OrderedJson DearParameters() {
   OrderedJson schema = {{"type", "object"}, {"properties", {{"a", {{"type", "string"}}}}}};
   for (int i = 0; i < 40; ++i)

@@ -13,7 +13,7 @@ namespace {
 class WholeAnswerTest : public testing::TestWithParam<bool> {
  protected:
   ResponseBuilder Builder() const { return {tokenizer_, GetParam(), "id-1", "model", 17}; }
-  /// Choices with different texts, tokens and finish reasons; the texts need escaping.
+  /// Returns the choices with different texts, tokens and finish reasons; the texts need escaping.
   std::vector<AnswerChoice> Choices(size_t count, size_t tokens, size_t top) const {
     std::vector<AnswerChoice> choices(count);
     for (size_t c = 0; c < count; ++c) {
@@ -71,7 +71,7 @@ TEST_P(WholeAnswerTest, Logprobs_EqualThoseOfStreams) {
   EXPECT_EQ(first.size(), 6u);
 }
 
-/// A prompt of three tokens; the first token has no score.
+/// Returns a prompt of three tokens; the first token has no score.
 std::shared_ptr<AnswerPrompt> SomePrompt(int num_echoed_top, int num_listed_top) {
   auto prompt = std::make_shared<AnswerPrompt>();
   prompt->num_echoed_top = num_echoed_top;

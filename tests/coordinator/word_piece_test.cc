@@ -50,7 +50,7 @@ TEST(EncoderTokenizers, TokensAndTypes_EqualHuggingFace_OnTextsAndPairs) {
     ExpectGoldenTexts(Tokenizer(TokenizerDataFromHf(kEncoders + model)), GoldenTexts(model));
 }
 
-/// The files of a directory that has vocab.txt instead of tokenizer.json.
+/// Returns the files of a directory that has vocab.txt instead of tokenizer.json.
 HfTokenizerFiles WithVocabTxt(const char* line_end) {
   const TokenizerData data = TokenizerDataFromHf(kEncoders + "bert");
   HfTokenizerFiles files;

@@ -38,9 +38,9 @@ class Client : public RequestSink {
     return over() || (at < got_.size() && got_[at].finished);
   }
   const std::optional<Ending>& ended() const { return ended_; }
-  /// The number of choices that ended for this reason.
+  /// Returns the number of choices that ended for this reason.
   int num_finished(FinishReason reason) const { return reason == FinishReason::kStop ? stopped_ : complete_; }
-  /// The tokens that the choice still needs, with the stop token that the client does not see.
+  /// Returns the tokens that the choice still needs, with the stop token that the client does not see.
   int NumDue(int choice) const;
   int cached_tokens() const { return cached_tokens_; }
   int num_scored() const { return num_scored_; }

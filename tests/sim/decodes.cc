@@ -28,7 +28,7 @@ void Decodes::BeginPlan() {
   }
 }
 
-/// The sequence, if its request still runs.
+/// Returns the sequence, if its request still runs.
 const Sequence* Decodes::Find(const Ready& ready) const {
   const auto& running = engine_.scheduler().running();
   const auto it = std::ranges::find(running, ready.request, &Request::id);

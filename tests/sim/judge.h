@@ -16,7 +16,7 @@ struct Ending {
 };
 using Endings = std::map<RequestId, Ending>;
 
-/// The device blocks that the request needs at its full length when it shares none.
+/// Returns the device blocks that the request needs at its full length when it shares none.
 int64_t BlocksAtLongest(const Ask& ask, const EngineOptions& options);
 
 /// Returns a part of the message with which an engine must refuse the request; empty: the engine must accept it.
@@ -48,13 +48,13 @@ class Judge {
 
   bool has_begun(RequestId id) const { return records_.at(id).began; }
   bool IsSuspect(RequestId id) const { return records_.at(id).lost >= options_.scheduler.suspect_after; }
-  /// The blocks that the largest present request needs, and the null block.
+  /// Returns the blocks that the largest present request needs, and the null block.
   int BlocksNeeded() const;
 
   /// Returns the requests whose time is up. A request whose time is up exactly now may end or not (MayEnd).
   Endings Overdue(double now) const { return OverdueBy(now, kRounding); }
   Endings MayEnd(double now) const { return OverdueBy(now, -kRounding); }
-  /// The requests that end when an epoch begins with so many usable blocks.
+  /// Returns the requests that end when an epoch begins with so many usable blocks.
   Endings GivenUp(int usable_blocks) const;
   /// Returns `ending` for every present request.
   Endings All(const Ending& ending) const;

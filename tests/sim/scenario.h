@@ -39,7 +39,7 @@ enum class Draws : uint64_t {
   kDisk,
   kLaterAdapters,
 };
-/// The random sequence `draws` of the run with this seed.
+/// Returns the random sequence `draws` of the run with this seed.
 test::Random RandomOf(uint64_t seed, Draws draws);
 
 /// Probabilities of faults in each step. A seed chooses which of them are above 0 at all (swarm testing), so that rare

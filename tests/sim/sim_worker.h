@@ -34,7 +34,7 @@ class SimWorker {
     Move(pairs, pool, pool);
   }
 
-  /// The values of a whole device block, and the way to set them: blocks go to a store and come back.
+  /// Returns the values of a whole device block, and the way to set them: blocks go to a store and come back.
   std::vector<KvValue> Read(BlockId block) const;
   void Fill(BlockId block, const std::vector<KvValue>& values);
 

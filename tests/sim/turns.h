@@ -33,11 +33,11 @@ class Turns {
   /// came from the cache.
   void Admitted(RequestId id, const Requests& requests);
   void Held(RequestId id, const Requests& requests);
-  /// The next requests of other clients that come before this one. Call this before Admitted.
+  /// Returns the next requests of other clients that come before this one. Call this before Admitted.
   std::vector<RequestId> Before(RequestId id) const;
-  /// The next requests of all other clients.
+  /// Returns the next requests of all other clients.
   std::vector<RequestId> HeadsOfOthers(RequestId id) const;
-  /// The number of clients with a waiting or running request.
+  /// Returns the number of clients with a waiting or running request.
   int NumActive() const;
   bool Runs(const std::string& client) const;
   bool IsAlone(RequestId id) const { return Active(entries_.at(id).client) == 1; }

@@ -88,7 +88,7 @@ void Watcher::OnAdmitted(const Decision& d) {
   if (engine_.scheduler().num_running() > 1) admitted_beside_others = true;
 }
 
-/// The most places and blocks that the client has with this request, whether the request runs already or not.
+/// Returns the most places and blocks that the client has with this request, whether the request runs already or not.
 Watcher::Use Watcher::UseWith(const Request& head) const {
   const auto longest = [&](const Request& r) {
     const auto& client = dynamic_cast<const Client&>(*r.sink);
@@ -150,7 +150,7 @@ int Watcher::KeptPlaces(const Request& request) const {
   return places;
 }
 
-/// An upper bound of the blocks that a waiting request takes to begin or to come back.
+/// Returns an upper bound of the blocks that a waiting request takes to begin or to come back.
 int Watcher::MostToBegin(const Request& request) const {
   const BlockManager& blocks = engine_.blocks();
   int most = request.num_swapped_blocks;
@@ -159,7 +159,8 @@ int Watcher::MostToBegin(const Request& request) const {
   return most;
 }
 
-/// Requests of other clients for which room may have been found with this plan, and which are swapped in at its end.
+/// Returns the requests of other clients for which room may have been found with this plan, and which are swapped in at
+/// its end.
 std::vector<RequestId> Watcher::ReturningBefore(const Request& request) const {
   std::vector<RequestId> returning = turns_.HeadsOfOthers(request.id);
   std::erase_if(returning, [&](RequestId id) { return !engine_.requests().at(id)->swapped_out(); });

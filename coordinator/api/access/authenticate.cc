@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kMaxAddresses = 4096;
 
-/// The KEY of "Bearer KEY"; empty when the text has another form.
+/// Returns the KEY of "Bearer KEY"; empty when the text has another form.
 std::string_view BearerKey(std::string_view authorization) {
   constexpr std::string_view kScheme = "Bearer ";
   if (authorization.size() <= kScheme.size() ||
@@ -42,8 +42,8 @@ bool IsFieldList(std::string_view text) {
          });
 }
 
-/// The network of the request's address, as a text. Without keys a client may name itself anything, but it cannot
-/// choose its network.
+/// Returns the network of the request's address, as a text. Without keys a client may name itself anything, but it
+/// cannot choose its network.
 std::string NetworkOfPeer(const HttpRequest& request) {
   boost::system::error_code unknown;
   const auto address = boost::asio::ip::make_address(request.peer, unknown);
@@ -175,7 +175,7 @@ std::optional<HttpResponse> Gate::RefuseOperator(HttpRequest& request) {
       403, "this is for operators: name a file of admin tokens (--admin-token-file), or use the admin port");
 }
 
-/// The Authorization header. A client of the Messages API may send its key in x-api-key instead.
+/// Returns the Authorization header. A client of the Messages API may send its key in x-api-key instead.
 std::string Gate::AuthorizationOf(const HttpRequest& request) const {
   std::string authorization = request.Header("authorization");
   if (!authorization.empty() || options_.kind != KeyKind::kApi) return authorization;

@@ -8,7 +8,7 @@
 namespace quire {
 
 /// The owner of each block of a replica's pool at one moment; the dashboard draws it. The engine's thread copies the
-/// tables, in a tenth of a millisecond for 100,000 entries. All else uses the copy.
+/// tables, in a tenth of a millisecond for 100,000 entries. Other threads use the copy.
 struct BlockMap {
   static constexpr size_t kMostEntries = 400'000;  // most copied table entries; bounds the time of the engine's thread
 

@@ -50,7 +50,8 @@ class StateParts {
       for (const BlockId block : checkpoint.blocks) parts_[block] = checkpoint.end;
     }
   }
-  /// Null: the block is not part of a state. The null block: it is part of a running sequence's state.
+  /// Returns the cached block behind which the state with this block is kept: the null block for a running sequence's
+  /// state, and a null pointer for a block that is part of no state.
   const BlockId* Find(BlockId block) const {
     const auto part = parts_.find(block);
     return part == parts_.end() ? nullptr : &part->second;

@@ -12,7 +12,7 @@ namespace quire {
 
 /// The non-empty blocks of the device pool at one moment, one by one: blocks in use first, then cached blocks.
 struct BlockList {
-  static constexpr size_t kMostBlocks = 10'000;  // most listed blocks; the engine waits meanwhile
+  static constexpr size_t kMostBlocks = 10'000;  // the most listed blocks; bounds the engine's pause
 
   /// One owner of a block: an entry of a sequence's block table, of its state, or a pin.
   struct Owner {

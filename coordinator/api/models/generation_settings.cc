@@ -75,7 +75,8 @@ Look LookInto(const Json& config, const std::string& path) {
   };
 }
 
-/// Reads what the files bring, on top of what `found` holds. Returns whether they say how to draw.
+/// Replaces the members of `found` that the files set. True when the files set one of temperature, top_k, top_p and
+/// min_p.
 bool ReadAll(const std::string& path, bool is_gguf, const Look& look, SamplingDefaults& found) {
   bool says_how = false;
   for (const Setting& setting : kDraws) says_how |= ReadInto(path, is_gguf, look, setting, found);

@@ -90,7 +90,7 @@ std::vector<std::string_view> FieldsOfKind(FieldsOf kind) {
   return names;
 }
 
-/// The Levenshtein distance: the letters to add, drop or change to turn one name into the other.
+/// Returns the Levenshtein distance: the letters to add, drop or change to turn one name into the other.
 size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});

@@ -16,7 +16,7 @@ struct ArrivalPrompt {
   std::vector<TokenId> tokens;
 };
 
-/// The prompts of these requests for which cached blocks are of use.
+/// Returns the prompts of these requests for which cached blocks are of use.
 inline std::vector<ArrivalPrompt> PromptsOf(const std::vector<std::shared_ptr<Request>>& requests) {
   std::vector<ArrivalPrompt> prompts;
   for (const auto& request : requests) {

@@ -43,7 +43,7 @@ class EngineLoop : private WorkerGroupListener {
   void SetPaused(bool paused);
   bool paused() const { return paused_.load(); }
 
-  /// Seconds on the engine's clock, the clock of Request::arrival_seconds.
+  /// Returns the seconds on the engine's clock, the clock of Request::arrival_seconds.
   static double Now();
 
   /// False once the worker group is lost for good.

@@ -65,9 +65,9 @@ class EventFeed {
   };
   /// At most `most` events after number `last`, oldest first, and the total of events left out so far.
   Batch After(uint64_t last, size_t most) const;
-  /// The kept events of a request.
+  /// Returns the kept events of a request.
   std::vector<ServerEvent> OfRequest(const std::string& name) const;
-  /// The number of the newest event.
+  /// Returns the number of the newest event.
   uint64_t newest() const;
 
  private:

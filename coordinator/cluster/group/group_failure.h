@@ -19,7 +19,7 @@ enum class LossCause {
   kStopping,    // the group is not needed any more
 };
 
-/// Text for logs and for the label of quire:worker_group_losses_total.
+/// Returns the text for logs and for the label of quire:worker_group_losses_total.
 inline const char* LossCauseName(LossCause cause) {
   constexpr const char* kNames[] = {"died",      "silent",    "hung",        "reported",
                                     "disagreed", "bad_frame", "not_started", "stopping"};

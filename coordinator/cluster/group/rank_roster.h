@@ -39,13 +39,13 @@ class RankRoster {
   std::vector<RankInfo>& infos() { return infos_; }
   RankInfo& info(Rank rank) { return infos_[static_cast<size_t>(rank)]; }
   const RankInfo& info(Rank rank) const { return infos_[static_cast<size_t>(rank)]; }
-  /// The rank's identity on the data socket; empty: not joined.
+  /// Returns the rank's identity on the data socket; empty: not joined.
   const std::string& Peer(Rank rank) const { return peers_[static_cast<size_t>(rank)]; }
   /// "rank 1 (pid 7 on host)", for messages.
   std::string Describe(Rank rank) const;
 
-  /// The rank that sent a frame on the data socket; -1: no rank of this epoch, or a frame under another rank's key. A
-  /// worker that asks to join becomes a rank, unless the roster is closed.
+  /// Returns the rank that sent a frame on the data socket; -1: no rank of this epoch, or a frame under another rank's
+  /// key. A worker that asks to join becomes a rank, unless the roster is closed.
   Rank SenderOf(const ReceivedFrame& received);
   /// The same for the ctrl socket, where all identities are known in advance.
   Rank SenderOfBeat(const ReceivedFrame& received);

@@ -32,9 +32,9 @@ class StepAnswers {
     std::vector<uint64_t> token_hashes;  // indexed by rank
     StepOutcome outcome;
 
-    /// The first rank that has not answered.
+    /// Returns the first rank that has not answered.
     std::optional<Rank> Missing() const;
-    /// The first rank that drew other tokens than rank 0; requires all answers.
+    /// Returns the first rank that drew other tokens than rank 0; requires all answers.
     std::optional<Rank> Deviating() const;
   };
 
@@ -48,7 +48,7 @@ class StepAnswers {
   /// Records an answer and returns its step. Returns nullopt and changes nothing if the rank had to answer another
   /// plan.
   std::optional<StepId> Answered(Rank rank, StepResult result);
-  /// The step that the rank must answer next.
+  /// Returns the step that the rank must answer next.
   StepId Expected(Rank rank) const;
   /// Removes the oldest step, which all ranks have answered; the next step begins.
   StepOutcome Take(Clock::time_point now);

@@ -37,7 +37,7 @@ class WorkerGroup {
   const std::string& data_endpoint() const { return data_endpoint_; }
   const std::vector<RankInfo>& ranks() const { return roster_.infos(); }
   bool encrypted() const { return options_.ranks.curve != nullptr; }
-  /// The number of ranks with keys; without encryption unlimited.
+  /// Returns the number of ranks with keys; without encryption unlimited.
   int most_ranks() const { return encrypted() ? options_.ranks.curve->num_workers() : INT32_MAX; }
   /// Public keys of the workers, by rank; empty without encryption.
   std::vector<std::string> worker_keys() const {
@@ -94,7 +94,7 @@ class WorkerGroup {
   void HandleCtrl();
   void CheckLeases();
   void CheckProgress(Rank rank, const BeatMessage& beat);
-  /// The longest time in the awaited step that a rank's computing thread waited for a core.
+  /// Returns the longest time in the awaited step that a rank's computing thread waited for a core.
   Clock::duration Starved() const;
   void OnAnswer(Rank rank, const Frame& frame);
   /// Pumps until every rank has sent a message; `handle` checks it. Throws after `patience`; `what` names the awaited

@@ -21,16 +21,16 @@ struct ModelNeed {
   bool fixed = false;                 // the settings give the size
   bool on_request = false;            // loaded at the first request, perhaps in turn with other models
 
-  /// The sum with this much KV memory.
+  /// Returns the sum with this much KV memory.
   int64_t With(int64_t kv) const { return weights + swap + kv; }
 };
 
-/// The need of a planned model. `topology` is the model's own. Throws Error when the model does not fit alone.
+/// Returns the need of a planned model. `topology` is the model's own. Throws Error when the model does not fit alone.
 ModelNeed NeedOf(const MemoryPlan& plan, const Topology& topology, const ModelSpec& spec);
 
-/// The KV memory of each model, in bytes of all its ranks, so that all models fit into `room` bytes at once. What the
-/// least of all models leaves of the room is divided evenly among them; what a model cannot use goes to the others.
-/// Throws Error that names the sizes when the models do not fit with the least that they need.
+/// Returns the KV memory of each model, in bytes of all its ranks, so that all models fit into `room` bytes at once.
+/// What the least of all models leaves of the room is divided evenly among them; what a model cannot use goes to the
+/// others. Throws Error that names the sizes when the models do not fit with the least that they need.
 std::vector<int64_t> ShareKv(int64_t room, const std::vector<ModelNeed>& needs);
 
 /// The same for models of which some are loaded on request. When they do not all fit with KV memory for a sequence of
@@ -39,7 +39,8 @@ std::vector<int64_t> ShareKv(int64_t room, const std::vector<ModelNeed>& needs);
 /// Error when these do not, or when a model does not fit alone. Sets `at_once` to whether all models fit together.
 std::vector<int64_t> ShareKvInTurns(int64_t room, const std::vector<ModelNeed>& needs, bool& at_once);
 
-/// The memory of all workers of a list of models: the setting, or a share of the memory that is free on this host.
+/// Returns the memory of all workers of a list of models: the setting, or a share of the memory that is free on this
+/// host.
 int64_t RoomOfModels(const Topology& topology, int64_t free_bytes);
 
 /// Writes a model's share of KV memory into its settings as a number of blocks, unless they give the size.

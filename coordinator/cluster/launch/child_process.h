@@ -11,10 +11,10 @@
 
 namespace quire {
 
-/// The folder of this program's file; empty when the system does not say.
+/// Returns the folder of this program's file; empty when the system does not say.
 std::filesystem::path OwnFolder();
 
-/// The first executable of that name in PATH.
+/// Returns the first executable of that name in PATH.
 std::optional<std::string> FindInPath(const std::string& name);
 
 /// In a child after fork: executes the program in its own process group, with empty standard input, both output streams

@@ -10,7 +10,7 @@ namespace quire {
 EngineOptions EngineOptionsOf(const Topology& topology, const ModelSpec& spec, const PoolSizes& pools,
                               int max_model_len, int max_step_tokens);
 
-/// The options that may change while requests run.
+/// Returns the options that may change while requests run.
 LiveOptions LiveOptionsOf(const Topology& topology);
 
 /// Target for the time between two tokens of a stream, in milliseconds; 0: no target.

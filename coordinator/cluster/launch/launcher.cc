@@ -44,7 +44,7 @@ void AddOneHost(CommandLine& line, const std::string& session_dir) {
 /// run when the next epoch starts.
 constexpr int kDaemonPorts = 4;
 
-/// The interface of this host with the IPv4 address; empty if there is none.
+/// Returns the interface of this host with the IPv4 address; empty if there is none.
 std::string InterfaceWith(const std::string& address) {
   in_addr wanted{};
   ifaddrs* list = nullptr;
@@ -96,9 +96,9 @@ void AddNetwork(CommandLine& line, const Topology& topology, const std::vector<N
   line.Mca("oob_tcp_if_include", fmt::format("{}", fmt::join(interfaces, ",")));
 }
 
-/// The mpirun to start: an mpirun beside this program takes precedence over the one in PATH, as for quire-worker. (A
-/// Python environment holds both, and need not be in PATH.) If both are the same file, the plain name is used, because
-/// mpirun takes a path as the folder of Open MPI on every node.
+/// Returns the mpirun to start: an mpirun beside this program takes precedence over the one in PATH, as for
+/// quire-worker. (A Python environment holds both, and need not be in PATH.) If both are the same file, the plain name
+/// is used, because mpirun takes a path as the folder of Open MPI on every node.
 std::string MpirunProgram() {
   const auto found = FindProgram("mpirun"), in_path = FindInPath("mpirun");
   std::error_code ignored;

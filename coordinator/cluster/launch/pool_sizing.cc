@@ -19,7 +19,7 @@ constexpr int64_t kDefaultCpuKvBytes = int64_t{4} << 30;
 // A plan names every block of each added state; more blocks would make that list longer than a long block table.
 constexpr int64_t kMostStateBlocks = 4096;
 
-/// The number of blocks, the null block included.
+/// Returns the number of blocks, the null block included.
 int ChooseNumBlocks(const Topology& topology, BackendKind backend, const std::vector<RankInfo>& ranks,
                     const PoolDemand& demand) {
   const bool cuda = backend == BackendKind::kCuda;

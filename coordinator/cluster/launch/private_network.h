@@ -22,7 +22,8 @@ struct PrivateNetwork {
   std::string reason;               // why not used; empty when used
   std::vector<std::string> prefix;  // put before the command; may be empty
 
-  /// Text for the log: "runs in a network of its own", or the addresses on which mpirun listens instead and the reason.
+  /// Returns the text for the log: "runs in a network of its own", or the addresses on which mpirun listens instead and
+  /// the reason.
   std::string InWords() const;
 };
 

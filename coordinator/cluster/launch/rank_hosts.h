@@ -13,12 +13,12 @@
 
 namespace quire {
 
-/// The host of every rank, as reported at joining.
+/// Returns the host of every rank, as reported at joining.
 std::vector<std::string> HostsOfRanks(const std::vector<RankInfo>& ranks);
-/// The number of ranks on each host.
+/// Returns the number of ranks on each host.
 std::map<std::string, int> RanksOfHosts(const std::vector<RankInfo>& ranks);
-/// The number of ranks of all replicas on each host: Node::ranks_of_all where the topology states it. Otherwise the
-/// given ranks are counted, once per replica if all workers are on this host.
+/// Returns the number of ranks of all replicas on each host: Node::ranks_of_all where the topology states it. Otherwise
+/// the given ranks are counted, once per replica if all workers are on this host.
 std::map<std::string, int> RanksOfAllReplicas(const Topology& topology, const std::vector<RankInfo>& ranks);
 
 /// The time for which ranks of a lost daemon still send heartbeats after mpirun's end: the ranks notice the end within
@@ -30,7 +30,7 @@ inline constexpr auto kLastBeats = std::chrono::milliseconds(700);
 /// host.
 std::string HostThatOutlives(const std::vector<RankInfo>& ranks, std::chrono::steady_clock::time_point mpirun_ended);
 
-/// The failure of a group whose mpirun has ended, with the most likely cause.
+/// Returns the failure of a group whose mpirun has ended, with the most likely cause.
 GroupFailure LossOfMpirun(const std::optional<MpirunReport::Culprit>& culprit, const std::string& how_it_ended,
                           const std::vector<RankInfo>& ranks, std::chrono::steady_clock::time_point when);
 

@@ -20,7 +20,7 @@ class PrefixSketch {
   explicit PrefixSketch(int block_size, size_t max_blocks = 1 << 16) : block_size_(block_size), max_(max_blocks) {}
 
   using Hashes = std::vector<uint64_t>;
-  /// The chained hashes of a prompt's full blocks, at most kMostBlocks.
+  /// Returns the chained hashes of a prompt's full blocks, at most kMostBlocks.
   Hashes HashesOf(std::string_view salt, std::span<const TokenId> tokens) const;
 
   /// Returns how many leading blocks the replica was given.

@@ -51,10 +51,10 @@ class Replica : private EngineLoopHost {
   void PostCall(int64_t tokens, const std::string& client, const GrammarSource& grammar, Arrival arrival);
   /// Runs `order` on the engine's thread.
   void PostAdapter(std::function<void(AdapterGate&)> order);
-  /// The state as of the last Publish, plus tokens on their way. Callable from any thread.
+  /// Returns the state as of the last Publish, plus tokens on their way. Callable from any thread.
   ReplicaView view() const;
   BlockShape block_shape() const;
-  /// The endpoint where a rank waits for blocks of other groups. On the engine's thread.
+  /// Returns the endpoint where a rank waits for blocks of other groups. On the engine's thread.
   std::string BlockEndpoint(Rank rank);
   /// On the engine's thread: updates view(), at most every 2 ms unless calls have arrived, because it scans every
   /// request.

@@ -42,7 +42,7 @@ class Replicas : private ReplicaListener {
   Migrations& migrations() { return *migrations_; }
   /// Where blocks are stored; null: nowhere.
   const KvDisk* disk() const { return disk_.get(); }
-  /// The events of all replicas.
+  /// Returns the events of all replicas.
   EventFeed& events() { return events_; }
 
   /// Posts a client's call to the replica that suits the first request's prompt best; a call with a grammar waits there

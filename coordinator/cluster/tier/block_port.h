@@ -45,7 +45,7 @@ class BlockPort {
   void Send(uint64_t ticket, EpochId epoch, Blocks blocks, std::vector<BlockDestination> destinations);
   /// Ends a transfer early.
   void Stop(uint64_t ticket);
-  /// The transfers that ended since the last call, in either direction.
+  /// Returns the transfers that ended since the last call, in either direction.
   std::vector<BlockTransferEnd> TakeEnds();
 
  private:

@@ -26,7 +26,7 @@ class GroupBlocks {
 
   /// A new epoch begins, perhaps with other ranks. Throws Error when no way leads to them.
   void Begin(EpochId epoch);
-  /// Bytes of a whole block; 0: this model's blocks are not cut.
+  /// Returns the bytes of a whole block; 0: this model's blocks are not cut.
   int64_t block_bytes() const { return block_bytes_; }
   int num_ranks() const { return group_.size(); }
 
@@ -44,7 +44,7 @@ class GroupBlocks {
     return port_ == nullptr ? std::vector<BlockTransferEnd>{} : port_->TakeEnds();
   }
 
-  /// A number for a transfer that no other process can guess.
+  /// Returns a number for a transfer that no other process can guess.
   static uint64_t NewTicket();
 
  private:

@@ -39,8 +39,7 @@ class BlockManager {
   /// Returns the free blocks that Grow takes for all targets (of one request), copies included.
   int BlocksToGrow(std::span<const GrowTarget> targets) const;
   /// Grows the table to num_tokens, and makes the positions from num_planned() on and the state writable. Adds changes
-  /// to the plan if workers know the sequence. The pool has the blocks. A state may be kept if `reserved` more are
-  /// free.
+  /// to the plan if workers know the sequence. Requires free blocks. A state may be kept if `reserved` more are free.
   void Grow(Sequence& sequence, int num_tokens, StepPlan& plan, int reserved = 0);
   /// Counts `count` more tokens as computed and makes full blocks findable. All tokens so far must be known.
   void Computed(Sequence& sequence, int count);

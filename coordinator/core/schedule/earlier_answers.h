@@ -32,7 +32,7 @@ class EarlierAnswers {
   /// Add.
   CommonPart Find(const Request& request, std::span<const TokenId> text, size_t least, size_t most) const;
   void Forget() { owners_.clear(); }
-  /// Bytes that the answers and their index take.
+  /// Returns the bytes that the answers and their index take.
   size_t bytes() const;
 
   /// Saves or loads the answers for a snapshot. Call MakeIndex after loading.

@@ -53,7 +53,7 @@ class OutstandingSteps {
   int size() const { return size_; }
   const OutstandingStep& at(int index) const { return steps_[static_cast<size_t>(index)]; }
   OutstandingStep& oldest() { return steps_.front(); }
-  /// The step being planned. Requires size() < kMost.
+  /// Returns the step being planned. Requires size() < kMost.
   OutstandingStep& making() { return steps_[static_cast<size_t>(size_)]; }
 
   /// Marks the planned step as sent. The tokens of its members are in flight from now on.

@@ -113,7 +113,7 @@ class Scheduler {
   std::map<std::string, ClientReport> Clients() const { return shares_.Clients(); }
 
   int num_outstanding() const { return steps_.size(); }
-  /// Tokens that the last planned step could have, as Request::StepCost charges them.
+  /// Returns the tokens that the last planned step could have, as Request::StepCost charges them.
   int step_budget() const { return draft_.most_tokens; }
   const OutstandingSteps& outstanding() const { return steps_; }
   int num_waiting() const { return queue_.size(); }

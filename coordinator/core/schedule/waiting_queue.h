@@ -63,7 +63,7 @@ class WaitingQueue {
 
   bool empty() const { return size_ == 0; }
   int size() const { return size_; }
-  /// Clients with waiting or running requests.
+  /// Returns the clients with waiting or running requests.
   int num_active() const { return num_active_; }
   /// Returns the client whose turn it is, if any waits that is not passed over; clients that stand back come last.
   ClientAccount* Next();

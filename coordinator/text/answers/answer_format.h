@@ -61,10 +61,10 @@ AnswerFormat FormatOfTemplate(std::string_view source);
 /// names.
 std::optional<ToolFormat> ToolFormatNamed(std::string_view name);
 std::optional<ReasoningFormat> ReasoningFormatNamed(std::string_view name);
-/// All option names, for error messages.
+/// Returns all option names, for error messages.
 std::string ToolFormatNames();
 std::string ReasoningFormatNames();
-/// The first option name of a format.
+/// Returns the first option name of a format.
 std::string NameOf(ToolFormat format);
 std::string NameOf(ReasoningFormat format);
 
@@ -75,7 +75,8 @@ bool HasBareValues(ToolFormat format);
 /// keywords that concern an object as a whole.
 bool HasNamedArguments(ToolFormat format);
 
-/// Texts that parsers of this format look for. If one is a control token, it must stay in the answer's text.
+/// Returns the texts that parsers of this format look for. If one is a control token, it must stay in the answer's
+/// text.
 std::vector<std::string> MarkersOf(const AnswerFormat& format);
 
 /// Texts that open or close thoughts, and the texts around the words of the answer; empty: none.

@@ -43,7 +43,7 @@ class AnswerParser {
   virtual bool in_reasoning() const { return false; }
   /// True when the text so far ends in what is, or may become, a call or one of its marks.
   virtual bool in_attempt() const { return false; }
-  /// Bytes held back until more text arrives, converted text included.
+  /// Returns the bytes held back until more text arrives, converted text included.
   virtual size_t held_bytes() const = 0;
 };
 
@@ -57,7 +57,7 @@ struct AnswerShape {
   bool is_plain() const { return tools == nullptr && format.reasoning == ReasoningFormat::kNone; }
 };
 
-/// A parser for this shape; null for a plain one.
+/// Returns a parser for this shape; null for a plain one.
 std::unique_ptr<AnswerParser> MakeAnswerParser(const AnswerShape& shape);
 
 }  // namespace quire

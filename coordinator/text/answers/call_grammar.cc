@@ -14,7 +14,7 @@ namespace quire {
 
 namespace {
 
-/// The client's own grammar as a part of a larger structural tag.
+/// Returns the client's own grammar as a part of a larger structural tag.
 OrderedJson FormatOf(const GrammarSource& source) {
   switch (source.kind) {
     case GrammarSource::kJson:
@@ -43,7 +43,7 @@ OrderedJson Blanks() { return RegexOf("[ \\n]{0,4}"); }
 
 constexpr const char* kNextMessage = "<|end|><|start|>assistant";  // between the messages of a gpt-oss answer
 
-/// The text of a gpt-oss message.
+/// Returns the text of a gpt-oss message.
 OrderedJson HarmonyText(const TagBuilder& build) {
   return TextWithout(build.Spelled({"<|end|>", "<|call|>", "<|return|>", "<|start|>", "<|channel|>"}));
 }
@@ -65,7 +65,7 @@ OrderedJson WithThoughts(const AnswerShape& shape, const TagBuilder& build, cons
   return SequenceOf({OptionalOf(thoughts), format});
 }
 
-/// The format of an answer that follows the client's own grammar.
+/// Returns the format of an answer that follows the client's own grammar.
 OrderedJson Words(const AnswerShape& shape, const TagBuilder& build, const GrammarSource& words) {
   const bool harmony = shape.format.reasoning == ReasoningFormat::kHarmony;
   return harmony ? build.Row({{"<|channel|>final<|message|>", FormatOf(words)}}) : FormatOf(words);
@@ -134,7 +134,7 @@ OrderedJson Messages(const ToolUse& use, const CallWriter& writer) {
   return SequenceOf({StarOf(build.Row({{"", AnyOf(others)}, {kNextMessage, nullptr}})), last});
 }
 
-/// Texts with which an answer's words must not begin, because thoughts or calls would follow.
+/// Returns the texts with which an answer's words must not begin, because thoughts or calls would follow.
 std::vector<std::string> MarksAtBeginning(const AnswerShape& shape, const TagBuilder& build,
                                           std::vector<std::string> marks) {
   const ReasoningMarks thoughts = MarksOf(shape.format.reasoning);

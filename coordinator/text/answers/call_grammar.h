@@ -22,8 +22,8 @@ struct CallConstraint {
   const GrammarSource& words;
 };
 
-/// The grammar of an answer with calls; the tool choice decides whether it must call. In every text that the grammar
-/// accepts, the arguments of all calls that the answer's parser finds satisfy their schemas.
+/// Returns the grammar of an answer with calls; the tool choice decides whether it must call. In every text that the
+/// grammar accepts, the arguments of all calls that the answer's parser finds satisfy their schemas.
 GrammarSource CallGrammar(const CallConstraint& constraint);
 
 /// Extends a grammar for an answer that may begin with thoughts: thoughts opened by the prompt or by the answer must

@@ -21,7 +21,7 @@ constexpr Marks kDeepSeek = {"<｜tool▁calls▁begin｜>", "<｜tool▁call▁
 constexpr Marks kKimi = {"<|tool_calls_section_begin|>", "<|tool_call_begin|>", "<|tool_call_argument_begin|>",
                          "<|tool_call_end|>", "<|tool_calls_section_end|>"};
 
-/// The function that an id of Kimi's names: functions.name:0.
+/// Returns the function that an id of Kimi's names: functions.name:0.
 std::string NameInId(std::string id) {
   constexpr std::string_view kBegin = "functions.";
   id.erase(0, id.find_first_not_of(" \t\r\n"));

@@ -16,7 +16,7 @@ constexpr std::string_view kStart = "<|start|>", kChannel = "<|channel|>", kMess
                            kRole = "assistant<|channel|>";  // a head that lacks its <|start|>
 constexpr size_t kMaxHeadBytes = 512;
 
-/// A message's recipient; empty: none given.
+/// Returns a message's recipient; empty: none given.
 std::string RecipientOf(std::string_view head) {
   const size_t at = head.find(kRecipient);
   if (at == std::string_view::npos) return "";

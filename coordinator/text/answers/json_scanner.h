@@ -43,7 +43,7 @@ bool IsJsonObject(std::string_view text);
 /// Appends a byte of a JSON string, with control characters escaped.
 void AppendInsideString(char c, std::string& out);
 
-/// A text as a JSON string with quotation marks.
+/// Returns a text as a JSON string with quotation marks.
 std::string JsonString(std::string_view text);
 
 }  // namespace quire

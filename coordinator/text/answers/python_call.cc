@@ -58,7 +58,7 @@ bool IsFreeText(const OrderedJson& schema) {
          std::ranges::none_of(kAsking, [&](const char* keyword) { return schema.contains(keyword); });
 }
 
-/// The format of an argument's value; its schema is a part of `whole`.
+/// Returns the format of an argument's value; its schema is a part of `whole`.
 OrderedJson ArgumentValue(const TagBuilder& build, const CallStyle& style, const OrderedJson& schema,
                           const OrderedJson& whole) {
   if (!schema.is_object()) return ValueOf(schema, "json");
@@ -84,7 +84,7 @@ OrderedJson NamedFreely(const TagBuilder& build, const CallStyle& style, const O
   return OptionalOf(SequenceOf({one, StarOf(build.Row({{style.separator, one}}))}));
 }
 
-/// All arguments that the schema names.
+/// Returns all arguments that the schema names.
 PlainSchema::Named Members(const PlainSchema& schema) {
   PlainSchema::Named members = schema.properties;
   for (const std::string& name : schema.required) {

@@ -22,8 +22,8 @@ OrderedJson StarOf(OrderedJson content);
 OrderedJson RegexOf(const std::string& pattern);
 /// Any text that contains none of these texts.
 OrderedJson TextWithout(const std::vector<std::string>& texts);
-/// A value for the schema in the given style; null: any object. In the tag styles one blank, such as a line break, may
-/// stand on either side of a value.
+/// Returns a value for the schema in the given style; null: any object. In the tag styles one blank, such as a line
+/// break, may stand on either side of a value.
 OrderedJson ValueOf(const OrderedJson& schema, const char* style);
 
 /// Builds formats for one model.
@@ -37,7 +37,8 @@ class TagBuilder {
   /// Returns those texts that are not control tokens, so that answers may spell them.
   std::vector<std::string> Spelled(const std::vector<std::string>& texts) const;
 
-  /// A sequence of texts and formats. Control tokens in the texts become token formats; null formats are omitted.
+  /// Returns a sequence of texts and formats. Control tokens in the texts become token formats; null formats are
+  /// omitted.
   OrderedJson Row(std::initializer_list<std::pair<std::string, OrderedJson>> parts) const;
 
  private:

@@ -20,14 +20,14 @@ std::optional<JsonCallForm> JsonCallFormOf(ToolFormat format);
 /// Only for formats that have a JsonCallForm. tools: a list of OpenAI's objects.
 std::string ToolPrompt(const JsonCallForm& form, const OrderedJson& tools);
 
-/// The calls of an earlier answer, in the model's own form. calls: in OpenAI's form, with arguments as text.
+/// Returns the calls of an earlier answer, in the model's own form. calls: in OpenAI's form, with arguments as text.
 std::string CallsText(const JsonCallForm& form, const OrderedJson& calls);
 
-/// The text of calls in any format; nullopt for formats whose calls this program does not write: neither JSON nor
-/// Python between marks.
+/// Returns the text of calls in any format; nullopt for formats whose calls this program does not write: neither JSON
+/// nor Python between marks.
 std::optional<std::string> CallsText(ToolFormat format, const OrderedJson& calls);
 
-/// The result of a call as text of a user's message. name: the function's name; empty if unknown.
+/// Returns the result of a call as text of a user's message. name: the function's name; empty if unknown.
 std::string ResultText(const std::string& name, const std::string& result);
 
 }  // namespace quire

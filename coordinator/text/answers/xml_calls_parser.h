@@ -43,13 +43,13 @@ class XmlCallsParser : public StepParser {
     state_ = State::kValue;
   }
 
-  /// The key before the first of the marks, which stays in rest(). Returns nullopt when no mark has come yet, or when
-  /// the text is no call; then `failed` is set.
+  /// Returns the key before the first of the marks, which stays in rest(). Returns nullopt when no mark has come yet,
+  /// or when the text is no call; then `failed` is set.
   std::optional<std::string> BoundedKey(std::initializer_list<std::string_view> marks, bool& failed);
 
-  /// A value as JSON, typed by the tool's schema.
+  /// Returns a value as JSON, typed by the tool's schema.
   virtual std::string Typed(std::string_view value) const;
-  /// The beginning of this JSON, where the answer was cut in the value.
+  /// Returns the beginning of this JSON, where the answer was cut in the value.
   virtual std::string TypedCut(std::string_view value) const;
 
   /// Says whether text that can only follow a value begins at rest()[at], although the value was not closed.

@@ -20,7 +20,7 @@ struct Arguments {
   bool Flag(size_t i, const char* name, bool otherwise = false) const;
 };
 
-/// The text of a value; throws Error naming `what` for other types.
+/// Returns the text of a value; throws Error naming `what` for other types.
 const MarkedText& TextOf(const Value& value, const char* what);
 
 /// input | name(arguments). Throws Error for an unknown filter.
@@ -44,13 +44,13 @@ Value ApplyBinary(const std::string& op, const Value& left, const Value& right, 
 Value Subscript(const Value& value, const Value& index, Budget& budget);
 Value Slice(const Value& value, const Value* start, const Value* stop, const Value* step, Budget& budget);
 
-/// The items of a for loop: items of a list, keys of a mapping, characters of a text.
+/// Returns the items of a for loop: items of a list, keys of a mapping, characters of a text.
 List Items(const Value& value, Budget& budget);
-/// A value as a mapping key; nullopt for lists, mappings, functions and undefined values.
+/// Returns a value as a mapping key; nullopt for lists, mappings, functions and undefined values.
 std::optional<Key> KeyOf(const Value& value);
-/// A mapping key as a value. Text keys count as the user's, because a mapping may come from the request.
+/// Returns a mapping key as a value. Text keys count as the user's, because a mapping may come from the request.
 Value KeyValue(const Key& key, Budget& budget);
-/// A mapping's entries as a list of (key, value) tuples.
+/// Returns a mapping's entries as a list of (key, value) tuples.
 Value DictItems(const Value& value, Budget& budget);
 
 }  // namespace quire::jinja

@@ -26,7 +26,7 @@ Value Length(const Value& v, Budget& budget) {
   return Value(static_cast<int64_t>(Items(v, budget).size()));
 }
 
-/// The number in a text without surrounding blanks, as Python's int() and float() read it.
+/// Returns the number in a text without surrounding blanks, as Python's int() and float() read it.
 template <class Number>
 std::optional<Number> NumberIn(const MarkedText& text, Budget& budget) {
   const MarkedText stripped = Strip(text, Side::kBoth, nullptr, budget);

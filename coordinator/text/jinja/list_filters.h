@@ -12,9 +12,9 @@ namespace quire::jinja {
 Value Select(const Value& input, const Arguments& arguments, bool by_attribute, bool keep, Budget& budget);
 Value Map(const Value& input, const Arguments& arguments, Budget& budget);
 Value Sorted(const Value& input, const Arguments& arguments, Budget& budget);
-/// The (key, value) pairs of a mapping, sorted by key or value.
+/// Returns the (key, value) pairs of a mapping, sorted by key or value.
 Value DictSorted(const Value& input, const Arguments& arguments, Budget& budget);
-/// The smallest or largest item; the first of equal ones.
+/// Returns the smallest or largest item; the first of equal ones.
 Value Extreme(const Value& input, const Arguments& arguments, bool largest, Budget& budget);
 /// Keeps the first of equal items.
 Value Unique(const Value& input, const Arguments& arguments, Budget& budget);

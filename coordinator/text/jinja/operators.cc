@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kMaxNamed = 200;  // bytes of a name repeated in an error message
 
-/// The items as a tuple if `model` is a tuple, else as a list.
+/// Returns the items as a tuple if `model` is a tuple, else as a list.
 Value LikeList(const Value& model, List items) {
   return model.AsTuple() != nullptr ? Value(Tuple{std::move(items)}) : Value(std::move(items));
 }

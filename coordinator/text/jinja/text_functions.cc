@@ -14,7 +14,7 @@ namespace quire::jinja {
 
 namespace {
 
-/// A part of a text as a new value.
+/// Returns a part of a text as a new value.
 Value Part(const MarkedText& text, size_t begin, size_t count, Budget& budget) {
   budget.MakeText(count);
   return Value(text.Substring(begin, count));
@@ -51,7 +51,7 @@ Spans WordsOf(std::string_view text, int64_t max_splits, bool from_right, Budget
   return words;
 }
 
-/// The first bytes of all characters, and the end.
+/// Returns the first bytes of all characters, and the end.
 std::vector<size_t> Boundaries(std::string_view text, Budget& budget) {
   const CharacterIndex characters(text, budget);
   budget.MakeItems(static_cast<size_t>(characters.size()) + 1);
@@ -65,7 +65,7 @@ bool EndsLine(char32_t c) {
   return (c >= '\n' && c <= '\r') || (c >= 0x1c && c <= 0x1e) || c == 0x85 || c == 0x2028 || c == 0x2029;
 }
 
-/// The places of `what`, from left to right without overlaps.
+/// Returns the places of `what`, from left to right without overlaps.
 std::vector<size_t> Places(const std::string& text, const std::string& what, Budget& budget) {
   std::vector<size_t> places;
   for (size_t at = Find(text, what, 0, budget); at != std::string::npos;

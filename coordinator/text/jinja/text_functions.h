@@ -12,7 +12,7 @@ class CharacterIndex {
   CharacterIndex(std::string_view text, Budget& budget);
 
   int64_t size() const { return size_; }
-  /// The first byte of character i; the text's size for i == size().
+  /// Returns the first byte of character i; the text's size for i == size().
   size_t Begin(int64_t i) const { return starts_.empty() ? static_cast<size_t>(i) : starts_[static_cast<size_t>(i)]; }
 
  private:
@@ -25,7 +25,7 @@ MarkedText Strip(const MarkedText& text, Side side, const std::string* character
 /// Byte position of the first `what` at or after `from`, or npos. Linear in the text, whatever it contains.
 size_t Find(std::string_view text, std::string_view what, size_t from, Budget& budget);
 List Split(const MarkedText& text, const std::string* separator, int64_t max_splits, bool from_right, Budget& budget);
-/// Lines as in Python's str.splitlines().
+/// Returns the lines as in Python's str.splitlines().
 List Lines(const MarkedText& text, bool keep_ends, Budget& budget);
 /// Number of non-overlapping occurrences of `what`.
 int64_t Count(const MarkedText& text, const std::string& what, Budget& budget);
@@ -53,7 +53,7 @@ MarkedText FormatPercent(const MarkedText& text, const Value& value, Budget& bud
 bool AllCharacters(const MarkedText& text, bool (*is)(char32_t), Budget& budget);
 /// True when the text has cased letters and all of them have this case.
 bool IsCased(const MarkedText& text, bool upper, Budget& budget);
-/// The characters, each as a separate text.
+/// Returns the characters, each as a separate text.
 List Characters(const MarkedText& text, Budget& budget);
 
 }  // namespace quire::jinja

@@ -23,7 +23,7 @@ std::string FloatText(double d) {
   return text;
 }
 
-/// The escape of a character in JSON or in Python's repr; empty when the character stands for itself.
+/// Returns the escape of a character in JSON or in Python's repr; empty when the character stands for itself.
 std::string EscapeOf(char32_t c, bool json, char quote, bool ascii) {
   switch (c) {
     case '\\':
@@ -57,7 +57,7 @@ std::string EscapeOf(char32_t c, bool json, char quote, bool ascii) {
 
 using Entry = std::pair<Key, Value>;
 
-/// A mapping's entries sorted by key; the keys must be comparable.
+/// Returns a mapping's entries sorted by key; the keys must be comparable.
 std::vector<const Entry*> SortedEntries(const Dict& dict, Budget& budget) {
   std::vector<std::pair<Value, const Entry*>> keyed;
   budget.MakeItems(2 * dict.entries.size());

@@ -26,7 +26,7 @@ const std::string* TextAt(const OrderedJson& object, const char* name) {
   return found == object.end() ? nullptr : found->get_ptr<const OrderedJson::string_t*>();
 }
 
-/// The JSON object in the text; null when the text is no object or exceeds a limit.
+/// Returns the JSON object in the text; null when the text is no object or exceeds a limit.
 OrderedJson ObjectIn(const std::string& text) {
   try {
     if (ParseJson(text, "arguments", {.max_depth = kMaxArgumentDepth}).is_object()) return ParseExactJson(text);

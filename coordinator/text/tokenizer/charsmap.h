@@ -24,9 +24,9 @@ class Charsmap {
     size_t length = 0;      // bytes of the text that the entry replaces; 0: no entry
     std::string_view text;  // the replacement
   };
-  /// The longest entry that the text (valid UTF-8) begins with, as in SentencePiece.
+  /// Returns the longest entry that the text (valid UTF-8) begins with, as in SentencePiece.
   Match Longest(std::string_view text) const;
-  /// The shortest entry, as in Hugging Face's tokenizers, which stop at a zero byte.
+  /// Returns the shortest entry, as in Hugging Face's tokenizers, which stop at a zero byte.
   Match Shortest(std::string_view text) const;
 
  private:

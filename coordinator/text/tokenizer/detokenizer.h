@@ -19,7 +19,7 @@ class Detokenizer {
               std::shared_ptr<const std::vector<TokenId>> shown = nullptr)
       : tokenizer_(tokenizer), skip_special_(skip_special_tokens), shown_(std::move(shown)) {}
 
-  /// The text that the token completes; may be empty.
+  /// Returns the text that the token completes; may be empty.
   std::string Push(TokenId token);
   /// Returns the rest at the end of the answer: an incomplete character becomes U+FFFD.
   std::string Finish();

@@ -66,10 +66,10 @@ class Normalizer {
   /// exceeds `room` bytes or RoomFor, and whatever SplitBudget throws.
   std::string_view Apply(std::string_view text, std::string& storage, SplitBudget& budget,
                          size_t room = SIZE_MAX) const;
-  /// The most bytes that a text of `bytes` bytes may become.
+  /// Returns the most bytes that a text of `bytes` bytes may become.
   static size_t RoomFor(size_t bytes);
 
-  /// The largest factor by which a text may shrink; 0: it may vanish.
+  /// Returns the largest factor by which a text may shrink; 0: it may vanish.
   size_t shrinking() const { return shrinking_; }
   /// See Splitter::is_linear.
   bool is_linear() const { return is_linear_; }

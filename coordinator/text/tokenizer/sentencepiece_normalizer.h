@@ -21,8 +21,8 @@ class SentencePieceNormalizer {
 
  private:
   std::vector<size_t> UserDefinedLengths(std::string_view text) const;
-  /// The text's first unit and its replacement: a user-defined piece of `user_defined` bytes (0: none), an entry of the
-  /// charsmap, or a character.
+  /// Returns the text's first unit and its replacement: a user-defined piece of `user_defined` bytes (0: none), an
+  /// entry of the charsmap, or a character.
   Charsmap::Match Next(std::string_view text, size_t user_defined) const;
 
   normalize::SentencePiece rules_;

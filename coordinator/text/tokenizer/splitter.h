@@ -54,7 +54,7 @@ class Splitter {
   bool is_linear_;
 };
 
-/// A pattern that matches exactly `text`.
+/// Returns a pattern that matches exactly `text`.
 std::string LiteralPattern(std::string_view text);
 
 /// GPT-2's word pattern, the default of byte-level pre-tokenizers.

@@ -82,8 +82,8 @@ TokenizerData TokenizerDataFromHf(const HfTokenizerFiles& files, const std::stri
 /// pre-tokenizers.
 TokenizerData TokenizerDataFromGguf(const GgufFile& gguf);
 
-/// One chat template of two: `with_tools` for conversations with tools, `plain` for others, as HF transformers choose
-/// among a model's named templates. A template that is empty is not there.
+/// Returns one chat template of two: `with_tools` for conversations with tools, `plain` for others, as HF transformers
+/// choose among a model's named templates. A template that is empty is not there.
 std::string JoinedTemplates(const std::string& plain, const std::string& with_tools);
 
 /// Reads the tokenizer of a model, from its GGUF file or its HF directory.

@@ -56,8 +56,8 @@ constexpr const char *kDeepseekSigns =
                          R"(| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr const char* kEnglishEnds = "(?i:'s|'t|'re|'ve|'m|'ll|'d)?";
 
-/// A pattern that cuts words where a lower-case letter precedes an upper-case one: o200k's, with `ends` of English
-/// words and `digits` as quantifier, and Tekken's.
+/// Returns a pattern that cuts words where a lower-case letter precedes an upper-case one: o200k's, with `ends` of
+/// English words and `digits` as quantifier, and Tekken's.
 std::string WordsByCase(const char* ends, const char* digits) {
   constexpr const char *kUpper = R"([\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])", *kLower = R"([\p{Ll}\p{Lm}\p{Lo}\p{M}])";
   return fmt::format(R"([^\r\n\p{{L}}\p{{N}}]?{0}*{1}+{2}|[^\r\n\p{{L}}\p{{N}}]?{0}+{1}*{2}|\p{{N}}{3})"
@@ -123,7 +123,7 @@ std::string TokenText(const GgufFile& gguf, const TokenizerData& data, const cha
   return data.tokens[static_cast<size_t>(*id)];
 }
 
-/// The value of `key` for every token; null when the file lacks it.
+/// Returns the value of `key` for every token; null when the file lacks it.
 template <class Number>
 const std::vector<Number>* PerToken(const GgufFile& gguf, const char* key, const TokenizerData& data) {
   const auto* numbers = gguf.Find<std::vector<Number>>(key);
@@ -167,7 +167,7 @@ Type TypeOf(int64_t type, const std::string& path) {
   return static_cast<Type>(type);
 }
 
-/// The vocabulary as SentencePiece pieces.
+/// Returns the vocabulary as SentencePiece pieces.
 std::vector<SentencePieceModel::Piece> ReadPieces(const GgufFile& gguf, const TokenizerData& data) {
   const auto* scores = PerToken<double>(gguf, "tokenizer.ggml.scores", data);
   if (scores == nullptr) Fail("{}: there are no tokenizer.ggml.scores", gguf.path);

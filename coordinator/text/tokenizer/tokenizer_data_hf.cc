@@ -151,7 +151,7 @@ void ReadTokenizerJson(const Json& json, const std::string& path, TokenizerData&
   ReadUnknown(json.at("model"), path, data);
 }
 
-/// The chat template, given as text or as a list of named templates.
+/// Returns the chat template, given as text or as a list of named templates.
 std::string ChatTemplateOf(const Json& config) {
   if (!config.contains("chat_template")) return "";
   const Json& text = config["chat_template"];

@@ -14,9 +14,9 @@ namespace quire {
 // Readers for the steps before and after the model in a tokenizer.json. `path`: the file's path for errors. Unknown
 // steps and settings are refused by name.
 
-/// The type of a step; empty: no step.
+/// Returns the type of a step; empty: no step.
 std::string TypeOf(const Json& node);
-/// A member of an object; null when it is missing.
+/// Returns a member of an object; null when it is missing.
 const Json& Part(const Json& json, const char* key);
 
 /// Appends the steps of "normalizer".

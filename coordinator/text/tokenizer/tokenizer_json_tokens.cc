@@ -18,7 +18,7 @@ using Type = SentencePieceModel::Type;
 
 constexpr int64_t kMaxGap = 4096;  // ids in a row without a token
 
-/// A token id given as a member name.
+/// Returns a token id given as a member name.
 TokenId ReadNamedId(const std::string& name, const std::string& path) {
   int64_t id = -1;
   const auto read = std::from_chars(name.data(), name.data() + name.size(), id);
@@ -26,7 +26,7 @@ TokenId ReadNamedId(const std::string& name, const std::string& path) {
   return ReadTokenId(id, path);
 }
 
-/// The texts of tokens that tokenizer_config.json declares special.
+/// Returns the texts of tokens that tokenizer_config.json declares special.
 std::set<std::string> SpecialTexts(const Json& config) {
   std::set<std::string> texts;
   for (const char* key : {"bos_token", "eos_token", "unk_token", "pad_token"}) texts.insert(TokenText(config, key));
@@ -37,7 +37,7 @@ std::set<std::string> SpecialTexts(const Json& config) {
   return texts;
 }
 
-/// Tokens that the directory's other files add or describe further.
+/// Returns the tokens that the directory's other files add or describe further.
 std::vector<AddedToken> AddedTokensOf(const Json& config, const Json& added, const std::string& config_path,
                                       const std::string& added_path) {
   std::vector<AddedToken> tokens;

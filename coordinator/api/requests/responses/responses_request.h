@@ -32,8 +32,8 @@ struct ResponsesRequest {
   ResponseTerms terms;
 };
 
-/// Throws ApiError that names the invalid or unsupported member. No member that would change the answer is ignored.
-/// defaults: the sampling settings that the answer reports if the request has none.
+/// Translates a body of /v1/responses. Throws ApiError that names the invalid or unsupported member. No member that
+/// would change the answer is ignored. defaults: the sampling settings that the answer reports if the request has none.
 ResponsesRequest ChatOfResponses(const OrderedJson& body, const FindKept& find, const SamplingDefaults& defaults = {});
 
 /// Parses a body of /v1/responses. Throws ApiError that may name the chat request's field (see InWordsOf).
