@@ -47,8 +47,7 @@ class ServedModel {
 
   /// Sets the model's part of the host's memory; `kv` bytes of it are for KV blocks. Call it before the first start.
   void SetMemory(const ModelNeed& need, int64_t kv, const PlannedLimits& limits);
-  /// Returns bytes of all ranks: weights; KV cache (0: the only model, whose ranks take the free memory); both and
-  /// swap.
+  /// Return bytes of all ranks: weights; KV cache (0: the only model, whose ranks take the free memory); all with swap.
   int64_t weight_bytes() const { return need_.weights; }
   int64_t kv_bytes() const { return kv_bytes_; }
   int64_t bytes() const { return need_.With(kv_bytes_); }

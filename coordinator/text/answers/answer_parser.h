@@ -41,13 +41,13 @@ class AnswerParser {
   virtual void Finish(bool cut, AnswerParts& out) = 0;
   /// True when the text so far ends inside thoughts.
   virtual bool in_reasoning() const { return false; }
-  /// True when the text so far ends in what is, or may become, a call or one of its marks.
+  /// True when the text so far ends within a call or a mark of calls, or within text that may become one.
   virtual bool in_attempt() const { return false; }
-  /// Returns the bytes held back until more text arrives, converted text included.
+  /// Returns the bytes of text, converted text included, that the parser holds back until more text arrives.
   virtual size_t held_bytes() const = 0;
 };
 
-/// Everything that determines one answer's form; known before the answer begins.
+/// The settings that determine one answer's form; known before the answer begins.
 struct AnswerShape {
   AnswerFormat format;
   ReasoningStart start = ReasoningStart::kNone;

@@ -13,7 +13,8 @@ namespace quire {
 inline constexpr const char* kBlanksBefore = "[ \\t\\r\\n]{0,4}";
 
 /// Returns a regular expression for the shortest texts that differ from all of `words`. No word may be the beginning of
-/// another one. The texts do not begin with a byte of `never_first`, and do not leave a word with a byte of `never`.
+/// another word. The texts do not begin with a byte of `never_first`, and the byte that makes a text differ from a word
+/// is none of `never`.
 std::string BesideWords(const std::vector<std::string>& words, std::string_view never_first, std::string_view never);
 
 /// Returns a regular expression for any text that does not contain `mark`. The first byte of `mark` must occur in it

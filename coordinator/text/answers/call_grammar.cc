@@ -93,7 +93,8 @@ void TakeFront(const std::string& marker, OrderedJson& format) {
   }
 }
 
-/// Free text in which the marker is always followed by calls. end: the text or token format that closes the calls.
+/// Returns the format of free text in which the marker is always followed by calls. end: the text or token format that
+/// closes the calls.
 OrderedJson Triggered(const TagBuilder& build, const ToolUse& use, const std::string& marker, const OrderedJson& calls,
                       const OrderedJson& end) {
   const bool is_token = build.IsToken(marker);
@@ -106,8 +107,8 @@ OrderedJson Triggered(const TagBuilder& build, const ToolUse& use, const std::st
   return TagFormat(is_token ? "token_triggered_tags" : "triggered_tags", std::move(members));
 }
 
-/// Free text with calls after a marker. If the format has no closing text after all calls, each call has its own
-/// marker.
+/// Returns the format of free text with calls after a marker. If the format has no closing text after all calls, each
+/// call has its own marker.
 OrderedJson Marked(const CallConstraint& constraint, const CallWriter& writer) {
   const ToolUse& use = *constraint.shape.tools;
   const std::string marker = MarkersOf({constraint.shape.format.tools, ReasoningFormat::kNone}).front();
@@ -122,7 +123,8 @@ OrderedJson Marked(const CallConstraint& constraint, const CallWriter& writer) {
   return Triggered(writer.build(), use, marker, calls, end);
 }
 
-/// gpt-oss's messages: any number of thoughts, comments and calls, then the final answer or a call.
+/// Returns the format of gpt-oss's messages: any number of thoughts, comments and calls, then the final answer or a
+/// call.
 OrderedJson Messages(const ToolUse& use, const CallWriter& writer) {
   const TagBuilder& build = writer.build();
   const OrderedJson text = HarmonyText(build), call = writer.Calls(false);
@@ -142,8 +144,8 @@ std::vector<std::string> MarksAtBeginning(const AnswerShape& shape, const TagBui
   return build.Spelled(marks);
 }
 
-/// `llama3_json`: an answer that begins with an object with a call's keys consists of calls; so does the text after the
-/// tag.
+/// Returns the format of an answer for `llama3_json`: an answer that begins with an object with a call's keys consists
+/// of calls; so does the text after the tag.
 OrderedJson JsonCallsOrWords(const CallConstraint& constraint, const CallWriter& writer) {
   const std::string tag = "<|python_tag|>";
   const TagBuilder& build = writer.build();
@@ -163,7 +165,8 @@ OrderedJson JsonCallsOrWords(const CallConstraint& constraint, const CallWriter&
   return AnyOf({SequenceOf({blanks, calls}), SequenceOf({blanks, build.Row({{tag, calls}})}), words, blanks});
 }
 
-/// `pythonic`: the calls are a list that is the whole answer, perhaps between two control tokens.
+/// Returns the format of an answer with calls for `pythonic`: the calls are a list that is the whole answer, perhaps
+/// between two control tokens.
 OrderedJson PythonCalls(const CallWriter& writer) {
   std::vector<OrderedJson> row = {writer.Calls()};
   const auto mark = [&](const char* text) { return OptionalOf(writer.build().Row({{text, nullptr}})); };
@@ -179,7 +182,7 @@ OrderedJson PythonCallsOrWords(const CallConstraint& constraint, const CallWrite
   return AnyOf({SequenceOf({blanks, PythonCalls(writer)}), words, blanks});
 }
 
-/// An answer in which the model decides whether it calls.
+/// Returns the format of an answer that may hold tool calls or text alone, as the model decides.
 OrderedJson CallsOrWords(const CallConstraint& constraint, const CallWriter& writer) {
   const AnswerShape& shape = constraint.shape;
   switch (shape.format.tools) {

@@ -70,8 +70,8 @@ class HarmonyParser : public StepParser {
 
   void BackToText() override { state_ = State::kWords; }
 
-  /// The prompt ends with "<|start|>assistant", so the answer should begin inside a message head; some answers begin
-  /// with words.
+  /// Decides how the answer begins. The prompt ends with "<|start|>assistant", so the answer should begin inside a
+  /// message head, but some answers begin with words.
   bool First() {
     Attempt();
     for (const std::string_view begin : {kChannel, kStart, kMessage, std::string_view(" to="), kRole}) {
@@ -129,7 +129,7 @@ class HarmonyParser : public StepParser {
     return true;
   }
 
-  /// Parses behind a message: its closing token, then the next head.
+  /// Parses the text after a message: its closing token, then the next head.
   bool Between(const std::vector<std::string>& ends) {
     if (!SkipSpace()) return false;
     for (const std::string& end : ends) {

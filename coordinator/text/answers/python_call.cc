@@ -78,7 +78,7 @@ OrderedJson ArgumentValue(const TagBuilder& build, const CallStyle& style, const
   return ValueOf(alone, "json");
 }
 
-/// Arguments with any names.
+/// Returns the format of arguments with any names.
 OrderedJson NamedFreely(const TagBuilder& build, const CallStyle& style, const OrderedJson& value) {
   const OrderedJson one = SequenceOf({RegexOf(kAnyName), build.Row({{style.assign, value}})});
   return OptionalOf(SequenceOf({one, StarOf(build.Row({{style.separator, one}}))}));
@@ -94,8 +94,8 @@ PlainSchema::Named Members(const PlainSchema& schema) {
   return members;
 }
 
-/// Arguments in the schema's order, separated by commas; optional ones may be missing. whole: the schema that their
-/// references point into.
+/// Returns the format of arguments in the schema's order, separated by commas; optional arguments may be missing.
+/// whole: the schema to which references lead.
 OrderedJson NamedBySchema(const TagBuilder& build, const CallStyle& style, const PlainSchema& schema,
                           const OrderedJson& whole) {
   struct Argument {

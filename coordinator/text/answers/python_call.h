@@ -8,8 +8,8 @@ namespace quire {
 
 class TagBuilder;
 
-/// Returns the reason why calls in the form `pythonic` cannot enforce this object schema, as a sentence that continues
-/// "it ..."; empty: they can.
+/// Returns the reason why calls in the form `pythonic` cannot enforce this object schema, as the rest of a sentence
+/// that begins with "it"; empty: they can.
 std::string WhyNoPythonCall(const OrderedJson& schema);
 
 /// Returns a structural tag format for one call: name(key=value, ...), with keys in the schema's order and values in

@@ -49,7 +49,7 @@ class XmlCallsParser : public StepParser {
 
   /// Returns a value as JSON, typed by the tool's schema.
   virtual std::string Typed(std::string_view value) const;
-  /// Returns the beginning of this JSON, where the answer was cut in the value.
+  /// Returns the beginning of that JSON, for a value in which the answer was cut.
   virtual std::string TypedCut(std::string_view value) const;
 
   /// Says whether text that can only follow a value begins at rest()[at], although the value was not closed.
@@ -73,9 +73,9 @@ class XmlCallsParser : public StepParser {
   bool Value();
   bool Close();
   void Argument(std::string_view value);
-  /// A grammar keeps the call to its schema: then all tags are there, and values may spell others.
+  /// True when a grammar constrains the call: then all its tags are present, and values may contain texts like tags.
   bool is_kept() const;
-  /// A value that ends at rest()[at], and the bytes of the closing tag that stands there.
+  /// The end of a value: its offset in rest(), and the number of bytes of the closing tag there.
   struct ValueEnd {
     size_t at, tag;
   };
@@ -83,7 +83,7 @@ class XmlCallsParser : public StepParser {
   std::optional<ValueEnd> FindValueEnd();
   /// Says whether `tag` stands at rest()[at]; kUnknown: more text is needed, or the answer was cut in the tag.
   Match PeekTag(std::string_view tag, size_t at) const;
-  /// rest() without the beginning of one of these tags at its end.
+  /// Returns rest() without a beginning of one of these tags at its end.
   std::string_view WithoutBegunTag(std::initializer_list<std::string_view> tags) const;
   void CutKey(std::initializer_list<std::string_view> marks);
   std::string BeginOfArgument(const std::string& member) const { return (given_.empty() ? "" : ", ") + member; }

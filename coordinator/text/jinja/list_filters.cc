@@ -16,8 +16,8 @@ Value Folded(const Value& value, Budget& budget) {
   return value.AsText() != nullptr ? Value(ToCase(*value.AsText(), false, budget)) : value;
 }
 
-/// item.a.b for the attribute "a.b", item[1] for 1, the item itself without an attribute. Undefined values on the way
-/// become `otherwise`, unless that is null.
+/// Returns item.a.b for the attribute "a.b", item[1] for 1, the item itself without an attribute. Undefined values on
+/// the way become `otherwise`, unless that is null.
 Value AttributeOf(const Value& item, const Value* attribute, const Value* otherwise, Budget& budget) {
   if (attribute == nullptr || attribute->IsNone()) return item;
   const auto step = [&](const Value& from, const Value& name) {

@@ -61,7 +61,7 @@ MarkedText Filled(const MarkedText& text, const std::string& method, const Argum
   const std::string fill = method == "zfill" ? "0" : given != nullptr ? *given : " ";
   if (CharacterIndex(fill, budget).size() != 1) Fail("{}: fill with one character", method);
   const int64_t missing = std::max<int64_t>(0, width - size);
-  // center distributes an odd number like Python.
+  // For center, an odd number of fill characters is divided as in Python.
   const int64_t left = method == "ljust" ? 0 : method == "center" ? missing / 2 + (missing & width & 1) : missing;
   const bool sign = method == "zfill" && (text.text.starts_with('-') || text.text.starts_with('+'));
   MarkedText out = text.Substring(0, sign ? 1 : 0);

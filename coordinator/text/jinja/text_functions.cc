@@ -20,10 +20,11 @@ Value Part(const MarkedText& text, size_t begin, size_t count, Budget& budget) {
   return Value(text.Substring(begin, count));
 }
 
-/// Byte ranges of the words separated by blanks. With max_splits >= 0, the rest after so many splits is one range, from
-/// the left or from the right.
+/// Byte ranges of parts of a text.
 using Spans = std::vector<std::pair<size_t, size_t>>;
 
+/// Finds the words separated by blanks. With max_splits >= 0, the rest after so many splits is one range, from the left
+/// or from the right.
 Spans WordsOf(std::string_view text, int64_t max_splits, bool from_right, Budget& budget) {
   budget.Walk(text.size());
   Spans words;
@@ -60,7 +61,7 @@ std::vector<size_t> Boundaries(std::string_view text, Budget& budget) {
   return places;
 }
 
-/// Characters at which Python's str.splitlines() ends a line.
+/// True for characters at which Python's str.splitlines() ends a line.
 bool EndsLine(char32_t c) {
   return (c >= '\n' && c <= '\r') || (c >= 0x1c && c <= 0x1e) || c == 0x85 || c == 0x2028 || c == 0x2029;
 }

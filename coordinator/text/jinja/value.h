@@ -116,15 +116,15 @@ class Value {
   const char* TypeName() const;
 
   static bool Equal(const Value& a, const Value& b, Budget& budget);
-  /// True when this value is, or contains, the list or mapping at `container`. Cycles are refused with it, because
-  /// shared pointers would never free them.
+  /// True when this value is, or contains, the list or mapping at `container`. Callers use it to refuse cycles, which
+  /// shared pointers would never free.
   bool Reaches(const void* container, Budget& budget) const;
   /// Returns the number of values that share this mapping; 0 for other types.
   int64_t num_holders() const {
     const auto* dict = std::get_if<std::shared_ptr<Dict>>(&data_);
     return dict == nullptr ? 0 : dict->use_count();
   }
-  /// Order of numbers, texts, or lists; throws Error for other pairs.
+  /// True when `a` sorts before `b`: numbers, texts, or lists. Throws Error for other pairs.
   static bool Less(const Value& a, const Value& b, Budget& budget);
 
  private:

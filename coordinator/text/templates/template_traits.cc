@@ -181,7 +181,7 @@ class Prober {
     Try(&TemplateTraits::one_call, Called(two), {"probe_value", "probe_second"});
   }
 
-  /// Some of Kimi's templates show a call's id in place of its name.
+  /// Finds the trait named_ids: some of Kimi's templates show a call's id in place of its function's name.
   void FindNamedIds() {
     Conversation called = Called(OrderedJson::array({Call("call_0123456789abcdef", kArguments)}));
     called.tools = nullptr;

@@ -12,7 +12,7 @@ constexpr size_t kBytesBetweenStops = 64 << 10;
 
 }  // namespace
 
-/// Control tokens have a separate finder, because it must restart after untrusted bytes.
+/// Gives control tokens a finder of their own, because their search must restart after untrusted bytes.
 AddedTokenFinder::AddedTokenFinder(const std::vector<Entry>& entries) {
   std::vector<std::string_view> plain, control;
   for (const Entry& entry : entries) {

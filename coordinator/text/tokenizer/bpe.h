@@ -25,7 +25,7 @@ class Bpe {
   void AddMerge(TokenId left, TokenId right, TokenId merged, int rank);
 
   /// Appends the tokens of one piece, which must be valid UTF-8 if characters have tokens. Time is O(n log n) in its
-  /// length. Throws Stopped on request.
+  /// length. Throws Stopped when `stop` asks for it.
   void Encode(std::string_view piece, const std::stop_token& stop, std::vector<TokenId>& out) const;
 
   bool HasToken(unsigned char byte) const { return byte_tokens_[byte] >= 0; }

@@ -16,7 +16,7 @@ class ByteTrie {
     int32_t value = 0;  // must not be negative
   };
   ByteTrie() : ByteTrie(std::vector<Entry>()) {}
-  /// Ignores empty texts. If texts are equal, the last one counts.
+  /// Makes the map. Ignores empty texts. Of equal texts the last one counts.
   explicit ByteTrie(std::vector<Entry> entries);
 
   static constexpr uint32_t kRoot = 0, kNone = UINT32_MAX;

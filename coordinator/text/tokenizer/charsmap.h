@@ -15,7 +15,7 @@ class Charsmap {
  public:
   /// A table without entries.
   Charsmap() = default;
-  /// Throws Error when the bytes are no valid table.
+  /// Reads a compiled table. Throws Error when the bytes are no valid table.
   explicit Charsmap(std::string_view bytes);
 
   bool is_empty() const { return units_.empty(); }

@@ -21,10 +21,10 @@ struct Metaspace {
   Front front = Front::kShown;
 };
 
-/// `text` with marks for spaces; in_front: with an additional mark in front, unless it begins with one.
+/// Returns `text` with marks for spaces; in_front: with a further mark in front, unless the text begins with one.
 std::string WriteMarks(std::string_view text, bool in_front);
 
-/// Splits text with marks into pieces that begin at words: at every mark, or at the first mark of a run.
+/// Splits text with marks into pieces: at every mark (every_mark), or only at the first mark of each run.
 void CutAtMarks(std::string_view text, bool every_mark, std::vector<std::string_view>& pieces);
 
 /// Returns the token's text with spaces in place of marks.

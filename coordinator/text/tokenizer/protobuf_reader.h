@@ -18,8 +18,8 @@ class ProtobufReader {
   class Field {
    public:
     uint32_t number() const { return number_; }
-    /// Returns the value in the type of the message's definition. Throws Error with the place when the field has
-    /// another wire type.
+    /// Return the field's value, in the type of the message's definition. Throws Error with the place when the field
+    /// has another wire type.
     uint64_t Integer() const;
     bool Flag() const { return Integer() != 0; }
     float Float() const;

@@ -13,7 +13,7 @@ namespace quire {
 /// Normalises a text as SentencePiece does before it looks for pieces.
 class SentencePieceNormalizer {
  public:
-  /// Throws Error when the charsmap is invalid.
+  /// Compiles the rules. Throws Error when the charsmap is invalid.
   explicit SentencePieceNormalizer(const normalize::SentencePiece& rules);
 
   /// Normalises valid UTF-8 in linear time. Throws Error when the result exceeds `max_bytes`.

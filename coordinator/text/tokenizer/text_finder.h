@@ -13,8 +13,8 @@ namespace quire {
 class TextFinder {
  public:
   TextFinder() : TextFinder(std::vector<std::string_view>()) {}
-  /// Empty texts are never found. Time and memory are proportional to the total size of the texts; throws Error beyond
-  /// 16 MiB.
+  /// Makes the automaton that finds `texts`; empty texts are never found. Time and memory are proportional to the total
+  /// size of the texts; throws Error beyond 16 MiB.
   explicit TextFinder(const std::vector<std::string_view>& texts);
 
   static constexpr uint32_t kNothing = ByteTrie::kRoot;

@@ -65,7 +65,8 @@ std::string WordsByCase(const char* ends, const char* digits) {
                      kUpper, kLower, ends, digits);
 }
 
-/// WordsByCase, but runs of Chinese characters (script Han, without its extensions) form pieces.
+/// Returns a pattern like WordsByCase, in which runs of Chinese characters (script Han, without its extensions) form
+/// pieces.
 std::string KimiWords() {
   const std::string upper = R"((?:(?!\p{sc:Han})[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]))",
                     lower = R"((?:(?!\p{sc:Han})[\p{Ll}\p{Lm}\p{Lo}\p{M}]))";
@@ -141,7 +142,7 @@ void ReadMerges(const GgufFile& gguf, TokenizerData& data) {
   }
 }
 
-/// Returns the result of SetPreTokenizer.
+/// Reads a byte-level vocabulary. True when texts begin with the BOS token unless the file says otherwise.
 bool ReadByteLevel(const GgufFile& gguf, TokenizerData& data) {
   const auto* pre = gguf.Find<std::string>("tokenizer.ggml.pre");
   const bool begins = SetPreTokenizer(pre != nullptr ? *pre : "gpt-2", gguf.path, data);
@@ -181,7 +182,7 @@ std::vector<SentencePieceModel::Piece> ReadPieces(const GgufFile& gguf, const To
   return pieces;
 }
 
-/// SentencePiece's BPE has no list of merges; scores define their order.
+/// Reads a vocabulary of SentencePiece's BPE, which has scores in place of a list of merges.
 void ReadScores(const GgufFile& gguf, TokenizerData& data) {
   SetMetaspace(gguf, data);
   data.merges = MergesByScore(ReadPieces(gguf, data));
@@ -256,7 +257,7 @@ TokenizerData TokenizerDataFromGguf(const GgufFile& gguf) {
 
 std::string JoinedTemplates(const std::string& plain, const std::string& with_tools) {
   if (plain.empty() || with_tools.empty() || plain == with_tools) return plain.empty() ? with_tools : plain;
-  // Jinja drops the line break that ends a template, and what stands before and behind statements.
+  // Jinja drops the line break that ends a template, and whitespace before and after statements.
   const auto whole = [](const std::string& text) {
     return "{{ '' }}" + text.substr(0, text.size() - (text.ends_with('\n') ? 1 : 0)) + "{{ '' }}";
   };

@@ -42,7 +42,7 @@ Pattern ReadPattern(const Json& pattern) {
   return {pattern.at("Regex").get<std::string>(), true};
 }
 
-/// The steps of BertNormalizer, in its order.
+/// Appends the steps of BertNormalizer, in its order.
 void ReadBertNormalizer(const Json& node, std::vector<NormalizerStep>& steps) {
   const bool lower = node.value("lowercase", true);
   const Json& strip = Part(node, "strip_accents");

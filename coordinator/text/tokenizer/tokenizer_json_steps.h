@@ -25,7 +25,7 @@ void ReadNormalizer(const Json& node, const std::string& path, std::vector<Norma
 struct PreTokenizerSteps {
   std::vector<PreTokenizerStep> steps;
   bool byte_level = false;   // the vocabulary is written in the byte alphabet
-  bool in_alphabet = false;  // the last steps' texts are in the byte alphabet, too
+  bool in_alphabet = false;  // the last step's texts are in the byte alphabet
 };
 PreTokenizerSteps ReadPreTokenizer(const Json& node, const std::string& path);
 

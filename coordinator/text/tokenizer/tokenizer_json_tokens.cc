@@ -59,8 +59,8 @@ std::vector<AddedToken> AddedTokensOf(const Json& config, const Json& added, con
   return tokens;
 }
 
-/// Updates a piece of the model by the directory's files: another text makes it user-defined, and `special` makes it a
-/// control piece, which neither merges nor likelihoods produce.
+/// Changes a piece of the model as a token in the directory's other files says: another text makes the piece
+/// user-defined, and `special` makes it a control piece, which neither merges nor likelihoods produce.
 void TellModel(const AddedToken& token, SentencePieceModel& model) {
   if (static_cast<size_t>(token.id) >= model.pieces.size()) return;
   SentencePieceModel::Piece& piece = model.pieces[static_cast<size_t>(token.id)];
@@ -69,7 +69,7 @@ void TellModel(const AddedToken& token, SentencePieceModel& model) {
   if (token.special) piece.type = Type::kControl;
 }
 
-/// The tokens around prompts that T5's and Llama's tokenizers use unless the configuration says otherwise.
+/// Sets the tokens around prompts: those of T5's and Llama's tokenizers unless the configuration says otherwise.
 void PutAround(const SentencePieceModel& model, const Json& config, TokenizerData& data) {
   const bool is_t5 = config.value("tokenizer_class", "").starts_with("T5Tokenizer");
   if (const auto bos = model.ControlToken(model.bos_piece); bos && config.value("add_bos_token", !is_t5))

@@ -20,7 +20,8 @@ struct WordPieceModel {
 /// Cuts words into the longest tokens from the left.
 class WordPiece {
  public:
-  /// `tokens`: by id. Throws Error when the unknown token is no token, or when a token is too long.
+  /// Makes the vocabulary. `tokens`: texts by id. Throws Error when the unknown token is no token, or when a token is
+  /// too long.
   WordPiece(const WordPieceModel& model, const std::vector<std::string>& tokens);
 
   /// Appends the tokens of one word (valid UTF-8), in linear time because lengths of tokens are limited.
