@@ -14,7 +14,7 @@ enum class LossCause {
   kHung,        // heartbeats arrive, but the step does not end
   kReported,    // a worker reported that it cannot continue
   kDisagreed,   // ranks answered for different steps, plans or tokens
-  kBadFrame,    // a frame is malformed or was not asked for
+  kBadFrame,    // a frame is malformed, or no frame of its kind was due
   kNotStarted,  // the group did not come up in time or cannot be used
   kStopping,    // the group is not needed any more
 };

@@ -13,7 +13,7 @@ namespace quire {
 
 namespace {
 
-constexpr int64_t kLeastTokens = 1024;  // a model gets KV memory for a sequence of this length, or of its longest
+constexpr int64_t kLeastTokens = 1024;  // a model gets KV memory for min(this, its longest sequence) tokens, at least
 
 std::string Mib(int64_t bytes) { return fmt::format("{:.0f} MiB", static_cast<double>(bytes) / (1 << 20)); }
 

@@ -71,10 +71,10 @@ class Deployment : private LauncherWatch {
   std::string EpochDir() const { return fmt::format("{}/e{}", runtime_dir_.path(), epoch_); }
   void BringUpFirst();
   void BringUp();                          // Launch to Load
-  double Reserve(const PoolSizes& pools);  // reserves the blocks' memory; returns the seconds for moving one block
+  double Reserve(const PoolSizes& pools);  // returns the seconds for moving one block to the host or back
   void StartNextEpoch(bool same_shape);
-  /// Several nodes: places the ranks of the next epoch without the failed hosts. If the other hosts cannot take all
-  /// ranks, chooses a smaller shape and returns false.
+  /// Places the ranks of the next epoch on several nodes without the hosts `left_out`. If the other hosts cannot take
+  /// all ranks, chooses a smaller shape and returns false.
   bool PlaceWithout(const std::set<std::string>& left_out);
   PoolSizes ChoosePoolSizes() const;
 

@@ -6,7 +6,7 @@
 
 namespace quire {
 
-/// How many workers share the model, and how.
+/// The cut of a model among the workers of a group.
 struct GroupShape {
   int tensor = 1;              // workers of a stage
   std::vector<double> shares;  // weight of each worker of a stage; empty: equal shares

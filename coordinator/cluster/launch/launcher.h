@@ -20,7 +20,7 @@ std::vector<std::string> MpirunCommand(const Topology& topology, const std::stri
 std::vector<std::string> MpirunCommand(const Topology& topology, const std::vector<std::string>& worker_command,
                                        const std::string& session_dir, const std::vector<NodeRanks>& placement);
 
-/// Path of quire-worker on the nodes: launch.worker, or this host's path.
+/// Returns the path of quire-worker on the nodes: launch.worker, or this host's path.
 std::string WorkerBinary(const Topology& topology);
 
 /// Throws Error with the remedy when mpirun is missing or would refuse to run as this user.

@@ -29,8 +29,8 @@ struct Placement {
 /// when a host is excluded: the first spare replaces it, and more follow if needed.
 Placement PlaceRanks(const Topology& topology, int num_ranks, const std::set<std::string>& excluded);
 
-/// Returns the nodes of one replica: replica r gets the places and devices of ranks [r * n, (r + 1) * n) of all, n
-/// ranks each, and the spare nodes with index % replicas == r. Throws Error when there are too few places.
+/// Returns the nodes of one replica: replica r gets the places and devices of the ranks [r * n, (r + 1) * n), if each
+/// replica has n ranks, and the spare nodes with index % replicas == r. Throws Error when there are too few places.
 std::vector<Topology::Node> NodesOfReplica(const Topology& topology, int replica);
 
 /// Returns the device of each rank, given the ranks' hosts. The devices that the topology lists for a host go to its

@@ -14,7 +14,8 @@ namespace quire {
 /// holds.
 int ChooseModelLen(const Topology& topology, const ModelSpec& spec);
 
-/// The same for a known pool size: a sequence must fit into the pool, unless sliding windows free its beginning.
+/// Returns the most tokens of a sequence once the pool's size is known: model_len, but no more than fit into the pool,
+/// unless sliding windows free a sequence's beginning.
 int FittingModelLen(int model_len, const ModelSpec& spec, int64_t pool_tokens);
 
 /// Returns the most tokens of a step: the topology's setting, or a default for the backend and max_running. An

@@ -56,7 +56,7 @@ void BringLoopbackUp() {
   if (!up) Fail("cannot bring the loopback interface of a network namespace up: {}", std::strerror(error));
 }
 
-/// Tests whether the prefix works by running a process. Empty if it does; else the process's error message.
+/// Runs a test process under the prefix. Returns "" if that works; else the process's error message.
 std::string Problem(const std::vector<std::string>& prefix) {
   std::vector<std::string> command = prefix;
   command.push_back("true");

@@ -25,8 +25,8 @@ std::map<std::string, int> RanksOfAllReplicas(const Topology& topology, const st
 /// a second.
 inline constexpr auto kLastBeats = std::chrono::milliseconds(700);
 
-/// Finds the host of a lost mpirun daemon. mpirun ends without naming it, but ends the ranks of all other hosts at
-/// once. So the only host whose ranks still send heartbeats is the lost one; empty when there is not exactly one such
+/// Finds the host of a lost mpirun daemon. mpirun ends without naming that host, but first ends the ranks of all other
+/// hosts. So the only host whose ranks still send heartbeats is the lost one; empty when there is not exactly one such
 /// host.
 std::string HostThatOutlives(const std::vector<RankInfo>& ranks, std::chrono::steady_clock::time_point mpirun_ended);
 

@@ -10,7 +10,7 @@
 namespace quire {
 
 /// Chooses kCpu or kCuda from the topology and the devices that the ranks reported. Throws Error when the topology's
-/// backend or settings are impossible there.
+/// backend or settings are impossible with these devices.
 BackendKind ChooseBackend(const Topology& topology, const std::vector<RankInfo>& ranks);
 
 /// Returns the layers of each stage of a pipeline, first stage first: `stages` if it names them, else even by bytes;

@@ -40,7 +40,7 @@ class Replicas : private ReplicaListener {
   /// True while at least one replica restarts its workers.
   bool recovering() const;
   Migrations& migrations() { return *migrations_; }
-  /// Where blocks are stored; null: nowhere.
+  /// Returns the disk on which blocks are stored; null: none.
   const KvDisk* disk() const { return disk_.get(); }
   /// Returns the events of all replicas.
   EventFeed& events() { return events_; }

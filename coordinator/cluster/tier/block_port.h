@@ -30,11 +30,11 @@ class BlockPort {
   BlockPort(const BlockPort&) = delete;
   BlockPort& operator=(const BlockPort&) = delete;
 
-  /// The epoch that ranks must name in GiveBlocks.
+  /// The epoch of this process, which the ranks' GiveBlocks messages must name.
   static constexpr EpochId kEpoch = 1;
   const std::string& endpoint() const { return endpoint_; }
 
-  /// Whole blocks, and the object that owns their memory until the transfer has ended.
+  /// The memory of whole blocks, and the object that owns the memory until the transfer has ended.
   struct Blocks {
     BlockMemory memory;
     std::shared_ptr<void> owner;

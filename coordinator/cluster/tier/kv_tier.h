@@ -19,7 +19,7 @@ class KvTier {
   KvTier(const KvTier&) = delete;
   KvTier& operator=(const KvTier&) = delete;
 
-  /// See KvGate::Pass.
+  /// Takes a call; calls `enter` once stored blocks of its prompts are back (KvGate::Pass).
   void Pass(Arrival arrival, std::function<void(Arrival)> enter, double now);
   /// Called in every round of the engine's loop.
   void Round(double now);
@@ -39,7 +39,7 @@ class KvTier {
   KvSaver saver_;
   KvGate gate_;
   EpochId epoch_ = 0;
-  bool works_ = false;  // blocks of this epoch's workers can go to the store and back
+  bool works_ = false;  // true: blocks of this epoch's workers can go to the store and back
 };
 
 }  // namespace quire
