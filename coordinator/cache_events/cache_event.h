@@ -12,13 +12,13 @@
 
 namespace quire {
 
-/// A change of a replica's prefix cache, as routers outside of Quire learn it. Blocks go by 64 bits of their hash.
+/// A change of a replica's prefix cache, for routers outside of Quire. 64 bits of its hash identify a block.
 struct CacheEvent {
   enum class Kind { kStored, kRemoved, kCleared };
   Kind kind;
   std::vector<uint64_t> hashes;    // kStored: blocks that follow each other; kRemoved: blocks in any order
-  std::optional<uint64_t> parent;  // kStored: the block before the first one; nothing for the begin of a prompt
-  std::vector<TokenId> tokens;     // kStored: of all the blocks
+  std::optional<uint64_t> parent;  // kStored: the block before the first one; nullopt: the first block begins a prompt
+  std::vector<TokenId> tokens;     // kStored: tokens of all the blocks
   int adapter = 0;                 // kStored: number of the LoRA adapter; 0: none
 };
 
@@ -40,14 +40,14 @@ class CacheEventLog : public CacheListener {
   std::vector<CacheEvent> events_;
 };
 
-/// The replica that a batch of events is about.
+/// The replica whose events a batch has.
 struct CacheEventSource {
   int replica = 0;
   int block_size = 0;                 // tokens of a block
   std::vector<std::string> adapters;  // names; adapter 1 is the first
-  std::map<int, std::string> later_adapters = {};  // names by number of those that were loaded while serving
+  std::map<int, std::string> later_adapters = {};  // adapters loaded while serving: number -> name
 
-  /// Null where no name is known.
+  /// Returns an adapter's name; null when none is known.
   const std::string* NameOf(int adapter) const;
 };
 

@@ -125,7 +125,7 @@ std::string ForFish(const CLI::App& app) {
   return script;
 }
 
-/// Escapes text for a page, so that groff takes no part of it as a request and may break a line behind each comma.
+/// Escapes text for a page, so that groff takes no part of the text as a request and may break a line after each comma.
 std::string Escaped(const std::string& text) {
   std::string escaped = !text.empty() && (text[0] == '.' || text[0] == '\'') ? "\\&" : "";
   for (const char c : text) {

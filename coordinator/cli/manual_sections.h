@@ -8,7 +8,7 @@ namespace quire {
 /// Puts examples under the --help texts of the commands.
 void AddExamples(CLI::App& app);
 
-/// Returns the sections of the manual page behind the commands, in groff's man macros: examples, exit status,
+/// Returns the sections of the manual page after the commands, in groff's man macros: examples, exit status,
 /// environment, files.
 std::string ManualSections();
 

@@ -45,8 +45,8 @@ bool AskWhetherToFetch(const std::string& name) {
   return answer == "y" || answer == "Y" || answer == "yes";
 }
 
-/// This process's environment, with this program's folder first in PATH: a Python environment that was not activated
-/// holds the python3 that can fetch.
+/// Returns this process's environment, with this program's folder first in PATH: a Python environment that was not
+/// activated holds the python3 that can fetch.
 std::vector<std::string> EnvironmentOfScript() {
   std::vector<std::string> variables;
   std::string path = OwnFolder();

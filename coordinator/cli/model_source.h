@@ -21,7 +21,8 @@ bool IsModelHere(const std::string& text);
 
 /// Resolves the model that a user names. An existing file is used as it is. ORG/NAME is looked up in the Hugging Face
 /// cache, at its main branch. For a folder without other weights its only GGUF model, split or not, is used. Other text
-/// is returned unchanged. Throws Error when the cache has no such model, or with the files to choose from.
+/// is returned unchanged. Throws Error when the cache has no such model; and when a folder has several GGUF models,
+/// which the text then lists.
 std::string FindModel(const std::string& text);
 
 }  // namespace quire

@@ -15,8 +15,8 @@ namespace quire {
 /// Bodies stay in the file until they are needed.
 class BatchFile {
  public:
-  /// Reads and checks every line. Throws Error with the line number, and for what is no regular file: requests are read
-  /// more than once, which a pipe does not allow.
+  /// Reads and checks every line. Throws Error with the line number for a bad line, and Error for a file that is not a
+  /// regular one: requests are read more than once, which a pipe does not allow.
   explicit BatchFile(const std::string& path);
 
   struct Entry {
@@ -30,7 +30,7 @@ class BatchFile {
   std::string BodyOf(const Entry& entry);
 
  private:
-  /// The next line without its end; false at the end of the file.
+  /// Reads the next line, without its end; false at the end of the file.
   bool ReadLine(std::string& line);
 
   struct Close {

@@ -49,7 +49,7 @@ http::request<http::string_body> HttpRequestOf(const ClientRequest& request) {
   return out;
 }
 
-/// Reads the parts of an answer, beside the body, that clients of OpenAI's API use.
+/// Reads the header fields of an answer that clients of OpenAI's API use.
 void ReadSigns(const http::response<http::string_body>& response, ClientAnswer& answer) {
   answer.status = static_cast<int>(response.result_int());
   answer.request_id = std::string(response["x-request-id"]);
@@ -61,7 +61,7 @@ void ReadSigns(const http::response<http::string_body>& response, ClientAnswer& 
     answer.retry_after_seconds = seconds;
 }
 
-/// Cancels a socket's operations after too long a silence or too slow an answer.
+/// Cancels a socket's operations when nothing comes for too long, or when the answer comes too slowly.
 class Watch {
  public:
   Watch(tcp::socket& socket, const ClientRequest& request)

@@ -17,8 +17,8 @@ constexpr char32_t kLineEnd = U'\u2424', kTab = U'\u2409';  // Unicode's visible
 constexpr std::string_view kBegin = "[200~", kEnd = "[201~";
 constexpr int kRestOfKeyMillis = 50;  // most milliseconds from an escape character to the rest of a key's sequence
 
-/// Reads bytes of the terminal and returns characters. The sequence of a special key is passed on as typed; paste marks
-/// are removed.
+/// Reads bytes of the terminal and returns characters. Returns the sequence of a special key as typed, and removes
+/// paste marks.
 class MarkedKeys {
  public:
   /// Returns the next character; EOF at the end of the input.
@@ -93,7 +93,7 @@ class MarkedKeys {
   bool pasted_ = false;
 };
 
-/// Reads the terminal for the line editor, which has no parameter for an object of the caller.
+/// Returns the next character to the line editor, whose callback has no parameter for an object of the caller.
 int NextOfTerminal(FILE*) {
   static MarkedKeys keys;
   return keys.Next();

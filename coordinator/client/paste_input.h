@@ -4,8 +4,9 @@
 
 namespace quire {
 
-/// On request, terminals put marks around pasted text (bracketed paste). Line ends and tabs between the marks are part
-/// of the message: the line editor shows a visible sign for each, and does not send the message at the first line end.
+/// Keeps pasted text together: terminals can put marks around it (bracketed paste). Line ends and tabs between the
+/// marks are part of the message. The line editor shows a visible sign for each, and does not send the message at the
+/// first line end.
 class PasteInput {
  public:
   PasteInput();   // asks the terminal for marks; the line editor reads through this object

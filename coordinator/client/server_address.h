@@ -12,7 +12,7 @@ struct ServerAddress {
 
   /// Returns the value of the Host header.
   std::string authority() const { return (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + port; }
-  /// Throws Error when the name cannot be resolved.
+  /// Resolves the host's name. Throws Error when that fails.
   boost::asio::ip::tcp::endpoint Resolve() const;
 };
 

@@ -26,8 +26,8 @@ class ClientSocket {
   executor_type get_executor() { return socket_.get_executor(); }
   /// Returns the TCP socket below, with or without TLS on it.
   Tcp& tcp() { return socket_; }
-  /// True when this connection is to speak TLS. Until BeginTls() it holds no TLS state: a client that has not sent a
-  /// whole hello costs a tenth of a client that has.
+  /// True when this connection is to speak TLS. Until BeginTls() it holds no TLS state: before its whole hello has
+  /// come, a client costs a tenth of the memory that it costs afterwards.
   bool to_be_encrypted() const { return context_ != nullptr; }
   void BeginTls() {
     tls_ = std::make_unique<Tls>(socket_, *context_);

@@ -27,14 +27,14 @@ namespace {
 constexpr int kNothing = 0, kLeft = -1;     // in place of a refusal's status: no refusal; the client left
 constexpr size_t kReadBytes = 2048;         // bytes of one read of a head
 constexpr int kReadsInTurn = 8;             // reads before a request queues again; most heads need fewer
-constexpr int kMostHeadReads = 512;         // reads of one head; under TLS a client can send one byte in each record
+constexpr int kMostHeadReads = 512;         // reads of one head; under TLS each record may have one byte only
 constexpr size_t kSmallRead = 1024;         // bytes of a body; a read that brings fewer counts as small
 constexpr int kSendBufferBytes = 64 << 10;  // the kernel's buffer; a small one shows soon that a client stopped reading
 constexpr auto kBodyGrace = std::chrono::seconds(10);               // time before a body's rate is checked
 constexpr size_t kPieceToTake = 256 << 10;  // bytes of a piece, when a handler takes a body piece by piece
 constexpr size_t kDrainBytes = 2 * Topology::Limits::kLargestBody;  // bytes read of a body whose head was refused
 
-/// Makes the id of a request that brought none.
+/// Makes an id for a request without x-request-id.
 std::string NewRequestId() {
   std::array<unsigned char, 16> bytes{};
   const int failed = ::getentropy(bytes.data(), bytes.size());
@@ -124,7 +124,7 @@ Connection::Clock::duration Connection::TimeFor(size_t bytes, int64_t bytes_per_
   return std::min(std::max(by_rate, shortest), longest);
 }
 
-/// Sets a deadline that cancels the pending operation but leaves the connection open: the client may get an answer.
+/// Sets a deadline that cancels the pending operation; the connection stays open, so that the client may get an answer.
 void Connection::SetDeadline(Clock::time_point when) {
   timed_out_ = false;
   deadline_.expires_at(when);
@@ -193,7 +193,7 @@ asio::awaitable<bool> Connection::ReadHead(HttpParser& parser) {
   co_return false;
 }
 
-/// Reads no byte beyond the head's last line. It checks the raw bytes for folded lines, because the parser joins them.
+/// Reads a head, and no byte after its last line. Checks the raw bytes for folded lines: the parser joins them.
 asio::awaitable<HttpResponse> Connection::ParseHead(HttpParser& parser) {
   size_t bytes = 0;
   int reads = 0;
@@ -224,8 +224,8 @@ asio::awaitable<HttpResponse> Connection::ParseHead(HttpParser& parser) {
   }
 }
 
-/// The deadline moves with the bytes received. A client slower on average than body_bytes_per_second is cut off as soon
-/// as that is certain, after kBodyGrace at the earliest. body_seconds bounds every body.
+/// Reads a body. The deadline moves with the bytes: a client that is slower on average than body_bytes_per_second is
+/// cut off as soon as that is certain, after kBodyGrace at the earliest. body_seconds bounds every body.
 asio::awaitable<bool> Connection::ReadBody(HttpParser& parser) {
   const auto fields = std::distance(parser.get().begin(), parser.get().end());
   const bool may_wait = parser.get().version() == 11 && !parser.get()[http::field::expect].empty();
@@ -263,7 +263,7 @@ asio::awaitable<bool> Connection::ReadBody(HttpParser& parser) {
   co_return refusal.status == kNothing;
 }
 
-/// Returns status kLeft when the client left without an error to report; such a client gets no answer.
+/// Returns the answer to a failed read of a head; status kLeft when the client has left, and no answer is sent.
 HttpResponse Connection::HeadError(beast::error_code error) const {
   if (error == http::error::header_limit || error == http::error::buffer_overflow)
     return ErrorResponse(431, "the request head is too large");

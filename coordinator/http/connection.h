@@ -21,7 +21,7 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   Connection(boost::asio::ip::tcp::socket socket, const std::shared_ptr<boost::asio::ssl::context>& tls,
              PortTurns& turns, const HttpLimits& limits, const HttpService& service);
 
-  /// Serves requests one after another until either side ends the connection or GiveWay() takes its place.
+  /// Serves requests one after another until either side ends the connection, or GiveWay() is called.
   boost::asio::awaitable<void> Serve(ConnectionPlaces::Place& place);
   /// Ends a connection that waits for its client to send or to read something.
   void GiveWay();
@@ -62,10 +62,11 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   boost::asio::awaitable<void> Begin(std::string head);
   void BeginAnswer();
   std::string LastLines() const;  // the last headers of every answer, and the empty line that ends its head
-  void Tell();                    // reports the request that is over (HttpService::answered)
+  void Tell();                    // reports the finished request (HttpService::answered)
   void SetDeadline(Clock::time_point when);
   void ClearDeadline();
-  /// Secure() does the TLS handshake. False: the handshake failed; a client that spoke clear text was told so.
+  /// Secure() does the TLS handshake. False: the handshake failed; a client that spoke clear text got an answer that
+  /// says so.
   boost::asio::awaitable<bool> Secure(), AwaitBytes(size_t count);
   boost::asio::awaitable<void> SayGoodbye(), AwaitEarlyRead();
   void ReadEarly();

@@ -10,7 +10,7 @@ namespace quire {
 using HttpHead = boost::beast::http::request<boost::beast::http::string_body>;
 using HttpParser = boost::beast::http::request_parser<boost::beast::http::string_body>;
 
-/// Sets the parser's own bounds for head and body; the parser bounds chunked bodies, too.
+/// Sets the parser's own bounds for heads and bodies, chunked bodies included.
 void SetLimits(HttpParser& parser, const HttpLimits& limits);
 
 /// Returns the refusal of a parsed head, or nothing. Beast's parser accepts heads that a proxy may read differently:

@@ -26,7 +26,7 @@ class NetworkTurns {
   using Turns = std::list<boost::asio::ip::address>;
   struct Waiting {
     Turns::iterator turn;
-    std::set<Ticket> tickets;  // ascending: in the order of arrival
+    std::set<Ticket> tickets;  // ascending, and so in the order of arrival
   };
 
   Turns turns_;  // the networks that wait, the next one first

@@ -32,7 +32,7 @@ class PiecewiseText {
   /// Returns the next `bytes` bytes, or a little more (texts of an answer stay whole). Returns fewer only at the end.
   virtual std::string Next(size_t bytes) = 0;
   virtual bool done() const = 0;
-  /// About how long the text is, in bytes. Bytes that are costlier to make count more.
+  /// Returns an estimate of the text's length in bytes. Bytes that take longer to make count more.
   virtual size_t estimated_bytes() const = 0;
   /// Returns the most bytes that making the next piece may hold, beyond the text's sources and a usual piece.
   virtual size_t most_bytes() const = 0;

@@ -13,7 +13,7 @@ namespace quire {
 bool MatchesPath(std::string_view pattern, std::string_view path);
 /// True when the methods are equal; a route of GET takes HEAD, too.
 bool TakesMethod(std::string_view route_method, std::string_view method);
-/// Returns 404, or 405 with the header Allow when `methods`, those of the path, are not empty.
+/// Returns the answer to a request without a route: 405 with the header Allow when the path has `methods`, else 404.
 HttpResponse NoRoute(const HttpRequest& request, const std::vector<std::string_view>& methods);
 
 /// The endpoints of one port: paths, their methods and their handlers. The first route that fits is taken.
@@ -22,7 +22,7 @@ class Routes {
  public:
   struct Route {
     std::string_view method;  // GET, POST, PATCH or DELETE
-    std::string_view path;    // exact, or with "*" at its end for whatever follows
+    std::string_view path;    // exact, or with "*" at its end, which stands for any text
     Handler handler;
     std::string_view help = {};  // one line for the list of endpoints of the control port
   };

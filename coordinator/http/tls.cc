@@ -30,7 +30,7 @@ constexpr int kMostRsaBits = 4096;
 // The cost of a handshake besides its signature: two products on a curve, keys, a dozen system calls.
 constexpr std::chrono::microseconds kBesideSigning(300);
 
-/// The ALPN callback: chooses http/1.1. A client that offers only other protocols (h2) gets a fatal alert.
+/// Chooses http/1.1; OpenSSL's ALPN callback. A client that offers only other protocols (h2) gets a fatal alert.
 int ChooseProtocol(SSL*, const unsigned char** chosen, unsigned char* size, const unsigned char* offered,
                    unsigned int offered_size, void*) {
   static constexpr unsigned char kOurs[] = "\x08http/1.1";
@@ -46,7 +46,7 @@ int BoundsIndex() {
   return index;
 }
 
-/// Returns the most bytes of an extension: what real clients send, and some more.
+/// Returns the most bytes that an extension may have: somewhat more than real clients send.
 size_t MostBytes(int extension) {
   switch (extension) {
     case TLSEXT_TYPE_supported_groups:
@@ -99,9 +99,10 @@ void CutOff(SSL* connection, const TlsBounds& bounds) {
   ::shutdown(bounds.socket, SHUT_RDWR);
 }
 
-/// The message callback: counts what the client sends. A usual handshake has about five records and 0.5 to 4 KiB; a
-/// hello that must be repeated could have 128. After the handshake a client may update its keys (TLS 1.3). Each update
-/// costs as much as moving a page of bytes; real clients do it after 2^24 records, if ever.
+/// Counts the messages that the client sends, and cuts off a client that sends too many; OpenSSL's message callback. A
+/// usual handshake has about five records and 0.5 to 4 KiB; a hello that must be repeated could have 128. After the
+/// handshake a client may update its keys (TLS 1.3). Each update costs as much as moving a page of bytes; real clients
+/// do it after 2^24 records, if ever.
 void CountMessages(int is_sent, int, int type, const void* content, size_t size, SSL* connection, void* argument) {
   constexpr int kMostRecords = 64, kMostBytes = 24 << 10, kMostMessages = 16;
   if (is_sent != 0) return;

@@ -68,7 +68,7 @@ std::optional<uint64_t> SegmentNumber(const std::string& name) {
   return number;
 }
 
-/// Number and size in bytes of every segment. Skips segments that vanish meanwhile.
+/// Returns the number and the size in bytes of every segment. Skips segments that vanish meanwhile.
 std::map<uint64_t, int64_t> ListSegments(const std::string& directory) {
   std::map<uint64_t, int64_t> segments;
   std::error_code error;
@@ -261,7 +261,7 @@ std::optional<Record> RecordReader::Next() {
   return record;
 }
 
-/// False when the file ends before all bytes were read.
+/// Reads the file's next bytes. False when the file ends before all were read.
 bool RecordReader::Read(std::span<std::byte> bytes) {
   if (bytes.empty() || std::fread(bytes.data(), 1, bytes.size(), file_.get()) == bytes.size()) return true;
   if (std::ferror(file_.get()) != 0)

@@ -82,7 +82,7 @@ KvFolder::KvFolder(const std::string& path, Existence existence)
   secret_ = ReadSecret();
 }
 
-/// Several servers may make the secret at once. The first one's stays.
+/// Makes the file `secret`. Several servers may do so at the same time; the first file stays.
 void KvFolder::MakeSecret() const {
   if (::faccessat(directory_.get(), kSecretFile, F_OK, AT_SYMLINK_NOFOLLOW) == 0) return;
   const std::string secret = NewKvSecret();

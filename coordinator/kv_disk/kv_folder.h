@@ -31,14 +31,14 @@ class KvFolder {
   std::string DescriptionOf(const std::string& folder) const;
 
   void Write(const std::string& folder, const std::string& name, std::span<const std::byte> content);
-  /// Reads a file and notes its use. Nothing when the file is missing. A file that has not exactly this many bytes is
-  /// removed.
+  /// Reads a file and notes its use. Returns nullopt when the file is missing. Removes a file that does not have
+  /// exactly `bytes` bytes.
   std::optional<std::vector<std::byte>> Read(const std::string& folder, const std::string& name, size_t bytes) const;
-  /// Notes that a file was used. A file that is missing is no error.
+  /// Sets the time of a file's last use to now. A file that is missing is no error.
   void NoteUse(const std::string& folder, const std::string& name);
-  /// Bytes of a file that may hold a block; larger files are not read.
+  /// The most bytes of a file of a block; larger files are not read.
   static constexpr int64_t kMostBlockBytes = int64_t{1} << 30;
-  /// Reads a file without a note of its use. Nothing when the file is missing. Throws Error for a larger file.
+  /// Reads a file without noting its use. Returns nullopt when the file is missing. Throws Error for a larger file.
   std::optional<std::vector<std::byte>> Peek(const std::string& folder, const std::string& name) const;
   /// Removes a file. A file that is missing already is no error.
   void Remove(const std::string& folder, const std::string& name);

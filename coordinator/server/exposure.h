@@ -7,7 +7,7 @@
 
 namespace quire {
 
-/// From where an address can be reached.
+/// The machines from which an address can be reached.
 enum class Reach { kLoopback, kNetwork, kWildcard, kUnknown };  // kUnknown: not an IP address
 
 /// Returns the reach of an IPv4 or IPv6 address in any notation, or of "localhost". Never asks a name server.

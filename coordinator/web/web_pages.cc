@@ -31,7 +31,8 @@ std::string TypeOf(std::string_view file) {
   return "image/svg+xml";
 }
 
-/// Scripts, styles, pictures and addresses of this server only; no frames in other sites; no referrer to other sites.
+/// Returns the headers that protect a page: scripts, styles, pictures and connections of this server only; no frames in
+/// other sites; no referrer to other sites.
 const std::vector<std::pair<std::string, std::string>>& Protections() {
   static const std::vector<std::pair<std::string, std::string>> headers = {
       {"Content-Security-Policy",
