@@ -39,7 +39,7 @@ TokenizerData DataOf(const std::vector<AddedToken>& tokens) {
   return data;
 }
 
-/// The reference: tries every token at every byte of the text, from the end to the beginning.
+/// Finds tokens for comparison: tries every token at every byte of the text, from the end to the beginning.
 std::vector<std::pair<size_t, const AddedToken*>> FoundSlowly(const std::vector<AddedToken>& tokens,
                                                               const MarkedText& text) {
   std::vector<std::pair<size_t, const AddedToken*>> found;

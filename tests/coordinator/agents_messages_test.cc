@@ -1,4 +1,5 @@
-// Requests that agents send to the Messages API: tools that come and go, blocks of all kinds, turns of the system.
+// Tests of requests that agents send to the Messages API: tools that are added and removed, blocks of all kinds, system
+// turns.
 #include <gtest/gtest.h>
 
 #include "comm/base/exact_json.h"

@@ -168,7 +168,8 @@ std::string WithoutSpace(const std::string& text) {
   return out;
 }
 
-/// An answer may end at any byte: its names and arguments are then beginnings of those of the whole answer.
+/// An answer may end at any byte. Its names and arguments must then be beginnings of the whole answer's names and
+/// arguments.
 TEST(AnswerParserTest, CutAnswers_KeepCallsAndBeginningsOfArguments) {
   for (const Recorded& answer : Answers()) {
     if (!answer.held.broken.empty()) continue;
@@ -206,7 +207,8 @@ TEST(AnswerParserTest, Calls_BecomeContent_WhenTheirToolWasNotOffered) {
   }
 }
 
-/// Random pieces of answers, cut at random places: the result depends on the text alone, and parsing ends.
+/// Parses random pieces of answers, cut at random places: the result must depend on the text alone, and parsing must
+/// end.
 TEST(AnswerParserTest, RandomTexts_YieldTheSameParts_HoweverTheyAreCut) {
   std::minstd_rand random(7);
   const auto below = [&](size_t bound) { return random() % bound; };

@@ -1,4 +1,4 @@
-// Requests of batches are set aside while others are in the engine.
+// Tests that requests of batches are set aside while requests of other kinds are in the engine.
 #include <gtest/gtest.h>
 
 #include <map>

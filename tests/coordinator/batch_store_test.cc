@@ -23,7 +23,7 @@ std::string RequestLine(const std::string& id, const std::string& url = "/v1/com
   return R"({"custom_id":")" + id + R"(","method":"POST","url":")" + url + R"(","body":{"prompt":"a"}})";
 }
 
-/// A store in a directory of its own, which can be closed as a kill would and opened again.
+/// A store in a directory of its own. Tests can close it as a kill would, and open it again.
 class BatchStoreTest : public testing::Test {
  protected:
   BatchStoreTest() {
@@ -300,7 +300,7 @@ TEST_F(BatchStoreTest, Scan_ReturnsOnlyRequestsWithoutResult_AfterAKill) {
   }
   store().Record(batch.id, true, {BatchAnswerLine("batch_req_1", "b", 200, "req", "{}")});
   {
-    // A kill in the midst of a write leaves a part of a line.
+    // Writes a part of a line, as a kill in the middle of a write leaves it.
     std::ofstream cut(dir() + "/" + batch.id + ".output", std::ios::app);
     cut << R"({"id":"batch_req_2","custom_id":"c","resp)";
   }
@@ -325,7 +325,7 @@ TEST_F(BatchStoreTest, Scan_ReturnsOnlyRequestsWithoutResult_AfterAKill) {
   EXPECT_EQ(StatusOf([&] { store().FindFile("bert", done.output_file_id); }), 404);
 }
 
-/// A batch that a kill left at any point of its end is brought to the same end by the next start.
+/// The server may be killed at any point while a batch ends. The next start must complete the batch in the same way.
 TEST_F(BatchStoreTest, FinalizingBatch_IsCompletedAtTheNextStart_AfterAKill) {
   for (const bool renamed : {false, true}) {
     const BatchRecord batch = Create("anna", RequestLine("a") + "\n");

@@ -59,7 +59,8 @@ TEST(ChatTemplateTest, Render_FormatsTexts_AsPythonDoes) {
   }
 }
 
-/// Templates of well-known model families, with tools, earlier calls, reasoning and settings.
+/// Compares templates of well-known model families with Jinja2, on conversations with tools, earlier calls, reasoning
+/// and settings.
 TEST(ChatTemplateTest, Render_EqualsJinja2_OnConversationsWithTools) {
   const std::string path = std::string(QUIRE_TEST_DATA) + "/tool_templates.json";
   const OrderedJson golden = OrderedJson::parse(ReadTextFile(path, 16 << 20));
@@ -125,8 +126,8 @@ TEST(ChatTemplateTest, Render_EqualsJinja2_OnExpressions) {
   }
 }
 
-/// Templates of released models, from a file that tests/golden/compare_templates.py writes. A run of all tests has no
-/// such file and returns null.
+/// Returns the templates of released models, from a file that tests/golden/compare_templates.py writes; null without
+/// the file, as in a run of all tests.
 OrderedJson ReleasedTemplates() {
   const char* path = std::getenv("QUIRE_TEST_TEMPLATES");
   return path == nullptr ? OrderedJson() : OrderedJson::parse(ReadTextFile(path, size_t{1} << 30));

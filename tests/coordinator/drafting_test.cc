@@ -1,4 +1,4 @@
-// Drafts in the core: where guesses come from, when sequences get them, and what verification makes of them.
+// Tests of drafts in the core: the sources of guesses, the sequences that get drafts, and the verification of drafts.
 #include <gtest/gtest.h>
 
 #include "coordinator/core/engine/engine.h"
@@ -191,14 +191,14 @@ TEST(DraftCostTest, Row_IsLearned_FromStepsWithAndWithoutDrafts) {
   EXPECT_LE(cost.row(), 0.2) << "one outlier counts little";
 }
 
-/// Draws of slot 0.
+/// Returns draws of these tokens for slot 0.
 std::vector<SampledToken> Drawn(const Tokens& tokens) {
   std::vector<SampledToken> drawn;
   for (const TokenId token : tokens) drawn.push_back({0, token, 0, {}});
   return drawn;
 }
 
-/// Proposes what the test says.
+/// Proposes the tokens that the test sets.
 class Said final : public DraftProposer {
  public:
   DraftSource Propose(const Request&, const Sequence&, int most, Tokens& guess) override {

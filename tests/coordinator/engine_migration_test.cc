@@ -1,4 +1,4 @@
-// A request moves from one engine to another, with its blocks or without.
+// Tests of requests that move from one engine to another, with their blocks or without.
 #include <gtest/gtest.h>
 
 #include "coordinator/core/engine/engine.h"

@@ -1,5 +1,5 @@
-// Events of a generation and single values cross from other threads to the I/O thread. The thread sanitizer runs these
-// tests, too (CONTRIBUTING.md).
+// Tests of EventQueue and Handoff, which pass events of a generation and single values from other threads to the I/O
+// thread. The thread sanitizer runs these tests, too (CONTRIBUTING.md).
 #include "coordinator/api/openai/event_queue.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Clients share places, blocks and steps. Each test shows one rule by itself; the simulator (tests/sim) shows that the
-// rules hold for any set of clients.
+// Tests of the rules by which clients share places, blocks and steps, one rule in each test. The simulator (tests/sim)
+// checks the rules for random sets of clients.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -19,7 +19,7 @@ using Words = std::vector<std::string>;
 
 Words SplitWords(std::string_view text) { return CLI::detail::split(std::string(text), ' '); }
 
-/// The commands with the flags that foreign ones become.
+/// The commands whose flags foreign flags are translated into.
 struct Commands {
   Commands() {
     AddServeFlags(*app.add_subcommand("serve"), flags);

@@ -20,8 +20,7 @@ class HandshakePaceTest : public testing::Test {
   }
   /// Returns the milliseconds until the next handshake may begin.
   int64_t UntilNext() const { return std::chrono::duration_cast<milliseconds>(pace_.Next(now_) - now_).count(); }
-  /// Lets waiting handshakes begin in turn as time passes, until this ticket's begins; returns the milliseconds it
-  // took.
+  /// Lets waiting handshakes begin in turn, until this ticket's handshake begins. Returns the milliseconds that pass.
   int64_t Until(HandshakePace::Ticket ticket) {
     const auto begin = now_;
     for (;;) {

@@ -13,7 +13,7 @@ namespace {
 namespace asio = boost::asio;
 using asio::ip::tcp;
 
-/// A server that sends a text at once, then one byte every 5 ms, `drops` times, and then nothing.
+/// A server that sends a text, then `drops` times one byte after 5 ms, and then nothing more.
 class Dripper {
  public:
   Dripper(asio::io_context& io, std::string said, int drops)

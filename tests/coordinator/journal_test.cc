@@ -62,7 +62,7 @@ class JournalTest : public testing::Test {
     return request;
   }
 
-  /// Random draws for the oldest outstanding step.
+  /// Returns random draws for the oldest outstanding step.
   std::vector<SampledToken> Draws(const Engine& engine) {
     std::vector<SampledToken> out;
     const auto draw = [&](SlotId slot, std::optional<TokenId> right = {}) {

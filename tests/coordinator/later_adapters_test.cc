@@ -1,4 +1,4 @@
-// Requests whose adapter is not on all ranks are set aside.
+// Tests that requests are set aside while some rank lacks their adapter.
 #include <gtest/gtest.h>
 
 #include <map>

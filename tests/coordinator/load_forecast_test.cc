@@ -1,4 +1,5 @@
-// The load forecast of `quire plan --simulate`: reading of traces, and simulated requests with steps of known duration.
+// Tests of the load forecast of `quire plan --simulate`: reading of traces, and simulated requests with steps of known
+// duration.
 #include "coordinator/plan/load_forecast.h"
 
 #include <gtest/gtest.h>

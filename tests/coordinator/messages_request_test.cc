@@ -1,4 +1,5 @@
-// Requests of the Messages API become requests of the Chat Completions API with the same meaning.
+// Tests of the translation of requests of the Messages API into requests of the Chat Completions API with the same
+// meaning.
 #include "coordinator/api/requests/messages/messages_request.h"
 
 #include <gtest/gtest.h>

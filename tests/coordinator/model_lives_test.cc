@@ -18,7 +18,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::UnorderedElementsAre;
 
-/// Loads a model as orders say, at once.
+/// Wishes for the model, expects the order to load it alone, and reports it as loaded.
 void LoadNow(ModelLives& lives, size_t model, double now) {
   lives.Wish(model, now);
   ASSERT_THAT(lives.Decide(now).load, ElementsAre(model));
@@ -99,7 +99,8 @@ TEST(ModelLivesTest, BusyModel_GivesWay_AfterPatienceAndForATurn) {
   EXPECT_LE(lives.NextTime(5), closed);
   (void)lives.Decide(closed);
   EXPECT_FALSE(lives.IsOpen(0, closed));
-  // Its request goes on for longer than a turn: then it serves again, for a turn at least.
+  // The request of the model that gives way runs for longer than a turn. Then the model serves again, for at least a
+  // turn.
   const double open = closed + ModelLives::kTurn;
   EXPECT_TRUE(lives.IsOpen(0, open));
   for (double now = open; now < open + ModelLives::kTurn; now += 0.5) {
@@ -110,7 +111,7 @@ TEST(ModelLivesTest, BusyModel_GivesWay_AfterPatienceAndForATurn) {
   (void)lives.Decide(again);
   EXPECT_FALSE(lives.IsOpen(0, again));
   lives.EndUse(0, again);
-  lives.Wish(0, again);  // a newcomer waits, and the model is unloaded all the same
+  lives.Wish(0, again);  // a new request waits, and the model is unloaded nevertheless
   EXPECT_THAT(lives.Decide(again).unload, ElementsAre(0));
   lives.OnUnloaded(0);
   EXPECT_THAT(lives.Decide(again).load, ElementsAre(1));
@@ -211,8 +212,8 @@ TEST(KeepAliveTest, Times_AreSpelledAsOllamaDoes) {
     EXPECT_EQ(ParseKeepAlive(bad), std::nullopt) << bad;
 }
 
-/// Random requests for three models that do not fit together. The room holds at every moment, no model with requests
-/// loses its workers, and every request is served in the end.
+/// Makes random requests for three models that do not fit together. At every moment the loaded models must fit into the
+/// room, no model with requests may lose its workers, and every request must be served in the end.
 TEST(ModelLivesTest, RandomRequests_AreAllServed_WithinTheRoom) {
   constexpr int kModels = 3, kRequests = 400;
   for (unsigned seed = 0; seed < 40; ++seed) {

@@ -15,7 +15,7 @@ using testing::HasSubstr;
 
 constexpr int64_t kMiB = 1 << 20;
 
-/// Sizes in MiB. A model with `least` equal to `most` has a size of its own.
+/// Returns the need of a model; sizes in MiB. `least` equal to `most` means that the settings give the KV cache's size.
 ModelNeed Need(const char* name, int64_t weights, int64_t least, int64_t most) {
   return {.name = name,
           .weights = weights * kMiB,

@@ -48,7 +48,7 @@ TEST(PendingPlacesTest, Places_AreFreed_WhenClientsLeave) {
   EXPECT_EQ(places.RoomFor("carol"), 12);
 }
 
-/// All clients together hold a number of places that grows with the logarithm of the number of clients.
+/// The places that all clients together hold may grow only with the logarithm of the number of clients.
 TEST(PendingPlacesTest, TakenPlaces_StayBounded_WhenManyClientsCome) {
   PendingPlaces places(1000);
   std::deque<Taken> all;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kMiB = 1 << 20, kGiB = int64_t{1} << 30;
 
-/// Two ranks on one host with this many free bytes. A block takes 1 MiB on rank 0 and 2 MiB on rank 1.
+/// Returns two ranks on one host with `available` free bytes. A block takes 1 MiB on rank 0 and 2 MiB on rank 1.
 std::vector<RankInfo> Ranks(int64_t available) {
   std::vector<RankInfo> ranks(2);
   ranks[0].host = ranks[1].host = "here";
@@ -131,7 +131,8 @@ std::string Refusal(const Topology& topology, BackendKind backend, const std::ve
   }
 }
 
-/// Returns the two ranks, on a host that allows so much in all, with so much of weights each.
+/// Returns two ranks, each with `weights` bytes of weights, on a host with a limit of `total` bytes and `available`
+/// free bytes.
 std::vector<RankInfo> LimitedRanks(int64_t total, int64_t available, int64_t weights) {
   std::vector<RankInfo> ranks = Ranks(available);
   for (RankInfo& rank : ranks) {

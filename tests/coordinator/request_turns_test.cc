@@ -1,5 +1,5 @@
-// Turns of requests from many connections: how many requests begin between two polls of the sockets, and in which
-// order.
+// Tests of the turns of requests from many connections: how many requests begin between two polls of the sockets, and
+// in which order.
 #include "coordinator/http/request_turns.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ class RequestTurnsTest : public testing::Test {
     }
   }
 
-  /// Runs to the end, or for one minute if requests wait for ever.
+  /// Runs until all requests have begun, or for one minute if some wait forever.
   void Run() {
     io_.restart();
     io_.run_for(std::chrono::minutes(1));

@@ -1,4 +1,4 @@
-// Requests of the Responses API become equivalent chat requests, and the server keeps their answers.
+// Tests of the translation of requests of the Responses API into chat requests, and of the store of their answers.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -108,7 +108,7 @@ std::string Repeated(const std::string& text, size_t times) {
   return out;
 }
 
-/// Messages that a request's items become.
+/// Returns the chat messages that a request's items become.
 OrderedJson MessagesOf(const std::string& items, const FindKept& find = NoConversation) {
   return Read(R"({"input": )" + items + "}", find).chat["messages"];
 }
@@ -341,7 +341,7 @@ TEST(ResponsesRequestTest, AgentSettingsWithoutEffect_AreAccepted) {
             "text.verbosity must be low, medium or high");
 }
 
-/// Whole and streamed items of an answer with these parts.
+/// Expects that an answer with `parts` has the items `items` as a whole, and the events `events` as a stream.
 void ExpectItems(const AnswerParts& parts, AnswerChoice choice, ResponseTools tools, const OrderedJson& items,
                  std::vector<std::string> events) {
   const ResponseTerms terms{R"("user":null)", "[1]", false, true, std::move(tools)};
@@ -564,7 +564,7 @@ TEST(ResponseStoreTest, Put_EvictsTheClientsLeastRecentlyUsedAnswers) {
   ResponseStore store(
       {.bytes = 1 << 20, .bytes_per_client = 10'000, .conversation_bytes = 1'000, .count = 100, .count_per_client = 3});
   for (const char* id : {"1", "2", "3"}) store.Put("a", id, OfBytes(10));
-  EXPECT_NE(store.Find("a", "1"), nullptr);  // this use makes "2" the oldest
+  EXPECT_NE(store.Find("a", "1"), nullptr);  // after this use "2" is the least recently used
   store.Put("a", "4", OfBytes(10));
   EXPECT_EQ(store.Find("a", "2"), nullptr);
   store.Put("a", "5", OfBytes(9'000));  // the limit of bytes evicts as many answers as needed
@@ -599,7 +599,7 @@ TEST(ResponseStoreTest, Put_EvictsAnswersOfTheLargestClient_WhenTheStoreIsFull) 
   EXPECT_NE(store.Find("small", "1"), nullptr);
   EXPECT_NE(store.Find("other", "1"), nullptr);
   EXPECT_LE(store.bytes(), 20'000);
-  // the limit of their number evicts, too
+  // the limit on the number of answers also evicts
   for (const char* id : {"2", "3", "4", "5"}) store.Put("small", id, OfBytes(1));
   EXPECT_EQ(store.Find("other", "1"), nullptr);
   EXPECT_NE(store.Find("small", "1"), nullptr);

@@ -480,8 +480,8 @@ class DecodesFirstTest : public SchedulerTest {
     request->priority = priority;
     ASSERT_FALSE(engine_->Submit(std::move(request)));
   }
-  /// Runs steps. Each must decode every sequence that has one token to compute. Returns the number of decodes in steps
-  /// that also have chunks.
+  /// Runs steps, each of which must decode every sequence that has one token to compute. Returns the number of decodes
+  /// in steps that also have chunks.
   int DecodesBesideChunks(int steps) {
     int beside = 0;
     for (int i = 0; i < steps; ++i) {
@@ -754,8 +754,8 @@ TEST_F(SchedulerTest, SmallPool_ServesALongAnswer_WithASlidingWindow) {
   EXPECT_LE(most, 5);
 }
 
-// Random arrivals, lengths, choices and cancels, with pools of many sizes. The invariants hold after every step, every
-// request ends, and no block leaks.
+// Runs random arrivals, lengths, choices and cancellations, with pools of many sizes. The invariants must hold after
+// every step, every request must end, and no block may leak.
 TEST_F(SchedulerTest, Invariants_Hold_UnderRandomTraffic) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
     test::Random random(seed);

@@ -1,4 +1,5 @@
-// Tokenizers from tokenizer.model files, and from the GGUF metadata that llama.cpp's converter makes of such files.
+// Tests of tokenizers from tokenizer.model files, and from the GGUF metadata that llama.cpp's converter makes of such
+// files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -328,7 +328,7 @@ TEST_F(EngineStatesTest, Request_IsRefused_WhenItFitsOnlyWithoutItsStates) {
   EXPECT_EQ(engine_.BlocksNeeded(5), 1 + 15);
 }
 
-// Both requests need all of the pool at their longest: kept states must not cause a preemption.
+// At their full length both requests need the whole pool, so kept states must not cause a preemption.
 TEST_F(EngineStatesTest, KeptStates_CauseNoPreemption) {
   engine_.StartEpoch(1, {13, 12, 2});
   EXPECT_FALSE(Submit(1, 9, 8));

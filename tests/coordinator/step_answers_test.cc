@@ -25,7 +25,7 @@ StepResult Answer(StepId step, Rank rank, uint64_t plan_hash, TokenId token, uin
   return result;
 }
 
-/// Two ranks with two outstanding plans: steps 1 and 2, with hashes 101 and 102.
+/// Two ranks with two outstanding plans: of step 1 with the hash 101, and of step 2 with the hash 102.
 class StepAnswersTest : public testing::Test {
  protected:
   StepAnswersTest() {

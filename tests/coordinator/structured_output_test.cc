@@ -78,7 +78,7 @@ TEST(StructuredOutputTest, SchemaMembers_KeepTheirOrder) {
   EXPECT_EQ(ReadStructuredOutput(ParseOrdered(std::string("{\"guided_json\":") + schema + "}")).grammar.text, schema);
 }
 
-/// Returns why a structural tag with this format is refused; "" when it is accepted.
+/// Returns the reason why a structural tag with this format is refused; "" when it is accepted.
 std::string FormatFault(const std::string& format) {
   return WhyTagNotKept(ParseOrdered("{\"format\":" + format + "}"));
 }

@@ -1,4 +1,4 @@
-// Models bring patterns and clients bring texts: neither may take unbounded time or memory.
+// Tests that neither patterns of models nor texts of clients take unbounded time or memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <utf8proc.h>
@@ -193,7 +193,7 @@ TEST(AddedTokensBoundsTest, LongestAllowedToken_IsTaken) {
   EXPECT_EQ(encode("<a<a>", MarkedText::kTrusted), (std::vector<TokenId>{0, 1}));
 }
 
-/// Texts that nearly match long pieces of the vocabulary, unknown characters, and runs of spaces.
+/// Encodes texts that nearly match long pieces of the vocabulary, unknown characters, and runs of spaces.
 TEST(UnigramBoundsTest, AdversarialTexts_TakeLinearTime) {
   TokenizerData data;
   data.metaspace.emplace().has_bytes = false;

@@ -1,5 +1,5 @@
-// Tool-call arguments that stand as bare text between tags: the JSON they become under the tool's schema. Grammars must
-// accept only calls that the schema accepts.
+// Tests of tool-call arguments that are bare text between tags: their JSON under the tool's schema, and grammars, which
+// must accept only calls that the schema accepts.
 #include "coordinator/text/answers/typed_values.h"
 
 #include <gtest/gtest.h>
@@ -143,7 +143,7 @@ TEST(TypedValues, TypedValue_ReadsASchema_WithinABoundOfWork) {
 
 constexpr TokenId kTypedStop = 0;
 
-/// The calls of one tool in one format, with a vocabulary of single bytes and some tags.
+/// The grammar of one tool's calls in one format, with a vocabulary of single bytes and some tags.
 class Calls {
  public:
   Calls(ToolFormat format, const std::string& schema) : schema_(OrderedJson::parse(schema)) {

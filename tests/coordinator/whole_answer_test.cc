@@ -1,4 +1,4 @@
-// Texts of answers that are not streamed, written at once and in pieces.
+// Tests of the texts of answers that are not streamed, made in one call and piece by piece.
 #include "coordinator/api/openai/whole_answer.h"
 
 #include <gtest/gtest.h>

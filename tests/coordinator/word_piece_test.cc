@@ -1,4 +1,4 @@
-// WordPiece and pairs of texts, compared with Hugging Face's tokenizers (tests/golden/make_encoder_golden.py).
+// Tests of WordPiece and of pairs of texts against Hugging Face's tokenizers (tests/golden/make_encoder_golden.py).
 #include "coordinator/text/tokenizer/word_piece.h"
 
 #include <gmock/gmock.h>
@@ -90,7 +90,7 @@ TEST(EncoderTokenizers, Text_ComesBackFromTokens_WithoutMarks) {
   EXPECT_EQ(Decode(tokenizer, tokenizer.EncodePrompt("Hello the lazy dog", true), true), "hello the lazy dog");
 }
 
-// The lengths are those of Hugging Face's "longest_first".
+// The lengths are as with Hugging Face's "longest_first".
 TEST(EncoderTokenizers, LongPairs_LoseTheEndOfTheLongerText_First) {
   const Tokenizer tokenizer(TokenizerDataFromHf(kEncoders + "bert"));
   const auto lengths = [&](size_t first, size_t second, size_t most) {

@@ -1,4 +1,4 @@
-// The coordinator's WorkerGroup against ranks that the test plays, over real sockets.
+// Tests of the coordinator's WorkerGroup over real sockets; the test plays the ranks.
 #include "coordinator/cluster/group/worker_group.h"
 
 #include <gmock/gmock.h>
