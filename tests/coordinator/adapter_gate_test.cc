@@ -100,7 +100,7 @@ class AdapterGateTest : public testing::Test, private WorkerGroupListener {
   test::CollectingSink sink_;
 };
 
-TEST_F(AdapterGateTest, Requests_Enter_WhenEveryRankHasTheAdapter) {
+TEST_F(AdapterGateTest, Requests_EnterTheEngine_WhenEveryRankHasTheAdapter) {
   Submit(1);
   Load(1);
   gate_.Round(engine_);
@@ -122,7 +122,7 @@ TEST_F(AdapterGateTest, Requests_Enter_WhenEveryRankHasTheAdapter) {
   EXPECT_EQ(plan->added.at(0).adapter, kAdapter);
 }
 
-TEST_F(AdapterGateTest, Adapter_IsDroppedByAll_WhenOneRankCannotReadIt) {
+TEST_F(AdapterGateTest, Adapter_IsDroppedByAllRanks_WhenOneRankCannotReadTheAdapter) {
   Submit(1);
   Load(1);
   gate_.Round(engine_);

@@ -57,7 +57,7 @@ TEST(MessagesTools, DeferredTools_AreDescribed_WhereTheConversationLoadsThem) {
   EXPECT_EQ(twice.chat["messages"][2]["content"], "late\n");
 }
 
-TEST(MessagesTools, DeferredTools_AreShownAtOnce_WhenTheModelCannotSearchForThem) {
+TEST(MessagesTools, DeferredTools_AreShownFromTheStart_WhenTheModelCannotSearchForThem) {
   const std::string late = Tool("late", kDeferred);
   EXPECT_EQ(Names(Read(R"("tools": [)" + late + R"(, {"type": "tool_search_tool_regex_20251119",
       "name": "tool_search_tool_regex"}], )" +
@@ -201,7 +201,7 @@ TEST(MessagesTurns, EffortOfTheLatestTurn_BecomesAHint) {
   EXPECT_FALSE(Read(R"("thinking": {"type": "adaptive", "display": "summarized"}, )" + kHi).seals_thoughts);
 }
 
-TEST(MessagesTurns, SealedThoughts_AreTheModelsAgain) {
+TEST(MessagesTurns, SealedThoughts_BecomeTheReasoningOfTheirTurnAgain) {
   const auto thoughts = [](const std::string& block) {
     return Said(R"("messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": [)" + block +
                 R"(, {"type": "text", "text": "b"}]}, {"role": "user", "content": "c"}])")[1]["reasoning_content"];

@@ -107,7 +107,7 @@ TEST_F(BatchStoreTest, DirectoryAndFiles_AreAccessibleToTheirOwnerOnly) {
   for (const auto& entry : fs::directory_iterator(dir())) EXPECT_EQ(ModeOf(entry.path()), 0600) << entry.path();
 }
 
-TEST_F(BatchStoreTest, Open_RefusesDirectories_ThatAreSharedLockedOrLinks) {
+TEST_F(BatchStoreTest, Open_RefusesADirectory_ThatIsLockedOrALinkOrReadableByOthers) {
   EXPECT_THROW(BatchStore(dir(), limits_, [] { return 0; }), Error) << "another server has it";
   const std::string open = folder_ / "open";
   fs::create_directory(open);
@@ -166,7 +166,7 @@ TEST_F(BatchStoreTest, UnfinishedUploads_CountTowardsTheByteLimit) {
   store().AppendTo(*two, std::string(40, 'x'));
 }
 
-TEST_F(BatchStoreTest, Usage_CountsUnfinishedUploads_AgainstTheKeysHalf) {
+TEST_F(BatchStoreTest, Usage_CountsUnfinishedUploads_AgainstTheHalfThatAKeyMayUse) {
   limits_.bytes = 100'000;
   Open();
   auto one = store().BeginFile("anna");
@@ -184,7 +184,7 @@ TEST_F(BatchStoreTest, Usage_CountsUnfinishedUploads_AgainstTheKeysHalf) {
   EXPECT_EQ(store().totals().bytes, BytesOnDisk());
 }
 
-TEST_F(BatchStoreTest, Usage_CountsResults_AgainstTheKeysHalf) {
+TEST_F(BatchStoreTest, Usage_CountsResults_AgainstTheHalfThatAKeyMayUse) {
   limits_.bytes = 100'000;
   Open();
   const BatchRecord batch = Create("anna", RequestLine("a") + "\n" + RequestLine("b") + "\n");
@@ -428,7 +428,7 @@ TEST_F(BatchStoreTest, Scan_EndsReadingAnInput_WithTooManyLines) {
   EXPECT_EQ(fault.line, 11);
 }
 
-TEST_F(BatchStoreTest, Scan_ReadsAFewBytesOfAnInput_InOneStep) {
+TEST_F(BatchStoreTest, Scan_ReadsAnInput_InStepsOfALimitedNumberOfBytes) {
   std::string content;
   for (int i = 0; i < 2000; ++i) content += RequestLine(std::to_string(i)) + "\n";
   const auto scan = store().Scan(Create("anna", content).id);
@@ -436,7 +436,7 @@ TEST_F(BatchStoreTest, Scan_ReadsAFewBytesOfAnInput_InOneStep) {
   EXPECT_LT(scan->total(), 200);
 }
 
-TEST_F(BatchStoreTest, Messages_AreCut_WhenFaultsQuoteTheClient) {
+TEST_F(BatchStoreTest, FaultMessages_AreCut_WhenTheyQuoteTheClient) {
   const std::string id = R"(\u0001\u0001)" + std::string(490, 'x') + "\u00e9\u00e9\u00e9";
   const BatchRecord batch = Create("anna", RequestLine(id) + "\n" + RequestLine(id) + "\n");
   const BatchFault fault = store().Validated(batch.id, *Scanned(batch.id)).faults.front();
@@ -479,7 +479,7 @@ TEST_F(BatchStoreTest, Start_SetsDamagedRecordsAside) {
   }
 }
 
-TEST(BatchTerms, RefusesWindows_ThatAreNoShortTime) {
+TEST(BatchTerms, CompletionWindow_IsRefused_UnlessItIsAShortTextOfAtMost30Days) {
   const auto status = [](const std::string& window) {
     try {
       const Json body = {{"input_file_id", "f"}, {"endpoint", "/v1/completions"}, {"completion_window", window}};

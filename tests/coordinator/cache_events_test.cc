@@ -92,7 +92,7 @@ TEST_F(CacheEventsTest, Flush_LeavesOneEvent_WhateverWasStoredBefore) {
   EXPECT_TRUE(log_.Take().empty()) << "the prefix cache is off";
 }
 
-TEST(CacheEventsTextTest, Batch_HasThePublishedFields) {
+TEST(CacheEventsTextTest, EncodedBatch_HasTheDocumentedFields) {
   const CacheEventSource source{.replica = 1, .block_size = 2, .adapters = {"other", "sql"}};
   const uint64_t large = 0xfedcba9876543210;
   const std::string bytes = EncodeCacheEvents(

@@ -88,7 +88,7 @@ TEST(ChatTemplateTest, Render_EqualsJinja2_OnConversationsWithTools) {
   }
 }
 
-TEST(ChatTemplateTest, NamedTemplates_ServeConversationsWithToolsOrCalls_AndOthers) {
+TEST(ChatTemplateTest, JoinedTemplates_UseTheToolTemplate_ForConversationsWithToolsOrCalls) {
   const ChatTemplate chat(WithTemplate(JoinedTemplates(
       "{% for m in messages %}\n {{ m.content }}{% endfor %}\n",
       "{%- macro one(m) %}<{{ m.content }}>{% endmacro %}{{ tools }}{% for m in messages %}{{ one(m) }}{% endfor %}")));
@@ -218,7 +218,7 @@ TEST(ChatTemplateTest, Tools_AreWrittenIntoTheSystemMessage_WhenTheTemplateReads
   EXPECT_EQ(chat.Render(asked).text, "<system>Be brief.<|tool|>[{\"name\":\"f\"}]<|/tool|><user>hi");
 }
 
-TEST(ChatTemplateTest, Traits_TellWhetherTheTemplateShowsSystemMessagesAndResults) {
+TEST(ChatTemplateTest, Traits_TellWhetherTheTemplateShowsSystemMessagesAndToolResults) {
   const auto traits = [](const std::string& source) { return ChatTemplate(WithTemplate(source)).traits(); };
   const TemplateTraits all = traits("{% for m in messages %}{{ m.role }}{{ m.content }}{% endfor %}");
   EXPECT_TRUE(all.shows_system && all.tool_results);
@@ -324,7 +324,7 @@ TEST(ChatTemplateTest, Arguments_BecomeAnObject_WhenTheTemplateIteratesOverThem)
   }
 }
 
-TEST(ChatTemplateTest, Arguments_StayTheirOriginalText_WhenTheTemplatePrintsText) {
+TEST(ChatTemplateTest, Arguments_KeepTheirOriginalText_WhenTheTemplatePrintsText) {
   const std::string either =
       std::string(kEachCall) +
       "{{ c.function.arguments if c.function.arguments is string else c.function.arguments | tojson }}" + kEndCalls;
@@ -353,7 +353,7 @@ TEST(ChatTemplateTest, Integers_KeepTheirDigits_HoweverLong) {
   EXPECT_EQ(asks.Render(conversation).text, "True False True True 18446744073709551616 20");
 }
 
-TEST(ChatTemplateTest, Content_JoinsReasoning_WhenTheTemplateAcceptsOnlyOneOfBoth) {
+TEST(ChatTemplateTest, Content_IsJoinedToReasoning_WhenTheTemplateAcceptsOnlyOneOfThem) {
   const std::string source =
       "{% for m in messages %}{% if m.tool_calls %}{% if m.content and m.thinking %}{{ raise_exception('both') }}{% "
       "endif %}"
@@ -406,7 +406,7 @@ TEST(ChatTemplateTest, Content_BecomesAMessageOfItsOwn_WhenItWouldHideCalls) {
   EXPECT_EQ(chat.Render(Called({{"content", ""}, {"tool_calls", {CallOf("{}")}}})).text, "ask;{};result 0;");
 }
 
-TEST(ChatTemplateTest, Calls_AreRenderedOneByOne_WhenTheTemplateAcceptsOne) {
+TEST(ChatTemplateTest, Calls_AreRenderedOneByOne_WhenTheTemplateAcceptsOneCallPerMessage) {
   for (const char* refuses : {"{% if m.tool_calls|length != 1 %}{{ raise_exception('one') }}{% endif %}", ""}) {
     const ChatTemplate chat(WithTemplate(std::string("{% for m in messages %}{% if m.tool_calls %}") + refuses +
                                          "[{{ m.content }}|{{ m.tool_calls[0].function.arguments | tojson }}]"

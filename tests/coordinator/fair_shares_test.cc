@@ -158,7 +158,7 @@ TEST_F(FairSharesTest, NewClient_GetsItsShareOfBlocks_WhenAnotherClientHoldsMore
   EXPECT_TRUE(Runs(3));
 }
 
-TEST_F(FairSharesTest, ReadmittedRequest_IsNotPreempted_ForProtectedSteps) {
+TEST_F(FairSharesTest, ReadmittedRequest_IsNotPreempted_DuringItsProtectedSteps) {
   Make(60'000, 4, 64);
   ASSERT_FALSE(Submit(1, "a", 4, 1000, 4));
   Step();
@@ -451,7 +451,7 @@ TEST_F(FairSharesTest, ClientAtItsLimit_DoesNotDelayOtherClients) {
   EXPECT_THAT(*Submit(8, "b", 4, 60, 1, blocks), testing::HasSubstr("max_blocks of this API key, 10"));
 }
 
-TEST_F(FairSharesTest, ClientWithItsShare_TakesNoRoom_ThatAnotherClientHasARightTo) {
+TEST_F(FairSharesTest, ClientWithItsFullShare_TakesNoRoom_ThatAnotherClientHasARightTo) {
   for (const bool plan_ahead : {false, true}) {
     Make(100'000, 4, 64, plan_ahead);
     ASSERT_FALSE(Submit(1, "a", 4, 100));
@@ -469,7 +469,7 @@ TEST_F(FairSharesTest, ClientWithItsShare_TakesNoRoom_ThatAnotherClientHasARight
   }
 }
 
-TEST_F(FairSharesTest, ClientWithItsShare_TakesRoom_ThatNoClientHasARightTo) {
+TEST_F(FairSharesTest, ClientWithItsFullShare_TakesRoom_ThatNoClientHasARightTo) {
   Make(100'000, 4, 64);
   for (RequestId id = 1; id <= 2; ++id) ASSERT_FALSE(Submit(id, "a", 4, 100));
   ASSERT_FALSE(Submit(3, "b", 4, 100));
@@ -479,7 +479,7 @@ TEST_F(FairSharesTest, ClientWithItsShare_TakesRoom_ThatNoClientHasARightTo) {
   EXPECT_TRUE(Runs(4)) << "no place stays empty while somebody waits";
 }
 
-TEST_F(FairSharesTest, WholePrompts_AreComputedInOneStepEach_ThoughStepsInCompanyAreShorter) {
+TEST_F(FairSharesTest, PromptsThatCannotBeCut_AreComputedInOneStepEach_WhenSeveralClientsRun) {
   Make(200, 8, 512, false, true);
   ASSERT_FALSE(Submit(1, "a", 300, 1));
   ASSERT_FALSE(Submit(2, "b", 200, 1));

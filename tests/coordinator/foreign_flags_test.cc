@@ -179,7 +179,7 @@ TEST(ForeignWordsTest, Adapters_BecomeOneList_FromOneFlagOrSeveral) {
             (Words{"serve", "/m", "--lora-modules", R"(["{\"name\": \"a\"}"])"}));
 }
 
-TEST(ForeignWordsTest, ShortFlags_TakeValuesBehindASignOrAttached) {
+TEST(ForeignWordsTest, ShortFlags_TakeValues_AttachedOrAfterAnEqualsSign) {
   const auto translate = [](const Words& typed) { return Commands().Translate(typed).words; };
   EXPECT_EQ(translate({"serve", "-c4096"}), (Words{"serve", "--max-model-len", "4096"}));
   EXPECT_EQ(translate({"serve", "-c=4096"}), (Words{"serve", "--max-model-len", "4096"}));

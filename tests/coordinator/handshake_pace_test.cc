@@ -34,7 +34,7 @@ class HandshakePaceTest : public testing::Test {
   HandshakePace::Clock::time_point now_{std::chrono::hours(1)};
 };
 
-TEST_F(HandshakePaceTest, Handshakes_BeginAtOnceUpToABurst_ThenAtASteadyRate) {
+TEST_F(HandshakePaceTest, Handshakes_BeginImmediatelyUpToABurst_ThenAtASteadyRate) {
   Wait("192.0.2.1", 500);
   EXPECT_EQ(Until(100), 0);
   EXPECT_EQ(Until(500), 1000);
@@ -93,7 +93,7 @@ TEST_F(HandshakePaceTest, AddressesOfOneIpv6Customer_ShareOneTurn) {
   EXPECT_NE(TurnOf(make_address("192.0.2.1")), TurnOf(make_address("192.0.2.2")));
 }
 
-TEST(HandshakeTurnsTest, OldestOpenHandshake_GivesWay_WhenOneMoreBegins) {
+TEST(HandshakeTurnsTest, OldestOpenHandshake_Ends_WhenMoreThanTheLimitAreOpen) {
   boost::asio::io_context io;
   HandshakeTurns turns(io.get_executor());
   std::vector<size_t> gave_way;

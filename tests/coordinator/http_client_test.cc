@@ -75,7 +75,7 @@ TEST(HttpClientTest, Client_GivesUp_WhenNoBytesArrive) {
 }
 
 // A server that sent a byte now and then blocked a batch for as long as the server liked.
-TEST(HttpClientTest, Client_GivesUp_WhenAnAnswerComesTooSlowly) {
+TEST(HttpClientTest, Client_GivesUp_WhenAnAnswerArrivesTooSlowly) {
   const int endless = 4000;
   EXPECT_THAT(AnswerOf(kWhole, endless, milliseconds(10'000), milliseconds(200), {}).problem,
               HasSubstr("less than 204 bytes came within 0.2 s"));

@@ -200,7 +200,7 @@ TEST_F(JournalTest, Replay_YieldsTheSamePlans_WithDraftsFromEverySource) {
   EXPECT_GT(result.segments, 10);
 }
 
-TEST_F(JournalTest, Replay_ReportsAPlanThatDiffers) {
+TEST_F(JournalTest, Replay_ReportsThePlan_WhenItDiffersFromTheRecordedPlan) {
   Engine engine(Options());
   {
     Journal journal(directory_, {}, engine);

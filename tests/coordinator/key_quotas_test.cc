@@ -59,7 +59,7 @@ TEST_F(KeyQuotasTest, Choices_AreRefusedWith429_BeyondRunningPlusQueued) {
   EXPECT_FALSE(quotas.Refuse("bob", 2, begin_)) << "one client's choices are not another's";
 }
 
-TEST_F(KeyQuotasTest, RunningLimit_IsThatOfTheServer_WhenTheKeyHasNone) {
+TEST_F(KeyQuotasTest, RunningLimitOfTheServer_Applies_WhenTheKeyHasNoLimit) {
   Limit("alice", {.max_queued_reqs = 0});
   KeyQuotas quotas = Make();
   EXPECT_FALSE(quotas.Refuse("alice", kMaxRunning, begin_));
@@ -94,7 +94,7 @@ TEST_F(KeyQuotasTest, Places_AreReleased_AndClientsWithoutPlacesAreForgotten) {
   EXPECT_FALSE(quotas.Refuse("alice", 2, begin_));
 }
 
-TEST_F(KeyQuotasTest, TokensPerMinute_MayBeUsedAtOnce_AndReturnEvenly) {
+TEST_F(KeyQuotasTest, TokensOfAMinute_MayBeUsedInAMoment_AndReturnEvenly) {
   Limit("alice", {.tokens_per_minute = 600});  // 10 tokens a second
   KeyQuotas quotas = Make();
   const auto taken = quotas.Meter("alice");

@@ -200,7 +200,7 @@ TEST(LogTest, JsonFormat_MakesEachMessageAnObject_WithTheFieldsOfItsThread) {
   EXPECT_FALSE(lines[2].contains("rank"));
 }
 
-TEST(LogTest, LineOfProgram_IsTextOrAnObject_ThatKeepsAProgramsOwn) {
+TEST(LogTest, LineOfProgram_MakesTextOrAJsonObject_AndKeepsAProgramsOwnObject) {
   SetLogFormat(LogFormat::kText);
   EXPECT_EQ(LineOfProgram("a\x1b"), "a\\x1b");
   SetLogFormat(LogFormat::kJson);

@@ -161,7 +161,7 @@ TEST(MessagesRequestTest, LongNamesOfEarlierCalls_AreRefusedByName) {
   EXPECT_EQ(fault(129), "messages[1].content[0].name is longer than 128 bytes");
 }
 
-TEST(MessagesRequestTest, InWordsOf_RenamesWholeWordsAlone) {
+TEST(MessagesRequestTest, InWordsOf_RenamesOnlyWholeWords) {
   const auto told = [](const char* message) {
     return std::string(InWordsOf(Dialect::kRerank, ApiError(400, message, "prompt")).what());
   };

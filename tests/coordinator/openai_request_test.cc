@@ -329,7 +329,7 @@ TEST(OpenAiRequestTest, NamesOfEarlierCalls_HaveTheLengthLimitOfToolNames) {
   EXPECT_EQ(fault(kMaxToolNameBytes + 1), "messages");
 }
 
-TEST(OpenAiRequestTest, Thinking_BecomesTheVariableOfTemplates) {
+TEST(OpenAiRequestTest, ThinkingField_BecomesTheTemplateVariable_EnableThinking) {
   const Json messages = Json::array({{{"role", "user"}, {"content", "hi"}}});
   const auto variables = [&](const Json& thinking) {
     return ParseChat({{"messages", messages}, {"thinking", thinking}}).conversation.variables;

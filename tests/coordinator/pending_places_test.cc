@@ -49,7 +49,7 @@ TEST(PendingPlacesTest, Places_AreFreed_WhenClientsLeave) {
 }
 
 /// The places that all clients together hold may grow only with the logarithm of the number of clients.
-TEST(PendingPlacesTest, TakenPlaces_StayBounded_WhenManyClientsCome) {
+TEST(PendingPlacesTest, TakenPlaces_AreBounded_WhenManyClientsArrive) {
   PendingPlaces places(1000);
   std::deque<Taken> all;
   for (int i = 0; i < 5000; ++i) {

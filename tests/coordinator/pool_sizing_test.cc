@@ -27,7 +27,7 @@ int SizedBlocks(const Topology& topology, BackendKind backend, int64_t available
       .num_blocks;
 }
 
-TEST(PoolSizingTest, StepTokens_DependOnTheBackend_AndHoldEverySequence) {
+TEST(PoolSizingTest, TokensOfAStep_DependOnTheBackend_AndSufficeForOneTokenOfEverySequence) {
   Topology t;
   const ModelSpec spec;
   EXPECT_EQ(ChooseStepTokens(t, BackendKind::kCpu, spec, 4096), 512);
@@ -38,7 +38,7 @@ TEST(PoolSizingTest, StepTokens_DependOnTheBackend_AndHoldEverySequence) {
   EXPECT_EQ(ChooseStepTokens(t, BackendKind::kCuda, spec, 4096), 64);
 }
 
-TEST(PoolSizingTest, StepTokens_HoldAWholePrompt_OfAnEncoder) {
+TEST(PoolSizingTest, TokensOfAStep_SufficeForTheLongestPrompt_OfAnEncoder) {
   ModelSpec spec;
   spec.bidirectional = true;
   spec.max_position = 8192;
@@ -54,7 +54,7 @@ TEST(PoolSizingTest, StepTokens_HoldAWholePrompt_OfAnEncoder) {
   EXPECT_EQ(ChooseModelLen(t, spec), 1000) << "a given step bounds the prompts";
 }
 
-TEST(PoolSizingTest, ModelLen_IsTheTrainedLength_UnlessAScaledLengthIsAsked) {
+TEST(PoolSizingTest, ModelLen_IsTheTrainedLength_UnlessAScaledLengthIsRequested) {
   ModelSpec spec;
   spec.max_position = 2048;
   spec.longest_position = 16384;  // positions are scaled linearly

@@ -149,7 +149,7 @@ TEST(ResponsesRequestTest, CustomTools_BecomeFunctionsWithOneText_ConstrainedByT
   EXPECT_EQ(input(2)["description"], "A text of this lark grammar:\nstart: \"x\" LF?\n%import common.LF");
 }
 
-TEST(ResponsesRequestTest, AllowedTools_LeaveTheOtherToolsOut) {
+TEST(ResponsesRequestTest, AllowedTools_HideTheOtherTools) {
   const std::string tools = R"("tools": [{"type": "function", "name": "f"}, {"type": "custom", "name": "c"},
       {"type": "web_search"}], )";
   const OrderedJson chat = Read(R"({"input": "x", )" + tools + R"("tool_choice": {"type": "allowed_tools",
@@ -229,7 +229,7 @@ TEST(ResponsesRequestTest, ItemsOfEveryKind_BecomeMessages) {
       {"role": "assistant", "content": "end"}])"));
 }
 
-TEST(ResponsesRequestTest, FoundAndAddedTools_CanBeCalled) {
+TEST(ResponsesRequestTest, ToolsOfSearchOutputsAndAdditionalToolsItems_CanBeCalled) {
   const OrderedJson chat = Read(R"({"tools": [{"type": "function", "name": "f"}], "input": [
       {"type": "additional_tools", "role": "developer", "id": "a", "tools": [{"type": "namespace", "name": "n",
         "description": "", "tools": [{"type": "custom", "name": "exec"}]}]},
@@ -242,7 +242,7 @@ TEST(ResponsesRequestTest, FoundAndAddedTools_CanBeCalled) {
   EXPECT_EQ(names, (std::vector<std::string>{"f", "n__exec", "g"}));
 }
 
-TEST(ResponsesRequestTest, SearchOutput_TellsEachToolOnce_ThatTheModelMayCall) {
+TEST(ResponsesRequestTest, SearchOutput_ListsEveryCallableTool_Once) {
   const auto told = [](const std::string& tools) {
     const OrderedJson messages =
         MessagesOf(R"([{"role": "user", "content": "go"}, {"type": "tool_search_output", "call_id": "1", "tools": [)" +
@@ -519,7 +519,7 @@ TEST(ResponsesRequestTest, InputItems_AreKeptInFullForm_WithReferencesFollowed) 
   EXPECT_EQ(Read(R"({"input": "hi", "store": false})").terms.input.size(), 0u) << "nobody can ask for them";
 }
 
-TEST(ResponsesRequestTest, PagesOfInputItems_GoOnAfterAnItem_InBothOrders) {
+TEST(ResponsesRequestTest, PagesOfInputItems_ContinueAfterAnItem_InBothOrders) {
   std::vector<InputItem> items;
   for (const char* id : {"a", "b", "c"}) items.push_back({id, fmt::format(R"({{"id":"{}"}})", id)});
   const auto page = [&](const std::string& query) {

@@ -201,7 +201,7 @@ TEST_F(SchedulerTest, Request_OfExactlyTheMaximumModelLength_IsServed) {
   EXPECT_EQ(sinks_[2].choices[0].tokens.size(), 100u);
 }
 
-TEST_F(SchedulerTest, Cancel_FreesBlocksAndSlotsAtOnce) {
+TEST_F(SchedulerTest, Cancel_FreesBlocksAndSlotsImmediately) {
   Make(20);
   ASSERT_FALSE(Submit(1, 9, 10, 2));
   ASSERT_FALSE(Submit(2, 9, 20));
@@ -262,7 +262,7 @@ TEST_F(SchedulerTest, FailAll_FailsEveryRequest_AndANewEpochStartsClean) {
   EXPECT_TRUE(plan.released.empty());
 }
 
-TEST_F(SchedulerTest, Request_Fails_WhenItsLogitsAreNaN_AndOthersGoOn) {
+TEST_F(SchedulerTest, Request_Fails_WhenItsLogitsAreNaN_AndOtherRequestsFinish) {
   constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
   Make(20);
   ASSERT_FALSE(Submit(1, 4, 5, 2));
@@ -288,7 +288,7 @@ class TextsOfDecisions : public DecisionLog {
   std::vector<std::string> texts;
 };
 
-TEST_F(SchedulerTest, OverdueRequests_Fail_AndOthersGoOn) {
+TEST_F(SchedulerTest, OverdueRequests_Fail_AndOtherRequestsStay) {
   Make(6);
   TextsOfDecisions decisions;
   engine_->set_watcher(&decisions);
@@ -395,7 +395,7 @@ class OrderTest : public SchedulerTest {
   }
 };
 
-TEST_F(OrderTest, LeastServedClient_GoesNext) {
+TEST_F(OrderTest, RequestOfTheLeastServedClient_IsAdmittedNext) {
   Make(10, 8, 1);
   for (const RequestId id : {1, 2, 3, 4}) Add(id, "busy", 0);
   Add(5, "quiet", 0);
@@ -604,7 +604,7 @@ TEST_F(OrderTest, Deadline_Holds_DespiteRounding) {
 
 // --- prefixes and windows ---
 
-TEST_F(SchedulerTest, SharedPrefix_IsComputedOnce_WhenRequestsComeTogether) {
+TEST_F(SchedulerTest, SharedPrefix_IsComputedOnce_WhenRequestsArriveTogether) {
   change_ = [](EngineOptions& o) { o.blocks.prefix_caching = true; };
   Make(100, 32, 16);
   for (RequestId id = 1; id <= 16; ++id) {
@@ -697,7 +697,7 @@ TEST_F(SchedulerTest, PooledPromptOfOneToken_IsPlannedAsAChunk) {
   EXPECT_FALSE(engine_->Fits(drawn)) << "nobody asked for a vector";
 }
 
-TEST_F(SchedulerTest, Request_Fails_WhenItsPromptScoresAreNaN_AndOthersGoOn) {
+TEST_F(SchedulerTest, Request_Fails_WhenItsPromptScoresAreNaN_AndOtherRequestsFinish) {
   Make(100);
   const SamplingSpec scored{.temperature = 0, .num_prompt_logprobs = 0};
   ASSERT_FALSE(engine_->Submit(MakeRequest(1, {5, 6, 7}, 2, sinks_[1], 1, scored)));

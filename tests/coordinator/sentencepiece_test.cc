@@ -110,7 +110,7 @@ TEST(SentencePieceConfigTest, TokensAroundPrompts_FollowTheTokenizerClassAndTheC
   EXPECT_EQ(data.chat_template, "x");
 }
 
-TEST(SentencePieceConfigTest, AddedTokens_OfTheOtherFiles_AreFound) {
+TEST(SentencePieceConfigTest, AddedTokens_AreFound_FromTheConfigurationAndAddedTokensJson) {
   const size_t size = ReadSentencePieceModel(ModelBytes("sp_gemma"), "").pieces.size();
   const std::string config = fmt::format(
       R"({{"added_tokens_decoder": {{"{}": {{"content": "<end>", "special": true}}, "{}": {{"content": "<t>"}}}},

@@ -183,7 +183,7 @@ TEST_F(SequenceStatesTest, State_IsNotKept_WhenItSavesFewTokens) {
 }
 
 // A kept state must be usable as a whole, or not at all.
-TEST_F(SequenceStatesTest, State_IsForgottenWhole_WhenABlockOfItOrBeforeItIsEvicted) {
+TEST_F(SequenceStatesTest, KeptState_IsForgotten_WhenABlockOfTheStateOrOfItsPrefixIsEvicted) {
   for (const bool table_goes_first : {false, true}) {
     manager_ = std::make_unique<BlockManager>(StateOptions(8));
     Sequence a = Prompt(PlacedTokens(5));

@@ -251,7 +251,7 @@ TEST(TemplateWorkTest, Rendering_Stops_WhenCancelled) {
   }
 }
 
-TEST(TemplateWorkTest, ErrorMessages_AreCut_WhenATemplateRaisesALongOne) {
+TEST(TemplateWorkTest, LongErrorMessages_OfTemplates_AreCut) {
   const std::string error = TemplateError("{{ raise_exception('\\u00e9' * 1000000) }}");
   EXPECT_THAT(error, HasSubstr("\u00e9..."));
   EXPECT_LT(error.size(), 1100u);

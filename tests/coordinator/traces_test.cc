@@ -96,7 +96,7 @@ TEST_F(SpansTest, Spans_BelongToTheClientsTrace) {
   EXPECT_TRUE(Spans().empty()) << "nobody records that trace";
 }
 
-TEST_F(SpansTest, Request_HasOneSpan_WhenItGeneratedNothing) {
+TEST_F(SpansTest, Request_HasOneSpan_WhenItGeneratedNoTokens) {
   record.queue_seconds.reset();
   record.first_token_seconds.reset();
   record.prompt_tokens = 0;

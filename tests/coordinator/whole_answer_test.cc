@@ -58,7 +58,7 @@ TEST_P(WholeAnswerTest, Answer_IsTheSame_InPiecesOfAnySize) {
   }
 }
 
-TEST_P(WholeAnswerTest, Logprobs_EqualThoseOfStreams) {
+TEST_P(WholeAnswerTest, Logprobs_EqualTheLogprobsOfStreams) {
   const std::vector<AnswerChoice> choices = Choices(1, 6, 4);
   const std::vector<ReportedToken> tokens(choices[0].tokens.begin(), choices[0].tokens.end());
   // DumpJson replaces bytes that are not valid UTF-8.
@@ -139,7 +139,7 @@ TEST_P(WholeAnswerTest, MostBytes_BoundsTheNextPiece) {
     EXPECT_LE(answer.Next(kPieceBytes).size(), most + kPieceBytes);
 }
 
-TEST_P(WholeAnswerTest, Pieces_AreHardlyLongerThanRequested) {
+TEST_P(WholeAnswerTest, Pieces_HaveLessThan12000Bytes_When10000AreRequested) {
   size_t longest = 0;
   const std::string text = Text(10'000, 20, 200, true, &longest);
   EXPECT_GT(text.size(), 200'000u);

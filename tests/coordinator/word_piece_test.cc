@@ -85,7 +85,7 @@ TEST(EncoderTokenizers, VocabTxt_FollowsItsConfiguration) {
   }
 }
 
-TEST(EncoderTokenizers, Text_ComesBackFromTokens_WithoutMarks) {
+TEST(EncoderTokenizers, Tokens_AreDecodedToText_WithoutMarks) {
   const Tokenizer tokenizer(TokenizerDataFromHf(kEncoders + "bert"));
   EXPECT_EQ(Decode(tokenizer, tokenizer.EncodePrompt("Hello the lazy dog", true), true), "hello the lazy dog");
 }
@@ -108,13 +108,13 @@ TEST(EncoderTokenizers, LongPairs_LoseTheEndOfTheLongerText_First) {
   EXPECT_EQ(lengths(5, 20, 13), (std::pair{5L, 5L}));
 }
 
-TEST(EncoderTokenizers, Pairs_AreRefused_WhenTheTokenizerSaysNothingAboutThem) {
+TEST(EncoderTokenizers, Pairs_AreRefused_WhenTheTokenizerHasNoPairTemplate) {
   TokenizerData data = TokenizerDataFromHf(kEncoders + "bert");
   data.pair.reset();
   EXPECT_THROW(Tokenizer(data).JoinPair({5}, {6}), Error);
 }
 
-TEST(EncoderTokenizers, PairTemplates_OfOtherOrdersOrTypes_AreNoPairs) {
+TEST(EncoderTokenizers, PairTemplates_AreIgnored_WhenTheirOrderOrTypesAreUnusual) {
   const auto frame_of = [](const std::string& pair) {
     HfTokenizerFiles files;
     files.tokenizer_json = R"({"model": {"type": "WordPiece", "vocab": {"[UNK]": 0, "[S]": 1}, "unk_token": "[UNK]"},
@@ -132,7 +132,7 @@ TEST(EncoderTokenizers, PairTemplates_OfOtherOrdersOrTypes_AreNoPairs) {
     EXPECT_FALSE(frame_of(other)) << other;
 }
 
-TEST(WordPiece, Words_BeyondTheMostCharactersOrWithoutPieces_AreUnknownAsAWhole) {
+TEST(WordPiece, WordsThatAreTooLongOrHaveNoPieces_BecomeOneUnknownToken) {
   const std::vector<std::string> tokens = {"[UNK]", "a", "##a", "##aa", "ab", "é"};
   const WordPiece words({.unknown = 0, .most_characters = 5}, tokens);
   const auto encode = [&](const char* word) {

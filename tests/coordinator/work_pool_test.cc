@@ -46,7 +46,7 @@ class Gate {
   std::atomic<bool> open_{false};
 };
 
-TEST(WorkPoolTest, Clients_TakeTurns_HoweverManyJobsOneQueued) {
+TEST(WorkPoolTest, Clients_TakeTurns_HoweverManyJobsOneClientQueued) {
   WorkPool pool({.threads = 2});
   Gate gate;
   pool.Add("z", kSmall, gate.Work());
@@ -114,7 +114,7 @@ TEST(WorkSharesTest, LongJob_MakesItsClientRest_AtMostAMinute) {
   EXPECT_EQ(shares.Next("a"), begin + seconds(60));
 }
 
-TEST(WorkSharesTest, ManyClientsWithLongJobs_TakeLittleMoreThanATwentieth) {
+TEST(WorkSharesTest, ManyClientsWithLongJobs_TakeAboutATwentiethOfTheCores) {
   WorkShares shares(2);
   const WorkShares::Clock::time_point begin{};
   const auto end = begin + seconds(600);
@@ -165,7 +165,7 @@ TEST(WorkPoolTest, Client_RestsWhileWorkersCompute_ButOtherClientsDoNot) {
   AwaitDone(mallory, 3);  // ends after the rest, although no event wakes a thread
 }
 
-TEST(WorkPoolTest, Client_DoesNotRest_OnProcessorsThatWorkersLeave) {
+TEST(WorkPoolTest, Client_DoesNotRest_OnProcessorsThatWorkersDoNotUse) {
   WorkPool pool({.threads = 2});
   const WorkPool::Computing computing(pool);
   std::atomic<int> mallory{0}, alice{0};
@@ -324,7 +324,7 @@ TEST_F(OnPoolTest, OnPool_StopsRunningWork_WhenTheClientLeaves) {
   EXPECT_TRUE(responder_.on_gone) << "afterwards it means what it meant before";
 }
 
-TEST_F(OnPoolTest, OnPool_RefusesARequest_WhoseWorkTakesTheTimeOfAJob) {
+TEST_F(OnPoolTest, OnPool_RefusesARequest_WhoseWorkExceedsTheTimeLimitOfAJob) {
   WorkPool pool({.threads = 2, .job_time = std::chrono::milliseconds(50)});
   const auto end = [&](Work work) {
     std::optional<int> value;
