@@ -34,7 +34,7 @@ BatchLine ReadBatchLine(std::string_view line, const std::string& where);
 /// the line, `body` is JSON without line ends.
 std::string BatchAnswerLine(const std::string& id, const std::string& custom_id, int status,
                             const std::string& request_id, std::string_view body);
-/// Return the parts of such a line before and after the answer's body.
+/// Return the parts of the line of BatchAnswerLine before and after the answer's body.
 std::string BatchAnswerBegin(const std::string& id, const std::string& custom_id, int status,
                              const std::string& request_id);
 inline constexpr std::string_view kBatchAnswerEnd = R"(},"error":null})";

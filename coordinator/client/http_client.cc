@@ -30,7 +30,7 @@ namespace {
 
 constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
 
-// Longer bodies end the exchange with an error.
+// The most bytes of an answer's body: longer bodies end the exchange with an error.
 constexpr uint64_t kMostAnswerBytes = 64u << 20;
 // The most bytes of a refusal's plain body that are shown.
 constexpr size_t kMostRefusalBytes = 2000;

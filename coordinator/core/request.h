@@ -22,8 +22,8 @@ struct GenerationLimits {
   double max_seconds = 0;               // time allowed between arrival and the last token; 0: the server's limit
 };
 
-/// The scheduler's record of one client (an API key): its waiting requests, its limits and what it was served. See
-/// WaitingQueue.
+/// The scheduler's record of one client (an API key): its waiting requests, its limits and the tokens that it was
+/// served. See WaitingQueue.
 struct ClientAccount;
 
 /// One prompt of an API call and the sequences that share the prompt. The scheduler admits and preempts all sequences
@@ -94,10 +94,10 @@ struct Request {
   /// True while the client still has to get log-probabilities of prompt tokens.
   bool Scores() const { return sampling.num_prompt_logprobs >= 0 && num_scored < num_prompt_tokens() - 1; }
   /// True when the workers pool over all prompt rows. Such a prompt is computed without a break from the first row on;
-  /// a preemption or a move discards what was computed.
+  /// a preemption or a move discards the computed rows.
   bool PoolsAllRows() const { return PoolsFromTheFirst(sampling.pooling); }
-  /// Returns the prefix cache may supply at most this many leading tokens. The rows of later tokens are still to be
-  /// scored, and a row is scored when its token is computed.
+  /// Returns the most leading tokens that the prefix cache may supply. The rows of later tokens are still to be scored,
+  /// and a row is scored when its token is computed.
   int NumCacheable() const {
     if (PoolsAllRows()) return 0;
     return Scores() ? num_scored : std::numeric_limits<int>::max();

@@ -15,7 +15,7 @@ struct TokenEvent {
   float logprob = 0;
   std::vector<std::pair<TokenId, float>> top;
   std::vector<float> pooled = {};  // the pooled prompt vector; comes with the first token of a request that pools
-  bool more_follow = false;        // another token of the same choice follows at once
+  bool more_follow = false;        // the next call delivers another token of the same choice
 };
 
 /// Why a request ended without its result.

@@ -14,7 +14,7 @@
 namespace quire {
 
 /// One client connection from accept to close. It is also the HttpResponder of the request that it serves. While a
-/// handler works, a connection holds little more than the socket: thousands of streams are open at once.
+/// handler works, a connection holds little more than the socket: thousands of streams are open at the same time.
 class Connection : public HttpResponder, public std::enable_shared_from_this<Connection> {
  public:
   /// The references must outlive this object. `tls` is null for clear text.

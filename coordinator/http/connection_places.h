@@ -24,8 +24,8 @@ class ConnectionPlaces {
   ConnectionPlaces(const ConnectionPlaces&) = delete;
   ConnectionPlaces& operator=(const ConnectionPlaces&) = delete;
 
-  /// Returns a place, at first silent; null: there is none. This object must outlive the place. `give_way` is called at
-  /// most once, when the connection loses its place, and must end the connection.
+  /// Returns a place, at first silent; null: no place is free. This object must outlive the place. `give_way` is called
+  /// at most once, when the connection loses its place, and must end the connection.
   std::unique_ptr<Place> Take(const boost::asio::ip::address& address, std::function<void()> give_way);
 
   int taken() const { return taken_; }

@@ -20,7 +20,7 @@ class HttpServer {
   ~HttpServer();
 
   uint16_t port() const;
-  /// Closes every connection, also later ones, after its next answer, so that its client may find another server.
+  /// Closes every present and future connection after its next answer, so that its client may find another server.
   void EndConnections();
   /// Accepts no new connections; open connections go on.
   void StopAccepting();

@@ -124,7 +124,7 @@ void SetRules(SSL_CTX* context) {
                    ::SSL_CTX_set1_groups_list(context, "X25519:P-256") == 1;
   QUIRE_CHECK(set, "OpenSSL knows none of our ciphers or groups");
   ::SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
-  ::SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);  // saves memory: thousands of streams are open at once
+  ::SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);  // saves memory while thousands of streams are open
   ::SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   ::SSL_CTX_set_alpn_select_cb(context, ChooseProtocol, nullptr);
   ::SSL_CTX_set_client_hello_cb(context, StopOrPass, nullptr);

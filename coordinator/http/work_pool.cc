@@ -82,8 +82,8 @@ bool WorkPool::Cancel(const JobPtr& job) {
   return true;
 }
 
-/// Takes the first job of the next client that may begin one; null: there is none. `rested` is lowered to the earliest
-/// time at which a client that used up its share may begin again. The caller holds mutex_.
+/// Takes the first job of the next client that may begin one; null: there is no such job. `rested` is lowered to the
+/// earliest time at which a client that used up its share may begin again. The caller holds mutex_.
 WorkPool::JobPtr WorkPool::TakeNext(WorkShares::Clock::time_point& rested) {
   const bool spaced = limits_.beside_workers && num_computing_ > 0;
   const auto now = WorkShares::Clock::now();

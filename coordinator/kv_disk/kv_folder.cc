@@ -31,8 +31,8 @@ bool IsHex(const std::string& name, size_t digits) {
 }
 bool IsSpaceFolder(const std::string& name) { return IsHex(name, 16); }
 
-/// Writes a new file under a name that no other thread or process uses, syncs it and returns the name. Leaves nothing
-/// behind after an error.
+/// Writes a new file under a name that no other thread or process uses, syncs it and returns the name. Leaves no file
+/// after an error.
 std::string WriteUnfinished(int directory, const std::string& path, std::span<const std::byte> content) {
   static std::atomic<uint64_t> count{0};
   const std::string name = fmt::format("{}.{}{}", ::getpid(), ++count, kUnfinished);

@@ -13,8 +13,8 @@ namespace quire {
 
 /// The directory of stored blocks, which several servers may share: the file `secret`, and a folder for each space of
 /// blocks with one file for each block. A file appears whole or not at all: it is written under another name, synced
-/// and renamed. Nothing here follows symbolic links. All functions may run on several threads at once. They throw Error
-/// with the path and the system's reason.
+/// and renamed. Nothing here follows symbolic links. Several threads may call all functions at the same time. They
+/// throw Error with the path and the system's reason.
 class KvFolder {
  public:
   enum Existence { kMayBeMade, kMustExist };

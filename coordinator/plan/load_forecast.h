@@ -19,7 +19,7 @@ struct LoadRow {
   // tokens of answered requests; cached_tokens: tokens found in the prefix cache
   int64_t prompt_tokens = 0, cached_tokens = 0;
   double mean_running = 0;                      // sequences in a step
-  std::vector<double> first_token, each_token;  // seconds: until the first token, and between later ones
+  std::vector<double> first_token, each_token;  // seconds: until the first token, and between later tokens
 };
 
 /// Simulates a server with this topology: its real engine, scheduler and block manager run on a virtual clock. Requests

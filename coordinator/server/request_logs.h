@@ -22,8 +22,8 @@ class RequestLogs {
   void Write(const char* port, const RequestRecord& record);
   /// Wraps the admin port's service so that its changing requests are logged (audit_log.h).
   HttpService Audit(HttpService service);
-  /// Opens new files after the old ones were moved away (SIGHUP). If a file cannot be created, logs an error and keeps
-  /// the old file.
+  /// Opens new log files after the old files were moved away (SIGHUP). If a file cannot be created, logs an error and
+  /// keeps the old file.
   void Reopen();
 
  private:

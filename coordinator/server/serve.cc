@@ -55,8 +55,8 @@ WorkPool::Limits OfDisk(const Topology& topology) {
 
 constexpr int64_t kAdminMemoryBytes = 256 << 20;  // limit of requests to the admin port and their answers
 
-/// One server. The server opens the listeners first, so that an occupied port is found at once, then starts the
-/// workers, then the APIs behind the listeners. The I/O thread runs throughout.
+/// One server. The server opens the listeners first, so that an occupied port is reported before models are loaded.
+/// Then it starts the workers, and then the APIs. The I/O thread runs throughout.
 class Server {
  public:
   /// Opens the listeners. topology: with limits adapted to this process. given_limits: the limits that the operator

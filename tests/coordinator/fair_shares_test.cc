@@ -376,7 +376,7 @@ TEST_F(FairSharesTest, StepsWithDecodes_KeepTheTargetTime_WhilePromptsAreCompute
   engine_->Cancel(2);
   engine_->ChangeOptions({.target_step_seconds = 0.1});
   ASSERT_FALSE(Submit(3, "a", 4000, 5));
-  longest_of(3, chunks = 0);  // the cost model forgets what it learned of long steps
+  longest_of(3, chunks = 0);  // the cost model forgets long steps
   EXPECT_LT(longest_of(40, chunks), 0.1);
   EXPECT_GT(chunks, 40 * 25) << "and the prompt goes on";
   engine_->ChangeOptions({.target_step_seconds = 0.001});

@@ -159,7 +159,7 @@ TEST(LogTest, LogNames_NestWithinAThread) {
   EXPECT_EQ(LogName::Current(), "");
 }
 
-/// Returns what was logged to standard error meanwhile, line by line.
+/// Returns the lines that were logged to standard error while `log` ran.
 std::vector<Json> JsonLinesOf(const std::function<void()>& log) {
   testing::internal::CaptureStderr();
   log();

@@ -190,7 +190,7 @@ TEST_F(SchedulerTest, Request_IsRefused_WhenItCanNeverRun) {
   EXPECT_FALSE(Submit(2, 16, 1).has_value());
   EXPECT_TRUE(Submit(3, 16, 2).has_value());
   EXPECT_TRUE(Submit(4, 1, 1000).has_value());
-  EXPECT_TRUE(Submit(5, 1, 1, 9).has_value());  // more choices than may run at once
+  EXPECT_TRUE(Submit(5, 1, 1, 9).has_value());  // more choices than may run together
 }
 
 TEST_F(SchedulerTest, Request_OfExactlyTheMaximumModelLength_IsServed) {

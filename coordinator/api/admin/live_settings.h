@@ -46,7 +46,7 @@ class LiveSettings {
   Topology started_;
   const Apply apply_;
   Topology given_;     // started_ with the changes
-  Topology in_force_;  // given_, with limits lowered to what this process may have (LimitsOfThisProcess)
+  Topology in_force_;  // given_, with limits lowered to those of this process (LimitsOfThisProcess)
 };
 
 }  // namespace quire

@@ -20,7 +20,7 @@ namespace quire {
 /// The files and batches of /v1/files and /v1/batches, in a directory that outlives the server, however the server
 /// ends. A client finds only its own files and batches. Every byte in the directory counts to its client and to
 /// StoreLimits::bytes. Methods except HasRoom() and totals() block on the disk, and are called by one thread at a time.
-/// They throw ApiError for what a client may not do, and Error when the disk fails.
+/// They throw ApiError when a client asks for more than it may, and Error when the disk fails.
 class BatchStore {
  public:
   /// now: seconds since 1970. Renames records that cannot be read, with a warning. Throws Error when the directory

@@ -126,7 +126,7 @@ BatchViews BatchStore::Views(const BatchFilter& filter) const {
                       (filter.status.empty() || NameOf(batch.status) == filter.status);
     if (fits) matching.push_back(&batch);
   }
-  // Batches that are over stand behind the others, the latest first.
+  // Ended batches stand after the other batches, the latest first.
   const auto place = [](const BatchRecord* batch) {
     return IsOver(batch->status) ? std::pair(true, -batch->order) : std::pair(false, batch->order);
   };

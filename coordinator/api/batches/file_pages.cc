@@ -17,7 +17,7 @@ namespace asio = boost::asio;
 namespace {
 
 constexpr std::string_view kFilesPath = "/v1/files/", kContentEnd = "/content";
-constexpr int64_t kPieceBytes = 256 << 10;  // bytes of a body or an answer that are processed at once
+constexpr int64_t kPieceBytes = 256 << 10;  // bytes of a body or an answer that are processed in one go
 constexpr int64_t kPiecesHeld = 4;          // copies of a piece that exist at the same time
 constexpr size_t kMostListed = 10'000;      // files on a page
 

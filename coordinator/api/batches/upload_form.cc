@@ -105,7 +105,7 @@ bool UploadForm::Step() {
     stage_ = Stage::kContent;
     return true;
   }
-  buffer_.clear();  // text behind the form is ignored
+  buffer_.clear();  // text after the form is ignored
   return false;
 }
 

@@ -14,7 +14,8 @@ namespace quire {
 class ModelRoster {
  public:
   /// Opens every model. Divides this host's memory among several models, whose sizes quire-worker computes; so also for
-  /// a single model that is loaded on request. Throws SettingsError.
+  /// a single model that is loaded on request. Throws SettingsError when a model cannot be opened, or the models do not
+  /// fit into memory.
   explicit ModelRoster(const Topology& topology);
 
   size_t size() const { return models_.size(); }

@@ -24,12 +24,13 @@ namespace quire {
 class ServedModel {
  public:
   /// Opens the files and reads the tokenizer and the template. `topology` is the model's own (ModelTopology), `index`
-  /// its place in the list. `log_name`: prefix of its lines in the log; empty: none. Throws SettingsError.
+  /// its place in the list. `log_name`: prefix of its lines in the log. Throws SettingsError for missing or unsupported
+  /// files or adapters.
   ServedModel(const Topology& topology, size_t index, std::string log_name);
 
   const std::string& name() const { return topology_.model.name; }
   size_t index() const { return index_; }
-  /// Returns the settings of this model, with "auto" replaced by what was chosen. The topology has no list of models.
+  /// Returns the settings of this model, with "auto" replaced by the chosen values. The topology has no list of models.
   const Topology& topology() const { return topology_; }
   const ModelFiles& files() const { return files_; }
   const ModelSpec& spec() const { return files_.spec(); }

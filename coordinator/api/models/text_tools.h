@@ -21,7 +21,7 @@ struct TextTools {
 
   /// Returns the limits of requests, for sequences of max_model_len tokens and max_choices choices per call.
   RequestLimits LimitsWith(int max_model_len, int max_choices) const;
-  /// Replaces "auto" in the settings by what was chosen.
+  /// Replaces "auto" in the settings by the formats that were chosen for this model.
   void NoteChoices(Topology::Model& settings) const;
 
   Tokenizer tokenizer;

@@ -189,7 +189,7 @@ void CallPreparer::RefuseUnknown(const std::vector<TokenId>& prompt, const char*
                  field);
 }
 
-/// Finds the tokens of bad words as vLLM does: the word alone, and behind a space if its first token then differs. All
+/// Finds the tokens of bad words as vLLM does: the word alone, and after a space if its first token then differs. All
 /// words share one text's budget of time.
 void CallPreparer::FindBadWords(GenerateCall& call, const std::stop_token& stop) const {
   auto& words = call.sampling.bad_words;

@@ -48,7 +48,7 @@ class CallPreparer {
     std::string model_name;
     RequestLimits request;
     std::string no_chat_reason;  // the reason why chat is refused; empty: chat works
-    int most_choices = 0;        // the most choices that can ever wait and run at once
+    int most_choices = 0;        // the most choices that can ever wait and run together
     AnswerFormat answer_format;  // the format of chat answers
     PoolingOptions pooling;
     std::vector<std::string> aliases;   // other names of the model

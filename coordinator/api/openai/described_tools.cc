@@ -21,7 +21,7 @@ void AddWordsInFront(const std::string& words, OrderedJson& message) {
   message["content"] = words + (own.empty() || words.empty() ? "" : "\n\n") + own;
 }
 
-/// Puts words behind a message's own, in time that depends on the new words alone.
+/// Appends words to a message's text, in time that depends on the new words alone.
 void AddWords(const std::string& words, OrderedJson& message) {
   OrderedJson& content = message["content"];
   if (!content.is_string()) content = "";

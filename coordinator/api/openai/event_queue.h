@@ -70,8 +70,8 @@ class EventQueue : public std::enable_shared_from_this<EventQueue> {
   bool Abandoned() const { return abandoned_; }
 
   /// The queue overflows when is_stalled() is true and kMaxBytes wait, or more than kFreeBytes wait and may_hold()
-  /// refuses. Then an error replaces all waiting events, later events are dropped, and on_overflow is called once.
-  /// These members are used on the I/O thread.
+  /// refuses. Then an error replaces all waiting events, later events are dropped, and on_overflow is called once. The
+  /// three functions are called on the I/O thread.
   static constexpr size_t kFreeBytes = 16 << 10;
   std::function<bool()> is_stalled;
   std::function<bool(size_t bytes)> may_hold;

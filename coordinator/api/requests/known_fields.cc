@@ -39,7 +39,7 @@ constexpr std::string_view kOfGenerating[] = {
 constexpr std::string_view kOfPooling[] = {"model",    "truncate_prompt_tokens", "add_special_tokens", "cache_salt",
                                            "priority", "deadline_seconds", "keep_alive"};
 
-/// Fields that are ignored because they change no answer. The last ones are parameters of methods whose main field is
+/// Fields that are ignored because they change no answer. The last fields are parameters of methods whose main field is
 /// refused unless it is off.
 constexpr std::string_view kPassedOver[] = {"user",
                                             "store",

@@ -35,7 +35,7 @@ class EngineLoop : private WorkerGroupListener {
   void Post(std::function<void(Engine&)> task);
 
   /// Replaces the workers while requests wait. Once no step is outstanding, the engine's thread runs `replace`, which
-  /// ends the old workers and starts new ones. Then it calls `done` with "" or with the error; after an error the
+  /// ends the old workers and starts new workers. Then it calls `done` with "" or with the error; after an error the
   /// workers are started again as after a loss. Callable from any thread; replacements run one after another.
   void ReplaceWorkers(std::function<void()> replace, std::function<void(const std::string&)> done);
 

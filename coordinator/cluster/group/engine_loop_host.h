@@ -23,7 +23,7 @@ class EngineLoopHost {
   virtual void Abandon(Engine& engine) = 0;
   /// Called once, when all attempts to restart the workers have failed.
   virtual void OnLostForGood(const std::string& reason) = 0;
-  /// These get the ranks' reports that belong to no step (see WorkerGroupListener).
+  /// The next functions get the ranks' reports that belong to no step (see WorkerGroupListener).
   virtual void OnBlocksReport(Rank rank, const BlocksReport& report) = 0;
   virtual void OnGrammarReady(Rank rank, const GrammarReady& report) = 0;
   virtual void OnAdapterReady(Rank rank, const AdapterReady& report) = 0;

@@ -52,7 +52,7 @@ class RankRoster {
   /// Returns the number of frames dropped because the peer had a worker's key but used another rank's identity.
   uint64_t num_foreign_frames() const { return num_foreign_frames_; }
 
-  // These take a rank's reports while it starts. Joined and Loaded throw GroupFailure for unexpected content.
+  // Joined and Loaded record a rank's reports while it starts, and throw GroupFailure for unexpected content.
   void Joined(Rank rank, const JoinMessage& join);
   void Loaded(Rank rank, const HelloMessage& hello);
 

@@ -89,8 +89,7 @@ class WorkerGroup {
   void SendToAll(const Frame& frame, const char* what);
   /// Waits once for heartbeats, data frames and the launcher's output. Passes data frames to `handle`.
   void Pump(int wake_fd, int timeout_millis, const std::function<void(Rank, const Frame&)>& handle);
-  /// Waits up to a second for the launcher's report of the loss, which is more precise. Throws GroupFailure when the
-  /// launcher has one.
+  /// Waits up to a second for the launcher's report of the loss, which is more precise. Throws it as GroupFailure.
   void HearLauncher();
   void HandleCtrl();
   void CheckLeases();

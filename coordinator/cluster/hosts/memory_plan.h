@@ -55,7 +55,7 @@ MemoryPlan PlanMemory(const Topology& topology, const ModelFiles& model, int64_t
 /// Returns the most KV blocks that a sequence of so many tokens holds, without the blocks of its state.
 int64_t BlocksOfSequence(const ModelSpec& spec, int block_size, int64_t tokens);
 
-/// Returns the number of sequences of this length that can run at once.
+/// Returns the number of sequences of this length that can run together.
 int64_t SequencesAtOnce(const MemoryPlan& plan, const Topology& topology, const ModelSpec& spec, int64_t tokens);
 
 }  // namespace quire

@@ -19,8 +19,8 @@ ActivationType ActivationsFor(const ModelFiles& model, Quantization quantization
 /// most 16 bits, as stored or as loaded; otherwise, and for encoders, float32.
 KvCacheDtype KvCacheDtypeFor(const ModelFiles& model, Quantization quantization);
 
-/// Replaces each kAuto of dtype, activations and KV cache by what it means on the CPU. With `exact` that is float32,
-/// int16 and float32.
+/// Replaces each kAuto of dtype, activations and KV cache by the default for this model on the CPU. With `exact` that
+/// is float32, int16 and float32.
 void SettleForCpu(bool exact, const ModelFiles& model, ComputeSettings& settings);
 
 /// Returns a line for the log: the types of the KV cache and of activations on the CPU, the reason for each, what they

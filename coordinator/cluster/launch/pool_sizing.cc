@@ -11,7 +11,7 @@ namespace quire {
 
 namespace {
 
-// Longer steps would stall decoding sequences.
+// Default numbers of tokens in a step. Longer steps would stall decoding sequences.
 constexpr int kCpuStepTokens = 512, kCudaStepTokens = 2048;
 // The default limit of KV memory: a server should not fill a laptop without being asked. On GPUs there is no such
 // limit.

@@ -33,7 +33,7 @@ bool SequenceStates::IsCheckpoint(const Sequence& sequence, int num_tokens) cons
 int SequenceStates::CutAt(const Sequence& sequence, int start, int end) const {
   if (!prefixes_.enabled()) return end;
   // Of the checkpoints among tokens that were generated before a preemption, only the last justifies a cut: it would
-  // replace the earlier ones.
+  // replace the earlier checkpoints.
   const int stride = kCheckpointBlocks * block_size_, latest = (sequence.length() - 1) / stride * stride;
   int cut = latest > sequence.num_prompt_tokens && latest > start ? std::min(latest, end) : end;
   for (const int at : PromptCheckpoints(sequence)) {

@@ -62,9 +62,9 @@ bool ClientShares::IsHeldUp(const ClientAccount& account, bool others_held, Step
 }
 
 /// True when several clients are active, and this client's running requests and its next one together exceed its share.
-/// Other clients within their shares go first: they could preempt that request at once, and its computed tokens would
-/// be lost. At the client's next turn it takes room that no other client is entitled to. A request that exceeds a share
-/// by itself keeps its turn, because other clients might always go first.
+/// Clients within their shares go first: they could preempt that request immediately, and its computed tokens would be
+/// lost. At the client's next turn it takes room that no other client is entitled to. A request that exceeds a share by
+/// itself keeps its turn, because other clients might always go first.
 bool ClientShares::StandsBack(ClientAccount& account, StepDraft& draft) const {
   Request& head = account.head();
   if (account.use.stands_back || queue_.num_active() < 2 || IsWithinShare(head, draft)) return false;

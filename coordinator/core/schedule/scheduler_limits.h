@@ -6,7 +6,7 @@ namespace quire {
 
 struct SchedulerLimits {
   int max_step_tokens = 512;  // tokens per step, at most; must be at least max_running
-  int max_running = 256;      // sequences running at once, at most
+  int max_running = 256;      // most sequences that run together
   PreemptionMode preemption = PreemptionMode::kAuto;
   int lookahead_tokens = 16;       // admission leaves room for so many further tokens of each running sequence
   int suspect_after = 2;           // so many lost worker groups in a row: the request runs alone until it gets a token

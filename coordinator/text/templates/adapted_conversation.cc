@@ -114,7 +114,7 @@ OrderedJson WithOneCallEach(const OrderedJson& messages, const TemplateTraits& t
 }
 
 /// Moves system messages after the first message into a user's message, or to the end of a tool's result. A user's
-/// message beside such a text is joined with it, so that users and assistants still alternate.
+/// message next to the moved text is joined with it, so that users and assistants still alternate.
 OrderedJson WithSystemFirst(const OrderedJson& messages) {
   OrderedJson out = OrderedJson::array();
   bool last_has_system = false;  // the last message holds later words of the system
