@@ -24,8 +24,7 @@ namespace quire {
 class ServedModel {
  public:
   /// Opens the files and reads the tokenizer and the template. `topology` is the model's own (ModelTopology), `index`
-  /// its place in the list. `log_name`: prefix of its lines in the log. Throws SettingsError for missing or unsupported
-  /// files or adapters.
+  /// its place in the list. `log_name`: prefix of its log lines. Throws SettingsError for missing or unsupported files.
   ServedModel(const Topology& topology, size_t index, std::string log_name);
 
   const std::string& name() const { return topology_.model.name; }
