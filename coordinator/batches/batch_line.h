@@ -42,7 +42,7 @@ inline constexpr std::string_view kBatchAnswerEnd = R"(},"error":null})";
 std::string BatchErrorLine(const std::string& id, const std::string& custom_id, std::string_view code,
                            const std::string& message);
 
-/// Removes line ends from JSON, where they stand only between values.
+/// Removes all line ends from JSON text, where they occur only between values.
 std::string OnOneLine(std::string json);
 
 }  // namespace quire

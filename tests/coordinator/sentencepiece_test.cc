@@ -24,8 +24,8 @@ using Type = SentencePieceModel::Type;
 
 std::string Folder(const std::string& name) { return std::string(QUIRE_TEST_DATA) + "/tokenizers/" + name; }
 
-/// Compares with the results of sentencepiece (tests/golden/make_unigram_golden.py), which takes control tokens for
-/// text.
+/// Expects the tokens that sentencepiece makes of the texts of the folder `name` (tests/golden/make_unigram_golden.py).
+/// Control tokens count as text there.
 void ExpectCases(const Tokenizer& tokenizer, const std::string& name) {
   const std::string path = Folder(name) + "/cases.json";
   const Json cases = ParseJson(ReadTextFile(path, 64 << 20), path, {.max_nodes = 2'000'000});

@@ -49,7 +49,7 @@ class SequenceStatesTest : public testing::Test {
     manager_->Grow(s, end, plan_, reserved);
     manager_->states().Settle();
   }
-  /// Computes the sequence up to `end` in as many steps as needed; each result is committed at once.
+  /// Computes the sequence up to `end` in as many steps as needed, and commits each result before the next step.
   void Compute(Sequence& s, int end) {
     while (s.num_computed < end) {
       const int cut = manager_->states().CutAt(s, s.num_computed, end);

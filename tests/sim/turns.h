@@ -30,8 +30,8 @@ class Turns {
   void Preempted(RequestId id) { entries_.at(id).state = State::kPreempted; }
   /// Puts all running requests back into the queue, after a loss of the group.
   void GroupLost();
-  /// Both functions throw Failure unless the request is its client's next one. `requests` tells how many of their
-  /// tokens came from the cache.
+  /// Both functions throw Failure unless the request is its client's next one. `requests`: all present requests, for
+  /// the number of their tokens that came from the cache.
   void Admitted(RequestId id, const Requests& requests);
   void Held(RequestId id, const Requests& requests);
   /// Returns the next requests of other clients that come before this one. Call this before Admitted.

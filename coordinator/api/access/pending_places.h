@@ -22,7 +22,7 @@ class PendingPlaces {
   /// Returns the number of clients with places; other clients take no memory here.
   size_t num_clients() const { return by_client_.size(); }
 
-  /// The places of one call of a client. The PendingPlaces must outlive it.
+  /// Holds the places of one call of a client until its destructor. The PendingPlaces must outlive this object.
   class Taken {
    public:
     Taken(PendingPlaces& places, const std::string& client);

@@ -13,8 +13,8 @@
 namespace quire {
 
 /// The endpoints by which operators load and unload LoRA adapters while serving, with vLLM's paths, fields and answers.
-/// The admin port has them, and the data port for those who have an admin token (Gate::LeaveToOperators). Used by the
-/// I/O thread.
+/// The admin port has these endpoints, and the data port for clients with an admin token (Gate::LeaveToOperators). Used
+/// by the I/O thread.
 class AdapterPages {
  public:
   /// The references must outlive this object. Stop the pool before destroying this object.

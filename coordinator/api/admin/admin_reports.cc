@@ -216,7 +216,7 @@ asio::awaitable<HttpResponse> AdminReports::BlockMapPage(HttpRequest& request, H
   co_return response;
 }
 
-/// The parts of the status that concern the server, and the model's name.
+/// Adds the parts of the status that concern the server, and the model's name.
 void AdminReports::AddServer(Json& page) const {
   page["version"] = kBuildVersion;
   page["warnings"] = server_.warnings;

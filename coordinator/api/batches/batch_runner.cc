@@ -31,7 +31,8 @@ int64_t NowSeconds() { return static_cast<int64_t>(std::time(nullptr)); }
 
 }  // namespace
 
-/// Lives in the coroutine that waits for the timer, so the timer is destroyed before its io_context.
+/// Makes a timer and gives it to the runner, so that Wake can end a wait. Lives in the coroutine that waits, so that
+/// the timer is destroyed before its io_context.
 class BatchRunner::OpenTimer {
  public:
   explicit OpenTimer(BatchRunner& runner) : runner_(runner), timer_(runner.io_) { runner_.timer_ = &timer_; }

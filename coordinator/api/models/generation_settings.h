@@ -22,7 +22,7 @@ constexpr SamplingDefaults kQuireSampling = {.temperature = 0.8f, .top_p = 0.95f
 /// in force, but their repetition penalty counts. Throws Error for a broken file or values out of range.
 ChosenSampling SamplingDefaultsOf(const ModelFiles& model, const Topology::Model& settings);
 
-/// Returns all defaults as text, with their source.
+/// Returns all sampling defaults as text, with their source.
 std::string DescribeDefaults(const ChosenSampling& chosen);
 
 }  // namespace quire

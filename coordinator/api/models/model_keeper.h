@@ -44,7 +44,7 @@ class ModelKeeper {
   /// Called once for each request: with a use of the model, or with null and the refusal.
   using Enter = std::function<void(std::unique_ptr<Use> use, const Refusal& refusal)>;
 
-  /// Call it when the models of the start are loaded. The references must outlive this object.
+  /// Construct it once ModelRoster::Start has loaded its models. The references must outlive this object.
   ModelKeeper(ModelRoster& models, boost::asio::io_context& io, Hooks hooks);
 
   /// Asks for a use of the model. Calls `enter` before it returns, and returns 0, when the model is loaded or surely

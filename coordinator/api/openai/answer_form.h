@@ -18,7 +18,8 @@ class AnswerForm {
 
   virtual std::shared_ptr<PiecewiseText> Whole(AnswerChoice choice, const Usage& usage) = 0;
 
-  // The texts of a stream: Opening, then a Delta for each event, then Ending, or Failure instead of Ending.
+  // These functions return the texts of a stream: Opening, then a Delta for each event, then Ending, or Failure
+  // instead.
   virtual std::shared_ptr<PiecewiseText> Opening(const Usage& usage) = 0;
   /// Returns the texts for one event; `parts` is the event's parsed text. When a tool call proves broken, text that was
   /// sent for it is not taken back.

@@ -110,7 +110,7 @@ void RestateForMessages(const RequestRecord& request, HttpResponse& response) {
   response.body = Dump(error);
 }
 
-/// {"stop_reason", "stop_sequence", "stop_details"}. stop_details describes refusals and is always null.
+/// Returns {"stop_reason", "stop_sequence", "stop_details"}. stop_details describes refusals and is always null.
 OrderedJson MessagesForm::StopOf(std::optional<FinishReason> reason, const std::string& stop_sequence,
                                  bool called) const {
   OrderedJson stop = {

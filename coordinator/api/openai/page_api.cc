@@ -48,7 +48,7 @@ Json ModelOfOpenAi(const std::string& name, int64_t created, const ModelDesk& de
   return json;
 }
 
-/// Anthropic's form of the model list, with all models on one page.
+/// Returns the model list in Anthropic's form, with all models on one page.
 HttpResponse PageOfModels(const Json& models) {
   return JsonResponse(
       {{"data", models}, {"has_more", false}, {"first_id", models.front()["id"]}, {"last_id", models.back()["id"]}});

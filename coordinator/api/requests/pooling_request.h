@@ -43,7 +43,7 @@ struct PoolingTerms {
 };
 
 // Parse bodies of /v1/embeddings, /v1/rerank and /v1/score into calls that generate nothing. All throw ApiError for bad
-// values and for models that cannot do it.
+// values and for models that the endpoint cannot use.
 GenerateCall ParseEmbeddingRequest(const RequestBody& body, const RequestLimits& limits, const PoolingOptions& options,
                                    PoolingTerms& terms);
 GenerateCall ParseRerankRequest(const RequestBody& body, const RequestLimits& limits, const PoolingOptions& options,

@@ -124,7 +124,7 @@ void Migrations::Deliver(const Lock&, std::unique_ptr<Request> request, int to, 
   const std::string client = request->client;
   const GrammarSource grammar = request->sampling.grammar;
   in_transit_[id] = std::move(request);
-  // The target's workers may lack the grammar; the request waits for it as a new one does.
+  // The target's workers may lack the grammar. Then the request waits for the grammar, as a new request does.
   at(to).PostCall(tokens, client, grammar,
                   {.submit = [=, this](Engine& engine) { Arrive(id, to, ticket, engine); },
                    .refuse = [=, this](int, const std::string& reason) { Refuse(id, to, ticket, reason); },

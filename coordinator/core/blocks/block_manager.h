@@ -54,8 +54,8 @@ class BlockManager {
   std::vector<BlockId> ShareFull(uint64_t ticket, const Sequence& sequence, int max_blocks);
   /// Reserves blocks for copies of another engine's full blocks. False without room, or if caching is impossible.
   bool ReserveForFull(uint64_t ticket, int num_blocks);
-  /// Caches the ticket's first num_blocks blocks, which hold copies of the sequence's full blocks elsewhere, if the
-  /// first `prefix` of them are cached already. Ends the ticket in any case.
+  /// Caches the ticket's first num_blocks blocks, into which the sequence's first full blocks were copied from
+  /// elsewhere, provided that the first `prefix` of these are cached already. Ends the ticket in any case.
   void CacheArrived(uint64_t ticket, int num_blocks, Sequence& sequence, int prefix = 0);
   /// Gives back all blocks of the sequence, on device and host, the last one first, and sets num_computed to 0.
   void Free(Sequence& sequence);

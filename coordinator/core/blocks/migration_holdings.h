@@ -35,8 +35,8 @@ class MigrationHoldings {
   /// Each block appears once, in the order of first mention. The sequences keep the ids as names. The result is valid
   /// until the next change.
   const std::vector<BlockId>& Hold(uint64_t ticket, std::span<const Sequence> sequences);
-  /// The reverse of Hold: replaces `names[i]` in the sequences by block i of the holding and releases the holding's
-  /// other blocks. False, with no change, when the ticket is unknown or has too few blocks.
+  /// Reverses Hold: replaces `names[i]` in the sequences by block i of the holding and releases the holding's other
+  /// blocks. False, with no change, when the ticket is unknown or has too few blocks.
   bool Take(uint64_t ticket, std::span<const BlockId> names, std::span<Sequence> sequences);
   /// Releases the ticket's blocks; ignores unknown tickets.
   void Release(uint64_t ticket);

@@ -268,7 +268,7 @@ class Engine {
   void SetAsideWithoutAdapter();
   bool AllSetAside() const;
 
-  // Background requests (engine_background.cc).
+  // The next functions set background requests aside while other requests are present (engine_background.cc).
   bool HasOthers() const { return requests_.size() > background_.size(); }
   bool MakesWay(const Request& added) const;
   bool StaysAside(Request& added);

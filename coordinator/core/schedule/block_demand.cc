@@ -60,7 +60,7 @@ int BlockDemand::ToComeBack(const Request& request) const {
     // Several choices may share the block that is written next. Then a copy takes one more block.
     needed += request.sequences.size() > 1 && sequence.num_computed % blocks_.block_size() != 0;
     // The choices may share a state, too, so its copy takes blocks. A sequence without a state takes blocks for a new
-    // one.
+    // state.
     if (request.sequences.size() > 1 || sequence.host_state.empty()) needed += blocks_.states().num_blocks();
   }
   return needed;

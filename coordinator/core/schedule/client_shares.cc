@@ -42,7 +42,7 @@ bool ClientShares::IsWithinShare(Request& head, StepDraft& draft) const {
   return covers(Resource::kSlots) && covers(Resource::kBlocks);
 }
 
-/// A client at its own limit does not hold up the others.
+/// True when the client's next request would exceed the client's own limits. Then other clients pass it.
 bool ClientShares::IsAtLimit(const ClientAccount& account, StepDraft& draft) const {
   const ClientLimits& limits = account.limits;
   if (limits == ClientLimits{}) return false;
@@ -54,9 +54,8 @@ bool ClientShares::IsAtLimit(const ClientAccount& account, StepDraft& draft) con
          (limits.max_blocks > 0 && account.use.longest_blocks + longest > limits.max_blocks);
 }
 
-/// While a request is held for lack of room, only clients without running requests go before it, each within its share.
-/// So a newcomer never waits until a large request fits, and the large request waits for no client that already runs
-/// requests.
+/// True when the client must wait because another client's request is held for lack of room. Only clients without
+/// running requests pass a held request, each within its share: so a newcomer never waits until a large request fits.
 bool ClientShares::IsHeldUp(const ClientAccount& account, bool others_held, StepDraft& draft) const {
   return others_held && (Has(account, Resource::kSlots, draft) > 0 || !IsWithinShare(account.head(), draft));
 }

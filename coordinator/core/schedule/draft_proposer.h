@@ -40,7 +40,7 @@ class DraftProposer {
 /// first, then a place in the sequence itself, then a place in earlier answers.
 class RepeatProposer final : public DraftProposer {
  public:
-  /// `answers` may be null: no earlier answers. It must outlive the proposer.
+  /// `answers`: earlier answers that drafts may come from; null: none. They must outlive the proposer.
   explicit RepeatProposer(const DraftOptions& options, const EarlierAnswers* answers = nullptr)
       : options_(options), answers_(answers) {}
   bool MayGuess(const Request& request) const override;

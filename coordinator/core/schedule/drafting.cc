@@ -25,8 +25,8 @@ bool Drafting::WaitsForDrafts(const OutstandingStep& outstanding) const {
   });
 }
 
-/// No step is planned until the drafts are verified. So blocks of wrong drafts are free again before another sequence
-/// needs blocks.
+/// Adds drafts to the step's decodes. No step is planned until the drafts are verified, so blocks of rejected drafts
+/// are free again before another sequence needs blocks.
 void Drafting::AddDrafts(StepDraft& draft) {
   std::vector<StepMember>& members = draft.step->members;
   if (proposer_ == nullptr || draft.ahead || static_cast<int>(members.size()) > drafts_.max_batch) return;

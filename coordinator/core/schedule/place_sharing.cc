@@ -4,7 +4,8 @@
 
 namespace quire {
 
-/// Only makes room for swapped-out requests; Admission swaps them in after the running requests got their work.
+/// Admits waiting requests, client by client. Swapped-out requests only get room: Admission swaps them in after the
+/// running requests got their work.
 bool PlaceSharing::SharePlaces(StepDraft& draft) {
   if (queue_.empty()) return true;
   Crowd crowd = room_.CountCrowd();

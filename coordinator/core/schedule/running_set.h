@@ -16,7 +16,7 @@ class RunningSet {
 
   bool empty() const { return requests_.empty(); }
   int size() const { return static_cast<int>(requests_.size()); }
-  /// The most senior request comes first.
+  /// Returns the running requests, the most senior request first.
   const std::vector<Request*>& requests() const { return requests_; }
 
   void Insert(Request& request);
@@ -34,7 +34,7 @@ class RunningSet {
   /// Forgets the noted slots and branches. Called when the workers are lost, because new workers hold no sequences.
   void ForgetWorkers();
 
-  /// Free slots, in no particular order.
+  /// Returns the free slots, in no particular order.
   const std::vector<SlotId>& free_slots() const { return free_slots_; }
 
   template <class Archive>

@@ -142,7 +142,7 @@ class Scheduler {
  private:
   static constexpr double kCompanyKept = 3;  // seconds of steps; see company_left_
 
-  // The parts of Schedule, in the order of their calls.
+  // Schedule calls these functions in this order.
   bool MustWait() const;
   void BeginStep(StepDraft& draft);
   bool ShareOut(StepDraft& draft);

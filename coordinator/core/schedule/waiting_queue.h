@@ -80,7 +80,7 @@ class WaitingQueue {
   static void ChargePrompt(Request& request, int tokens);
   static void ChargeGenerated(Request& request, int tokens);
 
-  // Loading of a snapshot: the first makes an account; the second queues a waiting request, which has its rank already.
+  // For loading a snapshot: the first makes an account; the second queues a waiting request, which has its rank.
   ClientAccount& Restore(const std::string& client, int active);
   void Restore(Request& request);
 

@@ -53,7 +53,7 @@ struct AnswerShape {
   ReasoningStart start = ReasoningStart::kNone;
   std::shared_ptr<const ToolUse> tools;  // tools that may be called; null: none
 
-  /// The text contains only words, so no parser is needed.
+  /// True when the text contains only words, so that no parser is needed.
   bool is_plain() const { return tools == nullptr && format.reasoning == ReasoningFormat::kNone; }
 };
 

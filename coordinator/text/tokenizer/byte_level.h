@@ -10,7 +10,8 @@ namespace quire {
 /// as themselves, the others as U+0100 and up, in byte order (GPT-2's table).
 std::string BytesToAlphabet(std::string_view bytes);
 
-/// The inverse of BytesToAlphabet; nullopt when the text has a character outside the alphabet.
+/// Returns the bytes of which BytesToAlphabet makes this text; nullopt when the text has a character outside the
+/// alphabet.
 std::optional<std::string> AlphabetToBytes(std::string_view text);
 
 }  // namespace quire

@@ -13,7 +13,7 @@ namespace quire {
 /// point.
 class Charsmap {
  public:
-  /// A table without entries.
+  /// Makes a table without entries.
   Charsmap() = default;
   /// Reads a compiled table. Throws Error when the bytes are no valid table.
   explicit Charsmap(std::string_view bytes);

@@ -51,7 +51,7 @@ void AddExamples(const JsonObject& tool, OrderedJson& function) {
   function["description"] = words;
 }
 
-/// OpenAI's tool object for a tool that clients run.
+/// Returns OpenAI's tool object for a tool that clients run.
 OrderedJson FunctionOf(const JsonObject& tool, const std::string& type) {
   OrderedJson function = {{"name", tool.Text("name")}};
   if (const auto fixed = ClientToolOf(type)) {
