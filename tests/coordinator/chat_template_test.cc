@@ -353,7 +353,7 @@ TEST(ChatTemplateTest, Integers_KeepTheirDigits_HoweverLong) {
   EXPECT_EQ(asks.Render(conversation).text, "True False True True 18446744073709551616 20");
 }
 
-TEST(ChatTemplateTest, Content_IsJoinedToReasoning_WhenTheTemplateAcceptsOnlyOneOfThem) {
+TEST(ChatTemplateTest, Content_IsJoinedToReasoning_WhenTheTemplateAcceptsOnlyOneOfTheTwo) {
   const std::string source =
       "{% for m in messages %}{% if m.tool_calls %}{% if m.content and m.thinking %}{{ raise_exception('both') }}{% "
       "endif %}"

@@ -28,7 +28,7 @@ TemplateTraits Traits(bool shows_system) {
 
 TextGrowth Unbounded() { return {"messages", 1 << 20}; }
 
-TEST(DescribedToolsTest, Tools_AreDescribedInTheSystemMessage_OrInTheFirstTurnWhenTheTemplateShowsNoSystem) {
+TEST(DescribedToolsTest, Tools_AreDescribedInTheSystemMessage_OrInTheFirstTurnWhenTheTemplateShowsNone) {
   const std::string line = R"({"type":"function","function":{"name":"f","parameters":{}}})";
   const auto described = [&](const char* messages, bool shows_system) {
     Conversation asked = Asked(messages);

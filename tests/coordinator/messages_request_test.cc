@@ -145,7 +145,7 @@ TEST(MessagesRequestTest, MaxTokens_IsCutToTheContext_WhenItIsLarger) {
   EXPECT_THROW(parse(R"(, "max_tokens": 1.5)", true), ApiError);
 }
 
-TEST(MessagesRequestTest, LongNamesOfEarlierCalls_AreRefusedByName) {
+TEST(MessagesRequestTest, NamesOfEarlierCalls_AreRefused_Above128Bytes) {
   const auto fault = [](size_t bytes) -> std::string {
     try {
       Chat(R"({"max_tokens": 5, "messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": [

@@ -359,7 +359,7 @@ TEST(OpenAiRequestTest, RefusalsOfUnsupportedFields_NameTheRemedy) {
   EXPECT_EQ(Fault("text", Completion("truncation", "half")), "truncation");
 }
 
-TEST(OpenAiRequestTest, TemplateVariables_AreCheckedByName) {
+TEST(OpenAiRequestTest, InvalidTemplateVariables_AreRefused_WithTheFieldsName) {
   const Json messages = Json::array({{{"role", "user"}, {"content", "x"}}});
   const auto fault = [&](const char* name, const Json& value) {
     return Fault("chat", {{"messages", messages}, {name, value}});

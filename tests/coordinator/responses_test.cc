@@ -257,7 +257,7 @@ TEST(ResponsesRequestTest, SearchOutput_ListsEveryCallableTool_Once) {
             "No tools were found.");
 }
 
-TEST(ResponsesRequestTest, LongNames_OfNamespacesAndCalls_AreRefusedByName) {
+TEST(ResponsesRequestTest, NamesOfNamespacesAndCalls_AreRefused_Above128Bytes) {
   const std::string longest(kMaxToolNameBytes, 'x'), longer = longest + "x";
   const auto with = [](const std::string& item) {
     return ResponsesFault(R"({"input": [{"role": "user", "content": "go"}, )" + item + "]}");
@@ -483,7 +483,7 @@ TEST(ResponsesAnswerTest, Ending_IsTheSame_InPiecesOfAnySize) {
   EXPECT_NE(ending(1).find(R"("type":"response.incomplete","sequence_number":8)"), std::string::npos);
 }
 
-TEST(ResponsesRequestTest, InputItems_AreKeptInFullForm_WithReferencesFollowed) {
+TEST(ResponsesRequestTest, InputItems_AreStoredInFullForm_WithReferencesResolved) {
   const FindKept find = [](const std::string& response, const std::string& item) -> std::string {
     EXPECT_EQ(response, "resp_0123456789abcdef");
     return R"({"type": "message", "id": ")" + item +

@@ -213,7 +213,7 @@ TEST(HfDirectoryTest, Directory_IsRefused_WithoutATokenizer) {
               HasSubstr("DIR: there is neither tokenizer.json nor tokenizer.model"));
 }
 
-TEST(TokenizerJsonTest, UnsupportedParts_AreRefusedByName) {
+TEST(TokenizerJsonTest, UnsupportedParts_AreRefused_WithTheirName) {
   const Json whole = Json::parse(R"({"model": {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0], ["a", -1]]},
       "normalizer": {"type": "NFC"}, "pre_tokenizer": {"type": "Metaspace"}, "decoder": {"type": "Metaspace"}})");
   const auto error = [&](const char* part, const std::string& value) {

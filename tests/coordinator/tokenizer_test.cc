@@ -281,7 +281,7 @@ TEST(GgufTokenizerTest, PreTokenizers_CutAndNormaliseAsTheirModelFamilies) {
   for (const char* pre : {"gpt-2", "llama3", "refact"}) EXPECT_EQ(tokens(pre, "e\u0301"), 3u) << pre;
 }
 
-TEST(GgufTokenizerTest, UnsupportedPreTokenizersAndModels_AreRefusedByName) {
+TEST(GgufTokenizerTest, UnsupportedPreTokenizersAndModels_AreRefused_WithTheirName) {
   const auto message = [](const GgufFile& gguf) -> std::string {
     return ErrorThrownBy([&] { TokenizerDataFromGguf(gguf); });
   };

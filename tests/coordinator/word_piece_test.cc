@@ -66,7 +66,7 @@ TEST(EncoderTokenizers, TokensAndTypes_EqualHuggingFace_WithVocabTxtAlone) {
   }
 }
 
-TEST(EncoderTokenizers, VocabTxt_FollowsItsConfiguration) {
+TEST(EncoderTokenizers, TokenizerOfVocabTxt_FollowsTokenizerConfigJson) {
   HfTokenizerFiles files;
   files.vocab_txt = "[PAD]\n[UNK]\n[CLS]\n[SEP]\nA\na\né\ne\n";
   const auto encode = [&](const char* config, const char* text) {

@@ -65,13 +65,13 @@ class WaitingQueue {
   int size() const { return size_; }
   /// Returns the clients with waiting or running requests.
   int num_active() const { return num_active_; }
-  /// Returns the client whose turn it is, if any waits that is not passed over; clients that stand back come last.
+  /// Returns the waiting client whose turn it is; null when all are passed over. Clients that stand back come last.
   ClientAccount* Next();
   /// Begins a round of turns: clears passed_over and stands_back, except that clients that gave way are passed over.
   void BeginTurns();
   /// Begins a plan: clears passed_over, gave_way and stands_back of all clients.
   void BeginPlan();
-  /// Takes a request out of the queue, if it waits. It counts as active until Left.
+  /// Takes a request out of the queue, if it waits. The request counts as active until Left.
   void Remove(Request& request);
   /// Takes a request that ended or left the engine from its client's count of active requests.
   void Left(Request& request);
