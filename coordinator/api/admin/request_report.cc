@@ -89,7 +89,7 @@ class Reporter {
     return view;
   }
 
-  /// Says why a running request is not computed; empty when nothing holds it.
+  /// Returns the reason why a running request is not computed; empty when nothing holds the request.
   std::string WhyHeld(const Request& request) const {
     if (hold_.recovering) return "the workers are being started again";
     if (hold_.paused) return "the server is paused";

@@ -40,7 +40,8 @@ struct GenerateCall {
   bool framed = false;  // prompts are pairs of texts, framed as the model was trained (kBeforePair, kAfterPair)
   /// The second text of each prompt, for models that read pairs of texts together. Otherwise empty.
   std::vector<std::string> second_texts;
-  /// SamplingSpec::second_text of each prompt; empty: 0 for all. Set when the prompts are tokenised.
+  /// For each prompt, the first token of its second text (SamplingSpec::second_text); empty: 0 for all. Set by
+  /// tokenising.
   std::vector<int> second_starts;
   /// The number of a prompt's tokens to keep, -1: as many as fit, 0: all. Decoders keep a prompt's end, encoders its
   /// beginning with the special tokens around it.

@@ -23,7 +23,7 @@ class KvTier {
   void Pass(Arrival arrival, std::function<void(Arrival)> enter, double now);
   /// Called in every round of the engine's loop.
   void Round(double now);
-  /// True when the report is about a transfer of the tier.
+  /// Takes a rank's report about a transfer of the tier. False: the report is about something else.
   bool OnReport(Rank rank, const BlocksReport& report) {
     return gate_.OnReport(rank, report) || saver_.OnReport(report);
   }

@@ -11,7 +11,7 @@ constexpr std::string_view kFunction = "<function=";
 
 class Qwen3CoderParser : public XmlCallsParser {
  public:
-  /// The last list has the texts that close a call without </function>, which the model sometimes omits.
+  /// The last list of the tags holds the texts that close a call when the model omits </function>.
   explicit Qwen3CoderParser(std::shared_ptr<const ToolUse> tools)
       : XmlCallsParser(std::move(tools),
                        {"<parameter=", "</parameter>", "</function>", {"</tool_call>", "<tool_call>"}}) {}

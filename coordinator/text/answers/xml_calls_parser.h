@@ -19,7 +19,7 @@ class XmlCallsParser : public StepParser {
   /// The tags with which a format writes its calls.
   struct Tags {
     std::string_view key, close_value, close;  // key: text before a parameter's name; close: text that closes the call
-    std::vector<std::string_view> behind;      // texts that follow a call, and close one that lacks its `close`
+    std::vector<std::string_view> behind;      // texts that may follow a call; they end a call without `close`
   };
   XmlCallsParser(std::shared_ptr<const ToolUse> tools, const Tags& tags) : StepParser(std::move(tools)), tags_(tags) {}
 

@@ -26,7 +26,7 @@ class Charsmap {
   };
   /// Returns the longest entry that the text (valid UTF-8) begins with, as in SentencePiece.
   Match Longest(std::string_view text) const;
-  /// Returns the shortest entry, as in Hugging Face's tokenizers, which stop at a zero byte.
+  /// Returns the shortest entry that the text begins with, as in Hugging Face's tokenizers, which stop at a zero byte.
   Match Shortest(std::string_view text) const;
 
  private:

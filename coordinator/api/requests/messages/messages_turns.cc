@@ -120,7 +120,7 @@ class Turns {
   /// of other servers.
   static std::string SealedThoughts(const JsonObject& block) {
     const auto opened = OpenText(block.OptionalText("signature").value_or(""));
-    // Clients may have changed the text, so that it is parsed again.
+    // Clients may have changed the text, so it is parsed as JSON and may prove invalid.
     const OrderedJson said = opened ? OrderedJson::parse('"' + *opened + '"', nullptr, false) : OrderedJson();
     return said.is_string() ? said.get<std::string>() : "";
   }
