@@ -17,8 +17,8 @@ struct CacheCommand {
 void CheckCache(const CacheCommand& command);
 
 /// Runs one `quire cache` call and returns the exit status. ls: prints the files and bytes of each kind of blocks.
-/// verify: opens every file and prints the damaged ones; status 1 if there are any. prune: removes files that were not
-/// used for the given days, then the least recently used files until the others fit the size. Servers may run
+/// verify: opens every file and prints the damaged files; status 1 if a file is damaged. prune: removes files that were
+/// not used for the given days, then the least recently used files until the others fit the size. Servers may run
 /// meanwhile.
 int RunCache(const CacheCommand& command);
 

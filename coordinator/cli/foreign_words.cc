@@ -202,7 +202,8 @@ class Translation {
     if (adapters_.size() == before) own.words.push_back(kAdapterFlag);  // the parser says what is missing
   }
 
-  /// Passes the served names on. The last of several words is the model, unless the command line names one elsewhere.
+  /// Passes the served names on. The last of several words is the model, unless the command line names a model
+  /// elsewhere.
   void PutServedNames(OwnWords& own) {
     std::string model;
     if (names_.size() > 1 && !names_model_) {

@@ -107,7 +107,7 @@ KvStoreCounts KvStore::counts() const {
   return counts;
 }
 
-/// Notes a failure: logs the first one after a success, and leaves the directory alone for kRestSeconds.
+/// Notes a failure: logs the first failure after a success, and leaves the directory alone for kRestSeconds.
 void KvStore::Failed(const std::string& what) {
   const std::lock_guard lock(mutex_);
   ++counts_.failed;

@@ -52,7 +52,7 @@ class Simulation {
     size_t plans_before = 0;  // plans that the workers run before they move the blocks
   };
 
-  /// Faults stop after kMaxFaultyEpochs epochs, so that every request can be answered.
+  /// True with this probability, but never after kMaxFaultyEpochs epochs, so that every request can be answered.
   bool Fails(double probability) { return outcome_.epochs < kMaxFaultyEpochs && Happens(random_, probability); }
   static bool Happens(test::Random& random, double probability) {
     return probability > 0 && static_cast<double>(random.Below(1'000'000)) < probability * 1e6;

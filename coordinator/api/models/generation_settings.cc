@@ -39,7 +39,7 @@ const Setting kDraws[] = {
      [](SamplingDefaults& d, double value) { d.min_p = static_cast<float>(value); }},
 };
 
-/// Returns the value of a setting in the files, or nothing. Throws Error when the file has no number there.
+/// Returns the value of a setting in the files, or nothing. Throws Error when the value is not a number.
 using Look = std::function<std::optional<double>(const Setting&)>;
 
 [[noreturn]] void Refuse(const std::string& path, const char* key, const Setting& setting) {

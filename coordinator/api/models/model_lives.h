@@ -16,7 +16,7 @@ class ModelLives {
  public:
   /// After a wish has waited for so many seconds for room, models in use give way.
   static constexpr double kPatience = 2;
-  /// A model that gives way takes no new requests for at most so many seconds, then serves again for at least so many.
+  /// A model that gives way takes no new requests for at most so many seconds, then serves again for at least as long.
   static constexpr double kTurn = 10;
   /// Seconds of pause after a failed start. Each further failure in a row doubles the pause, up to kLongestPause.
   static constexpr double kFirstPause = 1, kLongestPause = 60;

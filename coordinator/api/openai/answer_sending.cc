@@ -21,8 +21,8 @@ namespace asio = boost::asio;
 
 namespace {
 
-// After kQuiet without an event a stream sends a note if workers are being replaced, and after kQuietsToPing such times
-// a sign of life.
+// After kQuiet without an event a stream sends a note if workers are being replaced. After kQuietsToPing times kQuiet
+// without an event it sends a sign of life.
 constexpr auto kQuiet = std::chrono::seconds(2);
 constexpr int kQuietsToPing = 7;
 

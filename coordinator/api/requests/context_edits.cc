@@ -93,7 +93,7 @@ bool HasThoughts(const OrderedJson& message) {
   return std::ranges::any_of(kThoughtNames, [&](const char* name) { return message.contains(name); });
 }
 
-/// Clears the thoughts of all but the latest edit.keep messages. Returns how many messages lost theirs.
+/// Clears the thoughts of all but the latest edit.keep messages. Returns the number of messages that lost thoughts.
 int64_t ClearThoughts(const ContextEdit& edit, OrderedJson& messages) {
   int64_t cleared = 0, seen = 0;
   for (auto message = messages.rbegin(); message != messages.rend(); ++message) {

@@ -84,11 +84,11 @@ struct GenerateCall {
   /// Alternatives per token of the answer; -1: no log-probabilities are reported.
   int num_top_logprobs = -1;
 
-  /// Alternatives per prompt token that the workers report; -1: not even its log-probability.
+  /// Returns the number of alternatives that workers report for each prompt token; -1: no log-probabilities at all.
   int num_scored_top() const { return std::max(num_prompt_logprobs, echo ? num_top_logprobs : -1); }
   /// True when the client wants no generated text (max_tokens 0); the one token that is drawn is dropped.
   bool only_prompt() const { return max_tokens == 0; }
-  /// Returns the length of an answer without max_tokens, if the context has room for it.
+  /// Returns the most tokens of an answer to a request without max_tokens, if the context has room for them.
   int default_max_tokens() const { return chat ? 1024 : 16; }
   /// Returns the seconds by which a request is ranked later than its arrival: many for a batch's request, so that other
   /// requests of its client go first, it uses the rest of a step, and its blocks are taken first.

@@ -18,8 +18,8 @@ class EngineLoopHost {
   virtual void BetweenSteps(Engine& engine) = 0;
   /// Restarts the workers after a loss. Throws Error or GroupFailure when that fails.
   virtual void Relaunch(const GroupFailure& loss) = 0;
-  /// Called when the workers are lost for good, and for requests that arrive later. Moves requests that other replicas
-  /// can serve out of the engine; the loop then ends the other requests with an error.
+  /// Called when the workers are lost for good, and for requests that arrive later. Moves requests out of the engine if
+  /// other replicas can serve them; the loop then ends the other requests with an error.
   virtual void Abandon(Engine& engine) = 0;
   /// Called once, when all attempts to restart the workers have failed.
   virtual void OnLostForGood(const std::string& reason) = 0;

@@ -10,8 +10,9 @@
 namespace quire {
 
 /// The KV block ids, their reference counts, and the order in which free blocks are reused. A free block (no holder) is
-/// empty or cached; a cached block keeps its content until it is reused. Empty blocks go first, then cached ones, least
-/// recently released first. Every operation on one block is O(1). Block 0 is the null block and is never allocated.
+/// empty or cached; a cached block keeps its content until it is reused. Empty blocks are reused first, then cached
+/// blocks, the least recently released first. Every operation on one block is O(1). Block 0 is the null block and is
+/// never allocated.
 class BlockPool {
  public:
   /// Called before a cached block is reused for other content.

@@ -263,7 +263,7 @@ class Engine {
   void TellDrafts(const Request& request);
   void Erase(RequestId id);
 
-  // Adapters that are loaded while serving (engine_adapters.cc).
+  // The next functions serve adapters that are loaded while serving (engine_adapters.cc).
   void SetAside(Request& request);
   void SetAsideWithoutAdapter();
   bool AllSetAside() const;

@@ -121,7 +121,7 @@ class Scheduler {
   int64_t num_preemptions() const { return preemption_.num_preemptions(); }
   int64_t num_swapped_out() const { return preemption_.num_swapped_out(); }
   const WaitingQueue& queue() const { return queue_; }
-  /// Steps planned so far.
+  /// Returns the number of steps planned so far.
   int64_t num_steps() const { return num_steps_; }
   const std::vector<Request*>& running() const { return running_.requests(); }
   /// Returns the last decision to hold a request at the head of the queue: the request, and whether it lacked slots or

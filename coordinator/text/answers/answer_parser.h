@@ -57,7 +57,7 @@ struct AnswerShape {
   bool is_plain() const { return tools == nullptr && format.reasoning == ReasoningFormat::kNone; }
 };
 
-/// Returns a parser for this shape; null for a plain one.
+/// Returns a parser for this shape; null for a plain shape.
 std::unique_ptr<AnswerParser> MakeAnswerParser(const AnswerShape& shape);
 
 }  // namespace quire

@@ -41,9 +41,9 @@ class StepParser : public AnswerParser {
   bool SkipSpace();
 
   enum class Match { kYes, kNo, kUnknown };
-  /// Says whether `text` stands at rest()[offset]; kUnknown: more text is needed.
+  /// Returns whether `text` stands at rest()[offset]; kUnknown: more text is needed.
   Match Peek(std::string_view text, size_t offset = 0) const;
-  /// Says whether `text` stands at the front of rest(), and skips it if so. kUnknown: more text is needed.
+  /// Returns whether `text` stands at the front of rest(), and skips it if so. kUnknown: more text is needed.
   Match Take(std::string_view text);
   /// Like Take, for a closing text of a call. If the answer was cut within the text, the text counts as present.
   Match TakeClosing(std::string_view text);

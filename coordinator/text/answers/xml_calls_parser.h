@@ -52,11 +52,11 @@ class XmlCallsParser : public StepParser {
   /// Returns the beginning of that JSON, for a value in which the answer was cut.
   virtual std::string TypedCut(std::string_view value) const;
 
-  /// Says whether text that can only follow a value begins at rest()[at], although the value was not closed.
+  /// Returns whether text that can only follow a value begins at rest()[at], although the value was not closed.
   virtual Match FollowsValue(size_t at) const = 0;
-  /// Says whether a tag at rest()[at] names a parameter of the function that has no value yet.
+  /// Returns whether a tag at rest()[at] names a parameter of the function that has no value yet.
   Match NamesParameter(std::string_view open, std::string_view close, size_t at) const;
-  /// Says whether `tag` stands at rest()[at], followed by whitespace and then by `next` or the end.
+  /// Returns whether `tag` stands at rest()[at], followed by whitespace and then by `next` or the end.
   Match StandsBefore(std::string_view tag, std::string_view next, size_t at) const;
 
   bool is_cut() const { return at_end() && cut(); }
@@ -81,7 +81,7 @@ class XmlCallsParser : public StepParser {
   };
   /// Returns the end of the value that is being read; nullopt when the value has no end yet.
   std::optional<ValueEnd> FindValueEnd();
-  /// Says whether `tag` stands at rest()[at]; kUnknown: more text is needed, or the answer was cut in the tag.
+  /// Returns whether `tag` stands at rest()[at]; kUnknown: more text is needed, or the answer was cut in the tag.
   Match PeekTag(std::string_view tag, size_t at) const;
   /// Returns rest() without a beginning of one of these tags at its end.
   std::string_view WithoutBegunTag(std::initializer_list<std::string_view> tags) const;

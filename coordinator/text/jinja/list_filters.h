@@ -15,7 +15,7 @@ Value Map(const Value& input, const Arguments& arguments, Budget& budget);
 Value Sorted(const Value& input, const Arguments& arguments, Budget& budget);
 /// Returns the (key, value) pairs of a mapping, sorted by key or value.
 Value DictSorted(const Value& input, const Arguments& arguments, Budget& budget);
-/// Returns the smallest or largest item; the first of equal ones.
+/// Returns the smallest or largest item; of equal items, the first.
 Value Extreme(const Value& input, const Arguments& arguments, bool largest, Budget& budget);
 /// Returns the items without repetitions: keeps the first of equal items.
 Value Unique(const Value& input, const Arguments& arguments, Budget& budget);

@@ -96,7 +96,7 @@ class Parser {
     return true;
   }
 
-  /// Names separated by commas, perhaps in brackets.
+  /// Parses names separated by commas, perhaps in brackets.
   void ParseTargets(Statement& s) {
     const bool bracket = in_.TakeOperator("(");
     do s.targets.push_back(in_.ExpectName());

@@ -64,7 +64,7 @@ extern const char* const kQwen2Pattern;
 /// Unicode 8.0's punctuation, as in Hugging Face's tokenizers, plus ASCII symbols that count as punctuation there.
 /// Changes in later Unicode versions are listed explicitly.
 extern const char* const kPunctuationPattern;
-/// Words, and runs of characters that are neither word characters nor blanks.
+/// Matches words, and runs of characters that are neither word characters nor blanks.
 extern const char* const kWordsPattern;
 
 }  // namespace quire
