@@ -70,8 +70,8 @@ struct Request {
   ClientAccount* account = nullptr;
 
   int num_prompt_tokens() const { return sequences.front().num_prompt_tokens; }
-  /// Returns the tokens of the sequence that are neither computed nor in an outstanding step. 1 means that the sequence
-  /// decodes. Choices whose common prompt is computed count as if they shared it already.
+  /// Returns the number of tokens of the sequence that are neither computed nor in an outstanding step. 1 means that
+  /// the sequence decodes. Choices whose common prompt is computed count as if they shared it already.
   int TokensToCompute(const Sequence& sequence) const {
     const bool complete = sequence.length() == sequence.num_prompt_tokens + limits.max_tokens;
     if (sequence.finished || complete) return 0;

@@ -89,7 +89,7 @@ class FairSharesTest : public testing::Test {
     return std::ranges::any_of(engine_->scheduler().running(), [&](const Request* r) { return r->id == id; });
   }
   size_t TokensOf(RequestId id) { return sinks_[id].choices[0].tokens.size(); }
-  /// Returns the tokens that the step computes for a running request.
+  /// Returns the number of tokens that the step computes for a running request.
   int Computed(const StepPlan& plan, RequestId id) const {
     int tokens = 0;
     for (const Request* request : engine_->scheduler().running()) {

@@ -40,7 +40,7 @@ class Client : public RequestSink {
   const std::optional<Ending>& ended() const { return ended_; }
   /// Returns the number of choices that ended for this reason.
   int num_finished(FinishReason reason) const { return reason == FinishReason::kStop ? stopped_ : complete_; }
-  /// Returns the tokens that the choice still needs, with the stop token that the client does not see.
+  /// Returns the number of tokens that the choice still needs, with the stop token that the client does not see.
   int NumDue(int choice) const;
   int cached_tokens() const { return cached_tokens_; }
   int num_scored() const { return num_scored_; }

@@ -71,7 +71,8 @@ void Decodes::Planned(const StepPlan& plan, bool ahead, bool alone) const {
   for (const std::string& client : waiting) CheckShare(client, plan);
 }
 
-/// Checks the step's part of a client that has more decodes than fit. The part's odd token may go to the chunks.
+/// Checks the tokens of a client whose decodes do not all fit into the step: its chunks may get at most one token more
+/// than its decodes.
 void Decodes::CheckShare(const std::string& client, const StepPlan& plan) const {
   int decodes = 0, chunks = 0;
   // The part was divided before requests were preempted, so it includes the decodes of preempted requests.

@@ -16,7 +16,7 @@ struct Ending {
 };
 using Endings = std::map<RequestId, Ending>;
 
-/// Returns the device blocks that the request needs at its full length when it shares none.
+/// Returns the number of device blocks that the request needs at its full length when it shares none.
 int64_t BlocksAtLongest(const Ask& ask, const EngineOptions& options);
 
 /// Returns a part of the message with which an engine must refuse the request; empty: the engine must accept it.
@@ -48,7 +48,7 @@ class Judge {
 
   bool has_begun(RequestId id) const { return records_.at(id).began; }
   bool IsSuspect(RequestId id) const { return records_.at(id).lost >= options_.scheduler.suspect_after; }
-  /// Returns the blocks that the largest present request needs, and the null block.
+  /// Returns the number of blocks that the largest present request needs, the null block included.
   int BlocksNeeded() const;
 
   /// Overdue returns the requests that must end because their time is up. MayEnd also returns the requests whose time

@@ -27,7 +27,7 @@ class PromptReporter {
   /// got.
   std::vector<Part> Next(const PromptScores& scores, const std::vector<TokenId>& prompt);
 
-  /// Returns the characters of prompt text that First() and Next() have returned.
+  /// Returns the number of characters of prompt text that First() and Next() have returned.
   size_t num_characters() const { return num_characters_; }
 
  private:

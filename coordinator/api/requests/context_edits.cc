@@ -128,7 +128,7 @@ std::vector<ToolUseAt> ToolUsesOf(const ContextEdit& edit, OrderedJson& messages
   return uses;
 }
 
-/// Clears all but the latest edit.keep uses. Returns how many were cleared.
+/// Clears all but the latest edit.keep uses of tools. Returns the number of cleared uses.
 int64_t ClearToolUses(const ContextEdit& edit, OrderedJson& messages) {
   const std::vector<ToolUseAt> uses = ToolUsesOf(edit, messages);
   const auto count = static_cast<int64_t>(uses.size());

@@ -93,7 +93,7 @@ struct GenerateCall {
   /// Returns the seconds by which a request is ranked later than its arrival: many for a batch's request, so that other
   /// requests of its client go first, it uses the rest of a step, and its blocks are taken first.
   double seconds_behind() const { return background ? 1e7 : 0; }
-  /// Returns the choices that the engine delivers per prompt.
+  /// Returns the number of choices that the engine delivers per prompt.
   int num_delivered() const { return beams ? n : best_of; }
 };
 

@@ -38,8 +38,8 @@ std::vector<Topology::Node> NodesOfReplica(const Topology& topology, int replica
 /// Throws Error when a host has more ranks than listed devices.
 std::vector<int> DevicesOfRanks(const Topology& topology, const std::vector<std::string>& hosts);
 
-/// Returns the compute threads of each of `workers_of_host` workers on a host like this one: the topology's number, or
-/// an even share of the processors that affinity and CPU quotas leave.
+/// Returns the number of compute threads of each of `workers_of_host` workers on a host like this one: the topology's
+/// number, or an even share of the processors that affinity and CPU quotas leave.
 int ThreadsOfWorker(const Topology& topology, int workers_of_host);
 
 /// Like ThreadsOfWorker, for the processors that the ranks' hosts reported. All ranks get the number of the smallest

@@ -28,8 +28,8 @@ struct PoolDemand {
   int blocks_needed = 1;  // blocks that present requests need; provided if memory allows
 };
 
-/// Returns the blocks for a sequence's recurrent state: the maximum over all ranks, used on every rank. 0: the model
-/// has no states.
+/// Returns the number of blocks for a sequence's recurrent state: the maximum over all ranks, used on every rank. 0:
+/// the model has no states.
 int StateBlocks(const std::vector<RankInfo>& ranks);
 
 /// Returns the number of KV blocks, and of host blocks for swapping, that fit into the ranks' memory under the

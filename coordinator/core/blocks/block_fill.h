@@ -22,9 +22,9 @@ class BlockFill {
   /// Notes that at least `tokens` leading tokens of the block are computed.
   void Raise(BlockId block, int tokens) { At(block).tokens = std::max(At(block).tokens, tokens); }
 
-  /// Returns the computed tokens in the block.
+  /// Returns the number of computed tokens in the block.
   int tokens(BlockId block) const { return uses_[static_cast<size_t>(block)].tokens; }
-  /// Returns the steps since the block got its present content.
+  /// Returns the number of steps since the block got its present content.
   int64_t age(BlockId block) const { return now_ - uses_[static_cast<size_t>(block)].since; }
 
   template <class Archive>

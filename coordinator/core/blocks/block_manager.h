@@ -36,7 +36,7 @@ class BlockManager {
     return static_cast<int>((num_tokens + options_.block_size - 1) / options_.block_size);
   }
 
-  /// Returns the free blocks that Grow takes for all targets (of one request), copies included.
+  /// Returns the number of free blocks that Grow takes for all targets (of one request), copies included.
   int BlocksToGrow(std::span<const GrowTarget> targets) const;
   /// Grows the table to num_tokens, and makes the positions from num_planned() on and the state writable. Adds changes
   /// to the plan if workers know the sequence. Requires free blocks. A state may be kept if `reserved` more are free.

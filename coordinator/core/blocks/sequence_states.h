@@ -26,12 +26,14 @@ class SequenceStates {
   SequenceStates(const BlockManagerOptions& options, BlockPool& pool, BlockFill& fill, PrefixSharing& prefixes);
 
   void Resize(int state_blocks) { num_blocks_ = state_blocks; }
-  /// Returns the blocks of one state. 0: the model has no states, and no other method need be called for its sequences.
+  /// Returns the number of blocks of one state. 0: the model has no states, and no other method need be called for its
+  /// sequences.
   int num_blocks() const { return num_blocks_; }
 
   /// Returns where a chunk [start, end) should end so that a state can be kept: `end` or an earlier token.
   int CutAt(const Sequence& sequence, int start, int end) const;
-  /// Returns the blocks that Grow takes for the states of all targets. The targets are sequences of one request.
+  /// Returns the number of blocks that Grow takes for the states of all targets. The targets are sequences of one
+  /// request.
   int BlocksToGrow(std::span<const GrowTarget> targets) const;
   /// Returns an upper bound of BlocksToGrow for one sequence, independent of other sequences.
   int MostToGrow(const Sequence& sequence) const;

@@ -14,8 +14,8 @@ int64_t BlockDemand::AtLongest(int num_prompt_tokens, int max_tokens, int n) con
   return int64_t{n} * (blocks_.BlocksFor(longest) + blocks_.states().num_blocks());
 }
 
-/// Returns the blocks that a table still takes until it covers num_tokens tokens. It has `entries` entries; `held` of
-/// them are blocks, the others are null.
+/// Returns the number of blocks that a table still takes until it covers num_tokens tokens. The table has `entries`
+/// entries; `held` of them are blocks, the others are null.
 int BlockDemand::Ahead(int entries, int held, int num_tokens) const {
   int blocks = blocks_.BlocksFor(num_tokens) - entries;
   if (blocks_.sliding_window() > 0) {  // later blocks replace blocks that leave the window
@@ -25,8 +25,8 @@ int BlockDemand::Ahead(int entries, int held, int num_tokens) const {
   return std::max(0, blocks);
 }
 
-/// Returns the blocks that the sequence must still take for num_tokens tokens. `shared` blocks of other sequences,
-/// which it will share, do not count.
+/// Returns the number of blocks that the sequence must still take for num_tokens tokens. `shared` blocks of other
+/// sequences, which it will share, do not count.
 int BlockDemand::Ahead(const Sequence& sequence, int num_tokens, int shared) const {
   return Ahead(static_cast<int>(sequence.blocks.size()) + shared, sequence.num_held_blocks(), num_tokens);
 }
@@ -35,7 +35,7 @@ int BlockDemand::ToRun(Request& request) const {
   return request.swapped_out() ? ToComeBack(request) : ToBegin(request);
 }
 
-/// Returns the free blocks that a request without blocks needs for all its known tokens.
+/// Returns the number of free blocks that a request without blocks needs for all its known tokens.
 int BlockDemand::ToBegin(Request& request) const {
   const int prompt = (request.num_prompt_tokens() - 1) / blocks_.block_size();  // full prompt blocks that choices share
   const int cacheable = std::min(prompt, request.NumCacheable() / blocks_.block_size());
@@ -49,8 +49,8 @@ int BlockDemand::ToBegin(Request& request) const {
   return needed;
 }
 
-/// Returns the free blocks that a swapped-out request needs: for its blocks on the host, and for known tokens that are
-/// not computed.
+/// Returns the number of free blocks that a swapped-out request needs: for its blocks on the host, and for known tokens
+/// that are not computed.
 int BlockDemand::ToComeBack(const Request& request) const {
   int needed = request.num_swapped_blocks;
   for (const Sequence& sequence : request.sequences) {

@@ -14,12 +14,12 @@ class BlockDemand {
  public:
   BlockDemand(const SchedulerLimits& limits, BlockManager& blocks) : limits_(limits), blocks_(blocks) {}
 
-  /// Returns the blocks that a request of n choices needs at its full length.
+  /// Returns the number of blocks that a request of n choices needs at its full length.
   int64_t AtLongest(int num_prompt_tokens, int max_tokens, int n) const;
-  /// Returns the free blocks that a waiting request needs in order to run with all its known tokens.
+  /// Returns the number of free blocks that a waiting request needs in order to run with all its known tokens.
   int ToRun(Request& request) const;
-  /// Returns the blocks that a running request will take for its known tokens and the next lookahead_tokens of each
-  /// sequence.
+  /// Returns the number of blocks that a running request will take for its known tokens and the next lookahead_tokens
+  /// of each sequence.
   int Soon(const Request& request) const;
   /// Returns an upper bound of the blocks that one step can take for the running requests, copies included.
   int MostToGrow(std::span<Request* const> running) const;

@@ -24,7 +24,7 @@ struct StepMember {
   /// True for a decode. A row of a prompt that is pooled counts as a chunk, because some workers keep no rows of
   /// decodes for pooling. Requires `request`.
   bool IsDecode() const { return draws && num_known() == 1 && request->sampling.pooling == Pooling::kNone; }
-  /// Returns the tokens that are computed in the step but for drafts.
+  /// Returns the number of tokens that are computed in the step but for drafts.
   int num_known() const { return count - static_cast<int>(drafts.size()); }
 };
 

@@ -49,7 +49,7 @@ class Scheduler {
 
   /// True when the pool could hold the request at its full length with nothing else running.
   bool CanEverRun(int num_prompt_tokens, int max_tokens, int n) const;
-  /// Returns the blocks that a request of n choices needs at its full length.
+  /// Returns the number of blocks that a request of n choices needs at its full length.
   int64_t BlocksAtLongest(int num_prompt_tokens, int max_tokens, int n) const {
     return demand_.AtLongest(num_prompt_tokens, max_tokens, n);
   }
@@ -113,7 +113,7 @@ class Scheduler {
   std::map<std::string, ClientReport> Clients() const { return shares_.Clients(); }
 
   int num_outstanding() const { return steps_.size(); }
-  /// Returns the tokens that the last planned step could have, as Request::StepCost charges them.
+  /// Returns the number of tokens that the last planned step could have, as Request::StepCost charges them.
   int step_budget() const { return draft_.most_tokens; }
   const OutstandingSteps& outstanding() const { return steps_; }
   int num_waiting() const { return queue_.size(); }

@@ -17,11 +17,11 @@ class StepLength {
              const LearnedCost& cost)
       : limits_(limits), blocks_(blocks), running_(running), cost_(cost) {}
 
-  /// Returns the tokens of a step while one client is active: its decodes, and as many prompt tokens as the step has
-  /// time for.
+  /// Returns the number of tokens of a step while one client is active: its decodes, and as many prompt tokens as the
+  /// step has time for.
   int TokensAlone() const;
-  /// Returns the tokens of a step while several clients are active, and for a while after, decodes included. Decodes
-  /// that do not fit take turns.
+  /// Returns the number of tokens of a step while several clients are active, and for a while after, decodes included.
+  /// Decodes that do not fit take turns.
   int TokensInCompany() const;
 
  private:

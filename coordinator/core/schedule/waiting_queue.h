@@ -63,7 +63,7 @@ class WaitingQueue {
 
   bool empty() const { return size_ == 0; }
   int size() const { return size_; }
-  /// Returns the clients with waiting or running requests.
+  /// Returns the number of clients with waiting or running requests.
   int num_active() const { return num_active_; }
   /// Returns the waiting client whose turn it is; null when all are passed over. Clients that stand back come last.
   ClientAccount* Next();

@@ -47,8 +47,8 @@ int64_t NumWords(const MarkedText& text, Budget& budget);
 /// placeholder without an argument, and for conversions, format specifications and attributes, which are unsupported.
 MarkedText Format(const MarkedText& text, const List& positional, const NamedArguments& named, Budget& budget);
 /// Returns Python's text % value: uses a list's items in turn, a mapping's values by name, or the value itself. Throws
-/// Error for a conversion other than s, r, d, i, u, x, X, o, f, F, e, E, g, G, for one without a value, and for unused
-/// values.
+/// Error for a conversion other than s, r, d, i, u, x, X, o, f, F, e, E, g, G, for a conversion without a value, and
+/// for unused values.
 MarkedText FormatPercent(const MarkedText& text, const Value& value, Budget& budget);
 /// True when the text is not empty and `is` holds for all its characters.
 bool AllCharacters(const MarkedText& text, bool (*is)(char32_t), Budget& budget);

@@ -19,7 +19,8 @@ class Bpe {
   void SetByteToken(unsigned char byte, TokenId token) { byte_tokens_[byte] = token; }
   /// Sets the token of a single character; byte-level vocabularies have none.
   void SetCharacterToken(char32_t character, TokenId token);
-  /// Sets the token for characters without a token, used instead of their bytes. fused: one token for a run of them.
+  /// Sets the token for characters without a token, used instead of their bytes. fused: one token for a run of such
+  /// characters.
   void SetUnknownToken(TokenId token, bool fused) { unknown_ = token, fuses_unknown_ = fused; }
   /// Adds a merge; a pair given twice keeps its first rank.
   void AddMerge(TokenId left, TokenId right, TokenId merged, int rank);
