@@ -32,8 +32,9 @@ struct ContextEdits {
 /// trigger is never done.
 ContextEdits ReadContextEdits(const JsonObject& config, int64_t max_model_len);
 
-/// Applies the edits to messages in OpenAI's form. `count` returns the tokens of the prompt made of given messages; it
-/// is called only when an edit might change something. Returns the edits that were done, in the API's form.
+/// Applies the edits to messages in OpenAI's form. `count` returns the number of tokens of the prompt made of given
+/// messages; it is called only when an edit might change something. Returns the edits that were done, in the API's
+/// form.
 OrderedJson ApplyContextEdits(const ContextEdits& edits, OrderedJson& messages,
                               const std::function<int64_t(const OrderedJson& messages)>& count);
 

@@ -87,7 +87,8 @@ void KvGate::Round(Engine& engine, double now) {
   while (!fetch_ && !held_.empty() && !Begin(held_.front(), engine, now)) LetThrough(held_.begin());
 }
 
-/// Begins to bring blocks back for the next prompt that gains. False: no prompt gains any more.
+/// Begins to bring stored blocks back for the call's next prompt that gains tokens by that. False: no further prompt
+/// gains.
 bool KvGate::Begin(Held& held, Engine& engine, double now) {
   for (; !reading_ && !held.prompts.empty(); held.prompts.erase(held.prompts.begin())) {
     const ArrivalPrompt& prompt = held.prompts.front();
