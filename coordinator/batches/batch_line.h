@@ -27,14 +27,14 @@ class BatchLineError : public Error {
   std::string code_, param_;
 };
 
-/// Reads a line. `line` outlives the result. Throws BatchLineError, whose text begins with `where`.
+/// Reads a line. `line` must outlive the result. Throws BatchLineError, whose text begins with `where`.
 BatchLine ReadBatchLine(std::string_view line, const std::string& where);
 
-/// The line of a result, without its end: an answer of the server. `id` names the line, `body` is JSON without line
-/// ends.
+/// Returns the line of a batch's output for a request that the server has answered, without its line end. `id` names
+/// the line, `body` is JSON without line ends.
 std::string BatchAnswerLine(const std::string& id, const std::string& custom_id, int status,
                             const std::string& request_id, std::string_view body);
-/// The parts of such a line before the answer's body and behind the body.
+/// Return the parts of the line of BatchAnswerLine before and after the answer's body.
 std::string BatchAnswerBegin(const std::string& id, const std::string& custom_id, int status,
                              const std::string& request_id);
 inline constexpr std::string_view kBatchAnswerEnd = R"(},"error":null})";
@@ -42,7 +42,7 @@ inline constexpr std::string_view kBatchAnswerEnd = R"(},"error":null})";
 std::string BatchErrorLine(const std::string& id, const std::string& custom_id, std::string_view code,
                            const std::string& message);
 
-/// Removes line ends from JSON, where they stand only between values.
+/// Removes all line ends from JSON text, where they occur only between values.
 std::string OnOneLine(std::string json);
 
 }  // namespace quire

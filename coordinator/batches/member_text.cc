@@ -37,7 +37,7 @@ class Walker {
   }
 
  private:
-  /// Stops at the closing quotation mark.
+  /// Moves from a string's opening to its closing quotation mark.
   void SkipString() {
     for (++at_; at_ < text_.size() && text_[at_] != '"'; ++at_) at_ += text_[at_] == '\\' ? 1 : 0;
   }

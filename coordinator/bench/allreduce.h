@@ -11,7 +11,7 @@ struct AllReduceBenchCommand {
   int ranks = 2;
   int64_t min_bytes = 1 << 10, max_bytes = 64 << 20;  // message sizes; each is four times the last one
   int rounds = 500;                                   // for sizes up to 64 KiB; fewer rounds for longer messages
-  std::string json_file;                              // results are also written here; empty: nowhere
+  std::string json_file;                              // a file that also gets the results; empty: none
 };
 
 /// Launches the ranks as a server would, times sums over all of them, and prints median and p99 for each size and

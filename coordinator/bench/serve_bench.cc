@@ -24,7 +24,7 @@ namespace asio = boost::asio;
 
 namespace {
 
-/// Returns everything but the body, which is the same for all requests.
+/// Returns a request without its body; the rest is the same for all requests.
 ClientRequest RequestTo(const ServeBench& bench) {
   const ServerAddress server = ParseServerAddress(bench.base_url, "--base-url");
   return {server, server.Resolve(), AuthorizationFrom(bench.api_key_file), "/v1/completions", ""};

@@ -12,8 +12,8 @@ struct ServeBench {
   std::string model;         // the server's name of the model; empty: not sent
   std::string api_key_file;  // its first line is the key; empty: no key
   int num_prompts = 32;
-  double request_rate = 0;  // requests per second, at random times; 0: all at once
-  int max_concurrency = 0;  // requests at once; 0: no limit
+  double request_rate = 0;  // requests per second, at random times; 0: all at the start
+  int max_concurrency = 0;  // requests at the same time; 0: no limit
   int input_len = 128;
   int output_len = 64;
   int vocab_size = 20000;  // prompts are random token ids below this
@@ -21,8 +21,8 @@ struct ServeBench {
   bool json = false;
 };
 
-/// Prints throughput and latencies; as JSON, also for each request. Returns 1 when a request failed. Throws Error for
-/// an invalid address.
+/// Runs the load and prints throughput and latencies; as JSON, also the latencies of each request. Returns 1 when a
+/// request failed. Throws Error for an invalid address.
 int RunServeBench(const ServeBench& bench);
 
 }  // namespace quire

@@ -12,13 +12,13 @@
 
 namespace quire {
 
-/// A change of a replica's prefix cache, as routers outside of Quire learn it. Blocks go by 64 bits of their hash.
+/// A change of a replica's prefix cache, for routers outside of Quire. 64 bits of its hash identify a block.
 struct CacheEvent {
   enum class Kind { kStored, kRemoved, kCleared };
   Kind kind;
   std::vector<uint64_t> hashes;    // kStored: blocks that follow each other; kRemoved: blocks in any order
-  std::optional<uint64_t> parent;  // kStored: the block before the first one; nothing for the begin of a prompt
-  std::vector<TokenId> tokens;     // kStored: of all the blocks
+  std::optional<uint64_t> parent;  // kStored: the block before the first one; nullopt: the first block begins a prompt
+  std::vector<TokenId> tokens;     // kStored: tokens of all the blocks
   int adapter = 0;                 // kStored: number of the LoRA adapter; 0: none
 };
 
@@ -32,7 +32,7 @@ class CacheEventLog : public CacheListener {
   void OnRemoved(const BlockHash& hash) override;
   void OnCleared() override;
 
-  /// The events since the last call, in order.
+  /// Returns the events since the last call, in order.
   std::vector<CacheEvent> Take() { return std::exchange(events_, {}); }
 
  private:
@@ -40,19 +40,19 @@ class CacheEventLog : public CacheListener {
   std::vector<CacheEvent> events_;
 };
 
-/// The replica that a batch of events is about.
+/// The replica whose events a batch has.
 struct CacheEventSource {
   int replica = 0;
   int block_size = 0;                 // tokens of a block
   std::vector<std::string> adapters;  // names; adapter 1 is the first
-  std::map<int, std::string> later_adapters = {};  // names by number of those that were loaded while serving
+  std::map<int, std::string> later_adapters = {};  // adapters loaded while serving: number -> name
 
-  /// Null where no name is known.
+  /// Returns an adapter's name; null when none is known.
   const std::string* NameOf(int adapter) const;
 };
 
-/// The batch in the MessagePack form that vLLM publishes: [seconds since 1970, events, replica], each event a map with
-/// its "type". Pools of all backends are named "GPU", as routers call the memory that attention reads.
+/// Returns the batch in the MessagePack form that vLLM publishes: [seconds since 1970, events, replica], each event a
+/// map with its "type". Pools of all backends are named "GPU", as routers call the memory that attention reads.
 std::string EncodeCacheEvents(const std::vector<CacheEvent>& events, double unix_seconds,
                               const CacheEventSource& source);
 

@@ -97,7 +97,7 @@ CacheEventPublisher::CacheEventPublisher(const Topology::KvEvents& settings, Cac
     SetOptions(sockets_->replays, settings_.replay_endpoint, settings_.buffer_steps + 1);
     sockets_->replays_gate = Attach(sockets_->replays, settings_.replay_endpoint, true);
   }
-  Publish({{.kind = CacheEvent::Kind::kCleared}});  // what an earlier process stored is gone
+  Publish({{.kind = CacheEvent::Kind::kCleared}});  // blocks of an earlier process are gone
   thread_ = std::thread([this] { Run(); });
 }
 

@@ -24,17 +24,17 @@ namespace quire {
 /// is cached. So a router may miss cached blocks, but expects none that are not there.
 class CacheEventPublisher {
  public:
-  /// Binds or connects the sockets; `settings` are the replica's own (ReplicaTopology). Throws Error when an endpoint
+  /// Binds or connects the sockets. `settings`: the replica's own (ReplicaTopology). Throws Error when an endpoint
   /// cannot be used.
   CacheEventPublisher(const Topology::KvEvents& settings, CacheEventSource source);
-  /// Sends what waits, then ends the thread.
+  /// Sends the waiting batches, then ends the thread.
   ~CacheEventPublisher();
   CacheEventPublisher(const CacheEventPublisher&) = delete;
   CacheEventPublisher& operator=(const CacheEventPublisher&) = delete;
 
   /// Takes a batch; ignores an empty one. Does not wait.
   void Publish(std::vector<CacheEvent> events);
-  /// Events call an adapter that was loaded while serving so.
+  /// Sets the name by which events call an adapter that was loaded while serving.
   void NameAdapter(int number, const std::string& name);
 
  private:

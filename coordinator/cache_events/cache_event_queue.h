@@ -21,7 +21,7 @@ class CacheEventQueue {
 
   explicit CacheEventQueue(size_t max_batches) : max_(max_batches) {}
 
-  /// When the queue is full, all of it and the new batch are dropped, and one batch takes their place, which says that
+  /// Queues a batch. When the queue is full, drops all its batches and the new one, and queues one batch that says that
   /// nothing is cached.
   void Push(std::vector<CacheEvent> events, double unix_seconds) {
     const std::lock_guard lock(mutex_);
@@ -38,7 +38,7 @@ class CacheEventQueue {
     return std::exchange(batches_, {});
   }
 
-  /// Batches that were dropped so far.
+  /// Returns the number of batches dropped so far.
   int64_t num_lost() const {
     const std::lock_guard lock(mutex_);
     return num_lost_;

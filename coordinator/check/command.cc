@@ -41,8 +41,8 @@ void Print(const CheckLine& line) {
   std::fflush(stdout);
 }
 
-/// Checks every model of a list, with the share of this host's memory that it would get. Lines about a model begin with
-/// its name.
+/// Checks every model of a list, with the share of this host's memory that the model would get. Lines about a model
+/// begin with its name.
 void CheckList(const Topology& topology, const std::function<void(const CheckLine&)>& report) {
   std::deque<ModelFiles> files;
   std::vector<const ModelFiles*> pointers;

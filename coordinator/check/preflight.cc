@@ -181,7 +181,7 @@ class Preflight {
     line.remedy = "give every node a host name of its own (hostnamectl set-hostname NAME)";
   }
 
-  /// The verdict of `quire plan`, and so of a start.
+  /// Checks whether the model fits into the memory, as `quire plan` and a start would.
   void CheckSizes() {
     if (topology_.launch.method == LaunchMethod::kExternal)
       return Skip("sizes", "workers are started by somebody else");

@@ -18,7 +18,8 @@ using Entries = std::vector<KvFolder::Entry>;
 
 double GibibytesOf(int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
-/// The two lines that describe a space: the model's path, and the text that blocks are sealed with.
+/// Returns the two lines of a space's description: the model's path, and the text that is part of the key of its
+/// blocks.
 std::pair<std::string, std::string> AboutOf(const KvFolder& folder, const std::string& space) {
   const std::string about = folder.DescriptionOf(space);
   const size_t end = about.find('\n');

@@ -16,9 +16,10 @@ struct CacheCommand {
 /// Throws Error (exit status 2) unless the arguments fit the action.
 void CheckCache(const CacheCommand& command);
 
-/// ls: prints what each kind of blocks takes. verify: opens every file and prints those that are not right; status 1 if
-/// there is one. prune: removes files that were not used for so many days, then those that were not used for longest,
-/// until the others fit the size. Servers may run meanwhile. Returns the exit status.
+/// Runs one `quire cache` call and returns the exit status. ls: prints the files and bytes of each kind of blocks.
+/// verify: opens every file and prints the damaged files; status 1 if a file is damaged. prune: removes files that were
+/// not used for the given days, then the least recently used files until the others fit the size. Servers may run
+/// meanwhile.
 int RunCache(const CacheCommand& command);
 
 }  // namespace quire

@@ -10,7 +10,7 @@
 namespace quire {
 
 /// A subcommand of the program. `check` validates the settings and `run` does the work; they are separate because bad
-/// settings end with another exit status.
+/// settings have an exit status of their own.
 struct Subcommand {
   CLI::App* app = nullptr;
   std::function<void()> check = [] {};

@@ -9,11 +9,12 @@ namespace quire {
 
 namespace {
 
-/// Names with one dash and several letters, which the parser cannot tell from a group of one-letter options.
+/// Flags with one dash and several letters, and the long flags that replace them: the parser takes the former for a
+/// group of one-letter flags.
 constexpr std::pair<const char*, const char*> kShortNames[] = {{"-tp", "--tensor-parallel-size"},
                                                                {"-pp", "--pipeline-parallel-size"}};
 
-/// Optimal string alignment distance (Damerau, 1964): no part of the text is edited twice.
+/// Returns the optimal string alignment distance (Damerau, 1964), in which no part of the text is edited twice.
 size_t Distance(const std::string& a, const std::string& b) {
   std::vector<std::vector<size_t>> cost(a.size() + 1, std::vector<size_t>(b.size() + 1));
   for (size_t i = 0; i <= a.size(); ++i) cost[i][0] = i;
@@ -31,7 +32,7 @@ size_t Distance(const std::string& a, const std::string& b) {
 
 bool IsFlag(const std::string& argument) { return argument.size() > 1 && argument[0] == '-'; }
 
-/// The command's full name as typed, such as "quire bench latency".
+/// Returns the command's full name as typed, such as "quire bench latency".
 std::string FullName(const CLI::App& app) {
   const auto* parent = app.get_parent();
   return parent == nullptr ? app.get_name() : FullName(*parent) + " " + app.get_name();

@@ -34,7 +34,7 @@ void WalkFlags(const CLI::App& app, const std::function<void(const CLI::Option&,
   }
 }
 
-/// An option's allowed values, if listed. The parser keeps them in the option's type name: TEXT:{cpu,cuda}.
+/// Returns an option's allowed values, if listed. The parser keeps them in the option's type name: TEXT:{cpu,cuda}.
 Words ValuesOf(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   const size_t begin = type.find('{'), end = type.find('}');
@@ -125,7 +125,7 @@ std::string ForFish(const CLI::App& app) {
   return script;
 }
 
-/// Escapes text for a page, so that groff takes no part of it as a request and may break a line behind each comma.
+/// Escapes text for a page, so that groff takes no part of the text as a request and may break a line after each comma.
 std::string Escaped(const std::string& text) {
   std::string escaped = !text.empty() && (text[0] == '.' || text[0] == '\'') ? "\\&" : "";
   for (const char c : text) {

@@ -18,7 +18,7 @@ Values ChoicesAsTexts() {
   return {names.begin(), names.end()};
 }
 
-/// "auto" and the names of a list with commas.
+/// Returns "auto" and the names of a list with commas.
 Values AutoAnd(const std::string& list) {
   Values values = {"auto", ""};
   for (const char c : list) {
@@ -59,7 +59,7 @@ constexpr FlagWithValues kFlagsWithValues[] = {
 };
 
 struct KeysUnderHeading {
-  std::string_view begin;  // of the keys
+  std::string_view begin;  // beginning of the keys
   const char* heading;
 };
 

@@ -6,7 +6,7 @@ namespace quire {
 
 namespace {
 
-// Rows of one fate stand together. A flag whose value decides is in the next table, too.
+// Rows with the same fate stand together. A flag whose fate depends on its value is in the next table, too.
 constexpr ForeignFlag kForeignFlags[] = {
     {"-m --model-path --model-id --hf-repo -hf -hfr", FlagTakes::kWord, FlagFate::kOurs, "--model"},
     {"--alias -a", FlagTakes::kWord, FlagFate::kOurs, "--served-model-name"},
@@ -207,7 +207,7 @@ constexpr ForeignFlag kForeignFlags[] = {
     {"-sys --system-prompt", FlagTakes::kWord, FlagFate::kOurs, "--system", FlagPlace::kClients},
 };
 
-// The value of a flag decides.
+// Flags whose fate depends on their value.
 constexpr ForeignValue kForeignValues[] = {
     {"--dtype", "half fp16 f16", FlagFate::kOurs, "--dtype float16"},
     {"--dtype", "float fp32 f32", FlagFate::kOurs, "--dtype float32"},

@@ -4,28 +4,28 @@
 #include <string>
 #include <string_view>
 
-// Flags and commands of vLLM, SGLang, llama.cpp, Ollama and TGI, and what becomes of each here.
+// Flags and commands of vLLM, SGLang, llama.cpp, Ollama and TGI, and how this program treats each.
 namespace quire {
 
 /// The fate of a foreign flag. kOurs: it is another spelling of flags of Quire. kNotNeeded: it changes nothing here,
 /// and a line in the log says why. kRefused: the command ends with the remedy.
 enum class FlagFate { kOurs, kNotNeeded, kRefused };
 
-/// The words behind a flag. kSwitch: perhaps one of on, off, auto, true, false, or a number.
+/// The words after a flag. kSwitch: perhaps one of on, off, auto, true, false, or a number.
 enum class FlagTakes { kNothing, kWord, kSwitch, kWords };
 
-/// The commands that a foreign flag is known to: those that start servers, or those that talk to them.
+/// The commands that know a foreign flag: commands that start servers, or commands that talk to servers.
 enum class FlagPlace { kServers, kClients };
 
 struct ForeignFlag {
   std::string_view names;  // all spellings, with blanks between them
   FlagTakes takes;
   FlagFate fate;
-  std::string_view to;  // kOurs: Quire's words, to which the value is added; else the reason or the remedy
+  std::string_view to;  // kOurs: Quire's words, before the flag's value; else the reason or the remedy
   FlagPlace place = FlagPlace::kServers;
 };
 
-/// Single values of a flag, own or foreign, that have a fate of their own.
+/// Values of a flag, Quire's or a foreign one, that are treated in a way of their own.
 struct ForeignValue {
   std::string_view flags, values;  // spellings of the flag and its values, with blanks between them
   FlagFate fate;
@@ -42,7 +42,7 @@ std::span<const ForeignFlag> ForeignFlags();
 std::span<const ForeignValue> ForeignValues();
 std::span<const ForeignCommand> ForeignCommands();
 
-/// The words of a list with blanks between them contain this one.
+/// True when the word is in a list with blanks between its words.
 bool IsAmong(std::string_view list, std::string_view word);
 
 }  // namespace quire

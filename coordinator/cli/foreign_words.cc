@@ -23,7 +23,7 @@ bool IsNumber(const std::string& word) {
   return !word.empty() && word.find_first_not_of("0123456789.-") == std::string::npos;
 }
 
-/// A flag begins with a dash; a dash alone and a negative number do not count.
+/// True for a word that begins with a dash, except for a dash alone and a negative number.
 bool LooksLikeFlag(const std::string& word) { return word.size() > 1 && word[0] == '-' && !IsNumber(word); }
 
 bool IsSwitchValue(const std::string& word) {
@@ -48,12 +48,12 @@ std::string CommandName(const CLI::App& app) {
 
 bool HasFlag(const CLI::App& app, const std::string& name) { return app.get_option_no_throw(name) != nullptr; }
 
-/// Commands that start servers have the settings of the scheduler among their flags.
+/// Returns the kind of a command. Commands that start servers have flags for the scheduler.
 FlagPlace PlaceOf(const CLI::App& app) {
   return HasFlag(app, "--max-num-seqs") ? FlagPlace::kServers : FlagPlace::kClients;
 }
 
-/// A foreign flag that the command can do something with; null where there is none.
+/// Returns the foreign flag with this name that commands of this kind know; null when there is none.
 const ForeignFlag* FindForeign(const CLI::App& app, std::string_view name) {
   const FlagPlace place = PlaceOf(app);
   const auto found = std::ranges::find_if(
@@ -68,7 +68,7 @@ const ForeignValue* FindValue(const std::string& name, const std::string& value)
   return found == ForeignValues().end() ? nullptr : &*found;
 }
 
-/// Goes through the words behind the name of one command.
+/// Translates the words after the name of one command.
 class Translation {
  public:
   Translation(const CLI::App& app, const Words& typed, size_t begin) : app_(app), typed_(typed), at_(begin) {}
@@ -156,7 +156,7 @@ class Translation {
     }
   }
 
-  /// Sees to a value that has a row of its own. Returns false for other values.
+  /// Treats a value as its row in kForeignValues says. Returns false for values without a row.
   bool TakeValue(const std::string& name, const std::string& value, OwnWords& own) const {
     if (PlaceOf(app_) != FlagPlace::kServers) return false;
     const ForeignValue* row = FindValue(name, value);
@@ -171,7 +171,8 @@ class Translation {
     return true;
   }
 
-  /// The parser takes a value that is empty or begins with a dash only behind a sign of equality.
+  /// Adds a flag and its value, with "=" between them if the value is empty or begins with a dash: the parser requires
+  /// that.
   static void PutFlag(const std::string& name, const std::string& value, bool takes_value, OwnWords& own) {
     if (name.starts_with("--") && (value.empty() || value.starts_with('-') || !takes_value)) {
       own.words.push_back(name + "=" + value);
@@ -192,7 +193,7 @@ class Translation {
     if (names_.empty()) own.words.push_back(kServedNames);
   }
 
-  /// Takes one adapter or several. A word behind them that names no adapter is the model.
+  /// Takes one adapter or several. A word after them that names no adapter is the model.
   void GatherAdapters(const std::optional<std::string>& value, OwnWords& own) {
     const size_t before = adapters_.size();
     if (value) adapters_.push_back(*value);
@@ -201,7 +202,8 @@ class Translation {
     if (adapters_.size() == before) own.words.push_back(kAdapterFlag);  // the parser says what is missing
   }
 
-  /// Passes the served names on. The last of several words is the model, unless the command line names one elsewhere.
+  /// Passes the served names on. The last of several words is the model, unless the command line names a model
+  /// elsewhere.
   void PutServedNames(OwnWords& own) {
     std::string model;
     if (names_.size() > 1 && !names_model_) {
@@ -217,12 +219,12 @@ class Translation {
   const CLI::App& app_;
   const Words& typed_;
   size_t at_;
-  Words names_;     // behind --served-model-name
-  Words adapters_;  // behind --lora-modules
+  Words names_;     // words after --served-model-name
+  Words adapters_;  // words after --lora-modules
   bool names_model_ = false;
 };
 
-/// The remedy for a command of another engine, or "".
+/// Returns the remedy for a command of another engine, or "".
 std::string RemedyFor(const std::string& word) {
   for (const ForeignCommand& command : ForeignCommands()) {
     if (IsAmong(command.names, word)) return std::string(command.remedy);

@@ -6,7 +6,7 @@ namespace quire {
 
 namespace {
 
-/// A line of examples: the command that it belongs to, what is typed, and its purpose.
+/// An example: the command to which it belongs, the words to type, and its purpose.
 struct Example {
   std::string_view command, typed, purpose;
 };

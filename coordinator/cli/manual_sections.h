@@ -8,8 +8,8 @@ namespace quire {
 /// Puts examples under the --help texts of the commands.
 void AddExamples(CLI::App& app);
 
-/// The sections of the manual page behind the commands, in groff's man macros: examples, exit status, environment,
-/// files.
+/// Returns the sections of the manual page after the commands, in groff's man macros: examples, exit status,
+/// environment, files.
 std::string ManualSections();
 
 }  // namespace quire

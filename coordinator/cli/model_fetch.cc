@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The script fetch-model: where the installation has it, or beside the build folder of a checkout.
+/// Returns the script fetch-model: where the installation has it, or beside the build folder of a checkout.
 std::optional<fs::path> FetchScript() {
   for (const char* place : {"../share/quire/fetch-model", "../deploy/fetch-model"}) {
     const fs::path script = (OwnFolder() / place).lexically_normal();
@@ -45,8 +45,8 @@ bool AskWhetherToFetch(const std::string& name) {
   return answer == "y" || answer == "Y" || answer == "yes";
 }
 
-/// This process's environment, with this program's folder first in PATH: a Python environment that was not activated
-/// holds the python3 that can fetch.
+/// Returns this process's environment, with this program's folder first in PATH: a Python environment that was not
+/// activated holds the python3 that can fetch.
 std::vector<std::string> EnvironmentOfScript() {
   std::vector<std::string> variables;
   std::string path = OwnFolder();

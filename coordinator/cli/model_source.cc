@@ -28,8 +28,8 @@ std::string Environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-/// The user's home: $HOME, else the entry of the system's user database, as in Python's tools. Never a relative path,
-/// because another user may have created a folder in the working directory.
+/// Returns the user's home: $HOME, else the entry of the system's user database, as in Python's tools. Never a relative
+/// path, because another user may have created a folder in the working directory.
 fs::path Home() {
   if (const fs::path home = Environment("HOME"); home.is_absolute()) return home;
   std::vector<char> text(64 << 10);
@@ -41,14 +41,14 @@ fs::path Home() {
        ::getuid());
 }
 
-/// A folder from an environment variable; a leading ~ stands for the user's home.
+/// Returns a folder from an environment variable; a leading ~ stands for the user's home.
 fs::path Expanded(const std::string& folder) {
   const bool is_home = folder == "~" || folder.starts_with("~/");
   return is_home ? Home() / folder.substr(std::min<size_t>(2, folder.size())) : fs::path(folder);
 }
 
-/// The GGUF models in a folder and its direct subfolders; of a split model only the first part. Skips mmproj files:
-/// they hold the vision parts of models.
+/// Returns the GGUF models in a folder and its direct subfolders; of a split model only the first part. Skips mmproj
+/// files: they hold the vision parts of models.
 std::vector<std::string> GgufModelsIn(const fs::path& folder) {
   constexpr int kDeepest = 1;
   std::vector<std::string> files;
@@ -70,7 +70,7 @@ bool HasWeights(const fs::path& folder) {
   return is_there("model.safetensors") || is_there("model.safetensors.index.json");
 }
 
-/// The model in a folder: the folder itself, or its only GGUF file if it has no other weights.
+/// Returns the model in a folder: the folder itself, or its only GGUF file if it has no other weights.
 std::string InFolder(const fs::path& folder, const std::string& name) {
   const bool has_config = fs::exists(folder / "config.json");
   if (has_config && HasWeights(folder)) return folder;
@@ -81,7 +81,7 @@ std::string InFolder(const fs::path& folder, const std::string& name) {
   Fail("{}: several GGUF files; give one of them: {}", name, fmt::join(files, " "));
 }
 
-/// The folder of a model's main branch in the Hugging Face cache; nothing if the cache has none.
+/// Returns the folder of a model's main branch in the Hugging Face cache; nothing if the cache has none.
 std::optional<fs::path> CachedSnapshot(const std::string& name) {
   std::error_code ignored;
   std::string folder = "models--" + name;
@@ -95,7 +95,7 @@ std::optional<fs::path> CachedSnapshot(const std::string& name) {
   return snapshot;
 }
 
-/// The names of files in the index of weights; nothing if the text is no such index.
+/// Returns the names of files in the index of weights; nothing if the text is no such index.
 std::optional<std::vector<std::string>> IndexedFiles(const fs::path& index) try {
   constexpr size_t kMaxIndexBytes = 64 << 20;
   const Json read = ParseJson(ReadTextFile(index, kMaxIndexBytes), index.string(), {.max_nodes = 2'000'000});

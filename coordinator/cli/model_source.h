@@ -5,8 +5,8 @@
 
 namespace quire {
 
-/// The cache folder of the Hugging Face tools: $HF_HUB_CACHE or its old name $HUGGINGFACE_HUB_CACHE, else $HF_HOME/hub,
-/// else huggingface/hub in $XDG_CACHE_HOME or ~/.cache. Throws Error when the user has no home directory.
+/// Returns the cache folder of the Hugging Face tools: $HF_HUB_CACHE or its old name $HUGGINGFACE_HUB_CACHE, else
+/// $HF_HOME/hub, else huggingface/hub in $XDG_CACHE_HOME or ~/.cache. Throws Error when the user has no home directory.
 std::filesystem::path HuggingFaceCache();
 
 /// True for text of the form ORG/NAME, as on Hugging Face, whether or not such a model exists.
@@ -21,7 +21,8 @@ bool IsModelHere(const std::string& text);
 
 /// Resolves the model that a user names. An existing file is used as it is. ORG/NAME is looked up in the Hugging Face
 /// cache, at its main branch. For a folder without other weights its only GGUF model, split or not, is used. Other text
-/// is returned unchanged. Throws Error when the cache has no such model, or with the files to choose from.
+/// is returned unchanged. Throws Error when the cache has no such model; and when a folder has several GGUF models,
+/// which the text then lists.
 std::string FindModel(const std::string& text);
 
 }  // namespace quire

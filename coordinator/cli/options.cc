@@ -38,7 +38,7 @@ std::string WithHostOrPort(const std::string& listen, const std::string& host, c
   return h.find(':') != std::string::npos ? fmt::format("[{}]:{}", h, p) : fmt::format("{}:{}", h, p);
 }
 
-/// The default name for clients: ORG/NAME as typed, else the name of the file or folder.
+/// Returns the default name for clients: ORG/NAME as typed, else the name of the file or folder.
 std::string DefaultModelName(const std::string& given, const std::string& found) {
   if (given != found) return given;
   std::filesystem::path path = std::filesystem::path(found).lexically_normal();

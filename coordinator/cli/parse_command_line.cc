@@ -14,7 +14,7 @@ namespace quire {
 
 namespace {
 
-/// The command that was typed, with its full name.
+/// Returns the command that was typed, with its full name.
 std::pair<const CLI::App*, std::string> TypedCommand(const CLI::App& app) {
   const CLI::App* command = &app;
   std::string name = app.get_name();

@@ -8,8 +8,8 @@
 namespace quire {
 
 /// Parses the command line into `app`. Returns the exit status when the program has to end: 0 after --help and
-/// --version, 2 after a line on standard error about what is wrong. notes: sentences for the log about flags of other
-/// engines that were passed over.
+/// --version, 2 after a line on standard error about the error. notes: gets sentences for the log about ignored flags
+/// of other engines.
 std::optional<int> ParseCommandLine(CLI::App& app, int argc, const char* const* argv, std::vector<std::string>& notes);
 
 }  // namespace quire

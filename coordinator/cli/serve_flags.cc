@@ -317,7 +317,8 @@ void TakePositional(const std::string& given, ServeFlags& flags) {
   }
 }
 
-/// The placeholder in the help, with the values that the flag takes where they are listed: KIND:{auto,cpu,cuda}.
+/// Returns the placeholder in the help, with the values that the flag takes where they are listed:
+/// KIND:{auto,cpu,cuda}.
 std::string PlaceholderOf(const Flag& flag) {
   const std::vector<std::string> values = ValuesOfFlag(flag.name);
   return values.empty() ? flag.takes : fmt::format("{}:{{{}}}", flag.takes, fmt::join(values, ","));
@@ -344,14 +345,14 @@ void AddFlag(CLI::App& app, const Flag& flag, ServeFlags& flags) {
   option->group(HelpGroupOf(flag.key));
 }
 
-/// The place of the sign in NAME=PATH; npos for text that is a path itself.
+/// Returns the place of the sign in NAME=PATH; npos for text that is a path itself.
 size_t SignOfNamedModel(const std::string& text) {
   const size_t sign = text.find('=');
   std::error_code ignored;
   return sign == 0 || std::filesystem::exists(text, ignored) ? std::string::npos : sign;
 }
 
-/// The list of models that the command line names; nullopt for one path without a name.
+/// Returns the list of models that the command line names; nullopt for one path without a name.
 std::optional<SettingOverride> ListOfModels(const ServeFlags& flags) {
   std::vector<std::string> texts;
   for (const auto& [name, text] : flags.given) {

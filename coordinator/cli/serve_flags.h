@@ -29,8 +29,8 @@ struct ServeFlags {
 /// Declares the flags on a subcommand; parsing fills `flags`.
 void AddServeFlags(CLI::App& app, ServeFlags& flags);
 
-/// The flags as overrides of topology keys, without host and ports, which are only parts of keys. Throws Error that
-/// names the flag.
+/// Returns the flags as overrides of topology keys, without host and ports, which are only parts of keys. Throws Error
+/// that names the flag.
 std::vector<SettingOverride> OverridesOf(const ServeFlags& flags);
 
 }  // namespace quire

@@ -77,7 +77,7 @@ class LineReader {
     size_ = read < 0 ? 0 : static_cast<size_t>(read);
     return read >= 0;
   }
-  /// The current line, with its newline if it has one.
+  /// Returns the current line, with its newline if it has one.
   std::string_view line() const { return {line_, size_}; }
   off_t begin() const { return begin_; }
 
@@ -99,7 +99,7 @@ bool WriteAll(int descriptor, std::string_view bytes) {
   return true;
 }
 
-/// A new file beside another one, under an unpredictable name. Deleted unless it takes the other file's place.
+/// A new file beside another file, under an unpredictable name. The destructor deletes it unless MoveTo was called.
 class NewFile {
  public:
   explicit NewFile(const std::string& beside) : name_(beside + ".XXXXXX") {
@@ -160,8 +160,8 @@ AnswersFile::AnswersFile(const std::string& path, const std::string& requests) :
 
 AnswersFile::~AnswersFile() { ::close(descriptor_); }
 
-/// Opens and locks the file, or creates it. Returns false when the path leads to another file by now. Never follows
-/// links.
+/// Opens and locks the file, or creates it. Returns false when the path leads to another file meanwhile; then try
+/// again. Never follows links.
 bool AnswersFile::Open() {
   constexpr int kFlags = O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   descriptor_ = ::open(path_.c_str(), kFlags | O_CREAT | O_EXCL, 0666);

@@ -20,17 +20,17 @@ inline constexpr JsonLimits kBodyLimits{.max_depth = 64, .max_nodes = 20'000'000
 /// with a single name, must contain only answers, and is locked against other runs.
 class AnswersFile {
  public:
-  /// Opens or creates the file. Lines of an earlier run with status 200 stay. All other lines are removed, and so is an
-  /// incomplete last answer: a new file replaces the old one once it is on the disk. The new file has the old one's
-  /// mode; if it cannot have the old one's group, its group has no rights. Throws Error, without changes, when the path
-  /// is a link, another user's file or the file at `requests`, or when the file has lines other than answers or is in
-  /// use by another run.
+  /// Opens or creates the file. Lines of an earlier run with status 200 stay. All other lines and an incomplete last
+  /// answer are removed: a new file replaces the old file once it is on the disk. The new file has the mode of the old
+  /// file; if it cannot have the same group, the group gets no rights. Throws Error, without changes, when the path is
+  /// a link, another user's file or the file at `requests`, or when the file has lines other than answers or is in use
+  /// by another run.
   AnswersFile(const std::string& path, const std::string& requests);
   ~AnswersFile();
   AnswersFile(const AnswersFile&) = delete;
   AnswersFile& operator=(const AnswersFile&) = delete;
 
-  /// The custom_ids that an earlier run answered.
+  /// Returns the custom_ids that an earlier run answered.
   const std::set<std::string>& answered() const { return answered_; }
   /// Appends bytes. Throws Error when the disk does not take them.
   void Add(std::string_view bytes);

@@ -15,8 +15,8 @@ namespace quire {
 /// Bodies stay in the file until they are needed.
 class BatchFile {
  public:
-  /// Reads and checks every line. Throws Error with the line number, and for what is no regular file: requests are read
-  /// more than once, which a pipe does not allow.
+  /// Reads and checks every line. Throws Error with the line number for a bad line, and Error for a file that is not a
+  /// regular one: requests are read more than once, which a pipe does not allow.
   explicit BatchFile(const std::string& path);
 
   struct Entry {
@@ -30,7 +30,7 @@ class BatchFile {
   std::string BodyOf(const Entry& entry);
 
  private:
-  /// The next line without its end; false at the end of the file.
+  /// Reads the next line, without its end; false at the end of the file.
   bool ReadLine(std::string& line);
 
   struct Close {
@@ -50,7 +50,7 @@ class BatchAnswers {
   /// Opens the file as AnswersFile does.
   BatchAnswers(const std::string& path, const std::string& requests) : file_(path, requests) {}
 
-  /// The custom_ids that an earlier run answered.
+  /// Returns the custom_ids that an earlier run answered.
   const std::set<std::string>& answered() const { return file_.answered(); }
   /// Appends a line, given without its newline. Throws Error when the disk does not take it.
   void Add(const std::string& line);

@@ -33,7 +33,7 @@ using Clock = std::chrono::steady_clock;
 namespace {
 
 constexpr auto kErrorAsValue = asio::as_tuple(asio::use_awaitable);
-// Longest pauses before another attempt, in seconds: our own, and one that the server asks for.
+// The longest pauses before another attempt, in seconds: a pause of our own choice, and one that the server asks for.
 constexpr int kLongestPause = 30, kLongestPauseAsked = 600;
 
 /// Shows the progress of a run on standard error.

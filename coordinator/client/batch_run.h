@@ -10,14 +10,14 @@ struct BatchCommand {
   std::string output;  // path of the answers (BatchAnswers); empty: the input's, with .answers.jsonl for .jsonl
   std::string url = "http://127.0.0.1:8000";
   std::string api_key_file;  // its first line is the key; empty: no key
-  int max_concurrency = 32;  // requests at once
+  int max_concurrency = 32;  // requests at the same time
   int retries = 10;          // retries of a request that was refused for lack of room or ended by a network error
 };
 
 /// Sends every request without an answer of status 200 in the output, and appends the answers as they come. Shows
-/// progress on standard error: a bar on a terminal, otherwise a line every ten seconds. Ctrl-C ends the run at once;
-/// another run continues with the rest. Returns 1 unless every request has an answer of status 200. Throws Error for an
-/// invalid file or address.
+/// progress on standard error: a bar on a terminal, otherwise a line every ten seconds. Ctrl-C ends the run without
+/// waiting for answers; another run continues with the rest. Returns 1 unless every request has an answer of status
+/// 200. Throws Error for an invalid file or address.
 int RunBatch(const BatchCommand& command);
 
 }  // namespace quire

@@ -128,7 +128,7 @@ class Conversation {
   }
 
  private:
-  /// Returns false, with a message, when no server answers at the URL. A server's refusal is only printed.
+  /// Prints a message and returns false when no server answers at the URL. A server's refusal is only printed.
   bool IsAnswered() const {
     const ClientRequest request{server_, endpoint_, authorization_, "/v1/models", std::nullopt, kFirstWord};
     const OnBody whole;

@@ -30,7 +30,7 @@ namespace {
 
 constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
 
-// Longer bodies end the exchange with an error.
+// The most bytes of an answer's body: longer bodies end the exchange with an error.
 constexpr uint64_t kMostAnswerBytes = 64u << 20;
 // The most bytes of a refusal's plain body that are shown.
 constexpr size_t kMostRefusalBytes = 2000;
@@ -49,7 +49,7 @@ http::request<http::string_body> HttpRequestOf(const ClientRequest& request) {
   return out;
 }
 
-/// Reads the parts of an answer, beside the body, that clients of OpenAI's API use.
+/// Reads the header fields of an answer that clients of OpenAI's API use.
 void ReadSigns(const http::response<http::string_body>& response, ClientAnswer& answer) {
   answer.status = static_cast<int>(response.result_int());
   answer.request_id = std::string(response["x-request-id"]);
@@ -61,7 +61,7 @@ void ReadSigns(const http::response<http::string_body>& response, ClientAnswer& 
     answer.retry_after_seconds = seconds;
 }
 
-/// Cancels a socket's operations after too long a silence or too slow an answer.
+/// Cancels a socket's operations when nothing comes for too long, or when the answer comes too slowly.
 class Watch {
  public:
   Watch(tcp::socket& socket, const ClientRequest& request)

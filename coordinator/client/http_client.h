@@ -21,8 +21,8 @@ struct ClientRequest {
   std::string path;
   std::optional<std::string> body;                                 // JSON for a POST; nullopt: a GET
   std::chrono::milliseconds patience = std::chrono::seconds(660);  // longest silence; Quire's requests take up to 600 s
-  // Without an on_body callback, the whole answer must arrive within `patience`. Once the length of its body is known,
-  // at least 1 KiB/s must arrive in every period of `pace`.
+  // Without an on_body callback, at least 1 KiB/s must arrive in every period of `pace` once the length of the body is
+  // known, and the whole answer must arrive within `patience`.
   std::chrono::milliseconds pace = std::chrono::seconds(10);
   std::vector<std::pair<std::string, std::string>> headers = {};  // further header fields, without line ends
 };

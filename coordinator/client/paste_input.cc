@@ -17,8 +17,8 @@ constexpr char32_t kLineEnd = U'\u2424', kTab = U'\u2409';  // Unicode's visible
 constexpr std::string_view kBegin = "[200~", kEnd = "[201~";
 constexpr int kRestOfKeyMillis = 50;  // most milliseconds from an escape character to the rest of a key's sequence
 
-/// Reads bytes of the terminal and returns characters. The sequence of a special key is passed on as typed; paste marks
-/// are removed.
+/// Reads bytes of the terminal and returns characters. Returns the sequence of a special key as typed, and removes
+/// paste marks.
 class MarkedKeys {
  public:
   /// Returns the next character; EOF at the end of the input.
@@ -46,7 +46,7 @@ class MarkedKeys {
     return true;
   }
 
-  /// The waiting byte at this place; -1 when the terminal sends none soon.
+  /// Returns the waiting byte at this place; -1 when the terminal sends none soon.
   int Peek(size_t place) {
     while (bytes_.size() <= place) {
       pollfd waiting{STDIN_FILENO, POLLIN, 0};
@@ -75,7 +75,7 @@ class MarkedKeys {
     return byte;
   }
 
-  /// One character of UTF-8. A malformed byte stands for itself.
+  /// Returns one character of UTF-8. A malformed byte stands for itself.
   int NextCharacter() {
     const int first = NextByte();
     const int more = first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : first >= 0xc0 ? 1 : 0;
@@ -93,7 +93,7 @@ class MarkedKeys {
   bool pasted_ = false;
 };
 
-/// Reads the terminal for the line editor, which has no parameter for an object of the caller.
+/// Returns the next character to the line editor, whose callback has no parameter for an object of the caller.
 int NextOfTerminal(FILE*) {
   static MarkedKeys keys;
   return keys.Next();

@@ -10,9 +10,9 @@ struct ServerAddress {
   std::string host, port;
   bool encrypted = false;  // true for https
 
-  /// The value of the Host header.
+  /// Returns the value of the Host header.
   std::string authority() const { return (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + port; }
-  /// Throws Error when the name cannot be resolved.
+  /// Resolves the host's name. Throws Error when that fails.
   boost::asio::ip::tcp::endpoint Resolve() const;
 };
 

@@ -46,7 +46,7 @@ class AdminPort {
         endpoint_(server_.Resolve()),
         authorization_(AuthorizationFrom(command.token_file)) {}
 
-  /// Reads the server's state with at most `most` requests. Throws Error.
+  /// Reads the server's state with at most `most` requests. Throws Error when the server does not answer with JSON.
   TopReading Read(size_t most) const {
     TopReading reading{Get("/admin/status"), Get(fmt::format("/admin/requests?limit={}", most))};
     if (reading.status.is_object() && reading.status.contains("batches"))

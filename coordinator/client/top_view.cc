@@ -16,7 +16,7 @@ namespace {
 /// True when this byte begins a UTF-8 character.
 bool BeginsCharacter(char byte) { return (static_cast<unsigned char>(byte) & 0xC0u) != 0x80u; }
 
-/// Returns as many whole UTF-8 characters as fit.
+/// Returns the beginning of the text: as many whole UTF-8 characters as fit into `columns` columns.
 std::string CutTo(const std::string& text, size_t columns) {
   size_t seen = 0;
   for (size_t at = 0; at < text.size(); ++at) {
@@ -81,7 +81,8 @@ std::string Percent(int64_t part, int64_t whole) {
   return fmt::format("{:.0f} %", 100 * static_cast<double>(part) / static_cast<double>(std::max<int64_t>(1, whole)));
 }
 
-/// The line about guessed tokens; empty while there are none. The shares by position are of all guesses, so they fall.
+/// Returns the line about guessed tokens; empty while there are none. The shares by position are parts of all guesses,
+/// so they fall with the position.
 std::string DraftsLine(const Json& status) {
   if (!status.contains("speculation")) return "";  // an older server
   const Json& speculation = status["speculation"];
@@ -132,7 +133,7 @@ bool Before(const Json& a, const Json& b, TopOrder order) {
   return false;
 }
 
-/// Requests that are equal in the order keep the server's.
+/// Returns the requests in this order; equal ones keep the server's order.
 std::vector<const Json*> Sorted(const Json& requests, TopOrder order) {
   std::vector<const Json*> sorted;
   for (const Json& request : requests) sorted.push_back(&request);

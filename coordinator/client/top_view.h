@@ -11,18 +11,19 @@ namespace quire {
 /// A reading of a server for `quire top`: the answers of /admin/status, /admin/requests and /admin/batches.
 struct TopReading {
   Json status, requests;
-  Json batches = {};   // null where the server keeps no batches
+  Json batches = {};   // null when the server keeps no batches
   double seconds = 0;  // time of the reading on a steady clock
 };
 
-/// The order of listed requests: running ones first, the largest first, or clients by name.
+/// The order of listed requests. kState: running requests first; kClient: by the client's name; others: the largest
+/// value first.
 enum class TopOrder { kState, kAge, kPrompt, kOutput, kBlocks, kClient };
 
 /// The part of the view that fits the terminal.
 struct TopWindow {
   size_t width = 0, height = 0;  // columns and lines
   TopOrder order = TopOrder::kState;
-  size_t first_request = 0;  // requests before this place of the list are left out
+  size_t first_request = 0;  // index of the first request that is shown
 };
 
 /// Returns at most `window.height` lines of at most `window.width` columns: the server, its throughput since the

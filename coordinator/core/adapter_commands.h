@@ -2,7 +2,7 @@
 
 namespace quire::command {
 
-// The commands about LoRA adapters that are loaded while serving (command.h).
+// The engine's commands about LoRA adapters that are loaded while the server runs (command.h says how commands work).
 
 struct AdapterCame {
   int adapter;

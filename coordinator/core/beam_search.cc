@@ -16,7 +16,7 @@ BeamSearch::BeamSearch(const BeamOptions& options, std::vector<TokenId> stop_tok
       stop_token_ids_(std::move(stop_token_ids)),
       max_tokens_(max_tokens),
       running_(static_cast<size_t>(options.width)) {
-  // All beams are equal at first, so only beam 0 may choose.
+  // All beams are equal at first, so only beam 0 may give continuations.
   for (size_t i = 1; i < running_.size(); ++i) running_[i].score = kOutOfTheRace;
 }
 
@@ -77,7 +77,7 @@ std::vector<BeamSearch::Step> BeamSearch::Advance(std::span<const Candidates* co
     next[index] = Extend(candidate);
     steps[index] = {candidate.parent, candidate.token};
   };
-  // The first child of a beam stays in its place; further children take the places of beams without a child.
+  // The first child of a beam stays in its place; further children take the places of beams that have no child.
   std::vector<const Candidate*> others;
   for (const Candidate& candidate : all) {
     const auto parent = static_cast<size_t>(candidate.parent);

@@ -16,13 +16,13 @@ enum class EarlyStopping {
 
 struct BeamOptions {
   int width = 1;
-  int num_returned = 1;  // how many of the best finished beams to return
+  int num_returned = 1;  // number of finished beams that Result returns
   float length_penalty = 1;
   EarlyStopping early_stopping = EarlyStopping::kNo;
 };
 
-/// One beam's generated tokens. `score` is the sum of the log-probabilities; for a finished beam divided by length ^
-/// length_penalty.
+/// One beam's generated tokens. `score` is the sum of their log-probabilities; a finished beam's sum is divided by
+/// (number of generated tokens) ^ length_penalty.
 struct Beam {
   std::vector<TokenId> tokens;
   std::vector<float> logprobs;
@@ -42,22 +42,22 @@ class BeamSearch {
  public:
   BeamSearch(const BeamOptions& options, std::vector<TokenId> stop_token_ids, int max_tokens);
 
-  /// How many continuations of each beam Advance needs: the best ones, best first. A small vocabulary may give fewer.
+  /// Returns the number of continuations of each beam that Advance needs. A small vocabulary may give fewer.
   int num_candidates() const { return options_.width + static_cast<int>(stop_token_ids_.size()); }
   using Candidates = std::vector<std::pair<TokenId, float>>;  // token, log-probability
 
-  /// Running beam i now continues the previous beam `parent` with `token`. One child of every surviving beam stays in
-  /// its parent's place (i == parent).
+  /// A choice of Advance for running beam i: the beam now continues the previous beam `parent` with `token`. One child
+  /// of every surviving beam stays in its parent's place (i == parent).
   struct Step {
     int parent;
     TokenId token;
   };
 
-  /// `candidates[i]` are the continuations of running beam i. Returns the beams that go on; empty when the search is
-  /// over.
+  /// Takes one step. `candidates[i]`: the most probable continuations of running beam i, best first. Returns one Step
+  /// for each running beam; empty when the search is over.
   std::vector<Step> Advance(std::span<const Candidates* const> candidates);
 
-  /// After the end: the best finished beams, best first.
+  /// Returns the num_returned best finished beams, best first. Call it when the search is over.
   std::vector<Beam> Result() const;
   const BeamOptions& options() const { return options_; }
 
@@ -82,7 +82,7 @@ class BeamSearch {
   std::vector<TokenId> stop_token_ids_;
   int max_tokens_;
   std::vector<Beam> running_;
-  std::vector<Beam> finished_;  // best first, at most width
+  std::vector<Beam> finished_;  // sorted by score, the highest first; at most `width` beams
 };
 
 }  // namespace quire

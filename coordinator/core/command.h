@@ -81,7 +81,7 @@ struct ChangeOptions : LiveOptions {};
 
 }  // namespace command
 
-/// The alternatives have the order of the journal's record kinds (coordinator/journal/journal_entry.h).
+/// The order of the alternatives is that of the journal's record kinds (coordinator/journal/journal_entry.h).
 using Command =
     std::variant<command::Submit, command::Cancel, command::Plan, command::Commit, command::Expire, command::StartEpoch,
                  command::SetSwapSpeed, command::FlushCache, command::PinPrefix, command::Unpin, command::Depart,
@@ -89,7 +89,7 @@ using Command =
                  command::HoldCached, command::ReserveForStored, command::CacheStored, command::AdapterCame,
                  command::AdapterGone>;
 
-/// The results of a command that a replay of the same commands must reproduce.
+/// The results of a command. A replay of the same commands must give the same results.
 struct CommandOutcome {
   bool refused = false;                    // Submit: the request was refused
   const StepPlan* plan = nullptr;          // Plan; null: no step could be planned

@@ -43,7 +43,7 @@ struct Decision {
   bool operator==(const Decision&) const = default;
 };
 
-/// One line of text: the request, the decision and its reason.
+/// Returns one line of text: the request, the decision and its reason.
 std::string Describe(const Decision& decision);
 
 /// Receives decisions; the journal implements it.

@@ -22,8 +22,8 @@ struct GenerationLimits {
   double max_seconds = 0;               // time allowed between arrival and the last token; 0: the server's limit
 };
 
-/// The scheduler's record of one client (an API key): its waiting requests, its limits and what it was served. See
-/// WaitingQueue.
+/// The scheduler's record of one client (an API key): its waiting requests, its limits and the tokens that it was
+/// served. See WaitingQueue.
 struct ClientAccount;
 
 /// One prompt of an API call and the sequences that share the prompt. The scheduler admits and preempts all sequences
@@ -41,9 +41,9 @@ struct Request {
   std::string cache_salt;           // requests share cached blocks only if their salts and adapters are equal
   int adapter = 0;                  // number of its LoRA adapter (AddedSequence::adapter); 0: the base model
   std::vector<Sequence> sequences;  // one per choice, or one per beam
-  std::vector<TokenId> prediction;  // what the client expects every choice to say; changes no answer
+  std::vector<TokenId> prediction;  // the answer that the client expects of every choice; it only saves time
   std::shared_ptr<RequestSink> sink;
-  std::shared_ptr<const void> keeps;  // lives as long as the request: what holds its adapter on the ranks; may be null
+  std::shared_ptr<const void> keeps;  // freed with the request; keeps its adapter loaded on the ranks; may be null
   std::unique_ptr<BeamSearch> beams;  // beam search state; null: every sequence samples on its own
 
   // --- Set by the scheduler and the engine ---
@@ -55,11 +55,12 @@ struct Request {
   int num_yields = 0;                // preemptions because the client had more than its share; part of num_preemptions
   int64_t admitted_step = 0;         // number of the step that last admitted the request
   double last_moved_seconds = -1e9;  // time when the request came from another engine
-  /// Worker groups lost in a row, without a token in between, while the request was in a step; and while it was alone
-  /// there.
+  /// Worker groups lost in a row, without a token in between, while the lost group computed the request;
+  /// num_lost_alone: while the request was the only one that the group computed.
   int num_lost_epochs = 0, num_lost_alone = 0;
   int num_swapped_blocks = 0;  // distinct host blocks of the request while it is swapped out
-  /// In no queue, and holds nothing: a background request beside others, or one whose adapter the ranks lack.
+  /// True while the request is in no queue and holds no blocks: a background request while other requests are in the
+  /// engine, or a request whose adapter the ranks lack.
   bool set_aside = false;
   bool told_to_wait = false;   // the decision log has been told that the request waits for a prefix
   int num_cached_tokens = 0;   // prompt tokens found in the prefix cache before the first preemption
@@ -69,33 +70,34 @@ struct Request {
   ClientAccount* account = nullptr;
 
   int num_prompt_tokens() const { return sequences.front().num_prompt_tokens; }
-  /// Tokens of the sequence that no outstanding step computes yet. 1 means that the sequence decodes. Choices whose
-  /// common prompt is computed count as if they shared it already.
+  /// Returns the number of tokens of the sequence that are neither computed nor in an outstanding step. 1 means that
+  /// the sequence decodes. Choices whose common prompt is computed count as if they shared it already.
   int TokensToCompute(const Sequence& sequence) const {
     const bool complete = sequence.length() == sequence.num_prompt_tokens + limits.max_tokens;
     if (sequence.finished || complete) return 0;
     const bool shares = !forked && sequences.size() > 1 && LeaderAtWork() == nullptr;
     return sequence.length() - (shares ? num_prompt_tokens() - 1 : sequence.num_planned());
   }
-  /// Known tokens of the request that are not computed yet. A prompt that its choices share counts once.
+  /// Returns the number of the request's known tokens that are not computed yet. A prompt that its choices share counts
+  /// once.
   int64_t NumUncomputed() const;
-  /// The number of sequences that one more step lets draw: each has one token to compute. 0 while a leader computes the
-  /// prompt, and while beams wait for results.
+  /// Returns the number of sequences that have one token to compute, and so draw in the next step. 0 while a leader
+  /// computes the prompt, and while beams wait for results.
   int NumDecodes() const;
-  /// The first unfinished sequence while it computes the prompt for all sequences; null once the prompt is computed, or
-  /// with only one sequence.
+  /// Returns the first unfinished sequence while it computes the prompt for all sequences; null once the prompt is
+  /// computed, or with only one sequence.
   const Sequence* LeaderAtWork() const {
     if (forked || sequences.size() == 1) return nullptr;
     const auto leader = std::ranges::find_if(sequences, [](const Sequence& s) { return !s.finished; });
     return leader->num_computed < num_prompt_tokens() - 1 ? &*leader : nullptr;
   }
-  /// True while prompt rows remain to be scored (prompt log-probabilities).
+  /// True while the client still has to get log-probabilities of prompt tokens.
   bool Scores() const { return sampling.num_prompt_logprobs >= 0 && num_scored < num_prompt_tokens() - 1; }
   /// True when the workers pool over all prompt rows. Such a prompt is computed without a break from the first row on;
-  /// a preemption or a move discards what was computed.
+  /// a preemption or a move discards the computed rows.
   bool PoolsAllRows() const { return PoolsFromTheFirst(sampling.pooling); }
-  /// The prefix cache may supply at most this many leading tokens. Later tokens have rows to be scored, and scoring
-  /// needs them computed.
+  /// Returns the most leading tokens that the prefix cache may supply. The rows of later tokens are still to be scored,
+  /// and a row is scored when its token is computed.
   int NumCacheable() const {
     if (PoolsAllRows()) return 0;
     return Scores() ? num_scored : std::numeric_limits<int>::max();
@@ -103,10 +105,10 @@ struct Request {
   ScoredRows RowsOf(int start, int count) const {
     return RowsToScore(sampling, num_prompt_tokens(), num_scored, start, count);
   }
-  /// The charge to the step's token budget for computing tokens [start, start + count): 1 per token, plus 1 per scored
-  /// row except the first. The first scored row is free, as drawing is, so that any budget allows progress.
+  /// Returns the charge to the step's token budget for computing tokens [start, start + count): 1 per token, plus 1 per
+  /// scored row except the first. The first scored row is free, as drawing is, so that any budget allows progress.
   int StepCost(int start, int count) const { return count + std::max(0, RowsOf(start, count).count - 1); }
-  /// The most tokens from `start` on, at most `count`, whose StepCost stays within `budget` (> 0).
+  /// Returns the most tokens from `start` on, at most `count`, whose StepCost is at most `budget` (> 0).
   int TokensFor(int start, int count, int budget) const;
   void GotToken() { num_lost_epochs = num_lost_alone = 0; }
   bool swapped_out() const { return num_swapped_blocks > 0; }

@@ -8,14 +8,14 @@
 
 namespace quire {
 
-/// One generated token for the client.
+/// One generated token, as the engine hands it to a RequestSink.
 struct TokenEvent {
   int choice = 0;
   TokenId token = 0;
   float logprob = 0;
   std::vector<std::pair<TokenId, float>> top;
   std::vector<float> pooled = {};  // the pooled prompt vector; comes with the first token of a request that pools
-  bool more_follow = false;        // another token of the same choice follows at once
+  bool more_follow = false;        // the next call delivers another token of the same choice
 };
 
 /// Why a request ended without its result.
@@ -32,30 +32,31 @@ enum class RequestError {
 };
 
 /// Receives the results of one request. The engine's thread calls it in order, so it must not block. Each choice gets
-/// OnToken*, then OnFinish; alternatively OnError comes once for the whole request and replaces all missing calls.
+/// OnToken for every token, then OnFinish. If the request fails, OnError comes once, and no other call follows it.
 class RequestSink {
  public:
   virtual ~RequestSink() = default;
-  /// The first step with work of the request was planned, this many seconds after arrival. At most once, before all
-  /// other calls.
+  /// Called at most once, before all other calls: a step with work of the request was planned, waited_seconds after the
+  /// request's arrival.
   virtual void OnStart(double /*waited_seconds*/) {}
-  /// Scores of the next prompt tokens. Every token comes once, in order, before the first token is drawn. `prompt`
-  /// begins with the whole prompt; drawn tokens may follow.
+  /// Gets the scores of the next prompt tokens. Every token comes once, in order, before the first token is drawn.
+  /// `prompt` begins with the whole prompt; drawn tokens may follow.
   virtual void OnPromptScores(const PromptScores&, const std::vector<TokenId>& /*prompt*/) {}
-  /// Returns true when the text now contains a stop string: the engine then finishes the choice with kStop.
+  /// Gets the next token of a choice. Returns true when the text now contains a stop string: the engine then finishes
+  /// the choice with kStop.
   virtual bool OnToken(const TokenEvent& event) = 0;
-  /// A stop token ended the choice; the token is not delivered. Arguments: the choice and the token's log-probability,
-  /// if it was asked for.
+  /// Called when a stop token ended the choice; the token is not delivered. Arguments: the choice and the token's
+  /// log-probability, if it was asked for.
   virtual void OnHiddenStop(int, float) {}
   /// Gets the number of prompt tokens that came from the prefix cache. Called at most once, before the first token.
   virtual void OnCached(int) {}
-  /// A guess of the choice's next tokens was verified: `accepted` of the tokens just delivered were guessed, and
-  /// `refused` further guessed tokens were wrong or came after the end. Before OnFinish.
+  /// Called when a guess of the choice's next tokens was verified, before OnFinish: `accepted` of the tokens just
+  /// delivered were guessed, and `refused` further guessed tokens were wrong or came after the answer's end.
   virtual void OnDrafts(int /*choice*/, int /*accepted*/, int /*refused*/) {}
   virtual void OnFinish(int choice, FinishReason reason) = 0;
   virtual void OnError(RequestError error, const std::string& message) = 0;
-  /// True once no client waits for the results. Engine::Adopt asks, because a cancellation may have reached only the
-  /// engine that the request left.
+  /// True once no client waits for the results. Engine::Adopt then drops the request: its cancellation may have reached
+  /// only the engine that it left.
   virtual bool Abandoned() const { return false; }
 };
 

@@ -12,7 +12,8 @@ struct StepTimes {
   uint32_t swap_micros = 0;     // the part spent on block moves between device and host
 };
 
-/// A choice that its sink ended, because the text reached a stop string. A replay has no sinks and needs this record.
+/// A choice that its sink ended, because the text reached a stop string. A replay has no sinks, so the journal keeps
+/// these records.
 struct StoppedChoice {
   RequestId request;
   int choice;

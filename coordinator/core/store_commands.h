@@ -9,7 +9,8 @@
 
 namespace quire::command {
 
-// The commands about blocks that go to a store outside of the pools, and come back (command.h).
+// The engine's commands about blocks that go to a store outside of the pools, and come back (command.h says how
+// commands work).
 
 struct HoldCached {
   uint64_t ticket;

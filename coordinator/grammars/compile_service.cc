@@ -21,7 +21,7 @@ constexpr rlim_t kMostToCompile = 512u << 20;  // limit beyond the memory of the
 constexpr size_t kMostProblemBytes = 2000;
 constexpr int kNiceness = 5;  // below the ranks' steps, but grammars still get time
 
-/// The size of this process's address space.
+/// Returns the size of this process's address space.
 rlim_t BytesOfThisProcess() {
   rlim_t pages = 0;
   std::ifstream("/proc/self/statm") >> pages;

@@ -18,8 +18,8 @@ class FrameSocket {
 
   /// Blocks until the frame is sent. Returns false when the other side has closed.
   bool Send(const Frame& frame) const;
-  /// Blocks until a frame has arrived. Returns nullopt when the other side has closed or announces a body of more than
-  /// 64 MiB.
+  /// Blocks until a frame has arrived and returns it; nullopt when the other side has closed or announces a body of
+  /// more than 64 MiB.
   std::optional<Frame> Receive() const;
   /// Waits at most `time`. True when data has arrived or the other side has closed.
   bool Readable(std::chrono::milliseconds time) const;

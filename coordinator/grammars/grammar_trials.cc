@@ -24,7 +24,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Processor time that a process has used.
+/// Returns the processor time that a process has used.
 std::chrono::nanoseconds ProcessTime(pid_t pid) {
   clockid_t clock{};
   timespec now{};
@@ -32,7 +32,7 @@ std::chrono::nanoseconds ProcessTime(pid_t pid) {
   return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
 }
 
-/// Runs in the child after fork, where no memory may be allocated.
+/// Executes the compiler in the child after fork, where no memory may be allocated.
 [[noreturn]] void BecomeCompiler(char* const* argv, int socket) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::setpgid(0, 0);  // signals from a terminal to the server must not reach it
@@ -58,7 +58,7 @@ GrammarTrials::GrammarTrials(std::shared_ptr<const Vocabulary> vocabulary, std::
                              Limits limits)
     : vocabulary_(std::move(vocabulary)), command_(std::move(command)), limits_(limits) {}
 
-/// Refuses the trial because this machine lacks descriptors, processes or memory; the request is not at fault.
+/// Throws ApiError 503, because this machine lacks descriptors, processes or memory for a trial.
 void GrammarTrials::NoProcess(int error) {
   if (!std::exchange(told_of_lack_, true))
     spdlog::error("no process can be started for grammars: {}; later refusals are not told of", std::strerror(error));
@@ -105,7 +105,7 @@ void GrammarTrials::Start(const std::stop_token& stop) {
   NoTime();
 }
 
-/// The error in the grammar, or ""; nullopt when the process ended during the trial.
+/// Returns the error in the grammar, or ""; nullopt when the process ended during the trial.
 std::optional<std::string> GrammarTrials::Ask(const GrammarSource& source, const std::stop_token& stop) {
   const FrameSocket socket(fd_);
   const auto deadline = Clock::now() + limits_.wall;

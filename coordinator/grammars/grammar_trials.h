@@ -15,8 +15,8 @@
 namespace quire {
 
 /// Compiles clients' grammars on trial in a separate process, so that an expensive or harmful grammar hurts only that
-/// process. The process starts with the first grammar, and again after a grammar that it had to be killed for. Use from
-/// one thread at a time; that thread must live as long as the object is used, because the process dies with its parent
+/// process. The process starts with the first grammar, and again after it was killed because of a grammar. Use from one
+/// thread at a time; that thread must live as long as the object is used, because the process dies with its parent
 /// thread.
 class GrammarTrials {
  public:
@@ -30,12 +30,12 @@ class GrammarTrials {
   GrammarTrials(const GrammarTrials&) = delete;
   GrammarTrials& operator=(const GrammarTrials&) = delete;
 
-  /// Returns normally when the grammar compiles within the limits. Otherwise throws Error with the reason (its text
+  /// Compiles the grammar on trial. Throws, when it does not compile within the limits, Error with the reason (its text
   /// names no field), Stopped when `stop` is requested, or ApiError 503 when this machine has no time or no process for
   /// the trial.
   void Try(const GrammarSource& source, const std::stop_token& stop);
 
-  /// The compiler's process id; 0: no process.
+  /// Returns the compiler's process id; 0: no process.
   pid_t pid() const { return pid_; }
 
  private:
@@ -50,7 +50,7 @@ class GrammarTrials {
   pid_t pid_ = 0;
   int fd_ = -1;
   uint64_t last_ticket_ = 0;
-  bool told_of_end_ = false, told_of_lack_ = false;  // each is logged once, because clients could fill the log
+  bool told_of_end_ = false, told_of_lack_ = false;  // true: logged already; clients could fill the log
 };
 
 }  // namespace quire

@@ -12,17 +12,17 @@ struct ApiError : std::runtime_error {
   ApiError(int s, const std::string& message, std::string p = "")
       : std::runtime_error(message), status(s), param(std::move(p)) {}
   int status;
-  std::string param;           // the field at fault
+  std::string param;           // the field with the error
   std::string code;            // OpenAI's code; empty: OpenAI has none
   bool retry_in_vain = false;  // a retry would cost the same work and fail again
 };
 
-/// Status 400 with the code and message by which clients see that they must send less. `rest` names the part that does
-/// not fit.
+/// Returns an error of status 400 with the code and message from which clients conclude that they must send less.
+/// `rest`: names the part that does not fit.
 ApiError ContextLengthError(int max_model_len, const std::string& rest, std::string param);
 
-/// The error answer. It has `x-should-retry: false` (for clients that retry) if a retry is in vain. Otherwise a 503 or
-/// 429 has Retry-After.
+/// Returns the error answer. It has `x-should-retry: false` (for clients that retry) if a retry is in vain. Otherwise a
+/// 503 or 429 has Retry-After.
 HttpResponse ErrorResponse(const ApiError& error);
 
 }  // namespace quire

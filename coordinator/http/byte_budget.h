@@ -17,7 +17,7 @@ class ByteBudget {
   };
   enum class Verdict {
     kTaken,
-    kNotNow,  // other requests hold too much; it may fit later
+    kNotNow,  // other requests hold too many bytes; this one may fit later
     kNever,   // more than this client may ever hold, even alone
   };
 
@@ -37,11 +37,11 @@ class ByteBudget {
     Lease& operator=(Lease&& other) noexcept;
     ~Lease() { Return(); }
 
-    /// Sets the held bytes to `bytes`; unless the verdict is kTaken, nothing changes. A decrease always succeeds. A
-    /// lease without a budget takes any number.
+    /// Sets the held bytes to `bytes`. When the verdict is not kTaken, the held bytes stay unchanged. A decrease always
+    /// succeeds. A lease without a budget takes any number.
     Verdict Resize(int64_t bytes);
-    /// Sets the held bytes of a request that does not run yet. Beyond the client's share (InShare) the verdict is
-    /// kNotNow. So room stays for clients that hold nothing, and for answers that grow by Resize().
+    /// Sets the held bytes of a request that does not run yet. The verdict is also kNotNow beyond the client's share
+    /// (InShare), so that room stays for clients without requests, and for answers that grow by Resize().
     Verdict Admit(int64_t bytes);
     int64_t bytes() const { return bytes_; }
 
@@ -65,7 +65,7 @@ class ByteBudget {
   const Limits& limits() const { return limits_; }
   /// Replaces the limits. A lease that exceeds the new limits keeps its bytes but cannot grow.
   void SetLimits(const Limits& limits) { limits_ = limits; }
-  /// The most bytes that one request of this client could ever hold.
+  /// Returns the most bytes that one request of this client could ever hold.
   int64_t MostFor(const std::string& client) const;
   /// True when a client may hold `held` bytes while `free` bytes stay free. A client that is alone may hold
   /// `per_client`. With many clients, a client may hold as much as all of them leave free (by default, where per_client

@@ -24,17 +24,17 @@ class ClientSocket {
   ClientSocket& operator=(const ClientSocket&) = delete;
 
   executor_type get_executor() { return socket_.get_executor(); }
-  /// The TCP socket below, with or without TLS on it.
+  /// Returns the TCP socket below, with or without TLS on it.
   Tcp& tcp() { return socket_; }
-  /// True when this connection is to speak TLS. Until BeginTls() it holds no TLS state: a client that has not sent a
-  /// whole hello costs a tenth of a client that has.
+  /// True when this connection is to speak TLS. Until BeginTls() it holds no TLS state: before its whole hello has
+  /// come, a client costs a tenth of the memory that it costs afterwards.
   bool to_be_encrypted() const { return context_ != nullptr; }
   void BeginTls() {
     tls_ = std::make_unique<Tls>(socket_, *context_);
     bounds_.socket = socket_.native_handle();
     BoundClient(tls_->native_handle(), &bounds_);
   }
-  /// The TLS stream; call it only when encrypted() is true.
+  /// Returns the TLS stream; call it only when encrypted() is true.
   Tls& tls() { return *tls_; }
   bool encrypted() const { return tls_ != nullptr; }
   /// True when the last handshake failed only because the next step costs a signature. After PassHello() a repeated

@@ -14,14 +14,14 @@
 namespace quire {
 
 /// One client connection from accept to close. It is also the HttpResponder of the request that it serves. While a
-/// handler works, a connection holds little more than the socket: thousands of streams are open at once.
+/// handler works, a connection holds little more than the socket: thousands of streams are open at the same time.
 class Connection : public HttpResponder, public std::enable_shared_from_this<Connection> {
  public:
   /// The references must outlive this object. `tls` is null for clear text.
   Connection(boost::asio::ip::tcp::socket socket, const std::shared_ptr<boost::asio::ssl::context>& tls,
              PortTurns& turns, const HttpLimits& limits, const HttpService& service);
 
-  /// Serves requests one after another until either side ends the connection or GiveWay() takes its place.
+  /// Serves requests one after another until either side ends the connection, or GiveWay() is called.
   boost::asio::awaitable<void> Serve(ConnectionPlaces::Place& place);
   /// Ends a connection that waits for its client to send or to read something.
   void GiveWay();
@@ -48,7 +48,7 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
     kLast,      // refused for good, or the client sends no more
   };
 
-  /// The time allowed for `bytes` bytes: bytes / bytes_per_second, clamped to [shortest, longest].
+  /// Returns the time allowed for `bytes` bytes: bytes / bytes_per_second, clamped to [shortest, longest].
   static Clock::duration TimeFor(size_t bytes, int64_t bytes_per_second, std::chrono::seconds shortest,
                                  std::chrono::seconds longest);
   boost::asio::awaitable<Arrival> ReadRequest();
@@ -63,10 +63,11 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   boost::asio::awaitable<void> Begin(std::string head);
   void BeginAnswer();
   std::string LastLines() const;  // the last headers of every answer, and the empty line that ends its head
-  void Tell();                    // reports the request that is over (HttpService::answered)
+  void Tell();                    // reports the finished request (HttpService::answered)
   void SetDeadline(Clock::time_point when);
   void ClearDeadline();
-  /// Secure() does the TLS handshake. False: the handshake failed; a client that spoke clear text was told so.
+  /// Secure() does the TLS handshake. False: the handshake failed; a client that spoke clear text got an answer that
+  /// says so.
   boost::asio::awaitable<bool> Secure(), AwaitBytes(size_t count);
   boost::asio::awaitable<void> SayGoodbye(), AwaitEarlyRead(), AwaitTurn();
   void ReadEarly();

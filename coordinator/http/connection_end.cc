@@ -55,8 +55,8 @@ asio::awaitable<bool> Connection::AwaitBytes(size_t count) {
   co_return false;
 }
 
-/// The hello stays in the kernel's buffer until it is whole and its turn has come. Only then is OpenSSL's state
-/// created, because that is ten times as large as all else that a connection holds.
+/// Does the TLS handshake. The client's hello stays in the kernel's buffer until it is whole and the connection's turn
+/// has come. Only then is OpenSSL's state created, which is ten times as large as the rest of a connection.
 asio::awaitable<bool> Connection::Secure() {
   SetDeadline(Clock::now() + std::chrono::seconds(limits_.chosen.head_seconds));
   auto [wait_error] = co_await socket_.tcp().async_wait(tcp::socket::wait_read, kToken);
@@ -78,8 +78,7 @@ asio::awaitable<bool> Connection::Secure() {
   if (!whole) co_return false;
   HandshakeTurns::Open open;
   for (;;) {
-    // The client has sent all that costs a signature. A queued handshake can therefore go on at once when others do the
-    // same.
+    // The whole hello is here, so the next step costs a signature and waits for its turn.
     handshake_ticket_ = turns_.handshakes.NewTicket();
     co_await turns_.handshakes.Await(handshake_ticket_, peer_);
     if (gone_) co_return false;
@@ -108,8 +107,8 @@ asio::awaitable<void> Connection::SayGoodbye() {
   ClearDeadline();
 }
 
-/// Watches the socket for the client's end while a handler works. A half-close counts as an end. Bytes of a next
-/// request stay in the socket.
+/// Begins to watch, while a handler works, whether the client ends the connection; a half-close counts as an end. Bytes
+/// of a next request stay in the socket.
 void Connection::WatchForEnd() {
   watching_ = true;
   if (!socket_.encrypted()) return AwaitReadable();

@@ -24,15 +24,15 @@ class ConnectionPlaces {
   ConnectionPlaces(const ConnectionPlaces&) = delete;
   ConnectionPlaces& operator=(const ConnectionPlaces&) = delete;
 
-  /// Returns a place, at first silent; null: there is none. This object must outlive the place. `give_way` is called at
-  /// most once, when the connection loses its place, and must end the connection.
+  /// Returns a place, at first silent; null: no place is free. This object must outlive the place. `give_way` is called
+  /// at most once, when the connection loses its place, and must end the connection.
   std::unique_ptr<Place> Take(const boost::asio::ip::address& address, std::function<void()> give_way);
 
   int taken() const { return taken_; }
-  /// The number of silent connections of the network that has most of them.
+  /// Returns the number of silent connections of the network that has most of them.
   size_t most_silent() const { return by_silence_.empty() ? 0 : by_silence_.rbegin()->first; }
-  /// Ends the longest silent connection of the network with the most silent connections; there must be one. For a port
-  /// that has free places in a process without free file descriptors.
+  /// Ends the longest silent connection of the network with the most silent connections; there must be one. Called when
+  /// the port has free places, but the process has no free file descriptor.
   void EndOneSilent();
 
  private:
@@ -62,10 +62,11 @@ class ConnectionPlaces::Place {
   Place(const Place&) = delete;
   Place& operator=(const Place&) = delete;
 
-  /// The place becomes silent: the client has to send a hello or (the rest of) a request, or to read more of its
-  /// answer.
+  /// Makes the place silent. Call it when the client has to send a hello or (the rest of) a request, or to read more of
+  /// its answer.
   void AwaitClient();
-  /// The client did what the connection waited for. The place is not given away before the next AwaitClient().
+  /// Ends the silence: the place is not given away before the next AwaitClient(). Call it when the client has sent or
+  /// read something.
   void ServeClient();
   bool silent() const { return silent_; }
 

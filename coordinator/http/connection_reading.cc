@@ -22,7 +22,7 @@ namespace {
 constexpr int kNothing = 0, kLeft = -1;  // in place of a refusal's status: no refusal; the client left
 constexpr size_t kReadBytes = 2048;      // bytes of one read of a head
 constexpr int kReadsInTurn = 8;          // reads before a request queues again; most heads need fewer
-constexpr int kMostHeadReads = 512;      // reads of one head; under TLS a client can send one byte in each record
+constexpr int kMostHeadReads = 512;      // reads of one head; under TLS each record may have one byte only
 constexpr size_t kSmallRead = 1024;      // bytes of a body; a read that brings fewer counts as small
 constexpr auto kBodyGrace = std::chrono::seconds(10);  // time before a body's rate is checked
 constexpr size_t kPieceToTake = 256 << 10;             // bytes of a piece, when a handler takes a body piece by piece
@@ -89,7 +89,7 @@ asio::awaitable<bool> Connection::ReadHead(HttpParser& parser) {
   co_return false;
 }
 
-/// The key or network of the request. Before the head is read, the network of the peer.
+/// Returns the key or network of the request; before the head is read, the network of the peer.
 IoShares::Client Connection::Payer() const {
   return {request_.share.empty() ? TurnOf(peer_).to_string() : request_.share, request_.has_key};
 }
@@ -102,7 +102,7 @@ asio::awaitable<void> Connection::AwaitTurn() {
   turns_.shares.Serve(payer);
 }
 
-/// Reads no byte beyond the head's last line. It checks the raw bytes for folded lines, because the parser joins them.
+/// Reads a head, and no byte after its last line. Checks the raw bytes for folded lines: the parser joins them.
 asio::awaitable<HttpResponse> Connection::ParseHead(HttpParser& parser) {
   size_t bytes = 0;
   int reads = 0;
@@ -134,8 +134,8 @@ asio::awaitable<HttpResponse> Connection::ParseHead(HttpParser& parser) {
   }
 }
 
-/// The deadline moves with the bytes received. A client slower on average than body_bytes_per_second is cut off as soon
-/// as that is certain, after kBodyGrace at the earliest. body_seconds bounds every body.
+/// Reads a body. The deadline moves with the bytes: a client that is slower on average than body_bytes_per_second is
+/// cut off as soon as that is certain, after kBodyGrace at the earliest. body_seconds bounds every body.
 asio::awaitable<bool> Connection::ReadBody(HttpParser& parser) {
   const auto fields = std::distance(parser.get().begin(), parser.get().end());
   const bool may_wait = parser.get().version() == 11 && !parser.get()[http::field::expect].empty();
@@ -174,7 +174,7 @@ asio::awaitable<bool> Connection::ReadBody(HttpParser& parser) {
   co_return refusal.status == kNothing;
 }
 
-/// Returns status kLeft when the client left without an error to report; such a client gets no answer.
+/// Returns the answer to a failed read of a head; status kLeft when the client has left, and no answer is sent.
 HttpResponse Connection::HeadError(beast::error_code error) const {
   if (error == http::error::header_limit || error == http::error::buffer_overflow)
     return ErrorResponse(431, "the request head is too large");

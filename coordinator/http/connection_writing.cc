@@ -35,8 +35,8 @@ void Connection::BeginAnswer() {
   taken_ = 0;
 }
 
-/// An answer that has begun cannot be replaced. The connection then ends without the last chunk, so that the client
-/// sees that the answer is not whole.
+/// Sends a whole answer. If another answer has begun, ends the connection without the last chunk instead, so that the
+/// client sees that the answer is not whole.
 asio::awaitable<void> Connection::Send(HttpResponse response) {
   if (record.status != 0) {
     MarkGone();
@@ -75,8 +75,8 @@ asio::awaitable<void> Connection::BeginPieces(std::string content_type) {
   co_await Begin(std::move(head));
 }
 
-/// Sends the head of an answer of unknown length. It ends with the last chunk; for an HTTP/1.0 client it ends with the
-/// connection.
+/// Sends the head of an answer of unknown length. The answer ends with the last chunk; for an HTTP/1.0 client it ends
+/// with the connection.
 asio::awaitable<void> Connection::Begin(std::string head) {
   BeginAnswer();
   record.status = 200;
@@ -102,10 +102,10 @@ asio::awaitable<void> Connection::EndStream() {
 
 asio::awaitable<void> Connection::WriteRaw(std::string bytes) { co_await WriteFrom(bytes); }
 
-/// Most writes fit the kernel's buffer and do not wait. A client loses the connection when it reads nothing for
-/// write_seconds. It also does when it was waited for longer than that and read fewer than write_bytes_per_second
-/// meanwhile. While the write waits, the connection's place may go to a newcomer. A long answer to a fast client never
-/// waits, so the loop yields the thread every kTurnBytes.
+/// Writes the bytes. Most writes fit the kernel's buffer and do not wait. Ends the connection when its client reads
+/// nothing for write_seconds, or when all waits together exceed write_seconds and the client read fewer than
+/// write_bytes_per_second meanwhile. While the write waits, the connection's place may go to a newcomer. Yields the
+/// thread every kTurnBytes, because a write to a fast client never waits.
 asio::awaitable<void> Connection::WriteFrom(std::string_view bytes) {
   const std::chrono::seconds patience(limits_.chosen.write_seconds);
   for (size_t done = 0; done < bytes.size() && !gone_;) {

@@ -12,7 +12,8 @@
 
 namespace quire {
 
-/// Hands one value from another thread to one coroutine of the I/O thread. Both sides share the object. T is movable.
+/// Passes one value of the movable type T from another thread to one coroutine of the I/O thread. Both sides share the
+/// object.
 template <class T>
 class Handoff : public std::enable_shared_from_this<Handoff<T>> {
  public:

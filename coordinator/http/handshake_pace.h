@@ -9,23 +9,24 @@ namespace quire {
 
 /// Spaces the starts of TLS handshakes. A handshake costs the I/O thread half a millisecond, or 4 ms with an RSA key of
 /// 4,096 bits, and any client can start one. So handshakes get 0.4 of that thread's time, and networks take turns.
-/// After an idle time a burst starts at once. The class is a leaky bucket, stored as the time when the bucket will be
-/// empty (the generic cell rate algorithm). Not thread-safe.
+/// After an idle time a burst of handshakes starts without pauses. The class is a leaky bucket, stored as the time when
+/// the bucket will be empty (the generic cell rate algorithm). Not thread-safe.
 class HandshakePace {
  public:
   using Clock = std::chrono::steady_clock;
   using Ticket = NetworkTurns::Ticket;
   static constexpr std::chrono::microseconds kLeastApart{2500};  // at most 400 a second, even when they are cheap
-  static constexpr std::chrono::milliseconds kBurst{250};        // the burst: as many as are spaced over 250 ms
+  static constexpr std::chrono::milliseconds kBurst{250};        // as many handshakes as fit 250 ms are a burst
 
-  /// Sets the I/O thread's time for each later handshake.
+  /// Sets the time that each later handshake costs the I/O thread.
   void Cost(Clock::duration cost) { apart_ = std::max<Clock::duration>(kLeastApart, cost * 5 / 2); }
   /// Queues the ticket.
   void Wait(Ticket ticket, const boost::asio::ip::address& network) { turns_.Wait(ticket, network); }
   /// Removes the ticket from the queue, if it is there.
   void Withdraw(Ticket ticket, const boost::asio::ip::address& network) { turns_.Withdraw(ticket, network); }
   bool waiting() const { return turns_.waiting(); }
-  /// The earliest time at which the next handshake may begin, at least `now`. `now` never decreases between calls.
+  /// Returns the earliest time at which the next handshake may begin, at least `now`. `now` never decreases between
+  /// calls.
   Clock::time_point Next(Clock::time_point now) const {
     return std::max(now, empty_ + apart_ - std::max<Clock::duration>(kBurst, apart_));
   }

@@ -17,22 +17,22 @@ class HandshakeTurns {
   HandshakeTurns(const HandshakeTurns&) = delete;
   HandshakeTurns& operator=(const HandshakeTurns&) = delete;
 
-  /// Sets the I/O thread's time for each later handshake.
+  /// Sets the time that each later handshake costs the I/O thread.
   void Cost(std::chrono::nanoseconds cost) { pace_.Cost(cost); }
   using Ticket = TicketCalls::Ticket;
   Ticket NewTicket() { return calls_.NewTicket(); }
   /// Waits until a handshake from this address may begin, or until Leave(). A ticket waits only once.
   boost::asio::awaitable<void> Await(Ticket ticket, boost::asio::ip::address address);
-  /// Wakes the ticket's Await(), if it waits, without a turn.
+  /// Ends the ticket's Await(), if it waits, without a turn.
   void Leave(Ticket ticket, const boost::asio::ip::address& address);
 
-  /// The most handshakes that have begun and are not over. Each holds 0.1 to 0.25 MB and lasts a few round trips, or as
-  /// long as the client likes. When one more begins, the oldest is ended.
+  /// The most open handshakes. Each takes 0.1 to 0.25 MB and lasts a few round trips, or as long as the client likes.
+  /// When one more begins, the oldest is ended.
   static constexpr size_t kMostOpen = 512;
-  /// A handshake is open as long as its Open lives.
+  /// A handshake counts as open while this object lives.
   using Open = std::shared_ptr<void>;
   /// Registers a handshake that begins. `give_way` must end the handshake. It is called at most once, and never after
-  /// the returned Open dies.
+  /// the returned Open is destroyed.
   Open Enter(std::function<void()> give_way);
 
  private:

@@ -10,7 +10,7 @@ namespace quire {
 using HttpHead = boost::beast::http::request<boost::beast::http::string_body>;
 using HttpParser = boost::beast::http::request_parser<boost::beast::http::string_body>;
 
-/// Sets the parser's own bounds for head and body; the parser bounds chunked bodies, too.
+/// Sets the parser's own bounds for heads and bodies, chunked bodies included.
 void SetLimits(HttpParser& parser, const HttpLimits& limits);
 
 /// Returns the refusal of a parsed head, or nothing. Beast's parser accepts heads that a proxy may read differently:
@@ -18,16 +18,16 @@ void SetLimits(HttpParser& parser, const HttpLimits& limits);
 /// closed connection, so that no request can hide inside another (request smuggling).
 std::optional<HttpResponse> RefuseHead(const HttpHead& head, const HttpLimits& limits);
 
-/// The most body bytes that are read after this head.
+/// Returns the most body bytes that are read after this head.
 size_t BodyLimit(const HttpHead& head, const HttpLimits& limits);
 
 /// True when a header line continues on the next line (obs-fold). Beast joins such lines; proxies may not.
 bool IsFolded(std::string_view head);
 
-/// Makes a random id for a request that brought none.
+/// Makes a random id for a request without x-request-id.
 std::string NewRequestId();
 
-/// The request as handlers see it, made from a head that was not refused. The body is still empty.
+/// Returns the request as handlers see it, made from a head that was not refused. The body is still empty.
 HttpRequest RequestOf(const HttpHead& head, const HttpLimits& limits);
 
 }  // namespace quire

@@ -114,7 +114,7 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
   }
 
   /// Closes the connection that has waited longest in the kernel's queue, by way of the spare descriptor. Call it when
-  /// the process is out of descriptors and no connection is silent. The client then learns at once that it is not
+  /// the process is out of descriptors and no connection is silent. So the client learns without delay that it is not
   /// served.
   void CloseOneWaiting() {
     ::close(spare);
@@ -152,8 +152,8 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
     if (connection->began_handshake()) GiveBackMemory();
   }
 
-  /// Plans a malloc_trim. OpenSSL's blocks of a connection lie between longer-lived ones, so the allocator would keep
-  /// their memory for ever after a client opened thousands of connections once.
+  /// Plans a malloc_trim. Memory blocks of OpenSSL's connections lie between blocks that live longer, so after
+  /// thousands of connections the allocator would keep their memory forever.
   void GiveBackMemory() {
     const auto when = trims.Count(TrimPace::Clock::now());
     if (!when) return;

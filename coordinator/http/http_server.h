@@ -13,15 +13,14 @@ namespace quire {
 /// keep-alive and event streams, but knows no JSON and no routes. All of it runs on the io_context's one thread.
 class HttpServer {
  public:
-  /// Binds at once. Throws Error when the address is in use or not an address of this host.
-  /// `certificate` must outlive the server; null: clear text.
+  /// Binds the socket. Throws Error when the address is in use or not an address of this host. `certificate` must
+  /// outlive the server; null: clear text.
   HttpServer(boost::asio::io_context& io, const HostPort& listen, HttpLimits limits, HttpService service,
              const TlsCertificate* certificate = nullptr);
   ~HttpServer();
 
   uint16_t port() const;
-  /// From now on every connection, also a new one, closes after its next answer. Its client may then find another
-  /// server.
+  /// Closes every present and future connection after its next answer, so that its client may find another server.
   void EndConnections();
   /// Accepts no new connections; open connections go on.
   void StopAccepting();

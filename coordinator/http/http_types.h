@@ -25,7 +25,7 @@ struct HttpRequest {
   ByteBudget::Lease memory;  // memory that the port's `admit` charged for the request; a handler may take it over
   std::string peer;          // IP address of the client
   std::string client;        // name from authenticate.h, such as a key's; empty: an unnamed client
-  std::string share;         // the key or network to which work beside the workers is charged
+  std::string share;         // the key or network to which work on the pools is charged
   std::vector<std::pair<std::string, std::string>> answer_headers;  // headers of every answer to this request
   bool has_key = false;     // `share` names a key that the port knows
   bool background = false;  // a batch's request, which waits while other requests exist
@@ -39,7 +39,7 @@ struct HttpResponse {
   std::string content_type = "application/json";
   std::string body;
   std::vector<std::pair<std::string, std::string>> headers;
-  std::optional<size_t> length = {};  // Content-Length where the body was not made (HEAD)
+  std::optional<size_t> length = {};  // Content-Length when the body is not made (HEAD)
   std::string_view fixed = {};        // a body that outlives all connections and is not copied; then `body` is empty
 };
 
@@ -47,18 +47,18 @@ struct HttpResponse {
 class HttpResponder {
  public:
   virtual ~HttpResponder() = default;
-  /// Ends the connection instead after a stream or pieces have begun.
+  /// Sends a whole answer. After a stream or pieces have begun, ends the connection instead.
   virtual boost::asio::awaitable<void> Send(HttpResponse response) = 0;
   /// Begins a server-sent event stream.
   virtual boost::asio::awaitable<void> BeginStream() = 0;
-  /// Begins an answer whose length nobody knows yet: Write and EndStream follow, as for a stream.
+  /// Begins an answer of unknown length: Write and EndStream follow, as for a stream.
   virtual boost::asio::awaitable<void> BeginPieces(std::string content_type = "application/json") = 0;
-  /// Sends text as it is. After the client has gone it does nothing.
+  /// Sends text unchanged. Does nothing when the client has gone.
   virtual boost::asio::awaitable<void> Write(std::string text) = 0;
   virtual boost::asio::awaitable<void> EndStream() = 0;
-  /// Frees the body and the headers, when the handler has read them. A stream may go on for minutes afterwards.
+  /// Frees the body and the headers. Call it when the handler has read them. A stream may go on for minutes afterwards.
   virtual void ForgetContent() {}
-  /// True once the client closed its side, reset the connection, or took too long to read.
+  /// True once the client has closed its side, has reset the connection, or has read too slowly.
   virtual bool gone() const = 0;
   /// True while the client has not read the last write.
   virtual bool stalled() const { return false; }
@@ -68,16 +68,16 @@ class HttpResponder {
   RequestRecord record;
 };
 
-inline constexpr std::string_view kUploadPath = "/v1/files";  // where bodies may be files
+inline constexpr std::string_view kUploadPath = "/v1/files";  // the path whose bodies may be files
 
 /// The functions that serve the requests of one port.
 struct HttpService {
-  /// Called with the head alone. Returns a refusal, or nothing to have the body read. May set `client` and `memory`.
+  /// Called with the head alone. Returns a refusal; nullopt: the body is read. May set `client` and `memory`.
   std::function<std::optional<HttpResponse>(HttpRequest&)> admit;
   std::function<boost::asio::awaitable<void>(HttpRequest&, HttpResponder&)> handle;
   /// Called after every request, also a refused one; may be empty.
   std::function<void(const RequestRecord&)> answered = {};
-  /// Rewrites an error into the form that clients of its path expect; may be empty.
+  /// Called with an error answer; rewrites it into the form that clients of its path expect. May be empty.
   std::function<void(const RequestRecord&, HttpResponse&)> restate = {};
 };
 
@@ -93,7 +93,7 @@ struct HttpLimits {
   bool last_requests = false;                          // connections end with the answer to the next request
 };
 
-/// An error answer in OpenAI's form, {"error": {...}}. The status gives `type`, and `code` where that is empty.
+/// Returns an error answer in OpenAI's form, {"error": {...}}. The status gives `type`, and `code` where that is empty.
 HttpResponse ErrorResponse(int status, const std::string& message, const std::string& param = "",
                            const std::string& code = "");
 

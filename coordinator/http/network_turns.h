@@ -26,18 +26,18 @@ class NetworkTurns {
   using Turns = std::list<boost::asio::ip::address>;
   struct Waiting {
     Turns::iterator turn;
-    std::set<Ticket> tickets;  // ascending: in the order of arrival
+    std::set<Ticket> tickets;  // ascending, and so in the order of arrival
   };
 
   Turns turns_;  // the networks that wait, the next one first
   std::map<boost::asio::ip::address, Waiting> waiting_;
 };
 
-/// The block of addresses that one host may own: an IPv4 address itself, or the /64 network of an IPv6 address.
+/// Returns the block of addresses that one host may own: an IPv4 address itself, or the /64 network of an IPv6 address.
 boost::asio::ip::address NetworkOf(const boost::asio::ip::address& address);
 
-/// The block of addresses that one customer of a provider may own; its connections take turns as one. It is an IPv4
-/// address itself, or the first 48 bits of an IPv6 address. All loopback addresses are one block.
+/// Returns the block of addresses that one customer of a provider may own; its connections take turns as one. It is an
+/// IPv4 address itself, or the first 48 bits of an IPv6 address. All loopback addresses are one block.
 boost::asio::ip::address TurnOf(const boost::asio::ip::address& address);
 
 }  // namespace quire

@@ -13,7 +13,7 @@ namespace quire {
 /// The most bytes that one byte of a text becomes in JSON, as \u0001.
 inline constexpr size_t kEscapedBytes = 6;
 
-/// An upper bound of the bytes of a text in JSON, without its quotes.
+/// Returns an upper bound of the bytes of a text in JSON, without its quotes.
 inline size_t SpelledBytes(std::string_view text) {
   size_t bytes = text.size();
   for (const char c : text) {
@@ -32,11 +32,11 @@ class PiecewiseText {
   /// Returns the next `bytes` bytes, or a little more (texts of an answer stay whole). Returns fewer only at the end.
   virtual std::string Next(size_t bytes) = 0;
   virtual bool done() const = 0;
-  /// About how long the text is, in bytes. Bytes that are costlier to make count more.
+  /// Returns an estimate of the text's length in bytes. Bytes that take longer to make count more.
   virtual size_t estimated_bytes() const = 0;
-  /// The most bytes that making the next piece may hold, beyond the text's sources and a usual piece.
+  /// Returns the most bytes that making the next piece may hold, beyond the text's sources and a usual piece.
   virtual size_t most_bytes() const = 0;
-  /// Bytes that are made but not returned yet.
+  /// Returns the bytes that are made but not returned yet.
   virtual size_t made_bytes() const { return 0; }
 };
 

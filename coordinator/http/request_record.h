@@ -6,8 +6,8 @@
 
 namespace quire {
 
-/// The log record of a request that is over: who asked for which path, and the result. It never holds contents.
-/// Handlers fill in the numbers of tokens; the connection fills in all else.
+/// The log record of a request that is over: its client, path and result, but never its contents. Handlers fill in the
+/// numbers of tokens; the connection fills in the other members.
 struct RequestRecord {
   std::string id;           // x-request-id
   std::string traceparent;  // the client's traceparent header; may be empty
@@ -15,7 +15,7 @@ struct RequestRecord {
   std::string peer;         // IP address
   std::string method;       // empty: the head could not be read
   std::string path;         // path of the URL without the query
-  int status = 0;           // status of the answer; 0: the client left before it
+  int status = 0;           // status of the answer; 0: the client left before its answer
   int64_t bytes = 0;        // bytes of the answer, head included
   int prompt_tokens = 0;
   int completion_tokens = 0;

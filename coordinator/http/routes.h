@@ -13,7 +13,7 @@ namespace quire {
 bool MatchesPath(std::string_view pattern, std::string_view path);
 /// True when the methods are equal; a route of GET takes HEAD, too.
 bool TakesMethod(std::string_view route_method, std::string_view method);
-/// Returns 404, or 405 with the header Allow when `methods`, those of the path, are not empty.
+/// Returns the answer to a request without a route: 405 with the header Allow when the path has `methods`, else 404.
 HttpResponse NoRoute(const HttpRequest& request, const std::vector<std::string_view>& methods);
 
 /// The endpoints of one port: paths, their methods and their handlers. The first route that fits is taken.
@@ -22,13 +22,13 @@ class Routes {
  public:
   struct Route {
     std::string_view method;  // GET, POST, PATCH or DELETE
-    std::string_view path;    // exact, or with "*" at its end for whatever follows
+    std::string_view path;    // exact, or with "*" at its end, which stands for any text
     Handler handler;
     std::string_view help = {};  // one line for the list of endpoints of the control port
   };
   explicit Routes(std::vector<Route> routes) : routes_(std::move(routes)) {}
 
-  /// The handler of the request; null when there is no route (then see Refusal).
+  /// Returns the handler of the request; null when there is no route (then see Refusal).
   const Handler* Find(const HttpRequest& request) const {
     for (const Route& route : routes_) {
       if (MatchesPath(route.path, request.path) && TakesMethod(route.method, request.method)) return &route.handler;
@@ -36,7 +36,7 @@ class Routes {
     return nullptr;
   }
 
-  /// The refusal of a request without a route, made from its head alone; nothing when there is a route.
+  /// Returns the refusal of a request without a route, made from its head alone; nothing when there is a route.
   std::optional<HttpResponse> Refusal(const HttpRequest& request) const {
     if (Find(request) != nullptr) return std::nullopt;
     std::vector<std::string_view> methods;
@@ -46,7 +46,7 @@ class Routes {
     return NoRoute(request, methods);
   }
 
-  /// The pattern of the first route of this path, for any method; "none" when there is none.
+  /// Returns the pattern of the first route of this path, for any method; "none" when there is none.
   std::string_view PatternOf(std::string_view path) const {
     for (const Route& route : routes_) {
       if (MatchesPath(route.path, path)) return route.path;

@@ -9,7 +9,7 @@
 
 namespace quire {
 
-/// Coroutines that wait until their ticket is called. Used by the I/O thread only.
+/// A set of coroutines, each of which waits until its ticket is called. Used by the I/O thread only.
 class TicketCalls {
  public:
   using Ticket = NetworkTurns::Ticket;

@@ -30,7 +30,7 @@ constexpr int kMostRsaBits = 4096;
 // The cost of a handshake besides its signature: two products on a curve, keys, a dozen system calls.
 constexpr std::chrono::microseconds kBesideSigning(300);
 
-/// The ALPN callback: chooses http/1.1. A client that offers only other protocols (h2) gets a fatal alert.
+/// Chooses http/1.1; OpenSSL's ALPN callback. A client that offers only other protocols (h2) gets a fatal alert.
 int ChooseProtocol(SSL*, const unsigned char** chosen, unsigned char* size, const unsigned char* offered,
                    unsigned int offered_size, void*) {
   static constexpr unsigned char kOurs[] = "\x08http/1.1";
@@ -40,13 +40,13 @@ int ChooseProtocol(SSL*, const unsigned char** chosen, unsigned char* size, cons
   return found == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
-/// The index under which an SSL object keeps its TlsBounds.
+/// Returns the index under which an SSL object keeps its TlsBounds.
 int BoundsIndex() {
   static const int index = ::SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
   return index;
 }
 
-/// The most bytes of an extension: what real clients send, and some more.
+/// Returns the most bytes that an extension may have: somewhat more than real clients send.
 size_t MostBytes(int extension) {
   switch (extension) {
     case TLSEXT_TYPE_supported_groups:
@@ -99,9 +99,10 @@ void CutOff(SSL* connection, const TlsBounds& bounds) {
   ::shutdown(bounds.socket, SHUT_RDWR);
 }
 
-/// The message callback: counts what the client sends. A usual handshake has about five records and 0.5 to 4 KiB; a
-/// hello that must be repeated could have 128. After the handshake a client may update its keys (TLS 1.3). Each update
-/// costs as much as moving a page of bytes; real clients do it after 2^24 records, if ever.
+/// Counts the messages that the client sends, and cuts off a client that sends too many; OpenSSL's message callback. A
+/// usual handshake has about five records and 0.5 to 4 KiB; a hello that must be repeated could have 128. After the
+/// handshake a client may update its keys (TLS 1.3). Each update costs as much as moving a page of bytes; real clients
+/// do it after 2^24 records, if ever.
 void CountMessages(int is_sent, int, int type, const void* content, size_t size, SSL* connection, void* argument) {
   constexpr int kMostRecords = 64, kMostBytes = 24 << 10, kMostMessages = 16;
   if (is_sent != 0) return;
@@ -123,13 +124,13 @@ void SetRules(SSL_CTX* context) {
                    ::SSL_CTX_set1_groups_list(context, "X25519:P-256") == 1;
   QUIRE_CHECK(set, "OpenSSL knows none of our ciphers or groups");
   ::SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
-  ::SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);  // saves memory: thousands of streams are open at once
+  ::SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);  // saves memory while thousands of streams are open
   ::SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   ::SSL_CTX_set_alpn_select_cb(context, ChooseProtocol, nullptr);
   ::SSL_CTX_set_client_hello_cb(context, StopOrPass, nullptr);
 }
 
-/// The thread's time for one signature by the key: the shortest of three measurements.
+/// Returns the thread's time for one signature by the key: the shortest of three measurements.
 std::chrono::nanoseconds SigningTime(EVP_PKEY* key, const std::string& key_file) {
   auto shortest = std::chrono::nanoseconds::max();
   for (int i = 0; i < 3; ++i) {

@@ -16,17 +16,17 @@ namespace quire {
 /// secrecy, authenticated encryption, HTTP/1.1 only. Used by the I/O thread only.
 class TlsCertificate {
  public:
-  /// Throws Error that names the file when a file cannot be read, others could read the key, the key needs a passphrase
-  /// or belongs to another certificate, or its signatures take too long.
+  /// Reads the files. Throws Error that names the file when a file cannot be read, others could read the key, the key
+  /// needs a passphrase or belongs to another certificate, or its signatures take too long.
   TlsCertificate(std::string certificate_file, std::string key_file);
 
-  /// Reads both files again. Open connections keep the old certificate. Throws Error and changes nothing on a problem
-  /// that the constructor names.
+  /// Reads both files again. Open connections keep the old certificate. Throws Error as the constructor does, and then
+  /// keeps the old certificate.
   void Reload();
 
-  /// The TLS context for the next connection.
+  /// Returns the TLS context for the next connection.
   std::shared_ptr<boost::asio::ssl::context> context() const { return context_; }
-  /// The I/O thread's time for one handshake with this key, measured when the key was read.
+  /// Returns the I/O thread's time for one handshake with this key, measured when the key was read.
   std::chrono::nanoseconds handshake_cost() const { return handshake_cost_; }
 
  private:
@@ -35,11 +35,11 @@ class TlsCertificate {
   std::chrono::nanoseconds handshake_cost_{};
 };
 
-/// The bounds of what a client may make TLS do on one connection, and what it has done so far. Must outlive the
+/// The bounds of TLS messages that a client may send on one connection, and the counts so far. Must outlive the
 /// connection.
 struct TlsBounds {
   int socket = -1;              // shut down when the client sends too much, or too many records
-  bool may_pass_hello = false;  // reset when one hello has passed
+  bool may_pass_hello = false;  // true: the next hello may pass; reset when it has passed
   bool is_open = false;         // the handshake is over
   int records = 0, bytes = 0;   // received during the handshake
   int messages = 0;             // handshake messages received after the handshake

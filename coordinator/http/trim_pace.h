@@ -14,7 +14,7 @@ class TrimPace {
   static constexpr int kEndedBetween = 1024;  // connections, with up to 0.1 MB of OpenSSL's memory each
   static constexpr std::chrono::seconds kApart{10};
 
-  /// Counts an ended connection. Returns the time at which to trim; nothing: not yet, or already planned.
+  /// Counts an ended connection. Returns the time at which to trim; nullopt: not yet, or already planned.
   std::optional<Clock::time_point> Count(Clock::time_point now) {
     if (++ended_ < kEndedBetween || last_ > now) return std::nullopt;
     ended_ = 0;

@@ -61,7 +61,7 @@ WorkPool::JobPtr WorkPool::Add(const std::string& client, size_t bytes, Work wor
   return job;
 }
 
-/// Takes a waiting job out of its queue. The caller holds mutex_.
+/// Removes a waiting job from its queue. The caller holds mutex_.
 void WorkPool::Forget(const JobPtr& job) {
   const auto queue = queues_.find(job->client);
   queue->second.erase(job->place);
@@ -82,8 +82,8 @@ bool WorkPool::Cancel(const JobPtr& job) {
   return true;
 }
 
-/// Takes the first job of the next client that may begin one; null: there is none. `rested` is lowered to the earliest
-/// time at which a client that used up its share may begin again. The caller holds mutex_.
+/// Takes the first job of the next client that may begin one; null: there is no such job. `rested` is lowered to the
+/// earliest time at which a client that used up its share may begin again. The caller holds mutex_.
 WorkPool::JobPtr WorkPool::TakeNext(WorkShares::Clock::time_point& rested) {
   const bool spaced = bounds_clients();
   const auto now = WorkShares::Clock::now();
@@ -104,7 +104,7 @@ WorkPool::JobPtr WorkPool::TakeNext(WorkShares::Clock::time_point& rested) {
   return nullptr;
 }
 
-/// Waits for a job that may begin. Null: the pool stops.
+/// Waits for a job that may begin and returns it; null when the pool stops.
 WorkPool::JobPtr WorkPool::AwaitNext(std::unique_lock<std::mutex>& lock) {
   while (!stopped_) {
     auto rested = WorkShares::Clock::time_point::max();
@@ -119,7 +119,8 @@ WorkPool::JobPtr WorkPool::AwaitNext(std::unique_lock<std::mutex>& lock) {
 
 void WorkPool::EndComputing() {
   if (--num_computing_ > 0 || !limits_.beside_workers) return;
-  // A thread that saw the workers compute holds the mutex until it rests. So it rests when the next line wakes threads.
+  // A thread that has seen the workers compute holds the mutex until it waits. After this line it waits, so the next
+  // line wakes it.
   { const std::lock_guard lock(mutex_); }
   changed_.notify_all();
 }
@@ -129,7 +130,8 @@ bool WorkPool::TookTooLong(const JobPtr& job) const {
   return job->too_long;
 }
 
-/// Asks jobs to stop that took their time. While a job is in running_, its thread lives, and so does its clock.
+/// Asks jobs to stop that have used up their time. While a job is in running_, its thread lives, so the thread's clock
+/// can be read.
 void WorkPool::WatchJobs() {
   const auto every = std::clamp<std::chrono::milliseconds>(limits_.job_time / 10, kWatchAtMost, kWatchAtLeast);
   std::unique_lock lock(mutex_);

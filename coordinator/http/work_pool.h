@@ -30,8 +30,8 @@ class WorkPool {
     size_t jobs_per_client = 1024;
     size_t large_bytes = 64 << 10;  // a job of more bytes is large
     bool beside_workers = false;    // the pool shares its processors with workers
-    // Processor time of one job; a job that took it is asked to stop. This is more than each kind of work is bounded
-    // by, and catches what those bounds miss. 0: no limit.
+    // The most processor time of one job; then the job is asked to stop. Every kind of work has a lower bound of its
+    // own; this limit catches the cases that such bounds miss. 0: no limit.
     std::chrono::milliseconds job_time{20'000};
   };
   /// The work of a job. It must check the token every few milliseconds, end early on a stop, and not throw.
@@ -44,10 +44,10 @@ class WorkPool {
   WorkPool(const WorkPool&) = delete;
   WorkPool& operator=(const WorkPool&) = delete;
 
-  /// Queues a job that processes `bytes` bytes. Null: too many jobs wait, or the pool stopped. Callable from any
-  /// thread.
+  /// Queues a job that processes `bytes` bytes. Returns null when too many jobs wait, or the pool has stopped. Callable
+  /// from any thread.
   JobPtr Add(const std::string& client, size_t bytes, Work work);
-  /// True: the job waited, and is dropped. False: it runs and was asked to stop, or is over. Callable from any thread.
+  /// Drops a waiting job, and asks a running job to stop. True when the job was dropped. Callable from any thread.
   bool Cancel(const JobPtr& job);
   /// True when the job was asked to stop because it took Limits::job_time. Callable from any thread.
   bool TookTooLong(const JobPtr& job) const;
@@ -58,7 +58,7 @@ class WorkPool {
   /// True while clients get only their shares. Callable from any thread.
   bool bounds_clients() const { return limits_.beside_workers && num_computing_ > 0; }
 
-  /// Marks that workers compute, for as long as it lives.
+  /// While an object of this class lives, the workers count as computing.
   class Computing {
    public:
     explicit Computing(WorkPool& pool) : pool_(pool) { ++pool_.num_computing_; }
@@ -82,10 +82,10 @@ class WorkPool {
 
   const Limits limits_;
   std::atomic<int> num_computing_{0};
-  mutable std::mutex mutex_;  // guards all that follows except threads_
+  mutable std::mutex mutex_;  // guards all members below except threads_
   std::condition_variable changed_;
   std::map<std::string, Queue> queues_;  // client -> its waiting jobs
-  std::list<std::string> turns_;         // those clients, the next one first
+  std::list<std::string> turns_;         // clients with waiting jobs, the next one first
   std::list<JobPtr> running_;
   size_t num_waiting_ = 0;
   int num_large_ = 0;  // large jobs that run
@@ -93,7 +93,7 @@ class WorkPool {
   bool stopped_ = false;
   std::vector<std::thread> threads_;
   std::condition_variable watch_;  // wakes watcher_: a job began where none ran, or the pool stops
-  std::thread watcher_;            // looks at running jobs now and then; none without a limit
+  std::thread watcher_;            // checks the time of running jobs; no thread without a limit
 };
 
 }  // namespace quire

@@ -8,20 +8,20 @@ namespace quire {
 
 /// The share of the workers' processors that clients' work in the WorkPool may take. Ranks run in lock-step, so a
 /// moment taken from one rank's core delays all ranks. All clients together therefore get a twentieth of the cores in
-/// the long run, in even parts. A client may take 0.2 s of a core at once. Beyond that its next job rests, at most a
-/// minute.
-/// The class keeps one leaky bucket per client, as the time when the bucket will be empty. Not thread-safe.
+/// the long run, in even parts. A client may take 0.2 s of a core without a pause. After that its next job waits, at
+/// most a minute. The class keeps one leaky bucket per client, as the time when the bucket will be empty. Not
+/// thread-safe.
 class WorkShares {
  public:
   using Clock = std::chrono::steady_clock;
 
   explicit WorkShares(unsigned cores);
 
-  /// The earliest time of the client's next job; a time not after the last `now` means at once.
+  /// Returns the earliest time of the client's next job; a time not after the last `now` means that it need not wait.
   Clock::time_point Next(const std::string& client) const;
   /// Charges the client with `took` of a core's time.
   void Charge(const std::string& client, std::chrono::nanoseconds took, Clock::time_point now);
-  /// The number of clients with a bucket.
+  /// Returns the number of clients with a bucket.
   size_t num_clients() const { return empty_.size(); }
 
  private:

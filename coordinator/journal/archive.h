@@ -76,7 +76,7 @@ class ArchiveWriter {
   std::vector<std::byte> bytes_;
 };
 
-/// The inverse of ArchiveWriter. Throws Error when the bytes end too early or a count is impossible.
+/// Reads values that an ArchiveWriter has written. Throws Error when the bytes end too early or a count is impossible.
 class ArchiveReader {
  public:
   explicit ArchiveReader(std::span<const std::byte> bytes) : bytes_(bytes) {}

@@ -24,11 +24,11 @@ struct OutcomeRecord {
 };
 OutcomeRecord RecordOf(const CommandOutcome& outcome);
 
-/// Storage for the values that a command read from a journal refers to.
+/// The values to which a command that was read from a journal refers.
 struct CommandOperands {
   std::unique_ptr<Request> request;  // the submitted request without its sink
   std::vector<SampledToken> sampled;
-  std::vector<PromptScores> scores;  // always empty: scores decide nothing, and journals omit them
+  std::vector<PromptScores> scores;  // always empty: journals omit scores, which influence no decision
   std::string salt;
   std::vector<TokenId> tokens;
   std::vector<BlockId> blocks;

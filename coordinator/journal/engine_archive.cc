@@ -6,7 +6,7 @@ namespace quire {
 
 namespace {
 
-// Member lists, for both directions, of structs that are not trivially copyable.
+// The members of structs that are not trivially copyable, for saving and loading.
 
 template <class Archive>
 void TransferSampling(Archive& archive, SamplingSpec& s) {
@@ -91,7 +91,7 @@ std::unique_ptr<Request> LoadMoving(ArchiveReader& in) {
   return request;
 }
 
-// Pooled vectors decide nothing, so only their presence is stored.
+// Saves drawn tokens. Of pooled vectors, which influence no decision, only the presence is stored.
 void SaveTokens(ArchiveWriter& out, const std::vector<SampledToken>& tokens) {
   out(static_cast<uint32_t>(tokens.size()));
   for (const SampledToken& t : tokens) out(t.slot, t.token, t.logprob, t.top, !t.pooled.empty());

@@ -8,11 +8,11 @@
 
 namespace quire {
 
-/// A request as submitted, complete enough to submit it again.
+/// Save and load a request as it was submitted, complete enough to submit it again.
 void SaveSubmitted(ArchiveWriter& out, const Request& request);
 std::unique_ptr<Request> LoadSubmitted(ArchiveReader& in);
 
-/// A request in the state that it has between two engines.
+/// Save and load a request in the state that it has on its way between two engines.
 void SaveMoving(ArchiveWriter& out, const Request& request);
 std::unique_ptr<Request> LoadMoving(ArchiveReader& in);
 
@@ -23,7 +23,7 @@ std::vector<SampledToken> LoadTokens(ArchiveReader& in);
 /// the same plans from then on.
 class EngineArchive {
  public:
-  /// Loads an engine; all its requests get `sink`, which may be null.
+  /// Save and load an engine. All requests of a loaded engine get `sink`, which may be null.
   static void Save(ArchiveWriter& out, const Engine& engine);
   static std::unique_ptr<Engine> Load(ArchiveReader& in, const std::shared_ptr<RequestSink>& sink);
 

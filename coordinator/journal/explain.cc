@@ -68,7 +68,7 @@ class Story {
     if (refused) text_ += "  refused: it can never fit\n";
   }
 
-  /// Stored blocks that came back to the cache for some request, which enters later.
+  /// Stored blocks that came back to the cache for a request that enters later.
   struct Stored {
     std::string salt;
     int adapter;
@@ -81,7 +81,7 @@ class Story {
     stored_.push_back({operands.salt, command.adapter, operands.tokens});
   }
 
-  /// The number of leading prompt tokens that were cached after stored blocks had come back; 0: none came back.
+  /// Returns the number of leading prompt tokens that were cached after stored blocks had come back; 0: none came back.
   size_t TakeStored(const Request& request) {
     size_t tokens = 0;
     std::erase_if(stored_, [&](const Stored& stored) {
@@ -102,7 +102,7 @@ class Story {
     if (IsWanted(request->id)) arrival_ = request->arrival_seconds;
   }
 
-  /// Reported only after the request is known, when the gap may hide part of its story.
+  /// Reports lost records, once the request is known: the gap may hide part of its story.
   void Lost(uint64_t records) {
     if (known()) text_ += fmt::format("           {} records are missing here: the disk did not take them\n", records);
   }

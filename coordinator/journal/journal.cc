@@ -104,8 +104,8 @@ void Journal::BeforePlan(double now) {
   WriteSnapshot();
 }
 
-/// Called while records are lost. Begins a new segment once the disk has taken the queued records, and after a refusal
-/// only after a delay.
+/// Begins a new segment once the disk has taken the queued records, and after a refusal only after a delay. Called
+/// while records are lost.
 void Journal::GoOn() {
   const std::string error = queue_.error();
   if (!std::exchange(warned_, true))

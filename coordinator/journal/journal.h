@@ -16,7 +16,7 @@ struct JournalLimits {
   size_t waiting_bytes = size_t{64} << 20;  // limit of the records in memory that wait for the disk
 };
 
-/// The state of the journal for operators. `error` is empty while records are written.
+/// The state of the journal, for reports. `error` is empty while records are written.
 struct JournalHealth {
   size_t waiting_bytes = 0;
   uint64_t lost_records = 0;
@@ -29,12 +29,13 @@ struct JournalHealth {
 /// time are lost, with a warning and a kLost record. The journal then continues with a snapshot in a new segment.
 class Journal : public EngineObserver {
  public:
-  /// Throws Error when the directory cannot be used. `engine` must outlive the last call.
+  /// Begins a journal with a snapshot of the engine. Throws Error when the directory cannot be used. `engine` must
+  /// outlive the last call.
   Journal(const std::string& directory, const JournalLimits& limits, const Engine& engine);
   /// Writes the journal to `sink` instead of a directory. For tests.
   Journal(std::unique_ptr<RecordSink> sink, const JournalLimits& limits, const Engine& engine);
 
-  /// Callable from any thread.
+  /// Returns the state of the journal. Callable from any thread.
   JournalHealth health() const { return {queue_.waiting_bytes(), queue_.num_lost(), queue_.error()}; }
 
   void OnDecision(const Decision& decision) override;

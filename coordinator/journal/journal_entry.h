@@ -22,7 +22,7 @@ enum class JournalEntry : uint8_t {
   kCommands = 32,  // and above, plus the command's index in Command: the command; its OutcomeRecord (command_archive.h)
 };
 
-/// The record type of a command.
+/// Returns the record type of a command.
 inline uint8_t TypeOf(const Command& command) {
   return static_cast<uint8_t>(static_cast<size_t>(JournalEntry::kCommands) + command.index());
 }

@@ -30,7 +30,8 @@ struct Item {
 struct RecordQueue::State {
   State(std::unique_ptr<RecordSink> to, size_t bound) : sink(std::move(to)), max_bytes(bound) {}
 
-  /// Called by the queue's owner. `wakes`: the writing thread should not wait for more items.
+  /// Adds an item. Called by the queue's owner. `wakes`: wakes the writing thread, which otherwise waits for more
+  /// items.
   void Put(Item item, bool wakes) {
     ++pending;
     waiting_bytes += item.payload.size();
@@ -58,7 +59,7 @@ struct RecordQueue::State {
     change.notify_all();
   }
 
-  /// Called by the writing thread.
+  /// Executes an item. Called by the writing thread.
   void Execute(const Item& item) {
     if (item.step == Step::kRecord) {
       sink->Append(item.type, item.payload);

@@ -15,7 +15,7 @@ namespace quire {
 /// call the const ones.
 class RecordQueue {
  public:
-  /// max_bytes limits the payload bytes in the queue.
+  /// Starts the writing thread. max_bytes: the most payload bytes in the queue.
   RecordQueue(std::unique_ptr<RecordSink> sink, size_t max_bytes);
   /// Writes the queued records. After 5 s without success, leaves the records to the writing thread and returns.
   ~RecordQueue();
@@ -38,12 +38,12 @@ class RecordQueue {
 
   /// True when no record is queued or being written.
   bool idle() const;
-  /// Payload bytes that wait for the disk.
+  /// Returns the payload bytes that wait for the disk.
   size_t waiting_bytes() const;
   size_t max_bytes() const;
-  /// Records lost for certain, and records that a failed write may have lost.
+  /// Returns the number of records that are lost, or that a failed write may have lost.
   uint64_t num_lost() const;
-  /// The reason why the sink rejects records; empty while the sink accepts records.
+  /// Returns the reason why the sink rejects records; empty while the sink accepts records.
   std::string error() const;
 
  private:

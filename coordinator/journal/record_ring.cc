@@ -58,7 +58,7 @@ std::array<std::byte, kSegmentHeadBytes> SegmentHead(uint64_t number) {
 
 std::string SegmentName(uint64_t number) { return fmt::format("segment-{:012}.qj", number); }
 
-/// The number in a segment's file name; nullopt for other names.
+/// Returns the number in a segment's file name; nullopt for other names.
 std::optional<uint64_t> SegmentNumber(const std::string& name) {
   constexpr std::string_view kPrefix = "segment-";
   uint64_t number = 0;
@@ -68,7 +68,7 @@ std::optional<uint64_t> SegmentNumber(const std::string& name) {
   return number;
 }
 
-/// Number and size in bytes of every segment. Skips segments that vanish meanwhile.
+/// Returns the number and the size in bytes of every segment. Skips segments that vanish meanwhile.
 std::map<uint64_t, int64_t> ListSegments(const std::string& directory) {
   std::map<uint64_t, int64_t> segments;
   std::error_code error;
@@ -261,7 +261,7 @@ std::optional<Record> RecordReader::Next() {
   return record;
 }
 
-/// False when the file ends before all bytes were read.
+/// Reads the file's next bytes. False when the file ends before all were read.
 bool RecordReader::Read(std::span<std::byte> bytes) {
   if (bytes.empty() || std::fread(bytes.data(), 1, bytes.size(), file_.get()) == bytes.size()) return true;
   if (std::ferror(file_.get()) != 0)

@@ -20,8 +20,8 @@ namespace quire {
 inline constexpr size_t kMaxPayloadBytes = size_t{64} << 20;
 
 /// Writes a ring of segments. Only the constructor throws Error. When the system later refuses a write (full disk;
-/// RLIMIT_FSIZE with SIGXFSZ ignored), the writer is off until the next segment, and error() gives the reason. Flushed
-/// records survive the end of the process, but not a crash of the machine. Belongs to one thread.
+/// RLIMIT_FSIZE with SIGXFSZ ignored), the writer drops records until the next segment, and error() gives the reason.
+/// Flushed records survive the end of the process, but not a crash of the machine. Belongs to one thread.
 class RecordWriter : public RecordSink {
  public:
   /// Creates the directory (mode 0700; its parent must exist), locks it and begins a segment after the highest one.
@@ -34,16 +34,16 @@ class RecordWriter : public RecordSink {
   void Append(uint8_t type, std::span<const std::byte> payload) override;
   /// True when the current segment has reached max_segment_bytes. False while the writer is off.
   bool segment_full() const { return error_.empty() && segment_bytes_ >= max_segment_bytes_; }
-  /// Closes the current segment and begins the next one, which turns a writer on again. Here and before later writes
-  /// the oldest segments are deleted while the total exceeds max_total_bytes. The current segment is never deleted, so
-  /// only it alone can exceed the limit.
+  /// Closes the current segment and begins the next one, in which a writer that was off writes again. Here and before
+  /// later writes the oldest segments are deleted while the total exceeds max_total_bytes. The current segment is never
+  /// deleted, so only it alone can exceed the limit.
   void StartSegment() override;
   /// Passes buffered bytes (up to 64 KiB) to the operating system.
   void Flush() override;
 
-  /// The reason why the writer is off; empty while it is on.
+  /// Returns the reason why the writer is off; empty while it is on.
   const std::string& error() const override { return error_; }
-  /// The number of the current segment.
+  /// Returns the number of the current segment.
   uint64_t segment() const { return segment_; }
 
  private:
@@ -72,18 +72,18 @@ struct Record {
 /// Reads the segments of a ring, even while a writer appends, without a lock. Ignores other files.
 class RecordReader {
  public:
-  /// Throws Error when the directory cannot be listed.
+  /// Lists the segments. Throws Error when the directory cannot be listed.
   explicit RecordReader(std::string directory);
 
-  /// Numbers of the segments that existed at construction, ascending.
+  /// Returns the numbers of the segments that existed at construction, ascending.
   std::vector<uint64_t> Segments() const;
   /// Starts reading a segment up to its present size. Throws Error when the segment does not exist or cannot be read.
   void Open(uint64_t segment);
-  /// The open segment's next record; nullopt at the end, or once a record is incomplete or damaged.
+  /// Returns the open segment's next record; nullopt at the end, or once a record is incomplete or damaged.
   std::optional<Record> Next();
   /// True when Next() stopped at an incomplete or damaged record, not at the segment's end.
   bool torn() const { return torn_; }
-  /// Bytes of complete records so far: where the next, or the damaged, record begins.
+  /// Returns the offset in the segment at which the next, or the damaged, record begins.
   int64_t offset() const { return offset_; }
 
  private:

@@ -15,7 +15,7 @@ class RecordSink {
   /// Begins the next segment; success clears an earlier error.
   virtual void StartSegment() = 0;
   virtual void Flush() = 0;
-  /// The reason why records are rejected; empty while they are accepted.
+  /// Returns the reason why records are rejected; empty while they are accepted.
   virtual const std::string& error() const = 0;
 };
 

@@ -18,8 +18,8 @@ struct ReplayResult {
 /// outcomes, such as the hash of every plan, with the recorded ones. Throws Error when there is no readable journal.
 ReplayResult Replay(const std::string& directory);
 
-/// The story of one request, found by its id or by its name (the "id" in API answers): its arrival and every decision
-/// about it with the reason. Throws Error when the journal does not contain the request.
+/// Returns the story of one request, found by its id or by its name (the "id" in API answers): its arrival and every
+/// decision about it with the reason. Throws Error when the journal does not contain the request.
 std::string ExplainRequest(const std::string& directory, const std::string& id_or_name);
 
 }  // namespace quire

@@ -20,29 +20,30 @@ class BlockSeal {
   static constexpr size_t kSecretBytes = 32;
   using Key = std::array<uint8_t, 32>;
 
-  /// `secret`: kSecretBytes bytes. `space` says everything that blocks of one kind have in common: the model, the type
-  /// of keys and values, the block size.
+  /// `secret`: kSecretBytes bytes. `space`: a text with everything that blocks of one kind have in common: the model,
+  /// the type of keys and values, the block size.
   BlockSeal(std::string_view secret, std::string_view space);
 
-  /// The key for hash chains (PrefixCache).
+  /// Returns the key for hash chains (PrefixCache).
   const PrefixCache::Key& chain_key() const { return chain_key_; }
-  /// The name of the space's folder: 16 hexadecimal digits.
+  /// Returns the name of the space's folder: 16 hexadecimal digits.
   const std::string& folder() const { return folder_; }
-  /// The name of a block's file: 40 hexadecimal digits.
+  /// Returns the name of a block's file: 40 hexadecimal digits.
   std::string FileNameOf(const BlockHash& hash) const;
 
   std::vector<std::byte> Seal(const StoredBlock& block) const;
-  /// The bytes of a file of this block, or nothing if the file is not what Seal made for exactly this name and this
-  /// number of bytes.
+  /// Returns the block's bytes from its file; nullopt unless Seal made the file for exactly this name and this number
+  /// of bytes.
   std::optional<std::vector<std::byte>> Open(const StoredName& name, std::span<const std::byte> file,
                                              size_t block_bytes) const;
-  /// True when the file is what Seal made in this space for a block of this file name.
+  /// True when Seal made the file, in this space and for a block with this file name.
   bool Verify(const std::string& file_name, std::span<const std::byte> file) const;
-  /// The size of a file, for blocks of this number of tokens and bytes.
+  /// Returns the size of a file, for blocks of this number of tokens and bytes.
   static size_t FileBytes(size_t num_tokens, size_t block_bytes);
 
  private:
-  /// Returns the bytes that were sealed under this file name; nothing if the file is damaged or not from this key.
+  /// Returns the bytes that were sealed under this file name; nullopt if the file is damaged or was sealed with another
+  /// key.
   std::optional<std::vector<std::byte>> Decrypt(const std::string& file_name, std::span<const std::byte> file) const;
 
   Key file_key_, name_key_, space_digest_;
@@ -50,7 +51,7 @@ class BlockSeal {
   std::string folder_;
 };
 
-/// A new secret, from the system's random numbers.
+/// Returns a new secret, from the system's random numbers.
 std::string NewKvSecret();
 
 }  // namespace quire

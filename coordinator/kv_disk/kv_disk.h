@@ -16,11 +16,11 @@ class KvDisk {
   /// Opens the directory. Throws Error with the place and the remedy when this server cannot use it.
   explicit KvDisk(const Topology::Cache::Disk& settings);
 
-  /// The store for blocks of this space (BlockSeal). Groups with equal spaces share one. `about` describes the space
-  /// for people.
+  /// Returns the store for blocks of this space (BlockSeal). Worker groups with equal spaces share a store. `about`: a
+  /// description of the space for people.
   std::shared_ptr<KvStore> StoreFor(const std::string& space, const std::string& about);
 
-  /// The totals of all stores.
+  /// Returns the totals of all stores.
   KvStoreCounts counts() const;
 
  private:

@@ -6,7 +6,7 @@ namespace quire {
 
 namespace {
 
-/// The share of each limit that is filled after files had to go.
+/// The share of each limit that stays filled after files were removed for want of room.
 constexpr double kFilledShare = 0.95;
 
 int64_t FilledOf(int64_t limit) { return static_cast<int64_t>(kFilledShare * static_cast<double>(limit)); }
@@ -18,7 +18,7 @@ bool KvFileList::Holds(const std::string& name) const {
   return held_.contains(name);
 }
 
-/// Publishes the sums. The caller holds files_mutex_.
+/// Copies the sums to the atomic counters. The caller holds files_mutex_.
 void KvFileList::Count() {
   num_files_ = std::ssize(files_);
   num_bytes_ = total_bytes_;

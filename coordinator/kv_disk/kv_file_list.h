@@ -15,9 +15,9 @@
 
 namespace quire {
 
-/// The files of blocks in a directory, as far as this process knows, with their sum. The engine's thread asks only
-/// Holds, num_files and num_bytes, and never waits while another thread looks through all files. All functions may be
-/// called from any thread.
+/// The files of blocks in a directory, as far as this process knows, and their total size. The engine's thread asks
+/// only Holds, num_files and num_bytes, and never waits while another thread looks through all files. All functions may
+/// be called from any thread.
 class KvFileList {
  public:
   /// Each file takes about 500 bytes of memory here.
@@ -34,19 +34,19 @@ class KvFileList {
 
   /// True when the own folder has a file of this name. The file may be gone.
   bool Holds(const std::string& name) const;
-  /// Takes these files for all that there are.
+  /// Replaces the list by these files.
   void Replace(std::vector<KvFolder::Entry> entries);
   /// Adds a file of the own folder, or replaces it.
   void Add(const std::string& name, int64_t bytes, double used_seconds);
   void Forget(const std::string& name);
-  /// The Unix time of a file's last use; nothing when the file is not known.
+  /// Returns the Unix time of a file's last use; nothing when the file is not known.
   std::optional<double> UseOf(const std::string& name) const;
   /// Sets the time of a file's last use, if the file is known.
   void SetUse(const std::string& name, double used_seconds);
 
-  /// Returns the files that were not used for longest, with their folders, as many as must go so that one more file of
-  /// `bytes` is within both limits. Then a twentieth of both limits is free, so that the next calls find room. Returns
-  /// nothing while there is room.
+  /// Returns the files to remove, with their folders, before a file of `bytes` bytes is added: the least recently used.
+  /// Returns none while the file fits both limits. Otherwise the removal leaves a twentieth of both limits free, so
+  /// that the next files fit, too.
   std::vector<std::pair<std::string, std::string>> Surplus(int64_t bytes) const;
 
   int64_t num_files() const { return num_files_; }
@@ -60,10 +60,10 @@ class KvFileList {
 
   const std::string own_folder_;
   const int64_t max_bytes_;
-  mutable std::mutex files_mutex_;  // guards the next three
+  mutable std::mutex files_mutex_;  // guards the next three members
   std::set<std::string> folders_;   // every folder that was ever seen
   Files files_;                     // by their names
-  int64_t total_bytes_ = 0;         // of files_
+  int64_t total_bytes_ = 0;         // total size of files_
   mutable std::mutex held_mutex_;   // guards held_, for a moment at a time
   std::unordered_set<std::string> held_;
   std::atomic<int64_t> num_files_{0}, num_bytes_{0};

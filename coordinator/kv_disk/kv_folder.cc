@@ -31,8 +31,8 @@ bool IsHex(const std::string& name, size_t digits) {
 }
 bool IsSpaceFolder(const std::string& name) { return IsHex(name, 16); }
 
-/// Writes a new file under a name that no other thread or process uses, syncs it and returns the name. Leaves nothing
-/// behind after an error.
+/// Writes a new file under a name that no other thread or process uses, syncs it and returns the name. Leaves no file
+/// after an error.
 std::string WriteUnfinished(int directory, const std::string& path, std::span<const std::byte> content) {
   static std::atomic<uint64_t> count{0};
   const std::string name = fmt::format("{}.{}{}", ::getpid(), ++count, kUnfinished);
@@ -82,7 +82,7 @@ KvFolder::KvFolder(const std::string& path, Existence existence)
   secret_ = ReadSecret();
 }
 
-/// Several servers may make the secret at once. The first one's stays.
+/// Makes the file `secret`. Several servers may do so at the same time; the first file stays.
 void KvFolder::MakeSecret() const {
   if (::faccessat(directory_.get(), kSecretFile, F_OK, AT_SYMLINK_NOFOLLOW) == 0) return;
   const std::string secret = NewKvSecret();

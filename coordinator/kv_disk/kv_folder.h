@@ -13,8 +13,8 @@ namespace quire {
 
 /// The directory of stored blocks, which several servers may share: the file `secret`, and a folder for each space of
 /// blocks with one file for each block. A file appears whole or not at all: it is written under another name, synced
-/// and renamed. Nothing here follows symbolic links. All functions may run on several threads at once. They throw Error
-/// with the path and the system's reason.
+/// and renamed. Nothing here follows symbolic links. Several threads may call all functions at the same time. They
+/// throw Error with the path and the system's reason.
 class KvFolder {
  public:
   enum Existence { kMayBeMade, kMustExist };
@@ -27,18 +27,18 @@ class KvFolder {
 
   /// Makes the folder of a space if it is missing, with a file that describes the space.
   void MakeSpace(const std::string& folder, const std::string& description);
-  /// The description of a space; empty when the folder has none.
+  /// Returns the description of a space; empty when the folder has none.
   std::string DescriptionOf(const std::string& folder) const;
 
   void Write(const std::string& folder, const std::string& name, std::span<const std::byte> content);
-  /// Reads a file and notes its use. Nothing when the file is missing. A file that has not exactly this many bytes is
-  /// removed.
+  /// Reads a file and notes its use. Returns nullopt when the file is missing. Removes a file that does not have
+  /// exactly `bytes` bytes.
   std::optional<std::vector<std::byte>> Read(const std::string& folder, const std::string& name, size_t bytes) const;
-  /// Notes that a file was used. A file that is missing is no error.
+  /// Sets the time of a file's last use to now. A file that is missing is no error.
   void NoteUse(const std::string& folder, const std::string& name);
-  /// Bytes of a file that may hold a block; larger files are not read.
+  /// The most bytes of a file of a block; larger files are not read.
   static constexpr int64_t kMostBlockBytes = int64_t{1} << 30;
-  /// Reads a file without a note of its use. Nothing when the file is missing. Throws Error for a larger file.
+  /// Reads a file without noting its use. Returns nullopt when the file is missing. Throws Error for a larger file.
   std::optional<std::vector<std::byte>> Peek(const std::string& folder, const std::string& name) const;
   /// Removes a file. A file that is missing already is no error.
   void Remove(const std::string& folder, const std::string& name);
@@ -48,7 +48,7 @@ class KvFolder {
     int64_t bytes = 0;
     double used_seconds = 0;  // Unix time of the last use
   };
-  /// All blocks' files. Removes unfinished files that a dead server has left.
+  /// Returns all blocks' files. Removes unfinished files that a dead server has left.
   std::vector<Entry> List();
 
  private:

@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kUseSeconds = 3600;  // a file that was used within this time need not be noted as used
 constexpr double kScanSeconds = 60;   // seconds between two scans for files that other servers wrote or removed
-/// At the end, blocks that wait get so much time to be written.
+/// The seconds that waiting blocks get to be written at the end of the store.
 constexpr double kEndSeconds = 5;
 
 double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -107,7 +107,7 @@ KvStoreCounts KvStore::counts() const {
   return counts;
 }
 
-/// Logs the first failure after a success, and leaves the directory alone for a while.
+/// Notes a failure: logs the first failure after a success, and leaves the directory alone for kRestSeconds.
 void KvStore::Failed(const std::string& what) {
   const std::lock_guard lock(mutex_);
   ++counts_.failed;
@@ -117,7 +117,7 @@ void KvStore::Failed(const std::string& what) {
   rest_until_ = Now() + kRestSeconds;
 }
 
-/// Learns which files there are, and removes those that are too old.
+/// Lists the directory's files again, and removes files that are too old.
 void KvStore::Rescan() {
   std::vector<KvFolder::Entry> entries = folder_.List();
   const double oldest = UnixNow() - options_.max_age_seconds;
@@ -137,7 +137,7 @@ void KvStore::Rescan() {
   MakeRoom(0);
 }
 
-/// Removes the files that were not used for longest, if a file of `bytes` more would exceed a limit.
+/// Removes the least recently used files, if a further file of `bytes` bytes would exceed a limit.
 void KvStore::MakeRoom(int64_t bytes) {
   const auto surplus = files_.Surplus(bytes);
   for (const auto& [name, folder] : surplus) {

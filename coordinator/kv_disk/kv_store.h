@@ -23,39 +23,40 @@ struct KvStoreCounts {
   bool resting = false;          // true: the directory failed a moment ago and is left alone
 };
 
-/// Blocks in a directory, written and read by two threads. All functions return at once, however slow the disk
-/// is and however many files it has. A
-/// failure costs cache: it is logged once, and the directory rests for kRestSeconds.
+/// Stores blocks in a directory, with a writing and a reading thread. Only the constructor and the destructor wait for
+/// the disk. When the disk fails, blocks are not stored or not found; the failure is logged once, and the directory is
+/// not used for kRestSeconds.
 class KvStore {
  public:
   static constexpr double kRestSeconds = 30;
-  static constexpr size_t kMostUsesWaiting = 256;         // further ones are not noted
-  static constexpr int64_t kMostWaitingBytes = 64 << 20;  // waiting to be written; beyond it HasRoom is false
+  static constexpr size_t kMostUsesWaiting = 256;         // further uses are not noted
+  static constexpr int64_t kMostWaitingBytes = 64 << 20;  // to be written; beyond them HasRoom is false
 
   struct Options {
     std::string path;
     int64_t max_bytes = 0;       // most bytes of all files of blocks
-    double max_age_seconds = 0;  // since the last use
+    double max_age_seconds = 0;  // files that are unused for longer are removed
     std::string space;           // name of the space (BlockSeal)
     std::string about;           // describes the space for people
   };
-  /// Opens the directory and lists its files. Throws Error.
+  /// Opens the directory and lists its files. Throws Error when the directory cannot be opened or listed.
   explicit KvStore(Options options);
-  /// Waits a moment for blocks that are being written.
+  /// Waits at most kEndSeconds for blocks that are being written.
   ~KvStore();
   KvStore(const KvStore&) = delete;
   KvStore& operator=(const KvStore&) = delete;
 
   const PrefixCache::Key& chain_key() const { return seal_.chain_key(); }
 
-  /// True when a file of this block was seen or written. It may be gone.
+  /// True when a file of this block was there at the last scan, or was written since. It may be gone meanwhile.
   bool Holds(const BlockHash& hash) const;
-  /// Notes that blocks were used in memory, unless the first one's file was used within the hour.
+  /// Notes that blocks were used in memory, so that their files stay. Ignored when the first block's file was used
+  /// within the hour.
   void NoteUse(const std::vector<BlockHash>& blocks);
   bool HasRoom() const;
   void Write(StoredBlock block);
 
-  /// The data of the leading blocks among those asked for, up to the first one that is missing or not right.
+  /// The bytes of the leading blocks that Read was asked for, up to the first block that is missing or damaged.
   using Found = std::vector<std::vector<std::byte>>;
   /// Reads blocks of `block_bytes` bytes each. `done` is called on the reading thread.
   void Read(std::vector<StoredName> names, size_t block_bytes, std::function<void(Found)> done);
@@ -82,7 +83,7 @@ class KvStore {
   KvFolder folder_;
   BlockSeal seal_;
   KvFileList files_;
-  mutable std::mutex mutex_;  // guards everything below, for a moment at a time
+  mutable std::mutex mutex_;  // guards all members below; never held while the disk works
   std::condition_variable wake_;
   std::deque<StoredBlock> waiting_;
   int64_t waiting_bytes_ = 0;

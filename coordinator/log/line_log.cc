@@ -63,7 +63,7 @@ class PatientFile : public spdlog::sinks::base_sink<std::mutex> {
   }
   void flush_() override {}
 
-  /// Pauses before another try. Returns false when the file is given up; the line is then lost.
+  /// Pauses before another try to write. Returns false when no more tries are made; the line is then lost.
   bool Wait(int error) {
     if (!waits_ && !file_.empty()) spdlog::error("the log {}: {}; its lines wait", Name(), std::strerror(error));
     waits_ = true;
@@ -103,7 +103,7 @@ LineLog::LineLog(std::string file)
       writer_(std::make_shared<spdlog::details::thread_pool>(kWaitingLines, 1)),
       logger_(Open(file_, writer_, is_over_)) {}
 
-/// Waiting lines are still written, but not retried.
+/// Writes the waiting lines, without further tries when the disk fails.
 LineLog::~LineLog() { is_over_->store(true); }
 
 void LineLog::Write(std::string_view line) {

@@ -25,8 +25,8 @@ class LineLog {
 
   /// Queues a line. While the file cannot be written, up to 8,192 lines wait; then the oldest waiting line is lost.
   void Write(std::string_view line);
-  /// Continues in a new file when the old one was moved away. Lines that the old file cannot take now are lost. On
-  /// failure throws Error and continues in the old file.
+  /// Opens a new file when the old file was moved away. Waiting lines that the old file cannot take now are lost. On
+  /// failure throws Error and continues with the old file.
   void Reopen();
 
  private:

@@ -35,7 +35,7 @@ std::string& NameOfThread() {
   return name;
 }
 
-/// The fields that LogField objects of this thread name, the oldest first.
+/// Returns the fields that LogField objects of this thread name, the oldest first.
 LogFields& FieldsOfThread() {
   thread_local LogFields fields;
   return fields;
@@ -102,7 +102,7 @@ std::string LineOfProgram(const std::string& line) {
   if (FormatOfProcess() == LogFormat::kText)
     return (NameOfThread().empty() ? "" : NameOfThread() + ": ") + WithoutControls(line);
   if (std::optional<std::string> own = AsJsonLogLine(line)) return *std::move(own);
-  // mpirun and a dying worker speak in text, and only of trouble.
+  // Lines that are not JSON come from mpirun or a dying worker, and report problems.
   return JsonLogLine(std::chrono::system_clock::now(), LogLevel::kWarn, line, FieldsNow());
 }
 

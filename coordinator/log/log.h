@@ -22,8 +22,8 @@ LogLevel CurrentLogLevel();
 /// and what LogName and LogField say.
 void SetLogFormat(LogFormat format);
 
-/// Returns a line that another program wrote, without a line end, as a line of this log: as it is, after LogName's
-/// text and with control characters escaped; or, with kJson, as an object, which JSON of that program's own stays.
+/// Returns another program's line (without line end) as a line of this log. As text: after LogName's text and with
+/// control characters escaped. With kJson: as an object; a line that is a JSON object already stays unchanged.
 std::string LineOfProgram(const std::string& line);
 
 /// While this object lives, messages of this thread begin with "NAME: ", or have the field `part`. A thread that is

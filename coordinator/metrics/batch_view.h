@@ -7,7 +7,7 @@
 
 namespace quire {
 
-/// A client's batch as an operator sees it. Times are seconds since 1970; 0: that has not happened.
+/// A client's batch as an operator sees it. Times are seconds since 1970; 0: not yet.
 struct BatchView {
   std::string id, client, endpoint, status;
   bool over = false;
@@ -19,7 +19,7 @@ struct BatchView {
 
 /// Selects the batches that a list shows.
 struct BatchFilter {
-  std::string status, client;  // empty: of every status, of every client
+  std::string status, client;  // empty: batches of every status, or of every client
   size_t limit = 0;
 };
 

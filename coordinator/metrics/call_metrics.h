@@ -13,8 +13,8 @@ class Registry;
 
 namespace quire {
 
-/// A finished call from its client's view. Times are in seconds since the server had received the whole request;
-/// nullopt when that moment never came.
+/// A finished call, as its client saw it. Times are in seconds since the server had the whole request; nullopt when
+/// there was no such moment.
 struct FinishedCall {
   std::string reason;  // stop, length, abort or error
   int prompt_tokens = 0, generated_tokens = 0;
@@ -34,10 +34,10 @@ class CallMetrics {
   void ObserveFirstToken(double seconds);
   void ObserveInterTokenLatency(double seconds);
   void Observe(const FinishedCall& call);
-  /// `reason` must be one of kRejections (call_metrics.cc).
+  /// Counts a call that was refused. `reason` must be one of kRejections (call_metrics.cc).
   void CountRejection(const std::string& reason);
 
-  /// The histograms behind the first two Observe...() functions, in seconds.
+  /// Return the histograms of the first two Observe...() functions, in seconds.
   std::vector<CountedBucket> FirstTokenBuckets() const;
   std::vector<CountedBucket> InterTokenBuckets() const;
 

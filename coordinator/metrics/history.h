@@ -11,14 +11,14 @@
 
 namespace quire {
 
-/// A histogram's bucket: the number of values so far that were at most `bound`.
+/// A histogram's bucket: the number of all values so far that are at most `bound`.
 struct CountedBucket {
   double bound = 0;
   uint64_t at_most = 0;
 };
 
-/// The quantile `share` (0 to 1) of the values that a histogram got between two readings, interpolated within its
-/// bucket; nullopt when the histogram got no value.
+/// Returns the quantile `share` (0 to 1) of the values that a histogram got between two readings, interpolated within
+/// its bucket; nullopt when the histogram got no value.
 std::optional<double> QuantileBetween(const std::vector<CountedBucket>& before, const std::vector<CountedBucket>& now,
                                       double share);
 
@@ -37,15 +37,16 @@ struct HistoryReading {
   std::vector<CountedBucket> first_token, inter_token;  // times in seconds
 };
 
-/// The last half hour of the server's numbers, for the dashboard. A reading covers the time since the previous reading.
+/// Keeps the server's numbers of the last half hour, for the dashboard. A reading covers the time since the previous
+/// reading.
 class History {
  public:
   static constexpr std::chrono::seconds kPeriod{5};
   static constexpr size_t kRows = 360;
 
   void Add(HistoryReading now);
-  /// {period_seconds, columns: [name...], rows: [[number or null...]...]} of the rows after `since` (seconds since
-  /// 1970), the oldest first.
+  /// Returns {period_seconds, columns: [name...], rows: [[number or null...]...]} with the rows after `since` (seconds
+  /// since 1970), the oldest first.
   Json Report(double since) const;
 
  private:

@@ -11,7 +11,7 @@ namespace quire {
 
 namespace {
 
-/// The first line of /proc/stat: ticks of user, nice, system, idle, iowait, irq, softirq, steal.
+/// Reads the first line of /proc/stat: ticks of user, nice, system, idle, iowait, irq, softirq, steal.
 void ReadProcessors(HostUsage& usage) {
   std::ifstream stat("/proc/stat");
   std::string word;

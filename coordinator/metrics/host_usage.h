@@ -2,8 +2,7 @@
 
 namespace quire {
 
-/// Use of processors and memory by this process and by its host, as Linux counts it. Zeros where it cannot be
-/// read.
+/// Use of processors and memory by this process and by its host, as Linux counts it. A number that cannot be read is 0.
 struct HostUsage {
   double process_seconds = 0;                      // processor time of this process, of all its threads
   double resident_bytes = 0;                       // resident memory of this process
@@ -12,7 +11,7 @@ struct HostUsage {
 };
 HostUsage ReadHostUsage();
 
-/// Processor time of this process, of all its threads, in seconds.
+/// Returns the processor time of this process, of all its threads, in seconds.
 double UsedProcessorSeconds();
 
 }  // namespace quire

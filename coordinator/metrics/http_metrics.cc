@@ -46,7 +46,8 @@ HttpMetrics::HttpMetrics(prometheus::Registry& registry) : registry_(registry) {
 
 HttpMetrics::~HttpMetrics() = default;
 
-/// Looks up each series in the registry only once, because a look-up takes longer than all other work of this function.
+/// Counts a request. Looks up each series in the registry only once, because a look-up takes longer than the rest of
+/// this function.
 void HttpMetrics::Observe(std::string_view route, const RequestRecord& record) {
   const std::string method = MethodLabel(record.method);
   std::unique_ptr<Endpoint>& endpoint = endpoints_[{std::string(route), method}];

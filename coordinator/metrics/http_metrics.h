@@ -21,12 +21,12 @@ class HttpMetrics {
   explicit HttpMetrics(prometheus::Registry& registry);
   ~HttpMetrics();
 
-  /// `route` is the endpoint's pattern, or "none". It must never come from a client, because every label value creates
-  /// a series that is never removed.
+  /// Counts a request. `route` is the endpoint's pattern, or "none"; it must never come from a client, because every
+  /// label value creates a series that is never removed.
   void Observe(std::string_view route, const RequestRecord& record);
 
-  /// Answers of the endpoints for models (/v1/...) so far: refused ones (4xx, and 503 of a server that is busy or
-  /// leaves), and failed ones (other 5xx).
+  /// Return the number of refused answers (4xx, and 503 of a server that is busy or ending) and of failed answers
+  /// (other 5xx) of the endpoints /v1/... so far.
   int64_t refused() const { return refused_; }
   int64_t failed() const { return failed_; }
 

@@ -37,7 +37,7 @@ struct OfModel {
   const Topology topology;
   CallMetrics calls;
   ModelMetrics life;
-  std::optional<OfWorkers> workers;  // absent while no workers were seen
+  std::optional<OfWorkers> workers;  // absent until Update brings numbers of workers
 };
 
 /// Adds families of metrics to others, so that each name has one family.

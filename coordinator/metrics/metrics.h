@@ -17,7 +17,7 @@ namespace quire {
 /// All metrics of the server, as one page in Prometheus' text format. Used on the I/O thread only.
 class Metrics {
  public:
-  /// `models` has the topology of each model (ModelTopology).
+  /// `models`: the topology of each model (ModelTopology).
   explicit Metrics(const std::vector<Topology>& models);
   ~Metrics();
 
@@ -25,15 +25,15 @@ class Metrics {
   CallMetrics& calls(size_t model);
   HttpMetrics& http();
 
-  /// New numbers of a replica, or of a model's requests that moved between replicas. Without a call the page shows the
-  /// last numbers.
+  /// Take new numbers: of a replica, of moves between a model's replicas, or of a model. The page shows the numbers of
+  /// the last calls.
   void Update(size_t model, int replica, const ReplicaSnapshot& snapshot);
   void Update(size_t model, const MigrationCounts& migrations);
   void Update(size_t model, const KvStoreCounts& disk);
   void Update(size_t model, const ModelNumbers& numbers);
-  /// Forgets what the model's replicas have counted, because its workers ended. Its counters begin anew.
+  /// Forgets what the model's replicas have counted, because its workers ended. Its counters begin at zero again.
   void Forget(size_t model);
-  /// Returns the page. batches: nothing where none are kept.
+  /// Returns the page. batches: nullopt when the server keeps no batches.
   std::string Page(const std::optional<BatchNumbers>& batches = std::nullopt);
 
  private:

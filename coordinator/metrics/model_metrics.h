@@ -12,7 +12,7 @@ struct ModelNumbers {
   std::string state;  // as /v1/models names it
   int waiting = 0;    // requests that wait until the model is loaded
   int64_t loads = 0, load_failures = 0;
-  double load_seconds = 0;  // of the last start; 0: there was none after the server's start
+  double load_seconds = 0;  // of the last start after the server's start; 0: none
   int64_t bytes = 0;        // memory of its workers while it is loaded; 0: unknown
 };
 

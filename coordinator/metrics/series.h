@@ -42,10 +42,10 @@ class Series {
   Labels labels_;
 };
 
-/// Sets a counter to a value that is counted elsewhere. The value must not be below the counter's current one.
+/// Sets a counter to a value that is counted elsewhere. The value must not be below the counter's current value.
 inline void RaiseTo(prometheus::Counter& counter, double value) { counter.Increment(value - counter.Value()); }
 
-/// Raises a Prometheus histogram to the counts of a Distribution. Keeps the last values that were shown.
+/// Copies the counts of a Distribution into a Prometheus histogram. Remembers the counts of the last copy.
 class CopiedHistogram {
  public:
   explicit CopiedHistogram(prometheus::Histogram& histogram) : histogram_(histogram) {}

@@ -86,7 +86,8 @@ class Workers {
   std::vector<StepPart> members_;
 };
 
-/// A forecast's tokens are all alike, so every guess from the text itself would be right.
+/// Returns the options without drafts: a forecast's tokens are all alike, so that every guess from the text itself
+/// would be right.
 EngineOptions WithoutDrafts(EngineOptions options) {
   options.drafts = {};
   return options;

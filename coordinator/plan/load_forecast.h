@@ -16,10 +16,10 @@ struct LoadRow {
   // generated tokens per second, from the first arrival to the last token
   double tokens_a_second = 0;
   int64_t answered = 0, refused = 0, timed_out = 0;  // refused: too long, or too many were waiting
-  // tokens of answered requests; cached ones came from the prefix cache
+  // tokens of answered requests; cached_tokens: tokens found in the prefix cache
   int64_t prompt_tokens = 0, cached_tokens = 0;
   double mean_running = 0;                      // sequences in a step
-  std::vector<double> first_token, each_token;  // seconds: until the first token, and between later ones
+  std::vector<double> first_token, each_token;  // seconds: until the first token, and between later tokens
 };
 
 /// Simulates a server with this topology: its real engine, scheduler and block manager run on a virtual clock. Requests

@@ -7,7 +7,7 @@
 
 namespace quire {
 
-/// A number of bytes in words: "1.50 GiB" or "20.0 MiB".
+/// Returns a number of bytes in words: "1.50 GiB" or "20.0 MiB".
 inline std::string Size(int64_t bytes) {
   const auto value = static_cast<double>(bytes);
   return bytes >= int64_t{1} << 30 ? fmt::format("{:.2f} GiB", value / (1 << 30))

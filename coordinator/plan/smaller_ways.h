@@ -7,7 +7,7 @@
 
 namespace quire {
 
-/// Returns a line for each change of the settings with which a model that does not fit would fit. rank_memory as for
+/// Returns a line for each change of the settings with which a model that does not fit would fit. rank_memory: as in
 /// PlanMemory.
 std::vector<std::string> WhatWouldFit(const Topology& topology, const ModelFiles& model, int64_t rank_memory,
                                       NodeAnswers& nodes);

@@ -15,12 +15,13 @@ namespace {
 constexpr double kWeightsReached = 0.95, kKvReached = 0.85;
 constexpr double kProductsReached = 0.65, kProductsInBytesReached = 0.58;
 constexpr double kAttentionReached = 0.65, kAttentionInBytesReached = 0.36;
-/// Fractions of attention's peak for single queries: computing stops while keys and values are gathered.
+/// The fractions of attention's peak rate that single queries reach: computing stops while keys and values are
+/// gathered.
 constexpr double kFewRowsReached = 0.36, kFewRowsInBytesReached = 0.1;
-/// Number of rows with which products reach half of their peak rate. With fewer rows, too few sums are independent.
+/// The number of rows with which products reach half of their peak rate. With fewer rows, too few sums are independent.
 constexpr double kHalfRows = 1.5;
-/// Cost of everything else (norms, rotations, rounding, sums over ranks and waiting for them, step overhead), in fp32
-/// operations at the peak rate for each element of a token's row in each layer.
+/// The cost of everything else (norms, rotations, rounding, sums over ranks and waiting for them, step overhead), in
+/// fp32 operations at the peak rate for each element of a token's row in each layer.
 constexpr double kOtherOperations = 2800;
 
 /// The context that a query at some position reads.
@@ -42,8 +43,8 @@ Seen SeenAt(const ModelSpec& spec, int64_t tokens) {
   return {kept > 0 ? read / kept : 0, numbers};
 }
 
-/// Operations of one query over its context in all layers: scores and weighted sums, a multiplication and an addition
-/// each.
+/// Returns the operations of one query over its context in all layers: scores and weighted sums, a multiplication and
+/// an addition each.
 double AttentionOperations(const ModelSpec& spec, const Seen& seen) {
   return 4.0 * static_cast<double>(spec.num_heads) * seen.numbers;
 }

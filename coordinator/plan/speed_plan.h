@@ -57,8 +57,7 @@ SpeedRow StepSpeed(const ModelSpec& spec, const MemoryPlan& plan, const PeakRate
 /// Predicts the time from the start of a lone prompt of `tokens` tokens to its first token.
 SpeedRow PromptSpeed(const ModelSpec& spec, const MemoryPlan& plan, const PeakRates& peaks, int64_t tokens);
 
-/// What the ranks of a pipeline reach while one stage computes and the others wait for it, as they do for the tokens of
-/// a step: the part of the rates that one stage has.
+/// Returns the rates of one stage of a pipeline: while it computes a step's tokens, the other stages wait.
 PeakRates RatesOfOneStage(const PeakRates& all, int stages);
 
 /// True when weights are integers. Products then use assignment.compute.activations, otherwise fp32.

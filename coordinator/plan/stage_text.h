@@ -10,21 +10,21 @@
 
 namespace quire {
 
-/// How often a rank waits for others in a step. Each wait takes at least the time of a message.
+/// The number of times that a rank waits for others in a step. Each wait takes at least the time of a message.
 struct StepWaits {
-  int64_t sums = 0;        // over the ranks of a stage, and what they gather to draw
-  int64_t hand_overs = 0;  // from a stage to the next, and of the tokens from the last stage to the others
+  int64_t sums = 0;        // sums over the ranks of a stage, and gathers before drawing
+  int64_t hand_overs = 0;  // from each stage to the next, and of tokens from the last stage to the others
 };
 StepWaits WaitsOf(const ModelSpec& spec, int tensor, int stages);
 
-/// The first layer of a rank's stage, and the first one of the next stage.
+/// Returns the first layer of a rank's stage, and the first one of the next stage.
 std::pair<int64_t, int64_t> LayersOf(const ModelSpec& spec, const GroupCut& cut, Rank rank);
 
-/// "stage 1 of 2 (layers 0 to 18), "; empty without a pipeline.
+/// Returns "stage 1 of 2 (layers 0 to 18), "; empty without a pipeline.
 std::string StageText(const ModelSpec& spec, const GroupCut& cut, Rank rank);
 
-/// Lines that say how often the ranks wait for each other in a step, and how often with another cut among as many
-/// ranks. None for one rank.
+/// Returns the lines that say how often the ranks wait for each other in a step, and how often with another cut among
+/// as many ranks. Returns no lines for one rank.
 std::vector<std::string> WaitLines(const ModelSpec& spec, const GroupCut& cut);
 
 }  // namespace quire

@@ -4,7 +4,7 @@
 
 namespace quire {
 
-/// 503 with Retry-After: the workers are not ready yet.
+/// Returns 503 with Retry-After, because the workers are not ready yet.
 HttpResponse NotReady();
 
 /// Returns the data port's answer before the workers are ready, without reading a body: 200 for /health and /ping,

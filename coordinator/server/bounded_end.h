@@ -10,7 +10,7 @@ namespace quire {
 class BoundedEnd {
  public:
   explicit BoundedEnd(std::chrono::seconds limit);
-  /// From then on SIGTERM and SIGINT are ignored: the remaining work has time limits of its own.
+  /// Ends the guard. SIGTERM and SIGINT are ignored afterwards: the remaining work has time limits of its own.
   ~BoundedEnd();
   BoundedEnd(const BoundedEnd&) = delete;
   BoundedEnd& operator=(const BoundedEnd&) = delete;

@@ -95,7 +95,8 @@ void CheckAdmin(const Topology::Listener& admin, const std::string& where) {
       where, admin.listen);
 }
 
-/// Metrics show load, client names and hosts, but no texts, so operators may expose them without a key.
+/// Throws Error for a wildcard address of the metrics port. Metrics show load, client names and hosts, but no texts, so
+/// operators may expose them on other addresses without a key.
 void CheckMetrics(const Topology::Metrics& metrics, const std::string& where) {
   if (metrics.listen.empty()) return;
   const std::string host = ParseHostPort(metrics.listen)->host;
@@ -107,7 +108,8 @@ void CheckMetrics(const Topology::Metrics& metrics, const std::string& where) {
   }
 }
 
-/// The events show the tokens of prompts, and ZeroMQ serves everybody who connects.
+/// Throws Error when other machines could read cache events and allow_unauthenticated is not set: the events show the
+/// tokens of prompts, and ZeroMQ serves everybody who connects.
 void CheckKvEvents(const Topology::KvEvents& events, const std::string& where) {
   if (!events.enabled || events.allow_unauthenticated) return;
   const auto check = [&](const char* key, const std::string& endpoint) {

@@ -7,10 +7,10 @@
 
 namespace quire {
 
-/// From where an address can be reached.
+/// The machines from which an address can be reached.
 enum class Reach { kLoopback, kNetwork, kWildcard, kUnknown };  // kUnknown: not an IP address
 
-/// The reach of an IPv4 or IPv6 address in any notation, or of "localhost". Never asks a name server.
+/// Returns the reach of an IPv4 or IPv6 address in any notation, or of "localhost". Never asks a name server.
 Reach ReachOf(const std::string& address);
 
 /// Refuses ports that other machines could use without keys, and wildcard addresses where one address must be named.
@@ -27,7 +27,7 @@ void CheckExposure(const Topology& topology, const std::string& where);
 /// True when the topology names keys, whose plain text this process will hold.
 bool HasSecrets(const Topology& topology);
 
-/// One line for each protection that the topology switches off.
+/// Returns one line for each protection that the topology switches off.
 std::vector<std::string> ExposureWarnings(const Topology& topology);
 
 }  // namespace quire

@@ -17,8 +17,8 @@ namespace quire {
 
 namespace {
 
-/// Paths that need no key: the files of a web page, which contain nothing about this server, and `others`. The page's
-/// later requests need a key, which the user types in.
+/// Returns the paths that need no key: the files of a web page, which contain no data of this server, and `others`. The
+/// page's later requests need a key, which the user types in.
 std::set<std::string> PublicPaths(WebPage page, std::set<std::string> others) {
   for (std::string& path : WebPaths(page)) others.insert(std::move(path));
   return others;
@@ -43,7 +43,8 @@ Gate::Options AdminOptions(const Topology::Listener& admin) {
           .encrypted = !admin.certificate.empty()};
 }
 
-/// On loopback only local host names are accepted; elsewhere collectors may use any name.
+/// Returns the options of the metrics port's gate. On loopback it accepts only local host names; on other addresses
+/// collectors may use any name.
 Gate::Options MetricsOptions(const Topology::Metrics& metrics) {
   return {.any_host = !metrics.listen.empty() && ReachOf(ParseHostPort(metrics.listen)->host) != Reach::kLoopback};
 }
@@ -111,7 +112,7 @@ void Gates::ReloadOnSignal(boost::asio::io_context& io, std::function<void()> al
   AwaitSignal();
 }
 
-/// Finds misspelt names: a limit whose name is in no key file applies to no client, and nothing else would reveal it.
+/// Warns of limits whose name is in no key file, perhaps because it is misspelt: they apply to no client.
 void Gates::WarnOfLimitsWithoutKey() const {
   const std::vector<ApiKey>& keys = data.keys().keys();
   std::vector<std::string> unknown;

@@ -19,14 +19,14 @@ namespace quire {
 /// files; a bad file changes nothing and is logged. Destroy this object before the io_context.
 class Gates {
  public:
-  /// Throws Error when a key file is invalid, or when one key opens both ports.
+  /// Reads the key files and certificates. Throws Error when a file is invalid, or when one key opens both ports.
   explicit Gates(const Topology& topology);
 
-  /// Starts to listen for SIGHUP, which has no effect on gates without keys; calls `also` after each signal. Warns here
-  /// and after reloads of limits (server.key_limits) under names that no key has.
+  /// Starts to listen for SIGHUP, which has no effect on gates without keys; calls `also` after each signal. Logs a
+  /// warning, here and after reloads, for limits (server.key_limits) under names that no key has.
   void ReloadOnSignal(boost::asio::io_context& io, std::function<void()> also);
 
-  /// New limits of single keys are in force.
+  /// Takes note of new limits of single keys, and warns of names that no key has.
   void NoteKeyLimits(const std::map<std::string, Topology::KeyLimits>& limits);
 
   Gate data, admin, metrics;

@@ -16,7 +16,7 @@ namespace quire {
 
 namespace {
 
-/// True for requests that passed the port's checks. Spans for all requests of strangers would displace other clients'
+/// True for requests that passed the port's checks. Without that condition, strangers could displace other clients'
 /// spans and flood the collector.
 bool IsWorthASpan(const RequestRecord& record, std::string_view port) {
   constexpr int kTurnedAway[] = {401, 403, 404, 405, 408, 413, 429, 431};

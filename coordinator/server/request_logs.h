@@ -15,20 +15,20 @@ namespace quire {
 /// it.
 class RequestLogs {
  public:
-  /// Throws Error when a log file cannot be written.
+  /// Opens the log files. Throws Error when a file cannot be written.
   explicit RequestLogs(const Topology& topology);
 
-  /// A request to a port ("data" or "admin") has ended.
+  /// Logs a request to a port ("data" or "admin"), and sends its spans. Called when the request has ended.
   void Write(const char* port, const RequestRecord& record);
   /// Wraps the admin port's service so that its changing requests are logged (audit_log.h).
   HttpService Audit(HttpService service);
-  /// Opens new files after the old ones were moved away (SIGHUP). If a file cannot be created, logs an error and keeps
-  /// the old file.
+  /// Opens new log files after the old files were moved away (SIGHUP). If a file cannot be created, logs an error and
+  /// keeps the old file.
   void Reopen();
 
  private:
   const bool json_;
-  const bool access_in_log_, audit_in_log_;  // lines go to standard error, whose lines are JSON with level and message
+  const bool access_in_log_, audit_in_log_;  // true: its lines go to standard error, as JSON with level and message
   std::unique_ptr<LineLog> access_, audit_;  // access_ is null without an access log
   std::unique_ptr<TraceExporter> traces_;    // null: no spans are sent
 };

@@ -40,15 +40,15 @@ namespace quire {
 namespace asio = boost::asio;
 
 namespace {
-constexpr auto kLastAnswers = std::chrono::milliseconds(150);  // to those that come while nothing runs any more
-constexpr auto kJoinLimit = std::chrono::seconds(20), kHurriedJoinLimit = std::chrono::seconds(3);  // of all threads
+constexpr auto kLastAnswers = std::chrono::milliseconds(150);  // for late clients, when no request runs
+constexpr auto kJoinLimit = std::chrono::seconds(20), kHurriedJoinLimit = std::chrono::seconds(3);  // for threads
 const WorkPool::Limits kOfGrammars{.threads = 1, .jobs = 1024, .jobs_per_client = 128, .large_bytes = SIZE_MAX};
-/// True when other work has to leave the cores to the workers. Several models share all cores.
+/// True when the coordinator's work has to leave the cores to the workers. Several models share all cores.
 bool IsBesideWorkers(const Topology& topology) {
   return NumModels(topology) > 1 || WorkersNeedAllCores(topology, WorkPool::Limits().threads);
 }
 
-/// Limits of the pool for files and batches.
+/// Returns the limits of the pool for files and batches.
 WorkPool::Limits OfDisk(const Topology& topology) {
   const bool beside_workers = IsBesideWorkers(topology);
   return {.threads = 1, .large_bytes = SIZE_MAX, .beside_workers = beside_workers, .job_time = {}};
@@ -56,11 +56,12 @@ WorkPool::Limits OfDisk(const Topology& topology) {
 
 constexpr int64_t kAdminMemoryBytes = 256 << 20;  // limit of requests to the admin port and their answers
 
-/// One server. The server opens the listeners first, so that an occupied port is found at once, then starts the
-/// workers, then the APIs behind the listeners. The I/O thread runs throughout.
+/// One server. The server opens the listeners first, so that an occupied port is reported before models are loaded.
+/// Then it starts the workers, and then the APIs. The I/O thread runs throughout.
 class Server {
  public:
-  /// topology: with the limits as adapted to this process. given_limits: the limits that the operator set.
+  /// Opens the listeners. topology: with limits adapted to this process. given_limits: the limits that the operator
+  /// set.
   Server(const Topology& topology, const Topology::Limits& given_limits, const std::function<Topology()>& read_again)
       : topology_(topology),
         given_limits_(given_limits),
@@ -181,7 +182,7 @@ class Server {
                  models_.num_workers());
   }
 
-  /// The topology with the operator's own limits, and with "auto" settings resolved.
+  /// Returns the topology with the operator's own limits, and with "auto" settings resolved.
   Topology AsGiven() const {
     Topology given = topology_;
     given.limits = given_limits_;
@@ -203,7 +204,7 @@ class Server {
 
   // --- on the I/O thread ---
 
-  /// Applies changed settings outside the engines.
+  /// Applies the settings in force to the parts of the server outside the engines.
   void Apply(const Topology& now, DataPort& data) {
     SetLogLevel(now.logs.level);
     topology_.limits.drain_seconds = now.limits.drain_seconds;
@@ -244,7 +245,8 @@ class Server {
     Drain(std::chrono::seconds(2));  // seconds for the errors to reach their clients
   }
 
-  /// Losses of models before the keeper is there wait for it.
+  /// Reports to the keeper that a model has lost its workers for good. If there is no keeper yet, the report waits for
+  /// it.
   void OnModelLost(size_t model, const std::string& reason) {
     if (keeper_ != nullptr) return keeper_->OnLost(model, reason);
     early_losses_.emplace_back(model, reason);
@@ -256,7 +258,8 @@ class Server {
     for (const auto& [model, reason] : std::exchange(early_losses_, {})) keeper.OnLost(model, reason);
   }
 
-  /// Whoever comes meanwhile is answered: /health 200, /ready and new work 503. Only the end closes the port.
+  /// Waits until all requests have ended, at most `limit`. Meanwhile the port answers: /health with 200, /ready and new
+  /// work with 503.
   void Drain(std::chrono::seconds limit) {
     data_server_->EndConnections();
     if (data_port_ != nullptr) data_port_->SetAccepting(true, false);
@@ -269,7 +272,8 @@ class Server {
     After(std::chrono::milliseconds(20), [this, deadline] { AwaitIdle(deadline); });
   }
 
-  /// Whoever had an answer just now may ask again, and whoever asked just now is being answered.
+  /// Stops accepting connections after a moment in which clients with an answer may ask again, and then ends the server
+  /// after another moment in which answers are sent.
   void Leave() {
     After(kLastAnswers, [this] {
       data_server_->StopAccepting();
@@ -297,7 +301,8 @@ class Server {
     return head.body_bytes > 0 ? std::optional(NotReady()) : std::nullopt;
   }
 
-  /// Operators are trusted. Their requests have a separate memory budget, so that clients cannot block them.
+  /// Returns the refusal of a request to the admin port, if any, and charges its memory. Operators are trusted; their
+  /// requests have a separate memory budget, so that clients cannot block them.
   std::optional<HttpResponse> AdmitAdmin(HttpRequest& head) {
     if (admin_api_ == nullptr) return NotReady();
     if (std::optional<HttpResponse> refusal = admin_api_->Admit(head)) return refusal;
@@ -315,20 +320,20 @@ class Server {
     co_await responder.Send(std::move(response));
   }
 
-  Topology topology_;  // with what its settings came to
+  Topology topology_;  // with the values chosen for "auto" settings
   const Topology::Limits given_limits_;
   SettingsFile file_;
   std::unique_ptr<Gates> gates_;
   RequestLogs logs_;
   ModelRoster models_;
   std::unique_ptr<BatchStore> kept_;  // files and batches; null where none are kept
-  ByteBudget data_memory_, admin_memory_{{kAdminMemoryBytes, kAdminMemoryBytes}};  // connections hold parts
+  ByteBudget data_memory_, admin_memory_{{kAdminMemoryBytes, kAdminMemoryBytes}};  // connections hold leases of these
   std::mutex io_mutex_;  // guards the pointer io_ against engine threads
   std::unique_ptr<asio::io_context> io_;
   std::unique_ptr<asio::signal_set> signals_;
   std::unique_ptr<asio::steady_timer> drain_timer_;
   std::unique_ptr<HttpServer> data_server_, admin_server_, metrics_server_;
-  DataPort* data_port_ = nullptr;  // this and the next six are null until the workers are ready
+  DataPort* data_port_ = nullptr;  // this and the next six members are null until the workers are ready
   AdminApi* admin_api_ = nullptr;
   AdminControl* control_ = nullptr;
   Metrics* metrics_ = nullptr;

@@ -8,16 +8,16 @@
 
 namespace quire {
 
-/// The operator's settings, topology file and flags, which SIGHUP has read again. One thread: the I/O thread.
+/// The operator's settings: topology file and flags. SIGHUP has them read again. Used by the I/O thread only.
 class SettingsFile {
  public:
-  /// `read` returns the settings as they are now, validated; throws Error.
+  /// `read`: reads and validates the settings; throws Error for a mistake.
   explicit SettingsFile(std::function<Topology()> read) : read_(std::move(read)), last_(read_()) {}
 
-  /// Reads anew. Keys that can change while the server runs, and that differ from the last reading, take effect, also
-  /// over what an operator changed meanwhile. Other keys that differ wait for a restart, and a warning says so.
-  /// Settings with a mistake change nothing, and an error says so. Without `control`, before the server is ready,
-  /// nothing is read.
+  /// Reads the settings again. Keys that can change while the server runs, and that differ from the last reading, take
+  /// effect, also over an operator's changes. Logs a warning for other keys that differ: they need a restart. Settings
+  /// with a mistake change nothing, and an error is logged. Without `control`, before the server is ready, reads
+  /// nothing.
   void Follow(boost::asio::io_context& io, AdminControl* control);
 
  private:

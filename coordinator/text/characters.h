@@ -16,11 +16,11 @@ bool IsLetter(char32_t character);
 /// True for letters that have an upper and a lower case, if the letter is in the function's case.
 bool IsUpperCase(char32_t character);
 bool IsLowerCase(char32_t character);
-/// A digit of some script that counts from 0 to 9.
+/// True for decimal digits of any script.
 bool IsDecimalDigit(char32_t character);
-/// Whitespace of Python's str.split(): White_Space and the four ASCII separators.
+/// True for whitespace of Python's str.split(): White_Space and the four ASCII separators.
 bool IsBlank(char32_t character);
-/// Characters that Python's repr() shows unescaped.
+/// True for characters that Python's repr() shows unescaped.
 bool IsPrintable(char32_t character);
 
 /// Appends the character in lower case, which may be two characters.
@@ -29,12 +29,12 @@ enum class LetterCase { kUpper, kLower, kTitle };
 /// Appends the character in another case like Python's str methods, except for context-dependent rules and ligatures.
 void AppendInCase(char32_t character, LetterCase letter_case, std::string& out);
 
-/// Byte length of the first extended grapheme cluster of a text (valid UTF-8, not empty).
+/// Returns the byte length of the first extended grapheme cluster of a text (valid UTF-8, not empty).
 size_t FirstGrapheme(std::string_view text);
 
-/// Byte position where the character before `at` (> 0) begins.
+/// Returns the byte position where the character before `at` (> 0) begins.
 size_t PreviousCharacter(std::string_view text, size_t at);
-/// The character at `at`, within the text.
+/// Returns the character at `at`, within the text.
 char32_t CharacterAt(std::string_view text, size_t at);
 
 }  // namespace quire

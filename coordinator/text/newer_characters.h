@@ -7,7 +7,7 @@ namespace quire {
 /// unassigned: they stay unchanged, do not compose and are no marks.
 bool IsNewerThanUnicode9(char32_t character);
 
-/// A combining mark in Unicode 9.0.
+/// True for characters that are combining marks in Unicode 9.0.
 bool WasMarkInUnicode9(char32_t character);
 
 }  // namespace quire

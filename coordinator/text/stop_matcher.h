@@ -15,13 +15,14 @@ class StopMatcher {
   StopMatcher(std::vector<std::string> stops, bool include_stop);
 
   struct Output {
-    std::string text;  // safe to show
+    std::string text;  // text that may be sent to the client
     bool stopped = false;
     std::string stop = {};  // the stop string found, if stopped
   };
-  /// Must not be called after a stop.
+  /// Adds text to the answer. Returns the text that can no longer become part of a stop string. Must not be called
+  /// after a stop string was found.
   Output Push(const std::string& text);
-  /// The text still held back, when the answer ends without a stop string.
+  /// Returns the text still held back, when the answer ends without a stop string.
   std::string Finish() { return std::move(held_); }
 
  private:
@@ -36,7 +37,7 @@ class StopMatcher {
 
   std::shared_ptr<const std::vector<Stop>> stops_;
   bool include_stop_;              // keep the stop string itself in the text
-  std::vector<uint32_t> matched_;  // per stop string: its leading bytes that the text so far ends with
+  std::vector<uint32_t> matched_;  // per stop string: the number of its leading bytes with which the text so far ends
   std::string held_;
 };
 

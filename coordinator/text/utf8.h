@@ -22,10 +22,10 @@ void AppendUtf8(char32_t character, std::string& out);
 
 bool IsValidUtf8(std::string_view bytes);
 
-/// The bytes with U+FFFD for invalid sequences.
+/// Returns the bytes with U+FFFD for invalid sequences.
 std::string ValidUtf8(std::string_view bytes);
 
-/// The number of characters of valid UTF-8.
+/// Returns the number of characters of valid UTF-8.
 size_t NumCharacters(std::string_view text);
 
 }  // namespace quire

@@ -10,14 +10,15 @@ namespace quire {
 
 /// The settings of traces in the environment variables that OpenTelemetry defines for all programs.
 struct OtelVariables {
-  std::string endpoint;  // URL for traces; empty: none is named
-  bool disabled = false;  // OTEL_SDK_DISABLED, or OTEL_TRACES_EXPORTER=none: nothing is sent, whatever else is set
+  std::string endpoint;  // URL for traces; empty: no variable sets it
+  bool disabled = false;  // OTEL_SDK_DISABLED, or OTEL_TRACES_EXPORTER=none: no spans are sent
   std::vector<std::pair<std::string, std::string>> headers;  // sent with each POST; may be secret
   std::map<std::string, std::string> resource;               // attributes of this server, such as service.name
 };
 
-/// Reads the variables. `variable` returns the text of one, empty when it is not set. A variable for traces alone takes
-/// precedence over the common variable. Throws Error that names the variable, never its text, which may be secret.
+/// Reads the variables. `variable`: returns a variable's text, empty when it is not set. A variable for traces alone
+/// takes precedence over the common variable. Throws Error that names the variable, never its text, which may be
+/// secret.
 OtelVariables ReadOtelVariables(const std::function<std::string(const char* name)>& variable);
 
 /// Reads the same variables from this process's environment.

@@ -14,7 +14,7 @@ Json Attribute(const char* name, const std::string& value) {
   return {{"key", name}, {"value", {{"stringValue", value}}}};
 }
 Json Attribute(const char* name, double value) { return {{"key", name}, {"value", {{"doubleValue", value}}}}; }
-/// protobuf's JSON writes 64-bit integers as strings.
+/// Returns an attribute with a 64-bit integer, which protobuf's JSON writes as a string.
 Json Attribute(const char* name, int64_t value) {
   return {{"key", name}, {"value", {{"intValue", std::to_string(value)}}}};
 }

@@ -13,8 +13,8 @@ namespace quire {
 /// Returns the spans of a finished request as OTLP JSON (opentelemetry-proto, trace.proto). The first span covers the
 /// whole request. Inside it are spans for the queue, once the request was computed, and for prefill and decode, once it
 /// had a token. The spans belong to the trace in the request's traceparent header, or begin a new trace; an unsampled
-/// traceparent yields no spans. `ended` is when the answer ended. new_id returns so many random bytes as hexadecimal
-/// digits. Attribute names follow OpenTelemetry's conventions for HTTP and, as in vLLM, for generation.
+/// traceparent yields no spans. `ended`: the time when the answer ended. new_id: returns `bytes` random bytes as
+/// hexadecimal digits. Attribute names follow OpenTelemetry's conventions for HTTP and, as in vLLM, for generation.
 std::vector<Json> SpansOf(const RequestRecord& record, std::chrono::system_clock::time_point ended,
                           const std::function<std::string(int bytes)>& new_id);
 

@@ -14,7 +14,7 @@ struct TraceContext {
   bool sampled = false;
 };
 
-/// Returns nullopt for an invalid header.
+/// Parses a traceparent header; nullopt when it is invalid.
 std::optional<TraceContext> ParseTraceparent(std::string_view header);
 
 }  // namespace quire

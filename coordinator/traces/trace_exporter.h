@@ -27,8 +27,8 @@ struct Collector {
 /// invalid URL.
 Collector ParseCollector(const std::string& url);
 
-/// Settles where spans go: nowhere when OpenTelemetry's variables say so, else to `endpoint`, the URL in the settings,
-/// or to theirs if that is empty. Throws Error for an invalid URL or variable.
+/// Sets `endpoint`, the URL of the settings, to the URL for spans: empty when OpenTelemetry's variables switch traces
+/// off; the variables' URL when the settings have none. Throws Error for an invalid URL or variable.
 void TakeOtelVariables(std::string& endpoint);
 
 /// Sends requests' spans to an OpenTelemetry collector (OTLP over HTTP, as JSON) in batches, on its own thread. A slow
@@ -46,7 +46,7 @@ class TraceExporter {
   /// Adds the spans of a request that has just ended. May be called from any thread; does not wait.
   void Add(const RequestRecord& record);
 
-  /// The number of spans that the collector did not get.
+  /// Returns the number of spans that the collector did not get.
   int64_t num_lost() const;
 
  private:

@@ -8,8 +8,8 @@
 
 namespace quire {
 
-/// The pages that the ports serve. A page consists of the files of its folder and of the shared folder. It loads
-/// nothing from other sites, and headers make the browser enforce that.
+/// The pages that the ports serve. A page consists of the files of its folder and of the shared folder. Pages load no
+/// file from other sites, and headers make the browser enforce that.
 enum class WebPage { kDashboard, kChat };
 
 /// The paths of all pages' files, except the page itself, which is at "/" (the chat page also at "/chat").

@@ -1,4 +1,4 @@
-// How LoRA adapters come to all ranks of a group while it serves, and go.
+// Tests of AdapterGate, which loads LoRA adapters on all ranks of a group while it serves, and drops them again.
 #include "coordinator/cluster/group/adapter_gate.h"
 
 #include <gmock/gmock.h>
@@ -53,7 +53,7 @@ class AdapterGateTest : public testing::Test, private WorkerGroupListener {
     ADD_FAILURE() << "rank " << rank << " was told nothing";
     return {};
   }
-  /// Both ranks were told the same.
+  /// Receives the next message on both ranks, expects equal tickets and paths, and returns the message of rank 0.
   AdapterMessage Told() {
     const AdapterMessage first = Receive(0), second = Receive(1);
     EXPECT_EQ(first.ticket, second.ticket);
@@ -69,7 +69,7 @@ class AdapterGateTest : public testing::Test, private WorkerGroupListener {
       gate_.Round(engine_);
     }
   }
-  /// Runs rounds until `holds` does.
+  /// Runs rounds until `holds` returns true; fails after 3,000 rounds.
   template <class F>
   void RoundsUntil(F holds) {
     for (int i = 0; i < 3000 && !holds(); ++i) Rounds(1);
@@ -100,7 +100,7 @@ class AdapterGateTest : public testing::Test, private WorkerGroupListener {
   test::CollectingSink sink_;
 };
 
-TEST_F(AdapterGateTest, Requests_Enter_WhenEveryRankHasTheAdapter) {
+TEST_F(AdapterGateTest, Requests_EnterTheEngine_WhenEveryRankHasTheAdapter) {
   Submit(1);
   Load(1);
   gate_.Round(engine_);
@@ -122,7 +122,7 @@ TEST_F(AdapterGateTest, Requests_Enter_WhenEveryRankHasTheAdapter) {
   EXPECT_EQ(plan->added.at(0).adapter, kAdapter);
 }
 
-TEST_F(AdapterGateTest, Adapter_IsDroppedByAll_WhenOneRankCannotReadIt) {
+TEST_F(AdapterGateTest, Adapter_IsDroppedByAllRanks_WhenOneRankCannotReadTheAdapter) {
   Submit(1);
   Load(1);
   gate_.Round(engine_);
@@ -193,10 +193,10 @@ TEST_F(AdapterGateTest, Requests_EndWithAnError_WhenNewRanksCannotReadTheirAdapt
   RoundsUntil([&] { return !lost_.empty(); });
   EXPECT_THAT(lost_.at(0), HasSubstr("gone"));
   EXPECT_TRUE(engine_.idle());
-  Submit(2);  // was on its way
+  Submit(2);  // was on its way to the engine when the adapter was lost
   Rounds(1);
   EXPECT_TRUE(engine_.idle());
-  Told();  // it is dropped
+  Told();  // the ranks drop the adapter
   Bring(3);
   Submit(3);
   Rounds(1);

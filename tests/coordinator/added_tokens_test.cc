@@ -28,7 +28,7 @@ std::chrono::nanoseconds TimeOf(const std::function<void()>& work) {
   return ThreadTime() - begin;
 }
 
-/// A tokenizer whose only tokens are these added tokens.
+/// Returns a tokenizer whose only tokens are these added tokens.
 TokenizerData DataOf(const std::vector<AddedToken>& tokens) {
   TokenizerData data;
   for (const AddedToken& token : tokens) {
@@ -39,7 +39,7 @@ TokenizerData DataOf(const std::vector<AddedToken>& tokens) {
   return data;
 }
 
-/// The reference: tries every token at every byte of the text, from the end to the beginning.
+/// Finds tokens for comparison: tries every token at every byte of the text, from the end to the beginning.
 std::vector<std::pair<size_t, const AddedToken*>> FoundSlowly(const std::vector<AddedToken>& tokens,
                                                               const MarkedText& text) {
   std::vector<std::pair<size_t, const AddedToken*>> found;
@@ -81,7 +81,7 @@ TEST(AddedTokenFinderTest, Finder_FindsTheTokensOfAnExhaustiveSearch_InTextsOfTw
   }
 }
 
-/// A search of quadratic time took 16 s with one such token, and hours with as many as a file may hold.
+/// A search of quadratic time took 16 s with one long added token, and hours with as many tokens as a file may hold.
 TEST(AddedTokensTimeTest, Encode_TakesLinearTime_WhenTextsNearlyMatchTokens) {
   std::vector<AddedToken> almost = {{.id = 0, .text = std::string(1023, 'a') + "b"}}, nested, many;
   for (TokenId id = 0; id < 1024; ++id)

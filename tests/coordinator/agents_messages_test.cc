@@ -1,4 +1,5 @@
-// Requests that agents send to the Messages API: tools that come and go, blocks of all kinds, turns of the system.
+// Tests of requests that agents send to the Messages API: tools that are added and removed, blocks of all kinds, system
+// turns.
 #include <gtest/gtest.h>
 
 #include "comm/base/exact_json.h"
@@ -23,7 +24,7 @@ std::string AgentFault(const std::string& members) {
   return ErrorThrownBy<ApiError>([&] { Read(members); });
 }
 
-/// The names of a list of OpenAI's objects.
+/// Returns the names of a list of OpenAI's objects.
 std::string Names(const OrderedJson& tools) {
   std::string names;
   for (const OrderedJson& tool : tools) names += tool["function"]["name"].get<std::string>() + " ";
@@ -56,7 +57,7 @@ TEST(MessagesTools, DeferredTools_AreDescribed_WhereTheConversationLoadsThem) {
   EXPECT_EQ(twice.chat["messages"][2]["content"], "late\n");
 }
 
-TEST(MessagesTools, DeferredTools_AreShownAtOnce_WhenTheModelCannotSearchForThem) {
+TEST(MessagesTools, DeferredTools_AreShownFromTheStart_WhenTheModelCannotSearchForThem) {
   const std::string late = Tool("late", kDeferred);
   EXPECT_EQ(Names(Read(R"("tools": [)" + late + R"(, {"type": "tool_search_tool_regex_20251119",
       "name": "tool_search_tool_regex"}], )" +
@@ -200,7 +201,7 @@ TEST(MessagesTurns, EffortOfTheLatestTurn_BecomesAHint) {
   EXPECT_FALSE(Read(R"("thinking": {"type": "adaptive", "display": "summarized"}, )" + kHi).seals_thoughts);
 }
 
-TEST(MessagesTurns, SealedThoughts_AreTheModelsAgain) {
+TEST(MessagesTurns, SealedThoughts_BecomeTheReasoningOfTheirTurnAgain) {
   const auto thoughts = [](const std::string& block) {
     return Said(R"("messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": [)" + block +
                 R"(, {"type": "text", "text": "b"}]}, {"role": "user", "content": "c"}])")[1]["reasoning_content"];

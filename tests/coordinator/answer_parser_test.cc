@@ -124,7 +124,7 @@ TEST(AnswerParserTest, RecordedAnswers_YieldTheirRecordedParts) {
     EXPECT_EQ(Whole(ShapeOf(answer), answer.text, answer.cut), answer.held) << answer.name;
 }
 
-TEST(AnswerParserTest, RecordedAnswers_YieldTheSameParts_WhenTheyComeInTwoPieces) {
+TEST(AnswerParserTest, RecordedAnswers_YieldTheSameParts_WhenTheyArriveInTwoPieces) {
   for (const Recorded& answer : Answers()) {
     const std::string text = answer.text;
     for (size_t at = 0; at <= text.size(); ++at) {
@@ -142,7 +142,7 @@ TEST(AnswerParserTest, RecordedAnswers_YieldTheSameParts_WhenTheyComeInTwoPieces
   }
 }
 
-TEST(AnswerParserTest, RecordedAnswers_YieldTheSameParts_WhenTheyComeInPiecesOfAnySize) {
+TEST(AnswerParserTest, RecordedAnswers_YieldTheSameParts_WhenTheyArriveInPiecesOfAnySize) {
   for (const Recorded& answer : Answers()) {
     const std::string text = answer.text;
     for (size_t size = 1; size <= 7; ++size) {
@@ -168,7 +168,8 @@ std::string WithoutSpace(const std::string& text) {
   return out;
 }
 
-/// An answer may end at any byte: its names and arguments are then beginnings of those of the whole answer.
+/// An answer may end at any byte. Its names and arguments must then be beginnings of the whole answer's names and
+/// arguments.
 TEST(AnswerParserTest, CutAnswers_KeepCallsAndBeginningsOfArguments) {
   for (const Recorded& answer : Answers()) {
     if (!answer.held.broken.empty()) continue;
@@ -206,8 +207,9 @@ TEST(AnswerParserTest, Calls_BecomeContent_WhenTheirToolWasNotOffered) {
   }
 }
 
-/// Random pieces of answers, cut at random places: the result depends on the text alone, and parsing ends.
-TEST(AnswerParserTest, RandomTexts_YieldTheSameParts_HoweverTheyAreCut) {
+/// Parses random pieces of answers, cut at random places: the result must depend on the text alone, and parsing must
+/// end.
+TEST(AnswerParserTest, RandomTexts_YieldTheSameParts_HoweverTheTextsAreCut) {
   std::minstd_rand random(7);
   const auto below = [&](size_t bound) { return random() % bound; };
   for (int round = 0; round < 20'000; ++round) {
@@ -240,7 +242,7 @@ TEST(AnswerParserTest, RandomTexts_YieldTheSameParts_HoweverTheyAreCut) {
 }
 
 // The parser holds whitespace back where a call or reasoning may follow, but only a bounded amount.
-TEST(AnswerParserTest, Whitespace_IsHeldBackOnlyUpToABound) {
+TEST(AnswerParserTest, Whitespace_IsHeldBack_OnlyUpToABound) {
   const std::string space(20'000, '\n'), few(200, ' ');
   const AnswerShape shapes[] = {
       {{ToolFormat::kLlama3Json, ReasoningFormat::kNone}, ReasoningStart::kNone, SomeTools()},

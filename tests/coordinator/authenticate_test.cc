@@ -42,7 +42,7 @@ class AuthenticateTest : public ::testing::Test {
   const NewApiKey alice_ = MakeApiKey("alice", "qk-"), bob_ = MakeApiKey("bob", "qk-");
 };
 
-TEST_F(AuthenticateTest, NewKeys_AreLongAndDiffer_AndTheirLineHidesTheKey) {
+TEST_F(AuthenticateTest, NewKeys_AreLongAndDistinct_AndTheirFileLineHidesTheKey) {
   EXPECT_EQ(alice_.key.size(), 3 + 43u);
   EXPECT_NE(alice_.key, bob_.key);
   EXPECT_EQ(alice_.line.find(alice_.key), std::string::npos);
@@ -150,7 +150,7 @@ TEST_F(AuthenticateTest, Gate_SlowsGuessesPerNetwork_WhenAddressesAreIpv6) {
   EXPECT_EQ(Status(gate, std::move(other)), 401);
 }
 
-TEST_F(AuthenticateTest, FailureLimit_ForgetsEverySecond_AndBoundsItsMemory) {
+TEST_F(AuthenticateTest, FailureLimit_ForgetsFailuresAfterASecond_AndBoundsItsMemory) {
   FailureLimit limit(2);
   const FailureLimit::Clock::time_point now{std::chrono::hours(1)};
   EXPECT_TRUE(limit.Allow("a", now));
@@ -211,7 +211,7 @@ TEST_F(AuthenticateTest, Gate_DistinguishesClientsByTheirBearerText_WithoutKeys)
   EXPECT_EQ(one.client.find("one"), std::string::npos);
 }
 
-TEST_F(AuthenticateTest, Network_HasOneWorkShare_WithoutKeys_WhateverItPresents) {
+TEST_F(AuthenticateTest, Network_HasOneWorkShare_WithoutKeys_WhateverTokensItsClientsSend) {
   Gate gate({"", {}, false});
   const auto share = [&](const char* peer, const char* authorization) {
     HttpRequest request = Ask("/v1/models", authorization);
@@ -236,7 +236,7 @@ TEST_F(AuthenticateTest, Key_HasItsOwnWorkShare_FromEveryAddress) {
   }
 }
 
-TEST_F(AuthenticateTest, Keys_AreRefused_WhenOneOpensBothPorts) {
+TEST_F(AuthenticateTest, Keys_AreRefused_WhenOneKeyOpensBothPorts) {
   const std::string path = File(alice_.line);
   Gate data({path, {}, false});
   const Gate admin({File(bob_.line), {}, false});

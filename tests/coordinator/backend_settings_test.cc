@@ -34,7 +34,7 @@ TEST(KvCacheDtypeForTest, KvCache_IsFloat16_WhenWeightsHaveAtMost16Bits) {
   for (const char* model : {"mha", "swa"}) EXPECT_EQ(CacheOf(model), KvCacheDtype::kFloat32) << model;
 }
 
-TEST(KvCacheDtypeForTest, KvCacheOfEncoders_IsFloat32_WhateverTheirWeightsHave) {
+TEST(KvCacheDtypeForTest, KvCacheOfEncoders_IsFloat32_WhateverTypeTheirWeightsHave) {
   EXPECT_EQ(CacheOf("bert", Quantization::kInt8), KvCacheDtype::kFloat32);
 }
 
@@ -61,7 +61,7 @@ TEST(SettleForCpuTest, Exact_MeansFloat32AndInt16_AndDefaultsFollowTheWeights) {
   EXPECT_EQ(Settled(asked, "gptq").activations, ActivationType::kInt16);
 }
 
-TEST(SettleForCpuTest, NamedTypes_StayAsTheyAre) {
+TEST(SettleForCpuTest, ConfiguredTypes_AreKept) {
   Topology asked;
   asked.compute.kv_cache_dtype = KvCacheDtype::kInt8;
   asked.compute.activations = ActivationType::kInt16;
@@ -69,7 +69,7 @@ TEST(SettleForCpuTest, NamedTypes_StayAsTheyAre) {
   EXPECT_EQ(Settled(asked, "gptq").activations, ActivationType::kInt16);
 }
 
-TEST(DescribeNumbersTest, Line_SaysWhoChoseAndHowToChooseOtherwise) {
+TEST(DescribeNumbersTest, Line_MarksTypesThatQuireChose_AndNamesTheFlagForExactTypes) {
   Topology asked;
   EXPECT_EQ(DescribeNumbers(asked, Settled(asked, "mha")), "KV cache float32 (auto), activations int16");
   asked.compute.activations = ActivationType::kAuto;
@@ -83,7 +83,7 @@ TEST(DescribeNumbersTest, Line_SaysWhoChoseAndHowToChooseOtherwise) {
             "KV cache float32 (--exact), activations int16");
 }
 
-TEST(CheckBackendSettingsTest, Exact_ContradictsCoarserTypes_AndIsForCpus) {
+TEST(CheckBackendSettingsTest, Exact_IsRefused_WithCoarserTypesAndOnGpus) {
   Topology asked;
   asked.exact = true;
   const auto refusal = [&](BackendKind backend) -> std::string {

@@ -1,4 +1,4 @@
-// Requests of batches are set aside while others are in the engine.
+// Tests that requests of batches are set aside while requests of other kinds are in the engine.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -65,7 +65,7 @@ class BackgroundTest : public testing::Test {
 
 using Ids = std::set<RequestId>;
 
-TEST_F(BackgroundTest, Background_GivesUpPlaceAndBlocks_WhenAnotherRequestComes) {
+TEST_F(BackgroundTest, BackgroundRequest_GivesUpItsPlaceAndBlocks_WhenAnotherRequestArrives) {
   for (const char* client : {"", "other"}) {
     Submit(1, true);
     EXPECT_EQ(Step(), Ids{1});
@@ -80,7 +80,7 @@ TEST_F(BackgroundTest, Background_GivesUpPlaceAndBlocks_WhenAnotherRequestComes)
   }
 }
 
-TEST_F(BackgroundTest, Background_Waits_WhenItComesBesideAnotherRequest) {
+TEST_F(BackgroundTest, BackgroundRequest_Waits_WhileAnotherRequestRuns) {
   Submit(1, false, 9, 2);
   Submit(2, true);
   EXPECT_EQ(engine_->scheduler().num_waiting(), 1) << "only the first is queued";
@@ -92,7 +92,7 @@ TEST_F(BackgroundTest, Background_Waits_WhenItComesBesideAnotherRequest) {
   for (const RequestId id : {2, 3}) ExpectWhole(id, 9, 4);
 }
 
-TEST_F(BackgroundTest, Background_LeavesStepsThatAreOutstanding) {
+TEST_F(BackgroundTest, BackgroundRequest_LosesTheTokenOfItsOutstandingStep_WhenAnotherRequestArrives) {
   Submit(1, true, 9, 8);
   EXPECT_EQ(PlannedStep(), Ids{1});
   Submit(2, false, 9, 1);
@@ -103,7 +103,7 @@ TEST_F(BackgroundTest, Background_LeavesStepsThatAreOutstanding) {
   ExpectWhole(1, 9, 8);
 }
 
-TEST_F(BackgroundTest, Background_CanBeCancelledMovedAndFailed_WhileItIsSetAside) {
+TEST_F(BackgroundTest, BackgroundRequest_CanBeCancelledMovedAndFailed_WhileItIsSetAside) {
   Submit(1, false);
   for (const RequestId id : {2, 3, 4}) Submit(id, true);
   engine_->Cancel(2);

@@ -23,7 +23,7 @@ std::string RequestLine(const std::string& id, const std::string& url = "/v1/com
   return R"({"custom_id":")" + id + R"(","method":"POST","url":")" + url + R"(","body":{"prompt":"a"}})";
 }
 
-/// A store in a directory of its own, which can be closed as a kill would and opened again.
+/// A store in a directory of its own. Tests can close it as a kill would, and open it again.
 class BatchStoreTest : public testing::Test {
  protected:
   BatchStoreTest() {
@@ -107,7 +107,7 @@ TEST_F(BatchStoreTest, DirectoryAndFiles_AreAccessibleToTheirOwnerOnly) {
   for (const auto& entry : fs::directory_iterator(dir())) EXPECT_EQ(ModeOf(entry.path()), 0600) << entry.path();
 }
 
-TEST_F(BatchStoreTest, Open_RefusesDirectories_ThatAreSharedLockedOrLinks) {
+TEST_F(BatchStoreTest, Open_RefusesADirectory_ThatIsLockedOrALinkOrReadableByOthers) {
   EXPECT_THROW(BatchStore(dir(), limits_, [] { return 0; }), Error) << "another server has it";
   const std::string open = folder_ / "open";
   fs::create_directory(open);
@@ -166,7 +166,7 @@ TEST_F(BatchStoreTest, UnfinishedUploads_CountTowardsTheByteLimit) {
   store().AppendTo(*two, std::string(40, 'x'));
 }
 
-TEST_F(BatchStoreTest, Usage_CountsUnfinishedUploads_AgainstTheKeysHalf) {
+TEST_F(BatchStoreTest, Usage_CountsUnfinishedUploads_AgainstTheHalfThatAKeyMayUse) {
   limits_.bytes = 100'000;
   Open();
   auto one = store().BeginFile("anna");
@@ -184,7 +184,7 @@ TEST_F(BatchStoreTest, Usage_CountsUnfinishedUploads_AgainstTheKeysHalf) {
   EXPECT_EQ(store().totals().bytes, BytesOnDisk());
 }
 
-TEST_F(BatchStoreTest, Usage_CountsResults_AgainstTheKeysHalf) {
+TEST_F(BatchStoreTest, Usage_CountsResults_AgainstTheHalfThatAKeyMayUse) {
   limits_.bytes = 100'000;
   Open();
   const BatchRecord batch = Create("anna", RequestLine("a") + "\n" + RequestLine("b") + "\n");
@@ -300,7 +300,7 @@ TEST_F(BatchStoreTest, Scan_ReturnsOnlyRequestsWithoutResult_AfterAKill) {
   }
   store().Record(batch.id, true, {BatchAnswerLine("batch_req_1", "b", 200, "req", "{}")});
   {
-    // A kill in the midst of a write leaves a part of a line.
+    // Writes a part of a line, as a kill in the middle of a write leaves it.
     std::ofstream cut(dir() + "/" + batch.id + ".output", std::ios::app);
     cut << R"({"id":"batch_req_2","custom_id":"c","resp)";
   }
@@ -325,7 +325,7 @@ TEST_F(BatchStoreTest, Scan_ReturnsOnlyRequestsWithoutResult_AfterAKill) {
   EXPECT_EQ(StatusOf([&] { store().FindFile("bert", done.output_file_id); }), 404);
 }
 
-/// A batch that a kill left at any point of its end is brought to the same end by the next start.
+/// The server may be killed at any point while a batch ends. The next start must complete the batch in the same way.
 TEST_F(BatchStoreTest, FinalizingBatch_IsCompletedAtTheNextStart_AfterAKill) {
   for (const bool renamed : {false, true}) {
     const BatchRecord batch = Create("anna", RequestLine("a") + "\n");
@@ -428,7 +428,7 @@ TEST_F(BatchStoreTest, Scan_EndsReadingAnInput_WithTooManyLines) {
   EXPECT_EQ(fault.line, 11);
 }
 
-TEST_F(BatchStoreTest, Scan_ReadsAFewBytesOfAnInput_InOneStep) {
+TEST_F(BatchStoreTest, Scan_ReadsAnInput_InStepsOfALimitedNumberOfBytes) {
   std::string content;
   for (int i = 0; i < 2000; ++i) content += RequestLine(std::to_string(i)) + "\n";
   const auto scan = store().Scan(Create("anna", content).id);
@@ -436,7 +436,7 @@ TEST_F(BatchStoreTest, Scan_ReadsAFewBytesOfAnInput_InOneStep) {
   EXPECT_LT(scan->total(), 200);
 }
 
-TEST_F(BatchStoreTest, Messages_AreCut_WhenFaultsQuoteTheClient) {
+TEST_F(BatchStoreTest, FaultMessages_AreCut_WhenTheyQuoteTheClient) {
   const std::string id = R"(\u0001\u0001)" + std::string(490, 'x') + "\u00e9\u00e9\u00e9";
   const BatchRecord batch = Create("anna", RequestLine(id) + "\n" + RequestLine(id) + "\n");
   const BatchFault fault = store().Validated(batch.id, *Scanned(batch.id)).faults.front();
@@ -479,7 +479,7 @@ TEST_F(BatchStoreTest, Start_SetsDamagedRecordsAside) {
   }
 }
 
-TEST(BatchTerms, RefusesWindows_ThatAreNoShortTime) {
+TEST(BatchTerms, CompletionWindow_IsRefused_UnlessItIsAShortTextOfAtMost30Days) {
   const auto status = [](const std::string& window) {
     try {
       const Json body = {{"input_file_id", "f"}, {"endpoint", "/v1/completions"}, {"completion_window", window}};

@@ -60,7 +60,7 @@ TEST(BlockShapeTest, DeviceMigrationBetweenGpus_IsRefused_WhenTrafficBetweenHost
   EXPECT_TRUE(CanGo(MigrationWay::kDevice, here, there));
 }
 
-TEST(BlockShapeTest, Blocks_StayInTheirGroup_WhenBackendOrNumberTypesDiffer) {
+TEST(BlockShapeTest, Blocks_CannotMoveBetweenGroups_WithDifferentBackendsOrNumberTypes) {
   const auto differs = [](auto change) {
     BlockShape other = Shape({1});
     change(other.compute);
@@ -72,7 +72,7 @@ TEST(BlockShapeTest, Blocks_StayInTheirGroup_WhenBackendOrNumberTypesDiffer) {
   EXPECT_FALSE(differs([](ComputeSettings& c) { c.activations = ActivationType::kInt8; }));
 }
 
-TEST(BlockShapeTest, HybridStates_StayInTheirGroup_WhenSharesDiffer) {
+TEST(BlockShapeTest, HybridStates_CannotMoveBetweenGroups_WithDifferentShares) {
   BlockShape two = Shape({1, 1}), uneven = Shape({1, 2});
   two.state_blocks = uneven.state_blocks = 3;
   EXPECT_EQ(WhyBlocksStay(two, two), "");

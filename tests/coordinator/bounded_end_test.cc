@@ -9,7 +9,7 @@ namespace {
 
 using std::chrono::seconds;
 
-TEST(BoundedEndTest, BoundedEnd_EndsTheProcess_WhenASignalComes) {
+TEST(BoundedEndTest, BoundedEnd_EndsTheProcess_WhenASignalArrives) {
   for (const int number : {SIGTERM, SIGINT}) {
     EXPECT_EXIT(
         {
@@ -30,7 +30,7 @@ TEST(BoundedEndTest, BoundedEnd_EndsTheProcess_WhenItsTimeIsUp) {
       testing::ExitedWithCode(1), "did not stop");
 }
 
-TEST(BoundedEndTest, SignalsAndTimeout_AreIgnored_OnceTheBoundedEndIsGone) {
+TEST(BoundedEndTest, SignalsAndTimeout_AreIgnored_AfterTheBoundedEndIsDestroyed) {
   EXPECT_EXIT(
       {
         { const BoundedEnd end(seconds(600)); }

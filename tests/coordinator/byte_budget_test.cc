@@ -25,7 +25,7 @@ TEST(ByteBudgetTest, Resize_DistinguishesSizesThatFitLaterFromSizesThatNeverFit)
   EXPECT_EQ(budget.taken(), 80);
 }
 
-TEST(ByteBudgetTest, Admit_LeavesRoomForNewClients_HoweverManyHoldTheirShare) {
+TEST(ByteBudgetTest, Admit_LeavesRoomForNewClients_HoweverManyClientsHoldTheirShare) {
   ByteBudget budget({.in_all = 1024, .per_client = 512});
   std::vector<ByteBudget::Lease> leases;
   for (int client = 0; client < 8; ++client) {
@@ -74,7 +74,7 @@ TEST(ByteBudgetTest, ClientsWithoutAName_ShareTheWholeBudget) {
   EXPECT_EQ(budget.MostFor("alice"), 60);
 }
 
-TEST(ByteBudgetTest, Lease_IsCountedOnceAndReturnedOnce_WhenItMoves) {
+TEST(ByteBudgetTest, Lease_IsCountedOnceAndReturnedOnce_WhenTheObjectIsMoved) {
   ByteBudget budget({.in_all = 100, .per_client = 100});
   {
     ByteBudget::Lease first = budget.For("alice");

@@ -14,7 +14,7 @@ using Kind = CacheEvent::Kind;
 /// A pool of `num_blocks` usable blocks of four tokens, and the events of its prefix cache.
 class CacheEventsTest : public testing::Test {
  protected:
-  /// A sequence of these tokens, all of them computed.
+  /// Returns a sequence of these tokens, all of them computed.
   Sequence Compute(std::vector<TokenId> tokens, int adapter = 0) {
     Sequence sequence;
     sequence.tokens = std::move(tokens);
@@ -92,7 +92,7 @@ TEST_F(CacheEventsTest, Flush_LeavesOneEvent_WhateverWasStoredBefore) {
   EXPECT_TRUE(log_.Take().empty()) << "the prefix cache is off";
 }
 
-TEST(CacheEventsTextTest, Batch_HasThePublishedFields) {
+TEST(CacheEventsTextTest, EncodedBatch_HasTheDocumentedFields) {
   const CacheEventSource source{.replica = 1, .block_size = 2, .adapters = {"other", "sql"}};
   const uint64_t large = 0xfedcba9876543210;
   const std::string bytes = EncodeCacheEvents(

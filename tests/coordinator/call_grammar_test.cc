@@ -23,7 +23,7 @@ constexpr const char* kWeather = R"({"type": "object", "properties": {
   "city": {"type": "string", "maxLength": 6}, "days": {"type": "integer", "minimum": 0, "maximum": 9},
   "deep": {"type": "boolean"}}, "required": ["city", "days"], "additionalProperties": false})";
 
-/// The format in which a model of the test writes its answers.
+/// The format in which a test's model writes its answers.
 struct Form {
   ToolFormat tools;
   bool has_tokens;  // the markers of calls are control tokens
@@ -82,7 +82,7 @@ class GrammarAnswers {
     return matcher.Follow(Spelled(text)) && matcher.Allow(allowed) && MayCome(kStop, allowed);
   }
 
-  /// The calls that the answer's parser finds in the text: names and arguments.
+  /// Returns the calls that the answer's parser finds in the text: names and arguments.
   std::vector<std::pair<std::string, std::string>> CallsIn(const std::string& text) const {
     const auto parser = MakeAnswerParser(shape_);
     AnswerParts parts;
@@ -168,7 +168,7 @@ std::string Replaced(std::string text, std::string_view what, const std::string&
   return text;
 }
 
-/// Forms whose calls stand behind a mark, anywhere in an answer.
+/// A form whose calls follow a mark, anywhere in an answer.
 struct MarkedForm {
   ToolFormat tools;
   /// A call. $C and $D stand for the bare city and number of days, $A for the arguments as a JSON object.

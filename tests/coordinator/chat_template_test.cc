@@ -59,7 +59,8 @@ TEST(ChatTemplateTest, Render_FormatsTexts_AsPythonDoes) {
   }
 }
 
-/// Templates of well-known model families, with tools, earlier calls, reasoning and settings.
+/// Compares templates of well-known model families with Jinja2, on conversations with tools, earlier calls, reasoning
+/// and settings.
 TEST(ChatTemplateTest, Render_EqualsJinja2_OnConversationsWithTools) {
   const std::string path = std::string(QUIRE_TEST_DATA) + "/tool_templates.json";
   const OrderedJson golden = OrderedJson::parse(ReadTextFile(path, 16 << 20));
@@ -87,7 +88,7 @@ TEST(ChatTemplateTest, Render_EqualsJinja2_OnConversationsWithTools) {
   }
 }
 
-TEST(ChatTemplateTest, NamedTemplates_ServeConversationsWithToolsOrCalls_AndOthers) {
+TEST(ChatTemplateTest, JoinedTemplates_UseTheToolTemplate_ForConversationsWithToolsOrCalls) {
   const ChatTemplate chat(WithTemplate(JoinedTemplates(
       "{% for m in messages %}\n {{ m.content }}{% endfor %}\n",
       "{%- macro one(m) %}<{{ m.content }}>{% endmacro %}{{ tools }}{% for m in messages %}{{ one(m) }}{% endfor %}")));
@@ -125,8 +126,8 @@ TEST(ChatTemplateTest, Render_EqualsJinja2_OnExpressions) {
   }
 }
 
-/// Templates of released models, from a file that tests/golden/compare_templates.py writes. A run of all tests has no
-/// such file and returns null.
+/// Returns the templates of released models, from a file that tests/golden/compare_templates.py writes; null without
+/// the file, as in a run of all tests.
 OrderedJson ReleasedTemplates() {
   const char* path = std::getenv("QUIRE_TEST_TEMPLATES");
   return path == nullptr ? OrderedJson() : OrderedJson::parse(ReadTextFile(path, size_t{1} << 30));
@@ -183,7 +184,7 @@ INSTANTIATE_TEST_SUITE_P(Files, ReleasedTemplateTest, testing::ValuesIn(NamesOfR
                            return word;
                          });
 
-/// The fault of a template file with this text; nothing when the template can be used.
+/// Returns the fault of a template file with this text; nothing when the template can be used.
 std::string ErrorOfFile(const std::string& source) {
   const std::string path = testing::TempDir() + "chat.jinja";
   WriteTextFile(path, source);
@@ -217,7 +218,7 @@ TEST(ChatTemplateTest, Tools_AreWrittenIntoTheSystemMessage_WhenTheTemplateReads
   EXPECT_EQ(chat.Render(asked).text, "<system>Be brief.<|tool|>[{\"name\":\"f\"}]<|/tool|><user>hi");
 }
 
-TEST(ChatTemplateTest, Traits_TellWhetherTheTemplateShowsSystemMessagesAndResults) {
+TEST(ChatTemplateTest, Traits_TellWhetherTheTemplateShowsSystemMessagesAndToolResults) {
   const auto traits = [](const std::string& source) { return ChatTemplate(WithTemplate(source)).traits(); };
   const TemplateTraits all = traits("{% for m in messages %}{{ m.role }}{{ m.content }}{% endfor %}");
   EXPECT_TRUE(all.shows_system && all.tool_results);
@@ -250,7 +251,7 @@ TEST(ChatTemplateTest, Traits_TellWhichPartsOfAConversationTheTemplateShows) {
   EXPECT_FALSE(chat.Names("thinking"));
 }
 
-/// A conversation: a question, an assistant's answer with these members, and the results of its calls.
+/// Returns a conversation: a question, an assistant's answer with these members, and the results of its calls.
 Conversation Called(OrderedJson answer) {
   Conversation conversation;
   const OrderedJson calls = answer["tool_calls"];
@@ -323,7 +324,7 @@ TEST(ChatTemplateTest, Arguments_BecomeAnObject_WhenTheTemplateIteratesOverThem)
   }
 }
 
-TEST(ChatTemplateTest, Arguments_StayTheirOriginalText_WhenTheTemplatePrintsText) {
+TEST(ChatTemplateTest, Arguments_KeepTheirOriginalText_WhenTheTemplatePrintsText) {
   const std::string either =
       std::string(kEachCall) +
       "{{ c.function.arguments if c.function.arguments is string else c.function.arguments | tojson }}" + kEndCalls;
@@ -352,7 +353,7 @@ TEST(ChatTemplateTest, Integers_KeepTheirDigits_HoweverLong) {
   EXPECT_EQ(asks.Render(conversation).text, "True False True True 18446744073709551616 20");
 }
 
-TEST(ChatTemplateTest, Content_JoinsReasoning_WhenTheTemplateAcceptsOnlyOneOfBoth) {
+TEST(ChatTemplateTest, Content_IsJoinedToReasoning_WhenTheTemplateAcceptsOnlyOneOfTheTwo) {
   const std::string source =
       "{% for m in messages %}{% if m.tool_calls %}{% if m.content and m.thinking %}{{ raise_exception('both') }}{% "
       "endif %}"
@@ -405,7 +406,7 @@ TEST(ChatTemplateTest, Content_BecomesAMessageOfItsOwn_WhenItWouldHideCalls) {
   EXPECT_EQ(chat.Render(Called({{"content", ""}, {"tool_calls", {CallOf("{}")}}})).text, "ask;{};result 0;");
 }
 
-TEST(ChatTemplateTest, Calls_AreRenderedOneByOne_WhenTheTemplateAcceptsOne) {
+TEST(ChatTemplateTest, Calls_AreRenderedOneByOne_WhenTheTemplateAcceptsOneCallPerMessage) {
   for (const char* refuses : {"{% if m.tool_calls|length != 1 %}{{ raise_exception('one') }}{% endif %}", ""}) {
     const ChatTemplate chat(WithTemplate(std::string("{% for m in messages %}{% if m.tool_calls %}") + refuses +
                                          "[{{ m.content }}|{{ m.tool_calls[0].function.arguments | tojson }}]"

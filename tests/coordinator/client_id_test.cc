@@ -1,4 +1,4 @@
-// The identity of a client, and the cache salt that keeps the blocks of clients apart.
+// Tests of the identity of a client, and of the cache salt that keeps the blocks of clients apart.
 #include "coordinator/api/access/client_id.h"
 
 #include <gtest/gtest.h>

@@ -41,7 +41,7 @@ TEST_F(ConnectionPlacesTest, Take_LimitsLoopbackOnlyByTheTotal) {
   EXPECT_TRUE(gave_way_.empty());
 }
 
-TEST_F(ConnectionPlacesTest, EndOneSilent_EndsTheLongestSilentConnection_OfTheNetworkWithMostSilentOnes) {
+TEST_F(ConnectionPlacesTest, EndOneSilent_EndsTheLongestSilentConnection_OfTheNetworkWithMostSilentConnections) {
   EXPECT_EQ(places_.most_silent(), 0u);
   Hold("192.0.2.1", 2);
   Hold("192.0.2.2", 3);
@@ -84,7 +84,7 @@ TEST_F(ConnectionPlacesTest, Take_NeverEvictsConnectionsThatAreServed) {
   EXPECT_TRUE(gave_way_.empty());
 }
 
-TEST_F(ConnectionPlacesTest, Take_EvictsNothing_WhenNetworksHoldEquallyMany) {
+TEST_F(ConnectionPlacesTest, Take_EvictsNothing_WhenNetworksHoldEqualNumbersOfPlaces) {
   Hold("192.0.2.1", 6);
   Hold("192.0.2.2", 5);
   const Place served = Take("192.0.2.3");

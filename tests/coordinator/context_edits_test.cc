@@ -1,4 +1,5 @@
-// Edits that requests of the Messages API want done to their history. A token here is a byte of the messages' JSON.
+// Tests of the edits that requests of the Messages API ask for in their history. In these tests a token is a byte of
+// the messages' JSON.
 #include "coordinator/api/requests/context_edits.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +29,7 @@ OrderedJson Turn(int number) {
                             (number % 2 == 0 ? "even" : "odd") + R"(", "arguments": "{\"x\":1}"}}]})");
 }
 
-/// Five turns with thoughts, a call and its result each.
+/// Returns five turns, each with thoughts, a call and the call's result.
 OrderedJson History() {
   OrderedJson messages = {{{"role", "user"}, {"content", "go"}}};
   for (int i = 1; i <= 5; ++i) {
@@ -53,7 +54,7 @@ Done Apply(const std::string& list) {
   return done;
 }
 
-/// The cleared results, as digits.
+/// Returns the cleared results, as digits.
 std::string Cleared(const OrderedJson& messages) {
   std::string cleared;
   for (const OrderedJson& message : messages) {

@@ -28,7 +28,7 @@ TemplateTraits Traits(bool shows_system) {
 
 TextGrowth Unbounded() { return {"messages", 1 << 20}; }
 
-TEST(DescribedToolsTest, Tools_AreDescribedInTheSystemMessage_OrInTheFirstTurnWhenTheTemplateShowsNoSystem) {
+TEST(DescribedToolsTest, Tools_AreDescribedInTheSystemMessage_OrInTheFirstTurnWhenTheTemplateShowsNone) {
   const std::string line = R"({"type":"function","function":{"name":"f","parameters":{}}})";
   const auto described = [&](const char* messages, bool shows_system) {
     Conversation asked = Asked(messages);
@@ -105,7 +105,7 @@ TEST(DescribedToolsTest, PythonicCalls_BecomeText_InTheModelsForm) {
   EXPECT_FALSE(WriteOutCalls(ToolFormat::kGlm45, other, growth));
 }
 
-/// A call of a function with a name of this many bytes, and this many results of the call.
+/// Returns a call of a function with a name of this many bytes, and this many results of the call.
 Conversation CalledOften(size_t name_bytes, int results) {
   Conversation asked;
   const OrderedJson function = {{"name", std::string(name_bytes, 'x')}, {"arguments", "{}"}};

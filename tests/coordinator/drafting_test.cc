@@ -1,4 +1,4 @@
-// Drafts in the core: where guesses come from, when sequences get them, and what verification makes of them.
+// Tests of drafts in the core: the sources of guesses, the sequences that get drafts, and the verification of drafts.
 #include <gtest/gtest.h>
 
 #include "coordinator/core/engine/engine.h"
@@ -19,7 +19,7 @@ Tokens GuessAfter(const Tokens& tokens, int most, DraftOptions options = {.num_t
   return guess;
 }
 
-/// A request with a prompt, tokens that were generated since, and a prediction of its answer.
+/// Returns a request with a prompt, tokens that were generated since, and a prediction of its answer.
 Request Predicted(const Tokens& prompt, const Tokens& generated, const Tokens& prediction) {
   Request request;
   request.sequences = NewSequences(prompt, 1);
@@ -48,14 +48,14 @@ TEST(RepeatProposerTest, Guess_EndsWithTheText) {
   EXPECT_EQ(GuessAfter({5, 5, 5, 5}, 8), (Tokens{5})) << "the last place but one";
 }
 
-TEST(RepeatProposerTest, Guess_IsEmpty_WithoutACommonPartOfTheLeastLength) {
+TEST(RepeatProposerTest, Guess_IsEmpty_WithoutACommonPartOfTheMinimumLength) {
   EXPECT_TRUE(GuessAfter({1, 2, 3, 4}, 4).empty());
   EXPECT_TRUE(GuessAfter({1, 2, 3, 1}, 4).empty()) << "one common token";
   EXPECT_EQ(GuessAfter({1, 2, 3, 1}, 4, {.num_tokens = 4, .min_match = 1}), (Tokens{2, 3, 1}));
   EXPECT_TRUE(GuessAfter({1}, 4).empty());
 }
 
-TEST(PredictionTest, Guess_GoesOnInThePrediction_WhereTheAnswerKeepsToIt) {
+TEST(PredictionTest, Guess_ContinuesThePrediction_WhileTheAnswerFollowsThePrediction) {
   const Tokens prediction = {10, 11, 12, 13, 14, 15};
   EXPECT_EQ(GuessOf(prediction, {}, 3), (Tokens{10, 11, 12})) << "an answer begins where its prediction begins";
   EXPECT_EQ(GuessOf(prediction, {10}, 2), (Tokens{11, 12})) << "one token tells enough at its own place";
@@ -63,7 +63,7 @@ TEST(PredictionTest, Guess_GoesOnInThePrediction_WhereTheAnswerKeepsToIt) {
   EXPECT_TRUE(GuessOf(prediction, prediction, 8).empty()) << "the prediction has ended";
 }
 
-TEST(PredictionTest, Guess_FindsThePlace_AfterAChange) {
+TEST(PredictionTest, Guess_FindsItsPlaceInThePrediction_AfterTheAnswerDeviated) {
   const Tokens prediction = {10, 11, 12, 13, 14, 15, 16};
   EXPECT_TRUE(GuessOf(prediction, {10, 11, 99}, 4).empty()) << "nothing in common yet";
   EXPECT_TRUE(GuessOf(prediction, {10, 98, 99, 12}, 4).empty()) << "one token in common, moved";
@@ -71,14 +71,14 @@ TEST(PredictionTest, Guess_FindsThePlace_AfterAChange) {
   EXPECT_EQ(GuessOf(prediction, {10, 13, 14}, 1), (Tokens{15})) << "two were left out";
 }
 
-TEST(PredictionTest, Guess_PrefersTheLongestCommonPart_ThenTheNearestPlace) {
+TEST(PredictionTest, Guess_ContinuesTheLongestCommonPart_ThenTheNearestPlace) {
   EXPECT_EQ(GuessOf({1, 2, 50, 7, 1, 2, 60, 8, 1, 2, 70}, {9, 7, 1, 2}, 1), (Tokens{60})) << "three tokens beat two";
   const Tokens lines = {1, 2, 50, 0, 1, 2, 60, 0, 1, 2, 70, 0};
   EXPECT_EQ(GuessOf(lines, {3, 3, 3, 3, 1, 2}, 1), (Tokens{60}));
   EXPECT_EQ(GuessOf(lines, {3, 3, 3, 3, 3, 3, 3, 3, 3, 1, 2}, 1), (Tokens{70}));
 }
 
-TEST(PredictionTest, Guess_ComesFromThePrediction_WhereTheTextHasAPlaceAsGood) {
+TEST(PredictionTest, Guess_ComesFromThePrediction_WhenTheTextHasAnEquallyLongMatch) {
   RepeatProposer proposer({.num_tokens = 8, .max_match = 4});
   const auto guess = [&](const Request& request) {
     Tokens tokens;
@@ -103,7 +103,7 @@ Tokens Found(const EarlierAnswers& answers, const Request& request, const Tokens
   return {part.follows.begin(), part.follows.end()};
 }
 
-TEST(EarlierAnswersTest, Part_IsTheLongestOfTheLatestAnswers) {
+TEST(EarlierAnswersTest, Guess_ContinuesTheLongestCommonPart_ThenTheLatestAnswer) {
   EarlierAnswers answers;
   answers.Add(Of("a"), Tokens{1, 2, 3, 4, 5});
   answers.Add(Of("a"), Tokens{9, 1, 2, 3, 6, 7});
@@ -115,7 +115,7 @@ TEST(EarlierAnswersTest, Part_IsTheLongestOfTheLatestAnswers) {
   EXPECT_TRUE(Found(answers, Of("a"), {3, 6, 7}).empty()) << "nothing follows inside the answer";
 }
 
-TEST(EarlierAnswersTest, Answers_StayWithTheirClientSaltAndAdapter) {
+TEST(EarlierAnswersTest, Answers_AreFound_OnlyForTheirClientSaltAndAdapter) {
   EarlierAnswers answers;
   answers.Add(Of("a", "s", 1), Tokens{1, 2, 3, 4});
   EXPECT_EQ(Found(answers, Of("a", "s", 1), {1, 2, 3}), Tokens{4});
@@ -125,7 +125,7 @@ TEST(EarlierAnswersTest, Answers_StayWithTheirClientSaltAndAdapter) {
   EXPECT_TRUE(Found(answers, Of("a", "s", 1), {1, 2, 3}).empty());
 }
 
-TEST(EarlierAnswersTest, Memory_IsBounded_AndKeepsTheNewest) {
+TEST(EarlierAnswersTest, Memory_IsBounded_AndKeepsTheNewestAnswers) {
   EarlierAnswers answers;
   const auto answer_of = [](TokenId first) {
     Tokens tokens;
@@ -145,7 +145,7 @@ TEST(EarlierAnswersTest, Memory_IsBounded_AndKeepsTheNewest) {
   EXPECT_EQ(Found(answers, Of("1"), {1, 2, 3}), Tokens{4});
 }
 
-TEST(DraftPaceTest, Length_FollowsTheShareOfRightDraftsAndTheCostOfRows) {
+TEST(DraftPaceTest, DraftLength_FollowsTheShareOfAcceptedDraftsAndTheCostOfRows) {
   DraftPace pace;
   EXPECT_EQ(pace.Length(0, 0.1), 0);
   EXPECT_EQ(pace.Length(3, 0.01), 3) << "rows cost next to nothing";
@@ -158,7 +158,7 @@ TEST(DraftPaceTest, Length_FollowsTheShareOfRightDraftsAndTheCostOfRows) {
   EXPECT_EQ(pace.Length(64, 0.4), 1);
 }
 
-TEST(DraftPaceTest, Sequence_RestsLonger_TheMoreAttemptsFail) {
+TEST(DraftPaceTest, Sequence_PausesLonger_TheMoreDraftsInARowFail) {
   DraftPace pace;
   for (const int rest : {2, 4, 8, 16, 32, 32}) {
     rest % 4 == 0 ? pace.Verified(0, 3) : pace.FoundNothing();
@@ -174,7 +174,7 @@ TEST(DraftPaceTest, Sequence_RestsLonger_TheMoreAttemptsFail) {
   EXPECT_TRUE(pace.IsReady()) << "a right draft ends the series";
 }
 
-TEST(DraftCostTest, Row_IsLearned_FromStepsWithAndWithoutDrafts) {
+TEST(DraftCostTest, CostOfADraftedRow_IsLearned_FromStepsWithAndWithoutDrafts) {
   DraftCost cost;
   const double before = cost.row();
   cost.Observe(1, 4, 0.5);
@@ -191,14 +191,14 @@ TEST(DraftCostTest, Row_IsLearned_FromStepsWithAndWithoutDrafts) {
   EXPECT_LE(cost.row(), 0.2) << "one outlier counts little";
 }
 
-/// Draws of slot 0.
+/// Returns draws of these tokens for slot 0.
 std::vector<SampledToken> Drawn(const Tokens& tokens) {
   std::vector<SampledToken> drawn;
   for (const TokenId token : tokens) drawn.push_back({0, token, 0, {}});
   return drawn;
 }
 
-/// Proposes what the test says.
+/// Proposes the tokens that the test sets.
 class Said final : public DraftProposer {
  public:
   DraftSource Propose(const Request&, const Sequence&, int most, Tokens& guess) override {
@@ -253,7 +253,7 @@ class DraftingTest : public testing::Test {
   std::map<RequestId, CollectingSink> sinks_;
 };
 
-TEST_F(DraftingTest, Sequence_GainsRightDrafts_AndTheTokenAfterTheLastOne) {
+TEST_F(DraftingTest, Sequence_GetsAcceptedDrafts_AndTheTokenAfterThem) {
   Make(20);
   Begin(20);
   said_.next = {10, 11, 12, 13};
@@ -276,7 +276,7 @@ TEST_F(DraftingTest, Sequence_GainsRightDrafts_AndTheTokenAfterTheLastOne) {
   EXPECT_EQ(sinks_[1].refused_drafts, 1);
 }
 
-TEST_F(DraftingTest, WrongDrafts_GiveTheirBlocksBack) {
+TEST_F(DraftingTest, BlocksOfRejectedDrafts_AreFreed) {
   Make(20);
   Begin(20);
   said_.next = {10, 11, 12, 13};
@@ -289,7 +289,7 @@ TEST_F(DraftingTest, WrongDrafts_GiveTheirBlocksBack) {
   EXPECT_EQ(Plan().drafts.size(), 0u) << "it rests";
 }
 
-TEST_F(DraftingTest, Answer_EndsWithItsStopToken_AmongRightDrafts) {
+TEST_F(DraftingTest, Answer_EndsWithItsStopToken_AmongAcceptedDrafts) {
   Make(20);
   auto request = New(1, 3, 20);
   request->limits.stop_token_ids = {11};
@@ -310,7 +310,7 @@ TEST_F(DraftingTest, Answer_EndsWithItsStopToken_AmongRightDrafts) {
   EXPECT_EQ(engine_->blocks().num_free(), engine_->blocks().num_usable());
 }
 
-TEST_F(DraftingTest, Drafts_NeverGoPastTheMostTokensOfAnAnswer) {
+TEST_F(DraftingTest, Drafts_NeverExceedTheMaxTokensOfAnAnswer) {
   Make(20);
   Begin(3);
   said_.next = {10, 11, 12, 13};
@@ -320,7 +320,7 @@ TEST_F(DraftingTest, Drafts_NeverGoPastTheMostTokensOfAnAnswer) {
   EXPECT_TRUE(engine_->idle());
 }
 
-TEST_F(DraftingTest, Drafts_TakeOnlyWhatTheStepsBudgetHasLeft) {
+TEST_F(DraftingTest, Drafts_TakeOnlyTheRestOfTheStepsTokenBudget) {
   Make(20, 8);
   Begin(20);
   said_.next = {10, 11, 12, 13};
@@ -330,7 +330,7 @@ TEST_F(DraftingTest, Drafts_TakeOnlyWhatTheStepsBudgetHasLeft) {
   EXPECT_EQ(plan.drafts, (std::vector<Draft>{{0, {10, 11}}})) << "1 + 2 tokens beside a prompt of 5";
 }
 
-TEST_F(DraftingTest, Drafts_FillTheWholePool_WhereTheirRequestDoes) {
+TEST_F(DraftingTest, Drafts_MayFillThePool_WhenTheirRequestMay) {
   Make(2);
   Begin(5);
   said_.next = {10, 11, 12, 13};
@@ -340,7 +340,7 @@ TEST_F(DraftingTest, Drafts_FillTheWholePool_WhereTheirRequestDoes) {
   EXPECT_EQ(Got(1), (Tokens{7, 10, 11, 12, 14}));
 }
 
-TEST_F(DraftingTest, Sequences_GetNoDrafts_InLargerBatches) {
+TEST_F(DraftingTest, Sequences_GetNoDrafts_WhenThreeRunTogether) {
   Make(40);
   for (const RequestId id : {1, 2, 3}) ASSERT_FALSE(engine_->Submit(New(id, 3, 10)));
   said_.next = {10, 11};
@@ -350,7 +350,7 @@ TEST_F(DraftingTest, Sequences_GetNoDrafts_InLargerBatches) {
   EXPECT_EQ(Plan().decodes.size(), 3u) << "such steps are planned ahead";
 }
 
-TEST_F(DraftingTest, Answer_EndsWithAStopString_AmongRightDrafts) {
+TEST_F(DraftingTest, Answer_EndsWithAStopString_AmongAcceptedDrafts) {
   Make(20);
   Begin(20);
   sinks_[1].stop_after = 3;
@@ -364,7 +364,7 @@ TEST_F(DraftingTest, Answer_EndsWithAStopString_AmongRightDrafts) {
   EXPECT_EQ(sinks_[1].refused_drafts, 1);
 }
 
-TEST_F(DraftingTest, Request_GetsDraftsFromItsPredictionAlone_WithoutAnotherMethod) {
+TEST_F(DraftingTest, Request_GetsDraftsOnlyFromItsPrediction_WhenDraftsFromTextAreOff) {
   Make(20);
   options_.drafts.from_text = false;
   engine_ = std::make_unique<Engine>(options_);
@@ -411,7 +411,7 @@ TEST_F(DraftingTest, Request_GetsDraftsFromEarlierAnswers_OfItsClientAlone) {
   EXPECT_EQ(engine_->earlier_answers().bytes(), 0u);
 }
 
-TEST_F(DraftingTest, Engine_RefusesAnAnswer_WhoseEarlierTokensAreNotTheDrafts) {
+TEST_F(DraftingTest, Engine_RefusesAnAnswer_WhoseTokensBeforeTheLastAreNotTheDrafts) {
   Make(20);
   Begin(20);
   said_.next = {10, 11};

@@ -145,7 +145,7 @@ TEST_F(EngineAheadTest, IdleEngine_StillAwaitsTheOutstandingStep) {
   EXPECT_EQ(Got(1), (Tokens{20}));
 }
 
-TEST_F(EngineAheadTest, BlocksOfACancelledRequest_AreReusedAtOnce_WhileAStepIsOutstanding) {
+TEST_F(EngineAheadTest, BlocksOfACancelledRequest_AreReusedImmediately_WhileAStepIsOutstanding) {
   Make(4);
   Submit(1, 14, 3);
   Plan();
@@ -187,7 +187,7 @@ TEST_F(EngineAheadTest, Engine_PreemptsNoRequest_WhileAStepIsOutstanding) {
   EXPECT_EQ(Got(2), (Tokens{20, 21, 30, 30, 30, 30}));
 }
 
-TEST_F(EngineAheadTest, Sequence_IsNotPassedOverTwice_WhenItHadNoRoomAhead) {
+TEST_F(EngineAheadTest, Sequence_IsNotPassedOverTwice_WhenAPlanMadeAheadHadNoRoomForIt) {
   Make(5);
   Submit(1, 5, 8);  // 2 blocks with room for 3 more tokens
   Submit(2, 8, 6);  // 2 blocks, both full

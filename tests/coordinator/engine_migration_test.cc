@@ -1,4 +1,4 @@
-// A request moves from one engine to another, with its blocks or without.
+// Tests of requests that move from one engine to another, with their blocks or without.
 #include <gtest/gtest.h>
 
 #include "coordinator/core/engine/engine.h"
@@ -90,7 +90,7 @@ class EngineMigrationTest : public testing::Test {
   std::map<RequestId, LeavingSink> sinks_;
 };
 
-TEST_F(EngineMigrationTest, Request_TakesItsBlocksAlong_ByHostMemory) {
+TEST_F(EngineMigrationTest, Request_MovesWithItsBlocks_ThroughHostMemory) {
   Submit(1, 9, 8);
   Submit(2, 5, 8);
   Step(*source_, 3);
@@ -414,7 +414,7 @@ TEST_F(EngineMigrationTest, Beams_DrawTheSameTokens_WhenTheirRequestMoves) {
 
 /// One of two beams has its blocks; the other waits for a prefix that an outstanding step computes. Neither beam can
 /// run yet, so that no plan is sent: a swap-in recorded now would never reach the workers and leave the blocks empty.
-TEST_F(EngineMigrationTest, SwapIn_WaitsForAPlanThatIsSent_WhileABeamAwaitsItsPrefix) {
+TEST_F(EngineMigrationTest, SwapIn_WaitsForANonEmptyPlan_WhileABeamAwaitsItsPrefix) {
   const Tokens prefix = {1, 102, 103, 103, 9};  // the tokens of the second beam's first block
   const auto commit = [](Engine& engine) {
     std::vector<SampledToken> drawn;

@@ -87,7 +87,7 @@ TEST(EngineWatcherTest, BrokenPins_AreReportedAsTheirOwnKindOfEvent) {
   EXPECT_STREQ(EventName(events[1].kind), "request_held");
 }
 
-TEST(EventFeedTest, EventNames_DifferForEveryKind) {
+TEST(EventFeedTest, EveryKindOfEvent_HasItsOwnName) {
   std::vector<std::string> names;
   for (size_t kind = 0; kind < kNumEventKinds; ++kind) names.emplace_back(EventName(static_cast<EventKind>(kind)));
   std::sort(names.begin(), names.end());

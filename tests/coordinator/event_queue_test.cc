@@ -1,5 +1,5 @@
-// Events of a generation and single values cross from other threads to the I/O thread. The thread sanitizer runs these
-// tests, too (CONTRIBUTING.md).
+// Tests of EventQueue and Handoff, which pass events of a generation and single values from other threads to the I/O
+// thread. The thread sanitizer runs these tests, too (CONTRIBUTING.md).
 #include "coordinator/api/openai/event_queue.h"
 
 #include <gtest/gtest.h>
@@ -87,7 +87,7 @@ TEST(EventQueueTest, EventsOfPrompts_DoNotOverflowTheQueue_WhenTheClientStalls) 
   for (int i = 0; i < 100; ++i) EXPECT_EQ(queue->TryNext()->error, "") << i;
 }
 
-TEST(EventQueueTest, Queue_HoldsEventsOfAStalledClient_OnlyWhileMayHoldAllows) {
+TEST(EventQueueTest, Queue_HoldsEventsOfAStalledClient_OnlyWhileMayHoldReturnsTrue) {
   asio::io_context io(1);
   const auto queue = std::make_shared<EventQueue>(io.get_executor());
   size_t asked = 0;

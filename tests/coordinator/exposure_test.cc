@@ -29,7 +29,7 @@ std::string ExposureVerdict(const std::string& port, const std::string& address,
   return ErrorThrownBy([&] { CheckExposure(t, "t.yaml"); });
 }
 
-TEST(ExposureTest, MetricsPort_MayListenOnOneAddress_ButNotOnAll) {
+TEST(ExposureTest, MetricsPort_MayListenOnOneAddress_ButNotOnAllAddresses) {
   for (const char* address : {"127.0.0.1", "::1", "10.0.0.1"})
     EXPECT_EQ(ExposureVerdict("metrics", address, kNone), "");
   for (const char* address : {"0.0.0.0", "::"})
@@ -37,7 +37,7 @@ TEST(ExposureTest, MetricsPort_MayListenOnOneAddress_ButNotOnAll) {
   EXPECT_NE(ExposureVerdict("metrics", "example.com", kNone).find("no IP address"), std::string::npos);
 }
 
-TEST(ExposureTest, CacheEvents_AreKeptToThisHost_UnlessTheOperatorSaysSo) {
+TEST(ExposureTest, CacheEvents_AreSentOnThisHostOnly_UnlessTheOperatorAllowsOtherHosts) {
   Topology t;
   const auto verdict = [&t](const char* endpoint, const char* replay = "") {
     t.kv_events.endpoint = endpoint;
@@ -60,7 +60,7 @@ TEST(ExposureTest, CacheEvents_AreKeptToThisHost_UnlessTheOperatorSaysSo) {
   EXPECT_NE(ExposureWarnings(t)[0].find("10.0.0.1:5557 sees the tokens"), std::string::npos);
 }
 
-TEST(ExposureTest, MetricsOnTheDataPort_AreWarnedOf_WhereOtherHostsReachIt) {
+TEST(ExposureTest, MetricsOnTheDataPort_CauseAWarning_WhenOtherHostsReachThePort) {
   Topology t;
   t.metrics.on_data_port = true;
   EXPECT_TRUE(ExposureWarnings(t).empty()) << "loopback";

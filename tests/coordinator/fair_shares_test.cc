@@ -1,5 +1,5 @@
-// Clients share places, blocks and steps. Each test shows one rule by itself; the simulator (tests/sim) shows that the
-// rules hold for any set of clients.
+// Tests of the rules by which clients share places, blocks and steps, one rule in each test. The simulator (tests/sim)
+// checks the rules for random sets of clients.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -89,7 +89,7 @@ class FairSharesTest : public testing::Test {
     return std::ranges::any_of(engine_->scheduler().running(), [&](const Request* r) { return r->id == id; });
   }
   size_t TokensOf(RequestId id) { return sinks_[id].choices[0].tokens.size(); }
-  /// Tokens that the step computes for a running request.
+  /// Returns the number of tokens that the step computes for a running request.
   int Computed(const StepPlan& plan, RequestId id) const {
     int tokens = 0;
     for (const Request* request : engine_->scheduler().running()) {
@@ -158,7 +158,7 @@ TEST_F(FairSharesTest, NewClient_GetsItsShareOfBlocks_WhenAnotherClientHoldsMore
   EXPECT_TRUE(Runs(3));
 }
 
-TEST_F(FairSharesTest, ReadmittedRequest_IsNotPreempted_ForProtectedSteps) {
+TEST_F(FairSharesTest, ReadmittedRequest_IsNotPreempted_DuringItsProtectedSteps) {
   Make(60'000, 4, 64);
   ASSERT_FALSE(Submit(1, "a", 4, 1000, 4));
   Step();
@@ -376,7 +376,7 @@ TEST_F(FairSharesTest, StepsWithDecodes_KeepTheTargetTime_WhilePromptsAreCompute
   engine_->Cancel(2);
   engine_->ChangeOptions({.target_step_seconds = 0.1});
   ASSERT_FALSE(Submit(3, "a", 4000, 5));
-  longest_of(3, chunks = 0);  // the cost model forgets what it learned of long steps
+  longest_of(3, chunks = 0);  // the cost model forgets long steps
   EXPECT_LT(longest_of(40, chunks), 0.1);
   EXPECT_GT(chunks, 40 * 25) << "and the prompt goes on";
   engine_->ChangeOptions({.target_step_seconds = 0.001});
@@ -451,7 +451,7 @@ TEST_F(FairSharesTest, ClientAtItsLimit_DoesNotDelayOtherClients) {
   EXPECT_THAT(*Submit(8, "b", 4, 60, 1, blocks), testing::HasSubstr("max_blocks of this API key, 10"));
 }
 
-TEST_F(FairSharesTest, ClientWithItsShare_TakesNoRoom_ThatAnotherClientHasARightTo) {
+TEST_F(FairSharesTest, ClientWithItsFullShare_TakesNoRoom_ThatAnotherClientHasARightTo) {
   for (const bool plan_ahead : {false, true}) {
     Make(100'000, 4, 64, plan_ahead);
     ASSERT_FALSE(Submit(1, "a", 4, 100));
@@ -469,7 +469,7 @@ TEST_F(FairSharesTest, ClientWithItsShare_TakesNoRoom_ThatAnotherClientHasARight
   }
 }
 
-TEST_F(FairSharesTest, ClientWithItsShare_TakesRoom_ThatNoClientHasARightTo) {
+TEST_F(FairSharesTest, ClientWithItsFullShare_TakesRoom_ThatNoClientHasARightTo) {
   Make(100'000, 4, 64);
   for (RequestId id = 1; id <= 2; ++id) ASSERT_FALSE(Submit(id, "a", 4, 100));
   ASSERT_FALSE(Submit(3, "b", 4, 100));
@@ -479,7 +479,7 @@ TEST_F(FairSharesTest, ClientWithItsShare_TakesRoom_ThatNoClientHasARightTo) {
   EXPECT_TRUE(Runs(4)) << "no place stays empty while somebody waits";
 }
 
-TEST_F(FairSharesTest, WholePrompts_AreComputedInOneStepEach_ThoughStepsInCompanyAreShorter) {
+TEST_F(FairSharesTest, PromptsThatCannotBeCut_AreComputedInOneStepEach_WhenSeveralClientsRun) {
   Make(200, 8, 512, false, true);
   ASSERT_FALSE(Submit(1, "a", 300, 1));
   ASSERT_FALSE(Submit(2, "b", 200, 1));

@@ -19,7 +19,7 @@ using Words = std::vector<std::string>;
 
 Words SplitWords(std::string_view text) { return CLI::detail::split(std::string(text), ' '); }
 
-/// The commands with the flags that foreign ones become.
+/// The commands whose flags foreign flags are translated into.
 struct Commands {
   Commands() {
     AddServeFlags(*app.add_subcommand("serve"), flags);
@@ -179,7 +179,7 @@ TEST(ForeignWordsTest, Adapters_BecomeOneList_FromOneFlagOrSeveral) {
             (Words{"serve", "/m", "--lora-modules", R"(["{\"name\": \"a\"}"])"}));
 }
 
-TEST(ForeignWordsTest, ShortFlags_TakeValuesBehindASignOrAttached) {
+TEST(ForeignWordsTest, ShortFlags_TakeValues_AttachedOrAfterAnEqualsSign) {
   const auto translate = [](const Words& typed) { return Commands().Translate(typed).words; };
   EXPECT_EQ(translate({"serve", "-c4096"}), (Words{"serve", "--max-model-len", "4096"}));
   EXPECT_EQ(translate({"serve", "-c=4096"}), (Words{"serve", "--max-model-len", "4096"}));

@@ -74,7 +74,7 @@ class GrammarGateTest : public testing::Test, private WorkerGroupListener {
     }
     return through_;
   }
-  /// An arrival of one request. Once through the gate, the engine holds the request, unless EndAll was called.
+  /// Returns an arrival of one request, whose `submit` gives the request to the engine, unless EndAll was called.
   Arrival Count() {
     const auto id = static_cast<RequestId>(++calls_);
     return {.submit =

@@ -22,7 +22,7 @@ GrammarTrials Trials(std::vector<std::string> command, GrammarTrials::Limits lim
   return {std::make_shared<const Vocabulary>(Vocabulary{{"", "a"}, {0}}), std::move(command), limits};
 }
 
-TEST(GrammarTrialsTest, Try_AnswersStatus503_WhenTheTrialProgramEndsAtOnce) {
+TEST(GrammarTrialsTest, Try_AnswersStatus503_WhenTheTrialProgramEndsImmediately) {
   for (const char* program : {"/bin/false", "/nowhere/quire"}) {
     GrammarTrials trials = Trials({program});
     try {
@@ -67,7 +67,7 @@ TEST(GrammarTrialsTest, Try_EndsTheTrialProcess_WhenItsTimeIsUp) {
   EXPECT_EQ(trials.pid(), 0);
 }
 
-TEST(FrameSocketTest, Frames_ArriveComplete_AndReceiveReturnsNothingOnceThePeerIsGone) {
+TEST(FrameSocketTest, Frames_ArriveComplete_AndReceiveReturnsNothingAfterThePeerCloses) {
   int ends[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
   const FrameSocket here(ends[0]), there(ends[1]);

@@ -18,10 +18,9 @@ class HandshakePaceTest : public testing::Test {
   void Wait(const std::string& address, int count) {
     for (int i = 0; i < count; ++i) pace_.Wait(++last_, TurnOf(make_address(address)));
   }
-  /// Milliseconds until the next handshake may begin.
+  /// Returns the milliseconds until the next handshake may begin.
   int64_t UntilNext() const { return std::chrono::duration_cast<milliseconds>(pace_.Next(now_) - now_).count(); }
-  /// Lets waiting handshakes begin in turn as time passes, until this ticket's begins; returns the milliseconds it
-  // took.
+  /// Lets waiting handshakes begin in turn, until this ticket's handshake begins. Returns the milliseconds that pass.
   int64_t Until(HandshakePace::Ticket ticket) {
     const auto begin = now_;
     for (;;) {
@@ -35,7 +34,7 @@ class HandshakePaceTest : public testing::Test {
   HandshakePace::Clock::time_point now_{std::chrono::hours(1)};
 };
 
-TEST_F(HandshakePaceTest, Handshakes_BeginAtOnceUpToABurst_ThenAtASteadyRate) {
+TEST_F(HandshakePaceTest, Handshakes_BeginImmediatelyUpToABurst_ThenAtASteadyRate) {
   Wait("192.0.2.1", 500);
   EXPECT_EQ(Until(100), 0);
   EXPECT_EQ(Until(500), 1000);
@@ -94,7 +93,7 @@ TEST_F(HandshakePaceTest, AddressesOfOneIpv6Customer_ShareOneTurn) {
   EXPECT_NE(TurnOf(make_address("192.0.2.1")), TurnOf(make_address("192.0.2.2")));
 }
 
-TEST(HandshakeTurnsTest, OldestOpenHandshake_GivesWay_WhenOneMoreBegins) {
+TEST(HandshakeTurnsTest, OldestOpenHandshake_Ends_WhenMoreThanTheLimitAreOpen) {
   boost::asio::io_context io;
   HandshakeTurns turns(io.get_executor());
   std::vector<size_t> gave_way;

@@ -19,14 +19,14 @@ class HostHealthTest : public ::testing::Test {
   HostHealth::Clock::time_point now_{minutes(100)};
 };
 
-TEST_F(HostHealthTest, Host_IsLeftOut_AfterTheSecondDeathOfAWorker) {
+TEST_F(HostHealthTest, Host_IsExcluded_AfterTheSecondDeathOfAWorker) {
   Lose(LossCause::kDied, 1, "b");
   EXPECT_EQ(health_.LeftOut(now_), Hosts{});
   Lose(LossCause::kReported, 1, "b");
   EXPECT_EQ(health_.LeftOut(now_), Hosts{"b"});
 }
 
-TEST_F(HostHealthTest, Host_IsLeftOutAtOnce_WhenItDoesNotAnswer) {
+TEST_F(HostHealthTest, Host_IsExcludedImmediately_WhenItDoesNotAnswer) {
   gone_ = {"b"};
   Lose(LossCause::kSilent, 1, "a");
   EXPECT_EQ(health_.LeftOut(now_), Hosts{});
@@ -34,7 +34,7 @@ TEST_F(HostHealthTest, Host_IsLeftOutAtOnce_WhenItDoesNotAnswer) {
   EXPECT_EQ(health_.LeftOut(now_), Hosts{"b"});
 }
 
-TEST_F(HostHealthTest, LastLostHost_IsLeftOut_WhenTheNextEpochDoesNotStart) {
+TEST_F(HostHealthTest, LastLostHost_IsExcluded_WhenTheNextEpochDoesNotStart) {
   Lose(LossCause::kDied, -1, "");
   EXPECT_EQ(health_.LeftOut(now_), Hosts{});
   Lose(LossCause::kSilent, 1, "b");

@@ -13,7 +13,7 @@ namespace {
 namespace asio = boost::asio;
 using asio::ip::tcp;
 
-/// A server that sends a text at once, then one byte every 5 ms, `drops` times, and then nothing.
+/// A server that sends a text, then `drops` times one byte after 5 ms, and then nothing more.
 class Dripper {
  public:
   Dripper(asio::io_context& io, std::string said, int drops)
@@ -75,7 +75,7 @@ TEST(HttpClientTest, Client_GivesUp_WhenNoBytesArrive) {
 }
 
 // A server that sent a byte now and then blocked a batch for as long as the server liked.
-TEST(HttpClientTest, Client_GivesUp_WhenAnAnswerComesTooSlowly) {
+TEST(HttpClientTest, Client_GivesUp_WhenAnAnswerArrivesTooSlowly) {
   const int endless = 4000;
   EXPECT_THAT(AnswerOf(kWhole, endless, milliseconds(10'000), milliseconds(200), {}).problem,
               HasSubstr("less than 204 bytes came within 0.2 s"));

@@ -19,7 +19,7 @@ namespace {
 
 namespace asio = boost::asio;
 
-/// Fails after half of the answer was sent.
+/// Sends half of an answer, then throws.
 asio::awaitable<void> FailLate(HttpRequest&, HttpResponder& responder) {
   co_await responder.BeginPieces();
   std::string half = "[1,";

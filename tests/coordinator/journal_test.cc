@@ -62,7 +62,7 @@ class JournalTest : public testing::Test {
     return request;
   }
 
-  /// Random draws for the oldest outstanding step.
+  /// Returns random draws for the oldest outstanding step.
   std::vector<SampledToken> Draws(const Engine& engine) {
     std::vector<SampledToken> out;
     const auto draw = [&](SlotId slot, std::optional<TokenId> right = {}) {
@@ -200,7 +200,7 @@ TEST_F(JournalTest, Replay_YieldsTheSamePlans_WithDraftsFromEverySource) {
   EXPECT_GT(result.segments, 10);
 }
 
-TEST_F(JournalTest, Replay_ReportsAPlanThatDiffers) {
+TEST_F(JournalTest, Replay_ReportsThePlan_WhenItDiffersFromTheRecordedPlan) {
   Engine engine(Options());
   {
     Journal journal(directory_, {}, engine);

@@ -18,7 +18,7 @@ class KeyQuotasTest : public testing::Test {
   KeyQuotas Make() const { return {limits_, kMaxRunning}; }
 
   static int StatusOf(const std::optional<HttpResponse>& refusal) { return refusal ? refusal->status : 200; }
-  /// The value of the header Retry-After in seconds; -1 without this header.
+  /// Returns the value of the header Retry-After in seconds; -1 without this header.
   static int64_t RetryAfter(const std::optional<HttpResponse>& refusal) {
     if (!refusal) return -1;
     for (const auto& [name, value] : refusal->headers) {
@@ -26,7 +26,7 @@ class KeyQuotasTest : public testing::Test {
     }
     return -1;
   }
-  /// The HTTP status of a call with one choice, `after` the start of the quotas.
+  /// Returns the HTTP status of a call with one choice, `after` the start of the quotas.
   int StatusAfter(KeyQuotas& quotas, const std::string& client, milliseconds after) const {
     return StatusOf(quotas.Refuse(client, 1, begin_ + after));
   }
@@ -59,7 +59,7 @@ TEST_F(KeyQuotasTest, Choices_AreRefusedWith429_BeyondRunningPlusQueued) {
   EXPECT_FALSE(quotas.Refuse("bob", 2, begin_)) << "one client's choices are not another's";
 }
 
-TEST_F(KeyQuotasTest, RunningLimit_IsThatOfTheServer_WhenTheKeyHasNone) {
+TEST_F(KeyQuotasTest, RunningLimitOfTheServer_Applies_WhenTheKeyHasNoLimit) {
   Limit("alice", {.max_queued_reqs = 0});
   KeyQuotas quotas = Make();
   EXPECT_FALSE(quotas.Refuse("alice", kMaxRunning, begin_));
@@ -94,7 +94,7 @@ TEST_F(KeyQuotasTest, Places_AreReleased_AndClientsWithoutPlacesAreForgotten) {
   EXPECT_FALSE(quotas.Refuse("alice", 2, begin_));
 }
 
-TEST_F(KeyQuotasTest, TokensPerMinute_MayBeUsedAtOnce_AndReturnEvenly) {
+TEST_F(KeyQuotasTest, TokensOfAMinute_MayBeUsedInAMoment_AndReturnEvenly) {
   Limit("alice", {.tokens_per_minute = 600});  // 10 tokens a second
   KeyQuotas quotas = Make();
   const auto taken = quotas.Meter("alice");

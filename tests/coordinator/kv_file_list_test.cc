@@ -34,7 +34,7 @@ TEST(KvFileListTest, Sums_FollowFiles_ThatAreAddedReplacedAndForgotten) {
   EXPECT_EQ(files.num_bytes(), 7);
 }
 
-TEST(KvFileListTest, Holds_KnowsFilesOfTheOwnFolderOnly) {
+TEST(KvFileListTest, Holds_IsTrue_OnlyForFilesOfTheOwnFolder) {
   KvFileList files("own", 1000);
   files.Replace({EntryNamed("a", 1, 1), EntryNamed("b", 1, 1, "other")});
   EXPECT_TRUE(files.Holds("a"));
@@ -53,7 +53,7 @@ TEST(KvFileListTest, Surplus_NamesTheFilesUsedLongestAgo_UntilATwentiethOfTheByt
   EXPECT_THAT(files.Surplus(201), ElementsAre(Pair("old", "own")));
 }
 
-TEST(KvFileListTest, Surplus_NamesFiles_WhenThereAreTooMany) {
+TEST(KvFileListTest, Surplus_NamesFiles_WhenThereAreTooManyFiles) {
   KvFileList files("own", int64_t{1} << 40);
   std::vector<KvFolder::Entry> entries;
   for (int64_t i = 0; i < KvFileList::kMostFiles; ++i)
@@ -65,7 +65,7 @@ TEST(KvFileListTest, Surplus_NamesFiles_WhenThereAreTooMany) {
   EXPECT_EQ(surplus.front().first, "0");
 }
 
-TEST(KvFileListTest, SetUse_AddsNoFile_ThatIsNotKnown) {
+TEST(KvFileListTest, SetUse_IgnoresUnknownFiles) {
   KvFileList files("own", 1000);
   files.SetUse("none", 5);
   EXPECT_EQ(files.UseOf("none"), std::nullopt);

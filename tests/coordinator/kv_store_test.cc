@@ -91,7 +91,7 @@ TEST_F(KvStoreTest, Blocks_AreFoundAgain_ByAnotherProcess) {
   EXPECT_EQ(store->counts().files, 3);
 }
 
-TEST_F(KvStoreTest, Files_AndTheirDirectories_AreTheOwnersAlone) {
+TEST_F(KvStoreTest, FilesAndDirectories_AreAccessibleToTheirOwnerOnly) {
   Write(*Open(), 1, 1);
   for (const auto& entry : fs::recursive_directory_iterator(dir())) {
     struct stat info;
@@ -209,14 +209,14 @@ TEST_F(KvStoreTest, TwoServers_ShareADirectory) {
   EXPECT_LT(Read(*second, 1, 40).size(), 40u);
 }
 
-TEST_F(KvStoreTest, ManyServers_GetOneSecret_WhenTheyStartAtOnce) {
+TEST_F(KvStoreTest, ManyServers_GetTheSameSecret_WhenTheyStartTogether) {
   std::vector<std::future<PrefixCache::Key>> keys;
   for (int i = 0; i < 8; ++i) keys.push_back(std::async(std::launch::async, [&] { return Open()->chain_key(); }));
   const PrefixCache::Key key = keys.front().get();
   for (size_t i = 1; i < keys.size(); ++i) EXPECT_EQ(keys[i].get(), key);
 }
 
-TEST_F(KvStoreTest, FullDisk_CostsTheBlock_AndNothingIsLeftBehind) {
+TEST_F(KvStoreTest, Block_IsNotStored_WhenTheDiskIsFull_AndNoPartOfItRemains) {
   const auto store = Open();
   Write(*store, 1, 1);
   rlimit before;
@@ -236,7 +236,7 @@ TEST_F(KvStoreTest, FullDisk_CostsTheBlock_AndNothingIsLeftBehind) {
   EXPECT_EQ(Read(*Open(), 1, 1).size(), 1u);
 }
 
-TEST_F(KvStoreTest, Directory_ThatVanishes_IsMissesOnly) {
+TEST_F(KvStoreTest, ReadBlock_IsAMiss_AfterTheDirectoryVanished) {
   const auto store = Open();
   Write(*store, 1, 2);
   fs::remove_all(dir());
@@ -246,7 +246,7 @@ TEST_F(KvStoreTest, Directory_ThatVanishes_IsMissesOnly) {
   EXPECT_FALSE(store->Holds({3, 7}));
 }
 
-TEST_F(KvStoreTest, SizeLimit_Holds_AndTheFilesUsedLastStay) {
+TEST_F(KvStoreTest, SizeLimit_Holds_AndTheMostRecentlyUsedFilesAreKept) {
   const auto bytes = static_cast<int64_t>(BlockSeal::FileBytes(16, kBlockBytes));
   const auto store = Open("a model", 10 * bytes);
   for (uint64_t number = 1; number <= 10; ++number) {
@@ -266,7 +266,7 @@ TEST_F(KvStoreTest, SizeLimit_Holds_AndTheFilesUsedLastStay) {
   EXPECT_LE(store->counts().bytes, 10 * bytes);
 }
 
-TEST_F(KvStoreTest, NoteUse_KeepsFilesYoung_ThatWereNotUsedForAnHour) {
+TEST_F(KvStoreTest, NoteUse_RenewsTheTimeOfAFile_AtMostOncePerHour) {
   Write(*Open(), 1, 3);
   const auto age = [&](int minutes) {
     for (const fs::path& file : Files())
@@ -304,7 +304,7 @@ TEST_F(KvStoreTest, SizeLimit_CountsFilesOfOtherModels) {
   EXPECT_LE(std::ssize(Files()), 4);
 }
 
-TEST_F(KvStoreTest, Start_RemovesFilesThatWereNotUsedForLong_AndUnfinishedOnes) {
+TEST_F(KvStoreTest, Start_RemovesUnfinishedFiles_AndFilesUnusedForLongerThanMaxAge) {
   Write(*Open(), 1, 2);
   const fs::path old = Files().front(), part = old.parent_path() / "12.3.part", fresh = old.parent_path() / "12.4.part";
   std::ofstream(part) << "half";
@@ -344,7 +344,7 @@ TEST_F(KvStoreTest, Secret_ThatOthersMayRead_IsRefused) {
   EXPECT_THROW(Open(), Error);
 }
 
-TEST_F(KvStoreTest, Files_TellNothingOfTheirTokensAndValues) {
+TEST_F(KvStoreTest, Files_RevealNothingOfTheirTokensAndValues) {
   Write(*Open(), 1, 1);
   std::ifstream stream(Files().front(), std::ios::binary);
   const std::string content((std::istreambuf_iterator<char>(stream)), {});

@@ -1,4 +1,5 @@
-// Grammars in lark's notation, translated into patterns. The tests match texts with the code that constrains answers.
+// Tests of the translation of grammars in lark's notation into patterns. The tests match texts with the code that
+// constrains answers.
 #include "coordinator/api/requests/responses/lark_pattern.h"
 
 #include <gtest/gtest.h>

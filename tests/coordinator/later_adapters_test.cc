@@ -1,4 +1,4 @@
-// Requests whose adapter is not on all ranks are set aside.
+// Tests that requests are set aside while some rank lacks their adapter.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -51,7 +51,7 @@ class LaterAdaptersTest : public testing::Test {
 
 using Ids = std::set<RequestId>;
 
-TEST_F(LaterAdaptersTest, Requests_HoldUpNobody_WhileTheirAdapterIsAway) {
+TEST_F(LaterAdaptersTest, Requests_DelayNoOtherRequests_WhileTheirAdapterIsNotLoaded) {
   Submit(1, kOne);
   EXPECT_TRUE(Step().empty());
   Submit(2, 0);
@@ -63,7 +63,7 @@ TEST_F(LaterAdaptersTest, Requests_HoldUpNobody_WhileTheirAdapterIsAway) {
   EXPECT_EQ(Step(), (Ids{1, 2, 3}));
 }
 
-TEST_F(LaterAdaptersTest, Requests_GoOn_WhenTheirAdapterComesAgain) {
+TEST_F(LaterAdaptersTest, Requests_Resume_WhenTheirAdapterIsLoadedAgain) {
   engine_->AdapterCame(kOne);
   Submit(1, kOne);
   EXPECT_EQ(Step(), Ids{1});
@@ -76,7 +76,7 @@ TEST_F(LaterAdaptersTest, Requests_GoOn_WhenTheirAdapterComesAgain) {
   EXPECT_EQ(sinks_[1].choices[0].tokens, (std::vector<TokenId>{109, 110, 111, 112}));
 }
 
-TEST_F(LaterAdaptersTest, NewEpoch_HasNoLaterAdapter_AndAllListedOnes) {
+TEST_F(LaterAdaptersTest, NewEpoch_HasAllListedAdapters_ButNoAdapterLoadedLater) {
   engine_->AdapterCame(kOne);
   Submit(1, kOne);
   Submit(2, kMostListedAdapters);
@@ -87,7 +87,7 @@ TEST_F(LaterAdaptersTest, NewEpoch_HasNoLaterAdapter_AndAllListedOnes) {
   EXPECT_EQ(Step(), (Ids{1, 2}));
 }
 
-TEST_F(LaterAdaptersTest, BackgroundRequest_WaitsForItsAdapter_AndForOthers) {
+TEST_F(LaterAdaptersTest, BackgroundRequest_WaitsForItsAdapter_AndForOtherRequests) {
   Submit(1, kOne, true);
   Submit(2, 0, true);
   EXPECT_EQ(Step(), Ids{2});
@@ -98,7 +98,7 @@ TEST_F(LaterAdaptersTest, BackgroundRequest_WaitsForItsAdapter_AndForOthers) {
   EXPECT_EQ(Step(), (Ids{1, 2}));
 }
 
-TEST_F(LaterAdaptersTest, Requests_CanBeCancelledMovedAndFailed_WhileTheirAdapterIsAway) {
+TEST_F(LaterAdaptersTest, Requests_CanBeCancelledMovedAndFailed_WhileTheirAdapterIsNotLoaded) {
   for (const RequestId id : {1, 2, 3}) Submit(id, kOne);
   engine_->Cancel(1);
   auto departure = engine_->Depart(2, 0, 0);

@@ -46,7 +46,7 @@ TEST(LauncherTest, RuntimeDir_FallsBackToTmp_WhenTheRuntimeFolderHasALongPath) {
   ::unsetenv("XDG_RUNTIME_DIR");
 }
 
-TEST(LauncherTest, Command_TellsWorkersTheFormOfTheLog) {
+TEST(LauncherTest, Command_PassesTheLogFormatToWorkers) {
   Topology t;
   EXPECT_THAT(Line(t, {}), Not(HasSubstr("--log-format")));
   t.logs.format = LogFormat::kJson;

@@ -7,7 +7,7 @@
 namespace quire {
 namespace {
 
-/// The true cost of a token in seconds, given the number of tokens before it.
+/// Returns the true cost of a token in seconds, given the number of tokens before it.
 double Truth(double context) { return 0.0005 + 5e-7 * context; }
 
 TEST(LearnedCostTest, Cost_IsZero_BeforeTheFirstStep) {

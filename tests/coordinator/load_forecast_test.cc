@@ -1,4 +1,5 @@
-// The load forecast of `quire plan --simulate`: reading of traces, and simulated requests with steps of known duration.
+// Tests of the load forecast of `quire plan --simulate`: reading of traces, and simulated requests with steps of known
+// duration.
 #include "coordinator/plan/load_forecast.h"
 
 #include <gtest/gtest.h>
@@ -63,7 +64,7 @@ TEST_F(TraceTest, ReadTrace_NamesTheLine_WhenALineIsInvalid) {
   EXPECT_THROW(ReadTrace("/nowhere/trace.jsonl"), Error);
 }
 
-TEST(TokensOfTest, Tokens_AreEqual_WhereTheHashesAreEqual) {
+TEST(TokensOfTest, Tokens_AreEqual_ForEqualHashesOfATrace) {
   const TracedRequest a{0, 600, 1, {1, 2}}, b{0, 600, 1, {1, 3}}, none{0, 600, 1, {}};
   const auto tokens = TokensOf(a, 0, 1000), others = TokensOf(b, 1, 1000);
   EXPECT_EQ(tokens.size(), 600u);
@@ -125,7 +126,7 @@ TEST_F(ForecastTest, HigherRate_MakesRequestsOverlap) {
   EXPECT_GT(close.first_token[1], 1) << "a step was under way when it came";
 }
 
-TEST_F(ForecastTest, SharedPrefixes_ComeFromTheCache_UnlessCachingIsOff) {
+TEST_F(ForecastTest, SharedPrefixes_AreReadFromTheCache_UnlessCachingIsOff) {
   const std::vector<TracedRequest> trace = {{0, 600, 2, {1, 2}}, {100, 600, 2, {1, 3}}};
   const LoadRow row = Run(trace);
   EXPECT_EQ(row.cached_tokens, 512);
@@ -148,7 +149,7 @@ TEST_F(ForecastTest, RefusedAndTimedOutRequests_AreCounted) {
   EXPECT_EQ(Run({{0, 5000, 5, {}}}).refused, 1) << "longer than a sequence may be";
 }
 
-TEST_F(ForecastTest, Replica_GetsItsPartOfTheRequests) {
+TEST_F(ForecastTest, Forecast_RunsHalfOfTheRequests_WhenThereAreTwoReplicas) {
   topology_.parallel.replicas = 2;
   EXPECT_EQ(Run(std::vector<TracedRequest>(9, {0, 10, 5, {}})).answered, 5);
 }

@@ -159,7 +159,7 @@ TEST(LogTest, LogNames_NestWithinAThread) {
   EXPECT_EQ(LogName::Current(), "");
 }
 
-/// Returns what was logged to standard error meanwhile, line by line.
+/// Returns the lines that were logged to standard error while `log` ran.
 std::vector<Json> JsonLinesOf(const std::function<void()>& log) {
   testing::internal::CaptureStderr();
   log();
@@ -200,7 +200,7 @@ TEST(LogTest, JsonFormat_MakesEachMessageAnObject_WithTheFieldsOfItsThread) {
   EXPECT_FALSE(lines[2].contains("rank"));
 }
 
-TEST(LogTest, LineOfProgram_IsTextOrAnObject_ThatKeepsAProgramsOwn) {
+TEST(LogTest, LineOfProgram_MakesTextOrAJsonObject_AndKeepsAProgramsOwnObject) {
   SetLogFormat(LogFormat::kText);
   EXPECT_EQ(LineOfProgram("a\x1b"), "a\\x1b");
   SetLogFormat(LogFormat::kJson);

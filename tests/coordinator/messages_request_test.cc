@@ -1,4 +1,5 @@
-// Requests of the Messages API become requests of the Chat Completions API with the same meaning.
+// Tests of the translation of requests of the Messages API into requests of the Chat Completions API with the same
+// meaning.
 #include "coordinator/api/requests/messages/messages_request.h"
 
 #include <gtest/gtest.h>
@@ -144,7 +145,7 @@ TEST(MessagesRequestTest, MaxTokens_IsCutToTheContext_WhenItIsLarger) {
   EXPECT_THROW(parse(R"(, "max_tokens": 1.5)", true), ApiError);
 }
 
-TEST(MessagesRequestTest, LongNamesOfEarlierCalls_AreRefusedByName) {
+TEST(MessagesRequestTest, NamesOfEarlierCalls_AreRefused_Above128Bytes) {
   const auto fault = [](size_t bytes) -> std::string {
     try {
       Chat(R"({"max_tokens": 5, "messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": [
@@ -160,7 +161,7 @@ TEST(MessagesRequestTest, LongNamesOfEarlierCalls_AreRefusedByName) {
   EXPECT_EQ(fault(129), "messages[1].content[0].name is longer than 128 bytes");
 }
 
-TEST(MessagesRequestTest, InWordsOf_RenamesWholeWordsAlone) {
+TEST(MessagesRequestTest, InWordsOf_RenamesOnlyWholeWords) {
   const auto told = [](const char* message) {
     return std::string(InWordsOf(Dialect::kRerank, ApiError(400, message, "prompt")).what());
   };

@@ -18,7 +18,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::UnorderedElementsAre;
 
-/// Loads a model as orders say, at once.
+/// Wishes for the model, expects the order to load it alone, and reports it as loaded.
 void LoadNow(ModelLives& lives, size_t model, double now) {
   lives.Wish(model, now);
   ASSERT_THAT(lives.Decide(now).load, ElementsAre(model));
@@ -26,7 +26,7 @@ void LoadNow(ModelLives& lives, size_t model, double now) {
   lives.NoWish(model);
 }
 
-TEST(ModelLivesTest, Wish_LoadsAModel_WhereThereIsRoom) {
+TEST(ModelLivesTest, Wish_LoadsAModel_WhenThereIsRoom) {
   ModelLives lives(100);
   lives.Add("a", 60, -1, false, 0);
   EXPECT_FALSE(lives.IsOpen(0, 0));
@@ -38,7 +38,7 @@ TEST(ModelLivesTest, Wish_LoadsAModel_WhereThereIsRoom) {
   EXPECT_TRUE(lives.IsOpen(0, 1));
 }
 
-TEST(ModelLivesTest, LeastRecentlyUsed_IsUnloadedFirst_ByBytes) {
+TEST(ModelLivesTest, LeastRecentlyUsedModel_IsUnloaded_BeforeAnotherModelIsLoaded) {
   ModelLives lives(100);
   lives.Add("old", 30, -1, true, 0);
   lives.Add("new", 40, -1, true, 0);
@@ -56,7 +56,7 @@ TEST(ModelLivesTest, LeastRecentlyUsed_IsUnloadedFirst_ByBytes) {
   EXPECT_LE(lives.taken(), lives.room());
 }
 
-TEST(ModelLivesTest, SmallModel_Stays_WhereALargerOneMustGoAnyway) {
+TEST(ModelLivesTest, SmallModel_StaysLoaded_WhenUnloadingALargerModelFreesEnoughMemory) {
   ModelLives lives(100);
   lives.Add("small", 10, -1, true, 0);
   lives.Add("large", 80, -1, true, 1);
@@ -77,7 +77,7 @@ TEST(ModelLivesTest, ModelWithRequests_IsNeverUnloaded) {
   EXPECT_THAT(lives.Decide(200).unload, ElementsAre(0));
 }
 
-TEST(ModelLivesTest, ModelsThatWouldNotLeaveEnoughRoom_AreNotUnloaded) {
+TEST(ModelLivesTest, Models_AreNotUnloaded_WhenTheFreedRoomWouldNotSuffice) {
   ModelLives lives(100);
   lives.Add("idle", 30, -1, true, 0);
   lives.Add("busy", 60, -1, true, 0);
@@ -87,7 +87,7 @@ TEST(ModelLivesTest, ModelsThatWouldNotLeaveEnoughRoom_AreNotUnloaded) {
   EXPECT_THAT(lives.Decide(1).unload, IsEmpty());
 }
 
-TEST(ModelLivesTest, BusyModel_GivesWay_AfterPatienceAndForATurn) {
+TEST(ModelLivesTest, BusyModel_ClosesToNewRequestsForATurn_AfterAnotherModelWaitedForThePatience) {
   ModelLives lives(100);
   lives.Add("busy", 60, -1, true, 0);
   lives.Add("wished", 60, -1, false, 0);
@@ -99,7 +99,8 @@ TEST(ModelLivesTest, BusyModel_GivesWay_AfterPatienceAndForATurn) {
   EXPECT_LE(lives.NextTime(5), closed);
   (void)lives.Decide(closed);
   EXPECT_FALSE(lives.IsOpen(0, closed));
-  // Its request goes on for longer than a turn: then it serves again, for a turn at least.
+  // The request of the model that gives way runs for longer than a turn. Then the model serves again, for at least a
+  // turn.
   const double open = closed + ModelLives::kTurn;
   EXPECT_TRUE(lives.IsOpen(0, open));
   for (double now = open; now < open + ModelLives::kTurn; now += 0.5) {
@@ -110,13 +111,13 @@ TEST(ModelLivesTest, BusyModel_GivesWay_AfterPatienceAndForATurn) {
   (void)lives.Decide(again);
   EXPECT_FALSE(lives.IsOpen(0, again));
   lives.EndUse(0, again);
-  lives.Wish(0, again);  // a newcomer waits, and the model is unloaded all the same
+  lives.Wish(0, again);  // a new request waits, and the model is unloaded nevertheless
   EXPECT_THAT(lives.Decide(again).unload, ElementsAre(0));
   lives.OnUnloaded(0);
   EXPECT_THAT(lives.Decide(again).load, ElementsAre(1));
 }
 
-TEST(ModelLivesTest, ModelThatGaveWay_OpensAtOnce_WhenTheWishIsGone) {
+TEST(ModelLivesTest, ModelThatGaveWay_OpensAgain_WhenNoRequestWaitsForAnotherModel) {
   ModelLives lives(100);
   lives.Add("busy", 60, -1, true, 0);
   lives.Add("wished", 60, -1, false, 0);
@@ -143,7 +144,7 @@ TEST(ModelLivesTest, IdleModel_IsUnloaded_WhenItsTimeIsOver) {
   EXPECT_THAT(lives.Decide(1e9).unload, IsEmpty());
 }
 
-TEST(ModelLivesTest, ZeroKeepAlive_UnloadsAfterTheLastRequest_AndNegativeOneNever) {
+TEST(ModelLivesTest, ZeroKeepAlive_UnloadsAfterTheLastRequest_AndNegativeKeepAliveNever) {
   ModelLives lives(100);
   lives.Add("a", 10, -1, true, 0);
   lives.BeginUse(0), lives.BeginUse(0);
@@ -177,7 +178,7 @@ TEST(ModelLivesTest, FailedStart_IsTriedAgain_AfterALongerPauseEachTime) {
   EXPECT_EQ(lives.PauseOf(0, now), 0);
 }
 
-TEST(ModelLivesTest, LostModel_LeavesAndPauses_WhileOthersStay) {
+TEST(ModelLivesTest, LostModel_IsUnloadedAndPauses_WhileOtherModelsStayOpen) {
   ModelLives lives(100);
   lives.Add("lost", 10, 300, true, 0);
   lives.Add("other", 10, 300, true, 0);
@@ -191,7 +192,7 @@ TEST(ModelLivesTest, LostModel_LeavesAndPauses_WhileOthersStay) {
   EXPECT_THAT(lives.Decide(6).load, ElementsAre(0));
 }
 
-TEST(ModelLivesTest, LeavingModel_TakesNoRequests_AndWaitsForItsOwn) {
+TEST(ModelLivesTest, LeavingModel_TakesNoNewRequests_AndIsUnloadedAfterItsLastRequest) {
   ModelLives lives(100);
   lives.Add("a", 10, -1, true, 0);
   lives.BeginUse(0);
@@ -211,8 +212,8 @@ TEST(KeepAliveTest, Times_AreSpelledAsOllamaDoes) {
     EXPECT_EQ(ParseKeepAlive(bad), std::nullopt) << bad;
 }
 
-/// Random requests for three models that do not fit together. The room holds at every moment, no model with requests
-/// loses its workers, and every request is served in the end.
+/// Makes random requests for three models that do not fit together. At every moment the loaded models must fit into the
+/// room, no model with requests may lose its workers, and every request must be served in the end.
 TEST(ModelLivesTest, RandomRequests_AreAllServed_WithinTheRoom) {
   constexpr int kModels = 3, kRequests = 400;
   for (unsigned seed = 0; seed < 40; ++seed) {

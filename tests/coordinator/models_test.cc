@@ -15,7 +15,7 @@ using testing::HasSubstr;
 
 constexpr int64_t kMiB = 1 << 20;
 
-/// Sizes in MiB. A model with `least` equal to `most` has a size of its own.
+/// Returns the need of a model; sizes in MiB. `least` equal to `most` means that the settings give the KV cache's size.
 ModelNeed Need(const char* name, int64_t weights, int64_t least, int64_t most) {
   return {.name = name,
           .weights = weights * kMiB,
@@ -34,13 +34,13 @@ TEST(ModelSharesTest, Room_IsDividedEvenly_BesideTheWeights) {
   EXPECT_THAT(Shares(1000, {Need("a", 100, 10, 5000), Need("b", 300, 10, 5000)}), ElementsAre(300, 300));
 }
 
-TEST(ModelSharesTest, RoomThatOneModelCannotUse_GoesToTheOthers_WhateverTheirOrder) {
+TEST(ModelSharesTest, RoomThatOneModelCannotUse_IsGivenToOtherModels_WhateverTheirOrder) {
   EXPECT_THAT(Shares(1000, {Need("a", 100, 10, 5000), Need("b", 300, 10, 50)}), ElementsAre(550, 50));
   EXPECT_THAT(Shares(1000, {Need("b", 300, 10, 50), Need("a", 100, 10, 5000), Need("c", 0, 10, 5000)}),
               ElementsAre(50, 275, 275));
 }
 
-TEST(ModelSharesTest, ModelWithASizeOfItsOwn_KeepsIt) {
+TEST(ModelSharesTest, ModelWithAConfiguredCacheSize_KeepsThatSize) {
   EXPECT_THAT(Shares(1000, {Need("a", 100, 400, 400), Need("b", 100, 10, 5000)}), ElementsAre(400, 400));
 }
 
@@ -75,14 +75,14 @@ TEST(ModelSharesTest, Share_BecomesBlocks_WithoutTheNullBlock) {
   EXPECT_EQ(cache.num_blocks, 9);
 }
 
-TEST(ModelSharesTest, RoomOfModels_IsTheSetting_OrAShareOfWhatIsFree) {
+TEST(ModelSharesTest, RoomOfModels_IsTheSetting_OrAShareOfTheFreeMemory) {
   Topology t;
   EXPECT_EQ(RoomOfModels(t, 1000), 900);
   t.models_memory_bytes = 77;
   EXPECT_EQ(RoomOfModels(t, 1000), 77);
 }
 
-TEST(ModelNamedInTest, Name_IsThatOfTheOutermostObject) {
+TEST(ModelNamedInTest, ModelNamedIn_ReadsTheMemberOfTheOutermostObjectOnly) {
   EXPECT_EQ(ModelNamedIn(R"({"model": "a"})"), "a");
   EXPECT_EQ(ModelNamedIn(R"({"x": {"model": "b"}, "y": [{"model": "c"}], "z": "\"model\": \"d\"", "model": "\u0061"})"),
             "a");
@@ -131,14 +131,14 @@ TEST(ModelListTest, Groups_HavePortsAndJournalsOfTheirOwn) {
   EXPECT_EQ(ReplicaTopology(ModelTopology(t, 0), 1).journal, "/j/model-0/replica-1");
 }
 
-/// A need of a model that is loaded on request.
+/// Returns a need of a model that is loaded on request.
 ModelNeed OnRequest(ModelNeed need, int64_t whole) {
   need.on_request = true;
   need.kv_whole = whole * kMiB;
   return need;
 }
 
-TEST(ModelSharesTest, ModelsOnRequest_ShareTheRoom_WhereAllFitWithWholeSequences) {
+TEST(ModelSharesTest, ModelsLoadedOnRequest_ShareTheRoom_WhenAllFitWithAWholeSequenceEach) {
   bool at_once = false;
   const std::vector<int64_t> kv = ShareKvInTurns(
       1000 * kMiB, {OnRequest(Need("a", 100, 10, 5000), 50), OnRequest(Need("b", 300, 10, 5000), 50)}, at_once);
@@ -146,7 +146,7 @@ TEST(ModelSharesTest, ModelsOnRequest_ShareTheRoom_WhereAllFitWithWholeSequences
   EXPECT_THAT(kv, ElementsAre(300 * kMiB, 300 * kMiB));
 }
 
-TEST(ModelSharesTest, ModelsInTurn_GetHalfOfTheRoom_OrAWholeSequence) {
+TEST(ModelSharesTest, ModelsLoadedInTurn_GetHalfOfTheRoom_OrAWholeSequence) {
   bool at_once = true;
   const auto small = OnRequest(Need("small", 100, 10, 5000), 50);
   const auto large = OnRequest(Need("large", 600, 10, 5000), 200);
@@ -156,7 +156,7 @@ TEST(ModelSharesTest, ModelsInTurn_GetHalfOfTheRoom_OrAWholeSequence) {
   EXPECT_FALSE(at_once);
 }
 
-TEST(ModelSharesTest, ModelsOfTheStart_FitTogether_BesideThoseOnRequest) {
+TEST(ModelSharesTest, ModelsLoadedAtTheStart_MustFitTogether_ButModelsLoadedOnRequestOnlyAlone) {
   bool at_once = true;
   const auto later = OnRequest(Need("later", 600, 10, 5000), 200);
   const std::vector<ModelNeed> needs = {Need("a", 300, 10, 5000), later, Need("b", 400, 10, 5000)};
@@ -169,7 +169,7 @@ TEST(ModelSharesTest, ModelsOfTheStart_FitTogether_BesideThoseOnRequest) {
               HasSubstr("model later needs 610 MiB"));
 }
 
-TEST(ModelListTest, ListOfOneModel_IsThatModel) {
+TEST(ModelListTest, ListOfOneModel_MeansTheSame_AsASingleModel) {
   Topology alone = ListOf("{model: {name: a, path: /a}, journal: /j}");
   Topology listed = ModelTopology(ListOf("{models: [{name: a, path: /a}], journal: /j}"), 0);
   EXPECT_EQ(alone, listed);

@@ -51,7 +51,7 @@ TEST(MpirunReportTest, Culprit_IsTheFirstRankThatMpirunNames) {
   EXPECT_EQ(culprit->rank, 2);
 }
 
-TEST(MpirunReportTest, Culprit_IsAbsent_WhenMpirunNamesNone) {
+TEST(MpirunReportTest, Culprit_IsAbsent_WhenMpirunNamesNoCulprit) {
   EXPECT_FALSE(CulpritIn({"quire-worker: rank 1 on b: load: no such model", "mpirun noticed something else",
                           "Exit code: 3", "mpirun noticed that process rank x with PID 0"}));
 }

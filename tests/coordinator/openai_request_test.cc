@@ -329,7 +329,7 @@ TEST(OpenAiRequestTest, NamesOfEarlierCalls_HaveTheLengthLimitOfToolNames) {
   EXPECT_EQ(fault(kMaxToolNameBytes + 1), "messages");
 }
 
-TEST(OpenAiRequestTest, Thinking_BecomesTheVariableOfTemplates) {
+TEST(OpenAiRequestTest, ThinkingField_BecomesTheTemplateVariable_EnableThinking) {
   const Json messages = Json::array({{{"role", "user"}, {"content", "hi"}}});
   const auto variables = [&](const Json& thinking) {
     return ParseChat({{"messages", messages}, {"thinking", thinking}}).conversation.variables;
@@ -359,7 +359,7 @@ TEST(OpenAiRequestTest, RefusalsOfUnsupportedFields_NameTheRemedy) {
   EXPECT_EQ(Fault("text", Completion("truncation", "half")), "truncation");
 }
 
-TEST(OpenAiRequestTest, TemplateVariables_AreCheckedByName) {
+TEST(OpenAiRequestTest, InvalidTemplateVariables_AreRefused_WithTheFieldsName) {
   const Json messages = Json::array({{{"role", "user"}, {"content", "x"}}});
   const auto fault = [&](const char* name, const Json& value) {
     return Fault("chat", {{"messages", messages}, {name, value}});

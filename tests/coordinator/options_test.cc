@@ -293,7 +293,7 @@ TEST(OptionsTest, EveryFlag_SetsAKeyOfTheSettingsFile) {
   EXPECT_THAT(tried, testing::UnorderedElementsAreArray(known));
 }
 
-TEST(OptionsTest, Flags_ReplaceTheirKeysOfTheFile_AndLeaveTheOthers) {
+TEST(OptionsTest, Flags_ReplaceTheirKeysOfTheSettingsFile_AndKeepTheOtherKeys) {
   const std::string file = std::filesystem::path(testing::TempDir()) / "options_test.yaml";
   std::ofstream(file) << "model: {path: /m}\ncache: {prefix_caching: false, block_size: 8, watermark: 0.5}\n"
                          "dtype: float16\nseed: 3\njournal: /j\nserver: {listen: \"[::1]:5000\"}\n";

@@ -18,7 +18,7 @@ TEST(PatienceTest, SilencePatience_GrowsWithWakeUpDelays_UpToABound) {
   EXPECT_EQ(SilencePatience(seconds(100)), milliseconds(11500));
 }
 
-TEST(PatienceTest, FirstBeatPatience_OutlastsAFloodOfStrangers) { EXPECT_EQ(FirstBeatPatience(), seconds(20)); }
+TEST(PatienceTest, FirstBeatPatience_Is20Seconds) { EXPECT_EQ(FirstBeatPatience(), seconds(20)); }
 
 TEST(PatienceTest, StepPatience_IsTwentyTimesTheUsualStep_AndAtLeastFiveSeconds) {
   EXPECT_EQ(StepPatience(0, 1, seconds(0)), seconds(120)) << "nothing is known before the first";

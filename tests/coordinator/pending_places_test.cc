@@ -48,8 +48,8 @@ TEST(PendingPlacesTest, Places_AreFreed_WhenClientsLeave) {
   EXPECT_EQ(places.RoomFor("carol"), 12);
 }
 
-/// All clients together hold a number of places that grows with the logarithm of the number of clients.
-TEST(PendingPlacesTest, TakenPlaces_StayBounded_WhenManyClientsCome) {
+/// The places that all clients together hold may grow only with the logarithm of the number of clients.
+TEST(PendingPlacesTest, TakenPlaces_AreBounded_WhenManyClientsArrive) {
   PendingPlaces places(1000);
   std::deque<Taken> all;
   for (int i = 0; i < 5000; ++i) {

@@ -67,7 +67,7 @@ TEST(PlacementTest, Problem_NamesTheNodesAndTheRemedy_WhenRanksDoNotFit) {
   EXPECT_THAT(Place({Open("a"), Open("b")}, 2, {"a", "b"}), HasSubstr("none is left; left out: a, b"));
 }
 
-TEST(PlacementTest, SpareNodes_AreUsedOnly_WhenANodeIsLeftOut) {
+TEST(PlacementTest, SpareNodes_GetRanks_OnlyWhenAnotherNodeIsExcluded) {
   const std::vector<Topology::Node> nodes = {Open("a"), Open("b"), Spare(Open("s")), Spare(Open("t"))};
   EXPECT_EQ(Place(nodes, 2), "a:0 b:1");
   EXPECT_EQ(Place(nodes, 4), "a:0-1 b:2-3");

@@ -1,4 +1,4 @@
-// Estimates of `quire plan`: blocks of sequences, and step times at given peak rates.
+// Tests of the estimates of `quire plan`: blocks of sequences, and step times at given peak rates.
 #include <gtest/gtest.h>
 
 #include "comm/model/architecture.h"
@@ -13,7 +13,7 @@ ModelSpec SpecOf(const std::string& model) {
   return ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + model).spec();
 }
 
-/// Two ranks with 1 MB of weights each; both together hold 1 KiB of keys and values for a token.
+/// Returns a plan of two ranks with 1 MB of weights each, which together hold 1 KiB of keys and values for a token.
 MemoryPlan TwoRanks() {
   MemoryPlan plan;
   plan.assignment.block_size = 16;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kMiB = 1 << 20, kGiB = int64_t{1} << 30;
 
-/// Two ranks on one host with this many free bytes. A block takes 1 MiB on rank 0 and 2 MiB on rank 1.
+/// Returns two ranks on one host with `available` free bytes. A block takes 1 MiB on rank 0 and 2 MiB on rank 1.
 std::vector<RankInfo> Ranks(int64_t available) {
   std::vector<RankInfo> ranks(2);
   ranks[0].host = ranks[1].host = "here";
@@ -27,7 +27,7 @@ int SizedBlocks(const Topology& topology, BackendKind backend, int64_t available
       .num_blocks;
 }
 
-TEST(PoolSizingTest, StepTokens_DependOnTheBackend_AndHoldEverySequence) {
+TEST(PoolSizingTest, TokensOfAStep_DependOnTheBackend_AndSufficeForOneTokenOfEverySequence) {
   Topology t;
   const ModelSpec spec;
   EXPECT_EQ(ChooseStepTokens(t, BackendKind::kCpu, spec, 4096), 512);
@@ -38,7 +38,7 @@ TEST(PoolSizingTest, StepTokens_DependOnTheBackend_AndHoldEverySequence) {
   EXPECT_EQ(ChooseStepTokens(t, BackendKind::kCuda, spec, 4096), 64);
 }
 
-TEST(PoolSizingTest, StepTokens_HoldAWholePrompt_OfAnEncoder) {
+TEST(PoolSizingTest, TokensOfAStep_SufficeForTheLongestPrompt_OfAnEncoder) {
   ModelSpec spec;
   spec.bidirectional = true;
   spec.max_position = 8192;
@@ -54,7 +54,7 @@ TEST(PoolSizingTest, StepTokens_HoldAWholePrompt_OfAnEncoder) {
   EXPECT_EQ(ChooseModelLen(t, spec), 1000) << "a given step bounds the prompts";
 }
 
-TEST(PoolSizingTest, ModelLen_IsTheTrainedLength_UnlessAScaledLengthIsAsked) {
+TEST(PoolSizingTest, ModelLen_IsTheTrainedLength_UnlessAScaledLengthIsRequested) {
   ModelSpec spec;
   spec.max_position = 2048;
   spec.longest_position = 16384;  // positions are scaled linearly
@@ -131,7 +131,8 @@ std::string Refusal(const Topology& topology, BackendKind backend, const std::ve
   }
 }
 
-/// The two ranks, on a host that allows so much in all, with so much of weights each.
+/// Returns two ranks, each with `weights` bytes of weights, on a host with a limit of `total` bytes and `available`
+/// free bytes.
 std::vector<RankInfo> LimitedRanks(int64_t total, int64_t available, int64_t weights) {
   std::vector<RankInfo> ranks = Ranks(available);
   for (RankInfo& rank : ranks) {

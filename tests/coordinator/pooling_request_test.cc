@@ -1,4 +1,5 @@
-// Requests that pool prompts: parsing of their bodies, and answers made of vectors. Also unknown fields of requests.
+// Tests of requests that pool prompts: parsing of their bodies, and answers made of vectors. Also tests of unknown
+// fields.
 #include "coordinator/api/requests/pooling_request.h"
 
 #include <gtest/gtest.h>

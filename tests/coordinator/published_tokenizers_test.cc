@@ -1,5 +1,5 @@
-// Published tokenizer_config.json files (tests/golden/published_files.json) are read as HF transformers 5.24 reads them
-// beside a tokenizer.json.
+// Tests that published tokenizer_config.json files (tests/golden/published_files.json) are read as HF transformers 5.24
+// reads them beside a tokenizer.json.
 #include <gtest/gtest.h>
 
 #include <string>

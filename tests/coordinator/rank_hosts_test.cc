@@ -25,7 +25,7 @@ TEST(RankHostsTest, LossOfMpirun_BlamesTheHostWhoseRanksStillBeat) {
   EXPECT_STREQ(loss.what(), "host b lost mpirun's daemon: mpirun exited with status 9");
 }
 
-TEST(RankHostsTest, LossOfMpirun_BlamesNoHost_WhenHeartbeatsSingleOutNone) {
+TEST(RankHostsTest, LossOfMpirun_BlamesNoHost_WhenHeartbeatsSingleOutNoHost) {
   const std::vector<RankInfo> silent = {Of("a", milliseconds(-10)), Of("b", milliseconds(150))};
   EXPECT_EQ(HostThatOutlives(silent, kEnd), "");
   const std::vector<RankInfo> loud = {Of("a", milliseconds(400)), Of("b", milliseconds(500))};

@@ -132,7 +132,7 @@ TEST_F(RecordRingTest, Records_AreReadAsWritten_WhateverTheirSize) {
   EXPECT_EQ(Read(1), records);
 }
 
-TEST_F(RecordRingTest, FileFormat_IsTheDocumentedOne) {
+TEST_F(RecordRingTest, FileFormat_EqualsTheDocumentedFormat) {
   Write({{7, "ab"}});
   // The CRCs come from Python's zlib.crc32.
   EXPECT_EQ(ReadFile(Segment(1)),
@@ -169,7 +169,7 @@ TEST_F(RecordRingTest, Writer_NeverStartsASegmentByItself) {
   EXPECT_EQ(Read(1).size(), 6U);
 }
 
-TEST_F(RecordRingTest, OldestSegments_AreDeleted_WhenTheTotalIsReached) {
+TEST_F(RecordRingTest, OldestSegments_AreDeleted_WhenTheTotalSizeLimitIsReached) {
   constexpr int64_t kTotal = 5000;
   RecordWriter writer(journal_, 1000, kTotal);
   for (int i = 0; i < 500; ++i) {

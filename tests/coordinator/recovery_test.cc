@@ -1,4 +1,4 @@
-// The engine recovers when its worker group is lost repeatedly.
+// Tests of the engine's recovery when its worker group is lost repeatedly.
 #include <gtest/gtest.h>
 
 #include "coordinator/core/engine/engine.h"

@@ -53,7 +53,7 @@ TEST(ChooseReplicaTest, RecoveringReplica_IsChosenOnly_WhenAllRecover) {
   EXPECT_EQ(ChooseReplica(views, kShape), std::nullopt);
 }
 
-TEST(ChooseReplicaTest, Prompts_GoToPrefillReplicas_UnlessTheyRecover) {
+TEST(ChooseReplicaTest, Prompts_AreSentToPrefillReplicas_UnlessTheyRecover) {
   std::vector views{View(5000), View(), View()};
   views[0].prefills = true;
   EXPECT_EQ(ChooseReplica(views, kShape), 0);
@@ -71,7 +71,7 @@ TEST(ChooseDecoderTest, Choice_IsTheLeastLoadedReplicaThatDecodes) {
   EXPECT_EQ(ChooseDecoder(views, 0, kShape), std::nullopt) << "it decodes where it is";
 }
 
-TEST(ChooseReliefTest, ChooseRelief_NeedsWaitingRequestsHere_AndFreeBlocksThere) {
+TEST(ChooseReliefTest, ChooseRelief_NeedsWaitingRequestsAtTheSource_AndFreeBlocksAtTheDestination) {
   std::vector views{View(0, 9, 0), View(0, 3, 60), View(0, 2, 80)};
   EXPECT_EQ(ChooseRelief(views, 0, false, kShape), std::nullopt) << "nobody waits";
   EXPECT_EQ(ChooseRelief(views, 0, true, kShape), 2);
@@ -83,7 +83,7 @@ TEST(ChooseReliefTest, ChooseRelief_NeedsWaitingRequestsHere_AndFreeBlocksThere)
   EXPECT_EQ(ChooseRelief(views, 0, false, kShape), std::nullopt) << "a quarter stays free";
 }
 
-TEST(PrefixSketchTest, Leading_CountsNotedBlocks_ByReplicaAndSalt) {
+TEST(PrefixSketchTest, Leading_CountsTheCachedPrefixBlocks_OfOneReplicaAndSalt) {
   PrefixSketch sketch(4);
   std::vector<TokenId> prompt(18, 5);
   const auto hashes = sketch.HashesOf("a", prompt);
@@ -98,7 +98,7 @@ TEST(PrefixSketchTest, Leading_CountsNotedBlocks_ByReplicaAndSalt) {
   EXPECT_EQ(sketch.Leading(hashes, 1), 0);
 }
 
-TEST(PrefixSketchTest, Sketch_ForgetsTheLeastRecentlyNotedHashes) {
+TEST(PrefixSketchTest, Sketch_ForgetsTheHashes_ThatWereNotedLongestAgo) {
   PrefixSketch sketch(1, 8);
   const auto hashes = [&](TokenId token) { return sketch.HashesOf("", std::vector<TokenId>(4, token)); };
   sketch.Note(hashes(1), 0);

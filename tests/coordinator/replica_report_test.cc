@@ -1,4 +1,4 @@
-// The admin pages' reports about a replica, from hand-made snapshots.
+// Tests of the admin port's reports about a replica, from hand-made snapshots.
 #include "coordinator/api/admin/replica_report.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// A snapshot of two ranks. The last heartbeat of rank 1 came this long before the snapshot.
+/// Returns a snapshot of two ranks. The last heartbeat of rank 1 came `silent` before the snapshot.
 ReplicaSnapshot Snapshot(ReplicaState state, milliseconds silent) {
   ReplicaSnapshot replica;
   replica.replica = 3;

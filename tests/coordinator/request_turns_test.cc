@@ -1,5 +1,5 @@
-// Turns of requests from many connections: how many requests begin between two polls of the sockets, and in which
-// order.
+// Tests of the turns of requests from many connections: how many requests begin between two polls of the sockets, and
+// in which order.
 #include "coordinator/http/request_turns.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ class RequestTurnsTest : public testing::Test {
     }
   }
 
-  /// Runs to the end, or for one minute if requests wait for ever.
+  /// Runs until all requests have begun, or for one minute if some wait forever.
   void Run() {
     io_.restart();
     io_.run_for(std::chrono::minutes(1));
@@ -51,7 +51,7 @@ class RequestTurnsTest : public testing::Test {
   size_t wanted_ = 0, most_ = 0;
 };
 
-TEST_F(RequestTurnsTest, FewRequests_BeginAtOnce_AndOthersAfterTheSocketsWerePolled) {
+TEST_F(RequestTurnsTest, AtMost32Requests_Begin_BetweenTwoPollsOfTheSockets) {
   wanted_ = 1000;
   Ask("192.0.2.1", 1000);
   asio::co_spawn(io_, Look(), asio::detached);
@@ -60,7 +60,7 @@ TEST_F(RequestTurnsTest, FewRequests_BeginAtOnce_AndOthersAfterTheSocketsWerePol
   EXPECT_LE(most_, 2 * 16u);
 }
 
-TEST_F(RequestTurnsTest, FirstRequestOfANetwork_WaitsForAtMostOneRequestOfEachOther) {
+TEST_F(RequestTurnsTest, FirstRequestOfANetwork_WaitsForAtMostOneRequestOfEachOtherNetwork) {
   Ask("192.0.2.1", 500);
   Ask("192.0.2.2", 500);
   Ask("192.0.2.3", 1);

@@ -1,4 +1,4 @@
-// Requests of the Responses API become equivalent chat requests, and the server keeps their answers.
+// Tests of the translation of requests of the Responses API into chat requests, and of the store of their answers.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -108,7 +108,7 @@ std::string Repeated(const std::string& text, size_t times) {
   return out;
 }
 
-/// Messages that a request's items become.
+/// Returns the chat messages that a request's items become.
 OrderedJson MessagesOf(const std::string& items, const FindKept& find = NoConversation) {
   return Read(R"({"input": )" + items + "}", find).chat["messages"];
 }
@@ -149,7 +149,7 @@ TEST(ResponsesRequestTest, CustomTools_BecomeFunctionsWithOneText_ConstrainedByT
   EXPECT_EQ(input(2)["description"], "A text of this lark grammar:\nstart: \"x\" LF?\n%import common.LF");
 }
 
-TEST(ResponsesRequestTest, AllowedTools_LeaveTheOtherToolsOut) {
+TEST(ResponsesRequestTest, AllowedTools_HideTheOtherTools) {
   const std::string tools = R"("tools": [{"type": "function", "name": "f"}, {"type": "custom", "name": "c"},
       {"type": "web_search"}], )";
   const OrderedJson chat = Read(R"({"input": "x", )" + tools + R"("tool_choice": {"type": "allowed_tools",
@@ -229,7 +229,7 @@ TEST(ResponsesRequestTest, ItemsOfEveryKind_BecomeMessages) {
       {"role": "assistant", "content": "end"}])"));
 }
 
-TEST(ResponsesRequestTest, FoundAndAddedTools_CanBeCalled) {
+TEST(ResponsesRequestTest, ToolsOfSearchOutputsAndAdditionalToolsItems_CanBeCalled) {
   const OrderedJson chat = Read(R"({"tools": [{"type": "function", "name": "f"}], "input": [
       {"type": "additional_tools", "role": "developer", "id": "a", "tools": [{"type": "namespace", "name": "n",
         "description": "", "tools": [{"type": "custom", "name": "exec"}]}]},
@@ -242,7 +242,7 @@ TEST(ResponsesRequestTest, FoundAndAddedTools_CanBeCalled) {
   EXPECT_EQ(names, (std::vector<std::string>{"f", "n__exec", "g"}));
 }
 
-TEST(ResponsesRequestTest, SearchOutput_TellsEachToolOnce_ThatTheModelMayCall) {
+TEST(ResponsesRequestTest, SearchOutput_ListsEveryCallableTool_Once) {
   const auto told = [](const std::string& tools) {
     const OrderedJson messages =
         MessagesOf(R"([{"role": "user", "content": "go"}, {"type": "tool_search_output", "call_id": "1", "tools": [)" +
@@ -257,7 +257,7 @@ TEST(ResponsesRequestTest, SearchOutput_TellsEachToolOnce_ThatTheModelMayCall) {
             "No tools were found.");
 }
 
-TEST(ResponsesRequestTest, LongNames_OfNamespacesAndCalls_AreRefusedByName) {
+TEST(ResponsesRequestTest, NamesOfNamespacesAndCalls_AreRefused_Above128Bytes) {
   const std::string longest(kMaxToolNameBytes, 'x'), longer = longest + "x";
   const auto with = [](const std::string& item) {
     return ResponsesFault(R"({"input": [{"role": "user", "content": "go"}, )" + item + "]}");
@@ -341,7 +341,7 @@ TEST(ResponsesRequestTest, AgentSettingsWithoutEffect_AreAccepted) {
             "text.verbosity must be low, medium or high");
 }
 
-/// Whole and streamed items of an answer with these parts.
+/// Expects that an answer with `parts` has the items `items` as a whole, and the events `events` as a stream.
 void ExpectItems(const AnswerParts& parts, AnswerChoice choice, ResponseTools tools, const OrderedJson& items,
                  std::vector<std::string> events) {
   const ResponseTerms terms{R"("user":null)", "[1]", false, true, std::move(tools)};
@@ -483,7 +483,7 @@ TEST(ResponsesAnswerTest, Ending_IsTheSame_InPiecesOfAnySize) {
   EXPECT_NE(ending(1).find(R"("type":"response.incomplete","sequence_number":8)"), std::string::npos);
 }
 
-TEST(ResponsesRequestTest, InputItems_AreKeptInFullForm_WithReferencesFollowed) {
+TEST(ResponsesRequestTest, InputItems_AreStoredInFullForm_WithReferencesResolved) {
   const FindKept find = [](const std::string& response, const std::string& item) -> std::string {
     EXPECT_EQ(response, "resp_0123456789abcdef");
     return R"({"type": "message", "id": ")" + item +
@@ -519,7 +519,7 @@ TEST(ResponsesRequestTest, InputItems_AreKeptInFullForm_WithReferencesFollowed) 
   EXPECT_EQ(Read(R"({"input": "hi", "store": false})").terms.input.size(), 0u) << "nobody can ask for them";
 }
 
-TEST(ResponsesRequestTest, PagesOfInputItems_GoOnAfterAnItem_InBothOrders) {
+TEST(ResponsesRequestTest, PagesOfInputItems_ContinueAfterAnItem_InBothOrders) {
   std::vector<InputItem> items;
   for (const char* id : {"a", "b", "c"}) items.push_back({id, fmt::format(R"({{"id":"{}"}})", id)});
   const auto page = [&](const std::string& query) {
@@ -564,7 +564,7 @@ TEST(ResponseStoreTest, Put_EvictsTheClientsLeastRecentlyUsedAnswers) {
   ResponseStore store(
       {.bytes = 1 << 20, .bytes_per_client = 10'000, .conversation_bytes = 1'000, .count = 100, .count_per_client = 3});
   for (const char* id : {"1", "2", "3"}) store.Put("a", id, OfBytes(10));
-  EXPECT_NE(store.Find("a", "1"), nullptr);  // this use makes "2" the oldest
+  EXPECT_NE(store.Find("a", "1"), nullptr);  // after this use "2" is the least recently used
   store.Put("a", "4", OfBytes(10));
   EXPECT_EQ(store.Find("a", "2"), nullptr);
   store.Put("a", "5", OfBytes(9'000));  // the limit of bytes evicts as many answers as needed
@@ -599,7 +599,7 @@ TEST(ResponseStoreTest, Put_EvictsAnswersOfTheLargestClient_WhenTheStoreIsFull) 
   EXPECT_NE(store.Find("small", "1"), nullptr);
   EXPECT_NE(store.Find("other", "1"), nullptr);
   EXPECT_LE(store.bytes(), 20'000);
-  // the limit of their number evicts, too
+  // the limit on the number of answers also evicts
   for (const char* id : {"2", "3", "4", "5"}) store.Put("small", id, OfBytes(1));
   EXPECT_EQ(store.Find("other", "1"), nullptr);
   EXPECT_NE(store.Find("small", "1"), nullptr);

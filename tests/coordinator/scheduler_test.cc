@@ -52,7 +52,7 @@ class SchedulerTest : public testing::Test {
     return plan;
   }
 
-  /// The draws of a step: all decodes, and chunks that reach the end of their sequence.
+  /// Returns the draws of a step: all decodes, and chunks that reach the end of their sequence.
   std::vector<SampledToken> Draws(const StepPlan& plan, TokenId token) {
     std::vector<SampledToken> out;
     for (const SlotId slot : plan.decodes) out.push_back({slot, token, 0, {}});
@@ -190,7 +190,7 @@ TEST_F(SchedulerTest, Request_IsRefused_WhenItCanNeverRun) {
   EXPECT_FALSE(Submit(2, 16, 1).has_value());
   EXPECT_TRUE(Submit(3, 16, 2).has_value());
   EXPECT_TRUE(Submit(4, 1, 1000).has_value());
-  EXPECT_TRUE(Submit(5, 1, 1, 9).has_value());  // more choices than may run at once
+  EXPECT_TRUE(Submit(5, 1, 1, 9).has_value());  // more choices than may run together
 }
 
 TEST_F(SchedulerTest, Request_OfExactlyTheMaximumModelLength_IsServed) {
@@ -201,7 +201,7 @@ TEST_F(SchedulerTest, Request_OfExactlyTheMaximumModelLength_IsServed) {
   EXPECT_EQ(sinks_[2].choices[0].tokens.size(), 100u);
 }
 
-TEST_F(SchedulerTest, Cancel_FreesBlocksAndSlotsAtOnce) {
+TEST_F(SchedulerTest, Cancel_FreesBlocksAndSlotsImmediately) {
   Make(20);
   ASSERT_FALSE(Submit(1, 9, 10, 2));
   ASSERT_FALSE(Submit(2, 9, 20));
@@ -262,7 +262,7 @@ TEST_F(SchedulerTest, FailAll_FailsEveryRequest_AndANewEpochStartsClean) {
   EXPECT_TRUE(plan.released.empty());
 }
 
-TEST_F(SchedulerTest, Request_Fails_WhenItsLogitsAreNaN_AndOthersGoOn) {
+TEST_F(SchedulerTest, Request_Fails_WhenItsLogitsAreNaN_AndOtherRequestsFinish) {
   constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
   Make(20);
   ASSERT_FALSE(Submit(1, 4, 5, 2));
@@ -288,7 +288,7 @@ class TextsOfDecisions : public DecisionLog {
   std::vector<std::string> texts;
 };
 
-TEST_F(SchedulerTest, OverdueRequests_Fail_AndOthersGoOn) {
+TEST_F(SchedulerTest, OverdueRequests_Fail_AndOtherRequestsStay) {
   Make(6);
   TextsOfDecisions decisions;
   engine_->set_watcher(&decisions);
@@ -395,7 +395,7 @@ class OrderTest : public SchedulerTest {
   }
 };
 
-TEST_F(OrderTest, LeastServedClient_GoesNext) {
+TEST_F(OrderTest, RequestOfTheLeastServedClient_IsAdmittedNext) {
   Make(10, 8, 1);
   for (const RequestId id : {1, 2, 3, 4}) Add(id, "busy", 0);
   Add(5, "quiet", 0);
@@ -480,8 +480,8 @@ class DecodesFirstTest : public SchedulerTest {
     request->priority = priority;
     ASSERT_FALSE(engine_->Submit(std::move(request)));
   }
-  /// Runs steps. Each must decode every sequence that has one token to compute. Returns the number of decodes in steps
-  /// that also have chunks.
+  /// Runs steps, each of which must decode every sequence that has one token to compute. Returns the number of decodes
+  /// in steps that also have chunks.
   int DecodesBesideChunks(int steps) {
     int beside = 0;
     for (int i = 0; i < steps; ++i) {
@@ -604,7 +604,7 @@ TEST_F(OrderTest, Deadline_Holds_DespiteRounding) {
 
 // --- prefixes and windows ---
 
-TEST_F(SchedulerTest, SharedPrefix_IsComputedOnce_WhenRequestsComeTogether) {
+TEST_F(SchedulerTest, SharedPrefix_IsComputedOnce_WhenRequestsArriveTogether) {
   change_ = [](EngineOptions& o) { o.blocks.prefix_caching = true; };
   Make(100, 32, 16);
   for (RequestId id = 1; id <= 16; ++id) {
@@ -697,7 +697,7 @@ TEST_F(SchedulerTest, PooledPromptOfOneToken_IsPlannedAsAChunk) {
   EXPECT_FALSE(engine_->Fits(drawn)) << "nobody asked for a vector";
 }
 
-TEST_F(SchedulerTest, Request_Fails_WhenItsPromptScoresAreNaN_AndOthersGoOn) {
+TEST_F(SchedulerTest, Request_Fails_WhenItsPromptScoresAreNaN_AndOtherRequestsFinish) {
   Make(100);
   const SamplingSpec scored{.temperature = 0, .num_prompt_logprobs = 0};
   ASSERT_FALSE(engine_->Submit(MakeRequest(1, {5, 6, 7}, 2, sinks_[1], 1, scored)));
@@ -754,8 +754,8 @@ TEST_F(SchedulerTest, SmallPool_ServesALongAnswer_WithASlidingWindow) {
   EXPECT_LE(most, 5);
 }
 
-// Random arrivals, lengths, choices and cancels, with pools of many sizes. The invariants hold after every step, every
-// request ends, and no block leaks.
+// Runs random arrivals, lengths, choices and cancellations, with pools of many sizes. The invariants must hold after
+// every step, every request must end, and no block may leak.
 TEST_F(SchedulerTest, Invariants_Hold_UnderRandomTraffic) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
     test::Random random(seed);

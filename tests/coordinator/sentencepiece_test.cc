@@ -1,4 +1,5 @@
-// Tokenizers from tokenizer.model files, and from the GGUF metadata that llama.cpp's converter makes of such files.
+// Tests of tokenizers from tokenizer.model files, and from the GGUF metadata that llama.cpp's converter makes of such
+// files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,8 +24,8 @@ using Type = SentencePieceModel::Type;
 
 std::string Folder(const std::string& name) { return std::string(QUIRE_TEST_DATA) + "/tokenizers/" + name; }
 
-/// Compares with the results of sentencepiece (tests/golden/make_unigram_golden.py), which takes control tokens for
-/// text.
+/// Expects the tokens that sentencepiece makes of the texts of the folder `name` (tests/golden/make_unigram_golden.py).
+/// Control tokens count as text there.
 void ExpectCases(const Tokenizer& tokenizer, const std::string& name) {
   const std::string path = Folder(name) + "/cases.json";
   const Json cases = ParseJson(ReadTextFile(path, 64 << 20), path, {.max_nodes = 2'000'000});
@@ -109,7 +110,7 @@ TEST(SentencePieceConfigTest, TokensAroundPrompts_FollowTheTokenizerClassAndTheC
   EXPECT_EQ(data.chat_template, "x");
 }
 
-TEST(SentencePieceConfigTest, AddedTokens_OfTheOtherFiles_AreFound) {
+TEST(SentencePieceConfigTest, AddedTokens_AreFound_FromTheConfigurationAndAddedTokensJson) {
   const size_t size = ReadSentencePieceModel(ModelBytes("sp_gemma"), "").pieces.size();
   const std::string config = fmt::format(
       R"({{"added_tokens_decoder": {{"{}": {{"content": "<end>", "special": true}}, "{}": {{"content": "<t>"}}}},
@@ -212,7 +213,7 @@ TEST(HfDirectoryTest, Directory_IsRefused_WithoutATokenizer) {
               HasSubstr("DIR: there is neither tokenizer.json nor tokenizer.model"));
 }
 
-TEST(TokenizerJsonTest, UnsupportedParts_AreRefusedByName) {
+TEST(TokenizerJsonTest, UnsupportedParts_AreRefused_WithTheirName) {
   const Json whole = Json::parse(R"({"model": {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0], ["a", -1]]},
       "normalizer": {"type": "NFC"}, "pre_tokenizer": {"type": "Metaspace"}, "decoder": {"type": "Metaspace"}})");
   const auto error = [&](const char* part, const std::string& value) {

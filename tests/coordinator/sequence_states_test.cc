@@ -26,7 +26,7 @@ BlockManagerOptions StateOptions(int num_blocks) {
   return options;
 }
 
-/// The tokens first, first + 1, and so on.
+/// Returns the tokens first, first + 1, and so on.
 std::vector<TokenId> PlacedTokens(int count, TokenId first = 1) {
   std::vector<TokenId> tokens(static_cast<size_t>(count));
   std::iota(tokens.begin(), tokens.end(), first);
@@ -49,7 +49,7 @@ class SequenceStatesTest : public testing::Test {
     manager_->Grow(s, end, plan_, reserved);
     manager_->states().Settle();
   }
-  /// Computes the sequence up to `end` in as many steps as needed; each result is committed at once.
+  /// Computes the sequence up to `end` in as many steps as needed, and commits each result before the next step.
   void Compute(Sequence& s, int end) {
     while (s.num_computed < end) {
       const int cut = manager_->states().CutAt(s, s.num_computed, end);
@@ -183,7 +183,7 @@ TEST_F(SequenceStatesTest, State_IsNotKept_WhenItSavesFewTokens) {
 }
 
 // A kept state must be usable as a whole, or not at all.
-TEST_F(SequenceStatesTest, State_IsForgottenWhole_WhenABlockOfItOrBeforeItIsEvicted) {
+TEST_F(SequenceStatesTest, KeptState_IsForgotten_WhenABlockOfTheStateOrOfItsPrefixIsEvicted) {
   for (const bool table_goes_first : {false, true}) {
     manager_ = std::make_unique<BlockManager>(StateOptions(8));
     Sequence a = Prompt(PlacedTokens(5));
@@ -328,7 +328,7 @@ TEST_F(EngineStatesTest, Request_IsRefused_WhenItFitsOnlyWithoutItsStates) {
   EXPECT_EQ(engine_.BlocksNeeded(5), 1 + 15);
 }
 
-// Both requests need all of the pool at their longest: kept states must not cause a preemption.
+// At their full length both requests need the whole pool, so kept states must not cause a preemption.
 TEST_F(EngineStatesTest, KeptStates_CauseNoPreemption) {
   engine_.StartEpoch(1, {13, 12, 2});
   EXPECT_FALSE(Submit(1, 9, 8));

@@ -25,7 +25,7 @@ StepResult Answer(StepId step, Rank rank, uint64_t plan_hash, TokenId token, uin
   return result;
 }
 
-/// Two ranks with two outstanding plans: steps 1 and 2, with hashes 101 and 102.
+/// Two ranks with two outstanding plans: of step 1 with the hash 101, and of step 2 with the hash 102.
 class StepAnswersTest : public testing::Test {
  protected:
   StepAnswersTest() {
@@ -36,7 +36,7 @@ class StepAnswersTest : public testing::Test {
   StepAnswers steps_{2};
 };
 
-TEST_F(StepAnswersTest, FastRank_MayAnswerTheNextStep_BeforeTheOthers) {
+TEST_F(StepAnswersTest, FastRank_MayAnswerTheNextStep_BeforeSlowRanksAnswerThisStep) {
   EXPECT_EQ(steps_.oldest().num_tokens, 7);
   EXPECT_EQ(steps_.Answered(1, Answer(1, 1, 101, 7, 10)), 1u);
   EXPECT_EQ(steps_.Answered(1, Answer(2, 1, 102, 8, 900)), 2u);
@@ -70,7 +70,7 @@ TEST_F(StepAnswersTest, Answer_IsRefused_WhenItIsOutOfOrder) {
   EXPECT_EQ(steps_.Expected(1), 1u);
 }
 
-TEST_F(StepAnswersTest, Rank_Deviates_WhenItsTokensOfAStepDiffer) {
+TEST_F(StepAnswersTest, Rank_Deviates_WhenItDrewAnotherTokenInTheOldestStep) {
   EXPECT_TRUE(steps_.Answered(0, Answer(1, 0, 101, 7)));
   EXPECT_TRUE(steps_.Answered(0, Answer(2, 0, 102, 8)));
   EXPECT_TRUE(steps_.Answered(1, Answer(1, 1, 101, 8)));

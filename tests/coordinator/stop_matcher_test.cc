@@ -43,7 +43,7 @@ TEST(StopMatcherTest, EarliestStopString_EndsTheText_AndMayBeIncluded) {
 }
 
 // Stop strings that overlap themselves, in texts that nearly contain them: the matcher must reuse partial matches.
-TEST(StopMatcherTest, SelfOverlappingStopStrings_AreFoundWhereTheyFirstEnd) {
+TEST(StopMatcherTest, SelfOverlappingStopStrings_AreFound_WhereTheirFirstOccurrenceEnds) {
   const std::string run(900, 'a');
   EXPECT_EQ(Feed(StopMatcher({run + "b", "aaba"}, false), {run, run, "aab", "x"}).text, std::string(902, 'a'));
   EXPECT_EQ(Feed(StopMatcher({"abcabd", "bcabcabe"}, false), {"abcabcabcabe"}).text, "abca");
@@ -56,7 +56,7 @@ TEST(StopMatcherTest, SelfOverlappingStopStrings_AreFoundWhereTheyFirstEnd) {
 }
 
 // The result does not depend on how the text is cut.
-TEST(StopMatcherTest, Result_IsThatOfTheWholeText_HoweverItIsCut) {
+TEST(StopMatcherTest, Result_EqualsTheResultOfTheWholeText_HoweverTheTextIsCut) {
   test::Random random(2);
   for (int round = 0; round < 3000; ++round) {
     std::string text;

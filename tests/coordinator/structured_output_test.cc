@@ -28,7 +28,7 @@ std::string RuleFault(const std::string& body) {
   return "";
 }
 
-TEST(StructuredOutputTest, EverySpelling_BecomesAGrammar) {
+TEST(StructuredOutputTest, EveryStructuredOutputField_BecomesAGrammar) {
   struct Case {
     const char* body;
     GrammarSource grammar;
@@ -63,7 +63,7 @@ TEST(StructuredOutputTest, EverySpelling_BecomesAGrammar) {
   }
 }
 
-TEST(StructuredOutputTest, Choices_HaveTheBoundOfOtherGrammars) {
+TEST(StructuredOutputTest, ListsOfChoices_HaveTheSizeLimitOfOtherGrammars) {
   const auto fault = [](size_t bytes) {
     const std::string choice(bytes, 'y');
     return RuleFault(R"({"structured_outputs": {"choice": [")" + choice + R"(", ")" + choice + "\"]}}");
@@ -78,7 +78,7 @@ TEST(StructuredOutputTest, SchemaMembers_KeepTheirOrder) {
   EXPECT_EQ(ReadStructuredOutput(ParseOrdered(std::string("{\"guided_json\":") + schema + "}")).grammar.text, schema);
 }
 
-/// Returns why a structural tag with this format is refused; "" when it is accepted.
+/// Returns the reason why a structural tag with this format is refused; "" when it is accepted.
 std::string FormatFault(const std::string& format) {
   return WhyTagNotKept(ParseOrdered("{\"format\":" + format + "}"));
 }
@@ -283,7 +283,7 @@ TEST(SchemaCheckTest, UnenforcedKeywords_AreReportedOnce_WhereverTheyStand) {
   EXPECT_EQ(count("passed over"), 2u) << told.str();
 }
 
-TEST(SchemaCheckTest, UnsupportedKeywords_AreRefusedByPlace_WhenThePromiseIsExact) {
+TEST(SchemaCheckTest, UnsupportedKeywords_AreRefusedWithTheirPlace_UnderTheExactPromise) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"type": "array", "items": {}, "uniqueItems": true})", "uniqueItems"},
       {R"({"type": "object", "properties": {"a": {"type": "array", "contains": {}}}})", "properties.a.contains"},
@@ -308,7 +308,7 @@ TEST(SchemaCheckTest, UnsupportedKeywords_AreRefusedByPlace_WhenThePromiseIsExac
   }
 }
 
-TEST(SchemaCheckTest, InvalidSchemas_AreRefusedByPlace_UnderEveryPromise) {
+TEST(SchemaCheckTest, InvalidSchemas_AreRefusedWithThePlace_UnderEveryPromise) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"type": "strange"})", "type"},
       {R"({"properties": {"a": {"type": "array", "items": {"type": 5}}}})", "properties.a.items.type"},

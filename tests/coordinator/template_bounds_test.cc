@@ -1,5 +1,5 @@
-// Rendering stops with an error that names the limit when a template takes too long, makes too much or nests too deep.
-// Templates that merely have a lot to do are rendered.
+// Tests that rendering stops, with an error that names the limit, when a template takes too long, makes too many bytes
+// or nests too deep; and that long conversations are rendered.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -37,7 +37,7 @@ std::string TemplateError(const std::string& source, const Json& messages = Json
   return ErrorThrownBy([&] { RenderWith(source, messages); }, "no error");
 }
 
-/// TemplateError on a thread with a small stack, as threads of a pool may have.
+/// Returns the result of TemplateError on a thread with a small stack, as threads of a pool may have.
 std::string ErrorOnSmallStack(const std::string& source) {
   std::pair<std::string, std::string> work = {source, ""};
   pthread_attr_t attributes;
@@ -61,7 +61,7 @@ std::string Repeated(const std::string& text, int count) {
   return out;
 }
 
-/// Matches the errors of templates that ran too long or made too much.
+/// Matches the errors of templates that ran too long or made too many bytes.
 auto IsTooMuch() {
   return AnyOf(HasSubstr("units of work"), HasSubstr(" ms"), HasSubstr("bytes of values"), HasSubstr("too long a"));
 }
@@ -251,13 +251,13 @@ TEST(TemplateWorkTest, Rendering_Stops_WhenCancelled) {
   }
 }
 
-TEST(TemplateWorkTest, ErrorMessages_AreCut_WhenATemplateRaisesALongOne) {
+TEST(TemplateWorkTest, LongErrorMessages_OfTemplates_AreCut) {
   const std::string error = TemplateError("{{ raise_exception('\\u00e9' * 1000000) }}");
   EXPECT_THAT(error, HasSubstr("\u00e9..."));
   EXPECT_LT(error.size(), 1100u);
 }
 
-/// Conversations as large as a request may contain.
+/// Renders conversations that are as large as a request may be.
 TEST(TemplateWorkTest, LongConversations_AreRendered) {
   const std::string source =
       "{{ bos_token }}{% if messages[0]['role'] == 'system' %}{% set loop_messages = messages[1:] %}{% set system = "

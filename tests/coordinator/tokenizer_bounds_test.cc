@@ -1,4 +1,4 @@
-// Models bring patterns and clients bring texts: neither may take unbounded time or memory.
+// Tests that neither patterns of models nor texts of clients take unbounded time or memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <utf8proc.h>
@@ -37,7 +37,7 @@ std::vector<std::string_view> Split(const std::string& pattern, std::string_view
   return PreTokenizer({pre_tokenize::Split{pattern}}).Cut(text, true, {}, budget).all;
 }
 
-/// A tokenizer without tokens that splits texts at these patterns.
+/// Returns a tokenizer without tokens that splits texts at these patterns.
 TokenizerData DataWith(const std::vector<std::string>& patterns) {
   TokenizerData data;
   for (const std::string& pattern : patterns) data.pre_tokenizer.emplace_back(pre_tokenize::Split{pattern});
@@ -158,7 +158,7 @@ TEST(SplitterBoundsTest, KnownPatterns_SplitAdversarialTexts_WithinTheirBudget) 
 }
 
 /// Formerly, thousands of reserved tokens with a common beginning were each compared at every byte.
-TEST(AddedTokensBoundsTest, ManyTokensWithACommonBeginning_CostNoMoreThanOne) {
+TEST(AddedTokensBoundsTest, ManyTokensWithACommonBeginning_CostNoMoreThanOneToken) {
   TokenizerData data = DataWith({kGpt2Pattern});
   for (TokenId id = 0; id < 20'000; ++id) {
     data.tokens.push_back(fmt::format("<|reserved_special_token_{}|>", id));
@@ -180,7 +180,7 @@ TEST(AddedTokensBoundsTest, ManyTokensWithACommonBeginning_CostNoMoreThanOne) {
   EXPECT_THAT(ErrorThrownBy([&] { Tokenizer{data}; }), HasSubstr("added token 7 has 2000 bytes, at most 1024"));
 }
 
-TEST(AddedTokensBoundsTest, LongestAllowedToken_IsTaken) {
+TEST(AddedTokensBoundsTest, LongestAddedToken_IsFound_AmongTheTokensThatUsersMayWrite) {
   TokenizerData data;
   data.tokens = {"<a", "<a>", "<a>b", "<a"};
   data.added = {{0, "<a", false}, {1, "<a>", true}, {2, "<a>b", false}, {3, "<a", false}};
@@ -193,7 +193,7 @@ TEST(AddedTokensBoundsTest, LongestAllowedToken_IsTaken) {
   EXPECT_EQ(encode("<a<a>", MarkedText::kTrusted), (std::vector<TokenId>{0, 1}));
 }
 
-/// Texts that nearly match long pieces of the vocabulary, unknown characters, and runs of spaces.
+/// Encodes texts that nearly match long pieces of the vocabulary, unknown characters, and runs of spaces.
 TEST(UnigramBoundsTest, AdversarialTexts_TakeLinearTime) {
   TokenizerData data;
   data.metaspace.emplace().has_bytes = false;
@@ -261,7 +261,7 @@ TEST(NfcTest, Nfc_EqualsUtf8proc_OnRandomTexts) {
   EXPECT_EQ(ToForm("e\u0323\u0301", UnicodeForm::kNfc), ToForm("e\u0301\u0323", UnicodeForm::kNfc));
 }
 
-TEST(UnicodeFormTest, UnicodeForms_AreThoseOfUnicode9) {
+TEST(UnicodeFormTest, UnicodeForms_FollowUnicode9) {
   const auto stays = [](const char* text) {
     for (const UnicodeForm form : {UnicodeForm::kNfc, UnicodeForm::kNfd, UnicodeForm::kNfkc, UnicodeForm::kNfkd})
       EXPECT_EQ(ToForm(text, form), text);

@@ -92,7 +92,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, SmallTokenizerTest,
                                          "metaspace_first", "metaspace_split", "metaspace_across"),
                          [](const testing::TestParamInfo<std::string>& kind) { return kind.param; });
 
-// Unigram models, and the steps before and after a model (cases of tests/golden/make_unigram_golden.py).
+// Tests of Unigram models, and of the steps before and after a model (cases of tests/golden/make_unigram_golden.py).
 class StepsTest : public testing::TestWithParam<std::string> {
  protected:
   std::string directory_ = std::string(QUIRE_TEST_DATA) + "/tokenizers/" + GetParam();
@@ -113,13 +113,13 @@ INSTANTIATE_TEST_SUITE_P(Kinds, StepsTest,
                                          "pre_words"),
                          [](const testing::TestParamInfo<std::string>& kind) { return kind.param; });
 
-// A BOS token, and added tokens of all kinds: special or not, single words, stripped on the left or right, found in
-// normalised text; each alone and inside words.
+// Tests of a BOS token, and of added tokens of all kinds, alone and inside words: special or not, single words,
+// stripping on the left or right, found in normalised text.
 class AddedTokensTest : public testing::TestWithParam<std::string> {
  protected:
   std::string directory_ = std::string(QUIRE_TEST_DATA) + "/tokenizers/" + GetParam();
   Tokenizer tokenizer_{TokenizerDataFromHf(directory_)};
-  /// For each text, the tokens that HF computes with BOS and without.
+  /// The tokens that HF computes for each text, with BOS and without.
   Json cases_ = ParseJson(ReadTextFile(directory_ + "/cases.json", 1 << 20), directory_,
                           {.max_depth = 8, .max_nodes = 200'000})["encode"];
 };
@@ -224,7 +224,7 @@ TEST(TokenizerDataTest, TokenizerDataFromHf_Throws_WhenTheDirectoryDoesNotExist)
   EXPECT_THROW(TokenizerDataFromHf("/nonexistent"), Error);
 }
 
-/// A GGUF file with a byte-level vocabulary: one token for each byte, and the token "12".
+/// Returns a GGUF file with a byte-level vocabulary: one token for each byte, and the token "12".
 GgufFile ByteLevelGguf(const std::string& pre) {
   GgufFile gguf{{}, {}, "file.gguf"};
   std::vector<std::string> tokens;
@@ -237,7 +237,7 @@ GgufFile ByteLevelGguf(const std::string& pre) {
   return gguf;
 }
 
-/// The pieces into which the pre-tokenizer steps cut the text.
+/// Returns the pieces into which the pre-tokenizer steps cut the text.
 std::vector<std::string> Cut(const std::vector<PreTokenizerStep>& steps, const std::string& text) {
   SplitBudget budget(text.size() * steps.size());
   const PreTokenizer::Pieces pieces = PreTokenizer(steps).Cut(text, true, {}, budget);
@@ -281,7 +281,7 @@ TEST(GgufTokenizerTest, PreTokenizers_CutAndNormaliseAsTheirModelFamilies) {
   for (const char* pre : {"gpt-2", "llama3", "refact"}) EXPECT_EQ(tokens(pre, "e\u0301"), 3u) << pre;
 }
 
-TEST(GgufTokenizerTest, UnsupportedPreTokenizersAndModels_AreRefusedByName) {
+TEST(GgufTokenizerTest, UnsupportedPreTokenizersAndModels_AreRefused_WithTheirName) {
   const auto message = [](const GgufFile& gguf) -> std::string {
     return ErrorThrownBy([&] { TokenizerDataFromGguf(gguf); });
   };
@@ -333,7 +333,7 @@ TEST(GgufTokenizerTest, Tokenizer_IsRefused_WhenAByteHasNoToken) {
   EXPECT_EQ(Tokenizer(data).EncodePrompt("é", false), (std::vector<TokenId>{0xc3, 0xa9}));
 }
 
-// The vocabulary of the quickstart model, from its GGUF file.
+// Compares the vocabulary of the quickstart model, from its GGUF file, with HF.
 TEST(RealTokenizerTest, QuickstartTokenizer_EqualsHf) {
   const char* path = std::getenv("QUIRE_TEST_MODEL");
   if (path == nullptr) GTEST_SKIP() << "QUIRE_TEST_MODEL is not set";
@@ -343,8 +343,8 @@ TEST(RealTokenizerTest, QuickstartTokenizer_EqualsHf) {
                        std::string(QUIRE_TEST_DATA) + "/tokenizer_smollm2.json");
 }
 
-// Vocabularies of published models, in folders that tests/golden/compare_tokenizers.py makes. A run of all tests has
-// none of these folders.
+// Returns the folders of published models' vocabularies, which tests/golden/compare_tokenizers.py makes; none in a run
+// of all tests.
 std::vector<std::string> Vocabularies() {
   std::vector<std::string> folders;
   const char* all = std::getenv("QUIRE_TEST_VOCABULARIES");

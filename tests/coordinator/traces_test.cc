@@ -96,7 +96,7 @@ TEST_F(SpansTest, Spans_BelongToTheClientsTrace) {
   EXPECT_TRUE(Spans().empty()) << "nobody records that trace";
 }
 
-TEST_F(SpansTest, Request_HasOneSpan_WhenItGeneratedNothing) {
+TEST_F(SpansTest, Request_HasOneSpan_WhenItGeneratedNoTokens) {
   record.queue_seconds.reset();
   record.first_token_seconds.reset();
   record.prompt_tokens = 0;
@@ -124,7 +124,7 @@ TEST(OtelVariablesTest, TracesEndpoint_OverridesTheCommonEndpoint_ToWhichAPathIs
             "http://t:4318/mine");
 }
 
-TEST(OtelVariablesTest, Tracing_IsDisabled_ByEitherVariable) {
+TEST(OtelVariablesTest, Tracing_IsDisabled_BySdkDisabledOrByExporterNone) {
   EXPECT_FALSE(ReadOtel({{"OTEL_SDK_DISABLED", "false"}, {"OTEL_TRACES_EXPORTER", "otlp"}}).disabled);
   EXPECT_TRUE(ReadOtel({{"OTEL_SDK_DISABLED", "True"}}).disabled);
   EXPECT_TRUE(ReadOtel({{"OTEL_TRACES_EXPORTER", "none"}}).disabled);
@@ -139,7 +139,7 @@ TEST(OtelVariablesTest, Headers_AreDecoded_AndTracesHeadersReplaceCommonHeaders)
             (Pairs{{"k", "v=w"}}));
 }
 
-TEST(OtelVariablesTest, ServiceName_ComesFromItsOwnVariable_WhenBothAreSet) {
+TEST(OtelVariablesTest, ServiceName_ComesFromItsOwnVariable_WhenResourceAttributesNameOneToo) {
   const std::map<std::string, std::string> set = {
       {"OTEL_RESOURCE_ATTRIBUTES", "service.name=a,deployment.environment=test%21"}};
   using Attributes = std::map<std::string, std::string>;

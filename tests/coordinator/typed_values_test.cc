@@ -1,5 +1,5 @@
-// Tool-call arguments that stand as bare text between tags: the JSON they become under the tool's schema. Grammars must
-// accept only calls that the schema accepts.
+// Tests of tool-call arguments that are bare text between tags: their JSON under the tool's schema, and grammars, which
+// must accept only calls that the schema accepts.
 #include "coordinator/text/answers/typed_values.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@
 namespace quire {
 namespace {
 
-/// The JSON of a text for the parameter "v" with this schema; `definitions` are the schema's $defs.
+/// Returns the JSON of a text for the parameter "v" with this schema; `definitions` are the schema's $defs.
 std::string Typed(const std::string& schema, const std::string& text, const std::string& definitions = "{}") {
   Tool tool;
   tool.parameters =
@@ -85,7 +85,7 @@ TEST(TypedValues, TypedValue_FollowsAdditionalAndPatternProperties) {
   EXPECT_EQ(TypedValue(tool, "b", "5"), "\"5\"");
 }
 
-/// A schema of a string "a", and of strings "p0" to "p39" with patterns that are too expensive to expand.
+/// Returns a schema of a string "a", and of strings "p0" to "p39" with patterns that are too expensive to expand.
 OrderedJson DearParameters() {
   OrderedJson schema = {{"type", "object"}, {"properties", {{"a", {{"type", "string"}}}}}};
   for (int i = 0; i < 40; ++i)
@@ -143,7 +143,7 @@ TEST(TypedValues, TypedValue_ReadsASchema_WithinABoundOfWork) {
 
 constexpr TokenId kTypedStop = 0;
 
-/// The calls of one tool in one format, with a vocabulary of single bytes and some tags.
+/// The grammar of one tool's calls in one format, with a vocabulary of single bytes and some tags.
 class Calls {
  public:
   Calls(ToolFormat format, const std::string& schema) : schema_(OrderedJson::parse(schema)) {

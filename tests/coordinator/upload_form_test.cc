@@ -40,7 +40,7 @@ int StatusOf(const std::string& body, const std::string& type = kType) {
 }
 
 TEST(UploadForm, Content_IsTheSame_InPiecesOfAnySize) {
-  // Bytes that look like a boundary and are none are content.
+  // Bytes that only resemble a boundary are content.
   const std::string content = "{\"a\": 1}\r\n\r\n--XyY\r\n--Xy\n--XyZ\r\n\r\n-";
   const std::string form = "a preamble\r\n" + Part(R"(name="purpose")", "batch") +
                            Part(R"(name="file"; filename="C:\\tmp\\in \"1\".jsonl")", content) +

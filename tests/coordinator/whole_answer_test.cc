@@ -1,4 +1,4 @@
-// Texts of answers that are not streamed, written at once and in pieces.
+// Tests of the texts of answers that are not streamed, made in one call and piece by piece.
 #include "coordinator/api/openai/whole_answer.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 class WholeAnswerTest : public testing::TestWithParam<bool> {
  protected:
   ResponseBuilder Builder() const { return {tokenizer_, GetParam(), "id-1", "model", 17}; }
-  /// Choices with different texts, tokens and finish reasons; the texts need escaping.
+  /// Returns the choices with different texts, tokens and finish reasons; the texts need escaping.
   std::vector<AnswerChoice> Choices(size_t count, size_t tokens, size_t top) const {
     std::vector<AnswerChoice> choices(count);
     for (size_t c = 0; c < count; ++c) {
@@ -58,7 +58,7 @@ TEST_P(WholeAnswerTest, Answer_IsTheSame_InPiecesOfAnySize) {
   }
 }
 
-TEST_P(WholeAnswerTest, Logprobs_EqualThoseOfStreams) {
+TEST_P(WholeAnswerTest, Logprobs_EqualTheLogprobsOfStreams) {
   const std::vector<AnswerChoice> choices = Choices(1, 6, 4);
   const std::vector<ReportedToken> tokens(choices[0].tokens.begin(), choices[0].tokens.end());
   // DumpJson replaces bytes that are not valid UTF-8.
@@ -71,7 +71,7 @@ TEST_P(WholeAnswerTest, Logprobs_EqualThoseOfStreams) {
   EXPECT_EQ(first.size(), 6u);
 }
 
-/// A prompt of three tokens; the first token has no score.
+/// Returns a prompt of three tokens; the first token has no score.
 std::shared_ptr<AnswerPrompt> SomePrompt(int num_echoed_top, int num_listed_top) {
   auto prompt = std::make_shared<AnswerPrompt>();
   prompt->num_echoed_top = num_echoed_top;
@@ -139,7 +139,7 @@ TEST_P(WholeAnswerTest, MostBytes_BoundsTheNextPiece) {
     EXPECT_LE(answer.Next(kPieceBytes).size(), most + kPieceBytes);
 }
 
-TEST_P(WholeAnswerTest, Pieces_AreHardlyLongerThanRequested) {
+TEST_P(WholeAnswerTest, Pieces_HaveLessThan12000Bytes_When10000AreRequested) {
   size_t longest = 0;
   const std::string text = Text(10'000, 20, 200, true, &longest);
   EXPECT_GT(text.size(), 200'000u);

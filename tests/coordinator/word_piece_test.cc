@@ -1,4 +1,4 @@
-// WordPiece and pairs of texts, compared with Hugging Face's tokenizers (tests/golden/make_encoder_golden.py).
+// Tests of WordPiece and of pairs of texts against Hugging Face's tokenizers (tests/golden/make_encoder_golden.py).
 #include "coordinator/text/tokenizer/word_piece.h"
 
 #include <gmock/gmock.h>
@@ -50,7 +50,7 @@ TEST(EncoderTokenizers, TokensAndTypes_EqualHuggingFace_OnTextsAndPairs) {
     ExpectGoldenTexts(Tokenizer(TokenizerDataFromHf(kEncoders + model)), GoldenTexts(model));
 }
 
-/// The files of a directory that has vocab.txt instead of tokenizer.json.
+/// Returns the files of a directory that has vocab.txt instead of tokenizer.json.
 HfTokenizerFiles WithVocabTxt(const char* line_end) {
   const TokenizerData data = TokenizerDataFromHf(kEncoders + "bert");
   HfTokenizerFiles files;
@@ -66,7 +66,7 @@ TEST(EncoderTokenizers, TokensAndTypes_EqualHuggingFace_WithVocabTxtAlone) {
   }
 }
 
-TEST(EncoderTokenizers, VocabTxt_FollowsItsConfiguration) {
+TEST(EncoderTokenizers, TokenizerOfVocabTxt_FollowsTokenizerConfigJson) {
   HfTokenizerFiles files;
   files.vocab_txt = "[PAD]\n[UNK]\n[CLS]\n[SEP]\nA\na\né\ne\n";
   const auto encode = [&](const char* config, const char* text) {
@@ -85,12 +85,12 @@ TEST(EncoderTokenizers, VocabTxt_FollowsItsConfiguration) {
   }
 }
 
-TEST(EncoderTokenizers, Text_ComesBackFromTokens_WithoutMarks) {
+TEST(EncoderTokenizers, Tokens_AreDecodedToText_WithoutMarks) {
   const Tokenizer tokenizer(TokenizerDataFromHf(kEncoders + "bert"));
   EXPECT_EQ(Decode(tokenizer, tokenizer.EncodePrompt("Hello the lazy dog", true), true), "hello the lazy dog");
 }
 
-// The lengths are those of Hugging Face's "longest_first".
+// The lengths are as with Hugging Face's "longest_first".
 TEST(EncoderTokenizers, LongPairs_LoseTheEndOfTheLongerText_First) {
   const Tokenizer tokenizer(TokenizerDataFromHf(kEncoders + "bert"));
   const auto lengths = [&](size_t first, size_t second, size_t most) {
@@ -108,13 +108,13 @@ TEST(EncoderTokenizers, LongPairs_LoseTheEndOfTheLongerText_First) {
   EXPECT_EQ(lengths(5, 20, 13), (std::pair{5L, 5L}));
 }
 
-TEST(EncoderTokenizers, Pairs_AreRefused_WhenTheTokenizerSaysNothingAboutThem) {
+TEST(EncoderTokenizers, Pairs_AreRefused_WhenTheTokenizerHasNoPairTemplate) {
   TokenizerData data = TokenizerDataFromHf(kEncoders + "bert");
   data.pair.reset();
   EXPECT_THROW(Tokenizer(data).JoinPair({5}, {6}), Error);
 }
 
-TEST(EncoderTokenizers, PairTemplates_OfOtherOrdersOrTypes_AreNoPairs) {
+TEST(EncoderTokenizers, PairTemplates_AreIgnored_WhenTheirOrderOrTypesAreUnusual) {
   const auto frame_of = [](const std::string& pair) {
     HfTokenizerFiles files;
     files.tokenizer_json = R"({"model": {"type": "WordPiece", "vocab": {"[UNK]": 0, "[S]": 1}, "unk_token": "[UNK]"},
@@ -132,7 +132,7 @@ TEST(EncoderTokenizers, PairTemplates_OfOtherOrdersOrTypes_AreNoPairs) {
     EXPECT_FALSE(frame_of(other)) << other;
 }
 
-TEST(WordPiece, Words_BeyondTheMostCharactersOrWithoutPieces_AreUnknownAsAWhole) {
+TEST(WordPiece, WordsThatAreTooLongOrHaveNoPieces_BecomeOneUnknownToken) {
   const std::vector<std::string> tokens = {"[UNK]", "a", "##a", "##aa", "ab", "é"};
   const WordPiece words({.unknown = 0, .most_characters = 5}, tokens);
   const auto encode = [&](const char* word) {

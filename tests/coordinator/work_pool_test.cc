@@ -1,5 +1,5 @@
-// Work on the threads of a pool beside the I/O thread: the order of clients, cancellation, and coroutines that wait for
-// results. The thread sanitizer runs these tests, too (CONTRIBUTING.md).
+// Tests of work on the threads of a pool beside the I/O thread: the order of clients, cancellation, and coroutines that
+// wait for results. The thread sanitizer runs these tests, too (CONTRIBUTING.md).
 #include "coordinator/http/work_pool.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ namespace asio = boost::asio;
 
 constexpr size_t kSmall = 100, kLarge = 1 << 20;
 
-/// Work that runs until Open is called.
+/// Makes work that runs until Open is called.
 class Gate {
  public:
   WorkPool::Work Work() {
@@ -46,7 +46,7 @@ class Gate {
   std::atomic<bool> open_{false};
 };
 
-TEST(WorkPoolTest, Clients_TakeTurns_HoweverManyJobsOneQueued) {
+TEST(WorkPoolTest, Clients_TakeTurns_HoweverManyJobsOneClientQueued) {
   WorkPool pool({.threads = 2});
   Gate gate;
   pool.Add("z", kSmall, gate.Work());
@@ -114,7 +114,7 @@ TEST(WorkSharesTest, LongJob_MakesItsClientRest_AtMostAMinute) {
   EXPECT_EQ(shares.Next("a"), begin + seconds(60));
 }
 
-TEST(WorkSharesTest, ManyClientsWithLongJobs_TakeLittleMoreThanATwentieth) {
+TEST(WorkSharesTest, ManyClientsWithLongJobs_TakeAboutATwentiethOfTheCores) {
   WorkShares shares(2);
   const WorkShares::Clock::time_point begin{};
   const auto end = begin + seconds(600);
@@ -130,7 +130,7 @@ TEST(WorkSharesTest, ManyClientsWithLongJobs_TakeLittleMoreThanATwentieth) {
   EXPECT_LT(taken, seconds(85)) << "a twentieth of two cores is 60 s";
 }
 
-/// Work that uses a core for this long.
+/// Returns work that uses a core for `time`.
 WorkPool::Work Busy(milliseconds time, std::atomic<int>& done) {
   return [time, &done](const std::stop_token&) {
     const auto end = ThreadTime() + time;
@@ -148,7 +148,7 @@ void AwaitDone(const std::atomic<int>& done, int count) {
 TEST(WorkPoolTest, Client_RestsWhileWorkersCompute_ButOtherClientsDoNot) {
   WorkPool pool({.threads = 1, .large_bytes = SIZE_MAX, .beside_workers = true});
   std::atomic<int> mallory{0}, alice{0};
-  // The client's allowance, and so much more that the client must rest for 2 to 5 s.
+  // More time than the client's allowance: afterwards the client must rest for 2 to 5 s.
   const milliseconds much(200 + std::max(100U, 100 * std::thread::hardware_concurrency()));
   {
     const WorkPool::Computing computing(pool);
@@ -165,7 +165,7 @@ TEST(WorkPoolTest, Client_RestsWhileWorkersCompute_ButOtherClientsDoNot) {
   AwaitDone(mallory, 3);  // ends after the rest, although no event wakes a thread
 }
 
-TEST(WorkPoolTest, Client_DoesNotRest_OnProcessorsThatWorkersLeave) {
+TEST(WorkPoolTest, Client_DoesNotRest_OnProcessorsThatWorkersDoNotUse) {
   WorkPool pool({.threads = 2});
   const WorkPool::Computing computing(pool);
   std::atomic<int> mallory{0}, alice{0};
@@ -324,7 +324,7 @@ TEST_F(OnPoolTest, OnPool_StopsRunningWork_WhenTheClientLeaves) {
   EXPECT_TRUE(responder_.on_gone) << "afterwards it means what it meant before";
 }
 
-TEST_F(OnPoolTest, OnPool_RefusesARequest_WhoseWorkTakesTheTimeOfAJob) {
+TEST_F(OnPoolTest, OnPool_RefusesARequest_WhoseWorkExceedsTheTimeLimitOfAJob) {
   WorkPool pool({.threads = 2, .job_time = std::chrono::milliseconds(50)});
   const auto end = [&](Work work) {
     std::optional<int> value;

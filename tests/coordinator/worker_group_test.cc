@@ -1,4 +1,4 @@
-// The coordinator's WorkerGroup against ranks that the test plays, over real sockets.
+// Tests of the coordinator's WorkerGroup over real sockets; the test plays the ranks.
 #include "coordinator/cluster/group/worker_group.h"
 
 #include <gmock/gmock.h>
@@ -141,7 +141,7 @@ TEST_F(ListenerTest, Waits_End_WhenTheListenerStopsOrTheLauncherHasEnded) {
   EXPECT_EQ(CauseOfEnd(), LossCause::kDied);
 }
 
-TEST_F(ListenerTest, Silence_IsForgivenLonger_BeforeTheFirstBeat) {
+TEST_F(ListenerTest, SilenceOfARank_IsToleratedLonger_BeforeItsFirstHeartbeat) {
   Channel rank = Channel::Connect(group_.data_endpoint(), WorkerIdentity(1, 0));
   EXPECT_TRUE(
       rank.Send("", Encode(JoinMessage{.build = kBuildVersion, .host = "host0", .pid = 1, .world_size = 1}, 1, 0)));
@@ -157,7 +157,7 @@ TEST_F(ListenerTest, Silence_IsForgivenLonger_BeforeTheFirstBeat) {
   EXPECT_EQ(CauseOfEnd(), LossCause::kSilent) << "after a beat silence is a failure within 1.5 s";
 }
 
-TEST_F(ListenerTest, Reports_ReachTheListener_ExceptThoseOfOtherEpochs) {
+TEST_F(ListenerTest, Reports_ReachTheListener_UnlessTheyComeFromAnotherEpoch) {
   group_.set_listener(&notes_);
   Channel rank = Channel::Connect(group_.data_endpoint(), WorkerIdentity(1, 0));
   EXPECT_TRUE(rank.Send("", Encode(BlocksReport{.ticket = 5, .state = BlocksReport::kDone}, 1, 0)));

@@ -32,7 +32,7 @@ MUTANTS = [
     Mutant("browsers: a page may not read answers", AUTHENTICATE, 'headers.emplace_back("Access-Control-Allow-Origin", origin);', "",
            signs("BrowserTest.test_allowed_origin_may_read_answers_streams_and_errors")),
     Mutant("keys: after SIGHUP a token of the admin port is a key", AUTHENTICATE, "CheckKeysDiffer(keys, other.keys());", "",
-           ["coordinator/authenticate_test:*Keys_AreRefused_WhenOneOpensBothPorts"]),
+           ["coordinator/authenticate_test:*Keys_AreRefused_WhenOneKeyOpensBothPorts"]),
     Mutant("scopes: all tokens may control", AUTHENTICATE, "reads ? key->may_read : key->may_post", "reads ? key->may_read : true",
            logs("LogsTest.test_admin_token_without_the_scope_gets_403_that_names_the_scope")),
     Mutant("head: folded lines are joined", READING, "if (folded) co_return", "if (false) co_return", ["e2e/http_test:HttpTest.test_folded_header_lines_are_refused"]),

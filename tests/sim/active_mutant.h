@@ -2,7 +2,7 @@
 
 namespace quire::sim {
 
-/// The planted bug that is active in the mutated build of the core (mutants.py); 0: none.
+/// The number of the planted bug that is active in the mutated build of the core (mutants.py); 0: none.
 extern int active_mutant;
 
 }  // namespace quire::sim

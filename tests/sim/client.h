@@ -30,7 +30,7 @@ class Client : public RequestSink {
 
   /// True after a complete answer or an error.
   bool answered() const { return ended_.has_value() || finished_ == got_.size(); }
-  /// True when the client waits for nothing more.
+  /// True when the client waits for no further event.
   bool over() const { return cancelled || answered(); }
   /// True when this choice has ended. A beam search returns only some of its beams; the others end with the request.
   bool finished(int index) const {
@@ -38,9 +38,9 @@ class Client : public RequestSink {
     return over() || (at < got_.size() && got_[at].finished);
   }
   const std::optional<Ending>& ended() const { return ended_; }
-  /// The number of choices that ended for this reason.
+  /// Returns the number of choices that ended for this reason.
   int num_finished(FinishReason reason) const { return reason == FinishReason::kStop ? stopped_ : complete_; }
-  /// The tokens that the choice still needs, with the stop token that the client does not see.
+  /// Returns the number of tokens that the choice still needs, with the stop token that the client does not see.
   int NumDue(int choice) const;
   int cached_tokens() const { return cached_tokens_; }
   int num_scored() const { return num_scored_; }
@@ -49,7 +49,8 @@ class Client : public RequestSink {
 
   bool cancelled = false;
   std::optional<Ending> due;  // the error that may end the request now
-  /// The next report about guessed tokens that each choice must get: how many are in the answer, and how many are not.
+  /// The next report about guessed tokens that each choice must get: the number of guessed tokens in the answer, and of
+  /// the others.
   std::map<int, std::pair<int, int>> due_drafts;
 
  private:
@@ -66,7 +67,7 @@ class Client : public RequestSink {
   std::vector<Choice> got_;
   size_t finished_ = 0;
   int cached_tokens_ = 0, stopped_ = 0, complete_ = 0;
-  int num_pooled_ = 0;  // choices that brought the prompt's pooled vector
+  int num_pooled_ = 0;  // choices that delivered the prompt's pooled vector
   int num_scored_ = 0;  // scored prompt tokens; the first token is never scored
   std::optional<Ending> ended_;
 };

@@ -12,14 +12,15 @@ void Decodes::BeginPlan() {
   running_.clear();
   for (const Request* request : engine_.scheduler().running()) {
     running_.insert(request->id);
-    // Beams draw together, when the results of all are known and all have computed the earlier tokens.
+    // The beams of a request draw in the same step. Skips the request while a beam waits for a step's result, or has
+    // tokens to compute before its last one.
     const bool is_beam = request->beams != nullptr;
     const auto waits = [](const Sequence& s) {
       return !s.finished && (s.num_pending > 0 || s.length() - s.num_planned() > 1);
     };
     if (is_beam && std::ranges::any_of(request->sequences, waits)) continue;
     for (const Sequence& s : request->sequences) {
-      // The first choice computes the prompt for all but for its last token, and then waits for the result.
+      // The first choice computes the prompt for all choices, except the last token, and then waits for the result.
       const bool leads = !request->forked && request->sequences.size() > 1 && s.num_computed + 1 < s.num_prompt_tokens;
       const bool complete = s.finished || s.length() == s.num_prompt_tokens + request->limits.max_tokens;
       if (s.slot && !leads && !complete && s.length() - s.num_planned() == 1)
@@ -28,7 +29,7 @@ void Decodes::BeginPlan() {
   }
 }
 
-/// The sequence, if its request still runs.
+/// Returns the sequence, if its request still runs.
 const Sequence* Decodes::Find(const Ready& ready) const {
   const auto& running = engine_.scheduler().running();
   const auto it = std::ranges::find(running, ready.request, &Request::id);
@@ -70,10 +71,11 @@ void Decodes::Planned(const StepPlan& plan, bool ahead, bool alone) const {
   for (const std::string& client : waiting) CheckShare(client, plan);
 }
 
-/// Checks the step's part of a client that has more decodes than fit. The part's odd token may go to the chunks.
+/// Checks the tokens of a client whose decodes do not all fit into the step: its chunks may get at most one token more
+/// than its decodes.
 void Decodes::CheckShare(const std::string& client, const StepPlan& plan) const {
   int decodes = 0, chunks = 0;
-  // The part was split before requests were preempted, and their decodes had their places in it.
+  // The part was divided before requests were preempted, so it includes the decodes of preempted requests.
   for (const Ready& ready : ready_) {
     const auto request = engine_.requests().find(ready.request);
     const bool left = request != engine_.requests().end() && Find(ready) == nullptr;
@@ -81,7 +83,7 @@ void Decodes::CheckShare(const std::string& client, const StepPlan& plan) const 
   }
   for (const Request* request : engine_.scheduler().running()) {
     if (request->client != client) continue;
-    const bool is_new = !running_.contains(request->id);  // newcomers' chunks get what is left
+    const bool is_new = !running_.contains(request->id);  // newcomers' chunks get the tokens that are left
     for (const Sequence& s : request->sequences) {
       if (!s.slot) continue;
       decodes += request->beams == nullptr && std::ranges::find(plan.decodes, *s.slot) != plan.decodes.end();

@@ -9,18 +9,17 @@
 namespace quire::sim {
 
 /// Checks the promise that decodes are served before chunks. While one client is alone, a plan contains every sequence
-/// that has one token to compute, however large the prompts of older requests are. While several clients are active,
-/// a client's decodes take turns only where its chunks have at most half of the client's tokens, those of preempted
-/// requests included. A request for which the plan has no blocks has no promise, and neither have those that come after
-/// it.
+/// that has one token to compute, however large the prompts of older requests are. While several clients are active, a
+/// client's decodes take turns only if its chunks, those of preempted requests included, have at most half of the
+/// client's tokens. The promise does not cover a request for which the plan has no blocks, nor the requests after it.
 class Decodes {
  public:
   explicit Decodes(const Engine& engine) : engine_(engine) {}
 
   /// Notes that the engine is about to make a plan.
   void BeginPlan();
-  /// The plan was made. `ahead`: another step is outstanding. `alone`: the rules for several clients do not apply.
-  /// Throws Failure when a decode is left out for a chunk.
+  /// Checks a plan that was made. `ahead`: another step is outstanding. `alone`: the rules for several clients do not
+  /// apply. Throws Failure when a decode is left out for a chunk.
   void Planned(const StepPlan& plan, bool ahead, bool alone) const;
 
  private:

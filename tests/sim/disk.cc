@@ -38,7 +38,8 @@ void Disk::BeginToSave(size_t num_sent) {
     saving.names.push_back(name);
   }
   if (saving.blocks.empty()) return;
-  // The blocks before them are held and released with them, so that none is reused before what continues it.
+  // The blocks before the saved ones are held and released with them, so that no block is reused before the blocks
+  // after it.
   std::vector<BlockId> held;
   const auto hold = [&](BlockId block, const BlockHash& hash) {
     const bool is_there = block != kNullBlock && engine_.blocks().prefixes().cache().HashOf(block) == hash;
@@ -102,8 +103,8 @@ void Disk::BeginToFetch(size_t num_sent, std::span<const Arrival> arrived) {
   if (has_room) fetch_ = fetch;
 }
 
-/// True when the prefix is still cached, and no block has one of the names that come back. A sequence may hold a block
-/// whose beginning is forgotten: then a block of the same name cannot be found, as one that is computed anew cannot.
+/// True when the prefix is still cached, and no block has the hash of a block that comes back. A sequence may hold a
+/// block whose predecessors are forgotten; then lookups find no other block with the same hash.
 bool Disk::IsClear(const Fetch& fetch, std::span<const TokenId> tokens) const {
   const PrefixSharing& prefixes = engine_.blocks().prefixes();
   const std::string& salt = fetch.of->cache_salt;

@@ -11,12 +11,12 @@
 
 namespace quire::sim {
 
-/// A store of blocks beside the engine, as the disk tier is one. It is slow, it loses blocks on their way back, or
-/// brings fewer than it was asked for. It survives the loss of workers. What comes back is checked by every query that
-/// reads it.
+/// A store of blocks beside the engine, like the disk tier. The store is slow, loses blocks on their way back, or
+/// returns fewer blocks than it was asked for. It survives the loss of workers. Every query that reads a returned block
+/// checks its contents.
 class Disk : public CacheListener {
  public:
-  /// Half of the lives have one.
+  /// Decides from the seed whether the life has a store: half of the lives have one.
   Disk(uint64_t seed, Engine& engine, std::vector<SimWorker>& workers);
 
   void OnFindable(const Sequence& sequence, int index) override;

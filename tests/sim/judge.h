@@ -16,19 +16,19 @@ struct Ending {
 };
 using Endings = std::map<RequestId, Ending>;
 
-/// The device blocks that the request needs at its full length when it shares none.
+/// Returns the number of device blocks that the request needs at its full length when it shares none.
 int64_t BlocksAtLongest(const Ask& ask, const EngineOptions& options);
 
 /// Returns a part of the message with which an engine must refuse the request; empty: the engine must accept it.
 std::string RightRefusal(const Ask& ask, const EngineOptions& options, int usable_blocks);
 
-/// Decides the outcome that requests without an answer must have, and the cost that an answer may have. It uses only
-/// the clients' requests, the options and the workers' losses, but no records of the engine.
+/// Decides how requests without an answer must end, and how many tokens an answer may cost. Uses only the clients'
+/// requests, the options and the workers' losses, and no records of the engine.
 class Judge {
  public:
   explicit Judge(const EngineOptions& options) : options_(options), cached_(options.blocks.prefix_caching) {}
 
-  /// An operator changed the options.
+  /// Notes that an operator changed the options.
   void Changed(const LiveOptions& options);
 
   void Took(RequestId id, const Ask& ask, double now);
@@ -43,18 +43,19 @@ class Judge {
 
   /// Notes a step's result: `count` tokens of the request were computed for good, and `drawn` were drawn.
   void Computed(RequestId id, int count, int drawn);
-  /// Notes that the workers and all that they computed are lost. `computed`: the requests of outstanding steps.
+  /// Notes that the workers and all tokens that they computed are lost. `computed`: the requests of outstanding steps.
   void GroupLost(const std::set<RequestId>& computed);
 
   bool has_begun(RequestId id) const { return records_.at(id).began; }
   bool IsSuspect(RequestId id) const { return records_.at(id).lost >= options_.scheduler.suspect_after; }
-  /// The blocks that the largest present request needs, and the null block.
+  /// Returns the number of blocks that the largest present request needs, the null block included.
   int BlocksNeeded() const;
 
-  /// Returns the requests whose time is up. A request whose time is up exactly now may end or not (MayEnd).
+  /// Overdue returns the requests that must end because their time is up. MayEnd also returns the requests whose time
+  /// is up exactly now, which may end or not.
   Endings Overdue(double now) const { return OverdueBy(now, kRounding); }
   Endings MayEnd(double now) const { return OverdueBy(now, -kRounding); }
-  /// The requests that end when an epoch begins with so many usable blocks.
+  /// Returns the requests that end when an epoch begins with so many usable blocks.
   Endings GivenUp(int usable_blocks) const;
   /// Returns `ending` for every present request.
   Endings All(const Ending& ending) const;
@@ -70,8 +71,8 @@ class Judge {
     Ask ask;
     double arrival = 0;
     bool began = false, away = false;
-    bool swapped = false, restarted = false;  // computed tokens went to the host and back; were lost
-    int lost = 0, lost_alone = 0;             // successive lost epochs in which it got no token
+    bool swapped = false, restarted = false;  // computed tokens were moved to the host; computed tokens were lost
+    int lost = 0, lost_alone = 0;             // lost epochs in a row in which the request got no token; while alone
     int64_t computed = 0, drawn = 0;
   };
   Endings OverdueBy(double now, double rounding) const;

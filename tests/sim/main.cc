@@ -25,7 +25,8 @@ using quire::sim::Outcome;
 constexpr int kBroken = 1, kUsage = 2, kUnexpected = 3;
 
 /// An event that is counted over all runs, and its least number in a thousand runs: about half of the number when this
-/// was written, and for answers two thirds of all requests. An event that no longer happens proves nothing.
+/// was written, and for answers two thirds of all requests. A check of an event that no longer happens would prove
+/// nothing.
 struct Count {
   const char* what;
   int64_t Outcome::*field;
@@ -85,7 +86,7 @@ void OnSignal(int signal) {
   ::raise(signal);
 }
 
-/// Runs a seed. Returns 0 when it keeps every promise.
+/// Runs a seed. Returns 0 when every promise was kept, else the exit status.
 int Live(uint64_t seed, Outcome& total) {
   current_seed = seed;
   try {

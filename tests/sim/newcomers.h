@@ -9,8 +9,8 @@
 namespace quire::sim {
 
 /// Checks the promise to a client without waiting or running requests: one of the next kMostPlans plans draws the first
-/// token of its short request, whatever others send. Plans that were outstanding when the request came do not count.
-/// Plans made while the promise's conditions do not hold (IsPromised) do not count, either.
+/// token of the client's short request, whatever other clients send. Plans that were outstanding when the request came
+/// do not count. Plans made while the promise's conditions do not hold (IsPromised) do not count, either.
 class Newcomers {
  public:
   static constexpr int kMostPlans = 2;
@@ -24,9 +24,9 @@ class Newcomers {
   void Left(RequestId id) { waiting_.erase(id); }
   void GroupLost() { waiting_.clear(); }
 
-  /// A plan was made that draws for the requests in `draws`. Throws Failure when a newcomer waited for too many plans.
-  /// `others_may_give_way`: no running request is protected from giving way again, and no request is suspected of
-  /// killing workers.
+  /// Checks a plan that draws for the requests in `draws`. Throws Failure when a newcomer has waited for too many
+  /// plans. `others_may_give_way`: no running request is protected from giving way again, and no request is suspected
+  /// of killing workers.
   void Planned(const std::set<RequestId>& draws, int num_clients, bool others_may_give_way);
 
   // newcomers that got their token in time; newcomers that got it with the first plan

@@ -56,7 +56,7 @@ struct Hypothesis {
   float score;
 };
 
-/// A textbook beam search over whole vocabularies, written from HF's description and not from the core's code.
+/// Runs a textbook beam search over whole vocabularies, written from HF's description and not from the core's code.
 std::vector<Answer> SearchBeams(const Ask& ask) {
   const BeamOptions& options = *ask.beams;
   const auto width = static_cast<size_t>(options.width);

@@ -4,11 +4,11 @@
 
 namespace quire::sim {
 
-/// Proposes the tokens that the simulated model will draw, some of them made wrong. The guess depends on the seed and
-/// on the sequence alone.
+/// Proposes the tokens that the simulated model will draw, some of them altered. The guess depends on the seed and on
+/// the sequence alone.
 class Proposer final : public DraftProposer {
  public:
-  /// `percent_right`: how many of a hundred drafts are right, as long as those before them are.
+  /// `percent_right`: the probability in percent that a draft is right if the drafts before it are.
   Proposer(uint64_t seed, int percent_right) : seed_(seed), percent_right_(percent_right) {}
   DraftSource Propose(const Request& request, const Sequence& sequence, int most, std::vector<TokenId>& guess) override;
 

@@ -93,7 +93,7 @@ Faults MakeFaults(Random& random) {
   return faults;
 }
 
-/// Cuts a request down to exactly what can be served, so that the edges of all limits are tested.
+/// Shortens a request until it can just be served, so that the edges of all limits are tested.
 void CutToFit(Ask& ask, const EngineOptions& options) {
   const int usable = options.blocks.num_blocks - 1;
   const auto model_len = static_cast<size_t>(options.max_model_len);
@@ -108,7 +108,7 @@ void CutToFit(Ask& ask, const EngineOptions& options) {
   ask.beams->num_returned = std::min(ask.beams->num_returned, ask.n);
 }
 
-/// Sets limits at their edges.
+/// Sets the engine's limits, and shortens 90 or 100 % of the requests until they just fit.
 void MeetLimits(uint64_t seed, Scenario& scenario) {
   Random random = RandomOf(seed, Draws::kLimits);
   EngineOptions& options = scenario.engine;
@@ -126,8 +126,8 @@ void MeetLimits(uint64_t seed, Scenario& scenario) {
   }
 }
 
-/// In some runs, all requests arrive at once and grow beyond the blocks that admission planned for, so that many are
-/// preempted.
+/// In some runs, all requests arrive at the same time and grow beyond the blocks that admission planned for, so that
+/// many are preempted.
 void Crowd(uint64_t seed, Scenario& scenario) {
   Random random = RandomOf(seed, Draws::kCrowd);
   if (!Chance(random, 20)) return;
@@ -172,7 +172,8 @@ Ask MakeFloodAsk(Random& random, const EngineOptions& options, int kind) {
   return ask;
 }
 
-/// In some runs, one client floods the engine, and others sometimes send a short request.
+/// In some runs, one client floods the engine with requests, and other clients (newcomers) sometimes send a short
+/// request.
 void Flood(uint64_t seed, Scenario& scenario) {
   Random random = RandomOf(seed, Draws::kFlood);
   if (!Chance(random, 25)) return;
@@ -211,7 +212,8 @@ void LimitClients(uint64_t seed, Scenario& scenario) {
   for (Arrival& arrival : scenario.arrivals) arrival.ask.client_limits = limits[arrival.client];
 }
 
-/// In some runs, some requests ask for prompt scores. Newcomers' requests do not change, because they have a promise.
+/// In 40 % of the runs, some requests ask for prompt scores. Requests of newcomers, which must get their first token by
+/// the second plan, stay unchanged.
 void ScorePrompts(uint64_t seed, Scenario& scenario) {
   Random random = RandomOf(seed, Draws::kScores);
   if (!Chance(random, 40)) return;
@@ -222,7 +224,7 @@ void ScorePrompts(uint64_t seed, Scenario& scenario) {
   }
 }
 
-/// In some runs, some requests ask for a pooled prompt. Newcomers' requests do not change.
+/// In some runs, some requests ask for a pooled prompt. Requests of newcomers stay unchanged.
 void PoolPrompts(uint64_t seed, Scenario& scenario) {
   Random random = RandomOf(seed, Draws::kPooling);
   if (!Chance(random, 20)) return;
@@ -236,7 +238,7 @@ void PoolPrompts(uint64_t seed, Scenario& scenario) {
   }
 }
 
-/// In some runs, some requests name adapters. Newcomers' requests do not change.
+/// In some runs, some requests name adapters. Requests of newcomers stay unchanged.
 void GiveAdapters(uint64_t seed, Scenario& scenario) {
   Random random = RandomOf(seed, Draws::kAdapters);
   if (!Chance(random, 30)) return;
@@ -280,7 +282,8 @@ void GuessDrafts(uint64_t seed, Scenario& scenario) {
   scenario.drafts_right = OneOf(random, {0, 50, 90, 100});
 }
 
-/// In some runs, some requests are of batches. Newcomers' requests are not, because they have a promise.
+/// In 15 % of the runs, some requests are of batches, but none of newcomers, which must get their first token by the
+/// second plan.
 void MakeBackground(uint64_t seed, Scenario& scenario) {
   Random random = RandomOf(seed, Draws::kBackground);
   if (!Chance(random, 15)) return;
@@ -291,7 +294,7 @@ void MakeBackground(uint64_t seed, Scenario& scenario) {
   }
 }
 
-/// In some runs, the model is an encoder: it only pools prompts, and reads each as a whole.
+/// In some runs, the model is an encoder: it only pools prompts, and reads each prompt as a whole.
 void ReadWholePrompts(uint64_t seed, Scenario& scenario) {
   Random random = RandomOf(seed, Draws::kWholePrompts);
   if (!Chance(random, 10)) return;

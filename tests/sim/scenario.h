@@ -10,7 +10,7 @@
 namespace quire::sim {
 
 /// The random sequences of a run. Each has a number of its own, so that a change in the use of one sequence leaves the
-/// others alone. A new sequence is added at the end, so that older seeds keep their meaning.
+/// others unchanged. Add a new sequence at the end, so that older seeds keep their meaning.
 enum class Draws : uint64_t {
   kWorld = 1,
   kEvents,
@@ -39,11 +39,11 @@ enum class Draws : uint64_t {
   kDisk,
   kLaterAdapters,
 };
-/// The random sequence `draws` of the run with this seed.
+/// Returns the random sequence `draws` of the run with this seed.
 test::Random RandomOf(uint64_t seed, Draws draws);
 
-/// Probabilities of faults in each step. A seed chooses which of them are above 0 at all (swarm testing), so that rare
-/// combinations occur.
+/// Probabilities of faults in each step. The seed chooses the faults whose probability is above 0 (swarm testing), so
+/// that rare combinations occur.
 struct Faults {
   double worker_dies = 0;        // a worker dies before or after it computes
   double frame_is_damaged = 0;   // probability that one bit of a plan is flipped
@@ -51,7 +51,7 @@ struct Faults {
   double answer_is_lost = 0;
   double answer_is_wrong = 0;  // an answer has a wrong token hash
   double clock_jumps = 0;      // the clock jumps, as after the machine slept
-  double no_new_group = 0;     // probability that no new group follows a loss; all clients are told
+  double no_new_group = 0;     // probability that no new group follows a loss; all clients then get an error
   double no_numbers = 0;       // a draw has no valid logits
   RequestId poison = 0;        // workers die whenever they compute this request; 0: none
 
@@ -98,7 +98,7 @@ struct Scenario {
   /// One client floods the engine, and others send short requests. Clients share no cached blocks, as in the real
   /// server.
   bool own_salts = false;
-  /// Adapters come and go while requests run.
+  /// Adapters are loaded and unloaded while requests run.
   bool later_adapters = false;
 };
 

@@ -68,7 +68,8 @@ void SimWorker::CheckContext(const BatchMember& member) {
   }
 }
 
-/// An encoder's first token reads the last one: a prompt is computed in one step, with all its tokens.
+/// Checks that an encoder computes a prompt in one step, with all its tokens, because its first token reads the last
+/// one.
 void SimWorker::CheckWhole(const BatchMember& member) const {
   const int tokens = table_.at(member.slot).num_prompt_tokens;
   if (!whole_prompts_ || (member.start == 0 && member.count == tokens)) return;

@@ -13,9 +13,9 @@
 namespace quire::sim {
 
 /// A worker without arithmetic. Frame checks and the sequence table are real; each slot of a KV block holds a hash in
-/// place of keys and values. A query reads its whole context through the block table. Any content but its own prefix
-/// (an aliased, stale, lost or prematurely freed block) is a violation. States are checked likewise: a chunk must find
-/// the state of exactly the tokens before it, and must leave the state after its own tokens.
+/// place of keys and values. A query reads its whole context through the block table. Content of another prefix than
+/// its own (from an aliased, stale, lost or prematurely freed block) is a violation. States are checked likewise: a
+/// chunk must find the state of exactly the tokens before it, and must leave the state after its own tokens.
 class SimWorker {
  public:
   SimWorker(const PlanLimits& limits, int sliding_window, bool whole_prompts = false);
@@ -23,7 +23,7 @@ class SimWorker {
   /// Runs a plan. Throws Error for a frame or plan that a worker must refuse, and Violation for wrong KV contents.
   StepResult Execute(const Frame& frame);
 
-  /// The later adapters that sequences may name from now on.
+  /// Sets the later adapters that sequences may name from now on.
   void SetAdapters(const std::vector<int32_t>& adapters) { limits_.later_adapters = adapters; }
 
   /// Copies blocks of a leaving request to the host. Copy later moves them from host to host, or from device to device,
@@ -34,7 +34,7 @@ class SimWorker {
     Move(pairs, pool, pool);
   }
 
-  /// The values of a whole device block, and the way to set them: blocks go to a store and come back.
+  /// Read returns the values of a whole device block, and Fill sets them: blocks go to a store and come back.
   std::vector<KvValue> Read(BlockId block) const;
   void Fill(BlockId block, const std::vector<KvValue>& values);
 

@@ -144,7 +144,7 @@ void Simulation::Interfere() {
   }
 }
 
-/// An operator turns the prefix cache on or off and changes the time limits of requests.
+/// Turns the prefix cache on or off and changes the time limits of requests, as an operator does.
 void Simulation::ChangeOptions() {
   LiveOptions options;
   options.prefix_caching = changes_.Below(2) == 0;
@@ -203,12 +203,12 @@ bool Simulation::Plan() {
   engine_.scheduler().CheckIntegrity();
   const BlockManager& blocks = engine_.blocks();
   const auto watermark = static_cast<int>(scenario_.engine.blocks.watermark * blocks.num_usable());
-  // With several clients, some requests are admitted before the others' work in the step is known. Copies then come on
-  // top, and a window may give back fewer blocks than expected.
+  // With several clients, some requests are admitted before the others' work in the step is known. Then block copies
+  // add to the expected blocks, and a window may give back fewer blocks than expected.
   const bool one_client = turns_.NumActive() == 1;
   const int copies = one_client ? 0 : static_cast<int>(plan->copies.size());
   const bool is_exact = one_client || scenario_.engine.blocks.sliding_window == 0;
-  int lent = 0;  // blocks of drafts, which come back before the next plan
+  int lent = 0;  // blocks of drafts, which are given back before the next plan
   for (const Request* request : engine_.scheduler().running()) {
     for (const Sequence& s : request->sequences)
       lent += std::max(0, static_cast<int>(s.blocks.size()) - blocks.BlocksFor(s.num_planned()));
@@ -236,7 +236,7 @@ void Simulation::ForgetSetAside() {
   for (const RequestId id : std::exchange(watcher_.just_set_aside, {})) Forget(id);
 }
 
-/// Adapters come to the workers, and go. The workers drop one after the plans that were sent before.
+/// Loads adapters on the workers, or unloads them. The workers drop an adapter after the plans that were sent before.
 void Simulation::MoveAdapters() {
   for (int32_t i = 1; scenario_.later_adapters && i <= kMostAdapters; ++i) {
     const int32_t adapter = kMostListedAdapters + i;
@@ -250,7 +250,7 @@ void Simulation::MoveAdapters() {
       adapters_.push_back(adapter);
       engine_.AdapterCame(adapter);
       ++outcome_.adapters;
-      // Requests that were taken up go before others of their client, which are promised nothing any more.
+      // Requests that were taken up go before other requests of their client, so these have no promise any more.
       for (const auto& [id, request] : engine_.requests()) {
         if (request->adapter == adapter) LeaveNewcomers(request->client);
       }
@@ -259,15 +259,15 @@ void Simulation::MoveAdapters() {
   }
 }
 
-/// Other requests of the client are no longer its only ones.
+/// Ends the promise for the client's waiting newcomers: they are no longer its only requests.
 void Simulation::LeaveNewcomers(const std::string& client) {
   for (const RequestId other : open_) {
     if (turns_.ClientOf(other) == client) newcomers_.Left(other);
   }
 }
 
-/// Checks where requests are. A batch's request waits or runs exactly where no request of another kind is in the
-/// engine, and a request with a later adapter exactly where the workers have the adapter.
+/// Checks which requests are set aside. A batch's request waits or runs exactly while no request of another kind is in
+/// the engine, and a request with a later adapter exactly while the workers have the adapter.
 void Simulation::CheckPlaces() const {
   const auto& requests = engine_.requests();
   const bool others = std::ranges::any_of(requests, [](const auto& entry) { return !entry.second->background; });
@@ -283,7 +283,8 @@ void Simulation::CheckPlaces() const {
   }
 }
 
-/// Checks newcomers. In runs with shared prefixes, a request that waits for another one's prefix has no promise.
+/// Checks newcomers. In runs with shared prefixes, a request that waits until another request has computed their prefix
+/// has no promise.
 void Simulation::CheckNewcomers(const StepPlan& plan) {
   std::set<RequestId> draws;
   bool may_give_way = true;

@@ -52,7 +52,7 @@ class Simulation {
     size_t plans_before = 0;  // plans that the workers run before they move the blocks
   };
 
-  /// Faults stop after kMaxFaultyEpochs epochs, so that every request can be answered.
+  /// True with this probability, but never after kMaxFaultyEpochs epochs, so that every request can be answered.
   bool Fails(double probability) { return outcome_.epochs < kMaxFaultyEpochs && Happens(random_, probability); }
   static bool Happens(test::Random& random, double probability) {
     return probability > 0 && static_cast<double>(random.Below(1'000'000)) < probability * 1e6;
@@ -69,7 +69,8 @@ class Simulation {
   void Expire();
   void Act();
   bool Plan();
-  /// Calls the engine. During the call, the requests in `due` must end, those in `may_end` may end, and no other may.
+  /// Calls the engine. During the call, the requests in `due` must end, the requests in `may_end` may end, and no
+  /// others may.
   template <class Call>
   void Expect(const Endings& due, const Endings& may_end, Call call);
   template <class Call>
@@ -96,7 +97,8 @@ class Simulation {
   void MoveAdapters();
   void LeaveNewcomers(const std::string& client);
   void ForgetSetAside();
-  /// True when one client is active, and was for so long that the rules for several no longer apply.
+  /// True when one client is active, and has been the only one for so long that the rules for several clients no longer
+  /// apply.
   bool IsAlone() const { return turns_.NumActive() == 1 && company_left_ <= 0; }
   void CheckClientLimits() const;
   void CheckTables(const SimWorker& worker, const Sent& sent) const;
@@ -159,10 +161,10 @@ class Simulation {
   double now_ = 0;
   EpochId epoch_ = 0;
   StepId last_step_ = 0;
-  double company_left_ = 0;  // seconds of steps for which steps stay shared although only one client is left
-  bool left_out_ = false;    // the last plan, made ahead, had no room for some request
+  double company_left_ = 0;  // seconds of steps for which the rules for several clients outlast the second client
+  bool left_out_ = false;    // true: the last plan was made ahead and had no room for some request
   int64_t drafts_right_ = 0;  // guessed tokens in answers
-  int64_t num_drawn_ = 0, num_wanted_ = 0, num_computed_ = 0;  // all draws; draws for live sequences; tokens in plans
+  int64_t num_drawn_ = 0, num_wanted_ = 0, num_computed_ = 0;  // draws; draws for unended sequences; tokens in plans
   Outcome outcome_;
 };
 

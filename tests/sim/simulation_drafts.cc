@@ -4,14 +4,15 @@
 
 namespace quire::sim {
 
-/// The client must hear how many guessed tokens became part of its answer.
+/// Notes the report that the client must get: how many guessed tokens became part of its answer.
 void Simulation::ExpectDrafts(Client& client, const Member& member, int accepted) {
   client.due_drafts[member.choice] = {accepted, member.num_drafts - accepted};
   drafts_right_ += accepted;
   outcome_.drafts += member.num_drafts;
 }
 
-/// Checks that every client heard about its guessed tokens, and that the engine's statistics count the same tokens.
+/// Checks that every client got its report about guessed tokens, and that the engine's statistics count the same
+/// tokens.
 void Simulation::CheckDrafts(const Sent& sent) const {
   for (const Member& member : sent.members) {
     if (member.request != 0 && !clients_.at(member.request)->due_drafts.empty())

@@ -110,7 +110,7 @@ void Simulation::SendAhead(RequestId id) {
   travellers_.push_back(std::move(traveller));
 }
 
-/// After its blocks have arrived, the request leaves, too. Returns false when it has ended meanwhile.
+/// Takes the request out of the engine after its blocks have arrived. Returns false when it has ended meanwhile.
 bool Simulation::Follow(Traveller& traveller) {
   auto departure = engine_.Depart(traveller.id, 0, 0, static_cast<int>(traveller.blocks.size()));
   if (!departure) {
@@ -138,7 +138,7 @@ void Simulation::ComeBack(Traveller traveller) {
   for (size_t i = 0; holding != nullptr && i < traveller.blocks.size(); ++i)
     pairs.push_back({traveller.blocks[i], holding->blocks[i]});
   // A transfer that breaks off has moved half of the blocks. The rest arrives later, when no request waits for it, with
-  // whatever the source blocks hold by then.
+  // the contents that the source blocks have then.
   const bool half = breaks && !pairs.empty();
   const auto rest = pairs.begin() + static_cast<ptrdiff_t>(half ? pairs.size() / 2 : pairs.size());
   for (SimWorker& worker : workers_) worker.Copy({pairs.begin(), rest}, traveller.way);

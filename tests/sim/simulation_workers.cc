@@ -26,7 +26,7 @@ PoolSizes Simulation::PoolsOfNextEpoch() {
   if (needed != judge_.BlocksNeeded())
     throw Failure{fmt::format("{} blocks are said to be needed, not {}", needed, judge_.BlocksNeeded())};
   if (static_cast<double>(sizes_.Below(1000)) >= scenario_.resize * 1000) return engine_.blocks().sizes();
-  // Pools get enough blocks for every present and future request, unless this run has pools that are too small.
+  // New pools have enough blocks for every present and future request, unless this run has pools that are too small.
   int least = std::max(2, judge_.BlocksNeeded());
   for (size_t i = next_arrival_; i < scenario_.arrivals.size(); ++i) {
     const int64_t longest = BlocksAtLongest(scenario_.arrivals[i].ask, scenario_.engine) + 1;
@@ -94,8 +94,8 @@ void Simulation::NoteMembers(const StepPlan& plan, Sent& sent) {
   CheckLeftOut(tokens + rows);
 }
 
-/// A request without room in a plan that was made ahead must not be passed over by a second such plan: the next plan
-/// waits for results.
+/// Checks that a request without room in a plan made ahead is not passed over by a second plan made ahead: the next
+/// plan must wait for results.
 void Simulation::CheckLeftOut(int num_tokens) {
   const int budget = engine_.scheduler().step_budget();
   if (num_tokens > budget) throw Failure{fmt::format("a step of {} tokens, its budget is {}", num_tokens, budget)};
@@ -114,7 +114,7 @@ void Simulation::CheckLeftOut(int num_tokens) {
 
 void Simulation::CheckTables(const SimWorker& worker, const Sent& sent) const {
   for (const Member& member : sent.members) {
-    // A worker has given up the blocks of drafts that were wrong. The next plan shows whether the engine agrees.
+    // A worker has given back the blocks of wrong drafts. The next plan shows whether the engine has done so, too.
     const std::vector<BlockId>& blocks = worker.blocks(member.slot);
     const size_t count = member.num_drafts > 0 ? std::min(blocks.size(), member.blocks.size()) : member.blocks.size();
     if (!std::ranges::equal(blocks, std::span(member.blocks).first(count)))
@@ -196,7 +196,7 @@ void Simulation::Commit(const Sent& sent, std::vector<SampledToken>& tokens, con
   company_left_ = std::max(0.0, company_left_ - times.compute_micros * 1e-6);
 }
 
-/// Sometimes breaks one draw: no valid logits, a grammar that takes too much work, or one that allows no token.
+/// Sometimes breaks one draw: no valid logits, a grammar that takes too much work, or a grammar that allows no token.
 Endings Simulation::BreakNumbers(const Sent& sent, std::vector<SampledToken>& tokens) {
   if (tokens.empty() || !Happens(more_, scenario_.faults.no_numbers)) return {};
   const SlotId slot = tokens[static_cast<size_t>(more_.Below(static_cast<int64_t>(tokens.size())))].slot;
@@ -226,7 +226,7 @@ void Simulation::CheckFits(const std::vector<SampledToken>& tokens) {
     change(other);
     if (engine_.Fits(other)) throw Failure{"an answer that does not fit the plan is taken for one that does"};
   };
-  // Where drafts were right, the answer without one of them fits, too: the workers end it before a broken draw.
+  // If drafts were right, an answer without one of them fits, too: workers end an answer before a broken draw.
   if (std::ranges::count(tokens, tokens[at].slot, &SampledToken::slot) == 1) {
     refuses([&](auto& other) { other.erase(other.begin() + static_cast<ptrdiff_t>(at)); });
     refuses([&](auto& other) { other[at].slot += 1; });

@@ -18,7 +18,7 @@ int Turns::Active(const std::string& client) const {
 }
 
 void Turns::Joined(const Request& request) {
-  if (Active(request.client) == 0) {  // the client was away: bring it level with the others
+  if (Active(request.client) == 0) {  // the client had no requests: it starts level with the others
     double least = -1, most = 0;      // least of the present clients, most of all clients
     for (const auto& [name, served] : served_) {
       most = std::max(most, served);
@@ -54,7 +54,8 @@ bool Turns::Runs(const std::string& client) const {
       entries_, [&](const auto& e) { return e.second.client == client && e.second.state == State::kRunning; });
 }
 
-/// Returns the next request of every client that waits: preempted ones first, by seniority; then by rank.
+/// Returns the next request of every waiting client: preempted requests come first, by seniority; then the others, by
+/// rank.
 std::map<std::string, RequestId> Turns::Heads() const {
   std::map<std::string, RequestId> heads;
   const auto key = [&](RequestId id) {

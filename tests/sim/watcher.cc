@@ -60,11 +60,11 @@ void Watcher::BeginPlan() {
   clients_that_gave_way_.clear();
 }
 
-/// Checks that of several clients the one that was served least is admitted first. A client may be passed over if it
-/// gave way in this plan, if its next request is to be swapped in, or if it has a limit of its own. A client without
-/// running requests may pass over every other client. A client that has its share stands back for clients that have
-/// not. A swapped-in request got its turn before running requests found more of their tokens cached, which lowers their
-/// service.
+/// Checks that of several clients the client that was served least gets its next request admitted first. A client may
+/// be passed over if it gave way in this plan, if its next request is to be swapped in, or if it has a limit of its
+/// own. A client without running requests may pass over every other client. A client with its full share stands back
+/// for clients with less than their share. The turn of a swapped-in request was decided before running requests found
+/// more of their tokens cached, which lowers the service of their clients.
 void Watcher::OnAdmitted(const Decision& d) {
   const std::string& client = turns_.ClientOf(d.request);
   const std::vector<RequestId> before = turns_.Before(d.request);
@@ -88,7 +88,7 @@ void Watcher::OnAdmitted(const Decision& d) {
   if (engine_.scheduler().num_running() > 1) admitted_beside_others = true;
 }
 
-/// The most places and blocks that the client has with this request, whether the request runs already or not.
+/// Returns the most places and blocks that the client has with this request, whether the request runs already or not.
 Watcher::Use Watcher::UseWith(const Request& head) const {
   const auto longest = [&](const Request& r) {
     const auto& client = dynamic_cast<const Client&>(*r.sink);
@@ -119,16 +119,16 @@ bool Watcher::MustStandBack(const Request& request) const {
          BlocksAtLongest(client.ask(), engine_.options()) <= ShareOfBlocks();
 }
 
-/// True for a request that the client's share may cover, but not together with the client's other requests. Blocks are
-/// counted at their most, because the counted blocks depend on caches.
+/// True for a request that the client's share may cover, but not together with the client's other requests. Counts the
+/// most blocks that may be needed, because the real number depends on caches.
 bool Watcher::MayStandBack(const Request& request) const {
   if (turns_.NumActive() < 2 || static_cast<int>(request.sequences.size()) > ShareOfPlaces()) return false;
   const Use use = UseWith(request);
   return use.sequences > ShareOfPlaces() || (turns_.Runs(request.client) && use.blocks > ShareOfBlocks());
 }
 
-/// Checks places kept for absent clients. A client that runs something must leave the places of clients that are away
-/// and for which a request gave way recently, or that came back recently.
+/// Checks places kept for absent clients. A client with running requests must leave free the places of absent clients
+/// for which a request gave way recently, or that came back recently.
 void Watcher::CheckKeptRoom(const Request& request) const {
   const auto of_it = [&](const Request* r) { return r == &request; };
   const int n = static_cast<int>(request.sequences.size());
@@ -140,7 +140,7 @@ void Watcher::CheckKeptRoom(const Request& request) const {
     throw Failure{fmt::format("request {} takes the room that is kept for a client that is away", request.id)};
 }
 
-/// Places that the request must leave to clients that are away.
+/// Returns the number of places that the request must leave to absent clients.
 int Watcher::KeptPlaces(const Request& request) const {
   int places = 0;
   for (const auto& [client, room] : kept_rooms_) {
@@ -150,7 +150,7 @@ int Watcher::KeptPlaces(const Request& request) const {
   return places;
 }
 
-/// An upper bound of the blocks that a waiting request takes to begin or to come back.
+/// Returns an upper bound of the blocks that a waiting request takes to begin or to come back.
 int Watcher::MostToBegin(const Request& request) const {
   const BlockManager& blocks = engine_.blocks();
   int most = request.num_swapped_blocks;
@@ -159,7 +159,8 @@ int Watcher::MostToBegin(const Request& request) const {
   return most;
 }
 
-/// Requests of other clients for which room may have been found with this plan, and which are swapped in at its end.
+/// Returns the requests of other clients for which room may have been found with this plan, and which are swapped in at
+/// its end.
 std::vector<RequestId> Watcher::ReturningBefore(const Request& request) const {
   std::vector<RequestId> returning = turns_.HeadsOfOthers(request.id);
   std::erase_if(returning, [&](RequestId id) { return !engine_.requests().at(id)->swapped_out(); });
@@ -187,8 +188,8 @@ bool Watcher::MayLackBlocks(const Request& request) const {
   return most > blocks.num_free();
 }
 
-/// Checks that a client that has its share does not take room that another client has a right to: a request of that
-/// client within its share would preempt the newcomer at once, and the tokens computed meanwhile would be lost.
+/// Checks that a client with its full share does not take room to which another client has a right: a request of that
+/// other client would soon preempt the newcomer, and the tokens computed meanwhile would be lost.
 void Watcher::CheckRightToRoom(const Request& request) const {
   if (!MustStandBack(request)) return;
   for (const RequestId id : turns_.HeadsOfOthers(request.id)) {

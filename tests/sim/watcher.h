@@ -12,8 +12,8 @@
 
 namespace quire::sim {
 
-/// Checks the scheduler's decisions: the request that is admitted next, the request that is preempted, for which other
-/// and how, the request that gives way to other clients, and the room that admission leaves free.
+/// Checks the scheduler's decisions: which request is admitted next, which request is preempted, how and for which
+/// other request, which request gives way to another client, and the room that admission leaves free.
 class Watcher : public DecisionLog {
  public:
   Watcher(const Engine& engine, PreemptionMode mode, Turns& turns, Judge& judge, bool aloud)
@@ -27,7 +27,7 @@ class Watcher : public DecisionLog {
 
   bool preempted_in_step = false, admitted_beside_others = false, pins_broken = false;
   int64_t gave_way = 0, set_aside = 0;
-  std::vector<RequestId> just_set_aside;  // what outstanding steps draw for them is dropped
+  std::vector<RequestId> just_set_aside;  // the tokens that outstanding steps draw for them are dropped
 
  private:
   void OnAdmitted(const Decision& decision);
@@ -64,7 +64,7 @@ class Watcher : public DecisionLog {
   std::map<RequestId, int64_t> admitted_step_;
   struct KeptRoom {
     int sequences = 0;
-    int blocks = 0;  // most blocks that the client may need
+    int blocks = 0;  // the most blocks that the client may need
     int64_t until_step = 0;
   };
   // keyed by client: the room kept for it the last time that a request gave way

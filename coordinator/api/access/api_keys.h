@@ -29,7 +29,8 @@ class ApiKeys {
   /// (comm/base/secret_file.h).
   static ApiKeys Load(const std::string& file, KeyKind kind = KeyKind::kApi);
 
-  /// The key with this text's SHA-256, or null. The time does not depend on which key matches, or whether one does.
+  /// Returns the key with this text's SHA-256, or null. The time does not depend on which key matches, or whether one
+  /// does.
   const ApiKey* Find(std::string_view key) const;
 
   const std::vector<ApiKey>& keys() const { return keys_; }
@@ -41,13 +42,13 @@ class ApiKeys {
 /// True for 1 to 64 letters, digits and - _ . @.
 bool IsKeyName(std::string_view name);
 
-/// A new key (the prefix and 256 random bits in base64url), and the line for a key file that accepts it.
+/// A new key (a prefix and 256 random bits in base64url), and the line with which a key file accepts the key.
 struct NewApiKey {
   std::string key, line;
 };
 NewApiKey MakeApiKey(const std::string& name, const std::string& prefix, const std::string& scopes = "");
 
-/// True when `scopes` is a list that a key file of this kind accepts; an empty text is not.
+/// True when `scopes` is a list that a key file of this kind accepts; false for an empty text.
 bool AreScopes(std::string_view scopes, KeyKind kind);
 
 }  // namespace quire

@@ -7,12 +7,12 @@
 
 namespace quire {
 
-/// Wraps the service of the admin port, behind its Gate. For every POST and PATCH with a known token, `write` gets one
-/// line of JSON: the time, the token's name, the address, the path, the parameters and the outcome. Parameters that may
-/// hold a prompt or a key appear without their value.
+/// Wraps the admin port's service, which is behind its Gate, so that operators' actions are logged. For every POST and
+/// PATCH with a known token, `write` gets one line of JSON: the time, the token's name, the address, the path, the
+/// parameters and the outcome. Parameters that may hold a prompt or a key appear without their value.
 HttpService Audited(HttpService service, std::function<void(const std::string& line)> write);
 
-/// The parameters, as JSON, that an audit line shows of this body.
+/// Returns the parameters of this body that an audit line shows, as JSON.
 std::string AuditedParameters(const std::string& body);
 
 }  // namespace quire

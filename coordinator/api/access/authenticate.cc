@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kMaxAddresses = 4096;
 
-/// The KEY of "Bearer KEY"; empty when the text has another form.
+/// Returns the KEY of "Bearer KEY"; empty when the text has another form.
 std::string_view BearerKey(std::string_view authorization) {
   constexpr std::string_view kScheme = "Bearer ";
   if (authorization.size() <= kScheme.size() ||
@@ -178,7 +178,7 @@ std::optional<HttpResponse> Gate::RefuseOperator(HttpRequest& request) {
       403, "this is for operators: name a file of admin tokens (--admin-token-file), or use the admin port");
 }
 
-/// The Authorization header. A client of the Messages API may send its key in x-api-key instead.
+/// Returns the Authorization header. A client of the Messages API may send its key in x-api-key instead.
 std::string Gate::AuthorizationOf(const HttpRequest& request) const {
   std::string authorization = request.Header("authorization");
   if (!authorization.empty() || options_.kind != KeyKind::kApi) return authorization;

@@ -12,14 +12,14 @@
 
 namespace quire {
 
-/// Limits how many requests without a valid key one network (NetworkOf) may send per second. Memory is bounded: beyond
-/// 4,096 networks in a second, others are refused.
+/// Limits how many requests without a valid key one network (NetworkOf) may send per second. Memory is bounded: after
+/// 4,096 networks in a second, further networks are refused.
 class FailureLimit {
  public:
   using Clock = std::chrono::steady_clock;
   explicit FailureLimit(int per_second = 20) : per_second_(per_second) {}
 
-  /// Counts one request without a valid key from `address`; false: there were too many in this second.
+  /// Counts one request without a valid key from `address`; false: the network has sent too many in this second.
   bool Allow(const std::string& address, Clock::time_point now);
 
  private:
@@ -46,18 +46,20 @@ class Gate {
   /// Throws Error when the key file has a problem (ApiKeys::Load).
   explicit Gate(Options options);
 
-  /// Returns the refusal; nullopt when the request is admitted. Sets the request's `client` and `share`.
+  /// Decides whether the request may be served. Returns the refusal; nullopt when the request is admitted. Sets the
+  /// request's `client` and `share`.
   std::optional<HttpResponse> Refuse(HttpRequest& request);
-  /// The client's name for this key: the key's name where keys are needed, else a digest; empty: the key is unknown.
+  /// Returns the client's name for this key: the key's name where keys are needed, else a digest; empty: the key is
+  /// unknown.
   std::string ClientOf(const std::string& key) const;
   /// True if this client may send requests: no keys are needed, or one of the keys has the client's name.
   bool Knows(const std::string& client) const;
-  /// Takes the file's new keys; a file that cannot be read or parsed changes nothing and throws Error.
-  /// So does one with a key that opens the `other` port.
+  /// Reads the key file again. Throws Error, and keeps the old keys, when the file cannot be read or parsed, or when
+  /// one of its keys opens the `other` port, too.
   void Reload(const Gate& other);
 
-  /// Requests to these paths pass only with a key of the `operators` gate, which must have keys for that, and must
-  /// outlive this gate.
+  /// From now on admits requests to these paths only with a key of the gate `operators`; without such keys refuses
+  /// them. `operators` must outlive this gate.
   void LeaveToOperators(std::set<std::string> paths, Gate& operators);
 
   bool has_keys() const { return !options_.key_file.empty(); }
@@ -87,7 +89,7 @@ class Gate {
 /// preflight, but not JSON. A body without a Content-Type is accepted, because browsers then send an Origin.
 std::optional<HttpResponse> RefuseForeignType(const HttpRequest& request);
 
-/// Throws Error when a key is in both lists: a data key must not open the admin port, nor the other way round.
+/// Throws Error when a key is in both lists: no key may open both the data port and the admin port.
 void CheckKeysDiffer(const ApiKeys& some, const ApiKeys& others);
 
 }  // namespace quire

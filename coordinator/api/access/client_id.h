@@ -4,10 +4,12 @@
 
 namespace quire {
 
-/// The client's name where no keys are needed: a digest of the Authorization header; empty without one.
+/// Returns the client's name on a server without keys: a digest of the Authorization header; empty when there is no
+/// such header.
 std::string ClientId(const std::string& authorization);
 
-/// The salt of cached prefixes. Only requests with the same salt share them: those of one client and one `cache_salt`.
+/// Returns the salt of a request's cached blocks. Requests with equal salts share blocks: requests of one client with
+/// one `cache_salt`.
 std::string CacheSalt(const std::string& client, const std::string& cache_salt);
 
 }  // namespace quire

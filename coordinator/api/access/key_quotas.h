@@ -28,20 +28,21 @@ class KeyQuotas {
   KeyQuotas(std::map<std::string, Topology::KeyLimits> limits, int max_running)
       : limits_(std::move(limits)), max_running_(max_running) {}
 
-  /// Replaces the limits.
+  /// Replaces the limits, also for clients with pending choices.
   void SetLimits(std::map<std::string, Topology::KeyLimits> limits) { limits_ = std::move(limits); }
 
   /// Returns 429 when the client has too many pending choices for `choices` more, or has used up its tokens. Returns
   /// 400 when `choices` alone exceeds the limit. The answer names the limit; a 429 has Retry-After. nullopt: the call
   /// may begin.
   std::optional<HttpResponse> Refuse(const std::string& client, int choices, Clock::time_point now = Clock::now());
-  /// The tokens charged for a body that is read but generates nothing: about as many as its text has.
+  /// Returns the number of tokens charged for a request that generates nothing: about as many as its body has.
   static int64_t TokensOfBody(size_t bytes) { return 1 + static_cast<int64_t>(bytes) / 4; }
-  /// The limits that the scheduler must enforce for this client's requests.
+  /// Returns the limits that the scheduler must enforce for this client's requests.
   ClientLimits EngineLimits(const std::string& client) const;
-  /// The counter to which any thread adds the client's tokens; null when the client has no limit of tokens.
+  /// Returns the counter to which any thread adds the client's used tokens; null when the client has no limit of
+  /// tokens.
   std::shared_ptr<std::atomic<int64_t>> Meter(const std::string& client);
-  /// The number of clients with pending choices; other clients take no memory here.
+  /// Returns the number of clients with pending choices; other clients take no memory here.
   size_t num_pending_clients() const { return pending_.num_clients(); }
 
   /// Counts the choices of a pending call, for as long as it lives.
@@ -68,7 +69,7 @@ class KeyQuotas {
 
   std::map<std::string, Topology::KeyLimits> limits_;
   int max_running_;
-  PendingPlaces pending_{INT_MAX};         // has no limit of its own; each client has one
+  PendingPlaces pending_{INT_MAX};         // counts only; KeyQuotas checks the limit of each client
   std::map<std::string, Bucket> buckets_;  // client -> bucket; bounded by the number of keys, because limits need keys
 };
 

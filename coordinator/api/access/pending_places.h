@@ -5,24 +5,24 @@
 
 namespace quire {
 
-/// Counts the places for choices that wait or run. A client alone may take all `most` places. Yet no client is kept out
-/// by another: a client below an even part (most / clients with places) gets up to that part, even when all places are
-/// taken. So K clients that ask for everything hold (1 + 1/2 + ... + 1/K) * most places together. Used by the I/O
-/// thread only.
+/// Counts the server's places for choices that wait or run. A client alone may take all `most` places. Yet no client
+/// keeps another out: a client below an even part (most / clients with places) gets up to that part, even when all
+/// places are taken. So K clients that ask for everything hold (1 + 1/2 + ... + 1/K) * most places together. Used by
+/// the I/O thread only.
 class PendingPlaces {
  public:
   explicit PendingPlaces(int most) : most_(most) {}
   PendingPlaces(const PendingPlaces&) = delete;
   PendingPlaces& operator=(const PendingPlaces&) = delete;
 
-  /// The number of further places that this client may take; negative if the client holds more than its limit.
+  /// Returns the number of further places that this client may take; negative if the client holds more than its limit.
   int RoomFor(const std::string& client) const;
   int taken() const { return taken_; }
   int taken_by(const std::string& client) const;
-  /// The number of clients with places; other clients take no memory here.
+  /// Returns the number of clients with places; other clients take no memory here.
   size_t num_clients() const { return by_client_.size(); }
 
-  /// The places of one call of a client. The PendingPlaces must outlive it.
+  /// Holds the places of one call of a client until its destructor. The PendingPlaces must outlive this object.
   class Taken {
    public:
     Taken(PendingPlaces& places, const std::string& client);

@@ -30,7 +30,7 @@ void RefuseOtherFields(const Json& body, std::initializer_list<std::string_view>
   }
 }
 
-/// A text that has to be there.
+/// Returns the text of a required field, of at most `most` bytes. Throws ApiError when the field is missing or not fit.
 std::string Needed(const JsonFields& fields, const char* field, size_t most) {
   const std::string text = fields.Text(field).value_or("");
   if (text.empty()) JsonFields::Refuse(field, "is missing");
@@ -54,7 +54,8 @@ DataHandler Sent(AdminHandler handler) {
   };
 }
 
-/// Marks a name as being loaded, for as long as it lives.
+/// While an object of this class lives, the name counts as being loaded. Its constructor throws ApiError when the name
+/// is being loaded already.
 class Coming {
  public:
   Coming(std::set<std::string>& names, const std::string& name) : names_(names), name_(name) {
@@ -111,7 +112,7 @@ asio::awaitable<HttpResponse> AdapterPages::Load(HttpRequest& request, HttpRespo
   const bool in_place = fields.Flag("load_inplace", false);
   ServedModel& model = ModelNamed(models_, fields.Text("base_model_name").value_or(""), "base_model_name");
   AdapterShelf& shelf = model.adapters();
-  const auto workers = HoldAsked(model);  // they stay until they have answered
+  const auto workers = HoldAsked(model);  // keeps the workers until they have answered
   ServedModel* const owner = models_.Find(name);
   if (owner != nullptr && (owner != &model || shelf.Find(name) == nullptr))
     throw ApiError(400, fmt::format("\"{}\" is the name of a model or of another model's adapter", name), "lora_name");

@@ -13,11 +13,11 @@
 namespace quire {
 
 /// The endpoints by which operators load and unload LoRA adapters while serving, with vLLM's paths, fields and answers.
-/// The admin port has them, and the data port for those who have an admin token (Gate::LeaveToOperators). Used by the
-/// I/O thread.
+/// The admin port has these endpoints, and the data port for clients with an admin token (Gate::LeaveToOperators). Used
+/// by the I/O thread.
 class AdapterPages {
  public:
-  /// The references must outlive this object. The pool must be stopped before this object goes.
+  /// The references must outlive this object. Stop the pool before destroying this object.
   AdapterPages(ModelRoster& models, WorkPool& pool) : models_(models), pool_(pool) {}
 
   static std::set<std::string> Paths();
@@ -33,7 +33,8 @@ class AdapterPages {
   std::set<std::string> coming_;  // names that are being loaded
 };
 
-/// For /admin/status: the adapters that were loaded while serving, and the memory of all that the ranks still have.
+/// Returns, for /admin/status, the adapters that were loaded while serving, and the memory of all adapters that ranks
+/// still have.
 Json AdaptersJson(const AdapterShelf& shelf);
 
 }  // namespace quire

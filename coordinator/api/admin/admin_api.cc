@@ -51,7 +51,7 @@ AdminApi::AdminApi(Options options, ModelRoster& models, MetricsPage& metrics, H
       reports_(ReportsOf(options.server, models, pool)),
       routes_(MakeRoutes()) {}
 
-/// The routes of the reports, each about the model that the request asks for.
+/// Returns the routes of the reports, each about the model that the request asks for.
 std::vector<AdminRoutes::Route> AdminApi::RoutesOfReports() {
   std::vector<std::vector<AdminRoutes::Route>> of_models;
   for (const auto& reports : reports_) of_models.push_back(reports->MakeRoutes());

@@ -18,8 +18,8 @@
 
 namespace quire {
 
-/// The limits of the admin port's connections. They are few, because operators are few: connections of all ports
-/// together must stay within the descriptors that clients leave free (process_limits.h).
+/// Returns the limits of the admin port's connections. They are few, because operators are few: connections of all
+/// ports together must stay within the descriptors that clients leave free (process_limits.h).
 HttpLimits AdminLimits();
 
 /// The handlers of the admin port: reports, control, cache and pins. Each replica's part of an answer shows one moment
@@ -31,14 +31,14 @@ class AdminApi {
     std::function<std::string(const std::string&)> client_of_key;  // the data port's Gate::ClientOf
     AdapterPages& adapters;
   };
-  /// The pool must be stopped before this object goes.
+  /// Stop the pool before destroying this object.
   AdminApi(Options options, ModelRoster& models, MetricsPage& metrics, HistoryRecorder& history, AdminControl& control,
            ModelKeeper& keeper, WorkPool& pool);
 
   /// Returns 404 or 405 for a request without an endpoint, from its head alone.
   std::optional<HttpResponse> Admit(const HttpRequest& head) const { return routes_.Refusal(head); }
   boost::asio::awaitable<void> Handle(HttpRequest& request, HttpResponder& responder);
-  /// The pattern of a path's endpoint, as metrics label it; "none" when the path has no endpoint.
+  /// Returns the pattern of a path's endpoint, as metrics label it; "none" when the path has no endpoint.
   std::string_view RouteOf(std::string_view path) const { return routes_.PatternOf(path); }
 
  private:

@@ -31,7 +31,7 @@ class AdminControl {
   /// answer when that is done.
   std::vector<AdminRoutes::Route> MakeRoutes();
 
-  /// Brings a model that was loaded after the start to the pause and the settings in force.
+  /// Pauses a model that was just loaded if the server is paused, and gives it the settings in force.
   void OnLoaded(ServedModel& model);
 
   /// Applies the settings of `now` that differ from `before` (LiveSettings::Follow). The engines receive them soon
@@ -43,16 +43,18 @@ class AdminControl {
 
   boost::asio::awaitable<HttpResponse> Reshard(HttpRequest& request);
   boost::asio::awaitable<HttpResponse> RestartWorkers(HttpRequest& request);
-  /// Without `shape`, each replica keeps its shape. Without `replica`, all replicas get new workers.
+  /// Replaces the workers of one replica, or of all replicas one after another, and answers when that is done. Without
+  /// `shape`, each replica keeps its shape.
   boost::asio::awaitable<HttpResponse> ReplaceWorkers(ServedModel& model, std::optional<GroupShape> shape,
                                                       std::optional<int64_t> replica);
   boost::asio::awaitable<HttpResponse> Abort(HttpRequest& request);
   boost::asio::awaitable<HttpResponse> Migrate(HttpRequest& request);
   boost::asio::awaitable<HttpResponse> SetLogLevel(HttpRequest& request);
   boost::asio::awaitable<HttpResponse> PatchConfig(HttpRequest& request);
-  /// Records for the requested seconds, then answers. Only one profile runs at a time; a second request gets 409.
+  /// Records a profile of the engine and its workers for the requested seconds, then answers with it. Only one profile
+  /// runs at a time; a second request gets 409.
   boost::asio::awaitable<HttpResponse> Profile(HttpRequest& request);
-  /// Answers when every engine has the changes. Throws as LiveSettings::Change does.
+  /// Changes settings, and answers when every engine has the changes. Throws as LiveSettings::Change does.
   boost::asio::awaitable<HttpResponse> Change(const Json& changes);
   /// Passes the settings in force to the engines, and logs which operator changed which keys.
   boost::asio::awaitable<void> TellEngines(std::vector<std::string> keys, std::string by_whom);

@@ -55,7 +55,7 @@ std::string RequestsText(const std::vector<RequestsView>& replicas, size_t limit
                    {"requests", std::move(list)}});
 }
 
-/// The ranks of all replicas, grouped by host.
+/// Returns the ranks of all replicas, grouped by host.
 Json NodesJson(const Json& replicas) {
   std::map<std::string, Json> by_host;
   for (const Json& replica : replicas) {
@@ -118,7 +118,7 @@ std::vector<AdminRoutes::Route> AdminReports::MakeRoutes() {
   };
 }
 
-/// The settings in force of this model and of the server.
+/// Returns the settings in force of this model and of the server.
 Topology AdminReports::SettingsOfModel() const {
   Topology settings = ModelTopology(server_.settings.topology(), model_.index());
   settings.model = model_.topology().model;
@@ -216,7 +216,7 @@ asio::awaitable<HttpResponse> AdminReports::BlockMapPage(HttpRequest& request, H
   co_return response;
 }
 
-/// The parts of the status that concern the server, and the model's name.
+/// Adds the parts of the status that concern the server, and the model's name.
 void AdminReports::AddServer(Json& page) const {
   page["version"] = kBuildVersion;
   page["warnings"] = server_.warnings;

@@ -30,11 +30,11 @@ class AdminReports {
   /// The state of the server beside its replicas.
   struct Server {
     const LiveSettings& settings;                          // the settings in force
-    const ModelKeeper& keeper;                             // loads and unloads the models
+    const ModelKeeper& keeper;                             // for reports of the models that are loaded
     std::vector<std::string> warnings;                     // protections that are switched off
     const ByteBudget& request_memory;                      // the memory that requests of the data port hold
-    std::function<std::optional<BatchNumbers>()> batches;  // null optional when the server keeps no batches
-    std::function<boost::asio::awaitable<BatchViews>(BatchFilter)> list_batches;  // throws ApiError when it keeps none
+    std::function<std::optional<BatchNumbers>()> batches;  // gives nullopt when the server keeps no batches
+    std::function<boost::asio::awaitable<BatchViews>(BatchFilter)> list_batches;  // ApiError without batches
   };
   /// The references must outlive this object.
   AdminReports(const Server& server, ModelRoster& models, size_t model, WorkPool& pool);
@@ -56,7 +56,7 @@ class AdminReports {
 
   Topology SettingsOfModel() const;
   Replicas& replicas() { return model_.replicas(); }
-  /// The requests of one replica, or of all when `replica` is negative; at most filter.limit of each.
+  /// Returns the requests of one replica, or of all when `replica` is negative; at most filter.limit of each.
   boost::asio::awaitable<std::vector<RequestsView>> Collect(int replica, const RequestFilter& filter);
   boost::asio::awaitable<HttpResponse> Spell(HttpResponder& responder,
                                              std::function<std::string(const std::stop_token&)> spell);

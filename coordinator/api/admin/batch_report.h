@@ -8,10 +8,10 @@
 
 namespace quire {
 
-/// Numbers of files and batches, for /admin/status.
+/// Returns the numbers of files and batches, for /admin/status.
 Json BatchesJson(const BatchNumbers& numbers);
 
-/// The text of /admin/batches.
+/// Returns the text of /admin/batches.
 std::string BatchListText(const BatchViews& views);
 
 }  // namespace quire

@@ -8,7 +8,7 @@
 namespace quire {
 
 /// The owner of each block of a replica's pool at one moment; the dashboard draws it. The engine's thread copies the
-/// tables, in a tenth of a millisecond for 100,000 entries. All else uses the copy.
+/// tables, in a tenth of a millisecond for 100,000 entries. Other threads use the copy.
 struct BlockMap {
   static constexpr size_t kMostEntries = 400'000;  // most copied table entries; bounds the time of the engine's thread
 
@@ -26,7 +26,8 @@ struct BlockMap {
     uint64_t id = 0;
     std::vector<BlockId> blocks;
   };
-  /// A saved recurrent state with which a sequence can begin; `behind` is the cached block at whose end it was saved.
+  /// A saved recurrent state with which a sequence can begin; `behind` is the cached block after whose last token the
+  /// state was saved.
   struct KeptState {
     BlockId behind = kNullBlock;
     std::vector<BlockId> blocks;

@@ -37,8 +37,8 @@ Json OwnerJson(const BlockList::Owner& owner) {
   return {{"request", owner.request}, {"choice", owner.choice}, {owner.is_state ? "state" : "index", owner.index}};
 }
 
-/// Tells for each block whether the block is part of a recurrent state, and behind which cached block that state is
-/// kept.
+/// Tells for each block whether the block is part of a recurrent state, and after which cached block the state was
+/// saved.
 class StateParts {
  public:
   StateParts(const Engine& engine, const std::vector<std::pair<BlockId, BlockList::Owner>>& owners) {
@@ -50,7 +50,8 @@ class StateParts {
       for (const BlockId block : checkpoint.blocks) parts_[block] = checkpoint.end;
     }
   }
-  /// Null: the block is not part of a state. The null block: it is part of a running sequence's state.
+  /// Returns the cached block after which the state with this block was saved: the null block for a running sequence's
+  /// state, and a null pointer for a block that is part of no state.
   const BlockId* Find(BlockId block) const {
     const auto part = parts_.find(block);
     return part == parts_.end() ? nullptr : &part->second;

@@ -12,7 +12,7 @@ namespace quire {
 
 /// The non-empty blocks of the device pool at one moment, one by one: blocks in use first, then cached blocks.
 struct BlockList {
-  static constexpr size_t kMostBlocks = 10'000;  // most listed blocks; the engine waits meanwhile
+  static constexpr size_t kMostBlocks = 10'000;  // the most listed blocks; bounds the engine's pause
 
   /// One owner of a block: an entry of a sequence's block table, of its state, or a pin.
   struct Owner {
@@ -28,7 +28,7 @@ struct BlockList {
     std::optional<BlockHash> hash;
     int64_t age_steps = 0;
     bool is_state = false;             // part of a recurrent state; otherwise keys and values
-    BlockId kept_behind = kNullBlock;  // the state that this block is part of is kept behind that block
+    BlockId kept_behind = kNullBlock;  // the cached block after whose last token this block's state was saved
   };
   PoolCounts device, host;
   int block_size = 0, blocks_per_state = 0;

@@ -20,7 +20,7 @@ constexpr auto kLookEvery = std::chrono::milliseconds(100);
 constexpr int kQuietLooksToPing = 100;  // 10 s: proxies close a connection that is silent for longer
 constexpr size_t kEventsAtOnce = 64;    // a few KiB, for one write
 
-/// Counts one reader during the reader's life.
+/// Counts one reader of the stream while an object of this class lives.
 class Reader {
  public:
   explicit Reader(int& readers) : readers_(readers) { ++readers_; }
@@ -45,7 +45,7 @@ Json EventJson(const ServerEvent& event) {
           {"text", event.text}};
 }
 
-/// The events after number `read`, in the form of server-sent events; empty when there are none.
+/// Returns the events after number `read`, in the form of server-sent events; empty when there are none.
 std::string EventStream::NextText(uint64_t& read, uint64_t& left_out_told) const {
   const EventFeed::Batch batch = feed_.After(read, kEventsAtOnce);
   std::string text;

@@ -78,7 +78,7 @@ asio::awaitable<void> HistoryRecorder::Run() {
     try {
       HistoryReading reading = co_await Read();
       history_.Add(std::move(reading));
-    } catch (const std::exception&) {  // a replica that ends; the next reading may find another
+    } catch (const std::exception&) {  // the replica is ending; the next reading may find a new one
     }
     timer.expires_after(History::kPeriod);
     const auto [ended] = co_await timer.async_wait(kToken);

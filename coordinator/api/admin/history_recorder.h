@@ -17,9 +17,11 @@ class HistoryRecorder {
   /// `metrics` and `models` must outlive this object.
   HistoryRecorder(Metrics& metrics, ModelRoster& models);
 
-  /// Reads on this context until the context ends. This object must outlive the context's run. On any thread.
+  /// Begins to read, on the thread of `io`, until `io` ends. This object must outlive the run of `io`. Callable from
+  /// any thread.
   void Start(boost::asio::io_context& io);
-  /// /admin/history: the rows after the query's `since`, in milliseconds since 1970; all without it.
+  /// Answers GET /admin/history: the rows after the query's `since`, in milliseconds since 1970; all rows without
+  /// `since`.
   boost::asio::awaitable<HttpResponse> Page(const HttpRequest& request) const;
 
  private:

@@ -45,8 +45,8 @@ void CopyLimit(const Topology& from, Topology& to) {
   to.limits.*limit = from.limits.*limit;
 }
 
-// Users of these settings get changes from LiveSettings::Apply or Engine::ChangeOptions. All other settings decide what
-// is built at the start: workers, pools, listeners, files.
+// Changes of these settings reach the running server by LiveSettings::Apply or Engine::ChangeOptions. All other
+// settings are read at the start only, when workers, pools, listeners and files are made.
 constexpr LiveKey kLive[] = {
     {"cache.prefix_caching", CopyModels<CopyPrefixCaching>, CopyPrefixCaching},
     {"logs.level", [](const Topology& from, Topology& to) { to.logs.level = from.logs.level; }},

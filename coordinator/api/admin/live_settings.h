@@ -13,7 +13,7 @@ namespace quire {
 /// by the I/O thread only.
 class LiveSettings {
  public:
-  /// Puts changed settings into force.
+  /// Takes the settings from now on in force to the parts of the server that use them.
   using Apply = std::function<void(const Topology&)>;
 
   /// `started` holds the settings as the operator gave them. The limits that follow from them in this process
@@ -21,9 +21,9 @@ class LiveSettings {
   /// this object.
   LiveSettings(Topology started, Apply apply);
 
-  /// The settings in force.
+  /// Returns the settings in force.
   const Topology& topology() const { return in_force_; }
-  /// The keys of a topology file that can change at run time, sorted.
+  /// Returns the keys of a topology file that can change at run time, sorted.
   static std::vector<std::string> Keys();
 
   /// Changes settings, {"logs.level": "debug"}, with keys and values as in a topology file. null restores the value of
@@ -32,9 +32,9 @@ class LiveSettings {
   /// ApiError that names the key and the remedy.
   std::vector<std::string> Change(const Json& changes);
 
-  /// Compares two readings of the operator's settings, and applies the changes of keys that can change, also over
-  /// earlier changes. null restores the value from the settings. Returns the names of the changed keys. Throws Error
-  /// that names the key and the remedy; nothing is changed then.
+  /// Compares two readings of the operator's settings files, and applies the differences in keys that can change at run
+  /// time. They replace earlier changes; null then restores the new value. Returns the names of the changed keys.
+  /// Throws Error that names the key and the remedy; nothing is changed then.
   std::vector<std::string> Follow(const Topology& before, const Topology& now);
   static bool AreEqualButForLiveKeys(const Topology& one, const Topology& other);
 
@@ -46,7 +46,7 @@ class LiveSettings {
   Topology started_;
   const Apply apply_;
   Topology given_;     // started_ with the changes
-  Topology in_force_;  // given_, with limits lowered to what this process may have (LimitsOfThisProcess)
+  Topology in_force_;  // given_, with limits lowered to those of this process (LimitsOfThisProcess)
 };
 
 }  // namespace quire

@@ -20,7 +20,7 @@ class MetricsPage {
   MetricsPage(Metrics& metrics, ModelRoster& models, const ModelKeeper& keeper,
               std::function<std::optional<BatchNumbers>()> batches);
 
-  /// The page at this moment.
+  /// Makes and returns the page of this moment.
   boost::asio::awaitable<HttpResponse> Now();
 
   /// Returns a page that is at most about a second old. So frequent requests of clients without a key cost little.
@@ -42,11 +42,11 @@ class MetricsPage {
   std::optional<Clock::time_point> when_;  // the time when the rendering of last_ began; nullopt: never
 };
 
-/// The limits of connections to the metrics port.
+/// Returns the limits of connections to the metrics port.
 HttpLimits MetricsLimits();
 
-/// The service of the metrics port (metrics.listen), which serves only /metrics. So a collector's network needs no
-/// access to the admin port. `page` is null until the workers are ready, and must outlive the service.
+/// Returns the service of the metrics port (metrics.listen), which serves only /metrics. So a collector's network needs
+/// no access to the admin port. `page` is null until the workers are ready, and must outlive the service.
 HttpService MetricsService(MetricsPage* const& page);
 
 }  // namespace quire

@@ -37,7 +37,7 @@ Order OrderOf(const HttpRequest& request) {
   return {PercentDecoded(name).value_or(std::string(name)), std::string(rest.substr(slash + 1))};
 }
 
-/// Ends all requests that the model's engines have.
+/// Ends all requests in the model's engines with an error.
 asio::awaitable<void> AbortAll(ServedModel& model) {
   const auto workers = model.Hold();
   if (workers == nullptr) co_return;

@@ -10,7 +10,7 @@
 
 namespace quire {
 
-/// The state of every model, its size and its requests, as /admin/status and /admin/models list them.
+/// Returns the state of every model, its size and its requests, as /admin/status and /admin/models list them.
 Json ModelsJson(const ModelRoster& models, const ModelKeeper& keeper);
 
 /// The handlers by which an operator loads and unloads models. Used by the I/O thread only.
@@ -24,7 +24,7 @@ class ModelControl {
 
  private:
   boost::asio::awaitable<HttpResponse> List() const;
-  /// POST /admin/models/NAME/VERB. Answers when the model is in the state that the verb asks for.
+  /// Handles POST /admin/models/NAME/VERB. Answers when the model is in the state that the verb asks for.
   boost::asio::awaitable<HttpResponse> Obey(HttpRequest& request, HttpResponder& responder);
   boost::asio::awaitable<void> Load(ServedModel& model, HttpResponder& responder);
   boost::asio::awaitable<void> Unload(ServedModel& model, bool force);

@@ -36,7 +36,8 @@ Json RankJson(const ReplicaSnapshot& replica, size_t rank) {
           {"heartbeat_age_millis", BeatAge(info, replica).count()}};
 }
 
-/// The counts of the clients served last. Without keys the number of clients is unbounded, so older ones are left out.
+/// Returns the counts of the clients in the snapshot: the clients that were served last, because without keys their
+/// number is unbounded.
 Json ClientsJson(const ReplicaSnapshot& replica) {
   Json clients = Json::object();
   for (const auto& [name, c] : replica.clients) {
@@ -50,7 +51,7 @@ Json ClientsJson(const ReplicaSnapshot& replica) {
   return clients;
 }
 
-/// Verified guesses by where they come from, and the accepted ones by their place in the guess.
+/// Returns the counts of verified guesses by source, and the counts of accepted tokens by their place in the guess.
 Json DraftsJson(const ReplicaSnapshot& replica) {
   Json methods = Json::object(), positions = Json::array();
   for (size_t i = 0; i < kDraftSources; ++i) {

@@ -16,13 +16,13 @@ boost::asio::awaitable<ReplicaSnapshot> SnapshotOf(Replica& replica);
 
 /// Returns "serving", "paused", "recovering" or "failed".
 const char* NameOf(ReplicaState state);
-/// The counts of both pools: {device: {total, free, used, cached}, host: {total, free, used}, block_size,
-/// blocks_per_state}.
+/// Returns the counts of the device pool and the host pool: {device: {total, free, used, cached}, host: {total, free,
+/// used}, block_size, blocks_per_state}.
 Json PoolsJson(const PoolCounts& device, const PoolCounts& host, int block_size, int blocks_per_state);
-/// A replica's part of /admin/status.
+/// Returns a replica's part of /admin/status.
 Json StatusJson(const ReplicaSnapshot& replica);
-/// A replica's part of /admin/topology. The health of a rank is "ok", "late" (no heartbeat for a second), "starting"
-/// (the group is being restarted) or "lost".
+/// Returns a replica's part of /admin/topology. The health of a rank is "ok", "late" (no heartbeat for a second),
+/// "starting" (the group is being restarted) or "lost".
 Json TopologyJson(const ReplicaSnapshot& replica);
 
 }  // namespace quire

@@ -76,7 +76,7 @@ class Reporter {
     view.preemptions = request.num_preemptions;
     view.blocks = runs ? DistinctBlocks(request.sequences) : 0;
     view.host_blocks = request.num_swapped_blocks;
-    view.age_seconds = std::max(0.0, now_ - request.arrival_seconds);  // a batch's counts as one to come
+    view.age_seconds = std::max(0.0, now_ - request.arrival_seconds);  // a batch's request has an arrival in the future
     const bool began = request.first_scheduled_seconds >= 0;
     const double until = began ? request.first_scheduled_seconds : now_;
     view.waited_seconds = std::max(0.0, until - request.arrival_seconds);
@@ -89,7 +89,7 @@ class Reporter {
     return view;
   }
 
-  /// Says why a running request is not computed; empty when nothing holds it.
+  /// Returns the reason why a running request is not computed; empty when nothing holds the request.
   std::string WhyHeld(const Request& request) const {
     if (hold_.recovering) return "the workers are being started again";
     if (hold_.paused) return "the server is paused";

@@ -13,13 +13,13 @@ enum class RequestState { kWaiting, kPreempted, kSwappedOut, kPrompt, kGeneratin
 const char* RequestStateName(RequestState state);
 
 struct RequestFilter {
-  std::string state, client, name;  // state, name: empty matches any
+  std::string state, client, name;  // an empty state or name matches every request
   bool any_client = true;           // `client` is ignored
   size_t limit = 0;                 // most listed requests
   bool details = false;             // true: also copy the sequences' block tables
 };
 
-/// The state of a replica that holds up all of its requests.
+/// The conditions of a replica under which none of its requests is computed.
 struct ReplicaHold {
   bool paused = false, recovering = false;
 };
@@ -51,7 +51,7 @@ struct RequestsView {
 RequestsView TakeRequests(const Engine& engine, int replica, const ReplicaHold& hold, const RequestFilter& filter,
                           double now);
 
-/// Returns a request as JSON; `details`: with each choice. Callable from any thread.
+/// Returns a request as JSON; with `details`, also each of its choices. Callable from any thread.
 Json RequestJson(const RequestView& request, bool details);
 
 }  // namespace quire

@@ -16,7 +16,8 @@ std::string_view PreemptionName(const EngineOptions& engine) {
   return NameOf(mode == PreemptionMode::kAuto && !choice ? PreemptionMode::kRecompute : mode);
 }
 
-/// With kAuto, on GPUs, the KV cache has the type of the computation.
+/// Returns the name of the KV cache's type. With kAuto, which remains only on GPUs, that is the type of the
+/// computation.
 std::string_view KvCacheDtypeName(const ComputeSettings& compute) {
   return compute.kv_cache_dtype == KvCacheDtype::kAuto ? NameOf(compute.dtype) : NameOf(compute.kv_cache_dtype);
 }
@@ -82,7 +83,7 @@ Json LoraJson(const Topology::Lora& lora) {
           {"lora_memory_bytes", lora.memory_bytes}};
 }
 
-/// How the workers compute, and the share of each.
+/// Returns how the workers compute, and the share of each worker.
 Json WorkersJson(const AssignMessage& workers) {
   const ComputeSettings& compute = workers.compute;
   return {{"backend", NameOf(compute.backend)},
@@ -99,7 +100,7 @@ Json WorkersJson(const AssignMessage& workers) {
           {"threads_per_worker", workers.threads}};
 }
 
-/// Returns null where there are no drafts.
+/// Returns the settings of speculation; null when it is off.
 Json SpeculationJson(const Topology::Speculation& speculation, const DraftOptions& drafts) {
   if (drafts.num_tokens == 0) return nullptr;
   return {{"method", NameOf(speculation.method)},

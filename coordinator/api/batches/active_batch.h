@@ -14,7 +14,7 @@ namespace quire {
 struct BatchRunner::Active {
   std::string id, client, endpoint;
   int64_t expires_at = 0;
-  std::deque<LinePlace> pending;        // requests that do not run and have no result
+  std::deque<LinePlace> pending;        // requests without a result that are not running
   std::set<LineResponder*> responders;  // the responders of running requests
   std::map<int64_t, int> failures;      // failed tries of each request that is tried again, by its line
   int in_flight = 0;

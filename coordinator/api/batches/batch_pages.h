@@ -10,18 +10,18 @@
 
 namespace quire {
 
-/// /v1/batches. One thread: the I/O thread; the store is used on the disk's thread.
+/// The endpoints of /v1/batches. Used by the I/O thread only; the store is used on the disk's thread.
 class BatchPages {
  public:
-  /// changed: called when a batch was created or cancelled. The references outlive this object; the pool must be
-  /// stopped before it goes.
+  /// changed: called when a batch was created or cancelled. The references must outlive this object; stop the pool
+  /// before destroying this object.
   BatchPages(BatchStore& store, WorkPool& disk, std::function<void()> changed)
       : store_(store), disk_(disk), changed_(std::move(changed)) {}
 
   std::vector<Routes<DataHandler>::Route> MakeRoutes();
 
  private:
-  /// Answers with the result of `work` as JSON text.
+  /// Runs `work` on the disk's thread and answers with its result, a JSON text. `changes`: calls `changed` afterwards.
   boost::asio::awaitable<void> Answer(HttpRequest& request, HttpResponder& responder, std::function<std::string()> work,
                                       bool changes);
   boost::asio::awaitable<void> Create(HttpRequest& request, HttpResponder& responder);

@@ -27,7 +27,7 @@ std::string HeaderOf(const HttpResponse& answer, std::string_view name) {
   return "";
 }
 
-/// Seconds after which an answer asks to try again.
+/// Returns the seconds after which the answer's Retry-After asks to try again.
 int64_t RetryAfter(const HttpResponse& answer) {
   const std::string text = HeaderOf(answer, "Retry-After");
   int64_t seconds = 1;
@@ -37,7 +37,7 @@ int64_t RetryAfter(const HttpResponse& answer) {
 
 }  // namespace
 
-/// A request without a result waits for its next try, or for the batch's end.
+/// Tries a request of the batch once. If it gets no result, puts it back in front of the batch's list.
 asio::awaitable<void> BatchRunner::RunLine(ActivePtr batch, LinePlace place) {
   const bool recorded = co_await TryLine(batch, place);
   if (!recorded) batch->pending.push_front(place);
@@ -46,7 +46,7 @@ asio::awaitable<void> BatchRunner::RunLine(ActivePtr batch, LinePlace place) {
   if (timer_ != nullptr) timer_->cancel();
 }
 
-/// False when the request has no result yet.
+/// Asks the data port for a request's answer, and records the result. False when the request has no result yet.
 asio::awaitable<bool> BatchRunner::TryLine(ActivePtr batch, const LinePlace& place) {
   struct Asked {
     std::string custom_id, body;
@@ -74,7 +74,7 @@ asio::awaitable<bool> BatchRunner::TryLine(ActivePtr batch, const LinePlace& pla
   co_return true;
 }
 
-/// Has the data port answer a request as if it had come by a connection.
+/// Gives a request to the data port, as if the request had come by a connection, and returns the answer.
 asio::awaitable<HttpResponse> BatchRunner::Ask(ActivePtr batch, std::string body, std::string request_id,
                                                 std::shared_ptr<SpilledAnswer> spilled) {
   LineResponder responder([spilled](std::string text) { return spilled->Take(std::move(text)); });
@@ -102,7 +102,7 @@ bool BatchRunner::PutOff(Active& batch, const LinePlace& place, const HttpRespon
   return true;
 }
 
-/// A result that there is must not be lost for want of a disk: it waits until the disk takes it.
+/// Records a result on the disk. While the disk fails, waits and tries again, so that no result is lost.
 asio::awaitable<void> BatchRunner::Record(ActivePtr batch, bool well, std::shared_ptr<ResultLine> line) {
   for (;;) {
     std::function<bool()> record = [this, id = batch->id, well, line] {

@@ -31,7 +31,8 @@ int64_t NowSeconds() { return static_cast<int64_t>(std::time(nullptr)); }
 
 }  // namespace
 
-/// Lives in the coroutine that waits for the timer, so the timer is destroyed before its io_context.
+/// Makes a timer and gives it to the runner, so that Wake can end a wait. Lives in the coroutine that waits, so that
+/// the timer is destroyed before its io_context.
 class BatchRunner::OpenTimer {
  public:
   explicit OpenTimer(BatchRunner& runner) : runner_(runner), timer_(runner.io_) { runner_.timer_ = &timer_; }
@@ -133,7 +134,7 @@ void BatchRunner::Activate(const BatchRecord& batch) {
   Spawn(Read(active));
 }
 
-/// Reads a batch's input, all of it, before the first request runs: a fault anywhere fails the batch.
+/// Reads all of a batch's input, before its first request runs. A fault in any line fails the batch.
 asio::awaitable<void> BatchRunner::Read(ActivePtr batch) {
   using Scan = std::shared_ptr<InputScan>;
   std::function<Scan()> open = [this, id = batch->id] { return Scan(store_.Scan(id)); };
@@ -162,7 +163,7 @@ asio::awaitable<void> BatchRunner::Read(ActivePtr batch) {
     over = co_await TryOnDisk<bool>(disk_, batch->client, std::move(abandon));
     if (!over) {
       co_await Pause(kAfterFailure);
-      over = true;  // the next look at the store finds the batch again
+      over = true;  // not known, so the next look at the store decides
     }
   }
   if (over && *over) std::erase(active_, batch);
@@ -188,16 +189,17 @@ void BatchRunner::StopWhatIsOver() {
   }
 }
 
-/// Requests of batches that may run now.
+/// Returns the number of batches' requests that may run now.
 int BatchRunner::Allowed() const {
   if (port_->draining()) return 0;
   return port_->num_pending_of_others() > 0 ? 1 : concurrency_;
 }
 
-/// Batches rest whose key is gone or may not generate any more, and those for whose results there is no room.
+/// True when the client's batches may run: its key may still generate, and there is room for results.
 bool BatchRunner::MayGo(const std::string& client) const { return may_run_(client) && store_.HasRoom(client); }
 
-/// active: null where the runner does not work on the batch.
+/// Returns the reason why no request of the batch runs; "" when requests may run. active: null when the runner does not
+/// work on the batch.
 std::string BatchRunner::WhyWaiting(const BatchView& view, const ActivePtr& active) const {
   if (active != nullptr && (active->stopping || active->ending)) return "";
   if (!may_run_(view.client)) return "its API key is gone or may not generate";

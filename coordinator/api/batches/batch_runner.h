@@ -24,12 +24,12 @@ class SpilledAnswer;
 /// thread; the store is used on the disk's thread.
 class BatchRunner {
  public:
-  /// concurrency: requests that run at once. may_run: whether a client may still come to generate,
-  /// asked before every request. The references outlive this.
+  /// concurrency: the most requests that run at the same time. may_run: tells whether a client's key may still
+  /// generate; asked before every request. The references must outlive this object.
   BatchRunner(BatchStore& store, WorkPool& disk, int concurrency, std::function<bool(const std::string&)> may_run)
       : store_(store), disk_(disk), concurrency_(concurrency), may_run_(std::move(may_run)) {}
 
-  /// Begins. The port must outlive the coroutines on `io`.
+  /// Begins to run batches. The port must outlive the coroutines on `io`.
   void Begin(const boost::asio::any_io_executor& io, DataPort& port);
   /// Makes the runner look at the batches again. Call it after a batch was created or cancelled.
   void Wake();

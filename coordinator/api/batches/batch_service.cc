@@ -20,7 +20,7 @@ ApiError NothingIsKept() {
   return {404, "files and batches are not kept here: start the server with --batch-dir DIR (batches.dir)"};
 }
 
-/// Every endpoint, without a directory.
+/// Returns the endpoints of a server without a batch directory: each answers 404 and names the remedy.
 std::vector<Routes<DataHandler>::Route> RefusingRoutes() {
   const auto refuse = At([](const HttpRequest&) -> HttpResponse { throw NothingIsKept(); });
   std::vector<Routes<DataHandler>::Route> routes;

@@ -15,21 +15,23 @@ namespace quire {
 /// Most bytes of a body that uploads a file: the file, and the form around the file.
 inline constexpr size_t kUploadBodyBytes = StoreLimits().file_bytes + (64 << 10);
 
-/// /v1/files and /v1/batches as a whole. One thread: the I/O thread.
+/// All endpoints of /v1/files and /v1/batches, and the runner of batches. Used by the I/O thread only.
 class BatchService {
  public:
-  /// store: null where no directory was given; then every endpoint says so. may_run: whether a client may still come.
-  /// The references outlive this object; the pool, of one thread, must be stopped before it goes.
+  /// store: null when the server has no batch directory; every endpoint then answers 404. may_run: tells whether a
+  /// client's key may still generate. The references must outlive this object. Stop the pool, which has one thread,
+  /// before destroying this object.
   BatchService(BatchStore* store, WorkPool& disk, int concurrency, std::function<bool(const std::string&)> may_run);
 
   std::vector<Routes<DataHandler>::Route> MakeRoutes();
-  /// Sees every head before the data port does. Returns the refusal; nullopt when the data port may serve the request.
+  /// Prepares the upload of a file from the request's head. Call it for every request, before DataPort::Admit. Returns
+  /// the refusal; nullopt: the request goes on to the data port.
   std::optional<HttpResponse> Admit(HttpRequest& head);
   /// Runs batches from now on. The port must outlive the coroutines on `io`.
   void Begin(const boost::asio::any_io_executor& io, DataPort& port);
-  /// Returns nullopt when the server has no batch directory.
+  /// Returns the numbers of files and batches; nullopt when the server has no batch directory.
   std::optional<BatchNumbers> Numbers() const;
-  /// The batches of all clients. Throws ApiError 404 when the server has no batch directory.
+  /// Returns the batches of all clients. Throws ApiError 404 when the server has no batch directory.
   boost::asio::awaitable<BatchViews> Views(BatchFilter filter) const;
 
  private:

@@ -43,8 +43,8 @@ BatchStore::BatchStore(const std::string& path, const StoreLimits& limits, std::
   Prune();
 }
 
-/// Cleans up after a server that was killed. Contents without a record are removed, unless the record was set aside.
-/// Results that were about to become files become files. Then counts what the directory holds.
+/// Cleans up after a server that was killed: removes contents without a record, unless the record was set aside, and
+/// makes files of results that were about to become files. Then counts the directory's bytes.
 void BatchStore::EndHalves(const std::set<std::string>& set_aside) {
   for (auto& [id, batch] : batches_) {
     if (batch.status == BatchStatus::kFinalizing) Publish(batch);
@@ -84,7 +84,7 @@ std::shared_ptr<FileDraft> BatchStore::BeginSpill(const std::string& client) {
   return std::make_shared<FileDraft>(directory_, client, NewStoredId(kFilePrefix), INT64_MAX, usage_);
 }
 
-/// Bytes that a client may still have.
+/// Returns the bytes that a client may still store.
 int64_t BatchStore::RoomFor(const std::string& client) const {
   return std::min(limits_.bytes - usage_.in_all(), Share(client, limits_.bytes) - usage_.Of(client));
 }
@@ -137,7 +137,8 @@ void BatchStore::DeleteFile(const std::string& client, const std::string& id) {
   Count();
 }
 
-/// The record goes first: content without a record is removed at a start, a record without content would be a lie.
+/// Deletes a file: first the record, then the content. If the server is killed in between, the next start removes the
+/// content.
 void BatchStore::Erase(const FileRecord& file) {
   const std::string id = file.id;
   const std::string client = file.client;

@@ -18,18 +18,18 @@
 namespace quire {
 
 /// The files and batches of /v1/files and /v1/batches, in a directory that outlives the server, however the server
-/// ends. No client finds what is another's. Every byte in the directory counts to StoreLimits::bytes, as its client's.
-/// Methods except HasRoom() and totals() block on the disk, and are called by one thread at a time. They throw ApiError
-/// for what a client may not do, and Error when the disk fails.
+/// ends. A client finds only its own files and batches. Every byte in the directory counts to its client and to
+/// StoreLimits::bytes. Methods except HasRoom() and totals() block on the disk, and are called by one thread at a time.
+/// They throw ApiError when a client asks for more than it may, and Error when the disk fails.
 class BatchStore {
  public:
-  /// now: seconds since 1970. Sets records aside that cannot be read, with a warning. Throws Error when the directory
+  /// now: seconds since 1970. Renames records that cannot be read, with a warning. Throws Error when the directory
   /// cannot be used (StoreDirectory).
   BatchStore(const std::string& path, const StoreLimits& limits, std::function<int64_t()> now);
-  /// A file to be filled, which goes before the store does.
+  /// Begins a file, which AppendTo fills and FinishFile makes visible. The draft must not outlive the store.
   std::shared_ptr<FileDraft> BeginFile(const std::string& client);
   void AppendTo(FileDraft& draft, std::string_view bytes);
-  /// keep_seconds: after which the file goes; 0: StoreLimits::keep_seconds.
+  /// Makes the draft a file of its client. keep_seconds: lifetime; 0: StoreLimits::keep_seconds.
   FileRecord FinishFile(FileDraft& draft, const std::string& filename, int64_t keep_seconds);
   const FileRecord& FindFile(const std::string& client, const std::string& id) const;
   std::vector<FileRecord> FilesOf(const std::string& client) const;  // the oldest first
@@ -41,23 +41,23 @@ class BatchStore {
   BatchRecord CancelBatch(const std::string& client, const std::string& id);  // refuses a batch that is over
   std::vector<BatchRecord> Unfinished() const;  // the oldest first
   BatchViews Views(const BatchFilter& filter) const;
-  /// Begins to read a batch's input. Results that were recorded count; a result that was not written whole does not.
+  /// Begins to read a batch's input. Skips requests with a recorded result that is whole.
   std::unique_ptr<InputScan> Scan(const std::string& id);
-  /// Takes the scan of a batch's whole input. A batch with faults fails; every other batch is in progress from now on.
+  /// Takes the finished scan of a batch's input: the batch fails if it has faults, else it is in progress from now on.
   BatchRecord Validated(const std::string& id, const InputScan& scan);
   std::string ReadLine(const std::string& id, const LinePlace& place);  // a line of the input file
-  /// A place for text of results that are not whole yet, which goes before the store does.
+  /// Begins a file for the text of results that are not whole yet. The draft must not outlive the store.
   std::shared_ptr<FileDraft> BeginSpill(const std::string& client);
   /// Records a result, a line without its end. Returns once it is on the disk; when this throws, nothing was recorded.
   void Record(const std::string& id, bool well, const ResultLine& line);
-  /// Records that these requests were not executed, and takes them off the list, up to `most` of them.
+  /// Records that these requests were not executed, and removes them from `places`, at most `most` in one call.
   void RecordExpired(const std::string& id, std::deque<LinePlace>& places, size_t most);
   /// Ends a batch that has no running request. The batch's results become files.
   void Finish(const std::string& id, BatchStatus ends_as);
   /// Fails a batch whose input cannot be read from the disk. Results recorded so far become files.
   void Abandon(const std::string& id, const std::string& reason);
   void Prune();  // deletes files and batches that have expired
-  /// Whether there is room for a result of this client. From any thread.
+  /// True when there is room for a result of this client. Callable from any thread.
   bool HasRoom(const std::string& client) const;
   const StoreLimits& limits() const { return limits_; }
   StoreTotals totals() const;  // callable from any thread

@@ -13,7 +13,7 @@ namespace quire {
 
 namespace {
 
-constexpr size_t kExpiredBytes = 1 << 20;  // RecordExpired reads no further line in a call that has read this much
+constexpr size_t kExpiredBytes = 1 << 20;  // the most that one call of RecordExpired reads, to the end of the line
 constexpr int64_t kCopyBytes = 256 << 10;
 
 ApiError NoSuchBatch(const std::string& id) {
@@ -55,8 +55,8 @@ BatchRecord BatchStore::CreateBatch(const std::string& client, const BatchTerms&
   return batch;
 }
 
-/// Records are small, but their number has no bound of its own. So the oldest ended batch of the client with the most
-/// batches is deleted.
+/// When the store has StoreLimits::batches batches, deletes the oldest ended batch of the client that has the most
+/// batches.
 void BatchStore::MakeRoomForBatch(const std::string& client) {
   std::map<std::string, int64_t> counts;
   for (const auto& [id, batch] : batches_) ++counts[batch.client];
@@ -126,7 +126,7 @@ BatchViews BatchStore::Views(const BatchFilter& filter) const {
                       (filter.status.empty() || NameOf(batch.status) == filter.status);
     if (fits) matching.push_back(&batch);
   }
-  // Batches that are over stand behind the others, the latest first.
+  // Ended batches stand after the other batches, the latest first.
   const auto place = [](const BatchRecord* batch) {
     return IsOver(batch->status) ? std::pair(true, -batch->order) : std::pair(false, batch->order);
   };
@@ -143,7 +143,7 @@ BatchRecord& BatchStore::Batch(const std::string& id) {
   return found->second;
 }
 
-/// Opens results of an earlier run, and cuts what was not written to its end.
+/// Opens a batch's file of results to append, and cuts an unfinished last line. Sets `lines` to the number of lines.
 Descriptor BatchStore::OpenResults(const BatchRecord& batch, const std::string& name, int64_t& lines) {
   Descriptor file = directory_.OpenToAppend(name);
   const int64_t before = directory_.BytesOf(name);
@@ -270,7 +270,7 @@ void BatchStore::Finish(const std::string& id, BatchStatus ends_as) {
   Count();
 }
 
-/// Can be repeated from the start after an interruption at any point.
+/// Makes files of a batch's results. After an interruption at any point it can be called again.
 void BatchStore::Publish(BatchRecord& batch) {
   PublishOne(batch, OutputOf(batch), batch.output_file_id, "_output.jsonl");
   PublishOne(batch, ErrorsOf(batch), batch.error_file_id, "_error.jsonl");

@@ -33,7 +33,7 @@ std::string Required(const JsonFields& fields, const char* name) {
   return *text;
 }
 
-/// "24h" in seconds.
+/// Returns the seconds of a text such as "24h".
 int64_t SecondsOf(const std::string& window) {
   constexpr size_t kLongest = 8;  // "2592000s"
   int64_t count = 0;

@@ -11,17 +11,17 @@ namespace quire {
 class StoreDirectory;
 class StoreUsage;
 
-/// A file that a client is sending. Removed when it goes, unless it was finished.
+/// A file that a client is sending. The destructor removes the file unless Keep was called.
 class FileDraft {
  public:
-  /// most: bytes that it may have. Its bytes count as the client's in `usage`, until it goes or for good once it was
-  /// finished. The references outlive it.
+  /// most: the most bytes of the file. Its bytes count as the client's in `usage`, after Keep for good. The references
+  /// must outlive this object.
   FileDraft(const StoreDirectory& directory, std::string client, std::string id, int64_t most, StoreUsage& usage);
   ~FileDraft();
   FileDraft(const FileDraft&) = delete;
   FileDraft& operator=(const FileDraft&) = delete;
 
-  /// Throws ApiError when the file becomes too long, and Error when the disk fails.
+  /// Appends bytes. Throws ApiError when the file becomes too long, and Error when the disk fails.
   void Append(std::string_view bytes);
   /// Makes the content durable under the file's name.
   void Keep();

@@ -17,11 +17,11 @@ namespace asio = boost::asio;
 namespace {
 
 constexpr std::string_view kFilesPath = "/v1/files/", kContentEnd = "/content";
-constexpr int64_t kPieceBytes = 256 << 10;  // bytes of a body or an answer that are processed at once
+constexpr int64_t kPieceBytes = 256 << 10;  // bytes of a body or an answer that are processed in one go
 constexpr int64_t kPiecesHeld = 4;          // copies of a piece that exist at the same time
 constexpr size_t kMostListed = 10'000;      // files on a page
 
-/// Seconds for which a file is to be kept; 0: the form does not say.
+/// Returns the seconds for which the form asks to keep the file; 0: the form does not say.
 int64_t KeepSeconds(std::map<std::string, std::string> fields) {
   const std::string anchor = fields["expires_after[anchor]"], text = fields["expires_after[seconds]"];
   if (anchor.empty() && text.empty()) return 0;
@@ -47,7 +47,8 @@ std::string IdIn(const HttpRequest& request) { return request.path.substr(kFiles
 
 }  // namespace
 
-/// Used by one thread at a time: the pieces of a request arrive one after another.
+/// One upload that is being received. Used by one thread at a time, because the pieces of a request arrive one after
+/// another.
 struct FilePages::Upload {
   Upload(FilePages& p, const HttpRequest& head)
       : pages(p),
@@ -149,7 +150,7 @@ asio::awaitable<void> FilePages::Get(HttpRequest& request, HttpResponder& respon
   co_await responder.Send(std::move(response));
 }
 
-/// Reads each piece after the client has received the previous one.
+/// Sends a file's content piece by piece. Reads each piece after the client has received the previous piece.
 asio::awaitable<void> FilePages::SendContent(HttpRequest& request, const std::string& id, HttpResponder& responder) {
   struct Opened {
     std::shared_ptr<const Descriptor> file;

@@ -12,10 +12,10 @@
 
 namespace quire {
 
-/// /v1/files. One thread: the I/O thread; the store is used on the disk's thread.
+/// The endpoints of /v1/files. Used by the I/O thread only; the store is used on the disk's thread.
 class FilePages {
  public:
-  /// The references outlive this object; the pool must be stopped before it goes.
+  /// The references must outlive this object; stop the pool before destroying this object.
   FilePages(BatchStore& store, WorkPool& disk) : store_(store), disk_(disk) {}
 
   std::vector<Routes<DataHandler>::Route> MakeRoutes();

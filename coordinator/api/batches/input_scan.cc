@@ -101,7 +101,8 @@ void InputScan::CheckLine() {
   }
 }
 
-/// Messages quote the client's text: a record keeps the beginning, in which nothing grows when JSON escapes it.
+/// Keeps a fault. Its message quotes the client's text, so the record keeps only the message's beginning, without
+/// control characters.
 void InputScan::Add(BatchFault fault) {
   fault.message = WithoutControls(fault.message);
   if (fault.message.size() > kMessageBytes) {

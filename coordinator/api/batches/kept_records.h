@@ -16,11 +16,11 @@ struct KeptRecords {
   std::set<std::string> set_aside;             // ids whose records could not be read
 };
 
-/// Reads every record, and removes what was being written. A record that cannot be read is renamed, with a warning, and
-/// what else has its id stays. Throws Error when the disk fails.
+/// Reads every record, and removes unfinished files. A record that cannot be read is renamed, with a warning; other
+/// files with its id stay. Throws Error when the disk fails.
 KeptRecords LoadRecords(const StoreDirectory& directory);
 
-/// The text of a record as it is kept. Throws Error for a record that LoadRecords could not read.
+/// Returns the text of a record as it is stored. Throws Error for a record that LoadRecords could not read.
 std::string TextOf(const FileRecord& record);
 std::string TextOf(const BatchRecord& record);
 

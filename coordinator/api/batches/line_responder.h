@@ -8,8 +8,8 @@
 
 namespace quire {
 
-/// Takes the answer to a request that came by no connection. The text of a long answer goes to the disk while the
-/// answer is made, and little of it is held. Used by one coroutine of the I/O thread.
+/// Takes the answer to a request of a batch, which has no connection. The text of a long answer is written to the disk
+/// while the answer is made, so that little of it is in memory. Used by one coroutine of the I/O thread.
 class LineResponder : public HttpResponder {
  public:
   static constexpr size_t kHeldBytes = 256 << 10;  // an answer of fewer bytes is held
@@ -19,7 +19,7 @@ class LineResponder : public HttpResponder {
   explicit LineResponder(Spill spill) : spill_(std::move(spill)) {}
 
   boost::asio::awaitable<void> Send(HttpResponse response) override {
-    if (answer_.status != 0) co_return;  // a part of another answer was given
+    if (answer_.status != 0) co_return;  // the answer has begun already
     std::string text = std::exchange(response.body, {});
     text += response.fixed;
     answer_ = std::move(response);
@@ -52,8 +52,8 @@ class LineResponder : public HttpResponder {
     if (!std::exchange(gone_, true) && on_gone) on_gone();
   }
 
-  /// The answer, without the text that was spilled. An error 503 when the disk failed, and 500 when the answer ended
-  /// before it was whole.
+  /// Returns the answer, without the text that was written to the disk: an error 503 when the disk failed, and 500 when
+  /// the answer ended before it was whole.
   HttpResponse Take() {
     if (failed_) return ErrorResponse(503, "the server's disk failed; its log says how");
     if (!whole_) return ErrorResponse(500, "the answer ended before it was whole");

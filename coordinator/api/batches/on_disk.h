@@ -16,7 +16,8 @@
 
 namespace quire {
 
-/// Throws the error as an ApiError. Texts of other errors name files, so these texts go to the log only.
+/// Throws `error` if it is an ApiError, otherwise ApiError 500. Texts of other errors name files, so they go to the log
+/// only.
 [[noreturn]] inline void RethrowForClient(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
@@ -28,9 +29,9 @@ namespace quire {
   throw ApiError(500, "the server's disk failed; its log says how");
 }
 
-/// Call on the I/O thread. Runs `work` on the disk's thread, in the turn of this share, and returns the result of
-/// `work`. Throws ApiError: the one that `work` threw, 500 for any other error, and 429 when too many jobs wait
-/// already.
+/// Runs `work` on the disk's thread, in the turn of the account `share`, and returns its result. Call it on the I/O
+/// thread. Throws the ApiError that `work` threw, ApiError 500 for other errors of `work`, and 429 when too many jobs
+/// wait.
 template <class T>
 boost::asio::awaitable<T> OnDisk(WorkPool& disk, std::string share, std::function<T()> work) {
   struct Outcome {

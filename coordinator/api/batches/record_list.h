@@ -12,18 +12,19 @@
 
 namespace quire {
 
-/// A record as a list shows it. A batch tells its first fault there; GET /v1/batches/ID tells all of them.
+/// Returns a record as a list shows it. A list shows only the first fault of a batch; GET /v1/batches/ID shows all.
 inline std::string Listed(const FileRecord& file) { return DumpJson(file.ToPublic()); }
 inline std::string Listed(const BatchRecord& batch) { return DumpJson(batch.ToPublic(1)); }
 
-/// A page of files or batches as JSON text. records: the oldest first. Throws ApiError 400 when no record has the id
-/// `after`.
+/// Returns a page of files or batches as JSON text. records: the oldest first. Throws ApiError 400 when no record has
+/// the id `after`.
 template <class Record>
 std::string PageOfRecords(const std::vector<Record>& records, const PageQuery& query) {
   return ListPage(records, query, "nothing is kept that has", [](const Record& record) { return Listed(record); });
 }
 
-/// Sends JSON text that is charged to its request meanwhile. Throws ApiError 429 when the memory is taken.
+/// Sends JSON text, whose bytes the request is charged meanwhile. Throws ApiError 429 when the memory for requests is
+/// full.
 inline boost::asio::awaitable<void> SendCharged(HttpRequest& request, HttpResponder& responder, std::string text) {
   if (request.memory.Resize(static_cast<int64_t>(text.size())) != ByteBudget::Verdict::kTaken)
     throw ApiError(429, "the server's memory for requests is taken; try again later");

@@ -33,10 +33,10 @@ enum class BatchStatus {
 };
 inline constexpr int kBatchStatuses = 8;
 std::string_view NameOf(BatchStatus status);
-/// True for a status that no batch leaves.
+/// True for the status of an ended batch: completed, failed, expired or cancelled.
 bool IsOver(BatchStatus status);
 
-/// A fault of a batch's input file. line: from 1 on; 0: the fault is of the file as a whole.
+/// A fault of a batch's input file. line: counted from 1; 0: the fault concerns the whole file.
 struct BatchFault {
   std::string code, message, param;
   int64_t line = 0;

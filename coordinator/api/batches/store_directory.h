@@ -30,7 +30,8 @@ class StoreDirectory {
   Descriptor Create(const std::string& name) const;
   std::string ReadWhole(const std::string& name, size_t max_bytes) const;
 
-  /// Gives a file this content at once: a reader, also after a loss of power, sees all of the old or all of the new.
+  /// Replaces a file's content in one step: readers, also after a loss of power, see all of the old content or all of
+  /// the new.
   void WriteWhole(const std::string& name, std::string_view content) const;
   /// Renames a file whose content is on the disk. Returns once the new name is on the disk, too.
   void Rename(const std::string& from, const std::string& to) const;
@@ -54,10 +55,10 @@ inline constexpr std::string_view kUnfinishedEnd = ".tmp";
 void WriteFully(int descriptor, std::string_view bytes, const std::string& what);
 /// Waits until the file's content is on the disk. Throws Error with `what` and the system's reason.
 void SyncContent(int descriptor, const std::string& what);
-/// Cuts a file of lines behind its last whole line. Returns how many lines are left. Throws Error with `what` and the
+/// Cuts a file of lines after its last line end. Returns how many lines are left. Throws Error with `what` and the
 /// system's reason.
 int64_t CutAtLastLine(int descriptor, const std::string& what);
-/// Cuts a file to its first `bytes` bytes; a failure is left for the next reader.
+/// Cuts a file to its first `bytes` bytes. Ignores a failure; the next reader of the file will find the rest.
 void CutTo(int descriptor, int64_t bytes);
 /// Reads `count` bytes from `offset` on. Returns fewer at the end of the file only. Throws Error with `what` and the
 /// system's reason.

@@ -13,7 +13,7 @@ namespace quire {
 
 class FileDraft;
 
-/// Seconds that a client may ask a file to be kept for.
+/// The seconds for which a client may ask the server to keep a file.
 inline constexpr int64_t kLeastKeptSeconds = 3600, kMostKeptSeconds = 30 * 24 * 3600;
 
 /// total of all files and results
@@ -36,14 +36,14 @@ struct BatchTerms {
   int64_t output_seconds = 0;  // lifetime of the result files, in seconds; 0: StoreLimits::keep_seconds
 };
 
-/// A line of results, without its end: `begin`, then what was spilled to the disk where there is any, then `end`.
+/// A line of results, without its line end: `begin`, then the text that was written to the disk, if any, then `end`.
 struct ResultLine {
   std::string begin = {};
   std::shared_ptr<const FileDraft> spilled = {};
   std::string end = {};
 };
 
-/// Numbers of a BatchStore for those who watch.
+/// Numbers of a BatchStore, for metrics and reports.
 struct StoreTotals {
   int64_t files = 0, bytes = 0;
   std::array<int64_t, kBatchStatuses> batches{};  // number of batches, indexed by BatchStatus

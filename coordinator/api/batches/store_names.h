@@ -12,10 +12,10 @@ inline constexpr std::string_view kFilePrefix = "file-", kBatchPrefix = "batch_"
 inline constexpr std::string_view kRecordEnd = ".json", kOutputEnd = ".output", kErrorsEnd = ".errors";
 inline constexpr std::string_view kDamagedEnd = ".damaged";
 
-/// The id with which a name in the directory begins.
+/// Returns the id with which a file name in the directory begins.
 inline std::string IdOfName(const std::string& name) { return name.substr(0, name.find('.')); }
 
-/// A new random id, which does not reveal the number of other ids.
+/// Returns a new random id, which does not reveal the number of other ids.
 std::string NewStoredId(std::string_view prefix);
 
 }  // namespace quire

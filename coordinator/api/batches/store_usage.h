@@ -11,7 +11,7 @@ namespace quire {
 /// are not finished. Callable from any thread.
 class StoreUsage {
  public:
-  /// Counts bytes that came; a negative number counts bytes that went.
+  /// Counts bytes that were added to the directory; a negative number counts removed bytes.
   void Add(const std::string& client, int64_t bytes) {
     const std::lock_guard lock(mutex_);
     in_all_ += bytes;
@@ -35,9 +35,9 @@ class StoreUsage {
   }
 
  private:
-  mutable std::mutex mutex_;  // guards all that follows
+  mutable std::mutex mutex_;  // guards all members below
   int64_t in_all_ = 0;
-  std::map<std::string, int64_t> of_client_;  // clients that hold something
+  std::map<std::string, int64_t> of_client_;  // only clients with bytes in the directory
 };
 
 }  // namespace quire

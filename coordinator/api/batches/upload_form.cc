@@ -24,7 +24,7 @@ std::string_view WithoutBlanks(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t") + 1 - begin);
 }
 
-/// The parameters of `form-data; name="file"; filename="a.jsonl"`, names in lower case.
+/// Returns the parameters of `form-data; name="file"; filename="a.jsonl"`, names in lower case.
 std::map<std::string, std::string> ParametersOf(std::string_view value) {
   std::map<std::string, std::string> parameters;
   size_t at = value.find(';');
@@ -79,7 +79,7 @@ void UploadForm::Push(std::string_view bytes) {
   }
 }
 
-/// False when more bytes are needed.
+/// Reads the next part of the form from buffer_. False when more bytes are needed.
 bool UploadForm::Step() {
   if (stage_ == Stage::kPreamble || stage_ == Stage::kContent) return FindBoundary();
   if (stage_ == Stage::kAfterBoundary) {
@@ -92,7 +92,7 @@ bool UploadForm::Step() {
     const size_t blanks = std::min(buffer_.find_first_not_of(" \t"), buffer_.size());
     if (buffer_.size() < blanks + 2 && buffer_.size() <= kHeaderBytes) return false;
     if (buffer_.compare(blanks, 2, "\r\n") != 0) throw Malformed("something stands behind a boundary");
-    buffer_.erase(0, blanks);  // the line end stays: every header stands behind one
+    buffer_.erase(0, blanks);  // keeps the line end, because each header is searched after one
     stage_ = Stage::kHeaders;
     return true;
   }
@@ -105,7 +105,7 @@ bool UploadForm::Step() {
     stage_ = Stage::kContent;
     return true;
   }
-  buffer_.clear();  // text behind the form is ignored
+  buffer_.clear();  // text after the form is ignored
   return false;
 }
 

@@ -21,11 +21,11 @@ struct FoundAdapter {
 /// The directories from which operators may load adapters (lora.dirs).
 class AdapterDirectories {
  public:
-  /// Throws Error for one that is no directory.
+  /// Takes the directories of lora.dirs. Throws Error for a path that is no directory.
   explicit AdapterDirectories(const Topology::Lora& lora);
 
-  /// Opens and checks an adapter of the model `base` within one of the directories, all links followed. Reads all of
-  /// it. Throws Error.
+  /// Opens an adapter of the model `base`, follows links, and reads the whole adapter. Throws Error when the path leads
+  /// out of the directories, or the adapter does not fit the model.
   FoundAdapter Open(const std::string& path, const ModelFiles& base) const;
 
  private:

@@ -18,8 +18,8 @@ namespace {
 
 double InMebibytes(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
-/// The number that is tried first for an adapter of this fingerprint. The same contents mostly have the same number, so
-/// that their cached blocks are found again.
+/// Returns the number that is tried first for an adapter of this fingerprint. So equal contents mostly get the same
+/// number, and their cached blocks are found again.
 int NumberOf(const std::string& fingerprint) {
   constexpr uint64_t kNumbers = (uint64_t{1} << 30);
   const uint64_t hash = std::hash<std::string>()(fingerprint);
@@ -30,12 +30,12 @@ int NumberOf(const std::string& fingerprint) {
 
 /// The state that the shelf and the adapters in use share.
 struct AdapterShelf::State : std::enable_shared_from_this<AdapterShelf::State> {
-  /// An adapter's contents on the ranks. They may have several names.
+  /// An adapter's contents, as the ranks have them. Several names may stand for the same contents.
   struct Contents {
     AdapterOrder order;
     int64_t bytes = 0;
     std::weak_ptr<const void> lease;
-    bool ready = false;  // all ranks have it
+    bool ready = false;  // true: all ranks have the contents
   };
   State(const Topology& topology, const ModelFiles& model)
       : lora(topology.lora), files(model), directories(topology.lora) {}
@@ -52,7 +52,7 @@ struct AdapterShelf::State : std::enable_shared_from_this<AdapterShelf::State> {
   const Topology::Lora lora;
   const ModelFiles& files;
   const AdapterDirectories directories;
-  mutable std::mutex mutex;  // guards what follows
+  mutable std::mutex mutex;  // guards all members below
   Replicas* replicas = nullptr;
   std::map<std::string, std::shared_ptr<const ServedAdapter>> by_name;
   std::vector<std::string> order_of_names;
@@ -127,7 +127,8 @@ int AdapterShelf::State::FreeNumber(const std::string& fingerprint) const {
   return number;
 }
 
-/// Returns what keeps the contents on the ranks. Called with the mutex held; letting go of it takes the mutex.
+/// Returns an object that keeps the contents on the ranks while it lives. Called with the mutex held; the object's
+/// destruction locks the mutex.
 std::shared_ptr<const void> AdapterShelf::State::Lease(const AdapterOrder& order, int64_t bytes) {
   const auto drop = [state = shared_from_this(), number = order.number, ticket = order.ticket](const void*) {
     state->Drop(number, ticket);
@@ -137,7 +138,7 @@ std::shared_ptr<const void> AdapterShelf::State::Lease(const AdapterOrder& order
   return lease;
 }
 
-/// The last holder of the contents is gone.
+/// Has the ranks drop the contents of this number. Called when their last holder is gone.
 void AdapterShelf::State::Drop(int number, uint64_t ticket) {
   const std::lock_guard lock(mutex);
   const auto found = contents.find(number);
@@ -149,9 +150,9 @@ void AdapterShelf::State::Drop(int number, uint64_t ticket) {
     replicas->at(r).PostAdapter([ticket](AdapterGate& gate) { gate.Unload(ticket); });
 }
 
-/// Ranks that replaced lost ones cannot read the adapter: it is not served any more.
+/// Ends the serving of an adapter that new ranks, after a loss of workers, cannot read.
 void AdapterShelf::State::Lost(int number, const std::string& problem) {
-  std::vector<std::shared_ptr<const ServedAdapter>> gone;  // let go of without the mutex
+  std::vector<std::shared_ptr<const ServedAdapter>> gone;  // destroyed after the mutex is unlocked
   const std::lock_guard lock(mutex);
   for (auto served = by_name.begin(); served != by_name.end();) {
     if (served->second->number != number) {
@@ -216,20 +217,21 @@ void AdapterShelf::State::CheckRoom(const std::string& name, const FoundAdapter&
                                     InMebibytes(found.bytes), InMebibytes(lora.memory_bytes), InMebibytes(bytes)));
 }
 
-/// Lets requests find the adapter by its name. Returns the one that had the name; let go of it without the mutex.
+/// Lets requests find the adapter by its name. Returns the adapter that had the name before; destroy it without the
+/// mutex.
 std::shared_ptr<const ServedAdapter> AdapterShelf::State::Place(std::shared_ptr<const ServedAdapter> served) {
   auto& place = by_name[served->name];
   if (place == nullptr) order_of_names.push_back(served->name);
   return std::exchange(place, std::move(served));
 }
 
-/// True when the ranks have the same contents already, under another name or for requests that still run: `served` then
-/// shares them. Throws ApiError while they are being loaded.
+/// True when the ranks have equal contents already, under another name or for requests that still run; `served` then
+/// holds these. Throws ApiError while they are being loaded.
 bool AdapterShelf::State::Shares(ServedAdapter& served) {
   for (const auto& [number, each] : contents) {
     if (each.order.fingerprint != served.contents) continue;
     served.lease = each.lease.lock();
-    if (served.lease == nullptr) continue;  // they are about to go
+    if (served.lease == nullptr) continue;  // the ranks are about to drop them
     if (!each.ready) throw ApiError(409, "an adapter with the same contents is being loaded; try again later");
     served.number = number;
     return true;
@@ -245,7 +247,7 @@ void AdapterShelf::Load(const std::string& name, const FoundAdapter& found, bool
   served->contents = found.fingerprint;
   served->rank = found.rank;
   served->bytes = found.bytes;
-  std::shared_ptr<const ServedAdapter> old;  // let go of after the lock
+  std::shared_ptr<const ServedAdapter> old;  // destroyed after the unlock
   std::unique_lock lock(state.mutex);
   if (state.replicas == nullptr) throw ApiError(503, "the model's workers are not there");
   state.CheckRoom(name, found, in_place);
@@ -274,7 +276,7 @@ void AdapterShelf::Load(const std::string& name, const FoundAdapter& found, bool
 }
 
 void AdapterShelf::Unload(const std::string& name) {
-  std::shared_ptr<const ServedAdapter> gone;  // let go of after the lock
+  std::shared_ptr<const ServedAdapter> gone;  // destroyed after the unlock
   const std::lock_guard lock(state_->mutex);
   const auto found = state_->by_name.find(name);
   if (found == state_->by_name.end())

@@ -39,7 +39,7 @@ const Setting kDraws[] = {
      [](SamplingDefaults& d, double value) { d.min_p = static_cast<float>(value); }},
 };
 
-/// Returns the value of a setting in the files, or nothing. Throws Error when the file has no number there.
+/// Returns the value of a setting in the files, or nothing. Throws Error when the value is not a number.
 using Look = std::function<std::optional<double>(const Setting&)>;
 
 [[noreturn]] void Refuse(const std::string& path, const char* key, const Setting& setting) {
@@ -75,7 +75,8 @@ Look LookInto(const Json& config, const std::string& path) {
   };
 }
 
-/// Reads what the files bring, on top of what `found` holds. Returns whether they say how to draw.
+/// Replaces the members of `found` that the files set. True when the files set one of temperature, top_k, top_p and
+/// min_p.
 bool ReadAll(const std::string& path, bool is_gguf, const Look& look, SamplingDefaults& found) {
   bool says_how = false;
   for (const Setting& setting : kDraws) says_how |= ReadInto(path, is_gguf, look, setting, found);

@@ -17,12 +17,12 @@ struct ChosenSampling {
 /// Quire's own defaults. They keep a small model from drawing unlikely tokens.
 constexpr SamplingDefaults kQuireSampling = {.temperature = 0.8f, .top_p = 0.95f, .min_p = 0.05f, .top_k = 40};
 
-/// Chooses the defaults as the setting says. A model's files bring defaults in generation_config.json, or in the
-/// metadata `general.sampling.*` of GGUF. Files that set none of temperature, top_k, top_p and min_p bring none, but
-/// their repetition penalty still holds. Throws Error for a broken file or values out of range.
+/// Chooses the defaults as `settings` says. A model's files may set defaults in generation_config.json, or in the
+/// metadata `general.sampling.*` of GGUF. Files that set none of temperature, top_k, top_p and min_p leave Quire's own
+/// in force, but their repetition penalty counts. Throws Error for a broken file or values out of range.
 ChosenSampling SamplingDefaultsOf(const ModelFiles& model, const Topology::Model& settings);
 
-/// All values as text, with their source.
+/// Returns all sampling defaults as text, with their source.
 std::string DescribeDefaults(const ChosenSampling& chosen);
 
 }  // namespace quire

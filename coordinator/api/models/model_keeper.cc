@@ -130,7 +130,7 @@ ModelKeeper::Report ModelKeeper::ReportOf(const ServedModel& model) const {
           .problem = told.problem};
 }
 
-/// Asks for a Pump soon. Calls before it cost nothing.
+/// Posts one Pump to the I/O thread; further calls before that Pump do nothing.
 void ModelKeeper::Wake() {
   if (std::exchange(woken_, true)) return;
   asio::post(io_, [this] { Pump(); });
@@ -163,7 +163,7 @@ void ModelKeeper::Pump() {
   });
 }
 
-/// Ends a wait with its answer.
+/// Removes a wait and calls its `enter` with the use or the refusal.
 void ModelKeeper::Answer(std::list<Wait>::iterator wait, std::unique_ptr<Use> use, const Refusal& refusal) {
   const Enter enter = std::move(wait->enter);
   lives_.NoWish(wait->model);
@@ -171,8 +171,8 @@ void ModelKeeper::Answer(std::list<Wait>::iterator wait, std::unique_ptr<Use> us
   enter(std::move(use), refusal);
 }
 
-/// Lets requests into open models, and refuses those that have waited too long. An answer may end other waits, so the
-/// list is searched from its begin after each.
+/// Lets requests into open models, and refuses those that have waited too long. Answering one wait may end other waits,
+/// so each search starts at the first wait again.
 void ModelKeeper::LetIn(double now) {
   const auto is_over = [&](const Wait& wait) { return lives_.IsOpen(wait.model, now) || now >= wait.deadline; };
   for (auto wait = std::ranges::find_if(waits_, is_over); wait != waits_.end();
@@ -191,14 +191,14 @@ void ModelKeeper::LetIn(double now) {
   }
 }
 
-/// Refuses all that wait for a model which cannot be had.
+/// Refuses all requests that wait for the model, because it cannot be loaded now.
 void ModelKeeper::Refuse(size_t model, double now) {
   for (auto wait = std::ranges::find(waits_, model, &Wait::model); wait != waits_.end();
        wait = std::ranges::find(waits_, model, &Wait::model))
     Answer(wait, nullptr, WhyNot(model, now).value_or(Refusal{503, "the model is not loaded"}));
 }
 
-/// Returns the function that the model calls, on any thread, when it has lost its workers for good.
+/// Returns a function, callable from any thread, that reports to OnLost that the model has lost its workers for good.
 std::function<void(const std::string&)> ModelKeeper::LossOf(size_t model) {
   return
       [this, model](const std::string& reason) { asio::post(io_, [this, model, reason] { OnLost(model, reason); }); };

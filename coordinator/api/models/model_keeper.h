@@ -19,14 +19,14 @@ namespace quire {
 class ModelKeeper {
  public:
   struct Hooks {
-    std::function<double()> wait_seconds;               // how long a request may wait for its model
-    std::function<void(ServedModel& model)> on_loaded;  // a model was loaded after the start; before its requests enter
-    std::function<void(const std::string& reason)> on_end;  // every model has lost its workers for good
+    std::function<double()> wait_seconds;                   // the most seconds that a request waits for its model
+    std::function<void(ServedModel& model)> on_loaded;      // called after a later load, before requests enter
+    std::function<void(const std::string& reason)> on_end;  // called when every model has lost its workers for good
   };
   using Report = ModelReport;
   using Refusal = ModelRefusal;
 
-  /// One use of a loaded model. The model keeps its workers while it lives.
+  /// One use of a loaded model. While an object of this class lives, the model keeps its workers.
   class Use {
    public:
     Use(ModelKeeper& keeper, size_t model);
@@ -41,23 +41,23 @@ class ModelKeeper {
     const std::shared_ptr<ModelWorkers> workers_;
   };
 
-  /// Called once with a use, or with null and the refusal.
+  /// Called once for each request: with a use of the model, or with null and the refusal.
   using Enter = std::function<void(std::unique_ptr<Use> use, const Refusal& refusal)>;
 
-  /// Call it when the models of the start are loaded. The references must outlive this object.
+  /// Construct it once ModelRoster::Start has loaded its models. The references must outlive this object.
   ModelKeeper(ModelRoster& models, boost::asio::io_context& io, Hooks hooks);
 
-  /// Calls `enter` at once when the model is loaded, or when it is certain that it will not be soon; otherwise later,
-  /// and returns the number of the wait (from 1 on); 0: `enter` was called.
+  /// Asks for a use of the model. Calls `enter` before it returns, and returns 0, when the model is loaded or surely
+  /// will not be loaded soon. Otherwise calls `enter` later and returns the number of the wait, from 1 on.
   uint64_t Ask(ServedModel& model, Enter enter);
-  void Forget(uint64_t wait);  // ends the wait without a call
-  /// Sets how long the model stays loaded without requests, if it is ever unloaded.
+  void Forget(uint64_t wait);  // ends the wait without a call of its `enter`
+  /// Sets how long the model stays loaded without requests, if it can be unloaded; negative: always.
   void KeepAlive(ServedModel& model, double seconds);
-  /// Unloads the model once its requests have ended, or ends its start. `done` is called once it has no workers.
+  /// Unloads the model once its requests have ended, or cancels its start. Calls `done` once the model has no workers.
   void Unload(ServedModel& model, std::function<void()> done);
-  /// Refuses all that wait and all that come, because the server ends.
+  /// Refuses all waiting and later requests. Called when the server ends.
   void Close();
-  /// The model has lost its workers for good.
+  /// Takes note that the model has lost its workers for good: refuses its requests or prepares another start.
   void OnLost(size_t model, const std::string& reason);
 
   Report ReportOf(const ServedModel& model) const;

@@ -96,7 +96,7 @@ int64_t ModelLives::taken() const {
   return bytes;
 }
 
-/// The models without workers that somebody waits for, the longest wish first.
+/// Returns the models without workers for which requests or operators wait, the longest wait first.
 std::vector<size_t> ModelLives::WishedFor(double now) const {
   std::vector<size_t> wished;
   for (size_t i = 0; i < models_.size(); ++i) {
@@ -111,8 +111,8 @@ std::vector<size_t> ModelLives::WishedFor(double now) const {
 bool ModelLives::IsFree(const Model& model) const { return model.phase == LifePhase::kLoaded && model.users == 0; }
 
 /// Chooses models without requests to unload, so that at least `missing` bytes become free: the least recently used
-/// first, and no more than needed. Returns nothing when all such models together do not suffice. A model with waiting
-/// requests may be chosen only while it gives way.
+/// first, and no more than needed. Returns nothing when all such models together do not suffice. A model for which
+/// requests wait may be chosen only while it gives way (closed_until).
 std::vector<size_t> ModelLives::Victims(size_t wished, int64_t missing, double now) const {
   std::vector<size_t> free;
   for (size_t i = 0; i < models_.size(); ++i) {
@@ -128,7 +128,8 @@ std::vector<size_t> ModelLives::Victims(size_t wished, int64_t missing, double n
     gained += models_[i].bytes;
   }
   if (gained < missing) return {};
-  // A small model that was taken before a large one may stay. The most recently used of them stays first.
+  // If a larger model is unloaded anyway, smaller models that were chosen before may stay loaded: the most recently
+  // used first.
   for (size_t v = victims.size(); v-- > 0;) {
     const int64_t bytes = models_[victims[v]].bytes;
     if (gained - bytes < missing) continue;
@@ -138,8 +139,8 @@ std::vector<size_t> ModelLives::Victims(size_t wished, int64_t missing, double n
   return victims;
 }
 
-/// Closes models in use, so that a wish which waited long gets room as soon as their requests have ended. Returns true
-/// while models give way.
+/// Closes models in use to new requests, so that a wish that has waited for kPatience gets room when their requests
+/// have ended. Returns true while models give way.
 bool ModelLives::MakeWay(size_t wished, int64_t missing, double now) {
   if (now < models_[wished].wished_since + kPatience) return false;
   std::vector<size_t> others;
@@ -148,7 +149,8 @@ bool ModelLives::MakeWay(size_t wished, int64_t missing, double now) {
   }
   const auto gives_way = [&](size_t i) { return now < models_[i].closed_until; };
   const auto stays = [&](size_t i) { return !gives_way(i) && !IsFree(models_[i]); };
-  // Models that give way already come first, then those without requests, then the one that served longest.
+  // Models that give way already come first, then models without requests, then models in use by the time since they
+  // opened.
   std::ranges::stable_sort(others, {}, [&](size_t i) { return std::pair(stays(i), models_[i].opened); });
   std::vector<size_t> closing;
   for (const size_t i : others) {
@@ -179,7 +181,7 @@ ModelLives::Orders ModelLives::Decide(double now) {
   }
   int64_t leaving = 0;  // bytes of models that are being unloaded, and are not promised to a wish yet
   for (const Model& model : models_) leaving += model.phase == LifePhase::kUnloading ? model.bytes : 0;
-  int64_t promised = 0;  // bytes of wishes that wait for models that are being unloaded
+  int64_t promised = 0;  // bytes that such models will free for wishes
   for (const size_t i : WishedFor(now)) {
     const int64_t missing = taken() + promised + models_[i].bytes - room_;
     if (missing <= 0) {
@@ -189,7 +191,7 @@ ModelLives::Orders ModelLives::Decide(double now) {
     }
     if (missing > leaving) {
       const std::vector<size_t> victims = Victims(i, missing - leaving, now);
-      if (victims.empty() && MakeWay(i, missing - leaving, now)) break;  // the next wishes leave it the room
+      if (victims.empty() && MakeWay(i, missing - leaving, now)) break;  // later wishes must not take the room
       if (victims.empty()) continue;
       for (const size_t victim : victims) {
         Unload(victim, orders);
@@ -199,7 +201,7 @@ ModelLives::Orders ModelLives::Decide(double now) {
     promised += models_[i].bytes;
   }
   if (WishedFor(now).empty()) {
-    for (Model& model : models_) model.closed_until = 0;  // nobody needs the room any more
+    for (Model& model : models_) model.closed_until = 0;  // no wish needs the room any more
   }
   return orders;
 }
@@ -211,7 +213,7 @@ double ModelLives::NextTime(double now) const {
     next = std::min(next, ExpiryOf(i));
     if (now < model.closed_until) next = std::min(next, model.closed_until);
     if (model.phase != LifePhase::kUnloaded || model.wishes == 0) continue;
-    // While a wish waits for models in use, what they allow changes with time.
+    // While a request waits for a model, the times at which other models may be unloaded move.
     next = std::min(next, now + std::clamp(std::max(PauseOf(i, now), model.wished_since + kPatience - now), 0.05, 0.5));
   }
   return next;

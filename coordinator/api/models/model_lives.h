@@ -9,62 +9,65 @@ namespace quire {
 /// Whether a model's workers run. kUnloading: the workers are being ended and still hold memory.
 enum class LifePhase { kUnloaded, kLoading, kLoaded, kUnloading };
 
-/// Decides which models are loaded and unloaded, so that all models with workers fit into a room of bytes. Holds no
-/// threads and reads no clock: the caller tells what happens and at what time (seconds on any steady clock), asks
-/// Decide, and carries out the orders.
+/// Decides which models are loaded and unloaded, so that all models with workers fit into `room` bytes. Has no threads
+/// and reads no clock: the caller reports every event with its time (seconds on any steady clock), asks Decide, and
+/// carries out the orders.
 class ModelLives {
  public:
-  /// A wish that waited so long for room makes models that are in use give way.
+  /// After a wish has waited for so many seconds for room, models in use give way.
   static constexpr double kPatience = 2;
-  /// A model that gives way takes no new requests for so long at most, then serves again for so long at least.
+  /// A model that gives way takes no new requests for at most so many seconds, then serves again for at least as long.
   static constexpr double kTurn = 10;
-  /// The pause after a failed start, doubled with each further failure in a row, up to the second number.
+  /// Seconds of pause after a failed start. Each further failure in a row doubles the pause, up to kLongestPause.
   static constexpr double kFirstPause = 1, kLongestPause = 60;
 
   struct Orders {
     std::vector<size_t> load, unload;
   };
 
-  /// `room`: bytes of all models that have workers at the same time.
+  /// `room`: the most bytes of all models that have workers at the same time.
   explicit ModelLives(int64_t room) : room_(room) {}
-  /// Adds the next model. `bytes`: what the model takes while it has workers. `keep_alive`: seconds without requests
+  /// Adds the next model. `bytes`: the memory of the model while it has workers. `keep_alive`: seconds without requests
   /// after which it is unloaded; negative: never.
   void Add(std::string name, int64_t bytes, double keep_alive, bool loaded, double now);
 
-  /// A request or an operator waits for the model; a later NoWish or BeginUse of the same waiter ends the wish.
+  /// Notes that a request or an operator waits for the model. A later NoWish or BeginUse of the same waiter ends the
+  /// wish.
   void Wish(size_t model, double now);
   void NoWish(size_t model);
-  /// A request uses the model until EndUse. Only while IsOpen.
+  /// Notes that a request uses the model until EndUse. Requires IsOpen.
   void BeginUse(size_t model);
   void EndUse(size_t model, double now);
-  /// The time to keep a model from now on, until another time is given.
+  /// Sets the seconds for which the model stays loaded without requests; negative: always.
   void KeepAlive(size_t model, double seconds) { models_[model].keep_alive = seconds; }
-  /// Unloads the model once no request uses it. Wishes that come later load it again.
+  /// Unloads the model once no request uses it. A later wish loads it again.
   void Leave(size_t model);
   void OnLoaded(size_t model, double now);
   void OnFailed(size_t model, double now);
   void OnUnloaded(size_t model);
-  /// A loaded model has lost its workers. It leaves, and is loaded again only after the pause of a failed start.
+  /// Notes that a loaded model has lost its workers. It is unloaded, and loaded again only after the pause of a failed
+  /// start.
   void OnLost(size_t model, double now);
 
-  /// True when requests may enter: the model is loaded and neither leaves nor gives way to another.
+  /// True when requests may enter: the model is loaded, and neither about to be unloaded nor giving way to another
+  /// model.
   bool IsOpen(size_t model, double now) const;
-  /// Seconds until a start may be tried again after a failed one; 0: now.
+  /// Returns the seconds until a start may be tried again after a failed one; 0: now.
   double PauseOf(size_t model, double now) const;
-  /// The orders of this moment; the phases of the ordered models change with the call.
+  /// Returns the models to load and to unload now, and sets their phases to kLoading and kUnloading.
   Orders Decide(double now);
-  /// The time at which Decide may have new orders although nothing happens; infinity: never.
+  /// Returns the time at which Decide may have new orders although nothing happens; infinity: never.
   double NextTime(double now) const;
-  /// In words, which models have the room that this one needs: "a has 2 requests, b is loading".
+  /// Returns in words which models have the memory that this model needs: "a has 2 requests, b is loading".
   std::string InTheWayOf(size_t model) const;
 
   LifePhase phase(size_t model) const { return models_[model].phase; }
   int users(size_t model) const { return models_[model].users; }
   int wishes(size_t model) const { return models_[model].wishes; }
-  /// The time at which a model without requests is unloaded; infinity: never, or it is in use.
+  /// Returns the time at which a model without requests is unloaded; infinity: never, or not while it is in use.
   double ExpiryOf(size_t model) const;
   int64_t room() const { return room_; }
-  /// The bytes of all models that have workers.
+  /// Returns the bytes of all models that have workers.
   int64_t taken() const;
 
  private:

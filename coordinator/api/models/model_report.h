@@ -7,27 +7,27 @@
 
 namespace quire {
 
-/// What an operator sees of a model beside its state.
+/// The numbers of a model in reports for operators.
 struct ModelReport {
-  int users = 0, waiting = 0;       // requests that run, and that wait until the model is loaded
+  int users = 0, waiting = 0;       // requests that run; requests that wait until the model is loaded
   int64_t loads = 0, failures = 0;  // starts of its workers that succeeded and failed; losses count as failures
   double expires_in = -1;           // seconds until the model is unloaded for want of requests; -1: never
   double load_seconds = 0;          // of the last start after the server's start
   std::string problem;              // why the last start failed; empty: it did not
 };
 
-/// What the keeper of models knows of one model's starts and ends.
+/// A ModelKeeper's record of one model's starts and ends.
 struct ModelStarts {
   int64_t loads = 0, failures = 0;
-  double began = 0, load_seconds = 0;  // of the last start
-  bool retiring = false;               // waits until nobody holds the workers
-  bool cancelled = false;              // the start that runs is unwanted
+  double began = 0, load_seconds = 0;  // time when the last start began, and its duration
+  bool retiring = false;               // true: the workers are ended once no user holds them
+  bool cancelled = false;              // true: the present start is to be ended
   bool lost = false;                   // has lost its workers for good
   std::string problem;
   std::vector<std::function<void()>> on_unloaded;
 };
 
-/// Why a request does not get its model: an HTTP status and a sentence.
+/// The reason why a request does not get its model: an HTTP status and a sentence.
 struct ModelRefusal {
   int status = 503;
   std::string reason;

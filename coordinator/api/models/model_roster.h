@@ -13,37 +13,37 @@ namespace quire {
 /// The models that one server serves, in the order of its settings. A server of one model has a list of one.
 class ModelRoster {
  public:
-  /// Opens every model. Divides the memory of this host among several models, or gives it to one that is loaded on
-  /// request, which asks quire-worker for their sizes.
-  /// Throws SettingsError.
+  /// Opens every model. Divides this host's memory among several models, whose sizes quire-worker computes; so also for
+  /// a single model that is loaded on request. Throws SettingsError when a model cannot be opened, or the models do not
+  /// fit into memory.
   explicit ModelRoster(const Topology& topology);
 
   size_t size() const { return models_.size(); }
   ServedModel& at(size_t model) { return *models_[model]; }
   const ServedModel& at(size_t model) const { return *models_[model]; }
-  /// The model of requests that name none.
+  /// Returns the model for requests that name no model.
   ServedModel& first() { return at(0); }
-  /// The model that a client means by this name, which may be an alias or an adapter; null: none. An empty name means
-  /// the first model.
+  /// Returns the model with this name, alias or adapter; null: none. An empty name means the first model.
   ServedModel* Find(std::string_view name);
 
-  /// Starts the models of the start at once and returns when each is ready. Throws the error of the first one that is
-  /// not. `on_lost` is called on some thread when a model has lost its workers for good.
+  /// Starts all models that are not loaded on request, in parallel, and returns when all are ready. Throws the error of
+  /// the first model that fails. `on_lost` is called on some thread when a model has lost its workers for good.
   void Start(std::function<void(size_t model, const std::string& reason)> on_lost);
-  /// Aborts all starts, now and later.
+  /// Aborts all present and later starts. Callable from any thread.
   void Cancel();
   void StopLoops();
   void StopWorkers(const std::string& reason);
-  /// Ends all that was started. The models stay open.
+  /// Ends the workers and threads of all models. The models' files and texts stay usable.
   void End();
 
-  /// The bytes of all models that have workers at the same time, at most; 0: one model, which takes what is free.
+  /// Returns the most bytes of all models that have workers at the same time; 0: there is one model, which takes the
+  /// free memory.
   int64_t room() const { return room_; }
 
-  /// The models' own names, and their settings.
+  /// Returns the models' own names; and the settings of each model.
   std::vector<std::string> Names() const;
   std::vector<Topology> Topologies() const;
-  /// The workers of all loaded models.
+  /// Returns the number of workers of all loaded models.
   int num_workers() const;
   /// True while a model has workers that can compute, or can be loaded.
   bool ready() const;

@@ -13,7 +13,7 @@ struct CallLimits {
   int64_t pool_tokens = 0;  // tokens that all KV blocks of a replica hold
 };
 
-/// What clients and operators see of a model. kLost: all its workers are lost for good.
+/// The state of a model in reports. kLost: all its workers are lost for good.
 enum class ModelState { kReady, kRestarting, kLost, kLoading, kUnloading, kUnloaded };
 const char* NameOf(ModelState state);
 

@@ -15,9 +15,9 @@ namespace quire {
 /// the workers, because mpirun is killed when the thread that started it ends.
 class ModelWorkers {
  public:
-  /// Begins the start. `started` is called once, on the thread of this object: with null when every replica is ready,
-  /// or with the reason why there are no workers. `log_name` begins the log's lines about these workers. The references
-  /// must outlive this object.
+  /// Begins to start the workers. `started` is called once, on the thread of this object: with null when every replica
+  /// is ready, or with the reason why there are no workers. `log_name`: prefix of the log's lines about these workers.
+  /// The references must outlive this object.
   ModelWorkers(const Topology& topology, const ModelFiles& files, const std::atomic<bool>& cancel,
                std::shared_ptr<const Vocabulary> vocabulary, EventFeed& events, std::string log_name,
                std::function<void(std::exception_ptr)> started);
@@ -26,7 +26,7 @@ class ModelWorkers {
   ModelWorkers(const ModelWorkers&) = delete;
   ModelWorkers& operator=(const ModelWorkers&) = delete;
 
-  /// The replicas, once `started` was called with null.
+  /// Returns the replicas, once `started` was called with null.
   Replicas& replicas() { return *replicas_; }
 
  private:

@@ -21,7 +21,7 @@ struct Found {
   std::string why_none = kWithoutPooling;  // clients read this, so it names no path of the server
 };
 
-/// The pooling with this sentence-transformers name; nothing if unsupported.
+/// Returns the pooling with this sentence-transformers name; nothing if unsupported.
 std::optional<Pooling> PoolingNamed(const std::string& name) {
   if (name == "lasttoken") return Pooling::kLast;
   if (name == "mean") return Pooling::kMean;
@@ -29,7 +29,7 @@ std::optional<Pooling> PoolingNamed(const std::string& name) {
   return std::nullopt;
 }
 
-/// `mode` must not be kAuto.
+/// Returns the pooling for a setting other than kAuto.
 Pooling PoolingOfMode(PoolingMode mode) {
   if (mode == PoolingMode::kLast) return Pooling::kLast;
   if (mode == PoolingMode::kMean) return Pooling::kMean;
@@ -40,7 +40,7 @@ Json ReadJson(const ModelTree& tree, const std::string& name) {
   return ParseJson(tree.ReadText(name, kMaxFileBytes), tree.PathOf(name));
 }
 
-/// The mode in the config.json of a Pooling module: a name, or one of several flags.
+/// Returns the mode in the config.json of a Pooling module: a name, or one of several flags.
 std::string ModeNamedIn(const Json& config, const std::string& path) {
   if (const auto mode = config.find("pooling_mode"); mode != config.end() && mode->is_string())
     return mode->get<std::string>();
@@ -55,7 +55,7 @@ std::string ModeNamedIn(const Json& config, const std::string& path) {
   return found == "mean_tokens" ? "mean" : found;
 }
 
-/// The pooling that sentence-transformers would build from this list of modules, read from file `name`.
+/// Returns the pooling that sentence-transformers would build from this list of modules, read from file `name`.
 Found FromList(const Json& modules, const ModelTree& tree, const char* name) {
   Found found;
   found.normalize = false;
@@ -79,7 +79,7 @@ Found FromList(const Json& modules, const ModelTree& tree, const char* name) {
   return found;
 }
 
-/// The pooling that sentence-transformers would build for the model in this directory.
+/// Returns the pooling that sentence-transformers would build for the model in this directory.
 Found FromModules(const ModelTree& tree) {
   constexpr const char* kList = "modules.json";
   if (!tree.Has(kList)) return {};
@@ -100,13 +100,13 @@ Found FromGguf(const GgufFile& gguf) {
   return found;
 }
 
-/// The token for a word that is a single token; nothing for words of several tokens.
+/// Returns the token for a word that is a single token; nothing for words of several tokens.
 std::optional<TokenId> TokenOf(const Tokenizer& tokenizer, const char* word) {
   const std::vector<TokenId> tokens = tokenizer.EncodePrompt(word, false);
   return tokens.size() == 1 ? std::optional(tokens.front()) : std::nullopt;
 }
 
-/// Reads the texts that sentence-transformers puts before inputs, and which one it takes by default.
+/// Reads the texts that sentence-transformers puts before inputs, and the name of the default text.
 void ReadPrompts(const ModelTree& tree, PoolingOptions& options) {
   constexpr const char* kFile = "config_sentence_transformers.json";
   if (!tree.Has(kFile)) return;
@@ -136,7 +136,7 @@ bool ScoresAreSigmoids(const ModelTree& tree) {
        function.substr(0, 100));
 }
 
-/// The options of a model whose layers after pooling score pairs of texts.
+/// Returns the options of a model whose layers after pooling score pairs of texts.
 PoolingOptions CrossEncoderOptions(const ModelFiles& model, const Tokenizer& tokenizer,
                                    const Topology::Model& settings) {
   const PooledHead& head = model.spec().pooled_head;

@@ -72,7 +72,7 @@ void ServedModel::DropStart() {
 void ServedModel::Retire() {
   phase_ = LifePhase::kUnloading;
   adapters_.End();
-  // The next start must find as many blocks, because the limits of calls were made for them.
+  // Later starts must reserve as many blocks, because the limits of calls depend on their number.
   if (kv_bytes_ == 0) topology_.cache.num_blocks = limits_.usable_blocks;
 }
 

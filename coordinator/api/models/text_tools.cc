@@ -16,14 +16,15 @@ namespace {
 
 constexpr int64_t kMostBeyond = 256;  // added tokens without an embedding, at most
 
-/// The vocabulary without tokens for which the model has no embedding.
+/// Returns the vocabulary without tokens for which the model has no embedding.
 Vocabulary KnownTo(const ModelSpec& spec, Vocabulary vocabulary) {
   const auto known = static_cast<size_t>(spec.vocab_size);
   vocabulary.bytes.resize(std::min(vocabulary.bytes.size(), known));
   return vocabulary;
 }
 
-/// template_file: replaces the model's chat template; empty: nothing does.
+/// Reads the model's tokenizer. template_file: the chat template to use instead of the model's own; empty: the model's
+/// own.
 TokenizerData DataOf(const ModelFiles& model, const std::string& template_file) {
   TokenizerData data = TokenizerDataOf(model);
   if (!template_file.empty()) data.chat_template = ReadChatTemplate(template_file);
@@ -54,7 +55,8 @@ TextTools::TextTools(const ModelFiles& model, const Topology& topology)
   request.unknown = unknown.get();
 }
 
-/// Settings come before the template. A model whose template shows no tools is told a form of calls.
+/// Chooses the form of tool calls and thoughts: from the settings, else from the chat template. For a template that
+/// shows no tools, chooses a form that the prompt then explains.
 void TextTools::ChooseFormat(const Topology::Model& settings) {
   if (chat != nullptr) answer_format = FormatOfTemplate(chat->source());
   if (settings.reasoning_parser != "auto")
@@ -72,8 +74,8 @@ void TextTools::ChooseFormat(const Topology::Model& settings) {
       NameOf(answer_format.tools));
 }
 
-/// Added tokens may lack an embedding, such as image tokens in the files of a text model; prompts with them are
-/// refused. Any other token without an embedding means that the tokenizer belongs to another model.
+/// Throws Error when a token has no embedding, because the tokenizer then belongs to another model. Up to kMostBeyond
+/// added tokens may lack one, such as image tokens in the files of a text model; prompts with them are refused.
 void TextTools::CheckVocabulary(const ModelFiles& model) const {
   const auto known = model.spec().vocab_size;
   const auto is_added = [&](TokenId token) {

@@ -14,14 +14,14 @@
 
 namespace quire {
 
-/// The tools for a model's texts: its tokenizer and, if it has a readable one, its chat template. Throws Error for a
-/// tokenizer that does not fit the model.
+/// The tools for a model's texts: its tokenizer and, if it has a readable one, its chat template. The constructor
+/// throws Error for a tokenizer that does not fit the model.
 struct TextTools {
   TextTools(const ModelFiles& model, const Topology& topology);
 
-  /// The limits of requests for this length of sequences and this number of choices per call.
+  /// Returns the limits of requests, for sequences of max_model_len tokens and max_choices choices per call.
   RequestLimits LimitsWith(int max_model_len, int max_choices) const;
-  /// Replaces "auto" in the settings by what was chosen.
+  /// Replaces "auto" in the settings by the formats that were chosen for this model.
   void NoteChoices(Topology::Model& settings) const;
 
   Tokenizer tokenizer;
@@ -39,7 +39,8 @@ struct TextTools {
   void CheckVocabulary(const ModelFiles& model) const;
 };
 
-/// Opens the model. If the settings name a checksum file, first compares the model's files with it. Throws Error.
+/// Opens the model. If the settings name a checksum file, first compares the model's files with it. Throws Error when a
+/// file is missing, cannot be read or differs from its checksum.
 ModelFiles OpenModel(const Topology::Model& model);
 
 }  // namespace quire

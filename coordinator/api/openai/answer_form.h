@@ -10,29 +10,31 @@
 namespace quire {
 
 /// Formats the answer to one chat call in an API other than OpenAI's chat (Messages or Responses), whole or as a stream
-/// of events. Such a call has one choice. A text made from the whole answer is a PiecewiseText, which other threads may
-/// make.
+/// of events. Such a call has one choice. A text that depends on the whole answer is returned as a PiecewiseText, whose
+/// pieces other threads may make.
 class AnswerForm {
  public:
   virtual ~AnswerForm() = default;
 
   virtual std::shared_ptr<PiecewiseText> Whole(AnswerChoice choice, const Usage& usage) = 0;
 
-  // The texts of a stream: Opening, then a Delta for each event, then Ending, or Failure instead of Ending.
+  // These functions return the texts of a stream: Opening, then a Delta for each event, then Ending, or Failure
+  // instead.
   virtual std::shared_ptr<PiecewiseText> Opening(const Usage& usage) = 0;
-  /// `parts` is the parsed text of the event. Text already sent for a tool call that proves broken is not taken back.
+  /// Returns the texts for one event; `parts` is the event's parsed text. When a tool call proves broken, text that was
+  /// sent for it is not taken back.
   virtual std::string Delta(const AnswerParts& parts, const CallEvent& event) = 0;
   virtual std::shared_ptr<PiecewiseText> Ending(const Usage& usage) = 0;
   virtual std::shared_ptr<PiecewiseText> Failure(const CallEvent& event) = 0;
-  /// Bytes of the texts that a stream keeps until its ending.
+  /// Returns the bytes of the texts that a stream keeps until its ending.
   virtual int64_t held_bytes() const { return 0; }
-  /// Bytes of the parts of the request that the answer repeats.
+  /// Returns the bytes of the parts of the request that the answer repeats.
   virtual int64_t repeated_bytes() const { return 0; }
-  /// The text that a quiet stream sends as a sign of life.
+  /// Returns the text that a quiet stream sends as a sign of life.
   virtual std::string Ping() const { return ": ping\n\n"; }
 };
 
-/// A server-sent event with a name.
+/// Returns a server-sent event with a name.
 inline std::string NamedEvent(const std::string& name, const std::string& data) {
   return "event: " + name + "\ndata: " + data + "\n\n";
 }

@@ -15,13 +15,14 @@ constexpr int64_t kChoiceBytes = 512;
 constexpr int64_t kParserBytes = 8 << 10;  // most text that a choice's parser holds; calls may hold more
 constexpr int64_t kListBytes = 24;         // bytes that an allocation takes besides its content
 
-/// Bytes of a reported token with `num_top` alternatives.
+/// Returns the bytes of a reported token with `num_top` alternatives.
 int64_t TokenRecordBytes(int num_top) {
   const auto top = static_cast<int64_t>(sizeof(ReportedToken::top[0])) * num_top;
   return static_cast<int64_t>(sizeof(ReportedToken)) + top + kListBytes;
 }
 
-/// True when the whole answer exists before any of it is sent. Beams are known only at their end.
+/// True when the whole answer exists before any of it is sent: answers that are not streamed, and beams, which are
+/// known only at their end.
 bool ComesAtOnce(const GenerateCall& call) { return !call.stream || call.beams.has_value(); }
 
 int64_t RecordBytes(const std::deque<ReportedToken>& tokens) {
@@ -41,7 +42,7 @@ int64_t TextBytes(const PreparedCall& prepared, int max_tokens) {
   const int64_t choices = int64_t{prepared.num_prompts} * call.num_delivered();
   const int64_t of_choice = int64_t{max_tokens} * kTextBytesPerToken;
   const int64_t parsed = call.shape.is_plain() ? 0 : choices * std::min(of_choice, kParserBytes);
-  // The last events of such a stream repeat the text twice.
+  // A stream of /v1/responses repeats the whole text twice in its last events.
   if (call.stream && prepared.terms) return parsed + 2 * of_choice;
   return parsed + (ComesAtOnce(call) ? choices * of_choice : 0);
 }
@@ -58,7 +59,7 @@ int64_t DocumentBytes(const PoolingTerms& terms) {
 
 int64_t ReservedBytes(const PreparedCall& prepared) {
   int64_t bytes = prepared.terms ? prepared.terms->bytes() : 0;
-  // The text as a JSON tree, and the tree's text.
+  // An echoed text exists as a JSON tree and as the tree's text.
   for (const std::string& echo : prepared.echo) bytes += int64_t{1 + kEscapedBytes} * static_cast<int64_t>(echo.size());
   return bytes;
 }

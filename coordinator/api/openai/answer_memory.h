@@ -10,31 +10,31 @@ namespace quire {
 
 // Estimates of the bytes that a call holds between its admission and the last byte of its answer.
 
-constexpr size_t kSmallAnswerBytes = 16 << 10;            // up to this size an answer is made at once, without the pool
+constexpr size_t kSmallAnswerBytes = 16 << 10;            // a smaller answer is made on the I/O thread, whole
 constexpr size_t kPieceBytes = 64 << 10;                  // bytes of a piece of a long answer, which is sent in pieces
 constexpr int64_t kSendBytes = 3 * int64_t{kPieceBytes};  // bytes of a piece, its copy with a head, and the next piece
 
-/// The error of an answer that outgrew the memory for requests.
+/// The error text for an answer that outgrew the memory for requests.
 constexpr const char* kTooLong = "the answer grew longer than the server's memory for requests allows now";
 
-/// The estimated bytes of an answer's texts and of the text that parsers usually hold. For a stream without beams only
-/// texts that its last events repeat count. The real texts may be longer.
+/// Returns the estimated bytes of an answer's texts and of the text that parsers usually hold. Of a stream without
+/// beams only the texts count that its last events repeat. The real texts may be longer.
 int64_t TextBytes(const PreparedCall& prepared, int max_tokens);
 
-/// The most bytes that a call may hold besides its texts: tokens in the engine, records of log-probabilities, data that
-/// waits to be sent.
+/// Returns the most bytes that a call may hold besides its texts: tokens in the engine, records of log-probabilities,
+/// data that waits to be sent.
 int64_t HeldBytes(const PreparedCall& prepared, int max_tokens);
 
-/// The part of HeldBytes() for unsent texts that repeat the request.
+/// Returns the part of HeldBytes() for unsent texts that repeat the request.
 int64_t ReservedBytes(const PreparedCall& prepared);
 
-/// Bytes that the call keeps until its answer is sent: tools and grammar.
+/// Returns the bytes that the call keeps until its answer is sent: tools and grammar.
 int64_t KeptBytes(const GenerateCall& call);
 
-/// Bytes of the documents of a rerank request.
+/// Returns the bytes of the documents of a rerank request.
 int64_t DocumentBytes(const PoolingTerms& terms);
 
-/// Bytes that the choices of a finished answer hold.
+/// Returns the bytes that the choices of a finished answer hold.
 int64_t RecordBytes(const std::vector<AnswerChoice>& choices);
 
 }  // namespace quire

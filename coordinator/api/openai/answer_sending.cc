@@ -21,7 +21,8 @@ namespace asio = boost::asio;
 
 namespace {
 
-// A quiet stream sends a sign of life, and a note while workers are being replaced.
+// After kQuiet without an event a stream sends a note if workers are being replaced. After kQuietsToPing times kQuiet
+// without an event it sends a sign of life.
 constexpr auto kQuiet = std::chrono::seconds(2);
 constexpr int kQuietsToPing = 7;
 
@@ -80,7 +81,7 @@ std::string StreamError(const CallEvent& event) {
   return "data: " + ErrorResponse(event.error_status, event.error).body + "\n\n";
 }
 
-/// What a quiet stream says about a model whose workers cannot compute now.
+/// Returns the note that a stream without events sends while the model's workers cannot compute; "" when they can.
 const char* SignOf(const ServedModel& model) {
   if (model.phase() != LifePhase::kLoaded) return ": loading\n\n";
   return model.replicas().recovering() ? ": recovering\n\n" : "";
@@ -162,7 +163,7 @@ asio::awaitable<void> DataPort::SendWhole(std::vector<AnswerChoice> choices, Exc
   co_await responder.EndStream();
 }
 
-/// The chunks of one event: its text or tokens, and the end of its choice.
+/// Returns a stream's chunks for one event: its text or tokens, and the end of its choice.
 std::string DataPort::ChunksOf(const CallEvent& event, Exchange& exchange) {
   if (exchange.form) return exchange.form->Delta(exchange.PartsOf(event), event);
   if (exchange.call.chat) return exchange.ChatChunks(event);

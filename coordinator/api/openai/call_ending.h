@@ -7,11 +7,11 @@
 
 namespace quire {
 
-/// The event of a request that ended without a result. A retry makes sense only when nothing was computed, or when the
-/// request was not the cause.
+/// Returns the event of a request that ended without a result. The event asks for a retry only when nothing was
+/// computed, or when the request was not the cause.
 CallEvent EndingOf(RequestError error, const std::string& message);
 
-/// The event of a call that was not taken, with its HTTP status.
+/// Returns the event of a call that was refused, with its HTTP status.
 CallEvent RefusalOf(int status, const std::string& reason);
 
 }  // namespace quire

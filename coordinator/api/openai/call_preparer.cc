@@ -17,7 +17,7 @@ namespace quire {
 
 namespace {
 
-/// Bounds the texts that are made of a conversation.
+/// Returns the bound of the texts that are made of a conversation.
 TextGrowth GrowthOf(const Conversation& conversation, const std::stop_token& stop) {
   return {"messages",
           TextBytes(conversation.messages) + TextBytes(conversation.tools) + TextBytes(conversation.documents), stop};
@@ -25,7 +25,8 @@ TextGrowth GrowthOf(const Conversation& conversation, const std::stop_token& sto
 
 constexpr size_t kMaxBadWordTokens = 1024;
 
-/// Makes a watch that tells `growth` of every text and ends the rendering on `stop`. Both must outlive the rendering.
+/// Returns a watch for a rendering: it counts every text in `growth` and ends the rendering on `stop`. Both must
+/// outlive the rendering.
 RenderWatch WatchOf(TextGrowth& growth, const std::stop_token& stop) {
   return {.cancelled = [&stop] { return stop.stop_requested(); },
           .makes = [&growth](size_t bytes) { growth.Add(bytes); }};
@@ -169,7 +170,7 @@ MarkedText CallPreparer::RenderChat(GenerateCall& call, const std::stop_token& s
   return text;
 }
 
-/// The error for a prompt with more tokens than the context.
+/// Returns the error for a prompt with more tokens than the context.
 ApiError CallPreparer::PromptTooLong(const GenerateCall& call) const {
   return ContextLengthError(options_.request.max_model_len, "the prompt has more", FieldOf(call));
 }
@@ -188,7 +189,7 @@ void CallPreparer::RefuseUnknown(const std::vector<TokenId>& prompt, const char*
                  field);
 }
 
-/// Finds the tokens of bad words as vLLM does: the word alone, and behind a space if its first token then differs. All
+/// Finds the tokens of bad words as vLLM does: the word alone, and after a space if its first token then differs. All
 /// words share one text's budget of time.
 void CallPreparer::FindBadWords(GenerateCall& call, const std::stop_token& stop) const {
   auto& words = call.sampling.bad_words;

@@ -21,16 +21,16 @@ struct PreparedCall {
   GenerateCall call;                          // the prompts' texts have moved to `prompts`
   std::vector<std::vector<TokenId>> prompts;  // empty: no room for the choices, so nothing was tokenised
   size_t longest_prompt = 0, prompt_tokens = 0;
-  std::vector<std::string> echo;  // text of each prompt, when answers begin with it and its tokens are not reported
+  std::vector<std::string> echo;  // prompts' texts, when answers begin with them and report no tokens
   std::optional<ResponseTerms> terms;   // terms of a /v1/responses call
   std::optional<PoolingTerms> pooling;  // terms of embeddings, rerank and score
   int64_t vector_bytes = 0;             // bytes of one prompt's vector; only for embeddings, rerank and score
-  OrderedJson applied_edits;            // edits made for /v1/messages; null: none asked for
+  OrderedJson applied_edits;            // edits made for /v1/messages; null: not asked for
 
-  /// The number of choices that the engine draws, over all prompts.
+  /// Returns the number of choices that the engine draws, over all prompts.
   int num_sampled() const { return call.best_of * num_prompts; }
   int num_prompts = 1;
-  int max_tokens = 0;  // most tokens of one choice; set when the room is known
+  int max_tokens = 0;  // the most tokens of one choice; set once the prompts are tokens
 };
 
 /// A chat request's prompt, as the chat template renders it.
@@ -48,7 +48,7 @@ class CallPreparer {
     std::string model_name;
     RequestLimits request;
     std::string no_chat_reason;  // the reason why chat is refused; empty: chat works
-    int most_choices = 0;        // the most choices that can ever wait and run at once
+    int most_choices = 0;        // the most choices that can ever wait and run together
     AnswerFormat answer_format;  // the format of chat answers
     PoolingOptions pooling;
     std::vector<std::string> aliases;   // other names of the model
@@ -57,17 +57,17 @@ class CallPreparer {
   /// `chat` may be null. The references must outlive this object.
   CallPreparer(Options options, const Tokenizer& tokenizer, const ChatTemplate* chat);
 
-  /// `room`: choices that may wait or run now. `find` looks up earlier answers that the request continues. Throws
-  /// ApiError or Error for a request that cannot be served, and Stopped on a stop.
+  /// Reads, checks and tokenises a body. `room`: choices that may wait or run now. `find`: looks up earlier answers
+  /// that the request continues. Throws ApiError or Error for a request that cannot be served, and Stopped on a stop.
   PreparedCall Prepare(const std::string& body, Dialect dialect, const FindKept& find, int room,
                        const std::stop_token& stop) const;
 
   /// Renders the prompt of a chat or Messages request, whose max_tokens may be missing; throws as Prepare.
   ChatPrompt Render(const RequestBody& body, Dialect dialect, const std::stop_token& stop) const;
-  /// The most bytes that preparing a body of that size holds besides the body: texts, then tokens.
+  /// Returns the most bytes that preparing a body of that size holds besides the body: texts, then tokens.
   static int64_t WorkBytes(size_t body_bytes) { return 4 * static_cast<int64_t>(body_bytes); }
   const std::string& model_name() const { return options_.model_name; }
-  /// The name of the call's model in answers: its adapter's, or the base model's.
+  /// Returns the name of the call's model in answers: its adapter's, or the base model's.
   const std::string& ModelOf(const GenerateCall& call) const {
     return call.adapter != nullptr ? call.adapter->name : options_.model_name;
   }

@@ -1,4 +1,5 @@
-// The data port accepts calls: from a request to tokens in the engine. answer_sending.cc sends the answers.
+// The part of DataPort that accepts calls, from a request's body to tokens in the engine. answer_sending.cc sends the
+// answers.
 #include <boost/asio/this_coro.hpp>
 #include <ctime>
 #include <random>
@@ -54,13 +55,13 @@ uint64_t RandomSeed() {
   return uint64_t{entropy()} << 32 | entropy();
 }
 
-/// A call's public id. It is random, so that it does not reveal the number of other calls.
+/// Returns a call's public id. It is random, so that it does not reveal the number of other calls.
 std::string NewName(Dialect dialect) {
   static constexpr const char* kPrefixes[] = {"cmpl-", "chatcmpl-", "msg_", "resp_", "embd-", "rerank-", "score-"};
   return fmt::format("{}{:016x}", kPrefixes[static_cast<size_t>(dialect)], RandomSeed());
 }
 
-/// The form of the answer; null for OpenAI's chat and completions.
+/// Returns the form of the answer; null for OpenAI's chat and completions.
 std::unique_ptr<AnswerForm> FormOf(Dialect dialect, PreparedCall& prepared, int max_tokens, const std::string& name,
                                    const std::string& model, ResponseStore& store) {
   const ToolFormat calls = prepared.call.shape.format.tools;
@@ -86,7 +87,7 @@ asio::awaitable<std::optional<PreparedCall>> DataPort::Admitted(ModelDesk& desk,
   const auto body_bytes = static_cast<int64_t>(request.body.size());
   std::optional<HttpResponse> refusal = RefuseForLoad(desk, request.client, 0);
   if (!refusal) refusal = Charge(memory, request.client, body_bytes + CallPreparer::WorkBytes(request.body.size()));
-  // The client is charged the body's tokens until the call is known to run, and the prompts' tokens from then on.
+  // The client is charged the body's tokens until the call is known to run, and then the prompts' tokens.
   if (!refusal) refusal = TakeTokens(request.client, request.body.size());
   const auto meter = refusal ? nullptr : quotas_.Meter(request.client);
   const int64_t tokens_of_body = KeyQuotas::TokensOfBody(request.body.size());

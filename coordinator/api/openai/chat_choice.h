@@ -16,18 +16,18 @@ class ChatChoice {
   /// include_reasoning: thoughts are returned, too.
   ChatChoice(const AnswerShape& shape, bool include_reasoning);
 
-  /// Returns the parts of the new text. Calls beyond the first are left out when the request allows only one. Content
-  /// beyond `most_words` bytes, counted over the whole choice, waits for a later text, and so does all that follows it.
+  /// Returns the parts of the new text. Leaves out calls after the first when the request allows only one. Keeps
+  /// content beyond the choice's first `most_words` bytes, and all parts after it, for a later call.
   AnswerParts OnText(std::string_view text, size_t most_words = SIZE_MAX);
-  /// Returns the last parts; `cut`: the answer ended by its length. Content beyond the last most_words is dropped, and
-  /// so are all parts after it.
+  /// Returns the last parts; `cut`: the answer ended by its length. Drops content that still waits, and all parts after
+  /// it.
   AnswerParts OnEnd(bool cut);
 
   /// True when a part of a tool call was returned.
   bool called() const { return called_; }
   /// True when the latest text contained thoughts.
   bool was_thinking() const { return was_thinking_; }
-  /// Bytes of text that are held back, because their kind is not known yet or content must wait.
+  /// Returns the bytes of text that are held back, because their kind is not known yet or content must wait.
   size_t held_bytes() const;
 
  private:

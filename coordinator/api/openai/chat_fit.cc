@@ -35,8 +35,8 @@ ToolUse WhatParsersRead(const ToolUse& use, ToolFormat format) {
   return out;
 }
 
-/// The bytes of a JSON tree. A value has 16 bytes. An object or list keeps its values in one allocation, and a text of
-/// more than 15 bytes has one of its own.
+/// Returns the bytes of a JSON tree. A value has 16 bytes. An object or list keeps its values in one allocation, and a
+/// text of more than 15 bytes has an allocation of its own.
 int64_t TreeBytes(const OrderedJson& tree) {
   constexpr int64_t kAllocation = 16, kText = 32;
   const auto text_bytes = [](const std::string& text) {
@@ -140,7 +140,7 @@ void ChatFit::FitVariables(GenerateCall& call) const {
     const bool no_effort = name == "reasoning_effort" && value == "none";
     if ((off || no_effort) && chat_.Names("enable_thinking")) conversation.variables["enable_thinking"] = false;
     if (off || no_effort) continue;
-    // An effort is only a wish: a model that was not trained to read it answers as usual.
+    // The effort is ignored where the template does not read it: such a model answers as usual.
     if (name == "reasoning_effort") {
       TellOnce("field reasoning_effort",
                "reasoning_effort is passed over: this model's chat template does not read it");
@@ -212,7 +212,7 @@ void ChatFit::Constrain(GenerateCall& call) const {
   const bool must = use.choice.mode == ToolChoice::kRequired || use.choice.mode == ToolChoice::kNamed;
   const bool strict = std::ranges::any_of(use.tools, &Tool::strict);
   if (!must && !grammar && !strict && use.parallel) return;
-  // An answer that has to be a call has no words, which a form could be asked of.
+  // An answer that must be a call has no text to which a response_format could apply.
   if (must && call.grammar_field.starts_with("response_format")) grammar = {};
   const char* field = must ? "tool_choice" : grammar ? call.grammar_field.c_str() : "tools";
   if (must && grammar)

@@ -7,7 +7,7 @@ namespace quire {
 
 namespace {
 
-/// Writes the list without a JSON tree of the numbers, which would be ten times as large.
+/// Returns the tokens as a JSON list, made without a JSON tree of the numbers, which would be ten times as large.
 std::string TokenList(const std::vector<TokenId>& tokens) { return fmt::format("[{}]", fmt::join(tokens, ",")); }
 
 }  // namespace

@@ -9,7 +9,8 @@
 namespace quire {
 
 /// Answers endpoints that show the prompt of a chat request without generating. The cost grows with the body and with
-/// the template's output. Thread-safe. Methods throw ApiError, Error and Stopped.
+/// the template's output. Thread-safe. Methods throw ApiError or Error for bad requests, and Stopped when the token
+/// asks to stop.
 class ChatPages {
  public:
   /// The preparer must outlive this object.
@@ -23,8 +24,8 @@ class ChatPages {
   /// Answers /v1/messages/count_tokens.
   std::string CountTokens(const std::string& body, const std::stop_token& stop) const;
 
-  /// The bytes that the work on a body of that size and its answer hold, with the body, if the template does not
-  /// enlarge it.
+  /// Returns the bytes that a body of that size, the work on it and its answer take, if the template does not enlarge
+  /// the text.
   int64_t Bytes(size_t body_bytes) const;
 
  private:

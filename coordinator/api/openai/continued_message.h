@@ -14,7 +14,7 @@ namespace quire {
 /// proportional to the conversation. Throws ApiError when the last message has no text.
 std::string MarkEndOfLastMessage(OrderedJson& messages);
 
-/// Returns the text before the mark. Spaces at the message's end stay if the template kept the space behind the mark.
+/// Returns the text before the mark. Spaces at the message's end stay if the template kept the space after the mark.
 /// Throws ApiError when the template changed the mark.
 MarkedText CutAtMark(const MarkedText& text, const std::string& mark);
 

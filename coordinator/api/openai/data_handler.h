@@ -11,7 +11,7 @@ namespace quire {
 /// Answers one request of the data port on the I/O thread. An exception becomes an error answer.
 using DataHandler = std::function<boost::asio::awaitable<void>(HttpRequest&, HttpResponder&)>;
 
-/// Makes the handler of an endpoint that answers at once.
+/// Makes the handler of an endpoint that answers without waiting.
 DataHandler At(std::function<HttpResponse(HttpRequest&)> answer);
 
 /// Makes the handler of an endpoint that a member function of `pages` answers. `pages` must outlive the handler.
@@ -21,7 +21,7 @@ DataHandler AnsweredBy(Pages* pages, boost::asio::awaitable<void> (Pages::*answe
       [pages, answer](HttpRequest& request, HttpResponder& responder) { return (pages->*answer)(request, responder); };
 }
 
-/// A response 200 with this body.
+/// Returns a response 200 with this body.
 HttpResponse JsonResponse(const Json& json);
 
 }  // namespace quire

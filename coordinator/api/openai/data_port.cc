@@ -38,14 +38,14 @@ DataPort::DataPort(Options options, ModelRoster& models, Metrics& metrics, Means
       quotas_(options_.key_limits, desks_.max_running()),
       routes_(MakeRoutes()) {}
 
-/// A callback of Charge, for the objects that answer some of the endpoints.
+/// Returns a function that calls Charge, for the objects that answer some of the endpoints.
 PageApi::Charge DataPort::Charging() {
   return [this](ByteBudget::Lease& memory, const std::string& client, int64_t bytes) {
     return Charge(memory, client, bytes);
   };
 }
 
-/// A callback of TakeTokens, for the endpoints that generate nothing.
+/// Returns a function that calls TakeTokens, for the endpoints that generate nothing.
 PageApi::TakeTokens DataPort::TakingTokens() {
   return [this](const std::string& client, size_t body_bytes) { return TakeTokens(client, body_bytes); };
 }
@@ -84,7 +84,7 @@ Routes<DataHandler> DataPort::MakeRoutes() {
   std::ranges::move(pages_.MakeRoutes(), std::back_inserter(routes));
   std::ranges::move(responses_.MakeRoutes(), std::back_inserter(routes));
   std::ranges::copy(options_.more_routes, std::back_inserter(routes));
-  // Agents ask whether the server is there.
+  // Some coding agents ask these paths whether the server is there.
   routes.push_back({"GET", "/api/hello", alive});
   if (!options_.chat_page) routes.push_back({"GET", "/", alive});
   if (options_.chat_page) {
@@ -107,7 +107,7 @@ std::optional<HttpResponse> DataPort::Admit(HttpRequest& head) {
 std::optional<HttpResponse> DataPort::Charge(ByteBudget::Lease& memory, const std::string& client, int64_t bytes) {
   const ByteBudget::Verdict verdict = memory.Admit(bytes);
   if (verdict == ByteBudget::Verdict::kTaken) return std::nullopt;
-  metrics_.calls(0).CountRejection("memory_bytes");  // the body may not be there, so its model is not known
+  metrics_.calls(0).CountRejection("memory_bytes");  // the body was not read, so its model is not known
   const char* limit = client.empty() ? "memory_bytes" : "memory_bytes_per_client";
   if (verdict == ByteBudget::Verdict::kNever) {
     return ErrorResponse(400,

@@ -27,7 +27,7 @@ class DataPort {
     std::optional<int64_t> seed;  // base seed of requests without a seed; nullopt: random
     std::map<std::string, Topology::KeyLimits> key_limits;
     bool chat_page = true;
-    std::vector<Routes<DataHandler>::Route> more_routes = {};  // that others answer
+    std::vector<Routes<DataHandler>::Route> more_routes = {};  // endpoints that other objects answer
   };
   /// The server's resources. Both pools must be stopped before this object is destroyed.
   struct Means {
@@ -35,7 +35,7 @@ class DataPort {
     WorkPool &pool, &grammar_pool;  // grammar_pool has one thread, the only user of the models' grammars
     ModelKeeper& keeper;            // loads and unloads the models
   };
-  /// The models of the start must have been started. The references must outlive this object.
+  /// Create it after ModelRoster::Start. The references must outlive this object.
   DataPort(Options options, ModelRoster& models, Metrics& metrics, Means means);
 
   /// Refuses a request by its head alone if the body cannot change the refusal, and charges the declared body.
@@ -48,9 +48,9 @@ class DataPort {
   void SetAccepting(bool draining, bool paused) { draining_ = draining, paused_ = paused; }
   /// Replaces the limits of single API keys for later requests.
   void SetKeyLimits(const std::map<std::string, Topology::KeyLimits>& limits) { quotas_.SetLimits(limits); }
-  /// The number of choices that wait or run, and of answers still being sent.
+  /// Returns the number of choices that wait or run, plus the number of answers still being sent.
   int unfinished() const { return desks_.num_pending() + num_sending_; }
-  /// Choices that wait or run, without those of batches.
+  /// Returns the number of choices that wait or run, without the choices of batches.
   int num_pending_of_others() const { return desks_.num_pending() - num_background_; }
   bool draining() const { return draining_; }
 
@@ -62,14 +62,16 @@ class DataPort {
   PageApi::TakeTokens TakingTokens();
   HttpResponse Readiness() const;
 
-  /// The prepared call; nullopt when it was refused and answered, or when the client left.
+  /// Checks limits and prepares a call. Returns nullopt when the call was refused and answered, or when the client
+  /// left.
   boost::asio::awaitable<std::optional<PreparedCall>> Admitted(ModelDesk& desk, HttpRequest& request,
                                                                HttpResponder& responder, Dialect dialect, Slot& slot,
                                                                ByteBudget::Lease& memory);
   boost::asio::awaitable<void> Generate(HttpRequest& request, HttpResponder& responder, Dialect dialect);
   boost::asio::awaitable<std::optional<PreparedCall>> Prepare(const ModelDesk& desk, HttpRequest& request,
                                                               HttpResponder& responder, Dialect dialect);
-  /// `share` is the account of the pool's work (HttpRequest::share).
+  /// Compiles the call's grammar, if any, on trial. False when the client left. `share`: the account of the pool's work
+  /// (HttpRequest::share).
   boost::asio::awaitable<bool> TryGrammar(ModelDesk& desk, const GenerateCall& call, const std::string& share,
                                           HttpResponder& responder);
   boost::asio::awaitable<void> AnswerWhole(RunningCall& running, Exchange& exchange);
@@ -82,14 +84,15 @@ class DataPort {
   boost::asio::awaitable<void> SendEnding(Exchange& exchange);
   static std::string ChunksOf(const CallEvent& event, Exchange& exchange);
 
-  /// The refusal when the client may not have `choices_to_come` more choices of the desk's model; nullopt when it may.
+  /// Returns the refusal when the client may not have `choices_to_come` more choices of the desk's model; nullopt when
+  /// it may.
   std::optional<HttpResponse> RefuseForLoad(ModelDesk& desk, const std::string& client, int choices_to_come);
   /// True when some model has room for one more choice of the client.
   bool HasRoom(const std::string& client) const;
   /// Returns a refusal when the API key's limits forbid this many further pending choices, or further tokens; otherwise
   /// nullopt.
   std::optional<HttpResponse> RefuseForQuota(const std::string& client, int choices);
-  /// Charges the client the tokens of reading a body, or returns the refusal.
+  /// Charges the client the tokens of a body that generates nothing, or returns the refusal.
   std::optional<HttpResponse> TakeTokens(const std::string& client, size_t body_bytes);
   /// Sets the bytes that `memory` holds to `bytes`, or returns the refusal.
   std::optional<HttpResponse> Charge(ByteBudget::Lease& memory, const std::string& client, int64_t bytes);
@@ -103,8 +106,8 @@ class DataPort {
   ResponsePages responses_;
   KeyQuotas quotas_;
   bool draining_ = false, paused_ = false;
-  int num_background_ = 0;  // places of batches' calls
-  int num_sending_ = 0;     // calls that gave their places back
+  int num_background_ = 0;  // places that calls of batches hold
+  int num_sending_ = 0;     // calls whose generation has ended and whose answer is being sent
   RequestId next_id_ = 1;
   Routes<DataHandler> routes_;
 };

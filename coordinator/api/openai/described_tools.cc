@@ -21,7 +21,7 @@ void AddWordsInFront(const std::string& words, OrderedJson& message) {
   message["content"] = words + (own.empty() || words.empty() ? "" : "\n\n") + own;
 }
 
-/// Puts words behind a message's own, in time that depends on the new words alone.
+/// Appends words to a message's text, in time that depends on the new words alone.
 void AddWords(const std::string& words, OrderedJson& message) {
   OrderedJson& content = message["content"];
   if (!content.is_string()) content = "";
@@ -30,7 +30,7 @@ void AddWords(const std::string& words, OrderedJson& message) {
   own += words;
 }
 
-/// The name of the function whose result the message is; empty: unknown.
+/// Returns the name of the function whose result the message is; empty: unknown.
 std::string NameOfResult(const std::map<std::string, std::string>& names, const OrderedJson& message) {
   const auto name = names.find(message.value("tool_call_id", ""));
   return name == names.end() ? message.value("name", "") : name->second;

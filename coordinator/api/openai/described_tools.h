@@ -7,18 +7,18 @@
 
 namespace quire {
 
-// Words in place of tools, calls and results that a chat template does not show.
+// Functions that write tools, calls and results as words, for chat templates that do not show them.
 
-/// Moves the conversation's tools into its system message, or into the first turn where the template shows no system
+/// Describes the conversation's tools in its system message, or in the first turn where the template shows no system
 /// message.
 void DescribeTools(const JsonCallForm& form, const TemplateTraits& traits, Conversation& conversation);
 
-/// Turns the calls of earlier answers into words of these answers. False: calls in this format are not written here.
-/// Throws what `growth` throws.
+/// Writes the calls of earlier answers into the answers' text. False when this program does not write calls in this
+/// format. Throws what `growth` throws.
 bool WriteOutCalls(ToolFormat format, Conversation& conversation, TextGrowth& growth);
 
-/// Turns the results of calls into words of the user's turns. A result joins the user's turn beside it, so that users
-/// and assistants still alternate. Throws what `growth` throws: each result repeats the name of its function.
+/// Writes the results of calls into turns of the user. A result joins the user's turn beside it, so that users and
+/// assistants still alternate. Throws what `growth` throws: each result repeats the name of its function.
 void WriteOutResults(Conversation& conversation, TextGrowth& growth);
 
 }  // namespace quire

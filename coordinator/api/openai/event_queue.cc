@@ -11,10 +11,10 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr size_t kSpelledToken = 40;  // bytes in the answer, with its log-probability; more than the record holds
+constexpr size_t kSpelledToken = 40;  // bytes of a token and its log-probability in the answer's text
 
-/// The bytes that an event counts. Events of prompts count 0: prompts are charged before the call begins, and their
-/// events arrive faster than any client reads.
+/// Returns the bytes that an event counts. Events of prompts count 0: prompts are charged before the call begins, and
+/// their events arrive faster than any client reads.
 size_t BytesOf(const CallEvent& event) {
   if (event.of_prompt) return 0;
   size_t bytes = sizeof(event) + event.text.size() + event.error.size();

@@ -32,17 +32,17 @@ struct CallEvent {
   size_t words = SIZE_MAX;              // content bytes of the choice so far that may be sent
   std::vector<ReportedToken> tokens;    // generated tokens, if the client asked for tokens
   bool of_prompt = false;               // text and tokens belong to the prompt, so to all choices of the prompt
-  int num_tokens = 0;                   // generated since the last event of this choice
+  int num_tokens = 0;                   // tokens generated since the last event of this choice
   int accepted_drafts = 0;              // guessed tokens that became part of the answer, since the last event
   int refused_drafts = 0;               // guessed tokens that became no part of the answer
   int cached_tokens = 0;                // prompt tokens from the prefix cache; once per prompt
-  double mean_logprob = 0;              // with `finished` and best_of: mean log-probability of the choice's tokens
+  double mean_logprob = 0;              // set with `finished` and best_of: mean log-probability of the choice's tokens
   std::optional<double> queue_seconds;  // time that the prompt waited; once per prompt
   std::optional<FinishReason> finished;
   std::string stop_sequence;   // with `finished`: the stop string that was found, if any
   std::vector<float> pooled;   // with `finished`: the pooled vector, or log-probabilities of the listed tokens
-  std::string error;           // ends the whole call
-  bool accepted = false;       // the engine queued one of the call's requests; no other member is set
+  std::string error;           // error text; it ends the whole call
+  bool accepted = false;       // true: the engine queued one of the call's requests; no other member is set
   int error_status = 500;      // HTTP status of `error`
   bool retry_in_vain = false;  // with error: a retry would fail in the same way
 };
@@ -64,13 +64,14 @@ class EventQueue : public std::enable_shared_from_this<EventQueue> {
   /// Returns the next event if there is one. Call it on the I/O thread.
   std::optional<CallEvent> TryNext();
 
-  /// Abandon() marks the queue as no longer read. Abandoned() is callable from any thread.
+  /// Abandon() marks the queue as no longer read, so that its requests are dropped. Abandoned() is callable from any
+  /// thread.
   void Abandon() { abandoned_ = true; }
   bool Abandoned() const { return abandoned_; }
 
   /// The queue overflows when is_stalled() is true and kMaxBytes wait, or more than kFreeBytes wait and may_hold()
-  /// refuses. Then an error replaces all waiting events, later events are dropped, and on_overflow is called once. All
-  /// on the I/O thread.
+  /// refuses. Then an error replaces all waiting events, later events are dropped, and on_overflow is called once. The
+  /// three functions are called on the I/O thread.
   static constexpr size_t kFreeBytes = 16 << 10;
   std::function<bool()> is_stalled;
   std::function<bool(size_t bytes)> may_hold;

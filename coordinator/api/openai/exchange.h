@@ -12,22 +12,22 @@
 
 namespace quire {
 
-/// One call and the destination of its answer.
+/// One call, its prepared request, and the connection to which its answer goes.
 struct DataPort::Exchange {
-  /// A server-sent event.
+  /// Returns a server-sent event.
   static std::string EventText(const Json& json) { return "data: " + DumpJson(json) + "\n\n"; }
-  /// The event of one chunk. If the client asked for usage, the chunk has a "usage": null, or the current usage with
-  /// continuous_usage.
+  /// Returns the event of one chunk. If the client asked for usage, the chunk has a "usage": null, or the current usage
+  /// with continuous_usage.
   std::string ChunkText(Json chunk) const {
     if (call.include_usage) chunk["usage"] = call.continuous_usage ? usage.ToJson() : Json();
     return EventText(chunk);
   }
 
-  /// The text with which a choice begins before its first token (echo).
+  /// Returns the text with which a choice begins before its first token (echo).
   std::string EchoOf(size_t choice) const {
     return echo.empty() ? "" : echo[choice / static_cast<size_t>(call.num_delivered())];
   }
-  /// Charges the answer's texts when they outgrow the charge; false: there is no memory left.
+  /// Raises the charge to `bytes` bytes of the answer's texts if they outgrow it. False: there is no memory left.
   bool HoldText(int64_t bytes);
   /// Sets the charge of texts that are made and not sent to `bytes`, at least kept_bytes.
   ByteBudget::Verdict HoldMade(size_t bytes);
@@ -35,21 +35,22 @@ struct DataPort::Exchange {
   bool HoldEvent(const CallEvent& event);
   /// Parses an event's text for a chat choice, and counts tokens of thoughts.
   AnswerParts PartsOf(const CallEvent& event);
-  /// Adds an event to its choice. A call that proves broken becomes text.
+  /// Adds an event's text and counts to the record of its choice. A tool call that proves broken becomes text.
   void Add(const CallEvent& event, AnswerChoice& to);
   /// Makes one chunk for each part of a chat event.
   std::string ChatChunks(const CallEvent& event);
 
-  /// The most memory that a choice's first chunk takes while it is made, in bytes.
+  /// Returns the most memory that a choice's first chunk takes while it is made, in bytes.
   size_t OpeningBytes(size_t choice) const {
     constexpr size_t kBytesPerId = 24;  // an id in a JSON tree and as text
     const size_t prompt = choice / static_cast<size_t>(call.num_delivered());
     const size_t of_echo = echo.empty() ? 0 : (1 + kEscapedBytes) * echo[prompt].size();
     return of_echo + (prompt_ids.empty() ? 0 : kBytesPerId * prompt_ids[prompt].size());
   }
-  /// Bytes of the prompts that the answer repeats: texts, and ids twice, because the prompts' records hold ids, too.
+  /// Returns the bytes of the prompts that the answer repeats: texts, and ids twice, because the prompts' records hold
+  /// ids, too.
   int64_t PromptBytes() const;
-  /// The first chunk of a choice's stream.
+  /// Returns the first chunk of a choice's stream.
   Json OpeningChunk(size_t choice) const;
 
   ModelDesk& desk;  // belongs to the call's model
@@ -68,7 +69,7 @@ struct DataPort::Exchange {
   std::unique_ptr<AnswerForm> form = nullptr;  // null: OpenAI's completions
   std::optional<PoolingTerms> pooling = {};    // terms of embeddings, rerank and score
   int64_t made_bytes = 0;                      // bytes charged by HoldMade
-  int64_t kept_bytes = 0;                      // the part of made_bytes for later texts
+  int64_t kept_bytes = 0;                      // the part of made_bytes that is kept for later texts
   int64_t waiting_bytes = 0;                   // bytes of text that `choices` hold back
 };
 

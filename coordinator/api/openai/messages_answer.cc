@@ -35,8 +35,8 @@ const char* ErrorType(int status) {
   }
 }
 
-/// Writes JSON and keeps the order of members. Clients send calls back in the order received, and a prompt with another
-/// order would miss the prefix cache.
+/// Returns the JSON text, with members in their order. Clients send calls back in the order received, and a prompt with
+/// another order would miss the prefix cache.
 std::string Dump(const OrderedJson& json) { return DumpExactJson(json); }
 
 OrderedJson ErrorJson(int status, const std::string& message) {
@@ -47,13 +47,13 @@ OrderedJson TextBlock(std::string text) {
   return {{"type", "text"}, {"text", std::move(text)}, {"citations", nullptr}};
 }
 
-/// A signature that holds the thoughts. Clients send it back, and the model sees its thoughts again.
+/// Returns a signature that holds the thoughts. Clients send it back, and the model sees its thoughts again.
 std::string SignatureOf(std::string_view thoughts) {
   const std::string quoted = JsonString(thoughts);
   return SealText(std::string_view(quoted).substr(1, quoted.size() - 2));
 }
 
-/// A block of thoughts. Without sealing the signature is empty, because clients may send any thoughts back.
+/// Returns a block of thoughts. Without sealing the signature is empty, because clients may send any thoughts back.
 OrderedJson ThinkingBlock(std::string text, bool seals = false) {
   const std::string signature = seals ? SignatureOf(text) : "";
   return {{"type", "thinking"}, {"thinking", seals ? "" : std::move(text)}, {"signature", signature}};
@@ -63,19 +63,20 @@ OrderedJson CallBlock(const std::string& id, const std::string& name, OrderedJso
   return {{"type", "tool_use"}, {"id", id}, {"name", name}, {"input", std::move(input)}};
 }
 
-/// The id of a call as clients of this API know it ("toolu_"), unless the model's format needs its own ids.
+/// Returns the id of a call as clients of this API know it ("toolu_"), unless the model's format needs its own ids.
 std::string UseId(const std::string& call_id) {
   constexpr std::string_view kOpenAi = "call_";
   return call_id.starts_with(kOpenAi) ? "toolu_" + call_id.substr(kOpenAi.size()) : call_id;
 }
 
-/// The arguments as an object. Arguments that the answer's end cut off are not JSON and appear under "INVALID_JSON".
+/// Returns the arguments as an object. Arguments that the answer's end cut off are not JSON and appear under
+/// "INVALID_JSON".
 OrderedJson InputOf(const std::string& arguments) {
   if (!IsJsonObject(arguments)) return {{"INVALID_JSON", arguments}};
   return ParseExactJson(arguments);
 }
 
-/// An event whose data repeats its name.
+/// Returns an event whose data repeats its name.
 std::string Event(const OrderedJson& json) { return NamedEvent(json["type"], Dump(json)); }
 
 constexpr size_t kEventBytes = 4 << 10;  // an event without its texts
@@ -109,7 +110,7 @@ void RestateForMessages(const RequestRecord& request, HttpResponse& response) {
   response.body = Dump(error);
 }
 
-/// {"stop_reason", "stop_sequence", "stop_details"}. stop_details describes refusals and is always null.
+/// Returns {"stop_reason", "stop_sequence", "stop_details"}. stop_details describes refusals and is always null.
 OrderedJson MessagesForm::StopOf(std::optional<FinishReason> reason, const std::string& stop_sequence,
                                  bool called) const {
   OrderedJson stop = {

@@ -14,10 +14,10 @@ namespace quire {
 class MessagesForm : public AnswerForm {
  public:
   struct Terms {
-    bool cut = false;                      // the context's end limits the answer, not max_tokens
+    bool cut = false;                      // max_tokens was cut to the end of the context
     ToolFormat calls = ToolFormat::kNone;  // the format that the ids of calls must suit
     OrderedJson applied_edits;             // edits of the conversation; null: none asked for
-    bool seals_thoughts = false;           // thoughts come as signatures alone
+    bool seals_thoughts = false;           // thoughts are sent encoded, as signatures without text
   };
   MessagesForm(std::string id, std::string model, Terms terms)
       : id_(std::move(id)), model_(std::move(model)), terms_(std::move(terms)) {}
@@ -48,10 +48,11 @@ class MessagesForm : public AnswerForm {
   OrderedJson stop_;      // stop_reason and its fields
 };
 
-/// The usage object. input_tokens leaves out tokens from the cache.
+/// Returns the usage object. input_tokens leaves out tokens from the cache.
 OrderedJson MessagesUsage(const Usage& usage);
 
-/// Rewrites an error of OpenAI's form (ErrorResponse) into the Messages form, if the request's path is of that API.
+/// Rewrites an error of OpenAI's form (ErrorResponse) into Anthropic's form, if the request's path is one of the
+/// Messages API.
 void RestateForMessages(const RequestRecord& request, HttpResponse& response);
 
 }  // namespace quire

@@ -21,8 +21,8 @@ struct ModelDesk {
   /// The references must outlive this object.
   ModelDesk(ServedModel& served, CallMetrics& call_metrics);
 
-  /// The most tokens of one choice of a call whose longest prompt has so many tokens. Throws ApiError when the call
-  /// asks for more than there is room for.
+  /// Returns the most tokens of one choice, for a call whose longest prompt has longest_prompt tokens. Throws ApiError
+  /// when the call asks for more than there is room for.
   int MaxTokens(const GenerateCall& call, size_t longest_prompt) const;
 
   ServedModel& model;
@@ -44,15 +44,17 @@ class ModelDesks {
   size_t size() const { return desks_.size(); }
   ModelDesk& at(size_t model) { return *desks_[model]; }
   const ModelDesk& at(size_t model) const { return *desks_[model]; }
-  /// The desk for requests that name no model.
+  /// Returns the desk for requests that name no model.
   ModelDesk& first() { return at(0); }
-  /// The desk of the model that the request's body names. A body that names none, or that is no JSON, means the first
-  /// desk. Returns null when the client left meanwhile. Throws ApiError 404 for a name that nobody has.
+  /// Returns the desk of the model that the request's body names. A body that names no model, or that is no JSON, means
+  /// the first desk. Returns null when the client left meanwhile. Throws ApiError 404 for an unknown name.
   boost::asio::awaitable<ModelDesk*> Find(const HttpRequest& request, HttpResponder& responder);
-  /// The desk of the model of this name; an empty name means the first one. Throws ApiError 404.
+  /// Returns the desk of the model with this name; an empty name means the first desk. Throws ApiError 404 for an
+  /// unknown name.
   ModelDesk& Named(const std::string& name);
 
-  /// Sums over all models: choices that wait or run, and the most of them; sequences that may run.
+  /// Return sums over all models: of the choices that wait or run, of the most such choices, and of the most sequences
+  /// that run.
   int num_pending() const;
   int max_pending() const;
   int max_running() const;
@@ -63,7 +65,8 @@ class ModelDesks {
   std::vector<std::unique_ptr<ModelDesk>> desks_;
 };
 
-/// The value of "model" in a JSON object, found without making a tree of the object; "" when there is no such text.
+/// Returns the value of "model" in a JSON object, found without making a tree of the object; "" when there is no such
+/// text.
 std::string ModelNamedIn(const std::string& body);
 
 }  // namespace quire

@@ -14,7 +14,8 @@
 
 namespace quire {
 
-/// Sets a responder's on_gone; its destructor restores the old one.
+/// While an object of this class lives, `action` is the responder's on_gone. The destructor restores the earlier
+/// on_gone.
 class WhenGone {
  public:
   WhenGone(HttpResponder& responder, std::function<void()> action)
@@ -28,7 +29,7 @@ class WhenGone {
   std::function<void()> before_;
 };
 
-/// The error of a request whose work on a pool's thread took all the time that one job has.
+/// Returns the error for a request whose work on a pool's thread has used up the time of one job.
 inline ApiError TooMuchWork() {
   ApiError error(400,
                  "reading this request takes more processor time than one request has here; send less text, or fewer "

@@ -30,7 +30,7 @@ Json ResponseBuilder::Envelope(bool chunk) const {
   return {{"id", id_}, {"object", object}, {"created", created_}, {"model", model_}, {"system_fingerprint", nullptr}};
 }
 
-/// A token's text, or for bytes that are not UTF-8 "bytes:\xe7".
+/// Returns a token's text, or for bytes that are not UTF-8 "bytes:\xe7".
 std::string ResponseBuilder::NameOf(TokenId token) const {
   if (names_are_ids_) return fmt::format("token_id:{}", token);
   const std::string bytes(tokenizer_->Bytes(token));
@@ -168,7 +168,7 @@ Json ResponseBuilder::PartChunk(int index, const AnswerPart& part, const std::st
     case AnswerPart::kArguments:
       delta["tool_calls"].push_back({{"index", part.call}, {"function", {{"arguments", text}}}});
       break;
-    case AnswerPart::kBroken:  // text that was sent for the broken call is not taken back
+    case AnswerPart::kBroken:  // a stream does not take back text that was sent for the broken call
       delta = Json::object();
       break;
   }

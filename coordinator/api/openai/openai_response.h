@@ -21,11 +21,11 @@ struct AnswerCall {
   std::string id, name, arguments;
 };
 
-/// The parts of an answer about one prompt; its choices share them.
+/// The data that an answer reports about one prompt, shared by the prompt's choices.
 struct AnswerPrompt {
   std::string text;                  // the prompt's text, with which each choice begins (echo)
   std::vector<TokenId> ids;          // the prompt's token ids, if requested
-  std::deque<ReportedToken> tokens;  // if their log-probabilities are requested
+  std::deque<ReportedToken> tokens;  // set if their log-probabilities are requested
   int num_echoed_top = -1;  // alternatives per token, before a choice's own tokens; -1: not reported
   int num_listed_top = -1;  // alternatives per token in prompt_logprobs; -1: not reported
 };
@@ -35,7 +35,7 @@ struct AnswerChoice {
   std::shared_ptr<const AnswerPrompt> prompt = nullptr;  // null: the answer reports no data about the prompt
   std::string text, reasoning;
   std::vector<AnswerCall> calls;
-  std::deque<ReportedToken> tokens;  // if log-probabilities are requested
+  std::deque<ReportedToken> tokens;  // set if log-probabilities are requested
   std::optional<FinishReason> finished;
   double mean_logprob = 0;    // mean over the choice's tokens
   std::string stop_sequence;  // the stop string that was found, if any
@@ -48,32 +48,35 @@ class ResponseBuilder {
   ResponseBuilder(const Tokenizer& tokenizer, bool chat, std::string id, std::string model, int64_t created)
       : tokenizer_(&tokenizer), chat_(chat), id_(std::move(id)), model_(std::move(model)), created_(created) {}
 
-  /// token_ids: each choice lists the ids of its tokens. names_are_ids: log-probabilities name tokens "token_id:N".
+  /// Sets how tokens are reported. token_ids: each choice lists the ids of its tokens. names_are_ids: log-probabilities
+  /// name tokens "token_id:N".
   void ShowIds(bool token_ids, bool names_are_ids) {
     token_ids_ = token_ids;
     names_are_ids_ = names_are_ids;
   }
 
-  /// The members that a whole answer, or each chunk of a stream, has beside its choices.
+  /// Returns the members that a whole answer, or each chunk of a stream, has beside its choices.
   Json Envelope(bool chunk) const;
-  /// A choice of a whole answer, without its log-probabilities.
+  /// Returns a choice of a whole answer, without its log-probabilities.
   Json WholeChoice(size_t index, const AnswerChoice& choice) const;
-  /// One chunk of a stream. `role`: the first chunk of a chat choice.
+  /// Returns one chunk of a stream. `role`: it is the first chunk of a chat choice, which names the role.
   Json Chunk(int index, bool role, const std::string& text, const std::vector<ReportedToken>& tokens,
              bool with_logprobs, std::optional<FinishReason> finished) const;
-  /// A chunk with a part of a chat choice. `call_id` is the id of the call that begins.
+  /// Returns a chunk with a part of a chat choice. `call_id`: id of the tool call, if one begins with the part.
   Json PartChunk(int index, const AnswerPart& part, const std::string& call_id,
                  const std::vector<ReportedToken>& tokens, bool with_logprobs) const;
-  /// The last chunk of a choice that calls functions.
+  /// Returns the last chunk of a choice that calls functions.
   Json CallsEndChunk(int index) const;
-  /// The last chunk of a stream, if usage was requested.
+  /// Returns the last chunk of a stream, if usage was requested.
   Json UsageChunk(const Usage& usage) const;
 
-  /// The names of the lists of log-probabilities, each with one entry per token: one list for chat, else four.
+  /// Returns the names of the lists that report log-probabilities, each with one entry per token: one list for chat,
+  /// else four.
   const std::vector<const char*>& LogprobLists() const;
-  /// An entry of list number `list`, with at most `most_top` alternatives (ignored for chat).
+  /// Returns an entry of list number `list`, with at most `most_top` alternatives (ignored for chat).
   Json LogprobEntry(size_t list, const ReportedToken& token, size_t most_top = SIZE_MAX) const;
-  /// An entry of prompt_logprobs, by token id: the prompt's own token and the likeliest ones.
+  /// Returns an entry of prompt_logprobs, keyed by token id: the prompt's own token and at most most_top of the
+  /// likeliest tokens.
   Json PromptEntry(const ReportedToken& token, size_t most_top) const;
   bool chat() const { return chat_; }
 

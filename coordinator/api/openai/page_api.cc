@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kCheapBytes = 4 << 10;
 constexpr std::string_view kModels = "/v1/models/";
 
-/// A model as Anthropic's API describes it.
+/// Returns a model as Anthropic's API describes it.
 Json ModelOfMessages(const std::string& name, int64_t created, int max_model_len) {
   return {{"type", "model"},
           {"id", name},
@@ -48,7 +48,7 @@ Json ModelOfOpenAi(const std::string& name, int64_t created, const ModelDesk& de
   return json;
 }
 
-/// Anthropic's form of the model list, with all models on one page.
+/// Returns the model list in Anthropic's form, with all models on one page.
 HttpResponse PageOfModels(const Json& models) {
   return JsonResponse(
       {{"data", models}, {"has_more", false}, {"first_id", models.front()["id"]}, {"last_id", models.back()["id"]}});
@@ -66,7 +66,7 @@ PageApi::PageApi(ModelDesks& desks, WorkPool& pool, Charge charge, TakeTokens ta
 std::vector<Routes<DataHandler>::Route> PageApi::MakeRoutes() {
   using Stop = std::stop_token;
   const auto of_chat = [](const ModelDesk& desk, size_t size) { return desk.chat.Bytes(size); };
-  // A body may have messages, and a template's cost is not bounded by the body.
+  // A body may have messages, and the body's size does not bound a template's cost.
   const Page tokenize = {[](const ModelDesk& desk, size_t size) {
                            return std::max(desk.text.TokenizeBytes(size), desk.chat.Bytes(size));
                          },
@@ -102,7 +102,7 @@ std::vector<Routes<DataHandler>::Route> PageApi::MakeRoutes() {
   };
 }
 
-/// The list of models, or one model. A client that sends anthropic-version gets Anthropic's form.
+/// Returns the list of models, or one model. A client that sends anthropic-version gets Anthropic's form.
 HttpResponse PageApi::Models(const HttpRequest& request, const std::string& id) const {
   const bool of_messages = !request.Header("anthropic-version").empty();
   Json models = Json::array();
@@ -122,7 +122,7 @@ HttpResponse PageApi::Models(const HttpRequest& request, const std::string& id) 
   return of_messages ? PageOfModels(models) : JsonResponse({{"object", "list"}, {"data", std::move(models)}});
 }
 
-/// The tokenizer of the model that the query names (?model=), or of the first model.
+/// Returns the tokenizer of the model that the query names (?model=), or of the first model.
 HttpResponse PageApi::TokenizerInfo(HttpRequest& request) {
   const std::string name = desks_.size() > 1 ? QueryFields(request.query, {"model"}).Text("model") : "";
   const TokenizerData& data = desks_.Named(name).model.text().tokenizer.data();
@@ -144,7 +144,8 @@ DataHandler PageApi::OnPages(Page page) {
   };
 }
 
-/// Charges, makes and returns the page; nullopt when the client left meanwhile.
+/// Charges the client for a page, makes the page and returns it, or returns the refusal; nullopt when the client left
+/// meanwhile.
 asio::awaitable<std::optional<HttpResponse>> PageApi::Make(const Page& page, HttpRequest& request,
                                                            HttpResponder& responder) {
   const size_t size = request.body.size();
@@ -165,7 +166,7 @@ asio::awaitable<std::optional<HttpResponse>> PageApi::Make(const Page& page, Htt
     text = co_await OnPool(pool_, responder, request.share, size, std::move(work));
   }
   if (!text) co_return std::nullopt;
-  // A template may make more of a body than was charged before.
+  // The page's text may be larger than the charge made before, because a template may enlarge a body.
   const auto held = static_cast<int64_t>(text->capacity());
   refusal = charge_(request.memory, request.client, held);
   if (refusal) co_return refusal;

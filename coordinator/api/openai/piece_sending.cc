@@ -1,5 +1,5 @@
-// Long texts of answers are sent piece by piece. Each piece is made when the client has read the piece before, and is
-// charged while it exists.
+// The part of DataPort that sends long texts piece by piece. Each piece is made when the client has read the piece
+// before, and is charged while it exists.
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -68,7 +68,7 @@ asio::awaitable<void> DataPort::AwaitRoom(size_t bytes, Exchange& exchange) {
   }
 }
 
-/// Sends a part of a stream; a short one at once.
+/// Sends a part of a stream: a short text in one write, a long one piece by piece.
 asio::awaitable<void> DataPort::SendText(std::shared_ptr<PiecewiseText> text, Exchange& exchange) {
   if (text->estimated_bytes() > kSmallAnswerBytes) {
     co_await WritePieces(text, exchange);

@@ -33,7 +33,7 @@ Json UsageJson(const Usage& usage) {
           {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}}};
 }
 
-/// The members of an object, without its braces.
+/// Returns the members of an object, without its braces.
 std::string Members(const Json& more) {
   const std::string text = DumpJson(more);
   return text.substr(1, text.size() - 2);
@@ -74,7 +74,7 @@ Json ScoresJson(const AnswerHead& head, const std::vector<double>& scores, const
           {"model", head.model}, {"data", std::move(data)}, {"usage", UsageJson(usage)}};
 }
 
-/// Sorts by score, best first; equal scores keep the documents' order.
+/// Returns the answer of /v1/rerank: documents by score, best first; equal scores keep the documents' order.
 Json RankingJson(const AnswerHead& head, const PoolingTerms& terms, const std::vector<double>& scores,
                  const Usage& usage) {
   std::vector<size_t> order(scores.size());

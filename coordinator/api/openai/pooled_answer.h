@@ -19,10 +19,11 @@ std::shared_ptr<PiecewiseText> PooledAnswer(const Json& envelope, PoolingTerms t
 /// Keeps the first `dimensions` numbers (0: all), then scales to length 1 if `normalize`. A zero vector stays as it is.
 void FitVector(int dimensions, bool normalize, std::vector<float>& vector);
 
-/// The score of each pair: the cosine of its two vectors, or, with by_answer, the probability of "yes" against "no".
+/// Returns the score of each pair: the cosine of its two vectors, or, with by_answer, the probability of "yes" against
+/// "no".
 std::vector<double> PairScores(const PoolingTerms& terms, std::vector<std::vector<float>> vectors);
 
-/// The numbers' little-endian bytes in base64.
+/// Returns the numbers' little-endian bytes in base64.
 std::string Base64Of(const std::vector<float>& vector);
 
 }  // namespace quire

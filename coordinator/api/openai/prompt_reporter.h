@@ -21,13 +21,13 @@ class PromptReporter {
     std::vector<ReportedToken> tokens;
     std::string text;
   };
-  /// The prompt's first token, which has no log-probability. Call it before Next.
+  /// Returns the prompt's first token, which has no log-probability. Call it before Next.
   Part First(const std::vector<TokenId>& prompt);
   /// Returns the prompt's next tokens with their log-probabilities. `prompt` may be longer than the prompt that First()
   /// got.
   std::vector<Part> Next(const PromptScores& scores, const std::vector<TokenId>& prompt);
 
-  /// The length of the text so far, in characters.
+  /// Returns the number of characters of prompt text that First() and Next() have returned.
   size_t num_characters() const { return num_characters_; }
 
  private:

@@ -9,10 +9,10 @@ namespace quire {
 
 namespace {
 
-/// The text of an escaped JSON string.
+/// Returns the text of an escaped JSON string.
 std::string Unescaped(const std::string& escaped) { return Json::parse('"' + escaped + '"').get<std::string>(); }
 
-/// The arguments as a JSON object; "{}" when they are not one.
+/// Returns the arguments as a JSON object; "{}" when they are not one.
 std::string ArgumentsObject(const std::string& escaped) {
   const Json parsed = Json::parse(Unescaped(escaped), nullptr, false);
   return parsed.is_object() ? DumpJson(parsed) : "{}";

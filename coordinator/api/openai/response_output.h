@@ -15,26 +15,26 @@ struct OutputItem {
   std::string text;           // escaped; for a call, its arguments
   std::string name, call_id;  // name (as the model sees it) and id of a call
   ResponseTool tool;          // the tool's name and kind as the client knows the tool
-  bool seals = false;         // thoughts are also sent encoded (SealText), so that clients send them back
+  bool seals = false;         // thoughts are also sent encoded (SealText), so that clients can send them back
 
   bool has_part() const { return kind != AnswerPart::kCall; }
-  /// True when the text is streamed. A custom tool's input is known only when all arguments are.
+  /// True when the text is streamed. False for a custom tool's call, whose input is known only at its end.
   bool streams() const { return has_part() || tool.kind == ResponseTool::kFunction; }
-  /// The prefix of events about the text, before ".delta" and ".done"; null: there are no such events.
+  /// Returns the prefix of events about the text, before ".delta" and ".done"; null: there are no such events.
   const char* EventName() const;
-  /// The item's one content part, with this escaped text.
+  /// Returns the item's one content part, with this escaped text.
   std::string Part(const std::string& said) const;
-  /// The item as JSON. `begun`: without its text.
+  /// Returns the item as JSON. `begun`: without its text.
   std::string ToJson(const char* status, bool begun = false) const;
-  /// The input of a custom tool's call, escaped.
+  /// Returns the input of a custom tool's call, escaped.
   std::string CustomInput() const;
 };
 
-/// The items as one chat message, in JSON.
+/// Returns the items as one chat message, in JSON.
 std::string AsChatMessage(const std::vector<OutputItem>& items);
 
 std::string QuotedJson(const std::string& text);
-/// The text escaped as in a JSON string, without quotation marks.
+/// Returns the text escaped as in a JSON string, without quotation marks.
 std::string EscapedJson(const std::string& text);
 
 }  // namespace quire

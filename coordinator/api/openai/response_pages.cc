@@ -15,7 +15,7 @@ constexpr std::string_view kPath = "/v1/responses/", kOne = "/v1/responses/*", k
 
 std::string IdOf(const HttpRequest& request) { return request.path.substr(kPath.size()); }
 
-/// The error for an unknown id. Another client's answer looks like an unknown one.
+/// Returns the error for an unknown id. The id of another client's answer gets the same error.
 ApiError NotKept(const std::string& id, const char* param) {
   return {404, "no response " + id.substr(0, 100) + " is kept for this key: the latest ones are, until the server ends",
           param};
@@ -68,7 +68,7 @@ HttpResponse ResponsePages::Get(HttpRequest& request) {
   return {200, "application/json", found->response, {}};
 }
 
-/// A page of the items of the request that led to an answer. Items of earlier answers are not in it.
+/// Returns a page of the items of the request that led to an answer. Items of earlier answers are not in it.
 HttpResponse ResponsePages::ListInput(HttpRequest& request) {
   std::string id = IdOf(request);
   id.resize(id.size() - std::min(id.size(), kInputEnd.size()));

@@ -70,7 +70,7 @@ int64_t ResponseStore::bytes() const {
   return bytes_;
 }
 
-/// Removes an entry, and its account with the last entry.
+/// Removes an entry, and the client's account when it was the last entry.
 void ResponseStore::Drop(Accounts::iterator account, std::list<Entry>::iterator entry) {
   Account& own = account->second;
   own.bytes -= entry->bytes;

@@ -43,7 +43,7 @@ class ResponseStore {
   /// Forgets an answer; false: it was not kept.
   bool Erase(const std::string& client, const std::string& id);
 
-  /// Bytes of the longest conversation kept for a client; 0: none.
+  /// Returns the bytes of the longest conversation kept for a client; 0: none.
   size_t LongestConversation(const std::string& client) const;
 
   int64_t bytes() const;
@@ -66,7 +66,7 @@ class ResponseStore {
   Accounts::iterator Largest();
 
   const Limits limits_;
-  mutable std::mutex mutex_;  // guards all that follows
+  mutable std::mutex mutex_;  // guards all members below
   Accounts accounts_;         // client -> its answers
   int64_t bytes_ = 0;
   size_t count_ = 0;

@@ -64,7 +64,7 @@ struct ResponsesForm::Answer {
     return bytes;
   }
 
-  /// The response object. Items appear only when the answer is over.
+  /// Returns the response object. Items appear only when the answer is over.
   std::string Response(const char* status, const Json& usage, const Json& error) const {
     const bool over = finished.has_value() && error.is_null();
     std::string output;
@@ -82,14 +82,14 @@ struct ResponsesForm::Answer {
         QuotedJson(head.model), output, DumpJson(usage), terms.store, terms.settings);
   }
 
-  /// The most bytes of the response object, with `to_come` bytes of texts that are not escaped yet.
+  /// Returns the most bytes of the response object, with `to_come` bytes of texts that are not escaped yet.
   size_t MostBytes(size_t to_come = 0) const {
     const size_t copies = terms.seals ? 4 : 2;  // sealed text is a third longer
     return kObjectBytes + terms.settings.size() + copies * (Bytes() + kEscapedBytes * to_come) +
            kObjectBytes * items.size();
   }
 
-  /// The whole answer, which is stored if the request asks for that. The terms are moved out.
+  /// Returns the whole answer, and stores it if the request asks for that. Moves the members of `terms` out.
   std::string Finish(const Usage& usage) {
     std::string response = Kept(usage);
     std::string().swap(terms.settings);
@@ -99,7 +99,7 @@ struct ResponsesForm::Answer {
     std::string response = Response(Status(), UsageOfResponses(usage), nullptr);
     if (!terms.store) return response;
     std::string conversation = std::move(terms.conversation);
-    conversation.back() = ',';  // the list continues
+    conversation.back() = ',';  // the answer follows in the list
     conversation += AsChatMessage(items) + "]";
     if (keep({response, std::move(conversation), std::move(terms.input)})) return response;
     terms.store = false;
@@ -110,7 +110,7 @@ struct ResponsesForm::Answer {
     return NamedEvent(type,
                       fmt::format(R"({{"type":"{}","sequence_number":{},{}}})", type, sequence_number++, members));
   }
-  /// An event about the last item.
+  /// Returns an event about the last item.
   std::string InnerEvent(const std::string& type, const std::string& members) {
     const OutputItem& item = items.back();
     return Event(type, fmt::format(R"("item_id":"{}","output_index":{},{}{})", item.id, items.size() - 1,
@@ -223,7 +223,7 @@ std::string ResponsesForm::Delta(const AnswerParts& parts, const CallEvent& even
   return text;
 }
 
-/// An empty answer gets one message without text.
+/// Returns the last events of a stream. An empty answer gets one message without text.
 std::shared_ptr<PiecewiseText> ResponsesForm::Ending(const Usage& usage) {
   auto last_item = [answer = answer_] {
     std::string text;

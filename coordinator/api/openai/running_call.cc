@@ -15,8 +15,8 @@ namespace asio = boost::asio;
 
 namespace {
 
-/// What requests that share cached blocks have in common, besides the adapter's number. A number may mean other
-/// contents in another life of the server, whose blocks on disk must not be found.
+/// Returns the salt of the call's cached blocks, with the contents of its adapter. The adapter's number alone is not
+/// enough: after a restart of the server it may mean other contents, and blocks on disk would be mixed up.
 std::string SaltOf(const GenerateCall& call) {
   std::string salt = CacheSalt(call.client, call.cache_salt);
   if (call.adapter != nullptr && !call.adapter->contents.empty())
@@ -80,7 +80,8 @@ RunningCall::RunningCall(const CallContext& context, const GenerateCall& call,
     auto sink = MakeTextSink(context.tokenizer, call, prompts[i], static_cast<int>(i) * call.num_delivered(), events_);
     requests.push_back(MakeRequest(context, call, prompts[i], i, max_tokens, ids_.back(), name, std::move(sink)));
   }
-  // All requests go to one replica in one task and no step runs between, so the first events tell which are refused.
+  // All requests go to one replica in one task and no step runs between, so the first events say which requests are
+  // refused.
   Arrival arrival;
   arrival.abandoned = [events = events_] { return events->Abandoned(); };
   arrival.refuse = [events = events_](int status, const std::string& reason) {
@@ -98,7 +99,8 @@ RunningCall::RunningCall(const CallContext& context, const GenerateCall& call,
   Ask(context, call, std::move(prompts.front()), tokens, std::move(arrival));
 }
 
-/// Submits the call once its model is loaded. A call that waits counts as accepted, so that its stream begins.
+/// Submits the call once its model is loaded. A call that waits counts as accepted, so that its client gets the head of
+/// the stream.
 void RunningCall::Ask(const CallContext& context, const GenerateCall& call, std::vector<TokenId> prompt, int64_t tokens,
                       Arrival arrival) {
   if (call.keep_alive) keeper_.KeepAlive(context.model, *call.keep_alive);

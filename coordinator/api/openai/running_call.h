@@ -26,8 +26,8 @@ struct CallContext {
 /// model is loaded, and keeps it loaded. The destructor cancels the requests.
 class RunningCall {
  public:
-  /// `prompts` has the tokens of each prompt. `first_id` is the first of prompts.size() unused ids. `name` is the
-  /// answer's id.
+  /// Submits the call's requests. `prompts` has the tokens of each prompt. `first_id` is the first of prompts.size()
+  /// unused ids. `name` is the answer's id.
   RunningCall(const CallContext& context, const GenerateCall& call, std::vector<std::vector<TokenId>> prompts,
               int max_tokens, RequestId first_id, const std::string& name, boost::asio::any_io_executor executor);
   ~RunningCall();
@@ -38,7 +38,7 @@ class RunningCall {
   int num_choices() const { return num_choices_; }
   int max_tokens() const { return max_tokens_; }  // most tokens of one choice
   void Cancel();
-  /// Lets the model go: no event is read any more.
+  /// Releases the model. Call it when no further event is read.
   void LetGo();
 
  private:
@@ -46,10 +46,10 @@ class RunningCall {
            Arrival arrival);
 
   ModelKeeper& keeper_;
-  std::unique_ptr<ModelKeeper::Use> use_;  // null: the model is not loaded yet, or was let go
-  uint64_t wait_ = 0;                      // of keeper_; 0: the call waits for no model
+  std::unique_ptr<ModelKeeper::Use> use_;  // null: the model is not loaded yet, or was released
+  uint64_t wait_ = 0;                      // number of the wait in keeper_; 0: the call waits for no model
   std::shared_ptr<EventQueue> events_;
-  std::shared_ptr<std::atomic<bool>> announced_ = std::make_shared<std::atomic<bool>>(false);  // counts as accepted
+  std::shared_ptr<std::atomic<bool>> announced_ = std::make_shared<std::atomic<bool>>(false);  // call is accepted
   std::vector<RequestId> ids_;
   int num_choices_ = 0, max_tokens_ = 0;
   bool cancelled_ = false;

@@ -10,7 +10,7 @@
 namespace quire {
 
 /// Answers /tokenize and /detokenize: from a body to the answer's text. The cost grows with the body. Thread-safe.
-/// Methods throw ApiError, Error and Stopped.
+/// Methods throw ApiError or Error for bad requests, and Stopped when the token asks to stop.
 class TextPages {
  public:
   /// The tokenizer must outlive this object.
@@ -21,7 +21,7 @@ class TextPages {
   std::string Tokenize(const Json& json, const std::stop_token& stop) const;
   std::string Detokenize(const std::string& body, const std::stop_token& stop) const;
 
-  /// The most bytes that the work on a body of that size and its answer hold, with the body.
+  /// Returns the most bytes that a body of that size, the work on it and its answer take.
   int64_t TokenizeBytes(size_t body_bytes) const;
   int64_t DetokenizeBytes(size_t body_bytes) const;
 

@@ -16,7 +16,8 @@ namespace quire {
 
 namespace {
 
-/// The sink of one request. It makes text on the engine's thread, so that stop strings end a choice at once.
+/// The sink of one request. It makes text on the engine's thread, so that a stop string ends a choice before the next
+/// step is planned.
 class TextSink : public RequestSink {
  public:
   TextSink(const Tokenizer& tokenizer, const GenerateCall& call, const std::vector<TokenId>& prompt, int first_choice,
@@ -123,7 +124,7 @@ class TextSink : public RequestSink {
     std::string pending_text;                   // text that will be sent with later text
     std::vector<ReportedToken> pending_tokens;  // tokens that were not sent yet
     int pending_count = 0;
-    int accepted = 0, refused = 0;     // guessed tokens that were not counted yet
+    int accepted = 0, refused = 0;     // guessed tokens that no event has reported yet
     size_t words = AnswerStops::kAll;  // content bytes that may be sent
     bool stopped = false;
     std::string stop_sequence;  // the stop string that was found
@@ -132,8 +133,8 @@ class TextSink : public RequestSink {
     size_t num_characters = 0;  // characters of the text so far; only when tokens are reported
   };
 
-  /// True when pending text and tokens must be sent now. Tokens that follow at once are collected into few events. An
-  /// event has few enough tokens that their JSON does not hold up the I/O thread.
+  /// True when pending text and tokens must be sent now. Tokens that come without a pause are collected into few
+  /// events. The number of tokens in an event is bounded, so that making their JSON does not hold up the I/O thread.
   bool IsDue(const Choice& choice, bool more_follow) const {
     constexpr size_t kTextBytes = 4 << 10;
     constexpr int kTokens = 256;

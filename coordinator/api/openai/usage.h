@@ -13,7 +13,7 @@ struct Usage {
   int reasoning_tokens = 0;  // part of completion_tokens
   int accepted_drafts = 0;   // guessed tokens among completion_tokens
   int refused_drafts = 0;    // guessed tokens that were computed, and are not in the answer
-  /// Adds the tokens that an event counts, but those of thoughts.
+  /// Adds the counts of an event, without reasoning_tokens.
   void Add(const CallEvent& event);
   Json ToJson() const;
 };

@@ -4,9 +4,9 @@ namespace quire {
 
 namespace {
 
-constexpr size_t kAboutPerToken = 60, kAboutPerAlternative = 30;  // bytes of JSON
+constexpr size_t kAboutPerToken = 60, kAboutPerAlternative = 30;  // usual bytes of JSON
 
-/// The text of an object without its closing brace, so that members can follow.
+/// Returns the text of an object without its closing brace, so that members can follow.
 std::string OpenObject(const Json& object) {
   std::string text = DumpJson(object);
   text.pop_back();
@@ -41,7 +41,8 @@ size_t WholeAnswer::estimated_bytes() const {
   return bytes;
 }
 
-/// The texts of a choice exist as a JSON tree and as the tree's text.
+/// Returns a bound of the bytes of the next piece. The texts of a choice exist twice: as a JSON tree and as the tree's
+/// text.
 size_t WholeAnswer::most_bytes() const {
   if (choice_ == choices_.size()) return envelope_.size();
   const AnswerChoice& choice = choices_[choice_];
@@ -103,8 +104,8 @@ void WholeAnswer::Continue(std::string& out) {
   EndChoice(out);
 }
 
-/// Ends a choice. prompt_logprobs has vLLM's form: a list in each choice of completions, one list for all choices of
-/// chat.
+/// Ends a choice, with prompt_logprobs before its end if asked for. They have vLLM's form: a list in each choice of
+/// completions, one list for all choices of a chat.
 void WholeAnswer::EndChoice(std::string& out) {
   if (builder_.chat() || !ListsPrompt()) return CloseChoice(out);
   out += R"(,"prompt_logprobs":[)";

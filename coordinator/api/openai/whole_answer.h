@@ -30,7 +30,7 @@ class WholeAnswer : public PiecewiseText {
   void ContinuePrompt(std::string& out);
 
   ResponseBuilder builder_;
-  std::vector<AnswerChoice> choices_;  // finished choices are emptied
+  std::vector<AnswerChoice> choices_;  // a choice is emptied once its text is made
   bool with_logprobs_;
   std::shared_ptr<const AnswerPrompt> prompt_;  // prompt of the choice begun last
   std::string envelope_;                        // JSON members after the choices, without an opening brace

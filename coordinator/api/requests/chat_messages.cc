@@ -70,7 +70,7 @@ OrderedJson ReadCalls(const Json& calls, const std::string& where) {
   return out;
 }
 
-/// Reads the members besides role and content. The template receives all of these members, or the message is refused.
+/// Reads the members besides role and content. Every member goes to the template, or the message is refused.
 void ReadOtherMembers(const Json& message, const std::string& where, OrderedJson& checked) {
   for (const char* name : {"function_call", "audio"}) {
     if (Given(message, name) && message[name] != Json::array())

@@ -32,7 +32,8 @@ Tool ReadTool(const OrderedJson& json, const std::string& field) {
   return CheckedTool(std::move(tool), field + ".function");
 }
 
-/// The name of a function in a choice, in the form of chat and of the Responses API; "" if the choice has no name.
+/// Returns the name of a function in a choice, in the form of chat and of the Responses API; "" if the choice has no
+/// name.
 std::string NameIn(const Json& choice) {
   if (!choice.is_object() || choice.value("type", Json()) != "function") return "";
   const Json function = choice.value("function", choice);
@@ -40,7 +41,8 @@ std::string NameIn(const Json& choice) {
   return name.is_string() ? name.get<std::string>() : "";
 }
 
-/// {"type": "allowed_tools", "allowed_tools": {"mode": ..., "tools": [...]}}: the model sees only these tools.
+/// Reads a choice {"type": "allowed_tools", "allowed_tools": {"mode": ..., "tools": [...]}}, and removes all other
+/// tools from `use`.
 ToolChoice AllowTools(const Json& choice, ToolUse& use) {
   constexpr const char* kField = "tool_choice";
   const Json allowed = choice.value("allowed_tools", choice);

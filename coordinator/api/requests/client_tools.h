@@ -10,8 +10,8 @@ namespace quire {
 /// True when `type` is `family` with a date, such as bash_20250124.
 bool IsOfFamily(std::string_view type, std::string_view family);
 
-/// Returns {"description", "parameters"}, as in OpenAI's function object, of a tool that Anthropic defined and clients
-/// run: bash, text_editor or memory. Returns nullopt for other types.
+/// Returns {"description", "parameters"}, as in OpenAI's function object, for a tool that Anthropic defines and the
+/// client runs: bash, text_editor or memory. Returns nullopt for other types.
 std::optional<OrderedJson> ClientToolOf(std::string_view type);
 
 }  // namespace quire

@@ -76,8 +76,8 @@ ContextEdit ReadClearToolUses(const JsonObject& json) {
   return edit;
 }
 
-/// Refuses an edit that asks for a summary, which this server cannot make. An edit that no prompt is long enough for is
-/// accepted.
+/// Refuses an edit that asks for a summary, which this server cannot make. Accepts an edit that would only apply to
+/// prompts longer than the context.
 void RefuseCompact(const JsonObject& json, int64_t max_model_len) {
   json.KnowOnly({"type", "instructions", "pause_after_compaction", "trigger"});
   constexpr int64_t kUsual = 150'000;
@@ -93,7 +93,7 @@ bool HasThoughts(const OrderedJson& message) {
   return std::ranges::any_of(kThoughtNames, [&](const char* name) { return message.contains(name); });
 }
 
-/// Clears the thoughts of all but the latest edit.keep messages. Returns how many messages lost theirs.
+/// Clears the thoughts of all but the latest edit.keep messages. Returns the number of messages that lost thoughts.
 int64_t ClearThoughts(const ContextEdit& edit, OrderedJson& messages) {
   int64_t cleared = 0, seen = 0;
   for (auto message = messages.rbegin(); message != messages.rend(); ++message) {
@@ -128,7 +128,7 @@ std::vector<ToolUseAt> ToolUsesOf(const ContextEdit& edit, OrderedJson& messages
   return uses;
 }
 
-/// Clears all but the latest edit.keep uses. Returns how many were cleared.
+/// Clears all but the latest edit.keep uses of tools. Returns the number of cleared uses.
 int64_t ClearToolUses(const ContextEdit& edit, OrderedJson& messages) {
   const std::vector<ToolUseAt> uses = ToolUsesOf(edit, messages);
   const auto count = static_cast<int64_t>(uses.size());

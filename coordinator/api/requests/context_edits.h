@@ -13,7 +13,7 @@ namespace quire {
 /// One entry of the Messages API's `context_management.edits`.
 struct ContextEdit {
   bool of_thoughts = false;  // clears thoughts; otherwise uses of tools
-  int64_t keep = 0;          // number of the latest turns or uses that stay
+  int64_t keep = 0;          // number of the latest turns or uses that are not cleared
   // The members below apply only to edits of tool uses.
   int64_t above_tokens = -1, above_uses = -1;  // done only when the prompt has more tokens, or uses; -1: no condition
   int64_t least_tokens = 0;                    // not done when it would save fewer tokens
@@ -27,13 +27,14 @@ struct ContextEdits {
   std::vector<ContextEdit> edits;
 };
 
-/// Throws ApiError for invalid edits, for edits that this server does not support, and for a second edit of one type,
-/// because each edit renders and tokenises the conversation. max_model_len: an edit with a larger trigger is never
-/// done.
+/// Reads the edits. Throws ApiError for invalid edits, for edits that this server does not support, and for a second
+/// edit of one type, because each edit renders and tokenises the conversation. max_model_len: an edit with a larger
+/// trigger is never done.
 ContextEdits ReadContextEdits(const JsonObject& config, int64_t max_model_len);
 
-/// Applies the edits to messages in OpenAI's form. `count` returns the tokens of the prompt made of given messages; it
-/// is called only when an edit might change something. Returns the edits that were done, in the API's form.
+/// Applies the edits to messages in OpenAI's form. `count` returns the number of tokens of the prompt made of given
+/// messages; it is called only when an edit might change something. Returns the edits that were done, in the API's
+/// form.
 OrderedJson ApplyContextEdits(const ContextEdits& edits, OrderedJson& messages,
                               const std::function<int64_t(const OrderedJson& messages)>& count);
 

@@ -19,7 +19,7 @@ enum class Dialect {
   kScore,        // vLLM's /v1/score
 };
 
-/// The dialect of the path of a generating or pooling endpoint; nullopt for other paths.
+/// Returns the dialect of the path of a generating or pooling endpoint; nullopt for other paths.
 std::optional<Dialect> DialectOf(std::string_view path);
 
 /// True for /v1/messages and the paths below it, whose errors have Anthropic's form.

@@ -22,7 +22,7 @@ namespace quire {
 /// A prompt of /v1/completions: text, or token ids that are used unchanged.
 using PromptInput = std::variant<std::string, std::vector<TokenId>>;
 
-/// A validated request of any endpoint with a Dialect. All errors of the client are found before it exists.
+/// A validated request of any endpoint with a Dialect. Faulty requests are refused before a GenerateCall is made.
 struct GenerateCall {
   bool chat = false;
   std::string model;                                         // empty: the served model
@@ -32,15 +32,16 @@ struct GenerateCall {
   std::vector<std::string> hints;                            // variables that the template may ignore
   ContextEdits context_edits;                                // done before the template renders the conversation
   bool include_reasoning = true;                             // the answer includes thoughts
-  bool seals_thoughts = false;                               // as texts that the client sends back unread
+  bool seals_thoughts = false;                               // thoughts are sent encoded (SealText)
   AnswerShape shape;                                         // set later (ChatFit)
   std::shared_ptr<const std::vector<TokenId>> shown_tokens;  // control tokens that stay in the text; set later
   int64_t tools_bytes = 0;                                   // bytes of tools that `shape` holds; set later
   bool continue_final_message = false;                       // the answer continues the last message
   bool framed = false;  // prompts are pairs of texts, framed as the model was trained (kBeforePair, kAfterPair)
-  /// With prompts that are read together with a second text: these texts, one for each prompt. Otherwise empty.
+  /// The second text of each prompt, for models that read pairs of texts together. Otherwise empty.
   std::vector<std::string> second_texts;
-  /// SamplingSpec::second_text of each prompt; empty: 0 for all. Set when the prompts are tokenised.
+  /// For each prompt, the first token of its second text (SamplingSpec::second_text); empty: 0 for all. Set by
+  /// tokenising.
   std::vector<int> second_starts;
   /// The number of a prompt's tokens to keep, -1: as many as fit, 0: all. Decoders keep a prompt's end, encoders its
   /// beginning with the special tokens around it.
@@ -50,7 +51,7 @@ struct GenerateCall {
   int best_of = 1;  // sampled choices per prompt, or beams; at least n
   std::optional<BeamOptions> beams;
   std::optional<int> max_tokens;  // nullopt: default_max_tokens()
-  bool cut_to_context = false;    // max_tokens may be cut to the context's room
+  bool cut_to_context = false;    // true: max_tokens may be cut to the context's room
   SamplingSpec sampling;          // `choice` and the bans of min_tokens are set later
   std::string grammar_field;      // the field that asked for sampling.grammar
   bool has_seed = false;
@@ -73,27 +74,26 @@ struct GenerateCall {
   int num_prompt_logprobs = -1;   // alternatives per prompt token; -1: not reported
 
   std::string client;           // client's name, for fairness and caching
-  std::shared_ptr<const ServedAdapter> adapter;  // the LoRA adapter that it names; null: the base model
+  std::shared_ptr<const ServedAdapter> adapter;  // the LoRA adapter that the request names; null: the base model
   std::string cache_salt;       // only requests with the same salt share cached prefixes
-  int priority = 0;             // among the client's requests, lower runs first
-  double deadline_seconds = 0;  // the answer is useless later; 0: the server's limit
+  int priority = 0;             // among the client's requests, the lower number runs first
+  double deadline_seconds = 0;  // the request fails after so many seconds; 0: the server's limit
   std::optional<double> keep_alive;  // seconds that the model stays loaded afterwards; negative: always
 
   bool stream = false, include_usage = false, continuous_usage = false;
   /// Alternatives per token of the answer; -1: no log-probabilities are reported.
   int num_top_logprobs = -1;
 
-  /// Alternatives per prompt token that the workers report; -1: not even its log-probability.
+  /// Returns the number of alternatives that workers report for each prompt token; -1: no log-probabilities at all.
   int num_scored_top() const { return std::max(num_prompt_logprobs, echo ? num_top_logprobs : -1); }
-  /// True when only the prompt counts; the token drawn after it is dropped.
+  /// True when the client wants no generated text (max_tokens 0); the one token that is drawn is dropped.
   bool only_prompt() const { return max_tokens == 0; }
-  /// The length of an answer without max_tokens, if the context has room for it.
+  /// Returns the most tokens of an answer to a request without max_tokens, if the context has room for them.
   int default_max_tokens() const { return chat ? 1024 : 16; }
-  /// Seconds by which a request is ranked later than its arrival. A batch's request is ranked far behind: other
-  /// requests of its client go first, it uses the rest of a step, and its blocks are taken first. Its time limit is the
-  /// batch's.
+  /// Returns the seconds by which a request is ranked later than its arrival: many for a batch's request, so that other
+  /// requests of its client go first, it uses the rest of a step, and its blocks are taken first.
   double seconds_behind() const { return background ? 1e7 : 0; }
-  /// Choices that the engine delivers per prompt.
+  /// Returns the number of choices that the engine delivers per prompt.
   int num_delivered() const { return beams ? n : best_of; }
 };
 

@@ -26,7 +26,7 @@ std::string TextMember(const OrderedJson& item, const char* name, const std::str
   return found != item.end() && found->is_string() ? found->get<std::string>() : otherwise;
 }
 
-/// The beginning of ids of this type of items, as OpenAI's are.
+/// Returns the prefix of ids of this type of items, as in OpenAI's API.
 std::string_view PrefixOf(std::string_view type) {
   if (type == "message") return "msg_";
   if (type == "reasoning") return "rs_";
@@ -34,14 +34,15 @@ std::string_view PrefixOf(std::string_view type) {
   return "item_";
 }
 
-/// A message's text as the one part that it stands for.
+/// Returns a message's text as a list of one part, which the short form stands for.
 OrderedJson PartsOf(const std::string& text, const std::string& role) {
   OrderedJson part = {{"type", role == "assistant" ? "output_text" : "input_text"}, {"text", text}};
   if (role == "assistant") part["annotations"] = OrderedJson::array();
   return OrderedJson::array({std::move(part)});
 }
 
-/// Takes every `include` out of the query, after a look at its value: clients repeat the name, as include or include[].
+/// Checks and removes every `include` or `include[]` of the query, which clients may repeat. Throws ApiError for an
+/// unknown value.
 std::string WithoutIncludes(std::string_view query) {
   std::string rest;
   while (!query.empty()) {

@@ -17,7 +17,7 @@ struct InputItem {
   std::string json;  // an object with `id`, `type` and `status`
 };
 
-/// Memory of the items, in bytes.
+/// Returns the memory of the items, in bytes.
 int64_t BytesOf(const std::vector<InputItem>& items);
 
 /// Returns the item in the API's full form. Texts become lists of one part. A missing `type`, `id` or `status` is

@@ -18,15 +18,15 @@ class JsonObject {
   /// value must outlive this object.
   JsonObject(const OrderedJson& value, std::string place);
 
-  /// Null when the member is absent.
+  /// Returns the member; null when it is absent.
   const OrderedJson* Find(const char* name) const;
   bool Has(const char* name) const { return Find(name) != nullptr; }
   std::optional<std::string> OptionalText(const char* name) const;
   std::string Text(const char* name) const;  // throws when absent
   bool Flag(const char* name, bool otherwise) const;
-  /// The member as an object; throws when absent.
+  /// Returns the member as an object; throws when absent.
   JsonObject Object(const char* name) const;
-  /// Calls `take` for each item of the member, a list of objects; throws when absent.
+  /// Calls `take` for each item of the member, a list of objects; throws when the member is absent.
   void ForEach(const char* name, const std::function<void(const JsonObject&)>& take) const;
   /// Returns a member that is a string. For a list of objects, returns the concatenation of text_of(item). Throws when
   /// the member is absent.
@@ -36,7 +36,7 @@ class JsonObject {
 
   const OrderedJson& value() const { return value_; }
   const std::string& place() const { return place_; }
-  /// The path of a member: "place.name".
+  /// Returns the path of a member: "place.name".
   std::string Place(std::string_view name) const;
   [[noreturn]] void Refuse(std::string_view name, const std::string& reason) const;
   /// Throws an error about the object as a whole.

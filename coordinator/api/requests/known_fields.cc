@@ -39,7 +39,7 @@ constexpr std::string_view kOfGenerating[] = {
 constexpr std::string_view kOfPooling[] = {"model",    "truncate_prompt_tokens", "add_special_tokens", "cache_salt",
                                            "priority", "deadline_seconds", "keep_alive"};
 
-/// Fields that are ignored because they change no answer. The last ones are parameters of methods whose main field is
+/// Fields that are ignored because they change no answer. The last fields are parameters of methods whose main field is
 /// refused unless it is off.
 constexpr std::string_view kPassedOver[] = {"user",
                                             "store",
@@ -90,7 +90,7 @@ std::vector<std::string_view> FieldsOfKind(FieldsOf kind) {
   return names;
 }
 
-/// The Levenshtein distance: the letters to add, drop or change to turn one name into the other.
+/// Returns the Levenshtein distance: the letters to add, drop or change to turn one name into the other.
 size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});

@@ -15,7 +15,7 @@ enum class FieldsOf { kCompletions, kChat, kMessages, kEmbeddings, kRerank, kSco
 /// Handles fields with unknown names. Thread-safe.
 class UnknownFields {
  public:
-  /// ignored: unknown fields are skipped, with one line in the log for each name. Otherwise they are refused.
+  /// ignored: true skips unknown fields, with one line in the log for each name; false refuses them.
   explicit UnknownFields(bool ignored) : ignored_(ignored) {}
 
   /// Throws ApiError that names an unknown field and the known field with the most similar name. null counts as absent.
@@ -30,9 +30,9 @@ class UnknownFields {
   mutable std::set<std::string> told_;  // logged names; a bounded number
 };
 
-/// True for fields that such requests have, also if they are refused or ignored by name.
+/// True for names of fields that requests of this kind have, also if the server refuses or ignores these fields.
 bool IsKnownField(std::string_view name, FieldsOf kind);
-/// The known field with the most similar name; empty when none is similar.
+/// Returns the known field with the most similar name; empty when none is similar.
 std::string NearestField(std::string_view name, FieldsOf kind);
 
 }  // namespace quire

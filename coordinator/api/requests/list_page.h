@@ -13,7 +13,7 @@ namespace quire {
 
 /// The part of a list that a client asks for.
 struct PageQuery {
-  std::string after;  // the id behind which the page begins; empty: the page begins with the first item
+  std::string after;  // the page begins after the item with this id; empty: with the first item
   size_t limit = 20;
   bool oldest_first = false;
 };

@@ -32,7 +32,7 @@ struct SamplingDefaults {
   bool operator==(const SamplingDefaults&) const = default;
 };
 
-/// The defaults as fields of a request, with the numbers as users write them: 0.8, not 0.800000011920929.
+/// Returns the defaults as fields of a request, with the numbers as users write them: 0.8, not 0.800000011920929.
 Json JsonOf(const SamplingDefaults& defaults);
 
 /// Bounds of single fields, and their defaults.
@@ -46,12 +46,12 @@ struct RequestLimits {
   const UnknownFields* unknown = nullptr;  // must outlive this object; null: unknown fields are not checked
 };
 
-/// Parse and check a request; both throw ApiError. A field that would change the answer and is not supported is
-/// refused, so that no answer differs silently from the request.
+/// Parse and check a request. Both throw ApiError for bad or unsupported values. A field that would change the answer
+/// and is not supported is refused, so that no answer differs silently from the request.
 GenerateCall ParseCompletionRequest(const RequestBody& body, const RequestLimits& limits);
 GenerateCall ParseChatRequest(const RequestBody& body, const RequestLimits& limits);
 
-// Parts of the two functions above, for other kinds of requests. All throw ApiError.
+// Parts of the two functions above, for other kinds of requests. All throw ApiError for bad values.
 
 /// Reads model, priority, cache_salt, deadline_seconds, truncate_prompt_tokens and add_special_tokens.
 void ReadCallFields(const JsonFields& fields, GenerateCall& call);

@@ -14,7 +14,7 @@ namespace quire {
 /// True for a field that Messages and Responses requests copy to the chat request: a field of their own API, or an
 /// extension of this server.
 bool IsPassedOn(std::string_view name);
-/// The names of the fields for which IsPassedOn() is true.
+/// Returns the names of the fields for which IsPassedOn() is true.
 std::vector<std::string_view> PassedOnNames();
 
 /// True when `names` contains `name`.

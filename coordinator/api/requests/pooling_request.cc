@@ -14,7 +14,8 @@ constexpr size_t kMostInstructionBytes = 4096;
 constexpr size_t kMostQueryBytes = 4 << 20;  // bytes of a query, times its repetitions
 constexpr const char* kInstruction = "Given a web search query, retrieve relevant passages that answer the query";
 
-/// Reads the common fields. The call draws one token per prompt, which is dropped.
+/// Reads the fields that embeddings, rerank and score share into a call. The call draws one token per prompt, which is
+/// dropped.
 GenerateCall PoolingCall(const RequestBody& body, const RequestLimits& limits, FieldsOf kind) {
   const JsonFields fields(body.fields());
   if (limits.unknown) limits.unknown->Check(body.fields(), kind);
@@ -47,7 +48,7 @@ void CheckScores(const PoolingOptions& options) {
   if (!options.no_scores.empty()) throw ApiError(400, "this server scores no pairs: " + options.no_scores);
 }
 
-/// Refuses a single query that is too long to be read once with each document.
+/// Throws ApiError for a single query that, repeated with each document, exceeds kMostQueryBytes.
 void CheckRepeated(const std::vector<std::string>& queries, size_t more, size_t documents, const char* query_field) {
   const size_t repeated = queries.size() == 1 ? (queries[0].size() + more) * documents : 0;
   if (repeated <= kMostQueryBytes) return;
@@ -63,8 +64,8 @@ void AddJoinedPairs(const std::vector<std::string>& queries, std::vector<std::st
   call.second_texts = std::move(documents);
 }
 
-/// The text that goes before the inputs: the one that `prompt_name` names, or the one for this `input_type` if the
-/// model has one, or the model's default.
+/// Returns the text that goes before the inputs: the one that `prompt_name` names, or the one for this `input_type` if
+/// the model has one, or the model's default.
 std::string PromptBefore(const JsonFields& fields, const PoolingOptions& options) {
   const auto text_of = [&](const std::string& name) {
     const auto found = options.prompts.find(name);

@@ -8,18 +8,18 @@
 
 namespace quire {
 
-/// A server's settings for embeddings, rankings and scores, which pool the rows of a prompt.
+/// A model's settings for embeddings, rankings and scores, which are made by pooling the rows of a prompt.
 struct PoolingOptions {
   Pooling pooling = Pooling::kNone;
   bool normalize = true;                       // the default of a request's `normalize`
-  std::string no_pooling;                      // the reason why the server has no embeddings; empty: it has
-  std::string no_answers;                      // the reason why the server cannot generate; empty: it can
+  std::string no_pooling;                      // the reason why the model gives no embeddings; empty: it does
+  std::string no_answers;                      // the reason why the model cannot generate; empty: it can
   int hidden = 0;                              // length of a vector
   bool encoder = false;                        // the model is an encoder (ModelSpec::bidirectional)
   bool by_answer = false;                      // pairs are scored by the model's yes or no
   bool by_pair = false;                        // pairs are read together, and the model answers with a score
   bool sigmoid = false;                        // with by_pair: the score is the sigmoid of the model's number
-  std::string no_scores;                       // the reason why the server cannot score pairs; empty: it can
+  std::string no_scores;                       // the reason why the model cannot score pairs; empty: it can
   std::vector<TokenId> answers;                // token ids of no and yes; only with by_answer
   std::map<std::string, std::string> prompts;  // texts that go before inputs of embeddings, by their names
   std::string default_prompt;                  // the name of the prompt for requests that name none; empty: none
@@ -42,7 +42,8 @@ struct PoolingTerms {
   std::vector<std::string> documents;  // repeated in the answer with their scores; empty: not repeated
 };
 
-// Parse bodies of /v1/embeddings, /v1/rerank and /v1/score into calls that generate nothing. All throw ApiError.
+// Parse bodies of /v1/embeddings, /v1/rerank and /v1/score into calls that generate nothing. All throw ApiError for bad
+// values and for models that the endpoint cannot use.
 GenerateCall ParseEmbeddingRequest(const RequestBody& body, const RequestLimits& limits, const PoolingOptions& options,
                                    PoolingTerms& terms);
 GenerateCall ParseRerankRequest(const RequestBody& body, const RequestLimits& limits, const PoolingOptions& options,

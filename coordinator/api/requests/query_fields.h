@@ -19,7 +19,7 @@ class QueryFields {
   QueryFields(std::string_view query, std::initializer_list<const char*> known);
 
   std::optional<int64_t> Integer(const char* name, int64_t low, int64_t high) const;
-  /// The decoded value; empty when the name is absent.
+  /// Returns the decoded value; empty when the name is absent.
   std::string Text(const char* name) const;
   /// Returns the field's value, which must be one of `choices`; empty when the field is absent.
   std::string Choice(const char* name, std::initializer_list<const char*> choices) const;

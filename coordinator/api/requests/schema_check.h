@@ -26,8 +26,8 @@ SchemaCheck CheckSchema(const OrderedJson& schema, SchemaPromise promise);
 /// Keywords that constrain nothing are ignored. Work is bounded (comm/schema/schema_work.h).
 std::string WhyNotKept(const OrderedJson& schema, SchemaPromise promise = SchemaPromise::kExact);
 
-/// The keywords that are not enforced under the promise, with their places and reasons; empty: none. Keywords that
-/// never constrain a value (title, description, default ...) are not listed.
+/// Returns the keywords that are not enforced under the promise, with their places and reasons; empty: none. Keywords
+/// that never constrain a value (title, description, default ...) are not listed.
 std::string PassedOver(const OrderedJson& schema, SchemaPromise promise);
 
 }  // namespace quire

@@ -19,7 +19,7 @@ namespace {
 constexpr int kDeepestFormat = 32;
 constexpr int64_t kMostRepetitions = 128;  // larger counts make a token mask take 10 to 20 ms
 
-/// The type of a format's member.
+/// The form that the value of a format's member must have.
 enum class Form {
   kText,        // a string that is not empty
   kAnyText,     // any string
@@ -149,7 +149,7 @@ class TagChecker {
     if (most != format.end() && *most != -1 && *most < format["min"]) Refuse(where + ".max", "is less than min");
   }
 
-  /// Checks a member's own value, but not formats inside it. Returns the problem; empty: none.
+  /// Checks the value of a member, but not formats inside the value. Returns the problem; empty: none.
   static std::string WhyWrong(const OrderedJson& value, Form form) {
     const auto unless = [](bool right, std::string why) { return right ? std::string() : std::move(why); };
     switch (form) {

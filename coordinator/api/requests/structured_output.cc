@@ -67,7 +67,7 @@ OrderedJson ParseText(const OrderedJson& value, const std::string& field) {
   return ParseExactJson(text);
 }
 
-/// guided_json and structured_outputs.json: a schema, or its text.
+/// Reads guided_json or structured_outputs.json: a schema, or a schema's text.
 GrammarSource SchemaOrText(const OrderedJson& value, const std::string& field) {
   return SchemaGrammar(value.is_string() ? ParseText(value, field) : value, field, SchemaPromise::kExact);
 }

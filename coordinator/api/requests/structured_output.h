@@ -19,11 +19,12 @@ struct StructuredOutput {
 /// Throws ApiError for bad values, for schemas that cannot be enforced as promised, and for more than one such field.
 StructuredOutput ReadStructuredOutput(const OrderedJson& body);
 
-/// True when a body may have one of these fields, judged by its bytes. Every body with such a field gives true: a name
-/// that is not spelled in plain letters has escapes, so the body has a backslash.
+/// True when a body may have one of the fields that ReadStructuredOutput reads, judged by its bytes. Never false for a
+/// body with such a field: a name with escapes has a backslash, which also gives true.
 bool MayAskForForm(std::string_view body);
 
-/// The grammar of a schema; errors name `field`. Keywords that the promise does not enforce are logged.
+/// Returns the grammar of a schema, and logs keywords that the promise does not enforce. Throws ApiError, which names
+/// `field`, when the promise cannot be kept.
 GrammarSource SchemaGrammar(const OrderedJson& schema, const std::string& field, SchemaPromise promise);
 
 }  // namespace quire

@@ -12,7 +12,7 @@ namespace quire {
 void RefuseUnsupportedFields(const JsonFields& fields);
 /// Throws ApiError for an unsupported field that only chat requests have, unless its value means "off".
 void RefuseChatFields(const JsonFields& fields);
-/// The names of all fields that RefuseUnsupportedFields() refuses.
+/// Returns the names of all fields that RefuseUnsupportedFields() refuses.
 std::vector<std::string_view> UnsupportedFieldNames();
 
 }  // namespace quire

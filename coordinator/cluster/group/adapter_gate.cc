@@ -38,11 +38,11 @@ void AdapterGate::OnReady(Rank rank, const AdapterReady& report) {
   held->problem = fmt::format("rank {}: {}", rank, report.problem);
 }
 
-/// A rank could not read the adapter. The other ranks drop it.
+/// Has all ranks drop an adapter that a rank could not read, and reports the problem.
 void AdapterGate::Refuse(Held& held, Engine& engine) {
   Tell(held, false);
   if (held.done) return held.done(held.problem, 0);
-  // It was served before the ranks were replaced.
+  // The adapter was served before the ranks were replaced.
   std::string& why = lost_[held.order.number];
   why = fmt::format("the adapter {} is lost with the workers that had it: {}", held.order.name, held.problem);
   spdlog::error("{}", why);
@@ -50,7 +50,7 @@ void AdapterGate::Refuse(Held& held, Engine& engine) {
   held.on_lost(held.problem);
 }
 
-/// Ends the requests of adapters that were lost, also those that were on their way then.
+/// Ends the requests of lost adapters with an error, also requests that enter the engine later.
 void AdapterGate::EndLost(Engine& engine) const {
   if (lost_.empty()) return;
   std::vector<std::pair<RequestId, std::string>> ended;
@@ -60,7 +60,8 @@ void AdapterGate::EndLost(Engine& engine) const {
   for (const auto& [id, why] : ended) engine.Abort(id, RequestError::kGivenUp, why);
 }
 
-/// Does what is next for the adapter. False: it is over.
+/// Takes the next step for the adapter: sends it to the ranks, lets the engine use it, or drops it. False: forget the
+/// adapter.
 bool AdapterGate::Advance(Held& held, Engine& engine) {
   if (held.leaving) {
     if (held.usable) engine.AdapterGone(held.order.number);

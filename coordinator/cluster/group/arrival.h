@@ -16,7 +16,7 @@ struct ArrivalPrompt {
   std::vector<TokenId> tokens;
 };
 
-/// The prompts of these requests for which cached blocks are of use.
+/// Returns the prompts of these requests for which cached blocks are of use.
 inline std::vector<ArrivalPrompt> PromptsOf(const std::vector<std::shared_ptr<Request>>& requests) {
   std::vector<ArrivalPrompt> prompts;
   for (const auto& request : requests) {
@@ -32,11 +32,11 @@ struct Arrival {
   std::function<void(Engine&)> submit;
   /// Ends the call without the engine, with an HTTP status and the reason.
   std::function<void(int status, const std::string& reason)> refuse;
-  /// True when no client waits for the answer any more.
+  /// Returns true when no client waits for the answer any more.
   std::function<bool()> abandoned;
-  /// The requests that `submit` brings.
+  /// The requests that `submit` gives to the engine.
   std::vector<RequestId> requests;
-  /// The prompts of these requests, as far as cached blocks are of use to them. Null: none.
+  /// Returns the prompts of the requests that can use cached blocks. Null: none.
   std::function<std::vector<ArrivalPrompt>()> prompts = nullptr;
 };
 

@@ -11,7 +11,8 @@ namespace quire {
 /// observing thread needs no metrics library. Belongs to one thread.
 class Distribution {
  public:
-  /// `bounds` must ascend and outlive this object. counts() has one more entry, for values above the last bound.
+  /// Begins with no values. `bounds` must ascend and outlive this object. counts() has one more entry, for values above
+  /// the last bound.
   explicit Distribution(std::span<const double> bounds) : bounds_(bounds), counts_(bounds.size() + 1) {}
 
   void Observe(double value) {
@@ -19,7 +20,7 @@ class Distribution {
     sum_ += value;
   }
   std::span<const double> bounds() const { return bounds_; }
-  /// Entry i counts values in (bounds[i - 1], bounds[i]].
+  /// Returns the counts: entry i counts values in (bounds[i - 1], bounds[i]].
   const std::vector<int64_t>& counts() const { return counts_; }
   double sum() const { return sum_; }
 

@@ -19,10 +19,11 @@ using std::chrono::milliseconds;
 constexpr milliseconds kBackOff[] = {milliseconds(0),    milliseconds(250),  milliseconds(500),
                                      milliseconds(1000), milliseconds(1000), milliseconds(2000)};
 
-// The inbox may hold thousands of tasks. Workers wait for heartbeats, and requests for tokens, no longer than this.
+// The longest time in which one round runs tasks: the inbox may hold thousands, while workers wait for heartbeats and
+// requests for tokens.
 constexpr milliseconds kLongestDrain(50);
 
-/// Any error that ended an epoch, as a GroupFailure.
+/// Returns an error that ended an epoch as a GroupFailure.
 GroupFailure AsGroupFailure(const std::exception& error) {
   const auto* failure = dynamic_cast<const GroupFailure*>(&error);
   return failure != nullptr ? *failure : GroupFailure(LossCause::kBadFrame, -1, "", error.what());
@@ -147,7 +148,7 @@ void EngineLoop::Replace() {
   replacement.done("");
 }
 
-/// Waits for `time` and serves the inbox meanwhile.
+/// Waits for `time` and runs the tasks of the inbox meanwhile.
 void EngineLoop::WaitFor(milliseconds time) {
   for (const auto end = std::chrono::steady_clock::now() + time;
        std::chrono::steady_clock::now() < end && !stopping_;) {
@@ -182,7 +183,7 @@ void EngineLoop::Abandon(const std::string& message) {
   engine_.FailAll(message);
 }
 
-/// While workers start, the inbox is served here, so that status queries and cancellations are not delayed.
+/// Runs the inbox's tasks while workers are being restarted, so that status queries and cancellations are not delayed.
 void EngineLoop::WhileWaiting() {
   if (recovering_) DrainInbox();
 }

@@ -22,12 +22,12 @@ namespace quire {
 /// oldest result, commits and delivers. After a loss of the worker group it has the workers restarted and continues.
 class EngineLoop : private WorkerGroupListener {
  public:
-  /// Starts the thread. The three arguments must outlive the loop.
+  /// Starts the thread. The arguments must outlive the loop.
   EngineLoop(Engine& engine, WorkerGroup& group, EngineLoopHost& host);
   /// Stops the thread and drops the requests that still run.
   ~EngineLoop() override;
 
-  /// Ends the thread and drops every request and task, so that none of them outlives the objects that it refers to.
+  /// Ends the thread and drops every request and task, so that none outlives the objects to which it refers.
   void Stop();
 
   /// Runs `task` on the engine's thread between one step's delivery and the next step's planning. Callable from any
@@ -35,7 +35,7 @@ class EngineLoop : private WorkerGroupListener {
   void Post(std::function<void(Engine&)> task);
 
   /// Replaces the workers while requests wait. Once no step is outstanding, the engine's thread runs `replace`, which
-  /// ends the old workers and starts new ones. Then it calls `done` with "" or with the error; after an error the
+  /// ends the old workers and starts new workers. Then it calls `done` with "" or with the error; after an error the
   /// workers are started again as after a loss. Callable from any thread; replacements run one after another.
   void ReplaceWorkers(std::function<void()> replace, std::function<void(const std::string&)> done);
 
@@ -43,19 +43,19 @@ class EngineLoop : private WorkerGroupListener {
   void SetPaused(bool paused);
   bool paused() const { return paused_.load(); }
 
-  /// Seconds on the engine's clock, the clock of Request::arrival_seconds.
+  /// Returns the seconds on the engine's clock, the clock of Request::arrival_seconds.
   static double Now();
 
   /// False once the worker group is lost for good.
   bool serving() const { return serving_.load(); }
   /// True while workers are being restarted; requests wait meanwhile.
   bool recovering() const { return recovering_.load(); }
-  /// Number of worker groups that were lost and replaced.
+  /// Returns the number of worker groups that were lost and replaced.
   int num_recoveries() const { return num_recoveries_.load(); }
   const LossLog& losses() const { return losses_; }
-  /// Call on the engine's thread only.
+  /// Returns the distributions over the steps. Call it on the engine's thread only.
   const StepStatistics& steps() const { return steps_; }
-  /// Call on the engine's thread only.
+  /// Returns the recorder of profiles. Call it on the engine's thread only.
   StepProfile& profile() { return profile_; }
 
  private:
@@ -76,7 +76,7 @@ class EngineLoop : private WorkerGroupListener {
   bool Recover(GroupFailure& failure);
   void WaitFor(std::chrono::milliseconds time);
   void DrainInbox();
-  /// The oldest task of the inbox; null: the inbox is empty.
+  /// Takes the oldest task out of the inbox; null when the inbox is empty.
   std::function<void(Engine&)> NextTask();
   void Abandon(const std::string& message);
   void Wake();

@@ -16,14 +16,14 @@ class EngineLoopHost {
 
   /// Called in every round of the loop, between one step's delivery and the next step's planning.
   virtual void BetweenSteps(Engine& engine) = 0;
-  /// Restarts the workers after a loss. Throws when that fails.
+  /// Restarts the workers after a loss. Throws Error or GroupFailure when that fails.
   virtual void Relaunch(const GroupFailure& loss) = 0;
-  /// Called when the workers are lost for good, and for requests that arrive later. Moves requests that other replicas
-  /// can serve out of the engine; the loop then ends the other requests with an error.
+  /// Called when the workers are lost for good, and for requests that arrive later. Moves requests out of the engine if
+  /// other replicas can serve them; the loop then ends the other requests with an error.
   virtual void Abandon(Engine& engine) = 0;
-  /// Called once, when no more attempts are made.
+  /// Called once, when all attempts to restart the workers have failed.
   virtual void OnLostForGood(const std::string& reason) = 0;
-  /// Reports of ranks that belong to no step (WorkerGroupListener).
+  /// The next functions get the ranks' reports that belong to no step (see WorkerGroupListener).
   virtual void OnBlocksReport(Rank rank, const BlocksReport& report) = 0;
   virtual void OnGrammarReady(Rank rank, const GrammarReady& report) = 0;
   virtual void OnAdapterReady(Rank rank, const AdapterReady& report) = 0;

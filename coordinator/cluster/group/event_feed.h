@@ -30,7 +30,7 @@ enum class EventKind : uint8_t {
   kDraining,
   kWorkersReplaced,
   kSettingsChanged,
-  kModelState,  // the model was loaded, unloaded or not loaded; the text says which
+  kModelState,  // the model was loaded or unloaded, or could not be loaded; the text says which
 };
 inline constexpr size_t kNumEventKinds = static_cast<size_t>(EventKind::kModelState) + 1;
 const char* EventName(EventKind kind);
@@ -52,7 +52,7 @@ class EventFeed {
   static constexpr size_t kKept = 2048;
   static constexpr double kEventsPerSecond = 100, kBurst = 200;  // limits for each kind of event that requests cause
 
-  /// `make` builds the event and is called only when the rate allows the event.
+  /// Adds an event. `make` builds the event and is called only when the rate allows it.
   template <class Make>
   void Publish(EventKind kind, Make make) {
     if (MayPublish(kind)) Add(kind, make());
@@ -63,11 +63,11 @@ class EventFeed {
     uint64_t lost = 0;  // events overwritten before the reader read them
     uint64_t left_out = 0;  // events dropped by the rate limit since the start
   };
-  /// At most `most` events after number `last`, oldest first, and the total of events left out so far.
+  /// Returns at most `most` events after number `last`, oldest first, and the total of events left out so far.
   Batch After(uint64_t last, size_t most) const;
-  /// The kept events of a request.
+  /// Returns the kept events of a request.
   std::vector<ServerEvent> OfRequest(const std::string& name) const;
-  /// The number of the newest event.
+  /// Returns the number of the newest event.
   uint64_t newest() const;
 
  private:

@@ -63,8 +63,8 @@ void GrammarGate::DropCalls(Held& held, double now) {
   });
 }
 
-/// Returns the first held grammar of the client whose last turn is longest ago. Returns end() if all grammars for which
-/// there may be room were asked for.
+/// Returns the first held grammar of the client whose last turn is longest ago; end() when the ranks were asked for all
+/// grammars for which there may be room.
 std::deque<GrammarGate::Held>::iterator GrammarGate::NextInTurn() {
   auto next = held_.end();
   const Use use = UseOfRoom();
@@ -96,8 +96,8 @@ void GrammarGate::ForgetTurns() {
   std::erase_if(turns_, [&](const auto& turn) { return !here.contains(turn.first); });
 }
 
-/// The ranks were replaced and have no grammars. Computed tokens are lost in any case, so all requests with a grammar
-/// leave the engine.
+/// Takes all requests with a grammar back from the engine. Called after the ranks were replaced, because new ranks have
+/// no grammars. Nothing is lost by that: the new ranks must compute all tokens again.
 void GrammarGate::BeginAnew(Engine& engine) {
   kept_.clear();
   kept_by_digest_.clear();
@@ -134,7 +134,8 @@ GrammarGate::Use GrammarGate::UseOfRoom() const {
   return use;
 }
 
-/// True when there would be room after forgetting unused grammars and after other clients' requests have given way.
+/// True when there is room once unused grammars are forgotten and requests of other clients above their share have
+/// left.
 bool GrammarGate::MayHaveRoom(const Held& held, const Use& use) {
   const auto own = use.by_client.find(held.client);
   const bool is_new = own == use.by_client.end();
@@ -150,8 +151,8 @@ bool GrammarGate::MakeRoomFor(const Held& held, std::vector<RequestId>& given_wa
   Use use = UseOfRoom();
   if (!MayHaveRoom(held, use)) return false;
   for (; use.total + held.bytes > kRoom; use = UseOfRoom()) {
-    // The client asks for no more than its share, so another client exceeds its own. That client's most recently used
-    // grammar goes.
+    // The client asks for no more than its share, so another client exceeds its share. The most recently used grammar
+    // of that client is removed.
     const auto greediest = std::ranges::max_element(use.by_client, {}, [](const auto& of) { return of.second; });
     const auto is_one = [&](const Kept& kept) { return !kept.requests.empty() && kept.client == greediest->first; };
     const auto giving_way = std::ranges::find_if(kept_, is_one);

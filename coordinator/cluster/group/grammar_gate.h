@@ -29,9 +29,10 @@ class GrammarGate {
 
   explicit GrammarGate(WorkerGroup& group) : group_(group) {}
 
-  /// In a later round calls `submit` or `refuse` of the arrival; neither when the arrival is abandoned meanwhile.
+  /// Takes a call with a grammar. In a later round calls the arrival's `submit` or `refuse`; neither when the arrival
+  /// is abandoned meanwhile.
   void Pass(const std::string& client, const GrammarSource& source, Arrival arrival);
-  /// A rank has compiled a grammar that it was sent, or has failed to.
+  /// Takes a rank's report that it has compiled a grammar, or cannot compile it.
   void OnReady(Rank rank, const GrammarReady& report);
   /// Called in every round of the engine's loop. `now`: seconds on the engine's clock.
   void Round(Engine& engine, double now);

@@ -14,12 +14,12 @@ enum class LossCause {
   kHung,        // heartbeats arrive, but the step does not end
   kReported,    // a worker reported that it cannot continue
   kDisagreed,   // ranks answered for different steps, plans or tokens
-  kBadFrame,    // a frame is malformed or was not asked for
+  kBadFrame,    // a frame is malformed, or no frame of its kind was due
   kNotStarted,  // the group did not come up in time or cannot be used
   kStopping,    // the group is not needed any more
 };
 
-/// Text for logs and for the label of quire:worker_group_losses_total.
+/// Returns the text for logs and for the label of quire:worker_group_losses_total.
 inline const char* LossCauseName(LossCause cause) {
   constexpr const char* kNames[] = {"died",      "silent",    "hung",        "reported",
                                     "disagreed", "bad_frame", "not_started", "stopping"};

@@ -11,8 +11,8 @@
 
 namespace quire {
 
-/// Decides from past losses which hosts the next epoch should avoid: a host that does not answer at once, any other
-/// host after two losses. After kMemory a loss is forgotten.
+/// Decides from past losses which hosts the next epoch should avoid: a host that did not answer, after one loss; any
+/// other host, after two losses. After kMemory a loss is forgotten.
 class HostHealth {
  public:
   using Clock = std::chrono::steady_clock;

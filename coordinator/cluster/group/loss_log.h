@@ -31,7 +31,7 @@ class LossLog {
   };
 
   void Lost(EpochId epoch, const GroupFailure& failure);
-  /// Workers are ready again: closes all open entries.
+  /// Sets the stall time of all open entries. Called when workers are ready again.
   void Recovered();
   Snapshot snapshot() const;
 

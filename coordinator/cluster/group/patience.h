@@ -8,18 +8,18 @@ namespace quire {
 // up to a bound, because a dead rank must be found in any case.
 using Patience = std::chrono::steady_clock::duration;
 
-/// For a rank without heartbeats: 1.5 s plus 4 * late_wakes, which adds at most 10 s. A worker sends a heartbeat every
-/// 250 ms, so on an idle machine a stopped worker is found within two seconds. late_wakes: the longest recent delay of
-/// thread wake-ups on the rank's host.
+/// Returns the wait for a rank without heartbeats: 1.5 s plus 4 * late_wakes, which adds at most 10 s. A worker sends a
+/// heartbeat every 250 ms, so on an idle machine a stopped worker is found within two seconds. late_wakes: the longest
+/// recent delay of thread wake-ups on the rank's host.
 Patience SilencePatience(Patience late_wakes);
 
-/// For a rank's first heartbeat after its assignment: 20 s. The rank opens a connection for heartbeats, which may wait
-/// behind the connections of strangers (PortGate).
+/// Returns the wait for a rank's first heartbeat after its assignment: 20 s. The rank opens a connection for
+/// heartbeats, which may wait behind the connections of strangers (PortGate).
 Patience FirstBeatPatience();
 
-/// For a rank that sends heartbeats but does not answer a step: 20 times the recent time of a step of this size, at
-/// least 5 s and at most 120 s; the first step (seconds_per_token 0) gets 120 s. `starved` adds up to 60 s: the longest
-/// time in this step that a rank's computing thread waited for a core.
+/// Returns the wait for a rank that sends heartbeats but does not answer a step: 20 times the recent time of a step of
+/// this size, at least 5 s and at most 120 s; the first step (seconds_per_token 0) gets 120 s. `starved` adds up to 60
+/// s: the longest time in this step that a rank's computing thread waited for a core.
 Patience StepPatience(double seconds_per_token, int num_tokens, Patience starved);
 
 }  // namespace quire

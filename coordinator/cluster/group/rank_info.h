@@ -12,7 +12,7 @@ namespace quire {
 
 /// One rank as the coordinator knows it, for the admin port and for error messages.
 struct RankInfo {
-  std::string host, isa;  // isa: the rank's instruction set or device, such as "avx2" or "NVIDIA H200"
+  std::string host, isa;  // isa: the instruction set or device of the rank, such as "avx2" or "NVIDIA H200"
   int pid = 0;
   int devices = 0;             // GPUs of the host
   std::string device_problem;  // the reason why the rank has no devices
@@ -21,7 +21,7 @@ struct RankInfo {
   std::string memory_limit;    // the source of memory_bytes, such as a control group's name
   int64_t weight_bytes = 0, bytes_per_block = 0, available_bytes = 0;
   int64_t bytes_per_state = 0;  // bytes of one sequence's recurrent state; 0: the model has none
-  /// The rank's part of a whole block (HelloMessage).
+  /// The bytes of the rank's part of a whole block (HelloMessage).
   int64_t whole_block_bytes = 0;
   std::vector<int64_t> whole_given, whole_taken;
   int load_millis = 0;
@@ -30,10 +30,10 @@ struct RankInfo {
   std::chrono::steady_clock::time_point last_beat;  // at first the time of the assignment
   bool beats = false;                               // a heartbeat has arrived since the assignment
   std::chrono::microseconds late{0};            // longest recent delay of thread wake-ups on the rank's host
-  std::chrono::microseconds starved{0};         // time since its start that its computing thread waited for a core
+  std::chrono::microseconds starved{0};         // total time that the rank's computing thread waited for a core
   std::chrono::microseconds starved_before{0};  // value of `starved` when the awaited step began
-  /// The step that the rank must answer next, and the time since which the rank has reported that it is idle although
-  /// that step is missing.
+  /// The step that the rank must answer next; and the time since which the rank reports that it is idle although this
+  /// answer is missing.
   StepId idle_before = 0;
   std::optional<std::chrono::steady_clock::time_point> idle_since;
 };

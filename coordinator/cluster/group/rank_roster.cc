@@ -11,7 +11,7 @@ namespace quire {
 
 namespace {
 
-/// Prefix of the identity of a worker that does not know its epoch (worker/serve/worker.cc).
+/// The prefix of the identity of a worker that does not know its epoch (worker/serve/worker.cc).
 constexpr const char* kAdoptablePrefix = "e0.";
 
 }  // namespace

@@ -14,8 +14,8 @@
 
 namespace quire {
 
-/// The ranks of an epoch: maps senders of frames to ranks and keeps what each rank reported. Belongs to one thread,
-/// except the counter of foreign frames.
+/// The ranks of an epoch. Maps senders of frames to ranks, and keeps each rank's reports. Belongs to one thread, except
+/// the counter of foreign frames.
 class RankRoster {
  public:
   struct Options {
@@ -30,7 +30,7 @@ class RankRoster {
 
   /// Forgets the present ranks; `size` ranks of the new epoch may join.
   void BeginEpoch(EpochId epoch, int size);
-  /// From now on no worker can take the place of a rank that has joined.
+  /// Refuses all further workers that ask to join this epoch, so that none takes the place of a rank.
   void Close() { closed_ = true; }
 
   EpochId epoch() const { return options_.epoch; }
@@ -39,24 +39,24 @@ class RankRoster {
   std::vector<RankInfo>& infos() { return infos_; }
   RankInfo& info(Rank rank) { return infos_[static_cast<size_t>(rank)]; }
   const RankInfo& info(Rank rank) const { return infos_[static_cast<size_t>(rank)]; }
-  /// The rank's identity on the data socket; empty: not joined.
+  /// Returns the rank's identity on the data socket; empty: not joined.
   const std::string& Peer(Rank rank) const { return peers_[static_cast<size_t>(rank)]; }
-  /// "rank 1 (pid 7 on host)", for messages.
+  /// Returns "rank 1 (pid 7 on host)", for messages.
   std::string Describe(Rank rank) const;
 
-  /// The rank that sent a frame on the data socket; -1: no rank of this epoch, or a frame under another rank's key. A
-  /// worker that asks to join becomes a rank, unless the roster is closed.
+  /// Returns the rank that sent a frame on the data socket; -1: no rank of this epoch, or a frame under another rank's
+  /// key. A worker that asks to join becomes a rank, unless the roster is closed.
   Rank SenderOf(const ReceivedFrame& received);
-  /// The same for the ctrl socket, where all identities are known in advance.
+  /// Like SenderOf for the ctrl socket, where all identities are known in advance.
   Rank SenderOfBeat(const ReceivedFrame& received);
-  /// Frames dropped because the peer had a worker's key but used another rank's identity.
+  /// Returns the number of frames dropped because the peer had a worker's key but used another rank's identity.
   uint64_t num_foreign_frames() const { return num_foreign_frames_; }
 
-  // Reports of a rank while it starts. Joined and Loaded throw GroupFailure for unexpected content.
+  // Joined and Loaded record a rank's reports while it starts, and throw GroupFailure for unexpected content.
   void Joined(Rank rank, const JoinMessage& join);
   void Loaded(Rank rank, const HelloMessage& hello);
 
-  /// Throws GroupFailure, adding the rank's host.
+  /// Throws GroupFailure with this message and the rank's host.
   template <class... Args>
   [[noreturn]] void Fail(LossCause cause, Rank rank, fmt::format_string<Args...> format, Args&&... args) const {
     const std::string host = rank >= 0 && rank < size() ? info(rank).host : "";

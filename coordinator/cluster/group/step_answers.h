@@ -27,14 +27,14 @@ class StepAnswers {
     StepId id = 0;
     uint64_t plan_hash = 0;
     int num_tokens = 0;                  // tokens that the step computes
-    Clock::time_point begin;             // when ranks could begin: the plan was sent and the step before was answered
+    Clock::time_point begin;             // when ranks could begin: plan sent, earlier step answered
     std::vector<bool> answered;          // indexed by rank
     std::vector<uint64_t> token_hashes;  // indexed by rank
     StepOutcome outcome;
 
-    /// The first rank that has not answered.
+    /// Returns the first rank that has not answered.
     std::optional<Rank> Missing() const;
-    /// The first rank that drew other tokens than rank 0; requires all answers.
+    /// Returns the first rank that drew other tokens than rank 0; requires all answers.
     std::optional<Rank> Deviating() const;
   };
 
@@ -45,12 +45,12 @@ class StepAnswers {
   StepId last_sent() const { return last_sent_; }
 
   void Sent(const StepPlan& plan, uint64_t plan_hash, Clock::time_point now);
-  /// Records an answer and returns its step. Returns nullopt and changes nothing if the rank had to answer another
-  /// plan.
+  /// Records an answer and returns its step. Returns nullopt and changes nothing if another plan's answer was due from
+  /// the rank.
   std::optional<StepId> Answered(Rank rank, StepResult result);
-  /// The step that the rank must answer next.
+  /// Returns the step that the rank must answer next.
   StepId Expected(Rank rank) const;
-  /// Removes the oldest step, which all ranks have answered; the next step begins.
+  /// Removes the oldest step, which all ranks have answered, and returns its outcome. The next step begins at `now`.
   StepOutcome Take(Clock::time_point now);
 
  private:

@@ -16,7 +16,7 @@ namespace quire {
 class StepProfile {
  public:
   using Clock = std::chrono::steady_clock;
-  /// Further spans are only counted: 20,000 spans are about 2 MB of JSON.
+  /// The most recorded spans; further spans are only counted. 20,000 spans are about 2 MB of JSON.
   static constexpr size_t kMostSpans = 20'000;
 
   struct Span {
@@ -45,7 +45,7 @@ class StepProfile {
   }
   bool records() const { return records_; }
 
-  /// A rank has answered: its span ends now, so the answer's transport counts as computing time.
+  /// Records the end of a rank's step. The span ends now, so the answer's transport counts as computing time.
   void Answered(Rank rank, StepId step, const StepTimes& times) {
     if (!records_) return;
     const auto now = Clock::now();

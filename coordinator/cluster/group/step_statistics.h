@@ -9,7 +9,7 @@ namespace quire {
 
 /// Distributions over the steps of one replica since the start. Belongs to the engine's thread.
 struct StepStatistics {
-  /// The bucket bounds that vLLM uses for tokens per step.
+  /// The bucket bounds for tokens per step, as in vLLM.
   static constexpr std::array<double, 15> kTokenBounds = {1,   8,    16,   32,   64,   128,   256,  512,
                                                           768, 1024, 2048, 4096, 8192, 12288, 16384};
   static constexpr std::array<double, 14> kSecondBounds = {.0005, .001, .002, .005, .01, .02, .05,

@@ -16,8 +16,9 @@
 
 namespace quire {
 
-/// The coordinator's side of the wire protocol: handshakes with every rank, sends each plan to all ranks, collects one
-/// answer from each and watches whether they are alive. Belongs to one thread. Every failure throws GroupFailure.
+/// The coordinator's side of the wire protocol: makes the handshake with every rank, sends each plan to all ranks,
+/// collects one answer from each rank and watches whether the ranks are alive. Belongs to one thread. Every failure
+/// throws GroupFailure.
 class WorkerGroup {
  public:
   struct Options {
@@ -27,7 +28,7 @@ class WorkerGroup {
     std::chrono::seconds load_deadline{600};
     std::shared_ptr<const Vocabulary> vocabulary;  // null: no sequence may have a grammar
   };
-  /// `launcher`: null where another party starts the workers. The launcher must outlive the group.
+  /// Binds the endpoint. `launcher`: null when another party starts the workers. The launcher must outlive the group.
   explicit WorkerGroup(Options options, LauncherWatch* launcher = nullptr);
 
   /// Sets the listener; null: none. The listener must outlive the group or be reset.
@@ -37,15 +38,15 @@ class WorkerGroup {
   const std::string& data_endpoint() const { return data_endpoint_; }
   const std::vector<RankInfo>& ranks() const { return roster_.infos(); }
   bool encrypted() const { return options_.ranks.curve != nullptr; }
-  /// The number of ranks with keys; without encryption unlimited.
+  /// Returns the number of ranks with keys; without encryption unlimited.
   int most_ranks() const { return encrypted() ? options_.ranks.curve->num_workers() : INT32_MAX; }
-  /// Public keys of the workers, by rank; empty without encryption.
+  /// Returns the public keys of the workers, by rank; empty without encryption.
   std::vector<std::string> worker_keys() const {
     return encrypted() ? options_.ranks.curve->worker_keys() : std::vector<std::string>{};
   }
-  /// Connections refused because the peer had no worker's key.
+  /// Returns the number of connections refused because the peer had no worker's key.
   uint64_t num_refused_peers() const { return encrypted() ? options_.ranks.curve->num_refused() : 0; }
-  /// Frames dropped because the peer had a worker's key but used another rank's identity.
+  /// Returns the number of frames dropped because the peer had a worker's key but used another rank's identity.
   uint64_t num_foreign_frames() const { return roster_.num_foreign_frames(); }
 
   /// Forgets the present ranks; `size` ranks of the new epoch may join.
@@ -69,7 +70,7 @@ class WorkerGroup {
   /// Sends one rank a message about KV blocks, a grammar or an adapter, in order with the plans. A rank that does not
   /// accept the message counts as lost, which the next wait reports.
   void Send(Rank rank, const Message& message);
-  /// Sends every rank such a message.
+  /// Sends every rank a message as Send does.
   void SendToEach(const Message& message) {
     for (Rank rank = 0; rank < size(); ++rank) Send(rank, message);
   }
@@ -88,13 +89,12 @@ class WorkerGroup {
   void SendToAll(const Frame& frame, const char* what);
   /// Waits once for heartbeats, data frames and the launcher's output. Passes data frames to `handle`.
   void Pump(int wake_fd, int timeout_millis, const std::function<void(Rank, const Frame&)>& handle);
-  /// Waits up to a second for the launcher's own account of the loss, which is more precise. Throws GroupFailure when
-  /// the launcher has one.
+  /// Waits up to a second for the launcher's report of the loss, which is more precise. Throws it as GroupFailure.
   void HearLauncher();
   void HandleCtrl();
   void CheckLeases();
   void CheckProgress(Rank rank, const BeatMessage& beat);
-  /// The longest time in the awaited step that a rank's computing thread waited for a core.
+  /// Returns the longest time in the awaited step that a rank's computing thread waited for a core.
   Clock::duration Starved() const;
   void OnAnswer(Rank rank, const Frame& frame);
   /// Pumps until every rank has sent a message; `handle` checks it. Throws after `patience`; `what` names the awaited

@@ -11,21 +11,21 @@ class WorkerGroupListener {
  public:
   virtual ~WorkerGroupListener() = default;
 
-  /// Asked in every round of waiting. True ends the wait with GroupFailure, because the answer is no longer needed.
+  /// Called in every round of waiting. True ends the wait with GroupFailure, because the answer is no longer needed.
   virtual bool Stopping() = 0;
   /// Called in every round of waiting, at least every 100 ms.
   virtual void WhileWaiting() = 0;
-  /// A rank reports on KV blocks that it was told to send or receive.
+  /// Called when a rank reports on KV blocks that it was told to send or receive.
   virtual void OnBlocksReport(Rank rank, const BlocksReport& report) = 0;
-  /// A rank has compiled a grammar that it was sent, or has failed to.
+  /// Called when a rank has compiled a grammar, or cannot compile it.
   virtual void OnGrammarReady(Rank rank, const GrammarReady& report) = 0;
-  /// A rank has read a LoRA adapter that it was sent, or has failed to.
+  /// Called when a rank has read a LoRA adapter, or cannot read it.
   virtual void OnAdapterReady(Rank rank, const AdapterReady& report) = 0;
-  /// A rank has answered a step; `times` is how long the rank took.
+  /// Called when a rank has answered a step. `times`: how long the rank took.
   virtual void OnStepAnswered(Rank, StepId, const StepTimes&) {}
 };
 
-/// The launcher of the ranks' processes, which learns first when they have ended.
+/// The launcher of the ranks' processes, which is the first to know that they have ended.
 class LauncherWatch {
  public:
   virtual ~LauncherWatch() = default;

@@ -16,13 +16,15 @@ struct MachineCeilings {
          int8 = 0;  // int8: 0 without an instruction for it
 };
 
-/// Starts workers that measure the rates at the same time, each with as many threads as a server would use.
+/// Starts workers that measure the rates at the same time, each with as many threads as under a server, and returns the
+/// sums.
 MachineCeilings MeasureMachineCeilings(const Topology& topology);
 
 std::string TextOf(const MachineCeilings& ceilings);
 Json JsonOf(const MachineCeilings& ceilings);
 
-/// Operations of one token in the layers' products: two for each number of a matrix. Excludes attention.
+/// Returns the operations of one token in the layers' matrix products: two for each number of a matrix. Excludes
+/// attention.
 double OperationsOfToken(const ModelSpec& spec);
 
 }  // namespace quire

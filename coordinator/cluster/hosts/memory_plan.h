@@ -52,10 +52,10 @@ struct MemoryPlan {
 /// not answer or the model does not allow the settings.
 MemoryPlan PlanMemory(const Topology& topology, const ModelFiles& model, int64_t rank_memory, NodeAnswers& nodes);
 
-/// The most KV blocks that a sequence of so many tokens holds, without the blocks of its state.
+/// Returns the most KV blocks that a sequence of so many tokens holds, without the blocks of its state.
 int64_t BlocksOfSequence(const ModelSpec& spec, int block_size, int64_t tokens);
 
-/// The number of sequences of this length that can run at once.
+/// Returns the number of sequences of this length that can run together.
 int64_t SequencesAtOnce(const MemoryPlan& plan, const Topology& topology, const ModelSpec& spec, int64_t tokens);
 
 }  // namespace quire

@@ -13,7 +13,7 @@ namespace quire {
 
 namespace {
 
-constexpr int64_t kLeastTokens = 1024;  // a model gets KV memory for a sequence of this length, or of its longest
+constexpr int64_t kLeastTokens = 1024;  // a model gets KV memory for min(this, its longest sequence) tokens, at least
 
 std::string Mib(int64_t bytes) { return fmt::format("{:.0f} MiB", static_cast<double>(bytes) / (1 << 20)); }
 
@@ -76,7 +76,7 @@ int64_t SumWithWhole(const std::vector<ModelNeed>& needs) {
   return sum;
 }
 
-/// The KV memory of a model that is loaded in turn with others.
+/// Returns the KV memory of a model that is loaded in turn with others.
 int64_t KvOfTurn(int64_t room, const ModelNeed& need) {
   const int64_t beside = room - need.With(0);
   if (beside < need.kv_least) {

@@ -15,37 +15,38 @@ namespace quire {
 struct ModelNeed {
   std::string name;
   int64_t weights = 0, swap = 0;
-  int64_t kv_least = 0, kv_most = 0;  // equal: the settings give the size, or more is of no use
+  int64_t kv_least = 0, kv_most = 0;  // equal when the settings give the size, or when more is of no use
   int64_t kv_whole = 0;               // for one sequence of the model's length
   int64_t block_bytes = 1;            // bytes of one KV block, summed over the ranks
   bool fixed = false;                 // the settings give the size
   bool on_request = false;            // loaded at the first request, perhaps in turn with other models
 
-  /// The sum with this much KV memory.
+  /// Returns the bytes of weights, swap space and `kv` bytes of KV memory.
   int64_t With(int64_t kv) const { return weights + swap + kv; }
 };
 
-/// The need of a planned model. `topology` is the model's own. Throws Error when the model does not fit alone.
+/// Returns the need of a planned model. `topology` is the model's own. Throws Error when the model does not fit alone.
 ModelNeed NeedOf(const MemoryPlan& plan, const Topology& topology, const ModelSpec& spec);
 
-/// The KV memory of each model, in bytes of all its ranks, so that all models fit into `room` bytes at once. What the
-/// least of all models leaves of the room is divided evenly among them; what a model cannot use goes to the others.
-/// Throws Error that names the sizes when the models do not fit with the least that they need.
+/// Returns the KV memory of each model, in bytes of all its ranks, so that all models fit into `room` bytes together.
+/// Every model gets its least memory; the rest of the room is divided evenly, and the part that a model cannot use goes
+/// to the others. Throws Error that names the sizes when the models do not fit with the least that they need.
 std::vector<int64_t> ShareKv(int64_t room, const std::vector<ModelNeed>& needs);
 
-/// The same for models of which some are loaded on request. When they do not all fit with KV memory for a sequence of
-/// each model's length, they are loaded in turn. Then each gets what half of the room leaves beside its weights, or
-/// what one sequence of its length needs, if that is more. The models of the start fit together in any case. Throws
-/// Error when these do not, or when a model does not fit alone. Sets `at_once` to whether all models fit together.
+/// Like ShareKv, for models of which some are loaded on request. When they do not all fit with KV memory for a sequence
+/// of each model's length, they are loaded in turn. Then each gets what half of the room leaves beside its weights, or
+/// what one sequence of its length needs, if that is more. Throws Error when the models that are not loaded on request
+/// do not fit together, or when a model does not fit alone. Sets `at_once` to whether all models fit together.
 std::vector<int64_t> ShareKvInTurns(int64_t room, const std::vector<ModelNeed>& needs, bool& at_once);
 
-/// The memory of all workers of a list of models: the setting, or a share of the memory that is free on this host.
+/// Returns the memory of all workers of a list of models: the setting, or a share of the memory that is free on this
+/// host.
 int64_t RoomOfModels(const Topology& topology, int64_t free_bytes);
 
-/// Writes a model's share of KV memory into its settings as a number of blocks, unless they give the size.
+/// Writes a model's share of KV memory into its settings as a number of blocks, unless the settings give the size.
 void SetKvShare(int64_t kv, const ModelNeed& need, Topology::Cache& cache);
 
-/// What a model's settings and its share of KV memory allow, as a start would find it.
+/// The limits that follow from a model's settings and its share of KV memory, as a start would compute them.
 struct PlannedLimits {
   int model_len = 0;      // most tokens of a sequence
   int usable_blocks = 0;  // KV blocks of each replica

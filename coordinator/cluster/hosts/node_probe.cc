@@ -16,7 +16,7 @@ namespace {
 
 using Status = CheckLine::Status;
 
-/// Free ports of the range that mpirun's daemons and the ranks need at least.
+/// The fewest free ports of the range transport.mpi_ports with which mpirun's daemons and the ranks work.
 constexpr size_t kFewestFreePorts = 16;
 // Memory of each rank's buffers for sums (comm/collective/), and MPI's own shared memory.
 constexpr int64_t kSharedBytesPerRank = 2 << 20, kSharedBytes = 16 << 20;

@@ -35,7 +35,7 @@ std::map<std::string, std::string> ParseProbe(const std::string& output);
 /// The name of the check that reports the node's own host name. The caller checks that no other node has this name.
 inline constexpr const char* kHostNameCheck = "host name";
 
-/// Turns the probe's result into check lines.
+/// Turns the result of ProbeCommand into check lines. `limit`: the time after which the command was ended.
 std::vector<CheckLine> JudgeProbe(const NodeNeeds& needs, const std::string& worker, const ProgramResult& result,
                                   std::chrono::seconds limit);
 

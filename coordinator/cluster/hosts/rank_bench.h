@@ -5,7 +5,7 @@
 
 namespace quire {
 
-/// Starts `ranks` workers on this host as a server would, but with another task: `flag`, the name of a file for rank
+/// Runs quire-worker with another task than serving, as `ranks` ranks on this host: `flag`, the name of a file for rank
 /// 0's results, and the arguments `more`. Returns the file's content. Throws Error when mpirun or a rank fails; their
 /// output is on standard error.
 std::string RunOnRanks(int ranks, const std::string& flag, const std::vector<std::string>& more);

@@ -20,7 +20,7 @@ template <class E>
   FailSettings("{} {} needs a GPU ({}); {}", flag, NameOf(value), why, instead);
 }
 
-/// Bits of a number in a matrix, as stored, or as `quantization` packs plain numbers.
+/// Returns the bits of a number in a matrix, as stored, or as `quantization` packs plain numbers.
 double BitsOf(const NumberLayout& layout, Quantization quantization) {
   const bool plain = layout.block_numbers == 1 && layout.block_bytes > 1;
   if (plain && quantization == Quantization::kInt4) return 4.5;

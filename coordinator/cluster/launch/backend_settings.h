@@ -11,20 +11,20 @@ namespace quire {
 /// the backend, for the message.
 void CheckBackendSettings(const Topology& topology, BackendKind backend, const std::string& why);
 
-/// The meaning of ActivationType::kAuto on the CPU: int8 when most numbers in the layers' matrices have about 4 bits,
-/// as stored or as loaded; otherwise int16.
+/// Returns the meaning of ActivationType::kAuto on the CPU: int8 when most numbers in the layers' matrices have about 4
+/// bits, as stored or as loaded; otherwise int16.
 ActivationType ActivationsFor(const ModelFiles& model, Quantization quantization);
 
-/// The meaning of KvCacheDtype::kAuto on the CPU: float16 when most numbers in the layers' matrices have at most 16
-/// bits, as stored or as loaded; otherwise, and for encoders, float32.
+/// Returns the meaning of KvCacheDtype::kAuto on the CPU: float16 when most numbers in the layers' matrices have at
+/// most 16 bits, as stored or as loaded; otherwise, and for encoders, float32.
 KvCacheDtype KvCacheDtypeFor(const ModelFiles& model, Quantization quantization);
 
-/// Replaces each kAuto of dtype, activations and KV cache by what it means on the CPU. With `exact` that is float32,
-/// int16 and float32.
+/// Replaces each kAuto of dtype, activations and KV cache by the default for this model on the CPU. With `exact` that
+/// is float32, int16 and float32.
 void SettleForCpu(bool exact, const ModelFiles& model, ComputeSettings& settings);
 
-/// A line for the log: the types of the KV cache and of activations on the CPU, the reason for each, what they cost and
-/// how to change that.
+/// Returns a line for the log: the types of the KV cache and of activations on the CPU, the reason for each, what they
+/// cost and how to change that.
 std::string DescribeNumbers(const Topology& asked, const ComputeSettings& settled);
 
 }  // namespace quire

@@ -101,7 +101,7 @@ ChildProcess::~ChildProcess() {
   ::close(output_);
 }
 
-/// Ends when every process with the other end has gone, or when the destructor asks.
+/// Forwards the child's output until no process holds the pipe's other end, or the destructor asks to stop.
 void ChildProcess::ForwardLines() {
   std::string line;
   const auto tell = [&] {

@@ -11,22 +11,22 @@
 
 namespace quire {
 
-/// The folder of this program's file; empty when the system does not say.
+/// Returns the folder of this program's file; empty when the system does not say.
 std::filesystem::path OwnFolder();
 
-/// The first executable of that name in PATH.
+/// Returns the first executable of that name in PATH.
 std::optional<std::string> FindInPath(const std::string& name);
 
-/// In a child after fork: executes the program in its own process group, with empty standard input, both output streams
-/// on `output`, no blocked signals and no other open descriptors. Returns errno on failure.
+/// Call it in a child after fork: executes the program in its own process group, with empty standard input, both output
+/// streams on `output`, no blocked signals and no other open descriptors. Returns errno on failure.
 int BecomeProgram(const std::vector<std::string>& command, int output);
 
 /// A child process in its own process group. Its output on both streams is copied to our standard error line by line,
 /// in the form of our log (LineOfProgram). The destructor ends and reaps the child.
 class ChildProcess {
  public:
-  /// Throws Error when the program cannot be started. The child's standard input is empty. `on_line` gets every line of
-  /// output on a separate thread.
+  /// Starts the program. Throws Error when it cannot be started. The child's standard input is empty. `on_line` gets
+  /// every line of output on a separate thread.
   explicit ChildProcess(
       const std::vector<std::string>& command,
       std::function<void(const std::string&)> on_line = [](const std::string&) {});
@@ -35,7 +35,7 @@ class ChildProcess {
   ChildProcess& operator=(const ChildProcess&) = delete;
 
   pid_t pid() const { return pid_; }
-  /// "exited with status 1" or "was killed by signal 9" once the child has ended; nullopt while it runs.
+  /// Returns "exited with status 1" or "was killed by signal 9" once the child has ended; nullopt while it runs.
   std::optional<std::string> Ended();
   /// Waits up to `millis` ms; true when the child has ended.
   bool WaitFor(int millis);

@@ -23,8 +23,8 @@ namespace {
 
 constexpr int kOrderlyEndMillis = 3000;
 constexpr auto kProbePatience = std::chrono::milliseconds(500);
-// After a loss an unresponsive host must not delay the others for long. External workers may take long to start: a job
-// queue, an image to load.
+// The time in which all ranks must join. It is short after a loss, because an unresponsive host must not delay the
+// others. External workers may take long: they may wait in a job queue or for an image.
 constexpr auto kFirstJoinDeadline = std::chrono::seconds(60), kJoinDeadline = std::chrono::seconds(20);
 constexpr auto kExternalJoinDeadline = std::chrono::seconds(600);
 
@@ -127,7 +127,8 @@ void Deployment::EndWorkers() {
   std::filesystem::remove_all(EpochDir(), ignored);  // a killed mpirun leaves files behind
 }
 
-/// Turns a worker's error about settings into a SettingsError, so that this process ends as for its own such errors.
+/// Brings up the first epoch. Throws SettingsError when a worker refuses the settings, so that this process ends as
+/// after its own checks of settings.
 void Deployment::BringUpFirst() {
   try {
     BringUp();

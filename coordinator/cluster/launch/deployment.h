@@ -47,11 +47,11 @@ class Deployment : private LauncherWatch {
 
   WorkerGroup& group() { return *group_; }
   Engine& engine() { return *engine_; }
-  /// The store for this engine's blocks; null: none.
+  /// Returns the store for this engine's blocks; null: none.
   const std::shared_ptr<KvStore>& kv_store() const { return kv_store_; }
   const std::string& runtime_dir() const { return runtime_dir_.path(); }  // private to this user; for sockets
   int max_model_len() const { return engine_->options().max_model_len; }
-  /// The assignment sent to the workers of this epoch. On the engine's thread only.
+  /// Returns the assignment sent to the workers of this epoch. On the engine's thread only.
   const AssignMessage& assignment() const { return assignment_; }
 
   /// Asks the workers to end and waits; kills workers that do not end.
@@ -67,14 +67,14 @@ class Deployment : private LauncherWatch {
   void Launch();
   void Place(int num_ranks);
   void EndWorkers();
-  /// The directory for mpirun's files of this epoch.
+  /// Returns the directory for mpirun's files of this epoch.
   std::string EpochDir() const { return fmt::format("{}/e{}", runtime_dir_.path(), epoch_); }
   void BringUpFirst();
   void BringUp();                          // Launch to Load
-  double Reserve(const PoolSizes& pools);  // reserves the blocks' memory; returns the seconds for moving one block
+  double Reserve(const PoolSizes& pools);  // returns the seconds for moving one block to the host or back
   void StartNextEpoch(bool same_shape);
-  /// Several nodes: places the ranks of the next epoch without the failed hosts. If the other hosts cannot take all
-  /// ranks, chooses a smaller shape and returns false.
+  /// Places the ranks of the next epoch on several nodes without the hosts `left_out`. If the other hosts cannot take
+  /// all ranks, chooses a smaller shape and returns false.
   bool PlaceWithout(const std::set<std::string>& left_out);
   PoolSizes ChoosePoolSizes() const;
 

@@ -6,14 +6,14 @@
 
 namespace quire {
 
-/// Engine options for this topology and these pool sizes, without the prefix cache's hash key.
+/// Returns the engine's options for this topology and these pool sizes, without the prefix cache's hash key.
 EngineOptions EngineOptionsOf(const Topology& topology, const ModelSpec& spec, const PoolSizes& pools,
                               int max_model_len, int max_step_tokens);
 
-/// The options that may change while requests run.
+/// Returns the options that may change while requests run.
 LiveOptions LiveOptionsOf(const Topology& topology);
 
-/// Target for the time between two tokens of a stream, in milliseconds; 0: no target.
+/// Returns the target for the time between two tokens of a stream, in milliseconds; 0: no target.
 int TargetMillis(const Topology::Scheduler& scheduler);
 
 }  // namespace quire

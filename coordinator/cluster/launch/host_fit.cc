@@ -68,7 +68,7 @@ std::string WorkersOn(const std::string& host, int workers) {
   return fmt::format("{} worker{} on {}", workers, workers == 1 ? "" : "s", host);
 }
 
-/// Names the flags that set the sizes.
+/// Returns the names of the flags that set the sizes.
 std::string Flags(const Topology::Cache& cache, const HostLoad& load) {
   std::vector<std::string> flags;
   if (load.kv > 0) flags.emplace_back(cache.num_blocks > 0 ? "--num-kv-blocks" : "--kv-cache-memory-bytes");

@@ -28,7 +28,7 @@ class CommandLine {
   std::vector<std::string> words_;
 };
 
-/// Options for ranks that share this host's memory. Nothing starts on other hosts, so ssh is not needed.
+/// Adds mpirun's options for ranks that all run on this host. Nothing starts on other hosts, so ssh is not needed.
 void AddOneHost(CommandLine& line, const std::string& session_dir) {
   line.Mca("plm", "isolated");
   line.Mca("orte_tmpdir_base", session_dir);
@@ -40,11 +40,11 @@ void AddOneHost(CommandLine& line, const std::string& session_dir) {
 }
 
 /// Ports for mpirun and its daemons, per address family; the ranks get the ports after them. mpirun listens on all of
-/// its ports, a daemon on the first free one. More than one is needed, because the daemon of a cut-off node may still
+/// its ports, a daemon on the first free one. There is more than one, because the daemon of a cut-off node may still
 /// run when the next epoch starts.
 constexpr int kDaemonPorts = 4;
 
-/// The interface of this host with the IPv4 address; empty if there is none.
+/// Returns the interface of this host with the IPv4 address; empty if there is none.
 std::string InterfaceWith(const std::string& address) {
   in_addr wanted{};
   ifaddrs* list = nullptr;
@@ -60,7 +60,8 @@ std::string InterfaceWith(const std::string& address) {
 
 std::string PortRange(int first, int count) { return fmt::format("{}-{}", first, first + count - 1); }
 
-/// Options for ranks on several hosts: MPI carries data between hosts, our shared memory carries it inside a host.
+/// Adds mpirun's options for ranks on several hosts. MPI carries data between hosts; our shared memory carries it
+/// inside a host.
 void AddNetwork(CommandLine& line, const Topology& topology, const std::vector<NodeRanks>& placement) {
   line.Mca("plm", "rsh");
   line.Mca("plm_rsh_agent", topology.launch.agent);
@@ -96,9 +97,9 @@ void AddNetwork(CommandLine& line, const Topology& topology, const std::vector<N
   line.Mca("oob_tcp_if_include", fmt::format("{}", fmt::join(interfaces, ",")));
 }
 
-/// The mpirun to start: an mpirun beside this program takes precedence over the one in PATH, as for quire-worker. (A
-/// Python environment holds both, and need not be in PATH.) If both are the same file, the plain name is used, because
-/// mpirun takes a path as the folder of Open MPI on every node.
+/// Returns the mpirun to start: an mpirun beside this program takes precedence over the one in PATH, as for
+/// quire-worker. (A Python environment holds both, and need not be in PATH.) If both are the same file, the plain name
+/// is used, because mpirun takes a path as the folder of Open MPI on every node.
 std::string MpirunProgram() {
   const auto found = FindProgram("mpirun"), in_path = FindInPath("mpirun");
   std::error_code ignored;

@@ -10,26 +10,26 @@
 
 namespace quire {
 
-/// The mpirun command line for one epoch's workers: on this host if `placement` is empty, else on the named nodes. No
-/// shell runs on this host; on other hosts mpirun's agent decides (with ssh: the user's shell).
+/// Returns the mpirun command line for one epoch's workers: on this host if `placement` is empty, else on the named
+/// nodes. No shell runs on this host; on other hosts mpirun's agent decides (with ssh: the user's shell).
 std::vector<std::string> MpirunCommand(const Topology& topology, const std::string& worker_binary,
                                        const std::string& data_endpoint, EpochId epoch, const std::string& session_dir,
                                        const std::vector<NodeRanks>& placement = {});
 
-/// The mpirun command line above, with `worker_command` in place of the binary and its endpoint.
+/// Returns the mpirun command line above, with `worker_command` in place of the binary and its endpoint.
 std::vector<std::string> MpirunCommand(const Topology& topology, const std::vector<std::string>& worker_command,
                                        const std::string& session_dir, const std::vector<NodeRanks>& placement);
 
-/// Path of quire-worker on the nodes: launch.worker, or this host's path.
+/// Returns the path of quire-worker on the nodes: launch.worker, or this host's path.
 std::string WorkerBinary(const Topology& topology);
 
 /// Throws Error with the remedy when mpirun is missing or would refuse to run as this user.
 void CheckMpirunAllowed();
 
-/// A program installed with this one: beside this executable, or in PATH.
+/// Returns a program installed with this one: beside this executable, or in PATH.
 std::optional<std::string> FindProgram(const std::string& name);
 
-/// The worker binary beside this executable or in PATH. Throws Error when there is none.
+/// Returns the worker binary beside this executable or in PATH. Throws Error when there is none.
 std::string FindWorkerBinary();
 
 }  // namespace quire

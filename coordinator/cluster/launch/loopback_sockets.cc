@@ -12,7 +12,7 @@
 
 namespace {
 
-/// Takes this module, the first one in LD_PRELOAD, out of the environment: the ranks do not load it.
+/// Removes this module, the first in LD_PRELOAD, from the environment, so that the ranks do not load it.
 __attribute__((constructor)) void LeaveEnvironment() {
   const char* modules = std::getenv("LD_PRELOAD");
   const char* others = modules == nullptr ? nullptr : std::strchr(modules, ':');
@@ -28,8 +28,8 @@ int Bind(int socket, const void* address, socklen_t size) {
 
 }  // namespace
 
-/// Replaces the C library's bind: the same, but for the addresses 0.0.0.0 and ::. Where IPv6 has no loopback, its
-/// sockets stay as they are asked for.
+/// Replaces the C library's bind. Binds sockets for 0.0.0.0 and :: to loopback, and all others as asked. Without an
+/// IPv6 loopback, IPv6 sockets are bound as asked.
 extern "C" __attribute__((visibility("default"))) int bind(int socket, const sockaddr* address,
                                                            socklen_t size) noexcept {
   if (address != nullptr && address->sa_family == AF_INET && size >= sizeof(sockaddr_in)) {

@@ -19,7 +19,7 @@ class MpirunReport {
   };
 
   void AddLine(const std::string& line);
-  /// The first culprit that the output named.
+  /// Returns the first culprit that the output named.
   std::optional<Culprit> culprit() const;
 
  private:

@@ -15,7 +15,7 @@ namespace quire {
 
 namespace {
 
-/// The most ranks that a node can take; 0: any number.
+/// Returns the most ranks that a node can take; 0: any number.
 int CapacityOf(const Topology::Node& node) {
   return node.slots > 0 ? node.slots : static_cast<int>(node.devices.size());
 }
@@ -46,7 +46,7 @@ Candidates ChooseNodes(const std::vector<Topology::Node>& nodes, const std::set<
   return result;
 }
 
-/// The most ranks that the nodes take together; nullopt when a node has no limit.
+/// Returns the most ranks that the nodes take together; nullopt when a node has no limit.
 std::optional<int> TotalCapacity(const Topology& topology, const std::vector<size_t>& used) {
   int total = 0;
   for (const size_t i : used) {

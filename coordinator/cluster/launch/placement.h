@@ -29,17 +29,17 @@ struct Placement {
 /// when a host is excluded: the first spare replaces it, and more follow if needed.
 Placement PlaceRanks(const Topology& topology, int num_ranks, const std::set<std::string>& excluded);
 
-/// The nodes of one replica: replica r gets the places and devices of ranks [r * n, (r + 1) * n) of all, n ranks each,
-/// and the spare nodes with index % replicas == r. Throws Error when there are too few places.
+/// Returns the nodes of one replica: replica r gets the places and devices of the ranks [r * n, (r + 1) * n), if each
+/// replica has n ranks, and the spare nodes with index % replicas == r. Throws Error when there are too few places.
 std::vector<Topology::Node> NodesOfReplica(const Topology& topology, int replica);
 
-/// The device of each rank, given the ranks' hosts. The devices that the topology lists for a host go to its ranks in
-/// order; on a host without a list its i-th rank gets device i. Empty when the topology lists no devices. Throws Error
-/// when a host has more ranks than listed devices.
+/// Returns the device of each rank, given the ranks' hosts. The devices that the topology lists for a host go to its
+/// ranks in order; on a host without a list its i-th rank gets device i. Empty when the topology lists no devices.
+/// Throws Error when a host has more ranks than listed devices.
 std::vector<int> DevicesOfRanks(const Topology& topology, const std::vector<std::string>& hosts);
 
-/// Returns the compute threads of each of `workers_of_host` workers on a host like this one: the topology's number, or
-/// an even share of the processors that affinity and CPU quotas leave.
+/// Returns the number of compute threads of each of `workers_of_host` workers on a host like this one: the topology's
+/// number, or an even share of the processors that affinity and CPU quotas leave.
 int ThreadsOfWorker(const Topology& topology, int workers_of_host);
 
 /// Like ThreadsOfWorker, for the processors that the ranks' hosts reported. All ranks get the number of the smallest

@@ -11,7 +11,7 @@ namespace quire {
 
 namespace {
 
-// Longer steps would stall decoding sequences.
+// Default numbers of tokens in a step. Longer steps would stall decoding sequences.
 constexpr int kCpuStepTokens = 512, kCudaStepTokens = 2048;
 // The default limit of KV memory: a server should not fill a laptop without being asked. On GPUs there is no such
 // limit.
@@ -19,7 +19,7 @@ constexpr int64_t kDefaultCpuKvBytes = int64_t{4} << 30;
 // A plan names every block of each added state; more blocks would make that list longer than a long block table.
 constexpr int64_t kMostStateBlocks = 4096;
 
-/// The number of blocks, the null block included.
+/// Returns the number of blocks, the null block included.
 int ChooseNumBlocks(const Topology& topology, BackendKind backend, const std::vector<RankInfo>& ranks,
                     const PoolDemand& demand) {
   const bool cuda = backend == BackendKind::kCuda;
@@ -30,7 +30,7 @@ int ChooseNumBlocks(const Topology& topology, BackendKind backend, const std::ve
   for (const RankInfo& rank : ranks) {
     per_block = std::max(per_block, rank.bytes_per_block);
     const int64_t swap = cuda ? 0 : topology.cache.host_swap_bytes;  // on CPUs, swapped blocks use the same memory
-    const int64_t adapters = topology.lora.dirs.empty() ? 0 : topology.lora.memory_bytes;  // come while serving
+    const int64_t adapters = topology.lora.dirs.empty() ? 0 : topology.lora.memory_bytes;  // loaded later
     available = std::min(available, rank.available_bytes / (cuda ? 1 : sharers[rank.host]) - swap - adapters);
   }
   int64_t budget = topology.cache.memory_bytes;

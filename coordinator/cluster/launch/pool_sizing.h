@@ -9,15 +9,17 @@
 
 namespace quire {
 
-/// The most tokens of a sequence before the pool's size is known: the topology's setting, or the model's context.
-/// Throws Error when the topology asks for more than the model's positions reach, or than an encoder's step holds.
+/// Returns the most tokens of a sequence before the pool's size is known: the topology's setting, or the model's
+/// context. Throws Error when the topology asks for more than the model's positions reach, or than an encoder's step
+/// holds.
 int ChooseModelLen(const Topology& topology, const ModelSpec& spec);
 
-/// The same for a known pool size: a sequence must fit into the pool, unless sliding windows free its beginning.
+/// Returns the most tokens of a sequence once the pool's size is known: model_len, but no more than fit into the pool,
+/// unless sliding windows free a sequence's beginning.
 int FittingModelLen(int model_len, const ModelSpec& spec, int64_t pool_tokens);
 
-/// The most tokens of a step: the topology's setting, or a default for the backend and max_running. An encoder's step
-/// has room for a prompt of model_len tokens.
+/// Returns the most tokens of a step: the topology's setting, or a default for the backend and max_running. An
+/// encoder's step has room for a prompt of model_len tokens.
 int ChooseStepTokens(const Topology& topology, BackendKind backend, const ModelSpec& spec, int model_len);
 
 /// The demand that a pool of KV blocks must meet.
@@ -26,7 +28,8 @@ struct PoolDemand {
   int blocks_needed = 1;  // blocks that present requests need; provided if memory allows
 };
 
-/// Blocks for a sequence's recurrent state: the maximum over all ranks, used on every rank. 0: the model has no states.
+/// Returns the number of blocks for a sequence's recurrent state: the maximum over all ranks, used on every rank. 0:
+/// the model has no states.
 int StateBlocks(const std::vector<RankInfo>& ranks);
 
 /// Returns the number of KV blocks, and of host blocks for swapping, that fit into the ranks' memory under the

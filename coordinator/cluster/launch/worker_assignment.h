@@ -10,15 +10,15 @@
 namespace quire {
 
 /// Chooses kCpu or kCuda from the topology and the devices that the ranks reported. Throws Error when the topology's
-/// backend or settings are impossible there.
+/// backend or settings are impossible with these devices.
 BackendKind ChooseBackend(const Topology& topology, const std::vector<RankInfo>& ranks);
 
-/// The layers of each stage of a pipeline, first stage first: `stages` if it names them, else even by bytes; nothing
-/// for a pipeline of one stage. Throws SettingsError for stages that the model does not allow.
+/// Returns the layers of each stage of a pipeline, first stage first: `stages` if it names them, else even by bytes;
+/// nothing for a pipeline of one stage. Throws SettingsError for stages that the model does not allow.
 std::vector<int32_t> StagesOf(const ModelFiles& model, int pipeline, const std::vector<int>& stages);
 
-/// The assignment for all ranks, without the limits of steps and sequences and the ctrl port. `backend` comes from
-/// ChooseBackend.
+/// Returns the assignment for all ranks, without the limits of steps and sequences and the ctrl port. `backend` comes
+/// from ChooseBackend.
 AssignMessage MakeAssignment(const Topology& topology, const ModelFiles& model, const std::vector<RankInfo>& ranks,
                              BackendKind backend);
 

@@ -9,8 +9,8 @@
 
 namespace quire {
 
-/// Describes the storage of a worker group's KV blocks and the reachability of its workers. These decide whether, and
-/// in which way, blocks can move between two groups.
+/// Describes the storage of a worker group's KV blocks and the reachability of its workers. Storage and reachability
+/// decide whether, and in which way, blocks can move between two groups.
 struct BlockShape {
   GroupCut cut;  // how the group cuts the model
   ComputeSettings compute;
@@ -30,7 +30,7 @@ std::string WhyBlocksStay(const BlockShape& from, const BlockShape& to);
 /// with states or windows; between hosts not with encryption, because NCCL sends clear text.
 bool CanGo(MigrationWay way, const BlockShape& from, const BlockShape& to);
 
-/// True: blocks move over the network. False: over sockets of one host.
+/// True when blocks move over the network, false when they move over sockets of one host.
 inline bool GoesByNetwork(const BlockShape& from, const BlockShape& to) {
   return !from.on_this_host || !to.on_this_host;
 }

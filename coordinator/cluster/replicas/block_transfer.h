@@ -20,10 +20,10 @@ struct BlockTransfer {
   int givers = 0;                      // source ranks that were told to send
   int takers_ended = 0, givers_ended = 0;
   bool gives = false;                         // the source ranks were told to send
-  bool take_over = false, give_over = false;  // ended on all ranks, or with the group
+  bool take_over = false, give_over = false;  // all target ranks, or source ranks, have ended or are lost
   bool failed = false, delivered = false;
   bool called_off = false;     // the workers were told to stop
-  std::vector<BlockId> names;  // ids at the source of the blocks that come along
+  std::vector<BlockId> names;  // ids that the sent blocks have at the source
   int64_t bytes = 0;
   double begin_seconds = 0;  // the time when the source ranks were told to send
 

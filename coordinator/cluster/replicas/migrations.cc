@@ -12,10 +12,11 @@ namespace quire {
 
 namespace {
 
-/// The request grows while its move is prepared: extra room for each of its sequences, in blocks.
+/// Further blocks that are reserved for each sequence of a request, because the request grows while its move is
+/// prepared.
 constexpr int kBlocksToGrow = 4;
 
-/// Simultaneous transfers: a worker's socket queues 64 messages, and every transfer adds one to three.
+/// The most simultaneous transfers. A worker's socket queues 64 messages, and every transfer adds one to three.
 constexpr size_t kMostTransfers = 16;
 
 /// Seconds without transfers between two replicas after one broke off, because each attempt waits seconds for nothing.
@@ -123,7 +124,7 @@ void Migrations::Deliver(const Lock&, std::unique_ptr<Request> request, int to, 
   const std::string client = request->client;
   const GrammarSource grammar = request->sampling.grammar;
   in_transit_[id] = std::move(request);
-  // The target's workers may lack the grammar; the request waits for it as a new one does.
+  // The target's workers may lack the grammar. Then the request waits for the grammar, as a new request does.
   at(to).PostCall(tokens, client, grammar,
                   {.submit = [=, this](Engine& engine) { Arrive(id, to, ticket, engine); },
                    .refuse = [=, this](int, const std::string& reason) { Refuse(id, to, ticket, reason); },
@@ -135,7 +136,8 @@ void Migrations::Deliver(const Lock&, std::unique_ptr<Request> request, int to, 
                    .requests = {id}});
 }
 
-/// The target's workers cannot compile the grammar or have no room for it: ends the request with an error.
+/// Ends a request in transit with an error. Called when the target's workers cannot compile its grammar or have no room
+/// for the grammar.
 void Migrations::Refuse(RequestId id, int to, uint64_t ticket, const std::string& reason) {
   const Lock lock(mutex_);
   const auto it = in_transit_.find(id);
@@ -193,7 +195,7 @@ void Migrations::OnReport(int replica, Rank rank, const BlocksReport& report) {
   DropIfOver(lock, report.ticket);
 }
 
-/// A rank on either side has failed: gives up the transfer.
+/// Gives up a transfer in which a rank on either side has failed.
 void Migrations::BreakOff(const Lock& lock, uint64_t ticket, BlockTransfer& transfer) {
   const bool by_itself = !transfer.called_off;
   const std::pair<int, int> pair = std::minmax(transfer.from, transfer.to);
@@ -242,7 +244,7 @@ void Migrations::OnGiven(const Lock& lock, uint64_t ticket, BlockTransfer& trans
   at(transfer.from).loop().Post([ticket](Engine& source) { source.ReleaseTicket(ticket); });
 }
 
-/// Tickets are random, so that groups without keys cannot be attacked by guessing a ticket.
+/// Returns an unused ticket. Tickets are random, so that groups without keys cannot be attacked by guessing a ticket.
 uint64_t Migrations::NewTicket() {
   uint64_t ticket = 0;
   std::random_device random;

@@ -19,14 +19,14 @@ namespace quire {
 /// Totals of finished moves.
 struct MigrationCounts {
   int64_t with_blocks = 0;  // requests that took computed blocks along
-  int64_t bare = 0;         // requests that moved without blocks: nothing was computed yet, or all is computed again
+  int64_t bare = 0;         // requests without blocks: no token was computed yet, or all are computed again
   int64_t failed = 0;       // bare moves after a transfer of blocks broke off
   int64_t bytes = 0;        // block data sent, summed over all ranks
   double seconds = 0;       // duration of completed transfers, from the order to send on
 };
 
-/// Moves requests between replicas on any hosts. A request's blocks go from the workers of one group to those of the
-/// other, from each rank to the ranks that hold its heads there (comm/collective/block_link.h), while both groups
+/// Moves requests between replicas on any hosts. A request's blocks go from the workers of one group to the workers of
+/// the other, from each rank to the ranks that hold its heads there (comm/collective/block_link.h), while both groups
 /// compute:
 ///   1. the target reserves blocks and its workers open endpoints;
 ///   2. the source's workers send the blocks;
@@ -46,7 +46,7 @@ class Migrations {
 
   // Call the following functions on the replica's engine thread.
   void OnReport(int replica, Rank rank, const BlocksReport& report);
-  /// The replica's workers were just restarted, or are lost for good.
+  /// Ends all transfers from and to the replica. Called when its workers were just restarted, or are lost for good.
   void OnEpochLost(int replica);
   /// Called in every round: cancels transfers whose request has ended or whose client has disconnected.
   void DropAbandoned(int replica, const Engine& engine);
@@ -54,7 +54,7 @@ class Migrations {
   /// serves.
   void Empty(int replica, Engine& engine);
 
-  /// Drops the requests in transit. Nothing moves afterwards.
+  /// Drops the requests in transit. No request moves afterwards.
   void Clear();
 
   MigrationCounts counts() const;

@@ -1,4 +1,4 @@
-// Moves that end early.
+// The part of Migrations that ends moves early.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ void Migrations::DropAbandoned(int replica, const Engine& engine) {
   }
 }
 
-/// The blocks will not arrive: the request moves on without them.
+/// Lets the request move on without blocks, because they will not arrive.
 void Migrations::Fail(const Lock& lock, BlockTransfer& transfer) {
   const bool first = !std::exchange(transfer.failed, true);
   if (transfer.delivered || !first) return;
@@ -49,7 +49,7 @@ void Migrations::Fail(const Lock& lock, BlockTransfer& transfer) {
   Deliver(lock, std::move(taken->second), transfer.to, 0);
 }
 
-/// The request stays at the source, or has ended there.
+/// Ends the move: the request stays at the source, or has ended there.
 void Migrations::Stay(const Lock&, BlockTransfer& transfer) {
   transfer.failed = transfer.delivered = true;
   moving_.erase(transfer.request);

@@ -1,4 +1,4 @@
-// Decides whether a request's blocks move with it, and in which way.
+// The part of Migrations that decides whether a request's blocks move with it, and in which way.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -67,8 +67,8 @@ void Migrations::Give(uint64_t ticket, Engine& engine) {
   group.SendToEach(give);
 }
 
-/// MigrationWay::kHost: takes the request out of its engine, with its blocks under `keep` if that is not 0. Returns the
-/// device-to-host copies that the workers must make.
+/// For MigrationWay::kHost: takes the request out of its engine, with its blocks under `keep` if that is not 0. Returns
+/// the device-to-host copies that the workers must make.
 std::vector<BlockCopyPair> Migrations::Take(const Lock& lock, uint64_t keep, BlockTransfer& transfer, Engine& engine) {
   std::optional<Departure> departure = engine.Depart(transfer.request, keep, transfer.room);
   if (!departure) {
@@ -81,7 +81,8 @@ std::vector<BlockCopyPair> Migrations::Take(const Lock& lock, uint64_t keep, Blo
   return std::move(departure->moves);
 }
 
-/// MigrationWay::kDevice: the blocks have arrived, and the request follows them.
+/// For MigrationWay::kDevice: takes the request out of its engine and delivers it to the target, where its blocks have
+/// arrived.
 void Migrations::Follow(uint64_t ticket, int to, Engine& engine) {
   const Lock lock(mutex_);
   const auto it = transfers_.find(ticket);

@@ -12,22 +12,22 @@
 
 namespace quire {
 
-/// Remembers which leading blocks of prompts were last sent to which replica: a guess at the content of its prefix
-/// cache, good enough to choose a replica. Different salts never match, because a hit would reveal another client's
-/// prompt. Bounded: the oldest notes are forgotten. Belongs to one thread.
+/// Remembers which leading blocks of prompts were last sent to which replica. From that it guesses the content of a
+/// replica's prefix cache, well enough to choose a replica. Different salts never match, because a hit would reveal
+/// another client's prompt. Bounded: the oldest notes are forgotten. Belongs to one thread.
 class PrefixSketch {
  public:
   explicit PrefixSketch(int block_size, size_t max_blocks = 1 << 16) : block_size_(block_size), max_(max_blocks) {}
 
   using Hashes = std::vector<uint64_t>;
-  /// The chained hashes of a prompt's full blocks, at most kMostBlocks.
+  /// Returns the chained hashes of a prompt's full blocks, at most kMostBlocks.
   Hashes HashesOf(std::string_view salt, std::span<const TokenId> tokens) const;
 
-  /// Returns how many leading blocks the replica was given.
+  /// Returns the number of the prompt's leading blocks that the replica probably has cached.
   int Leading(const Hashes& hashes, int replica) const;
-  /// Notes that the replica gets these blocks.
+  /// Notes that a prompt with these blocks is sent to the replica.
   void Note(const Hashes& hashes, int replica);
-  /// The replica lost its workers, so its cache is empty.
+  /// Forgets the replica's blocks. Call it when the replica has lost its workers.
   void Forget(int replica);
 
  private:

@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kPublishEverySeconds = 0.002;
 
-/// With several replicas each keeps its journal in its own subdirectory of the configured directory.
+/// Makes the parent directory of a replica's journal: several replicas have subdirectories of the configured directory.
 void MakeParent(const std::string& directory) {
   const std::string parent = directory.substr(0, directory.rfind('/'));
   if (::mkdir(parent.c_str(), 0700) != 0 && errno != EEXIST) Fail("cannot make {}: {}", parent, std::strerror(errno));

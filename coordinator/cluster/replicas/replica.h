@@ -19,11 +19,11 @@
 
 namespace quire {
 
-/// One tensor-parallel group with everything of its own: workers, sockets, epochs, recovery, KV blocks, engine, engine
+/// One group of workers with everything of its own: workers, sockets, epochs, recovery, KV blocks, engine, engine
 /// thread and journal. Its failures affect no other replica.
 class Replica : private EngineLoopHost {
  public:
-  /// Starts the workers like Deployment. `topology` comes from ReplicaTopology. The feed must outlive the replica.
+  /// Starts the workers as Deployment does. `topology` comes from ReplicaTopology. The feed must outlive the replica.
   /// `disk`: where blocks are stored; null: nowhere.
   Replica(Topology topology, const ModelFiles& model, const std::atomic<bool>& cancel,
           std::shared_ptr<const Vocabulary> vocabulary, EventFeed& feed, KvDisk* disk = nullptr);
@@ -31,7 +31,7 @@ class Replica : private EngineLoopHost {
 
   /// Starts the engine's thread. The listener must outlive the replica.
   void Begin(ReplicaListener& listener);
-  /// Ends the engine's thread and drops the engine's requests. StopWorkers, a separate call, ends the workers.
+  /// Ends the engine's thread and drops the engine's requests. StopWorkers then ends the workers.
   void StopLoop();
   void StopWorkers(const std::string& reason) { deployment_.Stop(reason); }
   int index() const { return topology_.parallel.replica; }
@@ -42,19 +42,19 @@ class Replica : private EngineLoopHost {
   const EngineLoop& loop() const { return *loop_; }
   bool serving() const { return loop_->serving(); }
   bool recovering() const { return loop_->recovering(); }
-  /// Returns nullopt without a journal. Callable from any thread.
+  /// Returns the state of the journal; nullopt without a journal. Callable from any thread.
   std::optional<JournalHealth> journal_health() const {
     return journal_ ? std::optional(journal_->health()) : std::nullopt;
   }
-  /// Submits a call on the engine's thread; with a grammar once the workers are ready for it. The call's tokens count
-  /// in view() at once.
+  /// Submits a call on the engine's thread; with a grammar once the workers are ready for it. view() counts the call's
+  /// tokens from now on.
   void PostCall(int64_t tokens, const std::string& client, const GrammarSource& grammar, Arrival arrival);
   /// Runs `order` on the engine's thread.
   void PostAdapter(std::function<void(AdapterGate&)> order);
-  /// The state as of the last Publish, plus tokens on their way. Callable from any thread.
+  /// Returns the state as of the last Publish, plus tokens on their way. Callable from any thread.
   ReplicaView view() const;
   BlockShape block_shape() const;
-  /// The endpoint where a rank waits for blocks of other groups. On the engine's thread.
+  /// Returns the endpoint where a rank waits for blocks of other groups. On the engine's thread.
   std::string BlockEndpoint(Rank rank);
   /// On the engine's thread: updates view(), at most every 2 ms unless calls have arrived, because it scans every
   /// request.
@@ -82,8 +82,8 @@ class Replica : private EngineLoopHost {
   GrammarGate gate_;
   AdapterGate adapters_;
   std::optional<Journal> journal_;                     // observes the engine; nullopt when journals are off
-  CacheEventLog cache_log_;                            // hears the prefix cache while events are published
-  std::unique_ptr<CacheEventPublisher> cache_events_;  // null: nothing is published
+  CacheEventLog cache_log_;                            // listens to the prefix cache while events are published
+  std::unique_ptr<CacheEventPublisher> cache_events_;  // null: no events are published
   ReplicaListener* listener_ = nullptr;                // set by Begin
   std::unique_ptr<KvTier> tier_;                       // null: blocks are not stored
   std::unique_ptr<EngineLoop> loop_;

@@ -28,8 +28,8 @@ struct RequestShape {
 /// Cached blocks outweigh this many tokens of additional load, or the number of cached tokens if that is larger.
 inline constexpr int64_t kAffinityMargin = 512;
 
-/// A newcomer's expected wait, in tokens computed before it: queued tokens, 16 per running sequence, and the tokens of
-/// blocks that must be freed first.
+/// Returns a newcomer's expected wait, in tokens computed before it: queued tokens, 16 per running sequence, and the
+/// tokens of blocks that must be freed first.
 int64_t LoadOf(const ReplicaView& view, const RequestShape& shape);
 
 /// Chooses the replica for a new request among the serving replicas. Prefers replicas that are not recovering, and

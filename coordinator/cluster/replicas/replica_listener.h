@@ -14,10 +14,10 @@ class ReplicaListener {
 
   /// Called in every round of the replica's loop.
   virtual void OnRound(int replica, Engine& engine) = 0;
-  /// A rank of the replica reports on KV blocks that move between replicas.
+  /// Called when a rank of the replica reports on KV blocks that move between replicas.
   virtual void OnBlocksReport(int replica, Rank rank, const BlocksReport& report) = 0;
-  /// The replica is lost for good: moves requests that other replicas can serve out of its engine. Also called for
-  /// requests that come later.
+  /// Called when the replica is lost for good, and for requests that come later. Moves requests out of its engine if
+  /// other replicas can serve them.
   virtual void OnAbandoned(int replica, Engine& engine) = 0;
   /// Called once, after OnAbandoned.
   virtual void OnLostForGood(int replica, const std::string& reason) = 0;

@@ -55,7 +55,7 @@ struct ReplicaSnapshot {
   std::map<std::string, Scheduler::ClientReport> clients;
 };
 
-/// Call on the replica's engine thread.
+/// Copies the replica's state. Call it on the replica's engine thread.
 ReplicaSnapshot TakeSnapshot(Replica& replica);
 
 }  // namespace quire

@@ -40,9 +40,9 @@ class Replicas : private ReplicaListener {
   /// True while at least one replica restarts its workers.
   bool recovering() const;
   Migrations& migrations() { return *migrations_; }
-  /// Where blocks are stored; null: nowhere.
+  /// Returns the disk on which blocks are stored; null: none.
   const KvDisk* disk() const { return disk_.get(); }
-  /// The events of all replicas.
+  /// Returns the events of all replicas.
   EventFeed& events() { return events_; }
 
   /// Posts a client's call to the replica that suits the first request's prompt best; a call with a grammar waits there

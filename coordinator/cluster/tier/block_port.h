@@ -30,11 +30,11 @@ class BlockPort {
   BlockPort(const BlockPort&) = delete;
   BlockPort& operator=(const BlockPort&) = delete;
 
-  /// The epoch that ranks must name in GiveBlocks.
+  /// The epoch of this process, which the ranks' GiveBlocks messages must name.
   static constexpr EpochId kEpoch = 1;
   const std::string& endpoint() const { return endpoint_; }
 
-  /// Whole blocks, and the object that owns their memory until the transfer has ended.
+  /// The memory of whole blocks, and the object that owns the memory until the transfer has ended.
   struct Blocks {
     BlockMemory memory;
     std::shared_ptr<void> owner;
@@ -45,7 +45,7 @@ class BlockPort {
   void Send(uint64_t ticket, EpochId epoch, Blocks blocks, std::vector<BlockDestination> destinations);
   /// Ends a transfer early.
   void Stop(uint64_t ticket);
-  /// The transfers that ended since the last call, in either direction.
+  /// Returns the transfers that ended since the last call, in either direction.
   std::vector<BlockTransferEnd> TakeEnds();
 
  private:

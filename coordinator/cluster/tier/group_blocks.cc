@@ -11,7 +11,7 @@ namespace quire {
 
 namespace {
 
-/// A group of one rank, as which this process takes part in transfers.
+/// The shares of a group of one rank: this process takes part in transfers as such a group.
 const std::vector<double> kOneRank = {1.0};
 
 BlockRuns RunsOf(const std::vector<int64_t>& flat) {
@@ -43,7 +43,8 @@ void GroupBlocks::Begin(EpochId epoch) {
   if (port_ == nullptr || by_network_ == local) OpenPort(!local);
 }
 
-/// Several hosts: takes the highest free port of the range, because MPI takes the lowest ones.
+/// Opens the port where this process waits for blocks. With ranks on other hosts it takes the highest free TCP port of
+/// the range, because MPI takes the lowest.
 void GroupBlocks::OpenPort(bool by_network) {
   by_network_ = by_network;
   port_.reset();

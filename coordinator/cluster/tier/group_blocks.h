@@ -12,8 +12,8 @@
 
 namespace quire {
 
-/// The whole blocks of a group of any shape: orders its ranks to send their parts here, and to take their parts from
-/// here. Belongs to the engine's thread.
+/// Moves whole blocks between this process and a group of any shape: orders each rank to send its part of the blocks,
+/// or to take its part. Belongs to the engine's thread.
 class GroupBlocks {
  public:
   struct Options {
@@ -24,27 +24,28 @@ class GroupBlocks {
   };
   GroupBlocks(WorkerGroup& group, Options options);
 
-  /// A new epoch begins, perhaps with other ranks. Throws Error when no way leads to them.
+  /// Prepares for a new epoch, perhaps with other ranks. Throws Error when this process cannot reach the ranks.
   void Begin(EpochId epoch);
-  /// Bytes of a whole block; 0: this model's blocks are not cut.
+  /// Returns the bytes of a whole block; 0: this model's blocks are not cut.
   int64_t block_bytes() const { return block_bytes_; }
   int num_ranks() const { return group_.size(); }
 
-  /// Orders all ranks to send pool blocks into the memory. Each rank reports its end, and so does TakeEnds.
+  /// Orders all ranks to send pool blocks into the memory. Each rank reports when it has ended, and TakeEnds reports
+  /// this process's end.
   void Collect(uint64_t ticket, const std::vector<BlockId>& blocks, BlockPort::Blocks memory);
-  /// Orders all ranks to wait for the contents of pool blocks. Each rank reports where, and later its end.
+  /// Orders all ranks to wait for the contents of pool blocks. Each rank reports its endpoint, and later its end.
   void Announce(uint64_t ticket, const std::vector<BlockId>& blocks);
   /// Sends whole blocks to the ranks, which wait at these endpoints.
   void Distribute(uint64_t ticket, const std::vector<std::string>& endpoints, BlockPort::Blocks memory);
   /// Ends a transfer early, at this process and at the ranks.
   void Stop(uint64_t ticket);
-  /// Forgets a transfer whose ranks are gone.
+  /// Forgets a transfer whose ranks were replaced.
   void Drop(uint64_t ticket) { port_->Stop(ticket); }
   std::vector<BlockTransferEnd> TakeEnds() {
     return port_ == nullptr ? std::vector<BlockTransferEnd>{} : port_->TakeEnds();
   }
 
-  /// A number for a transfer that no other process can guess.
+  /// Returns a number for a transfer that no other process can guess.
   static uint64_t NewTicket();
 
  private:

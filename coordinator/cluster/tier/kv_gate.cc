@@ -10,7 +10,7 @@ namespace quire {
 namespace {
 
 constexpr int64_t kFetchBytes = 64 << 20;
-/// After so long a measured time says nothing about the disk as it is now.
+/// A measured time that is older says nothing about the disk's present speed.
 constexpr double kMeasurementSeconds = 120;
 constexpr double kNewestPart = 0.5;  // weight of the newest measurement
 
@@ -87,7 +87,8 @@ void KvGate::Round(Engine& engine, double now) {
   while (!fetch_ && !held_.empty() && !Begin(held_.front(), engine, now)) LetThrough(held_.begin());
 }
 
-/// Begins to bring blocks back for the next prompt that gains. False: no prompt gains any more.
+/// Begins to bring stored blocks back for the call's next prompt that gains tokens by that. False: no further prompt
+/// gains.
 bool KvGate::Begin(Held& held, Engine& engine, double now) {
   for (; !reading_ && !held.prompts.empty(); held.prompts.erase(held.prompts.begin())) {
     const ArrivalPrompt& prompt = held.prompts.front();
@@ -115,7 +116,7 @@ bool KvGate::Begin(Held& held, Engine& engine, double now) {
   return false;
 }
 
-/// Takes the store's answer. An answer to a transfer that is over is dropped.
+/// Takes the store's answer from the mailbox. Drops an answer to a transfer that is over.
 void KvGate::TakeFound() {
   const std::lock_guard lock(mailbox_->mutex);
   if (!mailbox_->found) return;
@@ -155,7 +156,7 @@ void KvGate::Advance(Engine& engine, double now) {
   if (fetch.ranks_ended == group_.num_ranks()) End(engine, now);
 }
 
-/// The transfer has ended on all ranks.
+/// Makes the fetched blocks findable and lets their call go on. Called when all ranks have ended the transfer.
 void KvGate::End(Engine& engine, double now) {
   const Fetch fetch = std::move(*fetch_);
   fetch_.reset();

@@ -17,8 +17,8 @@ namespace quire {
 
 /// Holds a call while stored blocks of its prompts come back to the workers. A call waits only if the store has more of
 /// a prompt than the workers have cached, and if bringing the blocks back was measured to be quicker than computing
-/// them. A call passes in any case after kPatienceSeconds, so a store that is stuck costs no more than that. One
-/// prompt's blocks come at a time. Belongs to the engine's thread.
+/// them. After kPatienceSeconds a call passes in any case, so that a stuck store delays it no longer. Blocks of one
+/// prompt are brought back at a time. Belongs to the engine's thread.
 class KvGate {
  public:
   static constexpr double kPatienceSeconds = 5;
@@ -26,13 +26,13 @@ class KvGate {
   KvGate(KvStore& store, GroupBlocks& group, std::function<void()> wake);
   ~KvGate();
 
-  /// Calls `enter` at once, or in a later round; never when the arrival is abandoned meanwhile.
+  /// Takes a call. Calls `enter` immediately or in a later round; never when the arrival is abandoned meanwhile.
   void Pass(Arrival arrival, std::function<void(Arrival)> enter, Engine& engine, double now);
   /// Called in every round of the engine's loop. `now`: seconds on the engine's clock.
   void Round(Engine& engine, double now);
   /// True when the report is about a transfer of this object.
   bool OnReport(Rank rank, const BlocksReport& report);
-  /// The ranks were replaced. Blocks on their way are lost.
+  /// Gives up blocks on their way. Called when the ranks were replaced.
   void Forget();
   /// Lets all calls pass, because the workers are lost for good.
   void Open();
@@ -41,7 +41,7 @@ class KvGate {
   struct Held {
     Arrival arrival;
     std::function<void(Arrival)> enter;
-    std::vector<ArrivalPrompt> prompts;  // those that may still gain
+    std::vector<ArrivalPrompt> prompts;  // prompts for which the store may still have blocks
     double deadline = 0;
     uint64_t number = 0;  // counts the calls that were held
   };
@@ -58,16 +58,16 @@ class KvGate {
     int ranks_ended = 0;
     bool announced = false, sent = false, failed = false;
   };
-  /// What the store found, on its way from the store's thread.
+  /// The store's answer, on its way from the store's thread.
   struct Mailbox {
     std::mutex mutex;  // guards the rest
     std::function<void()> wake;
     std::optional<std::pair<uint64_t, KvStore::Found>> found;
   };
-  /// What the store has of a prompt beyond the cache.
+  /// The blocks of a prompt in the cache, and the further blocks in the store.
   struct Gain {
     int cached = 0;                  // leading blocks that are cached here
-    std::vector<BlockHash> used;     // those blocks
+    std::vector<BlockHash> used;     // hashes of these blocks
     std::vector<StoredName> stored;  // the blocks after them
   };
   Gain GainOf(const ArrivalPrompt& prompt, const Engine& engine) const;

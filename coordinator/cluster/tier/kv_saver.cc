@@ -34,8 +34,8 @@ void KvSaver::OnFindable(const Sequence& sequence, int index) {
                     at});
 }
 
-/// Adds the block, and the blocks before it that are still cached, in order. They are held and released together, so
-/// that no block of a prompt is reused before the blocks that continue it.
+/// Adds the block, and the blocks before it that are still cached, in order. All are held and released together, so
+/// that no block of a prompt is reused before the blocks after it.
 void KvSaver::AddChain(const Fresh& fresh, const PrefixCache& cache, std::vector<BlockId>& blocks) {
   for (size_t i = 0; i <= fresh.index; ++i) {
     const BlockId block = fresh.chain->blocks[i];

@@ -24,7 +24,7 @@ class KvSaver : public CacheListener {
   /// True when the report is about a transfer of this object.
   bool OnReport(const BlocksReport& report);
   bool OnEnd(const BlockTransferEnd& end);
-  /// The ranks were replaced, and their blocks are gone.
+  /// Forgets all blocks that wait to be saved. Called when the ranks were replaced.
   void Forget();
 
  private:
@@ -37,7 +37,7 @@ class KvSaver : public CacheListener {
   struct Fresh {
     BlockId block;
     StoredName name;
-    std::shared_ptr<const Chain> chain;  // up to this block, at least
+    std::shared_ptr<const Chain> chain;  // has at least the blocks up to this one
     size_t index;                        // of this block in the chain
   };
   struct Saving {

@@ -19,11 +19,11 @@ class KvTier {
   KvTier(const KvTier&) = delete;
   KvTier& operator=(const KvTier&) = delete;
 
-  /// See KvGate::Pass.
+  /// Takes a call; calls `enter` once stored blocks of its prompts are back (KvGate::Pass).
   void Pass(Arrival arrival, std::function<void(Arrival)> enter, double now);
   /// Called in every round of the engine's loop.
   void Round(double now);
-  /// True when the report is about a transfer of the tier.
+  /// Takes a rank's report about a transfer of the tier. False: the report is about something else.
   bool OnReport(Rank rank, const BlocksReport& report) {
     return gate_.OnReport(rank, report) || saver_.OnReport(report);
   }
@@ -39,7 +39,7 @@ class KvTier {
   KvSaver saver_;
   KvGate gate_;
   EpochId epoch_ = 0;
-  bool works_ = false;  // blocks of this epoch's workers can go to the store and back
+  bool works_ = false;  // true: blocks of this epoch's workers can go to the store and back
 };
 
 }  // namespace quire

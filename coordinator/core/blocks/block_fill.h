@@ -8,7 +8,8 @@
 
 namespace quire {
 
-/// For reports and checks only: how many computed tokens each device block holds, and since which step.
+/// Counts the computed tokens that each device block holds, and knows the step that gave the block its content. For
+/// reports and checks only.
 class BlockFill {
  public:
   explicit BlockFill(int num_blocks) { Resize(num_blocks); }
@@ -16,14 +17,14 @@ class BlockFill {
   void Resize(int num_blocks) { uses_.assign(static_cast<size_t>(num_blocks), {}); }
   /// Sets the number of the step being planned.
   void SetStep(int64_t step) { now_ = step; }
-  /// Notes that the step being planned gives the block new content; none of it is computed yet.
+  /// Notes that the step being planned gives the block new content, none of which is computed yet.
   void Open(BlockId block) { At(block) = {0, now_}; }
   /// Notes that at least `tokens` leading tokens of the block are computed.
   void Raise(BlockId block, int tokens) { At(block).tokens = std::max(At(block).tokens, tokens); }
 
-  /// Computed tokens in the block.
+  /// Returns the number of computed tokens in the block.
   int tokens(BlockId block) const { return uses_[static_cast<size_t>(block)].tokens; }
-  /// Steps since the block got its present content.
+  /// Returns the number of steps since the block got its present content.
   int64_t age(BlockId block) const { return now_ - uses_[static_cast<size_t>(block)].since; }
 
   template <class Archive>

@@ -9,8 +9,8 @@ namespace quire {
 
 namespace {
 
-/// True when full blocks are all that a sequence's computed tokens need. With states, or with a sliding window, more
-/// must be moved.
+/// True when full blocks are all that must be moved of a sequence's computed tokens: not with states or a sliding
+/// window.
 bool FullBlocksSuffice(const BlockManagerOptions& options) {
   return options.state_blocks == 0 && options.sliding_window == 0;
 }
@@ -71,7 +71,7 @@ int BlockManager::BlocksToGrow(std::span<const GrowTarget> targets) const {
       shared.push_back({block, 1});
   }
   for (const auto& [block, writers] : shared) {
-    needed += std::min(writers, pool_.ref_count(block) - 1);  // if all owners write, the last one writes in place
+    needed += std::min(writers, pool_.ref_count(block) - 1);  // if all owners write, the last owner writes in place
   }
   return has_states() ? needed + states_.BlocksToGrow(targets) : needed;
 }
@@ -80,7 +80,7 @@ void BlockManager::Grow(Sequence& sequence, int num_tokens, StepPlan& plan, int 
   const auto tell = [&](size_t index) {
     if (sequence.slot) plan.tables.push_back({*sequence.slot, static_cast<uint32_t>(index), sequence.blocks[index]});
   };
-  // A block that an outstanding step writes has one owner already, so the copied tokens were all computed before.
+  // No outstanding step writes a shared block, so all tokens in the block that is copied here are computed.
   if (num_tokens > sequence.num_planned() && NextWriteIsShared(sequence)) {
     const auto index = static_cast<size_t>(sequence.num_planned() / block_size());
     BlockId& entry = sequence.blocks[index];
@@ -113,7 +113,7 @@ void BlockManager::Fork(const Sequence& parent, Sequence& child) {
               child.blocks.size() + child.host_blocks.size());
   child.num_computed = parent.num_computed;
   child.contents = parent.contents;
-  // Beyond the named blocks the child's tokens may differ from the parent's, so their hashes are dropped.
+  // After the blocks with ids the child's tokens may differ from the parent's, so these hashes are dropped.
   child.contents.hashes.resize(std::min(child.contents.hashes.size(), static_cast<size_t>(parent.contents.num_named)));
   child.first_block = parent.first_block;
   for (int i = 0; i < BlocksFor(parent.num_computed); ++i) {

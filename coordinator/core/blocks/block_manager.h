@@ -36,26 +36,26 @@ class BlockManager {
     return static_cast<int>((num_tokens + options_.block_size - 1) / options_.block_size);
   }
 
-  /// Blocks that growing all targets (of one request) takes, copies included.
+  /// Returns the number of free blocks that Grow takes for all targets (of one request), copies included.
   int BlocksToGrow(std::span<const GrowTarget> targets) const;
-  /// Makes the table cover num_tokens, and the positions from num_planned() on and the state writable. Adds changes to
-  /// the plan if workers know the sequence. The pool has the blocks. A state may be kept if `reserved` more are free.
+  /// Grows the table to num_tokens, and makes the positions from num_planned() on and the state writable. Adds changes
+  /// to the plan if workers know the sequence. Requires free blocks. A state may be kept if `reserved` more are free.
   void Grow(Sequence& sequence, int num_tokens, StepPlan& plan, int reserved = 0);
-  /// `count` more tokens were computed, and all tokens so far are known: full blocks become findable.
+  /// Counts `count` more tokens as computed and makes full blocks findable. All tokens so far must be known.
   void Computed(Sequence& sequence, int count);
-  /// `child`, without blocks so far, shares the blocks of `parent`'s computed tokens and gets num_computed.
+  /// Lets `child`, which has no blocks, share the blocks of `parent`'s computed tokens, and sets its num_computed.
   void Fork(const Sequence& parent, Sequence& child);
-  /// Gives back the blocks that left the window of every query without a result.
+  /// Gives back the blocks that no later token of the sequence attends to (sliding window).
   void LeaveWindow(Sequence& sequence);
   /// Gives back the blocks after the first num_tokens tokens.
   void Trim(Sequence& sequence, int num_tokens);
-  /// Holds a sequence's leading full blocks under the ticket; nothing writes them any more. Returns none for models
-  /// with states or sliding windows.
+  /// Holds and returns a sequence's leading full blocks, at most max_blocks, under the ticket; no step writes full
+  /// blocks. Returns none with states or sliding windows.
   std::vector<BlockId> ShareFull(uint64_t ticket, const Sequence& sequence, int max_blocks);
-  /// Reserves blocks for full blocks of another engine. False without room, or if caching is impossible.
+  /// Reserves blocks for copies of another engine's full blocks. False without room, or if caching is impossible.
   bool ReserveForFull(uint64_t ticket, int num_blocks);
-  /// Caches the ticket's first num_blocks, copies of the sequence's full blocks elsewhere, if the first `prefix`
-  /// of them are cached already; ends the ticket.
+  /// Caches the ticket's first num_blocks blocks, into which the sequence's first full blocks were copied from
+  /// elsewhere, provided that the first `prefix` of these are cached already. Ends the ticket in any case.
   void CacheArrived(uint64_t ticket, int num_blocks, Sequence& sequence, int prefix = 0);
   /// Gives back all blocks of the sequence, on device and host, the last one first, and sets num_computed to 0.
   void Free(Sequence& sequence);

@@ -12,7 +12,7 @@ struct BlockManagerOptions {
   bool prefix_caching = true;
   int sliding_window = 0;  // tokens that a query sees, itself included; 0: all
   int state_blocks = 0;    // blocks of one sequence's recurrent state; 0: the model has none
-  int state_spacing = 64;  // a prompt checkpoint must save at least so many tokens, because it costs an extra step
+  int state_spacing = 64;  // least tokens that a checkpoint in a prompt must save, because it costs an extra step
   PrefixCache::Key hash_key{};
   int hash_bits = 128;
 };

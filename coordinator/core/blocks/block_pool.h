@@ -10,14 +10,15 @@
 namespace quire {
 
 /// The KV block ids, their reference counts, and the order in which free blocks are reused. A free block (no holder) is
-/// empty or cached; a cached block keeps its content until it is reused. Empty blocks go first, then cached ones, least
-/// recently released first. Every operation on one block is O(1). Block 0 is the null block and is never allocated.
+/// empty or cached; a cached block keeps its content until it is reused. Empty blocks are reused first, then cached
+/// blocks, the least recently released first. Every operation on one block is O(1). Block 0 is the null block and is
+/// never allocated.
 class BlockPool {
  public:
-  /// Called when a cached block is reused: its content is about to be overwritten.
+  /// Called before a cached block is reused for other content.
   using OnEvict = std::function<void(BlockId)>;
 
-  /// num_blocks counts the null block, so num_blocks - 1 can be held.
+  /// num_blocks counts the null block, so num_blocks - 1 blocks can be allocated.
   explicit BlockPool(
       int num_blocks, OnEvict on_evict = [](BlockId) {});
 
@@ -25,10 +26,10 @@ class BlockPool {
   void Resize(int num_blocks);
 
   int num_usable() const { return static_cast<int>(blocks_.size()) - 1; }
-  /// Free blocks, empty or cached.
+  /// Returns the number of free blocks, empty or cached.
   int num_free() const { return static_cast<int>(empty_.size()) + num_cached_; }
   int num_held() const { return num_usable() - num_free(); }
-  /// Free blocks whose content is kept.
+  /// Returns the number of free blocks whose content is kept.
   int num_cached() const { return num_cached_; }
   int ref_count(BlockId block) const { return blocks_[static_cast<size_t>(block)].ref_count; }
 
@@ -45,7 +46,7 @@ class BlockPool {
   /// content. Skips null entries.
   void ReleaseAll(std::span<const BlockId> blocks);
 
-  /// Marks the block's content as worth keeping after the last release. The block must be held.
+  /// Marks the block: after its last release it becomes cached, not empty. The block must be held.
   void KeepContent(BlockId block);
   /// Removes the mark; a cached block becomes empty.
   void DropContent(BlockId block);

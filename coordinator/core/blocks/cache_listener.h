@@ -5,16 +5,17 @@ namespace quire {
 struct BlockHash;
 struct Sequence;
 
-/// Hears what enters and leaves the prefix cache. A listener decides nothing: an engine with one plans the same steps.
-/// It must not call the engine.
+/// Gets told which blocks enter and leave the prefix cache. A listener has no influence on plans. It must not call the
+/// engine.
 class CacheListener {
  public:
   virtual ~CacheListener() = default;
-  /// Block `index` of the sequence's table is full, and lookups now find it. contents.hashes has its hash.
+  /// Called when lookups begin to find block `index` of the sequence's table. The sequence's contents.hashes has the
+  /// block's hash.
   virtual void OnFindable(const Sequence& sequence, int index) = 0;
   /// Called before the block with this hash is reused.
   virtual void OnRemoved(const BlockHash& /*hash*/) {}
-  /// Nothing is cached any more.
+  /// Called when the whole cache has been emptied.
   virtual void OnCleared() {}
 };
 

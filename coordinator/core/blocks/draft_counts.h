@@ -17,19 +17,19 @@ inline constexpr size_t kDraftSources = 3;
 /// The most tokens of one guess.
 inline constexpr int kMostDrafts = 64;
 
-/// The source's name in metrics and reports: a method of --speculative-config.
+/// Returns the source's name in metrics and reports, as the methods of --speculative-config are named.
 constexpr const char* NameOf(DraftSource source) {
   constexpr const char* kNames[kDraftSources] = {"prediction", "ngram", "suffix"};
   return kNames[static_cast<size_t>(source)];
 }
 
 /// Verified guesses. A guessed token is accepted when it becomes a token of the answer: tokens after the answer's end
-/// are not.
+/// do not count.
 struct DraftCounts {
   int64_t drafts = 0, tokens = 0, accepted = 0;      // guesses; their tokens; the accepted ones
   std::array<int64_t, kMostDrafts> accepted_at = {};  // entry i: guesses whose token number i was accepted
 
-  /// A guess of `count` tokens was verified; its first `right` ones were accepted.
+  /// Counts a verified guess of `count` tokens, of which the first `right` were accepted.
   void Add(int count, int right) {
     ++drafts;
     tokens += count;

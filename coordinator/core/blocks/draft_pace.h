@@ -4,10 +4,12 @@
 
 namespace quire {
 
-/// Decides how many drafts one sequence gets, from how many of its drafts were right. Plain data, kept in snapshots.
+/// Decides how many drafts (guessed tokens) one sequence gets, from the part of its earlier drafts that were right.
+/// Plain data, kept in snapshots.
 class DraftPace {
  public:
-  /// The number of drafts, at most `most`, with which a step is expected to gain the most tokens for its time.
+  /// Returns the number of drafts, at most `most`, with which a step should gain the most tokens for its time.
+  /// `row_cost`: cost of a drafted token, relative to a step's time for one sequence.
   int Length(int most, double row_cost) const {
     if (rest_ > 0) return 0;
     int best = 0;
@@ -24,9 +26,9 @@ class DraftPace {
   /// True when the next step should wait for results, because the sequence may get drafts then.
   bool IsReady() const { return rest_ == 0; }
 
-  /// The sequence had no guess.
+  /// Begins a pause, because no guess was found for the sequence.
   void FoundNothing() { Rest(); }
-  /// Verification kept `right` of `count` drafts.
+  /// Learns that `right` of `count` drafts were right.
   void Verified(int right, int count) {
     constexpr double kKept = 0.9;  // part of the older draws in the estimate
     right_ = kKept * right_ + right;
@@ -38,7 +40,7 @@ class DraftPace {
   void Gained(int tokens) { rest_ = std::max(0, rest_ - tokens); }
 
  private:
-  /// The sequence does without drafts for 2 to 32 tokens. Steps are planned ahead meanwhile, which drafts prevent.
+  /// Begins a pause without drafts of 2 to 32 tokens. Steps can be planned ahead meanwhile, which drafts prevent.
   void Rest() { rest_ = 2 << std::min(failures_++, 4); }
   double Chance() const { return right_ / tried_; }
 

@@ -9,7 +9,8 @@
 
 namespace quire {
 
-/// Distinct device blocks of the sequences, states included: the number of host blocks that swapping them out takes.
+/// Returns the number of distinct device blocks of the sequences, states included: as many host blocks as HostSwap::Out
+/// takes.
 int DistinctBlocks(std::span<const Sequence> sequences);
 
 /// Moves block tables and states between the device pool and the host pool. Blocks that sequences share stay shared.

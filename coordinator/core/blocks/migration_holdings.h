@@ -20,29 +20,29 @@ struct MigrationHolding {
   }
 };
 
-/// An engine's holdings in one pool, each found by its ticket.
+/// The blocks of one pool that an engine holds for migrating requests, by ticket.
 class MigrationHoldings {
  public:
   explicit MigrationHoldings(BlockPool& pool) : pool_(pool) {}
 
-  /// Reserves blocks. False when too few are free.
+  /// Takes num_blocks free blocks into a new holding. False when too few are free.
   bool Reserve(uint64_t ticket, int num_blocks);
-  /// Reserves blocks that are added to the end of the ticket's holding. The ticket must be known, and the blocks free.
+  /// Adds num_blocks free blocks to the end of the ticket's holding. The ticket must be known, and enough blocks free.
   void ReserveMore(uint64_t ticket, int num_blocks);
-  /// Adds a reference to blocks that are held or cached, so that the blocks are not reused while they are read.
+  /// Makes a holding of blocks that are held or cached already, so that they are not reused while they are read.
   void Share(uint64_t ticket, std::vector<BlockId> blocks);
   /// Host pool only: turns the blocks of swapped-out sequences, states included, into a holding that owns them alone.
   /// Each block appears once, in the order of first mention. The sequences keep the ids as names. The result is valid
   /// until the next change.
   const std::vector<BlockId>& Hold(uint64_t ticket, std::span<const Sequence> sequences);
-  /// The reverse: replaces `names[i]` in the sequences by block i of the holding and releases the holding's other
+  /// Reverses Hold: replaces `names[i]` in the sequences by block i of the holding and releases the holding's other
   /// blocks. False, with no change, when the ticket is unknown or has too few blocks.
   bool Take(uint64_t ticket, std::span<const BlockId> names, std::span<Sequence> sequences);
   /// Releases the ticket's blocks; ignores unknown tickets.
   void Release(uint64_t ticket);
   void ReleaseAll();
 
-  /// Null when the ticket is unknown.
+  /// Returns the ticket's holding; null when the ticket is unknown.
   const MigrationHolding* Find(uint64_t ticket) const;
   const std::vector<MigrationHolding>& all() const { return holdings_; }
   bool empty() const { return holdings_.empty(); }

@@ -109,7 +109,7 @@ void PrefixCache::Erase(BlockId block) {
   if (!entry.used) return;
   const size_t mask = table_.size() - 1;
   size_t hole = Position(entry.hash);
-  // An entry behind the hole moves up when the hole lies between its home and its place.
+  // An entry after the hole moves into it unless the entry would then stand before its home position.
   for (size_t at = (hole + 1) & mask; table_[at] != kNullBlock; at = (at + 1) & mask) {
     const size_t home = HomeOf(entries_[static_cast<size_t>(table_[at])].hash);
     if (((at - home) & mask) < ((at - hole) & mask)) continue;

@@ -30,12 +30,12 @@ class PrefixCache {
   /// A secret `key` makes the hashes unpredictable. hash_bits below 128 serve tests of collisions.
   PrefixCache(int num_blocks, int block_size, const Key& key, int hash_bits = 128);
 
-  /// The start of every hash chain with this salt and this adapter (0: none). Requests that differ in one of them never
-  /// share a block.
+  /// Returns the start of every hash chain with this salt and this adapter (0: none). Requests with different salts or
+  /// adapters never share a block.
   BlockHash Root(std::string_view salt, int adapter = 0) const;
   static ContentId RootContent(const BlockHash& root) { return root.high | 1; }
 
-  /// The hash of a block that holds `tokens` (block_size of them) after the content named by `parent`.
+  /// Returns the hash of a block that holds `tokens` (block_size of them) after the content named by `parent`.
   BlockHash Chain(const BlockHash& parent, std::span<const TokenId> tokens) const;
 
   struct Hit {
@@ -44,24 +44,24 @@ class PrefixCache {
   };
   std::optional<Hit> Find(const BlockHash& hash, ContentId parent, std::span<const TokenId> tokens) const;
 
-  /// The block found under the hash, if it holds exactly this content.
+  /// Returns the block found under the hash, if the block holds exactly this content.
   std::optional<BlockId> BlockOf(const BlockHash& hash, ContentId content) const;
 
-  /// Makes the block findable, unless another block holds the same content or has the same hash. Returns the content's
-  /// id; `inserted` tells whether lookups now find this block.
+  /// Makes the full block findable by its hash, unless another block holds the same content or has the same hash.
+  /// Returns the content's id; `inserted` tells whether lookups now find this block.
   ContentId Insert(BlockId block, const BlockHash& hash, ContentId parent, std::span<const TokenId> tokens,
                    bool& inserted);
   /// Removes a block; ignores blocks that are not cached.
   void Erase(BlockId block);
 
-  /// Changes the number of blocks. Nothing may be cached. Content ids are never reused.
+  /// Changes the number of blocks. No block may be cached. Content ids are never reused.
   void Resize(int num_blocks);
 
   int size() const { return size_; }
   /// Returns the hash under which the block is cached; nothing when the block is not cached.
   std::optional<BlockHash> HashOf(BlockId block) const;
 
-  /// Aborts unless the table finds every entry.
+  /// Aborts unless a lookup finds every cached block.
   void CheckIntegrity() const;
 
   template <class Archive>
@@ -77,7 +77,7 @@ class PrefixCache {
   };
   std::span<const TokenId> TokensOf(BlockId block) const;
   size_t HomeOf(const BlockHash& hash) const { return hash.low & (table_.size() - 1); }
-  /// The table position of the hash, or of the empty place where the hash belongs.
+  /// Returns the table position of the hash, or of the empty place where the hash belongs.
   size_t Position(const BlockHash& hash) const;
 
   int block_size_;

@@ -25,7 +25,8 @@ class PrefixPins {
  public:
   explicit PrefixPins(BlockPool& pool) : pool_(pool) {}
 
-  /// Null when `blocks` is empty or the pins would hold too much.
+  /// Pins the blocks. Returns null, and pins nothing, when `blocks` is empty or all pins together would hold more than
+  /// half of the pool.
   const PrefixPin* Pin(std::vector<BlockId> blocks, double expires_seconds);
   /// Ends a pin. False when the id is unknown.
   bool Unpin(uint64_t id);

@@ -71,7 +71,7 @@ void PrefixSharing::FindNext(Sequence& sequence, int max_tokens) {
   }
 }
 
-/// The number of leading hits_ up to the deepest one with a kept state.
+/// Returns the number of leading hits_ up to the last one that has a kept state.
 size_t PrefixSharing::DeepestState() const {
   size_t count = hits_.size();
   while (count > 0 && checkpoints_.Find(hits_[count - 1].block).empty()) --count;

@@ -29,11 +29,11 @@ struct Sequence {
   std::vector<BlockId> host_blocks;  // while swapped out: host copies of `blocks`, same indices
   std::optional<SlotId> slot;        // the workers' id for the sequence while they know it
   int64_t last_step = 0;             // number of the last step that computed part of the sequence
-  bool sits_out = false;  // skips the step being planned, because other sequences of the client take their turn
+  bool sits_out = false;             // skips the step being planned: it is the turn of other sequences
   std::optional<FinishReason> finished;
   DraftPace drafts;
 
-  /// Names of the contents of the full blocks, for the prefix cache.
+  /// Ids of the contents of the full blocks, for the prefix cache.
   struct Contents {
     BlockHash root;                 // start of the hash chain, derived from the request's cache salt and adapter
     int adapter = 0;                // the request's LoRA adapter; 0: none
@@ -41,7 +41,7 @@ struct Sequence {
     ContentId last = 0;             // content of block num_named - 1; the root's content while num_named is 0
     int num_named = 0;              // leading blocks whose content has an id
 
-    /// Forgets the names, so that naming starts again at the first block.
+    /// Forgets the ids, so that blocks get ids again from the first one on.
     void Restart() {
       num_named = 0;
       last = PrefixCache::RootContent(root);
@@ -65,21 +65,21 @@ struct Sequence {
   int shared_prefix = 0;               // leading tokens whose keys and values were in the cache at the last lookup
 
   int num_tokens() const { return static_cast<int>(tokens.size()); }
-  /// Computed tokens after all outstanding steps.
+  /// Returns the number of computed tokens after all outstanding steps.
   int num_planned() const { return num_computed + num_in_flight; }
-  /// Tokens after all outstanding steps; the values of the last num_pending are not known yet.
+  /// Returns the number of tokens after all outstanding steps; the values of the last num_pending are not known yet.
   int length() const { return num_tokens() + num_pending; }
   int num_generated() const { return num_tokens() - num_prompt_tokens; }
   int num_held_blocks() const { return static_cast<int>(blocks.size()) - first_block; }
 };
 
-/// A sequence and the number of tokens that its blocks must hold after growing.
+/// A sequence, and the number of leading tokens that its blocks must cover after growing.
 struct GrowTarget {
   Sequence* sequence;
   int num_tokens;
 };
 
-/// The n sequences of a new request: choices 0 .. n-1, each with the prompt and nothing computed.
+/// Returns the n sequences of a new request: choices 0 .. n-1, each with the prompt and nothing computed.
 inline std::vector<Sequence> NewSequences(const std::vector<TokenId>& prompt, int n) {
   std::vector<Sequence> sequences(static_cast<size_t>(n));
   for (int choice = 0; choice < n; ++choice) {

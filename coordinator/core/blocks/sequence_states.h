@@ -26,21 +26,23 @@ class SequenceStates {
   SequenceStates(const BlockManagerOptions& options, BlockPool& pool, BlockFill& fill, PrefixSharing& prefixes);
 
   void Resize(int state_blocks) { num_blocks_ = state_blocks; }
-  /// Blocks of one state. 0: the model has no states, and no other method need be called for its sequences.
+  /// Returns the number of blocks of one state. 0: the model has no states, and no other method need be called for its
+  /// sequences.
   int num_blocks() const { return num_blocks_; }
 
   /// Returns where a chunk [start, end) should end so that a state can be kept: `end` or an earlier token.
   int CutAt(const Sequence& sequence, int start, int end) const;
-  /// Blocks for states that the next step of all targets takes. The targets are sequences of one request.
+  /// Returns the number of blocks that Grow takes for the states of all targets. The targets are sequences of one
+  /// request.
   int BlocksToGrow(std::span<const GrowTarget> targets) const;
-  /// An upper bound of BlocksToGrow for one sequence, independent of other sequences.
+  /// Returns an upper bound of BlocksToGrow for one sequence, independent of other sequences.
   int MostToGrow(const Sequence& sequence) const;
   /// Makes the state writable for the next step and adds the change to the plan if the workers know the sequence. The
   /// pool must have the blocks of BlocksToGrow. A state is kept only if its blocks and `reserved` others are free.
   void Grow(Sequence& sequence, int reserved, StepPlan& plan);
-  /// Makes checkpoints findable whose tokens are all computed. Call it when the sequence's computed tokens are hashed.
+  /// Makes the coming checkpoint findable once its tokens are all computed. Call it after PrefixSharing::NameComputed.
   void Computed(Sequence& sequence);
-  /// Keeps the state of a sequence that ends, if the state stands at a full block and no step is in flight.
+  /// Keeps the state of a sequence that ends, if the computed tokens fill whole blocks and no step is in flight.
   void KeepLast(Sequence& sequence);
   /// Lets `child` share the state of `parent`.
   void Fork(const Sequence& parent, Sequence& child);

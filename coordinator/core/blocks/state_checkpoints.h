@@ -24,13 +24,13 @@ class StateCheckpoints {
   /// Changes the number of blocks. No checkpoint may exist.
   void Resize(int num_blocks);
 
-  /// The blocks of the checkpoint that belongs to the cached block `end`; empty: none.
+  /// Returns the blocks of the checkpoint that belongs to the cached block `end`; empty: none.
   std::span<const BlockId> Find(BlockId end) const;
   /// True when the block is part of a checkpoint.
   bool Holds(BlockId block) const;
 
   /// Makes `blocks`, which the caller holds, the checkpoint of the cached block `end`. Returns 0 and changes nothing
-  /// when `end` has one.
+  /// when `end` already has a checkpoint.
   CheckpointId Keep(BlockId end, std::span<const BlockId> blocks);
   /// Removes a checkpoint; sequences that started there keep its blocks. Ignores unknown ids.
   void Forget(CheckpointId id);
@@ -48,7 +48,7 @@ class StateCheckpoints {
     }
   };
   const std::map<CheckpointId, Checkpoint>& all() const { return checkpoints_; }
-  /// Checkpoints ever made, forgotten ones included.
+  /// Returns the number of checkpoints ever made, forgotten checkpoints included.
   uint64_t num_kept() const { return last_id_; }
 
   /// Aborts unless checkpoints and blocks refer to each other.

@@ -67,7 +67,7 @@ std::optional<std::string> Engine::Do(const command::Submit& c) {
   std::unique_ptr<Request> request = std::move(c.request);
   for (Sequence& sequence : request->sequences) {
     sequence.id = next_sequence_id_++;
-    // Room for a while of decoding without reallocation. Kept small, because thousands of requests may have it.
+    // Room for kRoom generated tokens without reallocation: few, because thousands of requests may wait.
     constexpr int kRoom = 64;
     const int room = request->num_prompt_tokens() + std::min(request->limits.max_tokens, kRoom);
     sequence.tokens.reserve(static_cast<size_t>(room));
@@ -88,7 +88,7 @@ void Engine::RestoreDeadlines(const Request& request) {
   deadlines_.push({request.arrival_seconds + MaxSeconds(request), request.id});
 }
 
-/// Tells what became of the guesses about a request that ends.
+/// Tells the decision log how many guessed tokens of an ended request were right, by source.
 void Engine::TellDrafts(const Request& request) {
   constexpr DecisionKind kKinds[kDraftSources] = {DecisionKind::kDraftedByPrediction, DecisionKind::kDraftedFromText,
                                                   DecisionKind::kDraftedFromAnswers};

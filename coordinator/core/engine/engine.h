@@ -70,15 +70,14 @@ class Engine {
   /// Drops a request and frees its blocks; its sink gets no further call. Ids of finished requests are ignored.
   void Cancel(RequestId id) { Do(command::Cancel{id}); }
 
-  /// Like Cancel, but reports the error to the sink first.
+  /// Reports the error to the request's sink, then cancels the request.
   void Abort(RequestId id, RequestError error, const std::string& message);
 
-  /// The next step to send, or null when no work exists or all work must wait for an outstanding result. Valid until
-  /// the next call of any kind. `now`: seconds on any steady clock.
+  /// Returns the next step to send, or null when no work exists or all work must wait for an outstanding result. Valid
+  /// until the next call of any kind. `now`: seconds on any steady clock.
   const StepPlan* NextPlan(double now) { return Do(command::Plan{now}); }
 
-  /// True when `tokens` match the sequences for which the oldest outstanding plan draws, and every id is in the
-  /// vocabulary.
+  /// True when `tokens` are those that the oldest outstanding plan must draw, and every id is in the vocabulary.
   bool Fits(const std::vector<SampledToken>& tokens) const;
 
   /// True when `scores` match the prompt tokens that the oldest outstanding plan scores.
@@ -101,17 +100,17 @@ class Engine {
   /// Discards every request and every outstanding step without telling the sinks.
   void DropAll();
 
-  /// A new worker group begins: the KV cache is empty, outstanding results never come, and step numbers restart.
-  /// Requests continue after their delivered tokens. Two kinds end with an error instead: requests computed alone when
-  /// groups were lost max_lost_epochs times, and requests that the new pool cannot hold.
+  /// Starts again with a new worker group: the KV cache is empty, outstanding results never come, and step numbers
+  /// restart. Requests continue after their delivered tokens. Two kinds end with an error instead: requests computed
+  /// alone when groups were lost max_lost_epochs times, and requests that the new pool cannot hold.
   void StartEpoch(EpochId epoch, const PoolSizes& pools) { Do(command::StartEpoch{epoch, pools}); }
   void StartEpoch(EpochId epoch) { StartEpoch(epoch, blocks_.sizes()); }
 
-  /// The fewest blocks, the null block included, with which every present request can finish, if one state takes
-  /// `state_blocks` blocks.
+  /// Returns the fewest blocks, the null block included, with which every present request can finish, if one state
+  /// takes `state_blocks` blocks.
   int BlocksNeeded(int state_blocks) const;
 
-  /// Seconds to move one block between device and host, as the workers measured.
+  /// Sets the seconds to move one block between device and host, as the workers measured.
   void SetSwapSpeed(double seconds_per_block) { Do(command::SetSwapSpeed{seconds_per_block}); }
 
   /// Prefix cache commands of an operator: FlushCache forgets everything; PinPrefix keeps a prompt's cached blocks
@@ -123,16 +122,16 @@ class Engine {
   }
   bool Unpin(uint64_t pin) { return Do(command::Unpin{pin}); }
 
-  /// New options, effective at once and for present requests too. Switching prefix caching off forgets cached blocks
-  /// and ends pins. After switching it on, blocks in use or computed later can be found again.
+  /// Takes new options, which also apply to present requests from now on. Switching prefix caching off forgets cached
+  /// blocks and ends pins. After switching it on, blocks in use or computed later can be found again.
   void ChangeOptions(const LiveOptions& options) { Do(command::ChangeOptions{options}); }
 
   // Migration: Depart takes a request out of one engine and Adopt puts it into another. A ticket holds its blocks in
   // both engines while they are copied. A new epoch ends all tickets.
 
   /// Holds the leading full computed blocks of a running request under the ticket, at most max_blocks; the request
-  /// continues. Returns none when the request is gone, has several sequences or no full block, or when full blocks do
-  /// not suffice (states, sliding window, pooling).
+  /// continues. Returns the blocks; none when the request has ended, has several sequences or no full block, or when a
+  /// request needs more than full blocks to continue (states, sliding window, pooling).
   std::vector<BlockId> Share(RequestId id, uint64_t ticket, int max_blocks) {
     return Do(command::Share{id, ticket, max_blocks});
   }
@@ -142,12 +141,12 @@ class Engine {
   std::optional<Departure> Depart(RequestId id, uint64_t ticket, int max_blocks, int num_copied = 0) {
     return Do(command::Depart{id, ticket, max_blocks, num_copied});
   }
-  /// Reserves blocks for a request that will arrive. False when too few are free, or when arriving blocks could not be
-  /// used.
+  /// Reserves blocks, under the ticket, for a request that will arrive. False when too few are free, or when arriving
+  /// blocks could not be used.
   bool Reserve(uint64_t ticket, int num_blocks, MigrationWay way) {
     return Do(command::Reserve{ticket, num_blocks, way});
   }
-  /// Gives the ticket's blocks back after they were copied. Unknown tickets are ignored.
+  /// Ends the ticket and gives its blocks back. Call it when they were copied. Unknown tickets are ignored.
   void ReleaseTicket(uint64_t ticket) { Do(command::ReleaseTicket{ticket}); }
   /// Takes over a request that left another engine. `blocks` are the ids that Share or Depart returned there; their
   /// contents lie in the ticket's first blocks. Without blocks the request is computed again. Returns the reason when
@@ -159,37 +158,40 @@ class Engine {
 
   // Storing blocks outside of the pools, and bringing them back (engine_store.cc). ReleaseTicket ends a ticket early.
 
-  /// Holds cached blocks under the ticket, so that they are not reused while they are copied. False, and nothing is
+  /// Holds cached blocks under the ticket, so that they are not reused while they are copied. False, and no block is
   /// held, when one of them is not cached any more.
   bool HoldCached(uint64_t ticket, std::span<const BlockId> blocks) { return Do(command::HoldCached{ticket, blocks}); }
   /// Reserves blocks, under the ticket, for stored blocks of a prompt. `tokens` fill whole blocks. The first `prefix`
-  /// of these blocks must be cached here already, and are held, too: in the holding they come before the reserved ones.
-  /// False when they are not, without room, or if caching is impossible.
+  /// of these blocks must be cached here already, and are held too, before the reserved blocks. False when they are not
+  /// cached, without room, or if caching is impossible.
   bool ReserveForStored(uint64_t ticket, const std::string& salt, int adapter, const std::vector<TokenId>& tokens,
                         int prefix) {
     return Do(command::ReserveForStored{salt, tokens, adapter, ticket, prefix});
   }
-  /// The stored blocks have come, perhaps fewer than were reserved: `tokens` are those of the prefix and of the blocks
-  /// that came. Lookups find these blocks from now on, unless the prefix was forgotten meanwhile. Ends the ticket.
+  /// Caches stored blocks that have come, perhaps fewer than were reserved: `tokens` are those of the prefix and of the
+  /// blocks that came. Lookups find these blocks from now on, unless the prefix was forgotten meanwhile. Ends the
+  /// ticket.
   void CacheStored(uint64_t ticket, const std::string& salt, int adapter, const std::vector<TokenId>& tokens,
                   int prefix) {
     Do(command::CacheStored{salt, tokens, adapter, ticket, prefix});
   }
 
-  // LoRA adapters that are loaded while serving (engine_adapters.cc). A request that names one which the ranks do not
-  // have is set aside. A new epoch's ranks have none.
+  // LoRA adapters that are loaded while serving (engine_adapters.cc). A request is set aside while the ranks lack its
+  // adapter. The ranks of a new epoch have no such adapters.
 
-  /// All ranks have the adapter: its requests enter the scheduler.
+  /// Lets the adapter's requests into the scheduler. Call it when all ranks have the adapter.
   void AdapterCame(int adapter) { Do(command::AdapterCame{adapter}); }
-  /// The ranks are about to drop the adapter: its requests leave the scheduler, and wait until it comes again.
+  /// Takes the adapter's requests out of the scheduler; they wait until AdapterCame. Call it before the ranks drop the
+  /// adapter.
   void AdapterGone(int adapter) { Do(command::AdapterGone{adapter}); }
   bool HasAdapter(int adapter) const { return adapter <= kMostListedAdapters || adapters_.contains(adapter); }
 
-  /// The observer hears every command and every decision; null: none. The observer must outlive the engine.
+  /// Sets the observer, which gets every command and every decision; null: none. The observer must outlive the engine.
   void set_observer(EngineObserver* observer);
-  /// The watcher hears every decision and nothing else; null: none. The watcher must outlive the engine.
+  /// Sets the watcher, which gets every decision and nothing else; null: none. The watcher must outlive the engine.
   void set_watcher(DecisionLog* watcher);
-  /// The listener hears what enters and leaves the prefix cache. It must outlive the engine or be removed.
+  /// Adds a listener, which is told which blocks enter and leave the prefix cache. It must outlive the engine or be
+  /// removed.
   void AddCacheListener(CacheListener* listener) { blocks_.prefixes().AddListener(listener); }
   void RemoveCacheListener(CacheListener* listener) { blocks_.prefixes().RemoveListener(listener); }
   /// Replaces the proposer of drafts. The proposer must outlive the engine.
@@ -201,11 +203,12 @@ class Engine {
   const EngineStats& stats() const { return stats_; }
   const EarlierAnswers& earlier_answers() const { return answers_; }
   const std::map<RequestId, std::unique_ptr<Request>>& requests() const { return requests_; }
-  /// The engine's background requests. They are set aside while other requests exist.
+  /// Returns the ids of the engine's background requests, which are set aside while other requests exist.
   const std::set<RequestId>& background() const { return background_; }
   bool idle() const { return requests_.empty(); }
   EpochId epoch() const { return epoch_; }
-  /// Plans without a committed result. May be above 0 in an idle engine, when requests ended early.
+  /// Returns the number of plans without a committed result. It may be above 0 in an idle engine, when requests ended
+  /// early.
   int num_outstanding() const { return scheduler_.num_outstanding(); }
 
  private:
@@ -260,12 +263,12 @@ class Engine {
   void TellDrafts(const Request& request);
   void Erase(RequestId id);
 
-  // Adapters that come while serving (engine_adapters.cc).
+  // The next functions serve adapters that are loaded while serving (engine_adapters.cc).
   void SetAside(Request& request);
   void SetAsideWithoutAdapter();
   bool AllSetAside() const;
 
-  // Background requests (engine_background.cc).
+  // The next functions set background requests aside while other requests are present (engine_background.cc).
   bool HasOthers() const { return requests_.size() > background_.size(); }
   bool MakesWay(const Request& added) const;
   bool StaysAside(Request& added);
@@ -279,7 +282,7 @@ class Engine {
   RepeatProposer repeats_;
   std::map<RequestId, std::unique_ptr<Request>> requests_;
   std::set<RequestId> background_;                                                  // ids in requests_
-  std::set<int> adapters_;  // numbers of the adapters that came while serving and that all ranks have
+  std::set<int> adapters_;  // numbers of adapters that were loaded while serving, and that all ranks have
   std::priority_queue<Deadline, std::vector<Deadline>, std::greater<>> deadlines_;  // may name ended requests
   EngineStats stats_;
   EpochId epoch_ = 1;

@@ -1,11 +1,11 @@
-// LoRA adapters that are loaded while serving. Their requests are in the scheduler only while all ranks have them.
+// LoRA adapters that are loaded while serving. A request is in the scheduler only while all ranks have its adapter.
 #include <algorithm>
 
 #include "coordinator/core/engine/engine.h"
 
 namespace quire {
 
-/// Takes a request out of the scheduler.
+/// Takes a request out of the scheduler until its adapter, or its turn as a background request, comes.
 void Engine::SetAside(Request& request) {
   scheduler_.SetAside(request);
   request.set_aside = true;
@@ -17,7 +17,7 @@ void Engine::SetAsideWithoutAdapter() {
   }
 }
 
-/// True when every request waits for an adapter, or for such a request.
+/// True when every request is set aside: for lack of its adapter, or as a background request beside such a request.
 bool Engine::AllSetAside() const {
   return std::ranges::all_of(requests_, [](const auto& entry) { return entry.second->set_aside; });
 }

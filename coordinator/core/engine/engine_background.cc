@@ -1,14 +1,14 @@
-// Background requests: they are in the scheduler only while no request of another kind is in the engine.
+// Background requests of batches, which are in the scheduler only while no request of another kind is in the engine.
 #include "coordinator/core/engine/engine.h"
 
 namespace quire {
 
-/// True for a background request while others are there.
+/// True for a background request while requests of another kind are in the engine.
 bool Engine::MakesWay(const Request& added) const { return added.background && HasOthers(); }
 
-/// Prepares the entry of a request that is in requests_ already. True: the request stays set aside, because it is a
-/// background one and others are there, or because the ranks lack its adapter. Else it may enter the scheduler, which
-/// no background request uses beside it.
+/// Decides whether a new request of requests_ stays set aside: as a background request beside others, or because the
+/// ranks lack its adapter. Sets all background requests aside when the new request is of another kind. False: the
+/// request may enter the scheduler.
 bool Engine::StaysAside(Request& added) {
   if (added.background) background_.insert(added.id);
   if (!added.background) {
@@ -22,7 +22,7 @@ bool Engine::StaysAside(Request& added) {
   return true;
 }
 
-/// Before a plan: when only background requests are left, they enter the scheduler.
+/// When only background requests are left, moves them into the scheduler. Called before each plan.
 void Engine::TakeUpBackground() {
   if (HasOthers()) return;
   for (const RequestId id : background_) {

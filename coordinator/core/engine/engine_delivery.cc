@@ -1,4 +1,4 @@
-// The result of a step: tokens go to their clients, and answers end.
+// The result of a step: tokens are delivered to their clients, and answers end.
 #include <algorithm>
 #include <span>
 
@@ -35,8 +35,8 @@ void Engine::DeliverScores(const std::vector<PromptScores>& scores) {
   }
 }
 
-/// Delivers the tokens in order until one of them ends the choice. Later tokens are dropped, and count as refused where
-/// they were guessed.
+/// Delivers the tokens in order until one of them ends the choice. Later tokens are dropped; dropped guesses count as
+/// refused.
 void Engine::Deliver(const Scheduler::Drawn& drawn) {
   Request& request = *drawn.request;
   Sequence& sequence = *drawn.sequence;
@@ -57,13 +57,13 @@ void Engine::Deliver(const Scheduler::Drawn& drawn) {
   if (request.finished()) finished_.push_back(request.id);
 }
 
-/// Counts tokens of an answer. Statistics, the client's account and its answer count the same tokens.
+/// Counts `tokens` delivered tokens in the statistics and in the client's account.
 void Engine::CountGenerated(Request& request, int tokens) {
   stats_.generated_tokens += tokens;
   WaitingQueue::ChargeGenerated(request, tokens);
 }
 
-/// Counts a verified guess of which `num_delivered` tokens, with the one drawn after the guess, were delivered.
+/// Counts a verified guess. `num_delivered`: delivered tokens of this step, the token drawn after the guess included.
 void Engine::CountDrafts(const Scheduler::Drawn& drawn, int num_delivered) {
   const int right = static_cast<int>(drawn.tokens.size()) - 1;
   const int accepted = std::min(right, num_delivered);

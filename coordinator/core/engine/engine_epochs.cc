@@ -1,4 +1,4 @@
-// The effects of a worker group's end on requests, and the start of a new group.
+// The end of a worker group, as requests see it, and the start of a new group.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -59,8 +59,8 @@ void Engine::Do(const command::Expire& c) {
     const auto it = requests_.find(deadlines_.top().request);
     if (it == requests_.end()) continue;
     Request& request = *it->second;
-    // These sums must equal those of RestoreDeadlines to the last bit: a deadline popped here and judged not due is
-    // never checked again.
+    // These sums must equal the sums in RestoreDeadlines to the last bit: a deadline that is taken from the queue but
+    // found not due is never checked again.
     const double arrival = request.arrival_seconds;
     const bool waited = request.first_scheduled_seconds < 0 && arrival + options_.max_wait_seconds < now;
     if (!waited && arrival + MaxSeconds(request) >= now) continue;

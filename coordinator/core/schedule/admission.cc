@@ -4,14 +4,15 @@
 
 namespace quire {
 
-/// A swapped-out request returns only with a plan that is sure to be sent; a step planned ahead must already have other
-/// work.
+/// False when the request must not be admitted into this step. A swapped-out request returns only with a plan that is
+/// sure to be sent, so a step planned ahead must already have other work.
 bool Admission::MayJoin(const Request& request, const Crowd& crowd, const StepDraft& draft) const {
   if (request.swapped_out() && draft.ahead && draft.step->members.empty()) return false;
   return room_.MayRunBeside(request, crowd);
 }
 
-/// A client without room does not hold up other clients, except as ClientShares::IsHeldUp says.
+/// Admits waiting requests, client by client. When a client's next request finds no room, other clients still get their
+/// turns unless ClientShares::IsHeldUp.
 void Admission::AdmitWaiting(StepDraft& draft) {
   if (queue_.empty() || draft.budget <= 0) return;
   Crowd crowd = room_.CountCrowd();
@@ -37,7 +38,8 @@ void Admission::AdmitWaiting(StepDraft& draft) {
   }
 }
 
-/// Also breaks pins that are in the way of a request that would run alone, and tells the log what is lacking.
+/// True when the request fits beside the running requests; otherwise tells the decision log what it lacks. If it would
+/// run alone but for pinned blocks, ends all pins.
 bool Admission::HasRoomFor(Request& request, const Crowd& crowd, StepDraft& draft) {
   const Room room = room_.RoomFor(request, crowd, draft);
   if (!room.lacks) {
@@ -50,8 +52,8 @@ bool Admission::HasRoomFor(Request& request, const Crowd& crowd, StepDraft& draf
   return false;
 }
 
-/// Running requests have their work in this step already, so none may be preempted here. HasRoomFor ensures that none
-/// must. If its estimate was wrong, the request computes its first tokens with the next step.
+/// Admits the request and puts its first tokens into the step. Running requests are in the step already, so none may be
+/// preempted for them; HasRoomFor ensures that. If its estimate was wrong, the first tokens come with the next step.
 void Admission::Begin(Request& request, Crowd& crowd, StepDraft& draft) {
   const std::span<const GrowTarget> work = Admit(request, draft);
   if (running_.size() == 1) preemption_.MakeRoomFor(request, work, draft);

@@ -12,7 +12,8 @@ namespace quire {
 /// Decides which waiting requests start to run.
 class Admission {
  public:
-  /// Room that was made for a client, or that it used since, stays reserved for the client for this many steps.
+  /// Requests of other clients may be preempted to make room for a client. The room stays reserved for that client for
+  /// this many steps; each admission of the client begins the time anew.
   static constexpr int64_t kReservedSteps = 128;
 
   Admission(BlockManager& blocks, WaitingQueue& queue, RunningSet& running, const ClientShares& shares,
@@ -28,7 +29,8 @@ class Admission {
         preemption_(preemption),
         decisions_(decisions) {}
 
-  /// Admits requests into the free room, one client after another, while the step has tokens left, and gives them work.
+  /// Admits waiting requests into the free room, one client after another, while the step has tokens left, and puts
+  /// their first tokens into the step.
   void AdmitWaiting(StepDraft& draft);
   /// Moves the request from the queue to the running set. Returns its first work, as RequestWork::FindWork does.
   std::span<const GrowTarget> Admit(Request& request, StepDraft& draft);

@@ -14,7 +14,8 @@ int64_t BlockDemand::AtLongest(int num_prompt_tokens, int max_tokens, int n) con
   return int64_t{n} * (blocks_.BlocksFor(longest) + blocks_.states().num_blocks());
 }
 
-/// Blocks that a table with `entries` entries, `held` of them blocks, still takes until it covers num_tokens tokens.
+/// Returns the number of blocks that a table still takes until it covers num_tokens tokens. The table has `entries`
+/// entries; `held` of them are blocks, the others are null.
 int BlockDemand::Ahead(int entries, int held, int num_tokens) const {
   int blocks = blocks_.BlocksFor(num_tokens) - entries;
   if (blocks_.sliding_window() > 0) {  // later blocks replace blocks that leave the window
@@ -24,8 +25,8 @@ int BlockDemand::Ahead(int entries, int held, int num_tokens) const {
   return std::max(0, blocks);
 }
 
-/// Blocks that the sequence still has to take for num_tokens tokens, beyond the blocks it holds and `shared` ones held
-/// by other sequences.
+/// Returns the number of blocks that the sequence must still take for num_tokens tokens. `shared` blocks of other
+/// sequences, which it will share, do not count.
 int BlockDemand::Ahead(const Sequence& sequence, int num_tokens, int shared) const {
   return Ahead(static_cast<int>(sequence.blocks.size()) + shared, sequence.num_held_blocks(), num_tokens);
 }
@@ -34,7 +35,7 @@ int BlockDemand::ToRun(Request& request) const {
   return request.swapped_out() ? ToComeBack(request) : ToBegin(request);
 }
 
-/// Free blocks that a request without blocks needs for all its known tokens.
+/// Returns the number of free blocks that a request without blocks needs for all its known tokens.
 int BlockDemand::ToBegin(Request& request) const {
   const int prompt = (request.num_prompt_tokens() - 1) / blocks_.block_size();  // full prompt blocks that choices share
   const int cacheable = std::min(prompt, request.NumCacheable() / blocks_.block_size());
@@ -48,16 +49,18 @@ int BlockDemand::ToBegin(Request& request) const {
   return needed;
 }
 
-/// Blocks for the swapped-out blocks and for known tokens that are not computed.
+/// Returns the number of free blocks that a swapped-out request needs: for its blocks on the host, and for known tokens
+/// that are not computed.
 int BlockDemand::ToComeBack(const Request& request) const {
   int needed = request.num_swapped_blocks;
   for (const Sequence& sequence : request.sequences) {
     if (sequence.finished) continue;
     const auto entries = static_cast<int>(sequence.host_blocks.size());
     needed += std::max(1, Ahead(entries, entries - sequence.first_block, sequence.num_tokens()));
-    // Several choices may share the block that is written next: one more for a copy.
+    // Several choices may share the block that is written next. Then a copy takes one more block.
     needed += request.sequences.size() > 1 && sequence.num_computed % blocks_.block_size() != 0;
-    // The same holds for the state. A sequence without a state needs one, too.
+    // The choices may share a state, too, so its copy takes blocks. A sequence without a state takes blocks for a new
+    // state.
     if (request.sequences.size() > 1 || sequence.host_state.empty()) needed += blocks_.states().num_blocks();
   }
   return needed;

@@ -14,15 +14,16 @@ class BlockDemand {
  public:
   BlockDemand(const SchedulerLimits& limits, BlockManager& blocks) : limits_(limits), blocks_(blocks) {}
 
-  /// Blocks that a request needs at its full length.
+  /// Returns the number of blocks that a request of n choices needs at its full length.
   int64_t AtLongest(int num_prompt_tokens, int max_tokens, int n) const;
-  /// Free blocks that a waiting request needs in order to run with all its known tokens.
+  /// Returns the number of free blocks that a waiting request needs in order to run with all its known tokens.
   int ToRun(Request& request) const;
-  /// Blocks that a running request will take soon.
+  /// Returns the number of blocks that a running request will take for its known tokens and the next lookahead_tokens
+  /// of each sequence.
   int Soon(const Request& request) const;
-  /// Upper bound of the blocks that one step can take for the running requests, copies included.
+  /// Returns an upper bound of the blocks that one step can take for the running requests, copies included.
   int MostToGrow(std::span<Request* const> running) const;
-  /// Distinct blocks of the request, on the device or swapped out.
+  /// Returns the number of distinct blocks of the request, on the device or swapped out.
   static int Held(const Request& request);
 
  private:

@@ -42,7 +42,7 @@ bool ClientShares::IsWithinShare(Request& head, StepDraft& draft) const {
   return covers(Resource::kSlots) && covers(Resource::kBlocks);
 }
 
-/// A client at its own limit does not hold up the others.
+/// True when the client's next request would exceed the client's own limits. Then other clients pass it.
 bool ClientShares::IsAtLimit(const ClientAccount& account, StepDraft& draft) const {
   const ClientLimits& limits = account.limits;
   if (limits == ClientLimits{}) return false;
@@ -54,17 +54,16 @@ bool ClientShares::IsAtLimit(const ClientAccount& account, StepDraft& draft) con
          (limits.max_blocks > 0 && account.use.longest_blocks + longest > limits.max_blocks);
 }
 
-/// While a request is held for lack of room, only clients with nothing running go before it, each within its share. So
-/// a newcomer never waits until a large request fits, and the large request waits for no client that already runs
-/// requests.
+/// True when the client must wait because another client's request is held for lack of room. Only clients without
+/// running requests pass a held request, each within its share: so a newcomer never waits until a large request fits.
 bool ClientShares::IsHeldUp(const ClientAccount& account, bool others_held, StepDraft& draft) const {
   return others_held && (Has(account, Resource::kSlots, draft) > 0 || !IsWithinShare(account.head(), draft));
 }
 
 /// True when several clients are active, and this client's running requests and its next one together exceed its share.
-/// Other clients within their shares go first: they could preempt that request at once, and its computed tokens would
-/// be lost. At the client's next turn it takes room that no other client is entitled to. A request that exceeds a share
-/// by itself keeps its turn, because other clients might always go first.
+/// Clients within their shares go first: they could preempt that request immediately, and its computed tokens would be
+/// lost. At the client's next turn it takes room that no other client is entitled to. A request that exceeds a share by
+/// itself keeps its turn, because other clients might always go first.
 bool ClientShares::StandsBack(ClientAccount& account, StepDraft& draft) const {
   Request& head = account.head();
   if (account.use.stands_back || queue_.num_active() < 2 || IsWithinShare(head, draft)) return false;
@@ -73,7 +72,7 @@ bool ClientShares::StandsBack(ClientAccount& account, StepDraft& draft) const {
   return account.use.stands_back;
 }
 
-/// Nothing is kept for a client that gave way with this plan.
+/// Skips clients whose requests were preempted for another client in this plan: no room is kept for them.
 KeptRoom ClientShares::CountReserves(const StepDraft& draft) const {
   KeptRoom reserved;
   for (const auto& [name, account] : queue_.clients()) {
@@ -86,8 +85,9 @@ KeptRoom ClientShares::CountReserves(const StepDraft& draft) const {
 }
 
 /// Orders running requests by seniority, the most senior first. While several clients are active and blocks may run
-/// short, requests of clients above their share come after all others, those of the largest client last: they are
-/// preempted first. The most senior request of all stays in front in any case, so that every step computes something.
+/// short, requests of clients above their share come after all others, those of the largest client last: these requests
+/// are preempted first. The most senior request of all stays in front in any case, so that every step computes
+/// something.
 void ClientShares::OrderForService(StepDraft& draft) const {
   std::vector<Request*>& order = draft.order;
   order = running_.requests();

@@ -5,13 +5,14 @@
 
 namespace quire {
 
-/// Tells the decision log what the scheduler decides. Where plan after plan holds the same request at the head of the
-/// queue, the log hears of it once.
+/// Passes the scheduler's decisions to the decision log. When several plans in a row hold the same request at the head
+/// of the queue, the log gets that decision once.
 class DecisionTeller {
  public:
   /// `log` may be null.
   void set_log(DecisionLog* log) { log_ = log; }
-  /// The request last held at the head of the queue and what it lacked.
+  /// Returns the last decision to hold a request at the head of the queue: the request, and whether it lacked slots or
+  /// blocks.
   const Decision& last_held() const { return last_held_; }
 
   void Tell(DecisionKind kind, const Request& request, int64_t a, int64_t b, RequestId cause = 0) {

@@ -6,11 +6,12 @@
 
 namespace quire {
 
-/// Learns what a row of a draft costs in a step, as a part of the same step without drafts. Pure arithmetic; the caller
-/// reads the clock.
+/// Learns the cost of one drafted token in a step, relative to the step's time for one sequence without drafts. Pure
+/// arithmetic; the caller reads the clock.
 class DraftCost {
  public:
-  /// A step decoded `sequences` sequences, computed `drafts` further rows for them and nothing else.
+  /// Learns from a step of `seconds` that decoded `sequences` sequences, computed `drafts` drafted tokens and nothing
+  /// else.
   void Observe(int sequences, int drafts, double seconds) {
     if (sequences < 1 || sequences > kMostSequences || !(seconds > 0)) return;
     double& plain = plain_seconds_[static_cast<size_t>(sequences) - 1];
@@ -20,7 +21,7 @@ class DraftCost {
       row_ = Mixed(row_, std::clamp((seconds / plain - 1) * sequences / drafts, 0.0, 1.0));
     }
   }
-  /// Cost of one more row, relative to a step's part for one sequence.
+  /// Returns the cost of one more drafted token, relative to a step's time for one sequence.
   double row() const { return row_; }
 
  private:
@@ -28,7 +29,7 @@ class DraftCost {
   static constexpr double kNew = 0.1;  // weight of the newest measurement
   static double Mixed(double known, double seen) { return (1 - kNew) * known + kNew * seen; }
 
-  std::array<double, kMostSequences> plain_seconds_{};  // by sequences, less 1; 0: not measured
+  std::array<double, kMostSequences> plain_seconds_{};  // entry i: time without drafts for i + 1 sequences; 0: unknown
   double row_ = 0.15;
 };
 

@@ -9,7 +9,8 @@ namespace {
 
 /// Tokens before the end of a sequence in which a match is searched. This bounds the time of one search.
 constexpr size_t kMostSearched = size_t{1} << 16;
-/// Common tokens that tell places of a prediction apart: code repeats lines, but seldom several of them.
+/// The most tokens compared to tell places of a prediction apart: code repeats single lines, but seldom several in a
+/// row.
 constexpr size_t kMostInPrediction = 64;
 
 size_t Distance(size_t a, size_t b) { return a > b ? a - b : b - a; }
@@ -21,7 +22,8 @@ bool RepeatProposer::MayGuess(const Request& request) const {
   return options_.from_text || options_.from_answers || predicted;
 }
 
-/// The most recent of the places in the text itself that have the longest common part with its end.
+/// Returns the place in the text whose preceding tokens match the text's end over the longest part; of equal places the
+/// latest.
 CommonPart RepeatProposer::InText(std::span<const TokenId> text) const {
   const std::span<const TokenId> tokens = text.last(std::min(text.size(), kMostSearched));
   const auto max_match = static_cast<size_t>(options_.max_match);
@@ -36,8 +38,9 @@ CommonPart RepeatProposer::InText(std::span<const TokenId> text) const {
   return {longest, tokens.subspan(best)};
 }
 
-/// The place in the prediction that has the longest common part with the end of the generated tokens; of equal places
-/// the one that is nearest to where the answer would be without changes. An answer begins where its prediction begins.
+/// Returns the place in the prediction that has the longest common part with the end of the generated tokens; of equal
+/// places the place nearest to the number of generated tokens, where an unchanged answer would be. An answer begins
+/// where its prediction begins.
 CommonPart RepeatProposer::InPrediction(std::span<const TokenId> prediction, std::span<const TokenId> generated) const {
   const size_t unchanged = generated.size();
   const auto part = [&](size_t place, size_t common) {

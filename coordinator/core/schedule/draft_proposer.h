@@ -21,7 +21,7 @@ struct DraftOptions {
   bool from_predictions = true;  // drafts from what the client predicts
 };
 
-/// Guesses what a sequence will say next.
+/// Guesses the next tokens of a sequence.
 class DraftProposer {
  public:
   virtual ~DraftProposer() = default;
@@ -35,12 +35,12 @@ class DraftProposer {
                               std::vector<TokenId>& guess) = 0;
 };
 
-/// Finds the place that has the longest common part with the end of the sequence, and guesses that the tokens after
-/// this place come again. Among equal places one in the client's prediction comes first, then one in the sequence
-/// itself, then one in earlier answers.
+/// Searches for an earlier place whose last tokens equal the sequence's last tokens, the longest match first, and
+/// guesses that the tokens after that place come again. Of equal matches, a place in the client's prediction comes
+/// first, then a place in the sequence itself, then a place in earlier answers.
 class RepeatProposer final : public DraftProposer {
  public:
-  /// `answers` may be null: no earlier answers. It must outlive the proposer.
+  /// `answers`: earlier answers that drafts may come from; null: none. They must outlive the proposer.
   explicit RepeatProposer(const DraftOptions& options, const EarlierAnswers* answers = nullptr)
       : options_(options), answers_(answers) {}
   bool MayGuess(const Request& request) const override;

@@ -4,15 +4,16 @@
 
 namespace quire {
 
-/// True when steps may draw several tokens of this request at once. Needs a proposer. Beams branch after every token.
-/// Scored and pooled rows belong to prompts.
+/// True when a step may draw several tokens for this request. Requires a proposer. Requests with beams get no drafts,
+/// because beams branch after every token; nor do prompts that are scored or pooled.
 bool Drafting::MayHaveDrafts(const Request& request) const {
   const SamplingSpec& sampling = request.sampling;
   return !blocks_.has_states() && request.beams == nullptr && sampling.pooling == Pooling::kNone &&
          sampling.num_prompt_logprobs < 0 && proposer_->MayGuess(request);
 }
 
-/// The next step waits where drafts are not verified yet, or a sequence may get drafts once its next token is known.
+/// True when the outstanding step has drafts that are not verified yet, or when a sequence may get drafts once its next
+/// token is known.
 bool Drafting::WaitsForDrafts(const OutstandingStep& outstanding) const {
   if (proposer_ == nullptr) return false;
   if (outstanding.HasDrafts()) return true;
@@ -24,7 +25,8 @@ bool Drafting::WaitsForDrafts(const OutstandingStep& outstanding) const {
   });
 }
 
-/// No step is planned until the drafts are verified, so their blocks are free again before others need them.
+/// Adds drafts to the step's decodes. No step is planned until the drafts are verified, so blocks of rejected drafts
+/// are free again before another sequence needs blocks.
 void Drafting::AddDrafts(StepDraft& draft) {
   std::vector<StepMember>& members = draft.step->members;
   if (proposer_ == nullptr || draft.ahead || static_cast<int>(members.size()) > drafts_.max_batch) return;

@@ -8,7 +8,7 @@
 namespace quire {
 
 /// Adds drafts to steps: guesses of further tokens for sequences that decode (speculative decoding). Without a proposer
-/// there are none.
+/// no step has drafts.
 class Drafting {
  public:
   explicit Drafting(BlockManager& blocks) : blocks_(blocks) {}
@@ -18,11 +18,12 @@ class Drafting {
     proposer_ = proposer;
     drafts_ = options;
   }
-  /// True when the next step must not be planned ahead of `outstanding`.
+  /// True when the next step must not be planned before `outstanding` has its result.
   bool WaitsForDrafts(const OutstandingStep& outstanding) const;
-  /// Gives the decodes of the step being planned their drafts, from what the step's budget and the pool have left.
+  /// Adds drafts to the decodes of the step being planned, as far as the step's remaining budget and the free blocks
+  /// allow.
   void AddDrafts(StepDraft& draft);
-  /// Learns from a step that took `seconds` without its moves of blocks.
+  /// Learns the cost of drafts from a step that took `seconds`; the time for moving blocks does not count.
   void Observe(const OutstandingStep& step, double seconds);
 
   template <class Archive>

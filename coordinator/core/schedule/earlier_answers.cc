@@ -8,16 +8,17 @@ namespace quire {
 
 namespace {
 
-constexpr TokenId kEnd = -1;  // behind every answer; no model draws this token
+constexpr TokenId kEnd = -1;  // marks the end of every answer; no model draws this token
 constexpr size_t kHashes = size_t{1} << 13;
 constexpr int kMostCompared = 64;  // places that one search compares
 
-/// Lengths go first, so that no client can choose a salt that makes its owner another client's.
+/// Returns the key of the request's answers. Lengths come first, so that no client can choose a salt that makes its key
+/// another client's.
 std::string OwnerOf(const Request& request) {
   return fmt::format("{}:{}:{}{}", request.adapter, request.client.size(), request.client, request.cache_salt);
 }
 
-/// A hash of the last kLeastCommon tokens.
+/// Returns a hash of the last kLeastCommon tokens.
 size_t HashOf(std::span<const TokenId> tokens) {
   uint64_t hash = 0;
   for (const TokenId token : tokens.last(EarlierAnswers::kLeastCommon))
@@ -34,7 +35,7 @@ size_t CommonTokens(std::span<const TokenId> tokens, size_t end, std::span<const
   return common;
 }
 
-/// Appends a token. The place before it becomes known by the tokens before it.
+/// Appends a token, and adds its place to the index under the hash of the tokens before it.
 void EarlierAnswers::Owner::Append(TokenId token) {
   const size_t place = tokens.size();
   tokens.push_back(token);

@@ -25,7 +25,8 @@ class Recount {
     }
   }
 
-  /// `drafts`: tokens of the sequence that the outstanding steps guess.
+  /// Checks a running sequence and counts its references. `drafts`: tokens of the sequence that the outstanding steps
+  /// guess.
   void Running(const Sequence& s, int drafts) {
     const int length = static_cast<int>(s.blocks.size()), size = blocks_.block_size();
     QUIRE_CHECK(s.host_blocks.empty(), "running sequence {} is swapped out", s.id);
@@ -49,8 +50,8 @@ class Recount {
                   blocks_.fill().tokens(block), s.id, filled);
       const auto hash = blocks_.prefixes().enabled() ? blocks_.prefixes().cache().HashOf(block) : std::nullopt;
       const auto index = static_cast<size_t>(i);
-      // A choice that came from another engine notes hashes only as it computes. A choice that shares the block may
-      // have named the block earlier.
+      // A choice that came from another engine has no hashes of blocks that it has not computed here. Another choice
+      // that shares the block may have put it into the cache earlier.
       QUIRE_CHECK(!hash || index >= s.contents.hashes.size() || *hash == s.contents.hashes[index],
                   "block {} of sequence {} is cached as something else", block, s.id);
       QUIRE_CHECK(filled == size || !hash, "block {} is cached, but not full", block);
@@ -67,7 +68,7 @@ class Recount {
     for (const BlockId block : s.host_state) ++host_[block];
   }
 
-  /// Forked choices share the full blocks of their prompt.
+  /// Aborts unless forked choices share the full blocks of their prompt.
   void CheckSharedPrompt(const Request& request) const {
     const auto live = std::ranges::find_if(request.sequences, [](const Sequence& s) { return !s.finished; });
     const auto full = static_cast<size_t>((request.num_prompt_tokens() - 1) / blocks_.block_size());
@@ -80,8 +81,8 @@ class Recount {
     }
   }
 
-  /// The sequence's tokens in flight and pending are exactly what outstanding steps compute and draw, within the
-  /// request's limits.
+  /// Aborts unless the sequence's tokens in flight and pending are exactly those that outstanding steps compute and
+  /// draw, within the request's limits.
   static void CheckFlight(const Request& request, const Sequence& s, const OutstandingSteps& steps) {
     int next = s.num_computed, drawn = 0;
     const int drafts = steps.DraftsOf(s);
@@ -104,7 +105,7 @@ class Recount {
                 "sequence {} has nothing to compute and nothing in flight", s.id);
   }
 
-  /// If prompt rows are to be scored, every computed prompt row has been scored.
+  /// Aborts unless every computed prompt row has been scored, if the request's prompt rows are to be scored.
   static void CheckScored(const Request& request, const Sequence& s) {
     const int rows = std::min(s.num_computed, request.num_prompt_tokens() - 1);
     QUIRE_CHECK(request.sampling.num_prompt_logprobs < 0 || rows <= request.num_scored,
@@ -128,8 +129,8 @@ class Recount {
   }
 
  private:
-  /// A computed sequence has a whole state. No block of it is in a table. While steps write the state, it is neither
-  /// shared nor kept as a checkpoint.
+  /// Aborts unless a computed sequence has a whole state, no block of the state is in a table, and a state that steps
+  /// are writing is neither shared nor kept as a checkpoint.
   void RunningState(const Sequence& s) {
     QUIRE_CHECK(s.host_state.empty(), "the state of running sequence {} is swapped out", s.id);
     const auto blocks = static_cast<size_t>(blocks_.states().num_blocks());
@@ -165,7 +166,7 @@ class Recount {
   std::set<BlockId> tables_, states_;     // blocks that hold keys and values; blocks that hold states
 };
 
-/// Every kept state is whole, holds no keys and values, and belongs to a cached block.
+/// Aborts unless every kept state is whole, holds no keys and values, and belongs to a cached block.
 void CheckCheckpoints(const BlockManager& blocks) {
   const PrefixSharing& prefixes = blocks.prefixes();
   prefixes.checkpoints().CheckIntegrity();

@@ -11,14 +11,14 @@ namespace quire {
 /// its context is. Pure arithmetic; the caller reads the clock.
 class LearnedCost {
  public:
-  /// Steps with fewer tokens say little about the speed of a step and are ignored.
+  /// Steps with fewer tokens are ignored: their time depends little on their tokens.
   static constexpr int kFewTokens = 32;
 
-  /// Seconds to move one block between device and host, measured before the first step; 0: unknown.
+  /// Sets the seconds to move one block between device and host, as measured before the first step; 0: unknown.
   void SetBlockSeconds(double seconds) { seconds_per_block_ = seconds; }
 
-  /// A step computed `tokens` (as OutstandingStep::cost charges them) with a mean context of `context` tokens, and
-  /// moved `blocks` blocks. `swap_seconds` of its `seconds` went into the moves.
+  /// Learns from a step of `seconds` that computed `tokens` (as OutstandingStep::cost charges them) with a mean context
+  /// of `context` tokens, and moved `blocks` blocks. The moves took `swap_seconds` of the time.
   void Observe(int tokens, double context, int blocks, double seconds, double swap_seconds) {
     if (tokens >= kFewTokens) LearnToken(context, std::max(seconds - swap_seconds, 0.0) / tokens);
     if (blocks > 0) {
@@ -27,16 +27,16 @@ class LearnedCost {
     }
   }
 
-  /// Seconds to compute one token after `context` others; 0: unknown.
+  /// Returns the seconds to compute one token after `context` earlier tokens; 0: unknown.
   double TokenSeconds(double context) const {
     constexpr double kLeastPart = 0.1;  // fraction of the mean: extrapolation must not reach 0
     return std::max(kLeastPart * mean_seconds_, mean_seconds_ + Slope() * (context - mean_context_));
   }
-  /// Seconds to compute a sequence of `tokens` tokens from its beginning.
+  /// Returns the seconds to compute a sequence of `tokens` tokens from its beginning.
   double RecomputeSeconds(int64_t tokens) const {
     return TokenSeconds(static_cast<double>(tokens) / 2) * static_cast<double>(tokens);
   }
-  /// Seconds to move blocks to the host and back again.
+  /// Returns the seconds to move blocks to the host and back again.
   double SwapSeconds(int blocks) const { return 2 * seconds_per_block_ * blocks; }
 
   template <class Archive>
@@ -63,8 +63,8 @@ class LearnedCost {
     covariance_ = (1 - kNew) * (covariance_ + kNew * by_context * by_seconds);
   }
 
-  /// Seconds per token and per token of context, by least squares. kLittle keeps the slope small when contexts differed
-  /// little, because noise would decide otherwise.
+  /// Returns the seconds per token that one more token of context adds, by least squares. kLittle keeps the slope near
+  /// 0 while all contexts were alike, because noise would decide otherwise.
   double Slope() const {
     constexpr double kLittle = 128.0 * 128.0;  // tokens squared
     return std::max(0.0, covariance_ / (variance_ + kLittle));

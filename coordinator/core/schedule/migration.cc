@@ -17,7 +17,7 @@ void Migration::TakeOut(Request& request) {
     blocks_.Trim(sequence, sequence.num_computed);
   }
   for (auto it = request.sequences.rbegin(); it != request.sequences.rend(); ++it) running_.LeaveWorkers(*it);
-  request.num_preemptions += running_.Remove(request);  // there it waits as preempted
+  request.num_preemptions += running_.Remove(request);  // the other engine queues it as preempted
   queue_.Remove(request);
   queue_.Left(request);
 }
@@ -30,7 +30,7 @@ void Migration::DiscardComputed(Request& request) {
 
 std::vector<BlockId> Migration::Depart(Request& request, const command::Depart& how,
                                        std::vector<BlockCopyPair>& moves) {
-  // A state stands after the outstanding steps and cannot return to the known tokens.
+  // A recurrent state includes the tokens of outstanding steps and cannot go back to the known tokens.
   const bool has_its_states = !blocks_.has_states() || std::ranges::all_of(request.sequences, [](const Sequence& s) {
     return s.num_in_flight == 0;
   });
@@ -72,7 +72,7 @@ void Migration::TakeUp(Request& request) {
   Enter(request);
 }
 
-/// Prepares a request for the queue that comes from another engine or was set aside.
+/// Resets the members of a request that comes from another engine or was set aside, so that it can be queued here.
 void Migration::Restart(Request& request, bool has_blocks) {
   for (Sequence& sequence : request.sequences) {
     if (!has_blocks) {
@@ -103,8 +103,8 @@ void Migration::Arrive(Request& request, uint64_t ticket, std::span<const BlockI
   Enter(request);
 }
 
-/// Queues a request that was queued before. An admitted request was charged for its prompt and may hold blocks, even if
-/// no step computed part of it. So it waits as preempted.
+/// Queues a request that comes from another engine or was set aside. If it was ever admitted, its client was charged
+/// for the prompt, so it waits like a preempted request.
 void Migration::Enter(Request& request) {
   if (request.num_preemptions == 0) return queue_.Add(request);
   queue_.Join(request);

@@ -8,8 +8,8 @@
 namespace quire {
 
 /// One sequence's part in a step: tokens [start, start + count) are computed, and with `draws` a token is drawn after
-/// the last one. The last drafts.size() of the computed tokens are a guess. How many tokens the sequence gains is known
-/// once the guess is verified; until then the sequence counts as a decode that gains one.
+/// the last one. The last drafts.size() of the computed tokens are a guess. The number of tokens that the sequence
+/// gains is known once the guess is verified; until then it counts as one.
 struct StepMember {
   Request* request;  // null, like `sequence`, once the sequence has left; the slot's results are then dropped
   Sequence* sequence;
@@ -21,24 +21,24 @@ struct StepMember {
   std::vector<TokenId> drafts = {};
   DraftSource source = DraftSource::kText;  // source of the drafts
 
-  /// A pooled row counts as a chunk: workers with a separate path for decodes keep no rows of it for pooling. Requires
-  /// `request`.
+  /// True for a decode. A row of a prompt that is pooled counts as a chunk, because some workers keep no rows of
+  /// decodes for pooling. Requires `request`.
   bool IsDecode() const { return draws && num_known() == 1 && request->sampling.pooling == Pooling::kNone; }
-  /// Computed tokens that are known already.
+  /// Returns the number of tokens that are computed in the step but for drafts.
   int num_known() const { return count - static_cast<int>(drafts.size()); }
 };
 
 /// A step whose result has not arrived.
 struct OutstandingStep {
   std::vector<StepMember> members;   // members in batch order
-  std::vector<BlockHash> computing;  // hashes of full blocks of known tokens that the step computes
+  std::vector<BlockHash> computing;  // hashes of the full blocks of known tokens that the step computes
   int num_moved_blocks = 0;          // blocks moved between device and host
 
   int num_tokens() const;
-  int num_known() const;  // tokens but drafts
-  /// The step's charge to the token budget: tokens, plus scored rows except each member's first.
+  int num_known() const;  // tokens without drafts
+  /// Returns the step's charge to the token budget: tokens, plus scored rows except each member's first.
   int cost() const;
-  /// Mean number of tokens before each computed token in its sequence.
+  /// Returns how many tokens precede a computed token in its sequence, as a mean over the step's tokens.
   double mean_context() const;
   bool HasDrafts() const;
   void Clear();
@@ -53,25 +53,25 @@ class OutstandingSteps {
   int size() const { return size_; }
   const OutstandingStep& at(int index) const { return steps_[static_cast<size_t>(index)]; }
   OutstandingStep& oldest() { return steps_.front(); }
-  /// The step being planned. Requires size() < kMost.
+  /// Returns the step being planned. Requires size() < kMost.
   OutstandingStep& making() { return steps_[static_cast<size_t>(size_)]; }
 
   /// Marks the planned step as sent. The tokens of its members are in flight from now on.
   void Launch();
   /// Forgets the oldest step, whose result has been committed.
   void Retire();
-  /// Notes that the sequence left the workers, so none of its tokens is in flight.
+  /// Takes a sequence that left the workers out of all steps: none of its tokens is in flight any more.
   void Forget(Sequence& sequence);
-  /// Counts the loss of the workers for every request in an outstanding step. No result of these steps will come.
+  /// Forgets all steps, because the workers are lost, and counts the loss for every request in an outstanding step.
   void Lose();
 
   /// True when an outstanding step, or the step being planned, computes a block with this hash.
   bool Compute(const BlockHash& hash) const;
 
-  /// Tokens of the sequence that an outstanding step guesses.
+  /// Returns the number of the sequence's drafted tokens in outstanding steps.
   int DraftsOf(const Sequence& sequence) const;
 
-  /// Adds an outstanding step while a snapshot is loaded.
+  /// Adds an empty outstanding step and returns it. Called while a snapshot is loaded.
   OutstandingStep& Restore();
 
  private:

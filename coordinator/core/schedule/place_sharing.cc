@@ -4,7 +4,8 @@
 
 namespace quire {
 
-/// For swapped-out requests this only makes room; Admission swaps them in after the running requests got their work.
+/// Admits waiting requests, client by client. Swapped-out requests only get room: Admission swaps them in after the
+/// running requests got their work.
 bool PlaceSharing::SharePlaces(StepDraft& draft) {
   if (queue_.empty()) return true;
   Crowd crowd = room_.CountCrowd();
@@ -49,10 +50,10 @@ bool PlaceSharing::MakeWayFor(Request& head, Crowd& crowd, StepDraft& draft) {
   return true;
 }
 
-/// The youngest request of the client that has most of the lacking resource and more than its share. A request that
-/// gave way before is protected for a time that doubles each time up to a bound; others may have to wait that long for
-/// it. A request that needs more than its client's share may be preempted again and again while other clients keep
-/// sending requests.
+/// Returns the youngest request of the client that has most of the lacking resource and more than its share; null:
+/// none. A request that gave way before is protected for a time that doubles each time up to a bound; others may have
+/// to wait that long for it. A request that needs more than its client's share may be preempted again and again while
+/// other clients keep sending requests.
 Request* PlaceSharing::WhoGivesWay(const Request& head, Resource resource, StepDraft& draft) const {
   Request* youngest = nullptr;
   int most = shares_.ShareOf(resource);

@@ -9,7 +9,7 @@ namespace quire {
 
 namespace {
 
-// Limit for the sequences sent in full with one plan; a frame holds 64 MiB. The first sequence is sent even if
+// Bytes of the sequences that one plan sends in full, at most; a frame holds 64 MiB. The first sequence is sent even if
 // it is larger.
 constexpr int64_t kMaxAddedBytes = 16 << 20;
 bool FitsFrame(int64_t added, int64_t more) { return added == 0 || added + more <= kMaxAddedBytes; }
@@ -33,7 +33,7 @@ std::span<const GrowTarget> RequestWork::FindWork(Request& request, Allowance al
   if (request.beams != nullptr && std::ranges::any_of(request.sequences, draws)) return work;
   if (!request.forked && !ShareLeadersPrefix(request, allowance.chunks, draft)) return work;
   for (Sequence& sequence : request.sequences) {
-    // The last token may already be drawn, though its value is unknown; it is never computed.
+    // A sequence is complete when an outstanding step draws its last token, which is never computed.
     const bool complete = sequence.length() == sequence.num_prompt_tokens + request.limits.max_tokens;
     if (sequence.finished || complete || (draft.in_company && sequence.sits_out)) continue;
     const bool decodes = request.TokensToCompute(sequence) == 1 && allowance.decodes > 0;
@@ -53,9 +53,9 @@ std::span<const GrowTarget> RequestWork::FindWork(Request& request, Allowance al
   return work;
 }
 
-/// The first live sequence (leader) computes the prompt except its last token. Then all sequences share it and each
-/// computes the rest. Returns false until the leader is done; the request's only work is then what the leader has not
-/// in flight.
+/// Lets the first live sequence (leader) compute the prompt except its last token. Then all sequences share these
+/// blocks, and each computes the rest. Returns false until the leader is done; until then draft.work has only the
+/// leader's next chunk.
 bool RequestWork::ShareLeadersPrefix(Request& request, int budget, StepDraft& draft) {
   auto live = request.sequences.begin();
   while (live->finished) ++live;
@@ -75,15 +75,15 @@ bool RequestWork::ShareLeadersPrefix(Request& request, int budget, StepDraft& dr
   return true;
 }
 
-/// How many of the sequence's next tokens, at most `count`, the budget allows, cut so that a state can be kept after
-/// them. All or none where prompts are whole.
+/// Returns how many of the sequence's next tokens, at most `count`, the budget allows, cut so that a state can be kept
+/// after them. Where prompts are whole, returns `count` or 0.
 int RequestWork::TokensFor(const Request& request, const Sequence& sequence, int count, int budget) const {
   const int start = sequence.num_planned(), most = request.TokensFor(start, count, budget);
   if (limits_.whole_prompts && most < count) return 0;
   return most <= 0 || !blocks_.has_states() ? most : blocks_.states().CutAt(sequence, start, start + most) - start;
 }
 
-/// Before its first step a sequence takes over cached blocks, up to the first row that must be scored.
+/// Lets a sequence that the workers do not know yet take over cached blocks, up to the first row that must be scored.
 void RequestWork::Attach(Request& request, Sequence& sequence, int max_tokens) {
   if (sequence.slot) return;
   const int gained = blocks_.prefixes().Attach(sequence, std::min(max_tokens, request.NumCacheable()));
@@ -93,7 +93,7 @@ void RequestWork::Attach(Request& request, Sequence& sequence, int max_tokens) {
   WaitingQueue::ChargePrompt(request, -gained);
 }
 
-/// Beams branch on the draws of all beams, so all of them draw in one step or none does.
+/// Takes the last token of each beam out of the work unless all beams draw in this step: they branch together.
 void RequestWork::DrawTogether(const Request& request, std::vector<GrowTarget>& work) {
   size_t live = 0, drawing = 0;
   for (const Sequence& sequence : request.sequences) live += !sequence.finished;
@@ -104,15 +104,15 @@ void RequestWork::DrawTogether(const Request& request, std::vector<GrowTarget>& 
   std::erase_if(work, [](const GrowTarget& each) { return each.num_tokens == each.sequence->num_planned(); });
 }
 
-/// True when an earlier request is computing exactly the block that this sequence needs next. The sequence shares the
-/// result after the step.
+/// True when an outstanding step, or the step being planned, computes exactly the block that this sequence needs next.
+/// The sequence waits and then shares the block.
 bool RequestWork::WaitsForPrefix(Request& request, Sequence& sequence) {
   const int size = blocks_.block_size();
   if (sequence.slot || sequence.num_computed % size != 0) return false;
   const int most = std::min(sequence.num_tokens() - 1, request.NumCacheable());
   if (sequence.contents.num_named * size != sequence.num_computed) return false;
-  // With states, keys and values may be cached beyond the last kept state. How far is known once no step computes the
-  // next block.
+  // With states, keys and values may be cached beyond the last kept state. Where they end is known once no step
+  // computes the next block.
   const int index = std::max(sequence.num_computed, sequence.shared_prefix) / size;
   if ((index + 1) * size > most) return false;
   const BlockHash* hash = blocks_.prefixes().HashOfBlock(sequence, index);

@@ -19,8 +19,8 @@ class RequestWork {
   /// False when prompts are whole and the request's prompt is longer than the rest of the step. An empty step becomes
   /// as long as the prompt, so that every prompt is computed at its turn.
   bool FitsStep(const Request& request, StepDraft& draft) const;
-  /// How far the step takes the request's sequences within the allowance. Empty when the request must wait for other
-  /// requests or for results. Points into the draft; valid until the next call.
+  /// Returns how far the step takes the request's sequences within the allowance. Empty when the request must wait for
+  /// other requests or for results. Points into the draft; valid until the next call.
   std::span<const GrowTarget> FindWork(Request& request, Allowance allowance, StepDraft& draft);
 
  private:

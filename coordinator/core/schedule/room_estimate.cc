@@ -24,8 +24,8 @@ void RoomEstimate::CountOut(const Request& request, Crowd& crowd) const {
 }
 
 Room RoomEstimate::RoomFor(Request& request, const Crowd& crowd, StepDraft& draft) const {
-  // A client with running requests must not use room reserved for absent clients. Counted anew for each request: a
-  // client that was admitted with this very plan is absent no longer.
+  // A client with running requests must not use room that is reserved for clients without any. The reserve is counted
+  // anew for each request, because this plan may have admitted such a client.
   const KeptRoom reserved = shares_.CountReserves(draft);
   const bool leaves = reserved.sequences > 0 && shares_.Has(*request.account, Resource::kSlots, draft) > 0;
   const int taken = crowd.sequences + (leaves ? reserved.sequences : 0);
@@ -34,7 +34,7 @@ Room RoomEstimate::RoomFor(Request& request, const Crowd& crowd, StepDraft& draf
   const int blocks = shares_.Needs(request, Resource::kBlocks);
   const int promised = crowd.blocks + (leaves ? reserved.blocks : 0);
   const int free = blocks_.num_free() - promised - blocks_.watermark_blocks();
-  // Blocks that are being copied to or from other workers will soon be free.
+  // The request may wait for a running request to end, or for blocks that are being copied to or from other workers.
   const bool can_wait = !running_.empty() || (!blocks_.device_holdings().empty() && blocks > blocks_.num_free());
   if (!can_wait || blocks <= free) return {std::nullopt, blocks, free};
   return {Resource::kBlocks, blocks, free};

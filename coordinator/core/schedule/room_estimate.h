@@ -11,7 +11,7 @@ namespace quire {
 struct Crowd {
   int sequences = 0;
   int blocks = 0;        // blocks that the running requests will take soon
-  bool suspect = false;  // a running request may be what kills the workers
+  bool suspect = false;  // a running request may be the cause of lost workers
 };
 
 /// The resource that a request lacks, if any. a and b are the numbers of DecisionKind::kHeldForSlots or kHeldForBlocks.
@@ -33,8 +33,8 @@ class RoomEstimate {
   void CountIn(const Request& request, Crowd& crowd) const;
   void CountOut(const Request& request, Crowd& crowd) const;
   Room RoomFor(Request& request, const Crowd& crowd, StepDraft& draft) const;
-  /// False when the request must not run beside the present ones. A suspect, which may be what kills the workers, runs
-  /// alone so that no other request is lost with it.
+  /// False when the request must not run beside the running requests. A suspect, whose computation may be killing the
+  /// workers, runs alone so that no other request is lost with it.
   bool MayRunBeside(const Request& request, const Crowd& crowd) const;
 
  private:

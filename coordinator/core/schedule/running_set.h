@@ -7,8 +7,8 @@
 
 namespace quire {
 
-/// The running requests, and the slots that their sequences have at the workers. Slots that become free and branches of
-/// beams are told to the workers with the next plan.
+/// The running requests, and the slots that their sequences have at the workers. The next plan tells the workers which
+/// slots became free and which beams branched.
 class RunningSet {
  public:
   /// `max_running`: slots, one for each running sequence.
@@ -16,7 +16,7 @@ class RunningSet {
 
   bool empty() const { return requests_.empty(); }
   int size() const { return static_cast<int>(requests_.size()); }
-  /// The most senior request comes first.
+  /// Returns the running requests, the most senior request first.
   const std::vector<Request*>& requests() const { return requests_; }
 
   void Insert(Request& request);
@@ -27,14 +27,14 @@ class RunningSet {
   void TakeSlot(Sequence& sequence);
   /// Takes back the sequence's slot, if it has one.
   void LeaveWorkers(Sequence& sequence);
-  /// The workers copy the parent's state to the child's slot and append the token.
+  /// Notes for the next plan that the workers copy the parent's state to the child's slot and append the token there.
   void Branch(const Sequence& child, const Sequence& parent, TokenId token);
-  /// Moves the released slots and the branches into the plan.
+  /// Moves the noted slots and branches into the plan.
   void TellWorkers(StepPlan& plan);
-  /// The workers are lost, and new ones know nothing: there is nothing to tell them.
+  /// Forgets the noted slots and branches. Called when the workers are lost, because new workers hold no sequences.
   void ForgetWorkers();
 
-  /// Free slots, in no particular order.
+  /// Returns the free slots, in no particular order.
   const std::vector<SlotId>& free_slots() const { return free_slots_; }
 
   template <class Archive>
@@ -45,7 +45,7 @@ class RunningSet {
  private:
   std::vector<Request*> requests_;
   std::vector<SlotId> free_slots_;  // a stack: slots are taken from the back
-  std::vector<SlotId> released_;    // to release with the next plan, as with branches_
+  std::vector<SlotId> released_;    // slots that the next plan tells the workers to release
   std::vector<quire::Branch> branches_;
 };
 

@@ -46,7 +46,8 @@ StepPlan& Scheduler::Schedule() {
   return draft.plan;
 }
 
-/// True when no step may be planned before the outstanding one has its result.
+/// True when no step may be planned before the outstanding one has its result: it lacked room for a request, or a
+/// sequence may get drafts.
 bool Scheduler::MustWait() const {
   return num_outstanding() > 0 && (left_out_ || drafting_.WaitsForDrafts(steps_.at(0)));
 }
@@ -58,9 +59,9 @@ void Scheduler::BeginStep(StepDraft& draft) {
   draft.Begin(num_steps_, steps_.making(), num_outstanding() > 0, in_company);
 }
 
-/// Sets the length of the step. In company this gives every client its places, blocks and part of the step. A client
-/// alone is never affected by the rules for several. False when the step must wait for results, because a request must
-/// be preempted for another client first.
+/// Sets the tokens of the step. While several clients are active, also gives every client its places, blocks and part
+/// of the step. False when the step must wait for results, because a request must be preempted for another client
+/// first.
 bool Scheduler::ShareOut(StepDraft& draft) {
   draft.SetBudget(draft.in_company ? limits_.max_step_tokens : length_.TokensAlone());
   if (!draft.in_company) return true;
@@ -94,7 +95,7 @@ void Scheduler::ServeRunning(StepDraft& draft) {
   }
 }
 
-/// The step will be sent: it is outstanding from now on.
+/// Completes the plan and makes the step an outstanding one. Called when the plan has work, so it will be sent.
 void Scheduler::Launch(StepDraft& draft) {
   running_.TellWorkers(draft.plan);
   draft.step->num_moved_blocks = static_cast<int>(draft.plan.swap_outs.size() + draft.plan.swap_ins.size());

@@ -28,11 +28,11 @@ namespace quire {
 /// Steps are then short and split evenly.
 ///
 /// A step may be planned while the previous step is outstanding. Tokens drawn by that step count as known, though their
-/// values are not. Beams need values and preemption needs nothing outstanding, so both wait for results. If a step
-/// planned ahead lacked room for a request, the next step is planned with nothing outstanding.
+/// values are not. Beams need the values, and preemption needs that no step is outstanding, so both wait for results.
+/// If a step planned ahead lacked room for a request, the next step is planned with nothing outstanding.
 ///
 /// Encoders read a prompt as a whole (SchedulerLimits::whole_prompts). A step then has whole prompts only, as many as
-/// its tokens allow. The first prompt of a step may be longer than that.
+/// its tokens allow. A prompt that is longer than these tokens gets a step alone.
 ///
 /// Each rule is a class of its own (coordinator/README.md, The scheduler's classes); Schedule shows their order.
 class Scheduler {
@@ -44,12 +44,12 @@ class Scheduler {
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  /// Queues a request. The caller keeps it alive while it is here; it must be able to run alone (CanEverRun).
+  /// Queues a request. The caller keeps the request alive until it is finished or removed. Requires CanEverRun.
   void Add(Request& request);
 
   /// True when the pool could hold the request at its full length with nothing else running.
   bool CanEverRun(int num_prompt_tokens, int max_tokens, int n) const;
-  /// The blocks that the request needs at its full length.
+  /// Returns the number of blocks that a request of n choices needs at its full length.
   int64_t BlocksAtLongest(int num_prompt_tokens, int max_tokens, int n) const {
     return demand_.AtLongest(num_prompt_tokens, max_tokens, n);
   }
@@ -63,7 +63,7 @@ class Scheduler {
   bool Fits(const std::vector<SampledToken>& tokens) const { return results_.Fits(tokens); }
   /// True when `scores` match the prompt tokens that the oldest outstanding step scores.
   bool Fits(const std::vector<PromptScores>& scores) const { return results_.Fits(scores); }
-  /// The request that the oldest outstanding step computes in this slot; nothing if the request has ended.
+  /// Returns the request that the oldest outstanding step computes in this slot; nothing if the request has ended.
   std::optional<RequestId> RequestOf(SlotId slot) const { return results_.RequestOf(slot); }
 
   using Drawn = StepResults::Drawn;
@@ -72,7 +72,7 @@ class Scheduler {
   /// call, as long as `tokens`.
   std::span<const Drawn> Commit(const std::vector<SampledToken>& tokens) { return results_.Commit(tokens); }
 
-  /// Continues the beams of a request as `steps` chose; every beam has just drawn.
+  /// Makes each sequence of the request the beam that `steps` chose for it. Call it when every beam has just drawn.
   void Branch(Request& request, std::span<const BeamSearch::Step> steps) { results_.Branch(request, steps); }
 
   /// Removes a finished sequence from the running set and frees its blocks.
@@ -91,7 +91,7 @@ class Scheduler {
   /// Removes a request, waiting or running, and discards everything computed. TakeUp queues it again.
   void SetAside(Request& request) { migration_.SetAside(request); }
   void TakeUp(Request& request) { migration_.TakeUp(request); }
-  /// Takes over a request from another engine that is set aside at once: nothing computed comes along.
+  /// Takes over a request from another engine and sets it aside: nothing computed comes along.
   void ArriveAside(Request& request) { migration_.ArriveAside(request); }
   /// Takes over a request from another engine in the state of a preempted request. With a host holding it counts as
   /// swapped out; `names` are the ids that Depart returned. With a device holding its first names.size() blocks enter
@@ -99,11 +99,11 @@ class Scheduler {
   void Arrive(Request& request, uint64_t ticket, std::span<const BlockId> names) {
     migration_.Arrive(request, ticket, names);
   }
-  /// Distinct blocks of the request, on the device or swapped out.
+  /// Returns the number of distinct blocks of the request, on the device or swapped out.
   int BlocksOf(const Request& request) const { return BlockDemand::Held(request); }
 
-  /// A new worker group knows nothing: requeues every running request and empties the cache and the list of outstanding
-  /// steps.
+  /// Requeues every running request, and empties the cache and the list of outstanding steps. Called when new workers
+  /// replace the group.
   void Reset();
 
   /// Reports the duration of the oldest outstanding step; call before Commit.
@@ -113,7 +113,7 @@ class Scheduler {
   std::map<std::string, ClientReport> Clients() const { return shares_.Clients(); }
 
   int num_outstanding() const { return steps_.size(); }
-  /// Tokens that the last planned step could have, as Request::StepCost charges them.
+  /// Returns the number of tokens that the last planned step could have, as Request::StepCost charges them.
   int step_budget() const { return draft_.most_tokens; }
   const OutstandingSteps& outstanding() const { return steps_; }
   int num_waiting() const { return queue_.size(); }
@@ -121,10 +121,11 @@ class Scheduler {
   int64_t num_preemptions() const { return preemption_.num_preemptions(); }
   int64_t num_swapped_out() const { return preemption_.num_swapped_out(); }
   const WaitingQueue& queue() const { return queue_; }
-  /// Steps planned so far.
+  /// Returns the number of steps planned so far.
   int64_t num_steps() const { return num_steps_; }
   const std::vector<Request*>& running() const { return running_.requests(); }
-  /// The request last held at the head of the queue and what it lacked, as told to the decision log.
+  /// Returns the last decision to hold a request at the head of the queue: the request, and whether it lacked slots or
+  /// blocks.
   const Decision& last_held() const { return decisions_.last_held(); }
   LearnedCost& cost() { return cost_; }
   const LearnedCost& cost() const { return cost_; }
@@ -139,9 +140,9 @@ class Scheduler {
   void CheckIntegrity() const;
 
  private:
-  static constexpr double kCompanyKept = 3;  // seconds of steps
+  static constexpr double kCompanyKept = 3;  // seconds of steps; see company_left_
 
-  // One step's planning, in this order.
+  // Schedule calls these functions in this order.
   bool MustWait() const;
   void BeginStep(StepDraft& draft);
   bool ShareOut(StepDraft& draft);
@@ -150,7 +151,7 @@ class Scheduler {
 
   void Detach(Sequence& sequence);
 
-  // What lasts from step to step.
+  // The members from here to draft_ keep their values from step to step.
   SchedulerLimits limits_;
   BlockManager& blocks_;
   WaitingQueue queue_;
@@ -163,7 +164,7 @@ class Scheduler {
   bool left_out_ = false;    // the last step was planned ahead and lacked room for a request
   StepDraft draft_;          // the last planned step
 
-  // The rules. Each uses only what stands before it.
+  // The scheduler's rules. A rule uses only rules that are declared before it.
   BlockDemand demand_{limits_, blocks_};
   StepLength length_{limits_, blocks_, running_, cost_};
   StepShares step_shares_{limits_, queue_, running_};

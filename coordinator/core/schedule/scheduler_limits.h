@@ -6,12 +6,13 @@ namespace quire {
 
 struct SchedulerLimits {
   int max_step_tokens = 512;  // tokens per step, at most; must be at least max_running
-  int max_running = 256;      // sequences running at once, at most
+  int max_running = 256;      // most sequences that run together
   PreemptionMode preemption = PreemptionMode::kAuto;
-  int lookahead_tokens = 16;       // tokens of growth per running sequence for which admission leaves room
+  int lookahead_tokens = 16;       // admission leaves room for so many further tokens of each running sequence
   int suspect_after = 2;           // so many lost worker groups in a row: the request runs alone until it gets a token
   double target_step_seconds = 0;  // see LiveOptions
-  /// The model reads a prompt as a whole: no prompt is cut, and max_step_tokens is at least as long as any.
+  /// The model reads a prompt as a whole: a step never has a part of a prompt, and max_step_tokens is at least the
+  /// longest prompt.
   bool whole_prompts = false;
 };
 

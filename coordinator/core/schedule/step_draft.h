@@ -19,7 +19,7 @@ struct StepDraft {
   int64_t number = 0;                   // steps planned before
   bool ahead = false;                   // another step is outstanding
   bool in_company = false;              // several clients are active, or were within the last seconds
-  bool left_out = false;                // planned ahead, and a request lacked room: it must not be passed over again
+  bool left_out = false;                // planned ahead, and a request lacked room: the next step must serve it
   bool preempted = false;               // a running request gave its blocks to another one, so nobody is admitted
   bool use_counted = false;             // ClientAccount::use counts the present running requests
   int most_tokens = 0;                  // tokens that the step may compute, as Request::StepCost charges them
@@ -48,7 +48,7 @@ struct StepDraft {
     sharers.clear();
   }
   void SetBudget(int tokens) { most_tokens = budget = tokens; }
-  /// Decodes of the requests that come after order[i].
+  /// Returns the number of decodes of the requests after order[i].
   int DecodesAfter(size_t i) const { return decodes_before[order.size()] - decodes_before[i + 1]; }
 };
 

@@ -21,21 +21,21 @@ constexpr Span kAlone = {0.8, 256};
 /// row. Long steps would delay each of these requests, so steps stay short for a while after one client is left alone.
 constexpr Span kInCompany = {0.1, 64};
 
-/// Tokens with a context of `context` tokens that fit into the step length.
+/// Returns how many tokens, each after `context` earlier tokens, fit into the step length.
 int TokensWithin(const Span& length, const LearnedCost& cost, int64_t context) {
   const double token = cost.TokenSeconds(static_cast<double>(context));
   if (!(token > 0)) return length.tokens;  // nothing has been measured yet
   const double seconds = std::max(length.seconds, length.tokens * cost.TokenSeconds(0));
-  // Fewer tokens would teach nothing about the cost of the next step.
+  // A step of fewer than kFewTokens tokens would not improve the estimate of a step's cost.
   return static_cast<int>(
       std::clamp<double>(seconds / token, LearnedCost::kFewTokens, std::numeric_limits<int>::max()));
 }
 
 }  // namespace
 
-/// Tokens of a step under the target for the time between two tokens of a stream. The step has room for every decode,
-/// and Scheduler serves decodes before chunks; prompts get the remaining time, but at least a few tokens. Without
-/// decodes no client waits for a next token, and no target applies.
+/// Returns the number of tokens of a step under the target for the time between two tokens of a stream. The step has
+/// room for every decode, and Scheduler serves decodes before chunks; prompts get the remaining time, but at least a
+/// few tokens. Without decodes no client waits for a next token, and no target applies.
 int StepLength::TokensForTarget() const {
   const int limit = limits_.max_step_tokens;
   if (limits_.target_step_seconds <= 0) return limit;
@@ -60,8 +60,8 @@ int StepLength::TokensInCompany() const {
   return std::min(limit, TokensWithin(kInCompany, cost_, CountWork().deepest_chunk));
 }
 
-/// The most tokens that one sequence can have. If a whole step is short even behind so many, the running requests need
-/// not be examined.
+/// Returns the most tokens that one sequence can have. If even a full step after so many tokens is short, the running
+/// requests need not be examined.
 int64_t StepLength::MaxContext() const { return int64_t{blocks_.num_usable()} * blocks_.block_size(); }
 
 StepLength::Work StepLength::CountWork() const {

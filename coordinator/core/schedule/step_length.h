@@ -17,15 +17,17 @@ class StepLength {
              const LearnedCost& cost)
       : limits_(limits), blocks_(blocks), running_(running), cost_(cost) {}
 
-  /// Tokens of a step while one client is alone: its decodes, and as many prompt tokens as the step has time for.
+  /// Returns the number of tokens of a step while one client is active: its decodes, and as many prompt tokens as the
+  /// step has time for.
   int TokensAlone() const;
-  /// Tokens of a step while several clients are active, and for a while after. Decodes count among them and take turns.
+  /// Returns the number of tokens of a step while several clients are active, and for a while after, decodes included.
+  /// Decodes that do not fit take turns.
   int TokensInCompany() const;
 
  private:
   struct Work {
     int decodes = 0;
-    int deepest_chunk = 0;  // largest number of tokens before the next prompt chunk of any sequence
+    int deepest_chunk = 0;  // the most tokens that precede the next chunk in its sequence
   };
   Work CountWork() const;
   int64_t MaxContext() const;

@@ -55,7 +55,7 @@ std::span<const StepResults::Drawn> StepResults::Commit(const std::vector<Sample
       QUIRE_CHECK(!drawn.empty(), "{} results are left, and none for slot {}", rest.size(), m.slot);
     }
     if (m.sequence == nullptr) continue;
-    // Right drafts are tokens whose keys and values are computed. What was computed after them will be overwritten.
+    // The step computed the keys and values of right drafts. Keys and values of wrong drafts will be overwritten.
     const std::span<const SampledToken> right = drawn.first(drawn.empty() ? 0 : drawn.size() - 1);
     for (const SampledToken& token : right) m.sequence->tokens.push_back(token.token);
     blocks_.Computed(*m.sequence, m.num_known() + static_cast<int>(right.size()));

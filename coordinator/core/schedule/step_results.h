@@ -20,20 +20,20 @@ class StepResults {
   struct Drawn {
     Request* request;
     Sequence* sequence;
-    std::span<const SampledToken> tokens;  // at least one; more only where drafts were right
+    std::span<const SampledToken> tokens;  // at least one; more where drafts were accepted
     int num_drafts;
     DraftSource source;
   };
 
-  /// True when `tokens` match the drawing members of the oldest outstanding step, in batch order.
+  /// True when `tokens` are those that the oldest outstanding step must draw, in batch order.
   bool Fits(const std::vector<SampledToken>& tokens) const;
-  /// The same check for the prompt scores.
+  /// True when `scores` match the prompt tokens that the oldest outstanding step scores.
   bool Fits(const std::vector<PromptScores>& scores) const;
-  /// The request that the oldest outstanding step computes in this slot; nothing if the request has ended.
+  /// Returns the request that the oldest outstanding step computes in this slot; nothing if the request has ended.
   std::optional<RequestId> RequestOf(SlotId slot) const;
-  /// See Scheduler::Commit.
+  /// Commits the oldest outstanding step; Scheduler::Commit has the contract.
   std::span<const Drawn> Commit(const std::vector<SampledToken>& tokens);
-  /// Continues the beams of a request as `steps` chose; every beam has just drawn.
+  /// Makes each sequence of the request the beam that `steps` chose for it. Call it when every beam has just drawn.
   void Branch(Request& request, std::span<const BeamSearch::Step> steps);
 
  private:

@@ -15,11 +15,11 @@ struct BeamTurn {
   Request* request;
   int beams;
   int64_t last_step;                // the last step that computed part of the request
-  int round = 0;                    // number of the client's requests that go before it
+  int round = 0;                    // number of the same client's requests that go before this one
   int64_t last_step_of_client = 0;  // the highest last_step of the client's requests
 };
 
-/// The number of beams ready to draw; 0 while the request waits for results.
+/// Returns the number of beams ready to draw; 0 while the request waits for results.
 int DrawingBeams(const Request& request) { return request.beams == nullptr ? 0 : request.NumDecodes(); }
 
 int64_t LastStep(const Request& request) {
@@ -66,9 +66,9 @@ int StepShares::ShareStep(int most, StepDraft& draft) {
   return tokens;
 }
 
-/// Beams of a request draw together or not at all, so requests with beams take turns, between clients and within a
-/// client, for about `tokens` tokens. At least one request draws, and the most senior request of all draws too. Returns
-/// how many beams draw.
+/// Chooses the requests whose beams draw in this step, about `tokens` beams, and lets the others sit out. All beams of
+/// a request draw together, so requests take turns, between clients and within a client. At least one draws, and so
+/// does the most senior request of all. Returns the number of beams that draw.
 int StepShares::BeamsTakeTurns(int tokens) {
   int beams = 0;
   for (auto& [name, account] : queue_.clients()) beams += account.use.beams;
@@ -107,10 +107,11 @@ void StepShares::CountDemand(Request& request) {
   }
 }
 
-/// Max-min fair: the client with the least demand is served first; none gets more than an even part of the remainder.
-/// Within a client, decodes and chunks get half each, plus what the other half leaves; an odd token alternates. The
-/// client of the most senior request gets one extra token, so that this request computes something in every step. The
-/// parts never exceed the step, or the youngest request would find nothing in step after step.
+/// Splits the tokens max-min fair: the client with the least demand is served first, and no client gets more than an
+/// even part of the remainder. Within a client, decodes and chunks get half each, plus what the other half leaves; an
+/// odd token alternates. The client of the most senior request gets one extra token, so that this request computes
+/// something in every step. The parts never exceed the step; otherwise the youngest request would find no token left in
+/// step after step.
 void StepShares::SplitStep(int tokens, StepDraft& draft) {
   std::vector<ClientAccount*>& sharers = draft.sharers;
   std::ranges::stable_sort(sharers, {}, [](const ClientAccount* account) { return account->use.demand(); });

@@ -17,7 +17,7 @@ class StepWriter {
   void Emit(Request& request, std::span<const GrowTarget> work, StepDraft& draft);
   /// Orders the step's members as a batch: decodes come first, then decodes with drafts, then chunks, each by slot.
   static void OrderBatch(StepDraft& draft);
-  /// Bytes of the sequence sent in full.
+  /// Returns an upper bound of the bytes that the plan takes to send the whole sequence to a worker.
   static int64_t BytesToAdd(const Request& request, const Sequence& sequence);
 
  private:

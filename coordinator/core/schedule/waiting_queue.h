@@ -13,7 +13,7 @@ struct ClientAccount {
   double served = 0;                                // weighted tokens, see kPromptWeight and kGeneratedWeight
   int64_t prompt_tokens = 0, generated_tokens = 0;  // computed for the client; prompt tokens without cached ones
   int active = 0;                                   // requests that wait or run
-  int64_t left = 0;  // WaitingQueue's count of ended requests when this client's latest one ended
+  int64_t left = 0;  // number of requests that had ended in the engine when this client's latest request ended
   ClientLimits limits;
   /// Room that other clients leave free while this client has nothing running, because requests were preempted for it.
   /// The client is likely to return, and requests admitted in between would have to be preempted again.
@@ -26,65 +26,65 @@ struct ClientAccount {
 
   int num_waiting() const { return static_cast<int>(preempted.size() + waiting.size()); }
   bool waits() const { return num_waiting() > 0; }
-  /// The client's next request to admit. Requires waits().
+  /// Returns the client's next request to admit. Requires waits().
   Request& head() const;
 
   /// The client's use of resources in the plan being made (Scheduler); reset with every plan.
   struct Use {
-    int sequences = 0, blocks = 0;  // held by its running requests; blocks: also those they will take soon
+    int sequences = 0, blocks = 0;  // of its running requests; `blocks` includes blocks that they will take soon
     int64_t longest_blocks = 0;     // blocks of its running requests at their full length
     bool passed_over = false;       // no request of the client is admitted in this round of turns
     bool gave_way = false;          // no request of the client is admitted with this plan
-    bool stands_back = false;       // it has its share: other clients go first in this round of turns
-    int decodes = 0, beams = 0;     // sequences with one token to compute: without beams; beams only
+    bool stands_back = false;       // the client has its share, so other clients go first in this round of turns
+    int decodes = 0, beams = 0;     // sequences with one token to compute, beams counted apart
     int64_t chunks = 0;             // tokens to compute of its other sequences
     int chunks_left = 0;            // the part of `chunks` that the step may still compute
     int64_t demand() const { return decodes + chunks; }
   } use;
 };
 
-/// Decides which request is admitted next. Between clients: the client served least goes first (Sheng et al., "Fairness
-/// in Serving Large Language Models", 2024: virtual token counters). A client that returns from idleness starts level
-/// with the active ones, so that no client saves up. Equal counters: the more senior request. Within a client:
-/// preempted requests by seniority, then by arrival; a priority level is worth kSecondsPerPriority. Nothing starves.
+/// Decides which request is admitted next. The client that was served least goes first (Sheng et al., "Fairness in
+/// Serving Large Language Models", 2024: virtual token counters). A client that returns from idleness starts level with
+/// the active ones, so that no client saves up. Of equal clients, the one with the more senior request goes first.
+/// Within a client: preempted requests by seniority, then the others by arrival; a priority level is worth
+/// kSecondsPerPriority.
 class WaitingQueue {
  public:
   static constexpr double kSecondsPerPriority = 30;
-  static constexpr size_t kMaxIdleClients = 1024;  // beyond this number the account idle longest is forgotten
+  static constexpr size_t kMaxIdleClients = 1024;  // with more accounts, the one that is idle longest is forgotten
   static constexpr double kPromptWeight = 1, kGeneratedWeight = 2;
 
   /// Queues a new request and gives it its rank and its client's account.
   void Add(Request& request);
-  /// Like Add for a request that began in another engine, but does not queue it yet.
+  /// Like Add, but does not queue the request. For requests that began in another engine or were set aside.
   void Join(Request& request);
   /// Queues a preempted request.
   void AddPreempted(Request& request);
 
   bool empty() const { return size_ == 0; }
   int size() const { return size_; }
-  /// Clients with waiting or running requests.
+  /// Returns the number of clients with waiting or running requests.
   int num_active() const { return num_active_; }
-  /// The client whose turn it is, among clients that wait and are not passed over. Clients that stand back come last.
-  /// Null when there is none.
+  /// Returns the waiting client whose turn it is; null when all are passed over. Clients that stand back come last.
   ClientAccount* Next();
   /// Begins a round of turns: clears passed_over and stands_back, except that clients that gave way are passed over.
   void BeginTurns();
   /// Begins a plan: clears passed_over, gave_way and stands_back of all clients.
   void BeginPlan();
-  /// Takes a request out of the queue; ignores requests that do not wait. The request stays active until Left.
+  /// Takes a request out of the queue, if it waits. The request counts as active until Left.
   void Remove(Request& request);
-  /// Ends the activity of a request that ended or left the engine.
+  /// Takes a request that ended or left the engine from its client's count of active requests.
   void Left(Request& request);
 
-  /// Charge the request's client for served tokens.
+  /// Charges the request's client for `tokens` prompt or generated tokens. A negative number gives tokens back.
   static void ChargePrompt(Request& request, int tokens);
   static void ChargeGenerated(Request& request, int tokens);
 
-  // Loading a snapshot: an account; and a waiting request, which has its rank already.
+  // For loading a snapshot: the first makes an account; the second queues a waiting request, which has its rank.
   ClientAccount& Restore(const std::string& client, int active);
   void Restore(Request& request);
 
-  /// All waiting requests, in no particular order.
+  /// Returns all waiting requests, in no particular order.
   std::vector<Request*> All() const;
   const std::map<std::string, ClientAccount>& clients() const { return clients_; }
   std::map<std::string, ClientAccount>& clients() { return clients_; }

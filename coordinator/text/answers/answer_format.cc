@@ -182,7 +182,7 @@ bool HasBareValues(ToolFormat format) {
 
 namespace {
 
-/// The texts around calls. The first text begins the calls.
+/// Returns the texts around calls. The first text begins the calls.
 std::vector<std::string> CallMarkersOf(ToolFormat format) {
   switch (format) {
     case ToolFormat::kGeneric:

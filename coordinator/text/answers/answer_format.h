@@ -57,25 +57,26 @@ struct AnswerFormat {
 /// Detects the answer format from the text of a chat template.
 AnswerFormat FormatOfTemplate(std::string_view source);
 
-/// Formats by their option names in --tool-call-parser and --reasoning-parser, "none" included; nullopt for unknown
-/// names.
+/// Return the format with this option name of --tool-call-parser or --reasoning-parser, "none" included; nullopt for
+/// unknown names.
 std::optional<ToolFormat> ToolFormatNamed(std::string_view name);
 std::optional<ReasoningFormat> ReasoningFormatNamed(std::string_view name);
-/// All option names, for error messages.
+/// Returns all option names, for error messages.
 std::string ToolFormatNames();
 std::string ReasoningFormatNames();
-/// The first option name of a format.
+/// Returns the first option name of a format.
 std::string NameOf(ToolFormat format);
 std::string NameOf(ReasoningFormat format);
 
-/// True if calls may hold values as bare text, so that only the tool's schema tells their types.
+/// True if calls may contain values as bare text, so that only the tool's schema tells their types.
 bool HasBareValues(ToolFormat format);
 
 /// True if a call names its arguments one by one, as calls of Python's functions do. Such calls cannot obey schema
 /// keywords that concern an object as a whole.
 bool HasNamedArguments(ToolFormat format);
 
-/// Texts that parsers of this format look for. If one is a control token, it must stay in the answer's text.
+/// Returns the texts that parsers of this format look for. If such a text is a control token, the token must stay in
+/// the answer's text.
 std::vector<std::string> MarkersOf(const AnswerFormat& format);
 
 /// Texts that open or close thoughts, and the texts around the words of the answer; empty: none.
@@ -85,8 +86,8 @@ struct ReasoningMarks {
 };
 ReasoningMarks MarksOf(ReasoningFormat format);
 
-/// Text that opens thoughts, and text that must follow where thoughts are cut short; both begin with a control token.
-/// BoundsOf returns nullopt for formats whose marks are ordinary words.
+/// The text that opens thoughts, and the text that must follow where thoughts are cut short. Either begins with a
+/// control token. BoundsOf returns nullopt for formats whose marks are ordinary words.
 struct ThoughtBounds {
   std::string open, close;
 };

@@ -41,23 +41,23 @@ class AnswerParser {
   virtual void Finish(bool cut, AnswerParts& out) = 0;
   /// True when the text so far ends inside thoughts.
   virtual bool in_reasoning() const { return false; }
-  /// True when the text so far ends in what is, or may become, a call or one of its marks.
+  /// True when the text so far ends within a call or a mark of calls, or within text that may become one.
   virtual bool in_attempt() const { return false; }
-  /// Bytes held back until more text arrives, converted text included.
+  /// Returns the bytes of text, converted text included, that the parser holds back until more text arrives.
   virtual size_t held_bytes() const = 0;
 };
 
-/// Everything that determines one answer's form; known before the answer begins.
+/// The settings that determine one answer's form; known before the answer begins.
 struct AnswerShape {
   AnswerFormat format;
   ReasoningStart start = ReasoningStart::kNone;
   std::shared_ptr<const ToolUse> tools;  // tools that may be called; null: none
 
-  /// The text contains only words, so no parser is needed.
+  /// True when the text contains only words, so that no parser is needed.
   bool is_plain() const { return tools == nullptr && format.reasoning == ReasoningFormat::kNone; }
 };
 
-/// A parser for this shape; null for a plain one.
+/// Returns a parser for this shape; null for a plain shape.
 std::unique_ptr<AnswerParser> MakeAnswerParser(const AnswerShape& shape);
 
 }  // namespace quire

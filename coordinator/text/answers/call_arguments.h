@@ -5,8 +5,8 @@
 
 namespace quire {
 
-/// Arguments of a call in an earlier answer, as the text of a JSON object. Empty text and null become {}. Text that is
-/// no JSON object, such as one cut short, becomes the only member of an object.
+/// Returns the arguments of a call in an earlier answer as the text of a JSON object. Empty text and null become {}.
+/// Text that is no JSON object, such as one cut short, becomes the only member of an object.
 std::string ObjectOfArguments(std::string_view arguments);
 
 }  // namespace quire

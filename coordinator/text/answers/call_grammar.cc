@@ -14,7 +14,7 @@ namespace quire {
 
 namespace {
 
-/// The client's own grammar as a part of a larger structural tag.
+/// Returns the client's own grammar as a part of a larger structural tag.
 OrderedJson FormatOf(const GrammarSource& source) {
   switch (source.kind) {
     case GrammarSource::kJson:
@@ -43,7 +43,7 @@ OrderedJson Blanks() { return RegexOf("[ \\n]{0,4}"); }
 
 constexpr const char* kNextMessage = "<|end|><|start|>assistant";  // between the messages of a gpt-oss answer
 
-/// The text of a gpt-oss message.
+/// Returns the text of a gpt-oss message.
 OrderedJson HarmonyText(const TagBuilder& build) {
   return TextWithout(build.Spelled({"<|end|>", "<|call|>", "<|return|>", "<|start|>", "<|channel|>"}));
 }
@@ -65,7 +65,7 @@ OrderedJson WithThoughts(const AnswerShape& shape, const TagBuilder& build, cons
   return SequenceOf({OptionalOf(thoughts), format});
 }
 
-/// The format of an answer that follows the client's own grammar.
+/// Returns the format of an answer that follows the client's own grammar.
 OrderedJson Words(const AnswerShape& shape, const TagBuilder& build, const GrammarSource& words) {
   const bool harmony = shape.format.reasoning == ReasoningFormat::kHarmony;
   return harmony ? build.Row({{"<|channel|>final<|message|>", FormatOf(words)}}) : FormatOf(words);
@@ -93,7 +93,8 @@ void TakeFront(const std::string& marker, OrderedJson& format) {
   }
 }
 
-/// Free text in which the marker is always followed by calls. end: the text or token format that closes the calls.
+/// Returns the format of free text in which the marker is always followed by calls. end: the text or token format that
+/// closes the calls.
 OrderedJson Triggered(const TagBuilder& build, const ToolUse& use, const std::string& marker, const OrderedJson& calls,
                       const OrderedJson& end) {
   const bool is_token = build.IsToken(marker);
@@ -106,8 +107,8 @@ OrderedJson Triggered(const TagBuilder& build, const ToolUse& use, const std::st
   return TagFormat(is_token ? "token_triggered_tags" : "triggered_tags", std::move(members));
 }
 
-/// Free text with calls after a marker. If the format has no closing text after all calls, each call has its own
-/// marker.
+/// Returns the format of free text with calls after a marker. If the format has no closing text after all calls, each
+/// call has its own marker.
 OrderedJson Marked(const CallConstraint& constraint, const CallWriter& writer) {
   const ToolUse& use = *constraint.shape.tools;
   const std::string marker = MarkersOf({constraint.shape.format.tools, ReasoningFormat::kNone}).front();
@@ -122,7 +123,8 @@ OrderedJson Marked(const CallConstraint& constraint, const CallWriter& writer) {
   return Triggered(writer.build(), use, marker, calls, end);
 }
 
-/// gpt-oss's messages: any number of thoughts, comments and calls, then the final answer or a call.
+/// Returns the format of gpt-oss's messages: any number of thoughts, comments and calls, then the final answer or a
+/// call.
 OrderedJson Messages(const ToolUse& use, const CallWriter& writer) {
   const TagBuilder& build = writer.build();
   const OrderedJson text = HarmonyText(build), call = writer.Calls(false);
@@ -134,7 +136,7 @@ OrderedJson Messages(const ToolUse& use, const CallWriter& writer) {
   return SequenceOf({StarOf(build.Row({{"", AnyOf(others)}, {kNextMessage, nullptr}})), last});
 }
 
-/// Texts with which an answer's words must not begin, because thoughts or calls would follow.
+/// Returns the texts with which an answer's words must not begin, because thoughts or calls would follow.
 std::vector<std::string> MarksAtBeginning(const AnswerShape& shape, const TagBuilder& build,
                                           std::vector<std::string> marks) {
   const ReasoningMarks thoughts = MarksOf(shape.format.reasoning);
@@ -142,8 +144,8 @@ std::vector<std::string> MarksAtBeginning(const AnswerShape& shape, const TagBui
   return build.Spelled(marks);
 }
 
-/// `llama3_json`: an answer that begins with an object with a call's keys consists of calls; so does the text after the
-/// tag.
+/// Returns the format of an answer for `llama3_json`: an answer that begins with an object with a call's keys consists
+/// of calls; so does the text after the tag.
 OrderedJson JsonCallsOrWords(const CallConstraint& constraint, const CallWriter& writer) {
   const std::string tag = "<|python_tag|>";
   const TagBuilder& build = writer.build();
@@ -163,7 +165,8 @@ OrderedJson JsonCallsOrWords(const CallConstraint& constraint, const CallWriter&
   return AnyOf({SequenceOf({blanks, calls}), SequenceOf({blanks, build.Row({{tag, calls}})}), words, blanks});
 }
 
-/// `pythonic`: the calls are a list that is the whole answer, perhaps between two control tokens.
+/// Returns the format of an answer with calls for `pythonic`: the calls are a list that is the whole answer, perhaps
+/// between two control tokens.
 OrderedJson PythonCalls(const CallWriter& writer) {
   std::vector<OrderedJson> row = {writer.Calls()};
   const auto mark = [&](const char* text) { return OptionalOf(writer.build().Row({{text, nullptr}})); };
@@ -179,7 +182,7 @@ OrderedJson PythonCallsOrWords(const CallConstraint& constraint, const CallWrite
   return AnyOf({SequenceOf({blanks, PythonCalls(writer)}), words, blanks});
 }
 
-/// An answer in which the model decides whether it calls.
+/// Returns the format of an answer that may hold tool calls or text alone, as the model decides.
 OrderedJson CallsOrWords(const CallConstraint& constraint, const CallWriter& writer) {
   const AnswerShape& shape = constraint.shape;
   switch (shape.format.tools) {

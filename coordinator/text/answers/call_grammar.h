@@ -22,12 +22,13 @@ struct CallConstraint {
   const GrammarSource& words;
 };
 
-/// The grammar of an answer with calls; the tool choice decides whether it must call. In every text that the grammar
-/// accepts, the arguments of all calls that the answer's parser finds satisfy their schemas.
+/// Returns the grammar of an answer with calls; the request's tool choice decides whether the answer must have a call.
+/// In every text that the grammar accepts, the arguments of all calls that the answer's parser finds satisfy their
+/// schemas.
 GrammarSource CallGrammar(const CallConstraint& constraint);
 
-/// Extends a grammar for an answer that may begin with thoughts: thoughts opened by the prompt or by the answer must
-/// end first.
+/// Returns the grammar of an answer that may begin with thoughts and then follows `words`. Thoughts that the prompt or
+/// the answer opens must end first.
 GrammarSource AfterThoughts(const AnswerShape& shape, const std::map<std::string, TokenId>& control_tokens,
                             const GrammarSource& words);
 

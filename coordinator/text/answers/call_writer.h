@@ -15,9 +15,9 @@ class CallWriter {
  public:
   explicit CallWriter(const CallConstraint& constraint);
 
-  /// The format of one call, or of one or more calls, of the allowed tools.
+  /// Returns the format of one call, or of one or more calls, of the allowed tools.
   OrderedJson Calls(bool several) const;
-  /// The format of as many calls as the request allows at once.
+  /// Returns the format of the answer's calls: one call, or one or more if the request allows parallel calls.
   OrderedJson Calls() const;
   /// True when the format has a closing text after all calls.
   bool closes() const;

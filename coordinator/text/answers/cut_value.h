@@ -7,8 +7,8 @@ namespace quire {
 
 struct Tool;
 
-/// The beginning of an argument's JSON when its bare text was cut short. Strings stay without their closing quotation
-/// mark. Empty while the value's type cannot be told.
+/// Returns the beginning of an argument's JSON when its bare text was cut short. Strings stay without their closing
+/// quotation mark. Empty while the value's type cannot be told.
 std::string CutValue(const Tool& tool, const std::string& parameter, std::string_view text);
 
 }  // namespace quire

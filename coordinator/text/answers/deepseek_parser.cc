@@ -1,6 +1,6 @@
-// Parser of calls between marks of DeepSeek's and Kimi's. V3 and R1: <｜tool▁call▁begin｜>function<｜tool▁sep｜>name, a
-// line break, and the arguments between ```json and ```. V3.1: <｜tool▁call▁begin｜>name<｜tool▁sep｜>arguments.
-// Kimi-K2:
+// Parser of calls between the marks of DeepSeek's and Kimi's models. V3 and R1:
+// <｜tool▁call▁begin｜>function<｜tool▁sep｜>name, a line break, and the arguments between ```json and ```. V3.1:
+// <｜tool▁call▁begin｜>name<｜tool▁sep｜>arguments. Kimi-K2:
 // <|tool_call_begin|>functions.name:0<|tool_call_argument_begin|>arguments.
 #include "coordinator/text/answers/format_parsers.h"
 #include "coordinator/text/answers/step_parser.h"
@@ -21,7 +21,7 @@ constexpr Marks kDeepSeek = {"<｜tool▁calls▁begin｜>", "<｜tool▁call▁
 constexpr Marks kKimi = {"<|tool_calls_section_begin|>", "<|tool_call_begin|>", "<|tool_call_argument_begin|>",
                          "<|tool_call_end|>", "<|tool_calls_section_end|>"};
 
-/// The function that an id of Kimi's names: functions.name:0.
+/// Returns the function that an id of Kimi's names: functions.name:0.
 std::string NameInId(std::string id) {
   constexpr std::string_view kBegin = "functions.";
   id.erase(0, id.find_first_not_of(" \t\r\n"));
@@ -105,8 +105,8 @@ class DeepSeekParser : public StepParser {
     return true;
   }
 
-  /// Takes the text before the mark, of at most kMaxHeadBytes bytes, and the mark. kNo: no mark comes in time, however
-  /// much text has come already.
+  /// Takes the text before the mark, of at most kMaxHeadBytes bytes, and the mark. kNo: the mark does not begin within
+  /// kMaxHeadBytes bytes.
   Match TakeShort(std::string_view mark, std::string& before) {
     const std::string_view front = rest().substr(0, kMaxHeadBytes + mark.size());
     const size_t found = front.find(mark);

@@ -27,7 +27,7 @@ bool MayBegin(std::string_view text, std::string_view mark) {
   return text.size() < mark.size() && mark.starts_with(text);
 }
 
-/// A bare word inside a list or an object.
+/// Returns the JSON of a bare word inside a list or an object.
 std::string Literal(std::string_view word) {
   if (word == "True" || word == "true") return "true";
   if (word == "False" || word == "false") return "false";
@@ -37,7 +37,8 @@ std::string Literal(std::string_view word) {
   return number ? (negative ? "-" : "") + *number : JsonString(word);
 }
 
-/// Counts the byte that led to this status. A byte that does not fit belongs to the text behind the call.
+/// Adds the byte that led to this status to `taken`, except for kError: that byte belongs to the text after the call.
+/// Returns the status.
 GemmaArguments::Status Taking(GemmaArguments::Status status, size_t& taken) {
   if (status != GemmaArguments::Status::kError) ++taken;
   return status;
@@ -85,7 +86,7 @@ GemmaArguments::Status GemmaArguments::Step(std::string_view text, size_t& taken
   }
 }
 
-/// A key and its colon.
+/// Reads a key and its colon.
 GemmaArguments::Status GemmaArguments::Key(std::string_view text, size_t& taken, std::string& out) {
   const size_t colon = text.find(':');
   if (colon == std::string_view::npos) return text.size() > kMostKeyBytes ? Status::kError : Status::kMore;
@@ -149,7 +150,7 @@ GemmaArguments::Status GemmaArguments::InString(std::string_view text, size_t& t
   return Status::kMore;
 }
 
-/// A string of JSON's. An escape sequence is read as a whole.
+/// Reads a string in JSON's quotation marks. An escape sequence is read as a whole.
 GemmaArguments::Status GemmaArguments::InQuotes(std::string_view text, size_t& taken, std::string& out) {
   while (taken < text.size()) {
     const char c = text[taken];

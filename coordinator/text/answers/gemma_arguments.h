@@ -21,7 +21,7 @@ class GemmaArguments {
   /// Reads from the front of `text`, which begins where the last reading ended. Adds the bytes that were read to
   /// `taken`, and their JSON to `out`. kMore: more text is needed.
   Status Read(std::string_view text, size_t& taken, std::string& out);
-  /// JSON of the waiting `text`, after which the answer was cut: as much of a value as is certain.
+  /// Returns the JSON of the waiting `text`, after which the answer was cut: the certain part of a value.
   std::string Cut(std::string_view text) const;
 
  private:

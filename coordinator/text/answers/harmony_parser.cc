@@ -16,7 +16,7 @@ constexpr std::string_view kStart = "<|start|>", kChannel = "<|channel|>", kMess
                            kRole = "assistant<|channel|>";  // a head that lacks its <|start|>
 constexpr size_t kMaxHeadBytes = 512;
 
-/// A message's recipient; empty: none given.
+/// Returns a message's recipient; empty: none given.
 std::string RecipientOf(std::string_view head) {
   const size_t at = head.find(kRecipient);
   if (at == std::string_view::npos) return "";
@@ -70,8 +70,8 @@ class HarmonyParser : public StepParser {
 
   void BackToText() override { state_ = State::kWords; }
 
-  /// The prompt ends with "<|start|>assistant", so the answer should begin inside a message head; some answers begin
-  /// with words.
+  /// Decides how the answer begins. The prompt ends with "<|start|>assistant", so the answer should begin inside a
+  /// message head, but some answers begin with words.
   bool First() {
     Attempt();
     for (const std::string_view begin : {kChannel, kStart, kMessage, std::string_view(" to="), kRole}) {
@@ -129,7 +129,7 @@ class HarmonyParser : public StepParser {
     return true;
   }
 
-  /// Parses behind a message: its closing token, then the next head.
+  /// Parses the text after a message: its closing token, then the next head.
   bool Between(const std::vector<std::string>& ends) {
     if (!SkipSpace()) return false;
     for (const std::string& end : ends) {

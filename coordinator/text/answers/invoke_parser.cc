@@ -99,7 +99,7 @@ class InvokeParser : public XmlCallsParser {
     return value;
   }
 
-  /// A value that no schema describes is a string where the tag says so.
+  /// Returns the value as JSON: a string if the tag says so and no schema describes the value.
   std::string Typed(std::string_view value) const override {
     return is_said_string() ? JsonString(value) : XmlCallsParser::Typed(value);
   }
@@ -125,7 +125,7 @@ class InvokeParser : public XmlCallsParser {
     return StandsBefore(tags_.end, tags_.begin, at);
   }
 
-  /// Parses behind a call: another call, or the closing tag of all calls.
+  /// Parses the text after a call: another call, or the closing tag of all calls.
   bool End() override {
     if (!SkipSpace()) return false;
     const Match next = Peek(tags_.invoke);

@@ -21,13 +21,13 @@ class JsonCall {
   /// so that other JSON is recognised early.
   Status Next(char c);
 
-  /// The function's name, once known.
+  /// Returns the function's name; nullopt while it is unknown.
   const std::optional<std::string>& name() const { return name_; }
   /// True once the arguments have begun or the call has ended.
   bool has_arguments() const { return in_arguments_ || !arguments_.empty(); }
-  /// The new part of the arguments since the last call of this method; in the end they form an object.
+  /// Returns the new part of the arguments since the last call of this method; in the end they form an object.
   std::string TakeArguments() { return std::exchange(arguments_, {}); }
-  /// Bytes of unfinished values that are held.
+  /// Returns the bytes of unfinished values that are held.
   size_t held_bytes() const { return value_.capacity() + arguments_.capacity(); }
 
  private:
@@ -44,7 +44,7 @@ class JsonCall {
   JsonScanner scanner_;
   Phase phase_ = Phase::kBetween;
   std::string key_, value_;
-  bool in_arguments_ = false;  // the value is passed on as it arrives
+  bool in_arguments_ = false;  // true: the value is of the arguments, and is passed on as it arrives
   bool seen_arguments_ = false;
   std::optional<std::string> name_;
   std::string arguments_;

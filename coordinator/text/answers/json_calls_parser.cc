@@ -50,7 +50,8 @@ Manner MannerOf(ToolFormat format, bool has_grammar) {
   return {.opens = {"<tool_call>"}, .closes = {"</tool_call>"}};
 }
 
-/// A grammar sees only to calls that begin with the first of the opening texts.
+/// Returns the texts around calls. If a grammar constrains the calls, only the first opening text counts, because the
+/// grammar ignores the others.
 Manner MannerOf(ToolFormat format, const ToolUse& use) {
   Manner manner = MannerOf(format, use.has_grammar());
   if (use.has_grammar()) manner.opens.resize(1);
@@ -117,7 +118,7 @@ class JsonCallsParser : public StepParser {
     return true;
   }
 
-  /// Parses behind an opening text, or behind a comma in a list.
+  /// Parses the text after an opening text, or after a comma in a list.
   bool Opened() {
     if (!SkipSpace()) return false;
     const char c = rest()[0];
@@ -162,7 +163,7 @@ class JsonCallsParser : public StepParser {
     return true;
   }
 
-  /// name[ARGS]{...}, name[CALL_ID]id[ARGS]{...} or name{...}
+  /// Parses the name in name[ARGS]{...}, name[CALL_ID]id[ARGS]{...} or name{...}
   bool Name() {
     const std::string_view text = rest();
     size_t length = 0;
@@ -206,7 +207,7 @@ class JsonCallsParser : public StepParser {
     return true;
   }
 
-  /// Parses behind a complete call.
+  /// Parses the text after a complete call.
   bool After() {
     if (!SkipSpace()) return false;
     const char c = rest()[0];
@@ -221,7 +222,7 @@ class JsonCallsParser : public StepParser {
     return Close();
   }
 
-  /// Parses behind a call or a list of calls.
+  /// Parses the closing text after a call or a list of calls.
   bool Close() {
     if (!manner_.closes.empty() && !SkipSpace()) return false;
     bool waits = false;
@@ -252,7 +253,7 @@ class JsonCallsParser : public StepParser {
   State state_;
   bool in_list_ = false;
   JsonCall call_;
-  bool known_ = false;  // call_'s name belongs to a tool
+  bool known_ = false;  // the name of call_ belongs to a tool
   std::string name_;
 };
 

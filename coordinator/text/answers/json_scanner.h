@@ -16,10 +16,11 @@ class JsonScanner {
   static constexpr size_t kMaxDepth = 64;
 
   enum class Status { kMore, kDone, kError };
-  /// Must not be called after kDone or kError. After kError that byte belongs to the following text.
+  /// Takes the next byte. Must not be called after kDone or kError. After kError that byte belongs to the following
+  /// text.
   Status Next(char c);
 
-  /// Number of open objects and lists.
+  /// Returns the number of open objects and lists.
   size_t depth() const { return open_.size(); }
   bool in_string() const { return expects_ == Expects::kString || expects_ == Expects::kEscape; }
 
@@ -43,7 +44,7 @@ bool IsJsonObject(std::string_view text);
 /// Appends a byte of a JSON string, with control characters escaped.
 void AppendInsideString(char c, std::string& out);
 
-/// A text as a JSON string with quotation marks.
+/// Returns a text as a JSON string with quotation marks.
 std::string JsonString(std::string_view text);
 
 }  // namespace quire

@@ -87,7 +87,7 @@ class LiteralReader {
     return Word(out);
   }
 
-  /// A list or tuple; round brackets around a single value without a comma only group it.
+  /// Reads a list or tuple. Round brackets around a single value without a comma only group it.
   bool Items(std::string& out, char close, int depth) {
     ++at_;
     std::string items;
@@ -105,7 +105,7 @@ class LiteralReader {
     return true;
   }
 
-  /// A mapping, or a set, which becomes a JSON list.
+  /// Reads a mapping, or a set, which becomes a JSON list.
   bool Braces(std::string& out, int depth) {
     ++at_;
     std::string items;
@@ -133,7 +133,7 @@ class LiteralReader {
     return true;
   }
 
-  /// Adjacent string literals are concatenated.
+  /// Reads string literals; adjacent literals are concatenated.
   bool Strings(std::string& out) {
     std::string value;
     for (auto prefix = Prefix(); prefix; SkipSpace(), prefix = Prefix()) {
@@ -171,7 +171,7 @@ class LiteralReader {
     return true;
   }
 
-  /// The character after a backslash. Also accepts JSON's escapes, which calls under a schema use.
+  /// Reads the character after a backslash. Also accepts JSON's escapes, which calls under a schema use.
   void Escape(std::string& value) {
     static constexpr std::string_view kEscapes = "ntrbfav/\\'\"", kMeant = "\n\t\r\b\f\a\v/\\'\"";
     const char c = text_[at_];
@@ -213,7 +213,7 @@ class LiteralReader {
     return true;
   }
 
-  /// A surrogate pair in JSON's spelling of one character.
+  /// Reads a surrogate pair, which is JSON's spelling of one character.
   bool Surrogates(std::string& value) {
     const Json pair = Json::parse("\"\\u" + std::string(text_.substr(at_, 10)) + "\"", nullptr, false);
     if (!pair.is_string() || pair.get_ref<const std::string&>().size() != 4) return false;

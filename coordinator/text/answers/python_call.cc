@@ -58,7 +58,7 @@ bool IsFreeText(const OrderedJson& schema) {
          std::ranges::none_of(kAsking, [&](const char* keyword) { return schema.contains(keyword); });
 }
 
-/// The format of an argument's value; its schema is a part of `whole`.
+/// Returns the format of an argument's value; its schema is a part of `whole`.
 OrderedJson ArgumentValue(const TagBuilder& build, const CallStyle& style, const OrderedJson& schema,
                           const OrderedJson& whole) {
   if (!schema.is_object()) return ValueOf(schema, "json");
@@ -78,13 +78,13 @@ OrderedJson ArgumentValue(const TagBuilder& build, const CallStyle& style, const
   return ValueOf(alone, "json");
 }
 
-/// Arguments with any names.
+/// Returns the format of arguments with any names.
 OrderedJson NamedFreely(const TagBuilder& build, const CallStyle& style, const OrderedJson& value) {
   const OrderedJson one = SequenceOf({RegexOf(kAnyName), build.Row({{style.assign, value}})});
   return OptionalOf(SequenceOf({one, StarOf(build.Row({{style.separator, one}}))}));
 }
 
-/// All arguments that the schema names.
+/// Returns all arguments that the schema names.
 PlainSchema::Named Members(const PlainSchema& schema) {
   PlainSchema::Named members = schema.properties;
   for (const std::string& name : schema.required) {
@@ -94,8 +94,8 @@ PlainSchema::Named Members(const PlainSchema& schema) {
   return members;
 }
 
-/// Arguments in the schema's order, separated by commas; optional ones may be missing. whole: the schema that their
-/// references point into.
+/// Returns the format of arguments in the schema's order, separated by commas; optional arguments may be missing.
+/// whole: the schema to which references lead.
 OrderedJson NamedBySchema(const TagBuilder& build, const CallStyle& style, const PlainSchema& schema,
                           const OrderedJson& whole) {
   struct Argument {

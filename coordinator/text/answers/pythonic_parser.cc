@@ -1,4 +1,4 @@
-// Parser of calls written as Python: name(key=value). Llama: the whole answer is a list of them, perhaps between two
+// Parser of calls written as Python: name(key=value). Llama: the whole answer is a list of calls, perhaps between two
 // control tokens. LFM2: lists stand between two marks. OLMo 3: lines of calls stand between two marks.
 #include "coordinator/text/answers/format_parsers.h"
 #include "coordinator/text/answers/python_arguments.h"
@@ -99,7 +99,7 @@ class PythonicParser : public StepParser {
     return true;
   }
 
-  /// Parses behind a comma, where the list may end.
+  /// Parses the text after a comma: a name, or the end of the list.
   bool Name() {
     if (!SkipSpace()) return false;
     if (listed_ && manner_.lists && rest()[0] == ']') {
@@ -153,7 +153,7 @@ class PythonicParser : public StepParser {
     return true;
   }
 
-  /// Parses behind a line with a call: another call, or the end of all calls.
+  /// Parses the text after a line with a call: another call, or the end of all calls.
   bool AfterLine() {
     const Match closes = TakeClosing(manner_.closes);
     if (closes == Match::kUnknown) return false;

@@ -11,13 +11,13 @@ constexpr std::string_view kFunction = "<function=";
 
 class Qwen3CoderParser : public XmlCallsParser {
  public:
-  /// The model sometimes leaves </function> out.
+  /// The last list of the tags holds the texts that close a call when the model omits </function>.
   explicit Qwen3CoderParser(std::shared_ptr<const ToolUse> tools)
       : XmlCallsParser(std::move(tools),
                        {"<parameter=", "</parameter>", "</function>", {"</tool_call>", "<tool_call>"}}) {}
 
  private:
-  /// The model sometimes omits <tool_call>. It does not when a grammar constrains the calls.
+  /// Passes content up to a call. The model sometimes omits <tool_call>, but not when a grammar constrains the calls.
   bool Text() override {
     static const std::vector<std::string> kOpens = {"<tool_call>", "<function="}, kOpen = {kOpens[0]};
     const auto mark = PassUntil(tools()->has_grammar() ? kOpen : kOpens, AnswerPart::kContent);
@@ -55,7 +55,7 @@ class Qwen3CoderParser : public XmlCallsParser {
 
   bool BeforeValue() override { return false; }
 
-  /// The line breaks next to the tags are not the value's.
+  /// Returns the value without the line breaks next to its tags.
   std::string_view Separated(std::string_view value, bool) const override {
     if (value.starts_with('\n')) value.remove_prefix(1);
     if (value.ends_with('\n')) value.remove_suffix(1);

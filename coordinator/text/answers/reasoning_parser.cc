@@ -54,7 +54,7 @@ class ReasoningParser : public AnswerParser {
   enum class State { kBefore, kInside, kAfter, kAnswer };
   enum class Call { kNone, kTried, kBegun };
 
-  /// The words of an answer stand between marks, also of an answer without thoughts.
+  /// True when marks surround the words of every answer, also of an answer without thoughts.
   bool has_response() const { return format_ == ReasoningFormat::kCommand3; }
   bool may_think_again() const { return format_ == ReasoningFormat::kInterleaved; }
 
@@ -72,7 +72,7 @@ class ReasoningParser : public AnswerParser {
     return false;
   }
 
-  /// An answer that does not begin with an opening mark has no thoughts.
+  /// Decides whether the answer begins with thoughts: with an opening mark. False: needs more text.
   bool Before() {
     const size_t first = std::min(waiting_.find_first_not_of(kJsonSpace), waiting_.size());
     if (first == waiting_.size() && first <= kMaxSpaceBytes) return false;
@@ -119,7 +119,8 @@ class ReasoningParser : public AnswerParser {
     return false;
   }
 
-  /// If the prompt has opened the thoughts, the answer may repeat the opening mark once.
+  /// Skips an opening mark at the beginning of thoughts that the prompt has opened: the answer may repeat the mark
+  /// once.
   bool OpensAgain() {
     if (opened_again_) return false;
     waiting_.erase(0, waiting_.find_first_not_of(kJsonSpace));
@@ -136,9 +137,9 @@ class ReasoningParser : public AnswerParser {
            std::ranges::any_of(marks_.open, [&](const std::string& mark) { return mark.starts_with(waiting_); });
   }
 
-  /// Handles the opening mark of calls inside unclosed thoughts. If a call of a known function follows, all text waits
-  /// for the end or for the closing mark of the thoughts. Otherwise the mark belongs to the thoughts. False: waits for
-  /// more text.
+  /// Handles the opening mark of calls inside unclosed thoughts. If a call of a known function follows, holds all text
+  /// until the answer's end or the closing mark of the thoughts. Otherwise the mark belongs to the thoughts. False:
+  /// needs more text.
   bool GoesOnWithoutCall(AnswerParts& out) {
     constexpr size_t kBytesAtOnce = 64, kMostTried = 4096;
     AnswerParts parts;
@@ -190,7 +191,7 @@ class ReasoningParser : public AnswerParser {
     return BeginAnswer(0, true);
   }
 
-  /// Begins the answer's words, behind `blanks` bytes of whitespace. False: waits for more text.
+  /// Begins the answer's words, after `blanks` bytes of whitespace. False: waits for more text.
   bool BeginAnswer(size_t blanks, bool thought = false) {
     const std::string& mark = marks_.response;
     if (!mark.empty() && (thought || has_response())) {
@@ -220,7 +221,7 @@ class ReasoningParser : public AnswerParser {
     return true;
   }
 
-  /// A mark inside a call belongs to the call.
+  /// Passes the answer on up to a mark that opens thoughts. A mark inside a call belongs to the call.
   bool UntilThoughts(AnswerParts& out) {
     const std::string& mark = marks_.open.front();
     const size_t found = waiting_.find(mark);
@@ -241,7 +242,7 @@ class ReasoningParser : public AnswerParser {
     return true;
   }
 
-  /// Length of the end of waiting_ that may begin the mark.
+  /// Returns the length of the end of waiting_ that may be the beginning of the mark.
   size_t Overlap(std::string_view mark) const {
     for (size_t length = std::min(waiting_.size(), mark.size() - 1); length > 0; --length) {
       if (waiting_.ends_with(mark.substr(0, length))) return length;

@@ -10,7 +10,8 @@ namespace quire {
 /// next to either mark.
 class ResponseWords {
  public:
-  /// close: the mark behind the words. opened: a mark stood before them; else the words keep their first whitespace.
+  /// close: the mark after the words. opened: true if a mark stood before the words; otherwise they keep their first
+  /// whitespace.
   ResponseWords(std::string close, bool opened) : close_(std::move(close)), worded_(!opened) {}
 
   /// Takes words from the front of `waiting`, except an end that may begin the closing mark, and returns them. Takes
@@ -18,13 +19,13 @@ class ResponseWords {
   std::string Take(std::string& waiting, bool at_end);
   /// True once the closing mark has come.
   bool is_over() const { return is_over_; }
-  /// Whitespace behind the words, where no closing mark has come.
+  /// Returns the whitespace after the words, when no closing mark has come.
   std::string TakeBlanks() { return std::exchange(blanks_, {}); }
   size_t held_bytes() const { return blanks_.capacity(); }
 
  private:
   std::string close_, blanks_;
-  bool worded_ = false;  // words have come
+  bool worded_ = false;  // true once words have come
   bool is_over_ = false;
 };
 

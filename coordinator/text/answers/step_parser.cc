@@ -14,7 +14,7 @@ namespace {
 constexpr int kMaxCalls = 128;
 constexpr size_t kDrop = 4096;  // most consumed bytes that stay in the buffer
 
-/// Length of the end of `text` that may begin `mark`.
+/// Returns the length of the end of `text` that may be the beginning of `mark`.
 size_t OverlapAtEnd(std::string_view text, std::string_view mark) {
   for (size_t length = std::min(text.size(), mark.size() - 1); length > 0; --length) {
     if (text.ends_with(mark.substr(0, length))) return length;
@@ -215,7 +215,7 @@ StepParser::Match StepParser::PassCall(std::string_view name) {
 
 namespace {
 
-/// A parser for the text outside thoughts; null: the text is words.
+/// Returns a parser for the text outside thoughts; null: the text is words.
 std::unique_ptr<AnswerParser> MakeCallsParser(ToolFormat format, const std::shared_ptr<const ToolUse>& tools) {
   if (tools == nullptr) return nullptr;
   switch (format) {

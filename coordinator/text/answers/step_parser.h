@@ -23,9 +23,9 @@ class StepParser : public AnswerParser {
   /// tools: the callable tools; null: none.
   explicit StepParser(std::shared_ptr<const ToolUse> tools) : tools_(std::move(tools)) {}
 
-  /// Consumes text from the front of rest(). False: needs more text, or nothing is left to do at the end.
+  /// Consumes text from the front of rest(). False when it needs more text, or when no work is left at the end.
   virtual bool Step() = 0;
-  /// Called after a failed attempt at a call: the following text is plain text.
+  /// Makes the parser treat the following text as plain text. Called after a failed attempt at a call.
   virtual void BackToText() = 0;
 
   std::string_view rest() const { return std::string_view(waiting_).substr(at_); }
@@ -35,17 +35,17 @@ class StepParser : public AnswerParser {
     at_ += bytes;
     searched_ = 0;
   }
-  /// Position after the whitespace that begins at rest()[from]; the end of rest() if only whitespace follows.
+  /// Returns the position after the whitespace at rest()[from]; the end of rest() if only whitespace follows.
   size_t EndOfSpace(size_t from = 0) const;
   /// Skips whitespace. False when nothing else was waiting.
   bool SkipSpace();
 
   enum class Match { kYes, kNo, kUnknown };
-  /// Says whether `text` stands at rest()[offset]; kUnknown: more text is needed.
+  /// Returns whether `text` stands at rest()[offset]; kUnknown: more text is needed.
   Match Peek(std::string_view text, size_t offset = 0) const;
-  /// Says whether `text` stands at the front of rest(), and skips it if so. kUnknown: more text is needed.
+  /// Returns whether `text` stands at the front of rest(), and skips it if so. kUnknown: more text is needed.
   Match Take(std::string_view text);
-  /// Like Take, for a closing text of a call. If the answer was cut within it, the text counts as present.
+  /// Like Take, for a closing text of a call. If the answer was cut within the text, the text counts as present.
   Match TakeClosing(std::string_view text);
   /// Consumes the text before the mark and the mark itself. Returns the text; nullopt while the mark is missing.
   std::optional<std::string> TakeUntil(std::string_view mark);
@@ -55,7 +55,7 @@ class StepParser : public AnswerParser {
 
   void Emit(AnswerPart::Kind kind, std::string_view text);
 
-  // Parsing one call, from the first byte that may belong to it.
+  // Functions for parsing one call. Attempt marks the first byte that may belong to the call.
   void Attempt() { attempt_ = at_; }
   /// Begins a call of the function. Returns false when the function does not exist, or when there are too many calls.
   bool BeginCall(std::string_view name);
@@ -64,13 +64,13 @@ class StepParser : public AnswerParser {
   void EndCall();
   /// Emits the text since Attempt, which turned out to be no call, as content or as kBroken. Returns true.
   bool Fail();
-  /// The text since Attempt was control text and no content.
+  /// Drops the text since Attempt, which was control text and no content.
   void DropAttempt() { attempt_.reset(); }
   const Tool* tool() const { return tool_; }
   const ToolUse* tools() const { return tools_.get(); }
   bool in_call() const { return tool_ != nullptr; }
 
-  /// Prepares for arguments that are a JSON object.
+  /// Prepares for PassCall: the arguments are a JSON object.
   void BeginArguments() { arguments_ = JsonScanner(); }
   /// Begins the call at the object's brace and emits its text byte by byte. kYes: the call has ended; kNo: it is no
   /// call.
@@ -91,7 +91,7 @@ class StepParser : public AnswerParser {
   const Tool* tool_ = nullptr;  // tool of the current call; null: none
   int num_calls_ = 0;
   bool has_content_ = false;
-  bool after_call_ = false;  // only whitespace content has come since the last call
+  bool after_call_ = false;  // true: only whitespace has come since the last call
   std::string space_;        // whitespace that is content only if words follow
   JsonScanner arguments_;
   AnswerParts* out_ = nullptr;

@@ -20,10 +20,10 @@ OrderedJson AnyOf(std::vector<OrderedJson> elements);
 OrderedJson OptionalOf(OrderedJson content);
 OrderedJson StarOf(OrderedJson content);
 OrderedJson RegexOf(const std::string& pattern);
-/// Any text that contains none of these texts.
+/// Returns the format of any text that contains none of these texts.
 OrderedJson TextWithout(const std::vector<std::string>& texts);
-/// A value for the schema in the given style; null: any object. In the tag styles one blank, such as a line break, may
-/// stand on either side of a value.
+/// Returns the format of a value for the schema, in the given style. A null schema accepts any object. In the tag
+/// styles one blank, such as a line break, may stand on either side of a value.
 OrderedJson ValueOf(const OrderedJson& schema, const char* style);
 
 /// Builds formats for one model.
@@ -34,10 +34,11 @@ class TagBuilder {
 
   bool IsToken(const std::string& text) const { return control_tokens_.contains(text); }
   TokenId TokenOf(const std::string& text) const { return control_tokens_.at(text); }
-  /// Returns those texts that are not control tokens, so that answers may spell them.
+  /// Returns the texts that are not control tokens of the model, and that answers can therefore spell.
   std::vector<std::string> Spelled(const std::vector<std::string>& texts) const;
 
-  /// A sequence of texts and formats. Control tokens in the texts become token formats; null formats are omitted.
+  /// Returns a sequence of texts and formats. Control tokens in the texts become token formats; null formats are
+  /// omitted.
   OrderedJson Row(std::initializer_list<std::pair<std::string, OrderedJson>> parts) const;
 
  private:

@@ -45,7 +45,7 @@ struct ToolUse {
   ToolChoice choice;
   bool parallel = true;  // an answer may contain several calls
 
-  /// True when the model is shown the tools and may call them.
+  /// True when the prompt shows the tools and the model may call them.
   bool active() const { return !tools.empty() && choice.mode != ToolChoice::kNone; }
   /// True when a grammar keeps calls to their schemas. The grammar constrains only calls that begin with the form's
   /// first marker.

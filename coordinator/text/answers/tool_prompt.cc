@@ -15,7 +15,7 @@ constexpr const char* kGenericAdvice =
     "\nSeveral calls may follow one another. The next message brings what each gave, between <tool_response> and "
     "</tool_response>. Where no function helps, answer in words.";
 
-/// A JSON value as Python writes it.
+/// Returns a JSON value as Python writes it.
 std::string PythonText(const OrderedJson& value) {
   if (value.is_boolean()) return value.get<bool>() ? "True" : "False";
   if (value.is_null()) return "None";

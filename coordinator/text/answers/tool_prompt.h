@@ -8,26 +8,26 @@
 
 namespace quire {
 
-/// How a format has one call that is written as JSON: `open`{`name`: ..., `arguments`: ...}`close`, with `between` from
-/// one to the next; all of them between `begin` and `end`. advice: what else a model must be told of the form.
+/// The texts of a format whose calls are JSON objects: `open`{`name`: ..., `arguments`: ...}`close`, with `between`
+/// between two calls, and `begin` and `end` around all calls. advice: further instructions for the model.
 struct JsonCallForm {
   std::string begin, open, arguments, close, between, end, advice, name = "name";
 };
-/// Returns nullopt for formats whose calls are not JSON objects with a name.
+/// Returns the texts of a format; nullopt for formats whose calls are not JSON objects with a name.
 std::optional<JsonCallForm> JsonCallFormOf(ToolFormat format);
 
-/// For models whose template shows no tools: the text that tells such a model about the tools and the form of calls.
-/// Only for formats that have a JsonCallForm. tools: a list of OpenAI's objects.
+/// Returns the text that tells a model about the tools and the form of calls, for templates that show no tools. tools:
+/// a list of OpenAI's objects.
 std::string ToolPrompt(const JsonCallForm& form, const OrderedJson& tools);
 
-/// The calls of an earlier answer, in the model's own form. calls: in OpenAI's form, with arguments as text.
+/// Returns the calls of an earlier answer, in the model's own form. calls: in OpenAI's form, with arguments as text.
 std::string CallsText(const JsonCallForm& form, const OrderedJson& calls);
 
-/// The text of calls in any format; nullopt for formats whose calls this program does not write: neither JSON nor
-/// Python between marks.
+/// Returns the text of calls in any format; nullopt for formats whose calls this program does not write: neither JSON
+/// nor Python between marks.
 std::optional<std::string> CallsText(ToolFormat format, const OrderedJson& calls);
 
-/// The result of a call as text of a user's message. name: the function's name; empty if unknown.
+/// Returns the result of a call as text of a user's message. name: the function's name; empty if unknown.
 std::string ResultText(const std::string& name, const std::string& result);
 
 }  // namespace quire

@@ -34,7 +34,7 @@ class ParameterType {
   ParameterType(const OrderedJson& whole, std::shared_ptr<const ParameterTypes::Alternatives> alternatives)
       : reader_(whole), alternatives_(std::move(alternatives)) {}
 
-  /// True when the schema accepts everything or nothing, so that only the text decides.
+  /// True when the schema accepts every value or none, so that only the text decides.
   bool SaysNothing() const {
     constexpr unsigned kValues = kArrayType | kObjectType | kBooleanType | kIntegerType;
     return alternatives_->empty() ||
@@ -46,7 +46,7 @@ class ParameterType {
   bool Accepts(const OrderedJson& value) const {
     return Any([&](const PlainSchema& one) { return quire::Accepts(reader_, one, value); });
   }
-  /// True when some value of the type is accepted.
+  /// True when the schema accepts some value of the type.
   bool Knows(JsonType type) const {
     return Any([&](const PlainSchema& one) {
       if (!one.Has(type)) return false;
@@ -97,7 +97,7 @@ std::string OfType(const ParameterType& type, const std::string& bare, std::stri
     if (accepts(json)) return json;
   }
   if (other && accepts(*other)) return *other;
-  // No reading is an accepted value; at least the type is right.
+  // The schema accepts no reading of the text; at least the type is right.
   if (type.Knows(kStringType)) return JsonString(bare);
   return other.value_or(JsonString(text));
 }

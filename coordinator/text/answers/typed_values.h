@@ -17,14 +17,14 @@ struct Tool;
 /// Caches the types that schemas give to parameters, for parameters that answers of one request have named.
 /// Thread-safe. All reading together is limited to kWork units of schema work (comm/schema/schema_work.h), and the
 /// reading of one parameter to half of the remaining units. A parameter that exceeds this limit is treated as if it had
-/// no schema. Types are kept up to kMostKept units of reading, about 5 MB. Further types are read anew each time,
-/// because a model may make up names without end.
+/// no schema. Types are kept up to kMostKept units of reading, about 5 MB; further types are read anew each time,
+/// because a model may invent any number of names.
 class ParameterTypes {
  public:
   static constexpr int64_t kWork = 500'000, kMostKept = 50'000;
 
   using Alternatives = std::vector<PlainSchema>;
-  /// Returns the alternatives of a tool's parameter. A parameter is read once, as far as types are kept.
+  /// Returns the alternatives that a tool's schema gives for the parameter.
   std::shared_ptr<const Alternatives> Of(const Tool& tool, const std::string& parameter);
   int64_t spent() const;
   size_t num_kept() const;

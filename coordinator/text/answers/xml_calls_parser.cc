@@ -46,8 +46,8 @@ bool XmlCallsParser::Close() {
   return true;
 }
 
-/// Reads the text between two parameters. A call that ends with the answer, or with a sign that only follows calls,
-/// lacks its closing tag.
+/// Reads the text between two parameters. Also accepts a call without closing tag, at the answer's end or before text
+/// that only follows calls.
 bool XmlCallsParser::Between() {
   if (!SkipSpace()) return at_end() && !cut() && Close();
   const Match key = Take(tags_.key);
@@ -69,7 +69,7 @@ bool XmlCallsParser::Between() {
 bool XmlCallsParser::Value() {
   const std::optional<ValueEnd> end = FindValueEnd();
   if (!end && !is_cut()) return false;
-  // A value that the answer was cut in has no beginning of a tag at its end.
+  // If the answer was cut within the value, a beginning of a tag at the value's end is left out.
   const std::string_view value = Separated(rest().substr(0, end ? end->at : scanned_), end.has_value() && end->tag > 0);
   if (!end) {
     CutArgument(value);

@@ -19,7 +19,7 @@ class XmlCallsParser : public StepParser {
   /// The tags with which a format writes its calls.
   struct Tags {
     std::string_view key, close_value, close;  // key: text before a parameter's name; close: text that closes the call
-    std::vector<std::string_view> behind;      // texts that follow a call, and close one that lacks its `close`
+    std::vector<std::string_view> behind;      // texts that may follow a call; they end a call without `close`
   };
   XmlCallsParser(std::shared_ptr<const ToolUse> tools, const Tags& tags) : StepParser(std::move(tools)), tags_(tags) {}
 
@@ -43,20 +43,20 @@ class XmlCallsParser : public StepParser {
     state_ = State::kValue;
   }
 
-  /// The key before the first of the marks, which stays in rest(). Returns nullopt when no mark has come yet, or when
-  /// the text is no call; then `failed` is set.
+  /// Returns the key before the first of the marks, which stays in rest(). Returns nullopt when no mark has come yet,
+  /// or when the text is no call; then `failed` is set.
   std::optional<std::string> BoundedKey(std::initializer_list<std::string_view> marks, bool& failed);
 
-  /// A value as JSON, typed by the tool's schema.
+  /// Returns a value as JSON, typed by the tool's schema.
   virtual std::string Typed(std::string_view value) const;
-  /// The beginning of this JSON, where the answer was cut in the value.
+  /// Returns the beginning of that JSON, for a value in which the answer was cut.
   virtual std::string TypedCut(std::string_view value) const;
 
-  /// Says whether text that can only follow a value begins at rest()[at], although the value was not closed.
+  /// Returns whether text that can only follow a value begins at rest()[at], although the value was not closed.
   virtual Match FollowsValue(size_t at) const = 0;
-  /// Says whether a tag at rest()[at] names a parameter of the function that has no value yet.
+  /// Returns whether a tag at rest()[at] names a parameter of the function that has no value yet.
   Match NamesParameter(std::string_view open, std::string_view close, size_t at) const;
-  /// Says whether `tag` stands at rest()[at], followed by whitespace and then by `next` or the end.
+  /// Returns whether `tag` stands at rest()[at], followed by whitespace and then by `next` or the end.
   Match StandsBefore(std::string_view tag, std::string_view next, size_t at) const;
 
   bool is_cut() const { return at_end() && cut(); }
@@ -73,17 +73,17 @@ class XmlCallsParser : public StepParser {
   bool Value();
   bool Close();
   void Argument(std::string_view value);
-  /// A grammar keeps the call to its schema: then all tags are there, and values may spell others.
+  /// True when a grammar constrains the call: then all its tags are present, and values may contain texts like tags.
   bool is_kept() const;
-  /// A value that ends at rest()[at], and the bytes of the closing tag that stands there.
+  /// The end of a value: its offset in rest(), and the number of bytes of the closing tag there.
   struct ValueEnd {
     size_t at, tag;
   };
   /// Returns the end of the value that is being read; nullopt when the value has no end yet.
   std::optional<ValueEnd> FindValueEnd();
-  /// Says whether `tag` stands at rest()[at]; kUnknown: more text is needed, or the answer was cut in the tag.
+  /// Returns whether `tag` stands at rest()[at]; kUnknown: more text is needed, or the answer was cut in the tag.
   Match PeekTag(std::string_view tag, size_t at) const;
-  /// rest() without the beginning of one of these tags at its end.
+  /// Returns rest() without a beginning of one of these tags at its end.
   std::string_view WithoutBegunTag(std::initializer_list<std::string_view> tags) const;
   void CutKey(std::initializer_list<std::string_view> marks);
   std::string BeginOfArgument(const std::string& member) const { return (given_.empty() ? "" : ", ") + member; }

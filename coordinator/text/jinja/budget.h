@@ -15,11 +15,11 @@ struct Limits {
   size_t max_list_items = 1 << 20;           // items of one list
   int max_depth = 600;                       // nesting of statements, expressions, macros and values
   std::chrono::milliseconds max_time{2000};  // measured on the steady clock
-  std::function<bool()> cancelled;           // asked now and then; true ends the rendering
+  std::function<bool()> cancelled;           // called every 4,096 units; true ends the rendering
 };
 
-/// Counts what one rendering has used of its limits. Code that loops, copies or recurses for a template charges the
-/// budget first; exceeding a limit throws Error. Used by one thread.
+/// Counts the work, bytes and nesting of one rendering against its limits. Code that loops, copies or recurses for a
+/// template charges the budget first; exceeding a limit throws Error. Used by one thread.
 class Budget {
  public:
   explicit Budget(Limits limits);
@@ -32,16 +32,16 @@ class Budget {
   void Scan(size_t bytes) { Work(1 + bytes / kScannedBytesPerUnit); }
   /// Charges for processing text character by character.
   void Walk(size_t bytes) { Work(1 + bytes / kWalkedBytesPerUnit); }
-  /// Charges for a new text of `bytes` bytes, or for growing one by `bytes`.
+  /// Charges for a new text of `bytes` bytes, or for making a text `bytes` longer.
   void MakeText(size_t bytes);
-  /// Charges for a new list of `count` items, or for growing a list or mapping by `count`.
+  /// Charges for a new list of `count` items, or for adding `count` items to a list or mapping.
   void MakeItems(size_t count);
-  /// Checks the total length of a grown text; MakeText charges the growth.
+  /// Throws Error when a text of `bytes` bytes is too long. MakeText charges the bytes.
   void CheckText(size_t bytes) const;
-  /// Checks the total length of the output.
+  /// Throws Error when the output of `bytes` bytes is too long.
   void CheckOutput(size_t bytes) const;
 
-  /// One level of recursion, while the object lives.
+  /// Counts one level of recursion while an object of this class lives.
   class Level {
    public:
     explicit Level(Budget& budget) : budget_(budget) {
@@ -58,7 +58,7 @@ class Budget {
  private:
   static constexpr size_t kScannedBytesPerUnit = 32, kWalkedBytesPerUnit = 4;
 
-  /// Checks the work limit, the clock and cancellation.
+  /// Throws Error when the work limit or the time is exceeded, or the rendering was cancelled.
   void Look();
   void Make(size_t bytes);
   [[noreturn]] void TooDeep();

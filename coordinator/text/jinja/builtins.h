@@ -12,45 +12,46 @@ struct Arguments {
   List positional;
   NamedArguments named;
 
-  /// Null when missing. Text() also returns null for none, and throws Error for values that are no text.
+  /// Return the argument; null when it is missing. Text() also returns null for none, and throws Error for values that
+  /// are no text.
   const Value* Get(size_t i, const char* name) const;
   const std::string* Text(size_t i, const char* name) const;
-  /// `otherwise` when missing; Integer() also for none.
+  /// Return the argument; `otherwise` when it is missing, and in Integer() also for none.
   int64_t Integer(size_t i, const char* name, int64_t otherwise) const;
   bool Flag(size_t i, const char* name, bool otherwise = false) const;
 };
 
-/// The text of a value; throws Error naming `what` for other types.
+/// Returns the text of a value; throws Error naming `what` for other types.
 const MarkedText& TextOf(const Value& value, const char* what);
 
-/// input | name(arguments). Throws Error for an unknown filter.
+/// Returns input | name(arguments). Throws Error for an unknown filter.
 Value ApplyFilter(const std::string& name, const Value& input, const Arguments& arguments, Budget& budget);
 
-/// input is name(arguments). Throws Error for an unknown test.
+/// Returns `input is name(arguments)`. Throws Error for an unknown test.
 bool ApplyTest(const std::string& name, const Value& input, const Arguments& arguments, Budget& budget);
 
-/// input.name(arguments) for texts, lists and mappings. Throws Error for an unknown method.
+/// Returns input.name(arguments) for texts, lists and mappings. Throws Error for an unknown method.
 Value CallMethod(const Value& input, const std::string& name, const Arguments& arguments, Budget& budget);
 
-/// IsMethod: whether mappings have this method; as in Python a method hides an entry of that name. Method: a
-/// placeholder value for the method, which cannot be called.
+/// IsMethod: true when mappings have a method of this name, which hides an entry of that name, as in Python. Method:
+/// returns a placeholder for the method, which cannot be called.
 bool IsMethod(const Dict& dict, const std::string& name);
 Value Method(const std::string& name);
 
-/// left op right, for arithmetic, comparison and containment.
+/// Returns `left op right`, for arithmetic, comparison and containment.
 Value ApplyBinary(const std::string& op, const Value& left, const Value& right, Budget& budget);
 
-/// value[index] and value[start:stop:step] with Python's rules; undefined when the item does not exist.
+/// Return value[index] and value[start:stop:step] with Python's rules; undefined when the item does not exist.
 Value Subscript(const Value& value, const Value& index, Budget& budget);
 Value Slice(const Value& value, const Value* start, const Value* stop, const Value* step, Budget& budget);
 
-/// The items of a for loop: items of a list, keys of a mapping, characters of a text.
+/// Returns the items of a for loop: items of a list, keys of a mapping, characters of a text.
 List Items(const Value& value, Budget& budget);
-/// A value as a mapping key; nullopt for lists, mappings, functions and undefined values.
+/// Returns a value as a mapping key; nullopt for lists, mappings, functions and undefined values.
 std::optional<Key> KeyOf(const Value& value);
-/// A mapping key as a value. Text keys count as the user's, because a mapping may come from the request.
+/// Returns a mapping key as a value. Text keys count as the user's, because a mapping may come from the request.
 Value KeyValue(const Key& key, Budget& budget);
-/// A mapping's entries as a list of (key, value) tuples.
+/// Returns a mapping's entries as a list of (key, value) tuples.
 Value DictItems(const Value& value, Budget& budget);
 
 }  // namespace quire::jinja

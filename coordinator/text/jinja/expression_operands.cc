@@ -9,7 +9,7 @@ namespace quire::jinja {
 
 using Kind = Expression::Kind;
 
-/// Parses arguments after "(".
+/// Parses the arguments of a call, after "(".
 void ExpressionParser::ParseArguments(Expression& call) {
   while (!in_.TakeOperator(")")) {
     if (in_.Peek().kind == TokenKind::kName && in_.Peek(1).kind == TokenKind::kOperator && in_.Peek(1).text == "=") {

@@ -147,7 +147,8 @@ ExpressionPtr ExpressionParser::ParsePower() {
   return e;
 }
 
-/// An optional sign and an operand without a further power, because Jinja's powers associate to the left.
+/// Parses an exponent: an optional sign and an operand without a further power, because Jinja's powers associate to the
+/// left.
 ExpressionPtr ExpressionParser::ParseExponent() {
   const bool negative = in_.TakeOperator("-");
   ExpressionPtr e = ParsePostfix(ParsePrimary());

@@ -14,19 +14,19 @@ class ExpressionParser {
  public:
   explicit ExpressionParser(TokenCursor& cursor) : in_(cursor) {}
 
-  /// One expression, or several separated by commas as a tuple.
+  /// Parses one expression, or several separated by commas as a tuple.
   ExpressionPtr ParseTuple();
   ExpressionPtr ParseExpression();
-  /// An expression without a trailing "if", as in a for loop's list.
+  /// Parses an expression without a trailing "if", as in a for loop's list.
   ExpressionPtr ParseOr();
-  /// Filters after a block's name, applied to the rendered block: name(arguments) | name ...
+  /// Parses the filters after a block's name, which apply to the rendered block: name(arguments) | name ...
   ExpressionPtr ParseBlockFilters();
 
  private:
   ExpressionPtr Make(Expression::Kind kind, std::string text = "");
   ExpressionPtr Make(Expression::Kind kind, std::string text, ExpressionPtr a, ExpressionPtr b = nullptr);
   void AddOperand(Expression& e, ExpressionPtr operand) const;
-  /// Updates the height of `e` for the operand `below` (may be null); refuses expressions that are too high.
+  /// Sets the height of `e` for its operand `below` (may be null). Throws Error for expressions that are too high.
   void Raise(Expression& e, const Expression* below) const;
   bool EndsTuple() const;
   ExpressionPtr ParseAnd();

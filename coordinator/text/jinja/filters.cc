@@ -26,7 +26,7 @@ Value Length(const Value& v, Budget& budget) {
   return Value(static_cast<int64_t>(Items(v, budget).size()));
 }
 
-/// The number in a text without surrounding blanks, as Python's int() and float() read it.
+/// Returns the number in a text without surrounding blanks, as Python's int() and float() read it.
 template <class Number>
 std::optional<Number> NumberIn(const MarkedText& text, Budget& budget) {
   const MarkedText stripped = Strip(text, Side::kBoth, nullptr, budget);
@@ -128,7 +128,7 @@ Value Escape(const Value& v, const Arguments&, Budget& budget) {
   return v.AsMarkup() != nullptr ? v : Value(Markup{Escaped(*v.ToText(budget), budget)});
 }
 
-/// llama.cpp's filter: parses a JSON text.
+/// Parses a JSON text, as llama.cpp's filter from_json does.
 Value FromJson(const Value& v, const Arguments&, Budget& budget) {
   const std::string& text = TextOf(v, "from_json").text;
   budget.Walk(text.size());
@@ -138,7 +138,7 @@ Value FromJson(const Value& v, const Arguments&, Budget& budget) {
   return Value::FromJson(ParseExactJson(text), MarkedText::kFromUser);
 }
 
-/// "%s of %s" | format(a, b), or with named arguments.
+/// Returns "%s of %s" | format(a, b), also with named arguments.
 Value FormatFilter(const Value& v, const Arguments& a, Budget& budget) {
   if (a.named.empty()) return Value(FormatPercent(*v.ToText(budget), Value(a.positional), budget));
   Dict named;

@@ -10,8 +10,8 @@ namespace quire::jinja {
 /// Variables by name.
 using Scope = std::map<std::string, Value>;
 
-/// The functions that every template may call: range, namespace, dict, raise_exception. The functions charge the
-/// budget, which must outlive them.
+/// Returns the functions that every template may call: range, namespace, dict, raise_exception. The functions charge
+/// the budget, which must outlive them.
 Scope Globals(Budget& budget);
 
 }  // namespace quire::jinja

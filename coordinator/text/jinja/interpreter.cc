@@ -42,8 +42,8 @@ class Interpreter {
     return Flow::kNormal;
   }
 
-  /// This function's frame is on the stack once per nesting level. Statements with large local variables therefore have
-  /// separate, non-inlined functions.
+  /// Executes a statement and appends its output. The stack has a frame of this function for each level of nesting, so
+  /// statements with large local variables have functions of their own, which are not inlined.
   Flow Execute(const Statement& s, MarkedText& out) {
     const Budget::Level level(budget_);
     line_ = s.line;

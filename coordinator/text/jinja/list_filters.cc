@@ -11,13 +11,13 @@ namespace quire::jinja {
 
 namespace {
 
-/// A text in lower case; other values unchanged.
+/// Returns a text in lower case; other values unchanged.
 Value Folded(const Value& value, Budget& budget) {
   return value.AsText() != nullptr ? Value(ToCase(*value.AsText(), false, budget)) : value;
 }
 
-/// item.a.b for the attribute "a.b", item[1] for 1, the item itself without an attribute. Undefined values on the way
-/// become `otherwise`, unless that is null.
+/// Returns item.a.b for the attribute "a.b", item[1] for 1, the item itself without an attribute. Undefined values on
+/// the way become `otherwise`, unless that is null.
 Value AttributeOf(const Value& item, const Value* attribute, const Value* otherwise, Budget& budget) {
   if (attribute == nullptr || attribute->IsNone()) return item;
   const auto step = [&](const Value& from, const Value& name) {
@@ -38,7 +38,7 @@ Value AttributeOf(const Value& item, const Value* attribute, const Value* otherw
 /// Pairs of sort key and item.
 using Keyed = std::vector<std::pair<Value, Value>>;
 
-/// The attributes named in a text, separated by commas.
+/// Returns the attributes named in a text, separated by commas.
 List AttributesOf(const Value* attribute, Budget& budget) {
   if (attribute == nullptr) return {Value()};
   const std::string comma = ",";
@@ -73,7 +73,7 @@ Value SortedItems(Keyed keyed, bool reverse, Budget& budget) {
   return Value(std::move(out));
 }
 
-/// The positional arguments without the first `count`.
+/// Returns the positional arguments without the first `count`.
 Arguments Rest(const Arguments& a, size_t count, Budget& budget) {
   Arguments rest;
   budget.MakeItems(a.positional.size());

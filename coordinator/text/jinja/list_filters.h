@@ -8,19 +8,20 @@ namespace quire::jinja {
 // values, such as none, as empty. All filters charge the budget. As in Jinja, order and equality ignore case unless
 // case_sensitive is set.
 
-/// selectattr, rejectattr, select and reject: keep the items that pass a test, or whose attribute passes it.
+/// Implements selectattr, rejectattr, select and reject: keeps the items that pass a test, or whose attribute passes
+/// it.
 Value Select(const Value& input, const Arguments& arguments, bool by_attribute, bool keep, Budget& budget);
 Value Map(const Value& input, const Arguments& arguments, Budget& budget);
 Value Sorted(const Value& input, const Arguments& arguments, Budget& budget);
-/// The (key, value) pairs of a mapping, sorted by key or value.
+/// Returns the (key, value) pairs of a mapping, sorted by key or value.
 Value DictSorted(const Value& input, const Arguments& arguments, Budget& budget);
-/// The smallest or largest item; the first of equal ones.
+/// Returns the smallest or largest item; of equal items, the first.
 Value Extreme(const Value& input, const Arguments& arguments, bool largest, Budget& budget);
-/// Keeps the first of equal items.
+/// Returns the items without repetitions: keeps the first of equal items.
 Value Unique(const Value& input, const Arguments& arguments, Budget& budget);
 Value JoinItems(const Value& input, const Arguments& arguments, Budget& budget);
 Value Sum(const Value& input, const Arguments& arguments, Budget& budget);
-/// Lists of `linecount` items each; the last one is filled up with fill_with, if given.
+/// Returns lists of `linecount` items each; the last list is filled up with fill_with, if given.
 Value Batch(const Value& input, const Arguments& arguments, Budget& budget);
 Value First(const Value& input, bool last, Budget& budget);
 Value Reversed(const Value& input, Budget& budget);

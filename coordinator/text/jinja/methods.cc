@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kMaxFilledWidth = 1000;  // characters, for filling methods
 
-/// The text argument that a method requires.
+/// Returns the text argument that a method requires.
 const MarkedText& Needed(const Arguments& a, size_t i, const char* name, const std::string& method) {
   const Value* value = a.Get(i, name);
   if (value == nullptr) Fail("{} needs a text", method);
@@ -36,8 +36,8 @@ bool HasAffix(const MarkedText& text, const std::string& method, const Arguments
   return affix->AsList() != nullptr ? std::ranges::any_of(*affix->AsList(), matches) : matches(*affix);
 }
 
-/// The character position of the argument, searched from the left or right. If missing: -1, or an error for the `index`
-/// methods.
+/// Returns the character position of the argument, searched from the left or right. If missing: -1, or an error for the
+/// `index` methods.
 int64_t PlaceOf(const MarkedText& text, const std::string& method, const Arguments& a, Budget& budget) {
   const std::string& what = Needed(a, 0, "sub", method).text;
   size_t at = std::string::npos;
@@ -61,7 +61,7 @@ MarkedText Filled(const MarkedText& text, const std::string& method, const Argum
   const std::string fill = method == "zfill" ? "0" : given != nullptr ? *given : " ";
   if (CharacterIndex(fill, budget).size() != 1) Fail("{}: fill with one character", method);
   const int64_t missing = std::max<int64_t>(0, width - size);
-  // center distributes an odd number like Python.
+  // For center, an odd number of fill characters is divided as in Python.
   const int64_t left = method == "ljust" ? 0 : method == "center" ? missing / 2 + (missing & width & 1) : missing;
   const bool sign = method == "zfill" && (text.text.starts_with('-') || text.text.starts_with('+'));
   MarkedText out = text.Substring(0, sign ? 1 : 0);
@@ -72,7 +72,7 @@ MarkedText Filled(const MarkedText& text, const std::string& method, const Argum
   return out;
 }
 
-/// The text before, at and after the first or last separator.
+/// Returns the text before, at and after the first or last separator.
 Tuple Partition(const MarkedText& text, bool from_right, const Arguments& a, Budget& budget) {
   const MarkedText& separator = Needed(a, 0, "sep", "partition");
   List parts = Split(text, &separator.text, 1, from_right, budget);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kMaxNamed = 200;  // bytes of a name repeated in an error message
 
-/// The items as a tuple if `model` is a tuple, else as a list.
+/// Returns the items as a tuple if `model` is a tuple, else as a list.
 Value LikeList(const Value& model, List items) {
   return model.AsTuple() != nullptr ? Value(Tuple{std::move(items)}) : Value(std::move(items));
 }
@@ -37,7 +37,7 @@ Value Repeat(const Value& value, int64_t count, Budget& budget) {
 
 bool IsIntegral(const Value& v) { return v.As<int64_t>() || v.As<bool>(); }
 
-/// Integer arithmetic. // and % follow Python: the remainder has the divisor's sign.
+/// Returns `a op b` for integers. // and % follow Python: the remainder has the divisor's sign.
 Value IntegerArithmetic(const std::string& op, int64_t a, int64_t b) {
   int64_t out = 0;
   bool overflow = false;
@@ -95,7 +95,7 @@ Value Concatenate(MarkedText left, const MarkedText& right, Budget& budget) {
   return Value(std::move(left));
 }
 
-/// Concatenates texts of which one is Markup: the other one is escaped.
+/// Concatenates two texts of which one is Markup, and HTML-escapes the other.
 Value ConcatenateMarkup(const Value& left, const Value& right, Budget& budget) {
   const MarkedText &a = *left.AsText(), &b = *right.AsText();
   Markup out{left.AsMarkup() != nullptr ? a : Escaped(a, budget)};
@@ -119,7 +119,7 @@ Value Add(const Value& left, const Value& right, Budget& budget) {
   return Arithmetic("+", left, right);
 }
 
-/// Converts an index that may count from the end; false when no such item exists.
+/// Makes a negative index, which counts from the end, non-negative. False when there is no such item.
 bool Within(int64_t& index, int64_t size) {
   if (index < 0) index += size;
   return index >= 0 && index < size;

@@ -56,7 +56,8 @@ class Parser {
     in_.ExpectBlockEnd();
   }
 
-  /// Parses the statement after "{%". False: it adds nothing.
+  /// Parses the statement after "{%" into `s`. False: `s` stays unused, because statements went into `enclosing`
+  /// directly.
   bool ParseBlock(Statement& s, Body& enclosing) {
     const std::string name = in_.ExpectName();
     if (name == "if") return ParseIf(s);
@@ -95,7 +96,7 @@ class Parser {
     return true;
   }
 
-  /// Names separated by commas, perhaps in brackets.
+  /// Parses names separated by commas, perhaps in brackets.
   void ParseTargets(Statement& s) {
     const bool bracket = in_.TakeOperator("(");
     do s.targets.push_back(in_.ExpectName());

@@ -14,16 +14,17 @@ namespace quire::jinja {
 
 namespace {
 
-/// A part of a text as a new value.
+/// Returns a part of a text as a new value.
 Value Part(const MarkedText& text, size_t begin, size_t count, Budget& budget) {
   budget.MakeText(count);
   return Value(text.Substring(begin, count));
 }
 
-/// Byte ranges of the words separated by blanks. With max_splits >= 0, the rest after so many splits is one range, from
-/// the left or from the right.
+/// Byte ranges of parts of a text.
 using Spans = std::vector<std::pair<size_t, size_t>>;
 
+/// Finds the words separated by blanks. With max_splits >= 0, the rest after so many splits is one range, from the left
+/// or from the right.
 Spans WordsOf(std::string_view text, int64_t max_splits, bool from_right, Budget& budget) {
   budget.Walk(text.size());
   Spans words;
@@ -51,7 +52,7 @@ Spans WordsOf(std::string_view text, int64_t max_splits, bool from_right, Budget
   return words;
 }
 
-/// The first bytes of all characters, and the end.
+/// Returns the first bytes of all characters, and the end.
 std::vector<size_t> Boundaries(std::string_view text, Budget& budget) {
   const CharacterIndex characters(text, budget);
   budget.MakeItems(static_cast<size_t>(characters.size()) + 1);
@@ -60,12 +61,12 @@ std::vector<size_t> Boundaries(std::string_view text, Budget& budget) {
   return places;
 }
 
-/// Characters at which Python's str.splitlines() ends a line.
+/// True for characters at which Python's str.splitlines() ends a line.
 bool EndsLine(char32_t c) {
   return (c >= '\n' && c <= '\r') || (c >= 0x1c && c <= 0x1e) || c == 0x85 || c == 0x2028 || c == 0x2029;
 }
 
-/// The places of `what`, from left to right without overlaps.
+/// Returns the places of `what`, from left to right without overlaps.
 std::vector<size_t> Places(const std::string& text, const std::string& what, Budget& budget) {
   std::vector<size_t> places;
   for (size_t at = Find(text, what, 0, budget); at != std::string::npos;

@@ -12,7 +12,7 @@ class CharacterIndex {
   CharacterIndex(std::string_view text, Budget& budget);
 
   int64_t size() const { return size_; }
-  /// The first byte of character i; the text's size for i == size().
+  /// Returns the first byte of character i; the text's size for i == size().
   size_t Begin(int64_t i) const { return starts_.empty() ? static_cast<size_t>(i) : starts_[static_cast<size_t>(i)]; }
 
  private:
@@ -22,12 +22,12 @@ class CharacterIndex {
 
 enum class Side { kBoth, kLeft, kRight };
 MarkedText Strip(const MarkedText& text, Side side, const std::string* characters, Budget& budget);
-/// Byte position of the first `what` at or after `from`, or npos. Linear in the text, whatever it contains.
+/// Returns the byte position of the first `what` at or after `from`, or npos. Linear in the text, whatever it contains.
 size_t Find(std::string_view text, std::string_view what, size_t from, Budget& budget);
 List Split(const MarkedText& text, const std::string* separator, int64_t max_splits, bool from_right, Budget& budget);
-/// Lines as in Python's str.splitlines().
+/// Returns the lines as in Python's str.splitlines().
 List Lines(const MarkedText& text, bool keep_ends, Budget& budget);
-/// Number of non-overlapping occurrences of `what`.
+/// Returns the number of non-overlapping occurrences of `what`.
 int64_t Count(const MarkedText& text, const std::string& what, Budget& budget);
 MarkedText Replace(const MarkedText& text, const std::string& from, const MarkedText& to, int64_t max_count,
                    Budget& budget);
@@ -35,25 +35,26 @@ MarkedText Join(const List& items, const MarkedText& separator, Budget& budget);
 MarkedText ToCase(const MarkedText& text, bool upper, Budget& budget);
 MarkedText SwapCase(const MarkedText& text, Budget& budget);
 MarkedText Capitalize(const MarkedText& text, Budget& budget);
-/// Words begin after any non-letter (Python's method), or after blanks, '-' and opening brackets (Jinja's filter).
+/// Returns the text with each word's first letter in upper case and the others in lower case. Words begin after any
+/// non-letter (Python's method), or after blanks, '-' and opening brackets (as_filter, Jinja's filter).
 MarkedText Title(const MarkedText& text, bool as_filter, Budget& budget);
 /// Replaces & < > ' and " by HTML entities.
 MarkedText Escaped(const MarkedText& text, Budget& budget);
 MarkedText Indent(const MarkedText& text, const std::string& prefix, bool first_line, bool blank_lines, Budget& budget);
-/// Number of runs of letters, digits and "_".
+/// Returns the number of runs of letters, digits and "_".
 int64_t NumWords(const MarkedText& text, Budget& budget);
-/// Python's str.format with the placeholders {}, {NUMBER} and {NAME}. Throws Error for a placeholder without an
-/// argument, and for conversions, format specifications and attributes, which are unsupported.
+/// Returns Python's str.format of the text, with the placeholders {}, {NUMBER} and {NAME}. Throws Error for a
+/// placeholder without an argument, and for conversions, format specifications and attributes, which are unsupported.
 MarkedText Format(const MarkedText& text, const List& positional, const NamedArguments& named, Budget& budget);
-/// Python's text % value: uses a list's items in turn, a mapping's values by name, or the value itself. Throws Error
-/// for a conversion other than s, r, d, i, u, x, X, o, f, F, e, E, g, G, for one without a value, and for unused
-/// values.
+/// Returns Python's text % value: uses a list's items in turn, a mapping's values by name, or the value itself. Throws
+/// Error for a conversion other than s, r, d, i, u, x, X, o, f, F, e, E, g, G, for a conversion without a value, and
+/// for unused values.
 MarkedText FormatPercent(const MarkedText& text, const Value& value, Budget& budget);
 /// True when the text is not empty and `is` holds for all its characters.
 bool AllCharacters(const MarkedText& text, bool (*is)(char32_t), Budget& budget);
 /// True when the text has cased letters and all of them have this case.
 bool IsCased(const MarkedText& text, bool upper, Budget& budget);
-/// The characters, each as a separate text.
+/// Returns the characters, each as a separate text.
 List Characters(const MarkedText& text, Budget& budget);
 
 }  // namespace quire::jinja

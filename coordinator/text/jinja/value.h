@@ -74,24 +74,24 @@ class Value {
   explicit Value(Dict dict) : data_(std::make_shared<Dict>(std::move(dict))) {}
   explicit Value(Function function) : data_(std::make_shared<Function>(std::move(function))) {}
 
-  /// A text made by the template itself.
+  /// Returns a text made by the template itself.
   static Value Trusted(std::string_view text) { return Value(MarkedText(text, MarkedText::kTrusted)); }
-  /// A JSON document as a value; every text in it carries `mark`.
+  /// Returns a JSON document as a value; every text in it carries `mark`.
   static Value FromJson(const Json& json, char mark);
-  /// A JSON document as a value whose mappings keep the document's order; every text in it carries `mark`.
+  /// Returns a JSON document as a value whose mappings keep the document's order; every text in it carries `mark`.
   static Value FromJson(const OrderedJson& json, char mark);
 
   template <class T>
   const T* As() const {
     return std::get_if<T>(&data_);
   }
-  /// The text of texts and of Markup.
+  /// Returns the text of texts and of Markup.
   const MarkedText* AsText() const {
     const MarkedText* text = Pointer<const MarkedText>();
     return text != nullptr ? text : AsMarkup();
   }
   const Markup* AsMarkup() const { return Pointer<const Markup>(); }
-  /// The items of lists and of tuples.
+  /// Returns the items of lists and of tuples.
   List* AsList() const {
     List* list = Pointer<List>();
     return list != nullptr ? list : Pointer<Tuple>();
@@ -105,26 +105,26 @@ class Value {
   bool IsNumber() const { return As<bool>() || As<int64_t>() || As<double>() || AsLongInteger(); }
 
   bool Truthy() const;
-  /// The number as a double; booleans are 0 and 1. Throws Error for other types.
+  /// Returns the number as a double; booleans are 0 and 1. Throws Error for other types.
   double Number() const;
-  /// An integer or boolean; throws Error naming `what` for other types.
+  /// Returns an integer or boolean; throws Error naming `what` for other types.
   int64_t Integer(const char* what) const;
-  /// The value as Python's str() prints it; texts inside keep their marks.
+  /// Returns the value as Python's str() prints it; texts inside keep their marks.
   TextPointer ToText(Budget& budget) const;
-  /// The value as Python's repr() prints it.
+  /// Returns the value as Python's repr() prints it.
   TextPointer ToReprText(Budget& budget) const;
   const char* TypeName() const;
 
   static bool Equal(const Value& a, const Value& b, Budget& budget);
-  /// True when this value is, or contains, the list or mapping at `container`. Cycles are refused with it, because
-  /// shared pointers would never free them.
+  /// True when this value is, or contains, the list or mapping at `container`. Callers use it to refuse cycles, which
+  /// shared pointers would never free.
   bool Reaches(const void* container, Budget& budget) const;
-  /// The number of values that share this mapping; 0 for other types.
+  /// Returns the number of values that share this mapping; 0 for other types.
   int64_t num_holders() const {
     const auto* dict = std::get_if<std::shared_ptr<Dict>>(&data_);
     return dict == nullptr ? 0 : dict->use_count();
   }
-  /// Order of numbers, texts, or lists; throws Error for other pairs.
+  /// True when `a` sorts before `b`: numbers, texts, or lists. Throws Error for other pairs.
   static bool Less(const Value& a, const Value& b, Budget& budget);
 
  private:
@@ -148,7 +148,7 @@ struct JsonStyle {
   bool ensure_ascii = false, sort_keys = false;
 };
 
-/// A value as JSON; texts keep their marks. Throws Error for values that JSON cannot express.
+/// Returns a value as JSON; texts keep their marks. Throws Error for values that JSON cannot express.
 MarkedText ToJsonText(const Value& value, const JsonStyle& style, Budget& budget);
 
 }  // namespace quire::jinja

@@ -15,12 +15,13 @@ const Value& Argument(const Arguments& a) {
 }
 
 bool IsMapping(const Value& v) { return v.AsDict() != nullptr && !v.AsDict()->is_object; }
-/// Undefined values count as empty.
+/// True for values that a for loop accepts. Undefined values count as empty lists.
 bool IsIterable(const Value& v) {
   return v.AsList() != nullptr || v.AsText() != nullptr || v.AsDict() != nullptr || v.IsUndefined();
 }
 
-/// Python's `is`: same list or mapping; equal texts and numbers of one type count as identical.
+/// True for values that are identical by Python's `is`: the same list or mapping, or equal texts or numbers of one
+/// type.
 bool IsSame(const Value& v, const Value& other, Budget& budget) {
   if (v.AsList() != nullptr || other.AsList() != nullptr) return v.AsList() == other.AsList();
   if (v.AsDict() != nullptr || other.AsDict() != nullptr) return v.AsDict() == other.AsDict();

@@ -14,7 +14,7 @@ namespace {
 MarkedText Plain(std::string_view text) { return {text, MarkedText::kTrusted}; }
 TextPointer Shared(std::string_view text) { return std::make_shared<const MarkedText>(Plain(text)); }
 
-/// Python's repr of a float: the shortest text that reads back equal, always with a point or an exponent.
+/// Returns Python's repr of a float: the shortest text that reads back equal, always with a point or an exponent.
 std::string FloatText(double d) {
   if (std::isnan(d)) return "nan";
   if (std::isinf(d)) return d < 0 ? "-inf" : "inf";
@@ -23,7 +23,7 @@ std::string FloatText(double d) {
   return text;
 }
 
-/// The escape of a character in JSON or in Python's repr; empty when the character stands for itself.
+/// Returns the escape of a character in JSON or in Python's repr; empty when the character stands for itself.
 std::string EscapeOf(char32_t c, bool json, char quote, bool ascii) {
   switch (c) {
     case '\\':
@@ -57,7 +57,7 @@ std::string EscapeOf(char32_t c, bool json, char quote, bool ascii) {
 
 using Entry = std::pair<Key, Value>;
 
-/// A mapping's entries sorted by key; the keys must be comparable.
+/// Returns a mapping's entries sorted by key; the keys must be comparable.
 std::vector<const Entry*> SortedEntries(const Dict& dict, Budget& budget) {
   std::vector<std::pair<Value, const Entry*>> keyed;
   budget.MakeItems(2 * dict.entries.size());
@@ -69,8 +69,8 @@ std::vector<const Entry*> SortedEntries(const Dict& dict, Budget& budget) {
   return entries;
 }
 
-/// Prints one value with everything inside it. A list that holds another list twice, which holds another one twice, and
-/// so on, prints exponentially long, so every part is charged.
+/// Prints one value with everything inside it. Charges every part, because a list that holds another list twice, which
+/// again holds a list twice, and so on, prints exponentially long.
 class Printer {
  public:
   /// style: null prints Python's repr.
@@ -117,7 +117,7 @@ class Printer {
     }
   }
 
-  /// JSON keys must be texts: other keys become their JSON text in quotes.
+  /// Prints a mapping's key. JSON keys must be texts, so other keys become their JSON text in quotes.
   void WriteKey(const Key& key) {
     const Value value = KeyValue(key, budget_);
     const bool quoted = json_ && value.AsText() == nullptr;

@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kMaxArgumentDepth = 64;  // nesting allowed in calls of earlier answers
 
-/// Told the bytes of each text before the text is made.
+/// Called with the bytes of each text before the text is made.
 using Makes = std::function<void(size_t bytes)>;
 
 const std::string* TextAt(const OrderedJson& object, const char* name) {
@@ -26,7 +26,7 @@ const std::string* TextAt(const OrderedJson& object, const char* name) {
   return found == object.end() ? nullptr : found->get_ptr<const OrderedJson::string_t*>();
 }
 
-/// The JSON object in the text; null when the text is no object or exceeds a limit.
+/// Returns the JSON object in the text; null when the text is no object or exceeds a limit.
 OrderedJson ObjectIn(const std::string& text) {
   try {
     if (ParseJson(text, "arguments", {.max_depth = kMaxArgumentDepth}).is_object()) return ParseExactJson(text);
@@ -35,8 +35,8 @@ OrderedJson ObjectIn(const std::string& text) {
   return nullptr;
 }
 
-/// Converts a call's arguments into the template's form. Text that is no object is a model's mistake; templates that
-/// can show it unchanged get it unchanged.
+/// Converts a call's arguments into the template's form. Text that is no JSON object (a model's mistake) stays
+/// unchanged for templates that can show it.
 void AdaptArguments(const TemplateTraits& traits, OrderedJson& call) {
   const auto function = call.find("function");
   if (function == call.end() || !function->is_object()) return;
@@ -113,8 +113,8 @@ OrderedJson WithOneCallEach(const OrderedJson& messages, const TemplateTraits& t
   return out;
 }
 
-/// Moves later texts of the system into a user's message, or to the end of a tool's result. A user's message beside
-/// such a text is joined with it, so that users and assistants still alternate.
+/// Moves system messages after the first message into a user's message, or to the end of a tool's result. A user's
+/// message next to the moved text is joined with it, so that users and assistants still alternate.
 OrderedJson WithSystemFirst(const OrderedJson& messages) {
   OrderedJson out = OrderedJson::array();
   bool last_has_system = false;  // the last message holds later words of the system
@@ -162,8 +162,8 @@ class ShortIds {
   std::map<std::string, std::string> ids_;
 };
 
-/// Ids that name their functions, counted over the conversation: functions.NAME:0. Results get the new ids of their
-/// calls.
+/// Replaces call ids by ids that name their functions and count calls over the conversation: functions.NAME:0. Results
+/// get the new ids of their calls.
 void NameIds(OrderedJson& messages, const Makes& makes) {
   std::map<std::string, std::string> named;
   int count = 0;
@@ -272,7 +272,7 @@ void AdaptTools(const TemplateTraits& traits, OrderedJson& tools) {
   }
 }
 
-/// Writes the functions into the system message.
+/// Writes the tools' functions as a JSON text into the system message's member `tools`.
 void PutToolsIntoSystem(Conversation& conversation) {
   if (!conversation.tools.is_array() || conversation.tools.empty()) return;
   OrderedJson functions = OrderedJson::array();

@@ -15,9 +15,10 @@ namespace quire {
 
 /// Watches a rendering from outside, on the thread that renders.
 struct RenderWatch {
-  /// Asked every fraction of a millisecond. True ends the rendering with an Error.
+  /// Called every fraction of a millisecond. True ends the rendering with an Error.
   std::function<bool()> cancelled = {};
-  /// Told the bytes of each text before adapting the conversation makes the text. An exception ends the rendering.
+  /// Called with the bytes of each text before the text is made from the conversation. Its exceptions end the
+  /// rendering.
   std::function<void(size_t bytes)> makes = {};
 };
 
@@ -29,10 +30,11 @@ class ChatTemplate {
   explicit ChatTemplate(const TokenizerData& tokenizer);
   ~ChatTemplate();
 
-  /// Marks every byte from the conversation as the user's. Throws Error when the template refuses the conversation or
-  /// exceeds a limit of jinja::Limits (work, memory, depth, time), and what the watch throws.
+  /// Returns the prompt, with every byte from the conversation marked as the user's. Throws Error when the template
+  /// refuses the conversation or exceeds a limit of jinja::Limits (work, memory, depth, time), and the exceptions of
+  /// `watch`.
   MarkedText Render(const Conversation& conversation, const RenderWatch& watch = {}) const;
-  /// Renders messages without tools and variables.
+  /// Like the function above, for messages without tools and variables.
   MarkedText Render(const Json& messages, bool add_generation_prompt, const RenderWatch& watch = {}) const;
 
   const std::string& source() const { return source_; }

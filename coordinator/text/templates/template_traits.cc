@@ -18,7 +18,7 @@ OrderedJson Ask() { return {{"role", "user"}, {"content", "ask"}}; }
 
 OrderedJson AskAgain() { return {{"role", "user"}, {"content", "probe_again"}}; }
 
-/// A tool list with one tool, whose function has these members besides its name.
+/// Returns a tool list with one tool, whose function has these members besides its name.
 OrderedJson Offered(const char* members) {
   return OrderedJson::parse(std::string(R"([{"type":"function","function":{"name":"probe_name")") + members + "}}]");
 }
@@ -32,7 +32,7 @@ OrderedJson Call(const std::string& id, const std::string& arguments) {
   return {{"id", id}, {"type", "function"}, {"function", {{"name", "probe_name"}, {"arguments", arguments}}}};
 }
 
-/// A conversation with a question, an answer with these calls, and the calls' results.
+/// Returns a conversation with a question, an answer with these calls, and the calls' results.
 Conversation Called(const OrderedJson& calls) {
   Conversation called;
   called.tools = WholeTool();
@@ -181,7 +181,7 @@ class Prober {
     Try(&TemplateTraits::one_call, Called(two), {"probe_value", "probe_second"});
   }
 
-  /// Some of Kimi's templates show a call's id in place of its name.
+  /// Finds the trait named_ids: some of Kimi's templates show a call's id in place of its function's name.
   void FindNamedIds() {
     Conversation called = Called(OrderedJson::array({Call("call_0123456789abcdef", kArguments)}));
     called.tools = nullptr;

@@ -13,7 +13,7 @@ namespace quire {
 /// Finds added tokens by their text.
 class AddedTokenFinder {
  public:
-  /// `token` must keep its address; `text` is used only by the constructor.
+  /// A token and the text by which it is found. `token` must keep its address; only the constructor reads `text`.
   struct Entry {
     std::string_view text;
     const AddedToken* token;
@@ -24,9 +24,10 @@ class AddedTokenFinder {
     size_t begin, length;  // begin and length in bytes of the text
     const AddedToken* token;
   };
-  /// For every position where added tokens begin, the longest of them; the last position comes first. Control tokens
-  /// are found only in bytes that `marks` trusts (null: all bytes). If tokens have equal text, the first one is found.
-  /// Time is linear in the text, whatever the number and length of the tokens. Throws Stopped on request.
+  /// Returns, for every position where added tokens begin, the longest such token; the last position comes first.
+  /// Control tokens are found only in bytes that `marks` trusts (null: all bytes). If tokens have equal text, the first
+  /// one is found. Time is linear in the text, whatever the number and length of the tokens. Throws Stopped when `stop`
+  /// asks for it.
   std::vector<Found> FindAll(std::string_view text, const MarkedText* marks, const std::stop_token& stop) const;
 
  private:
@@ -47,8 +48,8 @@ struct TextPart {
   const AddedToken* token;  // null: plain text
 };
 
-/// Cuts a text at its added tokens; at control tokens only where `marks` trusts (null: everywhere). The text must be
-/// valid UTF-8 if tokens strip whitespace or are single words. Throws Stopped on request.
+/// Cuts a text at its added tokens; at control tokens only in bytes that `marks` trusts (null: all bytes). The text
+/// must be valid UTF-8 if tokens strip whitespace or are single words. Throws Stopped when `stop` asks for it.
 std::vector<TextPart> CutAtTokens(std::string_view text, const AddedTokenFinder& tokens, const MarkedText* marks,
                                   const std::stop_token& stop);
 

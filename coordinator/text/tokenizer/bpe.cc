@@ -51,7 +51,7 @@ TokenId Bpe::TokenOf(char32_t character) const {
   return found == rare_characters_.end() ? -1 : found->second;
 }
 
-/// The place of the key, or the empty place where it belongs.
+/// Returns the place of the key, or the empty place where it belongs.
 size_t Bpe::PlaceOf(uint64_t key) const {
   constexpr uint64_t kSpread = 0x9e3779b97f4a7c15;  // 2^64 divided by the golden ratio spreads neighbouring keys
   const size_t mask = merges_.size() - 1;

@@ -19,13 +19,14 @@ class Bpe {
   void SetByteToken(unsigned char byte, TokenId token) { byte_tokens_[byte] = token; }
   /// Sets the token of a single character; byte-level vocabularies have none.
   void SetCharacterToken(char32_t character, TokenId token);
-  /// Sets the token for characters without a token, used instead of their bytes. fused: one token for a run of them.
+  /// Sets the token for characters without a token, used instead of their bytes. fused: one token for a run of such
+  /// characters.
   void SetUnknownToken(TokenId token, bool fused) { unknown_ = token, fuses_unknown_ = fused; }
   /// Adds a merge; a pair given twice keeps its first rank.
   void AddMerge(TokenId left, TokenId right, TokenId merged, int rank);
 
   /// Appends the tokens of one piece, which must be valid UTF-8 if characters have tokens. Time is O(n log n) in its
-  /// length. Throws Stopped on request.
+  /// length. Throws Stopped when `stop` asks for it.
   void Encode(std::string_view piece, const std::stop_token& stop, std::vector<TokenId>& out) const;
 
   bool HasToken(unsigned char byte) const { return byte_tokens_[byte] >= 0; }

@@ -6,11 +6,12 @@
 
 namespace quire {
 
-/// Byte-level vocabularies write every byte as one printable character: printable Latin-1 bytes as themselves, the
-/// others as U+0100 and up, in byte order (GPT-2's table).
+/// Returns the bytes as a byte-level vocabulary writes them, each as one printable character: printable Latin-1 bytes
+/// as themselves, the others as U+0100 and up, in byte order (GPT-2's table).
 std::string BytesToAlphabet(std::string_view bytes);
 
-/// The inverse; nullopt when the text holds a character outside the alphabet.
+/// Returns the bytes of which BytesToAlphabet makes this text; nullopt when the text has a character outside the
+/// alphabet.
 std::optional<std::string> AlphabetToBytes(std::string_view text);
 
 }  // namespace quire

@@ -54,8 +54,8 @@ class ByteTrie::Builder {
 
   bool IsFree(size_t node) const { return node >= nodes_.size() || (node != kRoot && nodes_[node].parent == kNone); }
 
-  /// A base at which the places of all bytes are free. Examines a limited number of places per node, starting after the
-  /// dense part of the array; if none fits, uses the end.
+  /// Returns a base at which the places of all bytes are free. Examines a limited number of places per node, starting
+  /// after the dense part of the array; if none fits, uses the end.
   uint32_t FreeBase(const std::vector<unsigned char>& bytes) {
     constexpr size_t kMostLooks = 256;
     while (first_free_ < nodes_.size() && !IsFree(first_free_)) ++first_free_;

@@ -16,22 +16,22 @@ class ByteTrie {
     int32_t value = 0;  // must not be negative
   };
   ByteTrie() : ByteTrie(std::vector<Entry>()) {}
-  /// Ignores empty texts. If texts are equal, the last one counts.
+  /// Makes the map. Ignores empty texts. Of equal texts the last one counts.
   explicit ByteTrie(std::vector<Entry> entries);
 
   static constexpr uint32_t kRoot = 0, kNone = UINT32_MAX;
-  /// The node that `byte` leads to; kNone: no text continues so.
+  /// Returns the node that `byte` leads to; kNone: no text continues so.
   uint32_t Step(uint32_t node, char byte) const {
     const uint32_t next = nodes_[node].base + static_cast<unsigned char>(byte);
     return next < nodes_.size() && nodes_[next].parent == node ? next : kNone;
   }
-  /// The number of the text that ends at the node; -1: none.
+  /// Returns the number of the text that ends at the node; -1: none.
   int32_t ValueAt(uint32_t node) const { return nodes_[node].value; }
 
   /// Returns a bound of the nodes' numbers: all of them are smaller.
   size_t size() const { return nodes_.size(); }
 
-  /// The number of exactly this text, or -1.
+  /// Returns the number of exactly this text, or -1.
   int32_t Find(std::string_view text) const;
 
  private:

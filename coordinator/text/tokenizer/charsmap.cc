@@ -18,7 +18,7 @@ uint32_t ReadLittleEndian(std::string_view bytes) {
   return value;
 }
 
-// The fields of an array unit.
+// Return the fields of a unit of the double array.
 bool HasLeaf(uint32_t unit) { return (unit >> 8 & 1) != 0; }
 uint32_t LabelOf(uint32_t unit) { return unit & (uint32_t{1} << 31 | 0xff); }
 uint32_t OffsetOf(uint32_t unit) { return unit >> 10 << ((unit & uint32_t{1} << 9) >> 6); }

@@ -13,9 +13,9 @@ namespace quire {
 /// point.
 class Charsmap {
  public:
-  /// A table without entries.
+  /// Makes a table without entries.
   Charsmap() = default;
-  /// Throws Error when the bytes are no valid table.
+  /// Reads a compiled table. Throws Error when the bytes are no valid table.
   explicit Charsmap(std::string_view bytes);
 
   bool is_empty() const { return units_.empty(); }
@@ -24,9 +24,9 @@ class Charsmap {
     size_t length = 0;      // bytes of the text that the entry replaces; 0: no entry
     std::string_view text;  // the replacement
   };
-  /// The longest entry that the text (valid UTF-8) begins with, as in SentencePiece.
+  /// Returns the longest entry that the text (valid UTF-8) begins with, as in SentencePiece.
   Match Longest(std::string_view text) const;
-  /// The shortest entry, as in Hugging Face's tokenizers, which stop at a zero byte.
+  /// Returns the shortest entry that the text begins with, as in Hugging Face's tokenizers, which stop at a zero byte.
   Match Shortest(std::string_view text) const;
 
  private:

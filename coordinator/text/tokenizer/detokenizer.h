@@ -19,7 +19,7 @@ class Detokenizer {
               std::shared_ptr<const std::vector<TokenId>> shown = nullptr)
       : tokenizer_(tokenizer), skip_special_(skip_special_tokens), shown_(std::move(shown)) {}
 
-  /// The text that the token completes; may be empty.
+  /// Returns the text that the token completes; may be empty.
   std::string Push(TokenId token);
   /// Returns the rest at the end of the answer: an incomplete character becomes U+FFFD.
   std::string Finish();
@@ -35,10 +35,10 @@ class Detokenizer {
 };
 
 /// Removes the leading spaces that the tokenizer put before a text. `first_token`: the text of the first shown token,
-/// which contains them.
+/// which contains these spaces.
 void DropFront(const Tokenizer& tokenizer, std::string_view first_token, std::string& text);
 
-/// Decodes all tokens of a text at once, without the leading space that the tokenizer put before it.
+/// Returns the text of all tokens, without the leading space that the tokenizer put before the text.
 std::string Decode(const Tokenizer& tokenizer, const std::vector<TokenId>& tokens, bool skip_special_tokens);
 
 }  // namespace quire

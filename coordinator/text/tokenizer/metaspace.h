@@ -21,16 +21,16 @@ struct Metaspace {
   Front front = Front::kShown;
 };
 
-/// `text` with marks for spaces; in_front: with an additional mark in front, unless it begins with one.
+/// Returns `text` with marks for spaces; in_front: with a further mark in front, unless the text begins with one.
 std::string WriteMarks(std::string_view text, bool in_front);
 
-/// Splits text with marks into pieces that begin at words: at every mark, or at the first mark of a run.
+/// Splits text with marks into pieces: at every mark (every_mark), or only at the first mark of each run.
 void CutAtMarks(std::string_view text, bool every_mark, std::vector<std::string_view>& pieces);
 
-/// The token's text with spaces in place of marks.
+/// Returns the token's text with spaces in place of marks.
 std::string ReadMarks(std::string_view token);
 
-/// The byte that a token such as "<0x0A>" stands for; nullopt for other tokens.
+/// Returns the byte that a token such as "<0x0A>" stands for; nullopt for other tokens.
 std::optional<unsigned char> ByteOfToken(std::string_view token);
 
 }  // namespace quire

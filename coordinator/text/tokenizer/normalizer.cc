@@ -49,7 +49,7 @@ std::string_view Trimmed(std::string_view text, const normalize::Trim& step) {
   return text;
 }
 
-/// SentencePiece's "nmt" rules for control characters and blanks.
+/// Appends the character by SentencePiece's "nmt" rules: control characters are dropped, and blanks become spaces.
 void CleanControl(char32_t c, std::string& out) {
   const auto among = [&](char32_t first, char32_t last) { return c >= first && c <= last; };
   if (among(0x01, 0x08) || c == 0x0b || among(0x0e, 0x1f) || c == 0x7f || c == 0x8f || c == 0x9f) return;
@@ -106,8 +106,8 @@ std::string ReplaceMatches(std::string_view text, const Splitter& pattern, std::
   return out.Take();
 }
 
-/// A grapheme of fewer than 6 bytes that begins with an entry of the charsmap becomes the entry's replacement, and its
-/// remaining bytes are lost. In other graphemes each character is replaced separately.
+/// Applies the charsmap grapheme by grapheme. A grapheme of fewer than 6 bytes that begins with an entry becomes the
+/// entry's replacement, and its remaining bytes are lost. In other graphemes each character is replaced separately.
 std::string ByGraphemes(std::string_view text, const Charsmap& charsmap, size_t max_bytes) {
   constexpr size_t kShort = 6;
   GrowingText out(max_bytes);

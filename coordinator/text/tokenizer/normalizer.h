@@ -59,26 +59,27 @@ using NormalizerStep =
 /// Compiled normalizer steps. Immutable; safe to share between threads.
 class Normalizer {
  public:
-  /// Throws Error when a step's table or pattern is invalid or too long, or when there are too many steps.
+  /// Compiles the steps. Throws Error when a step's table or pattern is invalid or too long, or when there are too many
+  /// steps.
   explicit Normalizer(const std::vector<NormalizerStep>& steps);
 
-  /// Normalises the text (valid UTF-8). The result is the text itself or lies in `storage`. Throws Error when it
-  /// exceeds `room` bytes or RoomFor, and whatever SplitBudget throws.
+  /// Normalises the text (valid UTF-8). The result is the text itself or lies in `storage`. Throws Error when the
+  /// result exceeds `room` bytes or RoomFor, and the exceptions of SplitBudget.
   std::string_view Apply(std::string_view text, std::string& storage, SplitBudget& budget,
                          size_t room = SIZE_MAX) const;
-  /// The most bytes that a text of `bytes` bytes may become.
+  /// Returns the most bytes that a text of `bytes` bytes may become.
   static size_t RoomFor(size_t bytes);
 
-  /// The largest factor by which a text may shrink; 0: it may vanish.
+  /// Returns the largest factor by which normalisation may shorten a text; 0: a text may vanish.
   size_t shrinking() const { return shrinking_; }
-  /// See Splitter::is_linear.
+  /// True when the time of all steps is linear in any text (Splitter::is_linear).
   bool is_linear() const { return is_linear_; }
 
  private:
   /// Applies a step to a text; the result may have at most max_bytes bytes.
   using Work = std::function<std::string(std::string_view text, size_t max_bytes, SplitBudget& budget)>;
   void Add(const normalize::Replace& step);
-  /// Adds a step that appends something for each character alone, which may be nothing.
+  /// Adds a step that replaces each character by the text that `append` appends for it, which may be empty.
   void AddByCharacter(void (*append)(char32_t character, std::string& out));
 
   std::vector<Work> work_;

@@ -48,20 +48,20 @@ using PreTokenizerStep =
 /// Compiled pre-tokenizer steps. Immutable; safe to share between threads.
 class PreTokenizer {
  public:
-  /// Throws Error when a pattern is invalid, or when there are too many of them.
+  /// Compiles the steps. Throws Error when a pattern is invalid, or when there are too many patterns.
   explicit PreTokenizer(const std::vector<PreTokenizerStep>& steps);
 
   struct Pieces {
     std::vector<std::string_view> all;
     std::deque<std::string> storage;  // holds the pieces that are not parts of the text
   };
-  /// Cuts valid UTF-8 into pieces. is_first: this text begins the whole text. Throws Stopped and the exceptions of
-  /// Splitter::Find.
+  /// Cuts valid UTF-8 into pieces. is_first: the text is the beginning of the whole text. Throws Stopped when `stop`
+  /// asks for it, and the exceptions of Splitter::Find.
   Pieces Cut(std::string_view text, bool is_first, const std::stop_token& stop, SplitBudget& budget) const;
 
   /// True when no step drops a piece or a byte.
   bool keeps_all() const { return keeps_all_; }
-  /// See Splitter::is_linear.
+  /// True when the time of all steps is linear in any text (Splitter::is_linear).
   bool is_linear() const { return is_linear_; }
 
  private:

@@ -18,13 +18,13 @@ class ProtobufReader {
   class Field {
    public:
     uint32_t number() const { return number_; }
-    /// The value in the type of the message's definition. Throws Error with the place when the field has another wire
-    /// type.
+    /// Return the field's value, in the type of the message's definition. Throws Error with the place when the field
+    /// has another wire type.
     uint64_t Integer() const;
     bool Flag() const { return Integer() != 0; }
     float Float() const;
     std::string_view Bytes() const;
-    /// The nested message in the field.
+    /// Returns the nested message in the field.
     ProtobufReader Message() const;
 
    private:
@@ -40,8 +40,8 @@ class ProtobufReader {
     size_t at_ = 0;           // offset of the field in the message
   };
 
-  /// The next field, valid while this reader exists; nullopt at the end. Throws Error with the place when the bytes are
-  /// no field.
+  /// Returns the next field, valid while this reader exists; nullopt at the end. Throws Error with the place when the
+  /// bytes are no field.
   std::optional<Field> Next();
 
  private:

@@ -8,7 +8,8 @@
 
 namespace quire {
 
-/// Words already encoded in a text and where their tokens lie in the output, because most words occur again.
+/// Remembers the words of a text that are encoded already, and where their tokens lie in the output, because most words
+/// occur again.
 class RecentWords {
  public:
   /// Makes room for the words of a text of num_words words; short texts keep no words.

@@ -24,7 +24,7 @@ struct SentencePieceModel {
   normalize::SentencePiece normalizer;  // the normalizer without the user-defined pieces
   std::string bos_piece = "<s>", eos_piece = "</s>", pad_piece = "<pad>";
 
-  /// The token of a control piece with this text.
+  /// Returns the token of a control piece with this text.
   std::optional<TokenId> ControlToken(std::string_view text) const;
 };
 
@@ -36,8 +36,8 @@ SentencePieceModel ReadSentencePieceModel(std::string_view bytes, const std::str
 /// recognised in trusted text. Errors begin with `path`.
 void AddSentencePiece(const SentencePieceModel& model, const std::string& path, TokenizerData& data);
 
-/// The merges of SentencePiece's BPE, which has no list of them: two neighbours merge when the vocabulary has their
-/// concatenation, highest score first.
+/// Returns the merges of SentencePiece's BPE, which has no list of them: two neighbours merge when the vocabulary has
+/// their concatenation, highest score first.
 std::vector<MergeRule> MergesByScore(const std::vector<SentencePieceModel::Piece>& pieces);
 
 }  // namespace quire

@@ -13,7 +13,7 @@ namespace quire {
 /// Normalises a text as SentencePiece does before it looks for pieces.
 class SentencePieceNormalizer {
  public:
-  /// Throws Error when the charsmap is invalid.
+  /// Compiles the rules. Throws Error when the charsmap is invalid.
   explicit SentencePieceNormalizer(const normalize::SentencePiece& rules);
 
   /// Normalises valid UTF-8 in linear time. Throws Error when the result exceeds `max_bytes`.
@@ -21,8 +21,8 @@ class SentencePieceNormalizer {
 
  private:
   std::vector<size_t> UserDefinedLengths(std::string_view text) const;
-  /// The text's first unit and its replacement: a user-defined piece of `user_defined` bytes (0: none), an entry of the
-  /// charsmap, or a character.
+  /// Returns the text's first unit and its replacement: a user-defined piece of `user_defined` bytes (0: none), an
+  /// entry of the charsmap, or a character.
   Charsmap::Match Next(std::string_view text, size_t user_defined) const;
 
   normalize::SentencePiece rules_;

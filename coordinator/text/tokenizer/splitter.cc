@@ -77,7 +77,7 @@ Rewritten WithUnicodeSpaces(const std::string& pattern) {
   return out;
 }
 
-/// Patterns known to be linear in any text. Such patterns run unwatched, three times as fast.
+/// True for patterns that are known to be linear in any text. Such patterns run without a watch, three times as fast.
 bool IsKnown(const std::string& pattern) {
   for (const char* known : {kGpt2Pattern, kLlama3Pattern, kQwen2Pattern, kPunctuationPattern, kWordsPattern, R"(\p{N})",
                             R"(\p{N}+)", R"(\s)", " {2,}"}) {
@@ -121,8 +121,8 @@ struct SplitBudget::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
-  /// Called between two items of a pattern, each of which takes linear time. Ends the search when time is up or a stop
-  /// was requested.
+  /// Called by PCRE2 between two items of a pattern, each of which takes linear time. Ends the search when time is up
+  /// or a stop was requested.
   static int OnItem(pcre2_callout_block*, void* data) {
     auto& state = *static_cast<State*>(data);
     if (++state.callouts % kCalloutsBetweenLooks != 0) return 0;
@@ -133,7 +133,7 @@ struct SplitBudget::State {
     Fail("tokenizer: the text takes more than {:.1f} s to split", std::chrono::duration<double>(time).count());
   }
 
-  /// False: the larger stack exists already or cannot be created.
+  /// Creates the larger stack for searches. False when it exists already or cannot be created.
   bool GrowStack() {
     if (stack != nullptr) return false;
     stack = pcre2_jit_stack_create(32 << 10, kStackBytes, nullptr);

@@ -18,7 +18,7 @@ class SplitBudget {
   explicit SplitBudget(size_t text_bytes, std::optional<std::chrono::nanoseconds> time = {}, std::stop_token stop = {});
   ~SplitBudget();
 
-  /// Call between pieces of work without a pattern, before the next one on `bytes` bytes. Throws Stopped on request and
+  /// Call it before each piece of work without a pattern, on `bytes` bytes. Throws Stopped when `stop` asks for it, and
   /// Error when time is up. Reads the clock only after enough bytes.
   void Check(size_t bytes);
 
@@ -32,8 +32,8 @@ class SplitBudget {
 /// memory are limited. Safe to share between threads.
 class Splitter {
  public:
-  /// Throws Error with the place in the pattern when it does not compile, is too long, or changes where a match begins
-  /// (\K).
+  /// Compiles the pattern. Throws Error with the place in the pattern when it does not compile, is too long, or changes
+  /// where a match begins (\K).
   explicit Splitter(const std::string& pattern);
   ~Splitter();
   Splitter(Splitter&&) noexcept;
@@ -45,7 +45,7 @@ class Splitter {
     size_t begin = 0, end = 0;  // first byte of the match, and the byte after its end
   };
   /// Appends the matches in `text` (valid UTF-8) in order; none is empty. Throws Error when the matcher exceeds its
-  /// limits or the budget is spent, and Stopped on request.
+  /// limits or the budget is spent, and Stopped when the budget's stop token asks for it.
   void Find(std::string_view text, std::vector<Match>& matches, SplitBudget& budget) const;
 
  private:
@@ -54,7 +54,7 @@ class Splitter {
   bool is_linear_;
 };
 
-/// A pattern that matches exactly `text`.
+/// Returns a pattern that matches exactly `text`.
 std::string LiteralPattern(std::string_view text);
 
 /// GPT-2's word pattern, the default of byte-level pre-tokenizers.
@@ -64,7 +64,7 @@ extern const char* const kQwen2Pattern;
 /// Unicode 8.0's punctuation, as in Hugging Face's tokenizers, plus ASCII symbols that count as punctuation there.
 /// Changes in later Unicode versions are listed explicitly.
 extern const char* const kPunctuationPattern;
-/// Words, and runs of characters that are neither word characters nor blanks.
+/// Matches words, and runs of characters that are neither word characters nor blanks.
 extern const char* const kWordsPattern;
 
 }  // namespace quire

@@ -28,7 +28,7 @@ ByteTrie TrieOfReversed(const std::vector<std::string_view>& texts) {
 
 }  // namespace
 
-/// Visits nodes by depth, one more byte of all texts at a time, because a node's `shorter` is less deep.
+/// Makes the automaton. Visits nodes by depth, because a node's `shorter` is less deep and must be known before.
 TextFinder::TextFinder(const std::vector<std::string_view>& texts)
     : trie_(TrieOfReversed(texts)), nodes_(trie_.size()) {
   std::vector<bool> is_known(trie_.size(), false);

@@ -13,12 +13,13 @@ namespace quire {
 class TextFinder {
  public:
   TextFinder() : TextFinder(std::vector<std::string_view>()) {}
-  /// Empty texts are never found. Time and memory are proportional to the total size of the texts; throws Error beyond
-  /// 16 MiB.
+  /// Makes the automaton that finds `texts`; empty texts are never found. Time and memory are proportional to the total
+  /// size of the texts; throws Error beyond 16 MiB.
   explicit TextFinder(const std::vector<std::string_view>& texts);
 
   static constexpr uint32_t kNothing = ByteTrie::kRoot;
-  /// The state before `byte`, given the state after it. kNothing: the state after the last byte, or no text matches.
+  /// Returns the state before `byte`, given the state after it. kNothing: the state after the last byte, or no text
+  /// matches.
   uint32_t Before(char byte, uint32_t behind) const {
     for (;;) {
       const uint32_t next = trie_.Step(behind, byte);
@@ -27,7 +28,8 @@ class TextFinder {
       behind = nodes_[behind].shorter;
     }
   }
-  /// The index of the longest text that begins at the byte that led to the state; the first of equal texts; -1: none.
+  /// Returns the index of the longest text that begins at the byte that led to the state; the first of equal texts; -1:
+  /// none.
   int32_t Longest(uint32_t state) const { return nodes_[state].longest; }
 
  private:

@@ -127,7 +127,7 @@ void Tokenizer::AddAddedTokens() {
       looked_for = normalizer_.Apply(token.text, normal.emplace_back(), budget);
     }
     (normalized ? in_normalized : as_written).push_back({looked_for, &token});
-    // As in HF, the shown text has the space that the normalizer puts in front.
+    // An added token is shown with the space that the normalizer puts before the token, as in HF.
     bytes_[static_cast<size_t>(token.id)] = normalized && data_.metaspace ? ReadMarks(looked_for) : token.text;
     special_[static_cast<size_t>(token.id)] = token.special;
   }
@@ -135,7 +135,7 @@ void Tokenizer::AddAddedTokens() {
   in_normalized_ = AddedTokenFinder(in_normalized);
 }
 
-/// Finds longest_token_ and any_length_. Texts of any length may have few tokens if added tokens strip spaces, if
+/// Sets longest_token_ and any_length_. Texts of any length may have few tokens if added tokens strip spaces, if
 /// earlier steps drop text, or if a run of unknown characters becomes one token. Bytes without a token are dropped,
 /// too; SurelyExceeds can subtract them only when no normalizer changes the text.
 void Tokenizer::MeasureTokens() {
@@ -238,7 +238,7 @@ Tokenizer::JoinedPair Tokenizer::JoinPair(std::vector<TokenId> first, std::vecto
 void Tokenizer::EncodeWords(std::string_view text, bool is_first, Work& work) const {
   PreTokenizer::Pieces pieces = pre_tokenizer_.Cut(text, is_first, work.bounds.stop, work.budget);
   if (words_are_apart_ && !data_.whole_words_first) {
-    // No merge crosses these cuts, so they save time without changing the result.
+    // No merge crosses a cut at a mark, so cutting there saves time without changing the tokens.
     std::vector<std::string_view> words;
     for (const std::string_view piece : pieces.all) CutAtMarks(piece, false, words);
     pieces.all.swap(words);

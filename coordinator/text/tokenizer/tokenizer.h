@@ -30,13 +30,13 @@ class Tokenizer {
   int vocab_size() const { return static_cast<int>(bytes_.size()); }
   const TokenizerData& data() const { return data_; }
 
-  /// Tokens of valid UTF-8 text in linear time, except for a model's own patterns, which end with an Error when they
-  /// take too long (SplitBudget). Control tokens are recognised in trusted bytes only, other added tokens everywhere.
-  /// Throws Stopped or TooManyTokens by the bounds.
+  /// Returns the tokens of valid UTF-8 text in linear time, except for a model's own patterns, which end with an Error
+  /// when they take too long (SplitBudget). Control tokens are recognised in trusted bytes only, other added tokens
+  /// everywhere. Throws Stopped or TooManyTokens as `bounds` say.
   std::vector<TokenId> Encode(const MarkedText& text, const EncodeBounds& bounds = {}) const;
 
-  /// Like Encode, for a raw prompt: all bytes are trusted, and the tokenizer's prefix (BOS) and suffix are added if
-  /// wanted.
+  /// Like Encode, for a raw prompt: all bytes are trusted, and with add_special_tokens the tokenizer's prefix (BOS) and
+  /// suffix are added.
   std::vector<TokenId> EncodePrompt(std::string_view text, bool add_special_tokens,
                                     const EncodeBounds& bounds = {}) const;
 
@@ -44,18 +44,18 @@ class Tokenizer {
     std::vector<TokenId> tokens;
     int second = 0;  // index of the first token of type 1; 0: all tokens have type 0
   };
-  /// Joins the tokens of two texts, without special tokens so far, to at most `most`: the longer text loses its end
-  /// first, as in HF's "longest_first". Throws Error when the tokenizer joins no pairs.
+  /// Joins the tokens of two texts, which have no special tokens, to at most `most` tokens: the longer text loses its
+  /// end first, as in HF's "longest_first". Throws Error when the tokenizer joins no pairs.
   JoinedPair JoinPair(std::vector<TokenId> first, std::vector<TokenId> second, size_t most = SIZE_MAX) const;
 
   /// True when the text's size alone proves that it has more than num_tokens tokens. Reads every byte at most once.
   bool SurelyExceeds(std::string_view text, size_t num_tokens) const;
   /// True when encoding time is bounded by the text's length: no pattern of the model's own is used.
   bool is_linear() const { return normalizer_.is_linear() && pre_tokenizer_.is_linear(); }
-  /// The byte length of the longest token.
+  /// Returns the byte length of the longest token.
   size_t longest_token() const { return longest_token_; }
 
-  /// The bytes of a token; empty for ids outside the vocabulary.
+  /// Returns the bytes of a token; empty for ids outside the vocabulary.
   std::string_view Bytes(TokenId token) const;
   bool IsSpecial(TokenId t) const { return t >= 0 && t < vocab_size() && special_[static_cast<size_t>(t)]; }
 

@@ -26,7 +26,7 @@ struct AddedToken {
   bool right_strip = false;
   bool single_word = false;  // the token is found only between non-word characters
   bool normalized = false;   // the token is searched in the normalised text; ignored for control tokens
-  bool is_normal = false;    // its own text is not normalised before the search
+  bool is_normal = false;    // the token's own text is not normalised before the search
 };
 
 /// A merge of two tokens.
@@ -38,7 +38,7 @@ struct MergeRule {
 /// The tokens around and between two texts that a model reads together.
 struct PairFrame {
   std::vector<TokenId> before, between, after;
-  bool second_type = false;  // the second text and what follows have token type 1; otherwise all tokens have type 0
+  bool second_type = false;  // true: tokens from the second text on have type 1; false: all have type 0
 };
 
 /// The description of a tokenizer, independent of its file format.
@@ -82,8 +82,8 @@ TokenizerData TokenizerDataFromHf(const HfTokenizerFiles& files, const std::stri
 /// pre-tokenizers.
 TokenizerData TokenizerDataFromGguf(const GgufFile& gguf);
 
-/// One chat template of two: `with_tools` for conversations with tools, `plain` for others, as HF transformers choose
-/// among a model's named templates. A template that is empty is not there.
+/// Returns one chat template made of two: `with_tools` applies to conversations with tools, `plain` to others, as HF
+/// transformers choose among a model's named templates. Empty templates are left out.
 std::string JoinedTemplates(const std::string& plain, const std::string& with_tools);
 
 /// Reads the tokenizer of a model, from its GGUF file or its HF directory.

@@ -56,8 +56,8 @@ constexpr const char *kDeepseekSigns =
                          R"(| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr const char* kEnglishEnds = "(?i:'s|'t|'re|'ve|'m|'ll|'d)?";
 
-/// A pattern that cuts words where a lower-case letter precedes an upper-case one: o200k's, with `ends` of English
-/// words and `digits` as quantifier, and Tekken's.
+/// Returns a pattern that cuts words where a lower-case letter precedes an upper-case one: o200k's, with `ends` of
+/// English words and `digits` as quantifier, and Tekken's.
 std::string WordsByCase(const char* ends, const char* digits) {
   constexpr const char *kUpper = R"([\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])", *kLower = R"([\p{Ll}\p{Lm}\p{Lo}\p{M}])";
   return fmt::format(R"([^\r\n\p{{L}}\p{{N}}]?{0}*{1}+{2}|[^\r\n\p{{L}}\p{{N}}]?{0}+{1}*{2}|\p{{N}}{3})"
@@ -65,7 +65,8 @@ std::string WordsByCase(const char* ends, const char* digits) {
                      kUpper, kLower, ends, digits);
 }
 
-/// WordsByCase, but runs of Chinese characters (script Han, without its extensions) form pieces.
+/// Returns a pattern like WordsByCase, in which runs of Chinese characters (script Han, without its extensions) form
+/// pieces.
 std::string KimiWords() {
   const std::string upper = R"((?:(?!\p{sc:Han})[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]))",
                     lower = R"((?:(?!\p{sc:Han})[\p{Ll}\p{Lm}\p{Lo}\p{M}]))";
@@ -123,7 +124,7 @@ std::string TokenText(const GgufFile& gguf, const TokenizerData& data, const cha
   return data.tokens[static_cast<size_t>(*id)];
 }
 
-/// The value of `key` for every token; null when the file lacks it.
+/// Returns the value of `key` for every token; null when the file lacks it.
 template <class Number>
 const std::vector<Number>* PerToken(const GgufFile& gguf, const char* key, const TokenizerData& data) {
   const auto* numbers = gguf.Find<std::vector<Number>>(key);
@@ -141,7 +142,7 @@ void ReadMerges(const GgufFile& gguf, TokenizerData& data) {
   }
 }
 
-/// Returns the result of SetPreTokenizer.
+/// Reads a byte-level vocabulary. True when texts begin with the BOS token unless the file says otherwise.
 bool ReadByteLevel(const GgufFile& gguf, TokenizerData& data) {
   const auto* pre = gguf.Find<std::string>("tokenizer.ggml.pre");
   const bool begins = SetPreTokenizer(pre != nullptr ? *pre : "gpt-2", gguf.path, data);
@@ -167,7 +168,7 @@ Type TypeOf(int64_t type, const std::string& path) {
   return static_cast<Type>(type);
 }
 
-/// The vocabulary as SentencePiece pieces.
+/// Returns the vocabulary as SentencePiece pieces.
 std::vector<SentencePieceModel::Piece> ReadPieces(const GgufFile& gguf, const TokenizerData& data) {
   const auto* scores = PerToken<double>(gguf, "tokenizer.ggml.scores", data);
   if (scores == nullptr) Fail("{}: there are no tokenizer.ggml.scores", gguf.path);
@@ -181,7 +182,7 @@ std::vector<SentencePieceModel::Piece> ReadPieces(const GgufFile& gguf, const To
   return pieces;
 }
 
-/// SentencePiece's BPE has no list of merges; scores define their order.
+/// Reads a vocabulary of SentencePiece's BPE, which has scores in place of a list of merges.
 void ReadScores(const GgufFile& gguf, TokenizerData& data) {
   SetMetaspace(gguf, data);
   data.merges = MergesByScore(ReadPieces(gguf, data));
@@ -256,7 +257,7 @@ TokenizerData TokenizerDataFromGguf(const GgufFile& gguf) {
 
 std::string JoinedTemplates(const std::string& plain, const std::string& with_tools) {
   if (plain.empty() || with_tools.empty() || plain == with_tools) return plain.empty() ? with_tools : plain;
-  // Jinja drops the line break that ends a template, and what stands before and behind statements.
+  // Jinja drops the line break that ends a template, and whitespace before and after statements.
   const auto whole = [](const std::string& text) {
     return "{{ '' }}" + text.substr(0, text.size() - (text.ends_with('\n') ? 1 : 0)) + "{{ '' }}";
   };

@@ -123,8 +123,8 @@ void ReadAddedTokens(const Json& list, const std::string& path, TokenizerData& d
   }
 }
 
-/// Hugging Face's tokenizers compare a piece's position in the original text, which a normalizer may have changed; so
-/// this combination is refused.
+/// Throws Error for pre-tokenizers that put a mark only before the first piece, if there are normalizers: Hugging
+/// Face's tokenizers compare a piece's position in the original text, which a normalizer may have changed.
 void RefuseUnsureBeginnings(const std::string& path, const TokenizerData& data) {
   for (const PreTokenizerStep& step : data.pre_tokenizer) {
     const auto* marks = std::get_if<pre_tokenize::Marks>(&step);
@@ -151,7 +151,7 @@ void ReadTokenizerJson(const Json& json, const std::string& path, TokenizerData&
   ReadUnknown(json.at("model"), path, data);
 }
 
-/// The chat template, given as text or as a list of named templates.
+/// Returns the chat template, given as text or as a list of named templates.
 std::string ChatTemplateOf(const Json& config) {
   if (!config.contains("chat_template")) return "";
   const Json& text = config["chat_template"];

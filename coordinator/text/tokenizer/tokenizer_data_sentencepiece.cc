@@ -17,7 +17,8 @@ using Type = SentencePieceModel::Type;
 constexpr size_t kMaxMergedBytes = 256;   // length of a token merged from others
 constexpr size_t kMaxMerges = 8'000'000;  // the limit that a file's list of merges has, too
 
-/// Uses single precision, as SentencePiece does. User-defined pieces get scores so high that they are always chosen.
+/// Returns the model's Unigram model, in single precision as in SentencePiece. User-defined pieces get scores so high
+/// that they are always chosen.
 UnigramModel UnigramOf(const SentencePieceModel& model, TokenId unknown) {
   constexpr float kUnknownPenalty = 10;
   constexpr double kUserDefinedPenalty = 0.1;
@@ -68,7 +69,8 @@ void ForEachCut(std::string_view text, const Known& known, const Each& each) {
   }
 }
 
-/// SentencePiece merges such pieces and then splits them again. No known model has one.
+/// Throws Error for unused pieces that merges would make: SentencePiece splits such pieces again, which is not
+/// implemented here. No known model has one.
 void RefuseUnusedPieces(const SentencePieceModel& model, const std::string& path) {
   const Known known = KnownPieces(model.pieces);
   for (const Piece& piece : model.pieces) {

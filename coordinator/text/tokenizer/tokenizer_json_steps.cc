@@ -42,7 +42,7 @@ Pattern ReadPattern(const Json& pattern) {
   return {pattern.at("Regex").get<std::string>(), true};
 }
 
-/// The steps of BertNormalizer, in its order.
+/// Appends the steps of BertNormalizer, in its order.
 void ReadBertNormalizer(const Json& node, std::vector<NormalizerStep>& steps) {
   const bool lower = node.value("lowercase", true);
   const Json& strip = Part(node, "strip_accents");
@@ -117,7 +117,7 @@ pre_tokenize::Marks ReadMarksStep(const Json& node, const std::string& path) {
           node.value("split", true)};
 }
 
-/// A step that splits at the matches of a pattern; nullopt for other types.
+/// Returns a step that splits at the matches of a pattern; nullopt for other types.
 std::optional<Split> ReadSplit(const Json& node, const std::string& path) {
   const std::string type = TypeOf(node);
   using enum Split::Behavior;

@@ -14,9 +14,9 @@ namespace quire {
 // Readers for the steps before and after the model in a tokenizer.json. `path`: the file's path for errors. Unknown
 // steps and settings are refused by name.
 
-/// The type of a step; empty: no step.
+/// Returns the type of a step; empty: no step.
 std::string TypeOf(const Json& node);
-/// A member of an object; null when it is missing.
+/// Returns a member of an object; null when it is missing.
 const Json& Part(const Json& json, const char* key);
 
 /// Appends the steps of "normalizer".
@@ -25,7 +25,7 @@ void ReadNormalizer(const Json& node, const std::string& path, std::vector<Norma
 struct PreTokenizerSteps {
   std::vector<PreTokenizerStep> steps;
   bool byte_level = false;   // the vocabulary is written in the byte alphabet
-  bool in_alphabet = false;  // the last steps' texts are in the byte alphabet, too
+  bool in_alphabet = false;  // the last step's texts are in the byte alphabet
 };
 PreTokenizerSteps ReadPreTokenizer(const Json& node, const std::string& path);
 

@@ -18,7 +18,7 @@ using Type = SentencePieceModel::Type;
 
 constexpr int64_t kMaxGap = 4096;  // ids in a row without a token
 
-/// A token id given as a member name.
+/// Returns a token id given as a member name.
 TokenId ReadNamedId(const std::string& name, const std::string& path) {
   int64_t id = -1;
   const auto read = std::from_chars(name.data(), name.data() + name.size(), id);
@@ -26,7 +26,7 @@ TokenId ReadNamedId(const std::string& name, const std::string& path) {
   return ReadTokenId(id, path);
 }
 
-/// The texts of tokens that tokenizer_config.json declares special.
+/// Returns the texts of tokens that tokenizer_config.json declares special.
 std::set<std::string> SpecialTexts(const Json& config) {
   std::set<std::string> texts;
   for (const char* key : {"bos_token", "eos_token", "unk_token", "pad_token"}) texts.insert(TokenText(config, key));
@@ -37,7 +37,7 @@ std::set<std::string> SpecialTexts(const Json& config) {
   return texts;
 }
 
-/// Tokens that the directory's other files add or describe further.
+/// Returns the tokens that the directory's other files add or describe further.
 std::vector<AddedToken> AddedTokensOf(const Json& config, const Json& added, const std::string& config_path,
                                       const std::string& added_path) {
   std::vector<AddedToken> tokens;
@@ -59,8 +59,8 @@ std::vector<AddedToken> AddedTokensOf(const Json& config, const Json& added, con
   return tokens;
 }
 
-/// Updates a piece of the model by the directory's files: another text makes it user-defined, and `special` makes it a
-/// control piece, which neither merges nor likelihoods produce.
+/// Changes a piece of the model as a token in the directory's other files says: another text makes the piece
+/// user-defined, and `special` makes it a control piece, which neither merges nor likelihoods produce.
 void TellModel(const AddedToken& token, SentencePieceModel& model) {
   if (static_cast<size_t>(token.id) >= model.pieces.size()) return;
   SentencePieceModel::Piece& piece = model.pieces[static_cast<size_t>(token.id)];
@@ -69,7 +69,7 @@ void TellModel(const AddedToken& token, SentencePieceModel& model) {
   if (token.special) piece.type = Type::kControl;
 }
 
-/// The tokens around prompts that T5's and Llama's tokenizers use unless the configuration says otherwise.
+/// Sets the tokens around prompts: those of T5's and Llama's tokenizers unless the configuration says otherwise.
 void PutAround(const SentencePieceModel& model, const Json& config, TokenizerData& data) {
   const bool is_t5 = config.value("tokenizer_class", "").starts_with("T5Tokenizer");
   if (const auto bos = model.ControlToken(model.bos_piece); bos && config.value("add_bos_token", !is_t5))

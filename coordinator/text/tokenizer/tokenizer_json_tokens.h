@@ -12,7 +12,7 @@ namespace quire {
 
 constexpr int64_t kMaxTokens = 1 << 24;
 
-/// The "content" of a token given as text or as an object.
+/// Returns the "content" of a token given as text or as an object.
 std::string TokenText(const Json& config, const char* key);
 TokenId ReadTokenId(const Json& id, const std::string& path);
 AddedToken ReadAddedToken(const Json& token, TokenId id, const std::string& path);

@@ -28,11 +28,12 @@ struct UnigramModel {
 /// Cuts text into the pieces with the highest total likelihood.
 class Unigram {
  public:
-  /// `tokens`: by id. Throws Error when a piece is no token or too long, or a score is not finite.
+  /// Makes the vocabulary. `tokens`: texts by id. Throws Error when a piece is no token or too long, or a score is not
+  /// finite.
   Unigram(const UnigramModel& model, const std::vector<std::string>& tokens);
 
   /// Appends the tokens of valid UTF-8 text, in linear time because token lengths are limited. Among equally likely
-  /// segmentations, the one with the longer last piece wins. Throws Stopped on request.
+  /// segmentations, the one with the longer last piece wins. Throws Stopped when `stop` asks for it.
   void Encode(std::string_view text, const std::stop_token& stop, std::vector<TokenId>& out) const;
 
   /// True when every byte has a token, so that no character is unknown.

@@ -20,7 +20,8 @@ struct WordPieceModel {
 /// Cuts words into the longest tokens from the left.
 class WordPiece {
  public:
-  /// `tokens`: by id. Throws Error when the unknown token is no token, or when a token is too long.
+  /// Makes the vocabulary. `tokens`: texts by id. Throws Error when the unknown token is no token, or when a token is
+  /// too long.
   WordPiece(const WordPieceModel& model, const std::vector<std::string>& tokens);
 
   /// Appends the tokens of one word (valid UTF-8), in linear time because lengths of tokens are limited.
@@ -32,7 +33,7 @@ class WordPiece {
   size_t most_characters_;
 };
 
-/// The text that a token of such a vocabulary stands for, with a space before the beginning of a word.
+/// Returns the text that a token of a WordPiece vocabulary stands for, with a space before the beginning of a word.
 std::string TextOfPiece(const WordPieceModel& model, std::string_view token);
 
 }  // namespace quire

@@ -23,7 +23,7 @@ TokenId AddControl(const std::string& text, const std::string& path, TokenizerDa
   return id;
 }
 
-/// The text of a control token: the configuration's, or BERT's.
+/// Returns the text of a control token: the configuration's, or BERT's.
 std::string ControlText(const Json& config, const char* key, const char* otherwise) {
   const std::string text = TokenText(config, key);
   return text.empty() ? otherwise : text;

@@ -16,8 +16,8 @@ void ReadWordPiece(const Json& model, const std::string& path, TokenizerData& da
 /// tokenizer_config.json.
 void ReadVocabTxt(const std::string& text, const Json& config, const std::string& path, TokenizerData& data);
 
-/// Reads the "pair" of a TemplateProcessing step. nullopt for pairs in another order than first and second text, and
-/// for other token types than PairFrame has.
+/// Reads the "pair" of a TemplateProcessing step. Returns nullopt for pairs in another order than first and second
+/// text, and for other token types than PairFrame has.
 std::optional<PairFrame> ReadPairFrame(const Json& step, const std::string& path);
 
 }  // namespace quire

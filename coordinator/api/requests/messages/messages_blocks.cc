@@ -15,7 +15,7 @@ std::string TextBlock(const JsonObject& block) {
   return block.Text("text");
 }
 
-/// Refuses blocks that enable citations, because answers here cite nothing.
+/// Throws ApiError for a block that enables citations, because answers here have no citations.
 void RefuseCitations(const JsonObject& block) {
   if (!block.Has("citations")) return;
   const JsonObject citations = block.Object("citations");
@@ -24,7 +24,7 @@ void RefuseCitations(const JsonObject& block) {
     citations.Refuse("enabled", "must be false: answers of this server cite no places");
 }
 
-/// One line "name: value" of a document's head; empty when the member is absent.
+/// Returns one line "name: value" of a document's head; empty when the member is absent.
 std::string Headed(const JsonObject& block, const char* name) {
   const auto text = block.OptionalText(name);
   return text ? std::string(name) + ": " + *text + "\n" : "";

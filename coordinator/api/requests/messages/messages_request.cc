@@ -57,7 +57,8 @@ void AddOutputConfig(const JsonObject& body, OrderedJson& chat) {
   chat["response_format"] = ResponseFormat(config.Object("format"));
 }
 
-/// Maps efforts above "high" to "high", the highest that templates know.
+/// Sets reasoning_effort from the latest turn that names one. Efforts above "high" become "high", the highest that
+/// templates know.
 void AddEffort(const MessagesTurns& turns, MessagesRequest& request) {
   OrderedJson& chat = request.chat;
   if (turns.effort) chat["reasoning_effort"] = *turns.effort;
@@ -66,7 +67,7 @@ void AddEffort(const MessagesTurns& turns, MessagesRequest& request) {
   request.hints.emplace_back("reasoning_effort");
 }
 
-/// after_tools: the last turn has results of tools.
+/// Translates `thinking` into the chat request's fields. after_tools: the last turn has results of tools.
 void AddThinking(const JsonObject& thinking, bool after_tools, MessagesRequest& request) {
   thinking.KnowOnly({"type", "display", "budget_tokens", "block_binding"});
   const std::string type = thinking.Text("type");

@@ -12,9 +12,9 @@ namespace quire {
 /// A request of Anthropic's Messages API, translated into the equivalent chat request.
 struct MessagesRequest {
   OrderedJson chat;   // the body of /v1/chat/completions
-  OrderedJson shown;  // tools that the model sees before the conversation; the conversation describes the others
+  OrderedJson shown;  // tools that the model sees before the conversation; the conversation's text describes the others
   std::vector<std::string>
-      hints;  // chat members that are ignored if the template does not read them
+      hints;  // names of chat members that are ignored if the template does not read them
   ContextEdits edits;
   bool seals_thoughts = false;  // the client does not want to read thoughts, but may send them back
 };

@@ -51,7 +51,7 @@ void AddExamples(const JsonObject& tool, OrderedJson& function) {
   function["description"] = words;
 }
 
-/// OpenAI's tool object for a tool that clients run.
+/// Returns OpenAI's tool object for a tool that clients run.
 OrderedJson FunctionOf(const JsonObject& tool, const std::string& type) {
   OrderedJson function = {{"name", tool.Text("name")}};
   if (const auto fixed = ClientToolOf(type)) {
@@ -82,7 +82,8 @@ void RefuseUnknownType(const JsonObject& tool, const std::string& type) {
 
 }  // namespace
 
-/// A few bytes name a tool with a long definition of this server's, so a request has few of them.
+/// Throws ApiError for more than kMostFixedTools tools that the server defines, because each adds a long text to the
+/// prompt for a few bytes of the request.
 void MessagesTools::CountFixed(const JsonObject& tool, const std::string& type) {
   if (!ClientToolOf(type) || ++num_fixed_ <= kMostFixedTools) return;
   tool.Refuse("type", fmt::format("is {}: a request takes at most {} tools of such types; leave out the others",
@@ -95,7 +96,8 @@ void MessagesTools::Read(const JsonObject& body) {
     if (!servers->empty()) TellLeftOut("mcp_servers of Messages: this server runs no tools; clients may");
   }
   if (!body.Has("tools")) return;
-  // If the provider was to search for tools, the model could not find any. So it sees all tools at once.
+  // If the request relies on a provider's search for tools, the model could never find the deferred tools. So it sees
+  // all tools from the start.
   bool searched = false;
   body.ForEach("tools",
                [&](const JsonObject& tool) { searched = searched || TypeOf(tool).starts_with(kToolSearchTool); });
@@ -175,7 +177,7 @@ OrderedJson MessagesTools::Shown() const {
   for (const Entry& entry : entries_) {
     if (!entry.shown.is_null()) tools.push_back(entry.shown);
   }
-  return tools.empty() ? Callable() : tools;  // a template explains calls only where it shows tools
+  return tools.empty() ? Callable() : tools;  // an empty list would hide the form of calls from the model
 }
 
 OrderedJson MessagesTools::Callable() const {

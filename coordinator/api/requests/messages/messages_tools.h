@@ -9,9 +9,9 @@
 
 namespace quire {
 
-/// The tools of a Messages request. The model sees some before the conversation. Others are deferred: the conversation
-/// describes them where it loads them, so that the prompt before that stays in the prefix cache. Tools that a provider
-/// would run are left out, with a line in the log.
+/// The tools of a Messages request. The model sees some before the conversation. Others are deferred: the
+/// conversation's text describes a deferred tool at the place where it becomes available, so that the prompt before it
+/// stays in the prefix cache. Tools that a provider would run are left out, with a line in the log.
 class MessagesTools {
  public:
   /// Reads `tools` and `mcp_servers`. Throws ApiError for bad or impossible values.
@@ -19,9 +19,9 @@ class MessagesTools {
   /// Reads `tool_choice` into the chat request; call it after the conversation is read.
   void AddChoice(const JsonObject& choice, OrderedJson& chat);
 
-  // Text that tells the model about changes of its tools. Load returns the text for a tool that becomes available. The
-  // text holds the tool's definition the first time only, so the text never outgrows the client's input by more than a
-  // sentence per block.
+  // These functions return text that tells the model about changes of its tools. Load returns the text for a tool that
+  // becomes available. The text holds the tool's definition the first time only, so the text never outgrows the
+  // client's input by more than a sentence per block.
   std::string Load(const std::string& name);
   /// Adds a tool that the conversation defines; it may replace a tool of the same name.
   std::string Define(const JsonObject& definition);
@@ -36,7 +36,7 @@ class MessagesTools {
   struct Entry {
     std::string name;
     OrderedJson shown, callable, deferred;  // OpenAI's tool objects; null: the tool is not of this kind
-    bool told = false;                      // the conversation's words hold the definition
+    bool told = false;                      // true: the conversation's text has the definition
   };
 
   void ReadTool(const JsonObject& tool, bool defers);

@@ -116,10 +116,11 @@ class Turns {
     gap_.clear();
   }
 
-  /// The thoughts of an answer that was asked for with display omitted. Another server's signature holds none.
+  /// Returns the thoughts in the signature of an answer that was requested with display omitted; empty for signatures
+  /// of other servers.
   static std::string SealedThoughts(const JsonObject& block) {
     const auto opened = OpenText(block.OptionalText("signature").value_or(""));
-    // Clients may have changed the text, so that it is parsed again.
+    // Clients may have changed the text, so it is parsed as JSON and may prove invalid.
     const OrderedJson said = opened ? OrderedJson::parse('"' + *opened + '"', nullptr, false) : OrderedJson();
     return said.is_string() ? said.get<std::string>() : "";
   }

@@ -20,7 +20,7 @@ namespace quire {
 
 namespace {
 
-/// The text of a message's part. Refuses other kinds of parts by name.
+/// Returns the text of a message's part. Refuses other kinds of parts by name.
 std::string PartText(const JsonObject& part) {
   const std::string type = part.Text("type");
   if (type == "refusal") return part.Text("refusal");
@@ -30,8 +30,8 @@ std::string PartText(const JsonObject& part) {
   return part.Text("text");
 }
 
-/// The text of a part of a tool's output. An image or file becomes a note to the model, so that an agent whose tool
-/// returns images can continue.
+/// Returns the text of a part of a tool's output. An image or file becomes a note to the model, so that an agent whose
+/// tool returns images can continue.
 std::string OutputText(const JsonObject& part) {
   const std::string type = part.Text("type");
   if (type != "input_image" && type != "input_file") return PartText(part);
@@ -81,7 +81,8 @@ const std::map<std::string_view, std::string_view> kUnreadable = {
     {"computer_call", "is about images of a screen, and this server's model reads text only"},
     {"computer_call_output", "is an image, and this server's model reads text only"}};
 
-/// The id of a call or of its output. An item of a built-in tool may have only the item's own id.
+/// Returns the id of a call or of its output: `call_id`, or for items of built-in tools the item's `id`. Throws
+/// ApiError without either.
 std::string CallIdOf(const JsonObject& item) {
   std::string id = item.OptionalText("call_id").value_or(item.OptionalText("id").value_or(""));
   if (id.empty()) item.Refuse("call_id", "is missing");

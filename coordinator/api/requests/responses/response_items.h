@@ -14,27 +14,28 @@
 
 namespace quire {
 
-/// Looks up a stored response of the same client, and returns JSON. With an empty item_id it is the conversation
-/// including the answer; otherwise the item of the output with that id. Throws ApiError 404 when there is none.
+/// Looks up a stored response of the same client, and returns JSON: with an empty item_id the conversation including
+/// the answer, otherwise the item of the output with that id. Throws ApiError 404 when there is none.
 using FindKept = std::function<std::string(const std::string& response_id, const std::string& item_id)>;
 
 /// Translates input items of /v1/responses into chat messages.
 class ResponseItems {
  public:
-  /// `earlier` holds the messages before the items. `bytes`: the size of the items, which bounds what becomes of them.
-  /// `find` and `tools` must outlive this object.
+  /// `earlier` holds the messages before the items. `bytes`: the size of the items, which bounds the text that is made
+  /// of them. `find` and `tools` must outlive this object.
   ResponseItems(OrderedJson earlier, size_t bytes, const FindKept& find, OfferedTools& tools);
 
   void AddText(const std::string& text);
-  /// Throws ApiError for bad or unknown items, and for items that this server cannot read.
+  /// Translates one item. Throws ApiError for bad or unknown items, and for items that this server cannot read.
   void Add(const JsonObject& item);
 
   OrderedJson Take() { return std::move(messages_); }
-  /// The items that were added, references followed, as the API shows them later.
+  /// Returns the added items, with stored items in place of references, as the API shows them later.
   std::vector<InputItem> TakeItems() { return std::move(items_); }
 
  private:
-  /// The name under which the model called the function of an item; bounded as tools' names are.
+  /// Returns the name under which the model called the function of an item. Throws ApiError when it exceeds the bound
+  /// of tools' names.
   std::string NameOfCall(const JsonObject& item, const char* name_space) const;
   OrderedJson& Say(const std::string& role, std::string text);
   void AddMessage(const JsonObject& item);

@@ -12,8 +12,8 @@ namespace quire {
 /// allows.
 void CheckRepeated(const JsonObject& body);
 
-/// The settings, including defaults, as members of a JSON object without its braces. defaults: the sampling settings of
-/// a request without any.
+/// Returns the settings, including defaults, as members of a JSON object without its braces. defaults: the sampling
+/// settings of a request without any.
 std::string SettingsOf(const JsonObject& body, const SamplingDefaults& defaults);
 
 }  // namespace quire

@@ -30,7 +30,7 @@ constexpr std::string_view kOfProviders[] = {"web_search",
                                              "apply_patch",
                                              kToolSearch};
 
-/// The type without a date at its end.
+/// Returns the type without a date at its end.
 std::string_view WithoutDate(std::string_view type) {
   const size_t last = type.find_last_not_of("0123456789_");
   const bool dated = last != std::string_view::npos && type.size() - last > 8;
@@ -135,7 +135,7 @@ bool OfferedTools::Shows(const std::string& name) const {
   return std::ranges::any_of(chat_, [&](const OrderedJson& tool) { return NameOf(tool) == name; });
 }
 
-/// The name that the model sees of the tool that an object names; empty: a provider would run the tool.
+/// Returns the name under which the model sees the tool that `choice` names; empty: a provider would run the tool.
 std::string OfferedTools::NameOfChoice(const JsonObject& choice) const {
   const std::string type = choice.Text("type");
   if (IsOfProviders(type) && type != kToolSearch) return "";

@@ -11,7 +11,7 @@
 
 namespace quire {
 
-/// The tools of /v1/responses. The model sees all kinds of them as functions of one list.
+/// The tools of /v1/responses. The model sees tools of all kinds as functions of one list.
 
 /// The client's view of a tool that the model sees under another name or as another kind.
 struct ResponseTool {
@@ -32,7 +32,7 @@ using ResponseTools = std::map<std::string, ResponseTool>;
 inline constexpr const char* kCustomInput = "input";
 inline constexpr const char* kToolSearch = "tool_search";
 
-/// The name under which the model sees a tool of a namespace; empty: no namespace.
+/// Returns the name under which the model sees a tool of a namespace; empty: no namespace.
 std::string ShownToolName(const std::string& name_space, const std::string& name);
 
 /// The tools of a request, from its `tools` and from items of its input.
@@ -65,10 +65,10 @@ class OfferedTools {
   std::vector<std::string> met_;  // names of the list that is being added
 };
 
-/// Bytes that the names take.
+/// Returns the bytes that the names take.
 int64_t BytesOf(const ResponseTools& tools);
 
-/// The text in a custom tool's argument, from the JSON of all arguments; it may have been cut off.
+/// Returns the text in a custom tool's argument, from the JSON of all arguments; it may have been cut off.
 std::string CustomInputOf(const std::string& arguments);
 
 }  // namespace quire

@@ -53,7 +53,7 @@ OrderedJson Earlier(const JsonObject& body, const FindKept& find) {
   return id ? OrderedJson::parse(find(*id, "")) : OrderedJson::array();
 }
 
-/// The chat messages of the whole conversation, without this request's instructions.
+/// Returns the chat messages of the whole conversation, without this request's instructions.
 OrderedJson WholeConversation(const JsonObject& body, const FindKept& find, OfferedTools& tools,
                               std::vector<InputItem>& own) {
   const OrderedJson* input = body.Find("input");

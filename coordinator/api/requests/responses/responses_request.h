@@ -16,7 +16,7 @@ namespace quire {
 /// The parts of a /v1/responses request that a chat request lacks, in JSON, for the answer and the stored response.
 struct ResponseTerms {
   std::string settings;      // members of the answer that repeat the request, comma-separated
-  std::string conversation;  // a list of chat messages: earlier ones and this request's, without instructions
+  std::string conversation;  // chat messages: of earlier responses and of this request, without instructions
   bool store = true;
   bool seals = false;   // thoughts are also sent encoded, so that clients send them back (reasoning.encrypted_content)
   ResponseTools tools;  // how the client knows the tools that the model sees
@@ -32,8 +32,8 @@ struct ResponsesRequest {
   ResponseTerms terms;
 };
 
-/// Throws ApiError that names the invalid or unsupported member. No member that would change the answer is ignored.
-/// defaults: the sampling settings that the answer reports if the request has none.
+/// Translates a body of /v1/responses. Throws ApiError that names the invalid or unsupported member. No member that
+/// would change the answer is ignored. defaults: the sampling settings that the answer reports if the request has none.
 ResponsesRequest ChatOfResponses(const OrderedJson& body, const FindKept& find, const SamplingDefaults& defaults = {});
 
 /// Parses a body of /v1/responses. Throws ApiError that may name the chat request's field (see InWordsOf).

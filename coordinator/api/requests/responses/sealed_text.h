@@ -12,7 +12,7 @@ std::string SealText(std::string_view text);
 /// Decodes a result of SealText; nullopt for another text.
 std::optional<std::string> OpenText(std::string_view sealed);
 
-/// The most bytes that SealText makes of `bytes` bytes.
+/// Returns the most bytes that SealText makes of `bytes` bytes.
 constexpr size_t SealedBytes(size_t bytes) { return 32 + bytes / 3 * 4; }
 
 }  // namespace quire

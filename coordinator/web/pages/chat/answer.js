@@ -7,7 +7,7 @@ import {TokenView} from "./token_view.js";
 
 const REST = 4, LEAST_REST_MS = 30;  // after drawing, the page rests REST times the drawing's duration, at least LEAST_REST_MS
 
-/** The facts about a finished answer, as text. began, first: the times of the request and of the first word, in milliseconds. */
+/** Returns the facts about a finished answer, as text. began, first: the times of the request and of the first word, in milliseconds. */
 function factsOf({usage, reason, began, first}) {
   const parts = [];
   if (usage) {
@@ -48,7 +48,7 @@ export class Answer {
     this.body.classList.add("waiting");
   }
 
-  /** A choice of a chunk. */
+  /** Adds a choice of a streamed chunk to the turn; the page draws soon after. */
   add({delta, logprobs}) {
     const text = delta.content ?? "", thought = delta.reasoning_content ?? "", tokens = logprobs?.content ?? [];
     if ((text || thought || tokens.length > 0) && this.first === null) this.first = performance.now();
@@ -76,7 +76,7 @@ export class Answer {
     this.onDrawn();
   }
 
-  /** The longer a drawing takes, the less often the page draws, so that the page stays responsive with long answers. */
+  /** Draws new text, then rests: longer after a slow drawing, so that the page stays responsive with long answers. */
   #drawAndRest() {
     this.timer = null;
     if (!this.stale) return;

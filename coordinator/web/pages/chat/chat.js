@@ -1,5 +1,5 @@
-// A conversation with the model through /v1/chat/completions, streamed. An answer belongs to the conversation that it was
-// asked for in, and goes nowhere else, whatever is shown by the time it ends.
+// A conversation with the model through /v1/chat/completions, streamed. An answer belongs to the conversation in which
+// it was requested, and goes nowhere else, whatever is shown when the answer ends.
 import {$, el, keepList, setText} from "../shared/dom.js";
 import {Refusal} from "../shared/session.js";
 import {Answer} from "./answer.js";
@@ -21,7 +21,7 @@ function restored(conversation) {
 }
 
 export class Chat {
-  /** refused(message): the server knows the key no longer. */
+  /** refused(message) is called when the server no longer accepts the key. */
   constructor(session, refused) {
     this.session = session;
     this.refused = refused;
@@ -75,7 +75,7 @@ export class Chat {
     this.run?.controller.abort();
   }
 
-  /** Shows a conversation. An answer that was still coming stops and stays in the conversation that it belongs to. */
+  /** Shows a conversation. An answer that was still arriving stops, and stays in its own conversation. */
   open(conversation) {
     this.stop();
     this.conversation = conversation;
@@ -132,7 +132,7 @@ export class Chat {
     return this.views.get(turn);
   }
 
-  /** The last turn can be answered anew. */
+  /** Places the turn's buttons: the last turn has one that requests an answer anew. */
   #place(turn) {
     const {actions} = this.#viewOf(turn), last = turn === this.conversation.turns.at(-1);
     let again = actions.querySelector(".again");
@@ -158,7 +158,7 @@ export class Chat {
     this.atEnd = true;
     const answered = await this.#answer([...conversation.turns, {role: "user", content, ...(files.length > 0 && {files})}]);
     if (answered || this.conversation !== conversation) return;
-    // The message's text comes back, together with text typed in the meantime.
+    // Puts the message's text back into the input, before text that was typed in the meantime.
     $("message").value = [typed, $("message").value].filter(Boolean).join("\n");
     this.attachments.show([...files, ...this.attachments.files]);
     this.#fitMessage();
@@ -222,7 +222,7 @@ export class Chat {
     if (!busy && document.activeElement === document.body) $("message").focus();
   }
 
-  /** Returns null when the answer is whole, otherwise the reason why it is not. */
+  /** Receives an answer. Returns null when it is complete, otherwise the reason why it is not. */
   async #receive({controller}, answer, turns) {
     let usage = null, reason = null;
     try {

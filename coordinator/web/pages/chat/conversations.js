@@ -6,7 +6,7 @@ const PREFIX = "quire.conversation.", SETTINGS = "quire.settings";
 export const MOST_CONVERSATIONS = 100, MOST_CHARACTERS = 3000000;
 const TITLE_CHARACTERS = 60;
 
-/** A conversation {id, title, changed, turns}; a turn is {role, content} with files, reasoning, facts or a problem. */
+/** Makes a conversation {id, title, changed, turns}; a turn is {role, content} with files, reasoning, facts or a problem. */
 export function newConversation() {
   const id = Array.from(crypto.getRandomValues(new Uint32Array(3)), (word) => word.toString(36)).join("");
   return {id, title: "", changed: Date.now(), turns: []};
@@ -41,7 +41,7 @@ export class Conversations {
     this.deleted = new Set();
   }
 
-  /** All conversations, the newest first. */
+  /** Returns all conversations, the newest first. */
   list() {
     return entries().map(({conversation}) => conversation).filter(Boolean).sort((a, b) => b.changed - a.changed);
   }
@@ -72,7 +72,7 @@ export class Conversations {
     }
   }
 
-  /** A request that still runs for a deleted conversation does not restore it. */
+  /** Deletes a conversation. A request that still runs for the conversation does not restore it. */
   remove(id) {
     this.deleted.add(id);
     localStorage.removeItem(PREFIX + id);

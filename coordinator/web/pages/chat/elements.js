@@ -25,7 +25,7 @@ function link(href, title, children) {
   return el("a", {href: address, title: unspelled(title ?? ""), target: "_blank", rel: "noopener noreferrer nofollow"}, ...children);
 }
 
-/** A block of code under a line with its language and a button that copies it. */
+/** Returns a block of code under a line with its language and a button that copies it. */
 function code({text: words, lang}) {
   const text = withTabs(words);
   const language = (lang ?? "").trim().split(/\s/)[0];
@@ -71,7 +71,7 @@ const MAKERS = {
   formula: drawnFormula,
 };
 
-/** Elements and texts for marked's tokens; a token of an unknown kind is shown as its source text. */
+/** Returns elements and texts for marked's tokens; a token of an unknown kind is shown as its source text. */
 export function elementsOf(tokens) {
   return tokens.map((token) => (Object.hasOwn(MAKERS, token.type) ? MAKERS[token.type] : asWritten)(token));
 }

@@ -14,7 +14,7 @@ async function readText(file) {
   throw new Error(`${file.name} is no text in UTF-8; only text files can be attached.`);
 }
 
-/** The files of the message that is being written, as a row of names with a button each. */
+/** The files attached to the message that is being written: a row of names, each with a button that removes the file. */
 export class Attachments {
   constructor(row, tell) {
     this.row = row;
@@ -51,7 +51,7 @@ export function fileName({name, text}) {
   return el("span", {className: "file"}, `${name} · ${bytes(new Blob([text]).size)}`);
 }
 
-/** The text that the model receives for a turn. Each fence is longer than every run of its character in the file. */
+/** Returns the text that the model receives for a turn. Each fence is longer than every run of its character in the file. */
 export function contentOf({content, files = []}) {
   const parts = files.map(({name, text}) => {
     const longest = Math.max(2, ...(text.match(/`+/g) ?? []).map((run) => run.length));

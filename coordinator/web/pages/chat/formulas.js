@@ -8,7 +8,7 @@ const LONGEST = 4000;  // characters: an answer of thousands of openings without
 const DOLLARS = /^\$(?![\s$])((?:\\[^\n]|[^\\$\n`])+?)(?<!\s)\$(?!\d)/;
 const PAIRS = [["$$", "$$"], ["\\[", "\\]"]];
 
-/** The formula between two signs at the beginning of a text; undefined when there is none. */
+/** Returns the formula between two signs at the beginning of a text; undefined when the text begins with no formula. */
 function between(text, [begin, end]) {
   if (!text.startsWith(begin)) return undefined;
   const head = text.slice(0, LONGEST), place = head.indexOf(end, begin.length);
@@ -16,7 +16,7 @@ function between(text, [begin, end]) {
   return {raw: head.slice(0, place + end.length), tex: head.slice(begin.length, place)};
 }
 
-/** The place of the first of the signs; undefined when the text has none. */
+/** Returns the place of the first of the signs; undefined when the text has none of them. */
 function place(text, signs) {
   const places = signs.map((sign) => text.indexOf(sign)).filter((found) => found >= 0);
   return places.length > 0 ? Math.min(...places) : undefined;
@@ -24,7 +24,7 @@ function place(text, signs) {
 
 const displayed = (text) => PAIRS.map((pair) => between(text, pair)).find(Boolean);
 
-/** $$ or \\[ at the beginning of a line, of one or many lines. */
+/** Extension for formulas between $$ or \\[ \\] that begin a line and have one or many lines. */
 const block = {
   name: "formulaBlock",
   level: "block",
@@ -52,7 +52,7 @@ const inline = {
 /** The extensions for marked. They make tokens {type: "formula", display, tex, raw}. */
 export const FORMULAS = [block, inline];
 
-/** The element of a formula; its source text when KaTeX cannot read the formula. */
+/** Returns the element of a formula; its source text when KaTeX cannot read the formula. */
 export function drawnFormula({display, tex, raw}) {
   const drawn = el("span", {className: display ? "formula display scroll" : "formula"});
   if (display) Object.assign(drawn, {tabIndex: 0, role: "group", ariaLabel: "Formula"});

@@ -4,7 +4,7 @@ import {$, el, keepList, setText} from "../shared/dom.js";
 import {asJson, asMarkdown, fileNameOf, save} from "./saving.js";
 
 export class KeptList {
-  /** open(conversation), shown(): the conversation that is shown; remove(id). */
+  /** open(conversation) shows a conversation, shown() returns the conversation that is shown, remove(id) deletes one. */
   constructor(conversations, {open, shown, remove}) {
     Object.assign(this, {conversations, open, shown, remove});
     $("save-markdown").addEventListener("click", () => save(`${fileNameOf(shown())}.md`, "text/markdown", asMarkdown(shown())));

@@ -1,4 +1,4 @@
-// The chat page: signs in where the server wants a key, and begins.
+// Starts the chat page: asks for a key when the server wants one, then shows the chat.
 import {confirmed} from "../shared/confirm.js";
 import {$, el, setText} from "../shared/dom.js";
 import {Session} from "../shared/session.js";

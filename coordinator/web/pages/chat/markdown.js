@@ -1,4 +1,4 @@
-// Markdown of a model as elements of the page, while it grows.
+// Shows a model's Markdown as elements of the page while the text grows.
 import {el} from "../shared/dom.js";
 import {elementsOf} from "./elements.js";
 import {tokensOf} from "./reader.js";

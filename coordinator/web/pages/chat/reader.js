@@ -1,4 +1,4 @@
-// marked as this page uses it: formulas are read, too, and a text that was made to be hard to read costs little time.
+// Sets up the Markdown parser marked: it reads formulas, too, and a text that was made to be slow to read costs little time.
 import {FORMULAS} from "./formulas.js";
 import {withoutTabs} from "./tabs.js";
 
@@ -16,7 +16,7 @@ const tokenizer = Object.fromEntries(Object.entries(BEGINS).map(([name, begins])
 }]));
 marked.use({gfm: true, breaks: true, extensions: FORMULAS, tokenizer});
 
-/** marked's tokens of a text. Throws RangeError for a text that is nested deeper than the browser's call stack allows. */
+/** Returns marked's tokens of a text. Throws RangeError for a text that is nested deeper than the browser's call stack allows. */
 export function tokensOf(text) {
   left = WORK;
   return marked.lexer(withoutTabs(text));

@@ -8,7 +8,7 @@ export function asMarkdown({title, turns}) {
   return [`# ${title}`, ...turns.map((turn) => `## ${NAMES[turn.role]}\n\n${contentOf(turn)}`)].join("\n\n") + "\n";
 }
 
-/** The conversation as messages in the API's form. */
+/** Returns the conversation as messages in the API's form. */
 export function asJson({title, turns}) {
   return JSON.stringify({title, messages: turns.map((turn) => ({role: turn.role, content: contentOf(turn)}))}, null, 2) + "\n";
 }
@@ -19,7 +19,7 @@ export function save(name, type, text) {
   setTimeout(() => URL.revokeObjectURL(address), 60000);
 }
 
-/** A name that every system takes. */
+/** Returns a file name for the conversation that every operating system accepts. */
 export function fileNameOf({title}) {
   return title.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-+|-+$/g, "").slice(0, 40) || "conversation";
 }

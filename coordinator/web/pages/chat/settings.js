@@ -3,7 +3,7 @@ import {$} from "../shared/dom.js";
 
 const FIELDS = ["system", "max-tokens", "temperature", "top-p", "top-k", "seed", "logprobs"];
 const TOP_LOGPROBS = 5;
-// Fields that a request has only where the user filled them in: elsewhere the server's defaults of sampling hold.
+// Fields that a request contains only when the user filled them in; otherwise the server's sampling defaults apply.
 const SAMPLING = {"temperature": "temperature", "top-p": "top_p", "top-k": "top_k"};
 
 export class Settings {
@@ -22,7 +22,7 @@ export class Settings {
     this.conversations.settings = Object.fromEntries(FIELDS.map((id) => [id, $(id).type === "checkbox" ? $(id).checked : $(id).value]));
   }
 
-  /** Empty fields show what the server takes then: `default_sampling` of the model in /v1/models. */
+  /** Shows in empty fields the values that the server takes then: `default_sampling` of the model in /v1/models. */
   showDefaults(model) {
     for (const [id, name] of Object.entries(SAMPLING)) $(id).placeholder = model?.default_sampling?.[name] ?? "";
   }
@@ -42,7 +42,7 @@ export class Settings {
     return true;
   }
 
-  /** The body of a request that continues these messages. */
+  /** Returns the body of a request that continues these messages. */
   body(messages) {
     const system = $("system").value.trim();
     const body = {

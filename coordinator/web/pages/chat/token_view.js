@@ -4,7 +4,7 @@ import {percent} from "../shared/format.js";
 
 const UNSURE = 0.2, UNLIKELY = 0.05;  // probabilities below which a token is marked
 
-/** The visible text of a token: spaces and line ends are made visible when the token has no other characters. */
+/** Returns the visible text of a token: spaces and line ends are made visible when the token has no other characters. */
 function spelled(token) {
   return token.trim() === "" ? token.replaceAll(" ", "␣").replaceAll("\n", "⏎").replaceAll("\t", "⇥") || "∅" : token;
 }
@@ -21,7 +21,7 @@ export class TokenView {
     body.addEventListener("blur", () => this.#choose(-1));
   }
 
-  /** Tokens may be more or fewer than texts: half a character is a token without text yet. */
+  /** Adds a chunk's text and tokens. If the tokens do not spell the text (half a character has no text yet), adds the text alone. */
   add(text, tokens) {
     if (tokens.length === 0 || tokens.map(({token}) => token).join("") !== text) {
       if (text) this.body.append(text);

@@ -1,9 +1,9 @@
-// A message of the user, which can be written anew.
+// Shows a message of the user, who can edit it and send it again.
 import {el} from "../shared/dom.js";
 import {fileName} from "./files.js";
 
 export class UserTurn {
-  /** send(text): the message with this text takes the place of the turn and of all that followed. */
+  /** send(text) replaces the turn, and all turns after it, by a message with this text. */
   constructor(turn, send) {
     this.turn = turn;
     const files = turn.files?.length > 0 ? el("div", {className: "with-files"}, ...turn.files.map(fileName)) : null;

@@ -2,7 +2,7 @@
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
-/** The hue of a request, constant for the request's life. */
+/** Returns the hue of a request, constant for the request's life. */
 export function ownerHue(request) {
   return (request * 137.508) % 360;
 }
@@ -38,7 +38,7 @@ export function theme() {
        owner: (request) => hslPixel(ownerHue(request), 0.45, 0.48)};
 }
 
-/** The colour of a pixel as CSS text. */
+/** Returns the colour of a pixel as CSS text. */
 export function css(pixel) {
   return `rgb(${pixel & 255} ${(pixel >>> 8) & 255} ${(pixel >>> 16) & 255})`;
 }

@@ -11,7 +11,7 @@ export function stateName(state) {
 }
 
 export class RequestsView {
-  /** act(verb, request, element): the action of a row's button. */
+  /** act(verb, request, element) is called when a row's button is pressed. */
   constructor(session, act) {
     this.session = session;
     this.act = act;
@@ -19,7 +19,7 @@ export class RequestsView {
     $("details-close").addEventListener("click", () => $("details").close());
   }
 
-  /** The query of /admin/requests for the chosen filters. */
+  /** Returns the query of /admin/requests for the chosen filters. */
   query() {
     const query = new URLSearchParams({limit: LISTED});
     if ($("filter-state").value) query.set("state", $("filter-state").value);

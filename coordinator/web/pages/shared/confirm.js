@@ -1,7 +1,7 @@
 // Asks for confirmation before an action that cannot be undone. The page must have the dialog "confirm".
 import {$, setText} from "./dom.js";
 
-/** Resolves to true when the user says so. */
+/** Resolves to true when the user confirms, and to false when the user cancels. */
 export function confirmed(title, text) {
   const dialog = $("confirm");
   setText($("confirm-title"), title);

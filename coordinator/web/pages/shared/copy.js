@@ -12,7 +12,7 @@ async function copy(text) {
   return undefined;
 }
 
-/** A button that copies the result of text() when pressed, and shows for a moment whether the copy succeeded. */
+/** Returns a button that copies the result of text() when pressed, and shows for a moment whether the copy succeeded. */
 export function copyButton(word, label, text) {
   const button = el("button", {className: "quiet small", type: "button", "aria-label": label}, word);
   button.addEventListener("click", async () => {

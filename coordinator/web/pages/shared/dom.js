@@ -1,4 +1,4 @@
-// Elements without markup: nothing that a server or a client said is ever read as HTML.
+// Makes and updates elements without markup: no text of a server or a client is ever read as HTML.
 
 export const $ = (id) => document.getElementById(id);
 

@@ -1,10 +1,10 @@
-// Numbers for people.
+// Formats numbers for people.
 
 export function count(value) {
   return Math.round(value).toLocaleString("en-US");
 }
 
-/** "1 block", "2 blocks". */
+/** Returns a number with its noun: "1 block", "2 blocks". */
 export function counted(value, word) {
   return `${count(value)} ${word}${value === 1 ? "" : "s"}`;
 }

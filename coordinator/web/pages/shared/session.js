@@ -1,5 +1,5 @@
-// Asking the server, with the key that the user typed in. The key lives in this tab's sessionStorage and in the
-// Authorization header, nowhere else: not in an address, not in a cookie.
+// Sends requests to the server, with the key that the user typed in. The key lives in this tab's sessionStorage and in the
+// Authorization header, nowhere else: in no address, in no cookie.
 
 /** The server's refusal of a request; status 0: the server did not answer at all. */
 export class Refusal extends Error {
@@ -23,7 +23,7 @@ export class Session {
     else sessionStorage.removeItem(this.storageName);
   }
 
-  /** The response when all is well; throws Refusal. */
+  /** Sends a request and returns the response; throws Refusal when the server refuses or does not answer. */
   async open(path, {body, signal} = {}) {
     const headers = {};
     if (this.key) headers.Authorization = `Bearer ${this.key}`;
@@ -59,7 +59,7 @@ export class Session {
     return (await this.open(path, {...options, body})).json();
   }
 
-  /** Server-sent events of a response, one after another: {event, data}. */
+  /** Sends a request and yields the server-sent events of the response: {event, data}. */
   async *events(path, options) {
     const response = await this.open(path, options);
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
