@@ -35,6 +35,13 @@ size_t BytesOfHello(const unsigned char (&heads)[kHeads]) {
   return whole ? kRecordHead + in_record : 0;
 }
 
+/// Returns whether the peer has closed or reset the connection, or sends nothing more.
+bool HasEnded(int socket) {
+  pollfd state{socket, POLLRDHUP, 0};
+  ::poll(&state, 1, 0);
+  return state.revents != 0;
+}
+
 }  // namespace
 
 /// Waits until `count` bytes are in the kernel's receive buffer. Returns false when the client will not send them.
@@ -48,9 +55,7 @@ asio::awaitable<bool> Connection::AwaitBytes(size_t count) {
       socket_.tcp().set_option(tcp::socket::receive_low_watermark(1), gone);
       co_return !gone;
     }
-    pollfd state{socket_.tcp().native_handle(), POLLRDHUP, 0};
-    ::poll(&state, 1, 0);
-    if (state.revents != 0) break;
+    if (HasEnded(socket_.tcp().native_handle())) break;
   }
   co_return false;
 }
@@ -80,8 +85,9 @@ asio::awaitable<bool> Connection::Secure() {
   for (;;) {
     // The whole hello is here, so the next step costs a signature and waits for its turn.
     handshake_ticket_ = turns_.handshakes.NewTicket();
-    co_await turns_.handshakes.Await(handshake_ticket_, peer_);
-    if (gone_) co_return false;
+    std::function<bool()> ended = [fd = socket_.tcp().native_handle()] { return HasEnded(fd); };
+    const bool may = co_await turns_.handshakes.Await(handshake_ticket_, peer_, std::move(ended));
+    if (!may || gone_) co_return false;
     if (!socket_.encrypted()) {
       socket_.BeginTls();
       open = turns_.handshakes.Enter([weak = weak_from_this()] {
@@ -160,9 +166,7 @@ void Connection::PollForEnd() {
   poll_timer_->expires_after(kPollForEndEvery);
   poll_timer_->async_wait([self = shared_from_this()](beast::error_code error) {
     if (error || !self->watching_) return;
-    pollfd state{self->socket_.tcp().native_handle(), POLLRDHUP, 0};
-    ::poll(&state, 1, 0);
-    if ((state.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0) return self->MarkGone();
+    if (HasEnded(self->socket_.tcp().native_handle())) return self->MarkGone();
     self->PollForEnd();
   });
 }

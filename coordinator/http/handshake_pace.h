@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
 #include "coordinator/http/network_turns.h"
 
@@ -32,8 +33,17 @@ class HandshakePace {
   }
   /// Takes the next ticket from the queue and charges one handshake. The queue must not be empty.
   Ticket Begin(Clock::time_point now) {
-    empty_ = std::max(empty_, now) + apart_;
-    return turns_.Next();
+    Charge(now);
+    return Take();
+  }
+  /// Takes the next ticket from the queue. The queue must not be empty.
+  Ticket Take() { return turns_.Next(); }
+  /// Charges one handshake.
+  void Charge(Clock::time_point now) { empty_ = std::max(empty_, now) + apart_; }
+  /// Returns the network's oldest ticket when more of the network's tickets wait than handshakes begin in a second.
+  std::optional<Ticket> Surplus(const boost::asio::ip::address& network) const {
+    const auto most = static_cast<size_t>(std::max<int64_t>(1, std::chrono::seconds(1) / apart_));
+    return turns_.NumWaiting(network) > most ? std::optional(turns_.Oldest(network)) : std::nullopt;
   }
 
  private:

@@ -10,21 +10,25 @@ namespace quire {
 namespace asio = boost::asio;
 using Clock = HandshakePace::Clock;
 
-asio::awaitable<void> HandshakeTurns::Await(Ticket ticket, asio::ip::address address) {
+asio::awaitable<bool> HandshakeTurns::Await(Ticket ticket, asio::ip::address address, std::function<bool()> ended) {
   const bool others_wait = pace_.waiting();
   pace_.Wait(ticket, TurnOf(address));
   if (const auto now = Clock::now(); !others_wait && pace_.Next(now) <= now) {
     pace_.Begin(now);
-    co_return;
+    co_return true;
   }
   if (!others_wait) AwaitNext();
-  co_await calls_.Await(ticket);
+  ended_[ticket] = std::move(ended);
+  if (const auto surplus = pace_.Surplus(TurnOf(address))) Leave(*surplus, address);
+  const bool may = co_await calls_.Await(ticket);
+  ended_.erase(ticket);
+  co_return may;
 }
 
 void HandshakeTurns::Leave(Ticket ticket, const asio::ip::address& address) {
   if (!calls_.IsWaiting(ticket)) return;
   pace_.Withdraw(ticket, TurnOf(address));
-  calls_.Call(ticket);
+  calls_.Call(ticket, false);
 }
 
 HandshakeTurns::Open HandshakeTurns::Enter(std::function<void()> give_way) {
@@ -46,7 +50,14 @@ void HandshakeTurns::AwaitNext() {
 
 void HandshakeTurns::BeginThoseWhoMay() {
   const auto now = Clock::now();
-  for (int i = 0; i < kInOnePass && pace_.waiting() && pace_.Next(now) <= now; ++i) calls_.Call(pace_.Begin(now));
+  for (int begun = 0, left = 0; begun < kInOnePass && left < kLeftInOnePass;) {
+    if (!pace_.waiting() || pace_.Next(now) > now) break;
+    const Ticket ticket = pace_.Take();
+    const bool ended = ended_.at(ticket)();
+    if (!ended) pace_.Charge(now);
+    ++(ended ? left : begun);
+    calls_.Call(ticket, !ended);
+  }
   if (pace_.waiting()) AwaitNext();
 }
 

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 
 #include "coordinator/http/handshake_pace.h"
@@ -21,8 +22,10 @@ class HandshakeTurns {
   void Cost(std::chrono::nanoseconds cost) { pace_.Cost(cost); }
   using Ticket = TicketCalls::Ticket;
   Ticket NewTicket() { return calls_.NewTicket(); }
-  /// Waits until a handshake from this address may begin, or until Leave(). A ticket waits only once.
-  boost::asio::awaitable<void> Await(Ticket ticket, boost::asio::ip::address address);
+  /// Waits until a handshake from this address may begin. A ticket waits only once. `ended` returns whether the client
+  /// has left. Returns false when the client has left, after Leave(), or when more clients of the address's network
+  /// wait than a second serves: the oldest of them gives up its place. Then the connection must end.
+  boost::asio::awaitable<bool> Await(Ticket ticket, boost::asio::ip::address address, std::function<bool()> ended);
   /// Ends the ticket's Await(), if it waits, without a turn.
   void Leave(Ticket ticket, const boost::asio::ip::address& address);
 
@@ -36,7 +39,8 @@ class HandshakeTurns {
   Open Enter(std::function<void()> give_way);
 
  private:
-  static constexpr int kInOnePass = 8;  // at most so many handshakes begin between two polls of the sockets
+  static constexpr int kLeftInOnePass = 256;  // at most so many clients that have left are skipped between two polls
+  static constexpr int kInOnePass = 8;        // at most so many handshakes begin between two polls of the sockets
 
   void AwaitNext();
   void BeginThoseWhoMay();
@@ -44,7 +48,8 @@ class HandshakeTurns {
   TicketCalls calls_;
   boost::asio::steady_timer tick_;
   HandshakePace pace_;
-  std::list<std::function<void()>> open_;  // the oldest first
+  std::map<Ticket, std::function<bool()>> ended_;  // for each ticket in the queue: whether its client has left
+  std::list<std::function<void()>> open_;          // the oldest first
 };
 
 }  // namespace quire

@@ -28,6 +28,11 @@ void NetworkTurns::Withdraw(Ticket ticket, const boost::asio::ip::address& netwo
   waiting_.erase(waiting);
 }
 
+size_t NetworkTurns::NumWaiting(const boost::asio::ip::address& network) const {
+  const auto waiting = waiting_.find(network);
+  return waiting == waiting_.end() ? 0 : waiting->second.tickets.size();
+}
+
 NetworkTurns::Ticket NetworkTurns::Next() {
   const auto waiting = waiting_.find(turns_.front());
   std::set<Ticket>& tickets = waiting->second.tickets;

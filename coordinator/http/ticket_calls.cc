@@ -8,10 +8,18 @@ namespace quire {
 
 namespace asio = boost::asio;
 
-asio::awaitable<void> TicketCalls::Await(Ticket ticket) {
+asio::awaitable<bool> TicketCalls::Await(Ticket ticket) {
   asio::steady_timer call(executor_, asio::steady_timer::time_point::max());
-  waiting_[ticket] = &call;
+  bool may = true;
+  waiting_[ticket] = {&call, &may};
   co_await call.async_wait(kToken);
+  co_return may;
+}
+
+void TicketCalls::Call(Ticket ticket, bool may) {
+  const Waiter waiter = waiting_.extract(ticket).mapped();
+  *waiter.may = may;
+  waiter.timer->cancel();
 }
 
 }  // namespace quire

@@ -19,16 +19,20 @@ class TicketCalls {
   TicketCalls& operator=(const TicketCalls&) = delete;
 
   Ticket NewTicket() { return ++last_; }
-  /// Waits until Call() is called with this ticket.
-  boost::asio::awaitable<void> Await(Ticket ticket);
+  /// Waits until Call() is called with this ticket, and returns its `may`.
+  boost::asio::awaitable<bool> Await(Ticket ticket);
   bool IsWaiting(Ticket ticket) const { return waiting_.contains(ticket); }
-  /// Wakes the coroutine that waits with this ticket; there must be one.
-  void Call(Ticket ticket) { waiting_.extract(ticket).mapped()->cancel(); }
+  /// Wakes the coroutine that waits with this ticket; there must be one. `may` is the result of its Await().
+  void Call(Ticket ticket, bool may = true);
 
  private:
   boost::asio::any_io_executor executor_;
   Ticket last_ = 0;
-  std::map<Ticket, boost::asio::steady_timer*> waiting_;  // cancelled by Call()
+  struct Waiter {
+    boost::asio::steady_timer* timer;  // cancelled by Call()
+    bool* may;
+  };
+  std::map<Ticket, Waiter> waiting_;
 };
 
 }  // namespace quire

@@ -2,7 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "coordinator/http/handshake_turns.h"
@@ -91,6 +96,61 @@ TEST_F(HandshakePaceTest, AddressesOfOneIpv6Customer_ShareOneTurn) {
   EXPECT_LE(Until(last_), 3 * 1000 / 400);
   EXPECT_EQ(TurnOf(make_address("::ffff:192.0.2.1")), make_address("192.0.2.1"));
   EXPECT_NE(TurnOf(make_address("192.0.2.1")), TurnOf(make_address("192.0.2.2")));
+}
+
+TEST_F(HandshakePaceTest, SkippedClient_CostsNothing) {
+  Wait("192.0.2.1", 2);
+  for (int i = 0; i < 500; ++i) pace_.Charge(now_);
+  const int64_t before = UntilNext();
+  pace_.Take();
+  EXPECT_EQ(UntilNext(), before);
+  pace_.Begin(now_);
+  EXPECT_GT(UntilNext(), before);
+}
+
+class HandshakeQueueTest : public testing::Test {
+ protected:
+  /// Begins `count` handshakes of one address, in turn. `ended`: their clients have left.
+  void Ask(const std::string& address, int count, bool ended) {
+    for (int i = 0; i < count; ++i)
+      boost::asio::co_spawn(io_, One(make_address(address), ended), boost::asio::detached);
+    io_.poll();
+  }
+  boost::asio::awaitable<void> One(boost::asio::ip::address address, bool ended) {
+    std::function<bool()> has_ended = [ended] { return ended; };
+    const size_t number = results_.size();
+    results_.emplace_back();
+    const auto ticket = turns_.NewTicket();
+    const bool may = co_await turns_.Await(ticket, address, std::move(has_ended));
+    results_[number] = may;
+  }
+  int Count(std::optional<bool> result) const { return static_cast<int>(std::ranges::count(results_, result)); }
+
+  boost::asio::io_context io_;
+  HandshakeTurns turns_{io_.get_executor()};
+  std::vector<std::optional<bool>> results_;  // of each handshake, in the order of the requests; nothing: it waits
+};
+
+TEST_F(HandshakeQueueTest, ClientsThatLeft_AreSkipped) {
+  turns_.Cost(std::chrono::milliseconds(100));  // 4 handshakes a second
+  Ask("192.0.2.1", 1, false);
+  ASSERT_EQ(results_.front(), true);
+  for (int i = 0; i < 100; ++i) Ask("192.0.2." + std::to_string(2 + i), 1, true);
+  Ask("192.0.2.200", 1, false);
+  while (!results_.back()) io_.run_one();
+  EXPECT_EQ(results_.back(), true);
+  EXPECT_EQ(Count(false), 100);
+}
+
+TEST_F(HandshakeQueueTest, OldestClientsOfANetwork_GiveUpTheirPlaces_WhenMoreWaitThanASecondServes) {
+  turns_.Cost(std::chrono::seconds(4));  // one handshake in 10 s, so one client may wait
+  Ask("127.0.0.1", 1, false);
+  Ask("127.0.0.1", 30, false);
+  EXPECT_EQ(Count(false), 29);
+  EXPECT_EQ(results_[1], false);
+  EXPECT_EQ(results_.back(), std::nullopt) << "the newest waits";
+  Ask("192.0.2.1", 1, false);
+  EXPECT_EQ(Count(false), 29) << "another network has a place of its own";
 }
 
 TEST(HandshakeTurnsTest, OldestOpenHandshake_Ends_WhenMoreThanTheLimitAreOpen) {
