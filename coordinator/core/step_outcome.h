@@ -10,6 +10,7 @@ namespace quire {
 struct StepTimes {
   uint32_t compute_micros = 0;  // total time
   uint32_t swap_micros = 0;     // the part spent on block moves between device and host
+  uint32_t guess_micros = 0;    // the part that the draft model took
 };
 
 /// A choice that its sink ended, because the text reached a stop string. A replay has no sinks and needs this record.

@@ -74,7 +74,8 @@ class SegmentReplay : public EngineObserver {
   /// True when the engine in its present state could have received the command.
   bool CanFollow(const Command& command) const {
     if (const auto* commit = std::get_if<command::Commit>(&command))
-      return engine_->num_outstanding() > 0 && engine_->Fits(commit->tokens);
+      return engine_->num_outstanding() > 0 && engine_->Fits(commit->tokens) &&
+             engine_->Fits(commit->guesses);
     const auto is_new = [&](const Request& request) { return !engine_->requests().contains(request.id); };
     if (const auto* submit = std::get_if<command::Submit>(&command)) return is_new(*submit->request);
     if (const auto* adopt = std::get_if<command::Adopt>(&command)) return is_new(*adopt->request);

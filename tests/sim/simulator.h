@@ -30,6 +30,7 @@ struct Outcome {
   int64_t no_room = 0, overtime = 0, past_deadline = 0;  // waited too long; ran too long; too late for the client
   int64_t given_up = 0, aborted = 0, no_numbers = 0;     // lost with the workers; by an operator; broken draws
   int64_t drafts = 0, drafts_right = 0;                  // guessed tokens; those that verification kept
+  int64_t guesses = 0;                                   // guesses that a draft model made
   int64_t changes = 0;                                   // changes of options by an operator
 };
 

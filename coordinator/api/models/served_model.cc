@@ -7,6 +7,7 @@
 
 #include "comm/base/error.h"
 #include "coordinator/grammars/compile_service.h"
+#include "coordinator/text/tokenizer/same_tokens.h"
 
 namespace quire {
 
@@ -18,8 +19,17 @@ ServedModel::ServedModel(const Topology& topology, size_t index, std::string log
       text_(ReadAsSettings([&] { return TextTools(files_, topology); })),
       adapters_(ReadAsSettings([&] { return AdapterShelf(topology, files_); })),
       grammars_(text_.vocabulary, {"/proc/self/exe", kCompileGrammars, std::to_string(files_.spec().vocab_size)}, {}) {
+  CheckDraftModel();
   text_.NoteChoices(topology_.model);
   files_.CloseFiles();  // changes of the files no longer affect this process
+}
+
+void ServedModel::CheckDraftModel() const {
+  const Topology::Speculation& speculation = topology_.speculation;
+  if (speculation.method != SpeculationMethod::kDraftModel) return;
+  const ModelFiles draft =
+      ReadAsSettings([&] { return ModelFiles::Open(speculation.draft_model, files_.load_format()); });
+  CheckSameTokens(draft, files_);
 }
 
 std::vector<std::string> ServedModel::Names() const {

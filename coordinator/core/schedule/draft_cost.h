@@ -6,7 +6,8 @@
 
 namespace quire {
 
-/// Learns what a row of a draft costs in a step, as a part of the same step without drafts. Pure arithmetic; the caller
+/// Learns what a row of a draft costs in a step, as a part of the same step without drafts, and what a token of a draft
+/// model's guess costs. Pure arithmetic; the caller
 /// reads the clock.
 class DraftCost {
  public:
@@ -20,8 +21,17 @@ class DraftCost {
       row_ = Mixed(row_, std::clamp((seconds / plain - 1) * sequences / drafts, 0.0, 1.0));
     }
   }
+  /// A draft model took `seconds` to guess `tokens` tokens, after a step that decoded `sequences` sequences.
+  void ObserveGuess(int sequences, int tokens, double seconds) {
+    if (sequences < 1 || sequences > kMostSequences || tokens < 1 || !(seconds > 0)) return;
+    const double plain = plain_seconds_[static_cast<size_t>(sequences) - 1];
+    // The first guess about a prompt reads all of it. The upper bound keeps this from counting much.
+    if (plain > 0) guess_ = Mixed(guess_, std::clamp(seconds / plain * sequences / tokens, 0.0, 1.0));
+  }
   /// Cost of one more row, relative to a step's part for one sequence.
   double row() const { return row_; }
+  /// Cost of one token of a draft model's guess, relative to the same.
+  double guess() const { return guess_; }
 
  private:
   static constexpr int kMostSequences = 64;
@@ -29,7 +39,7 @@ class DraftCost {
   static double Mixed(double known, double seen) { return (1 - kNew) * known + kNew * seen; }
 
   std::array<double, kMostSequences> plain_seconds_{};  // by sequences, less 1; 0: not measured
-  double row_ = 0.15;
+  double row_ = 0.15, guess_ = 0.15;
 };
 
 }  // namespace quire

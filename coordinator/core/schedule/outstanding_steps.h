@@ -20,6 +20,7 @@ struct StepMember {
   ScoredRows scores = {};  // prompt rows to score
   std::vector<TokenId> drafts = {};
   DraftSource source = DraftSource::kText;  // source of the drafts
+  int guess = 0;                            // tokens of the guess that is ordered from the draft model; 0: none
 
   /// A pooled row counts as a chunk: workers with a separate path for decodes keep no rows of it for pooling. Requires
   /// `request`.
@@ -41,6 +42,7 @@ struct OutstandingStep {
   /// Mean number of tokens before each computed token in its sequence.
   double mean_context() const;
   bool HasDrafts() const;
+  bool OrdersGuesses() const;
   void Clear();
 };
 

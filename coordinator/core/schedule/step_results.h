@@ -29,14 +29,18 @@ class StepResults {
   bool Fits(const std::vector<SampledToken>& tokens) const;
   /// The same check for the prompt scores.
   bool Fits(const std::vector<PromptScores>& scores) const;
+  /// True when `guesses` are among those that the oldest outstanding step orders, in their order, and none is too long.
+  bool Fits(const std::vector<Draft>& guesses) const;
   /// The request that the oldest outstanding step computes in this slot; nothing if the request has ended.
   std::optional<RequestId> RequestOf(SlotId slot) const;
   /// See Scheduler::Commit.
-  std::span<const Drawn> Commit(const std::vector<SampledToken>& tokens);
+  std::span<const Drawn> Commit(const std::vector<SampledToken>& tokens, const std::vector<Draft>& guesses);
   /// Continues the beams of a request as `steps` chose; every beam has just drawn.
   void Branch(Request& request, std::span<const BeamSearch::Step> steps);
 
  private:
+  void KeepGuesses(const std::vector<Draft>& guesses);
+
   BlockManager& blocks_;
   RunningSet& running_;
   OutstandingSteps& steps_;
