@@ -118,7 +118,8 @@ void CheckGuesses(const StepPlan& plan, const PlanLimits& limits) {
       continue;
     }
     draft = std::ranges::find(draft, plan.drafts.end(), slot, &Draft::slot);
-    if (draft == plan.drafts.end()) Fail("plan: slot {}: a guess out of order, or of a sequence that does not decode", slot);
+    if (draft == plan.drafts.end())
+      Fail("plan: slot {}: a guess out of order, or of a sequence that does not decode", slot);
     ++draft;
   }
 }

@@ -144,8 +144,8 @@ struct Draft {
   bool operator==(const Draft&) const = default;
 };
 
-/// Asks rank 0's draft model which tokens follow the slot's sequence after this step: at most `count` tokens, returned in
-/// StepResult::guesses (PROTOCOL.md, Guesses of a draft model).
+/// Asks rank 0's draft model which tokens follow the slot's sequence after this step: at most `count` tokens, returned
+/// in StepResult::guesses (PROTOCOL.md, Guesses of a draft model).
 struct GuessOrder {
   SlotId slot;
   int32_t count;
@@ -290,8 +290,8 @@ struct StepResult {
   uint32_t swap_micros = 0;          // part of compute_micros that moved blocks to and from the host
   std::vector<SampledToken> tokens;  // verified draws of the batch, in batch order; empty except for rank 0
   std::vector<PromptScores> scores;  // scored prompt tokens, in batch order; empty except for rank 0
-  /// Guesses of rank 0's draft model: at most one for each order of the plan, in their order. `tokens` follow the tokens
-  /// that the step drew.
+  /// Guesses of rank 0's draft model: at most one for each order of the plan, in their order. `tokens` follow the
+  /// tokens that the step drew.
   std::vector<Draft> guesses = {};
   uint32_t guess_micros = 0;  // part of compute_micros that the draft model took
 };

@@ -6,8 +6,8 @@
 
 namespace quire::sim {
 
-/// Returns what the draft model of rank 0 guesses after a step. In some lives some of the guesses do not come, or come a
-/// step late, when other tokens follow.
+/// Returns what the draft model of rank 0 guesses after a step. In some lives some of the guesses do not come, or come
+/// a step late, when other tokens follow.
 std::vector<Draft> Simulation::GuessesAfter(const Sent& sent) {
   std::vector<Draft> guesses;
   for (const auto& [slot, most] : sent.guesses) {
@@ -32,7 +32,8 @@ void Simulation::CheckRightGuesses(const Sent& sent, const std::vector<SampledTo
   if (!scenario_.engine.drafts.from_model || scenario_.drafts_right < 100 || scenario_.guesses_late > 0) return;
   for (const Member& member : sent.members) {
     if (member.num_drafts > 0 && std::ranges::count(tokens, member.slot, &SampledToken::slot) != 1 + member.num_drafts)
-      throw Failure{fmt::format("slot {}: a right guess of {} tokens is not kept whole", member.slot, member.num_drafts)};
+      throw Failure{
+          fmt::format("slot {}: a right guess of {} tokens is not kept whole", member.slot, member.num_drafts)};
   }
 }
 

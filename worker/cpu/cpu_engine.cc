@@ -270,7 +270,8 @@ RankMemory MemoryOfCpuRank(const ModelFiles& files, const EngineSizes& group, Ra
       PlanGroup(files.spec(), sizes.cut(), sizes.compute.expert_parallel)[static_cast<size_t>(rank)];
   const DraftStack::Places places = PlacesOf(KvShapeOf(files.spec(), shard, sizes), sizes);
   int64_t weights = ModelWeights::Bytes(files, shard, sizes.compute.quantization) + CpuAdapters::Bytes(files, shard);
-  if (sizes.draft.files != nullptr) weights += DraftStack::WeightBytes(sizes) + places.spare_blocks * places.block_bytes;
+  if (sizes.draft.files != nullptr)
+    weights += DraftStack::WeightBytes(sizes) + places.spare_blocks * places.block_bytes;
   return {
       .weight_bytes = weights,
       .block_bytes = places.block_bytes,

@@ -34,9 +34,7 @@ int SpareBlocks(const EngineSizes& sizes) {
   return (sizes.block_size - 1 + sizes.draft.num_tokens - 1) / sizes.block_size + 1;
 }
 
-int MostLanes(const EngineSizes& sizes) {
-  return std::min({sizes.draft.max_sequences, sizes.max_running, kMostLanes});
-}
+int MostLanes(const EngineSizes& sizes) { return std::min({sizes.draft.max_sequences, sizes.max_running, kMostLanes}); }
 
 }  // namespace
 

@@ -15,15 +15,16 @@
 
 namespace quire {
 
-/// The draft model of rank 0: a whole, smaller model that guesses which tokens follow a sequence. Its keys and values lie
-/// in the blocks of the served model, in a part of each block behind the served model's own part. The part begins with
-/// the number of the block's leading tokens whose keys and values it holds. Copies of whole blocks carry both.
+/// The draft model of rank 0: a whole, smaller model that guesses which tokens follow a sequence. Its keys and values
+/// lie in the blocks of the served model, in a part of each block behind the served model's own part. The draft model's
+/// part begins with a number: how many leading tokens of the block the draft model has read. Copies of whole blocks
+/// carry both parts.
 ///
-/// The draft model computes only what a guess needs: tokens that it has not seen come first, at most kMostRows in a
-/// step. A wrong or missing number changes no answer, only how good guesses are.
+/// The draft model computes what a guess needs, and nothing else. Before it guesses, it reads the tokens that it has
+/// not read yet, at most kMostRows in a step. A wrong or missing number changes no answer, only how good guesses are.
 class DraftStack {
  public:
-  static constexpr int kMostRows = 256;  // tokens that one call of Guess reads before it guesses, all sequences together
+  static constexpr int kMostRows = 256;  // tokens that one call of Guess reads before it guesses, of all sequences
 
   /// `sizes.draft` names the model's files. The stream must outlive the object.
   DraftStack(const EngineSizes& sizes, const kernels::CpuStream& stream);
@@ -48,8 +49,9 @@ class DraftStack {
   /// Other bytes than the draft model's are about to come into the block, which need not be one of the pool.
   static void Void(std::byte* block, const Places& places);
 
-  /// Guesses the tokens that follow the known tokens of each ordered sequence. An order has no guess where the model has
-  /// still to read too many tokens, where the sequence is too long for it, or where blocks have left the window.
+  /// Guesses the tokens that follow the known tokens of each ordered sequence. An order has no guess where the model
+  /// has still to read too many tokens, where the sequence is too long for the model, or where blocks have left the
+  /// window.
   std::vector<Draft> Guess(const std::vector<GuessOrder>& orders, const SequenceTable& table);
 
  private:
@@ -57,11 +59,11 @@ class DraftStack {
   struct Lane {
     const SequenceState* sequence;
     Draft draft;
-    int count;                 // tokens to guess
-    int begin, end;            // positions that the first pass computes; the last one gives the first guess
-    int tail;                  // index of the block of the last known token; from there on blocks are spare ones
-    bool guesses = true;       // false: the first pass does not reach the last known token
-    std::vector<int> blocks;   // the draft model's table
+    int count;                // tokens to guess
+    int begin, end;           // positions that the first pass computes; the last one gives the first guess
+    int tail;                 // index of the block of the last known token; from there on blocks are spare ones
+    bool guesses = true;      // false: the first pass does not reach the last known token
+    std::vector<int> blocks;  // the draft model's table
   };
   /// How far the draft model has read a sequence.
   struct Reader {

@@ -31,8 +31,7 @@ class KvCache {
 
   kernels::KvCacheView Layer(int64_t layer) const {
     const KvLayout::Layer& l = shape_.layout.layer(layer);
-    return {pool() + l.keys_at, pool() + l.values_at, stride_,    l.kv_heads,
-            l.head_dim,         shape_.block_size,    shape_.type};
+    return {pool() + l.keys_at, pool() + l.values_at, stride_, l.kv_heads, l.head_dim, shape_.block_size, shape_.type};
   }
   int64_t block_bytes() const { return stride_; }
   std::byte* pool() const { return first_; }

@@ -80,8 +80,6 @@ class ServedModel {
   CallLimits LimitsOfCalls();  // the same however often the model is loaded
 
  private:
-  void CheckDraftModel() const;
-
   Topology topology_;
   const size_t index_;
   const std::string log_name_;

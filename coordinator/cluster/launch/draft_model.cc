@@ -26,13 +26,11 @@ std::string WhyNoPair(const ModelSpec& draft, const ModelSpec& served) {
 DraftModelSettings DraftModelOf(const Topology& topology, const ModelFiles& model) {
   const Topology::Speculation& settings = topology.speculation;
   if (settings.method != SpeculationMethod::kDraftModel) return {};
-  const ModelFiles draft =
-      ReadAsSettings([&] { return ModelFiles::Open(settings.draft_model, model.load_format()); });
+  const ModelFiles draft = ReadAsSettings([&] { return ModelFiles::Open(settings.draft_model, model.load_format()); });
   if (const std::string why = WhyNoPair(draft.spec(), model.spec()); !why.empty())
     FailSettings("--speculative-config: {} cannot guess for {}: {}", draft.path(), model.path(), why);
   // Workers on other nodes have other working directories, so the path must be absolute.
-  const std::string path =
-      OnThisHost(topology) ? draft.path() : std::filesystem::absolute(draft.path()).string();
+  const std::string path = OnThisHost(topology) ? draft.path() : std::filesystem::absolute(draft.path()).string();
   return {.path = path,
           .fingerprint = draft.Fingerprint(),
           .num_tokens = settings.num_tokens,

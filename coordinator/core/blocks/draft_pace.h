@@ -10,7 +10,8 @@ class DraftPace {
   /// The number of drafts, at most `most`, with which a step is expected to gain the most tokens for its time.
   int Length(int most, double row_cost) const {
     if (rest_ > 0) return 0;
-    return std::max(BestLength(most, row_cost), std::min(most, 1));  // a single draft shows whether the text has changed
+    // A single draft shows whether the text has changed.
+    return std::max(BestLength(most, row_cost), std::min(most, 1));
   }
   /// The number of tokens to order from a draft model, at most `most` (most >= 1). `token_cost`: what a token costs,
   /// guessed and computed, relative to a step's part for one sequence. 0 where a guess would cost more than it saves;

@@ -12,8 +12,8 @@ bool Drafting::MayHaveDrafts(const Request& request) const {
          sampling.num_prompt_logprobs < 0 && (AsksModel(request) || proposer_->MayGuess(request));
 }
 
-/// The next step waits where drafts are not verified yet, where the draft model's guesses come with the result, or where
-/// a sequence may get drafts once its next token is known.
+/// The next step waits where drafts are not verified yet, where the draft model's guesses come with the result, or
+/// where a sequence may get drafts once its next token is known.
 bool Drafting::WaitsForDrafts(const OutstandingStep& outstanding) const {
   if (proposer_ == nullptr) return false;
   if (outstanding.HasDrafts() || outstanding.OrdersGuesses()) return true;
