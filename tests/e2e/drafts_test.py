@@ -202,6 +202,26 @@ class DraftModelTest(unittest.TestCase):
             self.assertGreaterEqual(with_draft["kv_bytes_per_block"], 2 * alone["kv_bytes_per_block"])
             self.assertGreaterEqual(with_draft["weight_bytes"], 2 * alone["weight_bytes"])
 
+    def test_guesses_are_right_again_after_a_reshard_and_with_blocks_from_a_disk(self):
+        def share_of_right_ones(server):
+            before = counts(server)
+            got = answers(server, self.GREEDY)
+            tokens, accepted = (now - then for now, then in zip(counts(server)[1:], before[1:]))
+            self.assertGreater(tokens, 20)
+            return got, accepted / tokens
+        with tempfile.TemporaryDirectory(prefix="quire-drafts-") as folder:
+            flags = ["--speculative-config", draft_config(TINY), "--kv-disk", os.path.join(folder, "kv")]
+            with Server(*flags, model=TINY) as server:
+                right, _ = share_of_right_ones(server)
+                self.assertEqual(server.post("/admin/reshard", {"tensor": 2}, admin=True)[0], 200)
+                self.assertGreater(share_of_right_ones(server)[1], 0.8, "the ranks of both shapes round alike, but for a few tokens")
+            with Server(*flags, model=TINY) as server:
+                got, share = share_of_right_ones(server)
+                self.assertEqual(got, right)
+                self.assertGreaterEqual(share, 0.9)
+                found = re.search(r"quire:kv_disk_found_blocks_total\S* (\S+)", server.get("/metrics", admin=True))
+                self.assertGreater(float(found.group(1)), 0)
+
     def test_a_draft_model_that_cannot_guess_is_refused_by_name(self):
         with tempfile.TemporaryDirectory(prefix="quire-drafts-") as folder:
             path = os.path.join(folder, "tokens")

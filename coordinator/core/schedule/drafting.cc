@@ -4,6 +4,16 @@
 
 namespace quire {
 
+namespace {
+
+/// The tokens that the member's sequence may gain after the step's own token.
+int TokensLeft(const StepMember& member) {
+  const Sequence& sequence = *member.sequence;
+  return sequence.num_prompt_tokens + member.request->limits.max_tokens - (sequence.length() + 1);
+}
+
+}  // namespace
+
 /// True when steps may draw several tokens of this request at once. Needs a proposer. Beams branch after every token.
 /// Scored and pooled rows belong to prompts.
 bool Drafting::MayHaveDrafts(const Request& request) const {
@@ -39,9 +49,8 @@ void Drafting::AddDrafts(StepDraft& draft) {
 /// No step is planned until the drafts are verified, so their blocks are free again before others need them.
 void Drafting::AddDrafts(StepMember& member, StepDraft& draft) {
   Sequence& sequence = *member.sequence;
-  const int left = sequence.num_prompt_tokens + member.request->limits.max_tokens - (sequence.length() + 1);
-  const int longest = std::min({drafts_.num_tokens, left, draft.budget});
-  if (!Guess(member, longest)) return;
+  const int left = TokensLeft(member);
+  if (!Guess(member, std::min({drafts_.num_tokens, left, draft.budget}))) return;
   const auto count = static_cast<int>(member.drafts.size());
   const GrowTarget target{&sequence, member.start + 1 + count};
   if (blocks_.BlocksToGrow({&target, 1}) > blocks_.num_free()) {
@@ -77,11 +86,9 @@ bool Drafting::Guess(StepMember& member, int longest) {
 /// guess about tokens in blocks only, so it is of no use where blocks have left the window.
 void Drafting::OrderGuess(StepMember& member) {
   Sequence& sequence = *member.sequence;
-  // Tokens after this step, with all drafts right: the last of them is the last that the next step computes for sure.
-  const int known = sequence.length() + 1 + static_cast<int>(member.drafts.size());
-  const int longest = std::min(drafts_.num_tokens, drafts_.model_max_len - known);
-  const int wanted = sequence.num_prompt_tokens + member.request->limits.max_tokens - (sequence.length() + 1);
-  const int most = std::min(longest, wanted - 1);
+  const int known = sequence.length() + 1 + static_cast<int>(member.drafts.size());  // where all drafts are right
+  // The next step gains one token more than drafts are right.
+  const int most = std::min({drafts_.num_tokens, drafts_.model_max_len - known, TokensLeft(member) - 1});
   const int gained = sequence.num_pending + 1;
   if (most <= 0 || sequence.first_block > 0 || sequence.drafts.RestsAfter(gained)) return;
   member.guess = sequence.drafts.LengthToOrder(most, cost_.row() + cost_.guess());

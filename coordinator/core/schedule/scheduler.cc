@@ -111,7 +111,6 @@ void Scheduler::ObserveStep(double seconds, double swap_seconds) {
 
 void Scheduler::ObserveGuesses(int tokens, double seconds) {
   drafting_.ObserveGuesses(steps_.oldest(), tokens, seconds);
-  company_left_ = std::max(0.0, company_left_ - seconds);
 }
 
 /// Takes the sequence out of steps and slots, and frees its blocks.
