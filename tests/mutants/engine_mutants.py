@@ -24,6 +24,8 @@ MUTANTS = [
            ["worker/drafts_test:DraftModelTest.Guesses*"]),
     Mutant("drafts: what the draft model has read of a last block is forgotten, and its numbers stay", "worker/cpu/draft_stack.cc", "if (tail < lane.sequence->blocks.size()) CopyPart(lane.sequence->blocks[tail], lane.blocks[tail]);", "",
            ["worker/drafts_test:DraftModelTest.Guesses*"]),
+    Mutant("drafts: the draft model has read what came from elsewhere", "worker/serve/step_executor.cc", "for (const BlockId block : blocks) engine_->WillReceive(block, on_device);", "",
+           ["worker/drafts_test:DraftModelTest.*OtherBytesCame"]),
     Mutant("drafts: a guess begins one token early", "worker/cpu/draft_stack.cc", "Enter(lane, lane.end + guessed - 1, lane.end + guessed);", "Enter(lane, lane.end + guessed - 2, lane.end + guessed - 1);",
            ["worker/drafts_test:DraftModelTest.Guesses*"]),
     Mutant("drafts: one more than were right stays", "comm/wire/step_plan.h", "size_t kept = 1;\n  while (kept < drawn.size() && drawn[kept - 1]",

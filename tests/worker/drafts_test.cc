@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "comm/collective/lone_collective.h"
 #include "coordinator/core/engine/engine.h"
 #include "tests/support/collecting_sink.h"
 #include "tests/support/random.h"
@@ -127,7 +128,7 @@ void ExpectSameCounts(const Sinks& sinks, const EngineStats& stats) {
 /// `proposer`; null: none. `own`: they come from the engine's own proposer.
 Sinks AnswersOf(const ModelFiles& files, const std::vector<DraftedAsk>& asked, const Served& setup,
                 DraftProposer* proposer, EngineStats* stats = nullptr, bool own = false) {
-  constexpr int kStepTokens = 48, kRunning = 16, kModelLen = 160, kGuess = 6;
+  constexpr int kStepTokens = 48, kRunning = 16, kModelLen = 400, kGuess = 6;
   const int host = setup.num_host_blocks > 0 ? setup.num_host_blocks + 1 : 0;
   EngineSizes sizes{setup.block_size, kStepTokens,   kRunning,     kModelLen, 1,
                     setup.shares,     setup.compute, setup.stages, {}};
@@ -308,6 +309,85 @@ TEST(DraftModelTest, Guesses_OfTheModelItself_AreRight_AlsoAfterSwapsAndFromTheC
     EXPECT_GE(counts.accepted * 100, counts.tokens * 90) << counts.accepted << " of " << counts.tokens;
     EXPECT_LT(with.steps * 2, without.steps) << "fewer than half of the steps";
   }
+}
+
+TEST(DraftModelTest, Guesses_BeginOnceALongPromptIsRead_AlsoWhereSequencesShareIt) {
+  const auto files = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/gqa");
+  test::Random random(7);
+  std::vector<TokenId> prompt;
+  for (int i = 0; i < 330; ++i) prompt.push_back(static_cast<TokenId>(2 + random.Below(40)));
+  const std::vector<DraftedAsk> asked = {{prompt, {.temperature = 0}, 3, 60}, {prompt, {.temperature = 0}, 1, 50}};
+  const Served plain{.num_blocks = 300};
+  Served drafted = plain;
+  drafted.draft = &files;
+  EngineStats stats;
+  const Sinks right = AnswersOf(files, asked, plain, nullptr);
+  ExpectSameBits(AnswersOf(files, asked, drafted, nullptr, &stats, true), right, "a long prompt");
+  const DraftCounts counts = stats.all_drafts();
+  EXPECT_GT(counts.accepted, 100);
+  EXPECT_GE(counts.accepted * 100, counts.tokens * 90) << counts.accepted << " of " << counts.tokens;
+}
+
+/// Runs plans on one rank whose draft model is the served model, in blocks of 4 tokens.
+class OneRankWithDraftModel {
+ public:
+  OneRankWithDraftModel() { executor_.AllocateBlocks(10); }
+
+  /// Computes the tokens from `start` on in these blocks, then the drawn one. Returns the guess of 3 further tokens.
+  std::vector<TokenId> GuessAfter(const std::vector<TokenId>& tokens, int start, const std::vector<BlockId>& blocks) {
+    StepPlan plan = Next();
+    if (slot_ > 0) plan.released = {slot_ - 1};
+    const auto known = static_cast<int32_t>(tokens.size());
+    plan.added = {{slot_, known, start, tokens, blocks, {.temperature = 0}}};
+    plan.chunks = {{slot_, start, known - start}};
+    plan.position_sum = static_cast<uint64_t>(start);
+    executor_.Execute(EncodePlan(plan));
+    plan = Next();
+    plan.decodes = {slot_};
+    plan.guesses = {{slot_, 3}};
+    plan.position_sum = static_cast<uint64_t>(known);
+    ++slot_;
+    const StepResult result = executor_.Execute(EncodePlan(plan));
+    return result.guesses.empty() ? std::vector<TokenId>() : result.guesses.front().tokens;
+  }
+
+  /// Fills pool blocks with what other pool blocks hold of the served model, as when they come from another group.
+  void Bring(const std::vector<BlockId>& from, const std::vector<BlockId>& to) {
+    const auto sources = executor_.Lend(from, true).memory, targets = executor_.LendToFill(to, true).memory;
+    for (size_t i = 0; i < sources.size(); ++i) std::ranges::copy(sources[i], targets[i].begin());
+  }
+
+ private:
+  StepPlan Next() {
+    StepPlan plan;
+    plan.epoch = 1;
+    plan.step = ++step_;
+    return plan;
+  }
+  EngineSizes Sizes() const {
+    return {.block_size = 4,
+            .max_step_tokens = 16,
+            .max_running = 8,
+            .max_model_len = 64,
+            .shares = {1},
+            .draft = {.files = &files_, .num_tokens = 3, .max_sequences = 4, .max_model_len = 64}};
+  }
+
+  ModelFiles files_ = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/gqa");
+  LoneCollective alone_;
+  StepExecutor executor_{files_.spec(), Sizes(), 0, MakeCpuEngine(files_, Sizes(), alone_)};
+  StepId step_ = 0;
+  SlotId slot_ = 0;
+};
+
+TEST(DraftModelTest, Model_ReadsBlocksAgain_WhereOtherBytesCame) {
+  OneRankWithDraftModel rank;
+  const std::vector<TokenId> first = {5, 6, 7, 8, 9, 10, 11, 12, 13}, second = {30, 4, 31, 3, 32, 2, 33, 34, 3};
+  const std::vector<TokenId> guess = rank.GuessAfter(first, 0, {1, 2, 3});
+  ASSERT_EQ(guess.size(), 3u);
+  EXPECT_NE(rank.GuessAfter(second, 0, {4, 5, 6}), guess);
+  rank.Bring({1, 2}, {4, 5});
+  EXPECT_EQ(rank.GuessAfter(first, 8, {4, 5, 7}), guess) << "the model read the second text there";
 }
 
 /// A pipeline draws with every setting as one stage of equally many ranks does, with and without drafts.

@@ -1,6 +1,7 @@
 #include "worker/cpu/draft_stack.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
 #include "comm/base/error.h"
@@ -11,6 +12,9 @@ namespace {
 
 constexpr int64_t kHeadBytes = 64;  // of a block's part; they hold the number of tokens that were read
 constexpr int kMostLanes = 64;      // sequences for which one call guesses
+// Passes and time of one call that read what the model has not read yet.
+constexpr int kMostPasses = DraftStack::kMostRows / DraftStack::kRowsAtOnce;
+constexpr auto kReading = std::chrono::milliseconds(100);
 
 int64_t RoundUp(int64_t bytes) { return (bytes + kHeadBytes - 1) / kHeadBytes * kHeadBytes; }
 
@@ -18,7 +22,7 @@ RankShard WholeShard(const ModelSpec& spec) { return PlanShards(spec, {1.0}).fro
 
 /// The sizes of the draft model's own passes.
 EngineSizes PassSizes(EngineSizes sizes) {
-  sizes.max_step_tokens = DraftStack::kMostRows;
+  sizes.max_step_tokens = DraftStack::kRowsAtOnce;
   sizes.max_model_len = sizes.draft.max_model_len;
   return sizes;
 }
@@ -86,21 +90,14 @@ void DraftStack::Overwrite(const std::vector<BatchMember>& batch, const Sequence
 }
 
 std::vector<Draft> DraftStack::Guess(const std::vector<GuessOrder>& orders, const SequenceTable& table) {
-  lanes_.clear();
-  writing_.clear();
-  int room = kMostRows;
-  for (const GuessOrder& order : orders) {
-    Lane lane{};
-    if (room == 0 || std::ssize(lanes_) == MostLanes(sizes_) || !Prepare(order, table, room, lane)) continue;
-    room -= lane.end - lane.begin;
-    lanes_.push_back(std::move(lane));
+  const auto end_of_reading = std::chrono::steady_clock::now() + kReading;
+  for (int pass = 1; !Collect(orders, table) && pass < kMostPasses; ++pass) {
+    if (std::chrono::steady_clock::now() >= end_of_reading) break;
+    for (Lane& lane : lanes_) lane.guesses = false;  // one more pass reads, before all guess together
+    Read();
   }
   if (lanes_.empty()) return {};
-  BeginTails();
-  BeginPass();
-  for (const Lane& lane : lanes_) Enter(lane, lane.begin, lane.end);
-  Pass();
-  EndTails();
+  Read();
   for (;;) {
     BeginPass();
     for (const Lane& lane : lanes_) {
@@ -117,6 +114,44 @@ std::vector<Draft> DraftStack::Guess(const std::vector<GuessOrder>& orders, cons
   return drafts;
 }
 
+/// Sets the lanes of the next pass. Returns false when the pass cannot read all that the orders need.
+bool DraftStack::Collect(const std::vector<GuessOrder>& orders, const SequenceTable& table) {
+  lanes_.clear();
+  writing_.clear();
+  bool whole = true;
+  int room = kRowsAtOnce;
+  for (const GuessOrder& order : orders) {
+    if (std::ssize(lanes_) == MostLanes(sizes_)) break;
+    if (!MayGuess(order, table.at(order.slot))) continue;
+    Lane lane{};
+    if (room == 0 || !Prepare(order, table, room, lane)) {
+      whole = false;
+      continue;
+    }
+    whole = whole && lane.guesses;
+    room -= lane.end - lane.begin;
+    lanes_.push_back(std::move(lane));
+  }
+  return whole;
+}
+
+/// Computes the tokens that the lanes have not read.
+void DraftStack::Read() {
+  BeginTails();
+  BeginPass();
+  for (const Lane& lane : lanes_) Enter(lane, lane.begin, lane.end);
+  Pass();
+  EndTails();
+}
+
+/// True when the model can guess about the sequence, once it has read the sequence.
+bool DraftStack::MayGuess(const GuessOrder& order, const SequenceState& s) const {
+  const auto known = static_cast<int>(s.tokens.size());
+  const auto unknown = [this](TokenId token) { return token < 0 || token >= num_tokens_; };
+  return known + order.count - 1 <= sizes_.draft.max_model_len && s.num_computed == known - 1 &&
+         std::ranges::none_of(s.tokens, unknown) && std::ranges::find(s.blocks, kNullBlock) == s.blocks.end();
+}
+
 /// The first position of the sequence whose keys and values the draft model lacks, at most that of its last token.
 int DraftStack::FirstUnread(SlotId slot, const SequenceState& sequence, int tail) {
   Reader& reader = readers_[slot];
@@ -128,32 +163,26 @@ int DraftStack::FirstUnread(SlotId slot, const SequenceState& sequence, int tail
   return std::min(reader.blocks * size + NumRead(sequence.blocks[index]), static_cast<int>(sequence.tokens.size()) - 1);
 }
 
-/// Sets `lane` to what the order needs, at most `room` tokens in the first pass. Returns false when there is nothing to
-/// compute for it in this call.
+/// Sets `lane` to the next tokens that the order needs, at most `room` of them. Returns false when another lane of the
+/// pass writes one of their blocks: sequences share it, and once is enough.
 bool DraftStack::Prepare(const GuessOrder& order, const SequenceTable& table, int room, Lane& lane) {
   const SequenceState& s = table.at(order.slot);
   const int size = sizes_.block_size, known = static_cast<int>(s.tokens.size());
-  const auto foreign = [this](TokenId token) { return token < 0 || token >= num_tokens_; };
-  if (known + order.count - 1 > sizes_.draft.max_model_len || s.num_computed != known - 1) return false;
   lane.sequence = &s;
   lane.draft.slot = order.slot;
   lane.count = order.count;
   lane.tail = (known - 1) / size;
-  const auto full = std::span(s.blocks).first(std::min(s.blocks.size(), static_cast<size_t>(lane.tail)));
-  if (std::ranges::find(full, kNullBlock) != full.end()) return false;
   lane.begin = FirstUnread(order.slot, s, lane.tail);
   lane.end = std::min(known, lane.begin + room);
   lane.guesses = lane.end == known;
-  if (std::any_of(s.tokens.begin() + lane.begin, s.tokens.begin() + lane.end, foreign)) return false;
-  for (int index = lane.begin / size; index < lane.tail && index * size < lane.end; ++index) {
-    const BlockId block = s.blocks[static_cast<size_t>(index)];
-    if (std::ranges::find(writing_, block) != writing_.end()) return false;  // two sequences share it: once is enough
-  }
-  for (int index = lane.begin / size; index < lane.tail && index * size < lane.end; ++index)
-    writing_.push_back(s.blocks[static_cast<size_t>(index)]);
+  const auto full = std::span(s.blocks).first(std::min(s.blocks.size(), static_cast<size_t>(lane.tail)));
+  const int first = lane.begin / size, last = std::min(lane.tail, (lane.end - 1) / size + 1);
+  const auto written = full.subspan(static_cast<size_t>(first), static_cast<size_t>(std::max(0, last - first)));
+  if (std::ranges::find_first_of(written, writing_) != written.end()) return false;
+  writing_.insert(writing_.end(), written.begin(), written.end());
   lane.blocks.assign(full.begin(), full.end());
-  const int first = num_blocks_ + static_cast<int>(std::ssize(lanes_)) * SpareBlocks(sizes_);
-  for (int i = 0; i < SpareBlocks(sizes_); ++i) lane.blocks.push_back(first + i);
+  const int spare = num_blocks_ + static_cast<int>(std::ssize(lanes_)) * SpareBlocks(sizes_);
+  for (int i = 0; i < SpareBlocks(sizes_); ++i) lane.blocks.push_back(spare + i);
   return true;
 }
 

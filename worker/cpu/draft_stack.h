@@ -18,35 +18,32 @@ namespace quire {
 /// The draft model of rank 0: a whole, smaller model that guesses which tokens follow a sequence. Its keys and values
 /// lie in the blocks of the served model, in a part of each block behind the served model's own part. The draft model's
 /// part begins with a number: how many leading tokens of the block the draft model has read. Copies of whole blocks
-/// carry both parts.
-///
-/// The draft model computes what a guess needs, and nothing else. Before it guesses, it reads the tokens that it has
-/// not read yet, at most kMostRows in a step. A wrong or missing number changes no answer, only how good guesses are.
+/// carry both parts. The draft model computes what a guess needs, and nothing else. Before it guesses, it reads the
+/// tokens that it has not read yet, some of them in each step. A wrong or missing number changes no answer, only how
+/// good guesses are.
 class DraftStack {
  public:
-  static constexpr int kMostRows = 256;  // tokens that one call of Guess reads before it guesses, of all sequences
-
+  /// Tokens that one call of Guess reads before it guesses, of all sequences: fewer where they take long.
+  static constexpr int kMostRows = 256;
+  static constexpr int kRowsAtOnce = 64;  // of them in one pass
   /// `sizes.draft` names the model's files. The stream must outlive the object.
   DraftStack(const EngineSizes& sizes, const kernels::CpuStream& stream);
 
   int64_t weight_bytes() const { return decoder_.weights().bytes(); }
-
-  /// Where the model's numbers lie in the blocks.
+  /// Where the model's numbers lie in the blocks, of which the served model takes the first bytes.
   struct Places {
     int64_t part_at = 0;      // bytes of a block before the draft model's part
     int64_t block_bytes = 0;  // bytes of a block, this part included
     int spare_blocks = 0;     // blocks after those of the pool, for tokens that are guessed
   };
-  /// `own_bytes`: bytes of a block that the served model takes.
   static Places PlacesFor(const EngineSizes& sizes, int64_t own_bytes);
   static int64_t WeightBytes(const EngineSizes& sizes);
 
   /// Sets the memory: num_blocks blocks, then the spare blocks.
   void UsePool(std::byte* pool, const Places& places, int num_blocks);
-
   /// The served model is about to compute the batch, so the draft model's numbers of these tokens are void.
   void Overwrite(const std::vector<BatchMember>& batch, const SequenceTable& table);
-  /// Other bytes than the draft model's are about to come into the block, which need not be one of the pool.
+  /// Bytes from elsewhere are about to come into the block, which need not be one of the pool.
   static void Void(std::byte* block, const Places& places);
 
   /// Guesses the tokens that follow the known tokens of each ordered sequence. An order has no guess where the model
@@ -71,6 +68,9 @@ class DraftStack {
     int blocks = 0;  // leading blocks that it has read whole
   };
 
+  bool Collect(const std::vector<GuessOrder>& orders, const SequenceTable& table);
+  void Read();
+  bool MayGuess(const GuessOrder& order, const SequenceState& sequence) const;
   bool Prepare(const GuessOrder& order, const SequenceTable& table, int room, Lane& lane);
   int FirstUnread(SlotId slot, const SequenceState& sequence, int tail);
   void BeginTails();
