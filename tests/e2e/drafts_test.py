@@ -96,7 +96,9 @@ class DraftsTest(unittest.TestCase):
                 drafts, tokens, accepted = counts(server)
                 self.assertEqual((tokens, accepted), told(whole))
                 guessed = next(answer["id"] for answer in whole if told([answer])[1] > 0)
-                for method, right_ones in accepted_by_method(server).items():
+                by_method = accepted_by_method(server)
+                self.assertEqual(by_method.pop("draft_model"), 0)
+                for method, right_ones in by_method.items():
                     self.assertGreater(right_ones, 20, method)
                 status = server.get("/admin/status", admin=True)
                 setting, seen = status["settings"]["speculative_config"], status["speculation"]
@@ -170,7 +172,7 @@ class DraftModelTest(unittest.TestCase):
                         continue
                     self.assertLess(accepted, 0.5 * tokens)
                     answers(server, predicting(bodies, right))
-                    self.assertGreater(accepted_by_method(server)["prediction"], 50, "a prediction comes before the model")
+                    self.assertGreater(accepted_by_method(server)["prediction"], 20, "a prediction comes before the model")
             replay = subprocess.run([QUIRE, "replay", "--journal", journal], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120)
             self.assertEqual(replay.returncode, 0, replay)
             self.assertIn("every plan is the same", replay.stdout)
@@ -189,37 +191,32 @@ class DraftModelTest(unittest.TestCase):
                 self.assertEqual(got, wanted, body)
         self.assertEqual(server.get("/admin/status", admin=True)["epoch"], 2)
 
-    def test_guesses_of_the_model_itself_are_right_and_count_in_memory(self):
-        with Server(model=TINY) as plain:
-            alone = plain.get("/admin/status", admin=True)["ranks"][0]
-            right = answers(plain, self.GREEDY)
-        with Server("--speculative-config", draft_config(TINY), model=TINY) as server:
-            self.assertEqual(answers(server, self.GREEDY), right)
-            _, tokens, accepted = counts(server)
-            self.assertGreater(accepted, 20)
-            self.assertGreaterEqual(accepted, 0.9 * tokens, "the same weights draw the same tokens")
-            with_draft = server.get("/admin/status", admin=True)["ranks"][0]
-            self.assertGreaterEqual(with_draft["kv_bytes_per_block"], 2 * alone["kv_bytes_per_block"])
-            self.assertGreaterEqual(with_draft["weight_bytes"], 2 * alone["weight_bytes"])
-
-    def test_guesses_are_right_again_after_a_reshard_and_with_blocks_from_a_disk(self):
-        def share_of_right_ones(server):
+    def test_guesses_of_the_model_itself_are_right_also_after_a_reshard_and_with_blocks_from_a_disk(self):
+        def ask(server):
             before = counts(server)
             got = answers(server, self.GREEDY)
             tokens, accepted = (now - then for now, then in zip(counts(server)[1:], before[1:]))
-            self.assertGreater(tokens, 20)
+            self.assertGreater(accepted, 20)
             return got, accepted / tokens
+        with Server(model=TINY) as plain:
+            alone = plain.get("/admin/status", admin=True)["ranks"][0]
+            right = answers(plain, self.GREEDY)
         with tempfile.TemporaryDirectory(prefix="quire-drafts-") as folder:
             flags = ["--speculative-config", draft_config(TINY), "--kv-disk", os.path.join(folder, "kv")]
             with Server(*flags, model=TINY) as server:
-                right, _ = share_of_right_ones(server)
+                got, share = ask(server)
+                self.assertEqual(got, right)
+                self.assertGreaterEqual(share, 0.9, "the same weights draw the same tokens")
+                rank = server.get("/admin/status", admin=True)["ranks"][0]
+                for part in ("kv_bytes_per_block", "weight_bytes"):
+                    self.assertGreaterEqual(rank[part], 2 * alone[part], part)
                 self.assertEqual(server.post("/admin/reshard", {"tensor": 2}, admin=True)[0], 200)
-                self.assertGreater(share_of_right_ones(server)[1], 0.8, "the ranks of both shapes round alike, but for a few tokens")
+                self.assertGreater(ask(server)[1], 0.8, "two ranks round a few tokens otherwise than the draft model")
             with Server(*flags, model=TINY) as server:
-                got, share = share_of_right_ones(server)
+                got, share = ask(server)
                 self.assertEqual(got, right)
                 self.assertGreaterEqual(share, 0.9)
-                found = re.search(r"quire:kv_disk_found_blocks_total\S* (\S+)", server.get("/metrics", admin=True))
+                found = re.search(r"(?m)^quire:kv_disk_found_blocks_total\S* (\S+)$", server.get("/metrics", admin=True))
                 self.assertGreater(float(found.group(1)), 0)
 
     def test_a_draft_model_that_cannot_guess_is_refused_by_name(self):
