@@ -210,6 +210,10 @@ class DraftModelTest(unittest.TestCase):
                 rank = server.get("/admin/status", admin=True)["ranks"][0]
                 for part in ("kv_bytes_per_block", "weight_bytes"):
                     self.assertGreaterEqual(rank[part], 2 * alone[part], part)
+                planned = subprocess.run([QUIRE, "plan", "--no-speed", "--json", "--model", TINY, *flags[:2]], capture_output=True, text=True,
+                                         stdin=subprocess.DEVNULL, timeout=60)
+                planned = json.loads(planned.stdout)["ranks"][0]
+                self.assertEqual((planned["block_bytes"], planned["weight_bytes"]), (rank["kv_bytes_per_block"], rank["weight_bytes"]))
                 self.assertEqual(server.post("/admin/reshard", {"tensor": 2}, admin=True)[0], 200)
                 self.assertGreater(ask(server)[1], 0.8, "two ranks round a few tokens otherwise than the draft model")
             with Server(*flags, model=TINY) as server:
