@@ -17,6 +17,7 @@ struct StepTimes {
 struct StoppedChoice {
   RequestId request;
   int choice;
+  int token = 1;  // the last one delivered, counted from 1 among the step's tokens of the choice (drafts)
 
   bool operator==(const StoppedChoice&) const = default;
 };

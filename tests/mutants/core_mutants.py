@@ -16,6 +16,8 @@ MUTANTS = [
            ["coordinator/drafting_test:*TooSlow*"]),
     Mutant("drafts: a draft model may have another tokenizer", "coordinator/text/tokenizer/same_tokens.cc", "drafts.Bytes(token) == serves.Bytes(token)", "true",
            ["coordinator/draft_model_test:*SameTokens*"]),
+    Mutant("drafts: in a replay a text ends with the step's first token", "coordinator/journal/replay.cc", "it != stopped_.end() && --it->second == 0", "it != stopped_.end()",
+           ["coordinator/journal_test:*Drafts*"]),
     Mutant("drafts: tokens after the stop token count as generated", CORE + "engine/engine_delivery.cc", "token != drawn.tokens.end() && !reason", "token != drawn.tokens.end()",
            ["coordinator/drafting_test:*StopToken*"]),
     Mutant("limits: a prompt and an answer of exactly the model's length are refused",

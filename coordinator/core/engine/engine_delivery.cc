@@ -54,9 +54,11 @@ void Engine::Deliver(const Scheduler::Drawn& drawn) {
   request.GotToken();
   const int before = sequence.num_generated() - static_cast<int>(drawn.tokens.size());
   int num_generated = before;
+  const size_t num_stopped = stopped_.size();
   std::optional<FinishReason> reason;
   for (auto token = drawn.tokens.begin(); token != drawn.tokens.end() && !reason; ++token)
     reason = Deliver(request, sequence.choice, ++num_generated, *token);
+  if (stopped_.size() > num_stopped) stopped_.back().token = num_generated - before;
   CountGenerated(request, num_generated - before);
   if (drawn.num_drafts > 0) CountDrafts(drawn, num_generated - before);
   if (!reason) return;

@@ -25,8 +25,9 @@ class DraftCost {
   void ObserveGuess(int sequences, int tokens, double seconds) {
     if (sequences < 1 || sequences > kMostSequences || tokens < 1 || !(seconds > 0)) return;
     const double plain = plain_seconds_[static_cast<size_t>(sequences) - 1];
-    // The first guess about a prompt reads all of it. The upper bound keeps this from counting much.
-    if (plain > 0) guess_ = Mixed(guess_, std::clamp(seconds / plain * sequences / tokens, 0.0, 1.0));
+    // The first guess about a prompt reads all of it. The upper bound keeps this from counting much. It lies above 1,
+    // because a model that takes longer for a token than the step does not pay, however often it is right.
+    if (plain > 0) guess_ = Mixed(guess_, std::clamp(seconds / plain * sequences / tokens, 0.0, 4.0));
   }
   /// Cost of one more row, relative to a step's part for one sequence.
   double row() const { return row_; }
