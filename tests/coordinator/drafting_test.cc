@@ -546,7 +546,7 @@ TEST_F(DraftModelTest, Nobody_HasOrders_InFullSteps_WithAPredictionOrWithBeams) 
 }
 
 TEST_F(DraftModelTest, Orders_End_WhereTheModelIsTooSlow) {
-  MakeWithModel();
+  MakeWithModel(300);
   BeginWithModel(900);
   int orders = 0;
   for (int step = 0; step < 200; ++step) {
