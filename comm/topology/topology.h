@@ -33,13 +33,14 @@ constexpr auto ChoicesOf(PrivateNetworkMode) {
 }
 
 /// The sources of drafts (speculative decoding). kPrediction: the client's prediction; kNgram: also the sequence
-/// itself; kSuffix: also earlier answers to the same client.
-enum class SpeculationMethod { kOff, kPrediction, kNgram, kSuffix };
+/// itself; kSuffix: also earlier answers to the same client; kDraftModel: a smaller model, and the prediction.
+enum class SpeculationMethod { kOff, kPrediction, kNgram, kSuffix, kDraftModel };
 constexpr auto ChoicesOf(SpeculationMethod) {
   return std::to_array<Choice<SpeculationMethod>>({{SpeculationMethod::kOff, "off"},
                                                    {SpeculationMethod::kPrediction, "prediction"},
                                                    {SpeculationMethod::kNgram, "ngram"},
-                                                   {SpeculationMethod::kSuffix, "suffix"}});
+                                                   {SpeculationMethod::kSuffix, "suffix"},
+                                                   {SpeculationMethod::kDraftModel, "draft_model"}});
 }
 
 /// How workers are started; kExternal: Quire does not start them.
@@ -150,6 +151,7 @@ struct ModelSettings {
   /// Drafts: guesses of further tokens, which are verified in the same step.
   struct Speculation {
     SpeculationMethod method = SpeculationMethod::kPrediction;
+    std::string draft_model;        // kDraftModel: its files, or ORG/NAME until they are found
     int num_tokens = 8;             // drafts of one sequence in a step, at most
     int lookup_min = 2;             // tokens that the place of a guess has in common with the end, at least
     int lookup_max = 8;             // further common tokens make no better place

@@ -202,13 +202,19 @@ void ReadScheduler(Section section, Topology::Scheduler& scheduler) {
 
 void ReadSpeculation(const YamlNode& node, Section section, Topology::Speculation& speculation) {
   const bool said = std::ranges::find(node.entries, "method", &YamlEntry::key) != node.entries.end();
-  if (!said) section.Refuse(node, "method is missing: prediction, ngram, suffix, or off");
+  if (!said) section.Refuse(node, "method is missing: prediction, ngram, suffix, draft_model, or off");
   section.Choose("method", speculation.method);
+  section.Text("model", speculation.draft_model);
   section.Integer("num_speculative_tokens", speculation.num_tokens, 1, 64);
   section.Integer("prompt_lookup_min", speculation.lookup_min, 1, 64);
   section.Integer("prompt_lookup_max", speculation.lookup_max, 1, 64);
   section.Integer("disable_by_batch_size", speculation.disable_by_batch_size, 1, 65536);
   section.Done();
+  const bool by_model = speculation.method == SpeculationMethod::kDraftModel;
+  if (by_model && speculation.draft_model.empty())
+    section.Refuse(node, "model is missing: method draft_model needs the files of the draft model, or ORG/NAME");
+  if (!by_model && !speculation.draft_model.empty())
+    section.Refuse(node, fmt::format("model is for method draft_model, not for {}", NameOf(speculation.method)));
   if (speculation.lookup_max < speculation.lookup_min)
     section.Refuse(node, fmt::format("prompt_lookup_max {} is less than prompt_lookup_min {}", speculation.lookup_max,
                                      speculation.lookup_min));

@@ -154,6 +154,14 @@ fb::Offset<fb::Vector<const Wire*>> Structs(fb::FlatBufferBuilder& b, const std:
   return b.CreateVectorOfStructs<Wire>(items.size(), [&](size_t i, Wire* out) { *out = make(items[i]); });
 }
 
+/// Writes the guesses of a plan or of a result. Returns 0, which writes no field, when there are none.
+fb::Offset<fb::Vector<fb::Offset<wire::Draft>>> Drafts(fb::FlatBufferBuilder& b, const std::vector<Draft>& drafts) {
+  if (drafts.empty()) return 0;
+  std::vector<fb::Offset<wire::Draft>> written;
+  for (const Draft& d : drafts) written.push_back(wire::CreateDraftDirect(b, d.slot, &d.tokens));
+  return b.CreateVector(written);
+}
+
 /// Limits the decoded size of a message. The parts of a hostile body may overlap, so that a small body decodes to a
 /// large message; an honest message never has more bytes than its body.
 class UnfoldedBytes {
@@ -231,6 +239,9 @@ StepPlan ReadPlan(const Frame& frame) {
   if (wire_plan.chunks() != nullptr) {
     for (const auto* c : *wire_plan.chunks()) plan.chunks.push_back({c->slot(), c->start(), c->count()});
   }
+  if (wire_plan.guesses() != nullptr) {
+    for (const auto* g : *wire_plan.guesses()) plan.guesses.push_back({g->slot(), g->count()});
+  }
   plan.position_sum = wire_plan.position_sum();
   return plan;
 }
@@ -298,6 +309,14 @@ StepResult ReadResult(const Frame& frame) {
     if (r.scores()->size() > kMaxSlots) Fail("result: {} prompts are scored", r.scores()->size());
     for (const auto* s : *r.scores()) result.scores.push_back(ReadScores(*s, unfolded));
   }
+  result.guess_micros = r.guess_micros();
+  if (r.guesses() != nullptr) {
+    if (r.guesses()->size() > kMaxSlots) Fail("result: {} guesses", r.guesses()->size());
+    for (const auto* g : *r.guesses()) {
+      unfolded.Take(g->tokens());
+      result.guesses.push_back({g->slot(), Numbers<TokenId>(g->tokens())});
+    }
+  }
   return result;
 }
 
@@ -322,6 +341,7 @@ struct HandshakeWriter {
     const auto attention_backend = text(NameOf(compute.attention_backend)), load_format = text(NameOf(m.load_format));
     const auto adapters = b.CreateVectorOfStrings(m.adapters);
     const auto stage_layers = b.CreateVector(m.stage_layers);
+    const auto draft_path = text(m.draft.path), draft_fingerprint = text(m.draft.fingerprint);
     wire::AssignBuilder assign(b);
     assign.add_model_path(model_path);
     assign.add_fingerprint(fingerprint);
@@ -343,6 +363,11 @@ struct HandshakeWriter {
     assign.add_adapters(adapters);
     assign.add_stage_layers(stage_layers);
     assign.add_expert_parallel(compute.expert_parallel);
+    assign.add_draft_path(draft_path);
+    assign.add_draft_fingerprint(draft_fingerprint);
+    assign.add_draft_tokens(m.draft.num_tokens);
+    assign.add_draft_sequences(m.draft.max_sequences);
+    assign.add_draft_model_len(m.draft.max_model_len);
     b.Finish(assign.Finish());
     return FrameKind::kAssign;
   }
@@ -450,15 +475,15 @@ struct HandshakeWriter {
     std::vector<fb::Offset<wire::StateTable>> states;
     for (const StateTable& s : plan.states) states.push_back(wire::CreateStateTableDirect(b, s.slot, &s.blocks));
     const auto states_offset = states.empty() ? 0 : b.CreateVector(states);
-    std::vector<fb::Offset<wire::Draft>> drafts;
-    for (const Draft& d : plan.drafts) drafts.push_back(wire::CreateDraftDirect(b, d.slot, &d.tokens));
-    const auto drafts_offset = drafts.empty() ? 0 : b.CreateVector(drafts);
+    const auto drafts_offset = Drafts(b, plan.drafts);
+    const auto guesses =
+        Structs<wire::GuessOrder>(b, plan.guesses, [](auto& g) { return wire::GuessOrder(g.slot, g.count); });
     const auto swap_outs = copies(plan.swap_outs), swap_ins = copies(plan.swap_ins), inside = copies(plan.copies);
     const auto decodes = b.CreateVector(SlotBitmap(plan.decodes));
     const auto chunks =
         Structs<wire::Chunk>(b, plan.chunks, [](auto& c) { return wire::Chunk(c.slot, c.start, c.count); });
     b.Finish(wire::CreatePlan(b, released, added_offset, branches, tables, swap_outs, swap_ins, inside, decodes, chunks,
-                              plan.position_sum, states_offset, drafts_offset));
+                              plan.position_sum, states_offset, drafts_offset, guesses));
     return FrameKind::kPlan;
   }
   FrameKind operator()(const StepResult& result) const {
@@ -475,8 +500,11 @@ struct HandshakeWriter {
       for (const auto& [token, logprob] : s.top) top.emplace_back(token, logprob);
       scores.push_back(wire::CreateScoredDirect(b, s.slot, s.start, s.num_top, &s.logprobs, &s.ranks, &top));
     }
-    b.Finish(wire::CreateResultDirect(b, result.rank, result.plan_hash, result.token_hash, result.compute_micros,
-                                      result.swap_micros, &tokens, scores.empty() ? nullptr : &scores));
+    const auto guesses = Drafts(b, result.guesses);
+    const auto tokens_offset = b.CreateVector(tokens);
+    const auto scores_offset = scores.empty() ? 0 : b.CreateVector(scores);
+    b.Finish(wire::CreateResult(b, result.rank, result.plan_hash, result.token_hash, result.compute_micros,
+                                result.swap_micros, tokens_offset, scores_offset, guesses, result.guess_micros));
     return FrameKind::kResult;
   }
 };
@@ -638,6 +666,8 @@ AssignMessage ReadAssign(const wire::Assign& m) {
       .compute = compute,
       .devices = Numbers<int32_t>(m.devices()),
       .adapters = Texts(m.adapters()),
+      .draft = {Text(m.draft_path()), Text(m.draft_fingerprint()), m.draft_tokens(), m.draft_sequences(),
+                m.draft_model_len()},
   };
 }
 

@@ -16,7 +16,7 @@
 namespace quire {
 
 /// Version of the wire format. Both sides must have the same one (comm/PROTOCOL.md).
-inline constexpr uint16_t kProtocolVersion = 20;
+inline constexpr uint16_t kProtocolVersion = 21;
 /// Version of the program. The handshake compares it.
 extern const char* const kBuildVersion;
 
@@ -75,6 +75,16 @@ struct JoinMessage {
   std::string memory_limit;    // the source of memory_bytes, such as a control group's name
 };
 
+/// The draft model of a group: a smaller model that rank 0 has beside its shard.
+struct DraftModelSettings {
+  std::string path, fingerprint;
+  int32_t num_tokens = 0;     // tokens of one guess, at most; 0: there is no draft model
+  int32_t max_sequences = 0;  // sequences for which one step orders guesses, at most
+  int32_t max_model_len = 0;  // tokens of the longest sequence that it reads
+
+  bool operator==(const DraftModelSettings&) const = default;
+};
+
 /// Everything that a worker needs to load its shard. Sizes are in tokens unless the name says otherwise.
 struct AssignMessage {
   std::string model_path, fingerprint;
@@ -86,6 +96,7 @@ struct AssignMessage {
   ComputeSettings compute;                 // backend and dtype are not "auto"
   std::vector<int32_t> devices;            // device of each rank; empty: the i-th rank of a host uses device i
   std::vector<std::string> adapters = {};  // directories of LoRA adapters
+  DraftModelSettings draft = {};
 
   GroupCut cut() const { return {shares, stage_layers}; }
 };

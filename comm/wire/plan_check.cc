@@ -106,6 +106,25 @@ void CheckMoves(const StepPlan& plan, const PlanLimits& limits) {
   }
 }
 
+/// Checks orders for the draft model. They name decodes and drafts of the plan, each at most once and in their order.
+void CheckGuesses(const StepPlan& plan, const PlanLimits& limits) {
+  auto decode = plan.decodes.begin();
+  auto draft = plan.drafts.begin();
+  for (const auto& [slot, count] : plan.guesses) {
+    if (count < 1 || count > limits.max_guess)
+      Fail("plan: slot {}: a guess of {} tokens, at most {}", slot, count, limits.max_guess);
+    decode = std::find(decode, plan.decodes.end(), slot);
+    if (decode != plan.decodes.end()) {
+      ++decode;
+      continue;
+    }
+    draft = std::ranges::find(draft, plan.drafts.end(), slot, &Draft::slot);
+    if (draft == plan.drafts.end())
+      Fail("plan: slot {}: a guess out of order, or of a sequence that does not decode", slot);
+    ++draft;
+  }
+}
+
 }  // namespace
 
 void CheckPlan(const StepPlan& plan, const PlanLimits& limits) {
@@ -152,6 +171,7 @@ void CheckPlan(const StepPlan& plan, const PlanLimits& limits) {
   }
   if (tokens < 1 || tokens > limits.max_step_tokens)
     Fail("plan: {} tokens, at most {}", tokens, limits.max_step_tokens);
+  CheckGuesses(plan, limits);
 }
 
 }  // namespace quire

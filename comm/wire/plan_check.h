@@ -14,6 +14,7 @@ struct PlanLimits {
   int32_t state_blocks = 0;  // blocks of one sequence's state; 0: the model has no states
   int32_t num_adapters = 0;  // that Assign lists
   std::vector<int32_t> later_adapters = {};  // numbers of the adapters that were loaded while serving
+  int32_t max_guess = 0;                     // tokens of one guess of the draft model; 0: there is no draft model
 };
 
 /// Checks the values of a plan whose structure is valid. Every block id, slot, token, count and length must be within

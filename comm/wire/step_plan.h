@@ -144,6 +144,15 @@ struct Draft {
   bool operator==(const Draft&) const = default;
 };
 
+/// Asks rank 0's draft model which tokens follow the slot's sequence after this step: at most `count` tokens, returned
+/// in StepResult::guesses (PROTOCOL.md, Guesses of a draft model).
+struct GuessOrder {
+  SlotId slot;
+  int32_t count;
+
+  bool operator==(const GuessOrder&) const = default;
+};
+
 /// Positions [start, start + count) of a prompt whose logits are wanted. The logits of position p score the token at p
 /// + 1.
 struct ScoredRows {
@@ -178,6 +187,7 @@ struct StepPlan {
   std::vector<SlotId> decodes;
   std::vector<Draft> drafts;
   std::vector<Chunk> chunks;
+  std::vector<GuessOrder> guesses;  // for decodes and drafts of this step, in the order of the batch
   uint64_t position_sum = 0;  // sum of the batch members' first positions; reveals a worker that is out of step
 
   bool operator==(const StepPlan&) const = default;
@@ -198,6 +208,7 @@ struct StepPlan {
     decodes.clear();
     drafts.clear();
     chunks.clear();
+    guesses.clear();
     position_sum = 0;
   }
 };
@@ -279,6 +290,10 @@ struct StepResult {
   uint32_t swap_micros = 0;          // part of compute_micros that moved blocks to and from the host
   std::vector<SampledToken> tokens;  // verified draws of the batch, in batch order; empty except for rank 0
   std::vector<PromptScores> scores;  // scored prompt tokens, in batch order; empty except for rank 0
+  /// Guesses of rank 0's draft model: at most one for each order of the plan, in their order. `tokens` follow the
+  /// tokens that the step drew.
+  std::vector<Draft> guesses = {};
+  uint32_t guess_micros = 0;  // part of compute_micros that the draft model took
 };
 
 }  // namespace quire

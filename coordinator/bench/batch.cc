@@ -57,8 +57,8 @@ BatchTimes RunBatch(Deployment& deployment, RequestId first_id, int count, int i
   for (;;) {  // the same order as in EngineLoop
     while (const StepPlan* plan = plan_next()) deployment.group().SendStep(*plan);
     if (engine.num_outstanding() == 0) break;
-    const auto [tokens, scores, step_times] = deployment.group().AwaitStep();
-    engine.CommitStep(tokens, step_times, scores);
+    const auto [tokens, scores, guesses, step_times] = deployment.group().AwaitStep();
+    engine.CommitStep(tokens, step_times, scores, guesses);
   }
   times.seconds = SecondsSince(begin);
   for (const auto& sink : sinks) times.tokens.push_back(std::move(sink->times));

@@ -11,11 +11,13 @@
 #include "coordinator/cluster/hosts/memory_plan.h"
 #include "coordinator/cluster/hosts/node_probe.h"
 #include "coordinator/cluster/hosts/program.h"
+#include "coordinator/cluster/launch/draft_model.h"
 #include "coordinator/cluster/launch/launcher.h"
 #include "coordinator/cluster/launch/private_network.h"
 #include "coordinator/cluster/launch/runtime_dir.h"
 #include "coordinator/http/process_limits.h"
 #include "coordinator/text/templates/chat_template.h"
+#include "coordinator/text/tokenizer/same_tokens.h"
 
 namespace quire {
 
@@ -106,6 +108,7 @@ class Preflight {
   void CheckModel() {
     try {
       const ModelFiles model = ModelFiles::Open(topology_.model.path, topology_.model.load_format);
+      CheckDraftModel(model);
       fingerprint_ = model.Fingerprint();
       model_bytes_ = model.TotalBytes();
       Ok("model", "",
@@ -113,6 +116,18 @@ class Preflight {
                      static_cast<double>(model_bytes_) / (1 << 20), fingerprint_.substr(0, 8)));
     } catch (const std::exception& error) {
       Fails("model", "", error.what(), "set model.path to an HF directory or a GGUF file that this version reads");
+    }
+  }
+
+  void CheckDraftModel(const ModelFiles& model) {
+    const Topology::Speculation& speculation = topology_.speculation;
+    if (speculation.method != SpeculationMethod::kDraftModel) return;
+    try {
+      DraftModelOf(topology_, model);
+      CheckSameTokens(ModelFiles::Open(speculation.draft_model, topology_.model.load_format), model);
+      Ok("draft", "", fmt::format("{} guesses for it", speculation.draft_model));
+    } catch (const std::exception& error) {
+      Fails("draft", "", error.what(), "set speculation.model to a smaller model with the same tokenizer");
     }
   }
 

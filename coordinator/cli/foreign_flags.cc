@@ -145,7 +145,7 @@ constexpr ForeignFlag kForeignFlags[] = {
     {"--lora --lora-paths --lora-adapters --lora-scaled", FlagTakes::kWords, FlagFate::kRefused,
      "use --lora-modules NAME=PATH, with PEFT directories"},
     {"--speculative-model --model-draft -md --speculative-draft-model-path", FlagTakes::kWord, FlagFate::kRefused,
-     "there are no draft models; --speculative-config '{\"method\": \"suffix\"}' drafts from known texts"},
+     "use --speculative-config '{\"method\": \"draft_model\", \"model\": PATH, \"num_speculative_tokens\": 4}'"},
     {"--draft-max --draft --num-speculative-tokens --speculative-algorithm --speculative-num-draft-tokens --speculate",
      FlagTakes::kWord, FlagFate::kRefused,
      "use --speculative-config '{\"method\": \"ngram\", \"num_speculative_tokens\": 8}'"},

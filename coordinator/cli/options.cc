@@ -55,8 +55,11 @@ void CheckModel(const Topology& t, const std::string& where) {
   CheckParsers(t.model, where);
 }
 
-/// Finds the model's files, and names the model after them unless it has a name.
-void FindModelOf(Topology::Model& model, bool fetch) {
+/// Finds the files of the model and of its draft model, and names the model after its files unless it has a name.
+void FindModelOf(ModelSettings& settings, bool fetch) {
+  std::string& draft = settings.speculation.draft_model;
+  if (!draft.empty()) draft = FindOrFetchModel(draft, fetch);
+  Topology::Model& model = settings.model;
   const std::string given = model.path;
   model.path = FindOrFetchModel(given, fetch);
   if (model.name.empty()) model.name = DefaultModelName(given, model.path);
@@ -89,10 +92,10 @@ Topology TopologyFromFlags(const ServeFlags& flags) {
   for (size_t i = 0; i < NumModels(t); ++i) CheckModel(ModelTopology(t, i), where);
   CheckExposure(t, where);
   if (t.models.empty()) {
-    FindModelOf(t.model, flags.fetch);
+    FindModelOf(t, flags.fetch);
     return t;
   }
-  for (ModelSettings& one : t.models) FindModelOf(one.model, flags.fetch);
+  for (ModelSettings& one : t.models) FindModelOf(one, flags.fetch);
   static_cast<ModelSettings&>(t) = t.models.front();
   ValidateTopology(t, where);  // once more, because every model has its name now
   return t;

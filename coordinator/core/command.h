@@ -33,6 +33,7 @@ struct Commit {
   const std::vector<SampledToken>& tokens;
   StepTimes times;
   const std::vector<PromptScores>& scores;
+  const std::vector<Draft>& guesses;
 };
 struct Expire {
   double now;

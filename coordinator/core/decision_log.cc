@@ -69,6 +69,8 @@ std::string What(const Decision& d) {
       return fmt::format("{} of {} tokens guessed from its own text were right", d.a, d.b);
     case DecisionKind::kDraftedFromAnswers:
       return fmt::format("{} of {} tokens guessed from earlier answers were right", d.a, d.b);
+    case DecisionKind::kDraftedByModel:
+      return fmt::format("{} of {} tokens guessed by the draft model were right", d.a, d.b);
   }
   return "an unknown decision";
 }

@@ -32,6 +32,7 @@ enum class DecisionKind : uint8_t {
   kDraftedByPrediction,  // when a request ends; a: guessed tokens that became part of its answer, b: guessed tokens
   kDraftedFromText,      // when a request ends; a and b as with kDraftedByPrediction, for guesses from its own text
   kDraftedFromAnswers,   // when a request ends; a and b as with kDraftedByPrediction, for guesses from earlier answers
+  kDraftedByModel,       // when a request ends; a and b as with kDraftedByPrediction, for guesses of the draft model
 };
 
 struct Decision {

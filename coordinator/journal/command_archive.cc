@@ -28,11 +28,18 @@ command::Submit Load(ArchiveReader& in, CommandOperands& operands, std::type_ide
 
 void Save(ArchiveWriter& out, const command::Commit& c) {
   SaveTokens(out, c.tokens);
-  out(c.times);
+  out(c.times, static_cast<uint32_t>(c.guesses.size()));
+  for (const Draft& guess : c.guesses) out(guess.slot, guess.tokens);
 }
 command::Commit Load(ArchiveReader& in, CommandOperands& operands, std::type_identity<command::Commit>) {
   operands.sampled = LoadTokens(in);
-  return {operands.sampled, in.Next<StepTimes>(), operands.scores};
+  const auto times = in.Next<StepTimes>();
+  operands.guesses.clear();
+  for (auto count = in.Next<uint32_t>(); count > 0; --count) {
+    Draft& guess = operands.guesses.emplace_back();
+    in(guess.slot, guess.tokens);
+  }
+  return {operands.sampled, times, operands.scores, operands.guesses};
 }
 
 void Save(ArchiveWriter& out, const command::PinPrefix& c) { out(c.salt, c.tokens, c.expires_seconds); }

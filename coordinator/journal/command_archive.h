@@ -28,6 +28,7 @@ OutcomeRecord RecordOf(const CommandOutcome& outcome);
 struct CommandOperands {
   std::unique_ptr<Request> request;  // the submitted request without its sink
   std::vector<SampledToken> sampled;
+  std::vector<Draft> guesses;
   std::vector<PromptScores> scores;  // always empty: journals omit scores, which influence no decision
   std::string salt;
   std::vector<TokenId> tokens;

@@ -1,6 +1,6 @@
 #include "coordinator/journal/replay.h"
 
-#include <set>
+#include <map>
 
 #include "coordinator/journal/command_archive.h"
 #include "coordinator/journal/engine_archive.h"
@@ -13,15 +13,20 @@ namespace {
 /// Replaces the clients: ends each choice's text where it ended in the recorded run.
 class ReplaySink : public RequestSink {
  public:
-  ReplaySink(RequestId request, const std::set<std::pair<RequestId, int>>& stopped)
-      : request_(request), stopped_(stopped) {}
-  bool OnToken(const TokenEvent& event) override { return stopped_.contains({request_, event.choice}); }
+  /// `stopped`: for each choice that ends with the present step, the tokens of the step up to its end.
+  using Stopped = std::map<std::pair<RequestId, int>, int>;
+
+  ReplaySink(RequestId request, Stopped& stopped) : request_(request), stopped_(stopped) {}
+  bool OnToken(const TokenEvent& event) override {
+    const auto it = stopped_.find({request_, event.choice});
+    return it != stopped_.end() && --it->second == 0;
+  }
   void OnFinish(int, FinishReason) override {}
   void OnError(RequestError, const std::string&) override {}
 
  private:
   RequestId request_;
-  const std::set<std::pair<RequestId, int>>& stopped_;
+  Stopped& stopped_;
 };
 
 /// Replays one segment: applies every command and compares its outcome with the recorded one.
@@ -51,12 +56,12 @@ class SegmentReplay : public EngineObserver {
   void OnDecision(const Decision&) override {}
 
  private:
-  std::shared_ptr<RequestSink> SinkOf(RequestId id) const { return std::make_shared<ReplaySink>(id, stopped_); }
+  std::shared_ptr<RequestSink> SinkOf(RequestId id) { return std::make_shared<ReplaySink>(id, stopped_); }
 
   void Repeat(const Command& command, CommandOperands& operands, const OutcomeRecord& then) {
     if (operands.request) operands.request->sink = SinkOf(operands.request->id);
     stopped_.clear();
-    for (const auto& [request, choice] : then.stopped) stopped_.insert({request, choice});
+    for (const auto& [request, choice, token] : then.stopped) stopped_[{request, choice}] = token;
     result_.requests += std::holds_alternative<command::Submit>(command);
     result_.steps += then.step > 0;
     if (!CanFollow(command)) {
@@ -74,7 +79,8 @@ class SegmentReplay : public EngineObserver {
   /// True when the engine in its present state could have received the command.
   bool CanFollow(const Command& command) const {
     if (const auto* commit = std::get_if<command::Commit>(&command))
-      return engine_->num_outstanding() > 0 && engine_->Fits(commit->tokens);
+      return engine_->num_outstanding() > 0 && engine_->Fits(commit->tokens) &&
+             engine_->Fits(commit->guesses);
     const auto is_new = [&](const Request& request) { return !engine_->requests().contains(request.id); };
     if (const auto* submit = std::get_if<command::Submit>(&command)) return is_new(*submit->request);
     if (const auto* adopt = std::get_if<command::Adopt>(&command)) return is_new(*adopt->request);
@@ -96,7 +102,7 @@ class SegmentReplay : public EngineObserver {
 
   uint64_t segment_;
   ReplayResult& result_;
-  std::set<std::pair<RequestId, int>> stopped_;
+  ReplaySink::Stopped stopped_;
   OutcomeRecord outcome_;  // outcome of the command applied last
   std::unique_ptr<Engine> engine_;
   bool differs_ = false, strayed_ = false;

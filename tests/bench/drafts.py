@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""drafts.py QUIRE MODEL [--rounds N] [--flags "..."] [--only WORDS] [--tokens PERCENT]: measures what speculation gains. Starts a server on MODEL for each
-method, without drafts, with ngram and with suffix, and sends all of them the same requests in turns; every turn asks for something else.
+"""drafts.py QUIRE MODEL [--draft SMALL] [--rounds N] [--flags "..."] [--only WORDS] [--tokens PERCENT]: measures what speculation gains. Starts a server on
+MODEL for each method, and sends all of them the same requests in turns; every turn asks for something else. The methods: without drafts, with ngram and with
+suffix; with --draft: without drafts, and with the draft model SMALL.
 Prints a table in Markdown: tokens a second without drafts, and for each method the ratio of tokens a second (the median of the rounds), and of
 the last round steps as a part of those without drafts, drafts and right drafts. Steps do not depend on what else the machine does.
 Fails unless all answers, with their log-probabilities, are equal."""
@@ -18,7 +19,6 @@ import time
 import urllib.request
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-METHODS = ["off", "ngram", "suffix"]
 SOURCE = os.path.join(ROOT, "coordinator", "core", "schedule", "draft_proposer.cc")
 
 
@@ -94,6 +94,8 @@ def loads():
             "one stream, prose, and the client predicts something else": lambda turn: [
                 {**chat(f"Write a long story about {trade(turn)}.", max_tokens=300), "prediction": {"type": "content", "content": edited("x")[1]}}],
             "4 streams, a file repeated with an edit": lambda turn: [edited(name(turn) + str(i), max_tokens=200)[0] for i in range(4)],
+            "one stream, prose at temperature 0.8": lambda turn: [
+                {**chat(f"Write a long story about {trade(turn)}.", max_tokens=300), "temperature": 0.8, "top_p": 0.95, "seed": turn}],
             "32 streams, prose": lambda turn: [chat(f"Write a story about {i} {trade(turn)}.", max_tokens=64) for i in range(32)],
             "32 streams, prose, all with a prediction": lambda turn: [
                 {**chat(f"Write a story about {i} {trade(turn)}.", max_tokens=64), "prediction": {"type": "content", "content": "Once upon a time"}}
@@ -104,15 +106,18 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("quire")
     parser.add_argument("model")
+    parser.add_argument("--draft")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--flags", default="-tp 1")
     parser.add_argument("--only", default="")
     parser.add_argument("--tokens", type=int, default=100, help="tokens of each answer, in percent")
     options = parser.parse_args()
     flags = shlex.split(options.flags)
-    servers = [Server(options.quire, options.model, [*flags, "--speculative-config", json.dumps({"method": method})]) for method in METHODS]
-    print("| load | tokens/s without | " + " | ".join(f"{method}, ratio | steps | drafts | right" for method in METHODS[1:]) + " |")
-    print("| --- | ---: |" + " ---: | ---: | ---: | ---: |" * (len(METHODS) - 1))
+    by_model = {"method": "draft_model", "model": options.draft, "num_speculative_tokens": 4}
+    configs = [{"method": "off"}, by_model] if options.draft else [{"method": method} for method in ("off", "ngram", "suffix")]
+    servers = [Server(options.quire, options.model, [*flags, "--speculative-config", json.dumps(config)]) for config in configs]
+    print("| load | tokens/s without | " + " | ".join(f"{config['method']}, ratio | steps | drafts | right" for config in configs[1:]) + " |")
+    print("| --- | ---: |" + " ---: | ---: | ---: | ---: |" * (len(configs) - 1))
     try:
         for name, requests in loads().items():
             if options.only not in name:

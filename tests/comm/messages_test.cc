@@ -49,6 +49,7 @@ StepPlan FullPlan() {
   plan.decodes = {0, 1, 9};
   plan.drafts = {{5, {20, 21}}};
   plan.chunks = {{2, 1, 3}};
+  plan.guesses = {{1, 4}, {5, 1}};
   plan.position_sum = 99;
   return plan;
 }
@@ -61,7 +62,8 @@ constexpr PlanLimits kLimits = {.num_blocks = 10,
                                 .max_model_len = 64,
                                 .vocab_size = 100,
                                 .state_blocks = 2,
-                                .num_adapters = 6};
+                                .num_adapters = 6,
+                                .max_guess = 4};
 
 std::string ErrorOf(const StepPlan& plan, const PlanLimits& limits = kLimits) {
   return ErrorThrownBy([&] { DecodePlan(EncodePlan(plan), limits); });
@@ -121,7 +123,8 @@ TEST(MessagesTest, BlockMessages_AreRefused_OutOfBounds) {
 
 TEST(MessagesTest, StepResult_SurvivesARoundTrip) {
   const StepResult result{
-      2, 9, 1, 111, 222, 333, 44, {{4, 50, -0.5f, {{50, -0.5f}, {51, -2.0f}}}, {5, 6, 0, {}, {0.25f, -1.5f}}}, {}};
+      2, 9, 1, 111, 222, 333, 44, {{4, 50, -0.5f, {{50, -0.5f}, {51, -2.0f}}}, {5, 6, 0, {}, {0.25f, -1.5f}}}, {},
+      {{4, {7, 8}}, {5, {9}}}, 55};
   const Message decoded = Decode(EncodeResult(result));
   const auto& back = std::get<StepResult>(decoded);
   EXPECT_EQ(back.tokens, result.tokens);
@@ -131,6 +134,8 @@ TEST(MessagesTest, StepResult_SurvivesARoundTrip) {
   EXPECT_EQ(back.epoch, 2u);
   EXPECT_EQ(back.step, 9u);
   EXPECT_EQ(back.swap_micros, 44u);
+  EXPECT_EQ(back.guesses, result.guesses);
+  EXPECT_EQ(back.guess_micros, 55u);
 }
 
 TEST(MessagesTest, PromptScores_SurviveARoundTrip_AndAreRefusedWhenInconsistent) {
@@ -345,6 +350,25 @@ TEST(MessagesTest, StepPlan_IsRefused_OutOfBounds) {
   EXPECT_NE(broken([](StepPlan& p) { p.drafts[0].tokens.clear(); }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.drafts[0].tokens[1] = 100; }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.drafts[0].tokens.assign(12, 1); }), "") << "more tokens than a step may have";
+}
+
+TEST(PlanCheckTest, GuessOrders_AreRefused_OutOfBounds) {
+  const auto problem_of = [](const std::vector<GuessOrder>& orders, int32_t max_guess = 4) {
+    StepPlan plan = FullPlan();
+    plan.guesses = orders;
+    PlanLimits limits = kLimits;
+    limits.max_guess = max_guess;
+    return ErrorOf(plan, limits);
+  };
+  EXPECT_EQ(problem_of({{0, 1}, {1, 4}, {9, 2}, {5, 4}}), "");
+  EXPECT_NE(problem_of({{1, 5}}).find("slot 1: a guess of 5 tokens, at most 4"), std::string::npos);
+  EXPECT_NE(problem_of({{1, 1}}, 0), "") << "no draft model";
+  EXPECT_NE(problem_of({{1, 0}}), "");
+  EXPECT_NE(problem_of({{1, -1}}), "");
+  EXPECT_NE(problem_of({{1, 1}, {1, 1}}), "") << "twice";
+  EXPECT_NE(problem_of({{9, 1}, {0, 1}}), "") << "not in the order of the batch";
+  EXPECT_NE(problem_of({{2, 1}}), "") << "slot 2 computes a chunk";
+  EXPECT_NE(problem_of({{7, 1}}), "") << "slot 7 computes nothing";
 }
 
 TEST(MessagesTest, Decode_Throws_WhenAFrameIsForeignOrDamaged) {

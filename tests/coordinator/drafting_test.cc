@@ -174,6 +174,43 @@ TEST(DraftPaceTest, Sequence_PausesLonger_TheMoreDraftsInARowFail) {
   EXPECT_TRUE(pace.IsReady()) << "a right draft ends the series";
 }
 
+TEST(DraftPaceTest, Order_FollowsTheCost_AndIsTriedAgain_AfterEverLongerRests) {
+  DraftPace pace;
+  EXPECT_EQ(pace.LengthToOrder(3, 0.02), 3) << "guesses cost next to nothing";
+  EXPECT_EQ(pace.LengthToOrder(8, 0.4), 1);
+  for (const int rest : {2, 4, 8, 16, 32, 32}) {
+    EXPECT_EQ(pace.LengthToOrder(8, 0.9), 0);
+    EXPECT_TRUE(pace.RestsAfter(rest - 1)) << rest;
+    EXPECT_FALSE(pace.RestsAfter(rest)) << rest;
+    pace.Gained(rest);
+    EXPECT_EQ(pace.LengthToOrder(8, 0.9), 1) << "a trial, because costs change";
+  }
+  EXPECT_GE(pace.LengthToOrder(8, 0.3), 1);
+  EXPECT_EQ(pace.LengthToOrder(8, 0.9), 0);
+  EXPECT_FALSE(pace.RestsAfter(2)) << "the rests have begun anew";
+}
+
+TEST(DraftCostTest, Guess_IsLearned_AndOneLongReadingCountsLittle) {
+  DraftCost cost;
+  const double before = cost.guess();
+  cost.ObserveGuess(1, 4, 0.5);
+  EXPECT_EQ(cost.guess(), before) << "no step without drafts was seen";
+  for (int i = 0; i < 100; ++i) {
+    cost.Observe(1, 0, 0.010);
+    cost.Observe(2, 0, 0.020);
+    cost.ObserveGuess(1, 4, 0.008);
+    cost.ObserveGuess(2, 8, 0.016);
+  }
+  EXPECT_NEAR(cost.guess(), 0.2, 1e-3);
+  EXPECT_EQ(cost.row(), DraftCost().row()) << "guesses are no rows";
+  cost.ObserveGuess(1, 4, 60);
+  cost.ObserveGuess(1, 0, 60);
+  cost.ObserveGuess(1000, 4, 60);
+  EXPECT_LE(cost.guess(), 0.6);
+  for (int i = 0; i < 30; ++i) cost.ObserveGuess(1, 4, 0.080);
+  EXPECT_GT(cost.guess(), 1.5) << "a slow model";
+}
+
 TEST(DraftCostTest, CostOfADraftedRow_IsLearned_FromStepsWithAndWithoutDrafts) {
   DraftCost cost;
   const double before = cost.row();
@@ -409,6 +446,133 @@ TEST_F(DraftingTest, Request_GetsDraftsFromEarlierAnswers_OfItsClientAlone) {
   engine_->Cancel(3);
   engine_->FlushCache();
   EXPECT_EQ(engine_->earlier_answers().bytes(), 0u);
+}
+
+/// An engine whose workers have a draft model.
+class DraftModelTest : public DraftingTest {
+ protected:
+  void MakeWithModel(int usable_blocks = 40, int model_max_len = 1000) {
+    Make(usable_blocks);
+    options_.drafts = {.num_tokens = 4, .max_batch = 2, .from_text = false, .from_model = true,
+                       .model_max_len = model_max_len};
+    engine_ = std::make_unique<Engine>(options_);
+    sinks_.clear();
+  }
+  /// Submits a request of three prompt tokens and commits its first step, which draws token 7 and orders no guess.
+  void BeginWithModel(int max_tokens) {
+    ASSERT_FALSE(engine_->Submit(New(1, 3, max_tokens)));
+    EXPECT_TRUE(Plan().guesses.empty()) << "the first token does not wait for the draft model";
+    Commit({{0, 7}});
+  }
+  void CommitGuess(const Tokens& drawn, const std::vector<Draft>& guesses, StepTimes times = {}) {
+    ASSERT_TRUE(engine_->Fits(Drawn(drawn)));
+    ASSERT_TRUE(engine_->Fits(guesses));
+    engine_->CommitStep(Drawn(drawn), times, {}, guesses);
+    engine_->scheduler().CheckIntegrity();
+  }
+  const DraftCounts& counts() const { return engine_->stats().drafts[static_cast<size_t>(DraftSource::kModel)]; }
+};
+
+TEST_F(DraftModelTest, Guess_IsOrderedWithAStep_AndVerifiedInTheNextOne) {
+  MakeWithModel();
+  BeginWithModel(30);
+  StepPlan plan = Plan();
+  EXPECT_EQ(plan.decodes, std::vector<SlotId>{0});
+  ASSERT_EQ(plan.guesses.size(), 1u);
+  EXPECT_EQ(plan.guesses[0].slot, 0u);
+  EXPECT_TRUE(Plan().empty()) << "the guess comes with the result";
+  CommitGuess({8}, {{0, {9, 10}}});
+  plan = Plan();
+  EXPECT_EQ(plan.drafts, (std::vector<Draft>{{0, {9, 10}}}));
+  EXPECT_EQ(plan.guesses.size(), 1u) << "the next guess is ordered at once";
+  CommitGuess({9, 10, 11}, {{0, {20}}});
+  EXPECT_EQ(Plan().drafts, (std::vector<Draft>{{0, {20}}}));
+  CommitGuess({12}, {});
+  EXPECT_EQ(Got(1), (Tokens{7, 8, 9, 10, 11, 12}));
+  EXPECT_EQ(counts().tokens, 3);
+  EXPECT_EQ(counts().accepted, 2);
+  plan = Plan();
+  EXPECT_TRUE(plan.drafts.empty()) << "no token of the last guess was right, so the sequence rests for two tokens";
+  EXPECT_EQ(plan.guesses.size(), 1u) << "the rest ends with this step";
+  CommitGuess({13}, {{0, {20}}});
+  EXPECT_EQ(Plan().drafts, (std::vector<Draft>{{0, {20}}}));
+  CommitGuess({14}, {});
+  EXPECT_TRUE(Plan().guesses.empty()) << "a second failure makes the rest longer";
+  EXPECT_FALSE(Plan().empty()) << "steps without orders are planned ahead";
+}
+
+TEST_F(DraftModelTest, Sequence_GoesOn_WhenNoGuessComes) {
+  MakeWithModel();
+  BeginWithModel(30);
+  for (TokenId token = 8; token < 14; ++token) {
+    EXPECT_EQ(Plan().guesses.size(), 1u) << "the model may still be reading the prompt";
+    CommitGuess({token}, {});
+  }
+  EXPECT_EQ(counts().drafts, 0);
+}
+
+TEST_F(DraftModelTest, Guesses_EndWithTheAnswer_AndWithWhatTheModelReads) {
+  MakeWithModel();
+  BeginWithModel(4);
+  EXPECT_EQ(Plan().guesses, (std::vector<GuessOrder>{{0, 1}})) << "two tokens are left, and one is drawn anyway";
+  CommitGuess({8}, {{0, {9}}});
+  EXPECT_TRUE(Plan().guesses.empty());
+  CommitGuess({9, 10}, {});
+  EXPECT_TRUE(engine_->idle());
+  MakeWithModel(40, 7);
+  BeginWithModel(30);
+  EXPECT_EQ(Plan().guesses, (std::vector<GuessOrder>{{0, 2}})) << "five tokens are known after the step";
+  CommitGuess({8}, {});
+  EXPECT_EQ(Plan().guesses, (std::vector<GuessOrder>{{0, 1}}));
+  CommitGuess({9}, {});
+  EXPECT_TRUE(Plan().guesses.empty());
+}
+
+TEST_F(DraftModelTest, Nobody_HasOrders_InFullSteps_WithAPredictionOrWithBeams) {
+  MakeWithModel();
+  for (RequestId id = 1; id <= 3; ++id) ASSERT_FALSE(engine_->Submit(New(id, 3, 20)));
+  Plan();
+  Commit({{0, 7}, {1, 7}, {2, 7}});
+  EXPECT_TRUE(Plan().guesses.empty()) << "three sequences, at most two";
+  MakeWithModel();
+  auto predicted = New(4, 3, 20);
+  predicted->prediction = {7, 8, 9};
+  ASSERT_FALSE(engine_->Submit(std::move(predicted)));
+  Plan();
+  Commit({{0, 7}});
+  const StepPlan plan = Plan();
+  EXPECT_TRUE(plan.guesses.empty());
+  EXPECT_EQ(plan.drafts.size(), 1u) << "its prediction";
+}
+
+TEST_F(DraftModelTest, Orders_End_WhereTheModelIsTooSlow) {
+  MakeWithModel(300);
+  BeginWithModel(900);
+  int orders = 0;
+  for (int step = 0; step < 200; ++step) {
+    const StepPlan plan = Plan();
+    const bool drafts = !plan.drafts.empty(), ordered = !plan.guesses.empty();
+    orders += ordered;
+    const Tokens drawn = drafts ? Tokens{plan.drafts[0].tokens[0], 5} : Tokens{5};
+    CommitGuess(drawn, ordered ? std::vector<Draft>{{0, {5}}} : std::vector<Draft>{},
+                {.compute_micros = ordered ? 30'000u : 10'000u, .guess_micros = ordered ? 20'000u : 0});
+  }
+  EXPECT_LT(orders, 40) << "a right guess takes twice as long as the step that it saves";
+  EXPECT_GT(orders, 5);
+}
+
+TEST_F(DraftModelTest, Engine_RefusesGuesses_ThatItHasNotOrdered) {
+  MakeWithModel();
+  BeginWithModel(30);
+  const int most = Plan().guesses[0].count;
+  const auto fits = [&](const std::vector<Draft>& guesses) { return engine_->Fits(guesses); };
+  EXPECT_TRUE(fits({}));
+  EXPECT_TRUE(fits({{0, {9}}}));
+  EXPECT_FALSE(fits({{1, {9}}})) << "another slot";
+  EXPECT_FALSE(fits({{0, {}}}));
+  EXPECT_FALSE(fits({{0, Tokens(static_cast<size_t>(most) + 1, 9)}}));
+  EXPECT_FALSE(fits({{0, {9}}, {0, {9}}}));
+  EXPECT_FALSE(fits({{0, {-1}}}));
 }
 
 TEST_F(DraftingTest, Engine_RefusesAnAnswer_WhoseTokensBeforeTheLastAreNotTheDrafts) {

@@ -98,6 +98,18 @@ class JournalTest : public testing::Test {
     engine.ReleaseTicket(to);
   }
 
+  /// What the draft model guesses after the oldest outstanding step: some of what was ordered.
+  std::vector<Draft> Guesses(const Engine& engine) {
+    std::vector<Draft> guesses;
+    for (const StepMember& m : engine.scheduler().outstanding().at(0).members) {
+      if (m.guess == 0 || random_.Below(4) == 0) continue;
+      Draft& guess = guesses.emplace_back(Draft{m.slot, {}});
+      for (int64_t count = random_.Between(1, m.guess); count > 0; --count)
+        guess.tokens.push_back(static_cast<TokenId>(random_.Below(4)));
+    }
+    return guesses;
+  }
+
   /// Runs steps under random traffic, with up to two plans outstanding. All kinds of journal commands occur.
   void Live(Engine& engine, int steps) {
     for (int i = 0; i < steps; ++i, now_ += 0.1) {
@@ -114,7 +126,11 @@ class JournalTest : public testing::Test {
       const int plans = engine.num_outstanding() == 0 ? 1 : static_cast<int>(random_.Below(2));
       for (int p = 0; p < plans; ++p) steps_ += engine.NextPlan(now_) != nullptr;
       if (engine.num_outstanding() == 0 || (engine.num_outstanding() == 1 && random_.Below(2) == 0)) continue;
-      engine.CommitStep(Draws(engine), {static_cast<uint32_t>(random_.Between(1, 90'000)), 10});
+      const std::vector<SampledToken> drawn = Draws(engine);
+      const std::vector<Draft> guesses = Guesses(engine);
+      ASSERT_TRUE(engine.Fits(guesses));
+      engine.CommitStep(drawn, {static_cast<uint32_t>(random_.Between(1000, 90'000)), 10, guesses.empty() ? 0u : 900u},
+                        {}, guesses);
     }
   }
 
@@ -193,7 +209,28 @@ TEST_F(JournalTest, Replay_YieldsTheSamePlans_WithDraftsFromEverySource) {
     Live(engine, 3000);
     engine.set_observer(nullptr);
   }
-  for (const DraftCounts& counts : engine.stats().drafts) EXPECT_GT(counts.accepted, 50);
+  for (const DraftSource source : {DraftSource::kPrediction, DraftSource::kText, DraftSource::kAnswers})
+    EXPECT_GT(engine.stats().drafts[static_cast<size_t>(source)].accepted, 50) << NameOf(source);
+  const ReplayResult result = Replay(directory_);
+  EXPECT_EQ(result.differing, 0) << result.first_difference;
+  EXPECT_EQ(result.steps, steps_);
+  EXPECT_GT(result.segments, 10);
+}
+
+TEST_F(JournalTest, Replay_YieldsTheSamePlans_WithDraftsOfADraftModel) {
+  EngineOptions options = Options();
+  options.drafts = {.num_tokens = 4, .from_text = false, .from_model = true, .model_max_len = 1000};
+  drafts_ = true;
+  Engine engine(options);
+  engine.StartEpoch(1);
+  {
+    Journal journal(directory_, {64 << 10, 64 << 20}, engine);
+    engine.set_observer(&journal);
+    Live(engine, 3000);
+    engine.set_observer(nullptr);
+  }
+  for (const DraftSource source : {DraftSource::kPrediction, DraftSource::kModel})
+    EXPECT_GT(engine.stats().drafts[static_cast<size_t>(source)].accepted, 50) << NameOf(source);
   const ReplayResult result = Replay(directory_);
   EXPECT_EQ(result.differing, 0) << result.first_difference;
   EXPECT_EQ(result.steps, steps_);
@@ -210,7 +247,7 @@ TEST_F(JournalTest, Replay_ReportsThePlan_WhenItDiffersFromTheRecordedPlan) {
     StepPlan other;
     other.step = 9999;
     journal.OnCommand(command::Plan{now_}, {.plan = &other});
-    journal.OnCommand(command::Commit{{}, {}, {}}, {});
+    journal.OnCommand(command::Commit{{}, {}, {}, {}}, {});
     engine.set_observer(nullptr);
   }
   const ReplayResult result = Replay(directory_);
@@ -221,8 +258,9 @@ TEST_F(JournalTest, Replay_ReportsThePlan_WhenItDiffersFromTheRecordedPlan) {
 TEST_F(JournalTest, Replay_ReportsCommandsOutOfOrder_AndDoesNotRunThem) {
   const std::vector<SampledToken> no_tokens;
   const std::vector<PromptScores> no_scores;
+  const std::vector<Draft> no_guesses;
   std::unique_ptr<Request> twice = RandomRequest(++last_id_);
-  const Command out_of_order[] = {command::Commit{no_tokens, {}, no_scores}, command::Submit{twice}};
+  const Command out_of_order[] = {command::Commit{no_tokens, {}, no_scores, no_guesses}, command::Submit{twice}};
   for (const Command& command : out_of_order) {
     std::filesystem::remove_all(directory_);
     Engine engine(Options());
@@ -247,13 +285,14 @@ TEST_F(JournalTest, EveryCommand_SurvivesARoundTrip) {
   adopted->num_preemptions = 3;
   const std::vector<SampledToken> sampled = {{3, 41, -0.5f, {{41, -0.5f}, {2, -1.5f}}}, {4, 1, -2, {}}};
   const std::vector<PromptScores> scores;
+  const std::vector<Draft> guesses = {{3, {5, 6}}, {4, {7}}};
   const std::string salt = "salt";
   const std::vector<TokenId> tokens = {1, 2, 3};
   const std::vector<BlockId> blocks = {9, 4};
   const Command commands[] = {command::Submit{submitted},
                               command::Cancel{11},
                               command::Plan{1.5},
-                              command::Commit{sampled, {12, 13}, scores},
+                              command::Commit{sampled, {12, 13, 14}, scores, guesses},
                               command::Expire{2.5},
                               command::StartEpoch{14, {15, 16}},
                               command::SetSwapSpeed{3.5},

@@ -1,9 +1,13 @@
 """Tests speculation as clients see it: every answer is, bit for bit, the one of a server without it, also when a worker is
 killed in the middle; and a replay of the journal plans the same drafts."""
+import array
 import concurrent.futures
+import json
 import os
 import re
+import shutil
 import signal
+import struct
 import subprocess
 import tempfile
 import unittest
@@ -92,7 +96,9 @@ class DraftsTest(unittest.TestCase):
                 drafts, tokens, accepted = counts(server)
                 self.assertEqual((tokens, accepted), told(whole))
                 guessed = next(answer["id"] for answer in whole if told([answer])[1] > 0)
-                for method, right_ones in accepted_by_method(server).items():
+                by_method = accepted_by_method(server)
+                self.assertEqual(by_method.pop("draft_model"), 0)
+                for method, right_ones in by_method.items():
                     self.assertGreater(right_ones, 20, method)
                 status = server.get("/admin/status", admin=True)
                 setting, seen = status["settings"]["speculative_config"], status["speculation"]
@@ -117,6 +123,124 @@ class DraftsTest(unittest.TestCase):
             explained = subprocess.run([QUIRE, "explain", "--journal", os.path.join(journal, "j"), guessed], capture_output=True, text=True,
                                        stdin=subprocess.DEVNULL, timeout=120)
             self.assertRegex(explained.stdout, r"request \d+ \d+ of \d+ tokens guessed from (its own text|earlier answers) were right")
+
+
+def other_model(folder):
+    """Returns the path of a model with the vocabulary of TINY and other weights: each matrix has its numbers in reverse."""
+    path = os.path.join(folder, "other")
+    shutil.copytree(TINY, path)
+    with open(os.path.join(path, "model.safetensors"), "r+b") as file:
+        size = struct.unpack("<Q", file.read(8))[0]
+        for name, tensor in json.loads(file.read(size)).items():
+            if len(tensor.get("shape", [])) < 2:
+                continue
+            begin, end = tensor["data_offsets"]
+            file.seek(8 + size + begin)
+            numbers = array.array({4: "I", 2: "H"}[(end - begin) // (tensor["shape"][0] * tensor["shape"][1])], file.read(end - begin))
+            numbers.reverse()
+            file.seek(8 + size + begin)
+            file.write(numbers.tobytes())
+    return path
+
+
+def draft_config(path):
+    return json.dumps({"method": "draft_model", "model": path, "num_speculative_tokens": 4, "disable_by_batch_size": 16})
+
+
+class DraftModelTest(unittest.TestCase):
+    GREEDY = [{"prompt": REPEATS[i:], "max_tokens": 120, "temperature": 0, "logprobs": 2, "ignore_eos": True} for i in range(3)]
+
+    def test_answers_keep_their_bits_whichever_model_guesses_also_with_a_killed_worker_and_a_replay(self):
+        bodies = BODIES[:8] + self.GREEDY
+        with tempfile.TemporaryDirectory(prefix="quire-drafts-") as folder:
+            journal = os.path.join(folder, "j")
+            for workers, draft, flags in (("2", other_model(folder), []), ("3", TINY, ["--journal", journal])):
+                with Server("-tp", workers, model=TINY) as plain:
+                    right = answers(plain, bodies)
+                with Server("-tp", workers, "--speculative-config", draft_config(draft), *flags, model=TINY) as server:
+                    whole = []
+                    for body, got, wanted in zip(bodies, answers(server, bodies, whole), right):
+                        self.assertEqual(got, wanted, body)
+                    drafts, tokens, accepted = counts(server)
+                    self.assertEqual((tokens, accepted), told(whole))
+                    self.assertGreater(tokens, 50)
+                    self.assertEqual(accepted_by_method(server)["draft_model"], accepted)
+                    self.assertEqual(server.get("/admin/status", admin=True)["settings"]["speculative_config"]["model"], draft)
+                    if draft == TINY:
+                        guessed = next(answer["id"] for answer in whole if told([answer])[1] > 0)
+                        self.kill_rank_0_while(server, bodies, right, drafts)
+                        continue
+                    self.assertLess(accepted, 0.5 * tokens)
+                    answers(server, predicting(bodies, right))
+                    self.assertGreater(accepted_by_method(server)["prediction"], 20, "a prediction comes before the model")
+            replay = subprocess.run([QUIRE, "replay", "--journal", journal], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120)
+            self.assertEqual(replay.returncode, 0, replay)
+            self.assertIn("every plan is the same", replay.stdout)
+            explained = subprocess.run([QUIRE, "explain", "--journal", journal, guessed], capture_output=True, text=True,
+                                       stdin=subprocess.DEVNULL, timeout=120)
+            self.assertRegex(explained.stdout, r"request \d+ \d+ of \d+ tokens guessed by the draft model were right")
+
+    def kill_rank_0_while(self, server, bodies, right, drafts):
+        """Asks again, kills the rank that has the draft model in the middle, and compares the answers."""
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            again = pool.submit(answers, server, bodies)
+            while counts(server)[0] == drafts:
+                pass  # the answers are on their way
+            os.kill(server.worker_pids()[0], signal.SIGKILL)
+            for body, got, wanted in zip(bodies, again.result(), right):
+                self.assertEqual(got, wanted, body)
+        self.assertEqual(server.get("/admin/status", admin=True)["epoch"], 2)
+
+    def test_guesses_of_the_model_itself_are_right_also_after_a_reshard_and_with_blocks_from_a_disk(self):
+        def ask(server):
+            before = counts(server)
+            got = answers(server, self.GREEDY)
+            tokens, accepted = (now - then for now, then in zip(counts(server)[1:], before[1:]))
+            self.assertGreater(accepted, 20)
+            return got, accepted / tokens
+        with Server(model=TINY) as plain:
+            alone = plain.get("/admin/status", admin=True)["ranks"][0]
+            right = answers(plain, self.GREEDY)
+        with tempfile.TemporaryDirectory(prefix="quire-drafts-") as folder:
+            flags = ["--speculative-config", draft_config(TINY), "--kv-disk", os.path.join(folder, "kv")]
+            with Server(*flags, model=TINY) as server:
+                got, share = ask(server)
+                self.assertEqual(got, right)
+                self.assertGreaterEqual(share, 0.9, "the same weights draw the same tokens")
+                rank = server.get("/admin/status", admin=True)["ranks"][0]
+                for part in ("kv_bytes_per_block", "weight_bytes"):
+                    self.assertGreaterEqual(rank[part], 2 * alone[part], part)
+                planned = subprocess.run([QUIRE, "plan", "--no-speed", "--json", "--model", TINY, *flags[:2]], capture_output=True, text=True,
+                                         stdin=subprocess.DEVNULL, timeout=60)
+                planned = json.loads(planned.stdout)["ranks"][0]
+                self.assertEqual((planned["block_bytes"], planned["weight_bytes"]), (rank["kv_bytes_per_block"], rank["weight_bytes"]))
+                self.assertEqual(server.post("/admin/reshard", {"tensor": 2}, admin=True)[0], 200)
+                self.assertGreater(ask(server)[1], 0.8, "two ranks round a few tokens otherwise than the draft model")
+            with Server(*flags, model=TINY) as server:
+                got, share = ask(server)
+                self.assertEqual(got, right)
+                self.assertGreaterEqual(share, 0.9)
+                found = re.search(r"(?m)^quire:kv_disk_found_blocks_total\S* (\S+)$", server.get("/metrics", admin=True))
+                self.assertGreater(float(found.group(1)), 0)
+
+    def test_a_draft_model_that_cannot_guess_is_refused_by_name(self):
+        with tempfile.TemporaryDirectory(prefix="quire-drafts-") as folder:
+            path = os.path.join(folder, "tokens")
+            shutil.copytree(TINY, path)
+            tokenizer = os.path.join(path, "tokenizer.json")
+            with open(tokenizer, encoding="utf-8") as file:
+                data = json.load(file)
+            vocab = data["model"]["vocab"]
+            first, second = [token for token in vocab if len(token) == 1 and token.isalpha()][:2]
+            vocab[first], vocab[second] = vocab[second], vocab[first]
+            with open(tokenizer, "w", encoding="utf-8") as file:
+                json.dump(data, file)
+            for draft, problem in ((path, f"{path} cannot guess for {TINY}: token {min(vocab[first], vocab[second])} is"),
+                                   ("/nowhere", "/nowhere")):
+                refused = subprocess.run([QUIRE, "serve", "--model", TINY, "--speculative-config", draft_config(draft)],
+                                         capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
+                self.assertEqual(refused.returncode, 2, refused)
+                self.assertIn(problem, refused.stderr)
 
 
 if __name__ == "__main__":

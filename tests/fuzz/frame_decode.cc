@@ -15,7 +15,8 @@ constexpr PlanLimits kLimits = {.num_blocks = 32,
                                 .max_running = 8,
                                 .max_step_tokens = 64,
                                 .max_model_len = 64,
-                                .vocab_size = 100};
+                                .vocab_size = 100,
+                                .max_guess = 4};
 
 Frame ReadFrame(fuzz::ByteSource& bytes) {
   Frame frame;

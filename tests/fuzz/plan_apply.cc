@@ -15,7 +15,8 @@ constexpr PlanLimits kLimits = {.num_blocks = 24,
                                 .max_step_tokens = 32,
                                 .max_model_len = 48,
                                 .vocab_size = 50,
-                                .state_blocks = 2};
+                                .state_blocks = 2,
+                                .max_guess = 4};
 
 class PlanMaker {
  public:
@@ -92,6 +93,16 @@ class PlanMaker {
       }
       plan_.position_sum += static_cast<uint64_t>(computed);
     }
+    OrderGuesses();
+  }
+
+  /// Orders guesses for some of the sequences that decode.
+  void OrderGuesses() {
+    const auto order = [this](SlotId slot) {
+      if (slot % 2 == 0) plan_.guesses.push_back({slot, 1 + static_cast<int32_t>(slot) % 4});
+    };
+    for (const SlotId slot : plan_.decodes) order(slot);
+    for (const Draft& draft : plan_.drafts) order(draft.slot);
   }
 
   /// Replaces one number of the plan with an odd value.
@@ -170,7 +181,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const StepPlan plan = maker.Make(step);
     try {
       const StepPlan received = DecodePlan(EncodePlan(plan), kLimits);
-      QUIRE_CHECK(received.chunks == plan.chunks && received.added == plan.added && received.drafts == plan.drafts,
+      QUIRE_CHECK(received.chunks == plan.chunks && received.added == plan.added && received.drafts == plan.drafts &&
+                      received.guesses == plan.guesses,
                   "the plan changed on its way");
       const std::vector<BatchMember> batch = table.Apply(received);
       for (const BatchMember& member : batch) CheckMember(table.at(member.slot), member);

@@ -71,6 +71,7 @@ constexpr Count kCounts[] = {
     {"without numbers", &Outcome::no_numbers, 13},
     {"drafts", &Outcome::drafts, 1},
     {"right drafts", &Outcome::drafts_right, 1},
+    {"guesses of the draft model", &Outcome::guesses, 1},
     {"adapters that came", &Outcome::adapters, 400},
     {"changes of options", &Outcome::changes, 500},
 };

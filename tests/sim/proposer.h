@@ -12,6 +12,10 @@ class Proposer final : public DraftProposer {
   Proposer(uint64_t seed, int percent_right) : seed_(seed), percent_right_(percent_right) {}
   DraftSource Propose(const Request& request, const Sequence& sequence, int most, std::vector<TokenId>& guess) override;
 
+  /// Guesses `count` tokens that follow `tokens`. `key` chooses those that are made wrong.
+  std::vector<TokenId> Guess(const SamplingSpec& sampling, int adapter, const std::vector<TokenId>& tokens, int count,
+                             uint64_t key) const;
+
  private:
   uint64_t seed_;
   int percent_right_;

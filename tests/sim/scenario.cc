@@ -280,6 +280,11 @@ void GuessDrafts(uint64_t seed, Scenario& scenario) {
   drafts.num_tokens = OneOf(random, {1, 2, 4, 16});
   drafts.max_batch = OneOf(random, {1, 4, 20});
   scenario.drafts_right = OneOf(random, {0, 50, 90, 100});
+  Random of_model = RandomOf(seed, Draws::kDraftModel);
+  if (!Chance(of_model, 50)) return;
+  drafts.from_model = true;
+  drafts.model_max_len = OneOf(of_model, {scenario.engine.max_model_len, scenario.engine.max_model_len / 2});
+  scenario.guesses_late = OneOf(of_model, {0, 0, 30});
 }
 
 /// In 15 % of the runs, some requests are of batches, but none of newcomers, which must get their first token by the

@@ -38,6 +38,8 @@ enum class Draws : uint64_t {
   kWholePrompts,
   kDisk,
   kLaterAdapters,
+  kDraftModel,
+  kGuesses,
 };
 /// Returns the random sequence `draws` of the run with this seed.
 test::Random RandomOf(uint64_t seed, Draws draws);
@@ -92,6 +94,7 @@ struct Scenario {
   double resize = 0;     // probability that a new epoch changes the pools' sizes
   double shrink = 0;     // probability that new pools are too small for some request
   int drafts_right = 0;  // percentage of right drafts, in runs with speculation
+  int guesses_late = 0;  // percentage of a draft model's guesses that do not come, or a step late
   Faults faults;
   Interference interference;
   std::vector<Arrival> arrivals;  // sorted by time

@@ -38,6 +38,7 @@ class SimWorker {
   std::vector<KvValue> Read(BlockId block) const;
   void Fill(BlockId block, const std::vector<KvValue>& values);
 
+  const SequenceState& sequence(SlotId slot) const { return table_.at(slot); }
   const std::vector<BlockId>& blocks(SlotId slot) const { return table_.at(slot).blocks; }
   const std::vector<BlockId>& state(SlotId slot) const { return table_.at(slot).state; }
 

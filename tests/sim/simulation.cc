@@ -19,6 +19,7 @@ Simulation::Simulation(uint64_t seed, bool aloud)
       changes_(RandomOf(seed, Draws::kOptions)),
       ways_(RandomOf(seed, Draws::kWays)),
       later_(RandomOf(seed, Draws::kLaterAdapters)),
+      guessing_(RandomOf(seed, Draws::kGuesses)),
       proposer_(seed, scenario_.drafts_right),
       engine_(scenario_.engine),
       judge_(scenario_.engine),
@@ -223,7 +224,9 @@ bool Simulation::Plan() {
       throw Failure{fmt::format("request {} may be what kills workers, and runs beside others", request->id)};
   }
   if (aloud_) Say(*plan);
-  sent_.push_back({EncodePlan(*plan), {}});
+  if (std::ranges::any_of(sent_, [](const Sent& sent) { return !sent.guesses.empty(); }))
+    throw Failure{"a step is planned before the draft model's guesses came"};
+  sent_.push_back({EncodePlan(*plan), {}, plan->guesses});
   NoteMembers(*plan, sent_.back());
   decodes_.Planned(*plan, sent_.size() > 1, IsAlone());
   CheckNewcomers(*plan);

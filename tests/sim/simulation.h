@@ -40,6 +40,7 @@ class Simulation {
   struct Sent {
     Frame frame;
     std::vector<Member> members;
+    std::vector<GuessOrder> guesses;  // what the draft model is to guess after this step
   };
   /// A request on its way to another engine. Here both engines are the same one, with two tickets.
   struct Traveller {
@@ -109,10 +110,14 @@ class Simulation {
   bool AllAnswer(const Sent& sent, std::vector<SampledToken>& tokens);
   void CheckFits(const std::vector<SampledToken>& tokens);
   void CheckFits(const std::vector<PromptScores>& scores);
+  std::vector<Draft> GuessesAfter(const Sent& sent);
+  void CheckFits(const std::vector<Draft>& guesses, const std::vector<GuessOrder>& orders);
+  void CheckRightGuesses(const Sent& sent, const std::vector<SampledToken>& tokens) const;
   void ExpectDrafts(Client& client, const Member& member, int accepted);
   void CheckDrafts(const Sent& sent) const;
   Endings BreakNumbers(const Sent& sent, std::vector<SampledToken>& tokens);
-  void Commit(const Sent& sent, std::vector<SampledToken>& tokens, const StepTimes& times);
+  void Commit(const Sent& sent, std::vector<SampledToken>& tokens, const StepTimes& times,
+              const std::vector<Draft>& guesses);
 
   // --- between engines ---
   void Travel();
@@ -128,7 +133,7 @@ class Simulation {
   bool IsTravelling(RequestId id) const;
 
   Scenario scenario_;
-  test::Random random_, order_, sizes_, moves_, more_, changes_, ways_, later_;
+  test::Random random_, order_, sizes_, moves_, more_, changes_, ways_, later_, guessing_;
   Proposer proposer_;
   Engine engine_;
   Judge judge_;
@@ -164,6 +169,7 @@ class Simulation {
   double company_left_ = 0;  // seconds of steps for which the rules for several clients outlast the second client
   bool left_out_ = false;    // true: the last plan was made ahead and had no room for some request
   int64_t drafts_right_ = 0;  // guessed tokens in answers
+  std::map<SlotId, std::vector<TokenId>> last_guesses_;  // of the draft model, right or not
   int64_t num_drawn_ = 0, num_wanted_ = 0, num_computed_ = 0;  // draws; draws for unended sequences; tokens in plans
   Outcome outcome_;
 };

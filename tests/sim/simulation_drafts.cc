@@ -1,8 +1,59 @@
-// Checks the numbers of guessed tokens that clients and statistics report.
+// The draft model of the simulated workers, and the numbers of guessed tokens that clients and statistics report.
+#include <algorithm>
+
 #include "comm/base/error.h"
 #include "tests/sim/simulation.h"
 
 namespace quire::sim {
+
+/// Returns what the draft model of rank 0 guesses after a step. In some lives some of the guesses do not come, or come
+/// a step late, when other tokens follow.
+std::vector<Draft> Simulation::GuessesAfter(const Sent& sent) {
+  std::vector<Draft> guesses;
+  for (const auto& [slot, most] : sent.guesses) {
+    const SequenceState& sequence = workers_.front().sequence(slot);
+    const auto count = static_cast<int>(guessing_.Between(1, most));
+    const auto key = static_cast<uint64_t>(guessing_.Below(1 << 30));
+    std::vector<TokenId> tokens = proposer_.Guess(sequence.sampling, sequence.adapter, sequence.tokens, count, key);
+    std::vector<TokenId>& last = last_guesses_[slot];
+    if (guessing_.Below(100) < scenario_.guesses_late) tokens.swap(last);
+    if (tokens.empty() || std::ssize(tokens) > most) continue;
+    last = tokens;
+    ++outcome_.guesses;
+    for (const TokenId token : tokens) Trace(static_cast<uint64_t>(token));
+    guesses.push_back({slot, std::move(tokens)});
+  }
+  return guesses;
+}
+
+/// Where the draft model guesses right and in time, verification keeps every token: guesses go to their own sequences,
+/// behind the tokens after which they were made.
+void Simulation::CheckRightGuesses(const Sent& sent, const std::vector<SampledToken>& tokens) const {
+  if (!scenario_.engine.drafts.from_model || scenario_.drafts_right < 100 || scenario_.guesses_late > 0) return;
+  for (const Member& member : sent.members) {
+    if (member.num_drafts > 0 && std::ranges::count(tokens, member.slot, &SampledToken::slot) != 1 + member.num_drafts)
+      throw Failure{
+          fmt::format("slot {}: a right guess of {} tokens is not kept whole", member.slot, member.num_drafts)};
+  }
+}
+
+/// Checks that the engine takes guesses that it has ordered, and refuses all others.
+void Simulation::CheckFits(const std::vector<Draft>& guesses, const std::vector<GuessOrder>& orders) {
+  if (!engine_.Fits(guesses)) throw Failure{"the draft model's guesses do not fit the plan"};
+  if (guesses.empty() || guessing_.Below(10) > 0) return;
+  const auto at = static_cast<size_t>(guessing_.Below(std::ssize(guesses)));
+  const auto refuses = [&](const char* what, auto change) {
+    std::vector<Draft> other = guesses;
+    change(other, other[at]);
+    if (engine_.Fits(other)) throw Failure{fmt::format("a guess {} is taken for one that was ordered", what)};
+  };
+  const int most = std::ranges::find(orders, guesses[at].slot, &GuessOrder::slot)->count;
+  refuses("of a slot without an order", [](auto&, Draft& guess) { guess.slot += 1000; });
+  refuses("that is too long", [&](auto&, Draft& guess) { guess.tokens.resize(static_cast<size_t>(most) + 1, 0); });
+  refuses("without tokens", [](auto&, Draft& guess) { guess.tokens.clear(); });
+  refuses("of an unknown token", [](auto&, Draft& guess) { guess.tokens.back() = kVocab; });
+  refuses("that comes twice", [&](auto& other, Draft&) { other.push_back(other[at]); });
+}
 
 /// Notes the report that the client must get: how many guessed tokens became part of its answer.
 void Simulation::ExpectDrafts(Client& client, const Member& member, int accepted) {

@@ -17,7 +17,9 @@ PlanLimits Simulation::Limits() const {
           o.max_model_len,
           o.vocab_size,
           pools.state_blocks,
-          kMostAdapters};
+          kMostAdapters,
+          {},
+          o.drafts.from_model ? o.drafts.num_tokens : 0};
 }
 
 PoolSizes Simulation::PoolsOfNextEpoch() {
@@ -155,9 +157,12 @@ void Simulation::TakeResult() {
   disk_.PlanRan();
   CheckFits(tokens);
   CheckFits(scores_);
+  CheckRightGuesses(sent, tokens);
+  const std::vector<Draft> guesses = GuessesAfter(sent);
+  CheckFits(guesses, sent.guesses);
   for (const SampledToken& token : tokens) Trace(static_cast<uint64_t>(token.token));
   num_drawn_ += static_cast<int64_t>(tokens.size());
-  Commit(sent, tokens, times);
+  Commit(sent, tokens, times, guesses);
 }
 
 void Simulation::LoseGroup() {
@@ -179,7 +184,8 @@ void Simulation::LoseGroup() {
   StartEpoch();
 }
 
-void Simulation::Commit(const Sent& sent, std::vector<SampledToken>& tokens, const StepTimes& times) {
+void Simulation::Commit(const Sent& sent, std::vector<SampledToken>& tokens, const StepTimes& times,
+                        const std::vector<Draft>& guesses) {
   const Endings broken = BreakNumbers(sent, tokens);
   for (const Member& member : sent.members) {
     if (!IsWanted(member) || broken.contains(member.request)) continue;
@@ -191,7 +197,7 @@ void Simulation::Commit(const Sent& sent, std::vector<SampledToken>& tokens, con
     turns_.Drew(member.request, delivered);
     if (member.num_drafts > 0) ExpectDrafts(client, member, std::min(drawn - 1, delivered));
   }
-  Expect(broken, [&] { engine_.CommitStep(tokens, times, scores_); });
+  Expect(broken, [&] { engine_.CommitStep(tokens, times, scores_, guesses); });
   CheckDrafts(sent);
   company_left_ = std::max(0.0, company_left_ - times.compute_micros * 1e-6);
 }

@@ -27,11 +27,11 @@ struct Outcome {
   int64_t may_fail = 0, lost_a_group = 0;       // 1 when faults were possible in this run; 1 when a second epoch began
   // Outcomes of the requests: the counts from `answered` to `no_numbers` add up to `asked`.
   int64_t asked = 0, answered = 0, cancelled = 0, refused = 0;
-  int64_t no_room = 0, overtime = 0,
-          past_deadline = 0;                          // requests that waited or ran too long; overran their own limit
-  int64_t given_up = 0, aborted = 0, no_numbers = 0;  // requests ended by lost workers; operators; broken draws
-  int64_t drafts = 0, drafts_right = 0;               // guessed tokens; those that verification kept
-  int64_t changes = 0;                                // changes of options by an operator
+  int64_t no_room = 0, overtime = 0, past_deadline = 0;  // waited too long; ran too long; too late for the client
+  int64_t given_up = 0, aborted = 0, no_numbers = 0;     // lost with the workers; by an operator; broken draws
+  int64_t drafts = 0, drafts_right = 0;                  // guessed tokens; those that verification kept
+  int64_t guesses = 0;                                   // guesses that a draft model made
+  int64_t changes = 0;                                   // changes of options by an operator
 };
 
 /// A broken promise. Broken invariants inside the core abort instead, and so does a lack of progress.

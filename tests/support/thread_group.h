@@ -76,6 +76,9 @@ class ThreadGroup {
       QUIRE_CHECK(result.token_hash == results[0].token_hash, "rank {} drew other tokens", result.rank);
     }
     scores_ = std::move(results[0].scores);
+    guesses_ = std::move(results[0].guesses);
+    for (size_t rank = 1; rank < results.size(); ++rank)
+      QUIRE_CHECK(results[rank].guesses.empty(), "rank {} guesses", rank);
     return results[0].tokens;
   }
 
@@ -86,6 +89,9 @@ class ThreadGroup {
 
   /// Returns the prompt scores of the last awaited step.
   const std::vector<PromptScores>& scores() const { return scores_; }
+
+  /// What the draft model guessed after the last awaited step.
+  const std::vector<Draft>& guesses() const { return guesses_; }
 
   /// Returns the number of steps that finished after the next step had begun.
   int num_overlapped() const { return num_overlapped_; }
@@ -101,6 +107,7 @@ class ThreadGroup {
   std::deque<Frame> queue_;
   std::deque<FrameHeader> begun_;
   std::vector<PromptScores> scores_;
+  std::vector<Draft> guesses_;
   int num_overlapped_ = 0;
   RankThreads threads_;
   int state_blocks_ = 0;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "comm/collective/lone_collective.h"
 #include "coordinator/core/engine/engine.h"
 #include "tests/support/collecting_sink.h"
 #include "tests/support/random.h"
@@ -104,6 +105,8 @@ struct Served {
   bool from_text = true, from_answers = false;  // DraftOptions of the engine's own proposer
   const Sinks* predictions = nullptr;           // answers that the clients predict, with an error in each
   std::vector<int32_t> stages = {};             // layers of the stages of a pipeline
+  const ModelFiles* draft = nullptr;            // the draft model of rank 0
+  int block_size = 4;
 };
 
 /// Returns a client's imperfect prediction: the answer, but one token is missing, and another is wrong.
@@ -125,11 +128,13 @@ void ExpectSameCounts(const Sinks& sinks, const EngineStats& stats) {
 /// `proposer`; null: none. `own`: they come from the engine's own proposer.
 Sinks AnswersOf(const ModelFiles& files, const std::vector<DraftedAsk>& asked, const Served& setup,
                 DraftProposer* proposer, EngineStats* stats = nullptr, bool own = false) {
-  constexpr int kBlockSize = 4, kStepTokens = 48, kRunning = 16, kModelLen = 160;
+  constexpr int kStepTokens = 48, kRunning = 16, kModelLen = 400, kGuess = 6;
   const int host = setup.num_host_blocks > 0 ? setup.num_host_blocks + 1 : 0;
-  test::ThreadGroup group(files,
-                          {kBlockSize, kStepTokens, kRunning, kModelLen, 1, setup.shares, setup.compute, setup.stages},
-                          setup.num_blocks, host);
+  EngineSizes sizes{setup.block_size, kStepTokens,   kRunning,     kModelLen, 1,
+                    setup.shares,     setup.compute, setup.stages, {}};
+  if (setup.draft != nullptr)
+    sizes.draft = {.files = setup.draft, .num_tokens = kGuess, .max_sequences = kRunning, .max_model_len = kModelLen};
+  test::ThreadGroup group(files, sizes, setup.num_blocks, host);
   group.SetVocabulary(LettersOf(static_cast<size_t>(files.spec().vocab_size)));
   EngineOptions options;
   options.scheduler.max_step_tokens = kStepTokens;
@@ -138,13 +143,18 @@ Sinks AnswersOf(const ModelFiles& files, const std::vector<DraftedAsk>& asked, c
   options.scheduler.lookahead_tokens = 0;
   options.blocks.num_blocks = setup.num_blocks;
   options.blocks.num_host_blocks = setup.num_host_blocks;
-  options.blocks.block_size = kBlockSize;
+  options.blocks.block_size = setup.block_size;
   options.blocks.watermark = 0;
   options.blocks.state_blocks = group.state_blocks();
   options.blocks.sliding_window = static_cast<int>(files.spec().window());
   options.max_model_len = kModelLen;
   options.drafts = {
-      .num_tokens = 6, .max_batch = kRunning, .from_text = setup.from_text, .from_answers = setup.from_answers};
+      .num_tokens = kGuess, .max_batch = kRunning, .from_text = setup.from_text, .from_answers = setup.from_answers};
+  if (setup.draft != nullptr) {
+    options.drafts.from_text = false;
+    options.drafts.from_model = true;
+    options.drafts.model_max_len = kModelLen;
+  }
   Engine engine(options);
   if (!own) engine.set_proposer(proposer);
   const int rounds = setup.from_answers ? 2 : 1;
@@ -161,7 +171,8 @@ Sinks AnswersOf(const ModelFiles& files, const std::vector<DraftedAsk>& asked, c
       engine.scheduler().CheckIntegrity();
       const std::vector<SampledToken> drawn = group.Run(*plan);
       EXPECT_TRUE(engine.Fits(drawn));
-      engine.CommitStep(drawn);
+      EXPECT_TRUE(engine.Fits(group.guesses()));
+      engine.CommitStep(drawn, {}, {}, group.guesses());
       engine.scheduler().CheckIntegrity();
     }
   }
@@ -240,6 +251,143 @@ TEST_P(DraftsTest, Answers_HaveTheSameBits_WithPredictionsAndEarlierAnswers) {
   ExpectSameCounts(twice, stats);
   const int64_t accepted = stats.drafts[static_cast<size_t>(DraftSource::kAnswers)].accepted;
   EXPECT_EQ(accepted > 40, !has_states_) << accepted;
+}
+
+/// A draft model guesses on rank 0, beside every cut of the served model. Two of the models lack some tokens: they
+/// guess nothing where they cannot read.
+TEST(DraftModelTest, Answers_HaveTheSameBits_WhicheverModelGuesses) {
+  const auto open = [](const char* name) { return ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + name); };
+  const ModelFiles files = open("gqa");
+  const std::vector<DraftedAsk> asked = AllKinds();
+  const std::vector<Served> setups = {
+      {.shares = {1}},
+      {.shares = {1, 1}},
+      {.shares = {2, 1, 1}},
+      {.shares = {1}, .num_blocks = 40},
+      {.shares = {1, 1}, .num_blocks = 40, .num_host_blocks = 60},
+      {.shares = {1}, .compute = {.kv_cache_dtype = KvCacheDtype::kInt8}, .block_size = 16},
+      {.shares = {1}, .compute = {.kv_cache_dtype = KvCacheDtype::kFloat16}},
+      {.shares = {2, 1}, .num_blocks = 40, .num_host_blocks = 60, .stages = {2, 1}}};
+  for (size_t s = 0; s < setups.size(); ++s) {
+    Served setup = setups[s];
+    const Sinks right = AnswersOf(files, asked, setup, nullptr);
+    for (const char* name : {"gqa", "mqa", "mpt"}) {
+      const ModelFiles draft = open(name);
+      setup.draft = &draft;
+      EngineStats stats;
+      const std::string where = fmt::format("setup {}, guesses of {}", s, name);
+      const Sinks got = AnswersOf(files, asked, setup, nullptr, &stats, true);
+      ExpectSameBits(got, right, where);
+      ExpectSameCounts(got, stats);
+      const DraftCounts& counts = stats.drafts[static_cast<size_t>(DraftSource::kModel)];
+      EXPECT_GT(counts.tokens, std::string(name) == "gqa" ? 20 : 0) << where;
+      EXPECT_EQ(stats.all_drafts().tokens, counts.tokens) << where;
+    }
+  }
+}
+
+/// A model that guesses for itself is right wherever the likeliest token is drawn and the answer does not end.
+TEST(DraftModelTest, Guesses_OfTheModelItself_AreRight_AlsoAfterSwapsAndFromTheCache) {
+  const auto files = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/gqa");
+  std::vector<DraftedAsk> asked;
+  test::Random random(6);
+  std::vector<TokenId> prompt;
+  for (int i = 0; i < 37; ++i) prompt.push_back(static_cast<TokenId>(2 + random.Below(40)));
+  for (int i = 0; i < 6; ++i) {
+    asked.push_back({prompt, {.temperature = 0}, i == 1 ? 2 : 1, 60});
+    asked.back().prompt.resize(static_cast<size_t>(37 - 3 * i));
+  }
+  for (const Served& plain : {Served{}, Served{.shares = {1, 1}, .num_blocks = 50, .num_host_blocks = 90},
+                              Served{.num_blocks = 60, .block_size = 5}}) {
+    Served setup = plain;
+    EngineStats without, with;
+    const Sinks right = AnswersOf(files, asked, setup, nullptr, &without);
+    setup.draft = &files;
+    ExpectSameBits(AnswersOf(files, asked, setup, nullptr, &with, true), right, "guesses of the model itself");
+    const DraftCounts counts = with.all_drafts();
+    // The last guess about an answer may reach beyond the answer's end.
+    EXPECT_GE(counts.accepted * 100, counts.tokens * 90) << counts.accepted << " of " << counts.tokens;
+    EXPECT_LT(with.steps * 2, without.steps) << "fewer than half of the steps";
+  }
+}
+
+TEST(DraftModelTest, Guesses_BeginOnceALongPromptIsRead_AlsoWhereSequencesShareIt) {
+  const auto files = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/gqa");
+  test::Random random(7);
+  std::vector<TokenId> prompt;
+  for (int i = 0; i < 330; ++i) prompt.push_back(static_cast<TokenId>(2 + random.Below(40)));
+  const std::vector<DraftedAsk> asked = {{prompt, {.temperature = 0}, 3, 60}, {prompt, {.temperature = 0}, 1, 50}};
+  const Served plain{.num_blocks = 300};
+  Served drafted = plain;
+  drafted.draft = &files;
+  EngineStats stats;
+  const Sinks right = AnswersOf(files, asked, plain, nullptr);
+  ExpectSameBits(AnswersOf(files, asked, drafted, nullptr, &stats, true), right, "a long prompt");
+  const DraftCounts counts = stats.all_drafts();
+  EXPECT_GT(counts.accepted, 100);
+  EXPECT_GE(counts.accepted * 100, counts.tokens * 90) << counts.accepted << " of " << counts.tokens;
+}
+
+/// Runs plans on one rank whose draft model is the served model, in blocks of 4 tokens.
+class OneRankWithDraftModel {
+ public:
+  OneRankWithDraftModel() { executor_.AllocateBlocks(10); }
+
+  /// Computes the tokens from `start` on in these blocks, then the drawn one. Returns the guess of 3 further tokens.
+  std::vector<TokenId> GuessAfter(const std::vector<TokenId>& tokens, int start, const std::vector<BlockId>& blocks) {
+    StepPlan plan = Next();
+    if (slot_ > 0) plan.released = {slot_ - 1};
+    const auto known = static_cast<int32_t>(tokens.size());
+    plan.added = {{slot_, known, start, tokens, blocks, {.temperature = 0}}};
+    plan.chunks = {{slot_, start, known - start}};
+    plan.position_sum = static_cast<uint64_t>(start);
+    executor_.Execute(EncodePlan(plan));
+    plan = Next();
+    plan.decodes = {slot_};
+    plan.guesses = {{slot_, 3}};
+    plan.position_sum = static_cast<uint64_t>(known);
+    ++slot_;
+    const StepResult result = executor_.Execute(EncodePlan(plan));
+    return result.guesses.empty() ? std::vector<TokenId>() : result.guesses.front().tokens;
+  }
+
+  /// Fills pool blocks with what other pool blocks hold of the served model, as when they come from another group.
+  void Bring(const std::vector<BlockId>& from, const std::vector<BlockId>& to) {
+    const auto sources = executor_.Lend(from, true).memory, targets = executor_.LendToFill(to, true).memory;
+    for (size_t i = 0; i < sources.size(); ++i) std::ranges::copy(sources[i], targets[i].begin());
+  }
+
+ private:
+  StepPlan Next() {
+    StepPlan plan;
+    plan.epoch = 1;
+    plan.step = ++step_;
+    return plan;
+  }
+  EngineSizes Sizes() const {
+    return {.block_size = 4,
+            .max_step_tokens = 16,
+            .max_running = 8,
+            .max_model_len = 64,
+            .shares = {1},
+            .draft = {.files = &files_, .num_tokens = 3, .max_sequences = 4, .max_model_len = 64}};
+  }
+
+  ModelFiles files_ = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/gqa");
+  LoneCollective alone_;
+  StepExecutor executor_{files_.spec(), Sizes(), 0, MakeCpuEngine(files_, Sizes(), alone_)};
+  StepId step_ = 0;
+  SlotId slot_ = 0;
+};
+
+TEST(DraftModelTest, Model_ReadsBlocksAgain_WhereOtherBytesCame) {
+  OneRankWithDraftModel rank;
+  const std::vector<TokenId> first = {5, 6, 7, 8, 9, 10, 11, 12, 13}, second = {30, 4, 31, 3, 32, 2, 33, 34, 3};
+  const std::vector<TokenId> guess = rank.GuessAfter(first, 0, {1, 2, 3});
+  ASSERT_EQ(guess.size(), 3u);
+  EXPECT_NE(rank.GuessAfter(second, 0, {4, 5, 6}), guess);
+  rank.Bring({1, 2}, {4, 5});
+  EXPECT_EQ(rank.GuessAfter(first, 8, {4, 5, 7}), guess) << "the model read the second text there";
 }
 
 /// A pipeline draws with every setting as one stage of equally many ranks does, with and without drafts.

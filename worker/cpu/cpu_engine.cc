@@ -9,6 +9,7 @@
 #include "kernels/block_copy.h"
 #include "kernels/kv_cache.h"
 #include "worker/cpu/cpu_decoder.h"
+#include "worker/cpu/draft_stack.h"
 #include "worker/cpu/sampler.h"
 #include "worker/cpu/step_inputs.h"
 #include "worker/model/state_layout.h"
@@ -35,23 +36,26 @@ std::vector<RankShard> ShardsOfStage(const ModelSpec& spec, const EngineSizes& s
   return {first, first + cut.stage_size()};
 }
 
-NumberType KvTypeOf(KvCacheDtype dtype) {
-  switch (dtype) {
-    case KvCacheDtype::kAuto:
-    case KvCacheDtype::kFloat32:
-      return NumberType::kF32;
-    case KvCacheDtype::kFloat16:
-      return NumberType::kF16;
-    case KvCacheDtype::kInt8:
-      return NumberType::kInt8;
-    case KvCacheDtype::kFp8:
-      break;
-  }
-  FailSettings("the CPU keeps no KV cache of type {}", NameOf(dtype));
-}
-
 KvShape KvShapeOf(const ModelSpec& spec, const RankShard& shard, const EngineSizes& sizes) {
   return {spec, shard, KvTypeOf(sizes.compute.kv_cache_dtype), sizes.block_size};
+}
+
+/// Returns the places of the rank's models in a block. Without a draft model the served model has all of it.
+DraftStack::Places PlacesOf(const KvShape& shape, const EngineSizes& sizes) {
+  const int64_t own = shape.block_bytes();
+  return sizes.draft.files == nullptr ? DraftStack::Places{own, own, 0} : DraftStack::PlacesFor(sizes, own);
+}
+
+/// Returns the sizes of one rank: rank 0 alone has a draft model.
+EngineSizes SizesOfRank(EngineSizes sizes, const ModelFiles& files, bool is_rank_0) {
+  if (!is_rank_0) sizes.draft.files = nullptr;
+  sizes.draft.vocab_size = files.spec().vocab_size;
+  return sizes;
+}
+
+bool IsRank0(const CpuPeers& peers) {
+  const bool in_last_stage = peers.link == nullptr || peers.link->stage() == peers.link->num_stages() - 1;
+  return in_last_stage && peers.stage.rank() == 0;
 }
 
 /// Returns the tokens of a step of a model that only pools: token 0, which nobody reads, for every row that draws.
@@ -66,7 +70,7 @@ std::vector<SampledToken> WithoutDraws(const std::vector<BatchMember>& batch) {
 class CpuEngine final : public RankEngine {
  public:
   CpuEngine(const ModelFiles& files, const EngineSizes& sizes, const CpuPeers& peers)
-      : sizes_(sizes),
+      : sizes_(SizesOfRank(sizes, files, IsRank0(peers))),
         link_(peers.link),
         shards_(ShardsOfStage(files.spec(), sizes, peers)),
         shard_(shards_[static_cast<size_t>(peers.stage.rank())]),
@@ -74,12 +78,18 @@ class CpuEngine final : public RankEngine {
         stream_(sizes.threads),
         decoder_(files, shard_, stream_, peers, sizes),
         sampler_(VocabRanges(shards_), peers.stage),
-        tells_(shard_.is_last() && peers.stage.rank() == 0),
+        tells_(IsRank0(peers)),
         pooler_(files.spec().hidden_size),
-        pooled_layers_(files) {}
+        pooled_layers_(files),
+        places_(PlacesOf(kv_shape_, sizes_)) {
+    if (sizes_.draft.files != nullptr) drafts_ = std::make_unique<DraftStack>(sizes_, stream_);
+  }
 
   std::string device() const override { return kernels::CpuIsaName(); }
-  int64_t weight_bytes() const override { return decoder_.weights().bytes() + decoder_.adapters().bytes(); }
+  int64_t weight_bytes() const override {
+    const int64_t own = decoder_.weights().bytes() + decoder_.adapters().bytes();
+    return drafts_ == nullptr ? own : own + drafts_->weight_bytes() + places_.spare_blocks * places_.block_bytes;
+  }
   int num_adapters() const override { return decoder_.adapters().num_listed(); }
   std::shared_ptr<const AdapterShard> ReadAdapter(const ModelFiles& base, const AdapterFiles& adapter) const override {
     return std::make_shared<CpuAdapter>(base, adapter, shard_);
@@ -87,8 +97,9 @@ class CpuEngine final : public RankEngine {
   void SetAdapter(int number, std::shared_ptr<const AdapterShard> shard) override {
     decoder_.adapters().Set(number, std::static_pointer_cast<const CpuAdapter>(std::move(shard)));
   }
-  std::vector<std::string> notes() const override { return decoder_.weights().Notes(); }
-  int64_t block_bytes() const override { return kv_shape_.block_bytes(); }
+  std::vector<std::string> notes() const override;
+  int64_t block_bytes() const override { return places_.block_bytes; }
+  int64_t own_block_bytes() const override { return kv_shape_.block_bytes(); }
   int64_t kv_head_bytes(int64_t head_dim) const override { return kv_shape_.head_bytes(head_dim); }
   int64_t state_bytes() const override { return decoder_.state_bytes(); }
   int64_t available_bytes() const override { return ReadMemoryRoom().available; }
@@ -100,12 +111,16 @@ class CpuEngine final : public RankEngine {
     Swap(plan);
   }
   std::span<std::byte> HostBlock(BlockId block) override {
-    const auto bytes = static_cast<size_t>(block_bytes());
-    return {host_blocks_.data() + static_cast<size_t>(block) * bytes, bytes};
+    return {host_blocks_.data() + block * block_bytes(), static_cast<size_t>(own_block_bytes())};
   }
-
   std::span<std::byte> PoolBlock(BlockId block) override {
-    return {cache_->pool() + block * block_bytes(), static_cast<size_t>(block_bytes())};
+    return {pool_.data() + block * block_bytes(), static_cast<size_t>(own_block_bytes())};
+  }
+  void WillReceive(BlockId block, bool on_device) override {
+    if (drafts_ != nullptr) DraftStack::Void((on_device ? PoolBlock(block) : HostBlock(block)).data(), places_);
+  }
+  std::vector<Draft> Guess(const std::vector<GuessOrder>& orders, const SequenceTable& table) override {
+    return drafts_ == nullptr ? std::vector<Draft>() : drafts_->Guess(orders, table);
   }
 
   bool CanBegin() const override { return !busy_; }
@@ -137,6 +152,9 @@ class CpuEngine final : public RankEngine {
   Pooler pooler_;
   PooledLayers pooled_layers_;
   StepInputs inputs_;
+  std::unique_ptr<DraftStack> drafts_;  // null: the rank has no draft model
+  DraftStack::Places places_;
+  HostMemory pool_;  // [num_blocks, block bytes], and the spare blocks of the draft model
   std::unique_ptr<KvCache> cache_;
   HostMemory host_blocks_;  // [num_host_blocks, block bytes]
   ComputedStep outcome_;
@@ -144,8 +162,19 @@ class CpuEngine final : public RankEngine {
   bool busy_ = false;            // true from Begin until Finish
 };
 
+std::vector<std::string> CpuEngine::notes() const {
+  std::vector<std::string> notes = decoder_.weights().Notes();
+  if (drafts_ != nullptr)
+    notes.push_back(fmt::format("the draft model {} takes {:.1f} MiB here, and {:.1f} KiB of each KV block",
+                                sizes_.draft.files->path(), static_cast<double>(drafts_->weight_bytes()) / (1 << 20),
+                                static_cast<double>(block_bytes() - own_block_bytes()) / (1 << 10)));
+  return notes;
+}
+
 int64_t CpuEngine::AllocateBlocks(int num_blocks, int num_host_blocks) {
-  cache_ = std::make_unique<KvCache>(kv_shape_, num_blocks);
+  pool_ = HostMemory(static_cast<size_t>((num_blocks + places_.spare_blocks) * block_bytes()));
+  cache_ = std::make_unique<KvCache>(kv_shape_, pool_.data(), block_bytes());
+  if (drafts_ != nullptr) drafts_->UsePool(pool_.data(), places_, num_blocks);
   if (num_host_blocks == 0) return 0;
   host_blocks_ = HostMemory(static_cast<size_t>(num_host_blocks) * static_cast<size_t>(block_bytes()));
   // Times swapping of up to 16 unused blocks. The first round touches the pages.
@@ -177,6 +206,7 @@ void CpuEngine::Begin(const StepPlan& plan, const std::vector<BatchMember>& batc
   kernels::BlockCopy(
       stream_, {cache_->pool(), cache_->pool(), block_bytes(), reinterpret_cast<const int32_t*>(plan.copies.data()),
                 static_cast<int64_t>(plan.copies.size())});
+  if (drafts_ != nullptr) drafts_->Overwrite(batch, table);
   inputs_.Build(table, batch, sizes_.block_size);
   const std::span<float> logits = decoder_.Forward(inputs_, *cache_);
   if (link_ != nullptr) {
@@ -234,12 +264,17 @@ std::unique_ptr<RankEngine> MakeCpuStageEngine(const ModelFiles& files, const En
   return std::make_unique<CpuEngine>(files, sizes, CpuPeers{stage, &link});
 }
 
-RankMemory MemoryOfCpuRank(const ModelFiles& files, const EngineSizes& sizes, Rank rank) {
+RankMemory MemoryOfCpuRank(const ModelFiles& files, const EngineSizes& group, Rank rank) {
+  const EngineSizes sizes = SizesOfRank(group, files, rank == 0);
   const RankShard shard =
       PlanGroup(files.spec(), sizes.cut(), sizes.compute.expert_parallel)[static_cast<size_t>(rank)];
+  const DraftStack::Places places = PlacesOf(KvShapeOf(files.spec(), shard, sizes), sizes);
+  int64_t weights = ModelWeights::Bytes(files, shard, sizes.compute.quantization) + CpuAdapters::Bytes(files, shard);
+  if (sizes.draft.files != nullptr)
+    weights += DraftStack::WeightBytes(sizes) + places.spare_blocks * places.block_bytes;
   return {
-      .weight_bytes = ModelWeights::Bytes(files, shard, sizes.compute.quantization) + CpuAdapters::Bytes(files, shard),
-      .block_bytes = KvShapeOf(files.spec(), shard, sizes).block_bytes(),
+      .weight_bytes = weights,
+      .block_bytes = places.block_bytes,
       .state_bytes = StateLayout(files.spec(), shard).bytes};
 }
 

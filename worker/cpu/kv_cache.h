@@ -1,7 +1,7 @@
 #pragma once
 
+#include "comm/topology/compute_settings.h"
 #include "kernels/kv_cache.h"
-#include "worker/engine/memory.h"
 #include "worker/model/kv_layout.h"
 
 namespace quire {
@@ -23,23 +23,26 @@ struct KvShape {
   int64_t block_bytes() const { return layout.block_bytes; }
 };
 
-/// The memory of one rank's KV blocks. Block 0 is the null block.
+/// One model's keys and values in the memory of KV blocks. Block 0 is the null block.
 class KvCache {
  public:
-  KvCache(const KvShape& shape, int64_t num_blocks)
-      : shape_(shape), memory_(static_cast<size_t>(num_blocks * shape.block_bytes())) {}
+  /// `first`: the model's part of block 0; `stride`: bytes from block to block.
+  KvCache(const KvShape& shape, std::byte* first, int64_t stride) : shape_(shape), first_(first), stride_(stride) {}
 
   kernels::KvCacheView Layer(int64_t layer) const {
     const KvLayout::Layer& l = shape_.layout.layer(layer);
-    return {pool() + l.keys_at, pool() + l.values_at, shape_.block_bytes(), l.kv_heads,
-            l.head_dim,         shape_.block_size,    shape_.type};
+    return {pool() + l.keys_at, pool() + l.values_at, stride_, l.kv_heads, l.head_dim, shape_.block_size, shape_.type};
   }
-  int64_t block_bytes() const { return shape_.block_bytes(); }
-  std::byte* pool() const { return memory_.data(); }
+  int64_t block_bytes() const { return stride_; }
+  std::byte* pool() const { return first_; }
 
  private:
   KvShape shape_;
-  HostMemory memory_;
+  std::byte* first_;
+  int64_t stride_;
 };
+
+/// Returns the type of keys and values that the settings name. Throws SettingsError for a type that the CPU does not keep.
+NumberType KvTypeOf(KvCacheDtype dtype);
 
 }  // namespace quire

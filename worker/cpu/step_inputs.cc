@@ -4,17 +4,22 @@
 
 namespace quire {
 
-void StepInputs::Build(const SequenceTable& table, const std::vector<BatchMember>& batch, int block_size) {
+void StepInputs::Clear() {
   token_ids.clear();
   positions.clear();
   token_types.clear();
   slots.clear();
   query_start.assign(1, 0);
   context_len.clear();
+  block_tables.clear();
   draw_rows.clear();
   state_blocks.clear();
   adapters.clear();
   table_stride = state_stride = 0;
+}
+
+void StepInputs::Build(const SequenceTable& table, const std::vector<BatchMember>& batch, int block_size) {
+  Clear();
   for (const BatchMember& member : batch) {
     table_stride = std::max(table_stride, static_cast<int64_t>(table.at(member.slot).blocks.size()));
   }

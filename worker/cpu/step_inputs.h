@@ -25,6 +25,8 @@ struct StepInputs {
   int64_t num_tokens() const { return static_cast<int64_t>(token_ids.size()); }
   int64_t num_sequences() const { return static_cast<int64_t>(context_len.size()); }
 
+  /// Empties the arrays and keeps their storage.
+  void Clear();
   /// Refills the arrays from the batch. Their storage is reused between steps.
   void Build(const SequenceTable& table, const std::vector<BatchMember>& batch, int block_size);
 };

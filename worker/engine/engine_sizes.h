@@ -8,6 +8,17 @@
 
 namespace quire {
 
+class ModelFiles;
+
+/// The draft model that rank 0 has beside its shard of the served model.
+struct DraftSizes {
+  const ModelFiles* files = nullptr;  // needed on rank 0 alone; they must outlive the engine
+  int64_t vocab_size = 0;             // of the served model; the engine sets it
+  int num_tokens = 0;                 // tokens of one guess, at most; 0: no rank has a draft model
+  int max_sequences = 0;              // sequences for which one step orders guesses, at most
+  int max_model_len = 0;              // tokens of the longest sequence that the draft model reads
+};
+
 /// The sizes and settings of an engine, equal on every rank of a group.
 struct EngineSizes {
   int block_size = 16;         // tokens per KV block
@@ -18,6 +29,7 @@ struct EngineSizes {
   std::vector<double> shares;  // each rank's share of the layers of its stage; one entry per rank of a stage
   ComputeSettings compute;
   std::vector<int32_t> stage_layers = {};  // see GroupCut
+  DraftSizes draft = {};
 
   GroupCut cut() const { return {shares, stage_layers}; }
 };

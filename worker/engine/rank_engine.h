@@ -35,7 +35,9 @@ class RankEngine {
   virtual int64_t weight_bytes() const = 0;
   /// Returns sentences for the log that say how the weights are stored.
   virtual std::vector<std::string> notes() const { return {}; }
-  virtual int64_t block_bytes() const = 0;  // bytes of one KV block, all layers
+  virtual int64_t block_bytes() const = 0;  // bytes of one KV block: all layers, and the draft model's part
+  /// Leading bytes of a block that hold the served model's keys and values; the rest is the draft model's.
+  virtual int64_t own_block_bytes() const { return block_bytes(); }
   /// Returns the bytes that the keys (or the values) of one KV head with `head_dim` numbers take in a block. KvLayout
   /// says where they lie.
   virtual int64_t kv_head_bytes(int64_t head_dim) const = 0;
@@ -64,10 +66,12 @@ class RankEngine {
 
   /// Copies device blocks to host blocks and returns when the copies are done. No step may be in flight.
   virtual void SwapOut(const std::vector<BlockCopyPair>& pairs) = 0;
-  /// Returns the memory of a host block. SwapOut and finished plans have filled it.
+  /// Returns the memory of a host block, own_block_bytes. SwapOut and finished plans have filled it.
   virtual std::span<std::byte> HostBlock(BlockId block) = 0;
-  /// Returns the memory of a pool block, on the device.
+  /// Returns the memory of a pool block, on the device, own_block_bytes.
   virtual std::span<std::byte> PoolBlock(BlockId block) = 0;
+  /// Bytes from elsewhere are about to come into the block's own bytes: what a draft model had read of it is void.
+  virtual void WillReceive(BlockId block, bool on_device) { (void)block, (void)on_device; }
   /// Returns the carrier of pool blocks from this device to other ranks; null where the pool lies in host memory.
   virtual DeviceCarrier* carrier() { return nullptr; }
 
@@ -81,6 +85,13 @@ class RankEngine {
   virtual bool Done() = 0;
   /// Returns the result of the oldest step in flight. Its drawn tokens are still pending in `table`.
   virtual ComputedStep Finish(const SequenceTable& table) = 0;
+
+  /// Guesses, with the draft model, which tokens follow the sequences, whose last token is known and not computed yet.
+  /// Returns at most one guess for each order, in their order. No step may be in flight.
+  virtual std::vector<Draft> Guess(const std::vector<GuessOrder>& orders, const SequenceTable& table) {
+    (void)orders, (void)table;
+    return {};
+  }
 };
 
 }  // namespace quire

@@ -16,4 +16,14 @@ ModelFiles OpenAssigned(const AssignMessage& assign) {
   return files;
 }
 
+std::optional<ModelFiles> OpenAssignedDraft(const AssignMessage& assign) {
+  const DraftModelSettings& draft = assign.draft;
+  if (draft.num_tokens == 0) return std::nullopt;
+  ModelFiles files = ReadAsSettings([&] { return ModelFiles::Open(draft.path, assign.load_format); });
+  if (files.Fingerprint() != draft.fingerprint)
+    FailSettings("{}: this host's draft model differs from the coordinator's (fingerprint {} against {})", draft.path,
+                 files.Fingerprint(), draft.fingerprint);
+  return files;
+}
+
 }  // namespace quire

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "comm/model/model_files.h"
 #include "comm/wire/messages.h"
 
@@ -8,5 +10,8 @@ namespace quire {
 /// Opens the model and the adapters that the coordinator's Assign message names. Throws SettingsError when they cannot
 /// be opened here, or differ from the coordinator's.
 ModelFiles OpenAssigned(const AssignMessage& assign);
+
+/// Opens the draft model that the message names; nothing when it names none. Throws like OpenAssigned.
+std::optional<ModelFiles> OpenAssignedDraft(const AssignMessage& assign);
 
 }  // namespace quire

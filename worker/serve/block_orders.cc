@@ -27,7 +27,7 @@ bool IsBlockOrder(FrameKind kind) {
 void FollowBlockOrder(const Frame& frame, StepExecutor& executor, BlockCuts& cuts, BlockCourier& courier) {
   Message message = Decode(frame);
   if (auto* take = std::get_if<TakeBlocksMessage>(&message)) {
-    StepExecutor::LentBlocks blocks = executor.Lend(take->blocks, take->on_device);
+    StepExecutor::LentBlocks blocks = executor.LendToFill(take->blocks, take->on_device);
     std::vector<BlockRuns> runs = cuts.From(take->cut());
     courier.Add(BlockCourier::TakeOrder{std::move(*take), std::move(blocks), std::move(runs)});
   } else if (auto* give = std::get_if<GiveBlocksMessage>(&message)) {

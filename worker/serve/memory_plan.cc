@@ -6,6 +6,7 @@
 
 #include "comm/base/error.h"
 #include "comm/base/json.h"
+#include "worker/serve/assigned_model.h"
 #include "worker/serve/assigned_sizes.h"
 #include "worker/serve/backend.h"
 
@@ -32,8 +33,11 @@ AssignMessage ReadAssignment(const std::string& path) {
 int RunMemoryPlan(const std::string& assignment_file) {
   const AssignMessage assign = ReadAssignment(assignment_file);
   const ModelFiles files = ModelFiles::Open(assign.model_path, assign.load_format, assign.adapters);
+  EngineSizes sizes = AssignedSizes(assign);
+  const std::optional<ModelFiles> draft = OpenAssignedDraft(assign);
+  if (draft) sizes.draft.files = &*draft;
   Json ranks = Json::array();
-  for (const RankMemory& rank : MemoryOfRanks(files, AssignedSizes(assign), assign))
+  for (const RankMemory& rank : MemoryOfRanks(files, sizes, assign))
     ranks.push_back({{"weight_bytes", rank.weight_bytes},
                      {"block_bytes", rank.block_bytes},
                      {"state_bytes", rank.state_bytes},

@@ -64,6 +64,12 @@ StepExecutor::LentBlocks StepExecutor::Lend(const std::vector<BlockId>& blocks, 
   return lent;
 }
 
+StepExecutor::LentBlocks StepExecutor::LendToFill(const std::vector<BlockId>& blocks, bool on_device) {
+  LentBlocks lent = Lend(blocks, on_device);
+  for (const BlockId block : blocks) engine_->WillReceive(block, on_device);
+  return lent;
+}
+
 void StepExecutor::SwapOut(const std::vector<BlockCopyPair>& moves) {
   for (const auto& [device, host] : moves) {
     const bool known = device > kNullBlock && device < num_blocks_ && host > kNullBlock && host < num_host_blocks_;
@@ -75,7 +81,8 @@ void StepExecutor::SwapOut(const std::vector<BlockCopyPair>& moves) {
 void StepExecutor::Begin(const Frame& plan_frame) {
   const PlanLimits limits{num_blocks_,        num_host_blocks_,       sizes_.block_size,
                           sizes_.max_running, sizes_.max_step_tokens, sizes_.max_model_len,
-                          vocab_size_,        state_blocks_,          engine_->num_adapters(), later_adapters_};
+                          vocab_size_,        state_blocks_,          engine_->num_adapters(), later_adapters_,
+                          sizes_.draft.num_tokens};
   const auto begin = Clock::now();
   const StepPlan plan = DecodePlan(plan_frame, limits);
   if (plan.step != last_step_ + 1 || (epoch_ != 0 && plan.epoch != epoch_)) {
@@ -86,7 +93,10 @@ void StepExecutor::Begin(const Frame& plan_frame) {
   const std::vector<BatchMember> batch = table_.Apply(plan);
   engine_->Begin(plan, batch, table_);
   in_flight_.push_back(
-      {{plan.epoch, plan.step, rank_, plan_frame.header.body_hash, 0, 0, 0, {}, {}}, table_.Advance(batch), begin});
+      {{plan.epoch, plan.step, rank_, plan_frame.header.body_hash, 0, 0, 0, {}, {}},
+                        table_.Advance(batch),
+                        rank_ == 0 ? plan.guesses : std::vector<GuessOrder>(),
+                        begin});
 }
 
 StepResult StepExecutor::Finish() {
@@ -101,12 +111,27 @@ StepResult StepExecutor::Finish() {
     result.scores = std::move(outcome.scores);
   }
   result.swap_micros = outcome.swap_micros;
+  Guess(step, result);
   // A step that began while an earlier step still ran counts from the end of the earlier step.
   const auto now = Clock::now(), since = std::max(step.begin, last_finish_);
   result.compute_micros =
       static_cast<uint32_t>(std::chrono::duration_cast<std::chrono::microseconds>(now - since).count());
   last_finish_ = now;
   return result;
+}
+
+/// Lets the draft model guess what follows the tokens that the step drew. A sequence of whose last guess no token was
+/// right has no guess in the next step either (PROTOCOL.md, Guesses of a draft model).
+void StepExecutor::Guess(InFlight& step, StepResult& result) {
+  std::erase_if(step.guesses, [&](const GuessOrder& order) {
+    const auto draw = std::ranges::find(step.draws, order.slot, &PendingDraw::slot);
+    return draw->max_tokens > 1 && std::ranges::count(result.tokens, order.slot, &SampledToken::slot) == 1;
+  });
+  if (step.guesses.empty()) return;
+  const auto begin = Clock::now();
+  result.guesses = engine_->Guess(step.guesses, table_);
+  result.guess_micros = static_cast<uint32_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin).count());
 }
 
 StepResult StepExecutor::Execute(const Frame& plan_frame) {

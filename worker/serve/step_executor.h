@@ -45,6 +45,8 @@ class StepExecutor {
     DeviceCarrier* carrier;
   };
   LentBlocks Lend(const std::vector<BlockId>& blocks, bool on_device);
+  /// The same for blocks into which other workers send their bytes.
+  LentBlocks LendToFill(const std::vector<BlockId>& blocks, bool on_device);
   /// Copies device blocks to host blocks. The executor must be idle. Throws Error for unknown block ids.
   void SwapOut(const std::vector<BlockCopyPair>& moves);
 
@@ -66,8 +68,10 @@ class StepExecutor {
   struct InFlight {
     StepResult result;
     std::vector<PendingDraw> draws;
+    std::vector<GuessOrder> guesses;
     std::chrono::steady_clock::time_point begin;
   };
+  void Guess(InFlight& step, StepResult& result);
 
   int32_t vocab_size_;
   EngineSizes sizes_;

@@ -176,7 +176,7 @@ BlockCuts CutsOf(const ModelSpec& spec, const AssignMessage& assign, Rank rank, 
   return BlockCuts({.spec = &spec,
                     .cut = assign.cut(),
                     .rank = rank,
-                    .block_bytes = engine.block_bytes(),
+                    .block_bytes = engine.own_block_bytes(),
                     .head_bytes = [&engine](int64_t head_dim) { return engine.kv_head_bytes(head_dim); }});
 }
 
@@ -218,8 +218,10 @@ void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiB
   const auto begin = Clock::now();
   if (assign->cut().num_ranks() != mpi.world_size())
     Fail("the coordinator plans for {} ranks, mpirun started {}", assign->cut().num_ranks(), mpi.world_size());
-  const EngineSizes sizes = AssignedSizes(*assign);
+  EngineSizes sizes = AssignedSizes(*assign);
   const ModelFiles files = OpenAssigned(*assign);
+  const std::optional<ModelFiles> draft = mpi.rank() == 0 ? OpenAssignedDraft(*assign) : std::nullopt;
+  if (draft) sizes.draft.files = &*draft;
   const std::unique_ptr<Backend> backend = MakeBackend(files, sizes, *assign, mpi, LoadProgress(mpi.rank()));
   StepExecutor executor(files.spec(), sizes, mpi.rank(), backend->MakeEngine());
   const RankEngine& engine = executor.engine();

@@ -104,6 +104,7 @@ Json WorkersJson(const AssignMessage& workers) {
 Json SpeculationJson(const Topology::Speculation& speculation, const DraftOptions& drafts) {
   if (drafts.num_tokens == 0) return nullptr;
   return {{"method", NameOf(speculation.method)},
+          {"model", TextOrNull(speculation.draft_model)},
           {"num_speculative_tokens", speculation.num_tokens},
           {"prompt_lookup_min", speculation.lookup_min},
           {"prompt_lookup_max", speculation.lookup_max},

@@ -7,8 +7,21 @@
 
 #include "comm/base/error.h"
 #include "coordinator/grammars/compile_service.h"
+#include "coordinator/text/tokenizer/same_tokens.h"
 
 namespace quire {
+
+namespace {
+
+/// Checks that the draft model, if there is one, has the tokens of the served model.
+void CheckDraftTokens(const Topology& topology, const ModelFiles& served) {
+  const Topology::Speculation& speculation = topology.speculation;
+  if (speculation.method != SpeculationMethod::kDraftModel) return;
+  CheckSameTokens(ReadAsSettings([&] { return ModelFiles::Open(speculation.draft_model, served.load_format()); }),
+                  served);
+}
+
+}  // namespace
 
 ServedModel::ServedModel(const Topology& topology, size_t index, std::string log_name)
     : topology_(topology),
@@ -18,6 +31,7 @@ ServedModel::ServedModel(const Topology& topology, size_t index, std::string log
       text_(ReadAsSettings([&] { return TextTools(files_, topology); })),
       adapters_(ReadAsSettings([&] { return AdapterShelf(topology, files_); })),
       grammars_(text_.vocabulary, {"/proc/self/exe", kCompileGrammars, std::to_string(files_.spec().vocab_size)}, {}) {
+  CheckDraftTokens(topology, files_);
   text_.NoteChoices(topology_.model);
   files_.CloseFiles();  // changes of the files no longer affect this process
 }

@@ -125,10 +125,10 @@ void EngineLoop::RunUntilStopped() {
       group_.Idle(wake_fd_, 100);
       continue;
     }
-    const auto [tokens, scores, times] = profile_.Record("wait", [this] { return group_.AwaitStep(); });
-    if (!engine_.Fits(tokens) || !engine_.Fits(scores))
+    const auto [tokens, scores, guesses, times] = profile_.Record("wait", [this] { return group_.AwaitStep(); });
+    if (!engine_.Fits(tokens) || !engine_.Fits(scores) || !engine_.Fits(guesses))
       throw GroupFailure(LossCause::kDisagreed, 0, "", "rank 0 answered for other sequences than it was asked");
-    profile_.Record("commit", [&, this] { engine_.CommitStep(tokens, times, scores); });
+    profile_.Record("commit", [&, this] { engine_.CommitStep(tokens, times, scores, guesses); });
     steps_.Done(times.compute_micros * 1e-6);
     fruitless_epochs_ = 0;
   }

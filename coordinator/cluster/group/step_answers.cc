@@ -48,6 +48,8 @@ std::optional<StepId> StepAnswers::Answered(Rank rank, StepResult result) {
   if (rank == 0) {
     step->outcome.tokens = std::move(result.tokens);
     step->outcome.scores = std::move(result.scores);
+    step->outcome.guesses = std::move(result.guesses);
+    times.guess_micros = result.guess_micros;
   }
   return step->id;
 }

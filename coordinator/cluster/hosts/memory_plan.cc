@@ -80,6 +80,7 @@ class Planner {
     const int model_len = ChooseModelLen(topology_, model_.spec());
     assign.max_step_tokens = ChooseStepTokens(topology_, backend, model_.spec(), model_len);
     assign.max_model_len = model_len;
+    assign.draft.max_model_len = std::min(assign.draft.max_model_len, model_len);
     const std::vector<int64_t> reserved = TakeSizes(topology_, assign, plan_.ranks);
     SetAvailable(backend, reserved);
     plan_.warnings = HostWarnings(topology_, backend, plan_.ranks);

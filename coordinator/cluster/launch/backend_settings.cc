@@ -64,7 +64,7 @@ void CheckBackendSettings(const Topology& topology, BackendKind backend, const s
                    NameOf(asked.quantization), why);
     }
     const SpeculationMethod drafts = topology.speculation.method;  // kPrediction, the default, has no effect there
-    if (drafts == SpeculationMethod::kNgram || drafts == SpeculationMethod::kSuffix)
+    if (drafts != SpeculationMethod::kOff && drafts != SpeculationMethod::kPrediction)
       RefuseOnGpu("--speculative-config, method", drafts, why);
     if (topology.exact)
       FailSettings("--exact is for the CPU ({}); give --backend cpu, or leave it out and give --dtype float32", why);

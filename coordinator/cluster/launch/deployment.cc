@@ -53,6 +53,7 @@ Deployment::Deployment(const Topology& topology, const ModelFiles& model, const 
   }
   EngineOptions options = EngineOptionsOf(topology_, model_.spec(), pools, max_model_len_, max_step_tokens_);
   if (assignment_.compute.backend == BackendKind::kCuda) options.drafts.num_tokens = 0;
+  options.drafts.model_max_len = assignment_.draft.max_model_len;
   if (options.drafts.num_tokens > 0 && options.drafts.from_text && pools.state_blocks > 0)
     spdlog::warn("speculation: no drafts, because this model carries a state from token to token");
   ::randombytes_buf(options.blocks.hash_key.data(), options.blocks.hash_key.size());
@@ -148,6 +149,7 @@ void Deployment::BringUp() {
     spdlog::info("numbers: {}", DescribeNumbers(topology_, assignment_.compute));
   assignment_.max_step_tokens = max_step_tokens_;
   assignment_.max_model_len = max_model_len_;
+  assignment_.draft.max_model_len = std::min(assignment_.draft.max_model_len, max_model_len_);
   group_->Load(assignment_);
 }
 

@@ -22,7 +22,8 @@ DraftOptions DraftOptionsOf(const Topology::Speculation& s) {
           .max_match = s.lookup_max,
           .max_batch = s.disable_by_batch_size,
           .from_text = text,
-          .from_answers = suffix};
+          .from_answers = suffix,
+          .from_model = s.method == SpeculationMethod::kDraftModel};
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "comm/base/error.h"
 #include "comm/model/stage_plan.h"
 #include "coordinator/cluster/launch/backend_settings.h"
+#include "coordinator/cluster/launch/draft_model.h"
 #include "coordinator/cluster/launch/placement.h"
 #include "coordinator/cluster/launch/rank_hosts.h"
 
@@ -79,6 +80,7 @@ AssignMessage MakeAssignment(const Topology& topology, const ModelFiles& model, 
                                                    : std::filesystem::absolute(adapter.path()).string());
   }
   assign.load_format = model.load_format();
+  assign.draft = DraftModelOf(topology, model);
   assign.block_size = topology.cache.block_size;
   assign.max_running = topology.scheduler.max_running;
   assign.threads = ThreadsOfWorkers(topology, ranks);

@@ -12,14 +12,15 @@ enum class DraftSource : uint8_t {
   kPrediction,  // the text that the client predicted (`prediction`)
   kText,        // the prompt and the answer so far
   kAnswers,     // earlier answers to the same client
+  kModel,       // a smaller model beside the served one
 };
-inline constexpr size_t kDraftSources = 3;
+inline constexpr size_t kDraftSources = 4;
 /// The most tokens of one guess.
 inline constexpr int kMostDrafts = 64;
 
 /// Returns the source's name in metrics and reports, as the methods of --speculative-config are named.
 constexpr const char* NameOf(DraftSource source) {
-  constexpr const char* kNames[kDraftSources] = {"prediction", "ngram", "suffix"};
+  constexpr const char* kNames[kDraftSources] = {"prediction", "ngram", "suffix", "draft_model"};
   return kNames[static_cast<size_t>(source)];
 }
 

@@ -12,17 +12,25 @@ class DraftPace {
   /// `row_cost`: cost of a drafted token, relative to a step's time for one sequence.
   int Length(int most, double row_cost) const {
     if (rest_ > 0) return 0;
-    int best = 0;
-    double gained = 1, reach = 1, highest = 1;  // tokens; probability that the next draft is right; tokens per cost
-    for (int length = 1; length <= most; ++length) {
-      gained += reach *= Chance();
-      const double per_cost = gained / (1 + row_cost * length);
-      if (per_cost <= highest) break;
-      best = length;
-      highest = per_cost;
-    }
-    return std::max(best, std::min(most, 1));  // a single draft shows whether the text has changed
+    // A single draft shows whether the text has changed.
+    return std::max(BestLength(most, row_cost), std::min(most, 1));
   }
+  /// Returns the number of tokens to order from a draft model, at most `most` (most >= 1). `token_cost`: what a token costs,
+  /// guessed and computed, relative to a step's part for one sequence. 0 where a guess would cost more than it saves;
+  /// then the sequence rests, for longer each time. After such a rest one token is ordered nevertheless, because text
+  /// and costs change.
+  int LengthToOrder(int most, double token_cost) {
+    const int best = BestLength(most, token_cost);
+    if (best > 0) {
+      unpaid_ = 0;
+    } else if (!tries_) {
+      rest_ = 2 << std::min(unpaid_++, 4);
+    }
+    tries_ = best == 0 && !tries_;
+    return best > 0 || tries_ ? best : 1;
+  }
+  /// True when the sequence still rests once it has gained `tokens` more tokens.
+  bool RestsAfter(int tokens) const { return rest_ > tokens; }
   /// True when the next step should wait for results, because the sequence may get drafts then.
   bool IsReady() const { return rest_ == 0; }
 
@@ -43,10 +51,25 @@ class DraftPace {
   /// Begins a pause without drafts of 2 to 32 tokens. Steps can be planned ahead meanwhile, which drafts prevent.
   void Rest() { rest_ = 2 << std::min(failures_++, 4); }
   double Chance() const { return right_ / tried_; }
+  /// The number of drafts with which a step is expected to gain the most tokens for its time; 0: none.
+  int BestLength(int most, double cost) const {
+    int best = 0;
+    double gained = 1, reach = 1, highest = 1;  // tokens; probability that the next draft is right; tokens per cost
+    for (int length = 1; length <= most; ++length) {
+      gained += reach *= Chance();
+      const double per_cost = gained / (1 + cost * length);
+      if (per_cost <= highest) break;
+      best = length;
+      highest = per_cost;
+    }
+    return best;
+  }
 
   double right_ = 2, tried_ = 3;  // drafts that were right, and drafts whose turn came, with fading weights
   int rest_ = 0;                  // tokens until the next drafts
   int failures_ = 0;              // attempts in a row without a right draft
+  int unpaid_ = 0;                // rests since a draft model's guess was expected to pay
+  bool tries_ = false;            // the next order is a trial after such a rest
 };
 
 }  // namespace quire

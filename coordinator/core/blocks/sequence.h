@@ -32,6 +32,8 @@ struct Sequence {
   bool sits_out = false;             // skips the step being planned: it is the turn of other sequences
   std::optional<FinishReason> finished;
   DraftPace drafts;
+  std::vector<TokenId> guess;  // a draft model's guess of the tokens after the first guess_at ones; empty: none
+  int guess_at = 0;
 
   /// Ids of the contents of the full blocks, for the prefix cache.
   struct Contents {

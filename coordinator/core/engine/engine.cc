@@ -91,7 +91,7 @@ void Engine::RestoreDeadlines(const Request& request) {
 /// Tells the decision log how many guessed tokens of an ended request were right, by source.
 void Engine::TellDrafts(const Request& request) {
   constexpr DecisionKind kKinds[kDraftSources] = {DecisionKind::kDraftedByPrediction, DecisionKind::kDraftedFromText,
-                                                  DecisionKind::kDraftedFromAnswers};
+                                                  DecisionKind::kDraftedFromAnswers, DecisionKind::kDraftedByModel};
   for (size_t source = 0; source < kDraftSources; ++source) {
     const DraftTally& tally = request.drafted[source];
     if (tally.tokens > 0) decisions_.OnDecision({kKinds[source], request.id, 0, tally.accepted, tally.tokens});
@@ -156,6 +156,13 @@ bool Engine::Fits(const std::vector<SampledToken>& tokens) const {
   const auto known = [&](TokenId token) { return token >= 0 && token < options_.vocab_size; };
   return scheduler_.Fits(tokens) && std::ranges::all_of(tokens, [&](const SampledToken& t) {
            return known(t.token) && std::ranges::all_of(t.top, [&](const auto& top) { return known(top.first); });
+         });
+}
+
+bool Engine::Fits(const std::vector<Draft>& guesses) const {
+  const auto is_known = [this](TokenId token) { return token >= 0 && token < options_.vocab_size; };
+  return scheduler_.Fits(guesses) && std::ranges::all_of(guesses, [&](const Draft& guess) {
+           return std::ranges::all_of(guess.tokens, is_known);
          });
 }
 

@@ -83,12 +83,17 @@ class Engine {
   /// True when `scores` match the prompt tokens that the oldest outstanding plan scores.
   bool Fits(const std::vector<PromptScores>& scores) const;
 
+  /// True when `guesses` match what the oldest outstanding plan orders from the draft model, and every token is in the
+  /// vocabulary.
+  bool Fits(const std::vector<Draft>& guesses) const;
+
   /// Takes the result of the oldest outstanding plan: appends and delivers the drawn tokens and ends complete
   /// sequences. A request with a broken result ends with an error. Tokens of sequences that ended since the plan was
-  /// made are dropped. `scores` may be omitted when no sink needs them; they influence no decision.
+  /// made are dropped. `scores` may be omitted when no sink needs them; they influence no decision. `guesses` of the
+  /// draft model are verified in the next step.
   void CommitStep(const std::vector<SampledToken>& tokens, StepTimes times = {},
-                  const std::vector<PromptScores>& scores = {}) {
-    Do(command::Commit{tokens, times, scores});
+                  const std::vector<PromptScores>& scores = {}, const std::vector<Draft>& guesses = {}) {
+    Do(command::Commit{tokens, times, scores, guesses});
   }
 
   /// Ends requests that waited or ran too long. `now` is on the clock of Request::arrival_seconds.
@@ -246,6 +251,7 @@ class Engine {
   std::optional<std::string> ReasonToRefuse(const Request& request) const;
   void AbortBroken(const std::vector<SampledToken>& tokens, const std::vector<PromptScores>& scores);
   void AbortDrawn(SlotId slot, RequestError error, const std::string& message);
+  void ObserveTimes(const command::Commit& c);
   void DeliverScores(const std::vector<PromptScores>& scores);
   void Deliver(const Scheduler::Drawn& drawn);
   std::optional<FinishReason> Deliver(Request& request, int choice, int num_generated, const SampledToken& drawn);

@@ -7,10 +7,10 @@
 namespace quire {
 
 void Engine::Do(const command::Commit& c) {
-  if (c.times.compute_micros > 0) scheduler_.ObserveStep(c.times.compute_micros * 1e-6, c.times.swap_micros * 1e-6);
+  ObserveTimes(c);
   AbortBroken(c.tokens, c.scores);
   DeliverScores(c.scores);
-  const auto drawn = scheduler_.Commit(c.tokens);
+  const auto drawn = scheduler_.Commit(c.tokens, c.guesses);
   for (const Scheduler::Drawn& each : drawn) {
     if (each.request->beams == nullptr) {
       Deliver(each);
@@ -23,6 +23,17 @@ void Engine::Do(const command::Commit& c) {
   finished_.clear();
   Tell(c, {.stopped = stopped_});
   stopped_.clear();
+}
+
+/// Lets the scheduler learn from the step's times. The draft model computes after the step, so its time is no part of
+/// what the step's tokens cost.
+void Engine::ObserveTimes(const command::Commit& c) {
+  const auto [compute, swap, guess] = c.times;
+  if (compute == 0) return;
+  scheduler_.ObserveStep((compute - std::min(guess, compute)) * 1e-6, swap * 1e-6);
+  int guessed = 0;
+  for (const Draft& each : c.guesses) guessed += static_cast<int>(each.tokens.size());
+  if (guess > 0) scheduler_.ObserveGuesses(guessed, guess * 1e-6);
 }
 
 void Engine::DeliverScores(const std::vector<PromptScores>& scores) {
@@ -43,9 +54,11 @@ void Engine::Deliver(const Scheduler::Drawn& drawn) {
   request.GotToken();
   const int before = sequence.num_generated() - static_cast<int>(drawn.tokens.size());
   int num_generated = before;
+  const size_t num_stopped = stopped_.size();
   std::optional<FinishReason> reason;
   for (auto token = drawn.tokens.begin(); token != drawn.tokens.end() && !reason; ++token)
     reason = Deliver(request, sequence.choice, ++num_generated, *token);
+  if (stopped_.size() > num_stopped) stopped_.back().token = num_generated - before;
   CountGenerated(request, num_generated - before);
   if (drawn.num_drafts > 0) CountDrafts(drawn, num_generated - before);
   if (!reason) return;

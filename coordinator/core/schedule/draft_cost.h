@@ -6,8 +6,8 @@
 
 namespace quire {
 
-/// Learns the cost of one drafted token in a step, relative to the step's time for one sequence without drafts. Pure
-/// arithmetic; the caller reads the clock.
+/// Learns the cost of one drafted token in a step, and of one token that a draft model guesses, each relative to the
+/// step's time for one sequence without drafts. Pure arithmetic; the caller reads the clock.
 class DraftCost {
  public:
   /// Learns from a step of `seconds` that decoded `sequences` sequences, computed `drafts` drafted tokens and nothing
@@ -21,8 +21,18 @@ class DraftCost {
       row_ = Mixed(row_, std::clamp((seconds / plain - 1) * sequences / drafts, 0.0, 1.0));
     }
   }
+  /// Learns that a draft model took `seconds` to guess `tokens` tokens, after a step that decoded `sequences` sequences.
+  void ObserveGuess(int sequences, int tokens, double seconds) {
+    if (sequences < 1 || sequences > kMostSequences || tokens < 1 || !(seconds > 0)) return;
+    const double plain = plain_seconds_[static_cast<size_t>(sequences) - 1];
+    // The first guess about a prompt reads all of it. The upper bound keeps this from counting much. It lies above 1,
+    // because a model that takes longer for a token than the step does not pay, however often it is right.
+    if (plain > 0) guess_ = Mixed(guess_, std::clamp(seconds / plain * sequences / tokens, 0.0, 4.0));
+  }
   /// Returns the cost of one more drafted token, relative to a step's time for one sequence.
   double row() const { return row_; }
+  /// Returns the cost of one token that a draft model guesses, relative to the same.
+  double guess() const { return guess_; }
 
  private:
   static constexpr int kMostSequences = 64;
@@ -30,7 +40,7 @@ class DraftCost {
   static double Mixed(double known, double seen) { return (1 - kNew) * known + kNew * seen; }
 
   std::array<double, kMostSequences> plain_seconds_{};  // entry i: time without drafts for i + 1 sequences; 0: unknown
-  double row_ = 0.15;
+  double row_ = 0.15, guess_ = 0.15;
 };
 
 }  // namespace quire

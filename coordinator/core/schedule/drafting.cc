@@ -4,58 +4,104 @@
 
 namespace quire {
 
+namespace {
+
+/// Returns the number of tokens that the member's sequence may gain after the step's own token.
+int TokensLeft(const StepMember& member) {
+  const Sequence& sequence = *member.sequence;
+  return sequence.num_prompt_tokens + member.request->limits.max_tokens - (sequence.length() + 1);
+}
+
+}  // namespace
+
 /// True when a step may draw several tokens for this request. Requires a proposer. Requests with beams get no drafts,
 /// because beams branch after every token; nor do prompts that are scored or pooled.
 bool Drafting::MayHaveDrafts(const Request& request) const {
   const SamplingSpec& sampling = request.sampling;
   return !blocks_.has_states() && request.beams == nullptr && sampling.pooling == Pooling::kNone &&
-         sampling.num_prompt_logprobs < 0 && proposer_->MayGuess(request);
+         sampling.num_prompt_logprobs < 0 && (AsksModel(request) || proposer_->MayGuess(request));
 }
 
-/// True when the outstanding step has drafts that are not verified yet, or when a sequence may get drafts once its next
-/// token is known.
+/// True while the next step must wait: drafts are not verified yet, the draft model's guesses come with the result, or a
+/// sequence may get drafts once its next token is known.
 bool Drafting::WaitsForDrafts(const OutstandingStep& outstanding) const {
   if (proposer_ == nullptr) return false;
-  if (outstanding.HasDrafts()) return true;
+  if (outstanding.HasDrafts() || outstanding.OrdersGuesses()) return true;
   if (static_cast<int>(outstanding.members.size()) > drafts_.max_batch) return false;
   return std::ranges::any_of(outstanding.members, [&](const StepMember& member) {
-    if (!member.draws || member.sequence == nullptr || !MayHaveDrafts(*member.request)) return false;
+    if (!member.draws || member.sequence == nullptr || AsksModel(*member.request) || !MayHaveDrafts(*member.request))
+      return false;
     const Sequence& s = *member.sequence;
     return s.drafts.IsReady() && s.length() + 1 < s.num_prompt_tokens + member.request->limits.max_tokens;
   });
 }
 
-/// Adds drafts to the step's decodes. No step is planned until the drafts are verified, so blocks of rejected drafts
-/// are free again before another sequence needs blocks.
 void Drafting::AddDrafts(StepDraft& draft) {
   std::vector<StepMember>& members = draft.step->members;
-  if (proposer_ == nullptr || draft.ahead || static_cast<int>(members.size()) > drafts_.max_batch) return;
+  if (proposer_ == nullptr || static_cast<int>(members.size()) > drafts_.max_batch) return;
   for (StepMember& member : members) {
     if (!member.IsDecode() || !MayHaveDrafts(*member.request)) continue;
-    Sequence& sequence = *member.sequence;
-    const int left = sequence.num_prompt_tokens + member.request->limits.max_tokens - (sequence.length() + 1);
-    const int most = sequence.drafts.Length(std::min({drafts_.num_tokens, left, draft.budget}), cost_.row());
-    if (most <= 0) continue;
-    member.source = proposer_->Propose(*member.request, sequence, most, member.drafts);
-    if (member.drafts.empty()) {
-      sequence.drafts.FoundNothing();
-      continue;
-    }
-    const auto count = static_cast<int>(member.drafts.size());
-    const GrowTarget target{&sequence, member.start + 1 + count};
-    if (blocks_.BlocksToGrow({&target, 1}) > blocks_.num_free()) {
-      member.drafts.clear();
-      continue;
-    }
-    blocks_.Grow(sequence, target.num_tokens, draft.plan);
-    member.count += count;
-    draft.budget -= count;
+    if (!draft.ahead) AddDrafts(member, draft);
+    if (AsksModel(*member.request)) OrderGuess(member);
   }
+}
+
+/// No step is planned until the drafts are verified, so their blocks are free again before others need them.
+void Drafting::AddDrafts(StepMember& member, StepDraft& draft) {
+  Sequence& sequence = *member.sequence;
+  const int left = TokensLeft(member);
+  if (!Guess(member, std::min({drafts_.num_tokens, left, draft.budget}))) return;
+  const auto count = static_cast<int>(member.drafts.size());
+  const GrowTarget target{&sequence, member.start + 1 + count};
+  if (blocks_.BlocksToGrow({&target, 1}) > blocks_.num_free()) {
+    member.drafts.clear();
+    return;
+  }
+  blocks_.Grow(sequence, target.num_tokens, draft.plan);
+  member.count += count;
+  draft.budget -= count;
+}
+
+/// Sets the member's drafts, at most `longest`. Returns false when there are none.
+bool Drafting::Guess(StepMember& member, int longest) {
+  Sequence& sequence = *member.sequence;
+  if (AsksModel(*member.request)) {
+    // The guess was made for this step: its length follows from the costs at the time of the order.
+    if (sequence.guess_at == sequence.num_tokens() && longest > 0) {
+      sequence.guess.resize(std::min(sequence.guess.size(), static_cast<size_t>(longest)));
+      member.drafts.swap(sequence.guess);
+      member.source = DraftSource::kModel;
+    }
+    sequence.guess.clear();
+    return !member.drafts.empty();
+  }
+  const int most = sequence.drafts.Length(longest, cost_.row());
+  if (most <= 0) return false;
+  member.source = proposer_->Propose(*member.request, sequence, most, member.drafts);
+  if (member.drafts.empty()) sequence.drafts.FoundNothing();
+  return !member.drafts.empty();
+}
+
+/// Orders a guess of the tokens after this step from the draft model, where it is likely to save time. The model can
+/// guess about tokens in blocks only, so it is of no use where blocks have left the window.
+void Drafting::OrderGuess(StepMember& member) {
+  Sequence& sequence = *member.sequence;
+  const int known = sequence.length() + 1 + static_cast<int>(member.drafts.size());  // where all drafts are right
+  // The next step gains one token more than drafts are right.
+  const int most = std::min({drafts_.num_tokens, drafts_.model_max_len - known, TokensLeft(member) - 1});
+  const int gained = sequence.num_pending + 1;
+  if (most <= 0 || sequence.first_block > 0 || sequence.drafts.RestsAfter(gained)) return;
+  member.guess = sequence.drafts.LengthToOrder(most, cost_.row() + cost_.guess());
 }
 
 void Drafting::Observe(const OutstandingStep& step, double seconds) {
   const auto sequences = static_cast<int>(step.members.size()), known = step.num_known();
   if (known == sequences) cost_.Observe(sequences, step.num_tokens() - known, seconds);
+}
+
+void Drafting::ObserveGuesses(const OutstandingStep& step, int tokens, double seconds) {
+  const auto sequences = static_cast<int>(step.members.size());
+  if (step.num_known() == sequences) cost_.ObserveGuess(sequences, tokens, seconds);
 }
 
 }  // namespace quire

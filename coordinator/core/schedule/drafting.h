@@ -20,11 +20,13 @@ class Drafting {
   }
   /// True when the next step must not be planned before `outstanding` has its result.
   bool WaitsForDrafts(const OutstandingStep& outstanding) const;
-  /// Adds drafts to the decodes of the step being planned, as far as the step's remaining budget and the free blocks
-  /// allow.
+  /// Gives the decodes of the step being planned their drafts, from what the step's budget and the pool have left, and
+  /// orders guesses for the step after it from the draft model.
   void AddDrafts(StepDraft& draft);
   /// Learns the cost of drafts from a step that took `seconds`; the time for moving blocks does not count.
   void Observe(const OutstandingStep& step, double seconds);
+  /// Learns that the draft model took `seconds` after the step, to guess `tokens` tokens.
+  void ObserveGuesses(const OutstandingStep& step, int tokens, double seconds);
 
   template <class Archive>
   void Transfer(Archive& archive) {
@@ -33,6 +35,11 @@ class Drafting {
 
  private:
   bool MayHaveDrafts(const Request& request) const;
+  /// True when the request's drafts come from the draft model. A prediction tells more than a small model.
+  bool AsksModel(const Request& request) const { return drafts_.from_model && request.prediction.empty(); }
+  void AddDrafts(StepMember& member, StepDraft& draft);
+  bool Guess(StepMember& member, int longest);
+  void OrderGuess(StepMember& member);
 
   BlockManager& blocks_;
   DraftProposer* proposer_ = nullptr;  // null: no speculation

@@ -35,6 +35,10 @@ bool OutstandingStep::HasDrafts() const {
   return std::ranges::any_of(members, [](const StepMember& member) { return !member.drafts.empty(); });
 }
 
+bool OutstandingStep::OrdersGuesses() const {
+  return std::ranges::any_of(members, [](const StepMember& member) { return member.guess > 0; });
+}
+
 void OutstandingStep::Clear() {
   members.clear();
   computing.clear();

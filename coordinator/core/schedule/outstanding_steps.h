@@ -20,6 +20,7 @@ struct StepMember {
   ScoredRows scores = {};  // prompt rows to score
   std::vector<TokenId> drafts = {};
   DraftSource source = DraftSource::kText;  // source of the drafts
+  int guess = 0;                            // tokens of the guess that is ordered from the draft model; 0: none
 
   /// True for a decode. A row of a prompt that is pooled counts as a chunk, because some workers keep no rows of
   /// decodes for pooling. Requires `request`.
@@ -41,6 +42,7 @@ struct OutstandingStep {
   /// Returns how many tokens precede a computed token in its sequence, as a mean over the step's tokens.
   double mean_context() const;
   bool HasDrafts() const;
+  bool OrdersGuesses() const;
   void Clear();
 };
 

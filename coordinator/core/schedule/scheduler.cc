@@ -110,6 +110,10 @@ void Scheduler::ObserveStep(double seconds, double swap_seconds) {
   company_left_ = std::max(0.0, company_left_ - seconds);
 }
 
+void Scheduler::ObserveGuesses(int tokens, double seconds) {
+  drafting_.ObserveGuesses(steps_.oldest(), tokens, seconds);
+}
+
 /// Takes the sequence out of steps and slots, and frees its blocks.
 void Scheduler::Detach(Sequence& sequence) {
   steps_.Forget(sequence);

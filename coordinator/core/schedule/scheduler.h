@@ -63,14 +63,18 @@ class Scheduler {
   bool Fits(const std::vector<SampledToken>& tokens) const { return results_.Fits(tokens); }
   /// True when `scores` match the prompt tokens that the oldest outstanding step scores.
   bool Fits(const std::vector<PromptScores>& scores) const { return results_.Fits(scores); }
+  /// True when `guesses` match what the oldest outstanding step orders from the draft model.
+  bool Fits(const std::vector<Draft>& guesses) const { return results_.Fits(guesses); }
   /// Returns the request that the oldest outstanding step computes in this slot; nothing if the request has ended.
   std::optional<RequestId> RequestOf(SlotId slot) const { return results_.RequestOf(slot); }
 
   using Drawn = StepResults::Drawn;
   /// Commits the oldest outstanding step: advances computed counts and appends drawn tokens. `tokens` are in batch
-  /// order; tokens of sequences that have left are dropped. Returns the sequences that got tokens; valid until the next
-  /// call, as long as `tokens`.
-  std::span<const Drawn> Commit(const std::vector<SampledToken>& tokens) { return results_.Commit(tokens); }
+  /// order; tokens of sequences that have left are dropped. `guesses` become drafts of the next step. Returns the
+  /// sequences that got tokens; valid until the next call, as long as `tokens`.
+  std::span<const Drawn> Commit(const std::vector<SampledToken>& tokens, const std::vector<Draft>& guesses = {}) {
+    return results_.Commit(tokens, guesses);
+  }
 
   /// Makes each sequence of the request the beam that `steps` chose for it. Call it when every beam has just drawn.
   void Branch(Request& request, std::span<const BeamSearch::Step> steps) { results_.Branch(request, steps); }
@@ -106,8 +110,12 @@ class Scheduler {
   /// replace the group.
   void Reset();
 
-  /// Reports the duration of the oldest outstanding step; call before Commit.
+  /// Reports the duration of the oldest outstanding step, without what the draft model took after it; call before
+  /// Commit.
   void ObserveStep(double seconds, double swap_seconds);
+  /// Reports that the draft model took `seconds` after the oldest outstanding step, to guess `tokens` tokens; call
+  /// after ObserveStep and before Commit.
+  void ObserveGuesses(int tokens, double seconds);
 
   using ClientReport = quire::ClientReport;
   std::map<std::string, ClientReport> Clients() const { return shares_.Clients(); }

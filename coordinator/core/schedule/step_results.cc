@@ -38,6 +38,18 @@ bool StepResults::Fits(const std::vector<PromptScores>& scores) const {
   return next == scores.size();
 }
 
+bool StepResults::Fits(const std::vector<Draft>& guesses) const {
+  const auto& members = steps_.at(0).members;
+  auto member = members.begin();
+  return std::ranges::all_of(guesses, [&](const Draft& guess) {
+    member = std::find_if(member, members.end(),
+                          [&](const StepMember& m) { return m.guess > 0 && m.slot == guess.slot; });
+    if (member == members.end()) return false;
+    const auto most = static_cast<size_t>((member++)->guess);
+    return !guess.tokens.empty() && guess.tokens.size() <= most;
+  });
+}
+
 std::optional<RequestId> StepResults::RequestOf(SlotId slot) const {
   const auto& members = steps_.at(0).members;
   const auto member = std::ranges::find(members, slot, &StepMember::slot);
@@ -45,7 +57,19 @@ std::optional<RequestId> StepResults::RequestOf(SlotId slot) const {
   return member->request->id;
 }
 
-std::span<const StepResults::Drawn> StepResults::Commit(const std::vector<SampledToken>& tokens) {
+/// Keeps the guesses for the next step. A sequence that has left gets none.
+void StepResults::KeepGuesses(const std::vector<Draft>& guesses) {
+  for (const Draft& guess : guesses) {
+    const auto& members = steps_.at(0).members;
+    Sequence* sequence = std::ranges::find(members, guess.slot, &StepMember::slot)->sequence;
+    if (sequence == nullptr) continue;
+    sequence->guess = guess.tokens;
+    sequence->guess_at = sequence->num_tokens();
+  }
+}
+
+std::span<const StepResults::Drawn> StepResults::Commit(const std::vector<SampledToken>& tokens,
+                                                        const std::vector<Draft>& guesses) {
   drawn_.clear();
   std::span<const SampledToken> rest(tokens);
   for (const StepMember& m : steps_.oldest().members) {
@@ -70,6 +94,7 @@ std::span<const StepResults::Drawn> StepResults::Commit(const std::vector<Sample
     drawn_.push_back({m.request, m.sequence, drawn, static_cast<int>(m.drafts.size()), m.source});
   }
   QUIRE_CHECK(rest.empty(), "{} tokens too many", rest.size());
+  KeepGuesses(guesses);
   steps_.Retire();
   return drawn_;
 }

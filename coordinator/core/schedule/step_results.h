@@ -29,14 +29,18 @@ class StepResults {
   bool Fits(const std::vector<SampledToken>& tokens) const;
   /// True when `scores` match the prompt tokens that the oldest outstanding step scores.
   bool Fits(const std::vector<PromptScores>& scores) const;
+  /// True when `guesses` are among those that the oldest outstanding step orders, in their order, and none is too long.
+  bool Fits(const std::vector<Draft>& guesses) const;
   /// Returns the request that the oldest outstanding step computes in this slot; nothing if the request has ended.
   std::optional<RequestId> RequestOf(SlotId slot) const;
   /// Commits the oldest outstanding step; Scheduler::Commit has the contract.
-  std::span<const Drawn> Commit(const std::vector<SampledToken>& tokens);
+  std::span<const Drawn> Commit(const std::vector<SampledToken>& tokens, const std::vector<Draft>& guesses);
   /// Makes each sequence of the request the beam that `steps` chose for it. Call it when every beam has just drawn.
   void Branch(Request& request, std::span<const BeamSearch::Step> steps);
 
  private:
+  void KeepGuesses(const std::vector<Draft>& guesses);
+
   BlockManager& blocks_;
   RunningSet& running_;
   OutstandingSteps& steps_;

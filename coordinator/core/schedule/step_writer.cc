@@ -62,6 +62,7 @@ void StepWriter::OrderBatch(StepDraft& draft) {
       draft.plan.decodes.push_back(m.slot);
     else
       draft.plan.chunks.push_back({m.slot, m.start, m.count});
+    if (m.guess > 0) draft.plan.guesses.push_back({m.slot, m.guess});
   }
 }
 

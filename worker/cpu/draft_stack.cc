@@ -1,0 +1,254 @@
+#include "worker/cpu/draft_stack.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "comm/base/error.h"
+
+namespace quire {
+
+namespace {
+
+constexpr int64_t kHeadBytes = 64;  // of a block's part; they hold the number of tokens that were read
+constexpr int kMostLanes = 64;      // sequences for which one call guesses
+// Passes and time of one call that read what the model has not read yet.
+constexpr int kMostPasses = DraftStack::kMostRows / DraftStack::kRowsAtOnce;
+constexpr auto kReading = std::chrono::milliseconds(100);
+
+int64_t RoundUp(int64_t bytes) { return (bytes + kHeadBytes - 1) / kHeadBytes * kHeadBytes; }
+
+RankShard WholeShard(const ModelSpec& spec) { return PlanShards(spec, {1.0}).front(); }
+
+/// Returns the sizes of the draft model's own passes.
+EngineSizes PassSizes(EngineSizes sizes) {
+  sizes.max_step_tokens = DraftStack::kRowsAtOnce;
+  sizes.max_model_len = sizes.draft.max_model_len;
+  return sizes;
+}
+
+KvShape ShapeOf(const EngineSizes& sizes) {
+  const ModelSpec& spec = sizes.draft.files->spec();
+  return {spec, WholeShard(spec), KvTypeOf(sizes.compute.kv_cache_dtype), sizes.block_size};
+}
+
+/// Spare blocks of one lane: the last known token may be the last one of its block, and all guessed tokens but the last
+/// come after it.
+int SpareBlocks(const EngineSizes& sizes) {
+  return (sizes.block_size - 1 + sizes.draft.num_tokens - 1) / sizes.block_size + 1;
+}
+
+int MostLanes(const EngineSizes& sizes) { return std::min({sizes.draft.max_sequences, sizes.max_running, kMostLanes}); }
+
+}  // namespace
+
+DraftStack::DraftStack(const EngineSizes& sizes, const kernels::CpuStream& stream)
+    : sizes_(sizes),
+      shape_(ShapeOf(sizes)),
+      decoder_(*sizes.draft.files, WholeShard(sizes.draft.files->spec()), stream, CpuPeers{alone_}, PassSizes(sizes)),
+      num_tokens_(std::min(sizes.draft.files->spec().vocab_size, sizes.draft.vocab_size)) {}
+
+DraftStack::Places DraftStack::PlacesFor(const EngineSizes& sizes, int64_t own_bytes) {
+  const int64_t part_at = RoundUp(own_bytes);
+  return {part_at, part_at + kHeadBytes + RoundUp(ShapeOf(sizes).block_bytes()), MostLanes(sizes) * SpareBlocks(sizes)};
+}
+
+int64_t DraftStack::WeightBytes(const EngineSizes& sizes) {
+  const ModelFiles& files = *sizes.draft.files;
+  return ModelWeights::Bytes(files, WholeShard(files.spec()), sizes.compute.quantization);
+}
+
+void DraftStack::UsePool(std::byte* pool, const Places& places, int num_blocks) {
+  pool_ = pool;
+  places_ = places;
+  num_blocks_ = num_blocks;
+  cache_ = std::make_unique<KvCache>(shape_, pool + places.part_at + kHeadBytes, places.block_bytes);
+}
+
+int32_t& DraftStack::NumRead(int block) {
+  return *reinterpret_cast<int32_t*>(pool_ + block * places_.block_bytes + places_.part_at);
+}
+
+void DraftStack::Void(std::byte* block, const Places& places) {
+  *reinterpret_cast<int32_t*>(block + places.part_at) = 0;
+}
+
+void DraftStack::CopyPart(int from, int to) {
+  const auto part = [&](int block) { return pool_ + block * places_.block_bytes + places_.part_at; };
+  std::memcpy(part(to), part(from), static_cast<size_t>(places_.block_bytes - places_.part_at));
+}
+
+void DraftStack::Overwrite(const std::vector<BatchMember>& batch, const SequenceTable& table) {
+  const int size = sizes_.block_size;
+  for (const BatchMember& member : batch) {
+    const std::vector<BlockId>& blocks = table.at(member.slot).blocks;
+    for (int index = member.start / size; index * size < member.start + member.count; ++index) {
+      int32_t& read = NumRead(blocks[static_cast<size_t>(index)]);
+      read = std::min(read, std::max(0, member.start - index * size));
+    }
+  }
+}
+
+std::vector<Draft> DraftStack::Guess(const std::vector<GuessOrder>& orders, const SequenceTable& table) {
+  const auto end_of_reading = std::chrono::steady_clock::now() + kReading;
+  for (int pass = 1; !Collect(orders, table) && pass < kMostPasses; ++pass) {
+    if (std::chrono::steady_clock::now() >= end_of_reading) break;
+    for (Lane& lane : lanes_) lane.guesses = false;  // one more pass reads, before all guess together
+    Read();
+  }
+  if (lanes_.empty()) return {};
+  Read();
+  for (;;) {
+    BeginPass();
+    for (const Lane& lane : lanes_) {
+      const auto guessed = static_cast<int>(lane.draft.tokens.size());
+      if (guessed > 0 && guessed < lane.count) Enter(lane, lane.end + guessed - 1, lane.end + guessed);
+    }
+    if (inputs_.num_tokens() == 0) break;
+    Pass();
+  }
+  std::vector<Draft> drafts;
+  for (Lane& lane : lanes_) {
+    if (!lane.draft.tokens.empty()) drafts.push_back(std::move(lane.draft));
+  }
+  return drafts;
+}
+
+/// Sets the lanes of the next pass. Returns false when the pass cannot read all that the orders need.
+bool DraftStack::Collect(const std::vector<GuessOrder>& orders, const SequenceTable& table) {
+  lanes_.clear();
+  writing_.clear();
+  bool whole = true;
+  int room = kRowsAtOnce;
+  for (const GuessOrder& order : orders) {
+    if (std::ssize(lanes_) == MostLanes(sizes_)) break;
+    if (!MayGuess(order, table.at(order.slot))) continue;
+    Lane lane{};
+    if (room == 0 || !Prepare(order, table, room, lane)) {
+      whole = false;
+      continue;
+    }
+    whole = whole && lane.guesses;
+    room -= lane.end - lane.begin;
+    lanes_.push_back(std::move(lane));
+  }
+  return whole;
+}
+
+/// Computes the tokens that the lanes have not read.
+void DraftStack::Read() {
+  BeginTails();
+  BeginPass();
+  for (const Lane& lane : lanes_) Enter(lane, lane.begin, lane.end);
+  Pass();
+  EndTails();
+}
+
+/// True when the model can guess about the sequence, once it has read the sequence.
+bool DraftStack::MayGuess(const GuessOrder& order, const SequenceState& s) const {
+  const auto known = static_cast<int>(s.tokens.size());
+  const auto unknown = [this](TokenId token) { return token < 0 || token >= num_tokens_; };
+  return known + order.count - 1 <= sizes_.draft.max_model_len && s.num_computed == known - 1 &&
+         std::ranges::none_of(s.tokens, unknown) && std::ranges::find(s.blocks, kNullBlock) == s.blocks.end();
+}
+
+/// Returns the first position of the sequence whose keys and values the draft model lacks, at most that of its last token.
+int DraftStack::FirstUnread(SlotId slot, const SequenceState& sequence, int tail) {
+  Reader& reader = readers_[slot];
+  if (reader.serial != sequence.serial) reader = {sequence.serial, 0};
+  const int size = sizes_.block_size;
+  while (reader.blocks < tail && NumRead(sequence.blocks[static_cast<size_t>(reader.blocks)]) >= size) ++reader.blocks;
+  const auto index = static_cast<size_t>(reader.blocks);
+  if (index >= sequence.blocks.size()) return reader.blocks * size;
+  return std::min(reader.blocks * size + NumRead(sequence.blocks[index]), static_cast<int>(sequence.tokens.size()) - 1);
+}
+
+/// Sets `lane` to the next tokens that the order needs, at most `room` of them. Returns false when another lane of the
+/// pass writes one of their blocks: sequences share it, and once is enough.
+bool DraftStack::Prepare(const GuessOrder& order, const SequenceTable& table, int room, Lane& lane) {
+  const SequenceState& s = table.at(order.slot);
+  const int size = sizes_.block_size, known = static_cast<int>(s.tokens.size());
+  lane.sequence = &s;
+  lane.draft.slot = order.slot;
+  lane.count = order.count;
+  lane.tail = (known - 1) / size;
+  lane.begin = FirstUnread(order.slot, s, lane.tail);
+  lane.end = std::min(known, lane.begin + room);
+  lane.guesses = lane.end == known;
+  const auto full = std::span(s.blocks).first(std::min(s.blocks.size(), static_cast<size_t>(lane.tail)));
+  const int first = lane.begin / size, last = std::min(lane.tail, (lane.end - 1) / size + 1);
+  const auto written = full.subspan(static_cast<size_t>(first), static_cast<size_t>(std::max(0, last - first)));
+  if (std::ranges::find_first_of(written, writing_) != written.end()) return false;
+  writing_.insert(writing_.end(), written.begin(), written.end());
+  lane.blocks.assign(full.begin(), full.end());
+  const int spare = num_blocks_ + static_cast<int>(std::ssize(lanes_)) * SpareBlocks(sizes_);
+  for (int i = 0; i < SpareBlocks(sizes_); ++i) lane.blocks.push_back(spare + i);
+  return true;
+}
+
+/// Several sequences may have the block of their last computed tokens in common, so each lane writes into a copy.
+void DraftStack::BeginTails() {
+  for (const Lane& lane : lanes_) {
+    const auto tail = static_cast<size_t>(lane.tail);
+    if (tail < lane.sequence->blocks.size()) CopyPart(lane.sequence->blocks[tail], lane.blocks[tail]);
+  }
+}
+
+/// Marks what the first pass has read, and brings the computed tokens of each last block back. What lies behind them in
+/// the block is not marked.
+void DraftStack::EndTails() {
+  const int size = sizes_.block_size;
+  for (const Lane& lane : lanes_) {
+    const auto tail = static_cast<size_t>(lane.tail);
+    for (int index = lane.begin / size; index < lane.tail && index * size < lane.end; ++index)
+      NumRead(lane.sequence->blocks[static_cast<size_t>(index)]) = std::min(size, lane.end - index * size);
+    const int computed = std::min(lane.end, lane.sequence->num_computed) - lane.tail * size;
+    if (computed <= 0 || tail >= lane.sequence->blocks.size()) continue;
+    CopyPart(lane.blocks[tail], lane.sequence->blocks[tail]);
+    NumRead(lane.sequence->blocks[tail]) = computed;
+  }
+}
+
+void DraftStack::BeginPass() {
+  inputs_.Clear();
+  for (const Lane& lane : lanes_)
+    inputs_.table_stride = std::max(inputs_.table_stride, static_cast<int64_t>(lane.blocks.size()));
+}
+
+/// Adds positions [begin, end) of the lane to the inputs of a pass.
+void DraftStack::Enter(const Lane& lane, int begin, int end) {
+  const std::vector<TokenId>& tokens = lane.sequence->tokens;
+  for (int position = begin; position < end; ++position) {
+    const auto at = static_cast<size_t>(position);
+    const int block = lane.blocks[static_cast<size_t>(position / sizes_.block_size)];
+    inputs_.token_ids.push_back(at < tokens.size() ? tokens[at] : lane.draft.tokens[at - tokens.size()]);
+    inputs_.positions.push_back(position);
+    inputs_.token_types.push_back(0);
+    inputs_.slots.push_back(int64_t{block} * sizes_.block_size + position % sizes_.block_size);
+  }
+  inputs_.query_start.push_back(static_cast<int32_t>(inputs_.token_ids.size()));
+  inputs_.context_len.push_back(end);
+  if (lane.guesses) inputs_.draw_rows.push_back(static_cast<int32_t>(inputs_.token_ids.size()) - 1);
+  const auto stride = static_cast<size_t>(inputs_.table_stride);
+  inputs_.block_tables.insert(inputs_.block_tables.end(), lane.blocks.begin(), lane.blocks.end());
+  inputs_.block_tables.resize(inputs_.context_len.size() * stride, kNullBlock);
+}
+
+/// Computes what was entered. Each lane that has entered a row after its last token gets the likeliest next token.
+void DraftStack::Pass() {
+  const std::span<const float> logits = decoder_.Forward(inputs_, *cache_);
+  const size_t rows = inputs_.draw_rows.size(), width = rows == 0 ? 0 : logits.size() / rows;
+  size_t row = 0;
+  for (Lane& lane : lanes_) {
+    if (!lane.guesses || std::ssize(lane.draft.tokens) == lane.count) continue;
+    lane.draft.tokens.push_back(Best(logits.subspan(row++ * width, width)));
+  }
+  QUIRE_CHECK(row == rows, "{} guesses for {} rows", row, rows);
+}
+
+TokenId DraftStack::Best(std::span<const float> logits) const {
+  const auto known = logits.first(std::min(logits.size(), static_cast<size_t>(num_tokens_)));
+  return static_cast<TokenId>(std::ranges::max_element(known) - known.begin());
+}
+
+}  // namespace quire

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "comm/collective/lone_collective.h"
+#include "worker/cpu/cpu_decoder.h"
+#include "worker/cpu/kv_cache.h"
+#include "worker/engine/engine_sizes.h"
+#include "worker/engine/sequence_table.h"
+
+namespace quire {
+
+/// The draft model of rank 0: a whole, smaller model that guesses which tokens follow a sequence. Its keys and values
+/// lie in the blocks of the served model, in a part of each block behind the served model's own part. The draft model's
+/// part begins with a number: how many leading tokens of the block the draft model has read. Copies of whole blocks
+/// carry both parts. The draft model computes what a guess needs, and nothing else. Before it guesses, it reads the
+/// tokens that it has not read yet, some of them in each step. A wrong or missing number changes no answer, only how
+/// good guesses are.
+class DraftStack {
+ public:
+  /// Tokens that one call of Guess reads before it guesses, of all sequences: fewer where they take long.
+  static constexpr int kMostRows = 256;
+  static constexpr int kRowsAtOnce = 64;  // of them in one pass
+  /// `sizes.draft` names the model's files. The stream must outlive the object.
+  DraftStack(const EngineSizes& sizes, const kernels::CpuStream& stream);
+
+  int64_t weight_bytes() const { return decoder_.weights().bytes(); }
+  /// Where the model's numbers lie in the blocks, of which the served model takes the first bytes.
+  struct Places {
+    int64_t part_at = 0;      // bytes of a block before the draft model's part
+    int64_t block_bytes = 0;  // bytes of a block, this part included
+    int spare_blocks = 0;     // blocks after those of the pool, for tokens that are guessed
+  };
+  static Places PlacesFor(const EngineSizes& sizes, int64_t own_bytes);
+  static int64_t WeightBytes(const EngineSizes& sizes);
+
+  /// Sets the memory: num_blocks blocks, then the spare blocks.
+  void UsePool(std::byte* pool, const Places& places, int num_blocks);
+  /// Marks the batch's tokens as not read by the draft model. Called before the served model computes the batch.
+  void Overwrite(const std::vector<BatchMember>& batch, const SequenceTable& table);
+  /// Bytes from elsewhere are about to come into the block, which need not be one of the pool.
+  static void Void(std::byte* block, const Places& places);
+
+  /// Guesses the tokens that follow the known tokens of each ordered sequence. An order has no guess where the model
+  /// has still to read too many tokens, where the sequence is too long for the model, or where blocks have left the
+  /// window.
+  std::vector<Draft> Guess(const std::vector<GuessOrder>& orders, const SequenceTable& table);
+
+ private:
+  /// One ordered sequence.
+  struct Lane {
+    const SequenceState* sequence;
+    Draft draft;
+    int count;                // tokens to guess
+    int begin, end;           // positions that the first pass computes; the last one gives the first guess
+    int tail;                 // index of the block of the last known token; from there on blocks are spare ones
+    bool guesses = true;      // false: the first pass does not reach the last known token
+    std::vector<int> blocks;  // the draft model's table
+  };
+  /// How far the draft model has read a sequence.
+  struct Reader {
+    uint64_t serial = 0;
+    int blocks = 0;  // leading blocks that it has read whole
+  };
+
+  bool Collect(const std::vector<GuessOrder>& orders, const SequenceTable& table);
+  void Read();
+  bool MayGuess(const GuessOrder& order, const SequenceState& sequence) const;
+  bool Prepare(const GuessOrder& order, const SequenceTable& table, int room, Lane& lane);
+  int FirstUnread(SlotId slot, const SequenceState& sequence, int tail);
+  void BeginTails();
+  void EndTails();
+  void BeginPass();
+  void Enter(const Lane& lane, int begin, int end);
+  void Pass();
+  TokenId Best(std::span<const float> logits) const;
+  int32_t& NumRead(int block);
+  void CopyPart(int from, int to);
+
+  EngineSizes sizes_;
+  LoneCollective alone_;
+  KvShape shape_;
+  CpuDecoder decoder_;
+  int64_t num_tokens_;  // tokens that both models know
+  Places places_;
+  std::byte* pool_ = nullptr;
+  int num_blocks_ = 0;
+  std::unique_ptr<KvCache> cache_;
+  StepInputs inputs_;
+  std::vector<Lane> lanes_;
+  std::vector<int> writing_;  // blocks of the pool that a lane of this call writes
+  std::map<SlotId, Reader> readers_;
+};
+
+}  // namespace quire
