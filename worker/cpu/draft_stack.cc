@@ -152,7 +152,8 @@ bool DraftStack::MayGuess(const GuessOrder& order, const SequenceState& s) const
          std::ranges::none_of(s.tokens, unknown) && std::ranges::find(s.blocks, kNullBlock) == s.blocks.end();
 }
 
-/// Returns the first position of the sequence whose keys and values the draft model lacks, at most that of its last token.
+/// Returns the first position of the sequence whose keys and values the draft model lacks, at most that of its last
+/// token.
 int DraftStack::FirstUnread(SlotId slot, const SequenceState& sequence, int tail) {
   Reader& reader = readers_[slot];
   if (reader.serial != sequence.serial) reader = {sequence.serial, 0};

@@ -42,7 +42,8 @@ class KvCache {
   int64_t stride_;
 };
 
-/// Returns the type of keys and values that the settings name. Throws SettingsError for a type that the CPU does not keep.
+/// Returns the type of keys and values that the settings name. Throws SettingsError for a type that the CPU does not
+/// keep.
 NumberType KvTypeOf(KvCacheDtype dtype);
 
 }  // namespace quire

@@ -15,10 +15,10 @@ class DraftPace {
     // A single draft shows whether the text has changed.
     return std::max(BestLength(most, row_cost), std::min(most, 1));
   }
-  /// Returns the number of tokens to order from a draft model, at most `most` (most >= 1). `token_cost`: what a token costs,
-  /// guessed and computed, relative to a step's part for one sequence. 0 where a guess would cost more than it saves;
-  /// then the sequence rests, for longer each time. After such a rest one token is ordered nevertheless, because text
-  /// and costs change.
+  /// Returns the number of tokens to order from a draft model, at most `most` (most >= 1). `token_cost`: what a token
+  /// costs, guessed and computed, relative to a step's part for one sequence. 0 where a guess would cost more than it
+  /// saves; then the sequence rests, for longer each time. After such a rest one token is ordered nevertheless, because
+  /// text and costs change.
   int LengthToOrder(int most, double token_cost) {
     const int best = BestLength(most, token_cost);
     if (best > 0) {

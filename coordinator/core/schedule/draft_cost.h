@@ -21,7 +21,8 @@ class DraftCost {
       row_ = Mixed(row_, std::clamp((seconds / plain - 1) * sequences / drafts, 0.0, 1.0));
     }
   }
-  /// Learns that a draft model took `seconds` to guess `tokens` tokens, after a step that decoded `sequences` sequences.
+  /// Learns that a draft model took `seconds` to guess `tokens` tokens, after a step that decoded `sequences`
+  /// sequences.
   void ObserveGuess(int sequences, int tokens, double seconds) {
     if (sequences < 1 || sequences > kMostSequences || tokens < 1 || !(seconds > 0)) return;
     const double plain = plain_seconds_[static_cast<size_t>(sequences) - 1];

@@ -22,8 +22,8 @@ bool Drafting::MayHaveDrafts(const Request& request) const {
          sampling.num_prompt_logprobs < 0 && (AsksModel(request) || proposer_->MayGuess(request));
 }
 
-/// True while the next step must wait: drafts are not verified yet, the draft model's guesses come with the result, or a
-/// sequence may get drafts once its next token is known.
+/// True while the next step must wait: drafts are not verified yet, the draft model's guesses come with the result, or
+/// a sequence may get drafts once its next token is known.
 bool Drafting::WaitsForDrafts(const OutstandingStep& outstanding) const {
   if (proposer_ == nullptr) return false;
   if (outstanding.HasDrafts() || outstanding.OrdersGuesses()) return true;
