@@ -348,8 +348,9 @@ struct HandshakeWriter {
   }
   FrameKind operator()(const HelloMessage& m) const {
     b.Finish(wire::CreateHelloDirect(b, m.fingerprint.c_str(), m.isa.c_str(), m.bytes_per_block, m.weight_bytes,
-                                     m.available_bytes, m.load_millis, m.bytes_per_state, m.whole_block_bytes,
-                                     &m.whole_given, &m.whole_taken));
+                                     m.available_bytes, m.load_millis, m.bytes_per_state, m.whole_block.bytes,
+                                     &m.whole_block.given, &m.whole_block.taken, m.whole_state.bytes,
+                                     &m.whole_state.given, &m.whole_state.taken));
     return FrameKind::kHello;
   }
   FrameKind operator()(const StartMessage& m) const {
@@ -380,7 +381,7 @@ struct HandshakeWriter {
     const auto shares = b.CreateVector(m.shares);
     const auto stage_layers = b.CreateVector(m.stage_layers);
     b.Finish(wire::CreateTakeBlocks(b, m.ticket, endpoint, ports, keys, shares, b.CreateVector(m.blocks), m.on_device,
-                                    stage_layers));
+                                    stage_layers, m.is_state));
     return FrameKind::kTakeBlocks;
   }
   FrameKind operator()(const GiveBlocksMessage& m) const {
@@ -391,7 +392,7 @@ struct HandshakeWriter {
         Structs<wire::BlockCopy>(b, m.moves, [](auto& c) { return wire::BlockCopy(c.source, c.destination); });
     const auto blocks = b.CreateVector(m.blocks), stage_layers = b.CreateVector(m.stage_layers);
     b.Finish(wire::CreateGiveBlocks(b, m.ticket, m.epoch, endpoints, keys, shares, moves, blocks, m.on_device,
-                                    stage_layers));
+                                    stage_layers, m.is_state));
     return FrameKind::kGiveBlocks;
   }
   FrameKind operator()(const StopBlocksMessage& m) const {
@@ -523,16 +524,20 @@ GroupCut ReadCut(const Table& m) {
   return cut;
 }
 
-/// Reads runs of bytes of a block: pairs of a beginning and a length.
-std::vector<int64_t> Runs(const fb::Vector<int64_t>* vector, int64_t block_bytes) {
+/// Reads runs of `whole_bytes` bytes: pairs of a beginning and a length.
+std::vector<int64_t> Runs(const fb::Vector<int64_t>* vector, int64_t whole_bytes) {
   std::vector<int64_t> runs = Numbers<int64_t>(vector);
   bool valid = runs.size() % 2 == 0 && runs.size() <= 2 * kMaxRuns;
   for (size_t i = 0; valid && i < runs.size(); i += 2) {
     const int64_t at = runs[i], bytes = runs[i + 1];
-    valid = at >= 0 && bytes > 0 && at <= block_bytes && bytes <= block_bytes - at;
+    valid = at >= 0 && bytes > 0 && at <= whole_bytes && bytes <= whole_bytes - at;
   }
-  if (!valid) Fail("frame: {} numbers of runs that do not lie in a block of {} bytes", runs.size(), block_bytes);
+  if (!valid) Fail("frame: {} numbers of runs that do not lie in {} bytes", runs.size(), whole_bytes);
   return runs;
+}
+
+WholePart ReadPart(int64_t bytes, const fb::Vector<int64_t>* given, const fb::Vector<int64_t>* taken) {
+  return {bytes, Runs(given, bytes), Runs(taken, bytes)};
 }
 
 void CheckPorts(const std::vector<int32_t>& ports) {
@@ -553,7 +558,8 @@ Message ReadBlocksMessage(const Frame& frame) {
                            std::move(cut.shares),
                            std::move(cut.stage_layers),
                            Numbers<BlockId>(m.blocks()),
-                           m.on_device()};
+                           m.on_device(),
+                           m.is_state()};
     CheckPorts(take.ports);
     if (take.endpoint.empty() && take.ports.empty()) Fail("frame: blocks are to be taken nowhere");
     return take;
@@ -570,7 +576,8 @@ Message ReadBlocksMessage(const Frame& frame) {
                            std::move(cut.stage_layers),
                            Pairs(m.moves()),
                            Numbers<BlockId>(m.blocks()),
-                           m.on_device()};
+                           m.on_device(),
+                           m.is_state()};
     const bool fits = give.endpoints.size() == ranks;
     if (!fits || (!give.keys.empty() && give.keys.size() < give.endpoints.size()))
       Fail("frame: {} endpoints and {} keys of {} ranks", give.endpoints.size(), give.keys.size(), ranks);
@@ -688,9 +695,8 @@ Message Decode(const Frame& frame) {
                           .available_bytes = m.available_bytes(),
                           .load_millis = m.load_millis(),
                           .bytes_per_state = m.bytes_per_state(),
-                          .whole_block_bytes = m.whole_block_bytes(),
-                          .whole_given = Runs(m.whole_given(), m.whole_block_bytes()),
-                          .whole_taken = Runs(m.whole_taken(), m.whole_block_bytes())};
+                          .whole_block = ReadPart(m.whole_block_bytes(), m.whole_given(), m.whole_taken()),
+                          .whole_state = ReadPart(m.whole_state_bytes(), m.state_given(), m.state_taken())};
     }
     case FrameKind::kStart: {
       const auto& m = Root<wire::Start>(frame);

@@ -80,8 +80,8 @@ TEST(MessagesTest, BlockMessages_SurviveARoundTrip) {
   const Message given = Decode(Encode(give, 1, 0));
   const auto& g = std::get<GiveBlocksMessage>(given);
   EXPECT_EQ(std::tie(g.ticket, g.epoch, g.endpoints, g.keys, g.shares, g.stage_layers, g.moves, g.blocks, g.on_device),
-            std::tie(give.ticket, give.epoch, give.endpoints, give.keys, give.shares, give.stage_layers,
-                     give.moves, give.blocks, give.on_device));
+            std::tie(give.ticket, give.epoch, give.endpoints, give.keys, give.shares, give.stage_layers, give.moves,
+                     give.blocks, give.on_device));
   EXPECT_EQ(std::get<StopBlocksMessage>(Decode(Encode(StopBlocksMessage{9}, 1, 0))).ticket, 9u);
 }
 
@@ -212,12 +212,15 @@ TEST(MessagesTest, HandshakeMessages_SurviveARoundTrip) {
   EXPECT_EQ(std::get<HelloMessage>(hello).bytes_per_block, 7);
   EXPECT_EQ(std::get<HelloMessage>(hello).bytes_per_state, 1ll << 40);
   const auto whole = [](std::vector<int64_t> given) {
-    const HelloMessage sent{.whole_block_bytes = 100, .whole_given = std::move(given), .whole_taken = {10, 90}};
+    const HelloMessage sent{.whole_block = {100, given, {10, 90}}, .whole_state = {200, {0, 200}, given}};
     return std::get<HelloMessage>(Decode(Encode(sent, 1, 0)));
   };
-  EXPECT_EQ(whole({0, 40, 60, 40}).whole_given, (std::vector<int64_t>{0, 40, 60, 40}));
-  EXPECT_EQ(whole({}).whole_taken, (std::vector<int64_t>{10, 90}));
-  EXPECT_EQ(whole({}).whole_block_bytes, 100);
+  EXPECT_EQ(whole({0, 40, 60, 40}).whole_block.given, (std::vector<int64_t>{0, 40, 60, 40}));
+  EXPECT_EQ(whole({}).whole_block.taken, (std::vector<int64_t>{10, 90}));
+  EXPECT_EQ(whole({}).whole_block.bytes, 100);
+  EXPECT_EQ(whole({}).whole_state.bytes, 200);
+  EXPECT_EQ(whole({}).whole_state.given, (std::vector<int64_t>{0, 200}));
+  EXPECT_EQ(whole({5, 7}).whole_state.taken, (std::vector<int64_t>{5, 7}));
   for (const std::vector<int64_t>& bad : {std::vector<int64_t>{0}, {0, 101}, {-1, 1}, {5, 0}, {5, -1}, {100, 1}})
     EXPECT_THROW(whole(bad), Error);
   EXPECT_EQ(std::get<StartMessage>(Decode(Encode(StartMessage{9, 5, 3}, 1, 0))).state_blocks, 3);

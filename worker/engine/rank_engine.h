@@ -68,6 +68,8 @@ class RankEngine {
   virtual std::span<std::byte> HostBlock(BlockId block) = 0;
   /// The memory of a pool block, on the device.
   virtual std::span<std::byte> PoolBlock(BlockId block) = 0;
+  /// True when the pool lies in host memory.
+  virtual bool pool_on_host() const { return true; }
   /// Carries pool blocks from this device to other ranks; null where the pool lies in host memory.
   virtual DeviceCarrier* carrier() { return nullptr; }
 

@@ -45,6 +45,8 @@ class StepExecutor {
     DeviceCarrier* carrier;
   };
   LentBlocks Lend(const std::vector<BlockId>& blocks, bool on_device);
+  /// Blocks of one sequence's state; 0: the model has none.
+  int state_blocks() const { return state_blocks_; }
   /// Copies device blocks to host blocks. The executor must be idle. Throws Error for unknown block ids.
   void SwapOut(const std::vector<BlockCopyPair>& moves);
 

@@ -10,6 +10,13 @@
 
 namespace quire {
 
+namespace {
+
+/// Seconds in which blocks that wait for the disk get there, before the workers end.
+constexpr double kMostSaving = 10, kMostSavingAtEnd = 2;
+
+}  // namespace
+
 ServedModel::ServedModel(const Topology& topology, size_t index, std::string log_name)
     : topology_(topology),
       index_(index),
@@ -81,6 +88,7 @@ bool ServedModel::EndWhenFree(std::function<void()> ended) {
   if (workers_.use_count() > 1) return false;
   if (ender_.joinable()) ender_.join();
   ender_ = std::thread([workers = std::move(workers_), ended = std::move(ended)]() mutable {
+    workers->replicas().FinishSaving(kMostSaving);
     workers->replicas().StopLoops();
     workers->replicas().StopWorkers("the model is unloaded");
     workers.reset();
@@ -95,7 +103,9 @@ void ServedModel::StopLoops() {
     cancel_ = true;
     return DropStart();
   }
-  if (workers_ != nullptr) replicas().StopLoops();
+  if (workers_ == nullptr) return;
+  replicas().FinishSaving(kMostSavingAtEnd);
+  replicas().StopLoops();
 }
 
 void ServedModel::StopWorkers(const std::string& reason) {

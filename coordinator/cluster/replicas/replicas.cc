@@ -108,6 +108,11 @@ void Replicas::OnRound(int replica, Engine& engine) {
   rebalancer_->OnRound(replica, engine);
 }
 
+void Replicas::FinishSaving(double most_seconds) {
+  const double end = EngineLoop::Now() + most_seconds;
+  for (const auto& replica : replicas_) replica->FinishSaving(end);
+}
+
 void Replicas::StopLoops() {
   for (const auto& replica : replicas_) replica->StopLoop();
   if (migrations_ != nullptr) migrations_->Clear();

@@ -49,13 +49,13 @@ class BlockManager {
   void LeaveWindow(Sequence& sequence);
   /// Gives back the blocks after the first num_tokens tokens.
   void Trim(Sequence& sequence, int num_tokens);
-  /// Holds a sequence's leading full blocks under the ticket; nothing writes them any more. Returns none for models
-  /// with states or sliding windows.
+  /// Holds a sequence's leading full blocks, which nothing writes any more; none with states or sliding windows.
   std::vector<BlockId> ShareFull(uint64_t ticket, const Sequence& sequence, int max_blocks);
   /// Reserves blocks for full blocks of another engine. False without room, or if caching is impossible.
   bool ReserveForFull(uint64_t ticket, int num_blocks);
-  /// Caches the ticket's first num_blocks, copies of the sequence's full blocks elsewhere, if the first `prefix`
-  /// of them are cached already; ends the ticket.
+  /// Keeps the ticket's last blocks as the state after the sequence's tokens, if they are cached; ends the ticket.
+  void CacheState(uint64_t ticket, Sequence& sequence);
+  /// Caches the ticket's first num_blocks, copies of the sequence's, if the first `prefix` are; ends the ticket.
   void CacheArrived(uint64_t ticket, int num_blocks, Sequence& sequence, int prefix = 0);
   /// Gives back all blocks of the sequence, on device and host, the last one first, and sets num_computed to 0.
   void Free(Sequence& sequence);
