@@ -395,6 +395,11 @@ struct HandshakeWriter {
                                     stage_layers, m.is_state));
     return FrameKind::kGiveBlocks;
   }
+  FrameKind operator()(const FreeBlocksMessage& m) const {
+    const auto device = b.CreateVector(m.device_runs), host = b.CreateVector(m.host_runs);
+    b.Finish(wire::CreateFreeBlocks(b, device, host));
+    return FrameKind::kFreeBlocks;
+  }
   FrameKind operator()(const StopBlocksMessage& m) const {
     b.Finish(wire::CreateStopBlocks(b, m.ticket));
     return FrameKind::kStopBlocks;
@@ -546,6 +551,19 @@ void CheckPorts(const std::vector<int32_t>& ports) {
     Fail("frame: ports {}", fmt::join(ports, " to "));
 }
 
+/// Reads runs of blocks: pairs of a first block and a count, in order, none twice.
+std::vector<BlockId> BlockRunsOf(const fb::Vector<BlockId>* vector) {
+  std::vector<BlockId> runs = Numbers<BlockId>(vector);
+  int64_t end = 1;  // the null block is never freed
+  bool valid = runs.size() % 2 == 0;
+  for (size_t i = 0; valid && i < runs.size(); i += 2) {
+    valid = runs[i] >= end && runs[i + 1] > 0;
+    end = int64_t{runs[i]} + runs[i + 1];
+  }
+  if (!valid || end > INT32_MAX) Fail("frame: {} numbers that are no runs of blocks", runs.size());
+  return runs;
+}
+
 /// Decodes the messages about KV block transfers.
 Message ReadBlocksMessage(const Frame& frame) {
   if (frame.header.kind == FrameKind::kTakeBlocks) {
@@ -582,6 +600,10 @@ Message ReadBlocksMessage(const Frame& frame) {
     if (!fits || (!give.keys.empty() && give.keys.size() < give.endpoints.size()))
       Fail("frame: {} endpoints and {} keys of {} ranks", give.endpoints.size(), give.keys.size(), ranks);
     return give;
+  }
+  if (frame.header.kind == FrameKind::kFreeBlocks) {
+    const auto& m = Root<wire::FreeBlocks>(frame);
+    return FreeBlocksMessage{BlockRunsOf(m.device_runs()), BlockRunsOf(m.host_runs())};
   }
   if (frame.header.kind == FrameKind::kStopBlocks) return StopBlocksMessage{Root<wire::StopBlocks>(frame).ticket()};
   const auto& m = Root<wire::BlocksReport>(frame);
@@ -717,6 +739,7 @@ Message Decode(const Frame& frame) {
     case FrameKind::kTakeBlocks:
     case FrameKind::kGiveBlocks:
     case FrameKind::kStopBlocks:
+    case FrameKind::kFreeBlocks:
     case FrameKind::kBlocksReport:
       return ReadBlocksMessage(frame);
     case FrameKind::kBlockChunk:

@@ -17,7 +17,7 @@
 namespace quire {
 
 /// Version of the wire format. Both sides must have the same one (comm/PROTOCOL.md).
-inline constexpr uint16_t kProtocolVersion = 21;
+inline constexpr uint16_t kProtocolVersion = 22;
 /// Version of the program. The handshake compares it.
 extern const char* const kBuildVersion;
 
@@ -41,7 +41,8 @@ enum class FrameKind : uint16_t {
   kGrammarReady,
   kStopBlocks,
   kAdapter,
-  kAdapterReady
+  kAdapterReady,
+  kFreeBlocks
 };
 
 /// The first part of every message. The second part is a FlatBuffer, except for BlockChunk; `body_hash` is its hash.
@@ -156,6 +157,11 @@ struct GiveBlocksMessage {
 
   GroupCut cut() const { return {shares, stage_layers}; }
 };
+/// From the coordinator to a rank: these blocks hold nothing, so the system may have their memory until the next write.
+/// A run is two numbers: its first block, and how many there are.
+struct FreeBlocksMessage {
+  std::vector<BlockId> device_runs, host_runs;
+};
 /// From the coordinator to either end: the transfer is no longer needed. A rank answers with a report if the transfer
 /// was under way.
 struct StopBlocksMessage {
@@ -220,10 +226,10 @@ Frame EncodeChunk(const ChunkPlace& place, std::span<const std::span<const std::
 /// Decodes a chunk, whose data points into the frame. Throws Error for a frame that is no valid chunk.
 BlockChunk DecodeChunk(const Frame& frame);
 
-using Message =
-    std::variant<JoinMessage, AssignMessage, HelloMessage, StartMessage, ReadyMessage, FailureMessage, BeatMessage,
-                 ShutdownMessage, TakeBlocksMessage, GiveBlocksMessage, StopBlocksMessage, BlocksReport, Vocabulary,
-                 GrammarMessage, GrammarReady, AdapterMessage, AdapterReady, StepPlan, StepResult>;
+using Message = std::variant<JoinMessage, AssignMessage, HelloMessage, StartMessage, ReadyMessage, FailureMessage,
+                             BeatMessage, ShutdownMessage, TakeBlocksMessage, GiveBlocksMessage, StopBlocksMessage,
+                             FreeBlocksMessage, BlocksReport, Vocabulary, GrammarMessage, GrammarReady, AdapterMessage,
+                             AdapterReady, StepPlan, StepResult>;
 
 Frame Encode(const Message& message, EpochId epoch, StepId step);
 Frame EncodePlan(const StepPlan& plan);

@@ -2,6 +2,7 @@
 another number of workers sums round otherwise, with and without a cache: tokens are equal, log-probabilities nearly."""
 import collections
 import os
+import pathlib
 import shutil
 import signal
 import stat
@@ -134,7 +135,7 @@ class KvDiskTest(unittest.TestCase):
         self.assertEqual(len(sizes), 2)
         states = [path for path in block_files(self.disk) if os.path.getsize(path) == min(sizes, key=sizes.get)]
         self.assertEqual(len(states), 2)
-        kept = [open(path, "rb").read() for path in states]
+        kept = [pathlib.Path(path).read_bytes() for path in states]
         flipped = [text[:-1] + bytes([text[-1] ^ 1]) for text in kept]
         for made in (kept[::-1], flipped, [text[:-1] for text in kept], kept):
             for path, text in zip(states, made):
@@ -247,7 +248,7 @@ class KvDiskTest(unittest.TestCase):
 
     def test_blocks_that_wait_for_the_disk_get_there_before_the_server_ends_or_changes_its_workers(self):
         prompt = prompt_of(1500)
-        for end in ("the server ends", "the workers are replaced"):
+        for end in ("the server ends", "the workers are replaced", "the model is unloaded"):
             with self.subTest(end):
                 shutil.rmtree(self.disk, ignore_errors=True)
                 with self.serve() as server:
@@ -257,7 +258,9 @@ class KvDiskTest(unittest.TestCase):
                         self.assertEqual(server.process.wait(timeout=60), 0)
                         self.assertEqual(len(block_files(self.disk)), 1500 // BLOCK)
                         continue
-                    self.assertEqual(server.post("/admin/restart_workers", {}, admin=True)[0], 200)
+                    name = server.get("/v1/models")["data"][0]["id"]
+                    path = "/admin/restart_workers" if end == "the workers are replaced" else f"/admin/models/{name}/unload"
+                    self.assertEqual(server.post(path, {}, admin=True)[0], 200)
                     self.assertEqual(cached(ask(server, prompt, 1)), 1488)
 
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "comm/model/model_files.h"
@@ -24,9 +25,14 @@ class StateCutTest : public testing::TestWithParam<const char*> {
     for (int ranks = 2; ranks <= std::min<int64_t>(4, spec_.num_heads); ++ranks)
       cuts.push_back({std::vector<double>(static_cast<size_t>(ranks), 1.0), {}});
     cuts.push_back({{1.0, 2.5}, {}});
-    const auto layers = static_cast<int32_t>(spec_.num_layers());
-    cuts.push_back({{1.0}, {1, layers - 1}});
-    cuts.push_back({{2.0, 1.0}, {layers - 1, 1}});
+    // Each stage needs a layer with keys and values.
+    const auto has_kv = [](const LayerSpec& layer) { return layer.has_kv(); };
+    const auto first = std::ranges::find_if(spec_.layers, has_kv) - spec_.layers.begin() + 1;
+    if (std::any_of(spec_.layers.begin() + first, spec_.layers.end(), has_kv)) {
+      const auto stage = static_cast<int32_t>(first), rest = static_cast<int32_t>(spec_.num_layers() - first);
+      cuts.push_back({{1.0}, {stage, rest}});
+      cuts.push_back({{2.0, 1.0}, {stage, rest}});
+    }
     return cuts;
   }
   /// Bytes of the parts of a rank's state, without the gaps between them.

@@ -36,6 +36,7 @@ class KvCache {
   }
   int64_t block_bytes() const { return shape_.block_bytes(); }
   std::byte* pool() const { return memory_.data(); }
+  HostMemory& memory() { return memory_; }
 
  private:
   KvShape shape_;

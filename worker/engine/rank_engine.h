@@ -68,6 +68,9 @@ class RankEngine {
   virtual std::span<std::byte> HostBlock(BlockId block) = 0;
   /// The memory of a pool block, on the device.
   virtual std::span<std::byte> PoolBlock(BlockId block) = 0;
+  /// Gives the memory of `count` blocks from `first` on, which hold nothing, back to the system as far as the device
+  /// can. Later writes get memory again. No step may be in flight.
+  virtual void FreeBlocks(BlockId first, int count, bool on_device) { (void)first, (void)count, (void)on_device; }
   /// True when the pool lies in host memory.
   virtual bool pool_on_host() const { return true; }
   /// Carries pool blocks from this device to other ranks; null where the pool lies in host memory.

@@ -36,7 +36,8 @@ BlockCourier::GiveOrder OrderOf(GiveBlocksMessage&& give, StepExecutor& executor
 }  // namespace
 
 bool IsBlockOrder(FrameKind kind) {
-  return kind == FrameKind::kTakeBlocks || kind == FrameKind::kGiveBlocks || kind == FrameKind::kStopBlocks;
+  return kind == FrameKind::kTakeBlocks || kind == FrameKind::kGiveBlocks || kind == FrameKind::kStopBlocks ||
+         kind == FrameKind::kFreeBlocks;
 }
 
 void FollowBlockOrder(const Frame& frame, StepExecutor& executor, BlockCuts& cuts, BlockCourier& courier) {
@@ -54,6 +55,9 @@ void FollowBlockOrder(const Frame& frame, StepExecutor& executor, BlockCuts& cut
     courier.Add(OrderOf(std::move(*give), executor, cuts));
   } else if (const auto* stop = std::get_if<StopBlocksMessage>(&message)) {
     courier.Add(BlockCourier::StopOrder{stop->ticket});
+  } else if (const auto* free = std::get_if<FreeBlocksMessage>(&message)) {
+    executor.FreeBlocks(free->device_runs, true);
+    executor.FreeBlocks(free->host_runs, false);
   }
 }
 

@@ -14,7 +14,7 @@ struct CallLimits {
 };
 
 /// What clients and operators see of a model. kLost: all its workers are lost for good.
-enum class ModelState { kReady, kRestarting, kLost, kLoading, kUnloading, kUnloaded };
+enum class ModelState { kReady, kRestarting, kLost, kLoading, kUnloading, kUnloaded, kFallingAsleep, kAsleep };
 const char* NameOf(ModelState state);
 
 }  // namespace quire

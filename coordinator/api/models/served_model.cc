@@ -14,6 +14,8 @@ namespace {
 
 /// Seconds in which blocks that wait for the disk get there, before the workers end.
 constexpr double kMostSaving = 10, kMostSavingAtEnd = 2;
+/// Seconds in which an idle engine answers.
+constexpr double kMostFreeing = 5;
 
 }  // namespace
 
@@ -97,6 +99,17 @@ bool ServedModel::EndWhenFree(std::function<void()> ended) {
   return true;
 }
 
+void ServedModel::BeginSleep(std::function<void(int64_t)> asleep) {
+  phase_ = LifePhase::kFallingAsleep;
+  if (ender_.joinable()) ender_.join();
+  ender_ = std::thread([workers = workers_, need = need_, most = bytes(), asleep = std::move(asleep)]() mutable {
+    workers->replicas().FinishSaving(kMostSaving);
+    const std::optional<int64_t> kept = workers->replicas().FreeMemory(kMostFreeing);
+    workers.reset();  // before the call, after which the workers may be ended
+    asleep(kept ? need.weights + *kept : most);
+  });
+}
+
 void ServedModel::StopLoops() {
   if (ender_.joinable()) ender_.join();
   if (phase_ == LifePhase::kLoading) {
@@ -119,7 +132,8 @@ void ServedModel::End() {
 }
 
 const char* NameOf(ModelState state) {
-  constexpr const char* kNames[] = {"ready", "restarting", "lost", "loading", "unloading", "unloaded"};
+  constexpr const char* kNames[] = {"ready",     "restarting", "lost",           "loading",
+                                    "unloading", "unloaded",   "falling_asleep", "asleep"};
   return kNames[static_cast<size_t>(state)];
 }
 
@@ -132,9 +146,13 @@ ModelState ServedModel::state() const {
     case LifePhase::kUnloading:
       return ModelState::kUnloading;
     case LifePhase::kLoaded:
+    case LifePhase::kFallingAsleep:
+    case LifePhase::kAsleep:
       break;
   }
   if (!replicas().serving()) return ModelState::kLost;
+  if (phase_ == LifePhase::kFallingAsleep) return ModelState::kFallingAsleep;
+  if (phase_ == LifePhase::kAsleep) return ModelState::kAsleep;
   return replicas().ready() ? ModelState::kReady : ModelState::kRestarting;
 }
 

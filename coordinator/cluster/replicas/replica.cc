@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <thread>
 #include <utility>
 
 #include "comm/base/error.h"
@@ -16,7 +15,6 @@ namespace quire {
 namespace {
 
 constexpr double kPublishEverySeconds = 0.002;
-constexpr auto kSavingLook = std::chrono::milliseconds(2);  // between two looks whether blocks wait for the store
 
 /// With several replicas each keeps its journal in its own subdirectory of the configured directory.
 void MakeParent(const std::string& directory) {
@@ -104,20 +102,6 @@ void Replica::PublishEpoch(const Engine& engine) {
                        .text = fmt::format("epoch {} begins with {} workers and {} blocks", engine.epoch(),
                                            group().size(), engine.blocks().num_usable())};
   });
-}
-
-void Replica::FinishSaving(double end_seconds) {
-  enum Answer { kNone, kSaving, kSaved };
-  if (tier_ == nullptr) return;
-  const auto is_over = [&] { return EngineLoop::Now() >= end_seconds || !serving(); };
-  for (Answer latest = kNone; latest != kSaved && !is_over();) {
-    const auto answer = std::make_shared<std::atomic<Answer>>(kNone);
-    loop_->Post([this, answer](Engine&) { *answer = IsSaving() ? kSaving : kSaved; });
-    do {
-      std::this_thread::sleep_for(kSavingLook);
-      latest = *answer;
-    } while (latest == kNone && !is_over());
-  }
 }
 
 void Replica::StopLoop() {

@@ -31,8 +31,6 @@ class Replica : private EngineLoopHost {
 
   /// Starts the engine's thread. The listener must outlive the replica.
   void Begin(ReplicaListener& listener);
-  /// Waits until no cached block waits for the store, or until this time of EngineLoop::Now. On another thread.
-  void FinishSaving(double end_seconds);
   /// Ends the engine's thread and drops the engine's requests. StopWorkers, a separate call, ends the workers.
   void StopLoop();
   void StopWorkers(const std::string& reason) { deployment_.Stop(reason); }
@@ -40,6 +38,7 @@ class Replica : private EngineLoopHost {
   Deployment& deployment() { return deployment_; }
   Engine& engine() { return deployment_.engine(); }  // call only on the engine's thread, once that thread runs
   WorkerGroup& group() { return deployment_.group(); }
+  const KvTier* tier() const { return tier_.get(); }  // on the engine's thread; null: blocks are not stored
   EngineLoop& loop() { return *loop_; }
   const EngineLoop& loop() const { return *loop_; }
   bool serving() const { return loop_->serving(); }
