@@ -23,6 +23,7 @@
 #include "coordinator/client/batch_run.h"
 #include "coordinator/client/chat.h"
 #include "coordinator/client/top.h"
+#include "coordinator/client/warm.h"
 #include "coordinator/cluster/launch/private_network.h"
 #include "coordinator/grammars/compile_service.h"
 #include "coordinator/journal/replay.h"
@@ -126,8 +127,7 @@ Subcommand AddBatch(CLI::App& app) {
   batch->require_subcommand(1);
   CLI::App* run =
       batch->add_subcommand("run", "Send a file of requests to a server that runs; again: the rest of them");
-  run->add_option("file", command->input, "Requests as OpenAI's batch files have them, a JSON object a line")
-      ->required();
+  run->add_option("file", command->input, "Requests in the form of OpenAI's batch files, one a line")->required();
   run->add_option("--output,-o", command->output, "File for the answers (FILE with .answers.jsonl)");
   run->add_option("--url", command->url, "http://HOST:PORT of the server, or https")->capture_default_str();
   run->add_option("--key-file", command->api_key_file, "File whose first line is the API key to send");
@@ -149,6 +149,17 @@ Subcommand AddTop(CLI::App& app) {
       ->check(CLI::Range(0.1, 3600.0))
       ->capture_default_str();
   return {top, [] { quire::SetUpLog(quire::LogLevel::kWarn); }, [command] { return quire::RunTop(*command); }};
+}
+
+Subcommand AddWarm(CLI::App& app) {
+  const auto command = std::make_shared<quire::WarmCommand>();
+  CLI::App* warm = app.add_subcommand("warm", "Have a running server cache a file of prompts before clients come");
+  warm->add_option("file", command->input, "A prompt a line: a JSON text, token ids, or a request's body")->required();
+  warm->add_option("--url", command->url, "http://HOST:PORT of the server, or https")->capture_default_str();
+  warm->add_option("--key-file", command->api_key_file, "File whose first line is the API key to send");
+  warm->add_option("--model", command->model, "Model of the prompts that name none; else the server's first");
+  warm->add_option("--max-concurrency", command->max_concurrency, "Prompts at once")->check(CLI::Range(1, 1024));
+  return {warm, [] { quire::SetUpLog(quire::LogLevel::kWarn); }, [command] { return quire::RunWarm(*command); }};
 }
 
 Subcommand AddPrinter(CLI::App& app, const char* name, const char* help, std::function<std::string()> text) {
@@ -252,8 +263,8 @@ int main(int argc, char** argv) {
   CLI::App app("Quire serves large language models from a paged KV cache over tensor-parallel workers.", "quire");
   app.require_subcommand(1);
   app.set_version_flag("--version,-V", fmt::format("quire {}", quire::kBuildVersion), "Print the version");
-  std::vector<Subcommand> commands = {AddServe(app), AddCheck(app), AddPlan(app),
-                                      AddChat(app),  AddBatch(app), AddTop(app)};
+  std::vector<Subcommand> commands = {AddServe(app), AddCheck(app), AddPlan(app), AddChat(app),
+                                      AddBatch(app), AddTop(app),   AddWarm(app)};
   for (Subcommand& command : quire::AddBench(app)) commands.push_back(std::move(command));
   commands.push_back(AddExplain(app));
   commands.push_back(AddReplay(app));

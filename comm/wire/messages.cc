@@ -373,8 +373,9 @@ struct HandshakeWriter {
   }
   FrameKind operator()(const HelloMessage& m) const {
     b.Finish(wire::CreateHelloDirect(b, m.fingerprint.c_str(), m.isa.c_str(), m.bytes_per_block, m.weight_bytes,
-                                     m.available_bytes, m.load_millis, m.bytes_per_state, m.whole_block_bytes,
-                                     &m.whole_given, &m.whole_taken));
+                                     m.available_bytes, m.load_millis, m.bytes_per_state, m.whole_block.bytes,
+                                     &m.whole_block.given, &m.whole_block.taken, m.whole_state.bytes,
+                                     &m.whole_state.given, &m.whole_state.taken));
     return FrameKind::kHello;
   }
   FrameKind operator()(const StartMessage& m) const {
@@ -405,7 +406,7 @@ struct HandshakeWriter {
     const auto shares = b.CreateVector(m.shares);
     const auto stage_layers = b.CreateVector(m.stage_layers);
     b.Finish(wire::CreateTakeBlocks(b, m.ticket, endpoint, ports, keys, shares, b.CreateVector(m.blocks), m.on_device,
-                                    stage_layers));
+                                    stage_layers, m.is_state));
     return FrameKind::kTakeBlocks;
   }
   FrameKind operator()(const GiveBlocksMessage& m) const {
@@ -416,8 +417,13 @@ struct HandshakeWriter {
         Structs<wire::BlockCopy>(b, m.moves, [](auto& c) { return wire::BlockCopy(c.source, c.destination); });
     const auto blocks = b.CreateVector(m.blocks), stage_layers = b.CreateVector(m.stage_layers);
     b.Finish(wire::CreateGiveBlocks(b, m.ticket, m.epoch, endpoints, keys, shares, moves, blocks, m.on_device,
-                                    stage_layers));
+                                    stage_layers, m.is_state));
     return FrameKind::kGiveBlocks;
+  }
+  FrameKind operator()(const FreeBlocksMessage& m) const {
+    const auto device = b.CreateVector(m.device_runs), host = b.CreateVector(m.host_runs);
+    b.Finish(wire::CreateFreeBlocks(b, device, host));
+    return FrameKind::kFreeBlocks;
   }
   FrameKind operator()(const StopBlocksMessage& m) const {
     b.Finish(wire::CreateStopBlocks(b, m.ticket));
@@ -551,22 +557,39 @@ GroupCut ReadCut(const Table& m) {
   return cut;
 }
 
-/// Reads runs of bytes of a block: pairs of a beginning and a length.
-std::vector<int64_t> Runs(const fb::Vector<int64_t>* vector, int64_t block_bytes) {
+/// Reads runs of `whole_bytes` bytes: pairs of a beginning and a length.
+std::vector<int64_t> Runs(const fb::Vector<int64_t>* vector, int64_t whole_bytes) {
   std::vector<int64_t> runs = Numbers<int64_t>(vector);
   bool valid = runs.size() % 2 == 0 && runs.size() <= 2 * kMaxRuns;
   for (size_t i = 0; valid && i < runs.size(); i += 2) {
     const int64_t at = runs[i], bytes = runs[i + 1];
-    valid = at >= 0 && bytes > 0 && at <= block_bytes && bytes <= block_bytes - at;
+    valid = at >= 0 && bytes > 0 && at <= whole_bytes && bytes <= whole_bytes - at;
   }
-  if (!valid) Fail("frame: {} numbers of runs that do not lie in a block of {} bytes", runs.size(), block_bytes);
+  if (!valid) Fail("frame: {} numbers of runs that do not lie in {} bytes", runs.size(), whole_bytes);
   return runs;
+}
+
+WholePart ReadPart(int64_t bytes, const fb::Vector<int64_t>* given, const fb::Vector<int64_t>* taken) {
+  return {bytes, Runs(given, bytes), Runs(taken, bytes)};
 }
 
 void CheckPorts(const std::vector<int32_t>& ports) {
   if (ports.empty()) return;
   if (ports.size() != 2 || ports[0] < 1 || ports[0] > ports[1] || ports[1] > 65535)
     Fail("frame: ports {}", fmt::join(ports, " to "));
+}
+
+/// Reads runs of blocks: pairs of a first block and a count, in order, none twice.
+std::vector<BlockId> BlockRunsOf(const fb::Vector<BlockId>* vector) {
+  std::vector<BlockId> runs = Numbers<BlockId>(vector);
+  int64_t end = 1;  // the null block is never freed
+  bool valid = runs.size() % 2 == 0;
+  for (size_t i = 0; valid && i < runs.size(); i += 2) {
+    valid = runs[i] >= end && runs[i + 1] > 0;
+    end = int64_t{runs[i]} + runs[i + 1];
+  }
+  if (!valid || end > INT32_MAX) Fail("frame: {} numbers that are no runs of blocks", runs.size());
+  return runs;
 }
 
 /// Decodes the messages about KV block transfers.
@@ -581,7 +604,8 @@ Message ReadBlocksMessage(const Frame& frame) {
                            std::move(cut.shares),
                            std::move(cut.stage_layers),
                            Numbers<BlockId>(m.blocks()),
-                           m.on_device()};
+                           m.on_device(),
+                           m.is_state()};
     CheckPorts(take.ports);
     if (take.endpoint.empty() && take.ports.empty()) Fail("frame: blocks are to be taken nowhere");
     return take;
@@ -598,11 +622,16 @@ Message ReadBlocksMessage(const Frame& frame) {
                            std::move(cut.stage_layers),
                            Pairs(m.moves()),
                            Numbers<BlockId>(m.blocks()),
-                           m.on_device()};
+                           m.on_device(),
+                           m.is_state()};
     const bool fits = give.endpoints.size() == ranks;
     if (!fits || (!give.keys.empty() && give.keys.size() < give.endpoints.size()))
       Fail("frame: {} endpoints and {} keys of {} ranks", give.endpoints.size(), give.keys.size(), ranks);
     return give;
+  }
+  if (frame.header.kind == FrameKind::kFreeBlocks) {
+    const auto& m = Root<wire::FreeBlocks>(frame);
+    return FreeBlocksMessage{BlockRunsOf(m.device_runs()), BlockRunsOf(m.host_runs())};
   }
   if (frame.header.kind == FrameKind::kStopBlocks) return StopBlocksMessage{Root<wire::StopBlocks>(frame).ticket()};
   const auto& m = Root<wire::BlocksReport>(frame);
@@ -718,9 +747,8 @@ Message Decode(const Frame& frame) {
                           .available_bytes = m.available_bytes(),
                           .load_millis = m.load_millis(),
                           .bytes_per_state = m.bytes_per_state(),
-                          .whole_block_bytes = m.whole_block_bytes(),
-                          .whole_given = Runs(m.whole_given(), m.whole_block_bytes()),
-                          .whole_taken = Runs(m.whole_taken(), m.whole_block_bytes())};
+                          .whole_block = ReadPart(m.whole_block_bytes(), m.whole_given(), m.whole_taken()),
+                          .whole_state = ReadPart(m.whole_state_bytes(), m.state_given(), m.state_taken())};
     }
     case FrameKind::kStart: {
       const auto& m = Root<wire::Start>(frame);
@@ -741,6 +769,7 @@ Message Decode(const Frame& frame) {
     case FrameKind::kTakeBlocks:
     case FrameKind::kGiveBlocks:
     case FrameKind::kStopBlocks:
+    case FrameKind::kFreeBlocks:
     case FrameKind::kBlocksReport:
       return ReadBlocksMessage(frame);
     case FrameKind::kBlockChunk:

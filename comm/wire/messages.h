@@ -12,11 +12,12 @@
 #include "comm/topology/load_format.h"
 #include "comm/wire/plan_check.h"
 #include "comm/wire/step_plan.h"
+#include "comm/wire/whole_part.h"
 
 namespace quire {
 
 /// Version of the wire format. Both sides must have the same one (comm/PROTOCOL.md).
-inline constexpr uint16_t kProtocolVersion = 21;
+inline constexpr uint16_t kProtocolVersion = 22;
 /// Version of the program. The handshake compares it.
 extern const char* const kBuildVersion;
 
@@ -40,7 +41,8 @@ enum class FrameKind : uint16_t {
   kGrammarReady,
   kStopBlocks,
   kAdapter,
-  kAdapterReady
+  kAdapterReady,
+  kFreeBlocks
 };
 
 /// The first part of every message. The second part is a FlatBuffer, except for BlockChunk; `body_hash` is its hash.
@@ -106,11 +108,8 @@ struct HelloMessage {
   int64_t bytes_per_block = 0, weight_bytes = 0, available_bytes = 0;
   int32_t load_millis = 0;
   int64_t bytes_per_state = 0;  // bytes of one sequence's state on this rank; 0: the model has no state
-  /// The rank's part of a whole block, which is a block as a group of one rank has it: the block's bytes; the runs that
-  /// this rank would send to such a group; and the runs that it would get from there. A run is two numbers: where it
-  /// begins in the whole block, and its bytes. 0 bytes and no runs: blocks of this model cannot be cut.
-  int64_t whole_block_bytes = 0;
-  std::vector<int64_t> whole_given = {}, whole_taken = {};
+  WholePart whole_block = {};
+  WholePart whole_state = {};
 };
 
 struct StartMessage {
@@ -148,6 +147,7 @@ struct TakeBlocksMessage {
   std::vector<int32_t> stage_layers = {};
   std::vector<BlockId> blocks;
   bool on_device = false;  // true: device blocks; false: host blocks
+  bool is_state = false;   // true: the blocks are one sequence's state, which is cut as a whole
 
   GroupCut cut() const { return {shares, stage_layers}; }
 };
@@ -164,8 +164,14 @@ struct GiveBlocksMessage {
   std::vector<BlockCopyPair> moves;
   std::vector<BlockId> blocks;
   bool on_device = false;  // true: device blocks, without moves; false: host blocks
+  bool is_state = false;   // true: the blocks are one sequence's state, which is cut as a whole
 
   GroupCut cut() const { return {shares, stage_layers}; }
+};
+/// From the coordinator to a rank: these blocks hold nothing, so the system may have their memory until the next write.
+/// A run is two numbers: its first block, and how many there are.
+struct FreeBlocksMessage {
+  std::vector<BlockId> device_runs, host_runs;
 };
 /// From the coordinator to either end: the transfer is no longer needed. A rank answers with a report if the transfer
 /// was under way.
@@ -233,8 +239,8 @@ BlockChunk DecodeChunk(const Frame& frame);
 
 using Message = std::variant<JoinMessage, AssignMessage, HelloMessage, StartMessage, ReadyMessage, FailureMessage,
                              BeatMessage, ShutdownMessage, TakeBlocksMessage, GiveBlocksMessage, StopBlocksMessage,
-                             BlocksReport, Vocabulary, GrammarMessage, GrammarReady, AdapterMessage, AdapterReady,
-                             StepPlan, StepResult>;
+                             FreeBlocksMessage, BlocksReport, Vocabulary, GrammarMessage, GrammarReady, AdapterMessage,
+                             AdapterReady, StepPlan, StepResult>;
 
 Frame Encode(const Message& message, EpochId epoch, StepId step);
 Frame EncodePlan(const StepPlan& plan);

@@ -22,6 +22,7 @@ constexpr Example kExamples[] = {
     {"chat", "quire chat --system \"Be brief.\" --temperature 0.2", "with the server on this machine"},
     {"chat", "echo \"Say hello.\" | quire chat https://HOST:8000 --key-file my.key", "one question through a pipe"},
     {"batch", "quire batch run requests.jsonl --max-concurrency 64", "a second run does the rest"},
+    {"warm", "quire warm prompts.jsonl --model small", "caches prompts before clients come"},
     {"top", "quire top http://127.0.0.1:8001", "blocks, ranks and requests"},
     {"explain", "quire explain 12 --journal DIR", "why request 12 waited"},
     {"replay", "quire replay --journal DIR", "compares every plan"},

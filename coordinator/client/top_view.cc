@@ -154,7 +154,7 @@ void AddBatches(const Json& numbers, const Json& list, std::vector<std::string>&
   for (const Json& batch : list.at("batches")) {
     if (batch.at("over").get<bool>() || shown == kMostShown) break;
     if (shown++ == 0) {
-      lines.push_back(fmt::format("{}  {}  {:>8}  {:>8}  {:>8}  {:>7}  {}  {}", Cell("BATCH", 30), Cell("STATE", 11),
+      lines.push_back(fmt::format("{}  {}  {:>8}  {:>8}  {:>8}  {:>7}  {}  {}", Cell("BATCH", 30), Cell("STATE", 14),
                                   "DONE", "FAILED", "OF", "RUNNING", Cell("CLIENT", 16), "WHY IT WAITS"));
     }
     lines.push_back(fmt::format(
@@ -175,9 +175,9 @@ void AddModels(const Json& models, std::vector<std::string>& lines) {
     const Json& left = model.at("unloads_in_seconds");
     lines.push_back(fmt::format(
         "{}  {}  {:>8}  {:>8}  {:>8}  {:>12}", Cell(model.at("name").get<std::string>(), 26),
-        Cell(model.at("state").get<std::string>(), 11), model.at("requests").get<int64_t>(),
-        model.at("waiting").get<int64_t>(), bytes >> 20,
-        left.is_number() ? fmt::format("{:.0f}", left.get<double>()) : "-"));
+                                Cell(model.at("state").get<std::string>(), 14), model.at("requests").get<int64_t>(),
+                                model.at("waiting").get<int64_t>(), bytes >> 20,
+                                left.is_number() ? fmt::format("{:.0f}", left.get<double>()) : "-"));
   }
 }
 

@@ -56,10 +56,11 @@ BlockSeal::BlockSeal(std::string_view secret, std::string_view space) {
   folder_ = fmt::format("{:02x}", fmt::join(std::span(space_digest_).first(8), ""));
 }
 
-std::string BlockSeal::FileNameOf(const BlockHash& hash) const {
+std::string BlockSeal::FileNameOf(const BlockHash& hash, StoredKind kind) const {
   std::array<uint8_t, 20> digest;
   std::string text(View(space_digest_));
   text.append(reinterpret_cast<const char*>(&hash), sizeof(hash));
+  if (kind == StoredKind::kState) text += "state";
   Digest(digest, text, View(name_key_));
   return fmt::format("{:02x}", fmt::join(digest, ""));
 }
@@ -76,7 +77,7 @@ std::vector<std::byte> BlockSeal::Seal(const StoredBlock& block) const {
   std::memcpy(file.data(), kMagic.data(), kMagic.size());
   auto* nonce = reinterpret_cast<unsigned char*>(file.data() + kMagic.size());
   randombytes_buf(nonce, kNonceBytes);
-  const std::string name = FileNameOf(block.name.hash);
+  const std::string name = FileNameOf(block.name.hash, block.name.kind);
   crypto_aead_xchacha20poly1305_ietf_encrypt(nonce + kNonceBytes, nullptr, Bytes(text.data()), text.size(),
                                              Bytes(name.data()), name.size(), nullptr, nonce, file_key_.data());
   return file;
@@ -97,7 +98,7 @@ std::optional<std::vector<std::byte>> BlockSeal::Decrypt(const std::string& file
 std::optional<std::vector<std::byte>> BlockSeal::Open(const StoredName& name, std::span<const std::byte> file,
                                                       size_t block_bytes) const {
   if (file.size() != FileBytes(name.tokens.size(), block_bytes)) return std::nullopt;
-  auto text = Decrypt(FileNameOf(name.hash), file);
+  auto text = Decrypt(FileNameOf(name.hash, name.kind), file);
   const std::vector<std::byte> head = HeadOf(name, space_digest_, block_bytes);
   if (!text || !std::equal(head.begin(), head.end(), text->begin())) return std::nullopt;
   text->erase(text->begin(), text->begin() + static_cast<ptrdiff_t>(head.size()));

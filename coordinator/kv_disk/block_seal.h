@@ -28,8 +28,8 @@ class BlockSeal {
   const PrefixCache::Key& chain_key() const { return chain_key_; }
   /// Returns the name of the space's folder: 16 hexadecimal digits.
   const std::string& folder() const { return folder_; }
-  /// Returns the name of a block's file: 40 hexadecimal digits.
-  std::string FileNameOf(const BlockHash& hash) const;
+  /// The name of the file of a block, or of the state after the block: 40 hexadecimal digits.
+  std::string FileNameOf(const BlockHash& hash, StoredKind kind = StoredKind::kBlock) const;
 
   std::vector<std::byte> Seal(const StoredBlock& block) const;
   /// Returns the block's bytes from its file; nullopt unless Seal made the file for exactly this name and this number

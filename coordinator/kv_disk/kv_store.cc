@@ -47,8 +47,8 @@ KvStore::~KvStore() {
 
 bool KvStore::Resting() const { return Now() < rest_until_; }
 
-bool KvStore::Holds(const BlockHash& hash) const {
-  if (!files_.Holds(seal_.FileNameOf(hash))) return false;
+bool KvStore::Holds(const BlockHash& hash, StoredKind kind) const {
+  if (!files_.Holds(seal_.FileNameOf(hash, kind))) return false;
   const std::lock_guard lock(mutex_);
   return !Resting();
 }
@@ -69,10 +69,12 @@ void KvStore::NoteUses(const std::vector<BlockHash>& blocks) {
   const std::optional<double> used = files_.UseOf(seal_.FileNameOf(blocks.front()));
   if (!used || *used + kUseSeconds > now) return;
   for (const BlockHash& block : blocks) {
-    const std::string name = seal_.FileNameOf(block);
-    if (!files_.Holds(name)) continue;
-    files_.SetUse(name, now);
-    folder_.NoteUse(seal_.folder(), name);
+    for (const StoredKind kind : {StoredKind::kBlock, StoredKind::kState}) {
+      const std::string name = seal_.FileNameOf(block, kind);
+      if (!files_.Holds(name)) continue;
+      files_.SetUse(name, now);
+      folder_.NoteUse(seal_.folder(), name);
+    }
   }
 }
 
@@ -149,7 +151,7 @@ void KvStore::MakeRoom(int64_t bytes) {
 }
 
 void KvStore::WriteOne(const StoredBlock& block) {
-  const std::string name = seal_.FileNameOf(block.name.hash);
+  const std::string name = seal_.FileNameOf(block.name.hash, block.name.kind);
   const std::vector<std::byte> content = seal_.Seal(block);
   const auto bytes = static_cast<int64_t>(content.size());
   if (bytes > options_.max_bytes) return;
@@ -198,7 +200,7 @@ void KvStore::WriteAll() {
 }
 
 std::optional<std::vector<std::byte>> KvStore::ReadOne(const StoredName& name, size_t block_bytes) {
-  const std::string file_name = seal_.FileNameOf(name.hash);
+  const std::string file_name = seal_.FileNameOf(name.hash, name.kind);
   const size_t file_bytes = BlockSeal::FileBytes(name.tokens.size(), block_bytes);
   const auto content = folder_.Read(seal_.folder(), file_name, file_bytes);
   auto data = content ? seal_.Open(name, *content, block_bytes) : std::nullopt;

@@ -48,10 +48,10 @@ class KvStore {
 
   const PrefixCache::Key& chain_key() const { return seal_.chain_key(); }
 
-  /// True when a file of this block was there at the last scan, or was written since. It may be gone meanwhile.
-  bool Holds(const BlockHash& hash) const;
-  /// Notes that blocks were used in memory, so that their files stay. Ignored when the first block's file was used
-  /// within the hour.
+  /// True when a file of this block, or of the state after it, was seen or written. It may be gone.
+  bool Holds(const BlockHash& hash, StoredKind kind = StoredKind::kBlock) const;
+  /// Notes that blocks, and the states after them, were used in memory, unless the first block's file was used within
+  /// the hour.
   void NoteUse(const std::vector<BlockHash>& blocks);
   bool HasRoom() const;
   void Write(StoredBlock block);

@@ -6,7 +6,8 @@ ModelMetrics::ModelMetrics(prometheus::Registry& registry, const std::string& mo
     : series_(registry, {{"model_name", model_name}}) {}
 
 void ModelMetrics::Update(const ModelNumbers& numbers) {
-  for (const char* state : {"ready", "restarting", "lost", "loading", "unloading", "unloaded"}) {
+  for (const char* state :
+       {"ready", "restarting", "lost", "loading", "unloading", "unloaded", "falling_asleep", "asleep"}) {
     series_.With("state", state)
         .Gauge("quire:model_state", "1 for the state that the model is in")
         .Set(numbers.state == state ? 1 : 0);

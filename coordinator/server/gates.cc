@@ -10,6 +10,7 @@
 #include "comm/base/error.h"
 #include "comm/wire/curve/curve_keys.h"
 #include "coordinator/api/admin/adapter_pages.h"
+#include "coordinator/api/admin/sleep_pages.h"
 #include "coordinator/server/exposure.h"
 #include "coordinator/web/web_pages.h"
 
@@ -83,7 +84,9 @@ Gates::Gates(const Topology& topology)
       admin_certificate(CertificateOf(topology.admin)) {
   CheckKeysDiffer(data.keys(), admin.keys());
   KeepLimitedKeys(topology.key_limits);
-  data.LeaveToOperators(AdapterPages::Paths(), admin);
+  std::set<std::string> paths = AdapterPages::Paths();
+  paths.merge(SleepPages::Paths());
+  data.LeaveToOperators(std::move(paths), admin);
 }
 
 void Gates::KeepLimitedKeys(const std::map<std::string, Topology::KeyLimits>& all) {

@@ -4,10 +4,12 @@
 #include <signal.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <atomic>
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <iterator>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -43,6 +45,9 @@ namespace {
 constexpr auto kLastAnswers = std::chrono::milliseconds(150);  // for late clients, when no request runs
 constexpr auto kJoinLimit = std::chrono::seconds(20), kHurriedJoinLimit = std::chrono::seconds(3);  // for threads
 const WorkPool::Limits kOfGrammars{.threads = 1, .jobs = 1024, .jobs_per_client = 128, .large_bytes = SIZE_MAX};
+void AddRoutes(DataPort::Options& options, std::vector<std::vector<Routes<DataHandler>::Route>> routes) {
+  for (auto& some : routes) std::ranges::move(some, std::back_inserter(options.more_routes));
+}
 /// True when the coordinator's work has to leave the cores to the workers. Several models share all cores.
 bool IsBesideWorkers(const Topology& topology) {
   return NumModels(topology) > 1 || WorkersNeedAllCores(topology, WorkPool::Limits().threads);
@@ -135,7 +140,8 @@ class Server {
       HistoryRecorder history(metrics, models_);
       DataPort::Options options{topology_.seed, topology_.key_limits, topology_.server.chat_page, batches.MakeRoutes()};
       AdapterPages adapters(models_, pool);
-      for (auto& route : adapters.RoutesOfDataPort()) options.more_routes.push_back(std::move(route));
+      SleepPages sleep(models_, keeper);
+      AddRoutes(options, {adapters.RoutesOfDataPort(), sleep.RoutesOfDataPort()});
       if (topology_.metrics.on_data_port) options.more_routes.push_back(MetricsRoute(metrics_page));
       const DataPort::Means means{data_memory_, pool, grammar_pool, keeper};
       DataPort data(std::move(options), models_, metrics, means);
@@ -147,8 +153,8 @@ class Server {
       const auto list_batches = [&batches](BatchFilter filter) { return batches.Views(std::move(filter)); };
       AdminReports::Server server{settings,     keeper,        ExposureWarnings(topology_),
                                   data_memory_, batch_numbers, list_batches};
-      AdminApi admin({std::move(server), client_of_key, adapters}, models_, metrics_page, history, control, keeper,
-                     pool);
+      AdminApi admin({std::move(server), client_of_key, adapters, sleep}, models_, metrics_page, history, control,
+                     keeper, pool);
       history.Start(*io_);
       asio::post(*io_, [&] {
         data_port_ = &data, admin_api_ = &admin, control_ = &control, metrics_ = &metrics;
@@ -163,9 +169,7 @@ class Server {
       // Connections refer to the APIs and to the models, so they end first.
       StopIo([&] {
         models_.StopLoops();
-        pool.Stop();
-        grammar_pool.Stop();
-        disk_pool.Stop();
+        for (WorkPool* const each : {&pool, &grammar_pool, &disk_pool}) each->Stop();
       });
       status = workers_lost_ ? 1 : 0;
     }

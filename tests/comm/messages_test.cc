@@ -72,18 +72,24 @@ std::string ErrorOf(const StepPlan& plan, const PlanLimits& limits = kLimits) {
 TEST(MessagesTest, StepPlan_SurvivesARoundTrip) { EXPECT_EQ(DecodePlan(EncodePlan(FullPlan()), kLimits), FullPlan()); }
 
 TEST(MessagesTest, BlockMessages_SurviveARoundTrip) {
-  const TakeBlocksMessage take{7, "", {46000, 46049}, {"a", "b"}, {1, 2.5}, {3, 1}, {3, 4}, true};
+  const TakeBlocksMessage take{7, "", {46000, 46049}, {"a", "b"}, {1, 2.5}, {3, 1}, {3, 4}, true, true};
   const Message taken = Decode(Encode(take, 1, 0));
   const auto& t = std::get<TakeBlocksMessage>(taken);
-  EXPECT_EQ(std::tie(t.ticket, t.endpoint, t.ports, t.keys, t.shares, t.stage_layers, t.blocks, t.on_device),
-            std::tie(take.ticket, take.endpoint, take.ports, take.keys, take.shares, take.stage_layers, take.blocks,
-                     take.on_device));
-  const GiveBlocksMessage give{7, 3, {"ipc:///x", "tcp://y:1"}, {"a", "b", "c"}, {1}, {2, 5}, {{5, 6}}, {6}, true};
+  EXPECT_EQ(
+      std::tie(t.ticket, t.endpoint, t.ports, t.keys, t.shares, t.stage_layers, t.blocks, t.on_device, t.is_state),
+      std::tie(take.ticket, take.endpoint, take.ports, take.keys, take.shares, take.stage_layers, take.blocks,
+               take.on_device, take.is_state));
+  const GiveBlocksMessage give{7,    3,   {"ipc:///x", "tcp://y:1"}, {"a", "b", "c"}, {1}, {2, 5}, {{5, 6}}, {6},
+                               true, true};
   const Message given = Decode(Encode(give, 1, 0));
   const auto& g = std::get<GiveBlocksMessage>(given);
-  EXPECT_EQ(std::tie(g.ticket, g.epoch, g.endpoints, g.keys, g.shares, g.stage_layers, g.moves, g.blocks, g.on_device),
-            std::tie(give.ticket, give.epoch, give.endpoints, give.keys, give.shares, give.stage_layers,
-                     give.moves, give.blocks, give.on_device));
+  EXPECT_EQ(std::tie(g.ticket, g.epoch, g.endpoints, g.keys, g.shares, g.stage_layers, g.moves, g.blocks, g.on_device,
+                     g.is_state),
+            std::tie(give.ticket, give.epoch, give.endpoints, give.keys, give.shares, give.stage_layers, give.moves,
+                     give.blocks, give.on_device, give.is_state));
+  const Message freed = Decode(Encode(FreeBlocksMessage{{1, 3, 7, 1}, {2, 2}}, 1, 0));
+  EXPECT_EQ(std::get<FreeBlocksMessage>(freed).device_runs, (std::vector<BlockId>{1, 3, 7, 1}));
+  EXPECT_EQ(std::get<FreeBlocksMessage>(freed).host_runs, (std::vector<BlockId>{2, 2}));
   EXPECT_EQ(std::get<StopBlocksMessage>(Decode(Encode(StopBlocksMessage{9}, 1, 0))).ticket, 9u);
 }
 
@@ -96,6 +102,11 @@ TEST(MessagesTest, BlockMessages_AreRefused_OutOfBounds) {
   };
   EXPECT_NO_THROW(Decode(Encode(take, 1, 0)));
   EXPECT_NO_THROW(Decode(Encode(give, 1, 0)));
+  const std::vector<BlockId> no_runs[] = {{1}, {0, 2}, {3, 0}, {3, -1}, {4, 2, 5, 1}, {9, 1, 2, 1}, {1, INT32_MAX}};
+  for (const std::vector<BlockId>& runs : no_runs) {
+    refuses(FreeBlocksMessage{}, [&](auto& m) { m.device_runs = runs; });
+    refuses(FreeBlocksMessage{}, [&](auto& m) { m.host_runs = runs; });
+  }
   refuses(take, [](auto& m) { m.ports = {}; });
   refuses(take, [](auto& m) { m.ports = {46049, 46000}; });
   refuses(take, [](auto& m) { m.ports = {1, 65536}; });
@@ -217,12 +228,15 @@ TEST(MessagesTest, HandshakeMessages_SurviveARoundTrip) {
   EXPECT_EQ(std::get<HelloMessage>(hello).bytes_per_block, 7);
   EXPECT_EQ(std::get<HelloMessage>(hello).bytes_per_state, 1ll << 40);
   const auto whole = [](std::vector<int64_t> given) {
-    const HelloMessage sent{.whole_block_bytes = 100, .whole_given = std::move(given), .whole_taken = {10, 90}};
+    const HelloMessage sent{.whole_block = {100, given, {10, 90}}, .whole_state = {200, {0, 200}, given}};
     return std::get<HelloMessage>(Decode(Encode(sent, 1, 0)));
   };
-  EXPECT_EQ(whole({0, 40, 60, 40}).whole_given, (std::vector<int64_t>{0, 40, 60, 40}));
-  EXPECT_EQ(whole({}).whole_taken, (std::vector<int64_t>{10, 90}));
-  EXPECT_EQ(whole({}).whole_block_bytes, 100);
+  EXPECT_EQ(whole({0, 40, 60, 40}).whole_block.given, (std::vector<int64_t>{0, 40, 60, 40}));
+  EXPECT_EQ(whole({}).whole_block.taken, (std::vector<int64_t>{10, 90}));
+  EXPECT_EQ(whole({}).whole_block.bytes, 100);
+  EXPECT_EQ(whole({}).whole_state.bytes, 200);
+  EXPECT_EQ(whole({}).whole_state.given, (std::vector<int64_t>{0, 200}));
+  EXPECT_EQ(whole({5, 7}).whole_state.taken, (std::vector<int64_t>{5, 7}));
   for (const std::vector<int64_t>& bad : {std::vector<int64_t>{0}, {0, 101}, {-1, 1}, {5, 0}, {5, -1}, {100, 1}})
     EXPECT_THROW(whole(bad), Error);
   EXPECT_EQ(std::get<StartMessage>(Decode(Encode(StartMessage{9, 5, 3}, 1, 0))).state_blocks, 3);

@@ -180,6 +180,36 @@ TEST_F(KvStoreTest, ReadBlock_IsAMiss_ForAFileOfAnotherModelOrAnotherName) {
   }
 }
 
+TEST_F(KvStoreTest, State_AndTheBlockBeforeIt_HaveFilesOfTheirOwn) {
+  const auto store = Open();
+  Write(*store, 1, 1);
+  EXPECT_FALSE(store->Holds({1, 7}, StoredKind::kState));
+  StoredBlock state = BlockOf(1);
+  state.name.kind = StoredKind::kState;
+  state.data.assign(3 * kBlockBytes, std::byte{5});
+  store->Write(state);
+  for (int i = 0; i < 2000 && store->counts().stored < 2; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_TRUE(store->Holds({1, 7}, StoredKind::kState));
+  EXPECT_TRUE(Read(*store, {state.name}).empty()) << "a state of another size";
+  EXPECT_EQ(Read(*store, 1, 1).size(), 1u);
+  store->Write(state);
+  for (int i = 0; i < 2000 && store->counts().stored < 3; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_EQ(Read(*store, {state.name}, 3 * kBlockBytes), (KvStore::Found{state.data}));
+  // The block's file under the state's name, although both are as large.
+  state.data.resize(kBlockBytes);
+  store->Write(state);
+  for (int i = 0; i < 2000 && store->counts().stored < 4; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  ASSERT_EQ(Files().size(), 2u);
+  fs::copy(Files()[0], folder_ / "kept");
+  fs::copy(Files()[1], Files()[0], fs::copy_options::overwrite_existing);
+  fs::copy(folder_ / "kept", Files()[1], fs::copy_options::overwrite_existing);
+  EXPECT_TRUE(Read(*store, {state.name}).empty());
+  EXPECT_TRUE(Read(*store, 1, 1).empty());
+}
+
 TEST_F(KvStoreTest, ReadBlock_IsAMiss_UnderAnotherSecret) {
   const PrefixCache::Key key = Open()->chain_key();
   Write(*Open(), 1, 1);

@@ -203,6 +203,136 @@ TEST(ModelLivesTest, LeavingModel_TakesNoNewRequests_AndIsUnloadedAfterItsLastRe
   EXPECT_THAT(lives.Decide(2).unload, ElementsAre(0));
 }
 
+TEST(ModelLivesTest, TwoWishesAtOnce_HaveTheirVictimsUnloadedAtOnce) {
+  ModelLives lives(100);
+  for (const char* name : {"a", "b"}) lives.Add(name, 50, -1, true, 0);
+  for (const char* name : {"c", "d"}) lives.Add(name, 50, -1, false, 0);
+  lives.Wish(2, 1);
+  lives.Wish(3, 1);
+  EXPECT_THAT(lives.Decide(1).unload, ElementsAre(0, 1)) << "the room that a leaves is promised to c";
+  lives.OnUnloaded(0);
+  EXPECT_THAT(lives.Decide(2).load, ElementsAre(2));
+  lives.OnUnloaded(1);
+  EXPECT_THAT(lives.Decide(3).load, ElementsAre(3));
+}
+
+/// Puts a loaded model to sleep, at once.
+void SleepNow(ModelLives& lives, size_t model, int64_t bytes, double now) {
+  lives.Sleep(model);
+  ASSERT_THAT(lives.Decide(now).sleep, ElementsAre(model));
+  lives.OnAsleep(model, bytes);
+}
+
+TEST(ModelLivesTest, SleepingModel_TakesLess_AndAWishWakesIt) {
+  ModelLives lives(100);
+  lives.Add("a", 60, -1, true, 0);
+  SleepNow(lives, 0, 20, 1);
+  EXPECT_EQ(lives.taken(), 20);
+  EXPECT_EQ(lives.phase(0), LifePhase::kAsleep);
+  EXPECT_FALSE(lives.IsOpen(0, 1));
+  EXPECT_THAT(lives.Decide(2).wake, IsEmpty());
+  lives.Wish(0, 3);
+  const ModelLives::Orders orders = lives.Decide(3);
+  EXPECT_THAT(orders.wake, ElementsAre(0));
+  EXPECT_THAT(orders.load, IsEmpty());
+  EXPECT_EQ(lives.taken(), 60);
+  lives.OnLoaded(0, 3);
+  EXPECT_TRUE(lives.IsOpen(0, 3));
+  lives.NoWish(0);
+  EXPECT_THAT(lives.Decide(4).sleep, IsEmpty());
+}
+
+TEST(ModelLivesTest, OrderToSleep_EndsWithTheWorkers) {
+  ModelLives lives(100);
+  lives.Add("a", 60, -1, true, 0);
+  lives.Sleep(0);
+  lives.Leave(0);
+  EXPECT_THAT(lives.Decide(1).unload, ElementsAre(0));
+  lives.OnUnloaded(0);
+  LoadNow(lives, 0, 2);
+  EXPECT_TRUE(lives.IsOpen(0, 2));
+  EXPECT_THAT(lives.Decide(3).sleep, IsEmpty());
+}
+
+TEST(ModelLivesTest, Model_FallsAsleepAfterItsRequests_AndNewcomersWakeIt) {
+  ModelLives lives(100);
+  lives.Add("a", 60, -1, true, 0);
+  lives.BeginUse(0);
+  lives.Sleep(0);
+  EXPECT_FALSE(lives.IsOpen(0, 1));
+  EXPECT_THAT(lives.Decide(1).sleep, IsEmpty());
+  lives.EndUse(0, 2);
+  lives.Wish(0, 2);
+  EXPECT_THAT(lives.Decide(2).sleep, ElementsAre(0));
+  EXPECT_THAT(lives.Decide(3).wake, IsEmpty()) << "it is falling asleep";
+  EXPECT_EQ(lives.taken(), 60);
+  lives.OnAsleep(0, 10);
+  EXPECT_THAT(lives.Decide(4).wake, ElementsAre(0));
+}
+
+TEST(ModelLivesTest, SleepingModel_IsWoken_OnceThereIsRoomForItsCache) {
+  ModelLives lives(100);
+  lives.Add("sleeper", 60, -1, true, 0);
+  lives.Add("other", 70, -1, false, 0);
+  SleepNow(lives, 0, 30, 1);
+  LoadNow(lives, 1, 2);
+  EXPECT_EQ(lives.taken(), 100);
+  lives.Wish(0, 3);
+  ModelLives::Orders orders = lives.Decide(3);
+  EXPECT_THAT(orders.unload, ElementsAre(1));
+  EXPECT_THAT(orders.wake, IsEmpty());
+  lives.OnUnloaded(1);
+  EXPECT_THAT(lives.Decide(4).wake, ElementsAre(0));
+}
+
+TEST(ModelLivesTest, SleepingModel_IsUnloaded_WhereItsBytesAreNeeded) {
+  ModelLives lives(100);
+  lives.Add("sleeper", 60, -1, true, 0);
+  lives.Add("loaded", 40, -1, true, 5);
+  lives.Add("wished", 50, -1, false, 0);
+  SleepNow(lives, 0, 30, 6);
+  lives.Wish(2, 7);
+  EXPECT_THAT(lives.Decide(7).unload, ElementsAre(0)) << "it was used longest ago, and 20 bytes are missing";
+  EXPECT_EQ(lives.taken(), 70);
+  lives.OnUnloaded(0);
+  EXPECT_THAT(lives.Decide(8).load, ElementsAre(2));
+}
+
+TEST(ModelLivesTest, SleepingModel_IsUnloaded_WhenItsTimeIsOverOrItIsToLeave) {
+  ModelLives lives(100);
+  lives.Add("a", 10, 300, true, 0);
+  lives.Add("b", 10, -1, true, 0);
+  SleepNow(lives, 0, 5, 1);
+  SleepNow(lives, 1, 5, 1);
+  EXPECT_EQ(lives.NextTime(1), 300);
+  EXPECT_THAT(lives.Decide(300).unload, ElementsAre(0));
+  lives.Leave(1);
+  lives.Wish(1, 301);
+  const ModelLives::Orders orders = lives.Decide(301);
+  EXPECT_THAT(orders.unload, ElementsAre(1));
+  EXPECT_THAT(orders.wake, IsEmpty());
+  lives.OnUnloaded(1);
+  EXPECT_THAT(lives.Decide(302).load, ElementsAre(1));
+}
+
+TEST(ModelLivesTest, ModelThatLeaves_DoesNotFallAsleep_AndTheReverseIsUnloadedAfterwards) {
+  ModelLives lives(100);
+  lives.Add("a", 10, -1, true, 0);
+  lives.Leave(0);
+  lives.Sleep(0);
+  ModelLives::Orders orders = lives.Decide(1);
+  EXPECT_THAT(orders.unload, ElementsAre(0));
+  EXPECT_THAT(orders.sleep, IsEmpty());
+  lives.OnUnloaded(0);
+  LoadNow(lives, 0, 2);
+  lives.Sleep(0);
+  EXPECT_THAT(lives.Decide(3).sleep, ElementsAre(0));
+  lives.Leave(0);
+  EXPECT_THAT(lives.Decide(3).unload, IsEmpty()) << "it is falling asleep";
+  lives.OnAsleep(0, 5);
+  EXPECT_THAT(lives.Decide(4).unload, ElementsAre(0));
+}
+
 TEST(KeepAliveTest, Times_AreSpelledAsOllamaDoes) {
   const std::pair<const char*, double> good[] = {
       {"5m", 300},      {"300", 300},   {"0", 0},      {"-1", -1},     {"-1m", -1},       {"1h30m", 5400},
@@ -212,21 +342,23 @@ TEST(KeepAliveTest, Times_AreSpelledAsOllamaDoes) {
     EXPECT_EQ(ParseKeepAlive(bad), std::nullopt) << bad;
 }
 
-/// Makes random requests for three models that do not fit together. At every moment the loaded models must fit into the
-/// room, no model with requests may lose its workers, and every request must be served in the end.
+/// Random requests for three models that do not fit together, which are put to sleep at random, too. The room holds at
+/// every moment, no model with requests loses its workers, and every request is served in the end.
 TEST(ModelLivesTest, RandomRequests_AreAllServed_WithinTheRoom) {
   constexpr int kModels = 3, kRequests = 400;
+  int slept = 0, woken = 0;
   for (unsigned seed = 0; seed < 40; ++seed) {
     std::mt19937 random(seed);
     const auto upto = [&](int most) { return static_cast<int>(random() % static_cast<unsigned>(most + 1)); };
     ModelLives lives(100);
     for (int m = 0; m < kModels; ++m) lives.Add(fmt::format("m{}", m), 40 + upto(60), upto(3) - 1, false, 0);
+    enum Change { kLoads, kUnloads, kSleeps };
     struct Event {
       double at;
       size_t model;
-      bool load;
+      Change change;
     };
-    std::vector<Event> changes;             // starts and ends of workers that are on their way
+    std::vector<Event> changes;  // starts, ends and sleeps of workers that are on their way
     std::vector<std::pair<double, size_t>> running;
     std::vector<size_t> waiting;
     int arrived = 0, served = 0;
@@ -237,10 +369,12 @@ TEST(ModelLivesTest, RandomRequests_AreAllServed_WithinTheRoom) {
           ++change;
           continue;
         }
-        if (change->load && upto(9) == 0)
+        if (change->change == kLoads && upto(9) == 0)
           lives.OnFailed(change->model, now);
-        else if (change->load)
+        else if (change->change == kLoads)
           lives.OnLoaded(change->model, now);
+        else if (change->change == kSleeps)
+          lives.OnAsleep(change->model, upto(40));
         else
           lives.OnUnloaded(change->model);
         change = changes.erase(change);
@@ -262,18 +396,28 @@ TEST(ModelLivesTest, RandomRequests_AreAllServed_WithinTheRoom) {
         running.emplace_back(now + 0.1 * upto(40), model);
         return true;
       });
+      if (seed % 2 == 1 && upto(20) == 0) lives.Sleep(static_cast<size_t>(upto(kModels - 1)));
       const ModelLives::Orders orders = lives.Decide(now);
       for (const size_t model : orders.unload) {
         ASSERT_EQ(lives.users(model), 0) << seed;
-        changes.push_back({now + 0.1 * upto(5), model, false});
+        changes.push_back({now + 0.1 * upto(5), model, kUnloads});
       }
-      for (const size_t model : orders.load) changes.push_back({now + 0.1 * upto(9), model, true});
+      for (const size_t model : orders.sleep) {
+        ASSERT_EQ(lives.users(model), 0) << seed;
+        changes.push_back({now + 0.1 * upto(5), model, kSleeps});
+        ++slept;
+      }
+      for (const size_t model : orders.load) changes.push_back({now + 0.1 * upto(9), model, kLoads});
+      for (const size_t model : orders.wake) lives.OnLoaded(model, now), ++woken;
       ASSERT_LE(lives.taken(), lives.room()) << seed;
       const double latest = now + ModelLives::kTurn;
-      ASSERT_TRUE(waiting.empty() || !changes.empty() || lives.NextTime(now) <= latest) << seed;
+      const bool changed = !changes.empty() || !orders.wake.empty();
+      ASSERT_TRUE(waiting.empty() || changed || lives.NextTime(now) <= latest) << seed;
     }
     ASSERT_EQ(served, kRequests) << seed << " after " << now << " s";
   }
+  EXPECT_GT(slept, 200);
+  EXPECT_GT(woken, 100);
 }
 
 }  // namespace

@@ -317,6 +317,69 @@ class EngineStatesTest : public testing::Test {
   Engine engine_{MakeOptions()};
 };
 
+/// Hears which states are kept.
+struct KeptStates : CacheListener {
+  void OnFindable(const Sequence& /*sequence*/, int /*index*/) override {}
+  void OnStateKept(const Sequence& sequence, int num_tokens, CheckpointId id) override {
+    ends.push_back(num_tokens);
+    last = id;
+    hash = sequence.contents.hashes[static_cast<size_t>(num_tokens / 4 - 1)];
+  }
+  std::vector<int> ends;
+  CheckpointId last = 0;
+  BlockHash hash;
+};
+
+TEST_F(EngineStatesTest, StoredStateAndBlocks_AreFound_OnceBothHaveComeBack) {
+  engine_.StartEpoch(1, {40, 12, 2});
+  KeptStates kept;
+  engine_.AddCacheListener(&kept);
+  const PrefixSharing& prefixes = engine_.blocks().prefixes();
+  const std::vector<TokenId> tokens = PlacedTokens(8, 100);
+  EXPECT_FALSE(engine_.ReserveForStored(1, "", 0, tokens, 2)) << "the state comes after the blocks";
+  ASSERT_TRUE(engine_.ReserveForStored(1, "", 0, tokens, 0));
+  engine_.CacheStored(1, "", 0, tokens, 0);
+  EXPECT_EQ(prefixes.FindBlocks("", tokens).size(), 2u);
+  EXPECT_EQ(prefixes.UsableBlocks(prefixes.FindBlocks("", tokens)), 0);
+  ASSERT_TRUE(engine_.ReserveForStored(2, "", 0, tokens, 2));
+  const std::vector<BlockId> held = engine_.blocks().device_holdings().Find(2)->blocks;
+  ASSERT_EQ(held.size(), 2u + 2u);
+  engine_.CacheStored(2, "", 0, tokens, 2);
+  EXPECT_EQ(kept.ends, std::vector<int>{8});
+  EXPECT_EQ(prefixes.UsableBlocks(prefixes.FindBlocks("", tokens)), 2);
+  EXPECT_EQ(prefixes.Find("", tokens), held);
+  EXPECT_EQ(engine_.blocks().num_free(), engine_.blocks().num_usable());
+  EXPECT_FALSE(engine_.ReserveForStored(3, "", 0, tokens, 2)) << "a state is kept there";
+  EXPECT_FALSE(Submit(1, 9, 2));
+  Run();
+  EXPECT_EQ(engine_.stats().cached_tokens, 8);
+  engine_.RemoveCacheListener(&kept);
+}
+
+TEST_F(EngineStatesTest, StoredState_IsDropped_WhenItsBlocksAreForgottenMeanwhile) {
+  engine_.StartEpoch(1, {40, 12, 2});
+  const std::vector<TokenId> tokens = PlacedTokens(8, 100);
+  ASSERT_TRUE(engine_.ReserveForStored(1, "", 0, tokens, 0));
+  engine_.CacheStored(1, "", 0, tokens, 0);
+  ASSERT_TRUE(engine_.ReserveForStored(2, "", 0, tokens, 2));
+  engine_.FlushCache();
+  engine_.CacheStored(2, "", 0, tokens, 2);
+  EXPECT_TRUE(engine_.blocks().prefixes().Find("", tokens).empty());
+  EXPECT_TRUE(engine_.blocks().prefixes().checkpoints().all().empty());
+  EXPECT_EQ(engine_.blocks().num_free(), engine_.blocks().num_usable());
+  engine_.blocks().pool().CheckIntegrity();
+}
+
+TEST_F(EngineStatesTest, BlocksOfAStoredState_AreNotReserved_WithoutRoom) {
+  engine_.StartEpoch(1, {13, 12, 2});
+  const std::vector<TokenId> tokens = PlacedTokens(44, 100);
+  ASSERT_TRUE(engine_.ReserveForStored(1, "", 0, tokens, 0));
+  engine_.CacheStored(1, "", 0, tokens, 0);
+  EXPECT_FALSE(engine_.ReserveForStored(2, "", 0, tokens, 11)) << "1 of 12 blocks is free beside the 11";
+  const std::vector<TokenId> shorter(tokens.begin(), tokens.begin() + 40);
+  EXPECT_TRUE(engine_.ReserveForStored(2, "", 0, shorter, 10));
+}
+
 TEST_F(EngineStatesTest, Request_IsRefused_WhenItFitsOnlyWithoutItsStates) {
   engine_.StartEpoch(1, {13, 12, 2});
   EXPECT_FALSE(Submit(1, 37, 4)) << "10 blocks and 2";

@@ -501,5 +501,49 @@ class FilesTest(Played):
             output.unlink()
 
 
+class WarmTest(Batch):
+    """`quire warm`: prompts of a file are cached before clients come."""
+
+    def warm(self, *words):
+        done = subprocess.run([QUIRE, "warm", *words], capture_output=True, text=True, timeout=120)
+        return done.returncode, done.stdout, done.stderr
+
+    def test_warm_caches_texts_tokens_and_bodies(self):
+        tokens = [3 + i * 7 % 140 for i in range(200)]
+        chat = {"messages": [{"role": "user", "content": "Hello " * 60}]}
+        lines = ["a text " * 40, tokens, {**chat, "stream": True, "n": 2, "max_tokens": 500}, {"prompt": tokens[:100], "cache_salt": "s"}]
+        self.input.write_text("\n".join(json.dumps(line) for line in lines) + "\n\n")
+        with Server(model=TINY) as server:
+            status, out, error = self.warm(str(self.input), "--url", server.url)
+            self.assertEqual((status, error), (0, ""))
+            self.assertRegex(out, r"^4 of 4 prompts are cached: \d+ tokens, of which 0 were cached before, in [\d.]+ s\n$")
+            computed = int(re.search(r"(\d+) tokens", out)[1])
+            for path, body, least in (("/v1/completions", {"prompt": tokens}, 192), ("/v1/chat/completions", chat, 16),
+                                      ("/v1/completions", {"prompt": lines[0]}, 16), ("/v1/completions", {"prompt": tokens[:100], "cache_salt": "s"}, 96)):
+                status, answer = server.post(path, {**body, "max_tokens": 2})
+                self.assertEqual(status, 200, answer)
+                self.assertGreaterEqual(answer["usage"]["prompt_tokens_details"]["cached_tokens"], least, body)
+            again = self.warm(str(self.input), "--url", server.url)[1]
+            self.assertEqual(int(re.search(r"(\d+) tokens", again)[1]), computed)
+            self.assertGreater(int(re.search(r"which (\d+)", again)[1]), 0.8 * computed - 64)
+
+    def test_warm_says_which_prompts_are_wrong_or_refused(self):
+        with Server("--max-model-len", "64", model=TINY) as server:
+            self.input.write_text(json.dumps([5] * 20) + "\n" + json.dumps([5] * 100) + "\n" + json.dumps({"prompt": [5], "model": "nobody"}))
+            status, out, error = self.warm(str(self.input), "--url", server.url)
+            self.assertEqual(status, 1)
+            self.assertIn("1 of 3 prompts are cached", out)
+            self.assertRegex(error, r"prompt 2: .*64")
+            self.assertRegex(error, r"prompt 3: .*nobody")
+        for text in ("5", "{}", "[]", "[1.5]", '{"messages": [}', "null"):
+            self.input.write_text('"first"\n' + text)
+            status, _, error = self.warm(str(self.input), "--url", server.url)
+            self.assertNotEqual(status, 0, text)
+            self.assertIn("line 2", error, text)
+        self.input.write_text("\n \n")
+        self.assertIn("no prompts", self.warm(str(self.input))[2])
+        self.assertNotEqual(self.warm(str(self.input.parent / "nothing"))[0], 0)
+
+
 if __name__ == "__main__":
     verdict.run_tests()

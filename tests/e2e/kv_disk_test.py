@@ -1,6 +1,8 @@
 """Tests KV on disk (--kv-disk): what is cached outlives the server. On as many workers as before, answers keep their bits. On
 another number of workers sums round otherwise, with and without a cache: tokens are equal, log-probabilities nearly."""
+import collections
 import os
+import pathlib
 import shutil
 import signal
 import stat
@@ -66,13 +68,13 @@ class KvDiskTest(unittest.TestCase):
         server.process.wait()
         self.assertFalse(wait_gone(pids, 10))
 
-    def check_restart(self, workers_before, workers_after, *flags, model="gqa", length=1500):
+    def check_restart(self, workers_before, workers_after, *flags, model="gqa", length=1500, states=0, vocabulary=143):
         """Serves a conversation's first turn, kills the server, and serves the next turn on another number of workers."""
-        prompt = prompt_of(length)
+        prompt = prompt_of(length, vocabulary=vocabulary)
         with self.serve("-tp", str(workers_before), *flags, model=model) as server:
             first = ask(server, prompt, 32)
-            turn = prompt + first["choices"][0]["token_ids"] + prompt_of(20, 5)
-            self.wait_for_files((length + 31) // BLOCK)
+            turn = prompt + first["choices"][0]["token_ids"] + prompt_of(20, 5, vocabulary)
+            self.wait_for_files((length + 31) // BLOCK + states)
             self.kill(server)
         with self.serve("-tp", str(workers_after), *flags, model=model, disk=False) as server:
             right = ask(server, turn)
@@ -108,6 +110,43 @@ class KvDiskTest(unittest.TestCase):
 
     def test_next_turn_of_a_model_with_windows_finds_its_blocks_on_another_number_of_workers(self):
         self.check_restart(2, 1, model="swa", length=600)
+
+    # A hybrid's next turn begins at the state that was kept at the prompt's last full block: 992 of 1,032 tokens.
+    def test_next_turn_of_a_hybrid_keeps_its_bits_after_a_kill_on_as_many_workers(self):
+        self.check_restart(2, 2, model="qwen3next", length=1000, states=1, vocabulary=131)
+
+    def test_next_turn_of_a_hybrid_with_a_delta_rule_finds_its_state_after_a_kill_on_more_workers(self):
+        self.check_restart(1, 2, model="qwen3next", length=1000, states=1, vocabulary=131)
+
+    def test_next_turn_of_a_hybrid_with_short_convolutions_finds_its_state_after_a_kill_on_fewer_workers(self):
+        self.check_restart(3, 1, model="lfm2", length=1000, states=1, vocabulary=131)
+
+    def test_next_turn_of_a_hybrid_with_state_spaces_that_share_a_head_finds_its_state_on_another_number_of_workers(self):
+        self.check_restart(3, 2, model="granitehybridmoe", length=1000, states=1, vocabulary=131)
+
+    def test_broken_and_foreign_states_are_misses_and_change_no_token(self):
+        """Two prompts with nothing in common. Their states change places, or are cut, or have a bit flipped; blocks stay right."""
+        prompts = [prompt_of(400, start, 131) for start in (1, 60)]
+        with self.serve(model="lfm2") as server:
+            answers = [ask(server, prompt) for prompt in prompts]
+            self.wait_for_files(2 * (400 // BLOCK + 1))
+            self.kill(server)
+        sizes = collections.Counter(map(os.path.getsize, block_files(self.disk)))
+        self.assertEqual(len(sizes), 2)
+        states = [path for path in block_files(self.disk) if os.path.getsize(path) == min(sizes, key=sizes.get)]
+        self.assertEqual(len(states), 2)
+        kept = [pathlib.Path(path).read_bytes() for path in states]
+        flipped = [text[:-1] + bytes([text[-1] ^ 1]) for text in kept]
+        for made in (kept[::-1], flipped, [text[:-1] for text in kept], kept):
+            for path, text in zip(states, made):
+                with open(path, "wb") as f:
+                    os.fchmod(f.fileno(), 0o600)
+                    f.write(text)
+            with self.serve(model="lfm2") as server:
+                for prompt, right in zip(prompts, answers):
+                    answer = ask(server, prompt)
+                    self.assertEqual((said(answer), cached(answer)), (said(right), 384 if made is kept else 0))
+                self.kill(server)
 
     def test_broken_files_are_misses_and_change_no_token(self):
         prompt = prompt_of(800)
@@ -207,11 +246,22 @@ class KvDiskTest(unittest.TestCase):
                 self.assertIn(server.process.wait(timeout=30), (1, 2))
                 self.assertIn(words, server.text())
 
-    def test_model_with_states_serves_and_says_that_nothing_is_stored(self):
-        with self.serve(model="lfm2") as server:
-            ask(server, prompt_of(100, vocabulary=131))
-            self.assertIn("KV on disk: nothing is stored", server.text())
-        self.assertEqual(block_files(self.disk), [])
+    def test_blocks_that_wait_for_the_disk_get_there_before_the_server_ends_or_changes_its_workers(self):
+        prompt = prompt_of(1500)
+        for end in ("the server ends", "the workers are replaced", "the model is unloaded"):
+            with self.subTest(end):
+                shutil.rmtree(self.disk, ignore_errors=True)
+                with self.serve() as server:
+                    ask(server, prompt, 1)
+                    if end == "the server ends":
+                        server.process.send_signal(signal.SIGTERM)
+                        self.assertEqual(server.process.wait(timeout=60), 0)
+                        self.assertEqual(len(block_files(self.disk)), 1500 // BLOCK)
+                        continue
+                    name = server.get("/v1/models")["data"][0]["id"]
+                    path = "/admin/restart_workers" if end == "the workers are replaced" else f"/admin/models/{name}/unload"
+                    self.assertEqual(server.post(path, {}, admin=True)[0], 200)
+                    self.assertEqual(cached(ask(server, prompt, 1)), 1488)
 
 
 if __name__ == "__main__":

@@ -547,7 +547,7 @@ DATA_ROUTES = ("/v1/models", "/v1/models/tiny", "/v1/completions", "/v1/chat/com
                "/version", "/load", "//", "/chat/", "/web", "/web/", "/web/chat/", "/web/dashboard/main.js", "/web/shared/../chat/main.js", "/metrics", "/docs", "/admin/status", "/v1", "/health/", "/health%2f", "//health", "/health;x")
 ADMIN_ROUTES = ("/admin/status", "/admin/blocks", "/metrics", "/admin/flush_cache", "/admin/pin", "/admin/unpin", "/reset_prefix_cache",
                 "/admin/reshard", "/admin/restart_workers", "/health", "/nope", "/admin/requests", "/admin/requests/x", "/admin/config",
-                "/admin/topology", "/admin/block_map", "/admin/batches", "/admin/events", "/admin/help", "//", "/chat", "/web/", "/web/chat/main.js")
+                "/sleep", "/wake_up", "/is_sleeping", "/admin/topology", "/admin/block_map", "/admin/batches", "/admin/events", "/admin/help", "//", "/chat", "/web/", "/web/chat/main.js")
 METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH")
 # Patterns that an error must not contain: files, shared memory, addresses in memory.
 LEAK = re.compile(r"/(dev|proc|tmp|home|root|usr|var|run|etc|work)/|0x[0-9a-f]{6,}|\.cc:|\.safetensors|quire\.[A-Za-z0-9]{6}")

@@ -3,7 +3,27 @@ from mutant import Mutant
 
 CORE = "coordinator/core/"
 
+LIVES = "coordinator/api/models/model_lives.cc"
+OF_LIVES = ["coordinator/model_lives_test"]
+
 MUTANTS = [
+    Mutant("models: promises of room are forgotten", LIVES, "    promised += needed;\n", "", OF_LIVES),
+    Mutant("models: a sleeping model takes what it takes when it is loaded", LIVES, "m.held = std::min(bytes, m.bytes);", "", OF_LIVES),
+    Mutant("models: a sleeping model is unloaded for nobody", LIVES,
+           "(model.phase == LifePhase::kLoaded || model.phase == LifePhase::kAsleep) && model.users == 0", "model.phase == LifePhase::kLoaded && model.users == 0", OF_LIVES),
+    Mutant("models: a model falls asleep under its requests", LIVES, "if (!IsFree(model)) continue;", "if (!HasWorkers(model.phase)) continue;", OF_LIVES),
+    Mutant("models: a woken model needs no room", LIVES, "const int64_t needed = models_[i].bytes - models_[i].held;",
+           "const int64_t needed = models_[i].phase == LifePhase::kAsleep ? 0 : models_[i].bytes;", OF_LIVES),
+    Mutant("models: nobody wakes a sleeping model", LIVES, "const bool can_come = model.phase == LifePhase::kUnloaded || model.phase == LifePhase::kAsleep;",
+           "const bool can_come = model.phase == LifePhase::kUnloaded;", OF_LIVES),
+    Mutant("models: a model that is to sleep takes newcomers", LIVES, " && !m.goes_to_sleep && now", " && now", OF_LIVES),
+    Mutant("models: a sleeping model frees what it took when it was loaded", LIVES, "gained += models_[i].held;", "gained += models_[i].bytes;", OF_LIVES),
+    Mutant("models: an order to sleep outlives the workers", LIVES, "  models_[model].goes_to_sleep = false;\n", "", OF_LIVES),
+    Mutant("models: waking counts as a load", LIVES, "(m.phase == LifePhase::kAsleep ? orders.wake : orders.load)", "orders.load", OF_LIVES),
+    Mutant("states on disk: a head of keys that ranks share is given twice", "worker/model/state_cut.cc", "!IsGivenBefore(head, shards, rank)", "true",
+           ["worker/state_cut_test"]),
+    Mutant("states on disk: a state and the block before it have one file", "coordinator/kv_disk/block_seal.cc", 'if (kind == StoredKind::kState) text += "state";', "",
+           ["coordinator/kv_store_test"]),
     Mutant("drafts: they go past the most tokens of an answer", CORE + "schedule/drafting.cc", "(sequence.length() + 1)", "sequence.length()",
            ["coordinator/drafting_test:*NeverExceedTheMaxTokens*"]),
     Mutant("drafts: steps of many sequences have some, too", CORE + "schedule/drafting.cc", "proposer_ == nullptr || static_cast<int>(members.size()) > drafts_.max_batch", "proposer_ == nullptr",

@@ -52,12 +52,93 @@ void Disk::BeginToSave(size_t num_sent) {
   saving_ = std::move(saving);
 }
 
+std::vector<KvValue> Disk::ReadAlike(BlockId block) const {
+  std::vector<KvValue> values = workers_.front().Read(block);
+  for (const SimWorker& worker : workers_) {
+    if (worker.Read(block) != values) throw Failure{"workers store different blocks"};
+  }
+  return values;
+}
+
+void Disk::OnStateKept(const Sequence& sequence, int num_tokens, CheckpointId id) {
+  const size_t index = static_cast<size_t>(num_tokens) / block_size_ - 1;
+  if (static_cast<size_t>(num_tokens) % block_size_ != 0)
+    throw Failure{fmt::format("a state is kept after {} tokens, within a block", num_tokens)};
+  fresh_states_.emplace_back(id, sequence.contents.hashes[index]);
+}
+
+void Disk::BeginToSaveState(size_t num_sent) {
+  const auto [id, hash] = fresh_states_.front();
+  fresh_states_.pop_front();
+  const auto& kept = engine_.blocks().prefixes().checkpoints().all();
+  const auto checkpoint = kept.find(id);
+  if (checkpoint == kept.end() || stored_states_.contains(KeyOf(hash))) return;
+  SavingState saving{++last_ticket_, checkpoint->second.blocks, hash, num_sent};
+  if (!engine_.HoldCached(saving.ticket, saving.blocks)) throw Failure{"a kept state cannot be held"};
+  saving_state_ = std::move(saving);
+}
+
+void Disk::SaveState() {
+  std::vector<std::vector<KvValue>>& state = stored_states_[KeyOf(saving_state_->hash)];
+  for (const BlockId block : saving_state_->blocks) state.push_back(ReadAlike(block));
+  ++num_stored_states;
+  engine_.ReleaseTicket(saving_state_->ticket);
+  saving_state_.reset();
+}
+
+/// Brings back the last stored state that stands beyond the kept ones and within the cached blocks.
+void Disk::BeginToFetchState(size_t num_sent, const Arrival& some) {
+  const PrefixSharing& prefixes = engine_.blocks().prefixes();
+  const std::span<const TokenId> prompt(some.ask.prompt);
+  const auto cached = prefixes.FindBlocks(some.cache_salt, prompt, some.ask.adapter);
+  const int usable = prefixes.UsableBlocks(cached);
+  BlockHash hash = prefixes.Root(some.cache_salt, some.ask.adapter);
+  int end = 0;
+  for (int at = 0; at < std::ssize(cached); ++at) {
+    hash = prefixes.cache().Chain(hash, prompt.subspan(static_cast<size_t>(at) * block_size_, block_size_));
+    const auto state = stored_states_.find(KeyOf(hash));
+    const bool fits =
+        state != stored_states_.end() && std::ssize(state->second) == engine_.blocks().states().num_blocks();
+    if (at >= usable && fits) end = at + 1;
+  }
+  if (end == 0) return;
+  const Fetch fetch{++last_ticket_, &some, end, 0, num_sent};
+  const BlockManager& blocks = engine_.blocks();
+  const auto taken = std::count_if(cached.begin(), cached.begin() + end,
+                                   [&](BlockId block) { return blocks.pool().ref_count(block) == 0; });
+  const bool has_room = blocks.states().num_blocks() <= blocks.num_free() - taken - blocks.watermark_blocks();
+  if (engine_.ReserveForStored(fetch.ticket, some.cache_salt, some.ask.adapter, TokensOf(fetch, 0), end) != has_room)
+    throw Failure{fmt::format("blocks are {}set aside for a stored state", has_room ? "not " : "")};
+  if (has_room) fetch_ = fetch;
+}
+
+void Disk::EndFetchOfState(const Fetch& fetch, std::span<const BlockId> blocks) {
+  const PrefixSharing& prefixes = engine_.blocks().prefixes();
+  const std::string& salt = fetch.of->cache_salt;
+  const int adapter = fetch.of->ask.adapter;
+  const std::vector<TokenId> tokens = TokensOf(fetch, 0);
+  BlockHash hash = prefixes.Root(salt, adapter);
+  for (size_t at = 0; at < tokens.size(); at += block_size_)
+    hash = prefixes.cache().Chain(hash, std::span(tokens).subspan(at, block_size_));
+  const std::vector<std::vector<KvValue>>& state = stored_states_.at(KeyOf(hash));
+  const bool lost = random_.Below(5) == 0;
+  for (size_t i = 0; i < state.size(); ++i) {
+    const std::vector<KvValue> values = lost ? std::vector<KvValue>(block_size_, 0xbad) : state[i];
+    for (SimWorker& worker : workers_) worker.Fill(blocks[i], values);
+  }
+  if (lost) return engine_.ReleaseTicket(fetch.ticket);
+  const auto cached = prefixes.FindBlocks(salt, tokens, adapter);
+  engine_.CacheStored(fetch.ticket, salt, adapter, tokens, fetch.prefix);
+  if (engine_.blocks().device_holdings().Find(fetch.ticket) != nullptr)
+    throw Failure{"blocks stay set aside for a state that has come"};
+  if (std::ssize(cached) == fetch.prefix && prefixes.UsableBlocks(cached) != fetch.prefix)
+    throw Failure{"a stored state that came is not found"};
+  ++num_returned_states;
+}
+
 void Disk::Save() {
   for (size_t i = 0; i < saving_->blocks.size(); ++i) {
-    std::vector<KvValue> values = workers_.front().Read(saving_->blocks[i]);
-    for (const SimWorker& worker : workers_) {
-      if (worker.Read(saving_->blocks[i]) != values) throw Failure{"workers store different blocks"};
-    }
+    std::vector<KvValue> values = ReadAlike(saving_->blocks[i]);
     const Name& name = saving_->names[i];
     for (size_t at = 1; at < block_size_; ++at) {
       if (values[at] != NextKv(values[at - 1], name.tokens[at]))
@@ -79,10 +160,11 @@ std::vector<TokenId> Disk::TokensOf(const Fetch& fetch, int count) const {
 void Disk::BeginToFetch(size_t num_sent, std::span<const Arrival> arrived) {
   if (arrived.empty()) return;
   const Arrival& some = arrived[static_cast<size_t>(random_.Below(std::ssize(arrived)))];
+  if (engine_.blocks().has_states() && random_.Below(2) == 0) return BeginToFetchState(num_sent, some);
   const PrefixSharing& prefixes = engine_.blocks().prefixes();
   const std::span<const TokenId> prompt(some.ask.prompt);
   const auto usable = prompt.first((prompt.size() - 1) / block_size_ * block_size_);
-  const auto cached = prefixes.Find(some.cache_salt, usable, some.ask.adapter);
+  const auto cached = prefixes.FindBlocks(some.cache_salt, usable, some.ask.adapter);
   BlockHash hash = prefixes.Root(some.cache_salt, some.ask.adapter);
   int known = 0;
   for (size_t at = 0; at < usable.size(); at += block_size_) {
@@ -91,7 +173,7 @@ void Disk::BeginToFetch(size_t num_sent, std::span<const Arrival> arrived) {
     if (!stored_.contains(KeyOf(hash))) break;
     ++known;
   }
-  if (known == 0 || engine_.blocks().has_states()) return;
+  if (known == 0) return;
   const int count = random_.Below(2) == 0 ? known : static_cast<int>(random_.Between(1, known));
   Fetch fetch{++last_ticket_, &some, static_cast<int>(cached.size()), count, num_sent};
   const BlockManager& blocks = engine_.blocks();
@@ -110,7 +192,7 @@ bool Disk::IsClear(const Fetch& fetch, std::span<const TokenId> tokens) const {
   const std::string& salt = fetch.of->cache_salt;
   const int adapter = fetch.of->ask.adapter;
   const auto prefix = tokens.first(static_cast<size_t>(fetch.prefix) * block_size_);
-  if (!prefixes.enabled() || std::ssize(prefixes.Find(salt, prefix, adapter)) != fetch.prefix) return false;
+  if (!prefixes.enabled() || std::ssize(prefixes.FindBlocks(salt, prefix, adapter)) != fetch.prefix) return false;
   BlockHash hash = prefixes.Root(salt, adapter);
   for (size_t at = 0; at < tokens.size(); at += block_size_) {
     hash = prefixes.cache().Chain(hash, tokens.subspan(at, block_size_));
@@ -125,8 +207,11 @@ bool Disk::IsClear(const Fetch& fetch, std::span<const TokenId> tokens) const {
 void Disk::EndFetch() {
   const Fetch fetch = *std::exchange(fetch_, std::nullopt);
   const MigrationHolding* holding = engine_.blocks().device_holdings().Find(fetch.ticket);
-  if (holding == nullptr || std::ssize(holding->blocks) != fetch.prefix + fetch.count)
+  const int reserved = fetch.count > 0 ? fetch.count : engine_.blocks().states().num_blocks();
+  if (holding == nullptr || std::ssize(holding->blocks) != fetch.prefix + reserved)
     throw Failure{"blocks that were set aside for stored ones are gone"};
+  if (fetch.count == 0)
+    return EndFetchOfState(fetch, std::span(holding->blocks).subspan(static_cast<size_t>(fetch.prefix)));
   const PrefixSharing& prefixes = engine_.blocks().prefixes();
   const bool lost = random_.Below(5) == 0;
   const int came = random_.Below(3) > 0 ? fetch.count : static_cast<int>(random_.Between(1, fetch.count));
@@ -144,7 +229,7 @@ void Disk::EndFetch() {
   engine_.CacheStored(fetch.ticket, salt, fetch.of->ask.adapter, tokens, fetch.prefix);
   if (engine_.blocks().device_holdings().Find(fetch.ticket) != nullptr)
     throw Failure{"blocks stay set aside for stored ones that have come"};
-  const auto found = std::ssize(prefixes.Find(salt, tokens, fetch.of->ask.adapter));
+  const auto found = std::ssize(prefixes.FindBlocks(salt, tokens, fetch.of->ask.adapter));
   if (is_clear && found != fetch.prefix + came)
     throw Failure{fmt::format("{} of {} blocks are found after the stored ones came", found, fetch.prefix + came)};
   num_returned += came;
@@ -154,23 +239,29 @@ void Disk::Round(size_t num_sent, std::span<const Arrival> arrived) {
   if (!on_) return;
   if (saving_ && saving_->plans_before == 0 && random_.Below(2) == 0) Save();
   if (!saving_ && !fresh_.empty() && random_.Below(2) == 0) BeginToSave(num_sent);
+  if (saving_state_ && saving_state_->plans_before == 0 && random_.Below(2) == 0) SaveState();
+  if (!saving_state_ && !fresh_states_.empty() && random_.Below(2) == 0) BeginToSaveState(num_sent);
   if (fetch_ && fetch_->plans_before == 0 && random_.Below(3) == 0) EndFetch();
   if (!fetch_ && random_.Below(4) == 0) BeginToFetch(num_sent, arrived);
 }
 
 void Disk::PlanRan() {
   if (saving_ && saving_->plans_before > 0) --saving_->plans_before;
+  if (saving_state_ && saving_state_->plans_before > 0) --saving_state_->plans_before;
   if (fetch_ && fetch_->plans_before > 0) --fetch_->plans_before;
 }
 
 void Disk::GroupLost() {
   fresh_.clear();
+  fresh_states_.clear();
   saving_.reset();
+  saving_state_.reset();
   fetch_.reset();
 }
 
 void Disk::End() {
   if (saving_) engine_.ReleaseTicket(saving_->ticket);
+  if (saving_state_) engine_.ReleaseTicket(saving_state_->ticket);
   if (fetch_) engine_.ReleaseTicket(fetch_->ticket);
   GroupLost();
 }

@@ -20,6 +20,7 @@ class Disk : public CacheListener {
   Disk(uint64_t seed, Engine& engine, std::vector<SimWorker>& workers);
 
   void OnFindable(const Sequence& sequence, int index) override;
+  void OnStateKept(const Sequence& sequence, int num_tokens, CheckpointId id) override;
   /// Called after every event. num_sent: plans that the workers have not run yet; arrived: requests so far.
   void Round(size_t num_sent, std::span<const Arrival> arrived);
   void PlanRan();
@@ -29,6 +30,7 @@ class Disk : public CacheListener {
   void End();
 
   int64_t num_stored = 0, num_returned = 0;
+  int64_t num_stored_states = 0, num_returned_states = 0;
 
  private:
   struct Name {
@@ -43,15 +45,26 @@ class Disk : public CacheListener {
     std::vector<Name> names;
     size_t plans_before;  // plans that the workers run before they copy
   };
+  struct SavingState {
+    uint64_t ticket;
+    std::vector<BlockId> blocks;
+    BlockHash hash;
+    size_t plans_before;
+  };
   struct Fetch {
     uint64_t ticket;
     const Arrival* of;
-    int prefix, count;
+    int prefix, count;    // count 0: the state after the prefix
     size_t plans_before;  // plans that may still use the blocks: the workers run them before they write
   };
   using Key = std::pair<uint64_t, uint64_t>;
   static Key KeyOf(const BlockHash& hash) { return {hash.low, hash.high}; }
+  std::vector<KvValue> ReadAlike(BlockId block) const;
   void BeginToSave(size_t num_sent);
+  void BeginToSaveState(size_t num_sent);
+  void SaveState();
+  void BeginToFetchState(size_t num_sent, const Arrival& some);
+  void EndFetchOfState(const Fetch& fetch, std::span<const BlockId> blocks);
   void Save();
   void BeginToFetch(size_t num_sent, std::span<const Arrival> arrived);
   void EndFetch();
@@ -64,9 +77,12 @@ class Disk : public CacheListener {
   std::vector<SimWorker>& workers_;
   size_t block_size_;
   std::deque<std::pair<BlockId, Name>> fresh_;
+  std::deque<std::pair<CheckpointId, BlockHash>> fresh_states_;
   std::optional<Saving> saving_;
+  std::optional<SavingState> saving_state_;
   std::optional<Fetch> fetch_;
   std::map<Key, std::vector<KvValue>> stored_;
+  std::map<Key, std::vector<std::vector<KvValue>>> stored_states_;  // block by block
   uint64_t last_ticket_ = uint64_t{1} << 40;
 };
 

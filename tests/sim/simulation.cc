@@ -53,6 +53,7 @@ Outcome Simulation::Run() {
   CheckRest();
   outcome_.stored = disk_.num_stored;
   outcome_.returned = disk_.num_returned;
+  outcome_.returned_states = disk_.num_returned_states;
   outcome_.preemptions = engine_.scheduler().num_preemptions();
   outcome_.drafts_right = drafts_right_;
   outcome_.swap_outs = engine_.scheduler().num_swapped_out();

@@ -14,6 +14,7 @@ struct Outcome {
   int64_t moved_half = 0;             // transfers that broke off half-way
   int64_t epochs = 0, pins_broken = 0;
   int64_t stored = 0, returned = 0;             // blocks that went to a store, and that came back
+  int64_t returned_states = 0;                  // kept states that went to a store and came back
   int64_t floods = 0;                           // 1 when one client floods and others send short requests
   int64_t gave_way = 0;                         // requests that gave way to other clients' requests
   int64_t adapters = 0;                         // adapters that were loaded later

@@ -123,6 +123,12 @@ class CpuEngine final : public RankEngine {
     return drafts_ == nullptr ? std::vector<Draft>() : drafts_->Guess(orders, table);
   }
 
+  void FreeBlocks(BlockId first, int count, bool on_device) override {
+    const auto bytes = static_cast<size_t>(block_bytes());
+    HostMemory& memory = on_device ? pool_ : host_blocks_;
+    memory.GiveBack(static_cast<size_t>(first) * bytes, static_cast<size_t>(count) * bytes);
+  }
+
   bool CanBegin() const override { return !busy_; }
   void Begin(const StepPlan& plan, const std::vector<BatchMember>& batch, const SequenceTable& table) override;
   bool Done() override { return true; }

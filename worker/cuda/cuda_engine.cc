@@ -71,6 +71,7 @@ class CudaEngine final : public RankEngine {
   }
   std::span<std::byte> HostBlock(BlockId block) override { return cache_->HostMemoryOf(block); }
   std::span<std::byte> PoolBlock(BlockId block) override { return cache_->MemoryOf(block); }
+  bool pool_on_host() const override { return false; }
   DeviceCarrier* carrier() override { return options_.carrier; }
 
   bool CanBegin() const override { return in_flight_.empty() || (in_flight_.size() == 1 && overlaps_); }

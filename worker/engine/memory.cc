@@ -1,6 +1,7 @@
 #include "worker/engine/memory.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -20,6 +21,13 @@ HostMemory::HostMemory(size_t bytes) : size_(bytes) {
 
 HostMemory::~HostMemory() {
   if (data_ != nullptr) ::munmap(data_, size_);
+}
+
+void HostMemory::GiveBack(size_t offset, size_t bytes) {
+  QUIRE_CHECK(bytes <= size_ && offset <= size_ - bytes, "{} bytes from {} on of {}", bytes, offset, size_);
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  const size_t begin = (offset + page - 1) / page * page, end = (offset + bytes) / page * page;
+  if (begin < end) ::madvise(data_ + begin, end - begin, MADV_DONTNEED);
 }
 
 HostMemory::HostMemory(HostMemory&& other) noexcept

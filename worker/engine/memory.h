@@ -14,6 +14,9 @@ class HostMemory {
   HostMemory(HostMemory&& other) noexcept;
   HostMemory& operator=(HostMemory&& other) noexcept;
 
+  /// Gives the whole pages of these bytes back to the system. They read as zeros until they are written.
+  void GiveBack(size_t offset, size_t bytes);
+
   std::byte* data() const { return data_; }
   size_t size() const { return size_; }
 

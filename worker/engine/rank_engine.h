@@ -36,7 +36,7 @@ class RankEngine {
   /// Returns sentences for the log that say how the weights are stored.
   virtual std::vector<std::string> notes() const { return {}; }
   virtual int64_t block_bytes() const = 0;  // bytes of one KV block: all layers, and the draft model's part
-  /// Leading bytes of a block that hold the served model's keys and values; the rest is the draft model's.
+  /// Returns the leading bytes of a block that are the served model's; the rest is the draft model's.
   virtual int64_t own_block_bytes() const { return block_bytes(); }
   /// Returns the bytes that the keys (or the values) of one KV head with `head_dim` numbers take in a block. KvLayout
   /// says where they lie.
@@ -70,7 +70,12 @@ class RankEngine {
   virtual std::span<std::byte> HostBlock(BlockId block) = 0;
   /// Returns the memory of a pool block, on the device, own_block_bytes.
   virtual std::span<std::byte> PoolBlock(BlockId block) = 0;
-  /// Bytes from elsewhere are about to come into the block's own bytes: what a draft model had read of it is void.
+  /// Gives the memory of `count` unused blocks from `first` on back to the system, until they are written again. Does
+  /// nothing on devices that cannot. No step may be in flight.
+  virtual void FreeBlocks(BlockId first, int count, bool on_device) { (void)first, (void)count, (void)on_device; }
+  /// True when the pool lies in host memory.
+  virtual bool pool_on_host() const { return true; }
+  /// Marks the block as not read by a draft model. Call it before bytes of another worker are written into the block.
   virtual void WillReceive(BlockId block, bool on_device) { (void)block, (void)on_device; }
   /// Returns the carrier of pool blocks from this device to other ranks; null where the pool lies in host memory.
   virtual DeviceCarrier* carrier() { return nullptr; }
@@ -86,12 +91,9 @@ class RankEngine {
   /// Returns the result of the oldest step in flight. Its drawn tokens are still pending in `table`.
   virtual ComputedStep Finish(const SequenceTable& table) = 0;
 
-  /// Guesses, with the draft model, which tokens follow the sequences, whose last token is known and not computed yet.
+  /// Guesses, with the draft model, which tokens follow sequences whose last token is known and not computed yet.
   /// Returns at most one guess for each order, in their order. No step may be in flight.
-  virtual std::vector<Draft> Guess(const std::vector<GuessOrder>& orders, const SequenceTable& table) {
-    (void)orders, (void)table;
-    return {};
-  }
+  virtual std::vector<Draft> Guess(const std::vector<GuessOrder>&, const SequenceTable&) { return {}; }
 };
 
 }  // namespace quire

@@ -2,10 +2,12 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "comm/collective/block_runs.h"
 #include "worker/model/shard.h"
+#include "worker/model/state_cut.h"
 
 namespace quire {
 
@@ -51,6 +53,11 @@ class BlockCuts {
   /// on a cut that does not fit the model.
   const std::vector<BlockRuns>& To(const GroupCut& cut) { return Find(to_, cut, true); }
   const std::vector<BlockRuns>& From(const GroupCut& cut) { return Find(from_, cut, false); }
+  /// The rank's part of a sequence's whole state.
+  const StateCut& State() {
+    if (!state_) state_.emplace(*own_.spec, own_.cut, own_.rank);
+    return *state_;
+  }
 
  private:
   using Known = std::map<GroupCut, std::vector<BlockRuns>>;
@@ -58,6 +65,7 @@ class BlockCuts {
 
   Own own_;
   Known to_, from_;
+  std::optional<StateCut> state_;
 };
 
 }  // namespace quire

@@ -67,8 +67,34 @@ void BlockCourier::Report(BlocksReport report) {
 }
 
 void BlockCourier::ReportEnds(const std::vector<BlockTransferEnd>& ends) {
-  for (const auto& [ticket, bytes, problem] : ends)
-    Report({ticket, problem.empty() ? BlocksReport::kDone : BlocksReport::kFailed, "", problem, bytes});
+  for (const BlockTransferEnd& end : ends) {
+    Unpack(end);
+    const bool is_done = end.problem.empty();
+    Report({end.ticket, is_done ? BlocksReport::kDone : BlocksReport::kFailed, "", end.problem, end.bytes});
+  }
+}
+
+/// Makes one piece of memory of a state's blocks, which travels as one block. The blocks are reserved, so no step
+/// touches them.
+BlockMemory BlockCourier::Pack(uint64_t ticket, BlockMemory blocks, bool arrives) {
+  StateParcel& parcel = states_[ticket];
+  parcel = {{}, std::move(blocks), arrives};
+  for (const std::span<std::byte> block : parcel.blocks)
+    parcel.bytes.insert(parcel.bytes.end(), block.begin(), block.end());
+  return {parcel.bytes};
+}
+
+/// Copies a state that has arrived into its blocks. Ignores other transfers.
+void BlockCourier::Unpack(const BlockTransferEnd& end) {
+  const auto found = states_.find(end.ticket);
+  if (found == states_.end()) return;
+  const StateParcel& parcel = found->second;
+  auto from = parcel.bytes.begin();
+  for (const std::span<std::byte> block : parcel.blocks) {
+    if (parcel.arrives && end.problem.empty()) std::copy_n(from, block.size(), block.begin());
+    from += std::ssize(block);
+  }
+  states_.erase(found);
 }
 
 /// Listens on the highest free port of the range: MPI takes the lowest ones.
@@ -99,6 +125,7 @@ void BlockCourier::Begin(TakeOrder order) {
   const uint64_t ticket = order.message.ticket;
   try {
     BlockReceiver& receiver = ReceiverAt(order.message);
+    if (order.message.is_state) order.blocks.memory = Pack(ticket, std::move(order.blocks.memory), true);
     receiver.Expect(ticket, std::move(order.blocks.memory), std::move(order.runs), order.blocks.carrier);
     Report({ticket, BlocksReport::kReady, receiver.endpoint(), "", 0});
   } catch (const Error& error) {
@@ -107,6 +134,7 @@ void BlockCourier::Begin(TakeOrder order) {
 }
 
 void BlockCourier::Begin(GiveOrder order) {
+  if (order.is_state) order.blocks.memory = Pack(order.ticket, std::move(order.blocks.memory), false);
   sender_.Send(order.ticket, order.epoch, std::move(order.blocks.memory), std::move(order.destinations),
                order.blocks.carrier);
 }

@@ -41,6 +41,7 @@ class BlockCourier {
     EpochId epoch;  // epoch of the receiving group
     StepExecutor::LentBlocks blocks;
     std::vector<BlockDestination> destinations;
+    bool is_state = false;  // see GiveBlocksMessage
   };
   struct StopOrder {
     uint64_t ticket;
@@ -56,6 +57,14 @@ class BlockCourier {
   void Wake();
 
  private:
+  /// A state's bytes on their way. The runs of its cut count over all of its blocks.
+  struct StateParcel {
+    std::vector<std::byte> bytes;
+    BlockMemory blocks;  // the state's blocks
+    bool arrives;        // true: the bytes come and go into the blocks; false: they were copied from the blocks
+  };
+  BlockMemory Pack(uint64_t ticket, BlockMemory blocks, bool arrives);
+  void Unpack(const BlockTransferEnd& end);
   void Run();
   void Begin(TakeOrder order);
   void Begin(GiveOrder order);
@@ -69,8 +78,9 @@ class BlockCourier {
   const Self self_;
   std::map<std::string, BlockReceiver> receivers_;  // keyed by endpoint; "" for TCP; used only by the courier's thread
   BlockSender sender_;
-  int order_fd_, report_fd_;  // eventfds
-  std::mutex mutex_;          // guards the next two members
+  std::map<uint64_t, StateParcel> states_;  // keyed by ticket; used only by the courier's thread
+  int order_fd_, report_fd_;                // eventfds
+  std::mutex mutex_;                        // guards the next two members
   std::vector<Order> orders_;
   std::vector<BlocksReport> reports_;
   std::atomic<bool> stopping_{false};

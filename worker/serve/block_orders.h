@@ -7,11 +7,11 @@
 
 namespace quire {
 
-/// True for frame kinds with which the coordinator orders transfers of KV blocks between groups.
+/// True for frame kinds with which the coordinator orders transfers of KV blocks between groups, or has blocks freed.
 bool IsBlockOrder(FrameKind kind);
 
-/// Executes one order: takes blocks from other workers, gives blocks to them, or stops a transfer. Steps before and
-/// after are unaffected. The executor must be idle.
+/// Executes one order: takes blocks from other workers, gives blocks to them, stops a transfer, or gives the memory of
+/// blocks back to the system. Steps before and after are unaffected. The executor must be idle.
 void FollowBlockOrder(const Frame& frame, StepExecutor& executor, BlockCuts& cuts, BlockCourier& courier);
 
 }  // namespace quire

@@ -70,6 +70,16 @@ StepExecutor::LentBlocks StepExecutor::LendToFill(const std::vector<BlockId>& bl
   return lent;
 }
 
+void StepExecutor::FreeBlocks(const std::vector<BlockId>& runs, bool on_device) {
+  const int end = on_device ? num_blocks_ : num_host_blocks_;
+  for (size_t i = 0; i + 1 < runs.size(); i += 2) {
+    const BlockId first = runs[i], count = runs[i + 1];
+    if (first <= kNullBlock || count < 0 || count > end - first)
+      Fail("{} {} blocks from {} on of {}", count, on_device ? "device" : "host", first, end);
+    engine_->FreeBlocks(first, count, on_device);
+  }
+}
+
 void StepExecutor::SwapOut(const std::vector<BlockCopyPair>& moves) {
   for (const auto& [device, host] : moves) {
     const bool known = device > kNullBlock && device < num_blocks_ && host > kNullBlock && host < num_host_blocks_;

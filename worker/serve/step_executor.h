@@ -45,8 +45,13 @@ class StepExecutor {
     DeviceCarrier* carrier;
   };
   LentBlocks Lend(const std::vector<BlockId>& blocks, bool on_device);
-  /// The same for blocks into which other workers send their bytes.
+  /// Lends blocks into which other workers send their bytes.
   LentBlocks LendToFill(const std::vector<BlockId>& blocks, bool on_device);
+  /// Returns the number of blocks that a sequence's state takes; 0: the model has no states.
+  int state_blocks() const { return state_blocks_; }
+  /// Gives the memory of blocks that hold nothing back to the system: runs of device blocks or host blocks, each a
+  /// first block and a count. The executor must be idle. Throws Error for unknown blocks.
+  void FreeBlocks(const std::vector<BlockId>& runs, bool on_device);
   /// Copies device blocks to host blocks. The executor must be idle. Throws Error for unknown block ids.
   void SwapOut(const std::vector<BlockCopyPair>& moves);
 

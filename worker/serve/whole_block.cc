@@ -14,14 +14,14 @@ std::vector<int64_t> FlatOf(const BlockRuns& runs) {
 
 }  // namespace
 
-void AddWholeBlockPart(const ModelSpec& spec, const GroupCut& cut, Rank rank, const RankEngine& engine,
-                       HelloMessage& hello) {
-  if (engine.state_bytes() > 0) return;
+void AddWholeParts(const ModelSpec& spec, const GroupCut& cut, Rank rank, const RankEngine& engine,
+                   HelloMessage& hello) {
+  const StateCut state(spec, cut, rank);
+  if (state.whole_bytes > 0 && !engine.pool_on_host()) return;
   const auto head_bytes = [&engine](int64_t head_dim) { return engine.kv_head_bytes(head_dim); };
   const WholeBlockPart part = PartOfWhole(spec, cut, rank, head_bytes);
-  hello.whole_block_bytes = part.block_bytes;
-  hello.whole_given = FlatOf(part.given);
-  hello.whole_taken = FlatOf(part.taken);
+  hello.whole_block = {part.block_bytes, FlatOf(part.given), FlatOf(part.taken)};
+  hello.whole_state = {state.whole_bytes, FlatOf(state.given.whole), FlatOf(state.taken.whole)};
 }
 
 }  // namespace quire

@@ -236,7 +236,7 @@ void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiB
                      .available_bytes = engine.available_bytes(),
                      .load_millis = static_cast<int32_t>(millis),
                      .bytes_per_state = engine.state_bytes()};
-  AddWholeBlockPart(files.spec(), assign->cut(), mpi.rank(), engine, hello);
+  AddWholeParts(files.spec(), assign->cut(), mpi.rank(), engine, hello);
   line.Send(hello);
 
   phase = "start";

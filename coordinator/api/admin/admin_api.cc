@@ -42,6 +42,7 @@ AdminApi::AdminApi(Options options, ModelRoster& models, MetricsPage& metrics, H
                    AdminControl& control, ModelKeeper& keeper, WorkPool& pool)
     : client_of_key_(std::move(options.client_of_key)),
       adapters_(options.adapters),
+      sleep_(options.sleep),
       models_(models),
       metrics_(metrics),
       history_(history),
@@ -83,6 +84,7 @@ AdminRoutes AdminApi::MakeRoutes() {
       {"POST", "/admin/unpin", [this](HttpRequest& request, HttpResponder&) { return Unpin(request); }, "ends a pin"},
   };
   for (auto& route : adapters_.RoutesOfAdminPort()) routes.push_back(std::move(route));
+  for (auto& route : sleep_.RoutesOfAdminPort()) routes.push_back(std::move(route));
   for (auto& route : RoutesOfReports()) routes.push_back(std::move(route));
   for (auto& route : control_.MakeRoutes()) routes.push_back(std::move(route));
   for (auto& route : model_control_.MakeRoutes()) routes.push_back(std::move(route));

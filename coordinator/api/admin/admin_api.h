@@ -13,6 +13,7 @@
 #include "coordinator/api/admin/history_recorder.h"
 #include "coordinator/api/admin/metrics_page.h"
 #include "coordinator/api/admin/model_control.h"
+#include "coordinator/api/admin/sleep_pages.h"
 #include "coordinator/api/models/model_roster.h"
 #include "coordinator/http/work_pool.h"
 
@@ -30,6 +31,7 @@ class AdminApi {
     AdminReports::Server server;
     std::function<std::string(const std::string&)> client_of_key;  // the data port's Gate::ClientOf
     AdapterPages& adapters;
+    SleepPages& sleep;
   };
   /// Stop the pool before destroying this object.
   AdminApi(Options options, ModelRoster& models, MetricsPage& metrics, HistoryRecorder& history, AdminControl& control,
@@ -54,6 +56,7 @@ class AdminApi {
 
   const std::function<std::string(const std::string&)> client_of_key_;
   AdapterPages& adapters_;
+  SleepPages& sleep_;
   ModelRoster& models_;
   MetricsPage& metrics_;
   HistoryRecorder& history_;

@@ -13,7 +13,8 @@ namespace quire {
 /// Returns the state of every model, its size and its requests, as /admin/status and /admin/models list them.
 Json ModelsJson(const ModelRoster& models, const ModelKeeper& keeper);
 
-/// The handlers by which an operator loads and unloads models. Used by the I/O thread only.
+/// The handlers by which an operator loads and unloads models, puts them to sleep and wakes them. Used by the I/O
+/// thread only.
 class ModelControl {
  public:
   /// The references must outlive this object.
@@ -26,8 +27,6 @@ class ModelControl {
   boost::asio::awaitable<HttpResponse> List() const;
   /// Handles POST /admin/models/NAME/VERB. Answers when the model is in the state that the verb asks for.
   boost::asio::awaitable<HttpResponse> Obey(HttpRequest& request, HttpResponder& responder);
-  boost::asio::awaitable<void> Load(ServedModel& model, HttpResponder& responder);
-  boost::asio::awaitable<void> Unload(ServedModel& model, bool force);
 
   ModelRoster& models_;
   ModelKeeper& keeper_;

@@ -1,7 +1,6 @@
 #include "coordinator/api/models/model_keeper.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
@@ -19,14 +18,6 @@ namespace asio = boost::asio;
 namespace {
 
 constexpr double kRetireSeconds = 0.02;  // between two looks whether reports still hold a model's workers
-
-std::string TextOf(const std::exception_ptr& failure) {
-  try {
-    std::rethrow_exception(failure);
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-}
 
 }  // namespace
 
@@ -112,6 +103,15 @@ void ModelKeeper::Unload(ServedModel& model, std::function<void()> done) {
   Wake();
 }
 
+void ModelKeeper::Sleep(ServedModel& model, std::function<void()> done) {
+  const size_t index = model.index();
+  const LifePhase phase = lives_.phase(index);
+  if (phase != LifePhase::kLoaded && phase != LifePhase::kFallingAsleep) return done();
+  told_[index].on_asleep.push_back(std::move(done));
+  lives_.Sleep(index);
+  Wake();
+}
+
 void ModelKeeper::Close() {
   closed_ = true;
   Wake();
@@ -125,6 +125,7 @@ ModelKeeper::Report ModelKeeper::ReportOf(const ServedModel& model) const {
           .waiting = lives_.wishes(i),
           .loads = told.loads,
           .failures = told.failures,
+          .taken_bytes = lives_.held(i),
           .expires_in = std::isinf(expiry) ? -1 : std::max(0.0, expiry - Now()),
           .load_seconds = told.load_seconds,
           .problem = told.problem};
@@ -147,6 +148,8 @@ void ModelKeeper::Pump() {
   if (!closed_) {
     const ModelLives::Orders orders = lives_.Decide(now);
     for (const size_t model : orders.unload) BeginUnload(model);
+    for (const size_t model : orders.sleep) BeginSleep(model);
+    for (const size_t model : orders.wake) WakeUp(model);
     for (const size_t model : orders.load) BeginLoad(model);
   }
   double next = lives_.NextTime(now);
@@ -196,96 +199,6 @@ void ModelKeeper::Refuse(size_t model, double now) {
   for (auto wait = std::ranges::find(waits_, model, &Wait::model); wait != waits_.end();
        wait = std::ranges::find(waits_, model, &Wait::model))
     Answer(wait, nullptr, WhyNot(model, now).value_or(Refusal{503, "the model is not loaded"}));
-}
-
-/// Returns a function, callable from any thread, that reports to OnLost that the model has lost its workers for good.
-std::function<void(const std::string&)> ModelKeeper::LossOf(size_t model) {
-  return
-      [this, model](const std::string& reason) { asio::post(io_, [this, model, reason] { OnLost(model, reason); }); };
-}
-
-void ModelKeeper::BeginLoad(size_t index) {
-  ServedModel& model = models_.at(index);
-  spdlog::info("model {}: loading; {} of {} MiB are taken", model.name(), lives_.taken() >> 20, lives_.room() >> 20);
-  told_[index].began = Now();
-  model.BeginStart([this, index](const std::exception_ptr& failure) {
-    asio::post(io_, [this, index, failure] { AfterLoad(index, failure); });
-  });
-}
-
-void ModelKeeper::AfterLoad(size_t index, const std::exception_ptr& failure) {
-  ServedModel& model = models_.at(index);
-  ModelStarts& told = told_[index];
-  const double now = Now();
-  told.load_seconds = now - told.began;
-  const bool cancelled = std::exchange(told.cancelled, false);
-  if (failure == nullptr) {
-    model.FinishStart(LossOf(index));
-    lives_.OnLoaded(index, now);
-    ++told.loads;
-    told.problem.clear();
-    spdlog::info("model {}: loaded in {:.1f} s", model.name(), told.load_seconds);
-    model.events().Publish(EventKind::kModelState, [] { return ServerEvent{.text = "loaded"}; });
-    hooks_.on_loaded(model);
-    if (cancelled) model.CancelStart(closed_), lives_.Leave(index);
-    return Wake();
-  }
-  model.DropStart();
-  if (cancelled) {
-    if (!closed_) model.CancelStart(false);
-    lives_.OnUnloaded(index);
-  } else {
-    lives_.OnFailed(index, now);
-    ++told.failures;
-    told.problem = TextOf(failure);
-    spdlog::error("model {}: not loaded: {}", model.name(), told.problem);
-    model.events().Publish(EventKind::kModelState, [&] { return ServerEvent{.text = "not loaded: " + told.problem}; });
-    Refuse(index, now);
-  }
-  for (const auto& done : std::exchange(told.on_unloaded, {})) done();
-  Wake();
-}
-
-void ModelKeeper::BeginUnload(size_t index) {
-  spdlog::info("model {}: unloading", models_.at(index).name());
-  models_.at(index).Retire();
-  told_[index].retiring = true;
-  TryUnload(index);
-}
-
-void ModelKeeper::TryUnload(size_t index) {
-  told_[index].retiring =
-      !models_.at(index).EndWhenFree([this, index] { asio::post(io_, [this, index] { AfterUnload(index); }); });
-}
-
-void ModelKeeper::AfterUnload(size_t index) {
-  ServedModel& model = models_.at(index);
-  model.DropStart();
-  told_[index].lost = false;
-  lives_.OnUnloaded(index);
-  spdlog::info("model {}: unloaded", model.name());
-  model.events().Publish(EventKind::kModelState, [] { return ServerEvent{.text = "unloaded"}; });
-  for (const auto& done : std::exchange(told_[index].on_unloaded, {})) done();
-  Wake();
-}
-
-void ModelKeeper::OnLost(size_t index, const std::string& reason) {
-  const ServedModel& model = models_.at(index);
-  if (lives_.phase(index) != LifePhase::kLoaded) return;
-  if (model.topology().life.ends()) {
-    // A model that is loaded on request is loaded again, after a pause, and holds no memory until then.
-    spdlog::error("model {}: its workers are lost: {}; the next request starts new ones", model.name(), reason);
-    told_[index].problem = reason;
-    ++told_[index].failures;
-    lives_.OnLost(index, Now());
-    return Wake();
-  }
-  told_[index].lost = true;
-  const auto lost = static_cast<size_t>(std::ranges::count(told_, true, &ModelStarts::lost));
-  Refuse(index, Now());
-  if (lost == models_.size()) return hooks_.on_end(reason);
-  spdlog::error("model {}: its workers are lost for good: {}; {} of {} models are left", model.name(), reason,
-                models_.size() - lost, models_.size());
 }
 
 }  // namespace quire

@@ -15,14 +15,11 @@
 
 namespace quire {
 
-/// Loads and unloads models as ModelLives decides, and lets requests wait meanwhile. Used by the I/O thread only.
+/// Loads and unloads models, and puts them to sleep and wakes them, as ModelLives decides. Lets requests wait
+/// meanwhile. Used by the I/O thread only.
 class ModelKeeper {
  public:
-  struct Hooks {
-    std::function<double()> wait_seconds;                   // the most seconds that a request waits for its model
-    std::function<void(ServedModel& model)> on_loaded;      // called after a later load, before requests enter
-    std::function<void(const std::string& reason)> on_end;  // called when every model has lost its workers for good
-  };
+  using Hooks = ModelHooks;
   using Report = ModelReport;
   using Refusal = ModelRefusal;
 
@@ -57,9 +54,10 @@ class ModelKeeper {
   void Unload(ServedModel& model, std::function<void()> done);
   /// Refuses all waiting and later requests. Called when the server ends.
   void Close();
+  /// Puts the model to sleep once its requests have ended. `done` is called once it sleeps, or has no workers.
+  void Sleep(ServedModel& model, std::function<void()> done);
   /// Takes note that the model has lost its workers for good: refuses its requests or prepares another start.
   void OnLost(size_t model, const std::string& reason);
-
   Report ReportOf(const ServedModel& model) const;
   int64_t room() const { return lives_.room(); }
   int64_t taken() const { return lives_.taken(); }
@@ -81,10 +79,12 @@ class ModelKeeper {
   std::optional<Refusal> WhyNot(size_t model, double now) const;
   void BeginLoad(size_t model);
   void AfterLoad(size_t model, const std::exception_ptr& failure);
+  void BeginSleep(size_t model);
+  void AfterSleep(size_t model, int64_t bytes);
+  void WakeUp(size_t model);
   void BeginUnload(size_t model);
   void TryUnload(size_t model);
   void AfterUnload(size_t model);
-  std::function<void(const std::string&)> LossOf(size_t model);
 
   ModelRoster& models_;
   boost::asio::io_context& io_;

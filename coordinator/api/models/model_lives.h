@@ -4,14 +4,13 @@
 #include <string>
 #include <vector>
 
+#include "coordinator/api/models/life_phase.h"
+
 namespace quire {
 
-/// Whether a model's workers run. kUnloading: the workers are being ended and still hold memory.
-enum class LifePhase { kUnloaded, kLoading, kLoaded, kUnloading };
-
-/// Decides which models are loaded and unloaded, so that all models with workers fit into `room` bytes. Has no threads
-/// and reads no clock: the caller reports every event with its time (seconds on any steady clock), asks Decide, and
-/// carries out the orders.
+/// Decides which models are loaded, put to sleep, woken and unloaded, so that all models with workers fit into `room`
+/// bytes. Has no threads and reads no clock: the caller reports every event with its time (seconds on a steady clock),
+/// asks Decide, and carries out the orders.
 class ModelLives {
  public:
   /// After a wish has waited for so many seconds for room, models in use give way.
@@ -22,7 +21,7 @@ class ModelLives {
   static constexpr double kFirstPause = 1, kLongestPause = 60;
 
   struct Orders {
-    std::vector<size_t> load, unload;
+    std::vector<size_t> load, unload, sleep, wake;
   };
 
   /// `room`: the most bytes of all models that have workers at the same time.
@@ -42,15 +41,17 @@ class ModelLives {
   void KeepAlive(size_t model, double seconds) { models_[model].keep_alive = seconds; }
   /// Unloads the model once no request uses it. A later wish loads it again.
   void Leave(size_t model);
+  /// Puts a loaded model to sleep once no request uses it. Wishes that come later wake it.
+  void Sleep(size_t model);
+  /// Notes that the model sleeps and takes this many bytes.
+  void OnAsleep(size_t model, int64_t bytes);
   void OnLoaded(size_t model, double now);
   void OnFailed(size_t model, double now);
   void OnUnloaded(size_t model);
-  /// Notes that a loaded model has lost its workers. It is unloaded, and loaded again only after the pause of a failed
-  /// start.
+  /// Notes that a loaded or sleeping model has lost its workers: it is loaded again after the pause of a failed start.
   void OnLost(size_t model, double now);
 
-  /// True when requests may enter: the model is loaded, and neither about to be unloaded nor giving way to another
-  /// model.
+  /// True when requests may enter: the model is loaded and neither leaves, goes to sleep nor gives way to another.
   bool IsOpen(size_t model, double now) const;
   /// Returns the seconds until a start may be tried again after a failed one; 0: now.
   double PauseOf(size_t model, double now) const;
@@ -62,6 +63,7 @@ class ModelLives {
   std::string InTheWayOf(size_t model) const;
 
   LifePhase phase(size_t model) const { return models_[model].phase; }
+  int64_t held(size_t model) const { return models_[model].held; }  // bytes that the model takes now
   int users(size_t model) const { return models_[model].users; }
   int wishes(size_t model) const { return models_[model].wishes; }
   /// Returns the time at which a model without requests is unloaded; infinity: never, or not while it is in use.
@@ -73,13 +75,14 @@ class ModelLives {
  private:
   struct Model {
     std::string name;
-    int64_t bytes = 0;
+    int64_t bytes = 0;  // while it is loaded
+    int64_t held = 0;   // now
     double keep_alive = -1;
     LifePhase phase = LifePhase::kUnloaded;
     int users = 0, wishes = 0, failures = 0;
     double wished_since = 0, last_used = 0, opened = 0, failed_at = 0;
     double closed_until = 0;  // gives way to another model until then
-    bool leaves = false;
+    bool leaves = false, goes_to_sleep = false;
   };
 
   std::vector<size_t> WishedFor(double now) const;
@@ -87,6 +90,8 @@ class ModelLives {
   std::vector<size_t> Victims(size_t wished, int64_t missing, double now) const;
   bool MakeWay(size_t wished, int64_t missing, double now);
   void Unload(size_t model, Orders& orders);
+  void Retire(double now, Orders& orders);
+  void Load(size_t model, Orders& orders);
 
   int64_t room_;
   std::vector<Model> models_;

@@ -7,10 +7,13 @@
 
 namespace quire {
 
+class ServedModel;
+
 /// The numbers of a model in reports for operators.
 struct ModelReport {
   int users = 0, waiting = 0;       // requests that run; requests that wait until the model is loaded
   int64_t loads = 0, failures = 0;  // starts of its workers that succeeded and failed; losses count as failures
+  int64_t taken_bytes = 0;          // what the workers take now, as planned
   double expires_in = -1;           // seconds until the model is unloaded for want of requests; -1: never
   double load_seconds = 0;          // of the last start after the server's start
   std::string problem;              // why the last start failed; empty: it did not
@@ -24,7 +27,14 @@ struct ModelStarts {
   bool cancelled = false;              // true: the present start is to be ended
   bool lost = false;                   // has lost its workers for good
   std::string problem;
-  std::vector<std::function<void()>> on_unloaded;
+  std::vector<std::function<void()>> on_unloaded, on_asleep;
+};
+
+/// What the keeper of models calls.
+struct ModelHooks {
+  std::function<double()> wait_seconds;                   // how long a request may wait for its model
+  std::function<void(ServedModel& model)> on_loaded;      // a model was loaded or woken; before its requests enter
+  std::function<void(const std::string& reason)> on_end;  // every model has lost its workers for good
 };
 
 /// The reason why a request does not get its model: an HTTP status and a sentence.

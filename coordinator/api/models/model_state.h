@@ -14,7 +14,7 @@ struct CallLimits {
 };
 
 /// The state of a model in reports. kLost: all its workers are lost for good.
-enum class ModelState { kReady, kRestarting, kLost, kLoading, kUnloading, kUnloaded };
+enum class ModelState { kReady, kRestarting, kLost, kLoading, kUnloading, kUnloaded, kFallingAsleep, kAsleep };
 const char* NameOf(ModelState state);
 
 }  // namespace quire

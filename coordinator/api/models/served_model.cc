@@ -13,6 +13,11 @@ namespace quire {
 
 namespace {
 
+/// Seconds in which blocks that wait for the disk get there, before the workers end.
+constexpr double kMostSaving = 10, kMostSavingAtEnd = 2;
+/// Seconds in which an idle engine answers.
+constexpr double kMostFreeing = 5;
+
 /// Checks that the draft model, if there is one, has the tokens of the served model.
 void CheckDraftTokens(const Topology& topology, const ModelFiles& served) {
   const Topology::Speculation& speculation = topology.speculation;
@@ -95,6 +100,7 @@ bool ServedModel::EndWhenFree(std::function<void()> ended) {
   if (workers_.use_count() > 1) return false;
   if (ender_.joinable()) ender_.join();
   ender_ = std::thread([workers = std::move(workers_), ended = std::move(ended)]() mutable {
+    workers->replicas().FinishSaving(kMostSaving);
     workers->replicas().StopLoops();
     workers->replicas().StopWorkers("the model is unloaded");
     workers.reset();
@@ -103,13 +109,26 @@ bool ServedModel::EndWhenFree(std::function<void()> ended) {
   return true;
 }
 
+void ServedModel::BeginSleep(std::function<void(int64_t)> asleep) {
+  phase_ = LifePhase::kFallingAsleep;
+  if (ender_.joinable()) ender_.join();
+  ender_ = std::thread([workers = workers_, need = need_, most = bytes(), asleep = std::move(asleep)]() mutable {
+    workers->replicas().FinishSaving(kMostSaving);
+    const std::optional<int64_t> kept = workers->replicas().FreeMemory(kMostFreeing);
+    workers.reset();  // before the call, after which the workers may be ended
+    asleep(kept ? need.weights + *kept : most);
+  });
+}
+
 void ServedModel::StopLoops() {
   if (ender_.joinable()) ender_.join();
   if (phase_ == LifePhase::kLoading) {
     cancel_ = true;
     return DropStart();
   }
-  if (workers_ != nullptr) replicas().StopLoops();
+  if (workers_ == nullptr) return;
+  replicas().FinishSaving(kMostSavingAtEnd);
+  replicas().StopLoops();
 }
 
 void ServedModel::StopWorkers(const std::string& reason) {
@@ -123,7 +142,8 @@ void ServedModel::End() {
 }
 
 const char* NameOf(ModelState state) {
-  constexpr const char* kNames[] = {"ready", "restarting", "lost", "loading", "unloading", "unloaded"};
+  constexpr const char* kNames[] = {"ready",     "restarting", "lost",           "loading",
+                                    "unloading", "unloaded",   "falling_asleep", "asleep"};
   return kNames[static_cast<size_t>(state)];
 }
 
@@ -136,9 +156,13 @@ ModelState ServedModel::state() const {
     case LifePhase::kUnloading:
       return ModelState::kUnloading;
     case LifePhase::kLoaded:
+    case LifePhase::kFallingAsleep:
+    case LifePhase::kAsleep:
       break;
   }
   if (!replicas().serving()) return ModelState::kLost;
+  if (phase_ == LifePhase::kFallingAsleep) return ModelState::kFallingAsleep;
+  if (phase_ == LifePhase::kAsleep) return ModelState::kAsleep;
   return replicas().ready() ? ModelState::kReady : ModelState::kRestarting;
 }
 

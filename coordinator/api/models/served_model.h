@@ -10,7 +10,7 @@
 #include "comm/model/model_files.h"
 #include "comm/topology/topology.h"
 #include "coordinator/api/models/adapter_shelf.h"
-#include "coordinator/api/models/model_lives.h"
+#include "coordinator/api/models/life_phase.h"
 #include "coordinator/api/models/model_state.h"
 #include "coordinator/api/models/model_workers.h"
 #include "coordinator/api/models/text_tools.h"
@@ -51,25 +51,25 @@ class ServedModel {
   int64_t weight_bytes() const { return need_.weights; }
   int64_t kv_bytes() const { return kv_bytes_; }
   int64_t bytes() const { return need_.With(kv_bytes_); }
-
-  /// Starts the workers, and returns when they are ready. Throws Error when they cannot start. `on_lost` is called
-  /// once, on some thread, when the last replica is lost for good. Call it before the I/O thread uses this model.
+  /// Starts the workers, before the I/O thread uses this model; throws if they do not get ready. See Replicas::Begin.
   void Start(std::function<void(const std::string&)> on_lost);
   /// Begins to start the workers, as ModelWorkers does. After `started(null)` call FinishStart, otherwise DropStart.
   void BeginStart(std::function<void(std::exception_ptr)> started);
   void FinishStart(std::function<void(const std::string&)> on_lost);
   void DropStart();
-  void CancelStart(bool cancel = true) { cancel_ = cancel; }  // all starts fail until CancelStart(false)
-  /// Retire makes Hold() return null from now on. EndWhenFree returns false while the workers are held; otherwise it
-  /// ends them on another thread, which then calls `ended`.
+  void CancelStart(bool cancel = true) { cancel_ = cancel; }  // later starts fail, too, until CancelStart(false)
+  /// Hold() returns null from now on. EndWhenFree is false while workers are held; another thread calls `ended`.
   void Retire();
   bool EndWhenFree(std::function<void()> ended);
-  /// The server's end calls these in this order. StopLoops ends the engines' threads and their requests, and waits for
-  /// starts and ends on other threads. End ends all that is left but the open model.
+  /// Puts a loaded model without requests to sleep (replica_rest.h). Hold() returns null from now on. `asleep`
+  /// gets the bytes that the workers still take, on another thread. Then NotePhase says kAsleep, and kLoaded when it
+  /// wakes.
+  void BeginSleep(std::function<void(int64_t bytes)> asleep);
+  void NotePhase(LifePhase phase) { phase_ = phase; }
+  /// Ends, in this order: the engines' threads and their requests; the workers; all that is left but the open model.
   void StopLoops();
   void StopWorkers(const std::string& reason);
   void End();
-
   /// Keeps the workers of a loaded model from being ended; null when the model is not loaded. A coroutine must hold the
   /// workers while it uses replicas().
   std::shared_ptr<ModelWorkers> Hold() const { return phase_ == LifePhase::kLoaded ? workers_ : nullptr; }
@@ -94,7 +94,7 @@ class ServedModel {
   std::atomic<bool> cancel_{false};
   LifePhase phase_ = LifePhase::kUnloaded;
   std::shared_ptr<ModelWorkers> workers_;  // null: not started
-  std::thread ender_;                      // ends the last retired workers
+  std::thread ender_;                      // ends the last retired workers, or puts them to sleep
 };
 
 }  // namespace quire

@@ -19,6 +19,9 @@ using std::chrono::milliseconds;
 constexpr milliseconds kBackOff[] = {milliseconds(0),    milliseconds(250),  milliseconds(500),
                                      milliseconds(1000), milliseconds(1000), milliseconds(2000)};
 
+/// Seconds in which cached blocks get to a store before a replacement of the workers ends them.
+constexpr double kMostSaving = 3;
+
 // The longest time in which one round runs tasks: the inbox may hold thousands, while workers wait for heartbeats and
 // requests for tokens.
 constexpr milliseconds kLongestDrain(50);
@@ -75,7 +78,7 @@ void EngineLoop::Post(std::function<void(Engine&)> task) {
 
 void EngineLoop::ReplaceWorkers(std::function<void()> replace, std::function<void(const std::string&)> done) {
   Post([this, replace = std::move(replace), done = std::move(done)](Engine&) {
-    replacements_.push_back({replace, done});
+    replacements_.push_back({replace, done, Now()});
   });
 }
 
@@ -113,7 +116,7 @@ void EngineLoop::RunUntilStopped() {
       engine_.ExpireOverdue(begin);
       return begin;
     });
-    if (!replacements_.empty() && engine_.num_outstanding() == 0) Replace();
+    if (MayReplace(now)) Replace();
     // The workers compute the second planned step while this thread commits and delivers the first.
     while (!paused_ && replacements_.empty()) {
       const StepPlan* plan = profile_.Record("plan", [&] { return engine_.NextPlan(now); });
@@ -132,6 +135,11 @@ void EngineLoop::RunUntilStopped() {
     steps_.Done(times.compute_micros * 1e-6);
     fruitless_epochs_ = 0;
   }
+}
+
+bool EngineLoop::MayReplace(double now) const {
+  if (replacements_.empty() || engine_.num_outstanding() > 0) return false;
+  return !host_.IsSaving() || now >= replacements_.front().asked_seconds + kMostSaving;
 }
 
 void EngineLoop::Replace() {

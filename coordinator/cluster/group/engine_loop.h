@@ -34,9 +34,9 @@ class EngineLoop : private WorkerGroupListener {
   /// thread.
   void Post(std::function<void(Engine&)> task);
 
-  /// Replaces the workers while requests wait. Once no step is outstanding, the engine's thread runs `replace`, which
-  /// ends the old workers and starts new workers. Then it calls `done` with "" or with the error; after an error the
-  /// workers are started again as after a loss. Callable from any thread; replacements run one after another.
+  /// Replaces the workers while requests wait. Once no step is outstanding, and blocks that wait for a store have gone
+  /// there (3 s at most), the engine's thread runs `replace`, which ends the old workers and starts new ones. Then it
+  /// calls `done` with "" or with the error; then the workers are started again as after a loss. On any thread.
   void ReplaceWorkers(std::function<void()> replace, std::function<void(const std::string&)> done);
 
   /// While paused, the engine accepts requests but plans no step.
@@ -53,15 +53,15 @@ class EngineLoop : private WorkerGroupListener {
   /// Returns the number of worker groups that were lost and replaced.
   int num_recoveries() const { return num_recoveries_.load(); }
   const LossLog& losses() const { return losses_; }
-  /// Returns the distributions over the steps. Call it on the engine's thread only.
+  /// Call these two on the engine's thread only.
   const StepStatistics& steps() const { return steps_; }
-  /// Returns the recorder of profiles. Call it on the engine's thread only.
   StepProfile& profile() { return profile_; }
 
  private:
   struct Replacement {
     std::function<void()> replace;
     std::function<void(const std::string&)> done;
+    double asked_seconds = 0;  // on the engine's clock
   };
 
   bool Stopping() override { return stopping_.load(); }
@@ -72,12 +72,12 @@ class EngineLoop : private WorkerGroupListener {
   void OnStepAnswered(Rank rank, StepId step, const StepTimes& times) override { profile_.Answered(rank, step, times); }
   void Run();
   void RunUntilStopped();
+  bool MayReplace(double now) const;
   void Replace();
   bool Recover(GroupFailure& failure);
   void WaitFor(std::chrono::milliseconds time);
   void DrainInbox();
-  /// Takes the oldest task out of the inbox; null when the inbox is empty.
-  std::function<void(Engine&)> NextTask();
+  std::function<void(Engine&)> NextTask();  // the oldest of the inbox; null: it is empty
   void Abandon(const std::string& message);
   void Wake();
 

@@ -16,6 +16,9 @@ class EngineLoopHost {
 
   /// Called in every round of the loop, between one step's delivery and the next step's planning.
   virtual void BetweenSteps(Engine& engine) = 0;
+  /// True while cached blocks of the workers wait for a store. A replacement of the workers waits for them, for a
+  /// while.
+  virtual bool IsSaving() const { return false; }
   /// Restarts the workers after a loss. Throws Error or GroupFailure when that fails.
   virtual void Relaunch(const GroupFailure& loss) = 0;
   /// Called when the workers are lost for good, and for requests that arrive later. Moves requests out of the engine if

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "comm/base/types.h"
+#include "comm/wire/whole_part.h"
 
 namespace quire {
 
@@ -21,17 +22,15 @@ struct RankInfo {
   std::string memory_limit;    // the source of memory_bytes, such as a control group's name
   int64_t weight_bytes = 0, bytes_per_block = 0, available_bytes = 0;
   int64_t bytes_per_state = 0;  // bytes of one sequence's recurrent state; 0: the model has none
-  /// The bytes of the rank's part of a whole block (HelloMessage).
-  int64_t whole_block_bytes = 0;
-  std::vector<int64_t> whole_given, whole_taken;
+  WholePart whole_block, whole_state;
   int load_millis = 0;
   StepId last_step = 0;
-  uint32_t compute_micros = 0;  // computing time of the rank's last step
+  uint32_t compute_micros = 0;                      // computing time of the rank's last step
   std::chrono::steady_clock::time_point last_beat;  // at first the time of the assignment
   bool beats = false;                               // a heartbeat has arrived since the assignment
-  std::chrono::microseconds late{0};            // longest recent delay of thread wake-ups on the rank's host
-  std::chrono::microseconds starved{0};         // total time that the rank's computing thread waited for a core
-  std::chrono::microseconds starved_before{0};  // value of `starved` when the awaited step began
+  std::chrono::microseconds late{0};                // longest recent delay of thread wake-ups on the rank's host
+  std::chrono::microseconds starved{0};             // time since its start that its computing thread waited for a core
+  std::chrono::microseconds starved_before{0};      // value of `starved` when the awaited step began
   /// The step that the rank must answer next; and the time since which the rank reports that it is idle although this
   /// answer is missing.
   StepId idle_before = 0;

@@ -108,9 +108,8 @@ void RankRoster::Loaded(Rank rank, const HelloMessage& hello) {
   known.isa = hello.isa;
   known.bytes_per_block = hello.bytes_per_block;
   known.bytes_per_state = hello.bytes_per_state;
-  known.whole_block_bytes = hello.whole_block_bytes;
-  known.whole_given = hello.whole_given;
-  known.whole_taken = hello.whole_taken;
+  known.whole_block = hello.whole_block;
+  known.whole_state = hello.whole_state;
   known.weight_bytes = hello.weight_bytes;
   known.available_bytes = hello.available_bytes;
   known.load_millis = hello.load_millis;

@@ -38,6 +38,7 @@ class Replica : private EngineLoopHost {
   Deployment& deployment() { return deployment_; }
   Engine& engine() { return deployment_.engine(); }  // call only on the engine's thread, once that thread runs
   WorkerGroup& group() { return deployment_.group(); }
+  const KvTier* tier() const { return tier_.get(); }  // on the engine's thread; null: blocks are not stored
   EngineLoop& loop() { return *loop_; }
   const EngineLoop& loop() const { return *loop_; }
   bool serving() const { return loop_->serving(); }
@@ -56,12 +57,12 @@ class Replica : private EngineLoopHost {
   BlockShape block_shape() const;
   /// Returns the endpoint where a rank waits for blocks of other groups. On the engine's thread.
   std::string BlockEndpoint(Rank rank);
-  /// On the engine's thread: updates view(), at most every 2 ms unless calls have arrived, because it scans every
-  /// request.
+  /// On the engine's thread: updates view(); at most every 2 ms unless calls have come, because it scans all requests.
   void Publish(const Engine& engine);
 
  private:
   void BetweenSteps(Engine& engine) override;
+  bool IsSaving() const override { return tier_ != nullptr && tier_->IsSaving(); }
   void Relaunch(const GroupFailure& loss) override;
   void Abandon(Engine& engine) override;
   void OnLostForGood(const std::string& reason) override { listener_->OnLostForGood(index(), reason); }
@@ -71,7 +72,6 @@ class Replica : private EngineLoopHost {
   void BeginTier();
   void OnGrammarReady(Rank rank, const GrammarReady& report) override { gate_.OnReady(rank, report); }
   void OnAdapterReady(Rank rank, const AdapterReady& report) override { adapters_.OnReady(rank, report); }
-
   std::function<void(Engine&)> Announce(int64_t tokens, std::function<void(Engine&)> task);
   void PublishShape(const Engine& engine);
   void PublishEpoch(const Engine& engine);
@@ -93,8 +93,7 @@ class Replica : private EngineLoopHost {
   int64_t tokens_on_their_way_ = 0;
   std::shared_ptr<std::atomic<int64_t>> tokens_arrived_ = std::make_shared<std::atomic<int64_t>>(0);  // after Publish
   double next_publish_ = 0;
-  EpochId shape_epoch_ = 0;  // epoch of shape_; engine's thread only
-  EpochId told_epoch_ = 0;   // epoch last published to the feed; engine's thread only
+  EpochId shape_epoch_ = 0, told_epoch_ = 0;  // of shape_, and last published to the feed; engine's thread only
 };
 
 }  // namespace quire

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "coordinator/cluster/launch/placement.h"
+#include "coordinator/cluster/replicas/replica_rest.h"
 #include "coordinator/log/log.h"
 
 namespace quire {
@@ -106,6 +107,21 @@ void Replicas::OnRound(int replica, Engine& engine) {
   if (seen != 0 && seen != engine.epoch()) migrations_->OnEpochLost(replica);
   migrations_->DropAbandoned(replica, engine);
   rebalancer_->OnRound(replica, engine);
+}
+
+void Replicas::FinishSaving(double most_seconds) {
+  const double end = EngineLoop::Now() + most_seconds;
+  for (const auto& replica : replicas_) quire::FinishSaving(*replica, end);
+}
+
+std::optional<int64_t> Replicas::FreeMemory(double most_seconds) {
+  const double end = EngineLoop::Now() + most_seconds;
+  std::optional<int64_t> bytes = 0;
+  for (const auto& replica : replicas_) {
+    const std::optional<int64_t> kept = quire::FreeMemory(*replica, end);
+    bytes = bytes && kept ? std::optional(*bytes + *kept) : std::nullopt;
+  }
+  return bytes;
 }
 
 void Replicas::StopLoops() {

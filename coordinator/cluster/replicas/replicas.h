@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -26,6 +27,10 @@ class Replicas : private ReplicaListener {
 
   /// Connects the replicas with each other. `on_end` is called once, when the last replica is lost for good.
   void Begin(std::function<void(const std::string&)> on_end);
+  /// Waits until no cached block waits for the store any more, for this time at most.
+  void FinishSaving(double most_seconds);
+  /// Gives memory of blocks back to the system (replica_rest.h). Returns the bytes that stay; nothing: unknown.
+  std::optional<int64_t> FreeMemory(double most_seconds);
   /// Ends the engines' threads and drops their requests.
   void StopLoops();
   void StopWorkers(const std::string& reason);

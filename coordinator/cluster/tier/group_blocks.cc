@@ -24,20 +24,24 @@ BlockRuns RunsOf(const std::vector<int64_t>& flat) {
 
 GroupBlocks::GroupBlocks(WorkerGroup& group, Options options) : group_(group), options_(std::move(options)) {}
 
-void GroupBlocks::Begin(EpochId epoch) {
-  epoch_ = epoch;
-  given_.clear();
-  taken_.clear();
-  block_bytes_ = group_.ranks().front().whole_block_bytes;
+/// Returns no parts when the ranks' parts are not the whole.
+GroupBlocks::Parts GroupBlocks::CutOf(const WholePart RankInfo::*part) const {
+  Parts parts{(group_.ranks().front().*part).bytes, {}, {}};
   int64_t given = 0;
   for (const RankInfo& rank : group_.ranks()) {
-    given_.push_back(RunsOf(rank.whole_given));
-    taken_.push_back(RunsOf(rank.whole_taken));
-    given += BytesOf(given_.back());
-    if (rank.whole_block_bytes != block_bytes_) block_bytes_ = 0;
+    parts.given.push_back(RunsOf((rank.*part).given));
+    parts.taken.push_back(RunsOf((rank.*part).taken));
+    given += BytesOf(parts.given.back());
+    if ((rank.*part).bytes != parts.bytes) return {};
   }
-  if (given != block_bytes_) block_bytes_ = 0;
-  if (block_bytes_ == 0) return;
+  return given == parts.bytes ? parts : Parts{};
+}
+
+void GroupBlocks::Begin(EpochId epoch) {
+  epoch_ = epoch;
+  blocks_ = CutOf(&RankInfo::whole_block);
+  states_ = CutOf(&RankInfo::whole_state);
+  if (blocks_.bytes == 0) return;
   const std::string host = OwnHostName();
   const bool local = std::ranges::all_of(group_.ranks(), [&](const RankInfo& rank) { return rank.host == host; });
   if (port_ == nullptr || by_network_ == local) OpenPort(!local);
@@ -65,21 +69,23 @@ void GroupBlocks::OpenPort(bool by_network) {
   }
 }
 
-void GroupBlocks::Collect(uint64_t ticket, const std::vector<BlockId>& blocks, BlockPort::Blocks memory) {
-  port_->Receive(ticket, std::move(memory), given_);
-  GiveBlocksMessage give{.ticket = ticket,
+void GroupBlocks::Collect(Transfer transfer, const std::vector<BlockId>& blocks, BlockPort::Blocks memory) {
+  port_->Receive(transfer.ticket, std::move(memory), PartsOf(transfer.kind).given);
+  GiveBlocksMessage give{.ticket = transfer.ticket,
                          .epoch = BlockPort::kEpoch,
                          .endpoints = {port_->endpoint()},
                          .shares = kOneRank,
                          .moves = {},
                          .blocks = blocks,
-                         .on_device = true};
+                         .on_device = true,
+                         .is_state = transfer.kind == StoredKind::kState};
   if (by_network_ && group_.encrypted()) give.keys = {security_.own.public_key};
   group_.SendToEach(give);
 }
 
-void GroupBlocks::Announce(uint64_t ticket, const std::vector<BlockId>& blocks) {
-  TakeBlocksMessage take{.ticket = ticket, .shares = kOneRank, .blocks = blocks, .on_device = true};
+void GroupBlocks::Announce(Transfer transfer, const std::vector<BlockId>& blocks) {
+  TakeBlocksMessage take{.ticket = transfer.ticket, .shares = kOneRank, .blocks = blocks, .on_device = true};
+  take.is_state = transfer.kind == StoredKind::kState;
   if (by_network_) take.ports = options_.topology.transport.mpi_ports;
   if (by_network_ && group_.encrypted()) take.keys = {security_.own.public_key};
   for (Rank rank = 0; rank < group_.size(); ++rank) {
@@ -88,12 +94,12 @@ void GroupBlocks::Announce(uint64_t ticket, const std::vector<BlockId>& blocks) 
   }
 }
 
-void GroupBlocks::Distribute(uint64_t ticket, const std::vector<std::string>& endpoints, BlockPort::Blocks memory) {
+void GroupBlocks::Distribute(Transfer transfer, const std::vector<std::string>& endpoints, BlockPort::Blocks memory) {
   const std::vector<std::string> keys = by_network_ ? group_.worker_keys() : std::vector<std::string>{};
   std::vector<BlockDestination> destinations;
   for (size_t rank = 0; rank < endpoints.size(); ++rank)
-    destinations.push_back({endpoints[rank], keys.empty() ? "" : keys[rank], taken_[rank]});
-  port_->Send(ticket, epoch_, std::move(memory), std::move(destinations));
+    destinations.push_back({endpoints[rank], keys.empty() ? "" : keys[rank], PartsOf(transfer.kind).taken[rank]});
+  port_->Send(transfer.ticket, epoch_, std::move(memory), std::move(destinations));
 }
 
 void GroupBlocks::Stop(uint64_t ticket) {

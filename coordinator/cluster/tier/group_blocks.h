@@ -9,11 +9,12 @@
 #include "comm/topology/topology.h"
 #include "coordinator/cluster/group/worker_group.h"
 #include "coordinator/cluster/tier/block_port.h"
+#include "coordinator/kv_disk/stored_block.h"
 
 namespace quire {
 
-/// Moves whole blocks between this process and a group of any shape: orders each rank to send its part of the blocks,
-/// or to take its part. Belongs to the engine's thread.
+/// The whole blocks of a group of any shape, and the whole states of its sequences: orders its ranks to send their
+/// parts here, and to take their parts from here. Belongs to the engine's thread.
 class GroupBlocks {
  public:
   struct Options {
@@ -26,17 +27,22 @@ class GroupBlocks {
 
   /// Prepares for a new epoch, perhaps with other ranks. Throws Error when this process cannot reach the ranks.
   void Begin(EpochId epoch);
-  /// Returns the bytes of a whole block; 0: this model's blocks are not cut.
-  int64_t block_bytes() const { return block_bytes_; }
+  /// Bytes of a whole block, or of a whole state; 0: this group's blocks, or states, are not cut.
+  int64_t bytes_of(StoredKind kind) const { return PartsOf(kind).bytes; }
   int num_ranks() const { return group_.size(); }
 
+  /// One transfer: of whole blocks, or of one state in the pool blocks that hold it.
+  struct Transfer {
+    uint64_t ticket = 0;
+    StoredKind kind = StoredKind::kBlock;
+  };
   /// Orders all ranks to send pool blocks into the memory. Each rank reports when it has ended, and TakeEnds reports
   /// this process's end.
-  void Collect(uint64_t ticket, const std::vector<BlockId>& blocks, BlockPort::Blocks memory);
+  void Collect(Transfer transfer, const std::vector<BlockId>& blocks, BlockPort::Blocks memory);
   /// Orders all ranks to wait for the contents of pool blocks. Each rank reports its endpoint, and later its end.
-  void Announce(uint64_t ticket, const std::vector<BlockId>& blocks);
-  /// Sends whole blocks to the ranks, which wait at these endpoints.
-  void Distribute(uint64_t ticket, const std::vector<std::string>& endpoints, BlockPort::Blocks memory);
+  void Announce(Transfer transfer, const std::vector<BlockId>& blocks);
+  /// Sends whole blocks, or one state, to the ranks, which wait at these endpoints.
+  void Distribute(Transfer transfer, const std::vector<std::string>& endpoints, BlockPort::Blocks memory);
   /// Ends a transfer early, at this process and at the ranks.
   void Stop(uint64_t ticket);
   /// Forgets a transfer whose ranks were replaced.
@@ -55,8 +61,15 @@ class GroupBlocks {
   const Options options_;
   EpochId epoch_ = 0;
   bool by_network_ = false;  // some ranks are on other hosts
-  int64_t block_bytes_ = 0;
-  std::vector<BlockRuns> given_, taken_;  // by rank
+  /// How the ranks cut what is whole.
+  struct Parts {
+    int64_t bytes = 0;                    // of the whole; 0: it is not cut
+    std::vector<BlockRuns> given, taken;  // by rank
+  };
+  const Parts& PartsOf(StoredKind kind) const { return kind == StoredKind::kBlock ? blocks_ : states_; }
+  Parts CutOf(const WholePart RankInfo::*part) const;
+
+  Parts blocks_, states_;
   BlockPort::Security security_;
   std::unique_ptr<BlockPort> port_;
 };

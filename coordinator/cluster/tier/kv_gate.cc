@@ -10,9 +10,6 @@ namespace quire {
 namespace {
 
 constexpr int64_t kFetchBytes = 64 << 20;
-/// A measured time that is older says nothing about the disk's present speed.
-constexpr double kMeasurementSeconds = 120;
-constexpr double kNewestPart = 0.5;  // weight of the newest measurement
 
 }  // namespace
 
@@ -32,29 +29,41 @@ KvGate::Gain KvGate::GainOf(const ArrivalPrompt& prompt, const Engine& engine) c
   const auto size = static_cast<size_t>(engine.blocks().block_size());
   // The last token is always computed.
   const auto usable = std::span(prompt.tokens).first((prompt.tokens.size() - 1) / size * size);
-  gain.cached = static_cast<int>(prefixes.Find(prompt.salt, usable, prompt.adapter).size());
+  const std::vector<BlockId> cached = prefixes.FindBlocks(prompt.salt, usable, prompt.adapter);
+  gain.cached = static_cast<int>(cached.size());
+  gain.end = gain.usable = prefixes.UsableBlocks(cached);
   BlockHash hash = prefixes.Root(prompt.salt, prompt.adapter);
-  for (size_t at = 0; at < usable.size(); at += size) {
-    const auto tokens = usable.subspan(at, size);
+  for (int at = 0; static_cast<size_t>(at) * size < usable.size(); ++at) {
+    const auto tokens = usable.subspan(static_cast<size_t>(at) * size, size);
     const BlockHash parent = std::exchange(hash, prefixes.cache().Chain(hash, tokens));
-    if (at / size < static_cast<size_t>(gain.cached)) {
+    if (at >= gain.cached && !store_.Holds(hash)) break;
+    StoredName name{hash, parent, {tokens.begin(), tokens.end()}, StoredKind::kBlock};
+    if (at < gain.cached)
       gain.used.push_back(hash);
-      continue;
+    else
+      gain.stored.push_back(name);
+    if (!engine.blocks().has_states()) {
+      gain.end = at + 1;
+    } else if (at >= gain.usable && store_.Holds(hash, StoredKind::kState)) {
+      gain.end = at + 1;
+      name.kind = StoredKind::kState;
+      gain.state = {std::move(name)};
     }
-    if (!store_.Holds(hash)) break;
-    gain.stored.push_back({hash, parent, {tokens.begin(), tokens.end()}});
   }
+  gain.stored.resize(static_cast<size_t>(std::max(0, gain.end - gain.cached)));
   return gain;
 }
 
 bool KvGate::IsWorthwhile(const Gain& gain, const Engine& engine, double now) const {
-  const auto count = static_cast<double>(gain.stored.size());
-  if (gain.stored.empty()) return false;
-  const double size = engine.blocks().block_size();
-  const double context = (gain.cached + count / 2) * size;
+  if (gain.stored.empty() && gain.state.empty()) return false;
+  const double size = engine.blocks().block_size(), count = gain.end - gain.usable;
+  const double context = (gain.usable + count / 2) * size;
   const double compute = engine.scheduler().cost().TokenSeconds(context) * count * size;
-  const bool is_known = seconds_per_block_ > 0 && now - measured_seconds_ < kMeasurementSeconds && compute > 0;
-  return !is_known || seconds_per_block_ * count < compute;
+  const bool is_known = (gain.stored.empty() || block_pace_.IsKnown(now)) &&
+                        (gain.state.empty() || state_pace_.IsKnown(now)) && compute > 0;
+  const double fetch = block_pace_.seconds() * static_cast<double>(gain.stored.size()) +
+                       state_pace_.seconds() * static_cast<double>(gain.state.size());
+  return !is_known || fetch < compute;
 }
 
 void KvGate::Pass(Arrival arrival, std::function<void(Arrival)> enter, Engine& engine, double now) {
@@ -65,7 +74,7 @@ void KvGate::Pass(Arrival arrival, std::function<void(Arrival)> enter, Engine& e
     store_.NoteUse(gain.used);
     return !IsWorthwhile(gain, engine, now);
   });
-  if (held.prompts.empty() || group_.block_bytes() == 0) return held.enter(std::move(held.arrival));
+  if (held.prompts.empty() || group_.bytes_of(StoredKind::kBlock) == 0) return held.enter(std::move(held.arrival));
   held_.push_back(std::move(held));
 }
 
@@ -94,16 +103,19 @@ bool KvGate::Begin(Held& held, Engine& engine, double now) {
     const ArrivalPrompt& prompt = held.prompts.front();
     Gain gain = GainOf(prompt, engine);
     if (!IsWorthwhile(gain, engine, now)) continue;
-    const auto most = static_cast<size_t>(std::max<int64_t>(1, kFetchBytes / group_.block_bytes()));
-    if (gain.stored.size() > most) gain.stored.resize(most);
-    const auto size = static_cast<size_t>(engine.blocks().block_size());
-    const size_t end = (static_cast<size_t>(gain.cached) + gain.stored.size()) * size;
-    Fetch fetch{.ticket = GroupBlocks::NewTicket(), .prompt = prompt, .held = held.number, .prefix = gain.cached};
+    const StoredKind kind = gain.stored.empty() ? StoredKind::kState : StoredKind::kBlock;
+    const int64_t bytes = group_.bytes_of(kind);
+    std::vector<StoredName> names = std::move(kind == StoredKind::kState ? gain.state : gain.stored);
+    const auto most = static_cast<size_t>(std::max<int64_t>(1, kFetchBytes / bytes));
+    if (names.size() > most) names.resize(most);
+    const int end = kind == StoredKind::kState ? gain.end : gain.cached + static_cast<int>(names.size());
+    Fetch fetch{.ticket = GroupBlocks::NewTicket(), .kind = kind, .prompt = prompt, .held = held.number};
+    fetch.prefix = kind == StoredKind::kState ? gain.end : gain.cached;
     fetch.begin_seconds = now;
-    fetch.prompt.tokens.resize(end);
+    fetch.prompt.tokens.resize(static_cast<size_t>(end * engine.blocks().block_size()));
     if (!engine.ReserveForStored(fetch.ticket, prompt.salt, prompt.adapter, fetch.prompt.tokens, fetch.prefix))
       continue;
-    store_.Read(std::move(gain.stored), static_cast<size_t>(group_.block_bytes()),
+    store_.Read(std::move(names), static_cast<size_t>(bytes),
                 [mailbox = mailbox_, ticket = fetch.ticket](KvStore::Found found) {
                   const std::lock_guard lock(mailbox->mutex);
                   mailbox->found.emplace(ticket, std::move(found));
@@ -133,11 +145,12 @@ void KvGate::Announce(Engine& engine) {
   const auto size = static_cast<size_t>(engine.blocks().block_size()), prefix = static_cast<size_t>(fetch_->prefix);
   const std::vector<BlockId>& blocks = engine.blocks().device_holdings().Find(fetch_->ticket)->blocks;
   const auto begin = blocks.begin() + static_cast<ptrdiff_t>(prefix);
-  const std::vector<BlockId> ids(begin, begin + std::ssize(*fetch_->data));
-  fetch_->prompt.tokens.resize((prefix + fetch_->data->size()) * size);
+  const bool is_state = fetch_->kind == StoredKind::kState;
+  const std::vector<BlockId> ids(begin, is_state ? blocks.end() : begin + std::ssize(*fetch_->data));
+  if (!is_state) fetch_->prompt.tokens.resize((prefix + fetch_->data->size()) * size);
   fetch_->endpoints.assign(static_cast<size_t>(group_.num_ranks()), "");
   fetch_->announced = true;
-  group_.Announce(fetch_->ticket, ids);
+  group_.Announce({fetch_->ticket, fetch_->kind}, ids);
 }
 
 void KvGate::Advance(Engine& engine, double now) {
@@ -151,29 +164,36 @@ void KvGate::Advance(Engine& engine, double now) {
     BlockPort::Blocks memory{{}, fetch.data};
     for (std::vector<std::byte>& block : *fetch.data) memory.memory.emplace_back(block);
     fetch.sent = true;
-    group_.Distribute(fetch.ticket, fetch.endpoints, std::move(memory));
+    group_.Distribute({fetch.ticket, fetch.kind}, fetch.endpoints, std::move(memory));
   }
   if (fetch.ranks_ended == group_.num_ranks()) End(engine, now);
 }
 
-/// Makes the fetched blocks findable and lets their call go on. Called when all ranks have ended the transfer.
+/// True when lookups find what came; other blocks of the same names may stand in the way after a flush.
+bool KvGate::CanGoOn(const Fetch& fetch, const Engine& engine) const {
+  const PrefixSharing& prefixes = engine.blocks().prefixes();
+  const auto& [salt, adapter, tokens] = fetch.prompt;
+  const std::vector<BlockId> blocks = prefixes.FindBlocks(salt, tokens, adapter);
+  const int found = fetch.kind == StoredKind::kState ? prefixes.UsableBlocks(blocks) : static_cast<int>(blocks.size());
+  return static_cast<size_t>(found * engine.blocks().block_size()) == tokens.size();
+}
+
+/// The transfer has ended on all ranks, or there is none because the store found nothing.
 void KvGate::End(Engine& engine, double now) {
   const Fetch fetch = std::move(*fetch_);
   fetch_.reset();
-  bool found = false;  // by lookups; other blocks of the same names may stand in the way after a flush
+  bool goes_on = false;
   if (!fetch.failed && !fetch.data->empty()) {
     engine.CacheStored(fetch.ticket, fetch.prompt.salt, fetch.prompt.adapter, fetch.prompt.tokens, fetch.prefix);
-    const double seconds = (now - fetch.begin_seconds) / static_cast<double>(fetch.data->size());
-    const bool is_old = seconds_per_block_ == 0 || now - measured_seconds_ > kMeasurementSeconds;
-    seconds_per_block_ = is_old ? seconds : (1 - kNewestPart) * seconds_per_block_ + kNewestPart * seconds;
-    measured_seconds_ = now;
-    const auto& [salt, adapter, tokens] = fetch.prompt;
-    const size_t blocks = engine.blocks().prefixes().Find(salt, tokens, adapter).size();
-    found = blocks * static_cast<size_t>(engine.blocks().block_size()) == tokens.size();
+    FetchPace& pace = fetch.kind == StoredKind::kState ? state_pace_ : block_pace_;
+    pace.Note((now - fetch.begin_seconds) / static_cast<double>(fetch.data->size()), now);
+    goes_on = CanGoOn(fetch, engine);
   } else {
     engine.ReleaseTicket(fetch.ticket);
+    // The store knows now that the file is not right. It may have a state after fewer tokens.
+    goes_on = fetch.kind == StoredKind::kState && !fetch.failed;
   }
-  if (!found && !held_.empty() && held_.front().number == fetch.held) LetThrough(held_.begin());
+  if (!goes_on && !held_.empty() && held_.front().number == fetch.held) LetThrough(held_.begin());
 }
 
 bool KvGate::OnReport(Rank rank, const BlocksReport& report) {

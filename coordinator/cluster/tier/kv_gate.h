@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "coordinator/cluster/group/arrival.h"
+#include "coordinator/cluster/tier/fetch_pace.h"
 #include "coordinator/cluster/tier/group_blocks.h"
 #include "coordinator/core/engine/engine.h"
 #include "coordinator/kv_disk/kv_store.h"
@@ -45,10 +46,11 @@ class KvGate {
     double deadline = 0;
     uint64_t number = 0;  // counts the calls that were held
   };
-  /// Blocks of one prompt on their way back.
+  /// Blocks of one prompt on their way back, or the state after the prefix.
   struct Fetch {
     uint64_t ticket = 0;
-    ArrivalPrompt prompt;  // its tokens end with the last block that comes
+    StoredKind kind = StoredKind::kBlock;
+    ArrivalPrompt prompt;  // its tokens end with the last block that comes, or where the state stands
     uint64_t held = 0;     // number of the call that waits for it
     int prefix = 0;        // leading blocks that are cached here already
     double begin_seconds = 0;
@@ -64,11 +66,15 @@ class KvGate {
     std::function<void()> wake;
     std::optional<std::pair<uint64_t, KvStore::Found>> found;
   };
-  /// The blocks of a prompt in the cache, and the further blocks in the store.
+  /// What the store has of a prompt beyond the cache. With states a request can begin only where one is kept: then the
+  /// blocks come first, up to a stored state, and after them the state.
   struct Gain {
     int cached = 0;                  // leading blocks that are cached here
-    std::vector<BlockHash> used;     // hashes of these blocks
+    int usable = 0;                  // those that a request could begin after
+    int end = 0;                     // leading blocks that a request could begin after if all of this came
+    std::vector<BlockHash> used;     // the cached blocks
     std::vector<StoredName> stored;  // the blocks after them
+    std::vector<StoredName> state;   // the state after `end` blocks; none in models without states
   };
   Gain GainOf(const ArrivalPrompt& prompt, const Engine& engine) const;
   bool IsWorthwhile(const Gain& gain, const Engine& engine, double now) const;
@@ -77,6 +83,7 @@ class KvGate {
   void TakeFound();
   void Announce(Engine& engine);
   void End(Engine& engine, double now);
+  bool CanGoOn(const Fetch& fetch, const Engine& engine) const;
   void LetThrough(std::list<Held>::iterator held);
 
   KvStore& store_;
@@ -85,9 +92,8 @@ class KvGate {
   std::list<Held> held_;  // ordered by arrival; blocks of the first one come
   std::optional<Fetch> fetch_;
   uint64_t last_number_ = 0;
-  bool reading_ = false;          // the store has an order without an answer
-  double seconds_per_block_ = 0;  // measured; 0: unknown
-  double measured_seconds_ = 0;   // the time of the last measurement
+  bool reading_ = false;  // the store has an order without an answer
+  FetchPace block_pace_, state_pace_;
 };
 
 }  // namespace quire

@@ -12,12 +12,25 @@ constexpr int64_t kBytesAtOnce = 16 << 20;
 
 }  // namespace
 
+/// Returns the name of block `index` of the sequence, or of the state after the block.
+StoredName KvSaver::NameOf(const Sequence& sequence, int index, StoredKind kind) const {
+  const auto& contents = sequence.contents;
+  const auto at = static_cast<size_t>(index), size = static_cast<size_t>(block_size_);
+  const auto begin = sequence.tokens.begin() + static_cast<ptrdiff_t>(at * size);
+  return {contents.hashes[at],
+          index == 0 ? contents.root : contents.hashes[at - 1],
+          {begin, begin + static_cast<ptrdiff_t>(size)},
+          kind};
+}
+
+void KvSaver::OnStateKept(const Sequence& sequence, int num_tokens, CheckpointId id) {
+  if (fresh_states_.size() >= kMostFresh) fresh_states_.pop_front();
+  fresh_states_.push_back({id, NameOf(sequence, num_tokens / block_size_ - 1, StoredKind::kState)});
+}
+
 void KvSaver::OnFindable(const Sequence& sequence, int index) {
   const auto& contents = sequence.contents;
   const auto at = static_cast<size_t>(index);
-  const BlockHash& parent = index == 0 ? contents.root : contents.hashes[at - 1];
-  const auto size = static_cast<size_t>(block_size_);
-  const auto begin = sequence.tokens.begin() + static_cast<ptrdiff_t>(at * size);
   if (fresh_.size() >= kMostFresh) fresh_.pop_front();
   std::shared_ptr<const Chain> chain = fresh_.empty() ? nullptr : fresh_.back().chain;
   if (chain == nullptr || chain->sequence != sequence.id || chain->hashes.size() <= at ||
@@ -28,10 +41,7 @@ void KvSaver::OnFindable(const Sequence& sequence, int index) {
               {sequence.blocks.begin(), sequence.blocks.begin() + static_cast<ptrdiff_t>(length)},
               {contents.hashes.begin(), contents.hashes.begin() + static_cast<ptrdiff_t>(length)}});
   }
-  fresh_.push_back({sequence.blocks[at],
-                    {contents.hashes[at], parent, {begin, begin + static_cast<ptrdiff_t>(size)}},
-                    std::move(chain),
-                    at});
+  fresh_.push_back({sequence.blocks[at], NameOf(sequence, index, StoredKind::kBlock), std::move(chain), at});
 }
 
 /// Adds the block, and the blocks before it that are still cached, in order. All are held and released together, so
@@ -44,9 +54,25 @@ void KvSaver::AddChain(const Fresh& fresh, const PrefixCache& cache, std::vector
   }
 }
 
-void KvSaver::Begin(Engine& engine) {
+/// Begins to copy `blocks`, whose names are in `saving`. False: they are not cached any more.
+bool KvSaver::Hold(Engine& engine, const std::vector<BlockId>& held, const std::vector<BlockId>& blocks,
+                   Saving saving) {
+  const StoredKind kind = saving.blocks->front().name.kind;
+  if (!engine.HoldCached(saving.ticket, held)) return false;
+  BlockPort::Blocks memory{{}, saving.blocks};
+  for (StoredBlock& block : *saving.blocks) {
+    block.data.resize(static_cast<size_t>(group_.bytes_of(kind)));
+    memory.memory.emplace_back(block.data);
+  }
+  group_.Collect({saving.ticket, kind}, blocks, std::move(memory));
+  saving_ = std::move(saving);
+  state_is_next_ = kind == StoredKind::kBlock;
+  return true;
+}
+
+void KvSaver::BeginBlocks(Engine& engine) {
   const PrefixCache& cache = engine.blocks().prefixes().cache();
-  const auto most = static_cast<size_t>(std::max<int64_t>(1, kBytesAtOnce / group_.block_bytes()));
+  const auto most = static_cast<size_t>(std::max<int64_t>(1, kBytesAtOnce / group_.bytes_of(StoredKind::kBlock)));
   Saving saving{.ticket = GroupBlocks::NewTicket(), .blocks = std::make_shared<std::vector<StoredBlock>>()};
   std::vector<BlockId> ids, held;
   for (; !fresh_.empty() && ids.size() < most; fresh_.pop_front()) {
@@ -55,17 +81,25 @@ void KvSaver::Begin(Engine& engine) {
     const bool is_last = ids.size() + 1 == most || fresh_.size() == 1 || fresh_[1].chain != fresh.chain;
     if (is_last) AddChain(fresh, cache, held);
     ids.push_back(fresh.block);
-    saving.blocks->push_back(
-        {std::move(fresh.name), std::vector<std::byte>(static_cast<size_t>(group_.block_bytes()))});
+    saving.blocks->push_back({std::move(fresh.name), {}});
   }
   for (const BlockId id : ids) {
     if (std::ranges::find(held, id) == held.end()) held.push_back(id);
   }
-  if (ids.empty() || !engine.HoldCached(saving.ticket, held)) return;
-  BlockPort::Blocks memory{{}, saving.blocks};
-  for (StoredBlock& block : *saving.blocks) memory.memory.emplace_back(block.data);
-  group_.Collect(saving.ticket, ids, std::move(memory));
-  saving_ = std::move(saving);
+  if (!ids.empty()) Hold(engine, held, ids, std::move(saving));
+}
+
+void KvSaver::BeginState(Engine& engine) {
+  const auto& kept = engine.blocks().prefixes().checkpoints().all();
+  while (!saving_ && !fresh_states_.empty()) {
+    FreshState fresh = std::move(fresh_states_.front());
+    fresh_states_.pop_front();
+    const auto checkpoint = kept.find(fresh.id);
+    if (checkpoint == kept.end() || store_.Holds(fresh.name.hash, StoredKind::kState)) continue;
+    Saving saving{.ticket = GroupBlocks::NewTicket(), .blocks = std::make_shared<std::vector<StoredBlock>>()};
+    saving.blocks->push_back({std::move(fresh.name), {}});
+    Hold(engine, checkpoint->second.blocks, checkpoint->second.blocks, std::move(saving));
+  }
 }
 
 void KvSaver::Round(Engine& engine) {
@@ -76,7 +110,10 @@ void KvSaver::Round(Engine& engine) {
     }
     saving_.reset();
   }
-  if (!saving_ && !fresh_.empty() && store_.HasRoom()) Begin(engine);
+  if (saving_ || (fresh_.empty() && fresh_states_.empty()) || !store_.HasRoom()) return;
+  if (state_is_next_) BeginState(engine);
+  if (!saving_) BeginBlocks(engine);
+  if (!saving_) BeginState(engine);
 }
 
 bool KvSaver::OnReport(const BlocksReport& report) {
@@ -95,6 +132,7 @@ bool KvSaver::OnEnd(const BlockTransferEnd& end) {
 
 void KvSaver::Forget() {
   fresh_.clear();
+  fresh_states_.clear();
   if (saving_) group_.Drop(saving_->ticket);
   saving_.reset();
 }

@@ -11,16 +11,19 @@
 
 namespace quire {
 
-/// Copies blocks that become findable from the workers to the store, a few at a time, while steps run. Blocks that are
-/// reused before their turn, or that come while the store is busy for long, are not stored. Belongs to the engine's
-/// thread.
+/// Copies blocks that become findable, and states that are kept, from the workers to the store while steps run: a few
+/// blocks at a time, or one state. Blocks that are reused before their turn, states that are forgotten before theirs,
+/// and what comes while the store is busy for long, are not stored. Belongs to the engine's thread.
 class KvSaver : public CacheListener {
  public:
   KvSaver(KvStore& store, GroupBlocks& group, int block_size) : store_(store), group_(group), block_size_(block_size) {}
 
   void OnFindable(const Sequence& sequence, int index) override;
+  void OnStateKept(const Sequence& sequence, int num_tokens, CheckpointId id) override;
   /// Called in every round of the engine's loop.
   void Round(Engine& engine);
+  /// True while something waits for the store, or is on its way there.
+  bool IsSaving() const { return saving_ || !fresh_.empty() || !fresh_states_.empty(); }
   /// True when the report is about a transfer of this object.
   bool OnReport(const BlocksReport& report);
   bool OnEnd(const BlockTransferEnd& end);
@@ -40,6 +43,10 @@ class KvSaver : public CacheListener {
     std::shared_ptr<const Chain> chain;  // has at least the blocks up to this one
     size_t index;                        // of this block in the chain
   };
+  struct FreshState {
+    CheckpointId id;
+    StoredName name;
+  };
   struct Saving {
     uint64_t ticket = 0;
     std::shared_ptr<std::vector<StoredBlock>> blocks;
@@ -47,13 +54,18 @@ class KvSaver : public CacheListener {
     bool arrived = false;  // the transfer has ended at this process
     bool failed = false;
   };
-  void Begin(Engine& engine);
+  StoredName NameOf(const Sequence& sequence, int index, StoredKind kind) const;
+  void BeginBlocks(Engine& engine);
+  void BeginState(Engine& engine);
+  bool Hold(Engine& engine, const std::vector<BlockId>& held, const std::vector<BlockId>& blocks, Saving saving);
   static void AddChain(const Fresh& fresh, const PrefixCache& cache, std::vector<BlockId>& blocks);
 
   KvStore& store_;
   GroupBlocks& group_;
-  const int block_size_;     // tokens
-  std::deque<Fresh> fresh_;  // oldest first
+  const int block_size_;                 // tokens
+  std::deque<Fresh> fresh_;              // oldest first
+  std::deque<FreshState> fresh_states_;  // oldest first
+  bool state_is_next_ = false;           // blocks and states take turns
   std::optional<Saving> saving_;
 };
 

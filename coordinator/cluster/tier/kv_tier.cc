@@ -30,13 +30,13 @@ void KvTier::FollowEpoch() {
   saver_.Forget();
   gate_.Forget();
   works_ = false;
-  if (engine_.blocks().has_states()) {
-    spdlog::info("KV on disk: nothing is stored, because this model carries a state from token to token");
-    return gate_.Open();
-  }
   try {
     group_.Begin(engine_.epoch());
-    works_ = group_.block_bytes() > 0;
+    works_ = group_.bytes_of(StoredKind::kBlock) > 0;
+    if (engine_.blocks().has_states() && group_.bytes_of(StoredKind::kState) == 0) {
+      spdlog::info("KV on disk: nothing is stored, because the states of this model are on GPUs");
+      works_ = false;
+    }
   } catch (const Error& error) {
     spdlog::warn("KV on disk: nothing is stored or found: {}", error.what());
   }

@@ -27,6 +27,8 @@ class KvTier {
   bool OnReport(Rank rank, const BlocksReport& report) {
     return gate_.OnReport(rank, report) || saver_.OnReport(report);
   }
+  /// True while blocks or states wait for the store, or are on their way there.
+  bool IsSaving() const { return works_ && saver_.IsSaving(); }
   /// Lets all calls pass, because the workers are lost for good.
   void Open() { gate_.Open(); }
 

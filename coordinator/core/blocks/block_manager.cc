@@ -15,6 +15,14 @@ bool FullBlocksSuffice(const BlockManagerOptions& options) {
   return options.state_blocks == 0 && options.sliding_window == 0;
 }
 
+/// Gives back the blocks of a sequence that only named them.
+void DropNamed(Sequence& sequence, BlockPool& pool) {
+  sequence.num_computed = 0;
+  pool.ReleaseAll(sequence.blocks);
+  sequence.blocks.clear();
+  sequence.contents.Restart();
+}
+
 }  // namespace
 
 BlockManager::BlockManager(const BlockManagerOptions& options)
@@ -155,13 +163,26 @@ bool BlockManager::ReserveForFull(uint64_t ticket, int num_blocks) {
   return can_cache && num_blocks <= num_free() - watermark_blocks_ && device_holdings_.Reserve(ticket, num_blocks);
 }
 
+void BlockManager::CacheState(uint64_t ticket, Sequence& sequence) {
+  const MigrationHolding* holding = device_holdings_.Find(ticket);
+  if (holding == nullptr) return;
+  const auto count = static_cast<size_t>(states_.num_blocks());
+  QUIRE_CHECK(holding->blocks.size() >= count, "{} blocks hold a state of {}", holding->blocks.size(), count);
+  const std::span<const BlockId> state = std::span(holding->blocks).last(count);
+  for (const BlockId block : state) fill_.Open(block);
+  if (prefixes_.AttachNames(sequence, sequence.num_tokens()) == sequence.num_tokens())
+    prefixes_.KeepState(sequence, sequence.num_tokens(), state);
+  DropNamed(sequence, pool_);
+  device_holdings_.Release(holding->ticket);
+}
+
 void BlockManager::CacheArrived(uint64_t ticket, int num_blocks, Sequence& sequence, int prefix) {
   const MigrationHolding* holding = device_holdings_.Find(ticket);
   if (holding == nullptr) return;
   const int count = std::min(num_blocks, static_cast<int>(holding->blocks.size()));
   QUIRE_CHECK(count * block_size() <= sequence.num_tokens(), "{} blocks of {} tokens arrived", count,
               sequence.num_tokens());
-  const bool has_prefix = prefixes_.Attach(sequence, prefix * block_size()) == prefix * block_size();
+  const bool has_prefix = prefixes_.AttachNames(sequence, prefix * block_size()) == prefix * block_size();
   for (int i = prefix; has_prefix && i < count; ++i) {
     const BlockId block = holding->blocks[static_cast<size_t>(i)];
     sequence.blocks.push_back(block);
@@ -171,10 +192,7 @@ void BlockManager::CacheArrived(uint64_t ticket, int num_blocks, Sequence& seque
   }
   sequence.num_computed = static_cast<int>(sequence.blocks.size()) * block_size();
   prefixes_.NameComputed(sequence);
-  sequence.num_computed = 0;
-  pool_.ReleaseAll(sequence.blocks);
-  sequence.blocks.clear();
-  sequence.contents.Restart();
+  DropNamed(sequence, pool_);
   device_holdings_.Release(ticket);
 }
 

@@ -49,13 +49,13 @@ class BlockManager {
   void LeaveWindow(Sequence& sequence);
   /// Gives back the blocks after the first num_tokens tokens.
   void Trim(Sequence& sequence, int num_tokens);
-  /// Holds and returns a sequence's leading full blocks, at most max_blocks, under the ticket; no step writes full
-  /// blocks. Returns none with states or sliding windows.
+  /// Holds a sequence's leading full blocks, which nothing writes any more; none with states or sliding windows.
   std::vector<BlockId> ShareFull(uint64_t ticket, const Sequence& sequence, int max_blocks);
   /// Reserves blocks for copies of another engine's full blocks. False without room, or if caching is impossible.
   bool ReserveForFull(uint64_t ticket, int num_blocks);
-  /// Caches the ticket's first num_blocks blocks, into which the sequence's first full blocks were copied from
-  /// elsewhere, provided that the first `prefix` of these are cached already. Ends the ticket in any case.
+  /// Keeps the ticket's last blocks as the state after the sequence's tokens, if they are cached; ends the ticket.
+  void CacheState(uint64_t ticket, Sequence& sequence);
+  /// Caches the ticket's first num_blocks, copies of the sequence's, if the first `prefix` are; ends the ticket.
   void CacheArrived(uint64_t ticket, int num_blocks, Sequence& sequence, int prefix = 0);
   /// Gives back all blocks of the sequence, on device and host, the last one first, and sets num_computed to 0.
   void Free(Sequence& sequence);

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <cstdint>
+
 namespace quire {
 
 struct BlockHash;
 struct Sequence;
+using CheckpointId = uint64_t;
 
 /// Gets told which blocks enter and leave the prefix cache. A listener has no influence on plans. It must not call the
 /// engine.
@@ -13,6 +16,8 @@ class CacheListener {
   /// Called when lookups begin to find block `index` of the sequence's table. The sequence's contents.hashes has the
   /// block's hash.
   virtual void OnFindable(const Sequence& sequence, int index) = 0;
+  /// The state after the sequence's first `num_tokens` tokens is kept, so lookups can end there.
+  virtual void OnStateKept(const Sequence& /*sequence*/, int /*num_tokens*/, CheckpointId /*id*/) {}
   /// Called before the block with this hash is reused.
   virtual void OnRemoved(const BlockHash& /*hash*/) {}
   /// Called when the whole cache has been emptied.

@@ -78,11 +78,34 @@ size_t PrefixSharing::DeepestState() const {
   return count;
 }
 
-int PrefixSharing::Attach(Sequence& sequence, int max_tokens) {
+/// True at the end of a sequence's last block, when all of its blocks have names.
+bool PrefixSharing::StandsAtNamedBlocks(const Sequence& sequence) const {
   const int begin = sequence.num_computed;
-  if (begin % block_size_ != 0 || begin / block_size_ != static_cast<int>(sequence.blocks.size())) return 0;
-  auto& contents = sequence.contents;
-  if (contents.num_named * block_size_ != begin) return 0;
+  return begin == std::ssize(sequence.blocks) * block_size_ && begin == sequence.contents.num_named * block_size_;
+}
+
+/// Takes over the first `count` of hits_. Returns the tokens gained.
+int PrefixSharing::TakeHits(Sequence& sequence, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    pool_.AddReference(hits_[i].block);
+    sequence.blocks.push_back(hits_[i].block);
+  }
+  const int gained = static_cast<int>(count) * block_size_;
+  sequence.num_computed += gained;
+  sequence.contents.num_named += static_cast<int>(count);
+  if (count > 0) sequence.contents.last = hits_[count - 1].content;
+  return gained;
+}
+
+int PrefixSharing::AttachNames(Sequence& sequence, int max_tokens) {
+  if (!StandsAtNamedBlocks(sequence)) return 0;
+  FindNext(sequence, max_tokens);
+  return TakeHits(sequence, hits_.size());
+}
+
+int PrefixSharing::Attach(Sequence& sequence, int max_tokens) {
+  if (!StandsAtNamedBlocks(sequence)) return 0;
+  const int begin = sequence.num_computed;
   FindNext(sequence, std::min(max_tokens, sequence.num_tokens() - 1));
   size_t usable = hits_.size();
   if (has_states_) {
@@ -90,14 +113,7 @@ int PrefixSharing::Attach(Sequence& sequence, int max_tokens) {
     usable = DeepestState();
   }
   if (usable == 0) return 0;
-  for (size_t i = 0; i < usable; ++i) {
-    pool_.AddReference(hits_[i].block);
-    sequence.blocks.push_back(hits_[i].block);
-  }
-  const int gained = static_cast<int>(usable) * block_size_;
-  sequence.num_computed += gained;
-  contents.num_named += static_cast<int>(usable);
-  contents.last = hits_[usable - 1].content;
+  const int gained = TakeHits(sequence, usable);
   if (!has_states_) return gained;
   pool_.ReleaseAll(sequence.state);
   const std::span<const BlockId> state = checkpoints_.Find(hits_[usable - 1].block);
@@ -129,10 +145,14 @@ CheckpointId PrefixSharing::KeepState(const Sequence& sequence, int num_tokens, 
   const auto& contents = sequence.contents;
   if (!enabled_ || num_tokens == 0 || contents.num_named * block_size_ != num_tokens) return 0;
   const auto end = cache_.BlockOf(contents.hashes[static_cast<size_t>(contents.num_named) - 1], contents.last);
-  return end ? checkpoints_.Keep(*end, blocks) : 0;
+  const CheckpointId kept = end ? checkpoints_.Keep(*end, blocks) : 0;
+  if (kept == 0) return 0;
+  for (CacheListener* listener : listeners_) listener->OnStateKept(sequence, num_tokens, kept);
+  return kept;
 }
 
-std::vector<BlockId> PrefixSharing::Find(std::string_view salt, std::span<const TokenId> tokens, int adapter) const {
+std::vector<BlockId> PrefixSharing::FindBlocks(std::string_view salt, std::span<const TokenId> tokens,
+                                               int adapter) const {
   std::vector<BlockId> found;
   if (!enabled_) return found;
   const auto size = static_cast<size_t>(block_size_);
@@ -145,9 +165,19 @@ std::vector<BlockId> PrefixSharing::Find(std::string_view salt, std::span<const 
     found.push_back(hit->block);
     content = hit->content;
   }
-  if (!has_states_) return found;
-  while (!found.empty() && checkpoints_.Find(found.back()).empty()) found.pop_back();
-  if (found.empty()) return found;
+  return found;
+}
+
+int PrefixSharing::UsableBlocks(std::span<const BlockId> blocks) const {
+  size_t count = blocks.size();
+  while (has_states_ && count > 0 && checkpoints_.Find(blocks[count - 1]).empty()) --count;
+  return static_cast<int>(count);
+}
+
+std::vector<BlockId> PrefixSharing::Find(std::string_view salt, std::span<const TokenId> tokens, int adapter) const {
+  std::vector<BlockId> found = FindBlocks(salt, tokens, adapter);
+  found.resize(static_cast<size_t>(UsableBlocks(found)));
+  if (!has_states_ || found.empty()) return found;
   const std::span<const BlockId> state = checkpoints_.Find(found.back());
   found.insert(found.end(), state.begin(), state.end());
   return found;

@@ -46,6 +46,9 @@ class PrefixSharing {
   /// With states the sequence also takes over a kept state, and shared_prefix notes how far keys and values alone are
   /// cached.
   int Attach(Sequence& sequence, int max_tokens);
+  /// Takes over cached blocks that hold the next tokens, up to max_tokens computed tokens, without a state, and so only
+  /// to name what comes after them. Returns the tokens gained.
+  int AttachNames(Sequence& sequence, int max_tokens);
   /// Counts the leading blocks that Attach would take over, at most max_blocks, and that are held already. Taking over
   /// a held block uses up no free block.
   int HeldBlocks(Sequence& sequence, int max_blocks);
@@ -54,6 +57,10 @@ class PrefixSharing {
   CheckpointId KeepState(const Sequence& sequence, int num_tokens, std::span<const BlockId> blocks);
   /// Returns the cached leading blocks of a prompt in order, then the blocks of the state after them.
   std::vector<BlockId> Find(std::string_view salt, std::span<const TokenId> tokens, int adapter = 0) const;
+  /// The cached leading blocks of a prompt in order, whether states are kept or not.
+  std::vector<BlockId> FindBlocks(std::string_view salt, std::span<const TokenId> tokens, int adapter = 0) const;
+  /// How many of these leading blocks requests can take over: up to the last one with a kept state.
+  int UsableBlocks(std::span<const BlockId> blocks) const;
 
   /// Drops the content of a block that is being reused from the cache.
   void Forget(BlockId block);
@@ -73,6 +80,8 @@ class PrefixSharing {
   void ExtendHashes(Sequence& sequence, int num_blocks);
 
   void FindNext(Sequence& sequence, int max_tokens);
+  bool StandsAtNamedBlocks(const Sequence& sequence) const;
+  int TakeHits(Sequence& sequence, size_t count);
   size_t DeepestState() const;
 
   bool enabled_, has_states_;

@@ -167,17 +167,18 @@ class Engine {
   /// held, when one of them is not cached any more.
   bool HoldCached(uint64_t ticket, std::span<const BlockId> blocks) { return Do(command::HoldCached{ticket, blocks}); }
   /// Reserves blocks, under the ticket, for stored blocks of a prompt. `tokens` fill whole blocks. The first `prefix`
-  /// of these blocks must be cached here already, and are held too, before the reserved blocks. False when they are not
-  /// cached, without room, or if caching is impossible.
+  /// of these blocks must be cached here already, and are held, too: in the holding they come before the reserved ones.
+  /// When these are all, the blocks of the state after them are reserved. False when they are not cached, without
+  /// room, if caching is impossible, or if a state is kept there.
   bool ReserveForStored(uint64_t ticket, const std::string& salt, int adapter, const std::vector<TokenId>& tokens,
                         int prefix) {
     return Do(command::ReserveForStored{salt, tokens, adapter, ticket, prefix});
   }
-  /// Caches stored blocks that have come, perhaps fewer than were reserved: `tokens` are those of the prefix and of the
-  /// blocks that came. Lookups find these blocks from now on, unless the prefix was forgotten meanwhile. Ends the
-  /// ticket.
+  /// The stored blocks have come, perhaps fewer than were reserved: `tokens` are those of the prefix and of the blocks
+  /// that came; or the state after the prefix has come. Lookups find them from now on, unless the prefix was forgotten
+  /// meanwhile. Ends the ticket.
   void CacheStored(uint64_t ticket, const std::string& salt, int adapter, const std::vector<TokenId>& tokens,
-                  int prefix) {
+                   int prefix) {
     Do(command::CacheStored{salt, tokens, adapter, ticket, prefix});
   }
 
@@ -287,8 +288,8 @@ class Engine {
   EarlierAnswers answers_;
   RepeatProposer repeats_;
   std::map<RequestId, std::unique_ptr<Request>> requests_;
-  std::set<RequestId> background_;                                                  // ids in requests_
-  std::set<int> adapters_;  // numbers of adapters that were loaded while serving, and that all ranks have
+  std::set<RequestId> background_;  // ids in requests_
+  std::set<int> adapters_;          // numbers of the adapters that came while serving and that all ranks have
   std::priority_queue<Deadline, std::vector<Deadline>, std::greater<>> deadlines_;  // may name ended requests
   EngineStats stats_;
   EpochId epoch_ = 1;

@@ -18,16 +18,20 @@ bool Engine::Do(const command::HoldCached& c) {
 bool Engine::Do(const command::ReserveForStored& c) {
   const auto size = static_cast<size_t>(blocks_.block_size()), prefix = static_cast<size_t>(c.prefix);
   const int count = static_cast<int>(c.tokens.size() / size - prefix);
-  QUIRE_CHECK(c.tokens.size() % size == 0 && count > 0, "{} tokens, {} blocks of them cached", c.tokens.size(),
-              c.prefix);
-  if (!blocks_.prefixes().enabled() || blocks_.has_states()) return false;
-  const auto cached = blocks_.prefixes().Find(c.salt, std::span(c.tokens).first(prefix * size), c.adapter);
+  const bool for_state = count == 0 && blocks_.has_states();
+  QUIRE_CHECK(c.tokens.size() % size == 0 && (count > 0 || for_state), "{} tokens, {} blocks of them cached",
+              c.tokens.size(), c.prefix);
+  if (!blocks_.prefixes().enabled()) return false;
+  const auto cached = blocks_.prefixes().FindBlocks(c.salt, std::span(c.tokens).first(prefix * size), c.adapter);
+  const bool is_kept = for_state && blocks_.prefixes().UsableBlocks(cached) == c.prefix;
+  const int needed = for_state ? blocks_.states().num_blocks() : count;
   const auto is_free = [&](BlockId block) { return blocks_.pool().ref_count(block) == 0; };
   const auto taken = static_cast<int>(std::ranges::count_if(cached, is_free));
-  if (cached.size() != prefix || count > blocks_.num_free() - taken - blocks_.watermark_blocks()) return false;
+  const bool has_room = needed <= blocks_.num_free() - taken - blocks_.watermark_blocks();
+  if (cached.size() != prefix || is_kept || !has_room) return false;
   Tell(c);
   blocks_.device_holdings().Share(c.ticket, cached);
-  blocks_.device_holdings().ReserveMore(c.ticket, count);
+  blocks_.device_holdings().ReserveMore(c.ticket, needed);
   return true;
 }
 
@@ -37,7 +41,11 @@ void Engine::Do(const command::CacheStored& c) {
   prompt.contents.root = blocks_.prefixes().Root(c.salt, c.adapter);
   prompt.contents.adapter = c.adapter;
   prompt.contents.Restart();
-  blocks_.CacheArrived(c.ticket, prompt.num_tokens() / blocks_.block_size(), prompt, c.prefix);
+  const int count = prompt.num_tokens() / blocks_.block_size();
+  if (blocks_.has_states() && count == c.prefix)
+    blocks_.CacheState(c.ticket, prompt);
+  else
+    blocks_.CacheArrived(c.ticket, count, prompt, c.prefix);
 }
 
 }  // namespace quire

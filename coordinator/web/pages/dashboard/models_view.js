@@ -2,7 +2,8 @@
 import {$, el, keepList, setText} from "../shared/dom.js";
 import {bytes, count, counted, seconds} from "../shared/format.js";
 
-const STATE_CLASS = {ready: "good", loading: "warn", unloading: "warn", restarting: "warn", lost: "bad", unloaded: ""};
+const STATE_CLASS = {ready: "good", loading: "warn", unloading: "warn", restarting: "warn", lost: "bad", unloaded: "",
+                     falling_asleep: "warn", asleep: ""};
 
 export class ModelsView {
   /** Shows the models of the server's status. One model that is ready needs no table. */

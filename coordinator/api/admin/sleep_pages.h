@@ -1,0 +1,36 @@
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "coordinator/api/admin/admin_routes.h"
+#include "coordinator/api/models/model_keeper.h"
+#include "coordinator/api/models/model_roster.h"
+#include "coordinator/api/openai/data_port.h"
+
+namespace quire {
+
+/// vLLM's endpoints /sleep, /wake_up and /is_sleeping. The query's `model` names a model; without it all models are
+/// meant. The admin port has them, and the data port for those who have an admin token (Gate::LeaveToOperators). Used
+/// by the I/O thread only.
+class SleepPages {
+ public:
+  /// The references must outlive this object.
+  SleepPages(ModelRoster& models, ModelKeeper& keeper) : models_(models), keeper_(keeper) {}
+
+  static std::set<std::string> Paths();
+  /// The handlers refer to this object.
+  std::vector<AdminRoutes::Route> RoutesOfAdminPort();
+  std::vector<Routes<DataHandler>::Route> RoutesOfDataPort();
+
+ private:
+  boost::asio::awaitable<HttpResponse> Sleep(HttpRequest& request);
+  boost::asio::awaitable<HttpResponse> WakeUp(HttpRequest& request, HttpResponder& responder);
+  boost::asio::awaitable<HttpResponse> IsSleeping(HttpRequest& request);
+
+  ModelRoster& models_;
+  ModelKeeper& keeper_;
+};
+
+}  // namespace quire

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+
+namespace quire {
+
+/// Settings of `quire warm`, which has a running server compute prompts, so that its prefix cache has them before
+/// clients come.
+struct WarmCommand {
+  std::string input;  // path of the file of prompts (WarmRequestOf); "-": standard input
+  std::string url = "http://127.0.0.1:8000";
+  std::string api_key_file;  // its first line is the key; empty: no key
+  std::string model;         // the model of the prompts that name none; empty: the server's first
+  int max_concurrency = 4;   // prompts at once
+};
+
+/// One prompt as the request that computes it: a path of the API and a JSON body.
+struct WarmRequest {
+  std::string path, body;
+};
+
+/// Reads a line of the file. A JSON text, or a list of token ids, is a prompt of /v1/completions. An object is the body
+/// of a request: of /v1/chat/completions if it has `messages`, else of /v1/completions. The request draws one token,
+/// whatever the body says. Throws Error, which begins with `where`, for anything else.
+WarmRequest WarmRequestOf(const std::string& line, const std::string& model, const std::string& where);
+
+/// Sends every prompt of the file, and prints how many tokens were computed and how many were cached before. Returns 1
+/// if a prompt was refused or lost, which is said on standard error. Throws Error for an invalid file or address.
+int RunWarm(const WarmCommand& command);
+
+}  // namespace quire

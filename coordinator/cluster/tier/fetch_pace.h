@@ -1,0 +1,24 @@
+#pragma once
+
+namespace quire {
+
+/// How long one block, or one state, takes to come back from the store. A measurement holds for kMeasurementSeconds.
+class FetchPace {
+ public:
+  static constexpr double kMeasurementSeconds = 120;  // later it says nothing about the disk as it is now
+  static constexpr double kNewestPart = 0.5;          // weight of the newest measurement
+
+  bool IsKnown(double now) const { return seconds_ > 0 && now - measured_at_ < kMeasurementSeconds; }
+  /// The smoothed seconds; 0 before the first measurement.
+  double seconds() const { return seconds_; }
+  void Note(double newest_seconds, double now) {
+    const bool is_old = seconds_ == 0 || now - measured_at_ > kMeasurementSeconds;
+    seconds_ = is_old ? newest_seconds : (1 - kNewestPart) * seconds_ + kNewestPart * newest_seconds;
+    measured_at_ = now;
+  }
+
+ private:
+  double seconds_ = 0, measured_at_ = 0;
+};
+
+}  // namespace quire

@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""Several models that do not fit together serve a mixed load with random switching. No request is lost, every answer has the tokens
+that the model gives alone, and the workers take no more memory than `quire plan` says, with 5 % more and what an empty worker takes.
+
+  model_mix_test.py                          the short form, with golden models (ctest)
+  model_mix_test.py SECONDS MODEL MODEL...   for so long, with these models; prints its numbers
+"""
+import concurrent.futures
+import json
+import os
+import random
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+import verdict
+from kv_disk_test import prompt_of
+from model_life_test import sizes, workers_of
+from models_test import NAMES, path_of
+from server import Server
+
+CLIENTS, PROMPTS, TOKENS = 6, 6, 12
+LEAST = 30  # answers, however slow the machine is
+
+
+def settings_of(paths):
+    """The settings of these models: loaded on request, with blocks for a few prompts."""
+    return [{"name": name, "path": path, "load": "request", "cache": {"num_blocks": 300}, "parallel": {"tensor": 1 + number % 2},
+             "threads_per_worker": 1} for number, (name, path) in enumerate(paths.items())]
+
+
+def start(models, **settings):
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
+        json.dump({"models": models, "exact": True, "seed": 1, **settings}, f)
+        f.flush()
+        return Server(f.name)
+
+
+def prompts_of(number):
+    """Prompts of one model. Most begin alike, so that they find each other's blocks."""
+    return [prompt_of(40 + 70 * i, 1 + number + (i % 2) * 40, 97) for i in range(PROMPTS)]
+
+
+def ask(server, name, prompt, **fields):
+    body = {"model": name, "prompt": prompt, "max_tokens": TOKENS, "temperature": 0, "ignore_eos": True, "detokenize": False,
+            "return_token_ids": True, **fields}
+    if fields.get("stream"):
+        return [t for event in server.stream("/v1/completions", body) for t in event["choices"][0].get("token_ids") or []]
+    status, answer = server.post("/v1/completions", body, timeout=300)
+    if status != 200:
+        raise AssertionError(f"{name}: {status} {answer}")
+    return answer["choices"][0]["token_ids"]
+
+
+def memory_of(pids):
+    """The memory of these processes. What several of them share counts once."""
+    total = 0
+    for pid in pids:
+        try:
+            with open(f"/proc/{pid}/smaps_rollup") as f:
+                total += sum(int(line.split()[1]) << 10 for line in f if line.startswith("Pss:"))
+        except (FileNotFoundError, ProcessLookupError):
+            pass
+    return total
+
+
+class Mix:
+    def __init__(self, paths, seconds):
+        self.models, self.names, self.seconds = settings_of(paths), list(paths), seconds
+        self.size = sizes(self.models)
+        taken = sorted(self.size.values())
+        self.room = max(taken[-1] + taken[0], int(0.6 * sum(taken)))
+        assert self.room < sum(taken), "the models fit together"
+        self.problems, self.counts, self.samples, self.over = [], {"answers": 0, "orders": 0}, [], threading.Event()
+        self.lock = threading.Lock()
+
+    def references(self):
+        """The answers of each model alone, and the memory of a worker beyond what its model takes."""
+        right, beyond = {}, 0
+        for number, model in enumerate(self.models):
+            with start([{**model, "load": "start"}]) as server:
+                pids = workers_of(server)
+                right[model["name"]] = [ask(server, model["name"], prompt) for prompt in prompts_of(number)]
+                beyond = max(beyond, (memory_of(pids) - self.size[model["name"]]) // len(pids))
+        return right, max(0, beyond)
+
+    def client(self, server, right, seed):
+        choice = random.Random(seed)
+        while not self.over.is_set() and not self.problems:
+            number = choice.randrange(len(self.names))
+            name, which = self.names[number], choice.randrange(PROMPTS)
+            try:
+                got = ask(server, name, prompts_of(number)[which], **({"stream": True} if choice.random() < 0.5 else {}))
+                if got != right[name][which]:
+                    self.problems.append(f"{name}: prompt {which} was answered with {got}, not {right[name][which]}")
+            except Exception as error:
+                self.problems.append(f"{name}: {error}")
+            with self.lock:
+                self.counts["answers"] += 1
+            if choice.random() < 0.2:
+                time.sleep(choice.random() * 0.3)
+
+    def operator(self, server):
+        choice = random.Random(0)
+        while not self.over.wait(0.2 + choice.random()):
+            verb = choice.choice(("sleep", "sleep", "wake", "unload"))
+            status, answer = server.post(f"/admin/models/{choice.choice(self.names)}/{verb}", {}, admin=True)
+            if status not in (200, 409):
+                self.problems.append(f"{verb}: {status} {answer}")
+            self.counts["orders"] += 1
+
+    def watch(self, server):
+        while not self.over.wait(0.1):
+            before = server.get("/admin/models", admin=True)["memory"]["taken_bytes"]
+            pids = workers_of(server)
+            memory = memory_of(pids)
+            after = server.get("/admin/models", admin=True)["memory"]["taken_bytes"]
+            self.samples.append((memory, max(before, after), len(pids)))
+
+    def run(self):
+        right, beyond = self.references()
+        with start(self.models, models_memory=str(self.room)) as server, \
+                concurrent.futures.ThreadPoolExecutor(CLIENTS + 2) as pool:
+            tasks = [pool.submit(self.client, server, right, seed) for seed in range(CLIENTS)]
+            tasks += [pool.submit(self.operator, server), pool.submit(self.watch, server)]
+            begin = time.monotonic()
+            while not self.problems and (time.monotonic() < begin + self.seconds or self.counts["answers"] < LEAST):
+                assert time.monotonic() < begin + self.seconds + 120, "too few answers"
+                time.sleep(0.1)
+            self.over.set()
+            for task in tasks:
+                task.result(timeout=300)
+            states = server.get("/admin/models", admin=True)
+            loads = {model["name"]: model["loads"] for model in states["models"]}
+            failures = sum(model["load_failures"] for model in states["models"])
+            status = server.terminate()
+        most = max(self.samples, key=lambda sample: sample[0] - sample[2] * beyond)
+        limit = int(1.05 * self.room)
+        if most[0] - most[2] * beyond > limit:
+            self.problems.append(f"{most[2]} workers take {most[0]} bytes, {beyond} of each are not the model's; {limit} are allowed")
+        if max(taken for _, taken, _ in self.samples) > self.room:
+            self.problems.append("more is planned than there is room")
+        if failures or status != 0:
+            self.problems.append(f"{failures} starts failed; the server ended with {status}")
+        return {"seconds": self.seconds, "answers": self.counts["answers"], "orders": self.counts["orders"], "loads": loads,
+                "room_bytes": self.room, "planned_bytes": self.size, "most_measured_bytes": most[0] - most[2] * beyond,
+                "bytes_of_an_empty_worker": beyond, "most_planned_at_once": max(taken for _, taken, _ in self.samples)}
+
+
+class MixTest(unittest.TestCase):
+    def test_models_that_do_not_fit_together_lose_no_request_and_take_no_more_than_planned(self):
+        mix = Mix({name: path_of(model) for name, model in NAMES.items()}, 4)
+        numbers = mix.run()
+        self.assertEqual(mix.problems, [], numbers)
+        self.assertGreaterEqual(numbers["answers"], LEAST)
+        self.assertGreater(sum(numbers["loads"].values()), len(NAMES))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 2:
+        paths = {f"{os.path.basename(path.rstrip('/'))}-{number}": path for number, path in enumerate(sys.argv[2:])}
+        mix = Mix(paths, float(sys.argv[1]))
+        print(json.dumps(mix.run(), indent=1))
+        print("\n".join(mix.problems) or "no request was lost, every answer is right, and the memory holds")
+        sys.exit(1 if mix.problems else 0)
+    verdict.run_tests()
