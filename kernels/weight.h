@@ -7,10 +7,6 @@
 
 namespace quire::kernels {
 
-/// True for types of stored weights. Types from kQ5_0 on occur only in files and are packed as other types
-/// (PackedType).
-constexpr bool IsWeightType(NumberType type) { return type <= NumberType::kMxFp4Pairs; }
-
 /// Returns the bytes of a row of `cols` numbers; cols must be a multiple of the type's block.
 int64_t RowBytes(NumberType type, int64_t cols);
 
@@ -28,13 +24,14 @@ struct Weight {
 /// and count must be multiples of the type's block.
 void DecodeRow(const Weight& weight, int64_t row, int64_t col, int64_t count, float* out);
 
-/// Returns the type in which a file's weight is packed: its own type; q4_1 for q4_k; q8_0 for the other file-only
-/// types.
+/// The type in which a file's weight is packed: its own type; q4_1 for q4_k and iq1_s, q4_0 for tq1_0 and tq2_0, q8_0
+/// for the other file-only types.
 NumberType PackedType(NumberType stored);
 
-/// Converts part of a row to blocks of PackedType, which must differ from the weight's type. q5_0, iq4_nl and MXFP4
-/// keep their values. q4_k and iq4_xs keep their integers; scale and minimum of each 32 numbers become fp16. Other
-/// types are rounded again by EncodeRow. col and count must be multiples of the weight's block.
+/// Converts part of a row to blocks of PackedType, which must differ from the weight's type. q5_0, iq4_nl, tq1_0, tq2_0
+/// and MXFP4 keep their values. q4_k, iq1_s, iq3_xxs, iq3_s and iq4_xs keep their integers; scale and minimum of each
+/// 32 numbers become fp16. Other types are rounded again by EncodeRow. col and count must be multiples of the weight's
+/// block.
 void RecodeRow(const Weight& weight, int64_t row, int64_t col, int64_t count, std::byte* out);
 
 /// 32 numbers of at most six bits. q5_1 and q5_k: value = scales[0] * number + scales[1]. q6_k: value = (number - 32)

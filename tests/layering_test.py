@@ -102,6 +102,7 @@ LONG_FILES = {
     "coordinator/journal/archive.h": "both directions of every kind of value side by side",
     "comm/model/model_files.h": "everything that is asked of a model's files",
     "comm/model/model_spec.h": "all that a model computes, one field after another",
+    "comm/base/number_type.h": "every way to store a number, with its layout",
     "kernels/cpu/isa/table.h": "every inner part, and what it is called with",
     "worker/cpu/weights.h": "everything that a rank keeps of a model, matrix by matrix",
     "worker/cpu/cpu_decoder.h": "every operation of a forward pass and what it keeps",

@@ -44,6 +44,16 @@ enum class NumberType : uint8_t {
   kInt32,  // integers that are part of another tensor; kInt64, too
   kInt64,
   kFp8Groups,  // GPUs only: E4M3 with a scale for 128 columns of a row; kFp8E4M3 has one for each row
+  // Types of GGUF files in which a code of several bits stands for several numbers (kernels/cpu/grid_quants.cc).
+  kIQ1_S,
+  kIQ1_M,
+  kIQ2_XXS,
+  kIQ2_XS,
+  kIQ2_S,
+  kIQ3_XXS,
+  kIQ3_S,
+  kTQ1_0,
+  kTQ2_0,
 };
 
 /// Describes a type: its name in files and errors, and the numbers and bytes of one block (1 number where a type has no
@@ -81,13 +91,28 @@ inline constexpr NumberLayout kNumberLayouts[] = {
     {"I32", 1, 4},
     {"I64", 1, 8},
     {"F8_E4M3", 1, 1},
+    {"IQ1_S", 256, 2 + 32 + 16},
+    {"IQ1_M", 256, 32 + 16 + 8},
+    {"IQ2_XXS", 256, 2 + 64},
+    {"IQ2_XS", 256, 2 + 64 + 8},
+    {"IQ2_S", 256, 2 + 32 + 32 + 8 + 8},
+    {"IQ3_XXS", 256, 2 + 64 + 32},
+    {"IQ3_S", 256, 2 + 64 + 8 + 32 + 4},
+    {"TQ1_0", 256, 48 + 4 + 2},
+    {"TQ2_0", 256, 64 + 2},
 };
-static_assert(sizeof(kNumberLayouts) / sizeof(NumberLayout) == static_cast<size_t>(NumberType::kFp8Groups) + 1);
+static_assert(sizeof(kNumberLayouts) / sizeof(NumberLayout) == static_cast<size_t>(NumberType::kTQ2_0) + 1);
 
 constexpr const NumberLayout& LayoutOf(NumberType type) { return kNumberLayouts[static_cast<size_t>(type)]; }
 
 /// Returns the bytes of one number, for types whose blocks hold one number.
 constexpr int64_t ByteSize(NumberType type) { return LayoutOf(type).block_bytes; }
+
+/// True for types of stored weights, whose numbers and scales are read together. Types from kQ5_0 on occur only in
+/// files, and are packed as other types (kernels/weight.h).
+constexpr bool IsWeightType(NumberType type) {
+  return type <= NumberType::kMxFp4Pairs || type >= NumberType::kIQ1_S;
+}
 
 /// True for the types that GPUs compute in: activations and weights on GPUs, and sums over GPUs.
 constexpr bool IsFloat(NumberType type) {

@@ -37,7 +37,7 @@ bool SaySame(const std::vector<int64_t>& found, const std::vector<int64_t>& want
 /// True when the engines can read the tensor as this weight. Some types are only parts of other tensors. A matrix with
 /// separate scales is read row by row, which embeddings, vectors and transposed matrices do not allow.
 bool IsWeight(const Tensor& tensor, const WeightSpec& weight) {
-  if (tensor.scaled == nullptr) return tensor.type < NumberType::kU8;
+  if (tensor.scaled == nullptr) return IsWeightType(tensor.type);
   return weight.is_matrix() && !weight.transposed && weight.role != Role::kEmbedding &&
          weight.role != Role::kLayerEmbedding && weight.role != Role::kPositions;
 }

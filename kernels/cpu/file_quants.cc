@@ -5,6 +5,7 @@
 
 #include "kernels/check.h"
 #include "kernels/cpu/file_blocks.h"
+#include "kernels/cpu/grid_quants.h"
 #include "kernels/cpu/half.h"
 #include "kernels/cpu/mxfp4.h"
 #include "kernels/packed_weight.h"
@@ -134,8 +135,18 @@ void Q4KAsQ4(const std::byte* in, std::byte* out) {
 
 NumberType PackedType(NumberType stored) {
   switch (stored) {
+    case NumberType::kTQ1_0:
+    case NumberType::kTQ2_0:
+      return NumberType::kQ4_0;
     case NumberType::kQ4_K:
+    case NumberType::kIQ1_S:
       return NumberType::kQ4_1;
+    case NumberType::kIQ1_M:
+    case NumberType::kIQ2_XXS:
+    case NumberType::kIQ2_XS:
+    case NumberType::kIQ2_S:
+    case NumberType::kIQ3_XXS:
+    case NumberType::kIQ3_S:
     case NumberType::kQ5_0:
     case NumberType::kQ5_1:
     case NumberType::kQ5_K:
@@ -182,7 +193,7 @@ void DecodeFileQuants(NumberType type, const std::byte* in, int64_t count, float
         DecodeIQ4XS(in, out);
         break;
       default:
-        QUIRE_KERNEL_CHECK(false);
+        DecodeGridQuants(type, in, out);
     }
   }
 }
@@ -200,7 +211,9 @@ void RecodeRow(const Weight& weight, int64_t row, int64_t col, int64_t count, st
                                                      : weight.type == NumberType::kIQ4_NL ? IQ4NLAsQ8
                                                      : weight.type == NumberType::kIQ4_XS ? IQ4XSAsQ8
                                                                                           : nullptr;
-  if (keep != nullptr) {
+  if (IsGridType(weight.type) && KeepGridQuants(weight.type, in, out)) {
+    while ((in += from.block_bytes) != end) KeepGridQuants(weight.type, in, out += out_bytes);
+  } else if (keep != nullptr) {
     for (; in != end; in += from.block_bytes, out += out_bytes) keep(in, out);
   } else {
     std::vector<float> numbers(static_cast<size_t>(count));

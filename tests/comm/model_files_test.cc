@@ -196,7 +196,7 @@ TEST_F(ModelFilesTest, BrokenGguf_IsRefusedWithAReason) {
       {broken([](auto& g) { g.Tensor("x", {64}, 0, 0); }), "outside the file"},
       {broken([](auto& g) { g.Tensor("x", {1}, 0, uint64_t{1} << 63); }), "outside the file"},
       {broken([](auto& g) { g.Tensor("x", {1}, 0, 3); }), "not aligned"},
-      {broken([](auto& g) { g.Tensor("x", {256}, 16, 0); }), "type IQ2_XXS is not supported"},
+      {broken([](auto& g) { g.Tensor("x", {256}, 15, 0); }), "type Q8_K is not supported"},
       {broken([](auto& g) { g.data.resize(20); }), "incomplete download?"},
   };
   for (const auto& [bytes, reason] : cases)

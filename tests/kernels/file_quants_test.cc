@@ -77,7 +77,11 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"Q4_K", NumberType::kQ4_K, 0.003f}, Case{"Q5_K", NumberType::kQ5_K, 0.0045f},
                     Case{"Q6_K", NumberType::kQ6_K, 0.0045f}, Case{"Q2_K", NumberType::kQ2_K, 0.0045f},
                     Case{"Q3_K", NumberType::kQ3_K, 0.0045f}, Case{"IQ4_NL", NumberType::kIQ4_NL, 0},
-                    Case{"IQ4_XS", NumberType::kIQ4_XS, 0.0006f}),
+                    Case{"IQ4_XS", NumberType::kIQ4_XS, 0.0006f}, Case{"IQ1_S", NumberType::kIQ1_S, 0.0016f},
+                    Case{"IQ1_M", NumberType::kIQ1_M, 0.0045f}, Case{"IQ2_XXS", NumberType::kIQ2_XXS, 0.0006f},
+                    Case{"IQ2_XS", NumberType::kIQ2_XS, 0.0045f}, Case{"IQ2_S", NumberType::kIQ2_S, 0.0045f},
+                    Case{"IQ3_XXS", NumberType::kIQ3_XXS, 0.0006f}, Case{"IQ3_S", NumberType::kIQ3_S, 0.0006f},
+                    Case{"TQ1_0", NumberType::kTQ1_0, 0}, Case{"TQ2_0", NumberType::kTQ2_0, 0}),
     [](const testing::TestParamInfo<Case>& format) { return format.param.name; });
 
 /// A row of two blocks. Each half block has all 16 codes. The scale of the first block is 2, that of the second 2^-3.

@@ -172,7 +172,7 @@ Tensor Transposed(const Tensor& tensor, std::vector<std::byte>& room) {
 }
 
 kernels::Weight AsWeight(const Tensor& tensor) {
-  if (!kernels::IsWeightType(tensor.type))
+  if (!IsWeightType(tensor.type))
     FailSettings("a weight of {} numbers is not supported", LayoutOf(tensor.type).name);
   return {tensor.type,
           tensor.data.data(),

@@ -150,12 +150,30 @@ NumberType TypeOf(uint32_t code, const std::string& what) {
       return NumberType::kQ5_K;
     case 14:
       return NumberType::kQ6_K;
+    case 16:
+      return NumberType::kIQ2_XXS;
+    case 17:
+      return NumberType::kIQ2_XS;
+    case 18:
+      return NumberType::kIQ3_XXS;
+    case 19:
+      return NumberType::kIQ1_S;
     case 20:
       return NumberType::kIQ4_NL;
+    case 21:
+      return NumberType::kIQ3_S;
+    case 22:
+      return NumberType::kIQ2_S;
     case 23:
       return NumberType::kIQ4_XS;
+    case 29:
+      return NumberType::kIQ1_M;
     case 30:
       return NumberType::kBF16;
+    case 34:
+      return NumberType::kTQ1_0;
+    case 35:
+      return NumberType::kTQ2_0;
     case 39:
       return NumberType::kMxFp4;
     default:
@@ -164,7 +182,7 @@ NumberType TypeOf(uint32_t code, const std::string& what) {
   const std::string name = code < std::size(kGgmlTypes) ? kGgmlTypes[code] : "";
   Fail(
       "{}: type {} is not supported; supported are F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, "
-      "Q5_K, Q6_K, IQ4_NL, IQ4_XS, MXFP4",
+      "Q5_K, Q6_K, IQ1_S to IQ4_XS, TQ1_0, TQ2_0, MXFP4",
       what, name.empty() ? fmt::format("code {}", code) : name);
 }
 
