@@ -82,10 +82,10 @@ TEST(AdapterExpertsTest, Open_RefusesExperts_ThatAreMissingMisshapenOrThereTwice
   experts.files.config["target_modules"] = {"k_proj", "gate_proj"};
   experts.files.AddTensor(layer + ".2.gate_proj.lora_A.weight", {3, 48});
   experts.files.AddTensor(layer + ".2.gate_proj.lora_B.weight", {20, 3});
-  for (int64_t layers = 0; layers < 3; ++layers) {
+  for (int64_t number = 0; number < experts.base.spec().num_layers(); ++number) {
     for (int64_t expert = 0; expert < 7; ++expert) {
       const std::string module =
-          fmt::format("base_model.model.model.layers.{}.mlp.experts.{}.gate_proj.lora_", layers, expert);
+          fmt::format("base_model.model.model.layers.{}.mlp.experts.{}.gate_proj.lora_", number, expert);
       experts.files.AddTensor(module + "A.weight", {3, 48});
       experts.files.AddTensor(module + "B.weight", {20, 3});
     }
