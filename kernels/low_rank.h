@@ -7,24 +7,27 @@
 
 namespace quire::kernels {
 
-/// y += x * down^T * up^T for some rows, in some columns of y. Weights are f32.
+/// y += scale * x * down^T * up^T for some rows, in some columns of y. Weights are f32, f16 or bf16.
 struct LowRankPart {
   PackedWeight down;   // [rank, columns of x]
   PackedWeight up;     // [columns of y that it adds to, rank]
   int64_t column = 0;  // the first of these columns
+  float scale = 1;
 };
 
 /// Rows of x and y that share their parts.
 struct LowRankGroup {
-  const LowRankPart* parts;  // [num_parts]; they add to different columns
+  /// [num_parts]; they add to different columns. Neighbours with the same `down` must have the same scale.
+  const LowRankPart* parts;
   int64_t num_parts;
-  const int32_t* rows;  // [num_rows], ascending
+  const int32_t* rows;  // [num_rows] rows of y, ascending
   int64_t num_rows;
+  const int32_t* x_rows = nullptr;  // [num_rows] their rows of x; null: the same numbers
 };
 
 /// Adds low-rank products to the rows of groups. Other rows stay as they are. CPU only: weights are packed here.
 /// Batch-invariant: y[i, :] depends on x[i, :] and the row's parts alone, bit for bit. Accumulates in fp32: first along
-/// the columns of x, then along the rank, and adds this sum to y at last.
+/// the columns of x; this sum is multiplied by the scale; then along the rank; this sum is added to y at last.
 struct LowRankParams {
   const float* x;  // rows x_stride floats apart
   int64_t x_stride;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "comm/base/error.h"
 #include "comm/base/json.h"
@@ -20,20 +21,13 @@ constexpr const char* kLayerNumber = "{}\\.(?P<number>\\d+)\\..*";
 constexpr std::string_view kUnused[] = {
     "auto_mapping",  "base_model_name_or_path", "revision",       "task_type",         "inference_mode",
     "lora_dropout",  "megatron_core",           "peft_version",   "loftq_config",      "eva_config",
-    "corda_config",  "lora_ga_config",          "runtime_config", "qalora_group_size", "ensure_weight_tying",
-    "fan_in_fan_out"};
+    "corda_config",  "lora_ga_config",          "runtime_config", "qalora_group_size", "fan_in_fan_out"};
 
 /// Values of init_lora_weights that leave the base model as it is.
 constexpr std::string_view kHarmlessInits[] = {"gaussian", "eva", "orthogonal"};
 
 bool IsEmpty(const OrderedJson& value) {
   return value.is_null() || value == false || ((value.is_structured() || value.is_string()) && value.empty());
-}
-
-/// True when the whole name, or its last parts, are in the list.
-bool Ends(const std::set<std::string, std::less<>>& names, const std::string& module) {
-  if (names.contains(module)) return true;
-  return std::ranges::any_of(names, [&](const std::string& name) { return module.ends_with("." + name); });
 }
 
 }  // namespace
@@ -88,6 +82,15 @@ class AdapterConfig::Reader {
     return {pattern, fmt::format("{}: {}", path_, key), time_};
   }
 
+  Names NamesOf(const char* key) {
+    const OrderedJson* value = Find(key);
+    Names names;
+    if (value == nullptr) return names;
+    if (!value->is_array()) Fail("{}: {} must be a list", path_, key);
+    for (const OrderedJson& name : *value) names.insert(TextOf(name, key));
+    return names;
+  }
+
   /// Reads names of modules: a list, or one text that is a regular expression.
   void Modules(const char* key, Names& names, std::optional<NamePattern>& pattern) {
     const OrderedJson* value = Find(key);
@@ -110,6 +113,30 @@ class AdapterConfig::Reader {
     for (const auto& [name, number] : value->items())
       exceptions.emplace_back(PatternOf("(?:.*\\.)?(?:" + name + ")", key), NumberOf(number, key));
     return exceptions;
+  }
+
+  /// Reads token ids: a list for the embedding, or lists by names of modules.
+  std::map<std::string, std::vector<TokenId>> Tokens(const char* key) {
+    std::map<std::string, std::vector<TokenId>> tokens;
+    const OrderedJson* value = Find(key);
+    if (value == nullptr) return tokens;
+    if (!value->is_structured()) Fail("{}: {} must be a list or an object of lists", path_, key);
+    const auto read = [&](const std::string& module, const OrderedJson& list) {
+      if (!list.is_array()) Fail("{}: {} must hold lists", path_, key);
+      for (const OrderedJson& token : list) tokens[module].push_back(TokenOf(token, key));
+    };
+    if (value->is_array()) {
+      read("", *value);
+    } else {
+      for (const auto& [module, list] : value->items()) read(module, list);
+    }
+    return tokens;
+  }
+  TokenId TokenOf(const OrderedJson& value, const char* key) const {
+    const double number = NumberOf(value, key);
+    if (number != std::floor(number) || number < 0 || number > std::numeric_limits<TokenId>::max())
+      Fail("{}: {} must hold ids of tokens", path_, key);
+    return static_cast<TokenId>(number);
   }
 
   void RefuseUnread() const {
@@ -151,8 +178,12 @@ AdapterConfig::AdapterConfig(const std::string& text, const std::string& path, s
           path, way.substr(0, 100));
   }
   const OrderedJson* target = reader.Find("target_modules");
-  if (target == nullptr) Fail("{}: target_modules is missing", path);
-  all_linear_ = *target == "all-linear";
+  parameters_ = reader.NamesOf("target_parameters");
+  replaced_ = reader.NamesOf("modules_to_save");
+  tokens_ = reader.Tokens("trainable_token_indices");
+  ties_head_ = reader.Flag("ensure_weight_tying");
+  if (target == nullptr && parameters_.empty()) Fail("{}: target_modules is missing", path);
+  all_linear_ = target != nullptr && *target == "all-linear";
   if (!all_linear_) reader.Modules("target_modules", targets_, target_pattern_);
   reader.Modules("exclude_modules", excluded_, exclude_pattern_);
   if (const OrderedJson* layers = reader.Find("layers_to_transform")) {
@@ -182,6 +213,10 @@ bool AdapterConfig::Targets(const std::string& module) const {
   if (target_pattern_) return target_pattern_->Matches(module);
   // PEFT applies layers_to_transform only to modules that are listed without their whole names.
   return targets_.contains(module) || (Ends(targets_, module) && InTargetedLayer(module));
+}
+
+bool AdapterConfig::Ends(const Names& names, const std::string& module) {
+  return std::ranges::any_of(names, [&](const std::string& name) { return Ends(name, module); });
 }
 
 bool AdapterConfig::InTargetedLayer(const std::string& module) const {

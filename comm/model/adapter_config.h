@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -8,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "comm/base/types.h"
 #include "comm/model/name_pattern.h"
 
 namespace quire {
@@ -26,9 +28,26 @@ class AdapterConfig {
   bool Targets(const std::string& module) const;
   /// True when the adapter targets all linear modules, whatever their names are.
   bool targets_all() const { return all_linear_; }
+  /// True when the adapter is meant to change the parameter (target_parameters). PEFT writes one for weights that form
+  /// no module of their own: model.layers.0.mlp.experts.down_proj.
+  bool TargetsParameter(const std::string& parameter) const { return Ends(parameters_, parameter); }
+  const std::set<std::string, std::less<>>& parameters() const { return parameters_; }
+  /// True when the adapter has weights of its own in place of the module's (modules_to_save).
+  bool Replaces(const std::string& module) const { return Ends(replaced_, module); }
+  /// True when what the adapter says of the embedding also holds for a head that shares its weights.
+  bool ties_head() const { return ties_head_; }
+  /// The tokens whose rows the adapter replaces (trainable_token_indices), in the order of these rows, by the module's
+  /// name or its last parts. An empty name is the embedding.
+  const std::map<std::string, std::vector<TokenId>>& tokens() const { return tokens_; }
+  /// The two functions below take names of modules and of parameters.
   int64_t RankOf(const std::string& module) const;
   /// Returns the factor of the product of the module's two matrices, for a rank above 0.
   double ScaleOf(const std::string& module) const;
+
+  /// True when the whole name, or its last parts, are `end`.
+  static bool Ends(const std::string& end, const std::string& module) {
+    return module == end || module.ends_with("." + end);
+  }
 
  private:
   /// Names of modules. A module is meant when its whole name, or the last parts of its name, are in the set.
@@ -37,6 +56,7 @@ class AdapterConfig {
   using Exceptions = std::vector<std::pair<NamePattern, double>>;
   class Reader;
 
+  static bool Ends(const Names& names, const std::string& module);
   bool InTargetedLayer(const std::string& module) const;
   /// Returns the number of the first pattern that matches; nullopt when none does.
   static std::optional<double> NumberOf(const Exceptions& exceptions, const std::string& module);
@@ -45,8 +65,10 @@ class AdapterConfig {
   double alpha_ = 0;
   bool by_root_ = false;  // use_rslora: divides by the root of the rank
   bool all_linear_ = false;
+  bool ties_head_ = false;
   std::optional<NamePattern> target_pattern_, exclude_pattern_;
-  Names targets_, excluded_;
+  Names targets_, excluded_, parameters_, replaced_;
+  std::map<std::string, std::vector<TokenId>> tokens_;
   std::optional<std::set<int64_t>> layers_;  // nothing: all
   std::vector<NamePattern> layer_patterns_;
   Exceptions ranks_, alphas_;

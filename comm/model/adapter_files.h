@@ -5,31 +5,58 @@
 #include <string>
 #include <vector>
 
+#include "comm/base/types.h"
 #include "comm/model/formats/mapped_file.h"
 #include "comm/model/formats/tensor.h"
+#include "comm/model/model_spec.h"
 #include "comm/model/weight_spec.h"
 
 namespace quire {
 
 class ModelFiles;
 
-/// The weights that adapters may change. The ranks stack those of one product in this order.
-inline constexpr Role kAdapterRoles[] = {Role::kQuery,        Role::kKey,  Role::kValue, Role::kAttentionGate,
-                                         Role::kAttentionOut, Role::kGate, Role::kUp,    Role::kDown};
+/// A weight of the base model that a LoRA matrix changes, and the rows of its `b` that belong to this weight.
+struct AdaptedWeight {
+  Role role;
+  RowPlaces rows;
+};
 
 /// The change of one matrix of the base model by a LoRA adapter: W + scale * b * a. The matrix may hold several weights
 /// (Fusion), whose rows are rows of b.
 struct AdapterMatrix {
-  std::string module;  // its name in the adapter's file
+  std::string module = {};  // its name in the adapter's file
   int64_t layer = 0;
-  std::vector<Role> roles;  // roles of the matrices, in the order of the base model's list
+  int64_t expert = kAllExperts;  // the expert whose matrix it is; kAllExperts: it belongs to no expert
+  std::vector<AdaptedWeight> weights = {};
   float scale = 1;
-  Tensor a, b;  // [rank, columns of the matrix], [rows of the matrix, rank]
+  Tensor a = {};  // [rank, columns of the matrix]
+  /// [rows of the matrix, columns]. Column i of the LoRA matrix is column b_first + i * b_step.
+  Tensor b = {};
+  int64_t b_first = 0, b_step = 1;
 
   int64_t rank() const { return a.rows(); }
 };
 
-/// A LoRA adapter on disk: a PEFT directory with adapter_config.json and adapter_model.safetensors.
+/// The change of the embedding or of the output head by a LoRA adapter. A row is first replaced where the adapter has a
+/// row of its own. Then LoRA adds to it.
+struct AdapterTable {
+  Tensor whole;                 // [vocabulary, hidden], in place of the base model's; no shape: the base model's
+  std::vector<TokenId> tokens;  // tokens with rows of their own
+  Tensor rows;                  // [tokens, hidden]
+  /// The embedding's LoRA matrices, which add scale * b * (the token's column of a). The head's are an AdapterMatrix.
+  Tensor a;  // [rank, vocabulary], or [vocabulary, rank] with a_by_token; no shape: none
+  Tensor b;  // [hidden, rank]
+  bool a_by_token = false;
+  float scale = 1;
+};
+
+/// All that an adapter's tensors say.
+struct AdapterContents {
+  std::vector<AdapterMatrix> matrices;
+  AdapterTable embedding, head;
+};
+
+/// A LoRA adapter on disk: a PEFT directory with adapter_config.json and adapter_model.safetensors, or a GGUF file.
 class AdapterFiles {
  public:
   /// Opens an adapter of the model `base`. Throws Error for files that are missing, broken or not supported, and for
@@ -38,14 +65,18 @@ class AdapterFiles {
   static AdapterFiles Open(const std::string& path, const ModelFiles& base, std::optional<size_t> most_bytes = {});
 
   const std::string& path() const { return path_; }
-  const std::vector<AdapterMatrix>& matrices() const { return matrices_; }
+  const std::vector<AdapterMatrix>& matrices() const { return contents_.matrices; }
+  const AdapterTable& embedding() const { return contents_.embedding; }
+  const AdapterTable& head() const { return contents_.head; }
+  /// The base model's description with the orders of rows and columns of this adapter's file.
+  const ModelSpec& layout() const { return layout_; }
   int64_t rank() const;  // the largest of all matrices
   /// Returns the bytes of all numbers in 32 bits, as the ranks of a group hold them together. Each rank holds all of
   /// `a` where the ranks split a matrix's rows.
   int64_t bytes() const;
   /// Returns the size of the tensors' file.
   size_t file_bytes() const { return file_bytes_; }
-  /// Returns a hash of both files, as 32 hex digits.
+  /// A hash of all files, as 32 hex digits.
   const std::string& fingerprint() const { return fingerprint_; }
 
   /// Unmaps the file. The matrices keep types and shapes but lose their bytes.
@@ -53,12 +84,14 @@ class AdapterFiles {
 
  private:
   AdapterFiles() = default;
-  class Reader;
+  void OpenPeft(const ModelFiles& base, std::optional<size_t> most_bytes);
+  void OpenGguf(const ModelFiles& base, std::optional<size_t> most_bytes);
 
   std::string path_, fingerprint_;
   size_t file_bytes_ = 0;
   std::vector<MappedFile> files_;  // one; none once closed
-  std::vector<AdapterMatrix> matrices_;
+  ModelSpec layout_;
+  AdapterContents contents_;
 };
 
 }  // namespace quire

@@ -143,7 +143,7 @@ constexpr ForeignFlag kForeignFlags[] = {
     {"--system-prompt -sys --prompt --file -f", FlagTakes::kWord, FlagFate::kRefused,
      "put it into requests, or use quire chat --system"},
     {"--lora --lora-paths --lora-adapters --lora-scaled", FlagTakes::kWords, FlagFate::kRefused,
-     "use --lora-modules NAME=PATH, with PEFT directories"},
+     "use --lora-modules NAME=PATH"},
     {"--speculative-model --model-draft -md --speculative-draft-model-path", FlagTakes::kWord, FlagFate::kRefused,
      "use --speculative-config '{\"method\": \"draft_model\", \"model\": PATH, \"num_speculative_tokens\": 4}'"},
     {"--draft-max --draft --num-speculative-tokens --speculative-algorithm --speculative-num-draft-tokens --speculate",

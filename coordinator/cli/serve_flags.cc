@@ -83,7 +83,7 @@ const Flag kFlags[] = {
     {.name = "--lora-modules",
      .key = "adapters",
      .takes = "NAME=PATH",
-     .help = "LoRA adapters (PEFT directories) that clients name as models; may be repeated",
+     .help = "LoRA adapters (PEFT directories or GGUF) that clients name as models; may be repeated",
      .read = ValueOfAdapters},
     {.name = "--lora-dir",
      .key = "lora.dirs",

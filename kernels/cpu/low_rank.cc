@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 #include <vector>
 
 #include "kernels/check.h"
@@ -14,136 +13,124 @@ namespace quire::kernels {
 
 namespace {
 
-constexpr int64_t kUpPanels = 8;  // panels of a second product that a thread computes together: 128 columns of y
+/// A thread computes both products of an item for at most so many rows, and at least so many where there are enough:
+/// rows share each load of a weight. Then the rows' sums for a block of panels stay in the first-level cache.
+constexpr int64_t kMostRows = 24, kLeastRows = 4, kUpPanels = 16;
+/// Items for each thread, so that all of them end at about the same time.
+constexpr int64_t kItemsPerThread = 4;
 
-/// Work for one thread: some panels of one part of one group.
+/// Work for one thread: some rows of a group, and parts that share their first product.
 struct LowRankItem {
   const LowRankGroup* group;
-  const LowRankPart* part;
-  const float* x;  // the rows of the group, which lie side by side
-  int64_t x_stride;
-  float* inner;  // [rows of the group, rank]
-  int64_t panel_begin, panel_end;
+  const LowRankPart* parts;
+  int64_t num_parts, first_row, num_rows;
 };
 
-bool AreNeighbours(const LowRankGroup& group) {
-  return group.rows[group.num_rows - 1] - group.rows[0] == group.num_rows - 1;
+bool IsPlain(NumberType type) {
+  return type == NumberType::kF32 || type == NumberType::kF16 || type == NumberType::kBF16;
 }
 
-/// Copies the rows of groups whose rows are not neighbours. Returns the beginning of each group's rows, and their
-/// stride.
-class GroupRows {
- public:
-  GroupRows(const CpuStream& stream, const LowRankParams& p, int64_t cols, std::vector<float>& room) {
-    int64_t copied = 0;
-    for (int64_t g = 0; g < p.num_groups; ++g) copied += AreNeighbours(p.groups[g]) ? 0 : p.groups[g].num_rows;
-    if (static_cast<int64_t>(room.size()) < copied * cols) room.resize(static_cast<size_t>(copied * cols));
-    float* to = room.data();
-    for (int64_t g = 0; g < p.num_groups; ++g) {
-      const LowRankGroup& group = p.groups[g];
-      if (AreNeighbours(group)) {
-        begins_.push_back({p.x + group.rows[0] * p.x_stride, p.x_stride});
-        continue;
-      }
-      stream.pool().ForRange(group.num_rows, 1, [&](int64_t begin, int64_t end, int) {
-        for (int64_t i = begin; i < end; ++i)
-          std::memcpy(to + i * cols, p.x + group.rows[i] * p.x_stride, static_cast<size_t>(cols) * sizeof(float));
-      });
-      begins_.push_back({to, cols});
-      to += group.num_rows * cols;
+/// Returns room for so many floats, which stays valid until the next call.
+float* RoomFor(std::vector<float>& room, int64_t count) {
+  if (static_cast<int64_t>(room.size()) < count) room.resize(static_cast<size_t>(count));
+  return room.data();
+}
+
+/// The item's rows of x, at which its first product may read them: in x itself where they are neighbours there, else in
+/// `copy`. Sets the stride.
+const float* RowsOfX(const LowRankItem& item, const LowRankParams& p, std::vector<float>& copy, int64_t& stride) {
+  const LowRankGroup& group = *item.group;
+  const int32_t* rows = (group.x_rows != nullptr ? group.x_rows : group.rows) + item.first_row;
+  const int64_t cols = item.parts->down.cols;
+  bool neighbours = true;
+  for (int64_t i = 1; i < item.num_rows; ++i) neighbours = neighbours && rows[i] == rows[i - 1] + 1;
+  stride = neighbours ? p.x_stride : cols;
+  if (neighbours) return p.x + rows[0] * p.x_stride;
+  float* const to = RoomFor(copy, item.num_rows * cols);
+  for (int64_t i = 0; i < item.num_rows; ++i)
+    std::memcpy(to + i * cols, p.x + rows[i] * p.x_stride, static_cast<size_t>(cols) * sizeof(float));
+  return to;
+}
+
+/// Adds inner * up^T to the item's rows of y, some panels at a time.
+void AddUp(const LowRankItem& item, const LowRankPart& part, const LowRankParams& p, const float* inner,
+           std::vector<float>& room) {
+  const PackedWeight& up = part.up;
+  float* const sums = RoomFor(room, item.num_rows * kUpPanels * kPanelRows);
+  for (int64_t panel = 0; panel < up.num_panels(); panel += kUpPanels) {
+    const int64_t first = panel * kPanelRows, columns = std::min(kUpPanels * kPanelRows, up.rows - first);
+    // The panels as a matrix of their own, so that its result has no room for the others.
+    const PackedWeight mine = {up.type, up.data + panel * PanelBytes(up.type, up.cols), columns, up.cols};
+    ActiveTable().matmul_plain({mine, 0, mine.num_panels(), sums, columns, item.num_rows}, inner, up.cols);
+    for (int64_t i = 0; i < item.num_rows; ++i) {
+      float* y = p.y + item.group->rows[item.first_row + i] * p.y_stride + part.column + first;
+      const float* sum = sums + i * columns;
+      for (int64_t c = 0; c < columns; ++c) y[c] += sum[c];
     }
   }
-
-  struct Begin {
-    const float* x;
-    int64_t stride;
-  };
-  const Begin& of(int64_t group) const { return begins_[static_cast<size_t>(group)]; }
-
- private:
-  std::vector<Begin> begins_;
-};
-
-/// Computes the first product of an item's panels: inner = x * down^T.
-void MultiplyDown(const LowRankItem& item) {
-  const PackedWeight& down = item.part->down;
-  ActiveTable().matmul_plain({down, item.panel_begin, item.panel_end, item.inner, down.rows, item.group->num_rows},
-                             item.x, item.x_stride);
 }
 
-/// Computes the second product of an item's panels, and adds it to rows of y.
-void AddUp(const LowRankItem& item, const LowRankParams& p) {
-  thread_local std::vector<float> sums;
-  const PackedWeight& up = item.part->up;
-  const int64_t first = item.panel_begin * kPanelRows, columns = std::min(item.panel_end * kPanelRows, up.rows) - first;
-  const int64_t rows = item.group->num_rows;
-  if (static_cast<int64_t>(sums.size()) < rows * columns) sums.resize(static_cast<size_t>(rows * columns));
-  // The item's panels as a matrix of their own, so that its result has no room for the others.
-  const PackedWeight mine = {up.type, up.data + item.panel_begin * PanelBytes(up.type, up.cols), columns, up.cols};
-  ActiveTable().matmul_plain({mine, 0, mine.num_panels(), sums.data(), columns, rows}, item.inner, up.cols);
-  for (int64_t i = 0; i < rows; ++i) {
-    float* y = p.y + item.group->rows[i] * p.y_stride + item.part->column + first;
-    const float* sum = sums.data() + i * columns;
-    for (int64_t c = 0; c < columns; ++c) y[c] += sum[c];
-  }
+void Compute(const LowRankItem& item, const LowRankParams& p) {
+  thread_local std::vector<float> copy, inner_room, sums;
+  const PackedWeight& down = item.parts->down;
+  int64_t stride = 0;
+  const float* const x = RowsOfX(item, p, copy, stride);
+  const int64_t numbers = item.num_rows * down.rows;
+  float* const inner = RoomFor(inner_room, numbers);
+  ActiveTable().matmul_plain({down, 0, down.num_panels(), inner, down.rows, item.num_rows}, x, stride);
+  for (int64_t i = 0; i < numbers; ++i) inner[i] *= item.parts->scale;
+  for (int64_t i = 0; i < item.num_parts; ++i) AddUp(item, item.parts[i], p, inner, sums);
 }
 
-/// Returns the number of columns of x, which is the same for all parts.
-int64_t ColumnsOf(const LowRankParams& p) {
+void Check(const LowRankParams& p) {
   int64_t cols = 0;
   for (int64_t g = 0; g < p.num_groups; ++g) {
     for (int64_t i = 0; i < p.groups[g].num_parts; ++i) {
       const LowRankPart& part = p.groups[g].parts[i];
-      QUIRE_KERNEL_CHECK(part.down.type == NumberType::kF32 && part.up.type == NumberType::kF32);
+      QUIRE_KERNEL_CHECK(IsPlain(part.down.type) && IsPlain(part.up.type));
       QUIRE_KERNEL_CHECK(part.down.rows == part.up.cols && part.column + part.up.rows <= p.y_stride);
       QUIRE_KERNEL_CHECK(cols == 0 || cols == part.down.cols);
       cols = part.down.cols;
     }
   }
   QUIRE_KERNEL_CHECK(p.x_stride >= cols);
-  return cols;
 }
 
 }  // namespace
 
 void AddLowRank(const CpuStream& stream, const LowRankParams& p) {
-  thread_local std::vector<float> copied, inner;
-  thread_local std::vector<LowRankItem> downs, ups;
-  const GroupRows rows(stream, p, ColumnsOf(p), copied);
-  int64_t numbers = 0;
-  for (int64_t g = 0; g < p.num_groups; ++g) {
-    for (int64_t i = 0; i < p.groups[g].num_parts; ++i)
-      numbers += p.groups[g].num_rows * p.groups[g].parts[i].down.rows;
-  }
-  if (static_cast<int64_t>(inner.size()) < numbers) inner.resize(static_cast<size_t>(numbers));
-  float* room = inner.data();
-  downs.clear();
-  ups.clear();
+  thread_local std::vector<LowRankItem> items;
+  Check(p);
+  items.clear();
+  int64_t rows = 0;  // of all items
   for (int64_t g = 0; g < p.num_groups; ++g) {
     const LowRankGroup& group = p.groups[g];
-    float* inner_of_part = room;
-    for (const LowRankPart* part = group.parts; part < group.parts + group.num_parts; ++part) {
+    for (int64_t i = 0; i < group.num_parts; ++i) {
       // Neighbours may share their first product, as the weights of a fused matrix do.
-      const bool shared = part > group.parts && part->down.data == part[-1].down.data;
-      if (!shared) inner_of_part = std::exchange(room, room + group.num_rows * part->down.rows);
-      const LowRankItem item = {&group, part, rows.of(g).x, rows.of(g).stride, inner_of_part, 0, 0};
-      const auto cut = [&](std::vector<LowRankItem>& items, int64_t panels, int64_t each) {
-        for (int64_t panel = 0; panel < panels; panel += each) {
-          items.push_back(item);
-          items.back().panel_begin = panel;
-          items.back().panel_end = std::min(panels, panel + each);
-        }
-      };
-      if (!shared) cut(downs, part->down.num_panels(), 1);
-      cut(ups, part->up.num_panels(), kUpPanels);
+      if (i > 0 && group.parts[i].down.data == group.parts[i - 1].down.data) {
+        ++items.back().num_parts;
+        continue;
+      }
+      items.push_back({&group, group.parts + i, 1, 0, group.num_rows});
+      rows += group.num_rows;
     }
   }
-  // The pool's threads must see this thread's lists, not their own.
-  const std::vector<LowRankItem>&first = downs, &second = ups;
-  stream.pool().ForEach(static_cast<int64_t>(first.size()),
-                        [&](int64_t i, int) { MultiplyDown(first[static_cast<size_t>(i)]); });
-  stream.pool().ForEach(static_cast<int64_t>(second.size()),
-                        [&](int64_t i, int) { AddUp(second[static_cast<size_t>(i)], p); });
+  const int64_t wanted = kItemsPerThread * stream.pool().num_threads();
+  const int64_t each = std::clamp((rows + wanted - 1) / wanted, kLeastRows, kMostRows);
+  for (size_t i = 0, whole = items.size(); i < whole; ++i) {
+    const LowRankItem item = items[i];
+    const int64_t count = (item.num_rows + each - 1) / each, size = (item.num_rows + count - 1) / count;
+    items[i].num_rows = std::min(size, item.num_rows);
+    for (int64_t first = size; first < item.num_rows; first += size) {
+      items.push_back(item);
+      items.back().first_row = first;
+      items.back().num_rows = std::min(size, item.num_rows - first);
+    }
+  }
+  // The pool's threads must see this thread's list, not their own.
+  const std::vector<LowRankItem>& all = items;
+  stream.pool().ForEach(static_cast<int64_t>(all.size()),
+                        [&](int64_t i, int) { Compute(all[static_cast<size_t>(i)], p); });
 }
 
 }  // namespace quire::kernels

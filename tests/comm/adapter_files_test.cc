@@ -144,9 +144,16 @@ TEST_F(AdapterFilesTest, Open_RefusesTensors_WhoseNamesNoAdapterHas) {
     return error;
   };
   const std::string layer = "base_model.model.model.layers.0.";
-  EXPECT_THAT(with("base_model.model.lm_head.lora_A.weight", {8, 72}), HasSubstr("may change"));
+  EXPECT_THAT(with("base_model.model.lm_head.lora_A.weight", {8, 72}), HasSubstr("targets no such"));
   EXPECT_THAT(with(layer + "self_attn.q_proj.lora_magnitude_vector.weight", {72}), HasSubstr("none of a LoRA"));
-  EXPECT_THAT(with("base_model.model.model.embed_tokens.lora_embedding_A", {8, 257}), HasSubstr("none of a LoRA"));
+  EXPECT_THAT(with("base_model.model.model.embed_tokens.lora_embedding_A", {8, 257}), HasSubstr("targets no such"));
+  EXPECT_THAT(with("base_model.model.lm_head.lora_embedding_A", {8, 257}), HasSubstr("takes lora_A"));
+  EXPECT_THAT(with("base_model.model.model.norm.weight", {72}), HasSubstr("embedding and of the output head only"));
+  EXPECT_THAT(with("base_model.model.lm_head.weight", {259, 72}), HasSubstr("[259, 72] instead of [257, 72]"));
+  EXPECT_THAT(with("base_model.model.lm_head.weight", {72}), HasSubstr("1 dimensions"));
+  EXPECT_THAT(with("base_model.model.model.embed_tokens.token_adapter.trainable_tokens_delta", {2, 72}),
+              HasSubstr("names no such tokens"));
+  EXPECT_THAT(with(layer + "mlp.experts.lora_A.weight", {8, 72}), HasSubstr("targets no"));
   EXPECT_THAT(with(layer + "self_attn.qkv_proj.lora_A.weight", {8, 72}), HasSubstr("no such matrix"));
   EXPECT_THAT(with("base_model.model.model.layers.7.mlp.up_proj.lora_A.weight", {8, 72}), HasSubstr("no such matrix"));
   EXPECT_THAT(with("model.layers.0.mlp.up_proj.lora_A.weight", {8, 72}), HasSubstr("none of a LoRA"));
@@ -204,7 +211,8 @@ TEST_F(AdapterFilesTest, Open_RefusesFolders_WithoutTheFilesOfAnAdapter) {
 
 TEST_F(AdapterFilesTest, Open_RefusesAdapters_OfModelsThatSupportNoAdapters) {
   const std::string path = std::string(QUIRE_TEST_DATA) + "/adapters/gqa_all";
-  for (const auto& [model, reason] : {std::pair{"linear.gguf", "safetensors"}, {"deepseekv2", "latent attention"}}) {
+  for (const auto& [model, reason] :
+       {std::pair{"neox.gguf", "an adapter in GGUF"}, {"deepseekv2", "latent attention"}}) {
     const ModelFiles base = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + model);
     EXPECT_THAT(ErrorThrownBy([&] { AdapterFiles::Open(path, base); }), HasSubstr(reason));
   }

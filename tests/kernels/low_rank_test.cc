@@ -16,7 +16,8 @@ using test::Random;
 using test::RandomWeight;
 using test::Storage;
 
-/// Three groups with one to three parts of ranks 1 to 50, whose rows are neighbours or not; some rows have no group.
+/// Three groups with one to three parts of ranks 1 to 50 in several types, whose rows are neighbours or not; some rows
+/// have no group.
 class LowRankTest : public testing::Test {
  protected:
   static constexpr int64_t kCols = 70, kWidth = 333, kRows = 40, kStride = 340;
@@ -26,15 +27,13 @@ class LowRankTest : public testing::Test {
     std::vector<std::byte> packed_down, packed_up;
   };
 
-  LowRankPart Part(int64_t rank, int64_t column, int64_t rows) {
+  LowRankPart Part(int64_t rank, int64_t column, int64_t rows, NumberType type = NumberType::kF32, float scale = 1) {
     Pair& p = pairs_.emplace_back();
-    p.down = RandomWeight(NumberType::kF32, rank, kCols, random_);
-    p.up = RandomWeight(NumberType::kF32, rows, rank, random_);
+    p.down = RandomWeight(type, rank, kCols, random_);
+    p.up = RandomWeight(type, rows, rank, random_);
     p.packed_down = Pack(p.down.weight);
     p.packed_up = Pack(p.up.weight);
-    return {{NumberType::kF32, p.packed_down.data(), rank, kCols},
-            {NumberType::kF32, p.packed_up.data(), rows, rank},
-            column};
+    return {{type, p.packed_down.data(), rank, kCols}, {type, p.packed_up.data(), rows, rank}, column, scale};
   }
 
   /// Returns a part that shares its first product with another one.
@@ -48,8 +47,8 @@ class LowRankTest : public testing::Test {
 
   void SetUp() override {
     parts_.resize(3);  // their pairs are made in the order of the parts
-    parts_[0] = {Part(8, 0, 160), Part(50, 160, 100), Part(1, 260, 73)};
-    parts_[1] = {Part(17, 5, 250), Part(3, 255, 20)};
+    parts_[0] = {Part(8, 0, 160, NumberType::kF16, 0.25f), Part(50, 160, 100), Part(1, 260, 73)};
+    parts_[1] = {Part(17, 5, 250, NumberType::kBF16, -2.0f), Part(3, 255, 20)};
     parts_[1].push_back(Beside(parts_[1].back(), 275, 40));
     parts_[2] = {Part(16, 300, 1)};
     rows_ = {{0, 3, 4, 17, 39}, {5, 6, 7, 8}, {20, 30}};
@@ -60,7 +59,8 @@ class LowRankTest : public testing::Test {
   std::vector<float> Run(const std::vector<size_t>& which, int threads) const {
     std::vector<LowRankGroup> groups;
     for (const size_t g : which)
-      groups.push_back({parts_[g].data(), std::ssize(parts_[g]), rows_[g].data(), std::ssize(rows_[g])});
+      groups.push_back({parts_[g].data(), std::ssize(parts_[g]), rows_[g].data(), std::ssize(rows_[g]),
+                        x_rows_.empty() ? nullptr : x_rows_[g].data()});
     std::vector<float> y = before_;
     AddLowRank(CpuStream(threads), {x_.data(), kCols, y.data(), kStride, groups.data(), std::ssize(groups)});
     return y;
@@ -68,14 +68,14 @@ class LowRankTest : public testing::Test {
 
   static float At(const Storage& matrix, int64_t row, int64_t col) {
     float number = 0;
-    std::memcpy(&number, matrix.weight.data + row * matrix.weight.row_bytes + col * 4, 4);
+    DecodeRow(matrix.weight, row, col, 1, &number);
     return number;
   }
 
   Random random_{3};
   std::deque<Pair> pairs_;
   std::vector<std::vector<LowRankPart>> parts_;
-  std::vector<std::vector<int32_t>> rows_;
+  std::vector<std::vector<int32_t>> rows_, x_rows_;
   std::vector<float> x_, before_;
 };
 
@@ -91,7 +91,8 @@ TEST_F(LowRankTest, AddLowRank_AddsEveryPartToItsColumns_AndLeavesOtherRowsAlone
           for (int64_t k = 0; k < kCols; ++k)
             inner += double{At(p.down, r, k)} * double{x_[static_cast<size_t>(row * kCols + k)]};
           for (int64_t c = 0; c < part.up.rows; ++c)
-            want[static_cast<size_t>(row * kStride + part.column + c)] += inner * double{At(p.up, c, r)};
+            want[static_cast<size_t>(row * kStride + part.column + c)] +=
+                double{part.scale} * inner * double{At(p.up, c, r)};
         }
       }
     }
@@ -117,6 +118,26 @@ TEST_F(LowRankTest, AddLowRank_GivesEveryRowTheSameBits_AloneAndBesideAnyOtherRo
       for (int64_t c = 0; c < kStride; ++c) {
         const auto i = static_cast<size_t>(row * kStride + c);
         ASSERT_EQ(alone[i], all[i]) << "row " << row << ", column " << c;
+      }
+    }
+  }
+}
+
+TEST_F(LowRankTest, AddLowRank_ReadsOtherRowsOfX_WhereAGroupNamesThem) {
+  const std::vector<float> right = Run({0, 1, 2}, 2), x = x_;
+  // Every group finds its rows of x in other places, several rows of y in one place.
+  x_rows_ = {{9, 9, 2, 0, 11}, {30, 31, 32, 33}, {12, 13}};
+  for (size_t g = 0; g < rows_.size(); ++g) {
+    for (size_t i = 0; i < rows_[g].size(); ++i)
+      std::copy_n(x.data() + rows_[g][i] * kCols, kCols, x_.data() + x_rows_[g][i] * kCols);
+  }
+  const std::vector<float> moved = Run({0, 1, 2}, 2);
+  for (size_t g = 0; g < rows_.size(); ++g) {
+    for (size_t i = 0; i < rows_[g].size(); ++i) {
+      if (g == 0 && i == 0) continue;  // its row of x was overwritten by the next one's
+      for (int64_t c = 0; c < kStride; ++c) {
+        const auto at = static_cast<size_t>(rows_[g][i] * kStride + c);
+        ASSERT_EQ(moved[at], right[at]) << g << ", " << i;
       }
     }
   }

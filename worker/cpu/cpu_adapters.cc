@@ -4,17 +4,12 @@
 #include <numeric>
 
 #include "comm/base/error.h"
+#include "comm/model/adapter_bases.h"
 #include "worker/model/weight_slice.h"
 
 namespace quire {
 
 namespace {
-
-std::vector<int64_t> All(int64_t count) {
-  std::vector<int64_t> indices(static_cast<size_t>(count));
-  std::iota(indices.begin(), indices.end(), 0);
-  return indices;
-}
 
 /// Returns the columns of a slice in the rank's order.
 std::vector<int64_t> ColumnsOf(const WeightSlice& slice) {
@@ -26,28 +21,58 @@ std::vector<int64_t> ColumnsOf(const WeightSlice& slice) {
   return columns;
 }
 
-LayerProduct ProductOf(Role role) {
+AdaptedProduct ProductOf(Role role) {
+  if (IsOfShortConvolution(role)) return role == Role::kConvOut ? AdaptedProduct::kMixerOut : AdaptedProduct::kMixerIn;
+  if (IsOfStateHeads(role)) return role == Role::kStateOut ? AdaptedProduct::kMixerOut : AdaptedProduct::kMixerIn;
   switch (role) {
     case Role::kQuery:
     case Role::kKey:
     case Role::kValue:
     case Role::kAttentionGate:
-      return LayerProduct::kQkv;
+      return AdaptedProduct::kQkv;
     case Role::kAttentionOut:
-      return LayerProduct::kAttentionOut;
+      return AdaptedProduct::kAttentionOut;
     case Role::kGate:
     case Role::kUp:
-      return LayerProduct::kMlpIn;
+      return AdaptedProduct::kMlpIn;
     case Role::kDown:
-      return LayerProduct::kDown;
+      return AdaptedProduct::kDown;
+    case Role::kRouter:
+    case Role::kSharedScale:
+      return AdaptedProduct::kRouter;
+    case Role::kSharedGate:
+    case Role::kSharedUp:
+      return AdaptedProduct::kSharedIn;
+    case Role::kSharedDown:
+      return AdaptedProduct::kSharedDown;
+    case Role::kExpertGate:
+    case Role::kExpertUp:
+      return AdaptedProduct::kExpertIn;
+    case Role::kExpertDown:
+      return AdaptedProduct::kExpertDown;
+    case Role::kLayerInputGate:
+      return AdaptedProduct::kInputGate;
+    case Role::kLayerInputOut:
+      return AdaptedProduct::kInputOut;
+    case Role::kLayerProjection:
+      return AdaptedProduct::kInputProjection;
+    case Role::kHead:
+      return AdaptedProduct::kHead;
     default:
       Fail("adapters change no weight {}", static_cast<int>(role));
   }
 }
 
+/// True when the rank computes the product.
+bool HasProduct(const RankShard& shard, int64_t layer, AdaptedProduct product) {
+  if (product == AdaptedProduct::kHead) return shard.is_last();
+  return product == AdaptedProduct::kInputProjection || shard.stage.Contains(layer);
+}
+
 }  // namespace
 
-std::vector<Role> RolesOf(const ModelFiles& files, int64_t layer, LayerProduct product) {
+std::vector<Role> RolesOf(const ModelFiles& files, int64_t layer, AdaptedProduct product) {
+  if (product == AdaptedProduct::kHead) return {Role::kHead};
   std::vector<Role> roles;
   for (const Role role : kAdapterRoles) {
     if (ProductOf(role) == product && files.Has(role, layer)) roles.push_back(role);
@@ -56,53 +81,47 @@ std::vector<Role> RolesOf(const ModelFiles& files, int64_t layer, LayerProduct p
 }
 
 CpuAdapter::CpuAdapter(const ModelFiles& base, const AdapterFiles& adapter, const RankShard& shard, bool reads)
-    : reads_(reads), parts_(static_cast<size_t>(base.spec().num_layers()) * kNumLayerProducts) {
-  for (const AdapterMatrix& matrix : adapter.matrices()) {
-    if (shard.stage.Contains(matrix.layer)) Load(base, shard, matrix);
-  }
+    : storage_(reads),
+      layers_(base.spec().num_layers()),
+      parts_(static_cast<size_t>(layers_) * kNumAdaptedProducts),
+      tables_(base, adapter, shard, storage_) {
+  for (const AdapterMatrix& matrix : adapter.matrices()) Load(base, adapter.layout(), shard, matrix);
 }
 
-void CpuAdapter::Load(const ModelFiles& files, const RankShard& shard, const AdapterMatrix& matrix) {
-  const LayerProduct product = ProductOf(matrix.roles.front());
-  auto& parts = parts_[static_cast<size_t>(matrix.layer) * kNumLayerProducts + static_cast<size_t>(product)];
-  // Roles of one matrix share x, and so the first of its two factors.
-  const std::vector<int64_t> ranks = All(matrix.rank());
-  const std::vector<int64_t> columns = ColumnsOf(SliceOf(files, shard, matrix.roles.front(), matrix.layer));
+const CpuAdapter::Parts& CpuAdapter::PartsOf(int64_t layer, AdaptedProduct product, int64_t expert) const {
+  static const Parts kNone;
+  const auto& parts = parts_[static_cast<size_t>(layer) * kNumAdaptedProducts + static_cast<size_t>(product)];
+  return parts.empty() ? kNone : parts[static_cast<size_t>(expert)];
+}
+
+void CpuAdapter::Load(const ModelFiles& files, const ModelSpec& layout, const RankShard& shard,
+                      const AdapterMatrix& matrix) {
+  const AdaptedProduct product = ProductOf(matrix.weights.front().role);
+  const bool is_experts = matrix.expert != kAllExperts;
+  if (!HasProduct(shard, matrix.layer, product) || (is_experts && !shard.experts.Contains(matrix.expert))) return;
+  const auto slice_of = [&](const AdaptedWeight& weight) {
+    return SliceOf(layout, files.weight(weight.role), weight.rows, shard, matrix.layer);
+  };
+  // Weights of one matrix share x, and so the first of its two factors.
+  std::vector<int64_t> ranks(static_cast<size_t>(matrix.rank())), columns_of_b = ranks;
+  std::iota(ranks.begin(), ranks.end(), 0);
+  for (size_t i = 0; i < ranks.size(); ++i) columns_of_b[i] = matrix.b_first + ranks[i] * matrix.b_step;
+  const std::vector<int64_t> columns = ColumnsOf(slice_of(matrix.weights.front()));
   if (columns.empty()) return;
-  const kernels::PackedWeight down = Pack(matrix.a, ranks, columns, 1);
+  const kernels::PackedWeight down = storage_.Pack(matrix.a, ranks, columns);
+  auto& of_product = parts_[static_cast<size_t>(matrix.layer) * kNumAdaptedProducts + static_cast<size_t>(product)];
+  if (of_product.empty()) of_product.resize(is_experts ? static_cast<size_t>(shard.experts.size()) : 1);
+  Parts& parts = of_product[is_experts ? static_cast<size_t>(matrix.expert - shard.experts.begin) : 0];
   int64_t column = 0;
   for (const Role role : RolesOf(files, matrix.layer, product)) {
-    const WeightSlice slice = SliceOf(files, shard, role, matrix.layer);
-    if (std::ranges::count(matrix.roles, role) > 0 && !slice.rows.empty())
-      parts.push_back({down, Pack(matrix.b, slice.rows, ranks, matrix.scale), column});
-    column += static_cast<int64_t>(slice.rows.size());
-  }
-}
-
-kernels::PackedWeight CpuAdapter::Pack(const Tensor& tensor, const std::vector<int64_t>& rows,
-                                       const std::vector<int64_t>& cols, float scale) {
-  const auto num_rows = static_cast<int64_t>(rows.size()), num_cols = static_cast<int64_t>(cols.size());
-  const int64_t bytes = kernels::PackedBytes(NumberType::kF32, num_rows, num_cols);
-  kernels::PackedWeight packed{NumberType::kF32, nullptr, num_rows, num_cols};
-  bytes_ += bytes;
-  if (!reads_) return packed;
-  storage_.emplace_back(static_cast<size_t>(bytes));
-  std::byte* to = storage_.back().data();
-  packed.data = to;
-  const kernels::Weight stored = AsWeight(tensor);
-  std::vector<float> whole(static_cast<size_t>(tensor.cols())), made(kernels::kPanelRows * cols.size());
-  for (size_t first = 0; first < rows.size(); first += kernels::kPanelRows) {
-    const std::byte* panel[kernels::kPanelRows] = {};
-    for (size_t i = 0; i < kernels::kPanelRows && first + i < rows.size(); ++i) {
-      kernels::DecodeRow(stored, rows[first + i], 0, tensor.cols(), whole.data());
-      float* row = made.data() + i * cols.size();
-      for (size_t c = 0; c < cols.size(); ++c) row[c] = whole[static_cast<size_t>(cols[c])] * scale;
-      panel[i] = reinterpret_cast<const std::byte*>(row);
+    const auto weight = std::ranges::find(matrix.weights, role, &AdaptedWeight::role);
+    if (weight != matrix.weights.end()) {
+      const std::vector<int64_t> rows = slice_of(*weight).rows;
+      if (!rows.empty())
+        parts.push_back({down, storage_.Pack(matrix.b, rows, columns_of_b), column, matrix.scale});
     }
-    kernels::PackPanel(NumberType::kF32, num_cols, panel, to);
-    to += kernels::PanelBytes(NumberType::kF32, num_cols);
+    column += static_cast<int64_t>(SliceOf(files, shard, role, matrix.layer).rows.size());
   }
-  return packed;
 }
 
 CpuAdapters::CpuAdapters(const ModelFiles& files, const RankShard& shard)

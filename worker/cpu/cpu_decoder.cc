@@ -76,6 +76,7 @@ void CpuDecoder::Embed() {
                                .out = buffers_.residual.data(),
                                .num_tokens = tokens_,
                                .scale = static_cast<float>(spec_.embedding_scale)});
+  EmbedAdapters();
   if (spec_.position == Position::kLearned) {
     kernels::Embedding(stream_, {.dtype = NumberType::kF32,
                                  .table = weights_.positions,
@@ -95,27 +96,15 @@ void CpuDecoder::NormQkv(int64_t layer) {
   const float* x = NormedInput(w.attention_norm);
   const int64_t width = QkvWidth(spec_, shard_, layer);
   Matmul(x, w.qkv, buffers_.qkv.data(), width, tokens_, activations_);
-  AddAdapters(LayerProduct::kQkv, layer, x, spec_.hidden_size, {0, tokens_}, buffers_.qkv.data(), width);
+  AddAdapters(AdaptedProduct::kQkv, layer, x, spec_.hidden_size, AdaptersOf({0, tokens_}), buffers_.qkv.data(), width);
 }
 
 void CpuDecoder::AddAttention(int64_t layer) {
   const LayerWeights& w = weights(layer);
   const float* attended = spec_.latent.rank > 0 ? latents_.values() : buffers_.attended.data();
-  AddProduct(layer, {attended, w.attention_out, w.attention_out_bias, LayerProduct::kAttentionOut},
+  AddProduct(layer, {attended, w.attention_out, w.attention_out_bias, AdaptedProduct::kAttentionOut},
              w.attention_after_norm);
   NormSum(w.attention_norm);
-}
-
-void CpuDecoder::NormMixerIn(int64_t layer) {
-  if (mixers_.in_width() == 0) return;  // other ranks have all heads
-  const LayerWeights& w = weights(layer);
-  Matmul(Normed(w.attention_norm), w.mixer.in, mixers_.in(), mixers_.in_width(), tokens_, activations_);
-}
-
-void CpuDecoder::MixTokens(int64_t layer) { mixers_.Mix(layer, weights(layer).mixer, *inputs_, *cache_); }
-
-void CpuDecoder::AddMixed(int64_t layer) {
-  AddProduct(layer, {mixers_.out(), weights(layer).mixer.out, {}, {}}, weights(layer).attention_after_norm);
 }
 
 void CpuDecoder::NormMlpIn(int64_t layer) {
@@ -127,14 +116,15 @@ void CpuDecoder::NormMlpIn(int64_t layer) {
       const int64_t count = std::min(kRowsTogether, tokens_ - row);
       const float* mine = x + row * spec_.hidden_size;
       Matmul(mine, w.mlp_in, buffers_.gate_up.data(), 2 * columns, count, activations_);
-      AddAdapters(LayerProduct::kMlpIn, layer, mine, spec_.hidden_size, {row, count}, buffers_.gate_up.data(),
-                  2 * columns);
+      AddAdapters(AdaptedProduct::kMlpIn, layer, mine, spec_.hidden_size, AdaptersOf({row, count}),
+                  buffers_.gate_up.data(), 2 * columns);
       kernels::GateMul(stream_, {NumberType::kF32, buffers_.gate_up.data(), buffers_.activated.data() + row * columns,
                                  count, columns, false, AsKernel(spec_.activation)});
     }
   } else if (columns > 0) {
     Matmul(x, w.mlp_in, buffers_.activated.data(), columns, tokens_, activations_);
-    AddAdapters(LayerProduct::kMlpIn, layer, x, spec_.hidden_size, {0, tokens_}, buffers_.activated.data(), columns);
+    const auto adapters = AdaptersOf({0, tokens_});
+    AddAdapters(AdaptedProduct::kMlpIn, layer, x, spec_.hidden_size, adapters, buffers_.activated.data(), columns);
     kernels::Activate(stream_, {NumberType::kF32, buffers_.activated.data(), DataOf(w.up_bias), tokens_, columns,
                                 AsKernel(spec_.activation)});
   }
@@ -142,16 +132,16 @@ void CpuDecoder::NormMlpIn(int64_t layer) {
 
 void CpuDecoder::AddMlp(int64_t layer) {
   const LayerWeights& w = weights(layer);
-  AddProduct(layer, {buffers_.activated.data(), w.down, w.down_bias, LayerProduct::kDown}, w.mlp_after_norm,
+  AddProduct(layer, {buffers_.activated.data(), w.down, w.down_bias, AdaptedProduct::kDown}, w.mlp_after_norm,
              ScaleAfterMlp(layer));
   NormSum(w.mlp_norm);
 }
 
 void CpuDecoder::AddAttentionAndMlp(int64_t layer) {
   const LayerWeights& w = weights(layer);
-  MultiplyOut(layer, {buffers_.attended.data(), w.attention_out, w.attention_out_bias, LayerProduct::kAttentionOut},
+  MultiplyOut(layer, {buffers_.attended.data(), w.attention_out, w.attention_out_bias, AdaptedProduct::kAttentionOut},
               {0, tokens_}, buffers_.delta.data());
-  MultiplyOut(layer, {buffers_.activated.data(), w.down, w.down_bias, LayerProduct::kDown}, {0, tokens_},
+  MultiplyOut(layer, {buffers_.activated.data(), w.down, w.down_bias, AdaptedProduct::kDown}, {0, tokens_},
               buffers_.normed.data());
   const int64_t hidden = spec_.hidden_size;
   kernels::AddRows(stream_,
@@ -167,15 +157,17 @@ void CpuDecoder::Logits() {
   // Only rows that draw need logits. `normed` keeps all rows for LogitsOfRows and NormedRows.
   const auto draws = static_cast<int64_t>(inputs_->draw_rows.size());
   float* drawing = buffers_.delta.data();
+  head_adapters_.clear();
   for (int64_t i = 0; i < draws; ++i) {
-    const float* row = buffers_.normed.data() + inputs_->draw_rows[static_cast<size_t>(i)] * hidden;
-    std::copy(row, row + hidden, drawing + i * hidden);
+    const auto from = static_cast<size_t>(inputs_->draw_rows[static_cast<size_t>(i)]);
+    std::copy_n(&buffers_.normed[from * static_cast<size_t>(hidden)], hidden, drawing + i * hidden);
+    if (!inputs_->adapters.empty()) head_adapters_.push_back(inputs_->adapters[from]);
   }
-  MultiplyHead(drawing, draws);
+  MultiplyHead(drawing, draws, head_adapters_);
 }
 
 std::span<float> CpuDecoder::LogitsOfRows(int64_t row, int64_t count) {
-  MultiplyHead(buffers_.normed.data() + row * spec_.hidden_size, count);
+  MultiplyHead(buffers_.normed.data() + row * spec_.hidden_size, count, AdaptersOf({row, count}));
   return logits_;
 }
 
@@ -184,12 +176,14 @@ std::span<const float> CpuDecoder::NormedRows(int64_t row, int64_t count) const 
   return std::span(buffers_.normed).subspan(static_cast<size_t>(row) * hidden, static_cast<size_t>(count) * hidden);
 }
 
-void CpuDecoder::MultiplyHead(const float* rows, int64_t count) {
+void CpuDecoder::MultiplyHead(const float* rows, int64_t count, std::span<const int32_t> adapters) {
   QUIRE_CHECK(has_head(), "a {} has no output head", spec_.architecture);
   const int64_t vocab = shard_.vocab.size();
   logits_.resize(static_cast<size_t>(count * vocab));
   // int16 always: no later layer evens out the output head's rounding errors.
   Matmul(rows, weights_.head, logits_.data(), vocab, count, kernels::Activations::kInt16);
+  ReplaceLogits(rows, adapters);
+  AddAdapters(AdaptedProduct::kHead, 0, rows, spec_.hidden_size, adapters, logits_.data(), vocab);
   if (!weights_.head_bias.empty()) AddBias(weights_.head_bias, logits_.data(), count, vocab);
   if (spec_.logit_scale == 1 && spec_.logit_cap == 0) return;
   kernels::CapLogits(stream_, {logits_.data(), count, vocab, vocab, static_cast<float>(spec_.logit_scale),
@@ -232,7 +226,7 @@ void CpuDecoder::MultiplyOut(int64_t layer, const OutProduct& product, Rows rows
   const int64_t columns = product.weight[0].cols, hidden = spec_.hidden_size;
   const float* x = product.x + rows.first * columns;
   Matmul(x, product.weight, out, hidden, rows.count, activations_);
-  if (product.adapted) AddAdapters(*product.adapted, layer, x, columns, rows, out, hidden);
+  AddAdapters(product.adapted, layer, x, columns, AdaptersOf(rows), out, hidden);
   if (product.bias.empty() || collective_.rank() != 0) return;
   AddBias(product.bias, out, rows.count, hidden);
 }

@@ -74,8 +74,9 @@ class CpuDecoder final : private DecoderOps {
   const LayerWeights& weights(int64_t layer) const { return weights_.layers[static_cast<size_t>(layer)]; }
   /// Returns which numbers of a step's residual the rank at `place` of the stage gives or takes.
   Range PartOfRows(int place) const;
-  /// logits_ = rows [count, hidden] (already normed) * head^T + bias, scaled and capped.
-  void MultiplyHead(const float* rows, int64_t count);
+  /// logits_ = rows [count, hidden] (already normed) * head^T + bias, scaled and capped. `adapters`: of each row, or
+  /// empty.
+  void MultiplyHead(const float* rows, int64_t count, std::span<const int32_t> adapters);
   /// Returns norm(residual) in buffers_.normed, or the residual itself if the norm has no weights.
   const float* Normed(const NormWeights& weights);
   /// Returns the input of attention or of the MLP: Normed, or the residual itself in models that norm sums.
@@ -85,10 +86,10 @@ class CpuDecoder final : private DecoderOps {
   void Norm(const NormWeights& weights, float* out);  // out = norm(residual)
   /// MultiplyExperts computes the chosen experts' outputs for experts_in_, one row per token and expert. CombineExperts
   /// then sets `out` to their weighted sum plus the shared expert's output `shared` (null: no shared expert).
-  void MultiplyExperts(const MixtureWeights& weights);
+  void MultiplyExperts(int64_t layer);
   void CombineExperts(const float* shared, float* out);
   /// out = the shared expert's output for experts_in_.
-  void MultiplyShared(const MixtureWeights& weights, float* out);
+  void MultiplyShared(int64_t layer, float* out);
   /// Adds the mixture as AddExperts does, in models with Mixture::normed_apart.
   void AddExpertsNormedApart(int64_t layer);
   /// Returns the layer scale to apply after the MLP. The result is 1 in models with layer inputs, where AddLayerInput
@@ -107,15 +108,24 @@ class CpuDecoder final : private DecoderOps {
     const float* x;
     const Matrices& weight;
     const std::vector<float>& bias;
-    std::optional<LayerProduct> adapted;  // the adapters' part; nullopt: no adapter changes this product
+    AdaptedProduct adapted;
   };
   /// out = this rank's part of the product for some rows.
   void MultiplyOut(int64_t layer, const OutProduct& product, Rows rows, float* out);
   /// Calls MultiplyOut, then AddToResidual; kRowsTogether rows at a time unless a norm stands in between.
   void AddProduct(int64_t layer, const OutProduct& product, const std::vector<float>& after_norm, float scale = 1);
-  /// Adds the terms of the rows' adapters to `rows` of a product. x and y begin with the first of these rows.
-  void AddAdapters(LayerProduct product, int64_t layer, const float* x, int64_t x_stride, Rows rows, float* y,
-                   int64_t y_stride);
+  /// The adapters of rows of the step, one for each; empty: no row of the step has one.
+  std::span<const int32_t> AdaptersOf(Rows rows) const;
+  /// Adds to a product what its rows' adapters add to it. x and y begin with the first of the rows.
+  void AddAdapters(AdaptedProduct product, int64_t layer, const float* x, int64_t x_stride,
+                   std::span<const int32_t> adapters, float* y, int64_t y_stride);
+  /// The same for the products of experts, whose rows are those of ExpertActivations. With `of_tokens`, x has a row for
+  /// each token, else one for each row of y.
+  void AddExpertAdapters(AdaptedProduct product, int64_t layer, const float* x, int64_t x_stride, bool of_tokens,
+                         float* y, int64_t y_stride);
+  void EmbedAdapters();  // changes the rows of the residual whose adapters change the embedding
+  /// Replaces logits of rows whose adapters have a head, or rows of it, of their own.
+  void ReplaceLogits(const float* rows, std::span<const int32_t> adapters);
   void MakeLayerInputs();  // fills buffers_.layer_inputs for the step's tokens
   /// residual += delta, summed over the ranks. With `after_norm`, the sum is normed first, and `scale` multiplies the
   /// result.
@@ -144,8 +154,9 @@ class CpuDecoder final : private DecoderOps {
   ExpertActivations experts_;          // buffers of layers with a mixture
   CpuMixers mixers_;
   CpuLatents latents_;
-  std::vector<int32_t> adapter_rows_;  // rows that AddAdapters reads
+  std::vector<int32_t> adapter_rows_, adapter_x_rows_;  // rows that AddAdapters reads
   std::vector<kernels::LowRankGroup> adapter_groups_;
+  std::vector<int32_t> head_adapters_;  // [R]
   std::vector<float> logits_;  // [R, local vocab], or the rows of the last LogitsOfRows
 };
 

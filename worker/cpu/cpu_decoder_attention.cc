@@ -1,4 +1,4 @@
-// CpuDecoder's attention operations.
+// CpuDecoder's operations that pass information between tokens: attention and the mixers that keep a state.
 #include <algorithm>
 
 #include "kernels/head_norm.h"
@@ -84,6 +84,22 @@ void CpuDecoder::Attend(int64_t layer) {
   const int64_t width = QkvWidth(spec_, shard_, layer), columns = HeadsWidth(layer);
   kernels::SigmoidGate(stream_, {NumberType::kF32, buffers_.attended.data(), buffers_.qkv.data() + width - columns,
                                  tokens_, columns, width});
+}
+
+void CpuDecoder::NormMixerIn(int64_t layer) {
+  if (mixers_.in_width() == 0) return;  // other ranks have all heads
+  const LayerWeights& w = weights(layer);
+  const float* x = Normed(w.attention_norm);
+  Matmul(x, w.mixer.in, mixers_.in(), mixers_.in_width(), tokens_, activations_);
+  AddAdapters(AdaptedProduct::kMixerIn, layer, x, spec_.hidden_size, AdaptersOf({0, tokens_}), mixers_.in(),
+              mixers_.in_width());
+}
+
+void CpuDecoder::MixTokens(int64_t layer) { mixers_.Mix(layer, weights(layer).mixer, *inputs_, *cache_); }
+
+void CpuDecoder::AddMixed(int64_t layer) {
+  const LayerWeights& w = weights(layer);
+  AddProduct(layer, {mixers_.out(), w.mixer.out, {}, AdaptedProduct::kMixerOut}, w.attention_after_norm);
 }
 
 }  // namespace quire

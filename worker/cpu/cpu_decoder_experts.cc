@@ -64,6 +64,8 @@ void CpuDecoder::NormRoute(int64_t layer) {
   const int64_t width = RouterWidth(m);
   experts_in_ = Normed(m.normed_apart ? w.router_norm : weights(layer).mlp_norm);
   Matmul(experts_in_, w.router, a.logits.data(), width, tokens_, kernels::Activations::kInt16);
+  AddAdapters(AdaptedProduct::kRouter, layer, experts_in_, spec_.hidden_size, AdaptersOf({0, tokens_}), a.logits.data(),
+              width);
   if (!w.router_bias.empty()) AddBias(w.router_bias, a.logits.data(), tokens_, width);
   kernels::RouteExpertsParams routing = RoutingOf(m);
   routing.logits = a.logits.data();
@@ -80,11 +82,10 @@ void CpuDecoder::NormRoute(int64_t layer) {
 
 void CpuDecoder::AddExperts(int64_t layer) {
   const Mixture& m = spec_.mixture;
-  const MixtureWeights& w = weights(layer).mixture;
   ExpertActivations& a = experts_;
   if (m.normed_apart) return AddExpertsNormedApart(layer);
-  MultiplyExperts(w);
-  if (!w.shared_in.empty()) MultiplyShared(w, a.shared.data());
+  MultiplyExperts(layer);
+  if (!weights(layer).mixture.shared_in.empty()) MultiplyShared(layer, a.shared.data());
   CombineExperts(DataOf(a.shared), buffers_.delta.data());
   AddToResidual(weights(layer).mlp_after_norm, ScaleAfterMlp(layer));
 }
@@ -95,9 +96,9 @@ void CpuDecoder::AddExpertsNormedApart(int64_t layer) {
   const int64_t hidden = spec_.hidden_size, count = tokens_ * hidden;
   const auto epsilon = static_cast<float>(spec_.norm_epsilon);
   experts_in_ = Normed(weights(layer).mlp_norm);
-  MultiplyShared(w, a.terms.data());
+  MultiplyShared(layer, a.terms.data());
   experts_in_ = Normed(w.experts_norm);
-  MultiplyExperts(w);
+  MultiplyExperts(layer);
   CombineExperts(nullptr, a.terms.data() + count);
   float* sums = a.terms.data();
   if (collective_.size() > 1) {
@@ -115,8 +116,9 @@ void CpuDecoder::AddExpertsNormedApart(int64_t layer) {
                              buffers_.residual.data(), tokens_, hidden, epsilon, true, ScaleAfterMlp(layer)});
 }
 
-void CpuDecoder::MultiplyExperts(const MixtureWeights& w) {
+void CpuDecoder::MultiplyExperts(int64_t layer) {
   const Mixture& m = spec_.mixture;
+  const MixtureWeights& w = weights(layer).mixture;
   ExpertActivations& a = experts_;
   const int64_t columns = shard_.expert_mlp.size(), experts = shard_.experts.size();
   if (experts == 0) return;
@@ -134,6 +136,8 @@ void CpuDecoder::MultiplyExperts(const MixtureWeights& w) {
                                   .bias = DataOf(w.in_bias),
                                   .y = in.data(),
                                   .activations = activations_});
+  AddExpertAdapters(AdaptedProduct::kExpertIn, layer, experts_in_, spec_.hidden_size, true, in.data(),
+                    spec_.gated_mlp ? 2 * columns : columns);
   Activate(stream_, spec_, in, a.activated, a.start.back(), columns);
   kernels::ExpertMatmul(stream_, {.x = a.activated.data(),
                                   .x_stride = columns,
@@ -146,6 +150,8 @@ void CpuDecoder::MultiplyExperts(const MixtureWeights& w) {
                                   .bias = adds_bias ? DataOf(w.down_bias) : nullptr,
                                   .y = a.out.data(),
                                   .activations = activations_});
+  AddExpertAdapters(AdaptedProduct::kExpertDown, layer, a.activated.data(), columns, false, a.out.data(),
+                    spec_.hidden_size);
 }
 
 void CpuDecoder::CombineExperts(const float* shared, float* out) {
@@ -164,13 +170,18 @@ void CpuDecoder::CombineExperts(const float* shared, float* out) {
                                     .columns = spec_.hidden_size});
 }
 
-void CpuDecoder::MultiplyShared(const MixtureWeights& w, float* out) {
+void CpuDecoder::MultiplyShared(int64_t layer, float* out) {
+  const MixtureWeights& w = weights(layer).mixture;
   ExpertActivations& a = experts_;
-  const int64_t columns = shard_.shared_mlp.size();
+  const int64_t columns = shard_.shared_mlp.size(), width = spec_.gated_mlp ? 2 * columns : columns;
+  const std::span<const int32_t> adapters = AdaptersOf({0, tokens_});
   std::vector<float>& in = spec_.gated_mlp ? a.shared_gate_up : a.shared_activated;
-  Matmul(experts_in_, w.shared_in, in.data(), spec_.gated_mlp ? 2 * columns : columns, tokens_, activations_);
+  Matmul(experts_in_, w.shared_in, in.data(), width, tokens_, activations_);
+  AddAdapters(AdaptedProduct::kSharedIn, layer, experts_in_, spec_.hidden_size, adapters, in.data(), width);
   Activate(stream_, spec_, in, a.shared_activated, tokens_, columns);
   Matmul(a.shared_activated.data(), w.shared_down, out, spec_.hidden_size, tokens_, activations_);
+  AddAdapters(AdaptedProduct::kSharedDown, layer, a.shared_activated.data(), columns, adapters, out,
+              spec_.hidden_size);
 }
 
 }  // namespace quire

@@ -52,7 +52,9 @@ void CpuDecoder::MakeLayerInputs() {
   const LayerInputWeights& w = weights_.layer_inputs;
   const int64_t layers = spec_.num_layers(), size = spec_.layer_input_size, width = layers * size;
   float* inputs = buffers_.layer_inputs.data();
-  Matmul(buffers_.residual.data(), w.projection, inputs, width, tokens_, activations_);
+  const float* x = buffers_.residual.data();
+  Matmul(x, w.projection, inputs, width, tokens_, activations_);
+  AddAdapters(AdaptedProduct::kInputProjection, 0, x, spec_.hidden_size, AdaptersOf({0, tokens_}), inputs, width);
   // The norm of x / sqrt(hidden) equals the norm of x with an epsilon that is `hidden` times as large.
   kernels::HeadNorm(stream_, {inputs, w.norm.data(), tokens_, layers, size, width,
                               static_cast<float>(spec_.norm_epsilon * static_cast<double>(spec_.hidden_size))});
@@ -69,7 +71,9 @@ void CpuDecoder::AddLayerInput(int64_t layer) {
   const LayerWeights& w = weights(layer);
   const int64_t size = spec_.layer_input_size;
   float* gated = buffers_.gated_input.data();
+  const std::span<const int32_t> adapters = AdaptersOf({0, tokens_});
   Matmul(buffers_.residual.data(), w.input_gate, gated, size, tokens_, activations_);
+  AddAdapters(AdaptedProduct::kInputGate, layer, buffers_.residual.data(), spec_.hidden_size, adapters, gated, size);
   kernels::GateMul(stream_, {.dtype = NumberType::kF32,
                              .gate_up = gated,
                              .out = gated,
@@ -81,6 +85,7 @@ void CpuDecoder::AddLayerInput(int64_t layer) {
                              .up_stride = spec_.num_layers() * size});
   float* added = buffers_.delta.data();
   Matmul(gated, w.input_out, added, spec_.hidden_size, tokens_, activations_);
+  AddAdapters(AdaptedProduct::kInputOut, layer, gated, size, adapters, added, spec_.hidden_size);
   kernels::RmsNorm(stream_, {NumberType::kF32, added, nullptr, w.input_norm.data(), buffers_.residual.data(), tokens_,
                              spec_.hidden_size, static_cast<float>(spec_.norm_epsilon), true, w.scale});
 }

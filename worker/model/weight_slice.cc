@@ -108,10 +108,12 @@ kernels::RouterScore AsKernel(RouterScore score) {
 }  // namespace
 
 WeightSlice SliceOf(const ModelFiles& files, const RankShard& shard, Role role, int64_t layer) {
-  const ModelSpec& spec = files.spec();
+  return SliceOf(files.spec(), files.weight(role), files.PlacesOf(role, layer), shard, layer);
+}
+
+WeightSlice SliceOf(const ModelSpec& spec, const WeightSpec& weight, const RowPlaces& places, const RankShard& shard,
+                    int64_t layer) {
   const LayerSpec& l = spec.layers[static_cast<size_t>(layer)];
-  const WeightSpec& weight = files.weight(role);
-  const RowPlaces places = files.PlacesOf(role, layer);
   const Range part = PartOf(spec, weight.rows, shard, layer);
   const bool interleaved = weight.rotates && spec.interleaved_rope_rows;
   const Recurrence& r = spec.recurrence;

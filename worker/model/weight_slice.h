@@ -28,6 +28,10 @@ struct WeightSlice {
 /// dimension i + half of the rotated dimensions. Value heads that keep a state come next to the others of their key
 /// head. The file's order does not matter.
 WeightSlice SliceOf(const ModelFiles& files, const RankShard& shard, Role role, int64_t layer = 0);
+/// The same of a tensor outside of the model's files, as adapters have them: `layout` has the orders of its rows and
+/// columns, and `places` the rows that the weight occupies.
+WeightSlice SliceOf(const ModelSpec& layout, const WeightSpec& weight, const RowPlaces& places, const RankShard& shard,
+                    int64_t layer);
 
 /// Returns the transposed matrix, stored in `room`, which must outlive the result. Throws Error for quantised tensors.
 Tensor Transposed(const Tensor& tensor, std::vector<std::byte>& room);

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+
+#include "comm/model/adapter_config.h"
+#include "comm/model/adapter_files.h"
+#include "comm/model/formats/gguf.h"
+
+namespace quire {
+
+/// Reads the tensors of a PEFT adapter, which the file `file` holds. `layout` is the base model's description with the
+/// orders of HF's files. Throws Error, which begins with `file` and names the tensor, for a tensor that is not used,
+/// has another shape, or is missing.
+AdapterContents ReadPeftTensors(const ModelFiles& base, const ModelSpec& layout, const AdapterConfig& config,
+                                const std::string& file, const TensorMap& tensors);
+
+/// Reads an adapter in llama.cpp's format. `layout` is the base model's description with the orders of GGUF files.
+/// Throws Error as above, and for metadata of other adapters.
+AdapterContents ReadGgufAdapter(const ModelFiles& base, const ModelSpec& layout, const GgufFile& file);
+
+}  // namespace quire

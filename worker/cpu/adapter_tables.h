@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "comm/model/model_files.h"
+#include "worker/cpu/adapter_storage.h"
+#include "worker/model/shard.h"
+
+namespace quire {
+
+/// What a LoRA adapter changes in the embedding, which every rank holds whole, and what it puts in place of the rank's
+/// rows of the output head.
+class AdapterTables {
+ public:
+  AdapterTables(const ModelFiles& base, const AdapterFiles& adapter, const RankShard& shard, AdapterStorage& storage);
+
+  bool changes_embedding() const { return embedding_.data != nullptr || !rows_.empty() || rank_ > 0; }
+  /// Changes the token's embedding `row` [hidden], which is the base model's times `scale`.
+  void Embed(TokenId token, float scale, float* row) const;
+
+  /// The head of its own: [the rank's vocabulary, hidden]; no data: the base model's.
+  const kernels::PackedWeight& head() const { return head_; }
+  /// Rows of the head of their own, one for each of head_columns(): [columns, hidden].
+  const kernels::PackedWeight& head_rows() const { return head_rows_; }
+  /// Their columns of the rank's logits.
+  const std::vector<int64_t>& head_columns() const { return head_columns_; }
+
+ private:
+  void LoadEmbedding(const AdapterTable& table, AdapterStorage& storage);
+  void LoadHead(const AdapterTable& table, const Range& vocab, AdapterStorage& storage);
+
+  kernels::Weight embedding_;  // [vocabulary, hidden]; no data: the base model's
+  std::unordered_map<TokenId, int64_t> rows_;
+  kernels::Weight row_table_;  // [rows_, hidden]
+  int64_t rank_ = 0, hidden_ = 0;
+  const float* a_ = nullptr;  // [vocabulary, rank]
+  const float* b_ = nullptr;  // [rank, hidden], multiplied by LoRA's factor
+  kernels::PackedWeight head_, head_rows_;
+  std::vector<int64_t> head_columns_;
+};
+
+}  // namespace quire
