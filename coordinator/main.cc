@@ -81,6 +81,17 @@ Subcommand AddPlan(CLI::App& app) {
       ->expected(2)
       ->check(CLI::PositiveNumber);
   plan->add_flag("!--no-speed", state->plan.speed, "Leave speed out: nothing is measured");
+  plan->add_flag("--best", state->plan.cuts.best,
+                 "Also compare tensor and pipeline parallelism among as many workers, over the links between them");
+  plan->add_option("--link", state->plan.cuts.link,
+                   "The network between hosts: Gbit/s, and ms one way, instead of measuring; without nodes each worker "
+                   "is thought to have a host of its own")
+      ->expected(2)
+      ->check(CLI::PositiveNumber);
+  plan->get_option("--no-speed")->excludes("--best")->excludes("--link");
+  plan->add_option("--streams", state->plan.cuts.streams, "Sequences in a step, for --best and --link (1 32)")
+      ->expected(1, 16)
+      ->check(CLI::Range(1, 4096));
   plan->add_option("--simulate", state->plan.trace,
                    "Also how requests of this file would fare: a line of JSON each, with timestamp (ms), input_length, "
                    "output_length and hash_ids, as Mooncake's traces");
