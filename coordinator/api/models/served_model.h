@@ -53,7 +53,7 @@ class ServedModel {
   int64_t bytes() const { return need_.With(kv_bytes_); }
 
   /// Starts the workers, and returns when they are ready or throws why not. `on_lost` is called once, on some thread,
-  /// when the last replica is lost for good. Call it before the I/O thread uses this model.
+  /// when all replicas are lost. Call it before the I/O thread uses this model.
   void Start(std::function<void(const std::string&)> on_lost);
   /// Begins to start the workers, as ModelWorkers does. After `started(null)` call FinishStart, otherwise DropStart.
   void BeginStart(std::function<void(std::exception_ptr)> started);

@@ -42,7 +42,7 @@ class AdapterGate {
   void OnReady(Rank rank, const AdapterReady& report);
   /// Called in every round of the engine's loop, before a plan is made.
   void Round(Engine& engine);
-  /// The workers are lost for good: nothing is loaded any more, and nobody waits for it.
+  /// The workers are given up: nobody waits for adapters. Workers that come back are sent all of them.
   void Open();
 
  private:

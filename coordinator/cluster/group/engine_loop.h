@@ -19,14 +19,13 @@
 namespace quire {
 
 /// The engine's thread. Each round drains the inbox, plans and sends as many steps as the engine allows, awaits the
-/// oldest result, commits and delivers. After a loss of the worker group it has the workers restarted and continues.
+/// oldest result, commits and delivers. After a loss of the worker group it has the workers restarted and continues. A
+/// group that does not start is given up. While other replicas serve, its start is tried again from time to time. What
+/// the constructor is given must outlive the loop.
 class EngineLoop : private WorkerGroupListener {
  public:
-  /// Starts the thread. The three arguments must outlive the loop.
   EngineLoop(Engine& engine, WorkerGroup& group, EngineLoopHost& host);
-  /// Stops the thread and drops the requests that still run.
   ~EngineLoop() override;
-
   /// Ends the thread and drops every request and task, so that none of them outlives the objects that it refers to.
   void Stop();
 
@@ -46,16 +45,15 @@ class EngineLoop : private WorkerGroupListener {
   /// Seconds on the engine's clock, the clock of Request::arrival_seconds.
   static double Now();
 
-  /// False once the worker group is lost for good.
+  /// False while the worker group is given up.
   bool serving() const { return serving_.load(); }
   /// True while workers are being restarted; requests wait meanwhile.
   bool recovering() const { return recovering_.load(); }
   /// Number of worker groups that were lost and replaced.
   int num_recoveries() const { return num_recoveries_.load(); }
   const LossLog& losses() const { return losses_; }
-  /// Call on the engine's thread only.
+  // Call these two on the engine's thread only.
   const StepStatistics& steps() const { return steps_; }
-  /// Call on the engine's thread only.
   StepProfile& profile() { return profile_; }
 
  private:
@@ -74,13 +72,14 @@ class EngineLoop : private WorkerGroupListener {
   void RunUntilStopped();
   void Replace();
   bool Recover(GroupFailure& failure);
+  void AwaitReturn(GroupFailure& failure);
+  void HaveRecovered();
   void WaitFor(std::chrono::milliseconds time);
   void DrainInbox();
   /// The oldest task of the inbox; null: the inbox is empty.
   std::function<void(Engine&)> NextTask();
   void Abandon(const std::string& message);
   void Wake();
-
   Engine& engine_;
   WorkerGroup& group_;
   EngineLoopHost& host_;
@@ -90,7 +89,8 @@ class EngineLoop : private WorkerGroupListener {
   int wake_fd_;                                     // an eventfd: readable while the inbox may hold tasks
   std::atomic<bool> stopping_{false}, serving_{true}, recovering_{false}, paused_{false};
   std::atomic<int> num_recoveries_{0};
-  int fruitless_epochs_ = 0;  // epochs lost in a row without a completed step
+  int fruitless_epochs_ = 0;                                      // epochs lost in a row without a completed step
+  std::optional<std::chrono::steady_clock::time_point> lost_at_;  // when lost workers are being restarted
   LossLog losses_;
   StepStatistics steps_;
   StepProfile profile_;

@@ -18,11 +18,16 @@ class EngineLoopHost {
   virtual void BetweenSteps(Engine& engine) = 0;
   /// Restarts the workers after a loss. Throws when that fails.
   virtual void Relaunch(const GroupFailure& loss) = 0;
-  /// Called when the workers are lost for good, and for requests that arrive later. Moves requests that other replicas
-  /// can serve out of the engine; the loop then ends the other requests with an error.
+  /// Called again and again while a restart takes long. Moves the requests to other replicas, if some are ready.
+  virtual void Displace(Engine& engine) = 0;
+  /// Called when the workers are given up, and for requests that arrive later. Moves requests that other replicas can
+  /// serve out of the engine; the loop then ends the other requests with an error.
   virtual void Abandon(Engine& engine) = 0;
-  /// Called once, when no more attempts are made.
-  virtual void OnLostForGood(const std::string& reason) = 0;
+  /// Called when the workers are given up, after Abandon.
+  virtual void OnLost(const std::string& reason) = 0;
+  /// Restarts workers that were given up. False: it must not be tried, because nothing serves without them. Throws when
+  /// the restart fails.
+  virtual bool Return(const GroupFailure& loss) = 0;
   /// Reports of ranks that belong to no step (WorkerGroupListener).
   virtual void OnBlocksReport(Rank rank, const BlocksReport& report) = 0;
   virtual void OnGrammarReady(Rank rank, const GrammarReady& report) = 0;

@@ -56,22 +56,22 @@ class Replica : private EngineLoopHost {
   BlockShape block_shape() const;
   /// The endpoint where a rank waits for blocks of other groups. On the engine's thread.
   std::string BlockEndpoint(Rank rank);
-  /// On the engine's thread: updates view(), at most every 2 ms unless calls have arrived, because it scans every
-  /// request.
+  /// On the engine's thread: updates view(), at most every 2 ms unless calls have arrived.
   void Publish(const Engine& engine);
 
  private:
   void BetweenSteps(Engine& engine) override;
   void Relaunch(const GroupFailure& loss) override;
   void Abandon(Engine& engine) override;
-  void OnLostForGood(const std::string& reason) override { listener_->OnLostForGood(index(), reason); }
+  void Displace(Engine& engine) override { listener_->OnSlowRestart(index(), engine); }
+  void OnLost(const std::string& reason) override { listener_->OnLost(index(), reason); }
+  bool Return(const GroupFailure& loss) override;
   void OnBlocksReport(Rank rank, const BlocksReport& report) override {
     if (tier_ == nullptr || !tier_->OnReport(rank, report)) listener_->OnBlocksReport(index(), rank, report);
   }
   void BeginTier();
   void OnGrammarReady(Rank rank, const GrammarReady& report) override { gate_.OnReady(rank, report); }
   void OnAdapterReady(Rank rank, const AdapterReady& report) override { adapters_.OnReady(rank, report); }
-
   std::function<void(Engine&)> Announce(int64_t tokens, std::function<void(Engine&)> task);
   void PublishShape(const Engine& engine);
   void PublishEpoch(const Engine& engine);

@@ -34,7 +34,7 @@ class KvGate {
   bool OnReport(Rank rank, const BlocksReport& report);
   /// The ranks were replaced. Blocks on their way are lost.
   void Forget();
-  /// Lets all calls pass, because the workers are lost for good.
+  /// Lets all calls pass, because the workers are given up.
   void Open();
 
  private:

@@ -27,7 +27,7 @@ class KvTier {
   bool OnReport(Rank rank, const BlocksReport& report) {
     return gate_.OnReport(rank, report) || saver_.OnReport(report);
   }
-  /// Lets all calls pass, because the workers are lost for good.
+  /// Lets all calls pass, because the workers are given up.
   void Open() { gate_.Open(); }
 
  private:
