@@ -28,7 +28,7 @@
 #include "coordinator/grammars/compile_service.h"
 #include "coordinator/journal/replay.h"
 #include "coordinator/log/log.h"
-#include "coordinator/plan/command.h"
+#include "coordinator/plan/subcommand.h"
 #include "coordinator/server/gates.h"
 #include "coordinator/server/serve.h"
 #include "coordinator/traces/trace_exporter.h"
@@ -64,37 +64,6 @@ Subcommand AddCheck(CLI::App& app) {
   check->add_flag("--json", state->json, "Print the result as JSON");
   return {check, [] { quire::SetUpLog(quire::LogLevel::kWarn); },
           [state] { return quire::RunCheckCommand(state->flags, state->json); }};
-}
-
-Subcommand AddPlan(CLI::App& app) {
-  struct State {
-    ServerCommand server;
-    quire::PlanCommand plan;
-  };
-  const auto state = std::make_shared<State>();
-  CLI::App* plan = app.add_subcommand("plan", "Say what a topology will take and how fast it will be; starts nothing");
-  quire::AddServeFlags(*plan, state->server.flags);
-  plan->add_option("--rank-memory", state->plan.rank_memory_gib,
-                   "GiB that each rank may take, instead of what its host has free now")
-      ->check(CLI::PositiveNumber);
-  plan->add_option("--peaks", state->plan.peaks,
-                   "What all ranks together read and compute at the most: GB/s and TFLOP/s, instead of measuring")
-      ->expected(2)
-      ->check(CLI::PositiveNumber);
-  plan->add_flag("!--no-speed", state->plan.speed, "Leave speed out: nothing is measured");
-  plan->add_option("--simulate", state->plan.trace,
-                   "Also how requests of this file would fare: a line of JSON each, with timestamp (ms), input_length, "
-                   "output_length and hash_ids, as Mooncake's traces");
-  plan->add_option("--rates", state->plan.rates, "How many times as fast they come: a forecast each (0.25 0.5 1 2 4)")
-      ->expected(1, 64)
-      ->default_val(std::vector<double>{0.25, 0.5, 1, 2, 4})
-      ->check(CLI::PositiveNumber);
-  plan->add_flag("--json", state->plan.json, "Print the result as JSON");
-  const auto check = [state] {
-    state->server.Check();
-    quire::SetLogLevel(quire::LogLevel::kWarn);
-  };
-  return {plan, check, [state] { return quire::RunPlanCommand(state->server.topology, state->plan); }};
 }
 
 Subcommand AddChat(CLI::App& app) {
@@ -263,7 +232,7 @@ int main(int argc, char** argv) {
   CLI::App app("Quire serves large language models from a paged KV cache over tensor-parallel workers.", "quire");
   app.require_subcommand(1);
   app.set_version_flag("--version,-V", fmt::format("quire {}", quire::kBuildVersion), "Print the version");
-  std::vector<Subcommand> commands = {AddServe(app), AddCheck(app), AddPlan(app), AddChat(app),
+  std::vector<Subcommand> commands = {AddServe(app), AddCheck(app), quire::AddPlan(app), AddChat(app),
                                       AddBatch(app), AddTop(app),   AddWarm(app)};
   for (Subcommand& command : quire::AddBench(app)) commands.push_back(std::move(command));
   commands.push_back(AddExplain(app));

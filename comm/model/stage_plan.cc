@@ -44,24 +44,15 @@ bool MayCutBefore(const ModelSpec& spec, int64_t begin) {
   return true;
 }
 
-bool KeepsBlocks(const ModelSpec& spec, int64_t begin, int64_t end) {
-  return std::any_of(spec.layers.begin() + begin, spec.layers.begin() + end,
-                     [](const LayerSpec& layer) { return layer.has_kv(); });
-}
-
 /// Returns true when the layers [begin, end) may be a stage.
 bool MayBeStage(const ModelSpec& spec, int64_t begin, int64_t end) {
-  return KeepsBlocks(spec, begin, end) && MayCutBefore(spec, begin) && MayCutBefore(spec, end);
+  return MayCutBefore(spec, begin) && MayCutBefore(spec, end);
 }
 
 /// Returns the largest number of stages that the model allows.
 int64_t MostStages(const ModelSpec& spec) {
-  int64_t stages = 0, begin = 0;
-  for (int64_t end = 1; end <= spec.num_layers(); ++end) {
-    if (!MayBeStage(spec, begin, end)) continue;
-    ++stages;
-    begin = end;
-  }
+  int64_t stages = 0;
+  for (int64_t end = 1; end <= spec.num_layers(); ++end) stages += MayCutBefore(spec, end) ? 1 : 0;
   return stages;
 }
 
@@ -79,10 +70,10 @@ std::string StagesProblem(const ModelSpec& spec, const std::vector<int32_t>& sta
   for (size_t stage = 0; stage < stage_layers.size(); ++stage) {
     const int64_t end = begin + stage_layers[stage];
     if (!MayBeStage(spec, begin, end)) {
-      return fmt::format("stage {} cannot have layers {} to {}: {}; change parallel.stages, or leave it out", stage,
-                         begin, end - 1,
-                         KeepsBlocks(spec, begin, end) ? "a layer reads keys and values of a layer in another stage"
-                                                       : "none of them keeps keys and values of its own");
+      return fmt::format(
+          "stage {} cannot have layers {} to {}: a layer reads keys and values of a layer in another stage; change "
+          "parallel.stages, or leave it out",
+          stage, begin, end - 1);
     }
     begin = end;
   }
@@ -94,8 +85,8 @@ std::vector<int32_t> PlanStages(const ModelFiles& files, int stages) {
   const ModelSpec& spec = files.spec();
   if (const int64_t most = MostStages(spec); stages > most) {
     FailSettings(
-        "pipeline parallel size {} is impossible: the model can be cut into 1 to {} stages, each with a layer that "
-        "keeps keys and values; use fewer (--pipeline-parallel-size), or more workers a stage (--tensor-parallel-size)",
+        "pipeline parallel size {} is impossible: the model can be cut into 1 to {} stages; use fewer "
+        "(--pipeline-parallel-size), or more workers a stage (--tensor-parallel-size)",
         stages, most);
   }
   const std::vector<double> bytes = LayerBytes(files);

@@ -10,7 +10,7 @@ namespace quire {
 
 /// Returns the reason why a pipeline cannot have stages of so many layers, first stage first, and the remedy; empty: it
 /// can. Every layer belongs to one stage. A layer that reads the keys and values of an earlier layer is in that layer's
-/// stage. Every stage has a layer with keys and values of its own, because a stage keeps blocks of them.
+/// stage.
 std::string StagesProblem(const ModelSpec& spec, const std::vector<int32_t>& stage_layers);
 
 /// Cuts the layers into `stages` stages, so that the largest stage has as few bytes of weights as possible. The last

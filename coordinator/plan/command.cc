@@ -37,10 +37,12 @@ struct Report {
   const ModelFiles& model;
   MemoryPlan memory;
   std::vector<Concurrency> concurrency;
-  std::optional<PeakRates> peaks;
-  std::string peaks_source;  // the source of the peak rates, or the reason why no speed is given
+  std::optional<PeakRates> all_peaks;  // of all ranks together, where they were given
+  std::optional<PeakRates> peaks;      // of the ranks of a stage
+  std::string peaks_source;            // the source of the peak rates, or the reason why no speed is given
   std::vector<SpeedRow> steps, prompts;
   std::vector<LoadRow> loads;
+  std::optional<CutReport> cuts;
   std::vector<std::string> mpirun;
 };
 
@@ -54,8 +56,8 @@ void AddPeaks(const PlanCommand& command, Report& report) {
   const AssignMessage& assign = report.memory.assignment;
   if (!command.peaks.empty()) {
     const double operations = command.peaks[1] * 1e12;
-    report.peaks = RatesOfOneStage({command.peaks[0] * 1e9, operations, operations, operations},
-                                   report.topology.parallel.pipeline);
+    report.all_peaks = PeakRates{command.peaks[0] * 1e9, operations, operations, operations};
+    report.peaks = RatesOfPart(*report.all_peaks, 1.0 / report.topology.parallel.pipeline);
     report.peaks_source = "as given";
     return;
   }
@@ -81,7 +83,7 @@ void AddPeaks(const PlanCommand& command, Report& report) {
     peaks.attention = ceilings.int8;
     peaks.attention_in_bytes = true;
   }
-  report.peaks = RatesOfOneStage(peaks, report.topology.parallel.pipeline);
+  report.peaks = RatesOfPart(peaks, 1.0 / report.topology.parallel.pipeline);
   report.peaks_source = TextOf(ceilings);
 }
 
@@ -167,18 +169,6 @@ void PrintSpeed(const Report& report) {
   }
 }
 
-Json JsonOf(const std::vector<SpeedRow>& rows) {
-  Json all = Json::array();
-  for (const SpeedRow& row : rows) {
-    all.push_back({{"sequences", row.sequences},
-                   {"tokens", row.tokens},
-                   {"seconds", row.expected},
-                   {"roofline_seconds", row.roofline},
-                   {"bound", row.bound}});
-  }
-  return all;
-}
-
 Json JsonOf(const Report& report) {
   const MemoryPlan& plan = report.memory;
   Json ranks = Json::array(), concurrency = Json::array();
@@ -210,6 +200,7 @@ Json JsonOf(const Report& report) {
           {"prompts", JsonOf(report.prompts)},
           {"loads", JsonOf(report.loads)},
           {"ceilings", report.peaks_source},
+          {"cuts", report.cuts ? JsonOf(*report.cuts) : Json()},
           {"mpirun", report.mpirun}};
 }
 
@@ -223,11 +214,13 @@ void Print(const Report& report) {
   if (!report.mpirun.empty())
     fmt::print("mpirun   {}\n", WithoutControls(fmt::format("{}", fmt::join(report.mpirun, " "))));
   if (!report.loads.empty()) PrintLoads(report.loads);
+  if (report.cuts) PrintCuts(*report.cuts);
 }
 
 /// Plans the models of a list, which share this host.
 int PlanList(const Topology& topology, const PlanCommand& command) {
   if (command.rank_memory_gib > 0) FailSettings("--rank-memory is for one model; a list of models has models_memory");
+  if (command.cuts.IsAsked()) FailSettings("--best and --link are for one model; plan each of the list by itself");
   std::deque<ModelFiles> files;
   std::vector<const ModelFiles*> pointers;
   for (const ModelSettings& one : topology.models) files.push_back(OpenPlanned(one.model));
@@ -259,10 +252,10 @@ int PlanList(const Topology& topology, const PlanCommand& command) {
     }
   }
   if (command.json)
-    fmt::print("{}\n", DumpJson({{"fits", true},
-                                 {"at_once", list.at_once},
-                                 {"models_memory", list.room},
-                                 {"models", std::move(models)}}));
+    fmt::print(
+        "{}\n",
+        DumpJson(
+            {{"fits", true}, {"at_once", list.at_once}, {"models_memory", list.room}, {"models", std::move(models)}}));
   return 0;
 }
 
@@ -288,7 +281,9 @@ int RunPlanCommand(const Topology& listed, const PlanCommand& command) {
     for (const std::string& line : fits) fmt::print("would fit with {}\n", WithoutControls(line));
     return 1;
   }
-  const Report report = MakeReport(topology, model, command, std::move(memory));
+  Report report = MakeReport(topology, model, command, std::move(memory));
+  if (command.cuts.IsAsked())
+    report.cuts = CompareCuts(topology, model, command.cuts, rank_memory, report.all_peaks, nodes);
   if (command.json)
     fmt::print("{}\n", DumpJson(JsonOf(report)));
   else

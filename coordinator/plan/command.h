@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "comm/topology/topology.h"
+#include "coordinator/plan/cut_report.h"
 
 namespace quire {
 
@@ -15,6 +16,7 @@ struct PlanCommand {
   bool speed = true;
   std::string trace;          // file with requests; empty: none
   std::vector<double> rates;  // arrival rates to try, as multiples of the trace's rate
+  CutQuestion cuts;
   bool json = false;
 };
 

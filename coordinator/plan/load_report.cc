@@ -59,4 +59,16 @@ Json JsonOf(const std::vector<LoadRow>& rows) {
   return all;
 }
 
+Json JsonOf(const std::vector<SpeedRow>& rows) {
+  Json all = Json::array();
+  for (const SpeedRow& row : rows) {
+    all.push_back({{"sequences", row.sequences},
+                   {"tokens", row.tokens},
+                   {"seconds", row.expected},
+                   {"roofline_seconds", row.roofline},
+                   {"bound", row.bound}});
+  }
+  return all;
+}
+
 }  // namespace quire

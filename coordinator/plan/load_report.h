@@ -11,5 +11,6 @@ namespace quire {
 void PrintLoads(const std::vector<LoadRow>& rows);
 
 Json JsonOf(const std::vector<LoadRow>& rows);
+Json JsonOf(const std::vector<SpeedRow>& rows);
 
 }  // namespace quire

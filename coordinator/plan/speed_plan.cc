@@ -159,11 +159,11 @@ SpeedRow PromptSpeed(const ModelSpec& spec, const MemoryPlan& plan, const PeakRa
   return row;
 }
 
-PeakRates RatesOfOneStage(const PeakRates& all, int stages) {
+PeakRates RatesOfPart(const PeakRates& all, double part) {
   PeakRates one = all;
   for (double PeakRates::*rate :
        {&PeakRates::read_bytes, &PeakRates::products, &PeakRates::attention, &PeakRates::multiply_add})
-    one.*rate /= stages;
+    one.*rate *= part;
   return one;
 }
 

@@ -57,8 +57,8 @@ SpeedRow StepSpeed(const ModelSpec& spec, const MemoryPlan& plan, const PeakRate
 /// Predicts the time from the start of a lone prompt of `tokens` tokens to its first token.
 SpeedRow PromptSpeed(const ModelSpec& spec, const MemoryPlan& plan, const PeakRates& peaks, int64_t tokens);
 
-/// Returns the rates of one stage of a pipeline: while it computes a step's tokens, the other stages wait.
-PeakRates RatesOfOneStage(const PeakRates& all, int stages);
+/// The rates of some of the ranks, `part` of all. In a pipeline one stage computes while the others wait for it.
+PeakRates RatesOfPart(const PeakRates& all, double part);
 
 /// True when weights are integers. Products then use assignment.compute.activations, otherwise fp32.
 bool HasQuantizedWeights(const ModelFiles& model, Quantization quantization);

@@ -78,7 +78,7 @@ void ScheduleEncodeAndCommit(benchmark::State& state) {
   DecodingEngine engine(static_cast<int>(state.range(0)));
   for (auto _ : state) engine.Step(true);
 }
-BENCHMARK(ScheduleEncodeAndCommit)->Arg(1)->Arg(32)->Arg(256)->Unit(benchmark::kMicrosecond);
+BENCHMARK(ScheduleEncodeAndCommit)->Arg(1)->Arg(32)->Arg(256)->Arg(4096)->Unit(benchmark::kMicrosecond);
 
 void ScheduleAndCommitUnderAJournal(benchmark::State& state) {
   DecodingEngine engine(static_cast<int>(state.range(0)));

@@ -1,26 +1,30 @@
 #!/usr/bin/env python3
 """Compares tensor and pipeline parallelism over a slow link: two nodes (network namespaces) joined by a link with a rate and a
-delay. Prints a row for each shape and number of streams: medians of rounds in which the shapes take turns.
+delay. Prints a row for each shape and number of streams: medians of rounds in which the shapes take turns, and what `quire plan`
+predicted before and after each turn, over the link that it measured then.
 
-    tests/bench/pipeline_link.py MODEL [--gbit 1] [--delay-ms 1] [--rounds 3] [--tokens 48] [--streams 1,32]
+    tests/bench/pipeline_link.py MODEL [--gbit 1] [--delay-ms 1] [--rounds 5] [--tokens 24] [--streams 1,32] [--launch-args WORDS]
 
 Needs root, iproute2 and /dev/net/tun. The delay is of each packet on its way to the other node. A process of its own, first among
 the processes that wait for a core, carries the packets, because not every kernel has tc netem. Nodes share this machine's cores, with one thread a worker."""
 import argparse
 import collections
 import concurrent.futures
+import contextlib
 import fcntl
+import json
 import multiprocessing
 import os
 import select
 import statistics
 import struct
+import subprocess
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "e2e"))
 import netns
-from server import Server
+from server import QUIRE, Server
 
 SHAPES = {"one node, -tp 1": (1, 1), "two nodes, -tp 2": (2, 1), "two nodes, -pp 2": (1, 2)}
 
@@ -58,15 +62,28 @@ def carry(tuns, gbit, delay):
                 os.write(other[tun], queue.popleft()[1])
 
 
-def topology(network, model, tensor, pipeline):
-    nodes = network.nodes[:tensor * pipeline]
+def topology(network, model, tensor, pipeline, launch_args=()):
+    """Writes a topology; each shape has ports of its own."""
+    nodes, first = network.nodes[:tensor * pipeline], 20_000 + 1000 * (10 * tensor + pipeline)
     lines = [f"model: {{path: {model}}}", "backend: cpu", "threads_per_worker: 1", f"parallel: {{tensor: {tensor}, pipeline: {pipeline}}}",
              "cache: {num_blocks: 400}", "nodes:", *(f"  - {{host: {node.address}, interface: slow0}}" for node in nodes),
-             f"transport: {{bind: {network.nodes[0].address}, ports: [5570, 5571], insecure: true}}", f"launch: {{agent: {network.agent}}}"]
+             f"transport: {{bind: {network.nodes[0].address}, ports: [{first}, {first + 1}], mpi_ports: [{first + 10}, {first + 900}], insecure: true}}",
+             f"launch: {{agent: {network.agent}, args: {json.dumps(list(launch_args))}}}"]
     path = os.path.join(network.directory, f"{tensor}.{pipeline}.yaml")
     with open(path, "w") as f:
         f.write("\n".join(lines) + "\n")
     return path
+
+
+def predict(network, path, streams):
+    """Returns the tokens a second that `quire plan` predicts, by shape and streams."""
+    command = network.nodes[0].command(QUIRE, "plan", path, "--best", "--json", "--streams", *map(str, streams))
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    cuts = json.loads(done.stdout)["cuts"]
+    print(json.dumps(cuts["cuts"]), *cuts["take"], sep="\n", file=sys.stderr, flush=True)
+    names = {(2, 1, False): "two nodes, -tp 2", (1, 2, False): "two nodes, -pp 2", (1, 1, True): "one node, -tp 1"}
+    return {(names[cut["tensor"], cut["pipeline"], cut["one_host"]], cut["streams"]): cut["tokens_a_second"] for cut in cuts["cuts"]}
 
 
 def measure(server, streams, tokens):
@@ -76,7 +93,6 @@ def measure(server, streams, tokens):
         assert status == 200, answer
 
     with concurrent.futures.ThreadPoolExecutor(streams) as pool:
-        list(pool.map(ask, range(streams)))  # connections, pages and the first sums
         begin = time.monotonic()
         list(pool.map(ask, range(streams)))
         return streams * tokens / (time.monotonic() - begin)
@@ -87,28 +103,45 @@ def main():
     parser.add_argument("model")
     parser.add_argument("--gbit", type=float, default=1)
     parser.add_argument("--delay-ms", type=float, default=1)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--tokens", type=int, default=48)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--tokens", type=int, default=24)
+    parser.add_argument("--launch-args", default="", help="further words for mpirun")
     parser.add_argument("--streams", default="1,32")
     asked = parser.parse_args()
     streams = [int(count) for count in asked.streams.split(",")]
-    results = {}
+    results, predicted = {}, {}
     with netns.Network("a", "b") as network, network.nodes[0].inside():
         tuns = [open_tun(node) for node in network.nodes]
         carrier = multiprocessing.get_context("fork").Process(target=carry, args=(tuns, asked.gbit, asked.delay_ms / 1000), daemon=True)
         carrier.start()
-        for _ in range(asked.rounds):
-            for name, shape in SHAPES.items():
-                with Server(topology(network, asked.model, *shape), prefix=network.nodes[0].command()) as server:
+        with contextlib.ExitStack() as servers:
+            running = {name: servers.enter_context(Server(topology(network, asked.model, *shape, asked.launch_args.split()), prefix=network.nodes[0].command()))
+                       for name, shape in SHAPES.items()}
+            for server in running.values():
+                measure(server, max(streams), 4)  # connections, pages and the first sums
+            path = topology(network, asked.model, 2, 1, asked.launch_args.split())
+            with open(path) as f:
+                text = f.read()
+            with open(path := path + ".plan.yaml", "w") as f:  # the server of this shape has the ports
+                f.write(text.replace("[41010, 41900]", "[51010, 51900]"))
+            plans = [predict(network, path, streams)]
+            for _ in range(asked.rounds):
+                for name, server in running.items():
                     for count in streams:
                         results.setdefault((name, count), []).append(measure(server, count, asked.tokens))
                         print(f"{name}, {count} streams: {results[name, count][-1]:.1f} tokens a second", file=sys.stderr, flush=True)
-    print("| shape | streams | tokens a second: median (range) | ms a step |\n| --- | --- | --- | --- |")
+                plans.append(predict(network, path, streams))
+                for case in plans[0]:
+                    predicted.setdefault(case, []).append(statistics.mean(plan[case] for plan in plans[-2:]))
+    print("| shape | streams | tokens a second: median (range) | ms a step | predicted | predicted / measured (range) |")
+    print("| --- | --- | --- | --- | --- | --- |")
     for count in streams:
         for name in SHAPES:
             rates = results[name, count]
             median = statistics.median(rates)
-            print(f"| {name} | {count} | {median:.1f} ({min(rates):.1f} to {max(rates):.1f}) | {1000 * count / median:.1f} |")
+            ratios = [plan / rate for plan, rate in zip(predicted[name, count], rates)]
+            print(f"| {name} | {count} | {median:.1f} ({min(rates):.1f} to {max(rates):.1f}) | {1000 * count / median:.1f} "
+                  f"| {statistics.median(predicted[name, count]):.1f} | {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}) |")
 
 
 if __name__ == "__main__":

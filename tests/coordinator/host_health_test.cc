@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "coordinator/cluster/launch/silent_hosts.h"
+
 namespace quire {
 namespace {
 
@@ -51,6 +53,25 @@ TEST_F(HostHealthTest, Host_IsUsedAgain_AfterTenMinutes) {
   EXPECT_EQ(health_.LeftOut(now_), Hosts{});
   Lose(LossCause::kDied, 1, "b");
   EXPECT_EQ(health_.LeftOut(now_), Hosts{});
+}
+
+/// Four nodes, the second one with two ranks. Beats are given in ms; 0: the rank never beat.
+TEST(SilentHostsTest, Hosts_AreSilentTogether_WhenTheirRanksStoppedAndTheyDoNotAnswer) {
+  const std::vector<Topology::Node> nodes = {{.host = "a"}, {.host = "b"}, {.host = "c"}, {.host = "d"}};
+  const std::vector<NodeRanks> placement = {{0, 0, 1}, {1, 1, 2}, {2, 3, 1}, {3, 4, 1}};
+  const auto silent = [&](const std::vector<int>& beats, const Hosts& answering) {
+    std::vector<RankInfo> ranks(beats.size());
+    for (size_t i = 0; i < beats.size(); ++i)
+      ranks[i].last_beat = std::chrono::steady_clock::time_point(std::chrono::milliseconds(beats[i]));
+    return SilentHosts(nodes, placement, ranks, [&](const std::string& host) { return answering.contains(host); });
+  };
+  using List = std::vector<std::string>;
+  EXPECT_EQ(silent({10'000, 8'000, 8'100, 8'050, 9'900}, {"a", "d"}), (List{"b", "c"}));
+  EXPECT_EQ(silent({10'000, 8'000, 8'100, 8'050, 9'900}, {"a", "c", "d"}), List{"b"}) << "c answers";
+  EXPECT_EQ(silent({10'000, 8'000, 9'900, 9'800, 9'900}, {}), List{}) << "a rank of b beats; none is asked in vain";
+  EXPECT_EQ(silent({10'000, 10'000, 10'000, 10'000, 0}, {}), List{"d"}) << "d has not beaten yet";
+  EXPECT_EQ(silent({0, 0, 0, 0, 0}, {}), List{}) << "nobody has beaten, so nobody is later than others";
+  EXPECT_EQ(silent({10'000, 0}, {}), List{}) << "ranks that the group does not have";
 }
 
 }  // namespace

@@ -67,6 +67,7 @@ TEST(LauncherTest, Command_NamesNeitherAgentNorNetwork_OnOneHost) {
 
 TEST(LauncherTest, Command_ListsNodesWithTheirRanksAndInterfaces_InRankOrder) {
   const std::string line = Line(TwoNodes(), {{1, 0, 2}, {0, 2, 1}});
+  EXPECT_THAT(line, HasSubstr(" --mca btl_tcp_eager_limit 327680 "));
   EXPECT_THAT(line, HasSubstr(" -np 2 --host 10.0.0.2:2 --wd / -x NCCL_SOCKET_IFNAME=ib0 "));
   EXPECT_THAT(line, HasSubstr("--node 10.0.0.2 : -np 1 --host node-a:1 --wd / -x NCCL_SOCKET_IFNAME=eth0 "));
   EXPECT_THAT(line, HasSubstr("--mca btl_tcp_if_include ib0,eth0 "));

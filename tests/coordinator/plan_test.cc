@@ -4,6 +4,7 @@
 #include "comm/model/architecture.h"
 #include "comm/model/model_files.h"
 #include "coordinator/cluster/hosts/memory_plan.h"
+#include "coordinator/plan/cut_speed.h"
 #include "coordinator/plan/speed_plan.h"
 
 namespace quire {
@@ -103,6 +104,68 @@ TEST(PromptSpeedTest, Attention_GrowsWithTheSquareOfThePrompt_AndEachStepReadsTh
   for (RankInfo& rank : plan.ranks) rank.bytes_per_block = 0;
   const PeakRates reading{.read_bytes = 1e6, .products = 1e15, .attention = 1e15, .multiply_add = 1e15};
   EXPECT_NEAR(PromptSpeed(spec, plan, reading, 250).roofline, 3 * 2.0, 1e-9);  // steps of 100, 100 and 50 tokens
+}
+
+/// 1 Gbit/s, and 1 ms to the other host.
+constexpr HostLink kSlowLink{1.25e8, 1e-3};
+
+GroupCut CutOf(int tensor, int stages) {
+  return {std::vector<double>(static_cast<size_t>(tensor), 1.0),
+          stages > 1 ? std::vector<int32_t>(static_cast<size_t>(stages), 1) : std::vector<int32_t>()};
+}
+
+TEST(CutWaitTest, Sum_TakesOneDelayAndTheTimeOfItsBytes_OverTwoHosts) {
+  const CutWait short_row = WaitOver(kSlowLink, CutOf(2, 1), {0, 1}, 2304, 1);
+  EXPECT_NEAR(short_row.sum, 1e-3 + 2304 / 1.25e8, 1e-12);
+  EXPECT_EQ(short_row.turn, 0);
+  EXPECT_NEAR(WaitOver(kSlowLink, CutOf(2, 1), {0, 1}, 2304, 32).sum, 1e-3 + 73'728 / 1.25e8, 1e-12);
+  // MPI asks before it sends more than 320 KiB: 400,000 bytes of two ranks wait for three delays.
+  EXPECT_NEAR(WaitOver(kSlowLink, CutOf(4, 1), {0, 0, 1, 1}, 2000, 100).sum, 3e-3 + 400'000 / 1.25e8, 1e-12);
+  // A rank's 600,000 bytes go in three pieces, the last of 75,712.
+  EXPECT_NEAR(WaitOver(kSlowLink, CutOf(2, 1), {0, 1}, 6000, 100).sum, 3e-3 + 600'000 / 1.25e8, 1e-12);
+  // Two ranks of a host send together, to two other hosts.
+  EXPECT_NEAR(WaitOver(kSlowLink, CutOf(6, 1), {0, 0, 1, 1, 2, 2}, 1000, 1).sum, 1e-3 + 2 * 2000 / 1.25e8, 1e-12);
+  EXPECT_EQ(WaitOver(kSlowLink, CutOf(2, 1), {0, 0}, 2304, 32).sum, 0) << "one host";
+}
+
+TEST(CutWaitTest, Turn_HandsTheRowsOverOnceAStage_AndTheTokensBack) {
+  const CutWait two = WaitOver(kSlowLink, CutOf(1, 2), {0, 1}, 2304, 1);
+  EXPECT_EQ(two.sum, 0);
+  EXPECT_NEAR(two.turn, 2e-3 + 2304 / 1.25e8, 1e-12);
+  EXPECT_NEAR(WaitOver(kSlowLink, CutOf(1, 3), {0, 1, 2}, 2304, 32).turn, 2 * (1e-3 + 73'728 / 1.25e8) + 1e-3, 1e-12);
+  EXPECT_EQ(WaitOver(kSlowLink, CutOf(1, 2), {0, 0}, 2304, 32).turn, 0);
+  // Ranks 0 and 1 are the last stage, on one host; each of the first stage hands half of the rows over.
+  const CutWait both = WaitOver(kSlowLink, CutOf(2, 2), {0, 0, 1, 1}, 2304, 32);
+  EXPECT_EQ(both.sum, 0);
+  EXPECT_NEAR(both.turn, 2e-3 + 73'728 / 1.25e8, 1e-12);
+  // Stages that span the hosts sum over them, but hand over within a host, and gather the halves.
+  const CutWait across = WaitOver(kSlowLink, CutOf(2, 2), {0, 1, 0, 1}, 2304, 1);
+  EXPECT_NEAR(across.sum, 1e-3 + 2304 / 1.25e8, 1e-12);
+  EXPECT_NEAR(across.turn, 1e-3 + 1152 / 1.25e8, 1e-12);
+}
+
+TEST(CutWaitTest, RanksOfAStageOnAHost_AreCounted) {
+  EXPECT_EQ(RanksOfStageOnHost(CutOf(3, 1), {0, 0, 1}), 2);
+  EXPECT_EQ(RanksOfStageOnHost(CutOf(2, 2), {0, 1, 0, 1}), 1);
+  EXPECT_EQ(RanksOfStageOnHost(CutOf(2, 2), {0, 0, 1, 1}), 2);
+}
+
+TEST(CutSpeedTest, Step_IsComputingAndWaiting_AndTheFastestCutIsAdvisedForEachNumberOfStreams) {
+  const CutSpeed tensor{.tensor = 2, .pipeline = 1, .streams = 1, .compute = 0.01, .sums = 61, .wait = {1e-3, 0}};
+  EXPECT_NEAR(tensor.seconds(), 0.071, 1e-12);
+  EXPECT_NEAR(tensor.tokens_a_second(), 1 / 0.071, 1e-9);
+  const CutSpeed stages{.tensor = 1, .pipeline = 2, .streams = 1, .compute = 0.02, .sums = 0, .wait = {0, 2e-3}};
+  CutSpeed many = tensor, alone = stages;
+  many.streams = alone.streams = 32;
+  alone.one_host = true;
+  alone.compute = 1;
+  const std::vector<CutSpeed> speeds = {tensor, stages, many, alone};
+  EXPECT_EQ(BestCut(speeds, 1), 1U);
+  EXPECT_EQ(BestCut(speeds, 32), 2U);
+  EXPECT_EQ(AdviceOf(speeds),
+            (std::vector<std::string>{"-tp 1 -pp 2 for 1 stream: 3.23 times as fast as -tp 2 -pp 1",
+                                      "-tp 2 -pp 1 for 32 streams: 14.11 times as fast as -tp 1 on one host"}));
+  EXPECT_TRUE(AdviceOf({tensor}).empty()) << "nothing to choose from";
 }
 
 }  // namespace

@@ -229,6 +229,22 @@ class NodeLossTest(unittest.TestCase):
     def test_spare_host_replaces_a_host_that_is_cut_off(self):
         self.go_on_without_b(["a", "b", "c"], [("a", {}), ("b", {}), ("c", {"spare": True})], ["a", "c"], "left out for now: 10.77.0.2")
 
+    def test_hosts_that_are_lost_together_are_left_out_together(self):
+        with netns.Network(*"abcde") as network, network.nodes[0].inside():
+            with serve(network, write_topology(network)) as server:
+                thread, fault_free = stream_in_background(server)
+                thread.join(timeout=60)
+                thread, lines = stream_in_background(server)
+                for name in "cde":
+                    network[name].link(False)
+                thread.join(timeout=60)
+                self.assertFalse(thread.is_alive(), "the stream hangs:\n" + server.text())
+                self.assertEqual(text_of(lines), text_of(fault_free))
+                self.assertIn("left out for now: " + ", ".join(network[name].address for name in "cde"), server.text())
+                hosts = {rank["host"] for rank in server.get("/admin/status", admin=True)["ranks"]}
+                self.assertEqual(hosts, {network["a"].address, network["b"].address})
+                self.assertEqual(server.terminate(), 0)
+
     def test_fewer_workers_serve_when_a_host_is_cut_off_and_none_is_spare(self):
         self.go_on_without_b(["a", "b"], [("a", {"slots": 1}), ("b", {"slots": 1})], ["a"], "room for 1 workers instead of 2")
 

@@ -91,6 +91,38 @@ class PlanTest(unittest.TestCase):
             self.assertAlmostEqual(a["seconds"] / b["seconds"], 2, 4, "but for the little that is computed")
             self.assertLess(a["roofline_seconds"], a["seconds"])
 
+    def test_plan_adds_the_waits_of_a_stated_link_to_the_given_peaks(self):
+        """A sum of 60 floats over 1 Gbit/s and 1 ms waits for the delay alone, as does a hand-over."""
+        peaks = ("--peaks", "1", "1000")
+        _, said = plan("--model", TINY, "-tp", "2", *peaks, "--best", "--link", "1", "1")
+        cuts = {(cut["tensor"], cut["pipeline"], cut["one_host"], cut["streams"]): cut for cut in said["cuts"]["cuts"]}
+        self.assertEqual(set(cuts), {(2, 1, False, 1), (2, 1, False, 32), (1, 2, False, 1), (1, 2, False, 32), (1, 1, True, 1), (1, 1, True, 32)})
+        tensor, stages, alone = cuts[2, 1, False, 1], cuts[1, 2, False, 1], cuts[1, 1, True, 1]
+        self.assertEqual((tensor["sums"], stages["sums"], alone["sums"]), (7, 0, 0))
+        self.assertAlmostEqual(tensor["seconds"], tensor["compute_seconds"] + 7e-3, delta=1e-4)
+        self.assertAlmostEqual(stages["seconds"], stages["compute_seconds"] + 2e-3, delta=1e-4)
+        self.assertAlmostEqual(alone["seconds"], alone["compute_seconds"])
+        self.assertAlmostEqual(alone["compute_seconds"] / tensor["compute_seconds"], 2, delta=0.1, msg="two hosts read twice as fast")
+        self.assertEqual(len(said["cuts"]["take"]), 2)
+        self.assertRegex(said["cuts"]["take"][0], "^-tp 1 on one host for 1 stream: .* times as fast as -tp 2 -pp 1")
+        _, said = plan("--model", TINY, "-tp", "2", *peaks, "--link", "1", "1", "--streams", "4")
+        self.assertEqual([(cut["tensor"], cut["streams"]) for cut in said["cuts"]["cuts"]], [(2, 4)])
+        for words, problem in ((("--best", "-tp", "1"), "give -tp N"), (("--best", "-tp", "2", "--no-speed"), "no-speed"),
+                               (("--link", "1", "0", "-tp", "2"), "link"), (("--best", "-tp", "2", "--streams", "0"), "streams")):
+            done = subprocess.run([QUIRE, "plan", "--model", TINY, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(problem, done.stderr)
+
+    def test_plan_compares_cuts_by_the_models_steps_and_the_links_of_this_host(self):
+        done = subprocess.run([QUIRE, "plan", "--model", TINY, "-tp", "4", "--threads-per-worker", "1", "--best", "--streams", "2"],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, "compute  measured with the model on this host.*; links measured\n")
+        for shape in ("-tp 4 -pp 1", "-tp 2 -pp 2"):
+            self.assertRegex(done.stdout, rf"cut      {shape} at 2 streams: [0-9.]+ tok/s, [0-9.]+ ms a step = [0-9.]+ to compute \+ 0 sums")
+        self.assertRegex(done.stdout, "not      -tp 1 -pp 4: .*cut into 1 to 3 stages")
+        self.assertRegex(done.stdout, "take     -tp ")
+
     def test_plan_names_flags_that_would_fit_when_a_model_does_not(self):
         """For a model of some hundred KB, 64 KiB hold neither weights nor blocks, but four-bit weights on more ranks fit."""
         small = ("--rank-memory", str(200 / 1024 / 1024), "--no-speed")

@@ -34,6 +34,13 @@ def start(server, count, tokens, **fields):
     return [stream_in_background(server, tokens, body={"prompt": PROMPTS[i % len(PROMPTS)], **fields}) for i in range(count)]
 
 
+def wait_until(condition, server, seconds=40):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, server.text()
+        time.sleep(0.05)
+
+
 class ReplicasTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -152,21 +159,25 @@ class ReplicasTest(unittest.TestCase):
             self.assertEqual(wait_gone(old, 5), [])
             self.expect_rest(server)
 
-    def test_requests_of_a_failed_replica_continue_on_the_other(self):
+    def test_requests_of_a_failed_replica_continue_on_the_other_and_it_returns_when_its_workers_start(self):
         with tempfile.TemporaryDirectory() as d:
             model = os.path.join(d, "m")
             shutil.copytree(TINY, model)
             with Server(*TWO, model=model) as server:
                 streams = start(server, 8, 1500)
-                os.remove(os.path.join(model, "model.safetensors"))
+                weights, away = os.path.join(model, "model.safetensors"), os.path.join(d, "away")
+                os.rename(weights, away)
                 os.kill(pids_of(server, 1)[0], signal.SIGKILL)
                 self.expect_right(streams, 1500)
-                deadline = time.monotonic() + 60
-                while status_of(server)["replicas"][1]["state"] != "failed":
-                    self.assertLess(time.monotonic(), deadline, "the replica does not give up")
-                    time.sleep(0.1)
+                wait_until(lambda: status_of(server)["replicas"][1]["state"] == "failed", server)
+                self.assertIn("its workers are started again later", server.text())
                 self.assertEqual(status_of(server)["state"], "serving")
                 self.expect_right(start(server, 4, 400), 400)
+                os.rename(away, weights)
+                wait_until(lambda: status_of(server)["replicas"][1]["state"] == "serving", server)
+                self.expect_right(start(server, 8, 400), 400)
+                self.assertGreater(status_of(server)["replicas"][1]["epoch"], 1)
+                self.expect_rest(server)
                 self.assertEqual(server.terminate(), 0)
 
     def test_requests_move_away_from_a_replica_that_is_short_of_blocks(self):

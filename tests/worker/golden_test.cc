@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <numeric>
 #include <sstream>
 
 #include "comm/base/json.h"
@@ -132,6 +133,47 @@ Setup For(const std::string& model, Setup setup) {
   return setup;
 }
 
+/// Shapes of pipelines with up to six ranks: ranks of a stage, and stages.
+constexpr std::pair<int, int> kShapes[] = {{1, 2}, {2, 2}, {1, 3}, {3, 2}, {2, 3}};
+
+/// True when tests try every shape with every model. Otherwise the models take turns.
+bool AllShapes() { return std::getenv("QUIRE_TEST_ALL_SHAPES") != nullptr; }
+
+/// The most stages, up to three, that the model allows.
+int MostStagesOf(const ModelFiles& files) {
+  for (int stages = 3; stages > 1; --stages) {
+    try {
+      PlanStages(files, stages);
+      return stages;
+    } catch (const SettingsError&) {
+    }
+  }
+  return 1;
+}
+
+/// Serves few cases on a shape that follows from the model's name, or on all shapes. In a pool of `num_blocks` requests
+/// are preempted, by either way in turn. With all shapes, serves them in a large pool, too.
+void ExpectGoldenOnStages(const ModelFiles& files, const std::vector<Golden>& cases, const std::string& model,
+                          int num_blocks) {
+  const std::vector<Golden> few(cases.begin(), cases.begin() + std::min<std::ptrdiff_t>(6, std::ssize(cases)));
+  const size_t turn = std::accumulate(model.begin(), model.end(), size_t{0});
+  const int most = MostStagesOf(files);
+  for (size_t i = 0; i < (AllShapes() ? std::size(kShapes) : 1); ++i) {
+    const auto [ranks, stages] = kShapes[(turn + i) % std::size(kShapes)];
+    Setup setup = For(model, {.ranks = static_cast<int>(std::min<int64_t>(ranks, files.spec().num_heads)),
+                              .stages = std::min(stages, most),
+                              .num_blocks = num_blocks,
+                              .arrivals_per_step = 0.5,
+                              .preemption = (turn + i) % 2 == 0 ? PreemptionMode::kRecompute : PreemptionMode::kSwap,
+                              .num_host_blocks = 60});
+    SCOPED_TRACE(testing::Message() << setup.ranks << " ranks in each of " << setup.stages << " stages");
+    ExpectGolden(files, few, setup);
+    if (!AllShapes()) continue;
+    setup.num_blocks = 2000;
+    ExpectGolden(files, cases, setup);
+  }
+}
+
 /// Makes a model's name a valid part of a test's name.
 std::string NameOf(std::string model) {
   std::ranges::replace(model, '.', '_');
@@ -155,13 +197,12 @@ TEST_P(TinyModelTest, TokensEqualTransformers_OnOneToFourRanks_InMixedBatches) {
     ExpectGolden(files_, cases_, For(GetParam(), {.ranks = ranks, .arrivals_per_step = 0.4}));
 }
 
-TEST_P(TinyModelTest, TokensEqualTransformers_OnTwoStages_InMixedBatches) {
+TEST_P(TinyModelTest, TokensEqualTransformers_OnStages_InMixedBatchesAndPreempted) {
   if (GetParam() == "gemma4whole") {  // later layers read the keys and values of its first one
     EXPECT_THROW(PlanStages(files_, 2), SettingsError);
     return;
   }
-  const std::vector<Golden> few(cases_.begin(), cases_.begin() + std::min<std::ptrdiff_t>(6, std::ssize(cases_)));
-  ExpectGolden(files_, few, For(GetParam(), {.ranks = 1, .stages = 2, .arrivals_per_step = 0.4}));
+  ExpectGoldenOnStages(files_, cases_, GetParam(), 22);
 }
 
 /// Models without mixtures of experts refuse expert parallelism.
@@ -215,18 +256,7 @@ INSTANTIATE_TEST_SUITE_P(
 /// Models on a pipeline of stages. Each stage has several layers, or one.
 class PipelineTest : public TinyModelTest {
  protected:
-  /// Returns the most stages of these tests that the model allows.
-  int MostStages() const {
-    int stages = 1;
-    for (; stages < 3; ++stages) {
-      try {
-        PlanStages(files_, stages + 1);
-      } catch (const SettingsError&) {
-        break;
-      }
-    }
-    return stages;
-  }
+  int MostStages() const { return MostStagesOf(files_); }
   int heads() const { return static_cast<int>(files_.spec().num_heads); }
 };
 
@@ -248,7 +278,7 @@ TEST_P(PipelineTest, TokensEqualTransformers_AndLogprobsHaveTheBitsOfOneStage_In
 
 INSTANTIATE_TEST_SUITE_P(Models, PipelineTest,
                          testing::Values("mha", "gqa", "qwen3", "gemma2", "gemma4", "mixtral", "deepseekv2", "falcon",
-                                         "olmo2", "qwen2moe"),
+                                         "olmo2", "qwen2moe", "lfm2", "qwen3next", "granitehybrid"),
                          [](const testing::TestParamInfo<std::string>& model) { return NameOf(model.param); });
 
 TEST(PipelineGoldenTest, TokensEqualTransformers_OnTwoStages_WhenTheBlockPoolForcesPreemption) {
@@ -284,6 +314,11 @@ TEST_P(TinyHybridTest, TokensEqualTransformers_OnOneRank_OneRequestAtATime) {
 TEST_P(TinyHybridTest, TokensEqualTransformers_OnOneToFourRanks_InMixedBatches) {
   for (int ranks = 1; ranks <= std::min<int64_t>(4, files_.spec().num_heads); ++ranks)
     ExpectGolden(files_, cases_, {.ranks = ranks, .num_blocks = 1000, .arrivals_per_step = 0.4});
+}
+
+/// Some stages have no layer with attention.
+TEST_P(TinyHybridTest, TokensEqualTransformers_OnStages_InMixedBatchesAndPreempted) {
+  ExpectGoldenOnStages(files_, cases_, GetParam(), 40);
 }
 
 TEST_P(TinyHybridTest, TokensEqualTransformers_WithTwoThreadsAndBlocksOfFive) {

@@ -1,6 +1,26 @@
 #include "worker/model/kv_layout.h"
 
+#include <algorithm>
+
 namespace quire {
+
+namespace {
+
+/// Bytes of a block in a stage without keys and values: a sequence's state then takes about as many blocks as on a rank
+/// with all layers. At least one layer's keys and values, because every rank has blocks.
+int64_t BytesForStates(const ModelSpec& spec, const RankShard& shard,
+                       const std::function<int64_t(int64_t)>& head_bytes) {
+  int64_t states = 0;
+  for (int64_t i = shard.stage.begin; i < shard.stage.end; ++i)
+    states += spec.layers[static_cast<size_t>(i)].has_state() ? 1 : 0;
+  const int64_t with_keys = std::ranges::count_if(spec.layers, &LayerSpec::has_kv);
+  const int64_t all_states = std::max<int64_t>(1, spec.num_state_layers());
+  const int64_t layers = std::max<int64_t>(1, (with_keys * states + all_states - 1) / all_states);
+  const int64_t first = spec.first_attention_layer();
+  return layers * 2 * shard.layer(first).kv_heads.size() * head_bytes(spec.layers[static_cast<size_t>(first)].head_dim);
+}
+
+}  // namespace
 
 KvLayout::KvLayout(const ModelSpec& spec, const RankShard& shard, const std::function<int64_t(int64_t)>& head_bytes) {
   for (size_t i = 0; i < spec.layers.size(); ++i) {
@@ -15,6 +35,7 @@ KvLayout::KvLayout(const ModelSpec& spec, const RankShard& shard, const std::fun
       block_bytes += 2 * half;
     }
   }
+  if (block_bytes == 0) block_bytes = BytesForStates(spec, shard, head_bytes);
 }
 
 }  // namespace quire

@@ -9,10 +9,46 @@
 #include "comm/wire/messages.h"
 #include "worker/bench/bench_allreduce.h"
 #include "worker/bench/bench_ceilings.h"
+#include "worker/bench/bench_links.h"
 #include "worker/serve/memory_plan.h"
 #include "worker/serve/probe.h"
 #include "worker/serve/worker.h"
 #include "worker/serve/worker_log.h"
+
+namespace {
+
+/// What a worker measures instead of serving. One of them is asked for at most.
+struct Benches {
+  quire::AllReduceBench sums;
+  quire::CeilingsBench ceilings;
+  quire::LinksBench links;
+
+  bool IsAsked() const { return !sums.json_file.empty() || !ceilings.json_file.empty() || !links.cuts.empty(); }
+  int Run(quire::MpiBootstrap& mpi) const {
+    if (!sums.json_file.empty()) return quire::RunAllReduceBench(sums, mpi);
+    if (!ceilings.json_file.empty()) return quire::RunCeilingsBench(ceilings, mpi);
+    return quire::RunLinksBench(links, mpi);
+  }
+};
+
+void AddBenches(CLI::App& app, Benches& benches) {
+  quire::AllReduceBench& sums = benches.sums;
+  app.add_option("--bench-allreduce", sums.json_file,
+                 "Instead of serving, time sums over the ranks and write the results to this file");
+  app.add_option("--bench-min-bytes", sums.min_bytes)->capture_default_str();
+  app.add_option("--bench-max-bytes", sums.max_bytes)->capture_default_str();
+  app.add_option("--bench-rounds", sums.rounds)->capture_default_str();
+  app.add_option("--bench-ceilings", benches.ceilings.json_file,
+                 "Instead of serving, measure what the ranks read and compute at the most and write it to this file");
+  app.add_option("--bench-threads", benches.ceilings.threads)->check(CLI::Range(1, 1024))->capture_default_str();
+  CLI::Option* cuts = app.add_option("--bench-links", benches.links.cuts,
+                                     "Instead of serving, time what ranks wait for in a step with these cuts: ranks of "
+                                     "a stage x stages, as 2x1,1x2");
+  app.add_option("--bench-row-bytes", benches.links.row_bytes)->needs(cuts)->check(CLI::Range(4, 1 << 24));
+  app.add_option("--bench-rows", benches.links.rows)->needs(cuts)->delimiter(',')->check(CLI::Range(1, 4096));
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   // A rank must not outlive its mpirun: the kernel kills it when the parent dies.
@@ -20,8 +56,7 @@ int main(int argc, char** argv) {
   ::signal(SIGPIPE, SIG_IGN);
 
   quire::WorkerOptions options;
-  quire::AllReduceBench bench;
-  quire::CeilingsBench ceilings;
+  Benches benches;
   quire::ProbeOptions probe;
   CLI::App app("One rank of a Quire worker group; launched by mpirun, led by a coordinator (quire serve).",
                "quire-worker");
@@ -35,14 +70,7 @@ int main(int argc, char** argv) {
   app.add_option("--log-format", log_format, "Lines on standard error: text, or json, an object each")
       ->check(CLI::IsMember(std::vector<std::string>{"text", "json"}))
       ->capture_default_str();
-  app.add_option("--bench-allreduce", bench.json_file,
-                 "Instead of serving, time sums over the ranks and write the results to this file");
-  app.add_option("--bench-min-bytes", bench.min_bytes)->capture_default_str();
-  app.add_option("--bench-max-bytes", bench.max_bytes)->capture_default_str();
-  app.add_option("--bench-rounds", bench.rounds)->capture_default_str();
-  app.add_option("--bench-ceilings", ceilings.json_file,
-                 "Instead of serving, measure what the ranks read and compute at the most and write it to this file");
-  app.add_option("--bench-threads", ceilings.threads)->check(CLI::Range(1, 1024))->capture_default_str();
+  AddBenches(app, benches);
   app.set_version_flag("--version", fmt::format("quire-worker {}", quire::kBuildVersion));
   bool probing = false;
   app.add_flag("--probe", probing, "Instead of serving, say what this host has (quire check asks)");
@@ -56,7 +84,7 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
     if (probing) return quire::RunProbe(probe);
-    if (options.coordinator.empty() && bench.json_file.empty() && ceilings.json_file.empty() && assignment.empty())
+    if (options.coordinator.empty() && !benches.IsAsked() && assignment.empty())
       throw CLI::RequiredError("--coordinator");
   } catch (const CLI::ParseError& error) {
     const int status = app.exit(error);
@@ -67,8 +95,7 @@ int main(int argc, char** argv) {
     quire::HardenProcess();
     if (!assignment.empty()) return quire::RunMemoryPlan(assignment);
     quire::MpiBootstrap mpi;
-    if (!bench.json_file.empty()) return quire::RunAllReduceBench(bench, mpi);
-    if (!ceilings.json_file.empty()) return quire::RunCeilingsBench(ceilings, mpi);
+    if (benches.IsAsked()) return benches.Run(mpi);
     return quire::RunWorker(options, mpi);
   } catch (const std::exception& error) {
     quire::WorkerLog(quire::LogLevel::kError, -1, error.what());

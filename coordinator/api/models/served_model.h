@@ -51,7 +51,8 @@ class ServedModel {
   int64_t weight_bytes() const { return need_.weights; }
   int64_t kv_bytes() const { return kv_bytes_; }
   int64_t bytes() const { return need_.With(kv_bytes_); }
-  /// Starts the workers, before the I/O thread uses this model; throws if they do not get ready. See Replicas::Begin.
+  /// Starts the workers, and returns when they are ready or throws why not. `on_lost` is called once, on some thread,
+  /// when all replicas are lost. Call it before the I/O thread uses this model.
   void Start(std::function<void(const std::string&)> on_lost);
   /// Begins to start the workers, as ModelWorkers does. After `started(null)` call FinishStart, otherwise DropStart.
   void BeginStart(std::function<void(std::exception_ptr)> started);
@@ -61,9 +62,8 @@ class ServedModel {
   /// Hold() returns null from now on. EndWhenFree is false while workers are held; another thread calls `ended`.
   void Retire();
   bool EndWhenFree(std::function<void()> ended);
-  /// Puts a loaded model without requests to sleep (replica_rest.h). Hold() returns null from now on. `asleep`
-  /// gets the bytes that the workers still take, on another thread. Then NotePhase says kAsleep, and kLoaded when it
-  /// wakes.
+  /// Puts a loaded model without requests to sleep (replica_rest.h). Hold() returns null from now on. `asleep` gets the
+  /// bytes that the workers still take, on another thread. Then call NotePhase: kAsleep, and kLoaded after waking.
   void BeginSleep(std::function<void(int64_t bytes)> asleep);
   void NotePhase(LifePhase phase) { phase_ = phase; }
   /// Ends, in this order: the engines' threads and their requests; the workers; all that is left but the open model.

@@ -96,8 +96,8 @@ void AdapterGate::Round(Engine& engine) {
 }
 
 void AdapterGate::Open() {
-  for (Held& held : std::exchange(held_, {})) {
-    if (held.done) held.done("", 0);
+  for (Held& held : held_) {
+    if (const Done done = std::exchange(held.done, nullptr)) done("", 0);
   }
 }
 

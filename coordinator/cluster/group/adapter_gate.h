@@ -45,7 +45,7 @@ class AdapterGate {
   void OnReady(Rank rank, const AdapterReady& report);
   /// Called in every round of the engine's loop, before a plan is made.
   void Round(Engine& engine);
-  /// Ends all waits: calls every `done` that is due. Called when the workers are lost for good.
+  /// The workers are given up: nobody waits for adapters. Workers that come back are sent all of them.
   void Open();
 
  private:

@@ -19,6 +19,12 @@ using std::chrono::milliseconds;
 constexpr milliseconds kBackOff[] = {milliseconds(0),    milliseconds(250),  milliseconds(500),
                                      milliseconds(1000), milliseconds(1000), milliseconds(2000)};
 
+// A restart takes long when it is not done by then.
+constexpr milliseconds kLongRestart(3000);
+
+// The pause before a group that was given up is tried again. It doubles up to the longest one.
+constexpr milliseconds kFirstReturn(5000), kLongestPause(60'000);
+
 /// Seconds in which cached blocks get to a store before a replacement of the workers ends them.
 constexpr double kMostSaving = 3;
 
@@ -160,7 +166,7 @@ void EngineLoop::Replace() {
 void EngineLoop::WaitFor(milliseconds time) {
   for (const auto end = std::chrono::steady_clock::now() + time;
        std::chrono::steady_clock::now() < end && !stopping_;) {
-    DrainInbox();
+    WhileWaiting();
     std::this_thread::sleep_for(milliseconds(10));
   }
 }
@@ -168,6 +174,7 @@ void EngineLoop::WaitFor(milliseconds time) {
 /// Restarts the workers until they run. Gives up when kBackOff is used up without a completed step.
 bool EngineLoop::Recover(GroupFailure& failure) {
   recovering_ = true;
+  lost_at_ = std::chrono::steady_clock::now();
   losses_.Lost(engine_.epoch(), failure);
   while (!stopping_ && fruitless_epochs_ < static_cast<int>(std::size(kBackOff))) {
     spdlog::warn("the worker group is lost: {}; starting the workers again", failure.what());
@@ -175,9 +182,7 @@ bool EngineLoop::Recover(GroupFailure& failure) {
     ++fruitless_epochs_;
     try {
       host_.Relaunch(failure);
-      ++num_recoveries_;
-      losses_.Recovered();
-      recovering_ = false;
+      HaveRecovered();
       return true;
     } catch (const std::exception& error) {
       failure = AsGroupFailure(error);
@@ -186,35 +191,61 @@ bool EngineLoop::Recover(GroupFailure& failure) {
   return false;
 }
 
+void EngineLoop::HaveRecovered() {
+  ++num_recoveries_;
+  losses_.Recovered();
+  lost_at_.reset();
+  recovering_ = false;
+  serving_ = true;
+}
+
+/// Tries to start workers that were given up, until they serve or the loop stops. Meanwhile requests go to other
+/// replicas, or end with an error.
+void EngineLoop::AwaitReturn(GroupFailure& failure) {
+  for (milliseconds pause = kFirstReturn; !stopping_; pause = std::min(2 * pause, kLongestPause)) {
+    WaitFor(pause);
+    if (stopping_) return;
+    try {
+      if (!host_.Return(failure)) continue;
+      fruitless_epochs_ = 0;
+      return HaveRecovered();
+    } catch (const std::exception& error) {
+      failure = AsGroupFailure(error);
+      spdlog::warn("the workers do not start yet: {}", failure.what());
+    }
+  }
+}
+
 void EngineLoop::Abandon(const std::string& message) {
   host_.Abandon(engine_);
   engine_.FailAll(message);
 }
 
-/// Runs the inbox's tasks while workers are being restarted, so that status queries and cancellations are not delayed.
+/// While workers start, the inbox is served here, so that status queries and cancellations are not delayed. Requests do
+/// not wait long for workers that were lost.
 void EngineLoop::WhileWaiting() {
-  if (recovering_) DrainInbox();
+  if (!recovering_ && serving_) return;
+  DrainInbox();
+  if (!serving_) {
+    Abandon("the worker group is lost");
+  } else if (lost_at_ && std::chrono::steady_clock::now() - *lost_at_ > kLongRestart) {
+    host_.Displace(engine_);
+  }
 }
 
 void EngineLoop::Run() {
   group_.set_listener(this);
-  for (bool recovered = true; recovered && !stopping_;) {
+  while (!stopping_) {
     try {
       RunUntilStopped();
     } catch (const std::exception& error) {  // GroupFailure, or a frame that does not decode
       GroupFailure failure = AsGroupFailure(error);
-      recovered = !stopping_ && Recover(failure);
-      if (recovered || stopping_) continue;
+      if (stopping_ || Recover(failure) || stopping_) continue;
       serving_ = recovering_ = false;
       Abandon("the workers were lost while this request ran");  // the log and the admin port name the cause
-      host_.OnLostForGood(failure.what());
+      host_.OnLost(failure.what());
+      AwaitReturn(failure);
     }
-  }
-  // Requests that arrive until the server stops still get an error.
-  while (!stopping_) {
-    DrainInbox();
-    Abandon("the worker group is lost");
-    std::this_thread::sleep_for(milliseconds(10));
   }
   for (const Replacement& replacement : replacements_) replacement.done("the server is stopping");
   group_.set_listener(nullptr);

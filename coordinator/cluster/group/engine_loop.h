@@ -19,19 +19,17 @@
 namespace quire {
 
 /// The engine's thread. Each round drains the inbox, plans and sends as many steps as the engine allows, awaits the
-/// oldest result, commits and delivers. After a loss of the worker group it has the workers restarted and continues.
+/// oldest result, commits and delivers. After a loss of the worker group it has the workers restarted and continues. A
+/// group that does not start is given up; while other replicas serve, its start is tried again from time to time.
 class EngineLoop : private WorkerGroupListener {
  public:
   /// Starts the thread. The arguments must outlive the loop.
   EngineLoop(Engine& engine, WorkerGroup& group, EngineLoopHost& host);
-  /// Stops the thread and drops the requests that still run.
   ~EngineLoop() override;
-
   /// Ends the thread and drops every request and task, so that none outlives the objects to which it refers.
   void Stop();
 
-  /// Runs `task` on the engine's thread between one step's delivery and the next step's planning. Callable from any
-  /// thread.
+  /// Runs `task` on the engine's thread between one step's delivery and the next step's planning. On any thread.
   void Post(std::function<void(Engine&)> task);
 
   /// Replaces the workers while requests wait. Once no step is outstanding, and blocks that wait for a store have gone
@@ -46,14 +44,13 @@ class EngineLoop : private WorkerGroupListener {
   /// Returns the seconds on the engine's clock, the clock of Request::arrival_seconds.
   static double Now();
 
-  /// False once the worker group is lost for good.
+  /// False while the worker group is given up.
   bool serving() const { return serving_.load(); }
-  /// True while workers are being restarted; requests wait meanwhile.
-  bool recovering() const { return recovering_.load(); }
+  bool recovering() const { return recovering_.load(); }  // true while lost workers are restarted
   /// Returns the number of worker groups that were lost and replaced.
   int num_recoveries() const { return num_recoveries_.load(); }
   const LossLog& losses() const { return losses_; }
-  /// Call these two on the engine's thread only.
+  /// Returns the distributions over the steps. Call steps() and profile() on the engine's thread only.
   const StepStatistics& steps() const { return steps_; }
   StepProfile& profile() { return profile_; }
 
@@ -75,6 +72,8 @@ class EngineLoop : private WorkerGroupListener {
   bool MayReplace(double now) const;
   void Replace();
   bool Recover(GroupFailure& failure);
+  void AwaitReturn(GroupFailure& failure);
+  void HaveRecovered();
   void WaitFor(std::chrono::milliseconds time);
   void DrainInbox();
   std::function<void(Engine&)> NextTask();  // the oldest of the inbox; null: it is empty
@@ -90,7 +89,8 @@ class EngineLoop : private WorkerGroupListener {
   int wake_fd_;                                     // an eventfd: readable while the inbox may hold tasks
   std::atomic<bool> stopping_{false}, serving_{true}, recovering_{false}, paused_{false};
   std::atomic<int> num_recoveries_{0};
-  int fruitless_epochs_ = 0;  // epochs lost in a row without a completed step
+  int fruitless_epochs_ = 0;                                      // epochs lost in a row without a completed step
+  std::optional<std::chrono::steady_clock::time_point> lost_at_;  // when lost workers are being restarted
   LossLog losses_;
   StepStatistics steps_;
   StepProfile profile_;

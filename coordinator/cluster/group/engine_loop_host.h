@@ -21,11 +21,16 @@ class EngineLoopHost {
   virtual bool IsSaving() const { return false; }
   /// Restarts the workers after a loss. Throws Error or GroupFailure when that fails.
   virtual void Relaunch(const GroupFailure& loss) = 0;
-  /// Called when the workers are lost for good, and for requests that arrive later. Moves requests out of the engine if
-  /// other replicas can serve them; the loop then ends the other requests with an error.
+  /// Called again and again while a restart takes long. Moves the requests to other replicas, if some are ready.
+  virtual void Displace(Engine& engine) = 0;
+  /// Called when the workers are given up, and for requests that arrive later. Moves requests that other replicas can
+  /// serve out of the engine; the loop then ends the other requests with an error.
   virtual void Abandon(Engine& engine) = 0;
-  /// Called once, when all attempts to restart the workers have failed.
-  virtual void OnLostForGood(const std::string& reason) = 0;
+  /// Called when the workers are given up, after Abandon.
+  virtual void OnLost(const std::string& reason) = 0;
+  /// Restarts workers that were given up. False: it must not be tried, because nothing serves without them. Throws when
+  /// the restart fails.
+  virtual bool Return(const GroupFailure& loss) = 0;
   /// The next functions get the ranks' reports that belong to no step (see WorkerGroupListener).
   virtual void OnBlocksReport(Rank rank, const BlocksReport& report) = 0;
   virtual void OnGrammarReady(Rank rank, const GrammarReady& report) = 0;

@@ -36,7 +36,7 @@ class GrammarGate {
   void OnReady(Rank rank, const GrammarReady& report);
   /// Called in every round of the engine's loop. `now`: seconds on the engine's clock.
   void Round(Engine& engine, double now);
-  /// Submits all held calls, because the workers are lost for good; the engine will end them with an error.
+  /// Submits all held calls, because the workers are given up; the engine will end them with an error.
   void Open(Engine& engine);
 
  private:

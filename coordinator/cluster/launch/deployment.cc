@@ -15,6 +15,7 @@
 #include "coordinator/cluster/launch/launcher.h"
 #include "coordinator/cluster/launch/pool_sizing.h"
 #include "coordinator/cluster/launch/rank_hosts.h"
+#include "coordinator/cluster/launch/silent_hosts.h"
 #include "coordinator/cluster/launch/worker_assignment.h"
 
 namespace quire {
@@ -196,7 +197,10 @@ void Deployment::Relaunch(const GroupFailure& loss) {
     const auto now = HostHealth::Clock::now();
     // No program needs to listen on the port: a refused connection proves that the host is alive.
     const auto port = static_cast<uint16_t>(topology_.transport.mpi_ports[0]);
-    host_health_.Lost(loss, now, [&](const std::string& host) { return HostAnswers(host, port, kProbePatience); });
+    const auto answers = [&](const std::string& host) { return HostAnswers(host, port, kProbePatience); };
+    for (const std::string& host : SilentHosts(topology_.nodes, placement_.nodes, group_->ranks(), answers))
+      host_health_.Lost({loss.cause, -1, host, loss.what()}, now, [](const std::string&) { return false; });
+    host_health_.Lost(loss, now, answers);
     same_shape = PlaceWithout(host_health_.LeftOut(now));
   }
   StartNextEpoch(same_shape);

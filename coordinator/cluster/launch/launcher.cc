@@ -66,6 +66,9 @@ void AddNetwork(CommandLine& line, const Topology& topology, const std::vector<N
   line.Mca("plm", "rsh");
   line.Mca("plm_rsh_agent", topology.launch.agent);
   line.Mca("btl", "self,tcp");
+  // A longer message waits for three delays of the network instead of one, because MPI asks the receiver first. A piece
+  // of a sum or of rows has up to 256 KiB a rank.
+  line.Mca("btl_tcp_eager_limit", std::to_string(kLongestUnaskedMessage));
   // Open MPI 4.1 listens on IPv6 even when told not to, so those ports are set, too.
   const int first = topology.transport.mpi_ports[0], last = topology.transport.mpi_ports[1];
   const int ranks_first = first + 2 * kDaemonPorts;

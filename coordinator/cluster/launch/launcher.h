@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,6 +10,9 @@
 #include "coordinator/cluster/launch/placement.h"
 
 namespace quire {
+
+/// Bytes of a message that MPI sends to another host without asking whether the receiver waits for it.
+inline constexpr int64_t kLongestUnaskedMessage = 320 << 10;
 
 /// Returns the mpirun command line for one epoch's workers: on this host if `placement` is empty, else on the named
 /// nodes. No shell runs on this host; on other hosts mpirun's agent decides (with ssh: the user's shell).

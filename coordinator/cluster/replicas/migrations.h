@@ -46,12 +46,12 @@ class Migrations {
 
   // Call the following functions on the replica's engine thread.
   void OnReport(int replica, Rank rank, const BlocksReport& report);
-  /// Ends all transfers from and to the replica. Called when its workers were just restarted, or are lost for good.
+  /// The replica's workers were just restarted, or were given up.
   void OnEpochLost(int replica);
   /// Called in every round: cancels transfers whose request has ended or whose client has disconnected.
   void DropAbandoned(int replica, const Engine& engine);
-  /// Called when the replica is lost for good: sends its requests to other replicas. Requests stay if no replica
-  /// serves.
+  /// Called when the replica's workers are given up, or are long in coming back: sends its requests to other replicas.
+  /// Requests stay if no replica serves.
   void Empty(int replica, Engine& engine);
 
   /// Drops the requests in transit. No request moves afterwards.

@@ -14,7 +14,7 @@ namespace quire {
 
 namespace {
 
-constexpr double kPublishEverySeconds = 0.002;
+constexpr double kPublishEverySeconds = 0.002;  // seldom, because Publish looks at every request
 
 /// Makes the parent directory of a replica's journal: several replicas have subdirectories of the configured directory.
 void MakeParent(const std::string& directory) {
@@ -86,6 +86,13 @@ void Replica::BetweenSteps(Engine& engine) {
 void Replica::Relaunch(const GroupFailure& loss) {
   feed_.Publish(EventKind::kWorkersLost, [&] { return ServerEvent{.replica = index(), .text = loss.what()}; });
   deployment_.Relaunch(loss);
+}
+
+bool Replica::Return(const GroupFailure& loss) {
+  if (!listener_->MayReturn()) return false;
+  Relaunch(loss);
+  listener_->OnReturned(index());
+  return true;
 }
 
 void Replica::Abandon(Engine& engine) {

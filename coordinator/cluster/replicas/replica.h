@@ -43,8 +43,7 @@ class Replica : private EngineLoopHost {
   const EngineLoop& loop() const { return *loop_; }
   bool serving() const { return loop_->serving(); }
   bool recovering() const { return loop_->recovering(); }
-  /// Returns the state of the journal; nullopt without a journal. Callable from any thread.
-  std::optional<JournalHealth> journal_health() const {
+  std::optional<JournalHealth> journal_health() const {  // nullopt: no journal; callable from any thread
     return journal_ ? std::optional(journal_->health()) : std::nullopt;
   }
   /// Submits a call on the engine's thread; with a grammar once the workers are ready for it. view() counts the call's
@@ -57,7 +56,7 @@ class Replica : private EngineLoopHost {
   BlockShape block_shape() const;
   /// Returns the endpoint where a rank waits for blocks of other groups. On the engine's thread.
   std::string BlockEndpoint(Rank rank);
-  /// On the engine's thread: updates view(); at most every 2 ms unless calls have come, because it scans all requests.
+  /// On the engine's thread: updates view(), at most every 2 ms unless calls have arrived.
   void Publish(const Engine& engine);
 
  private:
@@ -65,7 +64,9 @@ class Replica : private EngineLoopHost {
   bool IsSaving() const override { return tier_ != nullptr && tier_->IsSaving(); }
   void Relaunch(const GroupFailure& loss) override;
   void Abandon(Engine& engine) override;
-  void OnLostForGood(const std::string& reason) override { listener_->OnLostForGood(index(), reason); }
+  void Displace(Engine& engine) override { listener_->OnSlowRestart(index(), engine); }
+  void OnLost(const std::string& reason) override { listener_->OnLost(index(), reason); }
+  bool Return(const GroupFailure& loss) override;
   void OnBlocksReport(Rank rank, const BlocksReport& report) override {
     if (tier_ == nullptr || !tier_->OnReport(rank, report)) listener_->OnBlocksReport(index(), rank, report);
   }

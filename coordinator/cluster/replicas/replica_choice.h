@@ -8,7 +8,7 @@ namespace quire {
 
 /// One replica as seen by the functions that choose a replica.
 struct ReplicaView {
-  bool serving = true;        // false: lost for good
+  bool serving = true;        // false: given up
   bool recovering = false;    // the replica's workers are being restarted
   bool prefills = false;      // true: computes only prompts; other replicas decode (parallel.prefill_replicas)
   int running = 0;            // sequences of running requests

@@ -81,15 +81,31 @@ void Replicas::Begin(std::function<void(const std::string&)> on_end) {
   if (num_lost_ == num_replicas_) on_end_(last_loss_);
 }
 
-void Replicas::OnLostForGood(int replica, const std::string& reason) {
+void Replicas::OnLost(int replica, const std::string& reason) {
   const std::lock_guard lock(mutex_);
   last_loss_ = reason;
   if (++num_lost_ < num_replicas_) {
-    spdlog::error("replica {} is lost for good: {}; {} of {} are left", replica, reason, num_replicas_ - num_lost_,
-                  num_replicas_);
+    spdlog::error("replica {} is lost: {}; {} of {} are left, and its workers are started again later", replica, reason,
+                  num_replicas_ - num_lost_, num_replicas_);
   } else if (on_end_) {
     on_end_(reason);
   }
+}
+
+bool Replicas::MayReturn() const {
+  const std::lock_guard lock(mutex_);
+  return num_lost_ < num_replicas_;
+}
+
+void Replicas::OnReturned(int replica) {
+  const std::lock_guard lock(mutex_);
+  --num_lost_;
+  spdlog::info("replica {} serves again; {} of {} serve", replica, num_replicas_ - num_lost_, num_replicas_);
+}
+
+void Replicas::OnSlowRestart(int replica, Engine& engine) {
+  const auto is_ready = [](const auto& other) { return other->serving() && !other->recovering(); };
+  if (begun_ && !engine.idle() && std::ranges::any_of(replicas_, is_ready)) migrations_->Empty(replica, engine);
 }
 
 void Replicas::OnAbandoned(int replica, Engine& engine) {

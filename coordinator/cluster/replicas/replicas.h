@@ -25,7 +25,7 @@ class Replicas : private ReplicaListener {
            std::shared_ptr<const Vocabulary> vocabulary, EventFeed& events);
   ~Replicas() override;
 
-  /// Connects the replicas with each other. `on_end` is called once, when the last replica is lost for good.
+  /// Connects the replicas with each other. `on_end` is called once, when all replicas are lost.
   void Begin(std::function<void(const std::string&)> on_end);
   /// Waits until no cached block waits for the store any more, for this time at most.
   void FinishSaving(double most_seconds);
@@ -38,7 +38,7 @@ class Replicas : private ReplicaListener {
   int size() const { return static_cast<int>(replicas_.size()); }
   Replica& at(int replica) { return *replicas_[static_cast<size_t>(replica)]; }
   const Replica& at(int replica) const { return *replicas_[static_cast<size_t>(replica)]; }
-  /// False once every replica is lost for good.
+  /// False once every replica is lost.
   bool serving() const;
   /// True while at least one replica can compute.
   bool ready() const;
@@ -63,7 +63,10 @@ class Replicas : private ReplicaListener {
   void OnRound(int replica, Engine& engine) override;
   void OnBlocksReport(int replica, Rank rank, const BlocksReport& report) override;
   void OnAbandoned(int replica, Engine& engine) override;
-  void OnLostForGood(int replica, const std::string& reason) override;
+  void OnSlowRestart(int replica, Engine& engine) override;
+  void OnLost(int replica, const std::string& reason) override;
+  bool MayReturn() const override;
+  void OnReturned(int replica) override;
   void EndStarters();
 
   EventFeed& events_;
@@ -77,7 +80,7 @@ class Replicas : private ReplicaListener {
   std::unique_ptr<Rebalancer> rebalancer_;
   std::atomic<bool> begun_{false};    // every replica has its loop, so replicas may post to each other
   std::vector<EpochId> epochs_seen_;  // indexed by replica; an entry belongs to its replica's thread
-  std::mutex mutex_;                  // guards on_end_, num_lost_ and last_loss_
+  mutable std::mutex mutex_;          // guards on_end_, num_lost_ and last_loss_
   std::function<void(const std::string&)> on_end_;
   int num_lost_ = 0;
   std::string last_loss_;

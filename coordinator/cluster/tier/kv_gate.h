@@ -35,7 +35,7 @@ class KvGate {
   bool OnReport(Rank rank, const BlocksReport& report);
   /// Gives up blocks on their way. Called when the ranks were replaced.
   void Forget();
-  /// Lets all calls pass, because the workers are lost for good.
+  /// Lets all calls pass, because the workers are given up.
   void Open();
 
  private:

@@ -29,7 +29,7 @@ class KvTier {
   }
   /// True while blocks or states wait for the store, or are on their way there.
   bool IsSaving() const { return works_ && saver_.IsSaving(); }
-  /// Lets all calls pass, because the workers are lost for good.
+  /// Lets all calls pass, because the workers are given up.
   void Open() { gate_.Open(); }
 
  private:

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "comm/topology/topology.h"
+#include "coordinator/cluster/launch/placement.h"
+
+namespace quire {
+
+/// What a rank waits for in a step of so many rows, measured with the collectives that serve.
+struct MeasuredWait {
+  int tensor = 1, pipeline = 1;
+  int64_t rows = 1;
+  double sum_seconds = 0;   // of one sum over the ranks of a stage
+  double turn_seconds = 0;  // of the rows through all stages, and of the tokens back
+};
+
+/// Starts the topology's ranks where `placement` says (empty: on this host), and times the waits of each cut, ranks of
+/// a stage and stages, with each number of rows. Throws Error when the ranks do not start or do not agree.
+std::vector<MeasuredWait> MeasureWaits(const Topology& topology, const std::vector<NodeRanks>& placement,
+                                       const std::vector<std::pair<int, int>>& cuts, int64_t row_bytes,
+                                       const std::vector<int>& rows);
+
+}  // namespace quire

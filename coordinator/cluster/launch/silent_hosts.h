@@ -1,0 +1,20 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "comm/topology/topology.h"
+#include "coordinator/cluster/group/rank_info.h"
+#include "coordinator/cluster/launch/placement.h"
+
+namespace quire {
+
+/// Returns the hosts that went away together, such as those of a rack: the ranks of each have sent no heartbeat for
+/// 600 ms before the latest one of the group, and `answers` is false for it. Asks these hosts at the same time.
+/// `placement` says which ranks are on which of the nodes.
+std::vector<std::string> SilentHosts(const std::vector<Topology::Node>& nodes, const std::vector<NodeRanks>& placement,
+                                     const std::vector<RankInfo>& ranks,
+                                     const std::function<bool(const std::string& host)>& answers);
+
+}  // namespace quire

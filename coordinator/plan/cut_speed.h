@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "comm/base/group_cut.h"
+
+namespace quire {
+
+/// The network between any two hosts.
+struct HostLink {
+  double bytes_a_second = 0;  // of a host, each way
+  double delay = 0;           // seconds that a byte takes to the other host
+};
+
+/// What the ranks of a cut wait for in a step of some rows, in seconds.
+struct CutWait {
+  double sum = 0;   // one sum over the ranks of a stage, averaged over the stages; 0 on one host
+  double turn = 0;  // the rows from the first stage to the last one, and the drawn tokens back
+};
+
+/// Reckons the waits from the link. host_of_rank: the host of each rank, by any number. row_bytes: bytes of a token's
+/// row. A sum or hand-over within a host counts as nothing.
+CutWait WaitOver(const HostLink& link, const GroupCut& cut, const std::vector<int>& host_of_rank, int64_t row_bytes,
+                 int64_t rows);
+
+/// The most ranks of any stage that are on one host.
+int RanksOfStageOnHost(const GroupCut& cut, const std::vector<int>& host_of_rank);
+
+/// The predicted step of one cut with some streams, each of which gets a token in a step.
+struct CutSpeed {
+  int tensor = 1, pipeline = 1;
+  bool one_host = false;  // a group of fewer ranks, all of them on the first host
+  int streams = 1;
+  double compute = 0;  // seconds in which all stages compute, one after the other
+  int64_t sums = 0;    // sums over hosts in a step
+  CutWait wait;
+
+  double seconds() const { return compute + static_cast<double>(sums) * wait.sum + wait.turn; }
+  double tokens_a_second() const { return streams / seconds(); }
+  /// "-tp 2 -pp 1", or "-tp 1 on one host".
+  std::string Name() const;
+};
+
+/// The index of the cut that gives most tokens a second with so many streams. `speeds` has at least one of them.
+size_t BestCut(const std::vector<CutSpeed>& speeds, int streams);
+
+/// Sentences that say which cut to take for each number of streams, and how much faster it is than the others. Empty
+/// when there is nothing to choose from.
+std::vector<std::string> AdviceOf(const std::vector<CutSpeed>& speeds);
+
+}  // namespace quire
