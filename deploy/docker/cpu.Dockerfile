@@ -1,5 +1,7 @@
 # CPU image: docker build -f deploy/docker/cpu.Dockerfile --build-arg BASE=debian:12-slim@sha256:... -t quire:cpu .
-# BASE is Debian 12, pinned by its digest, so that the image cannot change unnoticed. Today's digest:
+# BASE is Debian 12, pinned by its digest, so that the image cannot change unnoticed. BASE has no default, because a
+# digest in this file would keep the security holes of its day. deploy/release makes an image without a base image.
+# Today's digest:
 #   docker buildx imagetools inspect debian:12-slim --format '{{.Manifest.Digest}}'
 ARG BASE
 FROM ${BASE} AS build

@@ -1,7 +1,8 @@
 # CUDA image: docker build -f deploy/docker/cuda.Dockerfile -t quire:cuda \
 #   --build-arg BASE=nvidia/cuda:12.6.3-devel-ubuntu24.04@sha256:... --build-arg RUNTIME=nvidia/cuda:12.6.3-runtime-ubuntu24.04@sha256:... .
 # The build takes the toolkit (12.4 or later) and NCCL from NVIDIA's images. The second stage has their runtime parts.
-# Both images are pinned by their digests, so that they cannot change unnoticed. Today's digest of an image:
+# Both images are pinned by their digests, so that they cannot change unnoticed. They have no defaults, because a digest
+# in this file would keep the security holes of its day. Today's digest of an image:
 #   docker buildx imagetools inspect nvidia/cuda:12.6.3-devel-ubuntu24.04 --format '{{.Manifest.Digest}}'
 ARG BASE
 ARG RUNTIME

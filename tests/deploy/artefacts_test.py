@@ -193,6 +193,23 @@ class KubernetesTest(unittest.TestCase):
             self.assertIn("--log-format text", " ".join(self.all_arguments_of(server)))
             self.assertEqual(self.arguments_of(server), (["--ssl-certfile", "--ssl-keyfile"] if secret else []))
 
+    def test_chart_reads_a_topology_file_and_opens_the_connections_that_are_named(self):
+        rule = {"to": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "traces"}}}], "ports": [{"port": 4318, "protocol": "TCP"}]}
+        objects = chart(topology="settings", egress=[rule], extraArgs=["--seed", "1"])
+        self.check_schemas(objects)
+        pod, = pods(objects)
+        server = pod["spec"]["containers"][0]
+        file, *flags = self.all_arguments_of(server)[-3:]
+        self.assertTrue(file.endswith("/topology/topology.yaml"), file)
+        self.assertEqual(flags, ["--seed", "1"])
+        mounts = {mount["name"]: mount["mountPath"] for mount in server["volumeMounts"]}
+        self.assertEqual(mounts["topology"], "/etc/quire/topology")
+        self.assertIn({"name": "topology", "configMap": {"name": "settings"}}, pod["spec"]["volumes"])
+        self.assertEqual(of_kind(objects, "NetworkPolicy")[0]["spec"]["egress"], [rule])
+        self.assertEqual(of_kind(chart(), "NetworkPolicy")[0]["spec"]["egress"], [])
+        pod, = pods(chart())
+        self.assertNotIn("topology", json.dumps(pod["spec"]["volumes"]))
+
     def test_scrapers_are_invited_only_where_the_policy_lets_them_in(self):
         for changes, annotated, monitored in (({}, False, False), ({"metricsFrom": "watch"}, True, False),
                                               ({"metricsFrom": "watch", "serviceMonitor": True}, False, True)):

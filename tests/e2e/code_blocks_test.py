@@ -14,13 +14,15 @@ import time
 import unittest
 
 import verdict
-from server import QUIRE, ROOT, TINY, Server
+from server import QUIRE, REAL, ROOT, TINY, Server
 
 PAGES = ("README.md", "docs/tutorial.md", "docs/serving.md", "docs/api.md", "docs/questions.md")
 
 # Lines that are not run here, and why.
 ELSEWHERE = [
-    (r"deploy/quickstart\b|tests/run\b", "tests/run begins as quickstart does"),
+    (r"deploy/quickstart\b", "QuickstartTest below, with programs that are built already"),
+    (r"tests/run\b", "it runs this test"),
+    (r"curl .*load_lora_adapter\b.*", "e2e/live_adapters_test"),
     (r"deploy/fetch-model \S+", "e2e/fetch_model_test, with a hub of its own"),
     (r"pip install openai", "tests/requirements.txt has it"),
     (r"kill -9 \$\(pgrep -n quire-worker\)", "e2e/faults_test; here it might end the worker of another server"),
@@ -137,6 +139,7 @@ class CodeBlocksTest(unittest.TestCase):
     def run_command(self, command):
         name = " ".join(command.split()[:3])
         run = re.sub(r"\bpython3\b", sys.executable, self.here(command))
+        run = re.sub(r"(^|[|;&] *)curl ", r"\1curl --fail-with-body ", run)  # else curl ends with status 0 after a refusal, too
         verb = run.split()[1] if run.startswith("build/quire ") else ""
         if verb == "serve":
             return self.serve(name, run)
@@ -202,6 +205,23 @@ class CodeBlocksTest(unittest.TestCase):
                 self.request = server.post("/v1/completions", {"prompt": [5], "max_tokens": 2})[1]["id"]
         return self.journal
 
+    def test_a_refused_request_of_curl_fails(self):
+        self.run_command("curl -s localhost:8000/v1/models | cat")
+        with self.assertRaisesRegex(AssertionError, "no such path|not found|Not Found"):
+            self.run_command("curl -s localhost:8000/v1/nowhere | cat")
+
+    def test_pages_say_where_they_first_name_gpus_that_none_has_run_the_code(self):
+        for page in ("README.md", "docs/tutorial.md", "docs/questions.md"):
+            with open(os.path.join(ROOT, page), encoding="utf-8") as f:
+                first = next(part for part in f.read().split("\n\n") if re.search(r"\bGPUs?\b", part))
+            self.assertIn("an emulator only, not yet on a GPU", first.replace("\n", " "), page)
+
+    def test_readme_says_what_the_first_command_takes(self):
+        with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as f:
+            section = f.read().split("## Two commands")[1].split("\n## ")[0]
+        for word in (r"\d+ minutes", r"\d+ GB of disk", r"\d+ GB of memory"):
+            self.assertRegex(section, word)
+
     def test_pages_recommend_one_number_of_workers(self):
         """The pages recommend one worker for each socket or GPU, so examples with the user's own model leave -tp out."""
         for page in PAGES:
@@ -209,6 +229,31 @@ class CodeBlocksTest(unittest.TestCase):
                 for command in commands(text):
                     if re.match(r"build/quire serve (DIR|ORG|Qwen)", command):
                         self.assertNotIn("-tp", command, page)
+
+
+class QuickstartTest(unittest.TestCase):
+    @unittest.skipUnless(REAL, "QUIRE_TEST_MODEL names no model (tests/run fetches one)")
+    def test_quickstart_answers_a_question(self):
+        """Runs deploy/quickstart whole, but for the compiler: `cmake` only notes that it was called, and the programs are there."""
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        shutil.copytree(os.path.join(ROOT, "deploy"), os.path.join(folder, "deploy"), symlinks=True)
+        for name in ("build", "bin"):
+            os.mkdir(os.path.join(folder, name))
+        for program in ("quire", "quire-worker"):
+            os.symlink(os.path.join(os.path.dirname(QUIRE), program), os.path.join(folder, "build", program))
+        calls, cmake = os.path.join(folder, "calls"), os.path.join(folder, "bin", "cmake")
+        with open(cmake, "w", encoding="utf-8") as f:
+            f.write(f'#!/bin/sh\necho "$@" >> {calls}\n')
+        os.chmod(cmake, 0o755)
+        env = dict(os.environ, PATH=f"{folder}/bin:{os.environ['PATH']}")
+        done = subprocess.run([os.path.join(folder, "deploy", "quickstart"), "--ask", "What is the capital of France?"], env=env,
+                              capture_output=True, text=True, timeout=240)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("Paris", done.stdout)
+        with open(calls, encoding="utf-8") as f:
+            configure, build = f.read().splitlines()
+        self.assertIn("--preset release", configure)
+        self.assertEqual(build, "--build build --target quire quire-worker")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -15,6 +16,7 @@ from server import QUIRE, ROOT, TINY, Server, free_port
 
 DASHBOARD = os.path.join(ROOT, "deploy", "grafana", "quire.json")
 RULES = os.path.join(ROOT, "deploy", "prometheus", "rules.yaml")
+RULES_TEST = os.path.join(ROOT, "tests", "prometheus", "rules_test.yaml")
 
 # The names in the three Grafana dashboards of vLLM's repository (examples/observability), by type.
 OF_VLLMS_DASHBOARDS = {
@@ -208,6 +210,17 @@ class ShippedTest(unittest.TestCase):
         version = subprocess.run([QUIRE, "version"], capture_output=True, text=True, check=True).stdout.split()[1]
         with Server(model=TINY) as server:
             self.assertRegex(server.get("/metrics", admin=True), rf'quire:build_info\{{protocol="\d+",version="{version}"\}} 1')
+
+    def test_alert_for_a_gone_server_fires_and_stays(self):
+        promtool = os.environ.get("QUIRE_TEST_PROMTOOL")
+        if not promtool:
+            self.skipTest("QUIRE_TEST_PROMTOOL names no promtool (tests/run fetches one)")
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        for path in (RULES, RULES_TEST):
+            shutil.copy(path, folder)
+        command = [promtool, "test", "rules", os.path.basename(RULES_TEST)]
+        run = subprocess.run(command, cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.assertEqual(run.returncode, 0, run.stdout)
 
     def test_promtool_accepts_page_rules_and_queries(self):
         promtool = os.environ.get("QUIRE_TEST_PROMTOOL")
