@@ -78,6 +78,43 @@ TEST(PredictionTest, Guess_ContinuesTheLongestCommonPart_ThenTheNearestPlace) {
   EXPECT_EQ(GuessOf(lines, {3, 3, 3, 3, 3, 3, 3, 3, 3, 1, 2}, 1), (Tokens{70}));
 }
 
+/// `runs` runs of 62 tokens 1 with a 2 before each: every place shares up to 62 tokens with an answer of tokens 1.
+Tokens RunsOfOnes(size_t runs) {
+  Tokens tokens;
+  for (size_t run = 0; run < runs; ++run) {
+    tokens.push_back(2);
+    tokens.insert(tokens.end(), 62, 1);
+  }
+  return tokens;
+}
+
+TEST(PredictionTest, Search_BoundsComparisons_AndLooksAtTheNearestPlacesFirst) {
+  const Tokens answer(70, 1);
+  const auto with_long_part = [&](size_t runs) {
+    Tokens prediction = RunsOfOnes(runs);
+    prediction.insert(prediction.end(), 64, 1);
+    prediction.push_back(77);
+    return prediction;
+  };
+  EXPECT_EQ(GuessOf(with_long_part(20), answer, 1), (Tokens{77})) << "the longest part is found among near places";
+  EXPECT_EQ(GuessOf(with_long_part(2000), answer, 1), (Tokens{2})) << "it is farther than the comparisons reach";
+}
+
+TEST(RepeatProposerTest, Search_BoundsComparisons_InATextOfOneToken) {
+  // The place before 77 has eight tokens in common. All nearer places have seven.
+  const auto text_of = [](size_t runs) {
+    Tokens text(8, 1);
+    text.push_back(77);
+    for (size_t run = 0; run < runs; ++run) {
+      text.insert(text.end(), {2, 1, 1, 1, 1, 1, 1, 1});
+    }
+    text.insert(text.end(), {3, 1, 1, 1, 1, 1, 1, 1, 1});
+    return text;
+  };
+  EXPECT_EQ(GuessAfter(text_of(20), 1), (Tokens{77}));
+  EXPECT_EQ(GuessAfter(text_of(8000), 1), (Tokens{2}));
+}
+
 TEST(PredictionTest, Guess_ComesFromThePrediction_WhenTheTextHasAnEquallyLongMatch) {
   RepeatProposer proposer({.num_tokens = 8, .max_match = 4});
   const auto guess = [&](const Request& request) {

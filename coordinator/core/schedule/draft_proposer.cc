@@ -12,8 +12,8 @@ constexpr size_t kMostSearched = size_t{1} << 16;
 /// The most tokens compared to tell places of a prediction apart: code repeats single lines, but seldom several in a
 /// row.
 constexpr size_t kMostInPrediction = 64;
-
-size_t Distance(size_t a, size_t b) { return a > b ? a - b : b - a; }
+/// Comparisons of tokens in one search of a prediction or of a text: places with long common parts cost more.
+constexpr size_t kMostComparedInPrediction = kMostSearched, kMostComparedInText = 2 * kMostSearched;
 
 }  // namespace
 
@@ -27,9 +27,11 @@ bool RepeatProposer::MayGuess(const Request& request) const {
 CommonPart RepeatProposer::InText(std::span<const TokenId> text) const {
   const std::span<const TokenId> tokens = text.last(std::min(text.size(), kMostSearched));
   const auto max_match = static_cast<size_t>(options_.max_match);
+  size_t left = kMostComparedInText;
   size_t best = 0, longest = static_cast<size_t>(options_.min_match) - 1;
-  for (size_t end = tokens.size() - 1; end > longest && longest < max_match; --end) {
+  for (size_t end = tokens.size() - 1; end > longest && longest < max_match && left > 0; --end) {
     const size_t common = CommonTokens(tokens, end, tokens, max_match);
+    left -= std::min(left, common + 1);
     if (common <= longest) continue;
     best = end;
     longest = common;
@@ -41,6 +43,7 @@ CommonPart RepeatProposer::InText(std::span<const TokenId> text) const {
 /// Returns the place in the prediction that has the longest common part with the end of the generated tokens; of equal
 /// places the place nearest to the number of generated tokens, where an unchanged answer would be. An answer begins
 /// where its prediction begins.
+/// The nearest places are searched first. The comparisons are bounded, because each step does this for each sequence.
 CommonPart RepeatProposer::InPrediction(std::span<const TokenId> prediction, std::span<const TokenId> generated) const {
   const size_t unchanged = generated.size();
   const auto part = [&](size_t place, size_t common) {
@@ -50,13 +53,18 @@ CommonPart RepeatProposer::InPrediction(std::span<const TokenId> prediction, std
     const size_t most = std::min(unchanged, kMostInPrediction);
     if (CommonTokens(prediction, unchanged, generated, most) == most) return part(unchanged, SIZE_MAX);
   }
-  size_t best = 0, longest = static_cast<size_t>(options_.min_match) - 1;
-  for (size_t end = 1; end < prediction.size(); ++end) {
+  size_t best = 0, longest = static_cast<size_t>(options_.min_match) - 1, left = kMostComparedInPrediction;
+  const auto look = [&](size_t end) {
+    if (end < 1 || end >= prediction.size()) return;
     const size_t common = CommonTokens(prediction, end, generated, kMostInPrediction);
-    const bool nearer = best > 0 && common == longest && Distance(end, unchanged) < Distance(best, unchanged);
-    if (common <= longest && !nearer) continue;
-    best = end;
-    longest = common;
+    left -= std::min(left, common + 1);
+    if (common > longest) best = end, longest = common;
+  };
+  const size_t farthest = std::max(unchanged, prediction.size());
+  size_t away = unchanged < prediction.size() ? 0 : unchanged + 1 - prediction.size();
+  for (; away < farthest && left > 0 && longest < kMostInPrediction; ++away) {
+    if (away <= unchanged) look(unchanged - away);
+    if (away > 0) look(unchanged + away);
   }
   return best == 0 ? CommonPart{} : part(best, longest);
 }
