@@ -92,6 +92,7 @@ TEST(PredictionTest, Search_BoundsComparisons_AndLooksAtTheNearestPlacesFirst) {
   const Tokens answer(70, 1);
   const auto with_long_part = [&](size_t runs) {
     Tokens prediction = RunsOfOnes(runs);
+    prediction.push_back(2);
     prediction.insert(prediction.end(), 64, 1);
     prediction.push_back(77);
     return prediction;
@@ -112,7 +113,7 @@ TEST(RepeatProposerTest, Search_BoundsComparisons_InATextOfOneToken) {
     return text;
   };
   EXPECT_EQ(GuessAfter(text_of(20), 1), (Tokens{77}));
-  EXPECT_EQ(GuessAfter(text_of(8000), 1), (Tokens{2}));
+  EXPECT_EQ(GuessAfter(text_of(8000), 1), (Tokens{1})) << "the nearest place with seven";
 }
 
 TEST(PredictionTest, Guess_ComesFromThePrediction_WhenTheTextHasAnEquallyLongMatch) {
