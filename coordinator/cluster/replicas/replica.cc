@@ -130,11 +130,11 @@ void Replica::PostCall(int64_t tokens, const std::string& client, const GrammarS
   const auto enter = [this, client, grammar](Arrival ready, Engine& engine) {
     grammar ? gate_.Pass(client, grammar, std::move(ready)) : ready.submit(engine);
   };
-  loop_->Post([this, enter, arrival = std::move(arrival)](Engine& engine) {
+  loop_->Post([this, client, enter, arrival = std::move(arrival)](Engine& engine) {
     const bool waits = tier_ != nullptr && arrival.prompts && loop_->serving();
     if (!waits) return enter(arrival, engine);
     tier_->Pass(
-        arrival, [enter, &engine](Arrival ready) { enter(std::move(ready), engine); }, EngineLoop::Now());
+        client, arrival, [enter, &engine](Arrival ready) { enter(std::move(ready), engine); }, EngineLoop::Now());
   });
 }
 

@@ -66,8 +66,9 @@ bool KvGate::IsWorthwhile(const Gain& gain, const Engine& engine, double now) co
   return !is_known || fetch < compute;
 }
 
-void KvGate::Pass(Arrival arrival, std::function<void(Arrival)> enter, Engine& engine, double now) {
-  Held held{std::move(arrival), std::move(enter), {}, now + kPatienceSeconds, ++last_number_};
+void KvGate::Pass(const std::string& client, Arrival arrival, std::function<void(Arrival)> enter, Engine& engine,
+                  double now) {
+  Held held{std::move(arrival), std::move(enter), {}, now + kPatienceSeconds, ++last_number_, client};
   if (held.arrival.prompts) held.prompts = held.arrival.prompts();
   std::erase_if(held.prompts, [&](const ArrivalPrompt& prompt) {
     const Gain gain = GainOf(prompt, engine);
@@ -75,7 +76,9 @@ void KvGate::Pass(Arrival arrival, std::function<void(Arrival)> enter, Engine& e
     return !IsWorthwhile(gain, engine, now);
   });
   if (held.prompts.empty() || group_.bytes_of(StoredKind::kBlock) == 0) return held.enter(std::move(held.arrival));
+  turns_.Come(client);
   held_.push_back(std::move(held));
+  turns_.Forget(held_);
 }
 
 void KvGate::LetThrough(std::list<Held>::iterator held) {
@@ -93,7 +96,10 @@ void KvGate::Round(Engine& engine, double now) {
     if (now >= held->deadline) LetThrough(held);
     held = next;
   }
-  while (!fetch_ && !held_.empty() && !Begin(held_.front(), engine, now)) LetThrough(held_.begin());
+  while (!fetch_ && !held_.empty()) {
+    const auto next = turns_.Next(held_);
+    if (!Begin(*next, engine, now)) LetThrough(next);
+  }
 }
 
 /// Begins to bring stored blocks back for the call's next prompt that gains tokens by that. False: no further prompt
@@ -122,6 +128,7 @@ bool KvGate::Begin(Held& held, Engine& engine, double now) {
                   if (mailbox->wake) mailbox->wake();
                 });
     reading_ = true;
+    turns_.Take(held.client);
     fetch_ = std::move(fetch);
     return true;
   }
@@ -193,7 +200,8 @@ void KvGate::End(Engine& engine, double now) {
     // The store knows now that the file is not right. It may have a state after fewer tokens.
     goes_on = fetch.kind == StoredKind::kState && !fetch.failed;
   }
-  if (!goes_on && !held_.empty() && held_.front().number == fetch.held) LetThrough(held_.begin());
+  const auto held = std::ranges::find(held_, fetch.held, &Held::number);
+  if (!goes_on && held != held_.end()) LetThrough(held);
 }
 
 bool KvGate::OnReport(Rank rank, const BlocksReport& report) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <list>
 #include <memory>
@@ -10,6 +9,7 @@
 
 #include "coordinator/cluster/group/arrival.h"
 #include "coordinator/cluster/tier/fetch_pace.h"
+#include "coordinator/cluster/tier/gate_turns.h"
 #include "coordinator/cluster/tier/group_blocks.h"
 #include "coordinator/core/engine/engine.h"
 #include "coordinator/kv_disk/kv_store.h"
@@ -27,8 +27,9 @@ class KvGate {
   KvGate(KvStore& store, GroupBlocks& group, std::function<void()> wake);
   ~KvGate();
 
-  /// Takes a call. Calls `enter` immediately or in a later round; never when the arrival is abandoned meanwhile.
-  void Pass(Arrival arrival, std::function<void(Arrival)> enter, Engine& engine, double now);
+  /// Takes a call. Calls `enter` immediately or in a later round; never when the arrival is abandoned meanwhile. Calls
+  /// of different clients take turns.
+  void Pass(const std::string& client, Arrival arrival, std::function<void(Arrival)> enter, Engine& engine, double now);
   /// Called in every round of the engine's loop. `now`: seconds on the engine's clock.
   void Round(Engine& engine, double now);
   /// True when the report is about a transfer of this object.
@@ -45,6 +46,7 @@ class KvGate {
     std::vector<ArrivalPrompt> prompts;  // prompts for which the store may still have blocks
     double deadline = 0;
     uint64_t number = 0;  // counts the calls that were held
+    std::string client;
   };
   /// Blocks of one prompt on their way back, or the state after the prefix.
   struct Fetch {
@@ -66,8 +68,7 @@ class KvGate {
     std::function<void()> wake;
     std::optional<std::pair<uint64_t, KvStore::Found>> found;
   };
-  /// What the store has of a prompt beyond the cache. With states a request can begin only where one is kept: then the
-  /// blocks come first, up to a stored state, and after them the state.
+  /// The stored parts of a prompt beyond the cache. With states, blocks come up to a stored state, and then the state.
   struct Gain {
     int cached = 0;                  // leading blocks that are cached here
     int usable = 0;                  // those that a request could begin after
@@ -79,17 +80,17 @@ class KvGate {
   Gain GainOf(const ArrivalPrompt& prompt, const Engine& engine) const;
   bool IsWorthwhile(const Gain& gain, const Engine& engine, double now) const;
   bool Begin(Held& held, Engine& engine, double now);
-  void Advance(Engine& engine, double now);
+  void Advance(Engine& engine, double now), End(Engine& engine, double now);
   void TakeFound();
   void Announce(Engine& engine);
-  void End(Engine& engine, double now);
   bool CanGoOn(const Fetch& fetch, const Engine& engine) const;
   void LetThrough(std::list<Held>::iterator held);
 
   KvStore& store_;
   GroupBlocks& group_;
   std::shared_ptr<Mailbox> mailbox_ = std::make_shared<Mailbox>();
-  std::list<Held> held_;  // ordered by arrival; blocks of the first one come
+  std::list<Held> held_;  // ordered by arrival
+  GateTurns turns_;
   std::optional<Fetch> fetch_;
   uint64_t last_number_ = 0;
   bool reading_ = false;  // the store has an order without an answer

@@ -19,10 +19,10 @@ KvTier::KvTier(std::shared_ptr<KvStore> store, Engine& engine, WorkerGroup& grou
 
 KvTier::~KvTier() { engine_.RemoveCacheListener(&saver_); }
 
-void KvTier::Pass(Arrival arrival, std::function<void(Arrival)> enter, double now) {
+void KvTier::Pass(const std::string& client, Arrival arrival, std::function<void(Arrival)> enter, double now) {
   FollowEpoch();
   if (!works_) return enter(std::move(arrival));
-  gate_.Pass(std::move(arrival), std::move(enter), engine_, now);
+  gate_.Pass(client, std::move(arrival), std::move(enter), engine_, now);
 }
 
 void KvTier::FollowEpoch() {

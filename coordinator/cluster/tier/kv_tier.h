@@ -20,7 +20,7 @@ class KvTier {
   KvTier& operator=(const KvTier&) = delete;
 
   /// Takes a call; calls `enter` once stored blocks of its prompts are back (KvGate::Pass).
-  void Pass(Arrival arrival, std::function<void(Arrival)> enter, double now);
+  void Pass(const std::string& client, Arrival arrival, std::function<void(Arrival)> enter, double now);
   /// Called in every round of the engine's loop.
   void Round(double now);
   /// Takes a rank's report about a transfer of the tier. False: the report is about something else.
