@@ -871,6 +871,10 @@ class UnknownFieldTest(FieldCase):
             self.assertEqual(status, 400, answer)
             self.assertRegex(answer["error"]["message"], "^xqzwvkj is .*; leave it out$")
 
+    def test_messages_without_tokens_are_refused_in_words_of_their_own(self):
+        status, answer = self.server.post("/v1/messages", {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 0})
+        self.assertEqual((status, answer["error"]["message"]), (400, "max_tokens must be an integer of at least 1"))
+
     def test_max_tokens_of_minus_one_lets_the_answer_fill_the_context(self):
         answer = self.complete(max_tokens=-1, ignore_eos=True)
         self.assertEqual(answer["choices"][0]["finish_reason"], "length")
