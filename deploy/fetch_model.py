@@ -44,10 +44,22 @@ def distrust_the_hub():
     file_download.get_hf_file_metadata, HfApi.repo_info = metadata, repository
 
 
-def patterns(repository):
-    """Returns patterns of the files to fetch: the model in safetensors, or the only model of a repository of GGUF files, whole or split."""
+def is_of_kind(name, kind):
+    """True for a GGUF file whose name has the kind of quantisation, such as Q4_K_M, as a word."""
+    stem = PART.sub("", name).removesuffix(".gguf")
+    return re.search(rf"(^|[-./]){re.escape(kind)}($|[-.])", stem, re.IGNORECASE) is not None
+
+
+def patterns(repository, kind=None):
+    """Patterns of the files to fetch: the model in safetensors, or the only model of a repository of GGUF files, whole or split;
+    with a kind of quantisation only models of that kind count."""
     names = list_repo_files(repository)
     models = [name for name in names if name.endswith(".gguf") and "mmproj" not in os.path.basename(name)]
+    if kind:
+        there, models = models, [name for name in models if is_of_kind(name, kind)]
+        if len({PART.sub("", name) for name in models}) != 1:
+            raise ValueError(f"it has {'several' if models else 'no'} GGUF models of {kind}; give one of: {', '.join(sorted(models or there)) or 'none'}")
+        return models
     if any(name.endswith(".safetensors") for name in names) or not models:
         return SERVED
     if len({PART.sub("", name) for name in models}) > 1:
@@ -89,7 +101,8 @@ def main(repository, file=None):
     try:
         distrust_the_hub()
         began = time.time() - 2  # some file systems store whole seconds only
-        place = hf_hub_download(repository, file) if file else snapshot_download(repository, allow_patterns=patterns(repository))
+        name, _, kind = repository.partition(":")
+        place = hf_hub_download(name, file) if file else snapshot_download(name, allow_patterns=patterns(name, kind))
         check(place, began)
         print(place)
     except Exception as error:  # an error of the network, the hub or the name: one line says which

@@ -1,6 +1,9 @@
 #include "coordinator/cli/flag_values.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
 
 #include "comm/base/error.h"
 #include "comm/topology/topology.h"
@@ -81,6 +84,20 @@ YamlNode ValueAsItIs(const std::string& text, const std::string&) { return {.sca
 YamlNode ValueInGibibytes(const std::string& text, const std::string& flag) {
   const bool plain = !text.empty() && text.find_first_not_of("0123456789.") == std::string::npos;
   return ValueAsItIs(plain ? text + "GiB" : text, flag);
+}
+
+YamlNode ValueOfTokens(const std::string& text, const std::string& flag) {
+  const size_t digits = text.find_first_not_of("0123456789");
+  size_t end = digits;
+  if (digits != std::string::npos && text[digits] == '.') end = text.find_first_not_of("0123456789", digits + 1);
+  if (end == 0 || end == std::string::npos || end + 1 != text.size()) return ValueAsItIs(text, flag);
+  constexpr std::pair<char, double> kUnits[] = {{'k', 1e3}, {'K', 1024}, {'m', 1e6}, {'M', 1024 * 1024}};
+  for (const auto& [letter, factor] : kUnits) {
+    if (text[end] != letter) continue;
+    const double tokens = std::stod(text.substr(0, end)) * factor;
+    if (tokens < 1e15) return ValueAsItIs(std::to_string(static_cast<int64_t>(tokens)), flag);
+  }
+  return ValueAsItIs(text, flag);
 }
 
 YamlNode ValueOfWords(const std::string& text, const std::string& flag) {

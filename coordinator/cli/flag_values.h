@@ -17,6 +17,8 @@ std::vector<std::string> ValuesOfFlag(std::string_view flag);
 YamlNode ValueAsItIs(const std::string& text, const std::string& flag);
 /// Turns a size into a value; a plain number means GiB.
 YamlNode ValueInGibibytes(const std::string& text, const std::string& flag);
+/// A number of tokens. "32k" means 32,000, "32K" 32,768; m and M are for millions in the same way.
+YamlNode ValueOfTokens(const std::string& text, const std::string& flag);
 /// Turns a list with commas, or a JSON list as in vLLM, into a list.
 YamlNode ValueOfWords(const std::string& text, const std::string& flag);
 /// Turns a name, or a JSON list of names, into a list. InOwnWords makes such a list of several words (foreign_words.h).

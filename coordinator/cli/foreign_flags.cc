@@ -1,6 +1,8 @@
 #include "coordinator/cli/foreign_flags.h"
 
 #include <algorithm>
+#include <iterator>
+#include <vector>
 
 namespace quire {
 
@@ -113,9 +115,9 @@ constexpr ForeignFlag kForeignFlags[] = {
      "keys lie in files, because every user can read a command line: quire keygen --api NAME --file F, "
      "then --api-key-file F"},
     {"--hf-token -hft", FlagTakes::kWord, FlagFate::kRefused,
-     "serve fetches nothing with it: set HF_TOKEN for deploy/fetch-model"},
+     "set HF_TOKEN in the environment: --fetch sends it to the hub, and no other user can read it"},
     {"--hf-file -hff", FlagTakes::kWord, FlagFate::kRefused,
-     "name the file itself: deploy/fetch-model ORG/NAME FILE.gguf prints its path"},
+     "name the kind of file behind the model, as in ORG/NAME:Q4_K_M, or give the file's path"},
     {"--model-url -mu --docker-repo -dr", FlagTakes::kWord, FlagFate::kRefused,
      "fetch the file, and give its path to --model"},
     {"--download-dir --huggingface-hub-cache", FlagTakes::kWord, FlagFate::kRefused, "set HF_HUB_CACHE to the folder"},
@@ -185,10 +187,6 @@ constexpr ForeignFlag kForeignFlags[] = {
     {"--root-path --api-prefix --path", FlagTakes::kWord, FlagFate::kRefused, "let a proxy change paths"},
     {"--ssl-ca-certs --ssl-cert-reqs", FlagTakes::kWord, FlagFate::kRefused,
      "clients are known by keys: use --api-key-file, or a proxy for certificates of clients"},
-    {"--middleware --tool-parser-plugin --logits-processors --reasoning-parser-plugin", FlagTakes::kWord,
-     FlagFate::kRefused, "Quire loads no foreign code: leave it out"},
-    {"--reasoning-budget", FlagTakes::kWord, FlagFate::kRefused,
-     "use thinking_token_budget, or enable_thinking: false, in requests"},
     {"--kv-transfer-config --disaggregation-mode --hicache-ratio", FlagTakes::kWord, FlagFate::kRefused,
      "use replicas (--data-parallel-size, parallel.prefill_replicas) and --swap-space"},
     {"--config", FlagTakes::kWord, FlagFate::kRefused,
@@ -245,12 +243,19 @@ constexpr ForeignValue kForeignValues[] = {
     {"--cpu-offload-gb --n-cpu-moe -ncmoe --node-rank", "0", FlagFate::kNotNeeded, "it is so without the flag"},
     {"--reasoning-budget", "-1", FlagFate::kNotNeeded, "thoughts have no budget without the flag"},
     {"--numa", "off false", FlagFate::kNotNeeded, "it is so without the flag"},
+    {"--cache-type-v -ctv", "f16 f32 bf16 q8_0", FlagFate::kNotNeeded,
+     "keys and values have one type, that of --kv-cache-dtype or -ctk"},
+    {"--data-parallel-rank --data-parallel-start-rank --mirostat --xtc-probability --dry-multiplier --dynatemp-range",
+     "0", FlagFate::kNotNeeded, "it is so without the flag"},
+    {"--typical", "1 1.0", FlagFate::kNotNeeded, "it is so without the flag"},
+    {"--sharded", "false", FlagFate::kNotNeeded, "it is so without the flag"},
+    {"--hicache-size --kv-offloading-size", "0", FlagFate::kNotNeeded, "it is so without the flag"},
     {"--context-shift", "off false", FlagFate::kNotNeeded, "Quire never shifts"},
 };
 
 constexpr ForeignCommand kForeignCommands[] = {
     {"run", "start a server with quire serve MODEL, then talk to it with quire chat"},
-    {"pull", "fetch a model with deploy/fetch-model ORG/NAME, then quire serve ORG/NAME"},
+    {"pull", "use quire serve ORG/NAME --fetch, which fetches what is missing"},
     {"list ls", "models lie in the Hugging Face cache, and GET /v1/models says what a server serves"},
     {"ps", "use quire top, which shows what runs"},
     {"stop", "send SIGTERM to the server: running requests may end"},
@@ -262,14 +267,22 @@ constexpr ForeignCommand kForeignCommands[] = {
     {"collect-env", "use quire check, which looks at all that a start needs"},
     {"launch launch_server api_server openai.api_server server", "use quire serve"},
     {"launcher text-generation-launcher llama-server", "use quire serve"},
-    {"download", "fetch a model with deploy/fetch-model ORG/NAME"},
+    {"download", "use quire serve ORG/NAME --fetch, which fetches what is missing"},
     {"embed", "use quire serve, and POST /v1/embeddings"},
-    {"signin signout login logout", "models are fetched with HF_TOKEN by deploy/fetch-model"},
+    {"signin signout login logout", "set HF_TOKEN in the environment: --fetch sends it to the hub"},
 };
 
 }  // namespace
 
-std::span<const ForeignFlag> ForeignFlags() { return kForeignFlags; }
+std::span<const ForeignFlag> ForeignFlags() {
+  static const std::vector<ForeignFlag> kAll = [] {
+    std::vector<ForeignFlag> all(std::begin(kForeignFlags), std::end(kForeignFlags));
+    const std::span<const ForeignFlag> more = ForeignTuningFlags();
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }();
+  return kAll;
+}
 std::span<const ForeignValue> ForeignValues() { return kForeignValues; }
 std::span<const ForeignCommand> ForeignCommands() { return kForeignCommands; }
 

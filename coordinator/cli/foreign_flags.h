@@ -38,7 +38,10 @@ struct ForeignCommand {
   std::string_view remedy;
 };
 
+/// All flags: those that many people type, then ForeignTuningFlags().
 std::span<const ForeignFlag> ForeignFlags();
+/// Flags that tune the insides of other engines, and flags for things that Quire does in another way.
+std::span<const ForeignFlag> ForeignTuningFlags();
 std::span<const ForeignValue> ForeignValues();
 std::span<const ForeignCommand> ForeignCommands();
 

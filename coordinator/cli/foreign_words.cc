@@ -98,6 +98,7 @@ class Translation {
     if (HasFlag(app_, name)) return TakeOwn(name, value, own);
     if (!FindForeign(app_, name)) SplitAttached(name, value);
     if (const ForeignFlag* flag = FindForeign(app_, name)) return TakeForeign(*flag, name, value, own);
+    RefuseServersFlag(name);
     // The parser's own errors name long flags; a short one might be read as a group of letters.
     if (!name.starts_with("--") && !IsOwnWithValue(name)) RefuseShort(name);
     own.words.push_back(word);
@@ -116,6 +117,15 @@ class Translation {
   bool IsOwnWithValue(const std::string& name) const {
     const CLI::Option* option = app_.get_option_no_throw(name.substr(0, 2));
     return option != nullptr && option->get_items_expected_max() > 0;
+  }
+
+  /// Refuses a flag of servers where no command was typed, as llama-server takes it.
+  void RefuseServersFlag(const std::string& name) const {
+    if (app_.get_parent() != nullptr) return;
+    const auto serve = app_.get_subcommands([](const CLI::App* a) { return a->get_name() == "serve"; });
+    if (serve.empty() || (!HasFlag(*serve[0], name) && FindForeign(*serve[0], name) == nullptr)) return;
+    Fail("{0} has no flag {1}; {0} serve has: {0} serve {1} ... (quire serve --help lists the flags)", app_.get_name(),
+         name);
   }
 
   [[noreturn]] void RefuseShort(const std::string& name) const {

@@ -46,7 +46,12 @@ constexpr Entry kStatuses[] = {
 constexpr Entry kVariables[] = {
     {"HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE, HF_HOME, XDG_CACHE_HOME",
      "Where the Hugging Face cache lies, in this order; else ~/.cache/huggingface/hub."},
-    {"HF_TOKEN, HF_ENDPOINT", "Of deploy/fetch-model, which fetches models."},
+    {"HF_TOKEN, HF_ENDPOINT", "For --fetch and fetch-model: the token for the hub, and the hub's address."},
+    {"QUIRE_CACHE", "Where fetch-model keeps the quickstart model and Hugging Face's client; else ~/.cache/quire."},
+    {"OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, OTEL_EXPORTER_OTLP_HEADERS, "
+     "OTEL_EXPORTER_OTLP_TRACES_HEADERS, OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_SDK_DISABLED, "
+     "OTEL_TRACES_EXPORTER",
+     "Settings of traces, as OpenTelemetry defines them; --otlp-traces-endpoint comes before them."},
     {"CUDA_VISIBLE_DEVICES", "The GPUs that workers may use."},
     {"QUIRE_ISA", "A lesser set of instructions that workers shall use, such as avx2 or baseline."},
     {"OMPI_ALLOW_RUN_AS_ROOT, OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",

@@ -5,8 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
+#include <iterator>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "comm/base/error.h"
@@ -65,6 +68,31 @@ std::vector<std::string> GgufModelsIn(const fs::path& folder) {
   return files;
 }
 
+char Lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
+
+/// True for a GGUF file whose name has the kind of quantisation as a word: "q4_k_m" in "Llama-3-Q4_K_M.gguf", but not
+/// in "Llama-3-Q4_K_M_L.gguf".
+bool IsOfKind(const std::string& path, const std::string& kind) {
+  std::string name = fs::path(path).stem(), wanted = kind;
+  std::ranges::transform(name, name.begin(), Lower);
+  std::ranges::transform(wanted, wanted.begin(), Lower);
+  const auto ends_word = [](char c) { return c == '-' || c == '.'; };
+  for (size_t at = name.find(wanted); at != std::string::npos; at = name.find(wanted, at + 1)) {
+    const size_t end = at + wanted.size();
+    if ((at == 0 || ends_word(name[at - 1])) && (end == name.size() || ends_word(name[end]))) return true;
+  }
+  return false;
+}
+
+/// ORG/NAME:KIND as its two parts; KIND is empty for other text.
+std::pair<std::string, std::string> SplitKind(const std::string& text) {
+  const size_t colon = text.find(':');
+  if (colon == std::string::npos || !IsModelName(text.substr(0, colon))) return {text, ""};
+  const std::string kind = text.substr(colon + 1);
+  if (kind.empty() || !IsMadeOf(kind, "-_.")) return {text, ""};
+  return {text.substr(0, colon), kind};
+}
+
 bool HasWeights(const fs::path& folder) {
   const auto is_there = [&](const char* name) { return fs::exists(fs::symlink_status(folder / name)); };
   return is_there("model.safetensors") || is_there("model.safetensors.index.json");
@@ -79,6 +107,24 @@ std::string InFolder(const fs::path& folder, const std::string& name) {
   if (has_config && files.empty()) return folder;
   if (files.empty()) Fail("{}: neither config.json nor a GGUF file in {}", name, folder.string());
   Fail("{}: several GGUF files; give one of them: {}", name, fmt::join(files, " "));
+}
+
+/// The GGUF model of this kind in a folder. `name` is for messages.
+std::string OfKindIn(const fs::path& folder, const std::string& kind, const std::string& name) {
+  const std::vector<std::string> files = GgufModelsIn(folder);
+  std::vector<std::string> fitting;
+  std::ranges::copy_if(files, std::back_inserter(fitting), [&](const std::string& f) { return IsOfKind(f, kind); });
+  if (fitting.size() == 1) return fitting.front();
+  if (fitting.empty())
+    Fail("{}: no GGUF file of {} is in {}; add --fetch to fetch it", name, kind, folder.string());
+  Fail("{}: several GGUF files are of {}; give one of them: {}", name, kind, fmt::join(fitting, " "));
+}
+
+/// True for a name as Ollama has them, such as llama3:8b.
+bool IsOllamaName(const std::string& text) {
+  const size_t colon = text.find(':');
+  return colon != 0 && colon != std::string::npos && colon + 1 < text.size() && text.find('/') == std::string::npos &&
+         IsMadeOf(text.substr(0, colon), "-_.") && IsMadeOf(text.substr(colon + 1), "-_.");
 }
 
 /// Returns the folder of a model's main branch in the Hugging Face cache; nothing if the cache has none.
@@ -133,21 +179,30 @@ bool IsModelName(const std::string& text) {
   return IsMadeOf(text.substr(0, slash), "-_.") && IsMadeOf(text.substr(slash + 1), "-_.") && text[slash + 1] != '.';
 }
 
-bool IsCached(const std::string& name) { return CachedSnapshot(name).has_value(); }
+bool IsCached(const std::string& name) { return CachedSnapshot(SplitKind(name).first).has_value(); }
 
 bool IsModelHere(const std::string& text) {
   std::error_code ignored;
-  if (fs::exists(text, ignored) || !IsModelName(text)) return true;
-  const std::optional<fs::path> snapshot = CachedSnapshot(text);
-  return snapshot && IsWhole(*snapshot);
+  const auto [name, kind] = SplitKind(text);
+  if (fs::exists(text, ignored) || !IsModelName(name)) return true;
+  const std::optional<fs::path> snapshot = CachedSnapshot(name);
+  if (!snapshot || kind.empty()) return snapshot && IsWhole(*snapshot);
+  return std::ranges::any_of(GgufModelsIn(*snapshot), [&](const std::string& file) { return IsOfKind(file, kind); });
 }
 
 std::string FindModel(const std::string& text) {
   std::error_code ignored;
   if (fs::is_directory(text, ignored))
     return HasWeights(text) || GgufModelsIn(text).empty() ? text : InFolder(text, text);
-  if (fs::exists(text, ignored) || !IsModelName(text)) return text;
-  if (const std::optional<fs::path> snapshot = CachedSnapshot(text)) return InFolder(*snapshot, text);
+  const auto [name, kind] = SplitKind(text);
+  if (IsOllamaName(text) && !fs::exists(text, ignored))
+    Fail(
+        "{}: no such path, and names of Ollama are not known here; give ORG/NAME of Hugging Face, or ORG/NAME:KIND for "
+        "a GGUF file, as in ORG/NAME:Q4_K_M",
+        text);
+  if (fs::exists(text, ignored) || !IsModelName(name)) return text;
+  if (const std::optional<fs::path> snapshot = CachedSnapshot(name))
+    return kind.empty() ? InFolder(*snapshot, text) : OfKindIn(*snapshot, kind, text);
   Fail("{}: no such path, and no model of this name in {}", text, HuggingFaceCache().string());
 }
 

@@ -1,5 +1,6 @@
 #include "coordinator/cli/foreign_flags.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <set>
 
 #include "comm/model/formats/mapped_file.h"
+#include "coordinator/cli/flag_values.h"
 #include "coordinator/cli/foreign_words.h"
 #include "coordinator/cli/options.h"
 #include "tests/support/error_of.h"
@@ -38,7 +40,7 @@ struct Commands {
 
 /// Expects that foreign flags are translated as the row says.
 void ExpectFate(Words typed, const std::string& shown, FlagFate fate, Words ours, std::string_view to) {
-  Commands commands;
+  static Commands commands;  // declaring all flags for each row would take longer than all else
   const Words before = {typed[0]};
   if (fate == FlagFate::kRefused) {
     const std::string error = commands.ErrorOf(typed);
@@ -199,10 +201,21 @@ TEST(ForeignWordsTest, Errors_NameTheCommandAndTheFlag_WhenAShortFlagIsUnknownOr
   EXPECT_EQ(commands.ErrorOf({"serve", "-model", "/m"}),
             "quire serve has no flag -model; did you mean --model? (quire serve --help lists the flags)");
   EXPECT_EQ(commands.ErrorOf({"chat", "-hf", "a/b"}), "quire chat has no flag -hf (quire chat --help lists the flags)");
-  EXPECT_EQ(commands.ErrorOf({"-hf", "a/b"}), "quire has no flag -hf (quire --help lists the flags)");
+  for (const char* flag : {"-hf", "-m", "--model", "--ctx-size"}) {
+    const std::string named = fmt::format("quire has no flag {0}; quire serve has: quire serve {0} ... ", flag);
+    EXPECT_EQ(commands.ErrorOf({flag, "a/b"}), named + "(quire serve --help lists the flags)");
+  }
   EXPECT_EQ(commands.ErrorOf({"serve", "--ctx-size"}), "quire serve: --ctx-size needs a value");
   EXPECT_EQ(commands.ErrorOf({"serve", "--api-key", "secret"}).find("secret"), std::string::npos)
       << "no key stands in a log";
+}
+
+TEST(FlagValuesTest, TokensMayHaveAUnit) {
+  const std::pair<const char*, const char*> cases[] = {{"4096", "4096"},   {"32k", "32000"}, {"32K", "32768"},
+                                                       {"1M", "1048576"},  {"2m", "2000000"}, {"25.6k", "25600"},
+                                                       {"auto", "auto"},   {"k", "k"},        {"1kk", "1kk"},
+                                                       {"1.5.2k", "1.5.2k"}};
+  for (const auto& [text, tokens] : cases) EXPECT_EQ(ValueOfTokens(text, "--max-model-len").scalar, tokens);
 }
 
 TEST(FlagValuesTest, ValuesOfFlag_ListsTheAcceptedWords) {

@@ -126,7 +126,9 @@ TEST(MessagesRequestTest, UnknownFields_AreRefused_WithTheNearestKnownName) {
   };
   EXPECT_EQ(fault(R"("context_managment": {})"),
             "context_managment is no field of this request; is context_management meant?");
-  EXPECT_EQ(fault(R"("store": true)"), "store is no field of this request");
+  EXPECT_EQ(fault(R"("nonsense": true)"), "nonsense is no field of this request; leave it out");
+  EXPECT_EQ(fault(R"("stop": "x")"), "stop is no field of this request; use stop_sequences");
+  EXPECT_EQ(fault(R"("store": true, "verbosity": "low", "separate_reasoning": true)"), "");
   EXPECT_EQ(fault(R"("nonsense": null)"), "");
   EXPECT_EQ(fault(R"("speed": "fast", "inference_geo": "us", "fallbacks": "default", "diagnostics": {},
                      "container": "c", "cache_control": {"type": "ephemeral", "ttl": "1h"})"),

@@ -51,6 +51,27 @@ TEST_F(ModelSourceTest, FindModel_ReturnsTheSnapshotOfTheMainBranch) {
   EXPECT_EQ(FindModel("Org/Model"), root_ / "hub/models--Org--Model/snapshots/abc123");
 }
 
+TEST_F(ModelSourceTest, FindModel_TakesTheGgufFileOfTheNamedKind) {
+  AddModel("models--Org--Files", "abc123",
+           {"m-Q4_K_M.gguf", "m-Q4_K_S.gguf", "m-Q8_0-00001-of-00002.gguf", "m-Q8_0-00002-of-00002.gguf"});
+  const fs::path snapshot = root_ / "hub/models--Org--Files/snapshots/abc123";
+  EXPECT_EQ(FindModel("Org/Files:Q4_K_M"), snapshot / "m-Q4_K_M.gguf");
+  EXPECT_EQ(FindModel("Org/Files:q4_k_s"), snapshot / "m-Q4_K_S.gguf");
+  EXPECT_EQ(FindModel("Org/Files:Q8_0"), snapshot / "m-Q8_0-00001-of-00002.gguf");
+  EXPECT_TRUE(IsModelHere("Org/Files:Q8_0"));
+  EXPECT_TRUE(IsCached("Org/Files:Q2_K"));
+  EXPECT_FALSE(IsModelHere("Org/Files:Q2_K"));
+  EXPECT_FALSE(IsModelHere("Org/Files:Q4")) << "a part of a word is no kind";
+  EXPECT_EQ(Refusal("Org/Files:Q2_K"),
+            "Org/Files:Q2_K: no GGUF file of Q2_K is in " + snapshot.string() + "; add --fetch to fetch it");
+  EXPECT_FALSE(IsModelHere("Org/Other:Q2_K"));
+}
+
+TEST_F(ModelSourceTest, FindModel_SaysThatNamesOfOllamaAreUnknown) {
+  EXPECT_NE(Refusal("llama3:8b").find("give ORG/NAME of Hugging Face"), std::string::npos) << Refusal("llama3:8b");
+  EXPECT_EQ(Refusal("llama3"), "found llama3");
+}
+
 TEST_F(ModelSourceTest, HuggingFaceCache_IsAbsolute_WhenHomeIsRelativeOrMissing) {
   ::unsetenv("HF_HOME");
   const char* before = std::getenv("HOME");

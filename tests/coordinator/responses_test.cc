@@ -84,6 +84,19 @@ TEST(ResponsesRequestTest, PreviousResponse_ContinuesTheConversation_WithoutOldI
 TEST(ResponsesRequestTest, Errors_NameTheFieldThatIsWrong) {
   EXPECT_EQ(ResponsesFault(R"({"input": "x", "nonsense": 1})"),
             "nonsense is not supported by this server; leave it out");
+  const std::pair<const char*, const char*> renamed[] = {
+      {"max_tokens", "max_output_tokens"}, {"reasoning_effort", "reasoning.effort"}, {"response_format", "text.format"},
+      {"messages", "input"},               {"guided_json", "structured_outputs"},    {"system", "instructions"}};
+  for (const auto& [sent, here] : renamed) {
+    EXPECT_EQ(ResponsesFault(fmt::format(R"({{"input": "x", "{}": 5}})", sent)),
+              fmt::format("{} is not supported by this server; use {}", sent, here));
+  }
+  for (const char* off : {R"("verbosity": "low")", R"("stream_options": {"include_obfuscation": true})",
+                          R"("context_management": [])", R"("thinking": {"type": "disabled"})",
+                          R"("guided_decoding_backend": "xgrammar")", R"("timings_per_token": false)"})
+    EXPECT_EQ(ResponsesFault(fmt::format(R"({{"input": "x", {}}})", off)), "") << off;
+  EXPECT_EQ(ResponsesFault(R"({"input": "x", "max_output_tokens": 0})"),
+            "max_output_tokens must be an integer of at least 1");
   EXPECT_EQ(ResponsesFault(R"({"input": "x", "background": true})"),
             "background is not supported by this server; leave it out");
   EXPECT_EQ(ResponsesFault(R"({"input": "x", "background": false, "nonsense": null})"), "");

@@ -213,6 +213,19 @@ class FetchModelTest(unittest.TestCase):
         finally:
             self.hub.files = files
 
+    def test_fetch_model_takes_the_gguf_model_of_a_kind(self):
+        files = {"m-Q4_K_M.gguf": b"a", "m-Q8_0-00001-of-00002.gguf": b"b", "m-Q8_0-00002-of-00002.gguf": b"c", "mmproj-Q8_0.gguf": b"d"}
+        files, self.hub.files = self.hub.files, files
+        try:
+            fetched = self.fetch("Org/Tiny:q8_0")
+            self.assertEqual(fetched.returncode, 0, fetched.stderr)
+            self.assertLessEqual({"m-Q8_0-00001-of-00002.gguf", "m-Q8_0-00002-of-00002.gguf"}, set(os.listdir(fetched.stdout.strip())))
+            missing = self.fetch("Org/Tiny:Q2_K")
+            self.assertEqual(missing.returncode, 1)
+            self.assertIn("no GGUF models of Q2_K; give one of: m-Q4_K_M.gguf, m-Q8_0-00001-of-00002.gguf", missing.stderr)
+        finally:
+            self.hub.files = files
+
     def test_user_at_a_terminal_is_asked_before_a_model_is_fetched(self):
         for answer, status in (("n", 2), ("y", 0)):
             parent, child = pty.openpty()

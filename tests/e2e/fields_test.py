@@ -523,7 +523,10 @@ class CompletionTest(FieldCase):
         plain = self.complete(logit_bias=ASCII)["choices"]
         with open(os.path.join(ROOT, "docs", "fields.md"), encoding="utf-8") as f:
             passed = re.findall(r"`(\w+)`", f.read().split("\n# ")[0].split("## Passed over")[1])
-        for fields in (*({name: "x"} for name in passed), {"metadata": {"a": 1}}, {"suffix": ""}, {"tool_choice": "none"}, {"tools": []}):
+        off = ({"mm_processor_kwargs": {}}, {"separate_reasoning": True}, {"return_hidden_states": False}, {"timings_per_token": False},
+               {"reasoning_format": "auto"}, {"think": False}, {"safe_prompt": False}, {"do_sample": True}, {"options": {}}, {"num_beams": 1},
+               {"guided_decoding_backend": "xgrammar:no-fallback"}, {"extra_body": {}}, {"models": []})
+        for fields in (*({name: "x"} for name in passed), *off, {"metadata": {"a": 1}}, {"suffix": ""}, {"tool_choice": "none"}, {"tools": []}):
             self.assertEqual(self.complete(logit_bias=ASCII, **fields)["choices"], plain, fields)
 
     def test_unsupported_fields_that_would_change_the_answer_are_refused(self):
@@ -781,6 +784,7 @@ TESTS = {
     "include_reasoning": tools_test.ThoughtTest.test_include_reasoning_false_omits_thoughts,
     "chat_template_kwargs": tools_test.ThoughtTest.test_answer_is_content_when_the_prompt_closed_thoughts,
     "enable_thinking": tools_test.ThoughtTest.test_answer_is_content_when_the_prompt_closed_thoughts,
+    "think": tools_test.ThoughtTest.test_thinking_opens_and_closes_thoughts_as_enable_thinking_does,
     "thinking": tools_test.ThoughtTest.test_thinking_opens_and_closes_thoughts_as_enable_thinking_does,
     "reasoning_effort": tools_test.ThoughtTest.test_effort_and_documents_reach_the_template,
     "documents": tools_test.ThoughtTest.test_effort_and_documents_reach_the_template,
@@ -825,13 +829,13 @@ class CoverageTest(unittest.TestCase):
             fields, tools, items = re.findall(r"\| (field|tool|item of `input`) \|.*?\n((?:\|.*\n)+)", f.read().split("# Fields of /v1/responses")[1])
         firsts = [set(re.findall(r"`([\w]+)`", "\n".join(row.split("|")[1] for row in table.splitlines()))) for _, table in (fields, tools, items)]
         source = {}
-        for name in ("responses_request", "response_tools", "response_items"):
+        for name in ("../responses_fields", "response_tools", "response_items"):
             with open(os.path.join(ROOT, "coordinator", "api", "requests", "responses", name + ".cc"), encoding="utf-8") as f:
-                source[name] = f.read()
+                source[os.path.basename(name)] = f.read()
         listed = {name: set(re.findall(r'"(\w+)"', re.search(name + r"(?:\[\])? = \{(.*?)\};", text, re.S)[1]))
-                  for text, names in ((source["responses_request"], ("kHarmless", "kTranslated")), (source["response_tools"], ("kOfProviders",)), (source["response_items"], ("kOutputs",)))
+                  for text, names in ((source["responses_fields"], ("kHarmless", "kTranslated")), (source["response_tools"], ("kOfProviders",)), (source["response_items"], ("kOutputs",)))
                   for name in names}
-        for_nothing = set(re.findall(r'name == "(\w+)"', source["responses_request"]))
+        for_nothing = set(re.findall(r'name == "(\w+)"', source["responses_fields"]))
         self.assertEqual(firsts[0], listed["kHarmless"] | listed["kTranslated"] | for_nothing)
         self.assertEqual(firsts[1], listed["kOfProviders"] | {"function", "namespace", "custom", "tool_search"})
         first_of_rows = set(re.findall(r'^ *(?:const [^=]*= )?\{+"(\w+)", *(?:"|k\w+|\n)', source["response_items"], re.M)) - {"role"}  # of messages
@@ -840,6 +844,44 @@ class CoverageTest(unittest.TestCase):
 
 
 class UnknownFieldTest(FieldCase):
+    def test_each_endpoint_names_the_field_that_was_sent_and_the_one_to_use(self):
+        chat = {"messages": [{"role": "user", "content": "hi"}]}
+        for path, body, sent, here in (
+                ("/v1/responses", {"input": "hi"}, "max_tokens", "max_output_tokens"), ("/v1/responses", {"input": "hi"}, "reasoning_effort", "reasoning.effort"),
+                ("/v1/responses", {"input": "hi"}, "messages", "input"), ("/v1/responses", {"input": "hi"}, "response_format", "text.format"),
+                ("/v1/messages", chat | {"max_tokens": 1}, "stop", "stop_sequences"), ("/v1/messages", chat | {"max_tokens": 1}, "reasoning_effort", "output_config.effort"),
+                ("/v1/chat/completions", chat, "max_output_tokens", "max_tokens"), ("/v1/completions", {"prompt": "hi"}, "num_predict", "max_tokens")):
+            status, answer = self.server.post(path, body | {sent: 3})
+            self.assertEqual(status, 400, (path, sent, answer))
+            self.assertRegex(answer["error"]["message"], f"^{sent} is .*; use {re.escape(here)}$")
+            self.assertEqual(answer["error"].get("param", sent), sent)
+
+    def test_fields_that_change_nothing_pass_on_every_endpoint(self):
+        chat = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}
+        off = {"verbosity": "low", "guided_decoding_backend": "xgrammar", "rid": "x", "prompt_cache_options": {}, "separate_reasoning": True,
+               "return_hidden_states": False, "timings_per_token": False, "spaces_between_special_tokens": False, "mm_processor_kwargs": {}}
+        for path, body in (("/v1/chat/completions", chat), ("/v1/completions", {"prompt": "hi", "max_tokens": 1}), ("/v1/messages", chat),
+                           ("/v1/responses", {"input": "hi", "max_output_tokens": 1})):
+            for name, value in off.items():
+                status, answer = self.server.post(path, body | {name: value})
+                self.assertEqual(status, 200, (path, name, answer))
+
+    def test_refusals_of_unknown_fields_name_a_remedy_on_every_endpoint(self):
+        for path, body in (("/v1/chat/completions", {"messages": [{"role": "user", "content": "hi"}]}), ("/v1/completions", {"prompt": "hi"}),
+                           ("/v1/messages", {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}), ("/v1/responses", {"input": "hi"})):
+            status, answer = self.server.post(path, body | {"xqzwvkj": 1})
+            self.assertEqual(status, 400, answer)
+            self.assertRegex(answer["error"]["message"], "^xqzwvkj is .*; leave it out$")
+
+    def test_messages_without_tokens_are_refused_in_words_of_their_own(self):
+        status, answer = self.server.post("/v1/messages", {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 0})
+        self.assertEqual((status, answer["error"]["message"]), (400, "max_tokens must be an integer of at least 1"))
+
+    def test_max_tokens_of_minus_one_lets_the_answer_fill_the_context(self):
+        answer = self.complete(max_tokens=-1, ignore_eos=True)
+        self.assertEqual(answer["choices"][0]["finish_reason"], "length")
+        self.assertGreater(answer["usage"]["completion_tokens"], 16)
+
     def test_unknown_fields_are_refused_with_the_name_probably_meant(self):
         for given, meant in (("temprature", "temperature"), ("max_token", "max_tokens"), ("Stop", "stop"), ("logit_biases", "logit_bias")):
             error = self.complete(400, **{given: 1})["error"]

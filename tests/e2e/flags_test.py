@@ -776,7 +776,7 @@ class CommandLineTest(unittest.TestCase):
                                 (("serve", TINY, "left"), 'quire serve takes no further "left"'),
                                 (("serve", TINY, "left", "over"), 'quire serve takes no further "left over"'),
                                 (("top", "http://127.0.0.1:1", "left"), 'quire top takes no further "left"'),
-                                (("pull", "ORG/REPO"), "deploy/fetch-model"),
+                                (("pull", "ORG/REPO"), "use quire serve ORG/NAME --fetch"),
                                 (("serve", TINY, "--api-key", "secret"), "quire keygen --api NAME"),
                                 (("serve", "-hf", "ORG/NO-SUCH-MODEL"), "deploy/fetch-model ORG/NO-SUCH-MODEL"),
                                 (("chat", "--api-key-file", "f"), "--key-file FILE"),

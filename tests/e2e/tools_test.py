@@ -302,8 +302,10 @@ class ThoughtTest(ToolCase):
             sizes = [self.chat(max_tokens=1, **fields)["usage"]["prompt_tokens"] for fields in ({"thinking": thinking}, {"enable_thinking": flag}, {})]
             self.assertEqual(sizes[0], sizes[1])
             self.assertNotEqual(sizes[0], sizes[2])
+            self.assertEqual(self.chat(max_tokens=1, think=thinking)["usage"]["prompt_tokens"], sizes[0])
         for bad in ({"type": "sometimes"}, 5, "much", []):
             self.assertEqual(self.chat(want=400, thinking=bad)["error"]["param"], "thinking")
+            self.assertEqual(self.chat(want=400, think=bad)["error"]["param"], "think")
 
     def test_effort_and_documents_reach_the_template(self):
         def prompt_bytes(**fields):

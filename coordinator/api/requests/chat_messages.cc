@@ -74,7 +74,9 @@ OrderedJson ReadCalls(const Json& calls, const std::string& where) {
 void ReadOtherMembers(const Json& message, const std::string& where, OrderedJson& checked) {
   for (const char* name : {"function_call", "audio"}) {
     if (Given(message, name) && message[name] != Json::array())
-      RefuseMessage(fmt::format("{}.{}", where, name), "is not supported by this server");
+      RefuseMessage(fmt::format("{}.{}", where, name),
+                    name == std::string_view("audio") ? "is not supported by this server; leave it out"
+                                                      : "is not supported by this server; use tool_calls");
   }
   const std::string role = checked["role"].get<std::string>();
   if (Given(message, "name")) checked["name"] = Text(message, "name", where);

@@ -14,7 +14,8 @@ Tool ReadTool(const OrderedJson& json, const std::string& field) {
   if (!json.is_object() || json.value("type", OrderedJson()) != "function")
     RefuseTool(field, "must be an object of the type function; no other tools are known here");
   const auto function = json.find("function");
-  if (function == json.end() || !function->is_object()) RefuseTool(field + ".function", "must be an object");
+  if (function == json.end() || !function->is_object())
+    RefuseTool(field + ".function", "must be an object that holds name, description and parameters");
   Tool tool;
   tool.definition = json;
   const auto member = [&](const char* name) {

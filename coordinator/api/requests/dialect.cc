@@ -4,6 +4,8 @@
 #include <span>
 #include <string>
 
+#include "coordinator/api/requests/known_fields.h"
+
 namespace quire {
 
 namespace {
@@ -67,6 +69,7 @@ std::optional<Dialect> DialectOf(std::string_view path) {
 bool IsOfMessages(std::string_view path) { return path == "/v1/messages" || path.starts_with("/v1/messages/"); }
 
 ApiError InWordsOf(Dialect dialect, ApiError error) {
+  if (error.code == kUnknownFieldCode) return error;
   std::span<const Field> fields;
   if (dialect == Dialect::kMessages) fields = kOfMessages;
   if (dialect == Dialect::kResponses) fields = kOfResponses;

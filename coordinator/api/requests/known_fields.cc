@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "coordinator/api/requests/json_fields.h"
 #include "coordinator/api/requests/messages_fields.h"
+#include "coordinator/api/requests/responses_fields.h"
 #include "coordinator/api/requests/told_once.h"
 #include "coordinator/api/requests/unsupported_fields.h"
 #include "coordinator/http/api_error.h"
@@ -33,8 +33,8 @@ constexpr std::string_view kOfGenerating[] = {
     "cache_salt", "priority", "deadline_seconds", "prediction", "keep_alive",
     // Fields of chat only or of completions only; the other endpoint refuses them by name.
     "echo", "tools", "tool_choice", "parallel_tool_calls", "chat_template_kwargs", "enable_thinking",
-    "reasoning_effort", "thinking", "documents", "include_reasoning", "thinking_token_budget", "add_generation_prompt",
-    "continue_final_message", "top_logprobs"};
+    "reasoning_effort", "thinking", "think", "documents", "include_reasoning", "thinking_token_budget",
+    "add_generation_prompt", "continue_final_message", "top_logprobs"};
 
 constexpr std::string_view kOfPooling[] = {"model",    "truncate_prompt_tokens", "add_special_tokens", "cache_salt",
                                            "priority", "deadline_seconds", "keep_alive"};
@@ -48,6 +48,9 @@ constexpr std::string_view kPassedOver[] = {"user",
                                             "safety_identifier",
                                             "prompt_cache_key",
                                             "prompt_cache_retention",
+                                            "prompt_cache_options",
+                                            "rid",
+                                            "spaces_between_special_tokens",
                                             "request_id",
                                             "verbosity",
                                             "web_search_options",
@@ -62,6 +65,7 @@ constexpr std::string_view kPassedOver[] = {"user",
 
 std::vector<std::string_view> FieldsOfKind(FieldsOf kind) {
   if (kind == FieldsOf::kMessages) return MessagesFieldNames();
+  if (kind == FieldsOf::kResponses) return ResponsesFieldNames();
   std::vector<std::string_view> names(std::begin(kPassedOver), std::end(kPassedOver));
   const auto add = [&](std::span<const std::string_view> more) { names.insert(names.end(), more.begin(), more.end()); };
   switch (kind) {
@@ -71,7 +75,8 @@ std::vector<std::string_view> FieldsOfKind(FieldsOf kind) {
       names.push_back(kind == FieldsOf::kChat ? "messages" : "prompt");
       for (const std::string_view name : UnsupportedFieldNames()) names.push_back(name);
       break;
-    case FieldsOf::kMessages:  // handled above
+    case FieldsOf::kMessages:
+    case FieldsOf::kResponses:  // handled above
       break;
     case FieldsOf::kEmbeddings:
       add(kOfPooling);
@@ -88,6 +93,54 @@ std::vector<std::string_view> FieldsOfKind(FieldsOf kind) {
       break;
   }
   return names;
+}
+
+/// Names of other APIs, with blanks between them, and the field that serves for them here.
+struct Renamed {
+  FieldsOf kind;
+  std::string_view others, here;
+};
+
+constexpr Renamed kRenamed[] = {
+    {FieldsOf::kMessages, "max_completion_tokens max_output_tokens max_new_tokens n_predict", "max_tokens"},
+    {FieldsOf::kMessages, "stop", "stop_sequences"},
+    {FieldsOf::kMessages, "response_format json_schema text", "output_config.format"},
+    {FieldsOf::kMessages, "reasoning_effort reasoning", "output_config.effort"},
+    {FieldsOf::kMessages, "enable_thinking think", "thinking"},
+    {FieldsOf::kMessages, "thinking_token_budget", "thinking.budget_tokens"},
+    {FieldsOf::kMessages, "prompt input", "messages"},
+    {FieldsOf::kMessages, "instructions", "system"},
+    {FieldsOf::kMessages, "functions", "tools"},
+    {FieldsOf::kMessages, "function_call", "tool_choice"},
+    {FieldsOf::kMessages, "guided_json guided_regex guided_choice guided_grammar", "structured_outputs"},
+    {FieldsOf::kResponses, "max_tokens max_completion_tokens max_new_tokens n_predict", "max_output_tokens"},
+    {FieldsOf::kResponses, "messages prompt", "input"},
+    {FieldsOf::kResponses, "reasoning_effort output_config", "reasoning.effort"},
+    {FieldsOf::kResponses, "enable_thinking think", "thinking"},
+    {FieldsOf::kResponses, "response_format json_schema output_format", "text.format"},
+    {FieldsOf::kResponses, "stop_sequences", "stop"},
+    {FieldsOf::kResponses, "system", "instructions"},
+    {FieldsOf::kResponses, "conversation", "previous_response_id"},
+    {FieldsOf::kResponses, "functions", "tools"},
+    {FieldsOf::kResponses, "function_call", "tool_choice"},
+    {FieldsOf::kResponses, "guided_json guided_regex guided_choice guided_grammar", "structured_outputs"},
+    {FieldsOf::kEmbeddings, "prompt messages text texts", "input"},
+    {FieldsOf::kEmbeddings, "truncate", "truncate_prompt_tokens"},
+    {FieldsOf::kEmbeddings, "embedding_types", "encoding_format"},
+    {FieldsOf::kEmbeddings, "output_dimension", "dimensions"},
+    {FieldsOf::kRerank, "prompt input texts passages", "documents"},
+    {FieldsOf::kRerank, "top_k", "top_n"},
+    {FieldsOf::kRerank, "return_text", "return_documents"},
+    {FieldsOf::kScore, "prompt input query", "text_1 and text_2"},
+};
+
+bool HasWord(std::string_view list, std::string_view word) {
+  for (size_t begin = 0; begin < list.size();) {
+    const size_t end = std::min(list.find(' ', begin), list.size());
+    if (list.substr(begin, end - begin) == word) return true;
+    begin = end + 1;
+  }
+  return false;
 }
 
 /// Returns the Levenshtein distance: the letters to add, drop or change to turn one name into the other.
@@ -107,6 +160,24 @@ size_t EditDistance(std::string_view a, std::string_view b) {
 }
 
 }  // namespace
+
+bool IsPassedOver(std::string_view name, const Json& value) {
+  return std::ranges::count(kPassedOver, name) > 0 || ChangesNothing(name, value);
+}
+
+std::string UnknownFieldRemedy(std::string_view name, FieldsOf kind) {
+  for (const Renamed& renamed : kRenamed) {
+    if (renamed.kind == kind && HasWord(renamed.others, name)) return fmt::format("use {}", renamed.here);
+  }
+  const std::string nearest = NearestField(name, kind);
+  return nearest.empty() ? "leave it out" : fmt::format("is {} meant?", nearest);
+}
+
+void RefuseUnknownField(const std::string& name, const std::string& words) {
+  ApiError error(400, fmt::format("{} {}", name, words), name);
+  error.code = kUnknownFieldCode;
+  throw error;
+}
 
 bool IsKnownField(std::string_view name, FieldsOf kind) { return std::ranges::count(FieldsOfKind(kind), name) > 0; }
 
@@ -128,12 +199,11 @@ void UnknownFields::Check(const Json& body, FieldsOf kind) const {
         TellOnce("field web_search_options", "web_search_options are passed over: this server searches nothing");
       continue;
     }
+    if (IsPassedOver(name, value)) continue;
     const std::string shown = name.substr(0, kMostNameBytes);
     if (ignored_ && !IsNew(shown)) continue;
-    const std::string nearest = NearestField(name, kind);
-    const std::string words = nearest.empty() ? "is no field of this request"
-                                              : fmt::format("is no field of this request; is {} meant?", nearest);
-    if (!ignored_) JsonFields::Refuse(shown.c_str(), words);
+    const std::string words = "is no field of this request; " + UnknownFieldRemedy(name, kind);
+    if (!ignored_) RefuseUnknownField(shown, words);
     spdlog::warn("a field that nobody knows is passed over (--ignore-unknown-fields): {} {}", DumpJson(shown), words);
   }
 }

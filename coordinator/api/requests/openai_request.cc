@@ -147,10 +147,15 @@ void ReadDetokenize(const JsonFields& fields, GenerateCall& call) {
   if (needs_text != nullptr) JsonFields::Refuse(needs_text, "needs an answer with a text: leave out detokenize: false");
 }
 
+/// Reads how long the answer may become. -1 is for as long as the context allows.
 void ReadMaxTokens(const JsonFields& fields, const RequestLimits& limits, GenerateCall& call) {
   for (const char* name : {"max_completion_tokens", "max_tokens"}) {
-    const auto value = fields.Integer(name, 0, INT32_MAX);
+    const auto value = fields.Integer(name, -1, INT32_MAX);
     if (!value) continue;
+    if (*value < 0) {
+      if (!call.max_tokens) call.max_tokens = limits.max_model_len, call.cut_to_context = true;
+      continue;
+    }
     if (*value == 0 && !call.echo && call.num_prompt_logprobs < 0)
       JsonFields::Refuse(name, "must be at least 1; 0 is for echo and prompt_logprobs, which ask for the prompt");
     if (*value > limits.max_model_len)

@@ -34,6 +34,11 @@ bool IsPassedOn(std::string_view name) { return IsIn(name, kPassedOn); }
 
 std::vector<std::string_view> PassedOnNames() { return {std::begin(kPassedOn), std::end(kPassedOn)}; }
 
+void RefuseNoTokens(const JsonObject& body, const char* name) {
+  const OrderedJson* most = body.Find(name);
+  if (most != nullptr && most->is_number() && *most < 1) body.Refuse(name, "must be an integer of at least 1");
+}
+
 void PassOn(const JsonObject& body, OrderedJson& chat) {
   for (const char* name : kPassedOn) {
     if (const OrderedJson* value = body.Find(name)) chat[name] = *value;

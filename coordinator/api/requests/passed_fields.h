@@ -20,6 +20,9 @@ std::vector<std::string_view> PassedOnNames();
 /// True when `names` contains `name`.
 bool IsIn(std::string_view name, const auto& names) { return std::ranges::find(names, name) != std::end(names); }
 
+/// Throws ApiError for a field whose number asks for an answer without tokens.
+void RefuseNoTokens(const JsonObject& body, const char* name);
+
 /// Copies the fields of PassedOnNames(), where present, from `body` to `chat`.
 void PassOn(const JsonObject& body, OrderedJson& chat);
 

@@ -33,11 +33,13 @@ void ReadVariables(const OrderedJson& variables, OrderedJson& out) {
 /// Anthropic's API, or true or false.
 void ReadThinking(const JsonFields& fields, OrderedJson& variables) {
   const Json* thinking = fields.Find("thinking");
+  const char* name = "thinking";
+  if (thinking == nullptr) thinking = fields.Find("think"), name = "think";
   if (thinking == nullptr) return;
   const Json type = thinking->is_object() ? thinking->value("type", Json()) : *thinking;
   const bool on = type == "enabled" || type == "auto" || type == true, off = type == "disabled" || type == false;
   if (!on && !off)
-    JsonFields::Refuse("thinking",
+    JsonFields::Refuse(name,
                        "must be {\"type\": \"enabled\"} or {\"type\": \"disabled\"}; a number of tokens is "
                        "thinking_token_budget");
   if (type != "auto") variables["enable_thinking"] = on;

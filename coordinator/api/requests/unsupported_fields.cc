@@ -17,6 +17,10 @@ struct Unsupported {
 
 constexpr const char* kPenalty = "use repetition_penalty, presence_penalty or frequency_penalty";
 constexpr const char* kDraws = "leave it out, and use temperature, top_p, top_k or min_p";
+constexpr const char* kTexts = "leave it out: only the text part of a model is served";
+constexpr const char* kOneServer = "leave it out: no request is passed to another server";
+constexpr const char* kSystem = "use a message with the role system";
+constexpr const char* kThoughtsInText = "serve with --reasoning-parser none, which leaves thoughts in the text";
 constexpr const char* kNoAdapters = "name the adapter in model: --lora-modules lists what is served";
 
 const std::vector<Unsupported> kFields = {
@@ -38,6 +42,18 @@ const std::vector<Unsupported> kFields = {
     {"repetition_detection", {}, kPenalty},
     {"kv_transfer_params", {}, "leave it out: the server moves KV blocks itself"},
     {"vllm_xargs", {Json::object()}, "leave it out"},
+    {"mm_processor_kwargs", {Json::object()}, kTexts},
+    {"media_io_kwargs", {Json::object()}, kTexts},
+    {"data_parallel_rank", {}, "leave it out: the server chooses the replica"},
+    // OpenAI's other APIs.
+    {"input", {}, "use messages, or prompt of /v1/completions"},
+    {"instructions", {""}, kSystem},
+    {"max_output_tokens", {}, "use max_tokens"},
+    {"text", {Json::object()}, "use response_format"},
+    {"reasoning", {Json::object()}, "use reasoning_effort"},
+    {"previous_response_id", {}, "use /v1/responses, or send all messages"},
+    {"include", {Json::array()}, "leave it out, or use /v1/responses"},
+    {"background", {false}, "use /v1/batches"},
     // SGLang.
     {"json_schema", {}, "use response_format, or guided_json"},
     {"regex", {""}, "use guided_regex"},
@@ -46,6 +62,17 @@ const std::vector<Unsupported> kFields = {
     {"lora_path", {}, kNoAdapters},
     {"stop_regex", {Json::array(), ""}, "use stop, or guided_regex"},
     {"no_stop_trim", {false}, "use include_stop_str_in_output"},
+    {"separate_reasoning", {true}, kThoughtsInText},
+    {"stream_reasoning", {true}, "leave it out: thoughts are streamed as they come"},
+    {"return_hidden_states", {false}, "leave it out: answers have no hidden states"},
+    {"return_routed_experts", {false}, "leave it out: answers name no experts"},
+    {"return_meta_info", {false}, "leave it out: usage has the counts"},
+    {"custom_logit_processor", {""}, "use logit_bias, allowed_token_ids or bad_words"},
+    {"custom_params", {Json::object()}, "leave it out"},
+    {"session_params", {Json::object()}, "leave it out, and send the whole conversation"},
+    {"input_ids", {}, "use prompt of /v1/completions, with token ids"},
+    {"image_data", {Json::array()}, kTexts},
+    {"extra_key", {""}, "use cache_salt"},
     // llama.cpp and others.
     {"grammar", {""}, "use guided_grammar"},
     {"lora", {Json::array()}, kNoAdapters},
@@ -66,6 +93,52 @@ const std::vector<Unsupported> kFields = {
     {"n_probs", {0}, "use logprobs"},
     {"cache_prompt", {true}, "use cache_salt with a text of your own, so that nothing is found in the cache"},
     {"id_slot", {-1}, "leave it out: places are given by turns"},
+    {"timings_per_token", {false}, "leave it out: GET /metrics of the admin port has times"},
+    {"reasoning_format", {"auto", "deepseek"}, kThoughtsInText},
+    {"post_sampling_probs", {false}, "use logprobs"},
+    {"return_tokens", {false}, "use return_token_ids"},
+    {"return_progress", {false}, "leave it out"},
+    {"n_keep", {0, -1}, "use truncate_prompt_tokens"},
+    {"n_discard", {0}, "use truncate_prompt_tokens"},
+    {"n_indent", {0}, "use guided_regex"},
+    {"t_max_predict_ms", {0, -1}, "use deadline_seconds"},
+    {"parse_tool_calls", {true}, "leave out tools, and describe them in a message"},
+    {"response_fields", {Json::array()}, "leave it out: answers have all fields"},
+    {"thinking_forced_open", {false}, "use enable_thinking"},
+    {"thinking_budget", {-1}, "use thinking_token_budget"},
+    {"max_thinking_tokens", {}, "use thinking_token_budget"},
+    // Ollama.
+    {"options", {Json::object()}, "use the fields of this request, such as temperature, seed and max_tokens"},
+    {"format", {""}, "use response_format"},
+    {"raw", {false}, "use /v1/completions, which adds no template"},
+    {"images", {Json::array()}, kTexts},
+    {"system", {""}, kSystem},
+    {"num_ctx", {}, "serve the model with --max-model-len"},
+    {"num_predict", {-1}, "use max_tokens"},
+    // TGI and Hugging Face's pipelines.
+    {"inputs", {}, "use messages, or prompt of /v1/completions"},
+    {"do_sample", {true}, "use temperature: 0"},
+    {"return_full_text", {false}, "use echo of /v1/completions"},
+    {"watermark", {false}, "leave it out"},
+    {"details", {false}, "use logprobs"},
+    {"decoder_input_details", {false}, "use prompt_logprobs"},
+    {"top_n_tokens", {0}, "use logprobs and top_logprobs"},
+    {"adapter_id", {}, kNoAdapters},
+    {"num_beams", {1}, "use use_beam_search, with best_of"},
+    {"num_return_sequences", {1}, "use n"},
+    {"max_length", {}, "use max_tokens"},
+    {"stop_sequences", {Json::array()}, "use stop"},
+    // Mistral's API and services that pass requests on.
+    {"safe_prompt", {false}, kSystem},
+    {"random_seed", {}, "use seed"},
+    {"prompt_mode", {}, "use reasoning_effort"},
+    {"enable_search", {false}, "leave it out: this server searches nothing"},
+    {"provider", {Json::object()}, kOneServer},
+    {"transforms", {Json::array()}, "use truncate_prompt_tokens"},
+    {"models", {Json::array()}, "use model"},
+    {"route", {"fallback"}, kOneServer},
+    {"plugins", {Json::array()}, kOneServer},
+    {"extra_body", {Json::object()}, "put its members into the request itself"},
 };
 
 constexpr const char* kUseChat = "use /v1/chat/completions";
@@ -77,15 +150,27 @@ const std::vector<Unsupported> kOfChat = {
     {"chat_template_kwargs", {Json::object()}, kUseChat},
     {"enable_thinking", {}, kUseChat},
     {"thinking", {Json{{"type", "disabled"}}, false}, kUseChat},
+    {"think", {false}, kUseChat},
     {"documents", {Json::array()}, kUseChat},
     {"thinking_token_budget", {}, kUseChat},
 };
 
+/// A name of a backend may have options behind a colon, as in "xgrammar:no-fallback".
+Json WithoutOptions(std::string_view name, const Json& value) {
+  if (name != "guided_decoding_backend" || !value.is_string()) return value;
+  const auto& text = value.get_ref<const std::string&>();
+  return text.substr(0, text.find(':'));
+}
+
+bool IsHarmless(const Unsupported& field, const Json& value) {
+  return std::ranges::find(field.harmless, WithoutOptions(field.name, value)) != field.harmless.end();
+}
+
 void RefuseAnyOf(const std::vector<Unsupported>& table, const JsonFields& fields, const char* reason) {
-  for (const auto& [name, harmless, remedy] : table) {
-    const Json* value = fields.Find(name);
-    if (value != nullptr && std::ranges::find(harmless, *value) == harmless.end())
-      JsonFields::Refuse(name, fmt::format("{}; {}", reason, remedy));
+  for (const Unsupported& field : table) {
+    const Json* value = fields.Find(field.name);
+    if (value != nullptr && !IsHarmless(field, *value))
+      JsonFields::Refuse(field.name, fmt::format("{}; {}", reason, field.remedy));
   }
 }
 
@@ -93,6 +178,11 @@ void RefuseAnyOf(const std::vector<Unsupported>& table, const JsonFields& fields
 
 void RefuseUnsupportedFields(const JsonFields& fields) {
   RefuseAnyOf(kFields, fields, "is not supported by this server");
+}
+
+bool ChangesNothing(std::string_view name, const Json& value) {
+  const auto found = std::ranges::find(kFields, name, &Unsupported::name);
+  return found != kFields.end() && IsHarmless(*found, value);
 }
 
 std::vector<std::string_view> UnsupportedFieldNames() {

@@ -12,6 +12,8 @@ namespace quire {
 void RefuseUnsupportedFields(const JsonFields& fields);
 /// Throws ApiError for an unsupported field that only chat requests have, unless its value means "off".
 void RefuseChatFields(const JsonFields& fields);
+/// True for a field that RefuseUnsupportedFields() knows, with a value that means "off".
+bool ChangesNothing(std::string_view name, const Json& value);
 /// Returns the names of all fields that RefuseUnsupportedFields() refuses.
 std::vector<std::string_view> UnsupportedFieldNames();
 

@@ -131,6 +131,7 @@ GenerateCall ParseMessagesRequest(const RequestBody& body, const RequestLimits& 
   if (limits.unknown != nullptr) limits.unknown->Check(body.fields(), FieldsOf::kMessages);
   MessagesRequest request = ChatOfMessages(body.Exact(), limits);
   OrderedJson& chat = request.chat;
+  if (generates) RefuseNoTokens(JsonObject(chat, ""), "max_tokens");
   if (generates && !chat.contains("max_tokens")) JsonObject(chat, "").Refuse("max_tokens", "is missing");
   // Clients ask for as many tokens as the largest model could write. The answer then ends with the context.
   if (const auto it = chat.find("max_tokens");

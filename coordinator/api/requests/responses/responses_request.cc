@@ -7,23 +7,17 @@
 
 #include "comm/base/exact_json.h"
 #include "coordinator/api/requests/json_object.h"
+#include "coordinator/api/requests/known_fields.h"
 #include "coordinator/api/requests/passed_fields.h"
 #include "coordinator/api/requests/responses/response_settings.h"
+#include "coordinator/api/requests/responses_fields.h"
 #include "coordinator/http/api_error.h"
 
 namespace quire {
 
 namespace {
 
-/// Fields that are ignored: this server has one class of service and no tools of its own, and caches by itself.
-constexpr std::string_view kHarmless[] = {"metadata",         "user",
-                                          "service_tier",     "safety_identifier",
-                                          "prompt_cache_key", "prompt_cache_retention",
-                                          "max_tool_calls",   "prompt_cache_options",
-                                          "client_metadata"};
-constexpr std::string_view kTranslated[] = {
-    "input", "instructions", "max_output_tokens", "previous_response_id", "reasoning", "store",
-    "text",  "tools",        "tool_choice",       "parallel_tool_calls",  "stop",      "include"};
+constexpr size_t kMostShownBytes = 100;
 
 constexpr std::string_view kSealed = "reasoning.encrypted_content";
 constexpr std::string_view kLogprobs = "message.output_text.logprobs";  // not supported by this server
@@ -31,20 +25,13 @@ constexpr std::string_view kSummaries[] = {"auto", "concise", "detailed"};
 constexpr std::string_view kContexts[] = {"auto", "current_turn", "all_turns"};
 constexpr std::string_view kVerbosities[] = {"low", "medium", "high"};
 
-/// True for a field of the API with a value that changes nothing here.
-bool AsksForNothing(std::string_view name, const OrderedJson& value) {
-  if (name == "background") return value == false;
-  // An input that fits is used in full, and an input that does not fit is refused: nothing is truncated silently.
-  if (name == "truncation") return value == "disabled" || value == "auto";
-  if (name == "top_logprobs") return value == 0;
-  if (name == "stream_options") return value == OrderedJson{{"include_obfuscation", false}} || value.empty();
-  return false;
-}
-
 void RefuseUnknown(const JsonObject& body) {
   for (const auto& [name, value] : body.value().items()) {
-    if (value.is_null() || IsPassedOn(name) || IsIn(name, kHarmless) || IsIn(name, kTranslated)) continue;
-    if (!AsksForNothing(name, value)) body.Refuse(name.substr(0, 100), "is not supported by this server; leave it out");
+    if (value.is_null() || IsReadByResponses(name) || AsksForNothing(name, value)) continue;
+    if (IsPassedOver(name, Json::parse(value.dump()))) continue;
+    const bool is_known = IsKnownField(name, FieldsOf::kResponses);
+    const std::string remedy = is_known ? "leave it out" : UnknownFieldRemedy(name, FieldsOf::kResponses);
+    RefuseUnknownField(name.substr(0, kMostShownBytes), "is not supported by this server; " + remedy);
   }
 }
 
@@ -131,9 +118,10 @@ ResponsesRequest ChatOfResponses(const OrderedJson& json, const FindKept& find, 
   ResponsesRequest request;
   OrderedJson& chat = request.chat = OrderedJson::object();
   PassOn(body, chat);
-  for (const char* name : {"parallel_tool_calls", "stop"}) {
+  for (const char* name : {"parallel_tool_calls", "stop", "thinking"}) {
     if (const OrderedJson* value = body.Find(name)) chat[name] = *value;
   }
+  RefuseNoTokens(body, "max_output_tokens");
   if (const OrderedJson* most = body.Find("max_output_tokens")) chat["max_tokens"] = *most;
   OfferedTools tools;
   if (body.Has("tools")) tools.Add(body, "tools", false);
