@@ -87,34 +87,47 @@ TEST(ModelLivesTest, Models_AreNotUnloaded_WhenTheFreedRoomWouldNotSuffice) {
   EXPECT_THAT(lives.Decide(1).unload, IsEmpty());
 }
 
-TEST(ModelLivesTest, BusyModel_ClosesToNewRequestsForATurn_AfterAnotherModelWaitedForThePatience) {
+TEST(ModelLivesTest, BusyModel_GivesWay_AfterItsTurn_AndIsPausedAfterAnother) {
+  ModelLives lives(100);
+  lives.Add("busy", 60, -1, true, 0);
+  lives.Add("wished", 60, -1, false, 0);
+  lives.BeginUse(0, {"m"});
+  lives.Wish(1, 5, {"a"});
+  for (double now = 5; now < ModelLives::kTurn; now += 0.5) {
+    EXPECT_THAT(lives.Decide(now).pause, IsEmpty());
+    EXPECT_TRUE(lives.IsOpen(0, now)) << now;
+  }
+  const double closed = ModelLives::kTurn, paused = 2 * ModelLives::kTurn;
+  for (double now = closed; now < paused; now += 0.5) {
+    EXPECT_THAT(lives.Decide(now).pause, IsEmpty()) << now;
+    EXPECT_FALSE(lives.IsOpen(0, now)) << now;
+    EXPECT_LE(lives.NextTime(now), paused);
+  }
+  EXPECT_THAT(lives.Decide(paused).pause, ElementsAre(0));
+  EXPECT_THAT(lives.Decide(paused + 0.1).pause, ElementsAre(0)) << "until its requests have left";
+  EXPECT_LT(lives.NextTime(paused + 0.1), paused + 0.2);
+  lives.EndUse(0, paused + 0.2, {"m"});
+  lives.Wish(0, paused + 0.2, {"m"});  // the paused request waits for its turn, and the model is unloaded all the same
+  EXPECT_THAT(lives.Decide(paused + 0.2).unload, ElementsAre(0));
+  lives.OnUnloaded(0);
+  EXPECT_THAT(lives.Decide(paused + 0.3).load, ElementsAre(1));
+}
+
+TEST(ModelLivesTest, ModelWhoseRequestsCannotBePaused_ServesForATurn_BeforeItGivesWayAgain) {
   ModelLives lives(100);
   lives.Add("busy", 60, -1, true, 0);
   lives.Add("wished", 60, -1, false, 0);
   lives.BeginUse(0);
   lives.Wish(1, 5);
-  (void)lives.Decide(5);
-  EXPECT_TRUE(lives.IsOpen(0, 5));
-  const double closed = 5 + ModelLives::kPatience;
-  EXPECT_LE(lives.NextTime(5), closed);
-  (void)lives.Decide(closed);
-  EXPECT_FALSE(lives.IsOpen(0, closed));
-  // The request of the model that gives way runs for longer than a turn. Then the model serves again, for at least a
-  // turn.
-  const double open = closed + ModelLives::kTurn;
-  EXPECT_TRUE(lives.IsOpen(0, open));
+  (void)lives.Decide(10);
+  EXPECT_FALSE(lives.IsOpen(0, 10));
+  const double open = 10 + 2 * ModelLives::kTurn;
   for (double now = open; now < open + ModelLives::kTurn; now += 0.5) {
-    (void)lives.Decide(now);
+    EXPECT_THAT(lives.Decide(now).pause, IsEmpty());
     EXPECT_TRUE(lives.IsOpen(0, now)) << now;
   }
-  const double again = open + ModelLives::kTurn;
-  (void)lives.Decide(again);
-  EXPECT_FALSE(lives.IsOpen(0, again));
-  lives.EndUse(0, again);
-  lives.Wish(0, again);  // a new request waits, and the model is unloaded nevertheless
-  EXPECT_THAT(lives.Decide(again).unload, ElementsAre(0));
-  lives.OnUnloaded(0);
-  EXPECT_THAT(lives.Decide(again).load, ElementsAre(1));
+  (void)lives.Decide(open + ModelLives::kTurn);
+  EXPECT_FALSE(lives.IsOpen(0, open + ModelLives::kTurn));
 }
 
 TEST(ModelLivesTest, ModelThatGaveWay_OpensAgain_WhenNoRequestWaitsForAnotherModel) {
@@ -123,11 +136,11 @@ TEST(ModelLivesTest, ModelThatGaveWay_OpensAgain_WhenNoRequestWaitsForAnotherMod
   lives.Add("wished", 60, -1, false, 0);
   lives.BeginUse(0);
   lives.Wish(1, 0);
-  (void)lives.Decide(5);
-  EXPECT_FALSE(lives.IsOpen(0, 5));
+  (void)lives.Decide(15);
+  EXPECT_FALSE(lives.IsOpen(0, 15));
   lives.NoWish(1);
-  (void)lives.Decide(5.5);
-  EXPECT_TRUE(lives.IsOpen(0, 5.5));
+  (void)lives.Decide(15.5);
+  EXPECT_TRUE(lives.IsOpen(0, 15.5));
 }
 
 TEST(ModelLivesTest, IdleModel_IsUnloaded_WhenItsTimeIsOver) {
@@ -157,6 +170,110 @@ TEST(ModelLivesTest, ZeroKeepAlive_UnloadsAfterTheLastRequest_AndNegativeKeepAli
   LoadNow(lives, 0, 3);
   lives.KeepAlive(0, -1);
   EXPECT_THAT(lives.Decide(1e9).unload, IsEmpty());
+}
+
+TEST(ModelLivesTest, Client_ShortensTheTimeOfItsOwnRequestsOnly) {
+  ModelLives lives(100);
+  lives.Add("a", 10, 300, true, 0);
+  const auto use = [&](const char* client, double end) {
+    lives.BeginUse(0, {client}), lives.EndUse(0, end, {client});
+  };
+  use("alice", 10);
+  lives.KeepAlive(0, 0, "mallory");
+  use("mallory", 20);
+  EXPECT_EQ(lives.ExpiryOf(0), 310) << "alice said nothing, so the configured time holds for her";
+  lives.KeepAlive(0, 500, "bob");
+  use("bob", 30);
+  EXPECT_EQ(lives.ExpiryOf(0), 530) << "the latest end of what they want";
+  lives.KeepAlive(0, 1, "bob");
+  EXPECT_EQ(lives.ExpiryOf(0), 310);
+  lives.Leave(0);
+  EXPECT_THAT(lives.Decide(100).unload, ElementsAre(0));
+  lives.OnUnloaded(0);
+  LoadNow(lives, 0, 110);
+  use("mallory", 111);
+  EXPECT_THAT(lives.Decide(111).unload, ElementsAre(0)) << "nobody else used it since its start";
+}
+
+TEST(ModelLivesTest, ManyClients_AreRemembered_WithTheLatestEnd) {
+  ModelClients clients(100);
+  clients.Used({"first"}, 50);
+  for (int i = 0; i < 2000; ++i) {
+    clients.Keep(std::to_string(i), 0);
+    clients.Used({std::to_string(i)}, 60);
+  }
+  EXPECT_EQ(clients.End(0), 150);
+}
+
+TEST(ModelLivesTest, IdleModel_ServesATurn_BeforeAnotherClientsWishUnloadsIt) {
+  ModelLives lives(100);
+  lives.Add("a", 60, -1, true, 0);
+  lives.Add("b", 60, -1, false, 0);
+  lives.BeginUse(0, {"alice"}), lives.EndUse(0, 1, {"alice"});
+  lives.Wish(1, 1, {"mallory"});
+  EXPECT_THAT(lives.Decide(1).unload, IsEmpty());
+  EXPECT_THAT(lives.Decide(9.9).unload, IsEmpty());
+  EXPECT_TRUE(lives.IsOpen(0, 9.9));
+  lives.Wish(1, 9.9, {"alice"});
+  EXPECT_THAT(lives.Decide(9.9).unload, ElementsAre(0)) << "she wants b, too, and nobody else used a";
+}
+
+TEST(ModelLivesTest, IdleModel_IsUnloaded_WhenItsTurnIsOver) {
+  ModelLives lives(100);
+  lives.Add("a", 60, -1, true, 0);
+  lives.Add("b", 60, -1, false, 0);
+  lives.BeginUse(0, {"alice"}), lives.EndUse(0, 9, {"alice"});
+  lives.Wish(1, 9, {"mallory"});
+  EXPECT_THAT(lives.Decide(ModelLives::kTurn).unload, ElementsAre(0));
+}
+
+TEST(ModelLivesTest, Turns_RotateAmongClients_HoweverManyModelsOneWants) {
+  ModelLives lives(100);
+  for (const char* name : {"b", "c", "d", "a"}) lives.Add(name, 60, -1, false, 0);
+  for (size_t i = 0; i < 3; ++i) lives.Wish(i, 0, {"mallory"});
+  lives.Wish(3, 1, {"alice"});
+  ASSERT_THAT(lives.Decide(1).load, ElementsAre(0));
+  lives.OnLoaded(0, 2);
+  lives.NoWish(0, {"mallory"});
+  ASSERT_THAT(lives.Decide(12).unload, ElementsAre(0));
+  lives.OnUnloaded(0);
+  EXPECT_THAT(lives.Decide(12).load, ElementsAre(3)) << "the wishes of mallory are older, but she had her turn";
+}
+
+TEST(ModelLivesTest, LinesOfBatches_GiveWayAtOnce_AndWaitBehindOtherRequests) {
+  ModelLives lives(100);
+  lives.Add("b", 60, -1, true, 0);
+  lives.Add("a", 60, -1, false, 0);
+  const ModelClient batch{"mallory", true}, alice{"alice"};
+  lives.BeginUse(0, batch);
+  lives.Wish(1, 1, alice);
+  EXPECT_FALSE(lives.IsOpen(0, 1, true)) << "no further line enters";
+  EXPECT_TRUE(lives.IsOpen(0, 1));
+  EXPECT_THAT(lives.Decide(1).pause, ElementsAre(0)) << "without patience and turn";
+  lives.EndUse(0, 1.1, batch);
+  lives.Wish(0, 1.1, batch);
+  EXPECT_THAT(lives.Decide(1.1).unload, ElementsAre(0));
+  lives.OnUnloaded(0);
+  EXPECT_THAT(lives.Decide(1.2).load, ElementsAre(1)) << "the line came back later than alice, and is a line";
+  lives.OnLoaded(1, 2);
+  lives.NoWish(1, alice);
+  lives.BeginUse(1, alice), lives.EndUse(1, 3, alice);
+  const double rest = 3 + ModelLives::kBatchRest;
+  for (double now = 3; now < rest; now += 1) EXPECT_THAT(lives.Decide(now).unload, IsEmpty()) << now;
+  EXPECT_THAT(lives.Decide(rest).unload, ElementsAre(1)) << "alice has left it";
+}
+
+TEST(ModelLivesTest, LinesOfBatches_TakeNoRoom_ThatAnotherRequestWaitsFor) {
+  ModelLives lives(100);
+  lives.Add("busy", 60, -1, true, 0);
+  lives.Add("small", 40, -1, false, 0);
+  lives.Add("wished", 60, -1, false, 0);
+  lives.BeginUse(0, {"bob"});
+  lives.Wish(1, 0, {"mallory", true});
+  lives.Wish(2, 1, {"alice"});
+  EXPECT_THAT(lives.Decide(1).load, IsEmpty());
+  lives.NoWish(2, {"alice"});
+  EXPECT_THAT(lives.Decide(2).load, ElementsAre(1));
 }
 
 TEST(ModelLivesTest, FailedStart_IsTriedAgain_AfterALongerPauseEachTime) {
@@ -342,8 +459,9 @@ TEST(KeepAliveTest, Times_AreSpelledAsOllamaDoes) {
     EXPECT_EQ(ParseKeepAlive(bad), std::nullopt) << bad;
 }
 
-/// Random requests for three models that do not fit together, which are put to sleep at random, too. The room holds at
-/// every moment, no model with requests loses its workers, and every request is served in the end.
+/// Makes random requests of several clients and of a batch for three models that do not fit together, and puts models
+/// to sleep at random. At every moment the loaded models must fit into the room, no model with requests may lose its
+/// workers, and every request must be served in the end. Half of the requests can be paused.
 TEST(ModelLivesTest, RandomRequests_AreAllServed_WithinTheRoom) {
   constexpr int kModels = 3, kRequests = 400;
   int slept = 0, woken = 0;
@@ -359,8 +477,13 @@ TEST(ModelLivesTest, RandomRequests_AreAllServed_WithinTheRoom) {
       Change change;
     };
     std::vector<Event> changes;  // starts, ends and sleeps of workers that are on their way
-    std::vector<std::pair<double, size_t>> running;
-    std::vector<size_t> waiting;
+    struct Asked {
+      size_t model = 0;
+      ModelClient client;
+      bool pauses = false;
+      double seconds = 0, ends = 0;
+    };
+    std::vector<Asked> running, waiting;
     int arrived = 0, served = 0;
     double now = 0;
     for (; served < kRequests && now < 4000; now += 0.1) {
@@ -380,24 +503,36 @@ TEST(ModelLivesTest, RandomRequests_AreAllServed_WithinTheRoom) {
         change = changes.erase(change);
       }
       for (int i = upto(2); i > 1 && arrived < kRequests; --i, ++arrived) {
-        waiting.push_back(static_cast<size_t>(upto(kModels - 1)));
-        lives.Wish(waiting.back(), now);
+        const int client = upto(3);
+        const auto model = static_cast<size_t>(upto(kModels - 1));
+        const double seconds = 0.1 * upto(upto(9) == 0 ? 400 : 40);
+        waiting.push_back({model, {fmt::format("c{}", client), client == 0}, upto(1) > 0, seconds});
+        lives.Wish(waiting.back().model, now, waiting.back().client);
       }
       std::erase_if(running, [&](const auto& one) {
-        if (one.first > now) return false;
-        lives.EndUse(one.second, now);
+        if (one.ends > now) return false;
+        lives.EndUse(one.model, now, one.client);
         ++served;
         return true;
       });
-      std::erase_if(waiting, [&](size_t model) {
-        if (!lives.IsOpen(model, now)) return false;
-        lives.BeginUse(model);
-        lives.NoWish(model);
-        running.emplace_back(now + 0.1 * upto(40), model);
+      std::erase_if(waiting, [&](Asked& one) {
+        if (!lives.IsOpen(one.model, now, one.client.background)) return false;
+        lives.BeginUse(one.model, one.client);
+        lives.NoWish(one.model, one.client);
+        one.ends = now + one.seconds;
+        running.push_back(one);
         return true;
       });
       if (seed % 2 == 1 && upto(20) == 0) lives.Sleep(static_cast<size_t>(upto(kModels - 1)));
       const ModelLives::Orders orders = lives.Decide(now);
+      std::erase_if(running, [&](Asked& one) {
+        if (!one.pauses || std::ranges::count(orders.pause, one.model) == 0) return false;
+        lives.EndUse(one.model, now, one.client);
+        lives.Wish(one.model, now, one.client);
+        one.seconds = one.ends - now;
+        waiting.push_back(one);
+        return true;
+      });
       for (const size_t model : orders.unload) {
         ASSERT_EQ(lives.users(model), 0) << seed;
         changes.push_back({now + 0.1 * upto(5), model, kUnloads});

@@ -13,6 +13,8 @@ import time
 import unittest
 import urllib.request
 
+import openai
+
 import verdict
 from models_test import NAMES, body_of, cases, patch, path_of
 from server import QUIRE, TINY, Server, alive, wait_gone
@@ -278,6 +280,33 @@ class RoomTest(LifeCase):
         finally:
             server.post("/admin/resume", {}, admin=True)
         self.expect_golden(server, "third")
+
+
+class TurnsTest(LifeCase):
+    """Two models of which one fits, and a batch."""
+
+    def test_a_batchs_request_is_paused_for_another_and_goes_on_without_a_token_twice(self):
+        models = listed(("second", "third"))
+        body = {"model": "second", "prompt": [5, 6], "max_tokens": 1900, "temperature": 0, "ignore_eos": True, "detokenize": False, "return_token_ids": True}
+        with tempfile.TemporaryDirectory() as folder, \
+                serve(models, models_memory=str(int(max(sizes(models).values()) * 1.2)), batches={"dir": folder + "/b"}) as server:
+            client = openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0)
+            self.addCleanup(client.close)
+            line = json.dumps({"custom_id": "line", "method": "POST", "url": "/v1/completions", "body": body}) + "\n"
+            file = client.files.create(file=("in.jsonl", line.encode()), purpose="batch")
+            batch = client.batches.create(input_file_id=file.id, endpoint="/v1/completions", completion_window="24h")
+            server.wait_until_running(1)
+            # The batch has room again at once, because nothing keeps the other model.
+            self.expect_golden(server, "third", keep_alive=0)
+            deadline = time.monotonic() + 60
+            while (now := client.batches.retrieve(batch.id)).status != "completed":
+                self.assertLess(time.monotonic(), deadline, (now, server.text()))
+                time.sleep(0.05)
+            result = json.loads(client.files.content(now.output_file_id).text)["response"]["body"]
+            self.assertEqual({name: model["loads"] for name, model in self.models(server).items()}, {"second": 2, "third": 1})
+            whole = server.post("/v1/completions", body)[1]
+            self.assertEqual(result["choices"][0]["token_ids"], whole["choices"][0]["token_ids"])
+            self.assertEqual(result["usage"]["completion_tokens"], 1900)
 
 
 class IdleTest(LifeCase):

@@ -458,4 +458,35 @@ BATCH = [
            ["e2e/batch_test:StrangerTest.test_batch_retries_requests_after_503_and_lost_connections"]),
 ]
 
-MUTANTS = [*POOLING, *USAGE, *DIALECTS, *FIELDS, *TOKEN_METRICS, *FLAGS, *TOOLS, *LIMITS, *CLUSTER, *BATCH]
+TURNS = [
+    Mutant("turns: a client's keep_alive is everybody's", "coordinator/api/models/model_clients.cc", "times.keep.value_or(keep_alive_)", "times_.rbegin()->second.keep.value_or(keep_alive_)",
+           ["coordinator/model_lives_test:*ShortensTheTime*"]),
+    Mutant("turns: the first end counts", "coordinator/api/models/model_clients.cc", "end = std::max(end, EndOf(times));", "end = EndOf(times);",
+           ["coordinator/model_lives_test:*ShortensTheTime*:*ManyClients*"]),
+    Mutant("turns: uses before the start count", "coordinator/api/models/model_clients.cc", "times.last_used.reset(), times.ordinary = false;", "times.ordinary = false;",
+           ["coordinator/model_lives_test:*ShortensTheTime*"]),
+    Mutant("turns: an idle model goes at once", "coordinator/api/models/model_lives.cc", "return now < model.opened + kTurn && model", "return now < model.opened && model",
+           ["coordinator/model_lives_test:*IdleModel_Serves*"]),
+    Mutant("turns: an idle model stays for its own client's wish", "coordinator/api/models/model_clients.cc", "return wish.client.name == each.first;", "return false;",
+           ["coordinator/model_lives_test:*IdleModel_Serves*"]),
+    Mutant("turns: a busy model gives way before its turn is over", "coordinator/api/models/model_lives.cc", "kPatience && now >= model.opened + kTurn", "kPatience",
+           ["coordinator/model_lives_test:*BusyModel*"]),
+    Mutant("turns: requests are never paused", "coordinator/api/models/model_lives.cc", "now >= model.closed_until - kTurn && model.users > 0", "now >= model.closed_until && model.users > 0",
+           ["coordinator/model_lives_test:*BusyModel*"]),
+    Mutant("turns: the oldest wish comes first, whosever it is", "coordinator/api/models/model_clients.cc", "std::max(wish.since, turns.LastOf(wish.client.name) + share)", "wish.since",
+           ["coordinator/model_lives_test:*Rotate*"]),
+    Mutant("turns: lines of batches enter while others wait", "coordinator/api/models/model_lives.cc", "i = 0; background && i < models_.size()", "i = 0; false && i < models_.size()",
+           ["coordinator/model_lives_test:*LinesOfBatches*"]),
+    Mutant("turns: a batch has a model unloaded that others use", "coordinator/api/models/model_lives.cc", "|| now < model.clients.LastUse() + kBatchRest", "",
+           ["coordinator/model_lives_test:*LinesOfBatches*"]),
+    Mutant("turns: lines of batches load beside a wish that waits", "coordinator/api/models/model_lives.cc", "others_wait |= victims.empty();", "",
+           ["coordinator/model_lives_test:*TakeNoRoom*"]),
+    Mutant("turns: a paused request is lost", "coordinator/cluster/replicas/replicas.cc", "requests.push_back(std::move(departure->request));", "departure->request.reset();",
+           ["e2e/model_life_test:TurnsTest"]),
+    Mutant("disk: the oldest call is next, whosever it is", "coordinator/cluster/tier/gate_turns.h", "return last_.at(call.client); }", "return 0 * last_.at(call.client); }",
+           ["coordinator/gate_turns_test"]),
+    Mutant("disk: new clients come first", "coordinator/cluster/tier/gate_turns.h", "turn_ == 0 ? 0 : turn_ - 1", "0",
+           ["coordinator/gate_turns_test"]),
+]
+
+MUTANTS = [*POOLING, *USAGE, *DIALECTS, *FIELDS, *TOKEN_METRICS, *FLAGS, *TOOLS, *LIMITS, *CLUSTER, *BATCH, *TURNS]

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstddef>
+#include <vector>
+
 namespace quire {
 
 /// Whether a model's workers run. kUnloading: the workers are being ended and still hold memory. kFallingAsleep: the
@@ -10,5 +13,16 @@ enum class LifePhase { kUnloaded, kLoading, kLoaded, kUnloading, kFallingAsleep,
 constexpr bool HasWorkers(LifePhase phase) {
   return phase == LifePhase::kLoaded || phase == LifePhase::kFallingAsleep || phase == LifePhase::kAsleep;
 }
+
+/// True for a model that a wish may load or wake.
+constexpr bool CanCome(LifePhase phase) { return phase == LifePhase::kUnloaded || phase == LifePhase::kAsleep; }
+/// True for a model whose workers may be ended once no request uses it.
+constexpr bool MayGo(LifePhase phase) { return phase == LifePhase::kLoaded || phase == LifePhase::kAsleep; }
+
+/// The decisions of ModelLives, as indices of models.
+struct LifeOrders {
+  std::vector<size_t> load, unload, sleep, wake;
+  std::vector<size_t> pause;  // their requests must leave the workers, and go on when the model is loaded again
+};
 
 }  // namespace quire

@@ -21,13 +21,15 @@ constexpr double kRetireSeconds = 0.02;  // between two looks whether reports st
 
 }  // namespace
 
-ModelKeeper::Use::Use(ModelKeeper& keeper, size_t model)
-    : keeper_(keeper), model_(model), workers_(keeper.models_.at(model).Hold()) {
-  keeper_.lives_.BeginUse(model_);
+ModelKeeper::Use::Use(ModelKeeper& keeper, size_t model, ModelClient client)
+    : keeper_(keeper), model_(model), client_(std::move(client)), workers_(keeper.models_.at(model).Hold()) {
+  keeper_.lives_.BeginUse(model_, client_);
+  keeper_.uses_.insert(this);
 }
 
 ModelKeeper::Use::~Use() {
-  keeper_.lives_.EndUse(model_, Now());
+  keeper_.uses_.erase(this);
+  keeper_.lives_.EndUse(model_, Now(), client_);
   keeper_.Wake();
 }
 
@@ -63,19 +65,20 @@ std::optional<ModelKeeper::Refusal> ModelKeeper::WhyNot(size_t model, double now
                                   name, std::ceil(pause))};
 }
 
-uint64_t ModelKeeper::Ask(ServedModel& model, Enter enter) {
+uint64_t ModelKeeper::Ask(ServedModel& model, Enter enter, const ModelClient& client, double most_seconds) {
   const double now = Now();
   const size_t index = model.index();
   if (const std::optional<Refusal> refusal = WhyNot(index, now)) {
     enter(nullptr, *refusal);
     return 0;
   }
-  if (lives_.IsOpen(index, now) && lives_.wishes(index) == 0) {
-    enter(std::make_unique<Use>(*this, index), {});
+  if (lives_.IsOpen(index, now, client.background) && lives_.wishes(index) == 0) {
+    enter(std::make_unique<Use>(*this, index, client), {});
     return 0;
   }
-  lives_.Wish(index, now);
-  waits_.push_back({next_wait_++, index, now + hooks_.wait_seconds(), std::move(enter)});
+  lives_.Wish(index, now, client);
+  const double deadline = now + std::max(hooks_.wait_seconds(), most_seconds);
+  waits_.push_back({next_wait_++, index, client, deadline, std::move(enter)});
   Wake();
   return waits_.back().number;
 }
@@ -83,14 +86,14 @@ uint64_t ModelKeeper::Ask(ServedModel& model, Enter enter) {
 void ModelKeeper::Forget(uint64_t wait) {
   const auto found = std::ranges::find(waits_, wait, &Wait::number);
   if (found == waits_.end()) return;
-  lives_.NoWish(found->model);
+  lives_.NoWish(found->model, found->client);
   waits_.erase(found);
   Wake();
 }
 
-void ModelKeeper::KeepAlive(ServedModel& model, double seconds) {
+void ModelKeeper::KeepAlive(ServedModel& model, double seconds, const std::string& client) {
   if (!model.topology().life.ends()) return;
-  lives_.KeepAlive(model.index(), seconds);
+  lives_.KeepAlive(model.index(), seconds, client);
   Wake();
 }
 
@@ -151,6 +154,9 @@ void ModelKeeper::Pump() {
     for (const size_t model : orders.sleep) BeginSleep(model);
     for (const size_t model : orders.wake) WakeUp(model);
     for (const size_t model : orders.load) BeginLoad(model);
+    for (const Use* use : uses_) {
+      if (use->pause && std::ranges::count(orders.pause, use->model_) > 0) use->pause();
+    }
   }
   double next = lives_.NextTime(now);
   for (const Wait& wait : waits_) next = std::min(next, wait.deadline);
@@ -169,7 +175,7 @@ void ModelKeeper::Pump() {
 /// Removes a wait and calls its `enter` with the use or the refusal.
 void ModelKeeper::Answer(std::list<Wait>::iterator wait, std::unique_ptr<Use> use, const Refusal& refusal) {
   const Enter enter = std::move(wait->enter);
-  lives_.NoWish(wait->model);
+  lives_.NoWish(wait->model, wait->client);
   waits_.erase(wait);
   enter(std::move(use), refusal);
 }
@@ -177,12 +183,13 @@ void ModelKeeper::Answer(std::list<Wait>::iterator wait, std::unique_ptr<Use> us
 /// Lets requests into open models, and refuses those that have waited too long. Answering one wait may end other waits,
 /// so each search starts at the first wait again.
 void ModelKeeper::LetIn(double now) {
-  const auto is_over = [&](const Wait& wait) { return lives_.IsOpen(wait.model, now) || now >= wait.deadline; };
+  const auto is_open = [&](const Wait& wait) { return lives_.IsOpen(wait.model, now, wait.client.background); };
+  const auto is_over = [&](const Wait& wait) { return is_open(wait) || now >= wait.deadline; };
   for (auto wait = std::ranges::find_if(waits_, is_over); wait != waits_.end();
        wait = std::ranges::find_if(waits_, is_over)) {
     const size_t model = wait->model;
-    if (lives_.IsOpen(model, now)) {
-      Answer(wait, std::make_unique<Use>(*this, model), {});
+    if (is_open(*wait)) {
+      Answer(wait, std::make_unique<Use>(*this, model, wait->client), {});
       continue;
     }
     const std::string others = lives_.InTheWayOf(model);

@@ -6,6 +6,7 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,19 +27,22 @@ class ModelKeeper {
   /// One use of a loaded model. While an object of this class lives, the model keeps its workers.
   class Use {
    public:
-    Use(ModelKeeper& keeper, size_t model);
+    Use(ModelKeeper& keeper, size_t model, ModelClient client);
     ~Use();
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
     Replicas& replicas() const { return workers_->replicas(); }
+    std::function<void()> pause;  // called until the user has given this use back, and then asks for the model again
 
    private:
+    friend class ModelKeeper;
     ModelKeeper& keeper_;
     const size_t model_;
+    const ModelClient client_;
     const std::shared_ptr<ModelWorkers> workers_;
   };
 
-  /// Called once for each request: with a use of the model, or with null and the refusal.
+  /// Called once: with a use of the model, or with null and the refusal.
   using Enter = std::function<void(std::unique_ptr<Use> use, const Refusal& refusal)>;
 
   /// Construct it once ModelRoster::Start has loaded its models. The references must outlive this object.
@@ -46,14 +50,14 @@ class ModelKeeper {
 
   /// Asks for a use of the model. Calls `enter` before it returns, and returns 0, when the model is loaded or surely
   /// will not be loaded soon. Otherwise calls `enter` later and returns the number of the wait, from 1 on.
-  uint64_t Ask(ServedModel& model, Enter enter);
+  /// `most_seconds`: a longer wait than others'.
+  uint64_t Ask(ServedModel& model, Enter enter, const ModelClient& client = {}, double most_seconds = 0);
   void Forget(uint64_t wait);  // ends the wait without a call of its `enter`
-  /// Sets how long the model stays loaded without requests, if it can be unloaded; negative: always.
-  void KeepAlive(ServedModel& model, double seconds);
+  /// Sets the seconds for which this client wants the model loaded after its requests; negative: always.
+  void KeepAlive(ServedModel& model, double seconds, const std::string& client);
   /// Unloads the model once its requests have ended, or cancels its start. Calls `done` once the model has no workers.
   void Unload(ServedModel& model, std::function<void()> done);
-  /// Refuses all waiting and later requests. Called when the server ends.
-  void Close();
+  void Close();  // refuses all waiting and later requests; called when the server ends
   /// Puts the model to sleep once its requests have ended. `done` is called once it sleeps, or has no workers.
   void Sleep(ServedModel& model, std::function<void()> done);
   /// Takes note that the model has lost its workers for good: refuses its requests or prepares another start.
@@ -66,25 +70,20 @@ class ModelKeeper {
   struct Wait {
     uint64_t number = 0;
     size_t model = 0;
+    ModelClient client;
     double deadline = 0;
     Enter enter;
   };
 
   static double Now();
-  void Wake();
-  void Pump();
-  void LetIn(double now);
-  void Refuse(size_t model, double now);
+  void Wake(), Pump();
+  void LetIn(double now), Refuse(size_t model, double now);
   void Answer(std::list<Wait>::iterator wait, std::unique_ptr<Use> use, const Refusal& refusal);
   std::optional<Refusal> WhyNot(size_t model, double now) const;
-  void BeginLoad(size_t model);
+  void BeginLoad(size_t model), BeginSleep(size_t model), WakeUp(size_t model), BeginUnload(size_t model);
   void AfterLoad(size_t model, const std::exception_ptr& failure);
-  void BeginSleep(size_t model);
   void AfterSleep(size_t model, int64_t bytes);
-  void WakeUp(size_t model);
-  void BeginUnload(size_t model);
-  void TryUnload(size_t model);
-  void AfterUnload(size_t model);
+  void TryUnload(size_t model), AfterUnload(size_t model);
 
   ModelRoster& models_;
   boost::asio::io_context& io_;
@@ -92,6 +91,7 @@ class ModelKeeper {
   ModelLives lives_;
   std::vector<ModelStarts> told_;
   std::list<Wait> waits_;  // the oldest first
+  std::set<Use*> uses_;
   uint64_t next_wait_ = 1;
   boost::asio::steady_timer timer_;
   bool woken_ = false, closed_ = false;

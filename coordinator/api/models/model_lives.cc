@@ -13,31 +13,36 @@ namespace quire {
 
 namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
-}
+constexpr double kPauseAgain = 0.05;  // between two orders to pause requests that could not leave their workers yet
+}  // namespace
 
 void ModelLives::Add(std::string name, int64_t bytes, double keep_alive, bool loaded, double now) {
-  Model model{.name = std::move(name), .bytes = bytes, .keep_alive = keep_alive};
+  Model model{.name = std::move(name), .bytes = bytes, .clients = ModelClients(keep_alive)};
   if (loaded) model.phase = LifePhase::kLoaded, model.held = bytes, model.last_used = model.opened = now;
   models_.push_back(std::move(model));
 }
 
-void ModelLives::Wish(size_t model, double now) {
-  Model& m = models_[model];
-  if (m.wishes++ == 0) m.wished_since = now;
+void ModelLives::Wish(size_t model, double now, const ModelClient& client) {
+  models_[model].clients.AddWish(client, now);
 }
 
-void ModelLives::NoWish(size_t model) {
-  QUIRE_CHECK(models_[model].wishes > 0, "nobody waits for {}", models_[model].name);
-  --models_[model].wishes;
+void ModelLives::NoWish(size_t model, const ModelClient& client) {
+  const bool waited = models_[model].clients.RemoveWish(client);
+  QUIRE_CHECK(waited, "this client does not wait for {}", models_[model].name);
 }
 
-void ModelLives::BeginUse(size_t model) { ++models_[model].users; }
+void ModelLives::BeginUse(size_t model, const ModelClient& client) {
+  ++models_[model].users;
+  models_[model].lines += client.background ? 1 : 0;
+}
 
-void ModelLives::EndUse(size_t model, double now) {
+void ModelLives::EndUse(size_t model, double now, const ModelClient& client) {
   Model& m = models_[model];
   QUIRE_CHECK(m.users > 0, "no request uses {}", m.name);
   --m.users;
+  m.lines -= client.background ? 1 : 0;
   m.last_used = now;
+  m.clients.Used(client, now);
 }
 
 void ModelLives::Leave(size_t model) {
@@ -64,15 +69,14 @@ void ModelLives::OnLoaded(size_t model, double now) {
   m.leaves = false;
   m.last_used = m.opened = now;
   m.closed_until = 0;
+  m.clients.Begin();
+  turns_.Note(m.turn_of, now);
 }
 
 void ModelLives::OnFailed(size_t model, double now) {
   Model& m = models_[model];
-  m.phase = LifePhase::kUnloaded;
-  m.leaves = false;
-  m.held = 0;
-  ++m.failures;
-  m.failed_at = now;
+  OnUnloaded(model);
+  ++m.failures, m.failed_at = now;
 }
 
 void ModelLives::OnUnloaded(size_t model) {
@@ -84,12 +88,15 @@ void ModelLives::OnUnloaded(size_t model) {
 
 void ModelLives::OnLost(size_t model, double now) {
   Leave(model);
-  ++models_[model].failures;
-  models_[model].failed_at = now;
+  ++models_[model].failures, models_[model].failed_at = now;
 }
 
-bool ModelLives::IsOpen(size_t model, double now) const {
+bool ModelLives::IsOpen(size_t model, double now, bool background) const {
   const Model& m = models_[model];
+  for (size_t i = 0; background && i < models_.size(); ++i) {
+    const Model& other = models_[i];
+    if (CanCome(other.phase) && other.clients.HasWish() && PauseOf(i, now) <= 0) return false;
+  }
   return m.phase == LifePhase::kLoaded && !m.leaves && !m.goes_to_sleep && now >= m.closed_until;
 }
 
@@ -102,8 +109,8 @@ double ModelLives::PauseOf(size_t model, double now) const {
 
 double ModelLives::ExpiryOf(size_t model) const {
   const Model& m = models_[model];
-  const bool idle = IsFree(m) && m.wishes == 0 && m.keep_alive >= 0;
-  return idle ? m.last_used + m.keep_alive : kNever;
+  const bool idle = m.IsFree() && m.clients.wishes() == 0;
+  return idle ? m.clients.End(m.opened) : kNever;
 }
 
 int64_t ModelLives::taken() const {
@@ -112,21 +119,28 @@ int64_t ModelLives::taken() const {
   return bytes;
 }
 
-/// The models without workers, or with sleeping ones, that somebody waits for, the longest wish first.
+/// Returns the models without workers, or asleep, for which requests or operators wait: first the model whose client's
+/// turn has been due for longest, and last the models for which only batches wait.
 std::vector<size_t> ModelLives::WishedFor(double now) const {
   std::vector<size_t> wished;
   for (size_t i = 0; i < models_.size(); ++i) {
     const Model& model = models_[i];
-    const bool can_come = model.phase == LifePhase::kUnloaded || model.phase == LifePhase::kAsleep;
-    if (can_come && model.wishes > 0 && PauseOf(i, now) <= 0) wished.push_back(i);
+    if (CanCome(model.phase) && model.clients.wishes() > 0 && PauseOf(i, now) <= 0) wished.push_back(i);
   }
-  std::ranges::stable_sort(wished, {}, [this](size_t i) { return models_[i].wished_since; });
+  std::ranges::stable_sort(wished, {}, [this](size_t i) {
+    const ModelClients& clients = models_[i].clients;
+    return std::pair(!clients.HasWish(), clients.FirstDue(turns_, kShare).seconds);
+  });
   return wished;
 }
 
-/// True for a model whose workers may be ended now.
-bool ModelLives::IsFree(const Model& model) const {
-  return (model.phase == LifePhase::kLoaded || model.phase == LifePhase::kAsleep) && model.users == 0;
+/// True for a model that keeps its workers for now, though another is wished for: it serves its turn after a start, or
+/// only batches want the other.
+bool ModelLives::Stays(const Model& model, const Model& wished, double now) const {
+  if (now < model.closed_until) return false;
+  if (!wished.clients.HasWish())
+    return model.users > model.lines || model.clients.HasWish() || now < model.clients.LastUse() + kBatchRest;
+  return now < model.opened + kTurn && model.clients.UsedByOthersThan(wished.clients);
 }
 
 /// Chooses models without requests to unload, so that at least `missing` bytes become free: the least recently used
@@ -136,54 +150,51 @@ std::vector<size_t> ModelLives::Victims(size_t wished, int64_t missing, double n
   std::vector<size_t> free;
   for (size_t i = 0; i < models_.size(); ++i) {
     const Model& model = models_[i];
-    if (i != wished && IsFree(model) && (model.wishes == 0 || now < model.closed_until)) free.push_back(i);
+    if (i == wished || !model.IsFree() || Stays(model, models_[wished], now)) continue;
+    if (!model.clients.HasWish() || now < model.closed_until) free.push_back(i);
   }
   std::ranges::stable_sort(free, {}, [this](size_t i) { return models_[i].last_used; });
+  std::vector<int64_t> held;
+  for (const size_t i : free) held.push_back(models_[i].held);
   std::vector<size_t> victims;
-  int64_t gained = 0;
-  for (const size_t i : free) {
-    if (gained >= missing) break;
-    victims.push_back(i);
-    gained += models_[i].held;
-  }
-  if (gained < missing) return {};
-  // If a larger model is unloaded anyway, smaller models that were chosen before may stay loaded: the most recently
-  // used first.
-  for (size_t v = victims.size(); v-- > 0;) {
-    const int64_t bytes = models_[victims[v]].held;
-    if (gained - bytes < missing) continue;
-    gained -= bytes;
-    victims.erase(victims.begin() + static_cast<std::ptrdiff_t>(v));
-  }
+  for (const size_t place : FewestToFree(held, missing)) victims.push_back(free[place]);
   return victims;
 }
 
-/// Closes models in use to new requests, so that a wish that has waited for kPatience gets room when their requests
-/// have ended. Returns true while models give way.
+/// True when the model may give way to the wish: no request uses it, only batches do, or it has served its turn.
+bool ModelLives::MayClose(const Model& model, const Model& wished, double now) const {
+  if (now < model.closed_until) return true;
+  if (Stays(model, wished, now)) return false;
+  if (model.IsFree() || (wished.clients.HasWish() && model.users == model.lines)) return true;
+  return now >= wished.clients.WishedSince() + kPatience && now >= model.opened + kTurn;
+}
+
+/// Closes models in use, so that a wish which waited long gets room as soon as their requests have ended. Returns true
+/// while models give way.
 bool ModelLives::MakeWay(size_t wished, int64_t missing, double now) {
-  if (now < models_[wished].wished_since + kPatience) return false;
   std::vector<size_t> others;
   for (size_t i = 0; i < models_.size(); ++i) {
-    const LifePhase phase = models_[i].phase;
-    if (i != wished && (phase == LifePhase::kLoaded || phase == LifePhase::kAsleep)) others.push_back(i);
+    const Model& model = models_[i];
+    if (i != wished && MayGo(model.phase) && MayClose(model, models_[wished], now)) others.push_back(i);
   }
-  const auto gives_way = [&](size_t i) { return now < models_[i].closed_until; };
-  const auto stays = [&](size_t i) { return !gives_way(i) && !IsFree(models_[i]); };
-  // Models that give way already come first, then models without requests, then models in use by the time since they
-  // opened.
-  std::ranges::stable_sort(others, {}, [&](size_t i) { return std::pair(stays(i), models_[i].opened); });
+  // Models that give way already come first, then those without requests, then the one that served longest.
+  std::ranges::stable_sort(others, {}, [&](size_t i) {
+    const bool stays = now >= models_[i].closed_until && !models_[i].IsFree();
+    return std::pair(stays, models_[i].opened);
+  });
   std::vector<size_t> closing;
   for (const size_t i : others) {
     if (missing <= 0) break;
-    if (stays(i) && now < models_[i].opened + kPatience) continue;
     closing.push_back(i);
     missing -= models_[i].held;
   }
   if (missing > 0) return false;
   for (const size_t i : closing) {
-    if (gives_way(i)) continue;
-    models_[i].closed_until = now + kTurn;
-    models_[i].opened = now + kTurn + kTurn - kPatience;  // it gives way again when it has served for a turn
+    Model& model = models_[i];
+    if (now < model.closed_until) continue;
+    // Requests that cannot be paused keep it: then it serves for a turn before it gives way again.
+    const bool only_lines = models_[wished].clients.HasWish() && model.users == model.lines;
+    model.opened = model.closed_until = now + (only_lines ? 1 : 2) * kTurn;
   }
   return true;
 }
@@ -199,7 +210,7 @@ void ModelLives::Unload(size_t model, Orders& orders) {
 void ModelLives::Retire(double now, Orders& orders) {
   for (size_t i = 0; i < models_.size(); ++i) {
     Model& model = models_[i];
-    if (!IsFree(model)) continue;
+    if (!model.IsFree()) continue;
     if (model.leaves || now >= ExpiryOf(i)) {
       Unload(i, orders);
     } else if (model.goes_to_sleep) {
@@ -210,12 +221,14 @@ void ModelLives::Retire(double now, Orders& orders) {
   }
 }
 
-/// Gives the model its memory.
-void ModelLives::Load(size_t model, Orders& orders) {
+/// Gives the model its memory, and the turn to the client whose wish comes first.
+void ModelLives::Load(size_t model, double now, Orders& orders) {
   Model& m = models_[model];
   (m.phase == LifePhase::kAsleep ? orders.wake : orders.load).push_back(model);
   m.phase = LifePhase::kLoading;
   m.held = m.bytes;
+  m.turn_of = m.clients.FirstDue(turns_, kShare).client;
+  turns_.Note(m.turn_of, now);
 }
 
 ModelLives::Orders ModelLives::Decide(double now) {
@@ -223,18 +236,21 @@ ModelLives::Orders ModelLives::Decide(double now) {
   Retire(now, orders);
   int64_t leaving = 0;  // bytes of models that are being unloaded, and are not promised to a wish yet
   for (const Model& model : models_) leaving += model.phase == LifePhase::kUnloading ? model.held : 0;
-  int64_t promised = 0;  // bytes that such models will free for wishes
+  int64_t promised = 0;      // bytes that such models will free for wishes
+  bool others_wait = false;  // a request that is no line of a batch waits for room
   for (const size_t i : WishedFor(now)) {
+    if (others_wait && !models_[i].clients.HasWish()) break;
     if (models_[i].phase == LifePhase::kUnloading) continue;  // an earlier wish had this sleeping model unloaded
     const int64_t needed = models_[i].bytes - models_[i].held;
     const int64_t missing = taken() + promised + needed - room_;
     if (missing <= 0) {
-      Load(i, orders);
+      Load(i, now, orders);
       continue;
     }
     if (missing > leaving) {
       const std::vector<size_t> victims = Victims(i, missing - leaving, now);
       if (victims.empty() && MakeWay(i, missing - leaving, now)) break;  // later wishes must not take the room
+      others_wait |= victims.empty();
       if (victims.empty()) continue;
       for (const size_t victim : victims) {
         Unload(victim, orders);
@@ -244,7 +260,12 @@ ModelLives::Orders ModelLives::Decide(double now) {
     promised += needed;
   }
   if (WishedFor(now).empty()) {
-    for (Model& model : models_) model.closed_until = 0;  // no wish needs the room any more
+    // No wish needs the room any more.
+    for (Model& model : models_) model.closed_until = 0, model.opened = std::min(model.opened, now);
+  }
+  for (size_t i = 0; i < models_.size(); ++i) {
+    const Model& model = models_[i];
+    if (now < model.closed_until && now >= model.closed_until - kTurn && model.users > 0) orders.pause.push_back(i);
   }
   return orders;
 }
@@ -254,10 +275,14 @@ double ModelLives::NextTime(double now) const {
   for (size_t i = 0; i < models_.size(); ++i) {
     const Model& model = models_[i];
     next = std::min(next, ExpiryOf(i));
-    if (now < model.closed_until) next = std::min(next, model.closed_until);
-    if ((model.phase != LifePhase::kUnloaded && model.phase != LifePhase::kAsleep) || model.wishes == 0) continue;
+    if (now < model.closed_until) {
+      const double pause = std::max(model.closed_until - kTurn, now + kPauseAgain);
+      next = std::min({next, model.closed_until, model.users > 0 ? pause : kNever});
+    }
+    if (!CanCome(model.phase) || model.clients.wishes() == 0) continue;
     // While a request waits for a model, the times at which other models may be unloaded move.
-    next = std::min(next, now + std::clamp(std::max(PauseOf(i, now), model.wished_since + kPatience - now), 0.05, 0.5));
+    const double patience = model.clients.WishedSince() + kPatience - now;
+    next = std::min(next, now + std::clamp(std::max(PauseOf(i, now), patience), 0.05, 0.5));
   }
   return next;
 }
@@ -267,13 +292,7 @@ std::string ModelLives::InTheWayOf(size_t model) const {
   for (size_t i = 0; i < models_.size(); ++i) {
     const Model& other = models_[i];
     if (i == model || other.phase == LifePhase::kUnloaded) continue;
-    list += list.empty() ? "" : ", ";
-    if (other.phase == LifePhase::kLoading) list += other.name + " is loading";
-    if (other.phase == LifePhase::kUnloading) list += other.name + " is unloading";
-    if (other.phase == LifePhase::kFallingAsleep) list += other.name + " is falling asleep";
-    if (other.phase == LifePhase::kAsleep) list += other.name + " is asleep";
-    if (other.phase == LifePhase::kLoaded)
-      list += fmt::format("{} has {} request{}", other.name, other.users, other.users == 1 ? "" : "s");
+    list += (list.empty() ? "" : ", ") + InWords(other);
   }
   return list;
 }

@@ -4,7 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/api/models/life_phase.h"
+#include "coordinator/api/models/life_record.h"
+#include "coordinator/api/models/model_clients.h"
 
 namespace quire {
 
@@ -15,14 +16,16 @@ class ModelLives {
  public:
   /// After a wish has waited for so many seconds for room, models in use give way.
   static constexpr double kPatience = 2;
-  /// A model that gives way takes no new requests for at most so many seconds, then serves again for at least as long.
+  /// A model serves for so many seconds before another client's wish ends its workers. Then it takes no new requests
+  /// for as long, while its requests may end. Then they are paused.
   static constexpr double kTurn = 10;
+  /// A client's next wish counts as made so long after its last turn began, if it was made earlier.
+  static constexpr double kShare = 3 * kTurn;
+  static constexpr double kBatchRest = 6 * kTurn;  // batches end workers only of models that others left so long ago
   /// Seconds of pause after a failed start. Each further failure in a row doubles the pause, up to kLongestPause.
   static constexpr double kFirstPause = 1, kLongestPause = 60;
 
-  struct Orders {
-    std::vector<size_t> load, unload, sleep, wake;
-  };
+  using Orders = LifeOrders;
 
   /// `room`: the most bytes of all models that have workers at the same time.
   explicit ModelLives(int64_t room) : room_(room) {}
@@ -32,13 +35,15 @@ class ModelLives {
 
   /// Notes that a request or an operator waits for the model. A later NoWish or BeginUse of the same waiter ends the
   /// wish.
-  void Wish(size_t model, double now);
-  void NoWish(size_t model);
+  void Wish(size_t model, double now, const ModelClient& client = {});
+  void NoWish(size_t model, const ModelClient& client = {});
   /// Notes that a request uses the model until EndUse. Requires IsOpen.
-  void BeginUse(size_t model);
-  void EndUse(size_t model, double now);
-  /// Sets the seconds for which the model stays loaded without requests; negative: always.
-  void KeepAlive(size_t model, double seconds) { models_[model].keep_alive = seconds; }
+  void BeginUse(size_t model, const ModelClient& client = {});
+  void EndUse(size_t model, double now, const ModelClient& client = {});
+  /// Sets the seconds for which the model stays loaded after requests of this client; negative: always.
+  void KeepAlive(size_t model, double seconds, const std::string& client = "") {
+    models_[model].clients.Keep(client, seconds);
+  }
   /// Unloads the model once no request uses it. A later wish loads it again.
   void Leave(size_t model);
   /// Puts a loaded model to sleep once no request uses it. Wishes that come later wake it.
@@ -51,8 +56,9 @@ class ModelLives {
   /// Notes that a loaded or sleeping model has lost its workers: it is loaded again after the pause of a failed start.
   void OnLost(size_t model, double now);
 
-  /// True when requests may enter: the model is loaded and neither leaves, goes to sleep nor gives way to another.
-  bool IsOpen(size_t model, double now) const;
+  /// True when requests may enter: the model is loaded and neither leaves, goes to sleep nor gives way to another. The
+  /// line of a batch (`background`) also waits while other requests wait for room.
+  bool IsOpen(size_t model, double now, bool background = false) const;
   /// Returns the seconds until a start may be tried again after a failed one; 0: now.
   double PauseOf(size_t model, double now) const;
   /// Returns the models to load and to unload now, and sets their phases to kLoading and kUnloading.
@@ -65,7 +71,7 @@ class ModelLives {
   LifePhase phase(size_t model) const { return models_[model].phase; }
   int64_t held(size_t model) const { return models_[model].held; }  // bytes that the model takes now
   int users(size_t model) const { return models_[model].users; }
-  int wishes(size_t model) const { return models_[model].wishes; }
+  int wishes(size_t model) const { return models_[model].clients.wishes(); }
   /// Returns the time at which a model without requests is unloaded; infinity: never, or not while it is in use.
   double ExpiryOf(size_t model) const;
   int64_t room() const { return room_; }
@@ -73,28 +79,20 @@ class ModelLives {
   int64_t taken() const;
 
  private:
-  struct Model {
-    std::string name;
-    int64_t bytes = 0;  // while it is loaded
-    int64_t held = 0;   // now
-    double keep_alive = -1;
-    LifePhase phase = LifePhase::kUnloaded;
-    int users = 0, wishes = 0, failures = 0;
-    double wished_since = 0, last_used = 0, opened = 0, failed_at = 0;
-    double closed_until = 0;  // gives way to another model until then
-    bool leaves = false, goes_to_sleep = false;
-  };
+  using Model = LifeRecord;
 
   std::vector<size_t> WishedFor(double now) const;
-  bool IsFree(const Model& model) const;
+  bool Stays(const Model& model, const Model& wished, double now) const;
+  bool MayClose(const Model& model, const Model& wished, double now) const;
   std::vector<size_t> Victims(size_t wished, int64_t missing, double now) const;
   bool MakeWay(size_t wished, int64_t missing, double now);
+  void Load(size_t model, double now, Orders& orders);
   void Unload(size_t model, Orders& orders);
   void Retire(double now, Orders& orders);
-  void Load(size_t model, Orders& orders);
 
   int64_t room_;
   std::vector<Model> models_;
+  ClientTurns turns_;  // when each client's wish last loaded a model
 };
 
 }  // namespace quire

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <boost/asio/post.hpp>
+#include <iterator>
 #include <utility>
 
 #include "coordinator/api/access/client_id.h"
@@ -63,13 +65,42 @@ std::unique_ptr<Request> MakeRequest(const CallContext& context, const GenerateC
   return request;
 }
 
+/// Brings requests that left their engines to another engine, which computes on where they were.
+Arrival ComeBack(std::vector<RequestId> ids, std::vector<std::unique_ptr<Request>> requests,
+                 const std::shared_ptr<EventQueue>& events) {
+  const auto held = std::make_shared<std::vector<std::unique_ptr<Request>>>(std::move(requests));
+  Arrival arrival;
+  arrival.requests = std::move(ids);
+  arrival.abandoned = [events] { return events->Abandoned(); };
+  arrival.refuse = [events](int status, const std::string& reason) { events->Push(RefusalOf(status, reason)); };
+  arrival.prompts = [held] {
+    std::vector<ArrivalPrompt> prompts;
+    for (const auto& each : *held) {
+      if (each->NumCacheable() == 0) continue;
+      prompts.push_back({each->cache_salt, each->adapter, each->sequences.front().tokens});
+    }
+    return prompts;
+  };
+  arrival.submit = [held, events](Engine& engine) {
+    for (auto& request : *held) {
+      const auto refusal = engine.Adopt(request, 0, {});
+      if (refusal) return events->Push(RefusalOf(500, *refusal));
+    }
+  };
+  return arrival;
+}
+
 }  // namespace
 
 RunningCall::RunningCall(const CallContext& context, const GenerateCall& call,
                          std::vector<std::vector<TokenId>> prompts, int max_tokens, RequestId first_id,
                          const std::string& name, asio::any_io_executor executor)
-    : keeper_(context.keeper),
+    : context_(context),
+      call_(call),
+      keeper_(context.keeper),
+      executor_(executor),
       events_(std::make_shared<EventQueue>(executor)),
+      link_(std::make_shared<Link>(Link{this})),
       num_choices_(static_cast<int>(prompts.size()) * call.num_delivered()),
       max_tokens_(max_tokens) {
   std::vector<std::shared_ptr<Request>> requests;
@@ -77,7 +108,9 @@ RunningCall::RunningCall(const CallContext& context, const GenerateCall& call,
   for (size_t i = 0; i < prompts.size(); ++i) {
     ids_.push_back(first_id + i);
     tokens += static_cast<int64_t>(prompts[i].size());
-    auto sink = MakeTextSink(context.tokenizer, call, prompts[i], static_cast<int>(i) * call.num_delivered(), events_);
+    std::shared_ptr<RequestSink> sink =
+        MakeTextSink(context.tokenizer, call, prompts[i], static_cast<int>(i) * call.num_delivered(), events_);
+    sinks_.push_back(sink);
     requests.push_back(MakeRequest(context, call, prompts[i], i, max_tokens, ids_.back(), name, std::move(sink)));
   }
   // All requests go to one replica in one task and no step runs between, so the first events say which requests are
@@ -96,30 +129,66 @@ RunningCall::RunningCall(const CallContext& context, const GenerateCall& call,
       if (!*is_told) events->Push({.accepted = true});
     }
   };
-  Ask(context, call, std::move(prompts.front()), tokens, std::move(arrival));
-}
-
-/// Submits the call once its model is loaded. A call that waits counts as accepted, so that its client gets the head of
-/// the stream.
-void RunningCall::Ask(const CallContext& context, const GenerateCall& call, std::vector<TokenId> prompt, int64_t tokens,
-                      Arrival arrival) {
-  if (call.keep_alive) keeper_.KeepAlive(context.model, *call.keep_alive);
-  const int adapter = call.adapter != nullptr ? call.adapter->number : 0;
-  const std::string salt = fmt::format("{}:{}", adapter, SaltOf(call));
-  auto enter = [this, salt, prompt = std::move(prompt), tokens, client = call.client, grammar = call.sampling.grammar,
-                arrival = std::move(arrival)](std::unique_ptr<ModelKeeper::Use> use,
-                                              const ModelKeeper::Refusal& refusal) mutable {
-    wait_ = 0;
-    use_ = std::move(use);
-    if (use_ == nullptr) return events_->Push(RefusalOf(refusal.status, refusal.reason));
-    use_->replicas().Submit(salt, prompt, tokens, client, grammar, std::move(arrival));
-  };
-  wait_ = keeper_.Ask(context.model, std::move(enter));
+  if (call.keep_alive) keeper_.KeepAlive(context.model, *call.keep_alive, context.share);
+  Ask(std::move(prompts.front()), tokens, std::move(arrival), 0);
   *announced_ = wait_ != 0;
   for (size_t i = 0; i < ids_.size() && wait_ != 0; ++i) events_->Push({.accepted = true});
 }
 
-RunningCall::~RunningCall() { Cancel(); }
+/// Submits the call once its model is loaded. A call that waits counts as accepted, so that its client gets the head of
+/// the stream.
+void RunningCall::Ask(std::vector<TokenId> prompt, int64_t tokens, Arrival arrival, double most_seconds) {
+  const int adapter = call_.adapter != nullptr ? call_.adapter->number : 0;
+  const std::string salt = fmt::format("{}:{}", adapter, SaltOf(call_));
+  auto enter = [this, salt, prompt = std::move(prompt), tokens, client = call_.client,
+                grammar = call_.sampling.grammar, arrival = std::move(arrival)](
+                   std::unique_ptr<ModelKeeper::Use> use, const ModelKeeper::Refusal& refusal) mutable {
+    wait_ = 0;
+    use_ = std::move(use);
+    if (use_ == nullptr) return events_->Push(RefusalOf(refusal.status, refusal.reason));
+    use_->pause = [this] { Pause(); };
+    use_->replicas().Submit(salt, prompt, tokens, client, grammar, std::move(arrival));
+  };
+  wait_ = keeper_.Ask(context_.model, std::move(enter), {context_.share, call_.background}, most_seconds);
+}
+
+/// Asks the replicas for the requests. Those that are on their way to an engine are asked for again later.
+void RunningCall::Pause() {
+  if (answers_due_ > 0) return;
+  answers_due_ = use_->replicas().size();
+  use_->replicas().Withdraw(ids_, [link = link_, executor = executor_](Requests requests) {
+    asio::post(executor, [link, requests = std::move(requests)]() mutable {
+      if (link->call != nullptr) link->call->OnWithdrawn(std::move(requests));
+    });
+  });
+}
+
+void RunningCall::OnWithdrawn(Requests requests) {
+  std::ranges::move(requests, std::back_inserter(withdrawn_));
+  if (--answers_due_ > 0 || use_ == nullptr || cancelled_) return;
+  std::erase_if(sinks_, [](const auto& sink) { return sink.expired(); });
+  if (withdrawn_.empty()) return;
+  std::vector<TokenId> prompt;
+  int64_t tokens = 0;
+  for (const auto& request : withdrawn_) {
+    if (request->sequences.empty()) continue;
+    if (prompt.empty()) prompt = request->sequences.front().tokens;
+    tokens += static_cast<int64_t>(request->sequences.front().tokens.size());
+  }
+  const bool whole = withdrawn_.size() == sinks_.size();
+  Arrival arrival = ComeBack(ids_, std::exchange(withdrawn_, {}), events_);
+  // Where some are still on their way, the others go back to where they were. The keeper orders a pause again.
+  if (!whole)
+    return use_->replicas().Submit(SaltOf(call_), prompt, tokens, call_.client, call_.sampling.grammar,
+                                   std::move(arrival));
+  use_.reset();
+  Ask(std::move(prompt), tokens, std::move(arrival), context_.model.topology().limits.request_seconds);
+}
+
+RunningCall::~RunningCall() {
+  link_->call = nullptr;
+  Cancel();
+}
 
 void RunningCall::Cancel() {
   if (std::exchange(cancelled_, true)) return;

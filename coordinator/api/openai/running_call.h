@@ -20,12 +20,15 @@ struct CallContext {
   ModelKeeper& keeper;
   ServedModel& model;
   std::vector<TokenId> eos_token_ids;
+  std::string share;  // the key or network that asks
 };
 
 /// One call's requests, from submission to the last event, on whichever replicas they run. The call waits until its
-/// model is loaded, and keeps it loaded. The destructor cancels the requests.
+/// model is loaded, and keeps it loaded. When other models need the room, its requests leave the workers, and are
+/// computed on, without a token twice, once the model is loaded again. The destructor cancels the requests.
 class RunningCall {
  public:
+  /// `context` and `call` must outlive this object.
   /// Submits the call's requests. `prompts` has the tokens of each prompt. `first_id` is the first of prompts.size()
   /// unused ids. `name` is the answer's id.
   RunningCall(const CallContext& context, const GenerateCall& call, std::vector<std::vector<TokenId>> prompts,
@@ -42,15 +45,28 @@ class RunningCall {
   void LetGo();
 
  private:
-  void Ask(const CallContext& context, const GenerateCall& call, std::vector<TokenId> prompt, int64_t tokens,
-           Arrival arrival);
+  using Requests = std::vector<std::unique_ptr<Request>>;
+  struct Link {
+    RunningCall* call = nullptr;
+  };
 
+  void Ask(std::vector<TokenId> prompt, int64_t tokens, Arrival arrival, double most_seconds);
+  void Pause();
+  void OnWithdrawn(Requests requests);
+
+  const CallContext& context_;
+  const GenerateCall& call_;
   ModelKeeper& keeper_;
   std::unique_ptr<ModelKeeper::Use> use_;  // null: the model is not loaded yet, or was released
   uint64_t wait_ = 0;                      // number of the wait in keeper_; 0: the call waits for no model
+  boost::asio::any_io_executor executor_;
   std::shared_ptr<EventQueue> events_;
   std::shared_ptr<std::atomic<bool>> announced_ = std::make_shared<std::atomic<bool>>(false);  // call is accepted
   std::vector<RequestId> ids_;
+  std::vector<std::weak_ptr<RequestSink>> sinks_;  // of requests that have not ended
+  std::shared_ptr<Link> link_;                     // null in it when this object is gone; used on the I/O thread
+  Requests withdrawn_;                             // have left their replicas
+  int answers_due_ = 0;                            // replicas that have not answered to a withdrawal
   int num_choices_ = 0, max_tokens_ = 0;
   bool cancelled_ = false;
 };

@@ -194,4 +194,18 @@ void Replicas::Cancel(const std::vector<RequestId>& ids) {
   }
 }
 
+void Replicas::Withdraw(const std::vector<RequestId>& ids,
+                        const std::function<void(std::vector<std::unique_ptr<Request>>)>& taken) {
+  for (const auto& replica : replicas_) {
+    replica->loop().Post([ids, taken](Engine& engine) {
+      std::vector<std::unique_ptr<Request>> requests;
+      for (const RequestId id : ids) {
+        std::optional<Departure> departure = engine.Depart(id, 0, 0);
+        if (departure) requests.push_back(std::move(departure->request));
+      }
+      taken(std::move(requests));
+    });
+  }
+}
+
 }  // namespace quire

@@ -56,6 +56,10 @@ class Replicas : private ReplicaListener {
               const GrammarSource& grammar, Arrival arrival);
   /// Cancels requests on all replicas. The requests' sinks must return true from Abandoned() before this call.
   void Cancel(const std::vector<RequestId>& ids);
+  /// Takes requests out of their engines. `taken` is called once by each replica's thread with those that it had. A
+  /// request that is on its way to an engine stays.
+  void Withdraw(const std::vector<RequestId>& ids,
+                const std::function<void(std::vector<std::unique_ptr<Request>>)>& taken);
 
   std::vector<ReplicaView> Views() const;
 

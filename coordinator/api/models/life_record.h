@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "coordinator/api/models/life_phase.h"
+#include "coordinator/api/models/model_clients.h"
+
+namespace quire {
+
+/// The record that ModelLives keeps of one model.
+struct LifeRecord {
+  std::string name;
+  int64_t bytes = 0;  // while it is loaded
+  int64_t held = 0;   // now
+  LifePhase phase = LifePhase::kUnloaded;
+  int users = 0, lines = 0, failures = 0;  // lines: the users that are lines of batches
+  double last_used = 0, opened = 0, failed_at = 0;
+  double closed_until = 0;  // gives way to another model until then
+  bool leaves = false, goes_to_sleep = false;
+  std::string turn_of;  // the client whose wish loaded it last
+  ModelClients clients;
+
+  /// True for a model whose workers may be ended now.
+  bool IsFree() const { return MayGo(phase) && users == 0; }
+};
+
+/// Returns in words what the model does with its memory: "a has 2 requests", "b is loading".
+std::string InWords(const LifeRecord& model);
+
+/// Chooses among models that hold so many bytes each, in the order in which they should go, until `missing` bytes are
+/// free. Returns their places; none when all together do not suffice. If a later, larger model goes anyway, earlier and
+/// smaller ones stay: the last of them first.
+std::vector<size_t> FewestToFree(const std::vector<int64_t>& held, int64_t missing);
+
+}  // namespace quire
