@@ -295,6 +295,7 @@ class TurnsTest(LifeCase):
             line = json.dumps({"custom_id": "line", "method": "POST", "url": "/v1/completions", "body": body}) + "\n"
             file = client.files.create(file=("in.jsonl", line.encode()), purpose="batch")
             batch = client.batches.create(input_file_id=file.id, endpoint="/v1/completions", completion_window="24h")
+            self.wait_for(server, "second", "ready")
             server.wait_until_running(1)
             # The batch has room again at once, because nothing keeps the other model.
             self.expect_golden(server, "third", keep_alive=0)

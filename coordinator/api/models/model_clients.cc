@@ -96,7 +96,8 @@ double ModelClients::End(double began) const {
 
 bool ModelClients::UsedByOthersThan(const ModelClients& wished) const {
   return std::ranges::any_of(times_, [&](const auto& each) {
-    const auto waits = [&](const Wish& wish) { return wish.client.name == each.first; };
+    // An operator's wish need not wait for a turn.
+    const auto waits = [&](const Wish& wish) { return wish.client.name == each.first || wish.client.name.empty(); };
     return each.second.ordinary && std::ranges::none_of(wished.wishes_, waits);
   });
 }
