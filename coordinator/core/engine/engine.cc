@@ -160,7 +160,7 @@ bool Engine::Fits(const std::vector<SampledToken>& tokens) const {
 }
 
 bool Engine::Fits(const std::vector<Draft>& guesses) const {
-  const auto is_known = [this](TokenId token) { return token >= 0 && token < options_.vocab_size; };
+  const auto is_known = [this](TokenId token) { return 0 <= token && token < options_.vocab_size; };
   return scheduler_.Fits(guesses) && std::ranges::all_of(guesses, [&](const Draft& guess) {
            return std::ranges::all_of(guess.tokens, is_known);
          });
