@@ -100,7 +100,7 @@ EngineRun Serve(const Topology& topology, const ModelFiles& model, const std::ve
   auto reported = begin;
   while (const StepPlan* plan = engine.NextPlan(0)) {
     samples.Take(engine);
-    const auto [tokens, scores, times, guesses] = deployment.group().RunStep(*plan);
+    const auto [tokens, scores, guesses, times] = deployment.group().RunStep(*plan);
     engine.CommitStep(tokens, times, scores, guesses);
     if (Clock::now() - reported > std::chrono::seconds(10)) {
       reported = Clock::now();
@@ -175,7 +175,7 @@ std::vector<RecoveryPoint> MeasureRecovery(const Topology& topology, const Model
         if (refusal) Fail("{}", *refusal);
         double prefill = 0;
         while (engine.requests().at(id)->sequences.front().num_generated() == 0) {
-          const auto [drawn, scores, times, guesses] = deployment.group().RunStep(*engine.NextPlan(0));
+          const auto [drawn, scores, guesses, times] = deployment.group().RunStep(*engine.NextPlan(0));
           prefill += times.compute_micros * 1e-6;
           engine.CommitStep(drawn, times, scores, guesses);
         }
@@ -184,7 +184,7 @@ std::vector<RecoveryPoint> MeasureRecovery(const Topology& topology, const Model
         StepPlan plan = *engine.NextPlan(0);
         const int blocks = (tokens + block_size - 1) / block_size, first = engine.blocks().num_usable() - blocks;
         for (int i = 1; i <= blocks; ++i) plan.swap_outs.push_back({first + i, i});
-        const auto [drawn, scores, times, guesses] = deployment.group().RunStep(plan);
+        const auto [drawn, scores, guesses, times] = deployment.group().RunStep(plan);
         engine.CommitStep(drawn, times, scores, guesses);
         point.swap_seconds = std::min(point.swap_seconds, 2 * times.swap_micros * 1e-6);
         point.recompute_seconds = std::min(point.recompute_seconds, prefill);
