@@ -223,7 +223,8 @@ TEST_F(AuthenticateTest, Network_HasOneWorkShare_WithoutKeys_WhateverTokensItsCl
   EXPECT_EQ(share("192.0.2.1", "Bearer one"), share("::ffff:192.0.2.1", ""));
   EXPECT_EQ(share("2001:db8::1", ""), share("2001:db8::ffff", "Bearer two"));
   EXPECT_NE(share("192.0.2.1", "Bearer one"), share("192.0.2.2", "Bearer one"));
-  EXPECT_NE(share("2001:db8::1", ""), share("2001:db8:0:1::1", ""));
+  EXPECT_EQ(share("2001:db8::1", ""), share("2001:db8:0:1::1", "")) << "a /48 is one network";
+  EXPECT_NE(share("2001:db8::1", ""), share("2001:db8:1::1", ""));
 }
 
 TEST_F(AuthenticateTest, Key_HasItsOwnWorkShare_FromEveryAddress) {

@@ -114,6 +114,7 @@ class HandshakeQueueTest : public testing::Test {
   void Ask(const std::string& address, int count, bool ended) {
     for (int i = 0; i < count; ++i)
       boost::asio::co_spawn(io_, One(make_address(address), ended), boost::asio::detached);
+    io_.restart();
     io_.poll();
   }
   boost::asio::awaitable<void> One(boost::asio::ip::address address, bool ended) {

@@ -41,7 +41,7 @@ TEST(OpenAiRequestTest, EveryField_AcceptsOnlyValuesWithinItsBounds) {
   const int64_t big = INT64_MAX;
   const std::vector<Field> fields = {
       {"n", {1, 128, nullptr}, {0, -1, 129, big, uint64_t{UINT64_MAX}, 1.5, "5", true, Json::array(), 1e308}},
-      {"max_tokens", {1, 1.0, 4096, nullptr}, {0, -1, 4097, big, 1.5, "1", false}},
+      {"max_tokens", {1, 1.0, 4096, -1, nullptr}, {0, -2, 4097, big, 1.5, "1", false}},
       {"temperature", {0, 0.5, 2, nullptr}, {-0.1, 101, "1", true, Json::object()}},
       {"top_p", {0.1, 1}, {0, -1, 1.1, "x"}},
       {"top_k", {-1, 0, 5}, {-2, 1.5, "a", big}},

@@ -219,7 +219,7 @@ class RoomTest(LifeCase):
     def test_a_refused_request_loads_nothing(self):
         server = self.server
         server.post("/admin/models/third/unload", {}, admin=True)
-        self.assertEqual(server.post("/v1/completions", {"model": "third", "prompt": [5], "max_tokens": -1})[0], 400)
+        self.assertEqual(server.post("/v1/completions", {"model": "third", "prompt": [5], "max_tokens": -2})[0], 400)
         self.assertEqual(server.post("/tokenize", {"model": "third", "prompt": "Hi"})[0], 200)
         self.assertEqual(self.models(server)["third"]["state"], "unloaded")
 
