@@ -299,7 +299,7 @@ class HistoryTest(unittest.TestCase):
     def test_history_page_keeps_rows_and_returns_the_rows_after_a_given_time(self):
         with Server("-tp", "1", model=TINY) as server:
             self.assertEqual(server.post("/v1/completions", {"prompt": [1], "max_tokens": 50, "ignore_eos": True})[0], 200)
-            self.assertEqual(server.post("/v1/completions", {"prompt": [1], "max_tokens": -1})[0], 400)
+            self.assertEqual(server.post("/v1/completions", {"prompt": [1], "max_tokens": -2})[0], 400)
             rows, deadline = [], time.monotonic() + 60
             while len(rows) < 2:
                 self.assertLess(time.monotonic(), deadline)

@@ -108,7 +108,7 @@ class ServedTest(Batch):
         asked = {f"sum-{i}": {"prompt": f"{i} and {i} are", "max_tokens": 4, "temperature": 0} for i in range(40)}
         chat = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 3, "temperature": 0}
         self.write(*(line(name, body) for name, body in asked.items()), "", line("chat", chat, "/v1/chat/completions"),
-                   line("wrong", {"prompt": "x", "max_tokens": -1}))
+                   line("wrong", {"prompt": "x", "max_tokens": -2}))
         result = self.run_batch(self.server.url, "--max-concurrency", "8")
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertIn("41 of 42 requests answered", result.stderr)

@@ -86,7 +86,7 @@ class Users:
 
     def nonsense(self, rng):
         path, body = rng.choice([("/v1/completions", b"{"), ("/v1/completions", {"prompt": [1] * 100000}), ("/v1/nothing", {}),
-                                 ("/v1/completions", {"prompt": [1], "max_tokens": -1}), ("/v1/chat/completions", {"messages": 7})])
+                                 ("/v1/completions", {"prompt": [1], "max_tokens": -2}), ("/v1/chat/completions", {"messages": 7})])
         connection, response = self.open(body, path)
         response.read()
         connection.close()
