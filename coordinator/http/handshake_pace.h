@@ -40,9 +40,10 @@ class HandshakePace {
   Ticket Take() { return turns_.Next(); }
   /// Charges one handshake.
   void Charge(Clock::time_point now) { empty_ = std::max(empty_, now) + apart_; }
-  /// Returns the network's oldest ticket when more of the network's tickets wait than handshakes begin in a second.
+  static constexpr std::chrono::seconds kLongestQueue{5};  // of one network; clients give up before long
+  /// Returns the network's oldest ticket when more of the network's tickets wait than begin in kLongestQueue.
   std::optional<Ticket> Surplus(const boost::asio::ip::address& network) const {
-    const auto most = static_cast<size_t>(std::max<int64_t>(1, std::chrono::seconds(1) / apart_));
+    const auto most = static_cast<size_t>(std::max<int64_t>(1, kLongestQueue / apart_));
     return turns_.NumWaiting(network) > most ? std::optional(turns_.Oldest(network)) : std::nullopt;
   }
 

@@ -143,7 +143,7 @@ TEST_F(HandshakeQueueTest, ClientsThatLeft_AreSkipped) {
   EXPECT_EQ(Count(false), 100);
 }
 
-TEST_F(HandshakeQueueTest, OldestClientsOfANetwork_GiveUpTheirPlaces_WhenMoreWaitThanASecondServes) {
+TEST_F(HandshakeQueueTest, OldestClientsOfANetwork_GiveUpTheirPlaces_WhenMoreWaitThanTheQueueHolds) {
   turns_.Cost(std::chrono::seconds(4));  // one handshake in 10 s, so one client may wait
   Ask("127.0.0.1", 1, false);
   Ask("127.0.0.1", 30, false);
