@@ -20,8 +20,8 @@ struct ProcessorRoom {
   std::string limited_by;  // the owner of the limit: "the machine", "CPU affinity", or "control group /a (cpu.max)"
 };
 
-/// Reads /proc/meminfo, /proc/self/cgroup, /proc/self/mountinfo and the control groups' files. `root` stands in front
-/// of all these paths, for tests. A file that is missing or unreadable limits nothing.
+/// Reads /proc/meminfo, /proc/self/cgroup, /proc/self/mountinfo and the control groups' files. A missing or unreadable
+/// file limits nothing. `root`: put before each of these paths; tests name a folder here.
 MemoryRoom ReadMemoryRoom(const std::string& root = "");
 
 /// Returns the least of `allowed`, the number of processors that the scheduler lets this process use, and the CPU

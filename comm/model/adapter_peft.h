@@ -30,7 +30,7 @@ class PeftReader {
   [[noreturn]] void Refuse(const std::string& name, const std::string& reason) const;
   void CheckNumbers(const std::string& name, const Tensor& tensor) const;
   void CheckShape(const std::string& name, const Tensor& tensor, const std::vector<int64_t>& wanted) const;
-  /// The name of the module's weight in the family's list.
+  /// Returns the name of the module's weight in the family's list.
   std::string ListName(const std::string& module) const;
   float ScaleOf(const std::string& name, const std::string& tensor) const;
 
@@ -41,7 +41,7 @@ class PeftReader {
   void TakeTable(const std::string& name, std::string module, std::string_view end, const Tensor& tensor);
   void TakeReplaced(const std::string& name, bool is_head, const Tensor& tensor);
 
-  // These make the contents of them.
+  // These make the adapter's contents of the sorted tensors.
   void AddMatrix(const std::string& of_base, const Pair& pair);
   void AddExperts(const std::string& module, const Pair& pair);
   void Add(const BaseMatrix& base, const std::string& config_name, const Pair& pair);
@@ -60,12 +60,12 @@ class PeftReader {
   const std::string embedding_, head_;  // names in the family's list; no head: empty
   std::map<std::string, Pair> pairs_;   // by the matrices' names in the family's list
   std::map<std::string, Pair> stacks_;  // pairs of all experts of a layer, by the module's name in the file
-  std::set<Role> roles_;                // of all matrices in the file
+  std::set<Role> roles_;                // roles of the matrices in the file
   std::set<std::string> parameters_;    // names of the parameters in the file
   AdapterContents contents_;
   std::string embedding_module_;                             // as the file names it
   bool embedding_replaced_ = false, head_replaced_ = false;  // the file has weights of their own
-  bool base_replaced_ = false;                               // of them, the embedding's are also those of a tied head
+  bool base_replaced_ = false;                               // the file's embedding also replaces a tied head
   bool renamed_ = false;                                     // the file's names differ from the list's
 };
 

@@ -163,7 +163,7 @@ void PeftReader::CheckParameters() const {
     if (first == parameters_.end())
       Fail("{}: {} targets the parameter {} (target_parameters), of which the file has no tensors", file_,
            kConfigFile, wanted);
-    // The same parameter of the other layers with a mixture.
+    // Every other layer with a mixture of experts must have the parameter, too.
     const std::string number = std::to_string(LayerNumberIn(*first).value_or(-1));
     const size_t place = first->find("." + number + ".");
     if (place == std::string::npos || !first->ends_with("_proj")) continue;

@@ -45,9 +45,9 @@ std::vector<WeightSpec> WeightsOf(const ModelSpec& spec);
 /// is read with the configuration, or is not used.
 bool MayBePresent(const ModelSpec& spec, std::string_view tensor_name, Naming naming);
 
-/// Returns the numbers of all matrices of the layers and the head that belong to one unit of `axis`, such as one number
-/// of a query, one column of the MLP or one token of the vocabulary. A rank with one more unit reads so many more
-/// numbers in a step of one token. Of the experts, only those that a token chooses count.
+/// Returns how many numbers of the layers' and the head's matrices belong to one unit of `axis`. A unit is one number
+/// of a query, one column of the MLP or one token of the vocabulary. A rank with one more unit reads that many more
+/// numbers in a step of one token. Only the experts that a token chooses count.
 int64_t MatrixNumbersPerUnit(const ModelSpec& spec, Axis axis);
 
 /// Returns MatrixNumbersPerUnit for each layer alone, without the head: [layers].

@@ -97,8 +97,8 @@ ModelSpec GemmaFromGguf(const GgufConfig& config) {
   return spec;
 }
 
-/// Reads a GGUF file of the second or third generation, which may lack the scale of attention scores. The largest model
-/// of each generation, recognised by its number of layers, uses hidden size / heads for the scale.
+/// Reads a GGUF file of Gemma 2 or Gemma 3. A file may lack the scale of attention scores. A model of
+/// `layers_of_largest` layers then takes the scale from hidden size / heads.
 ModelSpec SlidingGemmaFromGguf(const GgufConfig& config, int64_t full_every, int64_t layers_of_largest) {
   ModelSpec spec = GemmaFromGguf(config);
   spec.norms_after = true;

@@ -25,8 +25,8 @@ std::vector<std::string> KindsFromHf(const HfConfig& config) {
   return kinds;
 }
 
-/// Throws Error for a bound of time steps above the usual one, which HF applies to prompts alone, and for other names
-/// of keys that HF accepts and no known file has.
+/// Throws Error for a lower bound of time steps above the usual one: HF applies it to prompts alone. Also throws Error
+/// for other spellings of keys, which HF accepts and no known file has.
 void RefuseOtherSteps(const HfConfig& config) {
   constexpr double kUsualLeast = 0.001;
   if (config.Real("time_step_min", kUsualLeast) > kUsualLeast)

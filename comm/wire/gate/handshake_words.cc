@@ -44,8 +44,8 @@ PrefixState Missing(size_t have, size_t want) { return {false, have < want ? wan
 }  // namespace
 
 const HandshakeCommand kHelloCommand{{kHelloBegins.data(), kHelloBegins.size()}, 200, 200};
-// INITIATE has a cookie, a box with the client's lasting key, and two properties, one of which is the client's identity
-// of at most 255 bytes.
+// INITIATE has a cookie, a box with the client's lasting key, and two properties. One property is the client's
+// identity, which has at most 255 bytes.
 const HandshakeCommand kInitiateCommand{"\x08INITIATE"sv, 257, 1024};
 const HandshakeCommand kWelcomeCommand{"\x07WELCOME"sv, 168, 168};
 const HandshakeCommand kReadyCommand{"\x05READY"sv, 30, 1024};

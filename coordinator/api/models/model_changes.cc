@@ -1,4 +1,4 @@
-// How the keeper carries out what ModelLives decides: loads, sleeps, wakings, unloads; and losses.
+// ModelKeeper's changes of models: it loads, puts to sleep, wakes and unloads models, and notes lost workers.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>

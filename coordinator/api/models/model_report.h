@@ -30,7 +30,7 @@ struct ModelStarts {
   std::vector<std::function<void()>> on_unloaded, on_asleep;
 };
 
-/// What the keeper of models calls.
+/// Functions that ModelKeeper calls.
 struct ModelHooks {
   std::function<double()> wait_seconds;                   // how long a request may wait for its model
   std::function<void(ServedModel& model)> on_loaded;      // a model was loaded or woken; before its requests enter

@@ -9,9 +9,9 @@
 
 namespace quire {
 
-/// Formats the answer to one chat call in an API other than OpenAI's chat (Messages or Responses), whole or as a stream
-/// of events. Such a call has one choice. A text that depends on the whole answer is returned as a PiecewiseText, whose
-/// pieces other threads may make.
+/// Formats the answer to one chat call of the Messages or the Responses API: a whole answer, or a stream of events. The
+/// call has one choice. A text that depends on the whole answer is returned as a PiecewiseText; other threads may make
+/// its pieces.
 class AnswerForm {
  public:
   virtual ~AnswerForm() = default;

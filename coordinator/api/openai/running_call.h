@@ -63,7 +63,7 @@ class RunningCall {
   std::shared_ptr<EventQueue> events_;
   std::shared_ptr<std::atomic<bool>> announced_ = std::make_shared<std::atomic<bool>>(false);  // call is accepted
   std::vector<RequestId> ids_;
-  std::vector<std::weak_ptr<RequestSink>> sinks_;  // of requests that have not ended
+  std::vector<std::weak_ptr<RequestSink>> sinks_;  // a sink expires when its request has ended
   std::shared_ptr<Link> link_;                     // null in it when this object is gone; used on the I/O thread
   Requests withdrawn_;                             // have left their replicas
   int answers_due_ = 0;                            // replicas that have not answered to a withdrawal

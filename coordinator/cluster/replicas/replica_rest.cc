@@ -33,7 +33,7 @@ std::optional<int64_t> Ask(Replica& replica, std::function<int64_t(Engine&)> tas
   return answer->is_there ? std::optional<int64_t>(answer->value) : std::nullopt;
 }
 
-/// The blocks that nobody holds and that cache nothing, as pairs of a first block and a count.
+/// Returns the blocks that no sequence holds and that cache nothing, as pairs of a first block and a count.
 std::vector<BlockId> EmptyRuns(const BlockPool& pool) {
   std::vector<BlockId> runs;
   for (BlockId block = 1; block <= pool.num_usable(); ++block) {
