@@ -17,7 +17,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.p
 import netns
 from pipeline_link import MTU, open_tun, topology
 from server import TINY, Server
-from stream_client import stream_in_background, text_of
+from stream_client import finish_streams, start_streams
 
 # name: (Gbit/s, ms one way, share of packets lost, share of packets that come later than the next ones)
 LINKS = {
@@ -62,17 +62,6 @@ def carry(tuns, settings):
                 os.write(other[tun], queue.pop(0)[1])
 
 
-def start(server, count, tokens):
-    return [stream_in_background(server, tokens, body={"prompt": [5 + i, 6, 7]}) for i in range(count)]
-
-
-def finish(streams, seconds=600):
-    for thread, _ in streams:
-        thread.join(timeout=seconds)
-        assert not thread.is_alive(), "a stream hangs"
-    return [text_of(lines) for _, lines in streams]
-
-
 def loss_found(server, seconds):
     deadline = time.monotonic() + seconds
     while "the worker group is lost" not in server.text():
@@ -84,7 +73,7 @@ def try_links(server, shape, settings, asked, right):
     for name, link in LINKS.items():
         settings[:] = [*link, 1, 1]
         begin = time.monotonic()
-        got = finish(start(server, asked.streams, asked.tokens))
+        got = finish_streams(start_streams(server, asked.streams, asked.tokens))
         took = time.monotonic() - begin
         epoch = server.get("/admin/status", admin=True)["epoch"]
         assert got == right, f"{name}: a stream changed"
@@ -96,12 +85,12 @@ def try_links(server, shape, settings, asked, right):
 def try_cut(network, shape, settings, asked, right, name, passes):
     settings[:] = [1, 0.1, 0, 0, 1, 1]
     with Server(topology(network, TINY, *shape), prefix=network.nodes[0].command()) as server:
-        streams = start(server, asked.streams, 4 * asked.tokens)
+        streams = start_streams(server, asked.streams, 4 * asked.tokens)
         settings[4:] = [int(way) for way in passes]
         begin = time.monotonic()
         loss_found(server, 60)
         found = time.monotonic() - begin
-        assert finish(streams) == right, f"{name}: a stream changed"
+        assert finish_streams(streams) == right, f"{name}: a stream changed"
         load = os.getloadavg()[0]
         verdict = "as promised" if found <= PROMISED else "later than on an idle machine"
         print(f"| {shape} | cut {name} | found after {found:.1f} s ({verdict}; load {load:.1f}) | streams ended {time.monotonic() - begin:.1f} s after the cut |",
@@ -116,7 +105,7 @@ def main():
     parser.add_argument("--streams", type=int, default=4)
     asked = parser.parse_args()
     with Server("-tp", "1", "--threads-per-worker", "1", model=TINY) as server:
-        right = [finish(start(server, asked.streams, tokens)) for tokens in (asked.tokens, 4 * asked.tokens)]
+        right = [finish_streams(start_streams(server, asked.streams, tokens)) for tokens in (asked.tokens, 4 * asked.tokens)]
     with netns.Network("a", "b") as network, network.nodes[0].inside():
         tuns = [open_tun(node) for node in network.nodes]
         settings = multiprocessing.Array("d", [1, 0.1, 0, 0, 1, 1])

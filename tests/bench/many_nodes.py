@@ -19,7 +19,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "e2e"))
 import netns
 from server import QUIRE, TINY, Server
-from stream_client import stream_in_background, text_of
+from stream_client import finish_streams, start_streams
 
 START_SECONDS = 600
 
@@ -98,18 +98,6 @@ def measure_traffic(network, server, seconds):
     return rates[0], sum(rates[1:]) / len(rates[1:]), (cpu_seconds(server.process.pid) - cpu) / took
 
 
-def start_streams(server, count, tokens):
-    """Returns (thread, lines) of each stream. Streams have different prompts."""
-    return [stream_in_background(server, tokens, body={"prompt": [5 + i, 6, 7]}) for i in range(count)]
-
-
-def finish(streams, seconds=600):
-    for thread, _ in streams:
-        thread.join(timeout=seconds)
-        assert not thread.is_alive(), "a stream hangs"
-    return [text_of(lines) for _, lines in streams]
-
-
 def wait_for(condition, seconds, server):
     deadline = time.monotonic() + seconds
     while not condition():
@@ -128,9 +116,9 @@ def lose_rack(network, server, asked, right, report):
     groups = len({i // (asked.tensor * asked.pipeline) for i in range(asked.nodes - asked.rack, asked.nodes)})
     wait_for(lambda: len(re.findall("the worker group is lost", server.text())) >= groups, 120, server)
     report.say(f"{groups} groups of workers are known to be lost after {time.monotonic() - cut:.1f} s")
-    assert finish(streams) == right, "a stream changed"
+    assert finish_streams(streams) == right, "a stream changed"
     report.say(f"all streams ended {time.monotonic() - cut:.1f} s after the cut, unharmed; states {summary(states(server))}")
-    assert finish(start_streams(server, asked.streams, asked.tokens)) == right, "a stream changed"
+    assert finish_streams(start_streams(server, asked.streams, asked.tokens)) == right, "a stream changed"
     report.say(f"as many streams on the rest ended unharmed; states {summary(states(server))}")
     for node in rack:
         node.link(up=True)
@@ -171,7 +159,7 @@ def main():
             leader, node, cpu = measure_traffic(network, server, asked.idle)
             report.say(f"idle: {leader / 1000:.1f} KB/s at the leader, {node / 1000:.2f} KB/s at any other node, coordinator {100 * cpu:.1f} % of a core")
             begin, cpu, sent = time.monotonic(), cpu_seconds(server.process.pid), bytes_of(network, network.nodes[0])
-            right = finish(start_streams(server, asked.streams, asked.tokens))
+            right = finish_streams(start_streams(server, asked.streams, asked.tokens))
             took = time.monotonic() - begin
             report.say(f"busy: {asked.streams} streams of {asked.tokens} tokens in {took:.1f} s, {asked.streams * asked.tokens / took:.0f} tokens a second; "
                        f"{(bytes_of(network, network.nodes[0]) - sent) / took / 1000:.0f} KB/s at the leader, "

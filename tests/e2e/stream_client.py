@@ -42,6 +42,19 @@ def stream_in_background(server, tokens=1500, comments=None, body=None, on_line=
     return thread, lines
 
 
+def start_streams(server, count, tokens):
+    """Starts streams with different prompts. Returns (thread, lines) of each."""
+    return [stream_in_background(server, tokens, body={"prompt": [5 + i, 6, 7]}) for i in range(count)]
+
+
+def finish_streams(streams, seconds=600):
+    """Waits for the ends of streams, and returns their texts."""
+    for thread, _ in streams:
+        thread.join(timeout=seconds)
+        assert not thread.is_alive(), "a stream hangs"
+    return [text_of(lines) for _, lines in streams]
+
+
 def text_of(lines):
     """Returns the text that a stream delivered."""
     assert lines[-1] == b"[DONE]", lines[-1]
