@@ -52,9 +52,7 @@ asio::awaitable<Connection::Arrival> Connection::ReadRequest() {
   std::optional<HttpResponse> refusal = service_.admit(request_);
   record.client = request_.client;
   const IoShares::Client payer = Payer();
-  turns_.shares.Serve(payer);
   co_await turns_.shares.Rest(payer);
-  turns_.shares.Serve(payer);
   if (refusal) {
     ClearDeadline();
     HttpResponse response = std::move(*refusal);
@@ -99,7 +97,6 @@ asio::awaitable<void> Connection::AwaitTurn() {
   co_await turns_.requests.Await(peer_);
   const IoShares::Client payer = Payer();
   co_await turns_.shares.Rest(payer);
-  turns_.shares.Serve(payer);
 }
 
 /// Reads a head, and no byte after its last line. Checks the raw bytes for folded lines: the parser joins them.

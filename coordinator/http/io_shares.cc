@@ -44,6 +44,7 @@ IoShares::Clock::duration IoShares::RestOf(const Client& client) const {
 }
 
 asio::awaitable<void> IoShares::Rest(Client client) {
+  Serve(client);
   const Clock::duration rest = RestOf(client);
   if (rest <= Clock::duration::zero()) co_return;
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
@@ -51,6 +52,7 @@ asio::awaitable<void> IoShares::Rest(Client client) {
   const Clock::time_point together = end + (kTogether - end.time_since_epoch() % kTogether);
   asio::steady_timer timer(executor, together);
   co_await timer.async_wait(kToken);
+  Serve(client);
 }
 
 void RunIo(asio::io_context& io) {

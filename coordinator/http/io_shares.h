@@ -39,8 +39,8 @@ class IoShares : public boost::asio::execution_context::service {
   void EndHandler();
   /// The time for which the client must rest now.
   Clock::duration RestOf(const Client& client) const;
-  /// Waits for the time that RestOf() returns. Rests end together, ten times a second: each interruption delays the
-  /// ranks, however short it is.
+  /// Serves the client after the time that RestOf() returns. Rests end together, ten times a second: each interruption
+  /// delays the ranks, however short it is.
   boost::asio::awaitable<void> Rest(Client client);
 
  private:
