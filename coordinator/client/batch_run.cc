@@ -79,10 +79,7 @@ class Progress {
 };
 
 /// True when another attempt may succeed: a network error, or a lack of room that may pass.
-bool IsForLater(const ClientAnswer& answer) {
-  if (!answer.problem.empty()) return true;
-  return answer.may_retry && (answer.status == 429 || answer.status == 503);
-}
+bool IsForLater(const ClientAnswer& answer) { return !answer.problem.empty() || answer.FoundNoRoom(); }
 
 int64_t TokensOf(const Json& body) {
   if (!body.is_object() || !body.contains("usage") || !body["usage"].is_object()) return 0;

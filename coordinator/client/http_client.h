@@ -34,6 +34,9 @@ struct ClientAnswer {
   std::string request_id;
   std::optional<int> retry_after_seconds;
   bool may_retry = true;  // false: the server says that a retry is useless
+
+  /// True when the server lacked room that another attempt may find.
+  bool FoundNoRoom() const { return problem.empty() && may_retry && (status == 429 || status == 503); }
 };
 
 /// Called with the part of a body of status 200 that has arrived so far. The callback may remove bytes from its front.

@@ -98,9 +98,7 @@ class WarmRun {
     asio::steady_timer pause(io_);
     for (int attempt = 1;; ++attempt) {
       ClientAnswer answer = co_await Send(request, whole);
-      const bool for_later =
-          answer.problem.empty() && answer.may_retry && (answer.status == 429 || answer.status == 503);
-      if (!for_later || attempt == kTries) co_return answer;
+      if (!answer.FoundNoRoom() || attempt == kTries) co_return answer;
       const int seconds = std::min(answer.retry_after_seconds.value_or(kPauseSeconds), kLongestServerPauseSeconds);
       pause.expires_after(std::chrono::seconds(seconds));
       co_await pause.async_wait(asio::as_tuple(asio::use_awaitable));

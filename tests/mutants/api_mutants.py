@@ -454,7 +454,7 @@ BATCH = [
            ["e2e/batch_test:StrangerTest.test_batch_sends_only_unanswered_requests_when_run_again_after_an_interrupt"]),
     Mutant("batch: a refusal counts as an answer", "coordinator/client/answers_file.cc", 'response.contains("status_code") && response["status_code"] == Json(200)', 'response.contains("status_code")',
            ["e2e/batch_test:StrangerTest.test_batch_sends_refused_requests_again_in_the_next_run"]),
-    Mutant("batch: what shall not be retried is", "coordinator/client/batch_run.cc", "answer.may_retry && ", "",
+    Mutant("batch: what shall not be retried is", "coordinator/client/http_client.h", "problem.empty() && may_retry && ", "problem.empty() && ",
            ["e2e/batch_test:StrangerTest.test_batch_retries_requests_after_503_and_lost_connections"]),
 ]
 
