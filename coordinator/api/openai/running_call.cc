@@ -135,19 +135,23 @@ RunningCall::RunningCall(const CallContext& context, const GenerateCall& call,
   for (size_t i = 0; i < ids_.size() && wait_ != 0; ++i) events_->Push({.accepted = true});
 }
 
+/// Gives the requests to the replicas of the loaded model.
+void RunningCall::Submit(const std::vector<TokenId>& prompt, int64_t tokens, Arrival arrival) {
+  const int adapter = call_.adapter != nullptr ? call_.adapter->number : 0;
+  use_->replicas().Submit(fmt::format("{}:{}", adapter, SaltOf(call_)), prompt, tokens, call_.client,
+                          call_.sampling.grammar, std::move(arrival));
+}
+
 /// Submits the call once its model is loaded. A call that waits counts as accepted, so that its client gets the head of
 /// the stream.
 void RunningCall::Ask(std::vector<TokenId> prompt, int64_t tokens, Arrival arrival, double most_seconds) {
-  const int adapter = call_.adapter != nullptr ? call_.adapter->number : 0;
-  const std::string salt = fmt::format("{}:{}", adapter, SaltOf(call_));
-  auto enter = [this, salt, prompt = std::move(prompt), tokens, client = call_.client,
-                grammar = call_.sampling.grammar, arrival = std::move(arrival)](
+  auto enter = [this, prompt = std::move(prompt), tokens, arrival = std::move(arrival)](
                    std::unique_ptr<ModelKeeper::Use> use, const ModelKeeper::Refusal& refusal) mutable {
     wait_ = 0;
     use_ = std::move(use);
     if (use_ == nullptr) return events_->Push(RefusalOf(refusal.status, refusal.reason));
     use_->pause = [this] { Pause(); };
-    use_->replicas().Submit(salt, prompt, tokens, client, grammar, std::move(arrival));
+    Submit(prompt, tokens, std::move(arrival));
   };
   wait_ = keeper_.Ask(context_.model, std::move(enter), {context_.share, call_.background}, most_seconds);
 }
@@ -178,9 +182,7 @@ void RunningCall::OnWithdrawn(Requests requests) {
   const bool whole = withdrawn_.size() == sinks_.size();
   Arrival arrival = ComeBack(ids_, std::exchange(withdrawn_, {}), events_);
   // Where some are still on their way, the others go back to where they were. The keeper orders a pause again.
-  if (!whole)
-    return use_->replicas().Submit(SaltOf(call_), prompt, tokens, call_.client, call_.sampling.grammar,
-                                   std::move(arrival));
+  if (!whole) return Submit(prompt, tokens, std::move(arrival));
   use_.reset();
   Ask(std::move(prompt), tokens, std::move(arrival), context_.model.topology().limits.request_seconds);
 }

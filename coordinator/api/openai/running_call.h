@@ -50,6 +50,7 @@ class RunningCall {
     RunningCall* call = nullptr;
   };
 
+  void Submit(const std::vector<TokenId>& prompt, int64_t tokens, Arrival arrival);
   void Ask(std::vector<TokenId> prompt, int64_t tokens, Arrival arrival, double most_seconds);
   void Pause();
   void OnWithdrawn(Requests requests);
