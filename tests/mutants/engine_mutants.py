@@ -316,7 +316,7 @@ MUTANTS = [
     Mutant("all experts have the first one's b", "comm/model/adapter_peft_contents.cc", ".b_first = i,", ".b_first = 0,",
            ["worker/adapter_formats_test:*OnOneToThreeRanks*/qwen3moe"]),
     Mutant("an expert's rows read their own numbers of x", "worker/cpu/cpu_decoder_adapters.cc",
-           "of_tokens ? &adapter_x_rows_[begin] : nullptr", "nullptr", ["worker/adapter_formats_test:*OnOneToThreeRanks*/qwen3moe"]),
+           "of_tokens ? adapter_x_rows_.data() + first : nullptr", "nullptr", ["worker/adapter_formats_test:*OnOneToThreeRanks*/qwen3moe"]),
     Mutant("a tied head keeps the rows of tokens which the adapter replaces", "comm/model/adapter_peft_contents.cc",
            "if (head.tokens.empty()) {", "if (false) {", ["worker/adapter_formats_test:*OnOneToThreeRanks*/qwen3moe"]),
     Mutant("a PEFT adapter's rows have the order of its GGUF base", "comm/model/adapter_bases.cc",

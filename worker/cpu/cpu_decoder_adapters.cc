@@ -1,10 +1,36 @@
 // CpuDecoder's changes for tokens with LoRA adapters.
 #include <algorithm>
+#include <numeric>
+#include <vector>
 
 #include "kernels/cpu/thread_pool.h"
 #include "worker/cpu/cpu_decoder.h"
 
 namespace quire {
+
+namespace {
+
+/// Orders `rows` by adapter, and appends a group for each adapter that changes the product. Rows of the base model
+/// (adapter 0) come first and get no group. adapter_of(row) and parts_of(adapter) return a row's adapter and an
+/// adapter's parts. `x_rows`: for each ordered row, the row of x; null: the row itself.
+template <class AdapterOf, class PartsOf>
+void AppendGroups(std::span<int32_t> rows, const AdapterOf& adapter_of, const PartsOf& parts_of, const int32_t* x_rows,
+                  std::vector<kernels::LowRankGroup>& groups) {
+  std::ranges::stable_sort(rows, {}, adapter_of);
+  for (size_t begin = 0; begin < rows.size();) {
+    const int adapter = adapter_of(rows[begin]);
+    size_t end = begin;
+    while (end < rows.size() && adapter_of(rows[end]) == adapter) ++end;
+    const CpuAdapter::Parts* const parts = adapter > 0 ? parts_of(adapter) : nullptr;
+    if (parts != nullptr && !parts->empty()) {
+      groups.push_back({parts->data(), std::ssize(*parts), &rows[begin], static_cast<int64_t>(end - begin),
+                        x_rows == nullptr ? nullptr : x_rows + begin});
+    }
+    begin = end;
+  }
+}
+
+}  // namespace
 
 std::span<const int32_t> CpuDecoder::AdaptersOf(Rows rows) const {
   if (inputs_->adapters.empty()) return {};
@@ -14,23 +40,12 @@ std::span<const int32_t> CpuDecoder::AdaptersOf(Rows rows) const {
 void CpuDecoder::AddAdapters(AdaptedProduct product, int64_t layer, const float* x, int64_t x_stride,
                              std::span<const int32_t> adapters, float* y, int64_t y_stride) {
   if (adapters.empty()) return;
-  // Orders the rows by adapter. Rows of the base model come first and are left out.
   adapter_rows_.resize(adapters.size());
-  for (size_t i = 0; i < adapter_rows_.size(); ++i) adapter_rows_[i] = static_cast<int32_t>(i);
-  std::ranges::stable_sort(adapter_rows_, {}, [&](int32_t row) { return adapters[static_cast<size_t>(row)]; });
+  std::iota(adapter_rows_.begin(), adapter_rows_.end(), 0);
   adapter_groups_.clear();
-  for (size_t begin = 0; begin < adapter_rows_.size();) {
-    const int adapter = adapters[static_cast<size_t>(adapter_rows_[begin])];
-    size_t end = begin;
-    while (end < adapter_rows_.size() && adapters[static_cast<size_t>(adapter_rows_[end])] == adapter) ++end;
-    if (adapter > 0) {
-      const CpuAdapter::Parts& parts = adapters_.at(adapter).PartsOf(layer, product);
-      if (!parts.empty())
-        adapter_groups_.push_back({parts.data(), std::ssize(parts), &adapter_rows_[begin],
-                                   static_cast<int64_t>(end - begin)});
-    }
-    begin = end;
-  }
+  const auto adapter_of = [&](int32_t row) { return adapters[static_cast<size_t>(row)]; };
+  const auto parts_of = [&](int adapter) { return &adapters_.at(adapter).PartsOf(layer, product); };
+  AppendGroups(adapter_rows_, adapter_of, parts_of, nullptr, adapter_groups_);
   if (adapter_groups_.empty()) return;
   kernels::AddLowRank(stream_, {x, x_stride, y, y_stride, adapter_groups_.data(), std::ssize(adapter_groups_)});
 }
@@ -45,29 +60,18 @@ void CpuDecoder::AddExpertAdapters(AdaptedProduct product, int64_t layer, const 
   const auto adapter_of = [&](int32_t row) { return inputs_->adapters[static_cast<size_t>(token_of(row))]; };
   const auto rows = static_cast<size_t>(a.start.back());
   adapter_rows_.resize(rows);
-  for (size_t i = 0; i < rows; ++i) adapter_rows_[i] = static_cast<int32_t>(i);
-  for (size_t expert = 0; expert + 1 < a.start.size(); ++expert)
-    std::stable_sort(adapter_rows_.begin() + a.start[expert], adapter_rows_.begin() + a.start[expert + 1],
-                     [&](int32_t one, int32_t other) { return adapter_of(one) < adapter_of(other); });
+  std::iota(adapter_rows_.begin(), adapter_rows_.end(), 0);
   adapter_x_rows_.resize(of_tokens ? rows : 0);
-  for (size_t i = 0; i < adapter_x_rows_.size(); ++i) adapter_x_rows_[i] = token_of(adapter_rows_[i]);
   adapter_groups_.clear();
   for (size_t expert = 0; expert + 1 < a.start.size(); ++expert) {
-    const auto last = static_cast<size_t>(a.start[expert + 1]);
-    for (auto begin = static_cast<size_t>(a.start[expert]); begin < last;) {
-      const int adapter = adapter_of(adapter_rows_[begin]);
-      size_t end = begin;
-      while (end < last && adapter_of(adapter_rows_[end]) == adapter) ++end;
-      const CpuAdapter* const mine = adapter > 0 ? &adapters_.at(adapter) : nullptr;
-      if (mine != nullptr && !mine->PartsOf(layer, product, static_cast<int64_t>(expert)).empty()) {
-        const CpuAdapter::Parts& parts = mine->PartsOf(layer, product, static_cast<int64_t>(expert));
-        adapter_groups_.push_back({parts.data(), std::ssize(parts), &adapter_rows_[begin],
-                                   static_cast<int64_t>(end - begin),
-                                   of_tokens ? &adapter_x_rows_[begin] : nullptr});
-      }
-      begin = end;
-    }
+    const auto first = static_cast<size_t>(a.start[expert]), last = static_cast<size_t>(a.start[expert + 1]);
+    const auto parts_of = [&](int adapter) {
+      return &adapters_.at(adapter).PartsOf(layer, product, static_cast<int64_t>(expert));
+    };
+    AppendGroups(std::span(adapter_rows_).subspan(first, last - first), adapter_of, parts_of,
+                 of_tokens ? adapter_x_rows_.data() + first : nullptr, adapter_groups_);
   }
+  for (size_t i = 0; i < adapter_x_rows_.size(); ++i) adapter_x_rows_[i] = token_of(adapter_rows_[i]);
   if (adapter_groups_.empty()) return;
   kernels::AddLowRank(stream_, {x, x_stride, y, y_stride, adapter_groups_.data(), std::ssize(adapter_groups_)});
 }
