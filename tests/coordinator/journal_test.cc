@@ -197,44 +197,38 @@ TEST_F(JournalTest, Replay_YieldsTheSamePlans_WhenTheModelHasHybridStates) {
   EXPECT_GT(result.segments, 5);
 }
 
-TEST_F(JournalTest, Replay_YieldsTheSamePlans_WithDraftsFromEverySource) {
-  EngineOptions options = Options();
-  options.drafts = {.num_tokens = 4, .from_answers = true};
-  drafts_ = true;
-  Engine engine(options);
-  engine.StartEpoch(1);
-  {
-    Journal journal(directory_, {64 << 10, 64 << 20}, engine);
-    engine.set_observer(&journal);
-    Live(engine, 3000);
-    engine.set_observer(nullptr);
+/// Lives with drafts, and expects that more than 50 tokens of each source are accepted and that the replay plans alike.
+class DraftJournalTest : public JournalTest {
+ protected:
+  void ExpectReplay(const DraftOptions& drafts, std::initializer_list<DraftSource> sources) {
+    EngineOptions options = Options();
+    options.drafts = drafts;
+    drafts_ = true;
+    Engine engine(options);
+    engine.StartEpoch(1);
+    {
+      Journal journal(directory_, {64 << 10, 64 << 20}, engine);
+      engine.set_observer(&journal);
+      Live(engine, 3000);
+      engine.set_observer(nullptr);
+    }
+    for (const DraftSource source : sources)
+      EXPECT_GT(engine.stats().drafts[static_cast<size_t>(source)].accepted, 50) << NameOf(source);
+    const ReplayResult result = Replay(directory_);
+    EXPECT_EQ(result.differing, 0) << result.first_difference;
+    EXPECT_EQ(result.steps, steps_);
+    EXPECT_GT(result.segments, 10);
   }
-  for (const DraftSource source : {DraftSource::kPrediction, DraftSource::kText, DraftSource::kAnswers})
-    EXPECT_GT(engine.stats().drafts[static_cast<size_t>(source)].accepted, 50) << NameOf(source);
-  const ReplayResult result = Replay(directory_);
-  EXPECT_EQ(result.differing, 0) << result.first_difference;
-  EXPECT_EQ(result.steps, steps_);
-  EXPECT_GT(result.segments, 10);
+};
+
+TEST_F(DraftJournalTest, Replay_YieldsTheSamePlans_WithDraftsFromEverySource) {
+  ExpectReplay({.num_tokens = 4, .from_answers = true},
+               {DraftSource::kPrediction, DraftSource::kText, DraftSource::kAnswers});
 }
 
-TEST_F(JournalTest, Replay_YieldsTheSamePlans_WithDraftsOfADraftModel) {
-  EngineOptions options = Options();
-  options.drafts = {.num_tokens = 4, .from_text = false, .from_model = true, .model_max_len = 1000};
-  drafts_ = true;
-  Engine engine(options);
-  engine.StartEpoch(1);
-  {
-    Journal journal(directory_, {64 << 10, 64 << 20}, engine);
-    engine.set_observer(&journal);
-    Live(engine, 3000);
-    engine.set_observer(nullptr);
-  }
-  for (const DraftSource source : {DraftSource::kPrediction, DraftSource::kModel})
-    EXPECT_GT(engine.stats().drafts[static_cast<size_t>(source)].accepted, 50) << NameOf(source);
-  const ReplayResult result = Replay(directory_);
-  EXPECT_EQ(result.differing, 0) << result.first_difference;
-  EXPECT_EQ(result.steps, steps_);
-  EXPECT_GT(result.segments, 10);
+TEST_F(DraftJournalTest, Replay_YieldsTheSamePlans_WithDraftsOfADraftModel) {
+  ExpectReplay({.num_tokens = 4, .from_text = false, .from_model = true, .model_max_len = 1000},
+               {DraftSource::kPrediction, DraftSource::kModel});
 }
 
 TEST_F(JournalTest, Replay_ReportsThePlan_WhenItDiffersFromTheRecordedPlan) {
