@@ -84,11 +84,10 @@ class Comparison {
       report_.impossible.push_back(fmt::format("{}: {}", name, one.plan.problem));
       return;
     }
-    one.host_of_rank.resize(static_cast<size_t>(tensor * pipeline));
-    if (one_host) {
-    } else if (EachItsOwnHost()) {
+    one.host_of_rank.resize(static_cast<size_t>(tensor * pipeline));  // all on host 0
+    if (!one_host && EachItsOwnHost()) {
       std::iota(one.host_of_rank.begin(), one.host_of_rank.end(), 0);
-    } else {
+    } else if (!one_host) {
       for (size_t i = 0; i < one.plan.placement.nodes.size(); ++i) {
         const NodeRanks& ranks = one.plan.placement.nodes[i];
         std::fill_n(one.host_of_rank.begin() + ranks.first, ranks.count, static_cast<int>(i));

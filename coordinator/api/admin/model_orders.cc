@@ -75,9 +75,8 @@ asio::awaitable<void> UnloadModel(ModelKeeper& keeper, ServedModel& model, bool 
 asio::awaitable<void> SleepModel(ModelKeeper& keeper, ServedModel& model, bool force) {
   CheckHasWorkers(model, "sleep");
   if (model.topology().compute.backend == BackendKind::kCuda)
-    throw ApiError(400, fmt::format("the model \"{}\" is on GPUs, which do not "
-                                    "sleep; unload it (/sleep?level=2)",
-                                    model.name()));
+    throw ApiError(
+        400, fmt::format("the model \"{}\" is on GPUs, which do not sleep; unload it (/sleep?level=2)", model.name()));
   const asio::any_io_executor io = co_await asio::this_coro::executor;
   const auto handoff = std::make_shared<Handoff<bool>>(io);
   keeper.Sleep(model, [handoff] { handoff->Deliver(true); });

@@ -36,11 +36,9 @@ std::set<std::string> SleepPages::Paths() { return {kSleepPath, kWakePath, kAskP
 std::vector<AdminRoutes::Route> SleepPages::RoutesOfAdminPort() {
   return {
       {"POST", kSleepPath, [this](HttpRequest& request, HttpResponder&) { return Sleep(request); },
-       "puts the models to sleep, as vLLM does: ?level=1 keeps weights in "
-       "memory, 2 unloads; mode=abort: now"},
+       "puts the models to sleep, as vLLM does: ?level=1 keeps weights in memory, 2 unloads; mode=abort: now"},
       {"POST", kWakePath, [this](HttpRequest& request, HttpResponder& responder) { return WakeUp(request, responder); },
-       "wakes sleeping models; one that is unloaded is loaded if it is named, "
-       "or the only one"},
+       "wakes sleeping models; one that is unloaded is loaded if it is named, or the only one"},
       {"GET", kAskPath, [this](HttpRequest& request, HttpResponder&) { return IsSleeping(request); },
        "whether all models are asleep or unloaded"}};
 }
