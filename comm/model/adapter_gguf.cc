@@ -1,9 +1,8 @@
 // Reads LoRA adapters in llama.cpp's format.
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 
 #include "comm/base/error.h"
@@ -52,7 +51,7 @@ class GgufAdapterReader {
   };
 
   [[noreturn]] void Refuse(const std::string& name, const std::string& reason) const {
-    Fail("{}: tensor {}: {}", file_.path, name, reason);
+    RefuseTensor(file_.path, name, reason);
   }
 
   void CheckKind() {
@@ -72,14 +71,11 @@ class GgufAdapterReader {
   /// The factor of llama.cpp: an alpha of 0 means no factor.
   float ScaleOf(const std::string& name, int64_t rank) const {
     const double scale = alpha_ == 0 ? 1 : alpha_ / static_cast<double>(rank);
-    if (std::abs(scale) > std::numeric_limits<float>::max())
-      Refuse(name, fmt::format("its factor, adapter.lora.alpha over the rank, is {}: beyond 32-bit numbers", scale));
-    return static_cast<float>(scale);
+    return FactorOf(file_.path, name, scale, "adapter.lora.alpha");
   }
 
   void CheckShape(const std::string& name, const Tensor& tensor, const std::vector<int64_t>& wanted) const {
-    if (tensor.shape == wanted) return;
-    Refuse(name, fmt::format("[{}] instead of [{}]", fmt::join(tensor.shape, ", "), fmt::join(wanted, ", ")));
+    CheckTensorShape(file_.path, name, tensor, wanted);
   }
 
   void Add(const std::string& name, const Pair& pair) {

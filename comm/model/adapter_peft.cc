@@ -1,7 +1,7 @@
 // Sorts the tensors of a PEFT directory.
 #include "comm/model/adapter_peft.h"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -42,13 +42,10 @@ PeftReader::PeftReader(const ModelFiles& base, const ModelSpec& layout, const Ad
       embedding_(TableName(layout, Role::kEmbedding, Naming::kHf)),
       head_(layout.has_head ? TableName(layout, Role::kHead, Naming::kHf) : "") {}
 
-void PeftReader::Refuse(const std::string& name, const std::string& reason) const {
-  Fail("{}: tensor {}: {}", file_, name, reason);
-}
+void PeftReader::Refuse(const std::string& name, const std::string& reason) const { RefuseTensor(file_, name, reason); }
 
 void PeftReader::CheckShape(const std::string& name, const Tensor& tensor, const std::vector<int64_t>& wanted) const {
-  if (tensor.shape == wanted) return;
-  Refuse(name, fmt::format("[{}] instead of [{}]", fmt::join(tensor.shape, ", "), fmt::join(wanted, ", ")));
+  CheckTensorShape(file_, name, tensor, wanted);
 }
 
 std::string PeftReader::ListName(const std::string& module) const {

@@ -1,12 +1,11 @@
 // Makes an adapter's contents of the sorted tensors of a PEFT directory, and checks that nothing is missing.
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <set>
 #include <tuple>
 
 #include "comm/base/error.h"
 #include "comm/model/adapter_peft.h"
+#include "comm/model/adapter_readers.h"
 #include "comm/model/model_files.h"
 
 namespace quire {
@@ -49,10 +48,7 @@ AdapterContents PeftReader::Read(const TensorMap& tensors) {
 }
 
 float PeftReader::ScaleOf(const std::string& name, const std::string& tensor) const {
-  const double scale = config_.ScaleOf(name);
-  if (std::abs(scale) > std::numeric_limits<float>::max())
-    Refuse(tensor, fmt::format("its factor, lora_alpha over the rank, is {}: beyond 32-bit numbers", scale));
-  return static_cast<float>(scale);
+  return FactorOf(file_, tensor, config_.ScaleOf(name), "lora_alpha");
 }
 
 void PeftReader::AddMatrix(const std::string& of_base, const Pair& pair) {
@@ -161,8 +157,8 @@ void PeftReader::CheckParameters() const {
     const auto is_wanted = [&](const std::string& name) { return AdapterConfig::Ends(wanted, name); };
     const auto first = std::ranges::find_if(parameters_, is_wanted);
     if (first == parameters_.end())
-      Fail("{}: {} targets the parameter {} (target_parameters), of which the file has no tensors", file_,
-           kConfigFile, wanted);
+      Fail("{}: {} targets the parameter {} (target_parameters), of which the file has no tensors", file_, kConfigFile,
+           wanted);
     // Every other layer with a mixture of experts must have the parameter, too.
     const std::string number = std::to_string(LayerNumberIn(*first).value_or(-1));
     const size_t place = first->find("." + number + ".");

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "comm/model/adapter_config.h"
 #include "comm/model/adapter_files.h"
@@ -17,5 +20,12 @@ AdapterContents ReadPeftTensors(const ModelFiles& base, const ModelSpec& layout,
 /// Reads an adapter in llama.cpp's format. `layout` is the base model's description with the orders of GGUF files.
 /// Throws Error as above, and for metadata of other adapters.
 AdapterContents ReadGgufAdapter(const ModelFiles& base, const ModelSpec& layout, const GgufFile& file);
+
+// The checks of both readers. They throw Error, which begins with `file` and names the tensor.
+[[noreturn]] void RefuseTensor(const std::string& file, const std::string& tensor, const std::string& reason);
+void CheckTensorShape(const std::string& file, const std::string& name, const Tensor& tensor,
+                      const std::vector<int64_t>& wanted);
+/// Returns the factor of a LoRA matrix as a 32-bit number. `alpha`: what the files call the factor times the rank.
+float FactorOf(const std::string& file, const std::string& tensor, double factor, std::string_view alpha);
 
 }  // namespace quire
