@@ -89,11 +89,11 @@ class PipeTest(unittest.TestCase):
         self.assertIn("nothing was said yet", self.saved(["/undo", "/retry"], *few)[1].stderr)
 
     def test_chat_prints_the_error_and_drops_the_message_when_a_request_fails(self):
-        refused = self.chat(["/set max_tokens -1", "Hello"])
+        refused = self.chat(["/set max_tokens 0", "Hello"])
         self.assertEqual((refused.returncode, refused.stdout), (1, ""))
         self.assertIn("status 400", refused.stderr)
         self.assertIn("max_tokens", refused.stderr)
-        messages, done = self.saved(["/set temperature 0", "/set max_tokens -1", "Hello", "/set max_tokens 2", "Again"])
+        messages, done = self.saved(["/set temperature 0", "/set max_tokens 0", "Hello", "/set max_tokens 2", "Again"])
         self.assertEqual([m["content"] for m in messages if m["role"] == "user"], ["Again"], "the refused one is gone")
         nobody = self.chat(["Hello"], url="127.0.0.1:1")
         self.assertEqual(nobody.returncode, 1)
