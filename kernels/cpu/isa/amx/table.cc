@@ -32,6 +32,8 @@ const IsaTable& Table() {
     all.matmul_plain = MatmulPlain;
     all.matmul_int16 = MatmulInt16;
     all.matmul_int8 = MatmulInt8;
+    all.attention = AttentionTile;
+    all.attention_scratch = AttentionScratch;
     all.run_peak = RunPeak;
     return all;
   }();

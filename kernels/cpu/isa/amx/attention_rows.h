@@ -1,0 +1,98 @@
+#pragma once
+
+#include "kernels/cpu/isa/amx/span_tiles.h"
+
+// The rows of an attention item by tiles: where they are in scratch memory, and which slots they see.
+namespace quire::kernels::QUIRE_ISA {
+
+/// Tiles of rows that pass each phase of a span one after another. Then the first-level cache holds what a phase uses:
+/// keys or values, and a tile's queries, weights or outputs.
+inline constexpr int64_t kTilesTogether = 4;
+
+/// The rows of an item, ordered by query, then query head. Each row has its running softmax. Tiles begin at any row, so
+/// they may read past the last one.
+struct Rows {
+  std::byte* query;    // [head_dim / 32, term, padded rows] rows of tiles
+  float* out;          // [padded rows, head_dim] sum of weight * value, relative to max
+  float* sum;          // [padded rows, kLanes] sums of weights by lanes, relative to max
+  float* max;          // [padded rows] largest score so far
+  float* slope;        // [padded rows] ALiBi's slopes
+  float* place;        // [padded rows] the query's position
+  std::byte* weights;  // [kTilesTogether, slots / 16] tiles of scores or weights (Sight)
+  int64_t dim, padded;
+
+  /// Returns a row of the upper or lower terms of some dimensions.
+  std::byte* Query(int64_t step, int term, int64_t row) const {
+    return query + ((step * kTwoTerms + term) * padded + row) * kPairBytes;
+  }
+};
+
+inline int64_t MaxRows(const PagedAttentionParams& p) {
+  return PadToLanes(Most(kPrefillRows, kAttentionTile * p.num_heads)) + kTileRows;
+}
+
+inline int64_t BytesOfWeights(const PagedAttentionParams& p) {
+  return PadToSteps(SlotsOfSpan(p.cache)) / kLanes * kTileBytes;
+}
+inline int64_t BytesOfRows(const PagedAttentionParams& p) {
+  constexpr int64_t kNumber = sizeof(float);
+  return kTilesTogether * BytesOfWeights(p) + MaxRows(p) * (2 * p.cache.head_dim + kLanes + 3) * kNumber;
+}
+
+inline Rows CarveRows(const PagedAttentionParams& p, std::byte* scratch) {
+  const int64_t rows = MaxRows(p), dim = p.cache.head_dim;
+  auto* const query = reinterpret_cast<float*>(scratch + kTilesTogether * BytesOfWeights(p));
+  float* const out = query + rows * dim;
+  float* const sum = out + rows * dim;
+  float* const max = sum + rows * kLanes;
+  return {reinterpret_cast<std::byte*>(query), out, sum, max, max + rows, max + 2 * rows, scratch, dim, rows};
+}
+
+/// A run of consecutive queries of one sequence among the rows.
+struct Place {
+  int64_t group;           // query heads of the KV head
+  int64_t first_row;       // row of the first query's first head
+  int64_t num_queries;     // consecutive queries
+  int64_t first_position;  // position of the first query
+  int64_t window, ahead, context;
+
+  int64_t num_rows() const { return num_queries * group; }
+};
+
+/// Up to kTileRows rows on their way through a span, and the slots that they see: row r sees [begin[r], end[r]), and
+/// all rows see `all`. `steps` contain every slot that a row sees; there are none if no row sees any.
+struct Sight {
+  int64_t row = 0, count = 0;
+  int64_t begin[kTileRows], end[kTileRows];
+  Visible all{}, steps{};
+  /// [slots / 16] tiles of scores. A step's two tiles become the upper and the lower terms of its weights.
+  std::byte* weights = nullptr;
+
+  bool SeesAny() const { return steps.begin < steps.end; }
+  std::byte* Weights(int64_t step) const { return weights + step * kTwoTerms * kTileBytes; }
+  float* Scores(int64_t vector, int64_t r) const {
+    return reinterpret_cast<float*>(weights + vector * kTileBytes + r * kPairBytes);
+  }
+};
+
+/// Returns the sight of rows [first, first + kTileRows) of the place; none for rows that do not exist.
+inline Sight SightOf(const Place& place, int64_t first, int64_t start, int64_t slots, const Rows& rows) {
+  Sight sight;
+  sight.count = Least(kTileRows, place.num_rows() - first);
+  if (sight.count <= 0) return sight;
+  sight.row = place.first_row + first;
+  sight.weights = rows.weights + first / kTileRows % kTilesTogether * (PadToSteps(slots) / kLanes) * kTileBytes;
+  int64_t query = first / place.group, head = first % place.group;
+  for (int64_t r = 0; r < sight.count; ++r) {
+    const int64_t past_self = place.first_position + query + 1 - start;
+    sight.begin[r] = Most(past_self - place.window, 0);
+    sight.end[r] = Least(past_self + place.ahead, Least(slots, place.context - start));
+    if (++head == place.group) head = 0, ++query;
+  }
+  sight.all = {sight.begin[sight.count - 1], sight.end[0]};
+  const Visible any = {sight.begin[0], sight.end[sight.count - 1]};
+  if (any.begin < any.end) sight.steps = {any.begin / kPairedNumbers, PadToSteps(any.end) / kPairedNumbers};
+  return sight;
+}
+
+}  // namespace quire::kernels::QUIRE_ISA

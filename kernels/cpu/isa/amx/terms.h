@@ -1,0 +1,41 @@
+#pragma once
+
+#include "kernels/cpu/isa/amx/tile_rows.h"
+
+// Numbers as sums of two bf16 terms, in pairs: a tile holds 32 numbers per row, number i beside number i + 16. Both
+// factors of a product have this order, so it only decides which numbers are summed first.
+namespace quire::kernels::QUIRE_ISA {
+
+/// Numbers per row of a tile of bf16, and bytes per row and per tile.
+inline constexpr int64_t kPairedNumbers = 32, kPairBytes = 4 * kLanes, kTileBytes = kTileRows * kPairBytes;
+inline constexpr int kTwoTerms = 2;
+
+typedef uint32_t WordVec __attribute__((vector_size(kLanes * 4)));
+
+/// Two vectors of numbers; lane i has number i of the first one below number i of the second one.
+struct TermPairs {
+  WordVec of[kTwoTerms];  // the upper terms, the lower terms
+};
+
+/// Splits numbers into two terms each. kRounds: the upper term is rounded to nearest, so that the pair is off by at
+/// most 2^-17 of the number, either way. Otherwise it is cut, which is exact for numbers of up to 16 bits, such as
+/// fp16.
+template <bool kRounds>
+QUIRE_INLINE inline TermPairs SplitPairs(Vec low, Vec high) {
+  const auto upper = [](Vec v) QUIRE_INLINE {
+    return (reinterpret_cast<WordVec>(v) + (kRounds ? 0x8000u : 0u)) & 0xffff0000u;
+  };
+  const auto join = [](WordVec a, WordVec b) QUIRE_INLINE { return a >> 16 | (b & 0xffff0000u); };
+  const WordVec low_upper = upper(low), high_upper = upper(high);
+  const auto rest = [](Vec v, WordVec term)
+                        QUIRE_INLINE { return reinterpret_cast<WordVec>(v - reinterpret_cast<Vec>(term)); };
+  return {{join(low_upper, high_upper), join(rest(low, low_upper), rest(high, high_upper))}};
+}
+
+/// Stores pairs as a row of two tiles, `term_bytes` apart.
+QUIRE_INLINE inline void StorePairs(const TermPairs& pairs, std::byte* to, int64_t term_bytes) {
+  Unrolled<kTwoTerms>([&](auto term)
+                          QUIRE_INLINE { __builtin_memcpy(to + term * term_bytes, &pairs.of[term], sizeof(WordVec)); });
+}
+
+}  // namespace quire::kernels::QUIRE_ISA
