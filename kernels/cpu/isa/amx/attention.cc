@@ -3,6 +3,7 @@
 // left out (2^-18). Sums are in fp32. A row's bits do not depend on the rows beside it: a tile multiplies each row
 // alone, every row visits the same spans, and slots that a row does not see add zeros.
 #include "kernels/cpu/isa/amx/attention_rows.h"
+#include "kernels/cpu/isa/amx/next_lines.h"
 #include "kernels/cpu/isa/functions.h"
 #include "kernels/cpu/isa/soft_cap.h"
 
