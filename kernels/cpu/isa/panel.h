@@ -47,6 +47,15 @@ struct TileSums {
   }
 };
 
+/// Prefetches what a tile writes, while it is computed: `rows` rows of `columns` numbers. Results of many rows are
+/// larger than the second-level cache, and a store to a line that is in neither cache waits for memory.
+inline void FetchForWriting(const float* y, int64_t y_stride, int64_t rows, int64_t columns) {
+  for (int64_t i = 0; i < rows; ++i, y += y_stride) {
+    __builtin_prefetch(y, 1);
+    __builtin_prefetch(y + columns - 1, 1);
+  }
+}
+
 /// A tile: some rows of x and some panels. Tiles with the same panels are visited one after another.
 struct Tile {
   int64_t row, panel;             // first row of x, first panel
@@ -64,6 +73,7 @@ void AddTiles(const PanelProduct& p, bool begins, int64_t m0, int64_t m1, int64_
     float* y = p.y + row * p.y_stride + panel * kPanelRows;
     const Tile tile{row, panel, i, count, panel == p.panel_begin, panel + panels >= p.panel_end};
     WithRows<most>(Least(rows, m1 - row), [&]<int MT>() {
+      FetchForWriting(y, p.y_stride, MT, columns);
       TileSums<MT, panels * kVecs> sums;
       if (begins) {
         sums.Clear();

@@ -124,6 +124,8 @@ struct Part {
       return static_cast<unsigned long>(Least(kPanelRows, product.weight.rows - (tile.panel + p) * kPanelRows)) *
              sizeof(float);
     };
+    FetchForWriting(y, product.y_stride, rows.first + rows.second,
+                    Least(P * kPanelRows, product.weight.rows - tile.panel * kPanelRows));
     Sums<R, P> sums;
     if (k0 == 0) {
       __builtin_memset(&sums, 0, sizeof(sums));

@@ -196,6 +196,7 @@ struct Part {
     for (int64_t i = 0, done = m0; done < m1; ++i, done += R) {
       const int64_t row = Least(done, m1 - R);
       float* y = product.y + row * product.y_stride + index * kPanelRows;
+      FetchForWriting(y, product.y_stride, R, columns);
       TileSums<R, 1> sums;
       Unrolled<R>([&](auto r) QUIRE_INLINE {
         sums.sum[r][0] = b0 == 0 ? Vec{} : LoadColumns(y + r * product.y_stride, columns);
