@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/cpu/isa/fetch.h"
 #include "kernels/cpu/isa/functions.h"
 #include "kernels/cpu/isa/unrolled.h"
 #include "kernels/cpu/isa/vec.h"
@@ -46,15 +47,6 @@ struct TileSums {
     }
   }
 };
-
-/// Prefetches what a tile writes, while it is computed: `rows` rows of `columns` numbers. Results of many rows are
-/// larger than the second-level cache, and a store to a line that is in neither cache waits for memory.
-inline void FetchForWriting(const float* y, int64_t y_stride, int64_t rows, int64_t columns) {
-  for (int64_t i = 0; i < rows; ++i, y += y_stride) {
-    __builtin_prefetch(y, 1);
-    __builtin_prefetch(y + columns - 1, 1);
-  }
-}
 
 /// A tile: some rows of x and some panels. Tiles with the same panels are visited one after another.
 struct Tile {
