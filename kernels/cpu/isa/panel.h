@@ -12,12 +12,10 @@ namespace quire::kernels::QUIRE_ISA {
 inline constexpr int kVecs = kPanelRows / kLanes;
 static_assert(kPanelRows % kLanes == 0);
 
-/// Panels per tile when x has many rows. If a panel is one vector wide, two panels share each load of x, because
-/// loading x would take longer than multiplying.
+/// Panels per tile when x has many rows. Two narrow panels share each load of x, which would take the most time.
 inline constexpr int kWidePanels = kVecs == 1 ? 2 : 1;
 
-/// Panels per tile when x has few rows. Four vectors of sums keep up with memory, as each row is one chain of
-/// additions.
+/// Panels per tile when x has few rows. Four vectors of sums, each a chain of additions, keep up with memory.
 inline constexpr int kFewRowsPanels = kVecs < 4 ? 4 / kVecs : 1;
 
 /// The sums of MT rows of x with V vectors of panel rows, in registers between Load from y and Store to y. Each sum is
