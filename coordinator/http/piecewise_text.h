@@ -34,7 +34,7 @@ class PiecewiseText {
   virtual bool done() const = 0;
   /// Returns an estimate of the text's length in bytes. Bytes that take longer to make count more.
   virtual size_t estimated_bytes() const = 0;
-  /// Returns the most bytes that making the next piece may hold, beyond the text's sources and a usual piece.
+  /// Returns the most bytes that Next() may allocate besides its result, for parts of the text that are made whole.
   virtual size_t most_bytes() const = 0;
   /// Returns the bytes that are made but not returned yet.
   virtual size_t made_bytes() const { return 0; }

@@ -17,7 +17,7 @@ class WorkShares {
 
   explicit WorkShares(unsigned cores);
 
-  /// Returns the earliest time of the client's next job; a time not after the last `now` means that it need not wait.
+  /// Returns the time from which the client's next job may begin. It may lie in the past: then the job begins at once.
   Clock::time_point Next(const std::string& client) const;
   /// Charges the client with `took` of a core's time.
   void Charge(const std::string& client, std::chrono::nanoseconds took, Clock::time_point now);

@@ -44,7 +44,7 @@ TEST(ModelSharesTest, ModelWithAConfiguredCacheSize_KeepsThatSize) {
   EXPECT_THAT(Shares(1000, {Need("a", 100, 400, 400), Need("b", 100, 10, 5000)}), ElementsAre(400, 400));
 }
 
-TEST(ModelSharesTest, SumOfAllModels_NeverExceedsTheRoom) {
+TEST(ModelSharesTest, WeightsAndCachesOfAllModels_NeverExceedTheMemory) {
   for (int64_t room = 330; room < 2000; room += 37) {
     const std::vector<ModelNeed> needs = {Need("a", 100, 10, 90), Need("b", 30, 20, 700), Need("c", 150, 10, 9000)};
     const std::vector<int64_t> kv = Shares(room, needs);

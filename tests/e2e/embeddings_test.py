@@ -256,7 +256,7 @@ class FilesTest(unittest.TestCase):
             self.assertEqual(done.returncode, 2, modules)
             self.assertIn("modules.json: must be a list of modules", done.stderr)
 
-    def test_model_without_pooling_refuses_and_names_the_flag(self):
+    def test_generating_model_without_pooling_flag_refuses_embeddings_and_names_the_flag(self):
         with Server("--threads-per-worker", "1", model=LINEAR) as server:
             status, answer = server.post("/v1/embeddings", {"input": "a"})
             self.assertEqual((status, "--pooling" in answer["error"]["message"]), (400, True))

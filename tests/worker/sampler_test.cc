@@ -208,7 +208,7 @@ std::vector<SampledToken> DrawOn(int ranks, const std::vector<float>& logits, co
   return drawn[0];
 }
 
-TEST(SamplerTest, Ranks_DrawTheTokensOfOneRank_FromShardedRows) {
+TEST(SamplerTest, Ranks_DrawTheSameTokensAsOneRank_FromShardedRows) {
   const auto specs = Specs();
   auto logits = test::Random(3).Floats(static_cast<int64_t>(specs.size()) * kSampledVocab);
   for (float& x : logits) x *= 4;

@@ -46,7 +46,7 @@ class CutBench {
         collective_(mpi.MakeCollective(stage_)),
         link_(mpi.MakeStageLink(cut_)) {}
 
-  /// The mean time of a sum of so many bytes, averaged over the stages. The stages take turns, as in a step.
+  /// Returns the seconds of one all-reduce of `bytes` bytes within a stage, averaged over ranks. Stages run one by one.
   double SumSeconds(int64_t bytes) {
     double seconds = 0;
     if (collective_->size() > 1) {

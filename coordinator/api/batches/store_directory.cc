@@ -91,7 +91,7 @@ void StoreDirectory::Remove(const std::string& name) const {
 }
 
 void StoreDirectory::Sync() const {
-  // Some file systems cannot sync a directory. These file systems keep its entries in order themselves.
+  // Some file systems refuse to sync a directory, with EINVAL. A rename is then as durable as they make it.
   if (::fsync(directory_.get()) != 0 && errno != EINVAL) Fail("{}: {}", path_, Reason());
 }
 

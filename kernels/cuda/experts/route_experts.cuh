@@ -156,9 +156,9 @@ struct RouteExpertsKernel {
   }
 };
 
-/// The kernel of GroupByExpert: one thread block per expert, and one more for the end. Each block visits all pairs:
-/// first it counts the pairs of earlier experts, then it assigns rows to its own pairs in order. The last block marks
-/// the pairs that get no row.
+/// The kernel of GroupByExpert. A pair is a token with one of its chosen experts. One thread block per expert of this
+/// rank counts the pairs of earlier experts, then assigns rows to its own pairs in order. One more thread block writes
+/// where the last expert's rows end, and sets row_of_pair to -1 for pairs with experts of other ranks.
 struct GroupByExpertKernel {
   using Params = GroupByExpertParams;
   static constexpr bool kOverlapsPrevious = true;

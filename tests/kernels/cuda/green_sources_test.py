@@ -51,7 +51,7 @@ class GreenSourcesTest(unittest.TestCase):
         self.run_once()
         self.assertTrue(self.run_once(key="nvcc 2"))
 
-    def test_refused_source_is_compiled_again(self):
+    def test_source_is_compiled_again_when_its_last_compilation_failed(self):
         self.assertTrue(self.run_once(status=1))
         self.assertTrue(self.run_once())
 

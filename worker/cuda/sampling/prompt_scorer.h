@@ -11,7 +11,7 @@
 
 namespace quire {
 
-/// A member that scores rows of its prompt; `row`: the step's row of the member's first token.
+/// A sequence of the batch whose prompt log-probabilities are asked for. `row`: its first row in this step.
 struct ScoringMember {
   BatchMember member;
   int64_t row;
