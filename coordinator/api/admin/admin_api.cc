@@ -52,7 +52,7 @@ AdminApi::AdminApi(Options options, ModelRoster& models, MetricsPage& metrics, H
       reports_(ReportsOf(options.server, models, pool)),
       routes_(MakeRoutes()) {}
 
-/// Returns the routes of the reports, each about the model that the request asks for.
+/// Returns the routes of the reports. Each report is about the model that the request names.
 std::vector<AdminRoutes::Route> AdminApi::RoutesOfReports() {
   std::vector<std::vector<AdminRoutes::Route>> of_models;
   for (const auto& reports : reports_) of_models.push_back(reports->MakeRoutes());
@@ -179,7 +179,7 @@ asio::awaitable<void> AdminApi::Handle(HttpRequest& request, HttpResponder& resp
     response = ErrorResponse(400, error.what());
   }
   if (responder.record.status != 0) co_return;  // the answer was a stream
-  // A long list that its client does not read stays in memory until the connection ends, so it is charged.
+  // A list whose client reads slowly stays in memory until the connection ends, so its bytes are charged.
   const auto held = static_cast<int64_t>(request.body.capacity() + response.body.capacity());
   if (request.memory.Resize(held) != ByteBudget::Verdict::kTaken)
     response = ErrorResponse(429, "answers that wait to be taken fill this port's memory; try again later");

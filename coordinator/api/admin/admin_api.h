@@ -19,12 +19,12 @@
 
 namespace quire {
 
-/// Returns the limits of the admin port's connections. They are few, because operators are few: connections of all
-/// ports together must stay within the descriptors that clients leave free (process_limits.h).
+/// Returns the limits of the admin port's connections. There are few, because the connections of all ports together
+/// must stay within the file descriptors of the process (process_limits.h).
 HttpLimits AdminLimits();
 
-/// The handlers of the admin port: reports, control, cache and pins. Each replica's part of an answer shows one moment
-/// between two steps.
+/// The handlers of the admin port: reports, control, cache and pins. All numbers of one replica in an answer are from
+/// the same moment between two steps.
 class AdminApi {
  public:
   struct Options {
@@ -37,7 +37,7 @@ class AdminApi {
   AdminApi(Options options, ModelRoster& models, MetricsPage& metrics, HistoryRecorder& history, AdminControl& control,
            ModelKeeper& keeper, WorkPool& pool);
 
-  /// Returns 404 or 405 for a request without an endpoint, from its head alone.
+  /// Returns 404 or 405, by its head alone, for a request whose path or method has no endpoint.
   std::optional<HttpResponse> Admit(const HttpRequest& head) const { return routes_.Refusal(head); }
   boost::asio::awaitable<void> Handle(HttpRequest& request, HttpResponder& responder);
   /// Returns the pattern of a path's endpoint, as metrics label it; "none" when the path has no endpoint.

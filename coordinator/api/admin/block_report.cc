@@ -37,7 +37,7 @@ Json OwnerJson(const BlockList::Owner& owner) {
   return {{"request", owner.request}, {"choice", owner.choice}, {owner.is_state ? "state" : "index", owner.index}};
 }
 
-/// Tells for each block whether the block is part of a recurrent state, and after which cached block the state was
+/// Finds, for each block that is part of a recurrent state, the cached block after whose last token the state was
 /// saved.
 class StateParts {
  public:
@@ -50,8 +50,8 @@ class StateParts {
       for (const BlockId block : checkpoint.blocks) parts_[block] = checkpoint.end;
     }
   }
-  /// Returns the cached block after which the state with this block was saved: the null block for a running sequence's
-  /// state, and a null pointer for a block that is part of no state.
+  /// Returns the cached block after which this block's state was saved. Returns a pointer to the null block for a
+  /// running sequence's state, and a null pointer for a block that is part of no state.
   const BlockId* Find(BlockId block) const {
     const auto part = parts_.find(block);
     return part == parts_.end() ? nullptr : &part->second;

@@ -146,7 +146,7 @@ asio::awaitable<void> BatchRunner::Read(ActivePtr batch) {
   }
   std::optional<bool> over;
   if (scan && whole && *whole) {
-    // The disk's thread also frees the scan's memory, because there may be much of it.
+    // The scan may hold much memory, so the disk's thread also frees it.
     std::function<bool()> end = [this, batch, scan = std::exchange(*scan, nullptr)]() mutable {
       const bool is_over = IsOver(store_.Validated(batch->id, *scan).status);
       if (!is_over) batch->pending = std::move(scan->pending());
@@ -171,7 +171,7 @@ asio::awaitable<void> BatchRunner::Read(ActivePtr batch) {
   Wake();
 }
 
-/// Ends batches that were cancelled, have expired, or have results for all requests.
+/// Ends batches that were cancelled, that have expired, or whose requests all have results.
 void BatchRunner::StopWhatIsOver() {
   const std::list<ActivePtr> all = active_;
   for (const ActivePtr& batch : all) {
@@ -181,7 +181,7 @@ void BatchRunner::StopWhatIsOver() {
       const std::set<LineResponder*> running = batch->responders;
       for (LineResponder* responder : running) responder->Leave();
     }
-    // The disk's thread uses the list until the batch is ready, and again while the batch ends.
+    // The disk's thread uses batch->pending until the batch is ready, and again while the batch ends.
     if (!batch->ready || batch->ending || batch->in_flight > 0 || batch->rests_until > Clock::now()) continue;
     if (!batch->stopping && !batch->pending.empty()) continue;
     batch->ending = true;
@@ -195,7 +195,7 @@ int BatchRunner::Allowed() const {
   return port_->num_pending_of_others() > 0 ? 1 : concurrency_;
 }
 
-/// True when the client's batches may run: its key may still generate, and there is room for results.
+/// True when requests of the client's batches may run: its key may still generate, and there is room for results.
 bool BatchRunner::MayGo(const std::string& client) const { return may_run_(client) && store_.HasRoom(client); }
 
 /// Returns the reason why no request of the batch runs; "" when requests may run. active: null when the runner does not

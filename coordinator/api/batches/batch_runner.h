@@ -18,10 +18,10 @@ namespace quire {
 
 class SpilledAnswer;
 
-/// Runs the requests of batches. They take the way of every other request of their client, but have no connection. One
-/// batch of each client runs at a time, the oldest first; clients' batches take turns. Other requests go first
-/// (HttpRequest::background). While there are any, one request of a batch runs at a time. All methods run on the I/O
-/// thread; the store is used on the disk's thread.
+/// Runs the requests of batches. They take the way of every other request of their client, but have no connection. Of
+/// each client one batch runs at a time, the oldest first; clients take turns. Other requests have precedence
+/// (HttpRequest::background): while there are any, only one request of a batch runs at a time. All methods run on the
+/// I/O thread; the store is used on the disk's thread.
 class BatchRunner {
  public:
   /// concurrency: the most requests that run at the same time. may_run: tells whether a client's key may still

@@ -126,7 +126,7 @@ BatchViews BatchStore::Views(const BatchFilter& filter) const {
                       (filter.status.empty() || NameOf(batch.status) == filter.status);
     if (fits) matching.push_back(&batch);
   }
-  // Ended batches stand after the other batches, the latest first.
+  // In the order of the list, ended batches follow all other batches, the latest first.
   const auto place = [](const BatchRecord* batch) {
     return IsOver(batch->status) ? std::pair(true, -batch->order) : std::pair(false, batch->order);
   };
@@ -270,7 +270,7 @@ void BatchStore::Finish(const std::string& id, BatchStatus ends_as) {
   Count();
 }
 
-/// Makes files of a batch's results. After an interruption at any point it can be called again.
+/// Makes files of a batch's results. It can be called again after an interruption at any point.
 void BatchStore::Publish(BatchRecord& batch) {
   PublishOne(batch, OutputOf(batch), batch.output_file_id, "_output.jsonl");
   PublishOne(batch, ErrorsOf(batch), batch.error_file_id, "_error.jsonl");

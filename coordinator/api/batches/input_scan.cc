@@ -101,8 +101,8 @@ void InputScan::CheckLine() {
   }
 }
 
-/// Keeps a fault. Its message quotes the client's text, so the record keeps only the message's beginning, without
-/// control characters.
+/// Keeps a fault. Its message may quote the client's text, so only the message's beginning is kept, without control
+/// characters.
 void InputScan::Add(BatchFault fault) {
   fault.message = WithoutControls(fault.message);
   if (fault.message.size() > kMessageBytes) {

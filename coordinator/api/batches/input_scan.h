@@ -31,11 +31,11 @@ class InputScan {
   InputScan(Descriptor input, std::string what, std::string endpoint, std::unordered_set<std::string> recorded,
             const Bounds& bounds);
 
-  /// Reads about `bytes` more bytes, to the end of a line. True once the whole file is read, or the most faults are
-  /// found. Throws Error when the disk fails.
+  /// Reads about `bytes` more bytes, to the end of a line. True once the whole file is read, or Bounds::faults faults
+  /// are found. Throws Error when the disk fails.
   bool Continue(size_t bytes);
 
-  // Returns the results, once Continue() has returned true:
+  // Return the results, once Continue() has returned true:
   const std::vector<BatchFault>& faults() const { return faults_; }  // the first Bounds::faults faults
   int64_t total() const { return total_; }                           // number of requests
   std::deque<LinePlace>& pending() { return pending_; }              // requests without a result, in the file's order
@@ -61,8 +61,8 @@ class InputScan {
   std::deque<LinePlace> pending_;
 };
 
-/// Returns the custom_ids in a file of results. A last line that was not written whole is left out. Throws Error when
-/// another line is no result.
+/// Returns the custom_ids in a file of results. Skips a last line that was not written whole. Throws Error when any
+/// other line is no result.
 std::unordered_set<std::string> RecordedIds(int descriptor, const std::string& what);
 
 }  // namespace quire

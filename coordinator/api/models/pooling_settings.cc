@@ -21,7 +21,7 @@ struct Found {
   std::string why_none = kWithoutPooling;  // clients read this, so it names no path of the server
 };
 
-/// Returns the pooling with this sentence-transformers name; nothing if unsupported.
+/// Returns the pooling that has this name in sentence-transformers; nullopt when it is not supported.
 std::optional<Pooling> PoolingNamed(const std::string& name) {
   if (name == "lasttoken") return Pooling::kLast;
   if (name == "mean") return Pooling::kMean;
@@ -100,7 +100,7 @@ Found FromGguf(const GgufFile& gguf) {
   return found;
 }
 
-/// Returns the token for a word that is a single token; nothing for words of several tokens.
+/// Returns the token of a word that is a single token; nullopt when the word has several tokens.
 std::optional<TokenId> TokenOf(const Tokenizer& tokenizer, const char* word) {
   const std::vector<TokenId> tokens = tokenizer.EncodePrompt(word, false);
   return tokens.size() == 1 ? std::optional(tokens.front()) : std::nullopt;
@@ -123,8 +123,8 @@ void ReadPrompts(const ModelTree& tree, PoolingOptions& options) {
     Fail("{}: there is no prompt {}", tree.PathOf(kFile), options.default_prompt.substr(0, 100));
 }
 
-/// True when a pair's score is the sigmoid of the model's number: sentence-transformers' way for one label, unless
-/// config.json names another function.
+/// True when a pair's score is the sigmoid of the model's output. That is what sentence-transformers does for one
+/// label, unless config.json names another function.
 bool ScoresAreSigmoids(const ModelTree& tree) {
   const Json config = ReadJson(tree, "config.json");
   std::string function = config.value("sbert_ce_default_activation_function", "");
@@ -136,7 +136,7 @@ bool ScoresAreSigmoids(const ModelTree& tree) {
        function.substr(0, 100));
 }
 
-/// Returns the options of a model whose layers after pooling score pairs of texts.
+/// Returns the options of a cross-encoder: a model whose layers after pooling give a pair of texts a score.
 PoolingOptions CrossEncoderOptions(const ModelFiles& model, const Tokenizer& tokenizer,
                                    const Topology::Model& settings) {
   const PooledHead& head = model.spec().pooled_head;
@@ -160,7 +160,7 @@ PoolingOptions CrossEncoderOptions(const ModelFiles& model, const Tokenizer& tok
   return options;
 }
 
-/// Sets the answer tokens by which pairs are scored, or the reason why pairs cannot be scored.
+/// Finds the tokens for "yes" and "no" with which pairs are scored, or the reason why pairs cannot be scored.
 void FindAnswers(const Tokenizer& tokenizer, PoolingOptions& options) {
   const auto is_control = [&](const char* text) {
     const std::optional<TokenId> token = TokenOf(tokenizer, text);

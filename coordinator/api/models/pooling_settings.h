@@ -7,14 +7,14 @@
 
 namespace quire {
 
-/// Returns the options by which prompts become vectors and scores: from the settings `pooling` and `scoring`, or else
-/// from the model's files (modules.json of sentence-transformers, or pooling_type of a GGUF file). max_running:
-/// sequences that one step may pool, whose vectors must fit a frame. Throws Error for broken files and for settings
-/// that the model does not support.
+/// Returns the options with which prompts become embeddings and scores: from the settings `pooling` and `scoring`, or
+/// else from the model's files (modules.json of sentence-transformers, or pooling_type of a GGUF file). max_running:
+/// the sequences that one step may pool; their embeddings must fit a frame. Throws Error for broken files and for
+/// settings that the model does not support.
 PoolingOptions PoolingOf(const ModelFiles& model, const Tokenizer& tokenizer, const Topology::Model& settings,
                          int max_running);
 
-/// Return the values of the settings `pooling` and `scoring` that stand for these options.
+/// Return the values of the settings `pooling` and `scoring` that mean these options.
 PoolingMode ModeOf(Pooling pooling);
 ScoringMode ScoringOf(const PoolingOptions& options);
 

@@ -21,8 +21,8 @@ int64_t TokenRecordBytes(int num_top) {
   return static_cast<int64_t>(sizeof(ReportedToken)) + top + kListBytes;
 }
 
-/// True when the whole answer exists before any of it is sent: answers that are not streamed, and beams, which are
-/// known only at their end.
+/// True when nothing is sent before the whole answer exists: for answers that are not streamed, and for beam search,
+/// whose beams are known only at the end.
 bool ComesAtOnce(const GenerateCall& call) { return !call.stream || call.beams.has_value(); }
 
 int64_t RecordBytes(const std::deque<ReportedToken>& tokens) {

@@ -18,7 +18,7 @@ namespace asio = boost::asio;
 namespace {
 
 /// Cancels a running call when its client leaves or stops reading, and charges events that wait for a slow client.
-/// Declare it after the running call and the memory, so that it is destroyed first.
+/// Declare it after the running call and the memory, so that it is destroyed before them.
 class GoneHook {
  public:
   GoneHook(HttpResponder& responder, RunningCall& running, ByteBudget::Lease& memory)
@@ -87,7 +87,7 @@ asio::awaitable<std::optional<PreparedCall>> DataPort::Admitted(ModelDesk& desk,
   const auto body_bytes = static_cast<int64_t>(request.body.size());
   std::optional<HttpResponse> refusal = RefuseForLoad(desk, request.client, 0);
   if (!refusal) refusal = Charge(memory, request.client, body_bytes + CallPreparer::WorkBytes(request.body.size()));
-  // The client is charged the body's tokens until the call is known to run, and then the prompts' tokens.
+  // Until the call is known to run, the client is charged for the body's tokens; after that for the prompts' tokens.
   if (!refusal) refusal = TakeTokens(request.client, request.body.size());
   const auto meter = refusal ? nullptr : quotas_.Meter(request.client);
   const int64_t tokens_of_body = KeyQuotas::TokensOfBody(request.body.size());
@@ -107,7 +107,7 @@ asio::awaitable<std::optional<PreparedCall>> DataPort::Admitted(ModelDesk& desk,
     refusal = Charge(memory, request.client, HeldBytes(*prepared, max_tokens) + TextBytes(*prepared, max_tokens));
   }
   if (!refusal) {
-    // Grammars compile one after another. The memory of a waiting call is charged by now.
+    // Only one grammar compiles at a time. A call that waits for it is already charged for its memory.
     const bool wanted = co_await TryGrammar(desk, prepared->call, request.share, responder);
     if (!wanted) prepared.reset();
     co_return prepared;
