@@ -19,7 +19,7 @@ namespace quire {
 
 namespace {
 
-// A line contains a body two levels deep and few other values.
+// The JSON of a line has the body two levels deep, and few other values.
 constexpr JsonLimits kLineLimits{.max_depth = kBodyLimits.max_depth + 2, .max_nodes = kBodyLimits.max_nodes + 100};
 constexpr const char* kRemedy = "give another file to --output";
 
@@ -29,8 +29,8 @@ struct Line {
   std::string custom_id;  // for kAnswer
 };
 
-/// True for the beginning of an answer without a newline. A killed run may leave such a last line. Any other unreadable
-/// line is foreign, and must not be lost.
+/// True for the beginning of an answer without a newline, as a killed run may leave at the end of the file. Any other
+/// line that cannot be read was not written by a run, and must not be lost.
 bool IsCut(std::string_view text) {
   const size_t size = std::min(text.size(), kAnswerBegin.size());
   return !text.ends_with('\n') && text.substr(0, size) == kAnswerBegin.substr(0, size);
@@ -119,7 +119,7 @@ class NewFile {
   void Require(bool is_well) const {
     if (!is_well) Fail("{}: {}", name_, std::strerror(errno));
   }
-  /// Renames the file to `path`, and returns its descriptor. The caller closes it.
+  /// Renames the file to `path`. Returns its descriptor, which the caller must close.
   int MoveTo(const std::string& path) {
     Require(::rename(name_.c_str(), path.c_str()) == 0);
     return std::exchange(descriptor_, -1);
@@ -142,7 +142,7 @@ void SyncFolderOf(const std::string& path) {
 }  // namespace
 
 AnswersFile::AnswersFile(const std::string& path, const std::string& requests) : path_(path) {
-  // Another run may replace the file between opening and locking; then the new file is opened.
+  // Another run may replace the file after it was opened and before it is locked; then the new file is opened.
   constexpr int kMostTries = 100;
   for (int tries = 1; !Open(); ++tries) {
     if (tries == kMostTries) Fail("{}: it is exchanged again and again; {}", path, kRemedy);
@@ -160,7 +160,7 @@ AnswersFile::AnswersFile(const std::string& path, const std::string& requests) :
 
 AnswersFile::~AnswersFile() { ::close(descriptor_); }
 
-/// Opens and locks the file, or creates it. Returns false when the path leads to another file meanwhile; then try
+/// Opens and locks the file, or creates it. Returns false when the path leads to another file meanwhile; then call it
 /// again. Never follows links.
 bool AnswersFile::Open() {
   constexpr int kFlags = O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
@@ -214,13 +214,14 @@ std::vector<AnswersFile::Range> AnswersFile::Sift() {
   return kept;
 }
 
-/// Replaces the file. The lock is on the old file, so the new file is locked before it gets the name.
+/// Replaces the file by one with these lines. The new file is locked before it gets the name, because the lock that is
+/// held is on the old file.
 void AnswersFile::Replace(const std::vector<Range>& kept) {
   NewFile fresh(path_);
   fresh.Require(::flock(fresh.descriptor(), LOCK_EX | LOCK_NB) == 0);
   const bool has_group = ::fchown(fresh.descriptor(), info_.st_uid, info_.st_gid) == 0;
   fresh.Require(has_group || errno == EPERM);
-  // A different group must not get rights that the old group had.
+  // If the new file has another group than the old one, that group must get no rights.
   fresh.Require(::fchmod(fresh.descriptor(), info_.st_mode & (has_group ? 0777 : 0707)) == 0);
   std::vector<char> part(1 << 20);
   for (auto [begin, end] : kept) {

@@ -62,7 +62,7 @@ class Comparison {
   }
 
  private:
-  /// Hosts of one worker each, when a link is stated and there are no nodes.
+  /// True when every worker is on a host of its own: a link is stated, and the topology has no nodes.
   bool EachItsOwnHost() const { return topology_.nodes.empty() && !question_.link.empty(); }
 
   void Add(int tensor, int pipeline, const std::vector<Topology::Node>& nodes, bool one_host) {
@@ -96,7 +96,7 @@ class Comparison {
     candidates_.push_back(std::move(one));
   }
 
-  /// The workers of one host alone, where the ways above have several hosts.
+  /// Adds a group of only one host's workers, if the other candidates have several hosts.
   void AddOneHost() {
     if (candidates_.empty()) return;
     const std::vector<int>& hosts = candidates_.front().host_of_rank;
@@ -140,7 +140,7 @@ class Comparison {
     Fail("the ranks did not measure -tp {} -pp {}", parallel.tensor, parallel.pipeline);
   }
 
-  /// All ranks of a stage compute at once, and the stages one after the other.
+  /// Returns the seconds in which all stages compute, one after the other. The ranks of a stage compute at once.
   double ComputeSeconds(const Candidate& one, int streams) {
     const GroupCut cut = one.cut();
     if (peaks_) {
@@ -168,7 +168,7 @@ class Comparison {
                    .compute = ComputeSeconds(one, streams),
                    .sums = 0,
                    .wait = WaitOf(one, streams)};
-    // Sums within a host are part of the time to compute.
+    // The time to compute includes all-reduces within a host, so only those between hosts are counted here.
     if (one.SpansHosts()) speed.sums = WaitsOf(model_.spec(), parallel.tensor, parallel.pipeline).sums;
     return speed;
   }

@@ -14,21 +14,21 @@ struct HostLink {
   double delay = 0;           // seconds that a byte takes to the other host
 };
 
-/// What the ranks of a cut wait for in a step of some rows, in seconds.
+/// The seconds for which the ranks wait for each other in a step of some rows.
 struct CutWait {
   double sum = 0;   // one sum over the ranks of a stage, averaged over the stages; 0 on one host
   double turn = 0;  // the rows from the first stage to the last one, and the drawn tokens back
 };
 
-/// Reckons the waits from the link. host_of_rank: the host of each rank, by any number. row_bytes: bytes of a token's
-/// row. A sum or hand-over within a host counts as nothing.
+/// Computes the waits from the link. host_of_rank: any number for each rank's host. row_bytes: bytes of one token's
+/// row. All-reduces and hand-overs within a host are taken as instant.
 CutWait WaitOver(const HostLink& link, const GroupCut& cut, const std::vector<int>& host_of_rank, int64_t row_bytes,
                  int64_t rows);
 
-/// The most ranks of any stage that are on one host.
+/// Returns the largest number of ranks that one stage has on one host.
 int RanksOfStageOnHost(const GroupCut& cut, const std::vector<int>& host_of_rank);
 
-/// The predicted step of one cut with some streams, each of which gets a token in a step.
+/// The predicted step of one way to divide the model. Each of `streams` streams gets one token in the step.
 struct CutSpeed {
   int tensor = 1, pipeline = 1;
   bool one_host = false;  // a group of fewer ranks, all of them on the first host
@@ -39,15 +39,15 @@ struct CutSpeed {
 
   double seconds() const { return compute + static_cast<double>(sums) * wait.sum + wait.turn; }
   double tokens_a_second() const { return streams / seconds(); }
-  /// "-tp 2 -pp 1", or "-tp 1 on one host".
+  /// Returns "-tp 2 -pp 1", or "-tp 1 on one host".
   std::string Name() const;
 };
 
-/// The index of the cut that gives most tokens a second with so many streams. `speeds` has at least one of them.
+/// Returns the index of the entry with the most tokens per second at this number of streams. `speeds` must have one.
 size_t BestCut(const std::vector<CutSpeed>& speeds, int streams);
 
-/// Sentences that say which cut to take for each number of streams, and how much faster it is than the others. Empty
-/// when there is nothing to choose from.
+/// Returns sentences that say which division is fastest for each number of streams, and by how much. Returns none when
+/// there is only one.
 std::vector<std::string> AdviceOf(const std::vector<CutSpeed>& speeds);
 
 }  // namespace quire

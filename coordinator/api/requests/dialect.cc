@@ -26,7 +26,7 @@ constexpr Name kDialectNames[] = {{"/v1/completions", Dialect::kCompletions},
                                   {"/v1/score", Dialect::kScore},
                                   {"/score", Dialect::kScore}};
 
-/// A field's name in a chat request, and in the dialect. A longer path comes before its prefixes.
+/// A field's name in a chat request, and its name in the dialect. A longer path stands before its prefixes.
 struct Field {
   std::string_view chat, here;
 };

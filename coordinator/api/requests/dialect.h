@@ -25,8 +25,8 @@ std::optional<Dialect> DialectOf(std::string_view path);
 /// True for /v1/messages and the paths below it, whose errors have Anthropic's form.
 bool IsOfMessages(std::string_view path);
 
-/// Renames the field at fault from the chat request's name to this dialect's name. An error about a field that the
-/// request should not have is returned as it is, because it names the field that was sent.
+/// Replaces, in an error, the chat request's name of a field by this dialect's name. An error about an unknown field is
+/// returned unchanged, because it names the field that was sent.
 ApiError InWordsOf(Dialect dialect, ApiError error);
 
 }  // namespace quire

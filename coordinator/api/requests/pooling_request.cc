@@ -14,7 +14,7 @@ constexpr size_t kMostInstructionBytes = 4096;
 constexpr size_t kMostQueryBytes = 4 << 20;  // bytes of a query, times its repetitions
 constexpr const char* kInstruction = "Given a web search query, retrieve relevant passages that answer the query";
 
-/// Reads the fields that embeddings, rerank and score share into a call. The call draws one token per prompt, which is
+/// Reads the fields that embeddings, rerank and score have in common. The call samples one token per prompt, which is
 /// dropped.
 GenerateCall PoolingCall(const RequestBody& body, const RequestLimits& limits, FieldsOf kind) {
   const JsonFields fields(body.fields());
@@ -56,7 +56,7 @@ void CheckRepeated(const std::vector<std::string>& queries, size_t more, size_t 
                                               repeated, kMostQueryBytes));
 }
 
-/// Adds pairs that the model reads together.
+/// Adds pairs of texts that the model reads together.
 void AddJoinedPairs(const std::vector<std::string>& queries, std::vector<std::string>& documents,
                     const char* query_field, GenerateCall& call) {
   CheckRepeated(queries, 0, documents.size(), query_field);
@@ -64,8 +64,8 @@ void AddJoinedPairs(const std::vector<std::string>& queries, std::vector<std::st
   call.second_texts = std::move(documents);
 }
 
-/// Returns the text that goes before the inputs: the one that `prompt_name` names, or the one for this `input_type` if
-/// the model has one, or the model's default.
+/// Returns the text that goes before the inputs: the text that `prompt_name` names; else the text for this
+/// `input_type`, if the model has one; else the model's default.
 std::string PromptBefore(const JsonFields& fields, const PoolingOptions& options) {
   const auto text_of = [&](const std::string& name) {
     const auto found = options.prompts.find(name);

@@ -25,16 +25,16 @@ struct PoolingOptions {
   std::string default_prompt;                  // the name of the prompt for requests that name none; empty: none
 };
 
-/// The rules by which the vectors of a call's prompts become an answer.
+/// How the pooled vectors of a call's prompts become an answer.
 struct PoolingTerms {
   enum class Kind { kEmbeddings, kRerank, kScore };
   Kind kind = Kind::kEmbeddings;
   int dimensions = 0;  // leading numbers to keep; 0: all
   bool normalize = true;
   bool base64 = false;
-  // For rerank and score. With by_answer each prompt is a pair, and its vector has the log-probabilities of no and yes.
-  // With by_pair each prompt is a pair, and its vector is the model's score. Otherwise the first num_queries prompts
-  // are queries (one for all documents, or one per document), and the rest are documents.
+  // For rerank and score. With by_answer each prompt is a pair, and its vector has the log-probabilities of "no" and
+  // "yes". With by_pair each prompt is a pair, and its vector is the model's score. Otherwise the first num_queries
+  // prompts are queries (one for all documents, or one per document), and the rest are documents.
   bool by_answer = false, by_pair = false;
   bool sigmoid = false;  // by_pair only: scores are sigmoids of the model's numbers
   size_t num_queries = 0;
@@ -51,7 +51,7 @@ GenerateCall ParseRerankRequest(const RequestBody& body, const RequestLimits& li
 GenerateCall ParseScoreRequest(const RequestBody& body, const RequestLimits& limits, const PoolingOptions& options,
                                PoolingTerms& terms);
 
-// The frame around a pair that is scored by answer, as Qwen3-Reranker was trained on it (the model's card).
+// The text around a pair that is scored by a yes/no answer, as in the training of Qwen3-Reranker (its model card).
 inline constexpr const char* kBeforePair =
     "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct "
     "provided. Note that the answer can only be \"yes\" or \"no\".<|im_end|>\n<|im_start|>user\n";

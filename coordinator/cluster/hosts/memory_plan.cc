@@ -124,7 +124,7 @@ class Planner {
 
   BackendKind Backend() const {
     if (rank_memory_ == 0) return ChooseBackend(topology_, plan_.ranks);
-    // No host was asked for GPUs, because the planned ones need not exist.
+    // No host was asked for GPUs, because the hosts of a plan need not exist.
     return topology_.compute.backend == BackendKind::kCuda ? BackendKind::kCuda : BackendKind::kCpu;
   }
 
@@ -175,7 +175,7 @@ MemoryPlan PlanMemory(const Topology& topology, const ModelFiles& model, int64_t
 
 int64_t BlocksOfSequence(const ModelSpec& spec, int block_size, int64_t tokens) {
   const int64_t all = (tokens + block_size - 1) / block_size;
-  // The window's first token may be the last one of its block.
+  // The first token of an attention window may be the last token of its block.
   return spec.window() > 0 ? std::min(all, (spec.window() + block_size - 2) / block_size + 1) : all;
 }
 

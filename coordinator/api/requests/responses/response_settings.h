@@ -13,7 +13,7 @@ namespace quire {
 void CheckRepeated(const JsonObject& body);
 
 /// Returns the settings, including defaults, as members of a JSON object without its braces. defaults: the sampling
-/// settings of a request without any.
+/// settings that hold where the request names none.
 std::string SettingsOf(const JsonObject& body, const SamplingDefaults& defaults);
 
 }  // namespace quire
