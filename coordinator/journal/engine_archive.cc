@@ -6,7 +6,7 @@ namespace quire {
 
 namespace {
 
-// The members of structs that are not trivially copyable, for saving and loading.
+// The lists of members of structs that are not trivially copyable, for both saving and loading.
 
 template <class Archive>
 void TransferSampling(Archive& archive, SamplingSpec& s) {
@@ -92,7 +92,7 @@ std::unique_ptr<Request> LoadMoving(ArchiveReader& in) {
   return request;
 }
 
-// Saves drawn tokens. Of pooled vectors, which influence no decision, only the presence is stored.
+// Saves sampled tokens. Pooled vectors influence no decision, so only their presence is saved.
 void SaveTokens(ArchiveWriter& out, const std::vector<SampledToken>& tokens) {
   out(static_cast<uint32_t>(tokens.size()));
   for (const SampledToken& t : tokens) out(t.slot, t.token, t.logprob, t.top, !t.pooled.empty());

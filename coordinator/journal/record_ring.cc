@@ -68,7 +68,7 @@ std::optional<uint64_t> SegmentNumber(const std::string& name) {
   return number;
 }
 
-/// Returns the number and the size in bytes of every segment. Skips segments that vanish meanwhile.
+/// Returns the size in bytes of every segment, by the segment's number. Skips segments that vanish meanwhile.
 std::map<uint64_t, int64_t> ListSegments(const std::string& directory) {
   std::map<uint64_t, int64_t> segments;
   std::error_code error;
@@ -86,7 +86,8 @@ std::map<uint64_t, int64_t> ListSegments(const std::string& directory) {
 }  // namespace
 
 RecordWriter::RecordWriter(std::string directory, int64_t max_segment_bytes, int64_t max_total_bytes) : RecordWriter() {
-  // The delegated constructor has finished, so the destructor closes open descriptors when a statement here throws.
+  // From here on the destructor closes open descriptors when a statement throws, because the delegated constructor is
+  // done.
   directory_ = std::move(directory);
   max_segment_bytes_ = max_segment_bytes;
   max_total_bytes_ = max_total_bytes;

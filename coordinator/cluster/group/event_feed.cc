@@ -41,7 +41,7 @@ EventKind KindOf(DecisionKind decision) {
   return EventKind::kRequestHeld;
 }
 
-/// True for kinds that occur once per step or request: their rate is limited.
+/// True for kinds of events that occur once per step or request. Their rate is limited.
 bool HasRate(EventKind kind) { return kind <= EventKind::kPinsBroken; }
 
 }  // namespace

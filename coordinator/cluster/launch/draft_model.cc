@@ -10,7 +10,7 @@ namespace quire {
 
 namespace {
 
-/// Returns the reason why the models are no pair; empty when they are.
+/// Returns the reason why the model `draft` cannot draft tokens for `served`; empty when it can.
 std::string WhyNoPair(const ModelSpec& draft, const ModelSpec& served) {
   if (served.num_state_layers() > 0)
     return "the served model carries a state from token to token, which cannot go back where a guess is wrong";

@@ -18,7 +18,7 @@ std::string InWords(int64_t bytes) {
   return size < kGiB ? fmt::format("{:.1f} MiB", size / kMiB) : fmt::format("{:.1f} GiB", size / kGiB);
 }
 
-/// The needs of the ranks of all replicas on one host, and its limits; memory in bytes.
+/// What the ranks of all replicas need on one host, and what the host has. Memory is in bytes.
 struct HostLoad {
   double weights = 0, kv = 0, swap = 0;  // double: products of large settings may exceed 64 bits
   int workers = 0;
@@ -29,7 +29,7 @@ struct HostLoad {
   double sum() const { return weights + kv + swap; }
 };
 
-/// Returns the bytes of KV cache that the topology demands; 0 when the size is chosen to fit.
+/// Returns the bytes of KV cache that the topology demands for the rank; 0 when the size is chosen to fit.
 double KvAskedFor(const Topology::Cache& cache, const RankInfo& rank) {
   if (cache.num_blocks > 0) return (cache.num_blocks + 1.0) * static_cast<double>(rank.bytes_per_block);
   return static_cast<double>(cache.memory_bytes);
@@ -68,7 +68,7 @@ std::string WorkersOn(const std::string& host, int workers) {
   return fmt::format("{} worker{} on {}", workers, workers == 1 ? "" : "s", host);
 }
 
-/// Returns the names of the flags that set the sizes.
+/// Returns the names of the flags that set these sizes.
 std::string Flags(const Topology::Cache& cache, const HostLoad& load) {
   std::vector<std::string> flags;
   if (load.kv > 0) flags.emplace_back(cache.num_blocks > 0 ? "--num-kv-blocks" : "--kv-cache-memory-bytes");
@@ -89,8 +89,8 @@ std::string Parts(const HostLoad& load) {
   return parts;
 }
 
-/// Returns the problem of a rank whose KV cache exceeds the free memory of its GPU, as the rank reported it; empty:
-/// none.
+/// Returns the problem of a rank whose KV cache exceeds the free memory of its GPU, as the rank reported it; empty when
+/// there is none.
 std::string GpuProblem(const Topology& topology, const std::vector<RankInfo>& ranks) {
   for (size_t r = 0; r < ranks.size(); ++r) {
     const double kv = KvAskedFor(topology.cache, ranks[r]);
