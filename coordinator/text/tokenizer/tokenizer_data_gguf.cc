@@ -17,7 +17,8 @@ namespace {
 // GGUF's token types equal SentencePiece's.
 using Type = SentencePieceModel::Type;
 
-/// Pre-tokenizers by the names of llama.cpp's converter, with the patterns of the families' tokenizer.json files.
+/// Pre-tokenizers, with the names that llama.cpp's converter uses, and the patterns of the families' tokenizer.json
+/// files.
 struct NamedCuts {
   std::vector<std::string_view> names;
   std::vector<std::string> patterns;
@@ -29,7 +30,7 @@ struct NamedCuts {
 constexpr const char* kQwen35Pattern =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*)"
     R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
-/// Cased letters as listed in DeepSeek's first tokenizer.
+/// Letters with upper and lower case, as the tokenizer of the first DeepSeek models lists them.
 constexpr const char* kDeepseekLetters =
     R"(\s?[)"
     R"(A-Za-z\x{b5}\x{c0}-\x{d6}\x{d8}-\x{f6}\x{f8}-\x{1ba}\x{1bc}-\x{1bf}\x{1c4}-\x{293}\x{295}-\x{2af})"
@@ -56,8 +57,8 @@ constexpr const char *kDeepseekSigns =
                          R"(| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr const char* kEnglishEnds = "(?i:'s|'t|'re|'ve|'m|'ll|'d)?";
 
-/// Returns a pattern that cuts words where a lower-case letter precedes an upper-case one: o200k's, with `ends` of
-/// English words and `digits` as quantifier, and Tekken's.
+/// Returns a pattern that cuts words where an upper-case letter follows a lower-case one, as o200k and Tekken do.
+/// `ends`: the pattern of endings of English words. `digits`: the quantifier of digits.
 std::string WordsByCase(const char* ends, const char* digits) {
   constexpr const char *kUpper = R"([\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])", *kLower = R"([\p{Ll}\p{Lm}\p{Lo}\p{M}])";
   return fmt::format(R"([^\r\n\p{{L}}\p{{N}}]?{0}*{1}+{2}|[^\r\n\p{{L}}\p{{N}}]?{0}+{1}*{2}|\p{{N}}{3})"
@@ -103,7 +104,7 @@ const std::vector<NamedCuts>& PreTokenizers() {
   return kAll;
 }
 
-/// Sets the named pre-tokenizer. Returns whether texts begin with the BOS token unless the file says otherwise.
+/// Sets the pre-tokenizer with this name. Returns whether texts begin with the BOS token if the file does not say.
 bool SetPreTokenizer(const std::string& name, const std::string& path, TokenizerData& data) {
   std::string known;
   for (const NamedCuts& pre : PreTokenizers()) {
@@ -142,7 +143,7 @@ void ReadMerges(const GgufFile& gguf, TokenizerData& data) {
   }
 }
 
-/// Reads a byte-level vocabulary. True when texts begin with the BOS token unless the file says otherwise.
+/// Reads a byte-level vocabulary. Returns whether texts begin with the BOS token if the file does not say.
 bool ReadByteLevel(const GgufFile& gguf, TokenizerData& data) {
   const auto* pre = gguf.Find<std::string>("tokenizer.ggml.pre");
   const bool begins = SetPreTokenizer(pre != nullptr ? *pre : "gpt-2", gguf.path, data);
@@ -218,7 +219,7 @@ TokenizerData TokenizerDataFromGguf(const GgufFile& gguf) {
   }
   TokenizerData data;
   data.tokens = gguf.Get<std::vector<std::string>>("tokenizer.ggml.tokens");
-  // llama.cpp's defaults if the file says nothing.
+  // If the file does not say, llama.cpp's defaults hold.
   bool begins = model == "llama" || model == "gemma4", ends = model == "t5";
   if (model == "gpt2") {
     begins = ReadByteLevel(gguf, data);
@@ -257,7 +258,7 @@ TokenizerData TokenizerDataFromGguf(const GgufFile& gguf) {
 
 std::string JoinedTemplates(const std::string& plain, const std::string& with_tools) {
   if (plain.empty() || with_tools.empty() || plain == with_tools) return plain.empty() ? with_tools : plain;
-  // Jinja drops the line break that ends a template, and whitespace before and after statements.
+  // Jinja drops the line break at the end of a template, and whitespace before and after statements.
   const auto whole = [](const std::string& text) {
     return "{{ '' }}" + text.substr(0, text.size() - (text.ends_with('\n') ? 1 : 0)) + "{{ '' }}";
   };

@@ -7,7 +7,7 @@
 
 namespace quire {
 
-// Readers of WordPiece tokenizers. `path`: the file's path for errors.
+// Functions that read WordPiece tokenizers. `path`: the file's path, for errors.
 
 /// Reads the "model" of a tokenizer.json whose type is WordPiece.
 void ReadWordPiece(const Json& model, const std::string& path, TokenizerData& data);
@@ -16,8 +16,8 @@ void ReadWordPiece(const Json& model, const std::string& path, TokenizerData& da
 /// tokenizer_config.json.
 void ReadVocabTxt(const std::string& text, const Json& config, const std::string& path, TokenizerData& data);
 
-/// Reads the "pair" of a TemplateProcessing step. Returns nullopt for pairs in another order than first and second
-/// text, and for other token types than PairFrame has.
+/// Reads the "pair" of a TemplateProcessing step. Returns nullopt when the second text precedes the first, or for token
+/// types that PairFrame cannot express.
 std::optional<PairFrame> ReadPairFrame(const Json& step, const std::string& path);
 
 }  // namespace quire
