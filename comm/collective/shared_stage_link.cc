@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kRing = StageArena::kRingBytes;
 
-/// Waits until count() is above 0, and returns it.
+/// Waits until count() returns more than 0, and returns that.
 template <class Count>
 size_t Await(const Count& count, const std::atomic<uint64_t>& abort_word) {
   StagePatience patience;
@@ -24,8 +24,8 @@ size_t Await(const Count& count, const std::atomic<uint64_t>& abort_word) {
   }
 }
 
-/// Calls copy(offset in the message, offset in the ring, bytes) for the bytes [begin, begin + count) of a ring that
-/// begins anew after its last byte.
+/// Calls copy(offset in the message, offset in the ring, bytes) for the ring's bytes [begin, begin + count). The ring
+/// continues at its first byte after its last one.
 template <class Copy>
 void InRing(uint64_t begin, size_t count, const Copy& copy) {
   const size_t at = begin % kRing, first = std::min(count, kRing - at);

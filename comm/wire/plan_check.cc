@@ -8,7 +8,7 @@ namespace quire {
 
 namespace {
 
-/// A set of small ids. Entering an id twice throws Error.
+/// A set of small ids. Adding an id that is in the set throws Error.
 class IdSet {
  public:
   IdSet(int32_t size, const char* what) : entered_(static_cast<size_t>(size), false), what_(what) {}
@@ -106,7 +106,7 @@ void CheckMoves(const StepPlan& plan, const PlanLimits& limits) {
   }
 }
 
-/// Checks orders for the draft model. They name decodes and drafts of the plan, each at most once and in their order.
+/// Checks the orders to the draft model. They must name decodes and drafts of the plan, each at most once and in order.
 void CheckGuesses(const StepPlan& plan, const PlanLimits& limits) {
   auto decode = plan.decodes.begin();
   auto draft = plan.drafts.begin();

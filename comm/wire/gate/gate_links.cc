@@ -88,8 +88,8 @@ void GateLinks::TakeNewOnes() {
   }
 }
 
-/// Registers for the events that each side needs: readable while the other side has taken everything, writable while it
-/// has not. Returns false when epoll fails, which ends the link.
+/// Asks epoll for the events that each side needs: readable once the other side has taken everything, writable until it
+/// has. Returns false when epoll fails, which ends the link.
 bool GateLinks::Watch(Link& link, uint64_t number) {
   if (link.ended >= 0) {  // the closed side would report its end forever, and the other side has no receiver any more
     if (link.watched[link.ended] == 0) return true;
@@ -103,7 +103,7 @@ bool GateLinks::Watch(Link& link, uint64_t number) {
   return true;
 }
 
-/// Sets the watched events of one side. 0 stops watching it altogether, even for its end.
+/// Sets the events that epoll reports of one side. 0: no event at all, not even the side's end.
 bool GateLinks::WatchSide(Link& link, int side, uint32_t events, uint64_t number) {
   const uint32_t before = std::exchange(link.watched[side], events);
   if (before == events) return true;
@@ -114,7 +114,7 @@ bool GateLinks::WatchSide(Link& link, int side, uint32_t events, uint64_t number
   return ::epoll_ctl(epoll_.get(), operation, link.sides[side].get(), &event) == 0;
 }
 
-/// Forwards bytes in one direction, at most kAtOnce at a time.
+/// Forwards at most kAtOnce bytes in one direction.
 GateLinks::Carried GateLinks::Carry(Way& way) {
   const auto waits = [] { return errno == EAGAIN || errno == EINTR; };
   while (way.full()) {
@@ -135,7 +135,7 @@ GateLinks::Carried GateLinks::Carry(Way& way) {
   return Carried::kGoesOn;
 }
 
-/// Handles an event on one side. Returns false when the link is over.
+/// Handles an event on one side. Returns false when the link has ended.
 bool GateLinks::Serve(Link& link, int side, uint32_t events) {
   const bool ended = (events & (EPOLLHUP | EPOLLERR)) != 0;
   if (link.ended >= 0) return !ended && Carry(link.ways[link.ended]) == Carried::kGoesOn;

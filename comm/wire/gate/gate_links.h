@@ -14,9 +14,9 @@
 
 namespace quire {
 
-/// Forwards bytes in both directions between accepted peers' connections and the ZeroMQ socket behind the gate, on its
-/// own thread. Buffers are bounded: a side that sends faster than the other side receives is not read. When one side
-/// closes, the other side has three seconds to receive the remaining bytes.
+/// Forwards bytes in both directions between the connections of accepted peers and the ZeroMQ socket that the gate
+/// protects, on its own thread. Buffers are bounded: while a side sends faster than the other side receives, it is not
+/// read. When one side closes, the other side has three seconds to receive the remaining bytes.
 class GateLinks {
  public:
   GateLinks();
@@ -25,8 +25,8 @@ class GateLinks {
   GateLinks(const GateLinks&) = delete;
   GateLinks& operator=(const GateLinks&) = delete;
 
-  /// Adds a link between a peer's connection and a connection to the ZeroMQ socket, both non-blocking. A peer that
-  /// sends more than `most_bytes` in all loses its link. May be called from any thread.
+  /// Adds a link between a peer's connection and a connection to the ZeroMQ socket, both non-blocking. The link ends if
+  /// the peer sends more than `most_bytes` in all. May be called from any thread.
   void Add(Descriptor outer, Descriptor inner, size_t most_bytes = SIZE_MAX);
   /// Returns the number of links that have been added and have not ended. May be called from any thread.
   int size() const { return num_links_; }

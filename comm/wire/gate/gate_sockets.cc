@@ -47,7 +47,8 @@ std::string AddressOfInterface(const std::string& name, int family) {
   return "";
 }
 
-/// Creates a folder of mode 0700 under `base` whose path leaves room for a socket's name; empty when it cannot.
+/// Creates a folder of mode 0700 in `base`. Returns its path; empty if that fails or the path is too long for a
+/// socket's name.
 std::string FreshFolder(const char* base) {
   constexpr size_t kMostBytes = 90;
   if (base == nullptr || std::strlen(base) > kMostBytes - 16) return "";
@@ -149,7 +150,7 @@ Descriptor PrivateSocket::Connect() const {
   Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   sockaddr_un name{};
   name.sun_family = AF_UNIX;
-  // Connects to the socket's inode through the descriptor that still holds it.
+  // Connects to the socket's inode through the descriptor that this object holds.
   fmt::format_to_n(name.sun_path, sizeof(name.sun_path) - 1, "/proc/self/fd/{}", inode_.get());
   if (socket.open() && ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)) != 0) {
     const int error = errno;

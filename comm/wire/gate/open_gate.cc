@@ -50,7 +50,7 @@ struct OpenGate::Impl {
   std::thread thread;
 };
 
-/// Accepts the next connection, if one waits. Returns false when the process has no descriptors left.
+/// Accepts the next connection, if there is one. Returns false when the process has no file descriptors left.
 bool OpenGate::Impl::AcceptOne() {
   sockaddr_storage peer{};
   Descriptor outer = AcceptPeer(listening.get(), peer);

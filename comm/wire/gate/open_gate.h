@@ -6,11 +6,11 @@
 
 namespace quire {
 
-/// Guards a TCP port of a ZeroMQ socket that serves anybody, without keys. ZeroMQ keeps every subscription, and every
-/// part of a message that has not ended, without a bound: 30 bytes for each byte that a peer sends. It also accepts
-/// connections until the process has no descriptors left. So the gate accepts the connections, at most kMostPeers at
-/// once, and forwards at most kMostBytes from each peer. A peer that sends more, or that comes when the gate is full,
-/// is closed. ZeroMQ's clients then connect again by themselves.
+/// Protects a TCP port of a ZeroMQ socket that serves anybody, without keys. ZeroMQ stores every subscription, and
+/// every part of an unfinished message, without a bound: 30 bytes for each byte that a peer sends. It also accepts
+/// connections until the process has no file descriptors left. So the gate accepts the connections, at most kMostPeers
+/// at a time, and forwards at most kMostBytes from each peer. A peer that sends more, or that comes when the gate is
+/// full, is disconnected. ZeroMQ's clients then connect again by themselves.
 class OpenGate {
  public:
   static constexpr int kMostPeers = 64;
@@ -19,7 +19,7 @@ class OpenGate {
   /// Listens on "tcp://HOST:PORT" as ListenOnTcp does, without accepting a peer yet. `what` names the port in the log.
   /// Throws Error when it cannot listen.
   OpenGate(const std::string& endpoint, const std::string& what);
-  /// Keeps forwarding for up to 200 ms.
+  /// Goes on forwarding for up to 200 ms.
   ~OpenGate();
   OpenGate(const OpenGate&) = delete;
   OpenGate& operator=(const OpenGate&) = delete;
