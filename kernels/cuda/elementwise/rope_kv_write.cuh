@@ -14,7 +14,7 @@ struct RopeKvWriteKernel {
   static constexpr int kThreads = 256;
   static constexpr int kX = 16 / sizeof(C);
 
-  /// The destination of a token's keys and values, and their factors.
+  /// Where a token's keys and values are written, and the factors to multiply them by.
   struct Slot {
     simt::Global<C> keys, values;
     int64_t key_base, value_base;  // start of the block
@@ -56,8 +56,8 @@ struct RopeKvWriteKernel {
     CopyRest(p, row, to);
   }
 
-  /// Adds biases and norms heads in place, one head per warp at a time. Numbers stay fp32 from the bias to the norm's
-  /// result.
+  /// Adds biases and norms heads in place; a warp handles one head at a time. Numbers stay fp32 from the bias to the
+  /// norm's result.
   static __device__ void AddBiasAndNorm(const Params& p, const simt::Global<T>& row) {
     const int lane = simt::ThreadX() % 32, size = p.cache.head_size;
     const simt::Global<const T> bias(static_cast<const T*>(p.bias));
@@ -100,7 +100,7 @@ struct RopeKvWriteKernel {
     }
   }
 
-  /// Rotates dimensions i and i + rotary_dim / 2 of every query and key head; writes the rotated keys.
+  /// Applies RoPE to dimensions i and i + rotary_dim / 2 of every query and key head, and writes the keys to the cache.
   static __device__ void RotatePairs(const Params& p, const simt::Global<T>& row, const Slot& to) {
     if (p.rotary_dim == 0) return;
     const int half = p.rotary_dim / 2;
@@ -126,7 +126,7 @@ struct RopeKvWriteKernel {
     }
   }
 
-  /// Writes the values and those dimensions of keys that do not rotate.
+  /// Writes the values to the cache, and those dimensions of keys to which RoPE does not apply.
   static __device__ void CopyRest(const Params& p, const simt::Global<T>& row, const Slot& to) {
     const int size = p.cache.head_size, plain = size - p.rotary_dim;
     const int64_t keys = int64_t{p.num_heads} * size, values = keys + int64_t{p.cache.num_kv_heads} * size;

@@ -2,7 +2,7 @@
 #include "kernels/cuda/elementwise/step_state.cuh"
 #include "kernels/cuda/launch.cuh"
 
-// Checks and launches of the ops on running sequences' state.
+// Checks and launches of the operations on the running sequences' state.
 namespace quire::kernels {
 
 namespace {

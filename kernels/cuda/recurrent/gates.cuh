@@ -63,8 +63,8 @@ struct GatedNormKernel {
   }
 };
 
-/// The kernel of GateSquares. Grid (num_tokens, num_groups): one row's part of a group per thread block. Squares are
-/// those of the numbers as stored.
+/// The kernel of GateSquares. The grid is (num_tokens, num_groups): a thread block has one row's part of one group. It
+/// squares the numbers as they are stored.
 template <class T>
 struct GateSquaresKernel {
   using Params = GateSquaresParams;

@@ -10,7 +10,7 @@ namespace quire::kernels {
 
 namespace {
 
-/// True if no number of a state straddles blocks and the blocks have room for `bytes` of it.
+/// True if no number of a state lies across two blocks, and the blocks have room for `bytes` bytes of it.
 bool IsWhole(const StateView& state, int64_t bytes) {
   return state.block_stride % 4 == 0 && state.offset % 4 == 0 && state.Holds(bytes);
 }
