@@ -14,10 +14,10 @@ namespace quire {
 
 namespace {
 
-/// The largest head_dim of DecodeAttention; larger heads use v1 or v2.
+/// The largest head_dim that DecodeAttention supports; larger heads use v1 or v2.
 constexpr int64_t kMostPlannedDims = 256;
 
-/// Throws Error when v1 is wanted and the scores of the longest context do not fit into its shared memory.
+/// Throws Error when v1 is chosen and the scores of the longest context do not fit into its shared memory.
 void CheckAttention(const ModelSpec& spec, const EngineSizes& sizes, AttentionBackend attention, const Device& device) {
   if (attention != AttentionBackend::kV1) return;
   const int64_t needed = kernels::PagedDecodeV1SharedBytes(sizes.max_model_len, LargestHead(spec), sizes.block_size);
@@ -29,7 +29,7 @@ void CheckAttention(const ModelSpec& spec, const EngineSizes& sizes, AttentionBa
       most, sizes.max_model_len);
 }
 
-/// Returns one sentence that says which feature of the model the CUDA kernels lack; empty if they support the model.
+/// Returns a sentence about a feature of the model that the CUDA kernels lack; empty if they support the model.
 std::string Unsupported(const ModelSpec& spec) {
   if (spec.bidirectional) {
     return fmt::format("the CUDA engine computes no encoders, such as models of the kind {}", spec.architecture);

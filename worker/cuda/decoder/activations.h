@@ -9,8 +9,8 @@
 
 namespace quire {
 
-/// Device buffers that a forward pass keeps between kernels, for T rows of which R draw. Numbers have the model's type
-/// unless stated otherwise.
+/// Device buffers with which the kernels of a forward pass hand numbers to each other, for T rows, of which tokens are
+/// sampled for R. Numbers have the model's type unless stated otherwise.
 struct Activations {
   Activations(const ModelSpec& spec, const RankShard& shard, NumberType dtype, int64_t max_tokens, int64_t max_draws,
               int64_t width_of_logits, Pieces& pieces)
@@ -51,7 +51,7 @@ struct Activations {
   void* activated;     // [T, mlp_width]
   void* delta;         // [T, hidden]: the output of attention or MLP, which is added to the residual
   void* second_delta;  // [T, hidden]: the MLP's part where attention and MLP run in parallel; else null
-  // layer_inputs, projected_inputs and gated_input have size 0 in models without layer inputs.
+  // In models without layer inputs, layer_inputs, projected_inputs and gated_input have size 0.
   void *layer_inputs, *projected_inputs;  // [T, layers, layer_input_size]
   void* gated_input;                      // [T, layer_input_size]
   void* drawing;                          // [R, hidden]

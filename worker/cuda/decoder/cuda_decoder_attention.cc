@@ -1,4 +1,4 @@
-// CudaDecoder's attention operations. Each kernel call spells out its params, though several share pointers, so that a
+// CudaDecoder's attention operations. Each kernel call lists its params, even those that several share, so that a
 // reader sees a kernel's inputs in one place.
 #include <algorithm>
 
@@ -43,7 +43,7 @@ void CudaDecoder::PositionAndStore(int64_t layer) {
 }
 
 const float* CudaDecoder::SquaresOfAllRanks(int64_t layer) {
-  // A KV head on several ranks is counted by the rank with its first query head.
+  // If several ranks have a KV head, only the rank with the KV head's first query head counts it.
   const Activations& a = memory_.activations;
   const int64_t dim = LayerOf(layer).head_dim, counted = CountedKvHeads(spec_, sizes_.shard, layer) * dim;
   const int64_t past_keys = (sizes_.shard.heads.size() + sizes_.shard.layer(layer).kv_heads.size()) * dim;

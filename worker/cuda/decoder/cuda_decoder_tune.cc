@@ -21,7 +21,7 @@ void CudaDecoder::Tune(int64_t rows) {
   const Activations& a = memory_.activations;
   const CudaMixerActivations& m = memory_.mixers;
   ProductsOfLayers qkv, attention_out, mixer_in, mixer_out, mlp_in, down;
-  // Quantised products have only one way, so they need no tuning.
+  // There is only one way of computing quantised products, so they need no tuning.
   const auto add = [](ProductsOfLayers& products, int64_t rows_of, int64_t cols, const DeviceMatrix& weight) {
     if (!weight.quantized) products[{rows_of, cols}].push_back(weight.data);
   };
@@ -56,7 +56,7 @@ void CudaDecoder::Tune(int64_t rows) {
     products_.Tune(logits, weights);
   }
   if (!CanFuse(rows)) return;
-  // Time all layers without attention, which is the same either way.
+  // Times all layers without attention, which takes the same time in both ways.
   shape_ = {};
   shape_.num_rows = rows;
   const auto seconds = [&](bool fused) {

@@ -8,7 +8,7 @@ namespace quire {
 
 namespace {
 
-/// Returns the matrix rows of the rank's slice.
+/// Returns the rows of the matrix that belong to the rank's slice.
 std::vector<RowSource> RowsOf(const ModelFiles& files, const WeightSlice& slice, Role role, int64_t layer) {
   const Tensor& tensor = files.Get(role, layer);
   if (tensor.scaled != nullptr) tensor.scaled->Check(files.path());

@@ -8,12 +8,12 @@
 
 namespace quire {
 
-/// Norms of Mixture::normed_apart, [hidden] each; null in other models.
+/// The norms of models with Mixture::normed_apart, [hidden] each; null in other models.
 struct CudaMixtureNorms {
   void *router = nullptr, *experts = nullptr, *experts_after = nullptr, *shared_after = nullptr;
 };
 
-/// Rows [first, first + rows) of the qkv product: the weights of neighbouring roles with the same form.
+/// Rows [first, first + rows) of the qkv product: the weights of neighbouring roles that have the same form.
 struct QkvPart {
   DeviceMatrix matrix;
   int64_t first = 0, rows = 0;

@@ -137,7 +137,7 @@ class Loader {
     uploader_.Upload(to, Rows(role, layer), Slice(role, layer).cols, width);
   }
 
-  /// Uploads a vector, padded with zeros up to `width`. Returns its length; 0 if the model lacks the vector.
+  /// Uploads a vector, padded with zeros up to `width`. Returns its length; 0 if the model has no such vector.
   int64_t Vector(void* to, Role role, int64_t layer, int64_t width = 0) const {
     const std::vector<float> part = ReadVector(files_, shard_, role, layer);
     Numbers(to, part, width);

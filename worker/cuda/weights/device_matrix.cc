@@ -18,7 +18,8 @@ namespace quire {
 
 namespace {
 
-/// Returns the form of a file's FP8 matrix for columns from `first` on. Groups must begin where the device's groups do.
+/// Returns the form of an FP8 matrix of a file for columns from `first` on. Its groups must begin where the device's
+/// groups begin.
 std::optional<NumberType> FormOfFp8(const ScaledMatrix& matrix, int64_t first) {
   if (matrix.groups() == 1) return NumberType::kFp8E4M3;
   const bool fits = matrix.InOrder() && matrix.group % kernels::kFp8Group == 0 && first % kernels::kFp8Group == 0;
@@ -56,14 +57,14 @@ std::optional<NumberType> FormOnDevice(const Tensor& tensor, int64_t first, Quan
   }
 }
 
-/// Chooses the forms in which one rank's matrices are held on the device.
+/// Chooses the forms in which the device holds one rank's matrices.
 class FormFinder {
  public:
   FormFinder(const ModelFiles& files, const RankShard& shard, Quantization quantization)
       : files_(files), shard_(shard), quantization_(quantization) {}
 
-  /// Returns the common form of matrices whose rows lie one after another with `width` numbers each, for every given
-  /// expert if they belong to experts; nullopt if there is none.
+  /// Returns the form that all these matrices can have, whose rows lie one after another with `width` numbers each (for
+  /// experts, that all experts can have); nullopt if there is none.
   std::optional<NumberType> Find(int64_t layer, std::initializer_list<Role> roles, int64_t width,
                                  const Range& experts = {0, 1}) const {
     std::optional<NumberType> form;

@@ -15,7 +15,7 @@ namespace quire {
 
 namespace {
 
-// Mark kFirstMark + i of the device's stream says when half i of the staging buffer has been copied to the device.
+// Mark kFirstMark + i of the device's stream tells when half i of the staging buffer has been copied to the device.
 constexpr int kFirstMark = 0;
 
 __extension__ using Float16 = _Float16;
@@ -62,7 +62,7 @@ void Uploader::WritePiece(const RowSource& source, Range cols, std::byte* to) co
                 static_cast<size_t>(cols.size() * element));
     return;
   }
-  // Decode whole quantisation blocks; those at the edges may contain columns of other ranks.
+  // Decode whole quantisation blocks; the first and the last may contain columns of other ranks.
   const int64_t block = DecodeBlock(*source.tensor);
   const int64_t begin = cols.begin / block * block,
                 end = std::min((cols.end + block - 1) / block * block, source.tensor->cols());

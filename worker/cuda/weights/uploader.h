@@ -32,7 +32,7 @@ class Uploader {
   void Upload(void* to, const std::vector<RowSource>& rows, Range cols, int64_t width) {
     UploadPieces(to, rows, {cols}, width);
   }
-  /// Uploads as Upload does, with the columns of several pieces, one piece after another.
+  /// Uploads as Upload does, with the columns of several pieces, which follow one another.
   void UploadPieces(void* to, const std::vector<RowSource>& rows, const std::vector<Range>& pieces, int64_t width);
   /// Uploads whole rows in quantised form: `to` is the data of a kernels::QuantizedMatrix of type `type`,
   /// [rows.size(), columns].
@@ -47,7 +47,8 @@ class Uploader {
   void WritePiece(const RowSource& source, Range cols, std::byte* to) const;
   /// Returns the next half of the staging buffer; waits until its last copy has finished.
   std::byte* NextHalf();
-  /// Queues copies of the current half's contents, one part after the other, and switches to the other half.
+  /// Send() queues copies of the current half, which holds these parts one after another, and switches to the other
+  /// half.
   struct Part {
     void* to;
     int64_t bytes;
