@@ -57,7 +57,7 @@ TEST(AdapterTablesTest, Open_RefusesTokensAndWeights_ThatDoNotFitTheConfiguratio
   EXPECT_THAT(embedded.Error(), HasSubstr("lora_embedding_B: [72, 5] instead of [72, 4]"));
 }
 
-TEST(AdapterExpertsTest, Open_RefusesExperts_ThatAreMissingMisshapenOrThereTwice) {
+TEST(AdapterExpertsTest, Open_RefusesExperts_WhenTheyAreMissingMisshapenOrPresentTwice) {
   const std::string layer = "base_model.model.model.layers.1.mlp.experts";
   ChangedAdapter experts("qwen3moe", "qwen3moe_experts");
   const auto whole = experts.files.tensors;

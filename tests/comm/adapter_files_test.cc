@@ -245,7 +245,7 @@ TEST(AdapterConfigTest, Targets_FollowsPeft_ForListsPatternsAndLayers) {
   EXPECT_TRUE(ConfigOf({{"target_modules", "all-linear"}}).Targets("any"));
 }
 
-TEST(AdapterConfigTest, RanksAndScales_OfSingleModules_GoByTheFirstPatternThatMatches) {
+TEST(AdapterConfigTest, RanksAndScalesOfSingleModules_ComeFromTheFirstPatternThatMatches) {
   const std::string q0 = "model.layers.0.self_attn.q_proj", up = "model.layers.0.mlp.up_proj";
   const AdapterConfig config = ConfigOf({{"rank_pattern", {{"q_proj", 4}, {R"(layers\.0\..*)", 2}}},
                                          {"alpha_pattern", {{"^model.layers.0.mlp.up_proj", 3}}}});

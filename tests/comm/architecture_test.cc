@@ -192,7 +192,7 @@ TEST(ArchitectureTest, MaxPosition_GrowsWithRopeScaling) {
   EXPECT_EQ(reach_of("llama", {{"type", "linear"}, {"factor", 0.5}}, 2048), Reach(2048, 2048));
 }
 
-TEST(ArchitectureTest, MissingHeadDim_IsDerivedOrTheFamilysDefault) {
+TEST(ArchitectureTest, HeadDim_IsDerivedOrTheFamilysDefault_WhenItIsMissing) {
   EXPECT_EQ(Read("llama").layers[0].head_dim, 16);
   EXPECT_EQ(Read("qwen2").layers[0].head_dim, 16);
   EXPECT_EQ(Read("qwen3").layers[0].head_dim, 128);
@@ -350,7 +350,7 @@ TEST(ArchitectureTest, Gemma4_HasHeadsOfTwoSizes_AndLayersThatReadKeysOfOtherLay
 }
 
 // Hosts compare these texts: hosts whose model files differ in any field must not compute together.
-TEST(ArchitectureTest, TextOfASpec_ChangesWithEveryField) {
+TEST(ArchitectureTest, DescriptionOfAModelSpec_ChangesWithEveryField) {
   const ModelSpec plain = Read("llama");
   const std::function<void(ModelSpec&)> changes[] = {
       [](ModelSpec& s) { s.architecture = "mistral"; },
@@ -656,7 +656,7 @@ ModelSpec Gemma4OfGguf(const std::map<std::string, GgufValue>& changes, std::vec
   return SpecFromGguf(gguf);
 }
 
-TEST(ArchitectureTest, GgufOfGemma4_DescribesTheDifferencesBetweenLayers) {
+TEST(ArchitectureTest, Gemma4FromGguf_HasTheDifferencesBetweenLayers) {
   const std::vector<float> quarter = {1, 1, 1e30f, 1e30f, 1e30f, 1e30f, 1e30f, 1e30f};
   const ModelSpec spec = Gemma4OfGguf({}, quarter);
   EXPECT_EQ(WindowsOf(spec), (std::vector<int64_t>{24, 0, 24, 0}));
@@ -709,7 +709,7 @@ ModelSpec OfGguf(const std::string& architecture, const std::map<std::string, Gg
   return SpecFromGguf(gguf);
 }
 
-TEST(ArchitectureTest, GgufOfMistral3_HasGrowingQueries_AsInHf) {
+TEST(ArchitectureTest, QueriesOfMistral3_GrowWithPosition_InGgufAsInHf) {
   const ModelSpec hf = Read("ministral3", {{"rope_parameters",
                                             {{"rope_type", "yarn"},
                                              {"factor", 16.0},
@@ -765,7 +765,7 @@ TEST(ArchitectureTest, Gemma4_ReadsItsTextConfig_WhenTheConfigurationIsOfTheWhol
   EXPECT_THAT(ErrorThrownBy([&] { read(whole); }), HasSubstr("text_config: attention_bias = true is not supported"));
 }
 
-TEST(ArchitectureTest, OlderFiles_MayLackThePrefixOfNames_AndHoldMasks) {
+TEST(ArchitectureTest, OlderFiles_AreRead_AlthoughNamesLackTheirPrefixAndMasksAreStored) {
   const Json floats = {{"dtype", "F32"}, {"shape", {1, 1, 1, 1}}}, bools = {{"dtype", "BOOL"}, {"shape", {1, 1, 2, 2}}};
   EXPECT_EQ(OpenRenamed("gpt2", "transformer.", {}), "");
   EXPECT_EQ(OpenRenamed("gpt2", "transformer.", {{"h.0.attn.bias", floats}}), "");
@@ -822,7 +822,7 @@ TEST(MixtureTest, LayersWithExperts_FollowTheConfiguration) {
   EXPECT_EQ(ReadMixture("qwen3_moe", {{"mlp_only_layers", {0, 1, 2}}}).mixture.experts, 0) << "no layer has any";
 }
 
-TEST(MixtureTest, Experts_HaveOwnTensorsInSafetensors_AndShareTensorsInGguf) {
+TEST(MixtureTest, Experts_AreReadFromTensorsOfTheirOwnInSafetensors_AndFromSharedTensorsInGguf) {
   const ModelSpec spec = ReadMixture("qwen2_moe", {{"mlp_only_layers", {0}}});
   std::map<std::string, std::vector<int64_t>> hf, gguf;
   for (const ExpectedTensor& t : ExpectedTensors(spec, WeightsOf(spec), Naming::kHf)) hf[t.name] = t.shape;
@@ -858,7 +858,7 @@ TEST(MixtureTest, MlpBesideTheExperts_IsTheSharedExpert_InGemma4) {
   EXPECT_FALSE(apart.contains("blk.1.ffn_gate_up_exps.weight"));
 }
 
-TEST(MixtureTest, MatrixNumbers_CountOnlyTheExpertsOfAToken) {
+TEST(MixtureTest, NumberOfWeightsUsed_CountsOnlyTheExpertsOfAToken) {
   const ModelSpec spec = ReadMixture("qwen3_moe", {{"mlp_only_layers", {0}}});
   EXPECT_EQ(MatrixNumbersPerUnit(spec, Axis::kExpertMlp), 2 * 2 * 3 * 64) << "two layers, two experts, three matrices";
   EXPECT_EQ(MatrixNumbersPerUnit(spec, Axis::kMlp), 3 * 64) << "of one layer";
@@ -866,7 +866,7 @@ TEST(MixtureTest, MatrixNumbers_CountOnlyTheExpertsOfAToken) {
   EXPECT_EQ(LayerMatrixNumbers(spec), 3 * 64 * (64 + 32 + 32 + 64) + 3 * 96 * 64 + 2 * (8 * 64 + 2 * 3 * 24 * 64));
 }
 
-TEST(MixtureTest, ReadPart_GrowsWithTheTokensOfAStep) {
+TEST(MixtureTest, PartOfTheWeightsThatAStepReads_GrowsWithItsTokens) {
   EXPECT_EQ(ReadPart(Read("llama"), 1), 1);
   const ModelSpec spec = ReadMixture("mixtral");  // each token chooses 2 of 8 experts of 96 columns, in all 3 layers
   const double others = 3 * (64 * (64 + 32 + 32 + 64) + 8 * 64) + 100 * 64, expert = 3 * 3 * 96 * 64;
@@ -912,7 +912,7 @@ TEST(MixtureTest, UnsupportedRouting_IsRefusedByName) {
   }
 }
 
-TEST(MixtureTest, LayersThatPredictFurtherTokens_AreAllowed_InGlm4) {
+TEST(MixtureTest, MultiTokenPredictionLayers_AreAllowed_InGlm4) {
   EXPECT_TRUE(MayBePresent(ReadMixture("glm4_moe"), "model.layers.3.eh_proj.weight", Naming::kHf));
   EXPECT_FALSE(MayBePresent(ReadMixture("glm4_moe"), "model.layers.2.eh_proj.weight", Naming::kHf));
   EXPECT_FALSE(MayBePresent(ReadMixture("qwen3_moe"), "model.layers.3.eh_proj.weight", Naming::kHf));

@@ -76,7 +76,7 @@ TEST_F(BlockLinkTest, Blocks_ArriveUnchanged) {
   EXPECT_TRUE(receiver_.idle() && sender_.idle());
 }
 
-TEST_F(BlockLinkTest, Transfers_DoNotMix_AndAnEmptyTransferEnds) {
+TEST_F(BlockLinkTest, SimultaneousTransfers_DoNotMixTheirBlocks_AndAnEmptyTransferEnds) {
   Bytes a = Pattern(1000, 1), b = Pattern(1000, 2), to_a(1000), to_b(1000), to_c(1000);
   Expect(1, {to_a});
   Expect(2, {to_b});
@@ -149,7 +149,7 @@ TEST_F(BlockLinkTest, Chunks_AreIgnored_WhenTheyAreOfOtherEpochsOrRanks) {
 
 /// Sends chunks whose numbers, offsets or sizes cannot be. Each chunk fails its transfer, and nothing is written
 /// outside a block.
-TEST_F(BlockLinkTest, Transfer_Fails_WhenAChunkHasAWrongPlace) {
+TEST_F(BlockLinkTest, Transfer_Fails_WhenAChunkNamesAWrongBlockOrOffset) {
   Channel channel = Channel::Connect(endpoint_, "b");
   const Bytes data = Pattern(1000, 1);
   const std::vector<ChunkPlace> places = {{1, 1, kEpoch, 0, 2, 1, 0},     {2, 1, kEpoch, 0, 1, 0, 1},

@@ -134,7 +134,7 @@ TEST_F(CurveTest, Worker_SendsNothing_ToACoordinatorWithAnotherKey) {
   EXPECT_FALSE(Receive(server, 700));
 }
 
-TEST_F(CurveTest, SeveralServers_WorkSideBySide) {
+TEST_F(CurveTest, Worker_ReachesItsServer_WhenSeveralCurveServersRunInOneProcess) {
   Channel first = Listen(), second = Listen();
   const WorkerKeys keys = LoadWorkerKeys(keys_, 0);
   Channel worker = Channel::Connect(second.bound_endpoint(), "e1.r0", &keys);

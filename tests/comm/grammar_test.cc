@@ -95,7 +95,7 @@ TEST(GrammarTest, Masks_AllowExactlyTheTokensOfAllWords_OfEbnfRules) {
                   {"a", "ab", "abc", "bca", "bcca"});
 }
 
-TEST(GrammarTest, State_DependsOnTheTokensAlone) {
+TEST(GrammarTest, StateOfAGrammar_DependsOnlyOnTheTokensThatItFollowed) {
   GrammarCompiler compiler(TestVocabulary(), kModelVocab);
   const auto grammar = compiler.Compile({GrammarSource::kRegex, "[a-c]{3,6}x"});
   const auto token = [](char c) { return static_cast<TokenId>(2 + static_cast<unsigned char>(c)); };
@@ -146,7 +146,7 @@ int LettersUntilOverworked(const std::string& rules, int most) {
   return -1;
 }
 
-TEST(GrammarTest, AmbiguousGrammar_IsOverworked_AtTheSameTokenEachTime) {
+TEST(GrammarTest, AmbiguousGrammar_ExceedsItsWorkLimit_AtTheSameTokenEachTime) {
   const std::string rules = "root ::= s\ns ::= \"a\" | s s | s s s | s s s s";
   const int length = LettersUntilOverworked(rules, 99);  // overworked by its work; its memory stays far below the bound
   EXPECT_GT(length, 5);
@@ -164,7 +164,7 @@ int LettersFollowedUntilOverworked(const GrammarSource& source, size_t most) {
   return static_cast<int>(matcher.num_followed());
 }
 
-TEST(GrammarTest, Follow_OfAWholeSequence_TakesBoundedTime) {
+TEST(GrammarTest, Follow_TakesBoundedTime_ForAWholeSequence) {
   // Each letter completes every rule, and each completion visits all predictions made at the beginning.
   std::string rules = "root ::= x0", more;
   for (int i = 0; i < 30; ++i) {

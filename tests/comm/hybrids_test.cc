@@ -155,7 +155,7 @@ std::string RefusalOf(const std::string& architecture, const std::map<std::strin
 
 using CountsOfLayers = std::vector<int64_t>;
 
-TEST(HybridGgufTest, LayerLists_TellTheKindOfEachLayer) {
+TEST(HybridGgufTest, ListsInGguf_DecideTheKindOfEachLayer) {
   const ModelSpec spec = SpecFromGguf(FileOf("nemotron_h", {{"attention.head_count_kv", CountsOfLayers{0, 0, 2, 0}},
                                                             {"feed_forward_length", CountsOfLayers{0, 96, 0, 0}}}));
   EXPECT_THAT(Attending(spec), ElementsAre(false, false, true, false));
@@ -177,7 +177,7 @@ TEST(HybridGgufTest, LayerLists_TellTheKindOfEachLayer) {
               HasSubstr("ssm.inner_size = 60 does not divide over 7 heads"));
 }
 
-TEST(HybridGgufTest, LayersThatPredictFurtherTokens_AreLeftOut) {
+TEST(HybridGgufTest, MultiTokenPredictionLayers_AreLeftOut) {
   const ModelSpec spec =
       SpecFromGguf(FileOf("qwen35", {{"nextn_predict_layers", int64_t{1}}, {"full_attention_interval", int64_t{2}}}));
   EXPECT_THAT(Attending(spec), ElementsAre(false, true, false));
@@ -186,7 +186,7 @@ TEST(HybridGgufTest, LayersThatPredictFurtherTokens_AreLeftOut) {
               HasSubstr("interval = 0 is out of range"));
 }
 
-TEST(HybridGgufTest, PartialRotation_IsRefused_InGgufOfGraniteHybrids) {
+TEST(HybridGgufTest, PartialRope_IsRefused_InGgufOfGraniteHybrids) {
   const std::map<std::string, GgufValue> hybrid = {{"attention.head_count_kv", CountsOfLayers{0, 2, 0, 0}},
                                                    {"rope.scaling.finetuned", true}};
   EXPECT_EQ(RefusalOf("granitehybrid", hybrid), "");
@@ -230,7 +230,7 @@ TEST(HybridsTest, MlpColumnsOfLfm2_AreScaledAndRounded_UnlessAFlagMakesThemExact
   EXPECT_THAT(ErrorThrownBy([&] { columns({{"block_multiple_of", 0}}); }), HasSubstr("in multiples of 0"));
 }
 
-TEST(HybridsTest, SharedGate_IsOff_WhenAMixtureHasNoSharedExpert) {
+TEST(HybridsTest, GateOfTheSharedExpert_IsOff_WhenAMixtureHasNoSharedExpert) {
   Json experts = {{"num_experts", 4}, {"num_experts_per_tok", 2}, {"moe_intermediate_size", 8}};
   for (const int64_t shared : {0, 12}) {
     experts["shared_expert_intermediate_size"] = shared;
@@ -274,7 +274,7 @@ TEST(HybridsTest, ValuesOutOfRange_AreRefusedByName) {
   EXPECT_THAT(delta({{"full_attention_interval", 5}}), HasSubstr("models without attention"));
 }
 
-TEST(HybridsTest, TextOfASpec_ChangesWithEveryFieldOfTheRecurrence) {
+TEST(HybridsTest, DescriptionOfAModelSpec_ChangesWithEveryFieldOfTheRecurrence) {
   const ModelSpec plain = ReadHybrid("qwen3_5_text");
   std::set<std::string> texts = {TextOf(plain)};
   for (int64_t Recurrence::*field : {&Recurrence::taps, &Recurrence::channels, &Recurrence::key_heads,

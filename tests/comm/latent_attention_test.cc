@@ -57,7 +57,7 @@ ModelSpec Read(const Json& changes) {
   return SpecFromHf(config.dump(), "", "model");
 }
 
-TEST(LatentAttentionTest, KvCache_HoldsOneHeadOfRotatedNumbersAndTheLatent) {
+TEST(LatentAttentionTest, KvCache_HoldsTheLatentAndOneHeadWithRope) {
   const ModelSpec spec = Read(Json::object());
   EXPECT_EQ(spec.layers[5].num_kv_heads, 1);
   EXPECT_EQ(spec.layers[5].head_dim, 64 + 512);

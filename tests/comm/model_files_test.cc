@@ -339,7 +339,7 @@ TEST_F(ModelFilesTest, BlocksAndScalesOfMxFp4_BecomeOneTensor) {
 }
 
 // Two hosts may have equal weights and still scale positions differently.
-TEST_F(ModelFilesTest, Fingerprint_ChangesWithTheScalingOfPositions) {
+TEST_F(ModelFilesTest, Fingerprint_ChangesWithRopeScaling) {
   const std::string models = std::string(QUIRE_TEST_DATA) + "/models/";
   std::string config = ReadTextFile(models + "mqa/config.json", 1 << 20);
   fs::copy(models + "mqa", dir_ / "mqa");

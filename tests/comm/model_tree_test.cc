@@ -220,7 +220,7 @@ TEST_F(ChecksumsTest, Files_AreAccepted_WhenTheyMatchTheList) {
   EXPECT_EQ(Verify(), "") << "names may begin with ./";
 }
 
-TEST_F(ChecksumsTest, ChangedByte_IsNoticed_ThoughTheFingerprintIsUnchanged) {
+TEST_F(ChecksumsTest, ChangedByteOfAFile_IsNoticedByChecksums_ThoughTheFingerprintIsUnchanged) {
   const std::string path = directory_ / "mqa/model-00001-of-00002.safetensors";
   const std::string before = ModelFiles::Open(directory_ / "mqa").Fingerprint();
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);

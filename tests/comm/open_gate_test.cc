@@ -82,7 +82,7 @@ TEST(OpenGateTest, Gate_ClosesAPeer_ThatSendsMoreThanAllowedInAll) {
   EXPECT_EQ(ReadUpTo(peer, 1), "");
 }
 
-TEST(OpenGateTest, Gate_RefusesPeers_WhileItIsFull_AndAcceptsOneForEachThatLeaves) {
+TEST(OpenGateTest, OpenGate_RefusesPeersWhileItIsFull_AndAcceptsOneForEachPeerThatLeaves) {
   const TestOpenGate there;
   std::vector<Descriptor> peers, servers;
   for (int i = 0; i < OpenGate::kMostPeers; ++i) {

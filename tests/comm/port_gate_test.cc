@@ -148,7 +148,7 @@ PeerName NameOfIp(const std::string& address) {
   return NameOf(peer);
 }
 
-TEST(StrangersTest, OldestConnection_GivesWay_WhenNetworksHoldEquallyMany) {
+TEST(StrangersTest, OldestConnection_IsDropped_WhenNetworksHoldEquallyMany) {
   Strangers strangers;
   const uint64_t first = strangers.Add(Descriptor(), NameOfIp("172.16.0.1"), Clock::now()).number;
   const uint64_t worker = strangers.Add(Descriptor(), NameOfIp("10.0.0.5"), Clock::now()).number;
@@ -158,7 +158,7 @@ TEST(StrangersTest, OldestConnection_GivesWay_WhenNetworksHoldEquallyMany) {
   EXPECT_NE(strangers.Find(worker), nullptr);
 }
 
-TEST(StrangersTest, AddressesOfALargeSubnet_GiveWay_BeforeASingleAddress) {
+TEST(StrangersTest, ConnectionsOfALargeSubnet_AreDropped_BeforeThatOfASingleAddress) {
   Strangers strangers;
   const uint64_t worker = strangers.Add(Descriptor(), NameOfIp("10.0.0.5"), Clock::now()).number;
   for (int i = 0; strangers.size() < Strangers::kMost; ++i)
@@ -227,7 +227,7 @@ struct LinkEnds {
   std::optional<Descriptor> peer, server;
 };
 
-TEST(GateLinksTest, BytesBeforeTheEnd_AllArrive_ThoughThePeerIsSlow) {
+TEST(GateLinksTest, AllBytesBeforeTheEnd_AreForwarded_WhenThePeerReadsSlowly) {
   GateLinks links;
   LinkEnds ends(links);
   const size_t written = ends.FillFromServer();
@@ -238,7 +238,7 @@ TEST(GateLinksTest, BytesBeforeTheEnd_AllArrive_ThoughThePeerIsSlow) {
   EXPECT_EQ(ends.ReadToTheEnd(), written);
 }
 
-TEST(GateLinksTest, Link_IsClosed_WhenThePeerDoesNotReadTheRest) {
+TEST(GateLinksTest, Link_IsClosed_WhenThePeerDoesNotReadTheRemainingBytes) {
   GateLinks links;
   LinkEnds ends(links);
   const size_t written = ends.FillFromServer();
@@ -285,7 +285,7 @@ TEST(StrangersTest, AcceptedNetwork_HasEverySecondTurn_WhenOthersWait) {
   EXPECT_EQ(strangers.NextTurn(), nullptr);
 }
 
-TEST(StrangersTest, AcceptedNetwork_GivesWay_OnlyToItself) {
+TEST(StrangersTest, ConnectionOfAnAcceptedNetwork_IsDropped_OnlyForItsOwnNetwork) {
   Strangers strangers;
   strangers.Accepted("10.0.0.5");
   const auto add = [&](const std::string& address) {
@@ -450,7 +450,7 @@ TEST_F(PortGateTest, ConnectionWithTheKey_IsKept_WhenItsOwnNetworkFloodsThePort)
   EXPECT_FALSE(HangsUp(worker, milliseconds(500)));
 }
 
-TEST_F(PortGateTest, Flood_TakesNoMemory_AndWorkersConnectMeanwhile) {
+TEST_F(PortGateTest, Workers_Connect_AndMemoryStaysBounded_DuringAFloodOfStrangers) {
   const int64_t before = ResidentKib();
   const GateBytes words = Joined(Greeting(), Joined({0x06, 0, 0, 0, 0, 3, 255, 255, 255}, GateBytes(1 << 20)));
   std::atomic<bool> over{false};

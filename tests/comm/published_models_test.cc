@@ -77,7 +77,7 @@ TEST(PublishedModelsTest, TensorNames_MayLackTheirPrefix_InEveryFamily) {
   EXPECT_GE(models, 60U);
 }
 
-TEST(PublishedModelsTest, TensorNames_MayHaveThePrefixOfATextModelInsideAnother) {
+TEST(PublishedModelsTest, TensorNames_MayHaveThePrefixOfATextModelInsideALargerModel) {
   for (const std::string& name : GoldenModels()) {
     for (const std::string text : {"model.language_model.", "language_model.model.", "language_model."}) {
       RewrittenModel model(name);
@@ -151,7 +151,7 @@ TEST(PublishedModelsTest, TextModelOfAWrapper_IsRead_AndNotesNameTheOmittedParts
   }
 }
 
-TEST(PublishedModelsTest, QwenVl_IsReadAsQwen_WithRotationSections) {
+TEST(PublishedModelsTest, QwenVl_IsReadAsQwen_WithRopeSections) {
   const Json older = {{"type", "mrope"}, {"mrope_section", {2, 3, 3}}};
   const Json newer = {{"rope_type", "default"}, {"mrope_section", {2, 3, 3}}, {"mrope_interleaved", true}};
   for (const std::string wrapper : {"qwen2_vl", "qwen2_5_vl"}) {

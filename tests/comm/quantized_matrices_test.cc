@@ -448,7 +448,7 @@ TEST(QuantizedMatricesTest, Open_RefusesQuantisedEmbeddings) {
   EXPECT_THAT(ErrorThrownBy([&] { ModelFiles::Open(to); }), HasSubstr("model.embed_tokens.weight of I8"));
 }
 
-TEST(TensorMismatchTest, Text_JoinsNames_ThatDifferOnlyInNumbers) {
+TEST(TensorMismatchTest, ErrorOfMismatchedTensors_JoinsNames_ThatDifferOnlyInNumbers) {
   TensorMismatch mismatch;
   EXPECT_TRUE(mismatch.empty());
   for (int layer = 0; layer < 4; ++layer) {

@@ -302,7 +302,7 @@ TEST(RegexGrammar, Dot_MatchesNoLineEnd) {
   EXPECT_TRUE(takes("(.|\\n)*", "a\nb"));
 }
 
-TEST(TagGrammar, Values_FollowTheirSchemas_InXmlStyles) {
+TEST(TagGrammar, ValuesOfTaggedArguments_FollowTheirSchemas_InXmlStyles) {
   const std::string schema = R"({"type":"object","properties":{"code":{"$ref":"#/$defs/Code"},)"
                              R"("n":{"anyOf":[{"type":"integer"},{"type":"null"}]}},"required":["code"],)"
                              R"("additionalProperties":false,"$defs":{"Code":{"type":"string","enum":["1","2"]}}})";
@@ -452,7 +452,7 @@ TEST(SchemaWork, InnerBudget_IsTakenFromTheOuterBudget) {
   EXPECT_THROW(ChargeSchemaWork(1), Error);
 }
 
-TEST(NumberTexts, NumberTexts_NarrowBounds_OfExtremeMagnitude) {
+TEST(NumberTexts, NumberTexts_TightenBounds_OfExtremeMagnitude) {
   const auto takes = [](const char* number, bool upper, bool excluded, const char* text) {
     return NumberTexts({{number, upper, excluded}}).Accepts(text);
   };

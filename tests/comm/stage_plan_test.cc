@@ -41,7 +41,7 @@ TEST(StagePlanTest, Stages_CoverAllLayers_AndTheStageOfALargeHeadHasFewerLayers)
   EXPECT_EQ(PlanStages(files, 2), before) << "the coordinator closes the files";
 }
 
-TEST(StagePlanTest, Stages_NeedNoLayerWithKeysAndValues) {
+TEST(StagePlanTest, Stages_MayHaveNoLayerWithKeysAndValues) {
   const ModelFiles hybrid = StagedFiles("lfm2");  // one layer of four has attention
   for (const int stages : {2, 3, 4}) EXPECT_EQ(StagesProblem(hybrid.spec(), PlanStages(hybrid, stages)), "");
   EXPECT_EQ(StagesProblem(hybrid.spec(), {1, 1, 1, 1}), "");

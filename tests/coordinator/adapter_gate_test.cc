@@ -40,9 +40,10 @@ class AdapterGateTest : public testing::Test, private WorkerGroupListener {
   void OnAdapterReady(Rank rank, const AdapterReady& report) override { gate_.OnReady(rank, report); }
 
   void Load(uint64_t ticket) {
-    gate_.Load({ticket, kAdapter, "a", "/a", "hash", 99},
-               [this](const std::string& problem, int64_t bytes) { done_.emplace_back(problem, bytes); },
-               [this](const std::string& problem) { lost_.push_back(problem); });
+    gate_.Load(
+        {ticket, kAdapter, "a", "/a", "hash", 99},
+        [this](const std::string& problem, int64_t bytes) { done_.emplace_back(problem, bytes); },
+        [this](const std::string& problem) { lost_.push_back(problem); });
   }
   AdapterMessage Receive(Rank rank) {
     Channel* channel = &ranks_[static_cast<size_t>(rank)];
@@ -137,7 +138,7 @@ TEST_F(AdapterGateTest, Adapter_IsDroppedByAllRanks_WhenOneRankCannotReadTheAdap
   EXPECT_TRUE(lost_.empty());
 }
 
-TEST_F(AdapterGateTest, Unload_TakesTheAdapterFromTheEngineAndTheRanks_ByItsTicketAlone) {
+TEST_F(AdapterGateTest, Unload_RemovesTheAdapterFromEngineAndRanks_OnlyWithItsTicket) {
   Bring(1);
   gate_.Unload(5);
   Rounds(3);

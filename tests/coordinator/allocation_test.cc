@@ -34,7 +34,7 @@ namespace {
 /// The parameter tells whether each step is planned while the previous one is still outstanding.
 class AllocationTest : public testing::TestWithParam<bool> {};
 
-TEST_P(AllocationTest, SteadyDecoding_AllocatesNothing_OnceListsAreLargeEnough) {
+TEST_P(AllocationTest, SteadyDecoding_AllocatesNoMemory_OnceListsAreLargeEnough) {
   constexpr int kSequences = 256, kPrompt = 20;
   EngineOptions options;
   options.scheduler.max_running = kSequences;

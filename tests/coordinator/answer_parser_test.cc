@@ -119,7 +119,7 @@ AnswerShape ShapeOf(const Recorded& answer) {
           answer.tools == "none" ? nullptr : SomeTools()};
 }
 
-TEST(AnswerParserTest, RecordedAnswers_YieldTheirRecordedParts) {
+TEST(AnswerParserTest, Parser_FindsTheRecordedParts_InRecordedAnswers) {
   for (const Recorded& answer : Answers())
     EXPECT_EQ(Whole(ShapeOf(answer), answer.text, answer.cut), answer.held) << answer.name;
 }

@@ -48,7 +48,7 @@ TEST_F(AuthenticateTest, NewKeys_AreLongAndDistinct_AndTheirFileLineHidesTheKey)
   EXPECT_EQ(alice_.line.find(alice_.key), std::string::npos);
 }
 
-TEST_F(AuthenticateTest, ApiKeys_AreFound_ByTheirHash) {
+TEST_F(AuthenticateTest, ApiKeys_AreFound_ThoughOnlyTheirHashIsStored) {
   const ApiKeys keys = ApiKeys::Load(File("# who may call\n\n" + alice_.line + bob_.line));
   ASSERT_NE(keys.Find(alice_.key), nullptr);
   EXPECT_EQ(keys.Find(alice_.key)->name, "alice");
@@ -75,7 +75,7 @@ TEST_F(AuthenticateTest, Load_NamesTheLine_WhenAKeyFileIsWrong) {
   EXPECT_THROW(ApiKeys::Load(File("# nobody\n")), Error);
 }
 
-TEST_F(AuthenticateTest, Gate_AsksForAKey_OnAllButPublicPaths) {
+TEST_F(AuthenticateTest, Gate_RequiresAKey_OnAllPathsButPublicOnes) {
   Gate gate({File(alice_.line), {"/health"}, false});
   for (const char* path :
        {"/v1/models", "/", "/health/", "/healthx", "/HEALTH", "/nope", "/metrics", "/v1/../health"}) {

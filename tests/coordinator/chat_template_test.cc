@@ -95,9 +95,9 @@ TEST(ChatTemplateTest, JoinedTemplates_UseTheToolTemplate_ForConversationsWithTo
   Conversation conversation;
   conversation.messages = OrderedJson::parse(R"([{"role": "user", "content": "hi"}])");
   EXPECT_EQ(chat.Render(conversation).text, " hi");
-  conversation.messages.push_back(OrderedJson::parse(
-      R"({"role": "assistant", "content": "x",)"
-      R"( "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": "{}"}}]})"));
+  conversation.messages.push_back(
+      OrderedJson::parse(R"({"role": "assistant", "content": "x",)"
+                         R"( "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": "{}"}}]})"));
   EXPECT_TRUE(chat.Render(conversation).text.find("<hi>") != std::string::npos) << chat.Render(conversation).text;
   EXPECT_EQ(JoinedTemplates("a", ""), "a");
   EXPECT_EQ(JoinedTemplates("", "b"), "b");
@@ -299,7 +299,11 @@ TEST(ChatTemplateTest, Adapting_ReportsTheBytesOfIds_BeforeMakingTheIds) {
   const std::string id = called.messages[1]["tool_calls"][0]["id"];
   const std::string name = called.messages[1]["tool_calls"][0]["function"]["name"];
   EXPECT_EQ(bytes, 2 * name.size() + ("functions." + name + ":0").size());
-  EXPECT_THROW(AdaptedTo(traits, called, [](size_t more) { if (more > 0) throw Error("too much"); }), Error);
+  EXPECT_THROW(AdaptedTo(traits, called,
+                         [](size_t more) {
+                           if (more > 0) throw Error("too much");
+                         }),
+               Error);
 }
 
 TEST(ChatTemplateTest, Arguments_BecomeAnObject_WhenTheTemplateIteratesOverThem) {
@@ -453,7 +457,7 @@ TEST(ChatTemplateTest, EmptyAnswer_IsInsertedAfterToolResults_WhenTheTemplateNee
   EXPECT_THROW(chat.Render(conversation), Error);  // as with HF
 }
 
-TEST(ChatTemplateTest, EmptyAnswers_GetABlank_WhenTheTemplateNeedsText) {
+TEST(ChatTemplateTest, EmptyAnswers_GetASpace_WhenTheTemplateNeedsText) {
   const ChatTemplate chat(
       WithTemplate("{% for m in messages %}{% if m.role == 'assistant' and not m.content and not m.tool_calls %}"
                    "{{ raise_exception('words') }}{% endif %}{{ m.role[0] + (m.content or '') }};{% endfor %}"));

@@ -34,7 +34,7 @@ TEST_F(ConnectionPlacesTest, Take_LimitsConnectionsPerAddress_AndPerNetworkForIp
   EXPECT_TRUE(gave_way_.empty());
 }
 
-TEST_F(ConnectionPlacesTest, Take_LimitsLoopbackOnlyByTheTotal) {
+TEST_F(ConnectionPlacesTest, Take_LimitsLoopbackConnections_OnlyByTheTotal) {
   Hold("127.0.0.1", kMost);
   EXPECT_EQ(places_.taken(), kMost);
   EXPECT_EQ(Take("127.0.0.2"), nullptr) << "loopback addresses are one network";

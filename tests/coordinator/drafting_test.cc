@@ -38,17 +38,17 @@ Tokens GuessOf(const Tokens& prediction, const Tokens& generated, int most) {
   return guess;
 }
 
-TEST(RepeatProposerTest, Guess_ContinuesTheLongestCommonPart) {
+TEST(RepeatProposerTest, Guess_ContinuesTheLongestMatchWithTheEndOfTheText) {
   EXPECT_EQ(GuessAfter({1, 2, 3, 4, 5, 9, 2, 3, 7, 1, 2, 3}, 2), (Tokens{4, 5})) << "three common tokens beat two";
   EXPECT_EQ(GuessAfter({2, 3, 4, 8, 2, 3, 5, 8, 2, 3}, 1), (Tokens{5})) << "the later of two equal places";
 }
 
-TEST(RepeatProposerTest, Guess_EndsWithTheText) {
+TEST(RepeatProposerTest, Guess_IsCut_WhereTheSearchedTextEnds) {
   EXPECT_EQ(GuessAfter({1, 2, 7, 1, 2}, 8), (Tokens{7, 1, 2}));
   EXPECT_EQ(GuessAfter({5, 5, 5, 5}, 8), (Tokens{5})) << "the last place but one";
 }
 
-TEST(RepeatProposerTest, Guess_IsEmpty_WithoutACommonPartOfTheMinimumLength) {
+TEST(RepeatProposerTest, Guess_IsEmpty_WithoutAMatchOfTheMinimumLength) {
   EXPECT_TRUE(GuessAfter({1, 2, 3, 4}, 4).empty());
   EXPECT_TRUE(GuessAfter({1, 2, 3, 1}, 4).empty()) << "one common token";
   EXPECT_EQ(GuessAfter({1, 2, 3, 1}, 4, {.num_tokens = 4, .min_match = 1}), (Tokens{2, 3, 1}));
@@ -71,7 +71,7 @@ TEST(PredictionTest, Guess_FindsItsPlaceInThePrediction_AfterTheAnswerDeviated) 
   EXPECT_EQ(GuessOf(prediction, {10, 13, 14}, 1), (Tokens{15})) << "two were left out";
 }
 
-TEST(PredictionTest, Guess_ContinuesTheLongestCommonPart_ThenTheNearestPlace) {
+TEST(PredictionTest, Guess_ContinuesTheLongestMatch_AndOfEqualOnesTheNearest) {
   EXPECT_EQ(GuessOf({1, 2, 50, 7, 1, 2, 60, 8, 1, 2, 70}, {9, 7, 1, 2}, 1), (Tokens{60})) << "three tokens beat two";
   const Tokens lines = {1, 2, 50, 0, 1, 2, 60, 0, 1, 2, 70, 0};
   EXPECT_EQ(GuessOf(lines, {3, 3, 3, 3, 1, 2}, 1), (Tokens{60}));
@@ -141,7 +141,7 @@ Tokens Found(const EarlierAnswers& answers, const Request& request, const Tokens
   return {part.follows.begin(), part.follows.end()};
 }
 
-TEST(EarlierAnswersTest, Guess_ContinuesTheLongestCommonPart_ThenTheLatestAnswer) {
+TEST(EarlierAnswersTest, Guess_ContinuesTheLongestMatch_AndOfEqualOnesTheLatestAnswer) {
   EarlierAnswers answers;
   answers.Add(Of("a"), Tokens{1, 2, 3, 4, 5});
   answers.Add(Of("a"), Tokens{9, 1, 2, 3, 6, 7});
@@ -212,7 +212,7 @@ TEST(DraftPaceTest, Sequence_PausesLonger_TheMoreDraftsInARowFail) {
   EXPECT_TRUE(pace.IsReady()) << "a right draft ends the series";
 }
 
-TEST(DraftPaceTest, Order_FollowsTheCost_AndIsTriedAgain_AfterEverLongerRests) {
+TEST(DraftPaceTest, OrdersForGuesses_StopWhenTheyCostTooMuch_AndAreTriedAgainAfterEverLongerRests) {
   DraftPace pace;
   EXPECT_EQ(pace.LengthToOrder(3, 0.02), 3) << "guesses cost next to nothing";
   EXPECT_EQ(pace.LengthToOrder(8, 0.4), 1);
@@ -228,7 +228,7 @@ TEST(DraftPaceTest, Order_FollowsTheCost_AndIsTriedAgain_AfterEverLongerRests) {
   EXPECT_FALSE(pace.RestsAfter(2)) << "the rests have begun anew";
 }
 
-TEST(DraftCostTest, Guess_IsLearned_AndOneLongReadingCountsLittle) {
+TEST(DraftCostTest, CostOfAGuess_IsLearned_AndOneLongReadingCountsLittle) {
   DraftCost cost;
   const double before = cost.guess();
   cost.ObserveGuess(1, 4, 0.5);
@@ -491,8 +491,8 @@ class DraftModelTest : public DraftingTest {
  protected:
   void MakeWithModel(int usable_blocks = 40, int model_max_len = 1000) {
     Make(usable_blocks);
-    options_.drafts = {.num_tokens = 4, .max_batch = 2, .from_text = false, .from_model = true,
-                       .model_max_len = model_max_len};
+    options_.drafts = {
+        .num_tokens = 4, .max_batch = 2, .from_text = false, .from_model = true, .model_max_len = model_max_len};
     engine_ = std::make_unique<Engine>(options_);
     sinks_.clear();
   }
@@ -539,7 +539,7 @@ TEST_F(DraftModelTest, Guess_IsOrderedWithAStep_AndVerifiedInTheNextOne) {
   EXPECT_FALSE(Plan().empty()) << "steps without orders are planned ahead";
 }
 
-TEST_F(DraftModelTest, Sequence_GoesOn_WhenNoGuessComes) {
+TEST_F(DraftModelTest, Sequence_Continues_WhenTheDraftModelGivesNoGuess) {
   MakeWithModel();
   BeginWithModel(30);
   for (TokenId token = 8; token < 14; ++token) {
@@ -549,7 +549,7 @@ TEST_F(DraftModelTest, Sequence_GoesOn_WhenNoGuessComes) {
   EXPECT_EQ(counts().drafts, 0);
 }
 
-TEST_F(DraftModelTest, Guesses_EndWithTheAnswer_AndWithWhatTheModelReads) {
+TEST_F(DraftModelTest, Guesses_EndAtTheEndOfTheAnswer_AndOfTheDraftModelsContext) {
   MakeWithModel();
   BeginWithModel(4);
   EXPECT_EQ(Plan().guesses, (std::vector<GuessOrder>{{0, 1}})) << "two tokens are left, and one is drawn anyway";
@@ -566,7 +566,7 @@ TEST_F(DraftModelTest, Guesses_EndWithTheAnswer_AndWithWhatTheModelReads) {
   EXPECT_TRUE(Plan().guesses.empty());
 }
 
-TEST_F(DraftModelTest, Nobody_HasOrders_InFullSteps_WithAPredictionOrWithBeams) {
+TEST_F(DraftModelTest, NoGuessIsOrdered_InFullSteps_WithAPredictionOrWithBeams) {
   MakeWithModel();
   for (RequestId id = 1; id <= 3; ++id) ASSERT_FALSE(engine_->Submit(New(id, 3, 20)));
   Plan();
@@ -583,7 +583,7 @@ TEST_F(DraftModelTest, Nobody_HasOrders_InFullSteps_WithAPredictionOrWithBeams) 
   EXPECT_EQ(plan.drafts.size(), 1u) << "its prediction";
 }
 
-TEST_F(DraftModelTest, Orders_End_WhereTheModelIsTooSlow) {
+TEST_F(DraftModelTest, OrdersForGuesses_Stop_WhenTheDraftModelIsTooSlow) {
   MakeWithModel(300);
   BeginWithModel(900);
   int orders = 0;

@@ -357,7 +357,7 @@ TEST_F(EngineMigrationTest, AbandonedRequest_IsDropped_WhileItMoves) {
   EXPECT_EQ(sinks_[1].choices[0].tokens.size(), 2u);
 }
 
-TEST_F(EngineMigrationTest, TimeLimits_HoldAtTheDestination) {
+TEST_F(EngineMigrationTest, TimeLimitsOfARequest_Hold_AfterItHasMoved) {
   for (const RequestId id : {1, 2}) {
     auto request = MakeRequest(id, Tokens(9, static_cast<TokenId>(id)), 50, sinks_[id]);
     if (id == 1) request->limits.max_seconds = 5;

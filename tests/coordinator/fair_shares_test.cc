@@ -135,7 +135,7 @@ TEST_F(FairSharesTest, NewClient_RunsOnceOutstandingStepsEnd_WhenStepsArePlanned
   EXPECT_EQ(TokensOf(9), 1u) << "the first plan that was made for it";
 }
 
-TEST_F(FairSharesTest, Scheduler_PreemptsNoClient_WithinItsShare) {
+TEST_F(FairSharesTest, Scheduler_PreemptsNoRequestOfAClient_WithinItsShare) {
   Make(1000, 8, 64);
   for (RequestId id = 1; id <= 4; ++id) ASSERT_FALSE(Submit(id, "a", 4, 100));
   for (RequestId id = 5; id <= 8; ++id) ASSERT_FALSE(Submit(id, "b", 4, 100));

@@ -210,11 +210,10 @@ TEST(ForeignWordsTest, Errors_NameTheCommandAndTheFlag_WhenAShortFlagIsUnknownOr
       << "no key stands in a log";
 }
 
-TEST(FlagValuesTest, TokensMayHaveAUnit) {
-  const std::pair<const char*, const char*> cases[] = {{"4096", "4096"},   {"32k", "32000"}, {"32K", "32768"},
-                                                       {"1M", "1048576"},  {"2m", "2000000"}, {"25.6k", "25600"},
-                                                       {"auto", "auto"},   {"k", "k"},        {"1kk", "1kk"},
-                                                       {"1.5.2k", "1.5.2k"}};
+TEST(FlagValuesTest, NumbersOfTokens_MayHaveAUnit_InFlags) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"4096", "4096"},   {"32k", "32000"}, {"32K", "32768"}, {"1M", "1048576"}, {"2m", "2000000"},
+      {"25.6k", "25600"}, {"auto", "auto"}, {"k", "k"},       {"1kk", "1kk"},    {"1.5.2k", "1.5.2k"}};
   for (const auto& [text, tokens] : cases) EXPECT_EQ(ValueOfTokens(text, "--max-model-len").scalar, tokens);
 }
 

@@ -248,7 +248,7 @@ TEST_F(GrammarGateTest, Gate_DoesNotAskAgain_ForAGrammarThatTheRanksKeep) {
   EXPECT_FALSE(IsTold());
 }
 
-TEST_F(GrammarGateTest, Grammars_AreKept_WhileRequestsNeedThem) {
+TEST_F(GrammarGateTest, Grammars_AreKeptByTheRanks_WhileRequestsNeedThem) {
   constexpr uint64_t kSixth = GrammarGate::kRoom / 6;
   std::vector<uint64_t> tickets;
   for (int i = 0; i < 3; ++i) {

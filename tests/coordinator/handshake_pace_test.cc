@@ -98,7 +98,7 @@ TEST_F(HandshakePaceTest, AddressesOfOneIpv6Customer_ShareOneTurn) {
   EXPECT_NE(TurnOf(make_address("192.0.2.1")), TurnOf(make_address("192.0.2.2")));
 }
 
-TEST_F(HandshakePaceTest, SkippedClient_CostsNothing) {
+TEST_F(HandshakePaceTest, Take_ChargesNoHandshake) {
   Wait("192.0.2.1", 2);
   for (int i = 0; i < 500; ++i) pace_.Charge(now_);
   const int64_t before = UntilNext();

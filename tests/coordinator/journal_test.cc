@@ -377,7 +377,7 @@ TEST_F(JournalTest, ExplainRequest_TellsWhyARequestWaitedAndWhichRequestPreempte
   EXPECT_THROW(ExplainRequest(directory_, "cmpl-99"), Error);
 }
 
-TEST_F(JournalTest, Replay_LosesOnlyTheLastRecord_WhenTheTailIsTorn) {
+TEST_F(JournalTest, Replay_LosesOnlyTheLastRecord_WhenTheFileEndsInsideIt) {
   Engine engine(Options());
   {
     Journal journal(directory_, {}, engine);

@@ -130,7 +130,7 @@ TEST_F(KeyQuotasTest, TokenBucket_HoldsAtMostOneMinutesTokens) {
   EXPECT_EQ(StatusAfter(quotas, "alice", std::chrono::hours(10)), 429);
 }
 
-TEST_F(KeyQuotasTest, Meter_IsSharedByAllCallsOfAClient) {
+TEST_F(KeyQuotasTest, TokenCounter_IsSharedByAllCallsOfAClient) {
   Limit("default", {.tokens_per_minute = 60});
   KeyQuotas quotas = Make();
   *quotas.Meter("alice") += 40;

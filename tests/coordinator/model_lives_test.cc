@@ -26,7 +26,7 @@ void LoadNow(ModelLives& lives, size_t model, double now) {
   lives.NoWish(model);
 }
 
-TEST(ModelLivesTest, Wish_LoadsAModel_WhenThereIsRoom) {
+TEST(ModelLivesTest, WaitingRequest_HasItsModelLoaded_WhenThereIsMemory) {
   ModelLives lives(100);
   lives.Add("a", 60, -1, false, 0);
   EXPECT_FALSE(lives.IsOpen(0, 0));
@@ -87,7 +87,7 @@ TEST(ModelLivesTest, Models_AreNotUnloaded_WhenTheFreedRoomWouldNotSuffice) {
   EXPECT_THAT(lives.Decide(1).unload, IsEmpty());
 }
 
-TEST(ModelLivesTest, BusyModel_GivesWay_AfterItsTurn_AndIsPausedAfterAnother) {
+TEST(ModelLivesTest, BusyModel_TakesNoRequestsAfterItsTurn_AndIsPausedAfterAnotherTurn) {
   ModelLives lives(100);
   lives.Add("busy", 60, -1, true, 0);
   lives.Add("wished", 60, -1, false, 0);
@@ -175,9 +175,7 @@ TEST(ModelLivesTest, ZeroKeepAlive_UnloadsAfterTheLastRequest_AndNegativeKeepAli
 TEST(ModelLivesTest, Client_ShortensTheTimeOfItsOwnRequestsOnly) {
   ModelLives lives(100);
   lives.Add("a", 10, 300, true, 0);
-  const auto use = [&](const char* client, double end) {
-    lives.BeginUse(0, {client}), lives.EndUse(0, end, {client});
-  };
+  const auto use = [&](const char* client, double end) { lives.BeginUse(0, {client}), lives.EndUse(0, end, {client}); };
   use("alice", 10);
   lives.KeepAlive(0, 0, "mallory");
   use("mallory", 20);
@@ -205,7 +203,7 @@ TEST(ModelLivesTest, ManyClients_AreRemembered_WithTheLatestEnd) {
   EXPECT_EQ(clients.End(0), 150);
 }
 
-TEST(ModelLivesTest, IdleModel_ServesATurn_BeforeAnotherClientsWishUnloadsIt) {
+TEST(ModelLivesTest, IdleModel_ServesATurn_BeforeItIsUnloadedForAnotherClient) {
   ModelLives lives(100);
   lives.Add("a", 60, -1, true, 0);
   lives.Add("b", 60, -1, false, 0);
@@ -240,7 +238,7 @@ TEST(ModelLivesTest, Turns_RotateAmongClients_HoweverManyModelsOneWants) {
   EXPECT_THAT(lives.Decide(12).load, ElementsAre(3)) << "the wishes of mallory are older, but she had her turn";
 }
 
-TEST(ModelLivesTest, LinesOfBatches_GiveWayAtOnce_AndWaitBehindOtherRequests) {
+TEST(ModelLivesTest, RequestsOfBatches_GiveWayAtOnce_AndWaitBehindOtherRequests) {
   ModelLives lives(100);
   lives.Add("b", 60, -1, true, 0);
   lives.Add("a", 60, -1, false, 0);
@@ -320,7 +318,7 @@ TEST(ModelLivesTest, LeavingModel_TakesNoNewRequests_AndIsUnloadedAfterItsLastRe
   EXPECT_THAT(lives.Decide(2).unload, ElementsAre(0));
 }
 
-TEST(ModelLivesTest, TwoWishesAtOnce_HaveTheirVictimsUnloadedAtOnce) {
+TEST(ModelLivesTest, ModelsAreUnloadedForBoth_WhenTwoRequestsWaitForModels) {
   ModelLives lives(100);
   for (const char* name : {"a", "b"}) lives.Add(name, 50, -1, true, 0);
   for (const char* name : {"c", "d"}) lives.Add(name, 50, -1, false, 0);
@@ -340,7 +338,7 @@ void SleepNow(ModelLives& lives, size_t model, int64_t bytes, double now) {
   lives.OnAsleep(model, bytes);
 }
 
-TEST(ModelLivesTest, SleepingModel_TakesLess_AndAWishWakesIt) {
+TEST(ModelLivesTest, SleepingModel_TakesLessMemory_AndIsWokenByARequest) {
   ModelLives lives(100);
   lives.Add("a", 60, -1, true, 0);
   SleepNow(lives, 0, 20, 1);
@@ -359,7 +357,7 @@ TEST(ModelLivesTest, SleepingModel_TakesLess_AndAWishWakesIt) {
   EXPECT_THAT(lives.Decide(4).sleep, IsEmpty());
 }
 
-TEST(ModelLivesTest, OrderToSleep_EndsWithTheWorkers) {
+TEST(ModelLivesTest, OrderToSleep_IsForgotten_WhenTheModelsWorkersEnd) {
   ModelLives lives(100);
   lives.Add("a", 60, -1, true, 0);
   lives.Sleep(0);
@@ -432,7 +430,7 @@ TEST(ModelLivesTest, SleepingModel_IsUnloaded_WhenItsTimeIsOverOrItIsToLeave) {
   EXPECT_THAT(lives.Decide(302).load, ElementsAre(1));
 }
 
-TEST(ModelLivesTest, ModelThatLeaves_DoesNotFallAsleep_AndTheReverseIsUnloadedAfterwards) {
+TEST(ModelLivesTest, ModelToUnload_IsNotPutToSleep_AndAModelFallingAsleepIsUnloadedAfterwards) {
   ModelLives lives(100);
   lives.Add("a", 10, -1, true, 0);
   lives.Leave(0);
@@ -451,9 +449,9 @@ TEST(ModelLivesTest, ModelThatLeaves_DoesNotFallAsleep_AndTheReverseIsUnloadedAf
 }
 
 TEST(KeepAliveTest, Times_AreSpelledAsOllamaDoes) {
-  const std::pair<const char*, double> good[] = {
-      {"5m", 300},      {"300", 300},   {"0", 0},      {"-1", -1},     {"-1m", -1},       {"1h30m", 5400},
-      {"24h", 86400},   {"1.5s", 1.5},  {"500ms", 0.5}, {"0s", 0},      {"1000000h", -1}};
+  const std::pair<const char*, double> good[] = {{"5m", 300},    {"300", 300},    {"0", 0},        {"-1", -1},
+                                                 {"-1m", -1},    {"1h30m", 5400}, {"24h", 86400},  {"1.5s", 1.5},
+                                                 {"500ms", 0.5}, {"0s", 0},       {"1000000h", -1}};
   for (const auto& [text, value] : good) EXPECT_EQ(ParseKeepAlive(text), value) << text;
   for (const char* bad : {"", "-", "m", "5 m", "5x", "5m3", "five", "1e3", "--5", "5m-1s", ".", "+5", "nan", "inf"})
     EXPECT_EQ(ParseKeepAlive(bad), std::nullopt) << bad;
@@ -462,7 +460,7 @@ TEST(KeepAliveTest, Times_AreSpelledAsOllamaDoes) {
 /// Makes random requests of several clients and of a batch for three models that do not fit together, and puts models
 /// to sleep at random. At every moment the loaded models must fit into the room, no model with requests may lose its
 /// workers, and every request must be served in the end. Half of the requests can be paused.
-TEST(ModelLivesTest, RandomRequests_AreAllServed_WithinTheRoom) {
+TEST(ModelLivesTest, RandomRequests_AreAllServed_WithinTheMemory) {
   constexpr int kModels = 3, kRequests = 400;
   int slept = 0, woken = 0;
   for (unsigned seed = 0; seed < 40; ++seed) {

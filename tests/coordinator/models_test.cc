@@ -30,7 +30,7 @@ std::vector<int64_t> Shares(int64_t room, const std::vector<ModelNeed>& needs) {
   return kv;
 }
 
-TEST(ModelSharesTest, Room_IsDividedEvenly_BesideTheWeights) {
+TEST(ModelSharesTest, MemoryBesideTheWeights_IsDividedEvenlyAmongModels) {
   EXPECT_THAT(Shares(1000, {Need("a", 100, 10, 5000), Need("b", 300, 10, 5000)}), ElementsAre(300, 300));
 }
 
@@ -64,7 +64,7 @@ TEST(ModelSharesTest, ModelsThatDoNotFit_AreRefusedWithTheirSizes) {
   EXPECT_THAT(Shares(620, {Need("a", 300, 10, 900), Need("b", 300, 10, 900)}), ElementsAre(10, 10));
 }
 
-TEST(ModelSharesTest, Share_BecomesBlocks_WithoutTheNullBlock) {
+TEST(ModelSharesTest, KvShareOfAModel_BecomesABlockCount_WithoutTheNullBlock) {
   Topology::Cache cache;
   ModelNeed need = Need("a", 1, 1, 9);
   need.block_bytes = 3 * kMiB;
@@ -89,9 +89,9 @@ TEST(ModelNamedInTest, ModelNamedIn_ReadsTheMemberOfTheOutermostObjectOnly) {
 }
 
 TEST(ModelNamedInTest, ModelNamedIn_ReturnsNothing_WithoutATextMemberModel) {
-  for (const char* body : {"", "{}", "[\"model\", \"a\"]", R"({"model": 5})", R"({"model": null, "x": "a"})",
-                           R"({"model": {"model": "a"}})", R"({"model": ["a"]})", R"({"x": "model")", "\"model\"",
-                           "\xff"})
+  for (const char* body :
+       {"", "{}", "[\"model\", \"a\"]", R"({"model": 5})", R"({"model": null, "x": "a"})",
+        R"({"model": {"model": "a"}})", R"({"model": ["a"]})", R"({"x": "model")", "\"model\"", "\xff"})
     EXPECT_EQ(ModelNamedIn(body), "") << body;
 }
 

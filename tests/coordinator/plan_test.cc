@@ -44,7 +44,7 @@ TEST(BlocksOfSequenceTest, NumberOfBlocks_IsBounded_ForSlidingWindows) {
   EXPECT_EQ(most, 1 + (spec.window() - 1 + 3) / 4);
 }
 
-TEST(SequencesAtOnceTest, Number_IsBoundedByBlocksStatesAndPlaces) {
+TEST(SequencesAtOnceTest, NumberOfSequencesAtOnce_IsBoundedByBlocksStatesAndPlaces) {
   const ModelSpec spec = SpecOf("gqa");
   Topology topology;
   topology.cache.block_size = 16;
@@ -114,7 +114,7 @@ GroupCut CutOf(int tensor, int stages) {
           stages > 1 ? std::vector<int32_t>(static_cast<size_t>(stages), 1) : std::vector<int32_t>()};
 }
 
-TEST(CutWaitTest, Sum_TakesOneDelayAndTheTimeOfItsBytes_OverTwoHosts) {
+TEST(CutWaitTest, AllReduce_TakesOneDelayAndTheTimeOfItsBytes_OverTwoHosts) {
   const CutWait short_row = WaitOver(kSlowLink, CutOf(2, 1), {0, 1}, 2304, 1);
   EXPECT_NEAR(short_row.sum, 1e-3 + 2304 / 1.25e8, 1e-12);
   EXPECT_EQ(short_row.turn, 0);
@@ -128,7 +128,7 @@ TEST(CutWaitTest, Sum_TakesOneDelayAndTheTimeOfItsBytes_OverTwoHosts) {
   EXPECT_EQ(WaitOver(kSlowLink, CutOf(2, 1), {0, 0}, 2304, 32).sum, 0) << "one host";
 }
 
-TEST(CutWaitTest, Turn_HandsTheRowsOverOnceAStage_AndTheTokensBack) {
+TEST(CutWaitTest, PipelineWait_CountsOneHandOverPerStage_AndTheTokensBack) {
   const CutWait two = WaitOver(kSlowLink, CutOf(1, 2), {0, 1}, 2304, 1);
   EXPECT_EQ(two.sum, 0);
   EXPECT_NEAR(two.turn, 2e-3 + 2304 / 1.25e8, 1e-12);

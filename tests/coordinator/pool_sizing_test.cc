@@ -54,7 +54,7 @@ TEST(PoolSizingTest, TokensOfAStep_SufficeForTheLongestPrompt_OfAnEncoder) {
   EXPECT_EQ(ChooseModelLen(t, spec), 1000) << "a given step bounds the prompts";
 }
 
-TEST(PoolSizingTest, ModelLen_IsTheTrainedLength_UnlessAScaledLengthIsRequested) {
+TEST(PoolSizingTest, MaxModelLen_IsTheTrainedLength_UnlessAScaledLengthIsRequested) {
   ModelSpec spec;
   spec.max_position = 2048;
   spec.longest_position = 16384;  // positions are scaled linearly

@@ -83,7 +83,7 @@ TEST(ChooseReliefTest, ChooseRelief_NeedsWaitingRequestsAtTheSource_AndFreeBlock
   EXPECT_EQ(ChooseRelief(views, 0, false, kShape), std::nullopt) << "a quarter stays free";
 }
 
-TEST(PrefixSketchTest, Leading_CountsTheCachedPrefixBlocks_OfOneReplicaAndSalt) {
+TEST(PrefixSketchTest, Leading_CountsThePromptsBlocksCachedAtAReplica_UnderTheSameSalt) {
   PrefixSketch sketch(4);
   std::vector<TokenId> prompt(18, 5);
   const auto hashes = sketch.HashesOf("a", prompt);

@@ -69,7 +69,7 @@ TEST(SplitterBoundsTest, Errors_NameTheCharacterInThePattern) {
   EXPECT_THAT(ErrorThrownBy([&] { Tokenizer{DataWith(std::vector<std::string>(33, "a"))}; }), HasSubstr("33 patterns"));
 }
 
-TEST(SplitterBoundsTest, EmptyMatches_DoNotLoop) {
+TEST(SplitterBoundsTest, Splitting_Ends_WhenAPatternMatchesTheEmptyText) {
   EXPECT_EQ(Split("x*", "axxb"), (std::vector<std::string_view>{"a", "xx", "b"}));
   EXPECT_EQ(Split("(?=b)", "aébb"), (std::vector<std::string_view>{"aébb"}));
   EXPECT_EQ(Split("(?<=b)a|", "bab"), (std::vector<std::string_view>{"b", "a", "b"}));
@@ -115,7 +115,7 @@ TEST(SplitterBoundsTest, IsLinear_HoldsOnlyForKnownPatterns) {
   EXPECT_FALSE(Tokenizer(data).is_linear());
 }
 
-TEST(SplitterBoundsTest, TimeLimit_CoversAllPiecesTogether) {
+TEST(SplitterBoundsTest, TimeLimitOfSplitting_CoversAllPiecesTogether) {
   const Tokenizer tokenizer(DataWith({R"(\p{N})", "(?=.*[ab]*=)[ab]"}));
   const std::string text = RepeatedText(std::string(3000, 'a') + "1", 200'000);
   const auto begin = ThreadTime();
@@ -124,7 +124,7 @@ TEST(SplitterBoundsTest, TimeLimit_CoversAllPiecesTogether) {
   EXPECT_LT(ThreadTime() - begin, std::chrono::seconds(20));
 }
 
-TEST(SplitterBoundsTest, TimeLimit_CoversAllTexts_ThatShareABudget) {
+TEST(SplitterBoundsTest, TimeLimitOfSplitting_CoversAllTexts_ThatShareABudget) {
   const Tokenizer tokenizer(DataWith({"(?=.*[ab]*=)[ab]"}));
   const std::string text(1000, 'a');
   SplitBudget shared(text.size(), std::chrono::milliseconds(300));

@@ -128,7 +128,7 @@ class ListenerTest : public testing::Test {
                      &notes_};
 };
 
-TEST_F(ListenerTest, Waits_End_WhenTheListenerStopsOrTheLauncherHasEnded) {
+TEST_F(ListenerTest, WaitsForRanks_End_WhenTheListenerStopsOrTheLauncherHasEnded) {
   group_.Idle(-1, 10);
   EXPECT_EQ(notes_.rounds, 0) << "nobody listens yet";
   group_.set_listener(&notes_);
@@ -168,7 +168,7 @@ TEST_F(ListenerTest, Reports_ReachTheListener_UnlessTheyComeFromAnotherEpoch) {
   for (const auto deadline = Clock::now() + kPatience; notes_.told.size() < 4 && Clock::now() < deadline;)
     group_.Idle(-1, 10);
   EXPECT_THAT(notes_.told, testing::ElementsAre("rank 0: blocks of 5", "rank 0: grammar 6", "rank 0: grammar 8",
-                                                  "rank 0: adapter 9"));
+                                                "rank 0: adapter 9"));
 }
 
 }  // namespace

@@ -508,7 +508,7 @@ class WarmTest(Batch):
         done = subprocess.run([QUIRE, "warm", *words], capture_output=True, text=True, timeout=120)
         return done.returncode, done.stdout, done.stderr
 
-    def test_warm_caches_texts_tokens_and_bodies(self):
+    def test_warm_command_caches_prompts_given_as_texts_tokens_and_request_bodies(self):
         tokens = [3 + i * 7 % 140 for i in range(200)]
         chat = {"messages": [{"role": "user", "content": "Hello " * 60}]}
         lines = ["a text " * 40, tokens, {**chat, "stream": True, "n": 2, "max_tokens": 500}, {"prompt": tokens[:100], "cache_salt": "s"}]
@@ -527,7 +527,7 @@ class WarmTest(Batch):
             self.assertEqual(int(re.search(r"(\d+) tokens", again)[1]), computed)
             self.assertGreater(int(re.search(r"which (\d+)", again)[1]), 0.8 * computed - 64)
 
-    def test_warm_says_which_prompts_are_wrong_or_refused(self):
+    def test_warm_command_names_the_prompts_that_are_wrong_or_refused(self):
         with Server("--max-model-len", "64", model=TINY) as server:
             self.input.write_text(json.dumps([5] * 20) + "\n" + json.dumps([5] * 100) + "\n" + json.dumps({"prompt": [5], "model": "nobody"}))
             status, out, error = self.warm(str(self.input), "--url", server.url)

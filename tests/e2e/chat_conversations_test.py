@@ -211,7 +211,7 @@ class KeptTest(ScriptedCase):
         self.assertEqual(sorted(self.kept()), ["From the other tab", "One?"])
         self.assertTrue(other)
 
-    def test_kept_conversations_have_bounds(self):
+    def test_number_and_size_of_stored_conversations_are_bounded(self):
         left = self.browser.run("""
             const {Conversations, newConversation, MOST_CONVERSATIONS, MOST_CHARACTERS} = await import("/web/chat/conversations.js");
             const store = new Conversations(), results = [];
@@ -282,7 +282,7 @@ class FilesTest(ScriptedCase):
         self.browser.click('[aria-label="Remove a.txt"]')
         self.assertTrue(self.browser.hidden("#files"))
 
-    def test_files_that_are_no_text_or_too_long_are_refused_by_name(self):
+    def test_attached_files_that_are_no_text_or_too_long_are_refused_by_name(self):
         for name, content, words in (("a.png", b"\x89PNG\r\n\xff\xfe", "a.png is no text"), ("b.bin", b"a\0b", "b.bin is no text"), ("c.txt", b"x" * ((1 << 20) + 1), "c.txt has 1.0 MiB")):
             self.browser.run("document.getElementById('complaint').hidden = true")
             self.attach((name, content))

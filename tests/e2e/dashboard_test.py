@@ -412,7 +412,7 @@ class KeyboardAndEyesTest(DashboardCase):
         self.assertEqual(accessibility.violations(self.browser), [])
         self.browser.press("Escape")
 
-    def test_nothing_widens_the_page_at_any_width(self):
+    def test_dashboard_never_scrolls_sideways_at_any_width(self):
         begin(self.server, [5] * 40)
         self.order("/admin/pause")
         for width in (360, 642, 900):

@@ -150,7 +150,7 @@ def draft_config(path):
 class DraftModelTest(unittest.TestCase):
     GREEDY = [{"prompt": REPEATS[i:], "max_tokens": 120, "temperature": 0, "logprobs": 2, "ignore_eos": True} for i in range(3)]
 
-    def test_answers_keep_their_bits_whichever_model_guesses_also_with_a_killed_worker_and_a_replay(self):
+    def test_answers_keep_their_bits_with_any_draft_model_also_with_a_killed_worker_and_a_replay(self):
         bodies = BODIES[:8] + self.GREEDY
         with tempfile.TemporaryDirectory(prefix="quire-drafts-") as folder:
             journal = os.path.join(folder, "j")
@@ -191,7 +191,7 @@ class DraftModelTest(unittest.TestCase):
                 self.assertEqual(got, wanted, body)
         self.assertEqual(server.get("/admin/status", admin=True)["epoch"], 2)
 
-    def test_guesses_of_the_model_itself_are_right_also_after_a_reshard_and_with_blocks_from_a_disk(self):
+    def test_guesses_are_right_when_the_draft_model_is_the_served_model_also_after_a_reshard_and_with_blocks_from_a_disk(self):
         def ask(server):
             before = counts(server)
             got = answers(server, self.GREEDY)

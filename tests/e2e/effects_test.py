@@ -67,7 +67,7 @@ class RequestTest(unittest.TestCase):
         self.assertEqual(self.text(repetition_penalty=4)[:2], "ab")
         self.assertEqual(self.text(repetition_penalty=4, prompt="xa")[:2], "ba")
 
-    def test_min_p_top_k_and_top_p_leave_the_best_token_at_their_strictest(self):
+    def test_strictest_min_p_top_k_and_top_p_leave_only_the_best_token(self):
         greedy = self.answer()["choices"]
         for restriction in ({"min_p": 1}, {"top_k": 1}, {"top_p": 1e-6}):
             self.assertEqual(self.answer(temperature=2, seed=3, **restriction)["choices"], greedy, restriction)

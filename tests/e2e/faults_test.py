@@ -118,13 +118,13 @@ class WorkerLossTest(unittest.TestCase):
             self.assertEqual(server.terminate(), 0)
             self.assertEqual(wait_gone(pids, 5), [])
 
-    def test_streams_survive_killed_workers(self):
+    def test_streams_continue_when_workers_are_killed(self):
         self.survive([(signal.SIGKILL, 1), (signal.SIGKILL, 0)], r"the worker group is lost: rank 1 on \S+ was killed by signal 9")
 
-    def test_streams_survive_a_stopped_worker(self):
+    def test_streams_continue_when_a_worker_is_stopped(self):
         self.survive([(signal.SIGSTOP, 1)], "rank 1 .* is silent")
 
-    def test_streams_survive_a_killed_mpirun(self):
+    def test_streams_continue_when_mpirun_is_killed(self):
         with Server("-tp", "2", model=TINY) as server:
             thread, fault_free = stream_in_background(server)
             thread.join(timeout=60)
@@ -207,7 +207,7 @@ class WorkerLossTest(unittest.TestCase):
                 self.assertLess(sum(b'"text":"' in line for line in lines), 1900)
                 self.assertFalse([line for line in lines if b'"finish_reason":"length"' in line])
 
-    def test_data_port_stays_open_while_requests_end(self):
+    def test_data_port_stays_open_during_shutdown_while_running_requests_end(self):
         with Server("-tp", "1", model=TINY) as server:
             kept = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
             kept.request("GET", "/health")

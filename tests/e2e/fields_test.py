@@ -856,7 +856,7 @@ class UnknownFieldTest(FieldCase):
             self.assertRegex(answer["error"]["message"], f"^{sent} is .*; use {re.escape(here)}$")
             self.assertEqual(answer["error"].get("param", sent), sent)
 
-    def test_fields_that_change_nothing_pass_on_every_endpoint(self):
+    def test_fields_without_effect_are_accepted_on_every_endpoint(self):
         chat = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}
         off = {"verbosity": "low", "guided_decoding_backend": "xgrammar", "rid": "x", "prompt_cache_options": {}, "separate_reasoning": True,
                "return_hidden_states": False, "timings_per_token": False, "spaces_between_special_tokens": False, "mm_processor_kwargs": {}}

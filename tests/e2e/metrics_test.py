@@ -206,7 +206,7 @@ class ShippedTest(unittest.TestCase):
         for alert in alerts:
             self.assertRegex(alert, r"labels: \{severity: (info|warning|critical)\}", alert.split("\n")[0])
 
-    def test_version_is_a_metric(self):
+    def test_metrics_page_has_the_version_as_a_label(self):
         version = subprocess.run([QUIRE, "version"], capture_output=True, text=True, check=True).stdout.split()[1]
         with Server(model=TINY) as server:
             self.assertRegex(server.get("/metrics", admin=True), rf'quire:build_info\{{protocol="\d+",version="{version}"\}} 1')

@@ -193,7 +193,7 @@ class RoomTest(LifeCase):
         self.expect_golden(server, "third")
         self.assertEqual(self.models(server)["second"]["state"], "unloaded")
 
-    def test_a_client_that_leaves_ends_its_wait(self):
+    def test_a_client_that_disconnects_stops_waiting_for_its_model(self):
         server = self.server
         self.expect_golden(server, "second")
         server.post("/admin/pause", {}, admin=True)
@@ -388,7 +388,7 @@ class FailureTest(LifeCase):
                 os.kill(pid, signal.SIGKILL)
             return asked.result(timeout=60)[0]
 
-    def test_a_worker_killed_while_loading_costs_one_try(self):
+    def test_a_worker_killed_while_its_model_loads_counts_as_one_failed_start(self):
         with serve(listed(("second", "third"))) as server:
             self.expect_golden(server, "third")
             self.assertIn(self.kill_while_loading(server, "second"), (200, 503))

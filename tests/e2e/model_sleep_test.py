@@ -158,7 +158,7 @@ class SleepTest(LifeCase):
             self.assertEqual(said(ask(server, prompt_of(50), 4)), said(right))
             self.assertEqual(self.models(server)[name]["state"], "ready")
 
-    def test_sleeping_models_leave_room_for_others_and_come_back(self):
+    def test_sleeping_models_leave_memory_to_others_and_wake_again(self):
         models = listed(("first", "second"))
         for model in models:
             model["cache"]["num_blocks"] = 1000

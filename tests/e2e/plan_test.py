@@ -134,7 +134,7 @@ class PlanTest(unittest.TestCase):
         status, said = plan("--model", TINY, flag, value, *small)
         self.assertEqual((status, said["fits"]), (0, True), said)
 
-    def test_plan_prints_a_readable_report(self):
+    def test_plan_prints_memory_speed_and_the_mpirun_command(self):
         done = subprocess.run([QUIRE, "plan", "--model", TINY, "-tp", "2"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
         self.assertEqual(done.returncode, 0, done.stderr)
         for line in (r"backend  cpu, 2 ranks", r"rank 1 .* of weights \+ .* of KV cache = ", r"blocks   \d+ of 16 tokens",

@@ -176,7 +176,7 @@ class GtestTest(Folder):
         outcome = self.outcome(["A.One", "A.Hangs", "A.Two"], test_seconds=0.5)
         self.assertEqual((outcome.status, outcome.detail), ("failed", "2 passed; A.Hangs hung for 0 s"))
 
-    def test_restarts_of_a_gtest_program_are_bounded(self):
+    def test_a_gtest_program_is_restarted_a_bounded_number_of_times(self):
         names = [f"A.Crashes{i}" for i in range(parts.MAX_RESTARTS + 3)] + ["A.Last"]
         outcome = self.outcome(names)
         self.assertEqual(outcome.detail.count("took its process along"), parts.MAX_RESTARTS + 1)

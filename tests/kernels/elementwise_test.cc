@@ -361,7 +361,7 @@ template <class Device>
 class NoRowsTest : public OpTest<Device> {};
 TYPED_TEST_SUITE(NoRowsTest, Devices, DeviceName);
 
-TYPED_TEST(NoRowsTest, Ops_AcceptNullPointers_WhenThereAreNoRows) {
+TYPED_TEST(NoRowsTest, Functions_AcceptNullPointers_WhenThereAreNoRows) {
   const auto& stream = this->device_.stream;
   const auto kF32 = NumberType::kF32;
   RmsNorm(stream, {kF32, nullptr, nullptr, nullptr, nullptr, 0, 64, 1e-5f});

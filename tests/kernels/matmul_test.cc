@@ -333,7 +333,7 @@ TEST(EncodeTest, EncodeRow_RoundsNumbersWithinHalfAStep) {
   }
 }
 
-TEST(DecodeTest, DecodeRow_ReadsSubnormalAndInfiniteHalves) {
+TEST(DecodeTest, DecodeRow_ReadsSubnormalAndInfiniteFp16Numbers) {
   const uint16_t halves[] = {0x0001, 0x03ff, 0x0400, 0x7bff, 0x8001, 0x7c00, 0xfc00, 0x3c00, 0, 0x8000, 0x1234, 0x3555};
   const Weight w{NumberType::kF16, reinterpret_cast<const std::byte*>(halves), 1, 12, 24};
   std::vector<float> out(12);

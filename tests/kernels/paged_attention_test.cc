@@ -191,7 +191,7 @@ void ExpectChunksEqualWhole(const Form& form, int64_t block_size, int64_t head_d
 }
 
 // A chunk of one query has few rows, the whole prompt many: kernels for both must agree.
-TEST_P(PagedAttentionTest, PagedAttention_ChangesNotABit_WhenPromptsAreChunkedOrBatched) {
+TEST_P(PagedAttentionTest, PagedAttention_GivesTheSameBits_WhenPromptsAreChunkedOrBatched) {
   for (const int64_t window : {0, 1, 5, 16, 24, 33, 70}) ExpectChunksEqualWhole(GetParam(), 16, 64, window);
   for (const int64_t block_size : {1, 17, 64}) ExpectChunksEqualWhole(GetParam(), block_size, 12, 24);
   for (const int64_t head_dim : {80, 70, 3}) ExpectChunksEqualWhole(GetParam(), 8, head_dim, 0);
@@ -306,7 +306,7 @@ void AttendOneByOne(Case& c) {
   }
 }
 
-TEST_P(PagedAttentionTest, PagedAttention_ChangesNotABit_WhenSequencesShareAPrefix) {
+TEST_P(PagedAttentionTest, PagedAttention_GivesTheSameBits_WhenSequencesShareAPrefix) {
   for (const int64_t block_size : {1, 16, 17, 64}) {
     for (const int64_t head_dim : {64, 12}) {
       Case c = SharingCase(GetParam(), block_size, head_dim, kGroupings[static_cast<size_t>(block_size % 4)]);
@@ -324,7 +324,7 @@ TEST_P(PagedAttentionTest, PagedAttention_ChangesNotABit_WhenSequencesShareAPref
 
 // Alone, a sequence's one query has many rows, one for each head. In a group it goes through the shared prefix with few
 // rows at a time.
-TEST_P(PagedAttentionTest, PagedAttention_ChangesNotABit_WhenSequencesOfManyHeadsShareAPrefix) {
+TEST_P(PagedAttentionTest, PagedAttention_GivesTheSameBits_WhenSequencesOfManyHeadsShareAPrefix) {
   Case c = SharingCase(GetParam(), 16, 64, {0, 20});
   PagedAttention(CpuStream(1), c.Params());
   ExpectNearReference(c, 2e-6, "20 heads");
@@ -412,7 +412,7 @@ TEST_P(PagedAttentionTest, PagedAttention_EqualsReference_WithAWindow_AndReadsNo
   }
 }
 
-TEST_P(PagedAttentionTest, PagedAttention_ChangesNotABit_WhenTheWindowIsLongerThanTheContext) {
+TEST_P(PagedAttentionTest, PagedAttention_GivesTheSameBits_WhenTheWindowIsLongerThanTheContext) {
   Case c = MakeCase(GetParam(), 16, 64, {0, 3, 6, 9}, {{77, 77}, {40, 1}}, 98);
   PagedAttention(CpuStream(1), c.Params());
   const std::vector<float> full = c.out;
@@ -519,7 +519,7 @@ TEST(KvWriteTest, KvWrite_RoundsEachVectorWithItsOwnScale) {
   }
 }
 
-TEST(KvWriteTest, KvWrite_RoundsToTheNearestHalf) {
+TEST(KvWriteTest, KvWrite_RoundsToTheNearestFp16Number) {
   std::vector<float> numbers;
   // every finite half, the middle to the next one, and the floats beside the middle
   for (uint32_t half = 0; half < 0x7c00; ++half) {
@@ -554,7 +554,7 @@ TEST(KvWriteTest, KvWrite_RoundsToTheNearestHalf) {
   }
 }
 
-TEST(KvWriteTest, Attention_GivesNaN_WhenAKeyIsTooLargeForHalves) {
+TEST(KvWriteTest, Attention_GivesNaN_WhenAKeyIsTooLargeForFp16) {
   for (const float large : {70000.0f, -70000.0f}) {
     Case c = MakeCase(kHalves, 16, 64, {0, 1}, {{2, 2}}, 18);
     std::vector<float> key(64, 0.5f);
@@ -566,7 +566,7 @@ TEST(KvWriteTest, Attention_GivesNaN_WhenAKeyIsTooLargeForHalves) {
   }
 }
 
-TEST(KvWriteTest, KvWrite_PutsHalvesWhereTheLayoutSays) {
+TEST(KvWriteTest, KvWrite_PutsFp16NumbersWhereTheLayoutSays) {
   Case c = MakeCase(kHalves, 16, 12, {0, 1, 2}, {{40, 1}}, 15);
   const KvCacheView cache = c.Params().cache;
   const auto keys = Random(16).Floats(24), values = Random(17).Floats(24);
@@ -594,7 +594,7 @@ std::vector<int8_t> Rounded(const float* vector, int64_t dim, float& scale) {
   return out;
 }
 
-TEST(KvWriteTest, KvWrite_PutsBytesAndScalesWhereTheLayoutSays) {
+TEST(KvWriteTest, KvWrite_PutsInt8NumbersAndScalesWhereTheLayoutSays) {
   Random random(13);
   for (const int64_t dim : {12, 64, 80}) {
     for (const int64_t block_size : {1, 16, 17}) {

@@ -52,7 +52,7 @@ MUTANTS = [
     Mutant("history: percentiles of all that ever came", "coordinator/metrics/history.cc", "const uint64_t old = bucket < before.size() ? before[bucket].at_most : 0;", "const uint64_t old = 0;",
            ["coordinator/history_test"]),
     Mutant("dashboard: unseen words escape", WEB + "dashboard/dashboard.css", ".scroll { position: relative; overflow", ".scroll { overflow",
-           dashboard("KeyboardAndEyesTest.test_nothing_widens_the_page_at_any_width")),
+           dashboard("KeyboardAndEyesTest.test_dashboard_never_scrolls_sideways_at_any_width")),
     Mutant("dashboard: the state of a server that is gone", WEB + "dashboard/main.js", 'this.#pill(error.status === 0 ? "no answer" : "unknown", "bad");', "",
            dashboard("ServerGoneTest.test_dashboard_says_that_its_data_is_old_when_the_server_is_gone")),
     Mutant("dashboard: rows below a fold are one off", WEB + "dashboard/rows.js", "const row = Math.floor((id - 1) / columns);", "const row = Math.floor(id / columns);",

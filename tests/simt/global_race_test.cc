@@ -150,11 +150,11 @@ uint32_t ArrivedWithTheFlag() {
   return text[64];
 }
 
-TEST(RemoteWriteTest, WordsOfAllThreads_ArriveWithTheFlag_BehindABarrier) {
+TEST(RemoteWriteTest, RemoteWritesOfAllThreads_AreSeenWithTheFlag_BehindABarrier) {
   EXPECT_EQ(ArrivedWithTheFlag<true>(), 64u);
 }
 
-TEST(RemoteWriteTest, WordsOfOtherThreads_ArriveAfterTheFlag_WithoutABarrier) {
+TEST(RemoteWriteTest, RemoteWritesOfOtherThreads_MayBeSeenAfterTheFlag_WithoutABarrier) {
   EXPECT_EQ(ArrivedWithTheFlag<false>(), 1u);
 }
 

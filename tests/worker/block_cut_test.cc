@@ -175,7 +175,7 @@ TEST(BlockCutTest, PartsOfTheWhole_CoverAWholeBlockOnce_AndGiveEveryRankItsBlock
 
 /// Checks that between groups with any heads and stages, every byte of every block arrives once, from the rank that has
 /// its layer.
-TEST(BlockCutTest, BytesOfEveryTakerArriveOnce_BetweenPipelinesOfAnyShape) {
+TEST(BlockCutTest, EachRankGetsEveryByteOfItsBlockOnce_BetweenPipelinesOfAnyShape) {
   const ModelSpec spec = SpecOf(9, 3);
   // Layer 3 reads the keys and values of layer 1, so the layers from 1 on are one stage.
   const std::vector<GroupCut> cuts = {

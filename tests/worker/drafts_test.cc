@@ -202,7 +202,7 @@ class DraftsTest : public testing::TestWithParam<const char*> {
   bool has_states_ = StateLayout(files_.spec(), PlanShards(files_.spec(), {1.0}).front()).bytes > 0;
 };
 
-TEST_P(DraftsTest, Answers_HaveTheSameBits_WhateverIsGuessed) {
+TEST_P(DraftsTest, Answers_HaveTheSameBits_WhateverTokensAreDrafted) {
   const std::vector<DraftedAsk> asked = AllKinds();
   std::vector<Served> setups = {{.shares = {1}},
                                 {.shares = {1, 1}},
@@ -287,7 +287,7 @@ TEST(DraftModelTest, Answers_HaveTheSameBits_WhicheverModelGuesses) {
 }
 
 /// A model that guesses for itself is right wherever the likeliest token is drawn and the answer does not end.
-TEST(DraftModelTest, Guesses_OfTheModelItself_AreRight_AlsoAfterSwapsAndFromTheCache) {
+TEST(DraftModelTest, GuessesOfADraftModel_AreRight_WhenItEqualsTheServedModel_AlsoAfterSwapsAndFromTheCache) {
   const auto files = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/gqa");
   std::vector<DraftedAsk> asked;
   test::Random random(6);
@@ -311,7 +311,7 @@ TEST(DraftModelTest, Guesses_OfTheModelItself_AreRight_AlsoAfterSwapsAndFromTheC
   }
 }
 
-TEST(DraftModelTest, Guesses_BeginOnceALongPromptIsRead_AlsoWhereSequencesShareIt) {
+TEST(DraftModelTest, Guesses_BeginOnceTheDraftModelHasReadALongPrompt_AlsoWhenSequencesShareIt) {
   const auto files = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/gqa");
   test::Random random(7);
   std::vector<TokenId> prompt;
@@ -380,7 +380,7 @@ class OneRankWithDraftModel {
   SlotId slot_ = 0;
 };
 
-TEST(DraftModelTest, Model_ReadsBlocksAgain_WhereOtherBytesCame) {
+TEST(DraftModelTest, DraftModel_ReadsTokensAgain_WhenTheirBlocksWereOverwritten) {
   OneRankWithDraftModel rank;
   const std::vector<TokenId> first = {5, 6, 7, 8, 9, 10, 11, 12, 13}, second = {30, 4, 31, 3, 32, 2, 33, 34, 3};
   const std::vector<TokenId> guess = rank.GuessAfter(first, 0, {1, 2, 3});

@@ -106,21 +106,21 @@ class EncoderGoldenTest : public testing::TestWithParam<const char*> {
   std::vector<EncoderGolden> cases_ = ReadCases(GetParam(), files_.spec().pooled_head.mean);
 };
 
-TEST_P(EncoderGoldenTest, VectorsEqualTransformers_OnOneToThreeRanks) {
+TEST_P(EncoderGoldenTest, EmbeddingsEqualTransformers_OnOneToThreeRanks) {
   ExpectGolden(Pool({}));
   ExpectGolden(Pool({.shares = {1, 1}}));
   ExpectGolden(Pool({.shares = {1, 1, 1}}));
 }
 
-TEST_P(EncoderGoldenTest, VectorsEqualTransformers_OnTwoStages) {
+TEST_P(EncoderGoldenTest, EmbeddingsEqualTransformers_OnTwoStages) {
   ExpectGolden(Pool({.shares = {1, 1}, .stages = {1, static_cast<int32_t>(files_.spec().num_layers()) - 1}}));
 }
 
-TEST_P(EncoderGoldenTest, VectorsEqualTransformers_OnUnevenRanks_WithSeveralThreads) {
+TEST_P(EncoderGoldenTest, EmbeddingsEqualTransformers_OnUnevenRanks_WithSeveralThreads) {
   ExpectGolden(Pool({.shares = {3, 1}, .threads = 2}));
 }
 
-TEST_P(EncoderGoldenTest, Vectors_AreBitEqual_WhateverTheBatchAndThePool) {
+TEST_P(EncoderGoldenTest, Embeddings_AreBitEqual_WhateverTheBatchAndThePool) {
   const auto batches = Pool({.max_step_tokens = 900});
   EXPECT_EQ(Pool({}), batches);
   EXPECT_EQ(Pool({.num_blocks = 15}), batches) << "one long prompt at a time";

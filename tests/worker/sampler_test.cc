@@ -270,7 +270,7 @@ TEST(DrawTest, KeepAllowed_MasksExactlyTheForbiddenTokens_OfARanksPart) {
   }
 }
 
-TEST(SamplerTest, Ranks_KeepToTheMasksThatOtherRanksMade) {
+TEST(SamplerTest, Ranks_SampleOnlyTokens_ThatMasksOfOtherRanksAllow) {
   // Greedy rows without and with log-probabilities share the masks. Each draws the best allowed token.
   test::Random random(6);
   constexpr size_t kRows = 11;
@@ -334,7 +334,7 @@ TEST(SamplerTest, Ranks_MarkRows_WhenAGrammarIsOverworkedOrAtADeadEnd) {
   }
 }
 
-TEST(SamplerTest, Rows_AreMarkedBroken_WhenTheirLogitsAreNaNOrInfinite) {
+TEST(SamplerTest, SampledRows_AreMarkedBroken_WhenTheirLogitsAreNaNOrInfinite) {
   const auto specs = Specs();
   auto logits = test::Random(4).Floats(static_cast<int64_t>(specs.size()) * kSampledVocab);
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {

@@ -137,7 +137,7 @@ StepPlan Drafted() {
   return plan;
 }
 
-TEST(SequenceTableTest, Drafts_AreComputed_AndTheVerifiedTokensAreKept) {
+TEST(SequenceTableTest, SequenceTable_ComputesDrafts_AndKeepsTheVerifiedTokens) {
   for (const auto& [drawn, kept] : {std::pair(std::vector<TokenId>{10, 11, 12}, std::vector<TokenId>{10, 11, 12}),
                                     {{10, 20, 12}, {10, 20}},
                                     {{30, 11, 12}, {30}}}) {

@@ -58,7 +58,7 @@ void Copy(const BlockRuns& from_runs, const std::vector<int>& from, const BlockR
   }
 }
 
-TEST_P(StateCutTest, WholeState_IsGivenOnce_AndComesBackAsItWas_WhateverTheGroup) {
+TEST_P(StateCutTest, WholeState_IsSentOnce_AndRestoredUnchanged_ByGroupsOfAnyShape) {
   const int64_t whole_bytes = StateCut(spec_, {{1.0}, {}}, 0).whole_bytes;
   EXPECT_EQ(whole_bytes, BytesOfParts(PlanShards(spec_, {1.0}).front()));
   std::vector<int> whole(static_cast<size_t>(whole_bytes));

@@ -111,7 +111,7 @@ TEST(PagedDecodeTest, AlibiAndSoftCap_EqualReference_InV1AndV2) {
   }
 }
 
-TEST(PagedDecodeTest, ThreadOrder_ChangesNoBit) {
+TEST(PagedDecodeTest, Results_HaveTheSameBits_InEveryThreadOrder) {
   const DecodeShape shape{.context_len = {40, 700}};
   std::vector<float> first;
   for (uint64_t seed = 1; seed <= 5; ++seed) {

@@ -120,7 +120,7 @@ TEST(PrefillAttentionTest, PrefillAttention_EqualsReference_WithSinks) {
   }
 }
 
-TEST(PrefillAttentionTest, ThreadOrder_ChangesNoBit) {
+TEST(PrefillAttentionTest, Results_HaveTheSameBits_InEveryThreadOrder) {
   for (const auto& [fp8, in_groups] : {std::pair{false, false}, {true, false}, {false, true}, {true, true}}) {
     std::vector<float> first;
     for (uint64_t seed = 1; seed <= 4; ++seed) {
@@ -134,7 +134,7 @@ TEST(PrefillAttentionTest, ThreadOrder_ChangesNoBit) {
   }
 }
 
-TEST(PrefillAttentionTest, CutsOfAPrompt_ChangeNotABit) {
+TEST(PrefillAttentionTest, Results_HaveTheSameBits_HoweverAPromptIsCutIntoChunks) {
   for (const auto& [dtype, in_groups] :
        {std::pair{NumberType::kF32, false}, {NumberType::kBF16, false}, {NumberType::kBF16, true}}) {
     for (const int32_t window : {0, 50}) {

@@ -68,7 +68,7 @@ TEST(QuantizedGemmTest, Rows_AreBitEqual_AloneAndAmongOthers) {
   }
 }
 
-TEST(QuantizedGemmTest, ExpandQuantized_GivesTheWeightsNumbers) {
+TEST(QuantizedGemmTest, ExpandQuantized_GivesTheNumbersOfTheWeight) {
   for (const NumberType dtype : kDTypes) {
     for (const NumberType type : kWeightTypes) {
       const QuantizedCase c({dtype, type, 1, 37, 352}, 300);

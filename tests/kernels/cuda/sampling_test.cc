@@ -48,7 +48,7 @@ TEST(SamplingTest, SampleRows_DrawsTheSameTokens_AsTheCpu) {
   EXPECT_LE(near_misses, rows / 500);
 }
 
-TEST(SamplingTest, Shards_DrawTheSameTokens_AsTheCpu) {
+TEST(SamplingTest, ShardedSampling_GivesTheSameTokens_AsTheCpu) {
   int near_misses = 0, rows = 0, in_shard = 0, whole_row = 0;
   for (const int64_t vocab : {1, 2, 40, 257, 1000, 2999}) {
     for (const int shards : {1, 2, 3}) {
@@ -257,7 +257,7 @@ TEST(SamplingTest, Draws_AreBitEqual_InEveryThreadOrder) {
   }
 }
 
-TEST(SamplingTest, Ops_LaunchNothing_WhenThereAreNoRows) {
+TEST(SamplingTest, Functions_LaunchNoKernel_WhenThereAreNoRows) {
   const SamplingRows none{.rows = nullptr, .num_rows = 0, .row_stride = 8, .vocab = 8};
   SampleRows({}, none, nullptr);
   SummarizeShard({}, none, 4, nullptr);

@@ -92,7 +92,7 @@ TEST(SkinnyGemmTest, ARow_IsBitEqual_AloneAndInEveryBatchAndTile) {
   }
 }
 
-TEST(SkinnyGemmTest, ThreadOrder_ChangesNoBit) {
+TEST(SkinnyGemmTest, Results_HaveTheSameBits_InEveryThreadOrder) {
   const SkinnyShape shape{.m = 10, .n = 80, .k = 456, .norm = true, .epilogue = SkinnyEpilogue::kGateMul};
   std::vector<float> first;
   for (uint64_t seed = 1; seed <= 5; ++seed) {

@@ -49,7 +49,7 @@ TEST(ScatterTableTest, Emulator_FindsAnEntryOutsideTheTable) {
   simt::ExpectError([&] { ScatterTable({}, {entries.data(), 1, table.data(), 8}); }, "global access out of bounds");
 }
 
-TEST(GatherRowsTest, GatherRows_CopiesTheRowsThatDraw) {
+TEST(GatherRowsTest, GatherRows_CopiesTheRows_ForWhichTokensAreSampled) {
   const int64_t row_bytes = 4096 + 32;
   DeviceBuffer<std::byte> in(5 * row_bytes);
   const DeviceBuffer<std::byte> out(4 * row_bytes, std::byte{0x7e});
@@ -153,7 +153,7 @@ TEST(CountsTest, KeepTokens_SaturatesCounts) {
   EXPECT_EQ(Values(counts), (std::vector<uint16_t>{0xffff, 0x7fff}));
 }
 
-TEST(StepStateTest, Ops_LaunchNothing_WhenThereIsNothingToDo) {
+TEST(StepStateTest, Functions_LaunchNoKernel_WhenThereIsNothingToDo) {
   ScatterTable({}, {nullptr, 0, nullptr, 8});
   GatherRows({}, {nullptr, nullptr, 0, 64, nullptr});
   FeedTokens({}, {nullptr, nullptr, nullptr, 0});

@@ -73,7 +73,7 @@ TEST(ResultCheckTest, Measure_DoesNotCompareVariants_WhenTheRowLengthIsZero) {
   EXPECT_EQ(rows.bench.num_wrong(), 0);
 }
 
-TEST(ResultCheckTest, Measure_ComparesEveryVariantWithTheJudge_WhenTheOutputHasOne) {
+TEST(ResultCheckTest, Measure_ComparesEveryVariantWithTheReference_WhenTheOutputHasOne) {
   Rows rows;
   const auto wrong = [&](float judged) {
     const int64_t before = rows.bench.num_wrong();

@@ -35,7 +35,7 @@ struct Case {
 
 class CudaEngineTest : public testing::TestWithParam<Case> {};
 
-TEST_P(CudaEngineTest, Serve_GivesTheCpuEnginesTokensScoresAndVectors) {
+TEST_P(CudaEngineTest, CudaEngine_GivesTheCpuEnginesTokensPromptLogprobsAndEmbeddings) {
   const Case& c = GetParam();
   const test::RandomModel model(c.shape, 1);
   const ModelFiles files = ModelFiles::Open(model.path());
@@ -514,7 +514,7 @@ TEST_P(CudaSamplingTest, Draws_EqualTheCpus_ForEverySamplingSetting) {
   ExpectEqualDraws(asks, files_);
 }
 
-TEST_P(CudaSamplingTest, Steps_Overlap_WhenTheShardsCandidatesSurelyDecideEveryDraw) {
+TEST_P(CudaSamplingTest, Steps_Overlap_WhenTheShardsCandidatesSurelyDecideEveryToken) {
   const auto overlapped = [&](const SamplingSpec& sampling) {
     CudaMaker maker({.dtype = kF32});
     const Ask ask{.prompt = {3, 1, 4}, .max_tokens = 9, .sampling = sampling};
@@ -564,7 +564,7 @@ TEST_P(CudaSamplingTest, Beams_EqualTheCpus_ForTwoFourAndTwelveBeams) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, CudaSamplingTest, testing::Values(1, 2, 3));
 
-TEST(CudaKvCacheTest, Layer_HasTheFilesScales_OnlyWhenTheCacheIsFp8) {
+TEST(CudaKvCacheTest, KvCacheOfALayer_HasTheScalesOfTheFile_OnlyWhenTheCacheIsFp8) {
   const test::RandomModel model({.fp8 = true}, 1);
   const ModelFiles files = ModelFiles::Open(model.path());
   const RankShard shard = PlanShards(files.spec(), {1.0}).front();

@@ -111,7 +111,7 @@ TEST_F(PairCarrierTest, Move_PutsHeadsAtTheirNewPlaces_InSeveralMoves) {
   EXPECT_EQ(pairs_.met, 2) << "both ends, once";
 }
 
-TEST_F(PairCarrierTest, Taker_IsNotWritten_OnceItsLinkIsClosed) {
+TEST_F(PairCarrierTest, BlocksOfTheReceiver_AreNotWritten_OnceItsLinkIsClosed) {
   from_.Fill(3);
   pairs_.stuck = true;
   Open();
@@ -124,7 +124,7 @@ TEST_F(PairCarrierTest, Taker_IsNotWritten_OnceItsLinkIsClosed) {
   EXPECT_TRUE(to_.IsUntouched());
 }
 
-TEST_F(PairCarrierTest, Taker_Throws_WhenTheGiverIsGone) {
+TEST_F(PairCarrierTest, ReceivingEnd_Throws_WhenTheSenderIsGone) {
   Open();
   takes_->Move(to_.Of({1, 2}), {{0, kBlockBytes}});
   while (pairs_.met < 2) std::this_thread::yield();
@@ -137,7 +137,7 @@ TEST_F(PairCarrierTest, Taker_Throws_WhenTheGiverIsGone) {
       Error);
 }
 
-TEST_F(PairCarrierTest, Giver_ClosesWithoutWaiting_WhenNoTakerMeetsIt) {
+TEST_F(PairCarrierTest, SendingEnd_ClosesWithoutWaiting_WhenNoReceiverConnects) {
   std::unique_ptr<DeviceLink> alone = giver_.Open(giver_.NewMeeting(), true);
   alone->Move(from_.Of({1}), {{0, kBlockBytes}});
   EXPECT_EQ(alone->num_done(), 0);
