@@ -16,14 +16,14 @@ inline constexpr int64_t kMaxStateKeyDim = 128;
 /// The states of a step's sequences. A state is a contiguous byte address space over a list of KV pool blocks, which
 /// need not be neighbours. A number may straddle two blocks on the CPU; on CUDA none does, because blocks and offsets
 /// are multiples of 4 bytes. A sequence whose first new token has position 0 begins with a zero state, whatever its
-/// blocks contain. Nothing else may write a sequence's blocks during the op. A sequence with context_len 0 only pads a
-/// launch: its state counts as zeros, and its blocks are neither read nor written.
+/// blocks contain. Nothing else may write a sequence's blocks during the operation. A sequence with context_len 0 only
+/// pads a launch: its state counts as zeros, and its blocks are neither read nor written.
 struct StateView {
   std::byte* pool;        // the address of block 0
   int64_t block_stride;   // bytes per block
   const int32_t* blocks;  // [num_sequences, blocks_per_state]
   int64_t blocks_per_state;
-  int64_t offset;              // bytes of a state before the part of this op
+  int64_t offset;              // bytes of a state that precede the part of this operation
   const int32_t* query_start;  // [num_sequences + 1], query_start[0] == 0: rows of each sequence's new tokens
   const int32_t* context_len;  // [num_sequences], including the new tokens
   int64_t num_sequences;

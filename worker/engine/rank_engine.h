@@ -19,7 +19,7 @@ class ModelFiles;
 
 /// The result of one step.
 struct ComputedStep {
-  std::vector<SampledToken> tokens;  // one for each batch member that draws, in batch order
+  std::vector<SampledToken> tokens;  // one for each batch member that samples, in batch order
   std::vector<PromptScores> scores;  // one for each batch member that scores, in batch order; at least on rank 0
   uint32_t swap_micros = 0;          // microseconds spent on moving blocks to and from the host
 };
@@ -30,13 +30,13 @@ class RankEngine {
  public:
   virtual ~RankEngine() = default;
 
-  /// Returns the name of the computing device for people: "avx2", "NVIDIA H200".
+  /// Returns the name of the device that computes, as shown to people, for example "avx2" or "NVIDIA H200".
   virtual std::string device() const = 0;
   virtual int64_t weight_bytes() const = 0;
   /// Returns sentences for the log that say how the weights are stored.
   virtual std::vector<std::string> notes() const { return {}; }
   virtual int64_t block_bytes() const = 0;  // bytes of one KV block: all layers, and the draft model's part
-  /// Returns the leading bytes of a block that are the served model's; the rest is the draft model's.
+  /// Returns how many of a block's bytes belong to the served model. They come first; the draft model's part follows.
   virtual int64_t own_block_bytes() const { return block_bytes(); }
   /// Returns the bytes that the keys (or the values) of one KV head with `head_dim` numbers take in a block. KvLayout
   /// says where they lie.
@@ -88,11 +88,11 @@ class RankEngine {
   virtual void Begin(const StepPlan& plan, const std::vector<BatchMember>& batch, const SequenceTable& table) = 0;
   /// True when Finish() will return without waiting.
   virtual bool Done() = 0;
-  /// Returns the result of the oldest step in flight. Its drawn tokens are still pending in `table`.
+  /// Returns the result of the oldest step in flight. Its sampled tokens are still pending in `table`.
   virtual ComputedStep Finish(const SequenceTable& table) = 0;
 
-  /// Guesses, with the draft model, which tokens follow sequences whose last token is known and not computed yet.
-  /// Returns at most one guess for each order, in their order. No step may be in flight.
+  /// Guesses, with the draft model, which tokens follow sequences whose last token is known but not computed yet.
+  /// Returns at most one guess for each order, in the sequence of the orders. No step may be in flight.
   virtual std::vector<Draft> Guess(const std::vector<GuessOrder>&, const SequenceTable&) { return {}; }
 };
 

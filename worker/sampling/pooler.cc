@@ -35,7 +35,7 @@ void Pooler::Add(const RowsAt& rows_at, int64_t row, int64_t count, Sum& sum) co
 void Pooler::Pool(const RowsAt& rows_at, const std::vector<BatchMember>& batch, const SequenceTable& table,
                   std::vector<SampledToken>& tokens) {
   int64_t first_row = 0;
-  std::span<SampledToken> rest(tokens);  // verified draws of the members to come
+  std::span<SampledToken> rest(tokens);  // verified tokens of the members that are still to come
   for (const BatchMember& member : batch) {
     SampledToken* const token = member.draws ? &rest.front() : nullptr;
     while (token != nullptr && !rest.empty() && rest.front().slot == member.slot) rest = rest.subspan(1);

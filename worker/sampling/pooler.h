@@ -24,8 +24,8 @@ class Pooler {
   using RowsAt = std::function<std::span<const float>(int64_t row, int64_t count)>;
   static constexpr int kPooledAtOnce = 32;
 
-  /// Adds the batch's rows of pooled prompts. Stores the vector of each completed prompt in the member's entry of
-  /// `tokens`. A vector with non-finite numbers marks its token as broken. `table` may be the state before or after
+  /// Adds the batch's rows of prompts that are pooled. Stores the vector of each completed prompt in the member's entry
+  /// of `tokens`. A vector with non-finite numbers marks its token as broken. `table` may be the state before or after
   /// the step. Throws Error for rows that do not follow the previous ones.
   void Pool(const RowsAt& rows_at, const std::vector<BatchMember>& batch, const SequenceTable& table,
             std::vector<SampledToken>& tokens);
@@ -40,7 +40,7 @@ class Pooler {
   void Add(const RowsAt& rows_at, int64_t row, int64_t count, Sum& sum) const;
 
   size_t hidden_;
-  std::map<SlotId, Sum> sums_;  // sums of incomplete prompts, at most one for each slot
+  std::map<SlotId, Sum> sums_;  // the sums of incomplete prompts, at most one in each slot
 };
 
 /// True if some of the member's rows are pooled.
