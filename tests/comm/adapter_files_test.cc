@@ -1,4 +1,4 @@
-// Tests how PEFT directories are read, and which are refused by name.
+// Tests how PEFT directories are read, and which ones are refused with an error that names the cause.
 #include "comm/model/adapter_files.h"
 
 #include <gmock/gmock.h>
@@ -23,14 +23,14 @@ using testing::HasSubstr;
 
 std::string BaseOfAdapters() { return std::string(QUIRE_TEST_DATA) + "/models/gqa"; }
 
-/// An adapter of gqa for all linear modules, which a test changes.
+/// An adapter for all linear modules of the golden model gqa. Tests change the adapter.
 class AdapterFilesTest : public testing::Test {
  protected:
   std::string Error() {
     const std::string path = adapter_.Write("adapter_model.safetensors");
     return ErrorThrownBy([&] { AdapterFiles::Open(path, base_); });
   }
-  /// Returns the error of a configuration with this value in place of the present one.
+  /// Returns the error of a configuration in which the key has this value.
   std::string ErrorWith(const std::string& key, const Json& value) {
     const Json before = adapter_.config;
     adapter_.config[key] = value;

@@ -1,5 +1,5 @@
-// Each key of config.json that HF's classes read is changed. If HF then computes a different result, Quire's
-// description must change, too, or be refused. tests/golden/make_config_keys.py asks HF, with the weights of the golden
+// Changes each key of config.json that HF's classes read. If HF then computes a different result, Quire must describe
+// the model differently, too, or refuse it. tests/golden/make_config_keys.py asks HF, with the weights of the golden
 // models.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -155,7 +155,7 @@ TEST_F(CurveTest, UnixSockets_AreEncrypted) {
 }
 
 TEST_F(CurveTest, CanaryCheck_Throws_WhenStrangersAreAccepted) {
-  // This socket's context has no ZAP handler, so that the socket accepts any key: the canary check must notice this.
+  // This socket's context has no ZAP handler, so the socket accepts every key. The canary check must notice this.
   curve_ = std::make_shared<CurveServer>(LoadCoordinatorKeys(keys_, 2));
   Channel open = Channel::Bind("tcp://127.0.0.1:0");
   EXPECT_THROW(curve_->CheckThatStrangersAreRefused(open.bound_endpoint()), Error);

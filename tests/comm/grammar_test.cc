@@ -12,7 +12,7 @@ namespace {
 constexpr TokenId kControl = 0, kStop = 1;
 constexpr int kModelVocab = 300;  // the model has more tokens than its tokenizer
 
-/// Returns a vocabulary of every single byte and of some tokens of several bytes: parts of words, of JSON punctuation,
+/// Returns a vocabulary of all single bytes and of some tokens of several bytes: parts of words, of JSON punctuation,
 /// and of a character.
 Vocabulary TestVocabulary() {
   Vocabulary vocabulary{{"", ""}, {kStop}};
@@ -131,7 +131,8 @@ TEST(GrammarTest, Allow_ReturnsFalse_AtADeadEnd) {
   }
 }
 
-/// Follows the same letter, with masks, until the matcher is overworked. Returns the number of letters, or -1.
+/// Adds the same letter again and again, with masks, until the matcher is overworked. Returns the number of letters, or
+/// -1 when the matcher accepts `most` letters.
 int LettersUntilOverworked(const std::string& rules, int most) {
   GrammarCompiler compiler(TestVocabulary(), kModelVocab);
   GrammarMatcher matcher(compiler.Compile({GrammarSource::kEbnf, rules}));
@@ -154,7 +155,8 @@ TEST(GrammarTest, AmbiguousGrammar_ExceedsItsWorkLimit_AtTheSameTokenEachTime) {
   EXPECT_EQ(LettersUntilOverworked("root ::= \"a\"*", 5000), -1);
 }
 
-/// Follows the same letter without masks until the matcher is overworked. Returns the number of letters, or -1.
+/// Adds the same letter again and again, without masks, until the matcher is overworked. Returns the number of letters,
+/// or -1 when the matcher accepts `most` letters.
 int LettersFollowedUntilOverworked(const GrammarSource& source, size_t most) {
   GrammarCompiler compiler(TestVocabulary(), kModelVocab);
   GrammarMatcher matcher(compiler.Compile(source));

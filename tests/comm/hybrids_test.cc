@@ -303,7 +303,7 @@ std::pair<int64_t, int64_t> Ends(const ModelSpec& spec, Role role) {
 }
 
 TEST(HybridsTest, RowsOfProjections_AreGroupedByHeadInQwen3Next_AndInOrderInQwen35) {
-  // 2 key heads of size 8, each with 3 value heads of size 4.
+  // 2 key heads of size 8, each with 3 value heads of size 4
   const Json sizes = {{"linear_key_head_dim", 8}, {"linear_value_head_dim", 4}};
   Json mixture = {{"num_experts", 4},
                   {"num_experts_per_tok", 2},

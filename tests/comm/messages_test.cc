@@ -256,7 +256,7 @@ TEST(MessagesTest, HandshakeMessages_SurviveARoundTrip) {
   EXPECT_EQ(std::get<JoinMessage>(join).memory_limit, "control group /a (memory.max)");
 }
 
-// All ranks must compute alike: a worker never chooses these settings for itself.
+// All ranks must use the same number type, so a worker never chooses it by itself.
 TEST(MessagesTest, Assignment_IsRefused_WhenANumberTypeIsStillAuto) {
   const ComputeSettings cpu{.backend = BackendKind::kCpu,
                             .dtype = ModelDtype::kFloat32,
@@ -276,7 +276,7 @@ TEST(MessagesTest, Assignment_IsRefused_WhenANumberTypeIsStillAuto) {
   EXPECT_NO_THROW(Decode(Encode(AssignMessage{.compute = gpu}, 1, 0))) << "a GPU's cache has the dtype";
 }
 
-// Frames spell settings as words: an unknown word is refused and does not become a default.
+// Messages contain some settings as words. An unknown word is refused and does not become a default.
 TEST(MessagesTest, Assignment_IsRefused_WithAnUnknownSetting) {
   Frame frame = Encode(AssignMessage{.compute = {.backend = BackendKind::kCpu,
                                                  .dtype = ModelDtype::kFloat32,
@@ -300,7 +300,7 @@ TEST(MessagesTest, PlanOf256Decodes_TakesLessThanOneKilobyte) {
   for (SlotId slot = 0; slot < 256; ++slot) {
     plan.decodes.push_back(slot);
     if (slot % 16 == 0)
-      // each sequence opens a new block every 16 tokens
+      // Each sequence begins a new block every 16 tokens.
       plan.tables.push_back({slot, 100, static_cast<BlockId>(slot + 1)});
   }
   EXPECT_LT(EncodePlan(plan).body.size() + sizeof(FrameHeader), 1024u);

@@ -29,7 +29,7 @@ inline void ExpectOperationsDoNotMixUp(Collective& c, int rounds) {
   }
 }
 
-/// Sends parts of many sizes, also empty ones. Each byte encodes its sender, its receiver and its place in the part.
+/// Sends parts of many sizes, some of them empty. Each byte encodes its sender, its receiver and its place in the part.
 inline void ExpectAllToAllDelivers(Collective& c) {
   const auto ranks = static_cast<size_t>(c.size()), self = static_cast<size_t>(c.rank());
   const auto byte = [](size_t from, size_t to, size_t i) {

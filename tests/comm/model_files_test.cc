@@ -117,7 +117,7 @@ TEST_F(ModelFilesTest, BrokenSafetensors_AreRefusedWithAReason) {
   }
 }
 
-/// The parts of a GGUF file; tests break single parts.
+/// The parts of a GGUF file, each of which a test can break.
 struct GgufBytes {
   std::string magic = "GGUF", version = Number(3, 4), values, infos, data;
   uint64_t num_tensors = 0, num_values = 0;
@@ -263,7 +263,7 @@ TEST_F(ModelFilesTest, FirstPartOfASplitGguf_OpensAllParts) {
   EXPECT_EQ(whole.Get<std::string>("a.text"), "hey");
   EXPECT_EQ(whole.tensors.at("d").data[0], std::byte{'2'});
   EXPECT_EQ(GgufPaths(first), (std::vector<std::string>{first, second, (dir_ / "m-00003-of-00003.gguf").string()}));
-  // Some writers put no tensors into the first part.
+  // Some programs write a first part without tensors.
   Write("n-00001-of-00002.gguf", GgufPartBytes(0, 2, {}));
   Write("n-00002-of-00002.gguf", GgufPartBytes(1, 2, {"a"}));
   EXPECT_EQ(error_of(dir_ / "n-00001-of-00002.gguf"), "");

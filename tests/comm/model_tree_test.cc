@@ -1,4 +1,4 @@
-// Tests opening files as parts of a model: allowed and refused files, and files that change afterwards.
+// Tests which files can be opened as parts of a model, and what happens when such a file changes afterwards.
 #include "comm/model/model_tree.h"
 
 #include <fcntl.h>
@@ -66,7 +66,7 @@ TEST_F(ModelTreeTest, Open_RefusesPipesAndDevices_WithoutWaiting) {
       EXPECT_NE(ErrorThrownBy([&] { RegularFile::Open(path, links); }), "") << path;
     EXPECT_THAT(ErrorThrownBy([&] { RegularFile::Open(directory_ / "none", links); }), HasSubstr("No such file"));
   }
-  // Opening a pipe must not wait for a writer, wherever a model's or a topology's file is read.
+  // A pipe at the path of a model file or topology file is refused. Opening it must not wait for a writer.
   EXPECT_THAT(ErrorThrownBy([&] { MappedFile{pipe}; }), HasSubstr("not a regular file"));
   EXPECT_THAT(ErrorThrownBy([&] { ReadTextFile(pipe, 100); }), HasSubstr("not a regular file"));
   EXPECT_THAT(ErrorThrownBy([&] { ModelFiles::Open(pipe); }), HasSubstr("not a regular file"));

@@ -45,7 +45,7 @@ GateBytes Joined(GateBytes first, const GateBytes& second) {
   return first;
 }
 
-/// Returns a HELLO of valid form with a cryptographic box that cannot be opened.
+/// Returns a HELLO of valid form whose cryptographic box cannot be opened.
 GateBytes HelloOfNobody() {
   GateBytes hello{0x04, 200};
   hello.insert(hello.end(), kHelloCommand.begins.begin(), kHelloCommand.begins.end());
@@ -424,7 +424,7 @@ TEST_F(PortGateTest, NewConnections_ReplaceSilentConnections_AndDescriptorsAreBo
   EXPECT_TRUE(WorkerIsServed(1));
 }
 
-/// Returns a HELLO as a worker that knows the server's public key makes it.
+/// Returns the HELLO of a worker that knows the server's public key.
 GateBytes HelloWithKey(const std::string& server_key) {
   uint8_t server[32], own[crypto_box_PUBLICKEYBYTES], secret[crypto_box_SECRETKEYBYTES], box[80];
   EXPECT_NE(::zmq_z85_decode(server, server_key.c_str()), nullptr);

@@ -25,7 +25,7 @@ using testing::IsEmpty;
 
 const std::string kGoldenModels = std::string(QUIRE_TEST_DATA) + "/models/";
 
-/// Returns a text of everything that the computation uses, whatever the files are called: the description and every
+/// Returns a text of everything that the computation uses, independent of file names: the description and every
 /// tensor's bytes.
 std::string NumbersOf(const ModelFiles& files) {
   ModelSpec spec = files.spec();

@@ -1,5 +1,5 @@
-// Tests matrices of GPTQ, AWQ, FP8 and compressed-tensors. The tests write the published layouts out once more, compare
-// where each number of a file is, and check refusals.
+// Tests matrices of GPTQ, AWQ, FP8 and compressed-tensors. The tests write the published layouts by hand and compare
+// where each number of a file is. They also check refusals.
 #include "comm/model/formats/quantized_matrices.h"
 
 #include <gmock/gmock.h>
@@ -72,7 +72,7 @@ std::vector<float> Decoded(const Tensor& tensor, int64_t row) {
 using Method = StoredQuants::Method;
 
 constexpr int64_t kRows = 8, kCols = 16, kGroups = 2;
-/// Returns a made-up code that differs from its neighbours in both directions.
+/// Returns an invented code that differs from its neighbours in both directions.
 uint32_t Code(int64_t row, int64_t col) { return static_cast<uint32_t>(row * 5 + col * 3 + row * col) % 16; }
 uint32_t ZeroCode(int64_t row, int64_t group) { return static_cast<uint32_t>(row * 3 + group * 7 + 1) % 16; }
 float Scale(int64_t row, int64_t group) { return 0.5f + static_cast<float>(row) + 16 * static_cast<float>(group); }
@@ -365,7 +365,7 @@ TEST(QuantizedMatricesTest, DamagedFiles_AreRefused_OrReadWithinBounds) {
     int read = 0;
     for (int i = 0; i < 60; ++i) {
       std::string bad = good;
-      // Every second file gets other digits in its header; the others get random bytes in their data.
+      // Every second file gets other digits in its header, and the other files get random bytes in their data.
       const bool shapes = i % 2 == 0;
       for (int64_t m = random.Between(1, 3); m > 0; --m) {
         const auto at = static_cast<size_t>(shapes ? 8 + random.Below(static_cast<int64_t>(header))

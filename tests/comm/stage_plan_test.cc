@@ -49,7 +49,7 @@ TEST(StagePlanTest, Stages_MayHaveNoLayerWithKeysAndValues) {
 
 TEST(StagePlanTest, PlanStages_ThrowsAnErrorWithTheReason_WhenTheModelCannotBeCut) {
   EXPECT_NE(ErrorThrownBy([] { PlanStages(StagedFiles("gqa"), 4); }).find("cut into 1 to 3 stages"), std::string::npos);
-  // Layers 4 and 5 read keys and values of layers before them.
+  // Layers 4 and 5 use the keys and values of earlier layers.
   const ModelFiles shares = StagedFiles("gemma4");
   EXPECT_EQ(StagesProblem(shares.spec(), PlanStages(shares, 2)), "");
   EXPECT_NE(StagesProblem(shares.spec(), {5, 1}).find("reads keys and values of a layer in another stage"),

@@ -244,7 +244,7 @@ TEST(TopologyTest, LargeFiles_AreRefusedQuickly_WhateverTheirStructure) {
   }
 }
 
-/// Each replica has its own mpirun, which needs ports of its own.
+/// Each replica has its own mpirun, which needs its own ports.
 TEST(TopologyTest, Replicas_HaveDisjointPorts) {
   Topology topology;
   topology.parallel.replicas = 3;

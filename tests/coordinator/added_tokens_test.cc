@@ -81,7 +81,8 @@ TEST(AddedTokenFinderTest, Finder_FindsTheTokensOfAnExhaustiveSearch_InTextsOfTw
   }
 }
 
-/// A search of quadratic time took 16 s with one long added token, and hours with as many tokens as a file may hold.
+/// A search of quadratic time once took 16 s with one long added token. With as many tokens as a file may hold, it
+/// would have taken hours.
 TEST(AddedTokensTimeTest, Encode_TakesLinearTime_WhenTextsNearlyMatchTokens) {
   std::vector<AddedToken> almost = {{.id = 0, .text = std::string(1023, 'a') + "b"}}, nested, many;
   for (TokenId id = 0; id < 1024; ++id)

@@ -24,7 +24,7 @@ std::string AgentFault(const std::string& members) {
   return ErrorThrownBy<ApiError>([&] { Read(members); });
 }
 
-/// Returns the names of a list of OpenAI's objects.
+/// Returns the names of the tools in a list in OpenAI's format.
 std::string Names(const OrderedJson& tools) {
   std::string names;
   for (const OrderedJson& tool : tools) names += tool["function"]["name"].get<std::string>() + " ";

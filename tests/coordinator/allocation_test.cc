@@ -1,5 +1,5 @@
-// The scheduler must not allocate heap memory during steady decoding, except when a full list of a sequence doubles.
-// The test replaces operator new to count every allocation of this program.
+// The scheduler must not allocate heap memory during steady decoding, except when a sequence doubles a full list. This
+// program replaces operator new in order to count all its allocations.
 #include <gtest/gtest.h>
 
 #include <atomic>

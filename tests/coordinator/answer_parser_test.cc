@@ -168,8 +168,8 @@ std::string WithoutSpace(const std::string& text) {
   return out;
 }
 
-/// An answer may end at any byte. Its names and arguments must then be beginnings of the whole answer's names and
-/// arguments.
+/// An answer may end at any byte. Its names and arguments must then be beginnings of the names and arguments of the
+/// whole answer.
 TEST(AnswerParserTest, CutAnswers_KeepCallsAndBeginningsOfArguments) {
   for (const Recorded& answer : Answers()) {
     if (!answer.held.broken.empty()) continue;

@@ -10,7 +10,7 @@
 namespace quire {
 namespace {
 
-/// An engine with blocks of 4 tokens. Its "model" draws 100, 101, ... by position.
+/// An engine with blocks of 4 tokens. Its "model" samples 100, 101, ... by position.
 class BackgroundTest : public testing::Test {
  protected:
   explicit BackgroundTest() {

@@ -217,7 +217,7 @@ TEST(SlidingWindowTest, LeaveWindow_FreesBlocks_WhenNoLaterQueryReadsThem) {
 
 // --- prefix cache ---
 
-/// A block manager with prefix cache; prompts are computed, and their blocks stay cached once freed.
+/// A block manager with prefix cache. Prompts are computed, and their blocks stay cached when they are freed.
 class PrefixCacheTest : public testing::Test {
  protected:
   Sequence Prompt(std::vector<TokenId> tokens, const std::string& salt = "") {

@@ -171,7 +171,7 @@ std::string Replaced(std::string text, std::string_view what, const std::string&
 /// A form whose calls follow a mark, anywhere in an answer.
 struct MarkedForm {
   ToolFormat tools;
-  /// A call. $C and $D stand for the bare city and number of days, $A for the arguments as a JSON object.
+  /// The text of a call. $C and $D stand for the bare city and number of days, $A for the arguments as a JSON object.
   std::string call;
   std::vector<std::string> words = {};  // text that would be a call if no grammar constrained the calls
   std::vector<bool> with_tokens = {false, true};
@@ -490,7 +490,7 @@ TEST(AnswerWordsTest, BesideWords_MatchesNoBeginningOfAWord) {
     begun += of_words, beside += left;
     ASSERT_FALSE(of_words && left) << text;
     if (!left && !of_words) {
-      // A text that begins no word and is still refused contains a byte that the pattern excludes at that place.
+      // If a refused text does not begin with any word, the pattern must exclude one of its bytes at that byte's place.
       size_t common = 0;
       for (const std::string& word : words) {
         const auto [a, b] = std::ranges::mismatch(word, text);

@@ -184,7 +184,7 @@ INSTANTIATE_TEST_SUITE_P(Files, ReleasedTemplateTest, testing::ValuesIn(NamesOfR
                            return word;
                          });
 
-/// Returns the fault of a template file with this text; nothing when the template can be used.
+/// Returns the error of a template file with this text, or "" when the template can be used.
 std::string ErrorOfFile(const std::string& source) {
   const std::string path = testing::TempDir() + "chat.jinja";
   WriteTextFile(path, source);
@@ -240,7 +240,7 @@ TEST(ChatTemplateTest, Traits_TellWhichPartsOfAConversationTheTemplateShows) {
   };
   EXPECT_FALSE(traits(printing("{{ c.function.arguments | tojson }}")).text_arguments);
   EXPECT_TRUE(traits(printing("{{ 'x' + c.function.arguments }}")).text_arguments);
-  // Python prints an object in a form that is not JSON
+  // Python's print of an object is not JSON.
   EXPECT_TRUE(traits(printing("{{ c.function.arguments }}")).text_arguments);
   EXPECT_TRUE(
       traits("{% for m in messages %}{% if m.content is none %}{{ m.tool_calls | tojson }}{% endif %}{% endfor %}")

@@ -54,7 +54,7 @@ Done Apply(const std::string& list) {
   return done;
 }
 
-/// Returns the cleared results, as digits.
+/// Returns the numbers of the results that were cleared, as digits.
 std::string Cleared(const OrderedJson& messages) {
   std::string cleared;
   for (const OrderedJson& message : messages) {

@@ -105,7 +105,7 @@ TEST(DescribedToolsTest, PythonicCalls_BecomeText_InTheModelsForm) {
   EXPECT_FALSE(WriteOutCalls(ToolFormat::kGlm45, other, growth));
 }
 
-/// Returns a call of a function with a name of this many bytes, and this many results of the call.
+/// Returns a conversation that calls a function with a name of this many bytes, and has this many results of the call.
 Conversation CalledOften(size_t name_bytes, int results) {
   Conversation asked;
   const OrderedJson function = {{"name", std::string(name_bytes, 'x')}, {"arguments", "{}"}};

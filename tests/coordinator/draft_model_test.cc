@@ -1,4 +1,4 @@
-// Which models make a pair: a served model, and a draft model that guesses for it.
+// Tests which models fit together: a served model, and a draft model that guesses its next tokens.
 #include "coordinator/cluster/launch/draft_model.h"
 
 #include <gmock/gmock.h>

@@ -19,7 +19,7 @@ Tokens GuessAfter(const Tokens& tokens, int most, DraftOptions options = {.num_t
   return guess;
 }
 
-/// Returns a request with a prompt, tokens that were generated since, and a prediction of its answer.
+/// Returns a request with a prompt, tokens that have already been generated, and a prediction of its answer.
 Request Predicted(const Tokens& prompt, const Tokens& generated, const Tokens& prediction) {
   Request request;
   request.sequences = NewSequences(prompt, 1);
@@ -78,7 +78,7 @@ TEST(PredictionTest, Guess_ContinuesTheLongestMatch_AndOfEqualOnesTheNearest) {
   EXPECT_EQ(GuessOf(lines, {3, 3, 3, 3, 3, 3, 3, 3, 3, 1, 2}, 1), (Tokens{70}));
 }
 
-/// `runs` runs of 62 tokens 1 with a 2 before each: every place shares up to 62 tokens with an answer of tokens 1.
+/// Returns `runs` runs of 62 tokens 1 with a 2 before each: every place shares up to 62 tokens with an answer of 1s.
 Tokens RunsOfOnes(size_t runs) {
   Tokens tokens;
   for (size_t run = 0; run < runs; ++run) {
@@ -102,7 +102,7 @@ TEST(PredictionTest, Search_BoundsComparisons_AndLooksAtTheNearestPlacesFirst) {
 }
 
 TEST(RepeatProposerTest, Search_BoundsComparisons_InATextOfOneToken) {
-  // The place before 77 has eight tokens in common. All nearer places have seven.
+  // The place before 77 has eight tokens in common with the text's end. All nearer places have seven.
   const auto text_of = [](size_t runs) {
     Tokens text(8, 1);
     text.push_back(77);
@@ -266,14 +266,14 @@ TEST(DraftCostTest, CostOfADraftedRow_IsLearned_FromStepsWithAndWithoutDrafts) {
   EXPECT_LE(cost.row(), 0.2) << "one outlier counts little";
 }
 
-/// Returns draws of these tokens for slot 0.
+/// Returns these tokens as the samples of slot 0.
 std::vector<SampledToken> Drawn(const Tokens& tokens) {
   std::vector<SampledToken> drawn;
   for (const TokenId token : tokens) drawn.push_back({0, token, 0, {}});
   return drawn;
 }
 
-/// Proposes the tokens that the test sets.
+/// A source of drafts that proposes the tokens that the test sets.
 class Said final : public DraftProposer {
  public:
   DraftSource Propose(const Request&, const Sequence&, int most, Tokens& guess) override {
@@ -313,7 +313,7 @@ class DraftingTest : public testing::Test {
     engine_->CommitStep(tokens);
     engine_->scheduler().CheckIntegrity();
   }
-  /// Submits a request of three prompt tokens and commits its first step, which draws token 7.
+  /// Submits a request of three prompt tokens and commits its first step, which samples token 7.
   void Begin(int max_tokens) {
     ASSERT_FALSE(engine_->Submit(New(1, 3, max_tokens)));
     EXPECT_EQ(Plan().chunks, (std::vector<Chunk>{{0, 0, 3}}));
@@ -496,7 +496,7 @@ class DraftModelTest : public DraftingTest {
     engine_ = std::make_unique<Engine>(options_);
     sinks_.clear();
   }
-  /// Submits a request of three prompt tokens and commits its first step, which draws token 7 and orders no guess.
+  /// Submits a request of three prompt tokens and commits its first step, which samples token 7 and orders no guess.
   void BeginWithModel(int max_tokens) {
     ASSERT_FALSE(engine_->Submit(New(1, 3, max_tokens)));
     EXPECT_TRUE(Plan().guesses.empty()) << "the first token does not wait for the draft model";

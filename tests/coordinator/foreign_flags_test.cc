@@ -21,7 +21,7 @@ using Words = std::vector<std::string>;
 
 Words SplitWords(std::string_view text) { return CLI::detail::split(std::string(text), ' '); }
 
-/// The commands whose flags foreign flags are translated into.
+/// The Quire commands into whose flags other programs' flags are translated.
 struct Commands {
   Commands() {
     AddServeFlags(*app.add_subcommand("serve"), flags);
@@ -38,7 +38,7 @@ struct Commands {
   std::string text;
 };
 
-/// Expects that foreign flags are translated as the row says.
+/// Expects that flags of another program are translated as the row says.
 void ExpectFate(Words typed, const std::string& shown, FlagFate fate, Words ours, std::string_view to) {
   static Commands commands;  // declaring all flags for each row would take longer than all else
   const Words before = {typed[0]};

@@ -110,7 +110,7 @@ TEST_F(HandshakePaceTest, Take_ChargesNoHandshake) {
 
 class HandshakeQueueTest : public testing::Test {
  protected:
-  /// Begins `count` handshakes of one address, in turn. `ended`: their clients have left.
+  /// Begins `count` handshakes of one address, in turn. `ended` says whether their clients have left.
   void Ask(const std::string& address, int count, bool ended) {
     for (int i = 0; i < count; ++i)
       boost::asio::co_spawn(io_, One(make_address(address), ended), boost::asio::detached);

@@ -19,7 +19,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// An engine with a journal as observer, random traffic of every kind, and random draws.
+/// An engine with a journal as observer, random traffic of every kind, and randomly sampled tokens.
 class JournalTest : public testing::Test {
  protected:
   JournalTest() { std::filesystem::remove_all(directory_); }
@@ -62,7 +62,7 @@ class JournalTest : public testing::Test {
     return request;
   }
 
-  /// Returns random draws for the oldest outstanding step.
+  /// Returns random tokens as the samples of the oldest outstanding step.
   std::vector<SampledToken> Draws(const Engine& engine) {
     std::vector<SampledToken> out;
     const auto draw = [&](SlotId slot, std::optional<TokenId> right = {}) {
@@ -79,7 +79,8 @@ class JournalTest : public testing::Test {
     return out;
   }
 
-  /// Moves a random running request out of the engine, by host memory or by device, and adopts it again.
+  /// Moves a random running request out of the engine, through host memory or from device to device, and adopts it
+  /// again.
   void Move(Engine& engine) {
     const std::vector<Request*>& running = engine.scheduler().running();
     if (running.empty()) return;
@@ -98,7 +99,7 @@ class JournalTest : public testing::Test {
     engine.ReleaseTicket(to);
   }
 
-  /// What the draft model guesses after the oldest outstanding step: some of what was ordered.
+  /// Returns guesses of a draft model after the oldest outstanding step: a random part of those that the step ordered.
   std::vector<Draft> Guesses(const Engine& engine) {
     std::vector<Draft> guesses;
     for (const StepMember& m : engine.scheduler().outstanding().at(0).members) {
@@ -197,7 +198,8 @@ TEST_F(JournalTest, Replay_YieldsTheSamePlans_WhenTheModelHasHybridStates) {
   EXPECT_GT(result.segments, 5);
 }
 
-/// Lives with drafts, and expects that more than 50 tokens of each source are accepted and that the replay plans alike.
+/// Runs steps with drafts. Expects that more than 50 tokens of each source are accepted and that the replay plans
+/// alike.
 class DraftJournalTest : public JournalTest {
  protected:
   void ExpectReplay(const DraftOptions& drafts, std::initializer_list<DraftSource> sources) {

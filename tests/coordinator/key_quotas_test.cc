@@ -26,12 +26,12 @@ class KeyQuotasTest : public testing::Test {
     }
     return -1;
   }
-  /// Returns the HTTP status of a call with one choice, `after` the start of the quotas.
+  /// Returns the HTTP status of a call with one choice, this long after the start of the quotas.
   int StatusAfter(KeyQuotas& quotas, const std::string& client, milliseconds after) const {
     return StatusOf(quotas.Refuse(client, 1, begin_ + after));
   }
 
-  // Read before any token bucket exists: a bucket gains no tokens before this moment.
+  // Read before any token bucket exists, because a bucket gains no tokens for the time before its creation.
   const KeyQuotas::Clock::time_point begin_ = KeyQuotas::Clock::now();
 
  private:

@@ -18,7 +18,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::UnorderedElementsAre;
 
-/// Wishes for the model, expects the order to load it alone, and reports it as loaded.
+/// Requests the model, expects the order to load it alone, and reports it as loaded.
 void LoadNow(ModelLives& lives, size_t model, double now) {
   lives.Wish(model, now);
   ASSERT_THAT(lives.Decide(now).load, ElementsAre(model));
@@ -331,7 +331,7 @@ TEST(ModelLivesTest, ModelsAreUnloadedForBoth_WhenTwoRequestsWaitForModels) {
   EXPECT_THAT(lives.Decide(3).load, ElementsAre(3));
 }
 
-/// Puts a loaded model to sleep, at once.
+/// Puts a loaded model to sleep and reports at once that it sleeps.
 void SleepNow(ModelLives& lives, size_t model, int64_t bytes, double now) {
   lives.Sleep(model);
   ASSERT_THAT(lives.Decide(now).sleep, ElementsAre(model));

@@ -15,7 +15,8 @@ using testing::HasSubstr;
 
 constexpr int64_t kMiB = 1 << 20;
 
-/// Returns the need of a model; sizes in MiB. `least` equal to `most` means that the settings give the KV cache's size.
+/// Returns the memory that a model needs, given in MiB. If `least` equals `most`, the settings give the KV cache's
+/// size.
 ModelNeed Need(const char* name, int64_t weights, int64_t least, int64_t most) {
   return {.name = name,
           .weights = weights * kMiB,
@@ -131,7 +132,7 @@ TEST(ModelListTest, Groups_HavePortsAndJournalsOfTheirOwn) {
   EXPECT_EQ(ReplicaTopology(ModelTopology(t, 0), 1).journal, "/j/model-0/replica-1");
 }
 
-/// Returns a need of a model that is loaded on request.
+/// Returns the same need for a model that is loaded on request.
 ModelNeed OnRequest(ModelNeed need, int64_t whole) {
   need.on_request = true;
   need.kv_whole = whole * kMiB;

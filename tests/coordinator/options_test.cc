@@ -51,7 +51,7 @@ std::vector<std::string> KeysUnder(const std::string& section) {
   return keys;
 }
 
-// A value for each key that differs from the key's default.
+// For each key, a value that differs from the default.
 const std::map<std::string, std::string> kValues = {
     {"model.path", "/m"},
     {"model.name", "x"},
@@ -275,7 +275,8 @@ const FlagInAFile kFlagsInFiles[] = {
     {{"--batch-max-bytes", "1GiB"}, "batches: {max_bytes: 1GiB}"},
     {{"--batch-concurrency", "3"}, "batches: {concurrency: 3}"},
 };
-// Flags without an entry in kFlagsInFiles: other tests cover --set and --enable-prefix-caching; --help is no setting.
+// Flags without an entry in kFlagsInFiles: other tests cover --set and --enable-prefix-caching, and --help is no
+// setting.
 const std::vector<std::string> kOtherFlags = {"--help", "--set", "--fetch", "--enable-prefix-caching"};
 
 TEST(OptionsTest, EveryFlag_SetsAKeyOfTheSettingsFile) {

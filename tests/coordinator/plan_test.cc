@@ -106,7 +106,7 @@ TEST(PromptSpeedTest, Attention_GrowsWithTheSquareOfThePrompt_AndEachStepReadsTh
   EXPECT_NEAR(PromptSpeed(spec, plan, reading, 250).roofline, 3 * 2.0, 1e-9);  // steps of 100, 100 and 50 tokens
 }
 
-/// 1 Gbit/s, and 1 ms to the other host.
+/// A link of 1 Gbit/s with a delay of 1 ms.
 constexpr HostLink kSlowLink{1.25e8, 1e-3};
 
 GroupCut CutOf(int tensor, int stages) {
@@ -119,11 +119,11 @@ TEST(CutWaitTest, AllReduce_TakesOneDelayAndTheTimeOfItsBytes_OverTwoHosts) {
   EXPECT_NEAR(short_row.sum, 1e-3 + 2304 / 1.25e8, 1e-12);
   EXPECT_EQ(short_row.turn, 0);
   EXPECT_NEAR(WaitOver(kSlowLink, CutOf(2, 1), {0, 1}, 2304, 32).sum, 1e-3 + 73'728 / 1.25e8, 1e-12);
-  // MPI asks before it sends more than 320 KiB: 400,000 bytes of two ranks wait for three delays.
+  // MPI asks the receiver before it sends more than 320 KiB, so the 400,000 bytes of two ranks wait for three delays.
   EXPECT_NEAR(WaitOver(kSlowLink, CutOf(4, 1), {0, 0, 1, 1}, 2000, 100).sum, 3e-3 + 400'000 / 1.25e8, 1e-12);
-  // A rank's 600,000 bytes go in three pieces, the last of 75,712.
+  // A rank's 600,000 bytes are sent in three pieces, the last one of 75,712 bytes.
   EXPECT_NEAR(WaitOver(kSlowLink, CutOf(2, 1), {0, 1}, 6000, 100).sum, 3e-3 + 600'000 / 1.25e8, 1e-12);
-  // Two ranks of a host send together, to two other hosts.
+  // Two ranks of a host send at the same time, to two other hosts.
   EXPECT_NEAR(WaitOver(kSlowLink, CutOf(6, 1), {0, 0, 1, 1, 2, 2}, 1000, 1).sum, 1e-3 + 2 * 2000 / 1.25e8, 1e-12);
   EXPECT_EQ(WaitOver(kSlowLink, CutOf(2, 1), {0, 0}, 2304, 32).sum, 0) << "one host";
 }
@@ -134,11 +134,11 @@ TEST(CutWaitTest, PipelineWait_CountsOneHandOverPerStage_AndTheTokensBack) {
   EXPECT_NEAR(two.turn, 2e-3 + 2304 / 1.25e8, 1e-12);
   EXPECT_NEAR(WaitOver(kSlowLink, CutOf(1, 3), {0, 1, 2}, 2304, 32).turn, 2 * (1e-3 + 73'728 / 1.25e8) + 1e-3, 1e-12);
   EXPECT_EQ(WaitOver(kSlowLink, CutOf(1, 2), {0, 0}, 2304, 32).turn, 0);
-  // Ranks 0 and 1 are the last stage, on one host; each of the first stage hands half of the rows over.
+  // Ranks 0 and 1 are the last stage, on one host. Each rank of the first stage sends it half of the rows.
   const CutWait both = WaitOver(kSlowLink, CutOf(2, 2), {0, 0, 1, 1}, 2304, 32);
   EXPECT_EQ(both.sum, 0);
   EXPECT_NEAR(both.turn, 2e-3 + 73'728 / 1.25e8, 1e-12);
-  // Stages that span the hosts sum over them, but hand over within a host, and gather the halves.
+  // Stages that span the hosts sum over the hosts, but send rows within a host, and gather the halves.
   const CutWait across = WaitOver(kSlowLink, CutOf(2, 2), {0, 1, 0, 1}, 2304, 1);
   EXPECT_NEAR(across.sum, 1e-3 + 2304 / 1.25e8, 1e-12);
   EXPECT_NEAR(across.turn, 1e-3 + 1152 / 1.25e8, 1e-12);

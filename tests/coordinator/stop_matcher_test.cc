@@ -42,7 +42,8 @@ TEST(StopMatcherTest, EarliestStopString_EndsTheText_AndMayBeIncluded) {
   EXPECT_EQ(Feed(StopMatcher({}, false), {"a", "b"}).text, "ab");
 }
 
-// Stop strings that overlap themselves, in texts that nearly contain them: the matcher must reuse partial matches.
+// Tests stop strings that overlap themselves, in texts that nearly contain them: the matcher must reuse partial
+// matches.
 TEST(StopMatcherTest, SelfOverlappingStopStrings_AreFound_WhereTheirFirstOccurrenceEnds) {
   const std::string run(900, 'a');
   EXPECT_EQ(Feed(StopMatcher({run + "b", "aaba"}, false), {run, run, "aab", "x"}).text, std::string(902, 'a'));

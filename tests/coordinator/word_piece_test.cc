@@ -90,7 +90,7 @@ TEST(EncoderTokenizers, Tokens_AreDecodedToText_WithoutMarks) {
   EXPECT_EQ(Decode(tokenizer, tokenizer.EncodePrompt("Hello the lazy dog", true), true), "hello the lazy dog");
 }
 
-// The lengths are as with Hugging Face's "longest_first".
+// Long pairs are cut to the same lengths as by Hugging Face's "longest_first".
 TEST(EncoderTokenizers, LongPairs_LoseTheEndOfTheLongerText_First) {
   const Tokenizer tokenizer(TokenizerDataFromHf(kEncoders + "bert"));
   const auto lengths = [&](size_t first, size_t second, size_t most) {

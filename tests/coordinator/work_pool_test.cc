@@ -23,7 +23,7 @@ namespace asio = boost::asio;
 
 constexpr size_t kSmall = 100, kLarge = 1 << 20;
 
-/// Makes work that runs until Open is called.
+/// Makes jobs that run until Open is called.
 class Gate {
  public:
   WorkPool::Work Work() {
@@ -60,7 +60,7 @@ TEST(WorkPoolTest, Clients_TakeTurns_HoweverManyJobsOneClientQueued) {
       order += who;
     };
   };
-  // large jobs use one thread, so that their order is fixed
+  // Large jobs use one thread, so their order is fixed.
   for (int i = 0; i < 5; ++i) pool.Add("a", kLarge, note('a'));
   pool.Add("b", kLarge, note('b'));
   for (int i = 0; i < 2; ++i) pool.Add("c", kLarge, note('c'));
@@ -148,7 +148,7 @@ void AwaitDone(const std::atomic<int>& done, int count) {
 TEST(WorkPoolTest, Client_RestsWhileWorkersCompute_ButOtherClientsDoNot) {
   WorkPool pool({.threads = 1, .large_bytes = SIZE_MAX, .beside_workers = true});
   std::atomic<int> mallory{0}, alice{0};
-  // More time than the client's allowance: afterwards the client must rest for 2 to 5 s.
+  // This takes more time than the client's allowance. Afterwards the client must rest for 2 to 5 s.
   const milliseconds much(200 + std::max(100U, 100 * std::thread::hardware_concurrency()));
   {
     const WorkPool::Computing computing(pool);

@@ -85,7 +85,7 @@ TEST_F(WorkerGroupTest, AwaitStep_Throws_AndNamesARankThatDrewAnotherToken) {
   }
 }
 
-/// A listener and launcher watch that notes all calls of the group.
+/// A listener of the group and its launcher that notes all calls.
 class Notes : public WorkerGroupListener, public LauncherWatch {
  public:
   bool Stopping() override { return stopping; }
@@ -108,10 +108,10 @@ class Notes : public WorkerGroupListener, public LauncherWatch {
   std::vector<std::string> told;
 };
 
-/// A group that no rank has joined, with a noting listener.
+/// A group that no rank has joined, and a listener that notes all calls.
 class ListenerTest : public testing::Test {
  protected:
-  /// Returns the cause of the failure that ends the group's wait.
+  /// Waits until the group fails, and returns the cause.
   LossCause CauseOfEnd() {
     try {
       for (;;) group_.Idle(-1, 10);
