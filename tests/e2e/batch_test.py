@@ -83,7 +83,7 @@ class ServedTest(Batch):
         no_space = {str(token): -100 for token in (197, 198, 201, 220)}
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        # a model in which the token of the quotation mark does not end an answer
+        # a model whose token for the quotation mark does not end an answer
         model = altered_tiny(folder.name, config=endless, generation_config=endless)
         server = Server("-tp", "1", "--threads-per-worker", "1", model=model)
         self.addCleanup(server.__exit__)

@@ -97,7 +97,7 @@ class TextTest(ScriptedCase):
             self.browser.click(button)
             self.browser.sees(button, "Copied")
             self.assertEqual(self.browser.run("return navigator.clipboard.readText()"), wanted)
-        # Pages that came without TLS have no clipboard of their own.
+        # Pages that came without TLS have no access to the clipboard.
         self.browser.run("Object.defineProperty(navigator, 'clipboard', {value: undefined}); navigator.constructor.prototype")
         self.browser.run("document.querySelectorAll('.bar button')[0].textContent = 'Copy'")
         self.browser.click('[aria-label="Copy the code"]')

@@ -18,7 +18,7 @@ from server import QUIRE, REAL, ROOT, TINY, Server
 
 PAGES = ("README.md", "docs/tutorial.md", "docs/serving.md", "docs/api.md", "docs/questions.md")
 
-# Lines that are not run here, and why.
+# Lines that are not run here, with the reason.
 ELSEWHERE = [
     (r"deploy/quickstart\b", "QuickstartTest below, with programs that are built already"),
     (r"tests/run\b", "it runs this test"),
@@ -30,7 +30,7 @@ ELSEWHERE = [
     (r"build/quire bench kernels .*", "needs a GPU: tests/gpu"),
     (r"build/quire serve two\.yaml", "needs two hosts: e2e/multi_node_test"),
 ]
-# Replacements for files named on pages; longer words come first.
+# Replacements for files named on pages. Longer words come first.
 MODEL_WORDS = ("~/.cache/quire/SmolLM2-135M-Instruct.Q4_1.gguf", "DIR|FILE.gguf", "Qwen/Qwen3-0.6B", "ORG/NAME", "--model FILE", "--model DIR", "serve MODEL")
 
 
@@ -156,7 +156,7 @@ class CodeBlocksTest(unittest.TestCase):
                    "serve": " --num-prompts 2 --input-len 8 --output-len 4 --vocab-size 257"}
             run += few.get(run.split()[2], "")
         words = ["bash", "-o", "pipefail", "-c", run.replace("TOPOLOGY.yaml", "deploy/topologies/cpu.yaml")]
-        # The hosts of examples do not exist here. A problem of the file itself would be reported first.
+        # The hosts of examples do not exist here. A problem of the file itself would be reported earlier.
         if verb == "check" and re.search(r"two(_nodes)?\.yaml", run):
             place = os.path.join(self.enterContext(tempfile.TemporaryDirectory()), "folder")
             shutil.copytree(self.folder, place, symlinks=True)  # the next blocks may change the files

@@ -26,7 +26,7 @@ BODIES = [
     {"prompt": REPEATS, "max_tokens": 20, "temperature": 0, "use_beam_search": True, "n": 2},
     {"prompt": REPEATS, "max_tokens": 60, "temperature": 0, "structured_outputs": {"regex": "(ab|cd){1,20}"}},
     {"prompt": REPEATS, "max_tokens": 30, "temperature": 0, "prompt_logprobs": 1},
-    # A choice of few tokens soon repeats itself.
+    # An answer that may use only two tokens soon repeats itself.
     {"prompt": REPEATS, "max_tokens": 150, "temperature": 0, "allowed_token_ids": [9, 10], "logprobs": 1, "ignore_eos": True},
     {"prompt": REPEATS, "max_tokens": 150, "temperature": 0.4, "seed": 5, "allowed_token_ids": [9, 10, 11], "logprobs": 1,
      "ignore_eos": True},

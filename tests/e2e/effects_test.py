@@ -112,7 +112,7 @@ class FlagsTest(unittest.TestCase):
         return top, [(rank["weight_bytes"], rank["kv_bytes_per_block"]) for rank in ranks]
 
     def expect_rounded(self, plain, rounded, at_most):
-        # parts of a multi-byte character are printed alike
+        # The bytes of a multi-byte character all look the same in print.
         letters = [token for token in plain if token in rounded and token.isascii()]
         differences = [abs(plain[token] - rounded[token]) for token in letters]
         self.assertGreater(len(differences), 4)

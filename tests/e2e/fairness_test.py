@@ -17,8 +17,8 @@ from server import QUIRE, TINY, Server
 
 REQUESTS = 10  # requests of the patient client beside the flood
 MOST_SECONDS = 10  # limit for each request; without fairness the server refuses it after 60 s for lack of room
-# Most steps of the typical request. It needs 7 or 8, and some are planned while the test reads the count. A flood needs several
-# times as many steps before any of its requests ends, so a client that waits for the flood takes more.
+# The most steps of the typical request. It needs 7 or 8, and some are planned while the test reads the count. A flood
+# needs several times as many steps before any of its requests ends, so a client that waits for the flood takes more.
 TYPICAL_STEPS = 40
 STEP_TOKENS, LONG = 256, 2000
 FLOODS = {

@@ -1,4 +1,4 @@
-// Tests low-rank products of rows in groups against fp64, and that a row's bits are its own.
+// Tests low-rank products of grouped rows against fp64, and that a row's bits do not depend on other rows.
 #include "kernels/low_rank.h"
 
 #include <gtest/gtest.h>
@@ -16,8 +16,8 @@ using test::Random;
 using test::RandomWeight;
 using test::Storage;
 
-/// Three groups with one to three parts of ranks 1 to 50 in several types, whose rows are neighbours or not; some rows
-/// have no group.
+/// Three groups with one to three parts of ranks 1 to 50 in several types. The rows of a group are neighbours or not,
+/// and some rows are in no group.
 class LowRankTest : public testing::Test {
  protected:
   static constexpr int64_t kCols = 70, kWidth = 333, kRows = 40, kStride = 340;
@@ -36,7 +36,7 @@ class LowRankTest : public testing::Test {
     return {{type, p.packed_down.data(), rank, kCols}, {type, p.packed_up.data(), rows, rank}, column, scale};
   }
 
-  /// Returns a part that shares its first product with another one.
+  /// Returns a part that shares its first product with this part.
   LowRankPart Beside(const LowRankPart& part, int64_t column, int64_t rows) {
     LowRankPart other = Part(part.down.rows, column, rows);
     pairs_.back().down = pairs_[pairs_.size() - 2].down;
@@ -125,7 +125,7 @@ TEST_F(LowRankTest, AddLowRank_GivesEveryRowTheSameBits_AloneAndBesideAnyOtherRo
 
 TEST_F(LowRankTest, AddLowRank_ReadsOtherRowsOfX_WhereAGroupNamesThem) {
   const std::vector<float> right = Run({0, 1, 2}, 2), x = x_;
-  // Every group finds its rows of x in other places, several rows of y in one place.
+  // Every group has its rows of x at other places than its rows of y, and several rows of y use the same row of x.
   x_rows_ = {{9, 9, 2, 0, 11}, {30, 31, 32, 33}, {12, 13}};
   for (size_t g = 0; g < rows_.size(); ++g) {
     for (size_t i = 0; i < rows_[g].size(); ++i)

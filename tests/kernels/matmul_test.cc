@@ -54,7 +54,8 @@ class MatmulTest : public testing::TestWithParam<Case> {
     return isa == "avx512amx" || isa == "plaintiles";
   }
   bool quantised() const { return LayoutOf(type()).block_numbers > 1; }
-  /// True if x is rounded to 8 bits. Otherwise 16-bit integers round numbers that 8 bits hold exactly.
+  /// True if x is rounded to 8 bits. Otherwise x consists of numbers that 8 bits hold exactly, and is rounded to 16
+  /// bits.
   bool takes_bytes() const {
     return quantised() && GetParam().activations == Activations::kInt8 && ActiveTable().takes_int8(type());
   }
@@ -177,7 +178,7 @@ TEST_P(MatmulTest, Matmul_HasNoLargerErrors_ThanTheRoundingOfXExplains) {
       squares += deviations * deviations;
     }
   }
-  // The root mean square of all deviations; truncation instead of rounding would make it 2.
+  // The root mean square of all deviations. If numbers were truncated instead of rounded, it would be 2.
   EXPECT_LT(std::sqrt(squares / static_cast<double>(m * n)), 1.3);
 }
 
@@ -207,7 +208,7 @@ TEST_P(MatmulTest, Matmul_GivesNonFiniteResults_WhenXIsNotFinite) {
   }
 }
 
-// An instruction may take more columns than a product has. Bytes behind the product's columns must not count.
+// An instruction may load more columns than a product has. The bytes after the product's columns must not count.
 TEST_P(MatmulTest, Matmul_IsUnaffected_WhenAnEarlierCallHadInfiniteNumbers) {
   Random random(16);
   const int64_t m = 31, k = quantised() ? 32 : 37;
@@ -249,7 +250,7 @@ TEST_P(MatmulTest, Matmul_GivesZeros_WhenWeightsAreZero) {
   Random random(14);
   const int64_t m = 31, n = 17, k = 64;
   Storage w = RandomWeight(type(), n, k, random);
-  // Integers of zero, whatever their scale. The minima of q4_1 are zeroed, too.
+  // The integers are zero, whatever their scale. The minima of q4_1 are zeroed, too.
   const NumberLayout layout = LayoutOf(type());
   const int zero = type() == NumberType::kQ4_0 ? 0x88 : 0;
   for (size_t i = 0; i < w.bytes.size(); ++i) {

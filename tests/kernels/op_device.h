@@ -8,12 +8,12 @@
 #include "comm/base/number_type.h"
 #include "kernels/stream.h"
 
-// Runs one test body for every op on both devices, over types and tolerances. Without a GPU the CUDA device is
+// Runs one test body for every operation on both devices, for several types. Without a GPU the CUDA device is
 // emulated.
 namespace quire::kernels::test_case {
 
-/// A type that an op computes in, and the tolerance of a result that was rounded once to it, relative to max(1,
-/// |result|)
+/// A type that an operation computes in, and the tolerance of a result that was rounded once to this type, relative to
+/// max(1, |result|).
 struct OpType {
   NumberType dtype;
   double tolerance;
@@ -34,7 +34,7 @@ struct Cuda {
   CudaStream stream;
 };
 
-/// Calls a body for every type of the device, or every type and number of columns.
+/// Calls the body for every type of the device, or for every type and number of columns.
 template <class Device>
 class OpTest : public testing::Test {
  protected:

@@ -17,8 +17,8 @@ namespace {
 
 using test::Random;
 
-/// The type of a cache's numbers, how they are multiplied, and the tolerance against the reference (which rounds
-/// queries as the kernel does, but not the softmax weights)
+/// The type of a cache's numbers, how they are multiplied, and the tolerance against the reference, which rounds
+/// queries as the kernel does, but does not round the softmax weights.
 struct Form {
   const char* name;
   NumberType type;
@@ -76,12 +76,12 @@ struct Case {
             both_ways};
   }
 
-  /// Sets ALiBi slopes, a different one for each head.
+  /// Sets ALiBi slopes, a different slope for each head.
   void Slope() {
     for (int64_t h = 0; h < heads(); ++h) slopes.push_back(std::exp2(-1.5f * static_cast<float>(h)));
   }
 
-  /// Sets the window and clears the table entries of blocks that no query sees any more, as the server may do.
+  /// Sets the window and clears the table entries of blocks that no query sees any more, as the server does.
   void Slide(int64_t new_window) {
     window = new_window;
     for (size_t s = 0; s < context_len.size(); ++s) {
@@ -190,7 +190,7 @@ void ExpectChunksEqualWhole(const Form& form, int64_t block_size, int64_t head_d
   }
 }
 
-// A chunk of one query has few rows, the whole prompt many: kernels for both must agree.
+// A chunk of one query has few rows, and the whole prompt has many: kernels for both must agree.
 TEST_P(PagedAttentionTest, PagedAttention_GivesTheSameBits_WhenPromptsAreChunkedOrBatched) {
   for (const int64_t window : {0, 1, 5, 16, 24, 33, 70}) ExpectChunksEqualWhole(GetParam(), 16, 64, window);
   for (const int64_t block_size : {1, 17, 64}) ExpectChunksEqualWhole(GetParam(), block_size, 12, 24);
@@ -199,7 +199,7 @@ TEST_P(PagedAttentionTest, PagedAttention_GivesTheSameBits_WhenPromptsAreChunked
   for (const int64_t window : {0, 24}) ExpectChunksEqualWhole(GetParam(), 16, 64, window, true);
 }
 
-// Prompts of a few tokens have few rows, others many.
+// Prompts of a few tokens have few rows, and others have many.
 TEST_P(PagedAttentionTest, PagedAttention_EqualsReference_WhenQueriesSeeBothWays) {
   uint64_t seed = 700;
   for (const auto& grouping : kGroupings) {
@@ -278,8 +278,8 @@ void SharePrefix(Case& c, const std::vector<int64_t>& blocks) {
     std::copy_n(c.tables.begin(), blocks[s], c.tables.begin() + static_cast<ptrdiff_t>(s) * c.table_stride);
 }
 
-/// Makes 27 sequences. Sequences 0, 1, 2, 4 and twenty more share 160 tokens (rounded down to whole blocks), 3 shares
-/// 80 with these, 6 shares none. 5 has too many queries to join.
+/// Makes 27 sequences. Sequences 0, 1, 2, 4 and twenty more share 160 tokens, rounded down to whole blocks. Sequence 3
+/// shares 80 tokens with these, sequence 6 none. Sequence 5 has too many queries to join.
 Case SharingCase(const Form& form, int64_t block_size, int64_t head_dim, std::vector<int32_t> head_start) {
   std::vector<Lengths> lengths = {{180, 1}, {200, 2}, {161, 1}, {100, 3}, {170, 1}, {190, 20}, {150, 1}};
   lengths.resize(27, {165, 1});
@@ -437,7 +437,7 @@ TEST_P(PagedAttentionTest, PagedAttention_MasksSlotsBeforeTheWindow_InABlockThat
   EXPECT_EQ(c.out, clean);
 }
 
-/// Groupings with few rows (one head) and with many (twenty heads)
+/// Groupings with few rows (one head) and with many rows (twenty heads).
 const std::vector<std::vector<int32_t>> kFewAndMany = {{0, 1}, {0, 20}};
 
 TEST_P(PagedAttentionTest, PagedAttention_DoesNotOverflow_WithLargeScores) {
@@ -466,7 +466,8 @@ void ExpectInfinityWhereItIsSeen(const Form& form, const std::vector<int32_t>& g
     const int64_t query = row / c.heads();
     const bool sees = query >= 2 && (window == 0 || query < 2 + window);
     const auto first = static_cast<size_t>(row * 64);
-    // An infinite key gives a score of NaN, or one that takes all or none of the weight, by the query's sign.
+    // An infinite key gives a score of NaN, or a score that takes all or none of the weight, depending on the query's
+    // sign.
     if (sees) {
       EXPECT_FALSE(std::isfinite(c.out[first]) && !bad_keys) << "query " << query << ", window " << window;
       continue;
@@ -521,7 +522,7 @@ TEST(KvWriteTest, KvWrite_RoundsEachVectorWithItsOwnScale) {
 
 TEST(KvWriteTest, KvWrite_RoundsToTheNearestFp16Number) {
   std::vector<float> numbers;
-  // every finite half, the middle to the next one, and the floats beside the middle
+  // Tests every finite half, the middle between it and the next half, and the floats beside this middle.
   for (uint32_t half = 0; half < 0x7c00; ++half) {
     const float low = static_cast<float>(std::bit_cast<_Float16>(static_cast<uint16_t>(half)));
     const float next =
@@ -583,7 +584,7 @@ TEST(KvWriteTest, KvWrite_PutsFp16NumbersWhereTheLayoutSays) {
   }
 }
 
-/// Rounds one vector to int8, in the plainest way.
+/// Rounds one vector to int8 in the simplest way.
 std::vector<int8_t> Rounded(const float* vector, int64_t dim, float& scale) {
   float largest = 0;
   for (int64_t d = 0; d < dim; ++d) largest = std::max(largest, std::abs(vector[d]));

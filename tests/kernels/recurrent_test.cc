@@ -1,4 +1,4 @@
-// Tests ops of layers that keep a recurrent state, on the CPU and on a device. Sequences are cut into steps in many
+// Tests operations of layers that keep a recurrent state, on the CPU and on a GPU. Sequences are cut into steps in many
 // ways.
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ Floats RandomFloats(int64_t count, Random& random, float size) {
   return numbers;
 }
 
-/// Returns the first row of a sequence. Rows of all sequences follow each other: [tokens, width].
+/// Returns the index of a sequence's first row. The rows of all sequences follow each other: [tokens, width].
 int64_t FirstRow(int64_t sequence) { return std::accumulate(kLengths, kLengths + sequence, int64_t{0}); }
 int64_t AllRows() { return FirstRow(kSequences); }
 
@@ -53,7 +53,7 @@ Doubles Columns(const Floats& rows, int64_t width, int64_t sequence, int64_t fir
   return out;
 }
 
-/// States in blocks that are scattered over a pool of NaN, in memory that kernels of either device may access
+/// States in blocks that are scattered over a pool of NaN, in memory that kernels of either device may access.
 class States {
  public:
   States(int64_t bytes, int64_t offset, int64_t block_bytes)
@@ -107,8 +107,8 @@ class States {
 };
 
 /// Calls run(rows, states) for each step until all sequences are computed, where `rows` are the step's tokens. A step
-/// takes some of the next tokens of some sequences, and the first token again as padding. With `whole` there is one
-/// step.
+/// takes some of the next tokens of some sequences, and the first token again as padding. With `whole` there is only
+/// one step.
 template <class Run>
 void InSteps(States& states, bool whole, Random& random, const Run& run) {
   std::vector<int64_t> done(kSequences);
@@ -334,7 +334,7 @@ TYPED_TEST(GatedDeltaTest, GatedDelta_EqualsReference_HoweverSequencesAreCutInto
   });
 }
 
-/// The value heads [first, first + value_heads) of a model, as one rank has them
+/// The value heads [first, first + value_heads) of a model, as one rank has them.
 struct SpaceCase {
   int64_t heads_per_key, first, value_heads, key_dim, value_dim;
 
@@ -446,8 +446,8 @@ TYPED_TEST(GateSquaresTest, GateSquares_OfAllRanksGiveTheNormOverGroups) {
       const Doubles normed = reference::RmsNorm(gated, {first, first + group_size}, 1e-5);
       expected.insert(expected.end(), normed.begin(), normed.end());
     }
-    // The columns of four ranks: the first has a part of a group; the second, the rest of that group and most of the
-    // next ones; the third, none; the fourth, the rest.
+    // Where the columns of four ranks end. The first rank has a part of a group; the second has the rest of that group
+    // and most of the next groups; the third has no columns; the fourth has the rest.
     const int64_t ends[] = {0, 10, 50, 50, all};
     std::vector<Numbers> parts;
     const DeviceBuffer<float> squares(tokens * groups);
@@ -478,7 +478,7 @@ TYPED_TEST(GateSquaresTest, GateSquares_OfAllRanksGiveTheNormOverGroups) {
       for (int64_t i = 0; i < parts[rank].count; ++i)
         normed[static_cast<size_t>(i / columns * all + ends[rank] + i % columns)] = static_cast<float>(parts[rank][i]);
     }
-    // Gated numbers were rounded before, so that errors add up.
+    // The gated numbers have already been rounded, so the errors add up.
     ExpectNear(normed, expected, 3 * tolerance, "normed");
   });
 }

@@ -299,7 +299,7 @@ double KvNumber(const KvCacheView& cache, const std::byte* head, int64_t offset,
   return double{reinterpret_cast<const float*>(head)[offset]} * numbers[index];
 }
 
-/// Returns the query times the scale, rounded to 8 bits where the kernel does so.
+/// Returns the query times the scale, rounded to 8 bits if the kernel rounds it.
 std::vector<double> QueryOf(const PagedAttentionParams& p, const float* query) {
   const int64_t dim = p.cache.head_dim;
   std::vector<double> out;
@@ -314,8 +314,8 @@ std::vector<double> QueryOf(const PagedAttentionParams& p, const float* query) {
   return out;
 }
 
-/// Returns the keys (or else the values) of a head of the cache at positions [first, end) of a sequence, [end - first,
-/// head_dim].
+/// Returns the keys, or otherwise the values, of a head of the cache at positions [first, end) of a sequence: [end -
+/// first, head_dim].
 std::vector<double> CachedNumbers(const PagedAttentionParams& p, bool keys, int64_t sequence, int64_t kv, int64_t first,
                                   int64_t end) {
   const KvCacheView& cache = p.cache;

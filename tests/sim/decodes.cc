@@ -12,8 +12,8 @@ void Decodes::BeginPlan() {
   running_.clear();
   for (const Request* request : engine_.scheduler().running()) {
     running_.insert(request->id);
-    // The beams of a request draw in the same step. Skips the request while a beam waits for a step's result, or has
-    // tokens to compute before its last one.
+    // The beams of a request get their next tokens in the same step. Skips the request while a beam waits for a step's
+    // result, or has tokens to compute before its last one.
     const bool is_beam = request->beams != nullptr;
     const auto waits = [](const Sequence& s) {
       return !s.finished && (s.num_pending > 0 || s.length() - s.num_planned() > 1);
@@ -29,7 +29,7 @@ void Decodes::BeginPlan() {
   }
 }
 
-/// Returns the sequence, if its request still runs.
+/// Returns the sequence if its request still runs, otherwise null.
 const Sequence* Decodes::Find(const Ready& ready) const {
   const auto& running = engine_.scheduler().running();
   const auto it = std::ranges::find(running, ready.request, &Request::id);
@@ -71,11 +71,11 @@ void Decodes::Planned(const StepPlan& plan, bool ahead, bool alone) const {
   for (const std::string& client : waiting) CheckShare(client, plan);
 }
 
-/// Checks the tokens of a client whose decodes do not all fit into the step: its chunks may get at most one token more
-/// than its decodes.
+/// Checks the tokens of a client whose decodes do not all fit into the step: its prompt chunks may get at most one
+/// token more than its decodes.
 void Decodes::CheckShare(const std::string& client, const StepPlan& plan) const {
   int decodes = 0, chunks = 0;
-  // The part was divided before requests were preempted, so it includes the decodes of preempted requests.
+  // The client's share was divided before requests were preempted, so it includes the decodes of preempted requests.
   for (const Ready& ready : ready_) {
     const auto request = engine_.requests().find(ready.request);
     const bool left = request != engine_.requests().end() && Find(ready) == nullptr;

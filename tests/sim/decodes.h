@@ -8,9 +8,9 @@
 
 namespace quire::sim {
 
-/// Checks the promise that decodes are served before chunks. While one client is alone, a plan contains every sequence
-/// that has one token to compute, however large the prompts of older requests are. While several clients are active, a
-/// client's decodes take turns only if its chunks, those of preempted requests included, have at most half of the
+/// Checks the promise that decodes are served before prompt chunks. While one client is alone, a plan contains every
+/// sequence that has one token to compute, however large the prompts of older requests are. While several clients are
+/// active, a client's decodes take turns only if its chunks, also those of preempted requests, have at most half of the
 /// client's tokens. The promise does not cover a request for which the plan has no blocks, nor the requests after it.
 class Decodes {
  public:
@@ -19,7 +19,7 @@ class Decodes {
   /// Notes that the engine is about to make a plan.
   void BeginPlan();
   /// Checks a plan that was made. `ahead`: another step is outstanding. `alone`: the rules for several clients do not
-  /// apply. Throws Failure when a decode is left out for a chunk.
+  /// apply. Throws Failure when a prompt chunk was planned in place of a decode.
   void Planned(const StepPlan& plan, bool ahead, bool alone) const;
 
  private:

@@ -16,12 +16,13 @@ namespace quire::sim {
 /// checks its contents.
 class Disk : public CacheListener {
  public:
-  /// Decides from the seed whether the life has a store: half of the lives have one.
+  /// Decides from the seed whether this run has a store: half of the runs have one.
   Disk(uint64_t seed, Engine& engine, std::vector<SimWorker>& workers);
 
   void OnFindable(const Sequence& sequence, int index) override;
   void OnStateKept(const Sequence& sequence, int num_tokens, CheckpointId id) override;
-  /// Called after every event. num_sent: plans that the workers have not run yet; arrived: requests so far.
+  /// Is called after every event. `num_sent` plans have not been run by the workers yet. `arrived`: all requests so
+  /// far.
   void Round(size_t num_sent, std::span<const Arrival> arrived);
   void PlanRan();
   /// Forgets all blocks and tickets, because the worker group was lost.

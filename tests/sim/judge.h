@@ -41,7 +41,7 @@ class Judge {
   void SwappedOut(RequestId id) { records_.at(id).swapped = true; }
   void Restarts(RequestId id) { records_.at(id).restarted = true; }
 
-  /// Notes a step's result: `count` tokens of the request were computed for good, and `drawn` were drawn.
+  /// Notes a step's result: `count` tokens of the request were computed for good, and `drawn` tokens were sampled.
   void Computed(RequestId id, int count, int drawn);
   /// Notes that the workers and all tokens that they computed are lost. `computed`: the requests of outstanding steps.
   void GroupLost(const std::set<RequestId>& computed);
@@ -55,13 +55,13 @@ class Judge {
   /// is up exactly now, which may end or not.
   Endings Overdue(double now) const { return OverdueBy(now, kRounding); }
   Endings MayEnd(double now) const { return OverdueBy(now, -kRounding); }
-  /// Returns the requests that end when an epoch begins with so many usable blocks.
+  /// Returns the requests that end when an epoch begins with this number of usable blocks.
   Endings GivenUp(int usable_blocks) const;
   /// Returns `ending` for every present request.
   Endings All(const Ending& ending) const;
 
-  /// Throws Failure unless an answered request cost the right amount: every token but the last drawn one is computed
-  /// once.
+  /// Throws Failure unless the steps of an answered request computed the right number of tokens: every token once,
+  /// except the last sampled one.
   void CheckWork(RequestId id, int cached_tokens) const;
 
  private:

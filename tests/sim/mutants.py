@@ -18,8 +18,8 @@ import sys
 
 HANG_SECONDS = 600
 
-# (file, description of the bug, present text, text with the bug). A text that ends in ; or } is a statement, otherwise an
-# expression. A fifth entry, CRASH, means that the bug may access wrong memory before any check can find it.
+# (file, description of the bug, present text, text with the bug). A text that ends in ; or } is a statement, any other
+# text an expression. A fifth entry, CRASH, means that the bug may access wrong memory before a check finds it.
 CRASH = "crash"
 MUTANTS = [
     ("schedule/step_results.cc", "wrong drafts keep their blocks",
@@ -416,7 +416,7 @@ MUTANTS = [
      "sequence.first_block = 0;", ";"),
     ("schedule/migration.cc", "an admitted request that has nothing yet arrives as new",
      "request.num_preemptions == 0", "request.first_scheduled_seconds < 0"),
-    # Swaps between the device pool and the host pool.
+    # Bugs in swaps between the device pool and the host pool.
     ("schedule/scheduler.cc", "device blocks on their way survive the workers",
      "blocks_.device_holdings().ReleaseAll();", ";"),
     ("blocks/block_manager.cc", "a block that is not full comes along",

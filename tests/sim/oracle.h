@@ -6,7 +6,7 @@
 
 namespace quire::sim {
 
-/// A client's request, without the members that the engine adds.
+/// A client's request, without the members that the engine adds later.
 struct Ask {
   std::vector<TokenId> prompt;
   SamplingSpec sampling;  // sampling of choice 0
@@ -23,7 +23,7 @@ struct Answer {
   FinishReason reason = FinishReason::kLength;
 };
 
-/// The model's score of one prompt token.
+/// The model's scores of one prompt token.
 struct PromptScore {
   float logprob;
   int32_t rank;
@@ -38,7 +38,7 @@ std::vector<PromptScore> RightScores(const Ask& ask);
 /// Returns the prompt's right pooled vector; empty when the client does not ask for one.
 std::vector<float> RightPooled(const Ask& ask);
 
-/// Returns the right answers, one for each choice. Computes one sequence after the other, without paging, batching or
+/// Returns the right answers, one for each choice. Computes one sequence after another, without paging, batching or
 /// faults.
 std::vector<Answer> RightAnswers(const Ask& ask);
 

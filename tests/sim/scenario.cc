@@ -43,7 +43,7 @@ EngineOptions MakeEngine(Random& random) {
   return options;
 }
 
-/// Returns a number of tokens: near the edges of blocks, or any number. At most half of the pool, so that several
+/// Returns a number of tokens: near the edges of blocks, or any number. It is at most half of the pool, so that several
 /// requests fit.
 int Length(Random& random, const BlockManagerOptions& blocks) {
   const int size = blocks.block_size, half_pool = (blocks.num_blocks - 1) * size / 2;
@@ -77,7 +77,7 @@ Ask MakeAsk(Random& random, const std::vector<std::vector<TokenId>>& stems, cons
   ask.n = Chance(random, 70) ? 1 : static_cast<int>(random.Between(2, 2 + random.Below(Chance(random, 20) ? 18 : 7)));
   ask.sink_stops_after = Chance(random, 10) ? static_cast<int>(random.Between(1, 10)) : 0;
   ask.sampling.temperature = 0;
-  // There are few seeds, so that equal prompts often continue equally and find each other's cached blocks.
+  // There are few seeds, so equal prompts often continue equally and find each other's cached blocks.
   ask.sampling.seed = salt << 32 | static_cast<uint64_t>(random.Below(3));
   if (Chance(random, 15)) ask.beams = MakeBeams(random, ask.n);
   return ask;
@@ -200,7 +200,7 @@ void Flood(uint64_t seed, Scenario& scenario) {
   std::ranges::stable_sort(scenario.arrivals, {}, &Arrival::seconds);
 }
 
-/// In some runs, some clients have limits of their own.
+/// In some runs, some clients have their own limits.
 void LimitClients(uint64_t seed, Scenario& scenario) {
   Random random = RandomOf(seed, Draws::kClientLimits);
   if (!Chance(random, 15)) return;
@@ -287,8 +287,8 @@ void GuessDrafts(uint64_t seed, Scenario& scenario) {
   scenario.guesses_late = OneOf(of_model, {0, 0, 30});
 }
 
-/// In 15 % of the runs, some requests are of batches, but none of newcomers, which must get their first token by the
-/// second plan.
+/// In 15 % of the runs, some requests belong to batches, but never those of newcomers, which must get their first token
+/// by the second plan.
 void MakeBackground(uint64_t seed, Scenario& scenario) {
   Random random = RandomOf(seed, Draws::kBackground);
   if (!Chance(random, 15)) return;

@@ -9,8 +9,8 @@
 
 namespace quire::sim {
 
-/// The random sequences of a run. Each has a number of its own, so that a change in the use of one sequence leaves the
-/// others unchanged. Add a new sequence at the end, so that older seeds keep their meaning.
+/// The sequences of random numbers of a run. Each sequence has its own seed, so that a change in the use of one
+/// sequence leaves the others unchanged. Add a new sequence at the end, so that older seeds keep their meaning.
 enum class Draws : uint64_t {
   kWorld = 1,
   kEvents,
@@ -41,7 +41,7 @@ enum class Draws : uint64_t {
   kDraftModel,
   kGuesses,
 };
-/// Returns the random sequence `draws` of the run with this seed.
+/// Returns the sequence of random numbers `draws` of the run with this seed.
 test::Random RandomOf(uint64_t seed, Draws draws);
 
 /// Probabilities of faults in each step. The seed chooses the faults whose probability is above 0 (swarm testing), so
@@ -71,8 +71,8 @@ struct Interference {
   double change = 0;   // an operator changes options
 };
 
-/// Requests name adapters 1 to kMostAdapters, or none. In lives with later adapters, numbers count from
-/// kMostListedAdapters + 1 on.
+/// Requests name adapters 1 to kMostAdapters, or none. In runs with later adapters, numbers start at
+/// kMostListedAdapters + 1.
 inline constexpr int kMostAdapters = 2;
 
 /// A request and its arrival time.
@@ -84,12 +84,12 @@ struct Arrival {
   bool background = false;
 };
 
-/// All parameters of a simulated run (a life), drawn from one seed.
+/// All parameters of a simulated run, chosen at random from one seed.
 struct Scenario {
   EngineOptions engine;
   int num_workers = 1;
-  /// Probability that a step is planned while the previous one is outstanding; other events then also happen between
-  /// plan and result. 0: one step at a time, without events inside it.
+  /// The probability that a step is planned while the previous one is outstanding. Other events then also happen
+  /// between plan and result. 0: one step at a time, without other events before its result.
   double plan_ahead = 0;
   double resize = 0;     // probability that a new epoch changes the pools' sizes
   double shrink = 0;     // probability that new pools are too small for some request
@@ -98,7 +98,7 @@ struct Scenario {
   Faults faults;
   Interference interference;
   std::vector<Arrival> arrivals;  // sorted by time
-  /// One client floods the engine, and others send short requests. Clients share no cached blocks, as in the real
+  /// One client floods the engine, and others send short requests. Clients do not share cached blocks, as in the real
   /// server.
   bool own_salts = false;
   /// Adapters are loaded and unloaded while requests run.

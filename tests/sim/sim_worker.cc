@@ -8,7 +8,7 @@ namespace quire::sim {
 
 namespace {
 
-/// Returns the context values of a sequence: entry p stands for tokens 0 .. p.
+/// Returns the context values of a sequence: entry p stands for tokens 0 to p.
 std::vector<KvValue> ContextOf(const SequenceState& sequence) {
   std::vector<KvValue> values;
   KvValue value = FirstKv(sequence.sampling.seed, sequence.adapter);
@@ -68,7 +68,7 @@ void SimWorker::CheckContext(const BatchMember& member) {
   }
 }
 
-/// Checks that an encoder computes a prompt in one step, with all its tokens, because its first token reads the last
+/// Checks that an encoder computes a prompt in one step, with all its tokens, because the first token sees the last
 /// one.
 void SimWorker::CheckWhole(const BatchMember& member) const {
   const int tokens = table_.at(member.slot).num_prompt_tokens;
@@ -77,7 +77,7 @@ void SimWorker::CheckWhole(const BatchMember& member) const {
                               member.slot, member.start, member.count, tokens)};
 }
 
-/// Checks the state after num_tokens tokens. Before the first token a state is zeros, whatever its blocks hold.
+/// Checks the state after num_tokens tokens. Before the first token the state is zeros, whatever its blocks hold.
 void SimWorker::CheckState(const BatchMember& member, int num_tokens) {
   const SequenceState& sequence = table_.at(member.slot);
   if (num_tokens == 0) return;
@@ -128,7 +128,7 @@ PromptScores SimWorker::ScoresOf(const BatchMember& member) const {
   return scores;
 }
 
-/// Pools prompts as the engines do, on hidden states of one number.
+/// Pools prompts as the engines do, from hidden states of one number.
 void SimWorker::Pool(const std::vector<BatchMember>& batch, std::vector<SampledToken>& tokens) {
   std::vector<float> rows;
   for (const BatchMember& member : batch) {
@@ -155,7 +155,7 @@ StepResult SimWorker::Execute(const Frame& frame) {
   for (const BatchMember& member : batch) CheckWhole(member);
   for (const BatchMember& member : batch) CheckState(member, member.start);
   for (const BatchMember& member : batch) WriteState(member);
-  // Like each layer of a forward pass: all new keys and values are written before any query reads.
+  // As in each layer of a forward pass, all new keys and values are written before any query reads.
   for (const BatchMember& member : batch) Write(member);
   for (const BatchMember& member : batch) CheckContext(member);
   for (const BatchMember& member : batch) CheckState(member, member.start + member.count);

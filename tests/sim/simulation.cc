@@ -205,8 +205,8 @@ bool Simulation::Plan() {
   engine_.scheduler().CheckIntegrity();
   const BlockManager& blocks = engine_.blocks();
   const auto watermark = static_cast<int>(scenario_.engine.blocks.watermark * blocks.num_usable());
-  // With several clients, some requests are admitted before the others' work in the step is known. Then block copies
-  // add to the expected blocks, and a window may give back fewer blocks than expected.
+  // With several clients, some requests are admitted before the other clients' work in the step is known. Then block
+  // copies add to the expected blocks, and a window may give back fewer blocks than expected.
   const bool one_client = turns_.NumActive() == 1;
   const int copies = one_client ? 0 : static_cast<int>(plan->copies.size());
   const bool is_exact = one_client || scenario_.engine.blocks.sliding_window == 0;
@@ -254,7 +254,7 @@ void Simulation::MoveAdapters() {
       adapters_.push_back(adapter);
       engine_.AdapterCame(adapter);
       ++outcome_.adapters;
-      // Requests that were taken up go before other requests of their client, so these have no promise any more.
+      // Requests that move into the engine go before other requests of their client, which lose the promise.
       for (const auto& [id, request] : engine_.requests()) {
         if (request->adapter == adapter) LeaveNewcomers(request->client);
       }

@@ -18,7 +18,7 @@
 
 namespace quire::sim {
 
-/// One simulated run (a life), from a seed. simulation.cc has the course of events, simulation_workers.cc the workers.
+/// One simulated run, from a seed. simulation.cc has the course of events, and simulation_workers.cc the workers.
 class Simulation {
  public:
   Simulation(uint64_t seed, bool aloud);
@@ -42,7 +42,7 @@ class Simulation {
     std::vector<Member> members;
     std::vector<GuessOrder> guesses;  // what the draft model is to guess after this step
   };
-  /// A request on its way to another engine. Here both engines are the same one, with two tickets.
+  /// A request on its way to another engine. Here both engines are the same engine, with two tickets.
   struct Traveller {
     RequestId id = 0;
     std::unique_ptr<Request> request;  // null while only its blocks are on the way
@@ -152,7 +152,7 @@ class Simulation {
   std::vector<int32_t> adapters_;    // numbers of the later adapters that the workers have
   std::map<uint64_t, double> pins_;  // expiry time of each pin, by pin
   std::vector<Traveller> travellers_;
-  /// A transfer that broke off: the destination's ticket, and the blocks that still arrive under it.
+  /// A transfer that broke off: the destination's ticket, and the blocks that still arrive for it.
   struct Straggler {
     uint64_t ticket;
     MigrationWay way;

@@ -1,4 +1,4 @@
-// The workers of a run: their plans, their answers, their loss, and block moves between engines.
+// Simulates the workers of a run: their plans, answers and losses, and block moves between engines.
 #include <tuple>
 
 #include "comm/base/error.h"
@@ -110,7 +110,7 @@ void Simulation::CheckLeftOut(int num_tokens) {
            });
   };
   if (ahead && left_out_) throw Failure{"somebody for whom there was no room is passed over again"};
-  // With several clients, and for a while after, some requests pause although there is room.
+  // With several clients, and for a while afterwards, some requests pause although there is room.
   left_out_ = IsAlone() && ahead && has_budget && std::ranges::any_of(engine_.scheduler().running(), is_idle);
 }
 
@@ -202,11 +202,11 @@ void Simulation::Commit(const Sent& sent, std::vector<SampledToken>& tokens, con
   company_left_ = std::max(0.0, company_left_ - times.compute_micros * 1e-6);
 }
 
-/// Sometimes breaks one draw: no valid logits, a grammar that takes too much work, or a grammar that allows no token.
+/// Sometimes breaks one sample: no valid logits, a grammar that takes too much work, or a grammar that allows no token.
 Endings Simulation::BreakNumbers(const Sent& sent, std::vector<SampledToken>& tokens) {
   if (tokens.empty() || !Happens(more_, scenario_.faults.no_numbers)) return {};
   const SlotId slot = tokens[static_cast<size_t>(more_.Below(static_cast<int64_t>(tokens.size())))].slot;
-  // Workers keep a broken draw only as the first one of a sequence, and then keep no further one.
+  // Workers keep a broken sample only as the first one of a sequence, and then keep none after it.
   const auto first = std::ranges::find(tokens, slot, &SampledToken::slot);
   tokens.erase(std::next(first), std::find_if(first, tokens.end(), [&](auto& t) { return t.slot != slot; }));
   SampledToken& token = *first;
@@ -232,7 +232,7 @@ void Simulation::CheckFits(const std::vector<SampledToken>& tokens) {
     change(other);
     if (engine_.Fits(other)) throw Failure{"an answer that does not fit the plan is taken for one that does"};
   };
-  // If drafts were right, an answer without one of them fits, too: workers end an answer before a broken draw.
+  // If drafts were right, an answer without one of them fits, too: workers end an answer before a broken sample.
   if (std::ranges::count(tokens, tokens[at].slot, &SampledToken::slot) == 1) {
     refuses([&](auto& other) { other.erase(other.begin() + static_cast<ptrdiff_t>(at)); });
     refuses([&](auto& other) { other[at].slot += 1; });

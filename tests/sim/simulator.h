@@ -26,7 +26,7 @@ struct Outcome {
   int64_t states = 0;                           // 1 when the model has states in this run
   int64_t states_kept = 0, states_begun = 0;    // checkpoints; tokens before checkpoints that sequences started from
   int64_t may_fail = 0, lost_a_group = 0;       // 1 when faults were possible in this run; 1 when a second epoch began
-  // Outcomes of the requests: the counts from `answered` to `no_numbers` add up to `asked`.
+  // How the requests ended. The counts from `answered` to `no_numbers` add up to `asked`.
   int64_t asked = 0, answered = 0, cancelled = 0, refused = 0;
   int64_t no_room = 0, overtime = 0, past_deadline = 0;  // waited too long; ran too long; too late for the client
   int64_t given_up = 0, aborted = 0, no_numbers = 0;     // lost with the workers; by an operator; broken draws
@@ -35,14 +35,14 @@ struct Outcome {
   int64_t changes = 0;                                   // changes of options by an operator
 };
 
-/// A broken promise. Broken invariants inside the core abort instead, and so does a lack of progress.
+/// A broken promise. A broken invariant inside the core aborts instead, and so does a lack of progress.
 struct Failure {
   std::string what;
 };
 
 /// Runs one seed's scenario: the real engine, real frames, simulated workers, a virtual clock, and faults. After every
 /// event the engine's invariants are recomputed from scratch. Every client must get the oracle's tokens, once each and
-/// in order, or the error that is due, when it is due. At the end no resource may be held. Throws Failure.
+/// in order, or the right error at the right time. At the end no resource may be held. Throws Failure.
 Outcome Simulate(uint64_t seed);
 
 /// Like Simulate, and prints the events on standard output.

@@ -60,11 +60,11 @@ void Watcher::BeginPlan() {
   clients_that_gave_way_.clear();
 }
 
-/// Checks that of several clients the client that was served least gets its next request admitted first. A client may
-/// be passed over if it gave way in this plan, if its next request is to be swapped in, or if it has a limit of its
-/// own. A client without running requests may pass over every other client. A client with its full share stands back
-/// for clients with less than their share. The turn of a swapped-in request was decided before running requests found
-/// more of their tokens cached, which lowers the service of their clients.
+/// Checks that the client that was served least gets its next request admitted first. A client may be passed over if it
+/// gave way in this plan, if its next request is to be swapped in, or if it has its own limit. A client without running
+/// requests may pass over every other client. A client with its full share waits for clients with less than their
+/// share. The turn of a swapped-in request was decided before running requests found more of their tokens cached, which
+/// lowers the service of their clients.
 void Watcher::OnAdmitted(const Decision& d) {
   const std::string& client = turns_.ClientOf(d.request);
   const std::vector<RequestId> before = turns_.Before(d.request);
@@ -88,7 +88,7 @@ void Watcher::OnAdmitted(const Decision& d) {
   if (engine_.scheduler().num_running() > 1) admitted_beside_others = true;
 }
 
-/// Returns the most places and blocks that the client has with this request, whether the request runs already or not.
+/// Returns the most places and blocks that the client has with this request, whether the request already runs or not.
 Watcher::Use Watcher::UseWith(const Request& head) const {
   const auto longest = [&](const Request& r) {
     const auto& client = dynamic_cast<const Client&>(*r.sink);
@@ -112,15 +112,15 @@ bool Watcher::IsAtLimit(const Request& head) const {
 
 int Watcher::ShareOfPlaces() const { return std::max(1, engine_.options().scheduler.max_running / turns_.NumActive()); }
 
-/// True for a request that its client's share covers, whatever is cached, when all places of that share are taken.
+/// True for a request that fits into its client's share, whatever is cached, when all places of that share are taken.
 bool Watcher::MustStandBack(const Request& request) const {
   const auto& client = dynamic_cast<const Client&>(*request.sink);
   return MayStandBack(request) && UseWith(request).sequences > ShareOfPlaces() &&
          BlocksAtLongest(client.ask(), engine_.options()) <= ShareOfBlocks();
 }
 
-/// True for a request that the client's share may cover, but not together with the client's other requests. Counts the
-/// most blocks that may be needed, because the real number depends on caches.
+/// True for a request that may fit into the client's share, but not together with the client's other requests. Counts
+/// the most blocks that may be needed, because the real number depends on caches.
 bool Watcher::MayStandBack(const Request& request) const {
   if (turns_.NumActive() < 2 || static_cast<int>(request.sequences.size()) > ShareOfPlaces()) return false;
   const Use use = UseWith(request);
@@ -167,8 +167,8 @@ std::vector<RequestId> Watcher::ReturningBefore(const Request& request) const {
   return returning;
 }
 
-/// False when the pool has room for the request beside all that running and returning requests can take soon, the room
-/// that is kept for others, and the watermark.
+/// False when the pool has room for the request together with the blocks that all running and returning requests can
+/// take soon, the room that is kept for others, and the watermark.
 bool Watcher::MayLackBlocks(const Request& request) const {
   const BlockManager& blocks = engine_.blocks();
   const int watermark = static_cast<int>(engine_.options().blocks.watermark * blocks.num_usable());
@@ -253,8 +253,8 @@ void Watcher::OnGivesWay(const Decision& d) {
   kept_rooms_[cause.client] = {n, MostToBegin(cause), engine_.stats().steps + Scheduler::kReservedSteps};
 }
 
-/// Checks that, for lack of blocks, a junior request is preempted. With several clients, the client furthest above its
-/// share comes first.
+/// Checks that the right request is preempted for lack of blocks: a junior one, and with several clients one of the
+/// client furthest above its share.
 void Watcher::CheckSeniority(const Request& victim, const Request& cause) const {
   if (&victim == engine_.scheduler().running().front()) throw Failure{"the most senior request is preempted"};
   const auto excess = [&](const Request& r) { return std::max(0, r.account->use.blocks - ShareOfBlocks()); };
@@ -267,7 +267,7 @@ void Watcher::OnPreempted(const Decision& d) {
   if (std::exchange(gives_way_, {}) != std::pair{d.request, d.cause}) CheckSeniority(victim, cause);
   if (engine_.num_outstanding() > 0) throw Failure{"somebody is preempted while a step is outstanding"};
   const bool swapped = d.kind == DecisionKind::kPreemptedSwap;
-  // For a request that is recomputed: a pooled vector over a whole prompt does not outlive its slot.
+  // A request that is recomputed loses a pooled vector over a whole prompt when it loses its slot.
   const bool whole = PoolsFromTheFirst(victim.sampling.pooling);
   const bool may_wait = !engine_.blocks().device_holdings().empty();  // true: a plan may stay without work
   const bool may_swap = !whole && !may_wait && d.b > 0 && d.b <= engine_.blocks().host_pool().num_free();

@@ -12,8 +12,8 @@
 
 namespace quire::sim {
 
-/// Checks the scheduler's decisions: which request is admitted next, which request is preempted, how and for which
-/// other request, which request gives way to another client, and the room that admission leaves free.
+/// Checks the scheduler's decisions: which request is admitted next; which request is preempted, how, and for which
+/// other request; which request gives way to another client; and the room that admission leaves free.
 class Watcher : public DecisionLog {
  public:
   Watcher(const Engine& engine, PreemptionMode mode, Turns& turns, Judge& judge, bool aloud)
@@ -67,7 +67,7 @@ class Watcher : public DecisionLog {
     int blocks = 0;  // the most blocks that the client may need
     int64_t until_step = 0;
   };
-  // keyed by client: the room kept for it the last time that a request gave way
+  // For each client, the room that was kept for it when a request last gave way.
   std::map<std::string, KeptRoom> kept_rooms_;
 };
 

@@ -13,7 +13,7 @@ namespace quire::simt {
 /// Work that is given to a stream. It runs now, or is kept while the calling thread records a graph.
 using Work = std::function<void()>;
 
-/// Returns the place where the calling thread keeps submitted work; null if work runs as soon as it is submitted.
+/// Returns where the calling thread keeps submitted work; null if work runs as soon as it is submitted.
 inline std::vector<Work>*& Recording() {
   thread_local std::vector<Work>* recording = nullptr;
   return recording;

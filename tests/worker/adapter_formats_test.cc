@@ -53,7 +53,7 @@ TEST(AdapterExpertsTest, WholeExpertsOnRanks_GiveTheAnswersOfSplitExperts) {
   ExpectAdapted(model.cases, ServeAdapted(model.files, model.cases, {.shares = {1, 1}, .expert_parallel = true}));
 }
 
-/// A base model and an adapter of it, each as safetensors or GGUF.
+/// A base model and an adapter of it. Both are in safetensors or in GGUF.
 struct TwinCase {
   const char *base, *adapter, *name, *golden;
 };

@@ -148,7 +148,7 @@ TEST_P(RealModelBeamsTest, Hypotheses_EqualTransformers) {
   EXPECT_EQ(ExpectGolden(ModelFiles::Open(path), cases, GetParam()) > 0, GetParam().num_blocks < 1000);
 }
 
-// The model's weights are quantised, so activations are rounded to 16 bits and scores differ by more.
+// The model's weights are quantised, so activations are rounded to 16 bits and scores differ more.
 INSTANTIATE_TEST_SUITE_P(SmolLm2, RealModelBeamsTest,
                          testing::Values(Room{1, 2000, 0, PreemptionMode::kAuto, 5e-3},
                                          Room{2, 50, 0, PreemptionMode::kRecompute, 5e-3},

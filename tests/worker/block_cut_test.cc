@@ -9,7 +9,7 @@
 namespace quire {
 namespace {
 
-/// Makes a model of four layers. Layer 1 has its own head count and head size, and layer 3 reads the keys and values of
+/// Makes a model of four layers. Layer 1 has its own head count and head size, and layer 3 uses the keys and values of
 /// layer 1.
 ModelSpec SpecOf(int64_t heads, int64_t kv_heads) {
   ModelSpec spec;
@@ -107,7 +107,7 @@ TEST(BlockCutTest, CutBetween_GivesEachRankEveryByteOfItsBlockOnce_ForAllSharesO
     for (int from = 1; from <= 3; ++from) {
       for (int to = 1; to <= 4; ++to) {
         for (const auto& a : SharesOf(from)) {
-          // With three or four taking ranks, only every fifth assignment is tried, to save time.
+          // With three or four receiving ranks, only every fifth assignment is tried, to save time.
           const auto others = SharesOf(to);
           for (size_t i = 0; i<others.size(); i += to> 2 ? 5 : 1) ExpectWholeBlocks(spec, a, others[i]);
         }
@@ -132,7 +132,7 @@ TEST(BlockCutTest, CutBetween_CopiesWholeBlocksRankToRank_WhenBothGroupsAreEqual
   }
 }
 
-/// When two givers hold the same head, each sends it to half of the four takers.
+/// When two sending ranks hold the same head, each sends it to half of the four receiving ranks.
 TEST(BlockCutTest, CutBetween_SpreadsReceiversOverGivers_WhenTheyHoldTheSameHead) {
   const ModelSpec spec = SpecOf(6, 1);
   const std::vector<RankShard> givers = PlanShards(spec, {1, 1}), takers = PlanShards(spec, {1, 1, 1, 1});
@@ -177,7 +177,7 @@ TEST(BlockCutTest, PartsOfTheWhole_CoverAWholeBlockOnce_AndGiveEveryRankItsBlock
 /// its layer.
 TEST(BlockCutTest, EachRankGetsEveryByteOfItsBlockOnce_BetweenPipelinesOfAnyShape) {
   const ModelSpec spec = SpecOf(9, 3);
-  // Layer 3 reads the keys and values of layer 1, so the layers from 1 on are one stage.
+  // Layer 3 uses the keys and values of layer 1, so the layers from 1 on are one stage.
   const std::vector<GroupCut> cuts = {
       {{1.0}, {}}, {{1, 1}, {}}, {{1, 2}, {1, 3}}, {{1.0}, {1, 3}}, {{1, 1, 1}, {1, 3}}};
   for (const GroupCut& from : cuts) {

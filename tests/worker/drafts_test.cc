@@ -1,5 +1,5 @@
-// Whole models with drafts: an answer's tokens, log-probabilities and alternatives have the same bits as without,
-// however many drafts are right. The real scheduler, block manager, frames, executors and collectives run.
+// Tests whole models with drafts: an answer's tokens, log-probabilities and alternatives have the same bits as without
+// drafts, however many drafts are right. The real scheduler, block manager, frames, executors and collectives run.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,10 +26,10 @@ struct DraftedAsk {
   int max_tokens = 24;
 };
 
-/// The smallest vocabulary of a model of this test.
+/// The smallest vocabulary of all models of this test.
 constexpr int kFewTokens = 48;
 
-/// Returns requests with every setting that a draw considers. The choices of no prompt have all the same length.
+/// Returns requests with every setting that sampling considers. The choices of no prompt all have the same length.
 std::vector<DraftedAsk> AllKinds() {
   std::vector<DraftedAsk> asked;
   test::Random random(5);
@@ -56,7 +56,7 @@ std::vector<DraftedAsk> AllKinds() {
                     .min_tokens = 9,
                     .bad_words = {{3}, {10, 11}}}});
   asked.push_back({prompt(7), {.temperature = 1, .seed = 3, .allowed_tokens = {4, 5, 6, 7, 20, 21}}, 2, 15});
-  // Texts of one letter per token: the grammar's words must all be reachable, and guesses may leave them.
+  // The texts have one letter for each token. The grammar's words must all be reachable, and guesses may break them.
   asked.push_back(
       {prompt(11), {.temperature = 0, .num_logprobs = 1, .grammar = {GrammarSource::kRegex, "(ab|cde){2,9}f"}}});
   asked.push_back(
@@ -109,7 +109,7 @@ struct Served {
   int block_size = 4;
 };
 
-/// Returns a client's imperfect prediction: the answer, but one token is missing, and another is wrong.
+/// Returns a client's imperfect prediction: the answer without one token, and with another token changed.
 std::vector<TokenId> PredictionOf(std::vector<TokenId> answer) {
   if (answer.size() > 14) answer[12] = (answer[12] + 1) % kFewTokens;
   if (answer.size() > 6) answer.erase(answer.begin() + 5);
@@ -124,8 +124,8 @@ void ExpectSameCounts(const Sinks& sinks, const EngineStats& stats) {
   EXPECT_EQ(stats.all_drafts().tokens, accepted + refused);
 }
 
-/// Serves all requests together, and then again where the setup has drafts from earlier answers. Drafts come from
-/// `proposer`; null: none. `own`: they come from the engine's own proposer.
+/// Serves all requests together, and then again if the setup has drafts from earlier answers. Drafts come from
+/// `proposer`, which may be null, or from the engine's own proposer if `own` is set.
 Sinks AnswersOf(const ModelFiles& files, const std::vector<DraftedAsk>& asked, const Served& setup,
                 DraftProposer* proposer, EngineStats* stats = nullptr, bool own = false) {
   constexpr int kStepTokens = 48, kRunning = 16, kModelLen = 400, kGuess = 6;
@@ -253,8 +253,8 @@ TEST_P(DraftsTest, Answers_HaveTheSameBits_WithPredictionsAndEarlierAnswers) {
   EXPECT_EQ(accepted > 40, !has_states_) << accepted;
 }
 
-/// A draft model guesses on rank 0, beside every cut of the served model. Two of the models lack some tokens: they
-/// guess nothing where they cannot read.
+/// The draft model runs on rank 0 beside any division of the served model. The vocabularies of two draft models lack
+/// some tokens, after which these models guess nothing.
 TEST(DraftModelTest, Answers_HaveTheSameBits_WhicheverModelGuesses) {
   const auto open = [](const char* name) { return ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + name); };
   const ModelFiles files = open("gqa");
@@ -286,7 +286,7 @@ TEST(DraftModelTest, Answers_HaveTheSameBits_WhicheverModelGuesses) {
   }
 }
 
-/// A model that guesses for itself is right wherever the likeliest token is drawn and the answer does not end.
+/// A draft model that equals the served model guesses right, if the likeliest token is sampled and the answer goes on.
 TEST(DraftModelTest, GuessesOfADraftModel_AreRight_WhenItEqualsTheServedModel_AlsoAfterSwapsAndFromTheCache) {
   const auto files = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/gqa");
   std::vector<DraftedAsk> asked;
@@ -333,7 +333,7 @@ class OneRankWithDraftModel {
  public:
   OneRankWithDraftModel() { executor_.AllocateBlocks(10); }
 
-  /// Computes the tokens from `start` on in these blocks, then the drawn one. Returns the guess of 3 further tokens.
+  /// Computes the tokens from `start` on in these blocks, then the sampled one. Returns the guess of 3 further tokens.
   std::vector<TokenId> GuessAfter(const std::vector<TokenId>& tokens, int start, const std::vector<BlockId>& blocks) {
     StepPlan plan = Next();
     if (slot_ > 0) plan.released = {slot_ - 1};
@@ -351,7 +351,7 @@ class OneRankWithDraftModel {
     return result.guesses.empty() ? std::vector<TokenId>() : result.guesses.front().tokens;
   }
 
-  /// Fills pool blocks with what other pool blocks hold of the served model, as when they come from another group.
+  /// Copies the served model's part of pool blocks to other pool blocks, as when blocks come from another group.
   void Bring(const std::vector<BlockId>& from, const std::vector<BlockId>& to) {
     const auto sources = executor_.Lend(from, true).memory, targets = executor_.LendToFill(to, true).memory;
     for (size_t i = 0; i < sources.size(); ++i) std::ranges::copy(sources[i], targets[i].begin());
@@ -390,7 +390,7 @@ TEST(DraftModelTest, DraftModel_ReadsTokensAgain_WhenTheirBlocksWereOverwritten)
   EXPECT_EQ(rank.GuessAfter(first, 8, {4, 5, 7}), guess) << "the model read the second text there";
 }
 
-/// A pipeline draws with every setting as one stage of equally many ranks does, with and without drafts.
+/// A pipeline samples with every setting like one stage of as many ranks, with and without drafts.
 TEST(PipelineDrawsTest, Answers_HaveTheBitsOfOneStage_WhateverIsGuessed) {
   const auto files = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/gqa");
   const std::vector<DraftedAsk> asked = AllKinds();
@@ -408,7 +408,7 @@ TEST(PipelineDrawsTest, Answers_HaveTheBitsOfOneStage_WhateverIsGuessed) {
   }
 }
 
-/// A hybrid of twice the layers of a golden model, so that each of two stages has layers with states and one with keys.
+/// A hybrid with twice the layers of a golden model, so that each of two stages has layers with states and with keys.
 TEST(PipelineDrawsTest, AnswersOfAHybrid_HaveTheBitsOfOneStage) {
   test::RewrittenModel model("lfm2");
   const int layers = model.config["num_hidden_layers"];

@@ -118,8 +118,8 @@ void ExpectGolden(const ModelFiles& files, const std::vector<Golden>& cases, con
   }
 }
 
-/// Returns the tolerance of log-probabilities. The engine rounds activations to 16 bits where weights are quantised.
-/// Where minima or widened weights are rounded to fp16 as well, the error is larger (docs/limits.md).
+/// Returns the tolerance of log-probabilities. The engine rounds activations to 16 bits if weights are quantised. If
+/// minima or widened weights are also rounded to fp16, the error is larger (docs/limits.md).
 double ToleranceOf(const std::string& model) {
   const std::map<std::string, double> others = {{"gptq_asym", 0.02},  {"awq", 0.02},        {"gptq_act", 5e-3},
                                                 {"packed", 5e-3},     {"int8", 5e-3},       {"fp8", 5e-3},
@@ -133,13 +133,13 @@ Setup For(const std::string& model, Setup setup) {
   return setup;
 }
 
-/// Shapes of pipelines with up to six ranks: ranks of a stage, and stages.
+/// Shapes of pipelines with up to six ranks: the number of ranks in a stage, and the number of stages.
 constexpr std::pair<int, int> kShapes[] = {{1, 2}, {2, 2}, {1, 3}, {3, 2}, {2, 3}};
 
 /// True when tests try every shape with every model. Otherwise the models take turns.
 bool AllShapes() { return std::getenv("QUIRE_TEST_ALL_SHAPES") != nullptr; }
 
-/// The most stages, up to three, that the model allows.
+/// Returns how many stages, at most three, the model allows.
 int MostStagesOf(const ModelFiles& files) {
   for (int stages = 3; stages > 1; --stages) {
     try {
@@ -152,7 +152,7 @@ int MostStagesOf(const ModelFiles& files) {
 }
 
 /// Serves few cases on a shape that follows from the model's name, or on all shapes. In a pool of `num_blocks` requests
-/// are preempted, by either way in turn. With all shapes, serves them in a large pool, too.
+/// are preempted, by swapping and recomputing in turn. With all shapes, also serves them in a large pool.
 void ExpectGoldenOnStages(const ModelFiles& files, const std::vector<Golden>& cases, const std::string& model,
                           int num_blocks) {
   const std::vector<Golden> few(cases.begin(), cases.begin() + std::min<std::ptrdiff_t>(6, std::ssize(cases)));
@@ -253,7 +253,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "fp8", "fp8_tensor", "fp8_channel"),
     [](const testing::TestParamInfo<std::string>& model) { return NameOf(model.param); });
 
-/// Models on a pipeline of stages. Each stage has several layers, or one.
+/// Runs models on a pipeline of stages. Each stage has several layers, or one.
 class PipelineTest : public TinyModelTest {
  protected:
   int MostStages() const { return MostStagesOf(files_); }
@@ -304,7 +304,7 @@ TEST(PipelineGoldenTest, TokensEqualTransformers_OnTwoStages_WithExpertParalleli
   ExpectGolden(files, ReadGolden("tiny_mixtral"), {.ranks = 2, .stages = 2, .expert_parallel = true});
 }
 
-/// Models whose layers keep recurrent states. States take blocks of the pool, too.
+/// Runs models whose layers keep recurrent states. States take blocks of the pool, too.
 class TinyHybridTest : public TinyModelTest {};
 
 TEST_P(TinyHybridTest, TokensEqualTransformers_OnOneRank_OneRequestAtATime) {

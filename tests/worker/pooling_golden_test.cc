@@ -35,7 +35,7 @@ struct Course {
   int rounds = 1;        // number of rounds; each sends every prompt once
 };
 
-/// The vectors of a course, ordered by round, then pooling (kAll), then golden prompt
+/// The vectors of all rounds, ordered by round, then pooling (kAll), then golden prompt.
 struct Pooled {
   std::vector<CollectingSink> sinks;
   int64_t preemptions = 0, swapped_out = 0, cached = 0;

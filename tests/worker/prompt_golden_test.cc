@@ -106,7 +106,7 @@ void ExpectPromptGolden(const ModelFiles& files, const std::vector<PromptGolden>
       ASSERT_NEAR(sink.prompt_logprobs[i], golden.logprobs[i], setup.tolerance) << "case " << id << ", token " << i + 1;
       ASSERT_NEAR(best.second, golden.best[i], setup.tolerance) << "case " << id << ", token " << i + 1;
       ASSERT_GE(best.second, second.second);
-      // A log-probability that is reported twice is equal to the last bit.
+      // A log-probability that is reported twice must have the same bits both times.
       const int32_t rank = sink.prompt_ranks[i];
       ASSERT_EQ(rank == 1, best.first == token);
       ASSERT_EQ(rank == 2, second.first == token);

@@ -175,7 +175,7 @@ TEST(DrawTest, RowDrawer_DoesNotAskTheConstraintAgain_WhenAnotherChoiceWasOverwo
   EXPECT_EQ(other->asked, 2) << "requests that share no more than a grammar";
 }
 
-/// Draws on so many ranks and expects that all ranks agree, except in row `broken`, whose NaN is never equal to itself.
+/// Samples on this many ranks and expects that all ranks agree, except in row `broken`, whose NaN equals nothing.
 std::vector<SampledToken> DrawOn(int ranks, const std::vector<float>& logits, const std::vector<SamplingSpec>& specs,
                                  size_t broken = SIZE_MAX, const Context& context = {},
                                  const decltype(SequenceTable::constrain)& constrain = AllowOneToken) {
@@ -271,7 +271,7 @@ TEST(DrawTest, KeepAllowed_MasksExactlyTheForbiddenTokens_OfARanksPart) {
 }
 
 TEST(SamplerTest, Ranks_SampleOnlyTokens_ThatMasksOfOtherRanksAllow) {
-  // Greedy rows without and with log-probabilities share the masks. Each draws the best allowed token.
+  // Greedy rows with and without log-probabilities share the masks. In each row the best allowed token is sampled.
   test::Random random(6);
   constexpr size_t kRows = 11;
   std::vector<SamplingSpec> specs(2 * kRows);
@@ -308,8 +308,8 @@ TEST(SamplerTest, Ranks_SampleOnlyTokens_ThatMasksOfOtherRanksAllow) {
 }
 
 TEST(SamplerTest, Ranks_MarkRows_WhenAGrammarIsOverworkedOrAtADeadEnd) {
-  // Two requests of three choices each: one overworked, one at a dead end. Both are greedy, without and then with
-  // log-probabilities.
+  // Two requests of three choices each: one exceeds its work limit, the other is at a dead end. Both are greedy, first
+  // without and then with log-probabilities.
   for (const int32_t num_logprobs : {-1, 2}) {
     std::vector<SamplingSpec> specs(7);
     for (size_t row = 0; row < 6; ++row) {
@@ -353,7 +353,7 @@ TEST(SamplerTest, SampledRows_AreMarkedBroken_WhenTheirLogitsAreNaNOrInfinite) {
   }
 }
 
-/// Draws greedily from logits that order tokens 3, 40, 20.
+/// Samples greedily from logits in which token 3 leads, then 40, then 20.
 TokenId DrawGreedily(SamplingSpec spec, const Context& context = {}) {
   std::vector<float> logits(static_cast<size_t>(kSampledVocab), -5.0f);
   logits[3] = 5, logits[40] = 4, logits[20] = 3;

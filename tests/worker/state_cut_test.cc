@@ -13,8 +13,8 @@
 namespace quire {
 namespace {
 
-/// Short convolutions; the delta rule; state spaces whose ranks share a head of keys; these beside MLPs in layers
-/// alone.
+/// Models with short convolutions, with the delta rule, with state spaces whose ranks share a head of keys, and with
+/// such state spaces beside layers that have only an MLP.
 class StateCutTest : public testing::TestWithParam<const char*> {
  protected:
   const ModelFiles files_ = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + GetParam());
@@ -35,7 +35,7 @@ class StateCutTest : public testing::TestWithParam<const char*> {
     }
     return cuts;
   }
-  /// Bytes of the parts of a rank's state, without the gaps between them.
+  /// Returns the bytes of the parts of a rank's state, without the gaps between them.
   int64_t BytesOfParts(const RankShard& shard) const {
     int64_t bytes = 0;
     for (int64_t i = shard.stage.begin; i < shard.stage.end; ++i) {

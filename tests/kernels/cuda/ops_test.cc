@@ -1,5 +1,5 @@
-// Tests ops that a device runs in one kernel and the CPU in several, and those properties of the other ops that only an
-// emulator or a device shows (tests/kernels/elementwise_test.cc).
+// Tests operations that a GPU runs in one kernel and the CPU in several. Also tests those properties of the other
+// operations that only an emulator or a GPU shows (tests/kernels/elementwise_test.cc tests the rest).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -82,9 +82,9 @@ void ExpectRopeKvWriteEqualsReference(const RopeShape& shape, uint64_t seed) {
                    .value_norm = shape.values_normed ? value_norm.data() : nullptr,
                    .epsilon = static_cast<float>(epsilon)});
 
-  // Biases and norms are rounded once before a rotation, which adds two numbers.
+  // Results with biases or norms are rounded once before a rotation, which adds two numbers.
   const double own = Tolerance(shape.dtype) * (shape.biased || shape.normed ? 4 : 1) + 1e-6;
-  // An E4M3 number has 3 bits behind the point; the smallest step is 2^-9 of the scale.
+  // An E4M3 number has 3 bits after the point, and its smallest step is 2^-9 of the scale.
   const double tolerance = fp8 ? 0x1p-4 + own : own;
   std::set<int64_t> written_keys, written_values;
   for (int64_t t = 0; t < tokens; ++t) {
@@ -178,7 +178,7 @@ TEST(RopeKvWriteTest, RopeKvWrite_NormsValues_WhenTheyHaveANorm) {
   }
 }
 
-// A layer that reads the keys and values of another has queries only.
+// A layer that uses the keys and values of another layer has only queries.
 TEST(RopeKvWriteTest, RopeKvWrite_NormsAndRotatesQueriesOnly_WhenThereAreNoKvHeads) {
   test::Random random(300);
   const int32_t heads = 3, size = 64, position = 7;

@@ -157,7 +157,7 @@ TEST(PagedDecodeTest, PrefersV1_WhenThereAreEnoughBlocksOrNothingToSplit) {
 TEST(PagedDecodeTest, Emulator_FindsATableEntryOutsideThePool) {
   DecodeCase c({.context_len = {40}}, 8);
   PagedDecodeParams p = c.Params();
-  // the context reaches a table entry that is not filled
+  // The context reaches a table entry that is not set.
   const simt::DeviceBuffer<int32_t> longer(std::vector<int32_t>{50});
   p.context_len = longer.data();
   simt::ExpectError([&] { PagedDecodeV1(CudaStream{}, p); }, "paged_decode.cuh");

@@ -207,8 +207,8 @@ TEST(PrefillAttentionTest, PrefillAttention_EqualsReference_WhenSplitTilesHoldGr
 }
 
 TEST(PrefillAttentionTest, PrefillAttention_EqualsReference_WhenAKvHeadSeesNothingOfAPart) {
-  // The rows from 1280 on are queries from 640 on of the first kv head, and from 1280 on of the other head, whose
-  // window begins behind the cut.
+  // The rows from 1280 on are queries from 640 on of the first KV head, and queries from 1280 on of the other head,
+  // whose window begins after the cut.
   for (const bool in_groups : {false, true}) {
     PrefillCase c({.head_start = {0, 2, 3},
                    .chunks = {{1300, 1300}},
@@ -239,7 +239,7 @@ TEST(PrefillAttentionTest, BlockOffsets_MayExceed32Bits) {
 TEST(PrefillAttentionTest, Emulator_FindsATableEntryOutsideThePool) {
   PrefillCase c({.chunks = {{3, 40}}}, 13);
   PrefillAttentionParams p = c.Params();
-  // the context reaches a table entry that is not filled
+  // The context reaches a table entry that is not set.
   const simt::DeviceBuffer<int32_t> longer(std::vector<int32_t>{50});
   p.context_len = longer.data();
   simt::ExpectError([&] { PrefillAttention(CudaStream{}, p); }, "prefill_attention_tiles.cuh");

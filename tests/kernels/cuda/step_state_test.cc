@@ -1,4 +1,4 @@
-// Tests the ops that keep the state of running sequences on the device, in the emulator.
+// Tests the operations that keep the state of running sequences on the GPU, in the emulator.
 #include "kernels/cuda/elementwise/step_state.h"
 
 #include <gtest/gtest.h>
@@ -112,8 +112,8 @@ TEST(CountsTest, FillCountsAndKeepTokens_CountPromptAndGeneratedTokens) {
     const DeviceBuffer<int32_t> device_tokens(tokens);
     FillCounts({}, {device_sequences.data(), device_sequences.size(), device_tokens.data(), table});
 
-    // Rows: slot 2 counts; a row without counts; a padding row; a row that draws nothing; slot 3 counts; a row whose
-    // draw is undecided.
+    // The rows: slot 2 counts; a row without counts; a padding row; a row that samples nothing; slot 3 counts; a row
+    // whose sampled token is undecided.
     const std::vector<int32_t> count_slot{2, -1, 3, 0, 3, 2}, slot{5, 6, -1, 4, 0, 1};
     const DeviceBuffer<DeviceSampling> rows(6);
     const DeviceBuffer<DrawnToken> drawn(6);

@@ -1,5 +1,5 @@
-// Tests the CUDA engine without a GPU. Its host code runs over an emulated device and its kernels in the SIMT emulator.
-// Its answers are compared with the CPU engine's on the same random models and plans.
+// Tests the CUDA engine without a GPU: the host code runs over an emulated device, and the kernels in the SIMT
+// emulator. Its answers are compared with the CPU engine's on the same random models and plans.
 #include "worker/cuda/cuda_engine.h"
 
 #include <gmock/gmock.h>
@@ -42,8 +42,8 @@ TEST_P(CudaEngineTest, CudaEngine_GivesTheCpuEnginesTokensPromptLogprobsAndEmbed
   auto asks = SomeAsks(files, 2);
   for (Ask& ask : asks) ask.max_tokens = c.max_tokens;
   for (size_t i = 1; i < asks.size(); i += 2) asks[i].sampling.num_prompt_logprobs = 3;
-  // This prompt has more rows than one quantised product takes. The request asks for no scores, so the prompt is one
-  // chunk.
+  // This prompt has more rows than one quantised product takes. The request asks for no log-probabilities of the
+  // prompt, so the prompt is one chunk.
   if (c.setup.max_step_tokens > 100) asks.push_back(SomeAsks(files, 3, {90}).front());
   asks[0].sampling.pooling = Pooling::kLast;  // the prompt is a single token
   asks[2].sampling.pooling = Pooling::kMean;
@@ -440,7 +440,7 @@ INSTANTIATE_TEST_SUITE_P(
              24}),
     [](const testing::TestParamInfo<Case>& test_case) { return test_case.param.name; });
 
-// One context is longer than a partition, another is short. The v2 backend splits the long one, v1 takes each whole.
+// One context is longer than a partition, another is short. The v2 backend splits the long one; v1 splits neither.
 TEST(CudaAttentionBackendTest, V1AndV2_EqualTheCpuEngine_WhenAContextSpansSeveralPartitions) {
   const test::RandomModel model(
       {.hidden = 64, .layers = 1, .heads = 2, .kv_heads = 1, .intermediate = 32, .dtype = "F32"}, 5);
@@ -461,7 +461,7 @@ TEST(CudaPrefillTest, Prefill_EqualsTheCpuEngine_WhenAChunkBehindALongPrefixIsSp
   std::vector<Ask> asks = SomeAsks(files, 22, {1200, 7});
   asks[0].sampling.num_prompt_logprobs = 0;
   const test::Setup setup{.num_blocks = 100, .max_step_tokens = 64, .max_model_len = 1400};
-  // The plan that the engine makes for the last chunk
+  // The plan that the engine makes for the last chunk.
   const kernels::PrefillSplit split{2 * Device(0).num_sms(), 1};
   std::vector<kernels::PrefillTile> tiles(static_cast<size_t>(kernels::PrefillTileCapacity(64, 1, 2, 128, split)));
   std::vector<kernels::PrefillMerge> merges(static_cast<size_t>(split.MaxMerges()));
@@ -482,7 +482,7 @@ TEST(CudaAttentionBackendTest, PaddedContext_RoundsUpToAPowerOfTwoOfPartitions) 
   EXPECT_EQ(PaddedContext(7, 64), 64);
 }
 
-// The fp32 logits of the two engines differ in the last bits only, so that draws are equal.
+// The fp32 logits of the two engines differ only in the last bits, so the sampled tokens are equal.
 class CudaSamplingTest : public testing::TestWithParam<int> {
  protected:
   void ExpectEqualDraws(const std::vector<Ask>& asks, const ModelFiles& files) {
@@ -505,7 +505,7 @@ TEST_P(CudaSamplingTest, Draws_EqualTheCpus_ForEverySamplingSetting) {
   asks[3].sampling = {.temperature = 0.0f, .frequency_penalty = 1.5f, .presence_penalty = 0.5f, .num_logprobs = 20};
   asks[4].sampling = {.temperature = 0.0f, .logit_bias = {{17, 9.0f}, {5, -100.0f}}};
   asks[5].sampling = {.temperature = 1.0f, .top_p = 0.5f, .seed = 4, .banned_until_min = {0, 3, 9}, .min_tokens = 5};
-  // Token 17's logit leads by eight. A frequency penalty closes that gap, a presence penalty does not.
+  // Token 17's logit leads by eight. A frequency penalty closes that gap, but a presence penalty does not.
   asks.push_back(
       {.prompt = {1}, .sampling = {.temperature = 0, .frequency_penalty = 2, .logit_bias = {{17, 90}, {5, 82}}}});
   asks.push_back(
@@ -606,7 +606,7 @@ TEST(CudaEngineMemoryTest, MemoryOfCudaRank_EqualsTheEnginesBytes) {
 
 using Form = std::optional<NumberType>;
 
-/// Returns the forms that rank 0 of `ranks` holds a layer's matrices in, for a random model of `shape`. All layers are
+/// Returns the forms in which rank 0 of `ranks` holds a layer's matrices, for a random model of `shape`. All layers are
 /// alike.
 LayerForms FormsOfRank0(const ModelShape& shape, size_t ranks, NumberType dtype,
                         Quantization quantization = Quantization::kNone) {
@@ -678,7 +678,7 @@ TEST(QuantizedOnDeviceTest, NotesOnExpanded_CountTheMatricesThatAreExpanded) {
   EXPECT_THAT(notes({.packed_bits = 4}, kBF16), testing::IsEmpty());
   EXPECT_THAT(notes({}, kF32), testing::IsEmpty()) << "plain numbers are not expanded";
   EXPECT_THAT(notes({.packed_bits = 4}, kF32), testing::ElementsAre(testing::StartsWith("14 matrices of ")));
-  // 2 layers of 6 experts of 3 matrices each
+  // 2 layers with 6 experts, each of 3 matrices.
   EXPECT_THAT(notes({.kv_heads = 2, .family = "gpt_oss", .mxfp4 = true}, kF32),
               testing::ElementsAre(testing::StartsWith("36 matrices of ")));
 }
@@ -701,7 +701,7 @@ TEST(QuantizedOnDeviceTest, WeightsTake69GB_For117BillionNumbersWithExpertsInMxF
   const RankShard shard = PlanShards(spec, {1.0}).front();
   const Form packed = NumberType::kMxFp4;
   const std::vector<LayerForms> forms(36, LayerForms{.experts_in = packed, .experts_down = packed});
-  // Experts have 114.7 billion numbers of 4.5 bits, the other matrices 2.1 billion of 16 bits.
+  // The experts have 114.7 billion numbers of 4.5 bits, and the other matrices have 2.1 billion of 16 bits.
   EXPECT_NEAR(static_cast<double>(CudaWeights::Bytes(spec, shard, kBF16, forms)), 68.8e9, 0.5e9);
 }
 
@@ -716,7 +716,7 @@ TEST(QuantizedOnDeviceTest, WeightsTake47GB_For70BillionNumbersAsQ4_1) {
                               std::vector<LayerForms>(80, LayerForms{{form, form, form}, form, form, form}));
   };
   EXPECT_GT(bytes({}), 140'000'000'000);
-  // Layers have 68.5 billion numbers of 5 bits, embedding and head 2.1 billion of 16 bits.
+  // The layers have 68.5 billion numbers of 5 bits; embedding and head have 2.1 billion of 16 bits.
   EXPECT_NEAR(static_cast<double>(bytes(NumberType::kQ4_1)), 47.0e9, 0.1e9);
   EXPECT_LT(bytes(NumberType::kQ8_0), 80'000'000'000);
 }

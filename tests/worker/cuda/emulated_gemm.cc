@@ -35,7 +35,7 @@ void Multiply(const GemmParams& p) {
   }
 }
 
-/// Multiplies FP8 x and weight, each with a scale for each row.
+/// Multiplies x and weight in FP8, each with a scale for each row.
 template <class T>
 void MultiplyFp8(const GemmParams& p) {
   const auto *x = static_cast<const simt::Fp8E4M3*>(p.x), *weight = static_cast<const simt::Fp8E4M3*>(p.weight);

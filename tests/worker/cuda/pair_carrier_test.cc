@@ -94,7 +94,7 @@ TEST_F(PairCarrierTest, Move_CopiesWholeBlocks_WhenTheyNeedSeveralPieces) {
 TEST_F(PairCarrierTest, Move_PutsHeadsAtTheirNewPlaces_InSeveralMoves) {
   from_.Fill(2);
   Open();
-  // Moves two of four heads from the end of a giver's block to the beginning of a taker's.
+  // Moves two of four heads from the end of the sender's block to the beginning of the receiver's.
   const BlockRuns given = {{2048, 2048}, {6144, 1024}}, taken = {{0, 2048}, {4096, 1024}};
   for (const int block : {1, 2, 3}) {
     gives_->Move(from_.Of({block}), given);
