@@ -7,8 +7,8 @@ AXE = os.path.join(os.path.dirname(axe_core_python.__file__), "axe.min.js")
 
 
 def violations(browser):
-    """Returns a line for each breach of WCAG 2 A or AA, or of axe's best practices, on the page in its present theme. Waits first
-    until colours have changed from one theme to the other."""
+    """Returns a line for each violation of WCAG 2 A or AA, or of axe's best practices, on the page in its present theme. Waits first until
+    colours have changed from one theme to the other."""
     browser.until("no transition runs", lambda: browser.run("return document.getAnimations().every((a) => a.playState !== 'running' || a.effect.getTiming().iterations === Infinity)"))
     with open(AXE, encoding="utf-8") as f:
         browser.run(f.read())

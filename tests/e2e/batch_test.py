@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests `quire batch run` with a real server, and with servers that are full, wrong or gone."""
+"""Tests `quire batch run` with a real server, and with servers that are full, give wrong answers or are gone."""
 import http.server
 import json
 import os
@@ -77,7 +77,7 @@ class ServedTest(Batch):
         cls.addClassCleanup(cls.server.__exit__)
 
     def test_batch_sends_and_keeps_bodies_with_their_order_and_digits(self):
-        """Members keep their order and numbers their digits, on the way to the server and back."""
+        """JSON members keep their order, and numbers keep their digits, on the way to the server and back."""
         names = ["zebra", "mango", "apple"]
         schema = {"type": "object", "properties": {name: {"enum": [1]} for name in names}, "required": names, "additionalProperties": False}
         no_space = {str(token): -100 for token in (197, 198, 201, 220)}
@@ -316,7 +316,7 @@ class StrangerTest(Played):
 
 
 class FilesTest(Played):
-    """The output file: no other file is harmed, and no answer is lost."""
+    """Tests the output file: no other file is damaged, and no answer is lost."""
 
     def setUp(self):
         super().setUp()
@@ -502,7 +502,7 @@ class FilesTest(Played):
 
 
 class WarmTest(Batch):
-    """`quire warm`: prompts of a file are cached before clients come."""
+    """Tests `quire warm`, which caches the prompts of a file before clients send requests."""
 
     def warm(self, *words):
         done = subprocess.run([QUIRE, "warm", *words], capture_output=True, text=True, timeout=120)

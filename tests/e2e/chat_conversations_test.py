@@ -1,4 +1,5 @@
-"""Conversations of the chat page: where an answer belongs, what the browser keeps, what is written anew, sent along and saved."""
+"""Tests conversations of the chat page: which conversation gets an answer, what the browser keeps, and messages that are edited, attached
+and saved."""
 import glob
 import json
 import os

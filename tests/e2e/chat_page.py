@@ -63,7 +63,7 @@ class ChatCase(unittest.TestCase):
         return {entry["title"]: entry["turns"] for entry in map(json.loads, entries)}
 
     def shown(self):
-        """Returns role and words of every turn on the page."""
+        """Returns the role and the text of every turn on the page."""
         return self.browser.run("return [...document.querySelectorAll('.turn')].map((t) => [t.classList[1], t.querySelector('.text').innerText.trim()])")
 
 

@@ -1,4 +1,4 @@
-"""The chat page shows a model's words as Markdown, code and formulas; nothing in them runs or sends a request."""
+"""Tests that the chat page shows a model's text as Markdown, code and formulas, and that nothing in the text runs or sends a request."""
 import re
 import time
 import unittest

@@ -1,4 +1,4 @@
-"""Tests `quire check`. It must find what is broken, name the host and the remedy, and end with 1; it ends with 0 if nothing is
+"""Tests `quire check`. It must find what is broken, name the host and the remedy, and exit with status 1; it exits with 0 if nothing is
 broken."""
 import contextlib
 import json

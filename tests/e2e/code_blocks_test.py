@@ -171,7 +171,7 @@ class CodeBlocksTest(unittest.TestCase):
 
     @contextlib.contextmanager
     def served(self, run):
-        """Starts a server by that command, on other ports."""
+        """Starts a server by this command, but on other ports."""
         more = "" if "server.yaml" in run else " --port 0"
         if "cpu.yaml" in run:
             more += f" --model {TINY}"
@@ -234,7 +234,7 @@ class CodeBlocksTest(unittest.TestCase):
 class QuickstartTest(unittest.TestCase):
     @unittest.skipUnless(REAL, "QUIRE_TEST_MODEL names no model (tests/run fetches one)")
     def test_quickstart_answers_a_question(self):
-        """Runs deploy/quickstart whole, but for the compiler: `cmake` only notes that it was called, and the programs are there."""
+        """Runs all of deploy/quickstart except the compiler: `cmake` only notes that it was called, and the programs already exist."""
         folder = self.enterContext(tempfile.TemporaryDirectory())
         shutil.copytree(os.path.join(ROOT, "deploy"), os.path.join(folder, "deploy"), symlinks=True)
         for name in ("build", "bin"):

@@ -1,4 +1,4 @@
-"""Tests the dashboard in a browser, by pointer and by keyboard."""
+"""Tests the dashboard in a browser, with pointer and keyboard."""
 import json
 import os
 import re
@@ -80,7 +80,7 @@ class RequestsTest(DashboardCase):
         return [request["tables"][0]["blocks"][0][0] for request in self.server.get("/admin/block_map", admin=True)["requests"]]
 
     def place_of(self, block):
-        """Returns the block's place in whole pixels from the middle of the canvas."""
+        """Returns the block's position in whole pixels, relative to the middle of the canvas."""
         return self.browser.run("""
             const box = document.querySelector("#device-map canvas").getBoundingClientRect(), block = arguments[0] - 1;
             const total = 300;
@@ -437,7 +437,7 @@ class KeyboardAndEyesTest(DashboardCase):
 
 
 class BatchesTest(unittest.TestCase):
-    """The table of batches, on a server that keeps some."""
+    """Tests the table of batches, on a server with a batch directory."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

@@ -1,5 +1,5 @@
-"""Tests speculation as clients see it: every answer is, bit for bit, the one of a server without it, also when a worker is
-killed in the middle; and a replay of the journal plans the same drafts."""
+"""Tests speculation as clients see it: every answer equals, bit for bit, the answer of a server without speculation, also when a worker is
+killed in the middle. A replay of the journal must plan the same drafts."""
 import array
 import concurrent.futures
 import json
@@ -46,14 +46,14 @@ def answers(server, bodies=BODIES, whole=None):
 
 
 def counts(server):
-    """Returns the guesses, their tokens and the right ones, over all replicas."""
+    """Returns how many guesses, guessed tokens and right tokens there were, over all replicas."""
     text = server.get("/metrics", admin=True)
     return [sum(float(value) for value in re.findall(rf"vllm:spec_decode_num_{name}_total\{{\S+ (\S+)", text))
             for name in ("drafts", "draft_tokens", "accepted_tokens")]
 
 
 def accepted_by_method(server):
-    """Returns how many guessed tokens became tokens of answers, by where the guesses come from."""
+    """Returns, for each source of guesses, how many guessed tokens became part of answers."""
     text = server.get("/metrics", admin=True)
     return {method: float(value) for method, value in
             re.findall(r'quire:accepted_draft_tokens_total\{.*method="(\w+)".*\} (\S+)', text)}
@@ -70,7 +70,7 @@ def predicting(bodies, right):
 
 
 def told(whole):
-    """Returns the guessed tokens of all answers, and those that are in the answers."""
+    """Returns how many tokens were guessed for all answers, and how many of them are in the answers."""
     details = [answer["usage"]["completion_tokens_details"] for answer in whole]
     accepted = sum(each["accepted_prediction_tokens"] for each in details)
     return accepted + sum(each["rejected_prediction_tokens"] for each in details), accepted
@@ -126,7 +126,7 @@ class DraftsTest(unittest.TestCase):
 
 
 def other_model(folder):
-    """Returns the path of a model with the vocabulary of TINY and other weights: each matrix has its numbers in reverse."""
+    """Returns the path of a model with the vocabulary of TINY and other weights: the numbers of each matrix are reversed."""
     path = os.path.join(folder, "other")
     shutil.copytree(TINY, path)
     with open(os.path.join(path, "model.safetensors"), "r+b") as file:
@@ -181,7 +181,7 @@ class DraftModelTest(unittest.TestCase):
             self.assertRegex(explained.stdout, r"request \d+ \d+ of \d+ tokens guessed by the draft model were right")
 
     def kill_rank_0_while(self, server, bodies, right, drafts):
-        """Asks again, kills the rank that has the draft model in the middle, and compares the answers."""
+        """Sends the requests again, kills the rank that has the draft model in the middle, and compares the answers."""
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             again = pool.submit(answers, server, bodies)
             while counts(server)[0] == drafts:

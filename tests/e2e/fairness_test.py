@@ -40,7 +40,7 @@ def make_keys(directory, *names):
 
 
 class Flood:
-    """Sends calls again whenever they are answered, until the end of the block; then gives them up."""
+    """Sends calls again whenever they are answered, until the end of the block; then cancels them."""
 
     def __init__(self, server, key, calls):
         self.port, self.key, self.waiting = server.port, key, selectors.DefaultSelector()

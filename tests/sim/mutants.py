@@ -519,7 +519,7 @@ def plant(source_dir, out_dir):
 
 
 def live(sim, number, seeds):
-    """Returns the end of a run: (None, "promise", "invariant", "crash" or "hang"; the seed; the last words)."""
+    """Returns how a run ended: None, "promise", "invariant", "crash" or "hang", with the seed and the last lines of its output."""
     try:
         run = subprocess.run([sim, "0", seeds, str(number)], capture_output=True, text=True, timeout=HANG_SECONDS)
     except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""Tests that a source is compiled again exactly when a change may change the compiler's verdict."""
+"""Tests that a source is compiled again exactly when a change can change whether the compiler accepts it."""
 import os
 import sys
 import tempfile

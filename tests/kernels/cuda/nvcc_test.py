@@ -40,7 +40,8 @@ def device_work(nvcc, source, words, version):
 
 
 def flashinfer_work(nvcc, version):
-    """Returns the work; None if FlashInfer's headers were not fetched. The key contains the list of their checksums."""
+    """Returns the work for the source with FlashInfer's headers; None if they were not fetched. The key contains the list of their
+    checksums."""
     cached = subprocess.run([os.path.join(ROOT, "tests", "gpu", "fetch-flashinfer"), "--cached"], capture_output=True, text=True)
     if cached.returncode != 0:
         print(f"{WITH_FLASHINFER} is left out: {cached.stderr.strip()}")
@@ -58,7 +59,7 @@ def host_sources():
 
 
 def host_works(nvcc, version):
-    """Returns the work for host sources; empty if the toolkit has no NCCL."""
+    """Returns the work for host sources; none if the toolkit has no NCCL."""
     include = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(nvcc))), "include")
     if not os.path.exists(os.path.join(include, "nccl.h")):
         return []
