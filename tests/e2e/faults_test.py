@@ -193,7 +193,7 @@ class WorkerLossTest(unittest.TestCase):
             self.assertEqual(lines[-1], b"[DONE]")
             self.assertEqual(sum(b'"text":"' in line and b'"finish_reason":null' in line for line in lines) > 10, True)
             self.assertEqual([p for p in pids if alive(p)], [])
-        # glibc fills freed memory with garbage, so that a use after free shows.
+        # glibc fills freed memory with garbage, which reveals a use after free.
         with Server("-tp", "2", model=TINY, env={"MALLOC_PERTURB_": "165"}) as server:
             streams = [stream_in_background(server, 1900) for _ in range(4)]
             server.process.send_signal(signal.SIGTERM)
@@ -307,7 +307,7 @@ class StartFaultTest(unittest.TestCase):
                     self.expect(run_quire(*command.split(), "--model", copy), 2, said)
 
     def test_settings_that_the_model_or_the_machine_contradicts_exit_with_2(self):
-        """Another start would fail, too, so a supervisor must not try one."""
+        """Another start would fail, too, so a supervisor must not try it."""
         for flags, said in ((("--max-model-len", "1000000"), "max_model_len 1000000 exceeds"), (("--enable-expert-parallel",), "mixtures of experts"),
                             (("--set", "parallel.shares=[1, 2]", "-tp", "3"), "shares"), (("--tool-call-parser", "nonsense"), "tool-call-parser"),
                             (("--swap-space", "90000"), "lower --swap-space"),

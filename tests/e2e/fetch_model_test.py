@@ -151,7 +151,7 @@ class FetchModelTest(unittest.TestCase):
             with Server("Org/Tiny", *flags, env={**self.env, "HF_ENDPOINT": "http://127.0.0.1:9"}) as server:
                 self.assertEqual(server.get("/v1/models")["data"][0]["id"], "Org/Tiny")
         self.assertEqual(len(self.hub.sent), sent)
-        # A snapshot without weights is fetched to its end.
+        # A snapshot without weights is fetched completely.
         snapshot = os.path.join(self.cache.name, "hub", "models--Org--Tiny", "snapshots", COMMIT)
         weights = os.path.join(snapshot, "model.safetensors")
         os.remove(os.path.realpath(weights))

@@ -1,5 +1,5 @@
-"""Tests that sizes of memory, threads and file descriptors follow the machine and its control groups, alike in serve, plan and
-check. The groups are real ones, of v1 or v2, made for each test."""
+"""Tests that sizes of memory, threads and file descriptors follow the machine and its control groups, in the same way in serve, plan and
+check. The groups are real, of v1 or v2, and made for each test."""
 import contextlib
 import json
 import os
@@ -32,8 +32,8 @@ def memory_nodes():
         return f.read().strip()
 
 
-# The names of a controller's limit in each hierarchy, and how the limit is written. A limit of cpuset is a list of processors; a
-# group of v1 below another one has its processors only if they are copied into it.
+# The name of each controller's limit in each hierarchy, and how the limit is written. A limit of cpuset is a list of
+# processors. A group of v1 below another one has its processors only if they are copied into it.
 V1 = {"cpuset": lambda limit: {"cgroup.clone_children": "1", "cpuset.cpus": limit, "cpuset.mems": memory_nodes()},
       "memory": lambda limit: {"memory.limit_in_bytes": str(limit)},
       "cpu": lambda limit: {"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": str(int(limit * 100000))}}
@@ -59,8 +59,8 @@ def unavailable(controller):
 
 @contextlib.contextmanager
 def group(controller, limit, nested=False):
-    """Returns the words before a command that run it in a new group. nested: in a group without a limit, below the group that has
-    the limit."""
+    """Returns the words that, put before a command, run it in a new group. nested: in a group without a limit, below the group that has the
+    limit."""
     root, files = hierarchy(controller)
     outer = inner = os.path.join(root, f"quire-test-{os.getpid()}-{time.monotonic_ns()}")
     os.mkdir(outer)
@@ -85,7 +85,7 @@ def group(controller, limit, nested=False):
 
 class SizesTest(unittest.TestCase):
     def assert_refused(self, flags, flag, prefix=(), limit="the machine allows"):
-        """Expects that all three commands refuse the size in the same words."""
+        """Expects that all three commands refuse the size with the same message."""
         done = run("plan", "--no-speed", *flags, prefix=prefix)
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         problem, = (line.removeprefix("does not fit: ") for line in done.stdout.splitlines() if line.startswith("does not fit: "))

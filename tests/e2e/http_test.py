@@ -1,4 +1,4 @@
-"""Tests HTTP framing, limits and deadlines with raw sockets. A head that a proxy may read differently must be refused."""
+"""Tests HTTP framing, limits and deadlines with raw sockets. A request head that a proxy may read differently must be refused."""
 import json
 import socket
 import time

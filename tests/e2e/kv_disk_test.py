@@ -1,5 +1,6 @@
-"""Tests KV on disk (--kv-disk): what is cached outlives the server. On as many workers as before, answers keep their bits. On
-another number of workers sums round otherwise, with and without a cache: tokens are equal, log-probabilities nearly."""
+"""Tests KV on disk (--kv-disk): cached blocks survive the end of the server. With as many workers as before, answers keep their
+bits. With another number of workers, sums are rounded differently, with and without a cache: tokens are equal, and
+log-probabilities nearly so."""
 import collections
 import os
 import pathlib
@@ -111,7 +112,7 @@ class KvDiskTest(unittest.TestCase):
     def test_next_turn_of_a_model_with_windows_finds_its_blocks_on_another_number_of_workers(self):
         self.check_restart(2, 1, model="swa", length=600)
 
-    # A hybrid's next turn begins at the state that was kept at the prompt's last full block: 992 of 1,032 tokens.
+    # A hybrid's next turn begins at the state that was stored at the prompt's last full block: 992 of 1,032 tokens.
     def test_next_turn_of_a_hybrid_keeps_its_bits_after_a_kill_on_as_many_workers(self):
         self.check_restart(2, 2, model="qwen3next", length=1000, states=1, vocabulary=131)
 
@@ -125,7 +126,7 @@ class KvDiskTest(unittest.TestCase):
         self.check_restart(3, 2, model="granitehybridmoe", length=1000, states=1, vocabulary=131)
 
     def test_broken_and_foreign_states_are_misses_and_change_no_token(self):
-        """Two prompts with nothing in common. Their states change places, or are cut, or have a bit flipped; blocks stay right."""
+        """Two prompts have nothing in common. Their states are swapped, or cut, or get a flipped bit; the blocks stay intact."""
         prompts = [prompt_of(400, start, 131) for start in (1, 60)]
         with self.serve(model="lfm2") as server:
             answers = [ask(server, prompt) for prompt in prompts]

@@ -1,5 +1,5 @@
-"""Tests the events of the prefix cache as a router sees them: decoded with the types that vLLM publishes, followed by an index
-of blocks that then knows which replica has a prompt's beginning."""
+"""Tests the events of the prefix cache as a router sees them. The test decodes them with the types that vLLM publishes, and keeps an
+index of blocks that tells which replica has a prompt's beginning."""
 import os
 import signal
 import tempfile
@@ -80,7 +80,7 @@ class Router:
                     self.topic = topic
 
     def join(self, server):
-        """Waits until the subscriptions have arrived: a replica's batch reaches the router. Each flush makes one."""
+        """Waits until the subscriptions have arrived, which shows when a batch of each replica arrives. Each flush makes a batch."""
         for _ in range(100):
             status, answer = server.post("/admin/flush_cache", {}, admin=True)
             assert status == 200, answer

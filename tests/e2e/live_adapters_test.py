@@ -19,7 +19,7 @@ OF = {name: [case for model, case in cases() if model == name] for name in (*ADA
 
 
 def resized(source, target, rank):
-    """Writes an adapter of this rank, of zeros, for the modules of the source."""
+    """Writes an adapter of this rank for the modules of the source, with zeros in all matrices."""
     with open(os.path.join(source, "adapter_model.safetensors"), "rb") as f:
         head = json.loads(f.read(int.from_bytes(f.read(8), "little")))
     data, at = b"", {}

@@ -1,5 +1,5 @@
-"""Tests /metrics: every family that vLLM's dashboards draw, right values, the separate port, and the names in the shipped
-dashboard and rules."""
+"""Tests /metrics: every family that vLLM's dashboards show, right values, the separate port, and the names in the shipped dashboard and
+rules."""
 import http.client
 import json
 import os
@@ -240,7 +240,8 @@ class ShippedTest(unittest.TestCase):
             f.write(made)
         subprocess.run([promtool, "check", "rules", path], check=True, stdout=subprocess.DEVNULL)
         linted = subprocess.run([promtool, "check", "metrics"], input=page, text=True, capture_output=True)
-        # promtool wants units and no colons in names, but vLLM's names differ. Any other complaint is a fault of the page.
+        # promtool wants units in names and no colons, but vLLM's names differ. Any other complaint is a fault of the
+        # page.
         known = re.compile(r"vllm:|quire:\S+ metric names should not contain ':'|iteration_tokens_total")
         self.assertNotEqual(linted.returncode, 1, linted.stderr)
         self.assertEqual([line for line in linted.stderr.splitlines() if line and not known.search(line)], [])

@@ -26,7 +26,7 @@ LEAST = 30  # answers, however slow the machine is
 
 
 def settings_of(paths):
-    """The settings of these models: loaded on request, with blocks for a few prompts."""
+    """Returns the settings of these models: loaded on request, with blocks for a few prompts."""
     return [{"name": name, "path": path, "load": "request", "cache": {"num_blocks": 300}, "parallel": {"tensor": 1 + number % 2},
              "threads_per_worker": 1} for number, (name, path) in enumerate(paths.items())]
 
@@ -39,7 +39,7 @@ def start(models, **settings):
 
 
 def prompts_of(number):
-    """Prompts of one model. Most begin alike, so that they find each other's blocks."""
+    """Returns the prompts of one model. Most begin alike, so that they find each other's blocks."""
     return [prompt_of(40 + 70 * i, 1 + number + (i % 2) * 40, 97) for i in range(PROMPTS)]
 
 
@@ -55,7 +55,7 @@ def ask(server, name, prompt, **fields):
 
 
 def memory_of(pids):
-    """The memory of these processes. What several of them share counts once."""
+    """Returns the memory of these processes. Memory that several of them share counts once."""
     total = 0
     for pid in pids:
         try:
@@ -77,7 +77,7 @@ class Mix:
         self.lock = threading.Lock()
 
     def references(self):
-        """The answers of each model alone, and the memory of a worker beyond what its model takes."""
+        """Returns the answers of each model alone, and the memory of a worker beyond what its model takes."""
         right, beyond = {}, 0
         for number, model in enumerate(self.models):
             with start([{**model, "load": "start"}]) as server:

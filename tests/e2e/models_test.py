@@ -61,7 +61,7 @@ def body_of(name, case, **fields):
 
 
 def start(*flags, yaml=None):
-    """Returns the exit status and the errors of a server that does not start."""
+    """Starts a server that must refuse to start. Returns its exit status and error output."""
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
         f.write(yaml or "{}")
         f.flush()
@@ -133,7 +133,7 @@ class ListedModelsTest(unittest.TestCase):
                   "/v1/responses": {"input": "Hi"}, "/v1/embeddings": {"input": "Hi"}, "/tokenize": {"prompt": "Hi"},
                   "/detokenize": {"tokens": [3]}, "/v1/messages/count_tokens": chat, "/v1/chat/completions/render": chat}
         for path, body in bodies.items():
-            # The name behind a long text is found, too.
+            # The model's name is also found after a long text.
             for more in ({}, {"user": "x" * 9000}):
                 status, answer = self.server.post(path, {**more, **body, "model": "fourth"})
                 self.assertEqual(status, 404, (path, answer))

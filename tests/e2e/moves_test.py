@@ -1,5 +1,5 @@
 """Tests moves of requests with their KV blocks to groups on other hosts, and to groups that divide the heads differently. Network
-namespaces stand for hosts. Links break and workers die during moves; no stream may notice."""
+namespaces stand for hosts. Links break and workers die during moves, but every stream must continue unchanged."""
 import contextlib
 import operator
 import os
@@ -88,8 +88,8 @@ class StreamsCase(unittest.TestCase):
 
 
 class MovesBetweenShapesTest(StreamsCase):
-    """Moves between two ranks, three ranks, and uneven ranks. The model has nine query heads and three KV heads, which ranks
-    partly share."""
+    """Tests moves between two ranks, three ranks, and ranks with uneven shares. The model has nine query heads and three KV heads, which
+    ranks partly share."""
 
     def test_streams_are_unchanged_when_blocks_move_between_shapes_pool_to_pool(self):
         self.expect_right_answers_of({"tensor": 3}, {"tensor": 1}, {"tensor": 2, "shares": [1, 3]}, flags=("--swap-space", "0"))
@@ -115,8 +115,8 @@ class MovesBetweenShapesTest(StreamsCase):
 @unittest.skipIf(netns.unavailable(), netns.unavailable())
 class MovesBetweenHostsTest(StreamsCase):
     def serve(self, network, tensor=2, ahead=True):
-        """Starts a server: the first node leads, and each other node is a replica. `ahead`: blocks go from pool to pool;
-        otherwise by the hosts' memory."""
+        """Starts a server: the first node leads, and each other node is a replica. `ahead`: blocks go from pool to pool; otherwise they go
+        through host memory."""
         nodes = [{"host": node.address, "interface": "eth0", "slots": tensor} for node in network.nodes[1:]]
         path = write_topology(network, nodes=nodes, tensor=tensor)
         with open(path) as f:
@@ -140,7 +140,7 @@ class MovesBetweenHostsTest(StreamsCase):
 
     @staticmethod
     def ports_for_blocks(network):
-        """Returns (node, port) of every gate at which workers take blocks; a gate greets every connection."""
+        """Returns (node, port) of every gate at which workers receive blocks; a gate greets every connection."""
         found = []
         for node in network.nodes[1:]:
             for port in range(46000, 46100):

@@ -1,5 +1,5 @@
-"""Tests that /openapi.json is true: it names exactly the endpoints of the data port, its requests are accepted, and answers match
-its schemas."""
+"""Tests that /openapi.json matches the server: it names exactly the endpoints of the data port, the requests that it allows are accepted,
+and answers match its schemas."""
 import json
 import os
 import re
@@ -21,7 +21,7 @@ SOURCES = ("openai/data_port.cc", "openai/page_api.cc", "openai/response_pages.c
 
 
 def routes_of_code():
-    """Returns {(method, path)} as the sources list them; "*" stands for the text behind a prefix."""
+    """Returns {(method, path)} as the sources list them; "*" stands for the text after a prefix."""
     routes = set()
     for name in SOURCES:
         with open(os.path.join(ROOT, "coordinator", "api", name), encoding="utf-8") as f:
@@ -55,7 +55,7 @@ class OpenApiCase(unittest.TestCase):
         return [(path, method, operation) for path, methods in self.document["paths"].items() for method, operation in methods.items()]
 
     def response(self, operation, status):
-        """Returns the content that the document gives for an answer of this status."""
+        """Returns the content that the document describes for an answer of this status."""
         found = operation["responses"].get(str(status)) or operation["responses"][f"{status // 100}XX"]
         if "$ref" in found:
             found = self.document["components"]["responses"][found["$ref"].rsplit("/", 1)[1]]

@@ -1,4 +1,4 @@
-"""Tests operations on a running server: other numbers of workers under load, restarts, pauses, draining, aborting."""
+"""Tests operations on a running server: a changed number of workers under load, restarts, pauses, draining, aborting."""
 import json
 import os
 import signal

@@ -25,7 +25,7 @@ def request_bytes(path, body, *lines):
 
 
 def text_of(size):
-    """Returns words and numbers, as in books and tables."""
+    """Returns a text of words and numbers, like those of books and tables."""
     words = " ".join(f"word{i % 977} {i}" for i in range(size // 8))
     return words[:size]
 
@@ -129,8 +129,8 @@ class OverloadCase(unittest.TestCase):
 
     @contextlib.contextmanager
     def nobody_else_notices(self, stream=True):
-        """Checks the promise of this file while the block runs. On a busy machine everything waits, so that wait is measured
-        first, and allowed for."""
+        """Checks the promise of this file while the block runs. On a busy machine everything waits, so the usual wait is measured first and
+        allowed for."""
         waits = {"health": self.health, **({"stream": self.gaps_of_a_stream()} if stream else {})}
         watchers = {name: Watcher(wait) for name, wait in waits.items()}
         time.sleep(1.5)

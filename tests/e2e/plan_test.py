@@ -82,7 +82,7 @@ class PlanTest(unittest.TestCase):
         self.assertEqual(said["concurrency"], [{"tokens": 64, "sequences": 2}])
 
     def test_plan_derives_the_speed_from_the_given_peaks(self):
-        """Twice the rate halves the time of work that is bound by reading. Nothing is measured with given peaks."""
+        """Twice the rate halves the time of work that is bound by reading. With given peak rates nothing is measured."""
         _, slow = plan("--model", TINY, "-tp", "1", "--peaks", "1", "1000")
         _, fast = plan("--model", TINY, "-tp", "1", "--peaks", "2", "1000")
         self.assertTrue(slow["steps"])
@@ -92,7 +92,7 @@ class PlanTest(unittest.TestCase):
             self.assertLess(a["roofline_seconds"], a["seconds"])
 
     def test_plan_adds_the_waits_of_a_stated_link_to_the_given_peaks(self):
-        """A sum of 60 floats over 1 Gbit/s and 1 ms waits for the delay alone, as does a hand-over."""
+        """A sum of 60 floats over a link of 1 Gbit/s and 1 ms waits only for the delay, and so does a hand-over between stages."""
         peaks = ("--peaks", "1", "1000")
         _, said = plan("--model", TINY, "-tp", "2", *peaks, "--best", "--link", "1", "1")
         cuts = {(cut["tensor"], cut["pipeline"], cut["one_host"], cut["streams"]): cut for cut in said["cuts"]["cuts"]}
@@ -124,7 +124,7 @@ class PlanTest(unittest.TestCase):
         self.assertRegex(done.stdout, "take     -tp ")
 
     def test_plan_names_flags_that_would_fit_when_a_model_does_not(self):
-        """For a model of some hundred KB, 64 KiB hold neither weights nor blocks, but four-bit weights on more ranks fit."""
+        """For a model of some hundred KB, 64 KiB hold neither its weights nor blocks, but its four-bit weights on more ranks fit."""
         small = ("--rank-memory", str(200 / 1024 / 1024), "--no-speed")
         status, said = plan("--model", TINY, "-tp", "1", *small)
         self.assertEqual((status, said["fits"]), (1, False))
@@ -142,7 +142,7 @@ class PlanTest(unittest.TestCase):
             self.assertRegex(done.stdout, line)
 
     def test_plan_reports_memory_when_speed_cannot_be_measured(self):
-        """mpirun is missing: nothing can be started, but sizes are known."""
+        """Without mpirun nothing can be started, but sizes are known."""
         bare = {**os.environ, "PATH": "/nowhere"}
         done = subprocess.run([QUIRE, "plan", "--model", TINY, "-tp", "1", "--json"], env=bare, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               timeout=60)

@@ -1,4 +1,4 @@
-"""Tests the endpoints that show a chat's prompt without an answer: rendered, tokenised and counted; and the list of models."""
+"""Tests the endpoints that show a chat's prompt without an answer (rendered, tokenised and counted), and the list of models."""
 import unittest
 import urllib.parse
 

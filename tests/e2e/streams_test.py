@@ -22,7 +22,7 @@ def anonymous_memory(pid):
 
 
 class Clients:
-    """The process with the clients. It reports line by line, and continues after each line that it reads."""
+    """Starts the process with the clients. It reports line by line, and continues after each line that it reads."""
 
     def __init__(self, *arguments):
         self.process = subprocess.Popen([sys.executable, CLIENT, *map(str, arguments)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -1,4 +1,4 @@
-"""Tests TLS on both ports: versions, certificates, failing handshakes, and that requests work as in clear text."""
+"""Tests TLS on both ports: versions, certificates, failing handshakes, and that requests work as they do in clear text."""
 import contextlib
 import json
 import os
@@ -40,7 +40,7 @@ def head(method, path, *lines, body=b""):
 
 
 class TlsServer(Server):
-    """The harness checks readiness in clear text, so a test of TLS checks it itself."""
+    """A server whose readiness the test checks itself, because the base class checks it in clear text."""
 
     def __init__(self, *flags, **named):
         super().__init__(*flags, wait=False, **named)
@@ -242,7 +242,7 @@ class TlsTest(unittest.TestCase):
             self.server.reload("kept the certificate as it was")  # the key still belongs to the first certificate
             put(self.certificate, first_pair[0])
             self.assertEqual(subject(self.certificate), "first")
-            # A renewal may change the type of the key. The server may read the pair when only one file is new.
+            # A renewal may change the type of the key. The server may read the files when only one of them is new.
             for kind in ("RSA", "ED25519"):
                 put(self.key, get(make_key(self.directory.name, kind)))
                 self.server.reload("kept the certificate as it was")
@@ -306,8 +306,8 @@ class HelloTest(unittest.TestCase):
             return next(int(line.split()[1]) for line in f if line.startswith("VmRSS:")) / 1024
 
     def test_memory_of_unfinished_client_hellos_is_bounded_and_freed(self):
-        # Hellos with a record header only, with a begun record, with one byte missing, and whole hellos that no byte
-        # follows.
+        # Hellos with only a record header, with a record that has begun, with one byte missing, and whole hellos after
+        # which nothing comes.
         hello = self.hello()
         before = self.resident_mib()
         for data in (hello[:9], hello[:200], hello[:-1], hello):

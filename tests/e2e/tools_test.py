@@ -1,5 +1,5 @@
-"""Tests tools and thoughts. The tiny model has random weights and one token per byte. Its text is steered by logit_bias and
-greedy draws where it must be exact, and by a grammar in the request elsewhere."""
+"""Tests tools and reasoning. The tiny model has random weights and one token per byte. Its text is determined by logit_bias and greedy
+sampling where it must be exact, and by a grammar in the request elsewhere."""
 import json
 import os
 import signal
@@ -277,7 +277,7 @@ class ThoughtTest(ToolCase):
             message = answer["choices"][0]["message"]
             if not fields:
                 self.assertEqual((message["content"], message["reasoning_content"], message["reasoning"]), ("Yes.", "Hm, 3 < 4.", "Hm, 3 < 4."))
-                # counted from the token at which thoughts are recognised
+                # The tokens are counted from the token at which reasoning is recognised.
                 self.assertEqual(answer["usage"]["completion_tokens_details"]["reasoning_tokens"], len(">Hm, 3 < 4.\n</think>"))
             else:
                 self.assertIn(message["content"], ("Yes.", None))
@@ -322,12 +322,12 @@ class ThoughtTest(ToolCase):
 
 
 class ThoughtBudgetTest(ToolCase):
-    """Tests thoughts between control tokens, which the model by itself hardly ever draws."""
+    """Tests reasoning between control tokens, which the model by itself hardly ever samples."""
     TEMPLATE, TOKENS = THINKING, {188: "<think>", 189: "</think>"}
     OPEN, CLOSE, A = 188, 189, 32
 
     def thoughts(self, **fields):
-        """Returns the number of tokens of the thoughts, with the end token, in an answer of 12 tokens, and the answer's length."""
+        """Returns the number of reasoning tokens, including the end token, in an answer of 12 tokens, and the answer's length."""
         body = {"max_tokens": 12, "temperature": 0, "logit_bias": {str(self.A): 60, str(self.CLOSE): -60}, "return_token_ids": True, **fields}
         answer = self.chat(**body)
         message, streamed = answer["choices"][0]["message"], self.streamed(**body)[0]
@@ -350,7 +350,7 @@ class ThoughtBudgetTest(ToolCase):
         self.assertEqual(limited, [self.OPEN] + 4 * [self.OPEN] + [self.CLOSE] + 2 * [self.OPEN])
 
     def test_grammars_apply_to_the_answer_after_thoughts(self):
-        """Tests thoughts that the answer opens, and thoughts that the prompt opens. Without thoughts, the form is all of the
+        """Tests reasoning that the answer opens, and reasoning that the prompt opens. Without reasoning, the form applies to the whole
         answer."""
         schema = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"const": 7}}}
         for form, text in (({"guided_choice": ["7x"]}, "7x"), ({"response_format": schema}, "7"), ({"guided_regex": "7+x"}, "7x")):

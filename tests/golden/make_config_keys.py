@@ -34,7 +34,7 @@ OUT = f"{HERE}/config_keys.json"
 PREFERRED = {"llama": "gqa", "mistral": "swa", "qwen2": "qwen2", "phi3": "phi3", "falcon": "falcon", "gpt_neox": "neox",
              "stablelm": "stablelm", "qwen2_moe": "qwen2moe", "granitemoehybrid": "granitehybridmoe", "nemotron_h": "nemotronhmoe",
              "gemma4_text": "gemma4moe", "modernbert": "modernbert_classes"}
-# Names in the sources that are no keys of a model's own configuration.
+# Names in the sources that are not keys of a model's configuration.
 NOT_KEYS = {"name_or_path", "to_dict", "from_dict", "get_text_config", "update", "items", "keys", "get", "pop", "copy", "device", "dtype",
             "shape", "model_type", "architectures", "transformers_version", "torch_dtype", "per_layer_config", "layer_type", "id2label",
             "label2id", "num_labels", "problem_type", "return_dict", "output_attentions", "output_hidden_states", "use_return_dict"}
@@ -81,7 +81,7 @@ def keys_of(config, model):
 
 
 def text_of(config):
-    """Returns the configuration of the text model, which may be nested in that of a multimodal model."""
+    """Returns the configuration of the text model, which may be nested in the configuration of a multimodal model."""
     return config.get("text_config", config)
 
 
@@ -145,7 +145,7 @@ class Probe:
         return "numbers" if not torch.allclose(logits, self.logits, rtol=0, atol=1e-4) else "same"
 
     def first_that_counts(self, key, values, changed):
-        """Returns [key, value, verdict] of the first value with an effect, else of the first value that HF accepts."""
+        """Returns [key, value, verdict] of the first value with an effect, or otherwise of the first value that HF accepts."""
         taken = None
         for value in values:
             try:

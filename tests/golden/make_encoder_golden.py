@@ -94,7 +94,7 @@ def encoded(tokenizer):
 
 @torch.no_grad()
 def ranking(model, tokenizer):
-    """A query, documents, and the logits of their pairs."""
+    """Returns a query, documents, and the logits of their pairs."""
     query, documents, logits = "the quick fox", [text for text in TEXTS if text.strip() and len(text) < 80], []
     for document in documents:
         pair = tokenizer.encode(query, document)

@@ -37,7 +37,7 @@ TINY = {
                                   original_max_position_embeddings=64)),
     "swa": dict(hidden_size=60, num_hidden_layers=3, num_attention_heads=6, num_key_value_heads=2, head_dim=10,
                 intermediate_size=77, vocab_size=151, tie_word_embeddings=False, sliding_window=24),
-    # make_tiny_tokenizer.py makes this model's tokens.
+    # The tokens of this model come from make_tiny_tokenizer.py.
     "linear": dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
                    intermediate_size=52, vocab_size=259, tie_word_embeddings=False, bos_token_id=256, eos_token_id=257,
                    rope_scaling=dict(rope_type="linear", factor=4.0)),
