@@ -20,7 +20,7 @@ ALLOWED = {
 }
 # The only header that comm and kernels, which do not include each other, share: the types of stored numbers.
 NUMBER_TYPES = "comm/base/number_type.h"
-# Rooms of the coordinator that are leaves: each includes its own headers and those of comm alone.
+# Folders of the coordinator that are leaves: each includes only its own headers and those of comm.
 LEAVES = ("coordinator/core/", "coordinator/http/", "coordinator/text/")
 # The core knows no sockets, no text, no clocks and no flags.
 CORE = "coordinator/core/"
@@ -72,7 +72,7 @@ BOTH_SIDES = {
 
 ARCHITECTURES = "comm/model/architectures/"
 READING_LIST = "docs/architecture.md"
-# Ops of kernels/*.h that only the CPU has, and ops that have other params on CUDA, with the reason.
+# Operations of kernels/*.h that only the CPU has, and operations that have other parameters on CUDA, with the reason.
 ONE_DEVICE = {
     "Rope": "CUDA rotates in RopeKvWrite",
     "HeadNorm": "CUDA norms heads in RopeKvWrite",
@@ -177,7 +177,7 @@ def check_number_types(path, text, breach):
 
 
 def ops_of(headers, stream):
-    """Returns the names of the ops that headers declare for a stream."""
+    """Returns the names of the operations that headers declare for a stream."""
     names = set()
     for header in glob.glob(os.path.join(ROOT, headers), recursive=True):
         with open(header, encoding="utf-8") as f:
@@ -186,7 +186,7 @@ def ops_of(headers, stream):
 
 
 def check_twins(breach):
-    """Checks that an op of kernels/*.h has an overload for each stream, the same params on both, and one test body for both."""
+    """Checks that an operation of kernels/*.h has an overload for each stream, the same parameters on both, and one test body for both."""
     cpu, cuda, own = ops_of("kernels/*.h", "CpuStream"), ops_of("kernels/*.h", "CudaStream"), ops_of("kernels/cuda/**/*.h", "CudaStream")
     tests = ""
     for name in os.listdir(os.path.join(ROOT, "tests/kernels")):

@@ -25,7 +25,7 @@ MATRICES = {"self_attn.q_proj": ("hidden", "queries"), "self_attn.k_proj": ("hid
 
 
 def numbers(count, draws):
-    """Random float16 of about 0.01 in magnitude."""
+    """Returns random float16 numbers of about 0.01 in magnitude."""
     return b"".join(struct.pack("<H", 0x2000 + (draws.getrandbits(1) << 15) + draws.getrandbits(10)) for _ in range(min(count, 65536))) * \
         (count // 65536 + 1)
 
@@ -63,7 +63,7 @@ def processor_seconds(server):
 
 
 def turn(server, names, options, draws):
-    """Returns the tokens a second of one turn, and the processor time of a token."""
+    """Returns the tokens per second of one turn, and the processor time per token."""
     bodies = [{"model": names[i % len(names)], "prompt": [draws.randrange(10, 1000) for _ in range(options.prompt)],
                "max_tokens": options.tokens, "temperature": 0, "ignore_eos": True, "detokenize": False} for i in range(options.streams)]
     begin, used = time.monotonic(), processor_seconds(server)

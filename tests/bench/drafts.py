@@ -47,14 +47,14 @@ class Server:
         return urllib.request.urlopen(urllib.request.Request(url, data, {"Content-Type": "application/json"}), timeout=600)
 
     def counts(self):
-        """Returns drafts, right drafts and steps so far."""
+        """Returns the numbers of drafts, right drafts and steps so far."""
         text = self.open("/metrics", admin=True).read().decode()
         steps = json.load(self.open("/admin/status", admin=True))["steps"]
         return [*(sum(float(v) for v in re.findall(rf"vllm:spec_decode_num_{name}_total\{{\S+ (\S+)", text))
                   for name in ("draft_tokens", "accepted_tokens")), steps]
 
     def ask(self, bodies):
-        """Sends all bodies at the same time. Returns their choices, the generated tokens and the seconds."""
+        """Sends all bodies at the same time. Returns their choices, the number of generated tokens and the seconds."""
         begin = time.monotonic()
         with concurrent.futures.ThreadPoolExecutor(len(bodies)) as pool:
             answers = list(pool.map(lambda body: json.load(self.open("/v1/chat/completions", body)), bodies))

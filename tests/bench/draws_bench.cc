@@ -1,4 +1,4 @@
-// Compares the costs of draws: greedy and sampled rows, with and without a grammar, over the ranks of one host. Run by
+// Compares what sampling costs: greedy and sampled rows, with and without a grammar, over the ranks of one host. Run by
 // hand, never by ctest. Results: docs/benchmarks/2026-11-25-constrained-draws.md.
 //   build/tests/draws_bench MODEL [RANKS [ROWS [STEPS [one of: greedy, greedy-json, drawn, drawn-json]]]]
 // Logits are random numbers over the model's vocabulary, so texts are random within the grammar.
@@ -48,7 +48,7 @@ double ThreadSeconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-/// One rank draws for its sequences step by step. When an answer ends, the rank begins a new sequence.
+/// One rank, which samples for its sequences step by step. When an answer ends, the rank begins a new sequence.
 class Rank {
  public:
   Rank(const Vocabulary& vocabulary, std::vector<Range> parts, Collective& collective, const Case& which, int rows)

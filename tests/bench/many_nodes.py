@@ -25,7 +25,7 @@ START_SECONDS = 600
 
 
 def made_up_model(network, layers):
-    """Writes the description of a tiny model with so many layers. Its weights are made up."""
+    """Writes the description of a tiny model with this many layers. Its weights are random."""
     folder = os.path.join(network.directory, "model")
     os.mkdir(folder)
     for name in os.listdir(TINY):
@@ -61,13 +61,13 @@ def cpu_seconds(pid):
 
 
 def resident_mib(pid):
-    """Memory that only this process has, and its part of what it shares."""
+    """Returns the memory that only this process has, and its part of the memory that it shares, in MiB."""
     with open(f"/proc/{pid}/smaps_rollup") as f:
         return next(int(line.split()[1]) for line in f if line.startswith("Pss:")) / 1024
 
 
 def bytes_of(network, node):
-    """Bytes that a node has sent and received on its link."""
+    """Returns the bytes that a node has sent and received on its link."""
     done = subprocess.run(["nsenter", f"--net=/run/netns/{node.namespace}", "cat", "/proc/net/dev"], capture_output=True, text=True, check=True)
     fields = next(line for line in done.stdout.splitlines() if line.strip().startswith("eth0:")).split(":")[1].split()
     return int(fields[0]) + int(fields[8])
@@ -106,7 +106,7 @@ def wait_for(condition, seconds, server):
 
 
 def lose_rack(network, server, asked, right, report):
-    """The last nodes are the rack: the first one leads, and a server whose own host is lost is no test."""
+    """The last nodes are the rack. The first node leads; a server whose own host is lost cannot be tested."""
     rack = network.nodes[-asked.rack:]
     streams = start_streams(server, asked.streams, asked.tokens)
     cut = time.monotonic()

@@ -220,7 +220,8 @@ TEST_F(MemoryPolicies, Policies_GiveEqualResults_ForTheSameTrace) {
   }
 }
 
-// One request, so that every number is known beforehand: a prompt of 10 tokens in chunks of 8, and 4 output tokens.
+// Simulates one request, so every number is known beforehand: a prompt of 10 tokens in chunks of 8, and 4 output
+// tokens.
 TEST(MemoryPoliciesAlone, SimulateMemory_ChargesOneRequestAsTheCostModelSays) {
   MemorySetup setup;
   setup.capacity_tokens = 64;

@@ -120,7 +120,7 @@ def ceilings(o):
 
 
 async def ask(port, prompt, tokens):
-    """Returns when each piece of text came, in seconds from the request."""
+    """Returns when each piece of text arrived, in seconds after the request."""
     body = json.dumps({**ASKED, "prompt": prompt, "max_tokens": tokens}).encode()
     begin = time.monotonic()
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 22)

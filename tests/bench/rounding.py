@@ -18,7 +18,7 @@ from peers import quire
 
 
 def scores(o, way, texts):
-    """Returns the log-probability of every token of every text but each text's first."""
+    """Returns the log-probabilities of all tokens of every text, except each text's first token."""
     model, *options = way.split()
     found = []
     with quire(o, model, options) as server:

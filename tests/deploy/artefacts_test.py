@@ -142,7 +142,7 @@ class KubernetesTest(unittest.TestCase):
         policy, = of_kind(objects, "NetworkPolicy")
         self.assertTrue(all(policy["spec"]["podSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items() for pod in templates))
         self.assertIn("Ingress", policy["spec"]["policyTypes"])
-        # Only the API's port is open to all; the admin port and mpirun's ports are not.
+        # Only the API's port is open to all; the admin port and mpirun's ports are not open.
         open_to_all = [port for rule in policy["spec"]["ingress"] if "from" not in rule for port in rule["ports"]]
         self.assertEqual([port["port"] in (8000, "http") for port in open_to_all], [True])
 

@@ -337,7 +337,7 @@ class ReportTest(Folder):
 
 
 class RunTest(Folder):
-    """Whole runs, with fake programs and a fake nvidia-smi."""
+    """Tests whole runs, with fake programs and a fake nvidia-smi."""
 
     def run_it(self, names, the_plan, checks=None):
         stand_ins.pack(self.at("pack"), names, CEILINGS, {"decode": DECODE, "products": PRODUCTS, "steps": STEPS},
@@ -475,7 +475,8 @@ class PackTest(Folder):
         self.assertEqual(list(outcomes), [part.name for part in plan.PARTS], ran.stderr)
         self.assertEqual(outcomes["kernel tests"]["status"], "passed")
         self.assertEqual(outcomes["bench decode"]["status"], "passed")
-        # The fake server ends immediately: this proves that all files up to the start of the server are in the pack.
+        # The fake server ends immediately, which proves that the pack has all files that are needed until a server
+        # starts.
         self.assertIn("the server ended with 0", outcomes["tensor parallel tests"]["detail"])
         self.assertEqual(ran.returncode, 1)
 

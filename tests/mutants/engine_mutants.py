@@ -497,7 +497,7 @@ MUTANTS = [
     Mutant("lengths in a tokenizer.model are believed", "coordinator/text/tokenizer/protobuf_reader.cc", "if (length > bytes_.size() - at_)", "if (false)",
            ["coordinator/sentencepiece_test:*BrokenFiles*"]),
 
-    # Published attention kernels on an (emulated) GPU.
+    # Published attention kernels, on an (emulated) GPU.
     Mutant("v1 and v2 are told a context of one partition", "worker/cuda/step/step_builder.cc", "while (context < longest) context *= 2;",
            "", ["worker/cuda/cuda_engine_test:CudaAttentionBackendTest*"]),
     Mutant("v1 and v2 know no sinks", "worker/cuda/decoder/cuda_decoder_attention.cc",

@@ -6,7 +6,7 @@
 
 namespace quire {
 
-/// Returns the words of the error of type Thrown that `work` throws, or `otherwise` if it throws none.
+/// Returns the message of the Thrown that `work` throws, or `otherwise` if it throws none.
 template <class Thrown = Error, class Work>
 std::string ErrorThrownBy(const Work& work, const char* otherwise = "") {
   try {

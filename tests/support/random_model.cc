@@ -34,7 +34,7 @@ class TensorWriter {
  public:
   TensorWriter(std::string dtype, uint64_t seed) : dtype_(std::move(dtype)), random_(seed) {}
 
-  /// Adds a tensor of numbers of about `spread` around `centre`.
+  /// Adds a tensor of random numbers around `centre`, which differ from it by about `spread`.
   void Add(const std::string& name, std::vector<int64_t> shape, float centre, float spread) {
     const size_t begin = data_.size();
     int64_t count = 1;
@@ -294,7 +294,7 @@ Json OwnKeysOf(const ModelShape& s) {
             {"ssm_state_size", 72},
             {"conv_kernel", 4}};
   }
-  // HF takes another number from the file for its layers without a window only.
+  // HF takes a number from the file only for layers without a window.
   if (s.family == "olmo3") return {{"rope_theta", 500000.0}};
   if (s.family == "gemma") return {{"hidden_act", "gelu_pytorch_tanh"}};
   if (s.family == "gemma2") {

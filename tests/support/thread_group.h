@@ -49,7 +49,7 @@ class ThreadGroup {
     OnAllRanks([&](size_t rank) { ranks_[rank]->SetVocabulary(vocabulary); });
   }
 
-  /// Brings an adapter to every rank while they serve, under a number above kMostListedAdapters.
+  /// Gives an adapter to every rank while it serves, under a number above kMostListedAdapters.
   void SetAdapter(int number, const ModelFiles& base, const AdapterFiles& adapter) {
     OnAllRanks([&](size_t rank) {
       ranks_[rank]->SetAdapter(number, ranks_[rank]->engine().ReadAdapter(base, adapter));
@@ -60,7 +60,7 @@ class ThreadGroup {
   void Send(const StepPlan& plan) { queue_.push_back(EncodePlan(plan)); }
 
   /// Begins queued plans as far as the engines can, as a worker does, and finishes the oldest step. Checks that all
-  /// ranks drew the same tokens, and returns rank 0's.
+  /// ranks sampled the same tokens, and returns those of rank 0.
   std::vector<SampledToken> Await() {
     for (; !queue_.empty() && ranks_[0]->can_begin(); queue_.pop_front()) {
       begun_.push_back(queue_.front().header);
@@ -87,10 +87,10 @@ class ThreadGroup {
     return Await();
   }
 
-  /// Returns the prompt scores of the last awaited step.
+  /// Returns the log-probabilities of prompts from the last awaited step.
   const std::vector<PromptScores>& scores() const { return scores_; }
 
-  /// What the draft model guessed after the last awaited step.
+  /// Returns what the draft model guessed after the last awaited step.
   const std::vector<Draft>& guesses() const { return guesses_; }
 
   /// Returns the number of steps that finished after the next step had begun.
