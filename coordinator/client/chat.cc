@@ -128,8 +128,7 @@ class Conversation {
   }
 
  private:
-  /// Checks that a server answers at the URL. If none does, prints a message and returns false. A refusal counts as an
-  /// answer, and is printed.
+  /// Returns whether a server answers at the URL. Prints a message if none does, and also a server's refusal.
   bool IsAnswered() const {
     const ClientRequest request{server_, endpoint_, authorization_, "/v1/models", std::nullopt, kFirstWord};
     const OnBody whole;

@@ -23,9 +23,9 @@ namespace quire {
 /// parsers, sampling defaults, limits and worker groups. Used by the I/O thread, except where a comment says otherwise.
 class ServedModel {
  public:
-  /// Opens the files, and reads the tokenizer and the template. `topology` is the model's own (ModelTopology), and
-  /// `index` its place in the list of models. `log_name`: prefix of its log lines. Throws SettingsError for missing or
-  /// unsupported files.
+  /// Opens the files, and reads tokenizer and template. `topology` is the model's own (ModelTopology), `index` its
+  /// place in the list of models. Its log lines begin with `log_name`. Throws SettingsError for missing or unsupported
+  /// files.
   ServedModel(const Topology& topology, size_t index, std::string log_name);
 
   const std::string& name() const { return topology_.model.name; }
@@ -48,8 +48,7 @@ class ServedModel {
 
   /// Sets the model's part of the host's memory; `kv` bytes of it are for KV blocks. Call it before the first start.
   void SetMemory(const ModelNeed& need, int64_t kv, const PlannedLimits& limits);
-  /// Return bytes, summed over all ranks: weights; KV cache (0: a single model, which takes the free memory); all of
-  /// it.
+  /// Return bytes of all ranks: of the weights; of the KV cache (0: a single model takes the free memory); of both.
   int64_t weight_bytes() const { return need_.weights; }
   int64_t kv_bytes() const { return kv_bytes_; }
   int64_t bytes() const { return need_.With(kv_bytes_); }
@@ -64,9 +63,8 @@ class ServedModel {
   /// From now on Hold() returns null. EndWhenFree() is false while workers are held; another thread then calls `ended`.
   void Retire();
   bool EndWhenFree(std::function<void()> ended);
-  /// Puts a loaded model without requests to sleep (replica_rest.h). From now on Hold() returns null. `asleep` is
-  /// called on another thread with the bytes that the workers still take. Then call NotePhase(kAsleep), and
-  /// NotePhase(kLoaded) once they are woken.
+  /// Puts a loaded model without requests to sleep (replica_rest.h). From now on Hold() returns null. Another thread
+  /// calls `asleep` with the bytes that the workers still take. Then call NotePhase(kAsleep), and kLoaded after waking.
   void BeginSleep(std::function<void(int64_t bytes)> asleep);
   void NotePhase(LifePhase phase) { phase_ = phase; }
   /// End, in this order: the engines' threads with their requests; the workers; everything else but the open model.

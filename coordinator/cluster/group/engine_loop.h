@@ -19,9 +19,8 @@
 namespace quire {
 
 /// The engine's thread. Each round runs the tasks in the inbox, plans and sends as many steps as the engine allows,
-/// awaits the oldest result, commits it and delivers its tokens. After a loss of the worker group it restarts the
-/// workers and continues. A group that does not start is given up; while other replicas serve, its start is tried again
-/// from time to time.
+/// awaits the oldest result, commits it and delivers its tokens. Lost workers are restarted. A group that does not
+/// start is given up; while other replicas serve, its start is tried again from time to time.
 class EngineLoop : private WorkerGroupListener {
  public:
   /// Starts the thread. The arguments must outlive the loop.
@@ -30,14 +29,12 @@ class EngineLoop : private WorkerGroupListener {
   /// Ends the thread, and drops every request and task, so that none outlives the objects that it uses.
   void Stop();
 
-  /// Runs `task` on the engine's thread, after a step's tokens were delivered and before the next step is planned.
-  /// Callable from any thread.
+  /// Runs `task` on the engine's thread, before the next step is planned. Callable from any thread.
   void Post(std::function<void(Engine&)> task);
 
-  /// Replaces the workers while requests wait. The engine's thread waits until no step is outstanding and cached blocks
-  /// are on the disk (3 s at most), and then calls `replace`, which ends the old workers and starts new ones. Then it
-  /// calls `done` with "" or with the error. After an error it starts the workers again as after a loss. Callable from
-  /// any thread.
+  /// Replaces the workers while requests wait. Once no step is outstanding and cached blocks are on the disk (3 s at
+  /// most), calls `replace`, which ends the old workers and starts new ones, and then `done` with "" or the error.
+  /// After an error it starts the workers again as after a loss. Callable from any thread.
   void ReplaceWorkers(std::function<void()> replace, std::function<void(const std::string&)> done);
 
   /// While paused, the engine accepts requests but plans no step.

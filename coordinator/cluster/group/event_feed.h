@@ -45,9 +45,8 @@ struct ServerEvent {
   std::chrono::system_clock::time_point when{};
 };
 
-/// Keeps the latest events for any number of readers; each reader remembers the number of its last event. A slow reader
-/// misses events that were overwritten. Kinds of events that every request causes have a maximum rate. Callable from
-/// any thread.
+/// Keeps the latest events for any number of readers, each of which remembers the number of its last event. A slow
+/// reader misses overwritten events. Kinds that every request causes have a maximum rate. Callable from any thread.
 class EventFeed {
  public:
   static constexpr size_t kKept = 2048;
