@@ -67,7 +67,6 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   void SetDeadline(Clock::time_point when);
   void ClearDeadline();
   /// Secure() does the TLS handshake; false when it fails. A client without TLS first gets an answer that says so.
-  /// so.
   boost::asio::awaitable<bool> Secure(), AwaitBytes(size_t count);
   boost::asio::awaitable<void> SayGoodbye(), AwaitEarlyRead(), AwaitTurn();
   void ReadEarly();

@@ -23,9 +23,8 @@ namespace quire {
 /// parsers, sampling defaults, limits and worker groups. Used by the I/O thread, except where a comment says otherwise.
 class ServedModel {
  public:
-  /// Opens the files, and reads tokenizer and template. `topology` is the model's own (ModelTopology), `index` its
-  /// place in the list of models. Its log lines begin with `log_name`. Throws SettingsError for missing or unsupported
-  /// files.
+  /// Opens the files, reads tokenizer and template. `topology` is the model's own (ModelTopology), `index` its place in
+  /// the list. Its log lines begin with `log_name`. Throws SettingsError for missing or unsupported files.
   ServedModel(const Topology& topology, size_t index, std::string log_name);
 
   const std::string& name() const { return topology_.model.name; }
@@ -48,7 +47,7 @@ class ServedModel {
 
   /// Sets the model's part of the host's memory; `kv` bytes of it are for KV blocks. Call it before the first start.
   void SetMemory(const ModelNeed& need, int64_t kv, const PlannedLimits& limits);
-  /// Return bytes of all ranks: of the weights; of the KV cache (0: a single model takes the free memory); of both.
+  /// Return bytes of all ranks: weights; KV cache (0: a single model takes the free memory); all, with swap space.
   int64_t weight_bytes() const { return need_.weights; }
   int64_t kv_bytes() const { return kv_bytes_; }
   int64_t bytes() const { return need_.With(kv_bytes_); }

@@ -72,8 +72,7 @@ class ReasoningParser : public AnswerParser {
     return false;
   }
 
-  /// Decides whether the answer begins with thoughts, that is, with an opening mark. Returns false when more text is
-  /// needed.
+  /// Decides whether the answer begins with the mark of thoughts. Returns false when more text is needed.
   bool Before() {
     const size_t first = std::min(waiting_.find_first_not_of(kJsonSpace), waiting_.size());
     if (first == waiting_.size() && first <= kMaxSpaceBytes) return false;

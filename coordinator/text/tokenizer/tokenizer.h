@@ -93,8 +93,7 @@ class Tokenizer {
   bool words_are_apart_ = false;    // no merge joins text before a mark to the mark
   // Has entries only if whole_words_first is set.
   std::unordered_map<std::string, TokenId, KeyedHash, std::equal_to<>> whole_words_;
-  /// as_written_: tokens that are searched in the original text. in_normalized_: tokens that are then searched in the
-  /// rest, after its normalisation.
+  /// as_written_ tokens are searched in the original text, then in_normalized_ tokens in the normalised rest.
   AddedTokenFinder as_written_, in_normalized_;
 };
 
