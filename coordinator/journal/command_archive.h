@@ -24,7 +24,7 @@ struct OutcomeRecord {
 };
 OutcomeRecord RecordOf(const CommandOutcome& outcome);
 
-/// The values that a command points to, when it was read from a journal.
+/// Owns the values that a command from a journal points to.
 struct CommandOperands {
   std::unique_ptr<Request> request;  // the submitted request without its sink
   std::vector<SampledToken> sampled;

@@ -316,7 +316,7 @@ class LiveAdaptersTest(unittest.TestCase):
             self.assertEqual(post(LOAD, "admin_key"), 200)
             self.assertEqual(operate(server.url, UNLOAD, {"lora_name": "x"}, {"Authorization": "Bearer " + keys["admin_key"]})[0], 200)
 
-    def test_loads_and_unloads_in_a_loop_under_load_leak_nothing(self):
+    def test_adapters_loaded_and_unloaded_in_a_loop_leak_nothing(self):
         script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "adapter_loop.py")
         ended = subprocess.run([sys.executable, script, "4"], capture_output=True, text=True, timeout=120)
         self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)

@@ -123,7 +123,7 @@ TEST(QuantizationTest, Logprobs_StayCloseToFp32_WithInt8LatentAttention) {
   }
 }
 
-TEST(QuantizationTest, Logprobs_StayCloseTo16BitActivations_With8BitActivations) {
+TEST(QuantizationTest, Logprobs_StayCloseToThoseOf16BitActivations_With8BitActivations) {
   const auto int16 = Serve(1, Quantization::kInt4, 1),
              int8 = Serve(Model(), kPrompts, Sizes(1, Quantization::kInt4, ActivationType::kInt8), 1);
   EXPECT_LT(WorstDifference(int16, int8), 0.1);
