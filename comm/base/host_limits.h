@@ -21,11 +21,11 @@ struct ProcessorRoom {
 };
 
 /// Reads /proc/meminfo, /proc/self/cgroup, /proc/self/mountinfo and the control groups' files. A file that is missing
-/// or cannot be read limits nothing. `root`: put before each of these paths; for tests.
+/// or cannot be read limits nothing. Tests set `root`, which is put before each of these paths.
 MemoryRoom ReadMemoryRoom(const std::string& root = "");
 
 /// Returns the smallest of `allowed`, the number of processors that the scheduler lets this process use, and the CPU
-/// quotas of the control groups. `root`: as above.
+/// quotas of the control groups. Tests set `root`, which is put before each path.
 ProcessorRoom ReadProcessorRoom(int allowed, const std::string& root = "");
 
 /// Returns the processors that sched_getaffinity lets this thread use, in order; cpusets and taskset limit them.

@@ -66,7 +66,6 @@ struct NumberLayout {
 
 /// Indexed by NumberType. It is a table and not a function, because translation units that are compiled for different
 /// instruction sets use it: they may share data, but no inline functions.
-/// share it: they may share data, but no inline functions.
 inline constexpr NumberLayout kNumberLayouts[] = {
     {"F32", 1, 4},
     {"F16", 1, 2},

@@ -27,7 +27,6 @@ struct BlockTransferEnd {
 /// is missing or broken, when nothing moves for kLinkPatience (for kDevicePatience over a DeviceLink, which must be
 /// connected first), or when it is not complete after kTransferPatience. Several transfers may run at the same time.
 /// Each end belongs to one thread, which calls Poll.
-/// end belongs to one thread, which calls Poll.
 inline constexpr auto kLinkPatience = std::chrono::seconds(5), kDevicePatience = std::chrono::seconds(15),
                       kTransferPatience = std::chrono::seconds(60);
 

@@ -5,7 +5,7 @@ predicted before and after each turn, over the link that it measured then.
 
     tests/bench/pipeline_link.py MODEL [--gbit 1] [--delay-ms 1] [--rounds 5] [--tokens 24] [--streams 1,32] [--launch-args WORDS]
 
-Needs root, iproute2 and /dev/net/tun. The delay is of each packet on its way to the other node. A process of its own, first among
+Needs root, iproute2 and /dev/net/tun. Each packet is delayed on its way to the other node. A separate process, first among
 the processes that wait for a core, carries the packets, because not every kernel has tc netem. Nodes share this machine's cores, with one thread a worker."""
 import argparse
 import collections

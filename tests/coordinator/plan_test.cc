@@ -150,7 +150,7 @@ TEST(CutWaitTest, RanksOfAStageOnAHost_AreCounted) {
   EXPECT_EQ(RanksOfStageOnHost(CutOf(2, 2), {0, 0, 1, 1}), 2);
 }
 
-TEST(CutSpeedTest, Step_IsComputingAndWaiting_AndTheFastestCutIsAdvisedForEachNumberOfStreams) {
+TEST(CutSpeedTest, FastestCut_IsAdvised_ForEachNumberOfStreams) {
   const CutSpeed tensor{.tensor = 2, .pipeline = 1, .streams = 1, .compute = 0.01, .sums = 61, .wait = {1e-3, 0}};
   EXPECT_NEAR(tensor.seconds(), 0.071, 1e-12);
   EXPECT_NEAR(tensor.tokens_a_second(), 1 / 0.071, 1e-9);

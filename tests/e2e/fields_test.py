@@ -771,7 +771,7 @@ TESTS = {
     "use_beam_search": BeamTest.test_beam_search_equals_transformers,
     "length_penalty": BeamTest.test_beam_search_equals_transformers,
     "early_stopping": BeamTest.test_beam_search_equals_transformers,
-    "response_format": structured_output_test.FormTest.test_response_format_of_chat_validates_whole_and_streamed,
+    "response_format": structured_output_test.FormTest.test_whole_and_streamed_chat_answers_match_the_response_format,
     "structured_outputs": structured_output_test.FormTest.test_structural_tag_answers_match_the_tag_and_its_schema,
     "guided_json": structured_output_test.ValidityTest.test_guided_json_answers_validate_on_one_to_three_workers,
     "guided_regex": structured_output_test.FormTest.test_guided_regex_answers_match_the_pattern,

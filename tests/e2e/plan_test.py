@@ -51,7 +51,7 @@ class PlanTest(unittest.TestCase):
         for field in ("blocks", "host_blocks", "max_model_len"):
             self.assertEqual(said[field], taken[field], field)
 
-    def test_plan_equals_the_memory_that_workers_take_for_all_models(self):
+    def test_plan_predicts_the_memory_that_workers_take_for_all_models(self):
         for model, *flags in CASES:
             with self.subTest(model=model, flags=flags):
                 self.assert_equal_to_what_workers_take(os.path.join(MODELS, model), *flags)

@@ -136,7 +136,7 @@ class FormTest(TinyCase):
             if "response_format" in fields:
                 self.assertTrue(all(isinstance(value, dict) for value in values))
 
-    def test_response_format_of_chat_validates_whole_and_streamed(self):
+    def test_whole_and_streamed_chat_answers_match_the_response_format(self):
         shape = {"type": "json_schema", "json_schema": {"name": "person", "strict": True, "schema": SCHEMAS[0]}}
         answer = self.post(self.server, path="/v1/chat/completions", n=6, response_format=shape)
         whole = [choice["message"]["content"] for choice in answer["choices"]]

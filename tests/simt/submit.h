@@ -25,7 +25,7 @@ inline std::atomic<int64_t>& NumRecorded() {
   return recorded;
 }
 
-/// Holds the kernels that the calling thread's device has loaded, which are the kernels that it ran.
+/// Returns the kernels that the calling thread's device has loaded, which are the kernels that it ran.
 inline std::set<std::type_index>& LoadedKernels() {
   thread_local std::set<std::type_index> loaded;
   return loaded;

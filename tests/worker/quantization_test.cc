@@ -134,7 +134,7 @@ int64_t BlockBytes(const EngineSizes& sizes) {
   return MakeCpuEngine(Model(), sizes, *collectives[0])->block_bytes();
 }
 
-TEST(QuantizationTest, Logprobs_StayCloseToFp32_WithASmallerKvCache) {
+TEST(QuantizationTest, Logprobs_StayCloseToThoseOfFp32_WithASmallerKvCache) {
   struct Way {
     KvCacheDtype dtype;
     double difference;      // largest allowed difference of log-probabilities

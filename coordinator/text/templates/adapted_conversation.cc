@@ -137,7 +137,7 @@ OrderedJson WithSystemFirst(const OrderedJson& messages) {
   return out;
 }
 
-/// Replaces long ids of calls by short ones, and the ids of their results likewise. Ids that are short already stay.
+/// Replaces long ids of calls by short ones, also in the results of the calls. Ids that are already short stay.
 class ShortIds {
  public:
   void Shorten(OrderedJson& object, const char* name) {

@@ -113,7 +113,7 @@ TEST(CudaEngineTuningTest, Engine_TunesEveryBatchSize_BeforeTheFirstRequest) {
   EXPECT_EQ(test::tuned_rows, at_start);
 }
 
-TEST(QuantizedProductsTest, Products_WithFp8WeightsAreExpandedOrRounded_AsTheLibraryAllows) {
+TEST(QuantizedProductsTest, Fp8Products_AreExpandedOrRounded_AsTheLibraryAllows) {
   test::has_fp8_products = false;
   const test::ManyAndFew expanded(NumberType::kFp8E4M3);
   test::has_fp8_products = true;
