@@ -20,7 +20,7 @@ BLOCK = 16
 
 
 def prompt_of(count, start=1, vocabulary=143):
-    """Returns token ids without a repetition that a shorter prompt would have."""
+    """Returns token ids. Their order changes with every 50 tokens, so that a prompt does not repeat itself."""
     return [3 + (i * 7 + i // 50 + start) % (vocabulary - 3) for i in range(count)]
 
 

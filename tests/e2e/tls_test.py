@@ -28,7 +28,7 @@ def make_certificate(directory, name, *more):
 
 
 def make_key(directory, kind, *options):
-    """Makes a private key of a type of OpenSSL's genpkey. Returns its path."""
+    """Makes a private key of the type `kind`, a word of `openssl genpkey`. Returns its path."""
     key = os.path.join(directory, kind + ".key")
     subprocess.run(["openssl", "genpkey", "-algorithm", kind, *options, "-out", key], check=True, capture_output=True, stdin=subprocess.DEVNULL)
     os.chmod(key, 0o600)

@@ -511,7 +511,7 @@ class FormatTest(ToolCase):
         for choice, calls in zip(answer["choices"], self.calls_of(answer)):
             self.check(calls if choice["finish_reason"] == "tool_calls" else calls[:-1], 0)
 
-    def test_tool_calls_validate_with_every_parser(self):
+    def test_tool_calls_match_their_schemas_with_every_parser(self):
         for name in self.FORMS:
             (status, required), (left_status, left_answer) = self.served(name, {"tools": TOOLS, "tool_choice": "required"}, {"tools": STRICT, "max_tokens": 200})
             self.assertEqual((status, left_status), (200, 200), required)

@@ -119,7 +119,7 @@ def ranges(numbers):
 
 
 def facts(config):
-    """Returns a configuration without the keys that change nothing. Of the vision part only the type is kept."""
+    """Returns a configuration without the keys that change nothing. The vision part keeps only its type."""
     kept = {}
     for key, value in config.items():
         if key == "vision_config":
