@@ -23,7 +23,7 @@ std::string Timestamp(std::chrono::system_clock::time_point time);
 std::string JsonLogLine(std::chrono::system_clock::time_point time, LogLevel level, std::string_view message,
                         const LogFields& fields);
 
-/// If the line is one JSON object already, returns it in plain ASCII; otherwise nullopt.
+/// Returns the line in plain ASCII if it is already one JSON object; nullopt otherwise.
 std::optional<std::string> AsJsonLogLine(std::string_view line);
 
 }  // namespace quire

@@ -30,7 +30,7 @@ class BatchFile {
   std::string BodyOf(const Entry& entry);
 
  private:
-  /// Reads the next line, without its end; false at the end of the file.
+  /// Reads the next line, without its end. Returns false at the end of the file.
   bool ReadLine(std::string& line);
 
   struct Close {

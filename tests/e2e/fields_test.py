@@ -959,7 +959,7 @@ class ModelDefaultsTest(unittest.TestCase):
                         for server in (bare, strict)]
             self.assertEqual(*logprobs)  # these values, the defaults, leave the reported values as they are
 
-    def test_quire_as_generation_config_leaves_the_files_alone(self):
+    def test_generation_config_flag_quire_ignores_the_files_of_the_model(self):
         with self.serve({"temperature": 7}, "--generation-config", "quire") as server:
             self.assertEqual(self.source(server), "quire")
             self.assertEqual(self.default_sampling(server), {"temperature": 0.8, "top_k": 40, "top_p": 0.95, "min_p": 0.05, "repetition_penalty": 1})

@@ -375,7 +375,7 @@ TYPED_TEST(NoRowsTest, Functions_AcceptNullPointers_WhenThereAreNoRows) {
   BlockCopy(stream, {nullptr, nullptr, 16, nullptr, 0});
 }
 
-// On the CPU these are separate operations. On CUDA they are parts of RopeKvWrite (cuda/ops_test.cc).
+// The operations below exist only on the CPU. On CUDA they are parts of RopeKvWrite (cuda/ops_test.cc).
 
 TEST(HeadNormTest, HeadNorm_NormsEachHeadOfAStridedRow_BitEqualToARowOfItsOwn) {
   Random random(4);

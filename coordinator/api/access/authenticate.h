@@ -54,8 +54,8 @@ class Gate {
   std::string ClientOf(const std::string& key) const;
   /// True if this client may send requests: no keys are needed, or one of the keys has the client's name.
   bool Knows(const std::string& client) const;
-  /// Reads the key file again. Throws Error when the file cannot be read or parsed, or when one of its keys opens the
-  /// `other` port, too; then keeps the old keys.
+  /// Reads the key file again. Throws Error, and keeps the old keys, when the file cannot be read or parsed, or when
+  /// one of its keys also opens the `other` port.
   void Reload(const Gate& other);
 
   /// From now on, requests to these paths need a key of the gate `operators`. If that gate has no keys, they are

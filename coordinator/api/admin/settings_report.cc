@@ -17,7 +17,7 @@ std::string_view PreemptionName(const EngineOptions& engine) {
 }
 
 /// Returns the name of the KV cache's type. kAuto remains only on GPUs, where the cache has the type of the
-/// computation; then returns that type.
+/// computation. Then that type's name is returned.
 std::string_view KvCacheDtypeName(const ComputeSettings& compute) {
   return compute.kv_cache_dtype == KvCacheDtype::kAuto ? NameOf(compute.dtype) : NameOf(compute.kv_cache_dtype);
 }

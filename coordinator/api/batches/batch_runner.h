@@ -24,8 +24,8 @@ class SpilledAnswer;
 /// I/O thread; the store is used on the disk's thread.
 class BatchRunner {
  public:
-  /// concurrency: the most requests that run at the same time. may_run: tells whether a client's key may still
-  /// generate; asked before every request. The references must outlive this object.
+  /// At most `concurrency` requests run at the same time. Calls `may_run` before every request, to learn whether the
+  /// client's key may still generate. The references must outlive this object.
   BatchRunner(BatchStore& store, WorkPool& disk, int concurrency, std::function<bool(const std::string&)> may_run)
       : store_(store), disk_(disk), concurrency_(concurrency), may_run_(std::move(may_run)) {}
 

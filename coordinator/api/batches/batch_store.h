@@ -23,7 +23,7 @@ namespace quire {
 /// They throw ApiError when a client asks for more than it may, and Error when the disk fails.
 class BatchStore {
  public:
-  /// now: returns the seconds since 1970. Renames records that cannot be read, with a warning. Throws Error when the
+  /// `now` returns the seconds since 1970. Renames records that cannot be read, with a warning. Throws Error when the
   /// directory cannot be used (StoreDirectory).
   BatchStore(const std::string& path, const StoreLimits& limits, std::function<int64_t()> now);
   /// Begins a file, which AppendTo fills and FinishFile makes visible. The draft must not outlive the store.

@@ -13,9 +13,9 @@ namespace quire {
 /// The models that one server serves, in the order of its settings. There is at least one.
 class ModelRoster {
  public:
-  /// Opens every model. Divides this host's memory among several models, whose sizes quire-worker computes; also does
-  /// this for a single model that is loaded on request. Throws SettingsError when a model cannot be opened, or when the
-  /// models do not fit into memory.
+  /// Opens every model. If there are several models, or one that is loaded on request, quire-worker computes their
+  /// sizes, and this host's memory is divided among them. Throws SettingsError when a model cannot be opened, or when
+  /// the models do not fit into memory.
   explicit ModelRoster(const Topology& topology);
 
   size_t size() const { return models_.size(); }

@@ -20,8 +20,8 @@ class Bpe {
   void SetByteToken(unsigned char byte, TokenId token) { byte_tokens_[byte] = token; }
   /// Sets the token of a single character; byte-level vocabularies have none.
   void SetCharacterToken(char32_t character, TokenId token);
-  /// Sets the token that replaces characters without a token; then their bytes are not used. fused: a run of such
-  /// characters becomes one token.
+  /// Sets the token that replaces characters without a token. The tokens of their bytes are not used then. With
+  /// `fused`, a run of such characters becomes one token.
   void SetUnknownToken(TokenId token, bool fused) { unknown_ = token, fuses_unknown_ = fused; }
   /// Adds a merge. If a pair is added twice, the first rank counts.
   void AddMerge(TokenId left, TokenId right, TokenId merged, int rank);

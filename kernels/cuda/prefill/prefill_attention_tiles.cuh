@@ -72,7 +72,7 @@ __host__ __device__ constexpr int UnitOf(int group, int row, int rows) {
   return (group * rows + (row ^ (group & 1) << 2)) * 8;
 }
 
-/// The shared-memory layout of tiles of keys and values; also a tile's length, and the number of threads that share it.
+/// How tiles of keys and values lie in shared memory, how long a tile is, and how many threads share it.
 template <int kHeadSize>
 struct WarpTiles {
   static constexpr int kThreads = 128;

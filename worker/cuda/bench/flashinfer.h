@@ -15,7 +15,7 @@ class FlashInferAttention {
  public:
   virtual ~FlashInferAttention() = default;
 
-  /// Queues out = attention(queries), as planned by the constructor; both are [rows, heads, head size].
+  /// Queues out = attention(queries), as the constructor planned it. Both arrays are [rows, heads, head size].
   virtual void Queue(int64_t set, const void* queries, void* out) = 0;
 };
 

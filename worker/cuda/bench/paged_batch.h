@@ -16,8 +16,8 @@ struct PagedShape {
   bool ordered = false;  // true: consecutive blocks, as in contiguous memory; false: shuffled
 };
 
-/// The inputs of attention for one batch: random keys and values of one layer, in bf16 or FP8, in several sets that
-/// calls use in turn; also block tables and other arrays.
+/// The inputs of attention for one batch: block tables, other arrays, and random keys and values of one layer, in bf16
+/// or FP8. There are several sets of keys and values, which calls use in turn.
 class PagedBatch {
  public:
   PagedBatch(const PagedShape& shape, Device& device);
