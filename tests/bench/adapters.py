@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """adapters.py QUIRE MODEL [--rounds N] [--flags "..."] [--streams N] [--tokens N] [--prompt N] [--rank N] [--adapters N]: measures what LoRA
 adapters cost. Makes adapters of random numbers for all linear matrices of a Llama (a directory with config.json; --flags "--load-format dummy"
-makes up its weights), and starts one server with all of them. Sends it so many streams at once, in turns: all to the base model, all to one
-adapter, and to N adapters in rotation. Prints a table in Markdown: of each kind the tokens a second (median of the rounds), the part of the
-base model's tokens a second that it costs (median of the rounds, each against the base model's turns before and after it), all rounds, and
-the same of the workers' processor time, which other programs disturb less: run it with one thread for each worker, which never spins."""
+gives it random weights), and starts one server with all of them. Sends concurrent streams in turns: all to the base model, all to one
+adapter, and to N adapters in rotation. Prints a table in Markdown with a row for each kind of turn. It has the tokens per second (the median
+of the rounds), how much slower this is than the base model (the median of the rounds, each compared with the base model's turns before and
+after it), and all rounds. It has the same numbers for the workers' processor time, which other programs disturb less. Give each worker one
+thread, which never spins."""
 import argparse
 import concurrent.futures
 import json

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""drafts.py QUIRE MODEL [--draft SMALL] [--rounds N] [--flags "..."] [--only WORDS] [--tokens PERCENT]: measures what speculation gains. Starts a server on
-MODEL for each method, and sends all of them the same requests in turns; every turn asks for something else. The methods: without drafts, with ngram and with
-suffix; with --draft: without drafts, and with the draft model SMALL.
-Prints a table in Markdown: tokens a second without drafts, and for each method the ratio of tokens a second (the median of the rounds), and of
-the last round steps as a part of those without drafts, drafts and right drafts. Steps do not depend on what else the machine does.
-Fails unless all answers, with their log-probabilities, are equal."""
+"""drafts.py QUIRE MODEL [--draft SMALL] [--rounds N] [--flags "..."] [--only WORDS] [--tokens PERCENT]: measures what speculation gains.
+Starts a server on MODEL for each method, and sends all servers the same requests in turns. Every turn has other requests. The methods are:
+no drafts, ngram and suffix; with --draft: no drafts, and the draft model SMALL. Prints a table in Markdown: the tokens per second without
+drafts, and for each method the ratio to them (the median of the rounds). From the last round it also prints the number of steps as a share
+of the steps without drafts, the drafts, and the right drafts. Steps do not depend on what else the machine does. Fails unless all answers,
+with their log-probabilities, are equal."""
 import argparse
 import concurrent.futures
 import json

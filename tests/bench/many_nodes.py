@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Serves a tiny model on many simulated nodes: network namespaces of this machine, one worker each, in groups that are replicas of
-one server. Measures the start, the traffic and the processor time of an idle and of a busy server, and the loss of a rack: the links
-of many nodes are cut at once, while streams run.
+"""Serves a tiny model on many simulated nodes. A node is a network namespace of this machine with one worker; groups of nodes are replicas of
+one server. Measures the start, the traffic and the processor time of an idle server and of a busy one. Also measures the loss of a rack: the
+links of many nodes are cut at once, while streams run.
 
     tests/bench/many_nodes.py [--nodes 64] [--tensor 2] [--pipeline 2] [--rack 16] [--streams 32] [--tokens 200] [--idle 10]
-    tests/bench/many_nodes.py --pipeline 64 --tensor 1 --layers 64      # one group over all nodes, of made-up weights
+    tests/bench/many_nodes.py --pipeline 64 --tensor 1 --layers 64      # one group over all nodes, with random weights
 
-Needs root and iproute2. Prints what was measured, a line each. Fails when a stream's tokens change or a stream ends early."""
+Needs root and iproute2. Prints a line for each measurement. Fails when a stream's tokens change or a stream ends early."""
 import argparse
 import json
 import os

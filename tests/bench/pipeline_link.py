@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Compares tensor and pipeline parallelism over a slow link: two nodes (network namespaces) joined by a link with a rate and a
 delay. Prints a row for each shape and number of streams: medians of rounds in which the shapes take turns, and what `quire plan`
-predicted before and after each turn, over the link that it measured then.
+predicted before and after each turn from the link as it measured it then.
 
     tests/bench/pipeline_link.py MODEL [--gbit 1] [--delay-ms 1] [--rounds 5] [--tokens 24] [--streams 1,32] [--launch-args WORDS]
 
-Needs root, iproute2 and /dev/net/tun. Each packet is delayed on its way to the other node. A separate process, first among
-the processes that wait for a core, carries the packets, because not every kernel has tc netem. Nodes share this machine's cores, with one thread a worker."""
+Needs root, iproute2 and /dev/net/tun. Each packet is delayed on its way to the other node. A separate process carries the packets, because
+not every kernel has tc netem; it has precedence over other processes. Nodes share this machine's cores, with one thread for each worker."""
 import argparse
 import collections
 import concurrent.futures

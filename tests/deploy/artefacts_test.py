@@ -1,6 +1,5 @@
-"""Checks deploy/'s files for other systems, as far as possible without these systems: Kubernetes manifests and the Helm
-chart,
-Dockerfiles and the compose file, the Slurm script, the systemd unit. Also checks that all fetched files are pinned."""
+"""Checks deploy/'s files for other systems, as far as possible without these systems: Kubernetes manifests and the Helm chart, Dockerfiles
+and the compose file, the Slurm script, the systemd unit. Also checks that all fetched files are pinned."""
 import fnmatch
 import glob
 import json
@@ -30,8 +29,7 @@ def read(*path):
 
 
 def render(template, values):
-    """Renders the part of Helm's language that the chart uses: values, sums, toJson, and if ... else ... end and range
-    ... end on lines of
+    """Renders the part of Helm's language that the chart uses: values, sums, toJson, and if ... else ... end and range ... end on lines of
     their own."""
     lines, shown, loop = [], [True], None
     for line in template.splitlines():

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""Makes LoRA adapters for the small models of models/, with PEFT, and the greedy tokens and log-probabilities that HF
-transformers expects with each of them, in float32: adapters/, adapters.json, and adapter_formats.json for the
-adapters of FORMATS, which have the parts of a model that few adapters change.
-Needs: pip install torch transformers peft safetensors.
+"""Makes LoRA adapters for the small models of models/, with PEFT, and the greedy tokens and log-probabilities that HF transformers expects
+with each of them, in float32: adapters/, adapters.json, and adapter_formats.json for the adapters of FORMATS, which have the parts of a
+model that few adapters change. Needs: pip install torch transformers peft safetensors.
 
   make_adapter_golden.py [NAME...]   all adapters, or the named ones"""
 import json

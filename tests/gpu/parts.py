@@ -1,6 +1,5 @@
-"""Executes and judges the parts of a GPU run. A part is a process group with a time limit. When a test ends its
-process, the test
-is named, and the remaining tests continue in another process."""
+"""Executes and judges the parts of a GPU run. A part is a process group with a time limit. When a test ends its process, the test is named,
+and the remaining tests continue in another process."""
 import os
 import re
 import shutil

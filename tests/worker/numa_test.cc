@@ -13,7 +13,7 @@
 namespace quire {
 namespace {
 
-/// A directory of NUMA nodes laid out as Linux lists them
+/// A directory of NUMA nodes laid out as Linux lists them.
 class NodesTest : public testing::Test {
  protected:
   void Add(int number, const std::string& processors) {

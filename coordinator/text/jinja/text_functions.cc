@@ -52,7 +52,7 @@ Spans WordsOf(std::string_view text, int64_t max_splits, bool from_right, Budget
   return words;
 }
 
-/// Returns the first bytes of all characters, and the end.
+/// Returns where each character begins, in bytes, and where the text ends.
 std::vector<size_t> Boundaries(std::string_view text, Budget& budget) {
   const CharacterIndex characters(text, budget);
   budget.MakeItems(static_cast<size_t>(characters.size()) + 1);

@@ -5,7 +5,7 @@
 #include "kernels/cuda/recurrent/gates.cuh"
 #include "kernels/cuda/recurrent/state_space.cuh"
 
-// Checks and launches of the ops of layers with a recurrent state.
+// Checks the parameters of the operations of layers with a recurrent state, and launches their kernels.
 namespace quire::kernels {
 
 namespace {
