@@ -293,7 +293,7 @@ TEST(HybridsTest, DescriptionOfAModelSpec_ChangesWithEveryFieldOfTheRecurrence) 
   EXPECT_TRUE(texts.insert(TextOf(other_mixer)).second);
 }
 
-/// Returns the places of the first and the last row of a weight: of layer 3 for weights of attention, else of layer 0.
+/// Returns where the first and the last row of a weight lie, in layer 3 for weights of attention, otherwise in layer 0.
 std::pair<int64_t, int64_t> Ends(const ModelSpec& spec, Role role) {
   const std::vector<WeightSpec> weights = WeightsOf(spec);
   const auto weight = std::ranges::find(weights, role, &WeightSpec::role);

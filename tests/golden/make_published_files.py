@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Makes published_files.json: what stands in the files of published models, shrunk to facts: configurations without keys that change
-nothing, what tokenizer_config.json says (of chat templates: whether there is one), and names of tensors as patterns with ranges of numbers. Usage: make_published_files.py CLONES. CLONES is a folder with a clone
+"""Makes published_files.json: the facts in the files of published models. These are the configurations without keys that change nothing,
+the content of tokenizer_config.json (with only a mark for a chat template), and names of tensors as patterns with ranges of numbers. Usage: make_published_files.py CLONES. CLONES is a folder with a clone
 of each repository below, as OWNER+NAME/repo. These public repositories hold copies of models' small files."""
 import json
 import os
