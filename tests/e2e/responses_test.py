@@ -320,7 +320,7 @@ class AgentsToolsTest(ToolsCase):
         kept = self.ask(input=[output], previous_response_id=answer["id"], tools=tools)
         self.assertEqual(sent["usage"]["input_tokens"], kept["usage"]["input_tokens"])
 
-    def test_custom_tools_are_given_a_text_of_their_grammar(self):
+    def test_custom_tools_get_text_that_matches_their_grammar(self):
         text = '*** Begin\n+say "hi"\\n\n*** End'
         lark = 'start: "*** Begin" LF "+say " /"hi"\\\\n/ LF "*** End"\n%import common.LF'
         for syntax, definition in (("lark", lark), ("regex", r'\*\*\* Begin\n\+say "hi"\\n\n\*\*\* End')):

@@ -25,7 +25,7 @@ int64_t TextBytes(const PreparedCall& prepared, int max_tokens);
 /// and data that waits to be sent.
 int64_t HeldBytes(const PreparedCall& prepared, int max_tokens);
 
-/// Returns the part of HeldBytes() that unsent texts take which repeat the request.
+/// Returns how many of HeldBytes() are for texts that repeat the request and have not been sent yet.
 int64_t ReservedBytes(const PreparedCall& prepared);
 
 /// Returns the bytes of tools and grammar, which the call keeps until its answer is sent.

@@ -212,7 +212,7 @@ __device__ Place KeepTies(const Source& source, const SelectScratch& scratch, co
   return {key, DescendIds(source, scratch, keep - 1, one)};
 }
 
-/// Returns the place of the k-th of the tokens that `last` holds; there must be more than k.
+/// Returns the place of the k-th best token among those that `last` holds. It must hold more than k tokens.
 template <class Source>
 __device__ Place KeepBest(const Source& source, const SelectScratch& scratch, const Place& last, Mass k) {
   const auto one = [&](float logit, int32_t id) { return Mass{last.Holds(OrderedBits(logit), id) ? 1u : 0u}; };
