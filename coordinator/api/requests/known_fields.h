@@ -30,8 +30,8 @@ class UnknownFields {
   /// ignored: true skips unknown fields, with one line in the log for each name; false refuses them.
   explicit UnknownFields(bool ignored) : ignored_(ignored) {}
 
-  /// Throws ApiError that names an unknown field and the remedy: use the field that has this meaning here, use the known
-  /// field with the most similar name, or leave the field out. null counts as absent.
+  /// Throws ApiError that names an unknown field and the remedy: use the field that has this meaning here, use the
+  /// known field with the most similar name, or leave the field out. null counts as absent.
   void Check(const Json& body, FieldsOf kind) const;
 
  private:

@@ -202,7 +202,7 @@ __device__ int32_t DescendIds(const Source& source, const SelectScratch& scratch
   return first + static_cast<int32_t>(found.rank);
 }
 
-/// Returns the place of the keep-th of the tokens that have this key and that `last` holds.
+/// Returns the place of the `keep`-th token, among those that have this key and that `last` holds.
 template <class Source>
 __device__ Place KeepTies(const Source& source, const SelectScratch& scratch, const Place& last, uint32_t key,
                           Mass keep) {
