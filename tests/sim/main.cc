@@ -88,7 +88,7 @@ void OnSignal(int signal) {
   ::raise(signal);
 }
 
-/// Runs a seed. Returns 0 when every promise was kept, else the exit status.
+/// Runs a seed. Returns 0 when every promise was kept, otherwise the exit status.
 int Live(uint64_t seed, Outcome& total) {
   current_seed = seed;
   try {

@@ -18,7 +18,7 @@ struct ModelShape {
   /// its own inputs. False: every other layer uses its keys as values, with one key head.
   bool shares_kv = true;
   bool experts = false;  // for gemma4_text, which then shares no keys
-  /// With 4 or 8, the layers' matrices are compressed-tensors' packed integers of so many bits, with a scale for each
+  /// With 4 or 8, the layers' matrices are compressed-tensors' packed integers of this many bits, with a scale for each
   /// 32 columns. With 4 bits, the MLPs' matrices have zero points.
   int packed_bits = 0;
   bool mxfp4 = false;  // for gpt_oss: MXFP4 experts

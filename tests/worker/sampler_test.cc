@@ -30,7 +30,7 @@ std::vector<SamplingSpec> Specs() {
   return specs;
 }
 
-/// The tokens before a draw
+/// The tokens before a sampled token.
 struct Context {
   std::vector<TokenId> prompt = {1}, generated = {};
 };

@@ -28,7 +28,7 @@ struct Prefix {
   }
 };
 
-// Return whether the draw after the prefix bans tokens until min_tokens, has penalties, or allows only some tokens.
+// Return whether tokens are banned until min_tokens, whether there are penalties, and whether tokens are forbidden.
 bool BansTokens(const Prefix& prefix);
 bool HasPenalties(const SamplingSpec& spec);
 bool ForbidsTokens(const SamplingSpec& spec);

@@ -49,8 +49,8 @@ class Gate {
   /// Decides whether the request may be served. Returns the refusal; nullopt when the request is admitted. Sets the
   /// request's `client` and `share`.
   std::optional<HttpResponse> Refuse(HttpRequest& request);
-  /// Returns the client's name for this key: the key's name where keys are needed, else a digest; empty when the key is
-  /// unknown.
+  /// Returns the client's name for this key: the key's name where keys are needed, otherwise a digest; empty when the
+  /// key is unknown.
   std::string ClientOf(const std::string& key) const;
   /// True if this client may send requests: no keys are needed, or one of the keys has the client's name.
   bool Knows(const std::string& client) const;

@@ -43,7 +43,7 @@ class BatchStore {
   BatchViews Views(const BatchFilter& filter) const;
   /// Begins to read a batch's input. Skips requests with a recorded result that is whole.
   std::unique_ptr<InputScan> Scan(const std::string& id);
-  /// Takes the finished scan of a batch's input: the batch fails if it has faults, else it is in progress from now on.
+  /// Takes the finished scan of a batch's input. The batch fails if the scan found faults, otherwise it is in progress.
   BatchRecord Validated(const std::string& id, const InputScan& scan);
   std::string ReadLine(const std::string& id, const LinePlace& place);  // a line of the input file
   /// Begins a file for the text of results that are not whole yet. The draft must not outlive the store.

@@ -14,12 +14,12 @@ namespace quire {
 /// reports every event with its time (seconds on a steady clock), calls Decide, and carries out the orders.
 class ModelLives {
  public:
-  /// When a wish has waited for so many seconds for memory, models in use give way.
+  /// When a wish has waited for memory for this many seconds, models in use give way.
   static constexpr double kPatience = 2;
   /// Seconds for which a model serves before another client's wish makes it give way. It then takes no new requests for
   /// the same time, while its running requests may end. After that they are paused.
   static constexpr double kTurn = 10;
-  /// A client that loaded a model gets its next turn no earlier than so many seconds after the last one began.
+  /// A client that loaded a model gets its next turn no earlier than this many seconds after the last one began.
   static constexpr double kShare = 3 * kTurn;
   static constexpr double kBatchRest = 6 * kTurn;  // batches end workers only of models that others left so long ago
   /// Seconds of pause after a failed start. Each further failure in a row doubles the pause, up to kLongestPause.

@@ -90,8 +90,8 @@ struct GenerateCall {
   bool only_prompt() const { return max_tokens == 0; }
   /// Returns the most tokens of an answer when the request has no max_tokens. The context may allow fewer.
   int default_max_tokens() const { return chat ? 1024 : 16; }
-  /// Returns the seconds by which a request ranks behind its arrival. A batch's request ranks far behind, so that the
-  /// client's other requests run first, it uses the rest of a step, and its blocks are preempted first.
+  /// Returns the seconds by which a request counts as later than it arrived. A batch's request counts as far later, so
+  /// that the client's other requests run first, it uses the rest of a step, and its blocks are preempted first.
   double seconds_behind() const { return background ? 1e7 : 0; }
   /// Returns the number of choices that the engine delivers per prompt.
   int num_delivered() const { return beams ? n : best_of; }

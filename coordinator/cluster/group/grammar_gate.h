@@ -24,7 +24,7 @@ namespace quire {
 /// refused. Belongs to the engine's thread.
 class GrammarGate {
  public:
-  /// kRoom: the most bytes of grammars on a rank. kLeastBytes: each grammar counts at least so many bytes.
+  /// kRoom: the most bytes of grammars on a rank. kLeastBytes: each grammar counts as at least this many bytes.
   static constexpr uint64_t kRoom = 128 << 20, kLeastBytes = 256 << 10;
 
   explicit GrammarGate(WorkerGroup& group) : group_(group) {}

@@ -16,7 +16,7 @@ namespace {
 
 using Status = CheckLine::Status;
 
-/// mpirun's daemons and the ranks need at least so many free ports in the range transport.mpi_ports.
+/// mpirun's daemons and the ranks need at least this many free ports in the range transport.mpi_ports.
 constexpr size_t kFewestFreePorts = 16;
 // Bytes of each rank's buffers for collectives (comm/collective/), and of MPI's own shared memory.
 constexpr int64_t kSharedBytesPerRank = 2 << 20, kSharedBytes = 16 << 20;

@@ -14,8 +14,8 @@ namespace quire {
 /// The most bytes of a message that MPI sends to another host without first asking whether the receiver waits for it.
 inline constexpr int64_t kLongestUnaskedMessage = 320 << 10;
 
-/// Returns the mpirun command line for one epoch's workers: on this host if `placement` is empty, else on the nodes
-/// that it names. No shell runs on this host; on other hosts mpirun's agent decides (with ssh: the user's shell).
+/// Returns the mpirun command line for one epoch's workers: on this host if `placement` is empty, otherwise on the
+/// nodes that it names. No shell runs on this host; on other hosts mpirun's agent decides (with ssh: the user's shell).
 std::vector<std::string> MpirunCommand(const Topology& topology, const std::string& worker_binary,
                                        const std::string& data_endpoint, EpochId epoch, const std::string& session_dir,
                                        const std::vector<NodeRanks>& placement = {});

@@ -56,7 +56,7 @@ void BringLoopbackUp() {
   if (!up) Fail("cannot bring the loopback interface of a network namespace up: {}", std::strerror(error));
 }
 
-/// Runs a test process under the prefix. Returns "" if that works, else the error message of the process.
+/// Runs a test process under the prefix. Returns "" if that works, otherwise the error message of the process.
 std::string Problem(const std::vector<std::string>& prefix) {
   std::vector<std::string> command = prefix;
   command.push_back("true");

@@ -25,7 +25,7 @@ struct RequestShape {
   int block_size = 16;
 };
 
-/// A replica with cached blocks of the prompt is preferred although it has so many more tokens of load than the least
+/// A replica with cached blocks of the prompt is preferred although it has this many more tokens of load than the least
 /// loaded one. If more tokens are cached than this, their number counts instead.
 inline constexpr int64_t kAffinityMargin = 512;
 

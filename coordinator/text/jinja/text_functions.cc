@@ -23,7 +23,7 @@ Value Part(const MarkedText& text, size_t begin, size_t count, Budget& budget) {
 /// Byte ranges of parts of a text.
 using Spans = std::vector<std::pair<size_t, size_t>>;
 
-/// Finds the words that blanks separate. If max_splits >= 0, splits at most so many times, from the left or from the
+/// Finds the words that blanks separate. If max_splits >= 0, splits at most max_splits times, from the left or from the
 /// right; the rest is one range.
 Spans WordsOf(std::string_view text, int64_t max_splits, bool from_right, Budget& budget) {
   budget.Walk(text.size());
