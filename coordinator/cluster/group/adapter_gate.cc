@@ -50,7 +50,7 @@ void AdapterGate::Refuse(Held& held, Engine& engine) {
   held.on_lost(held.problem);
 }
 
-/// Ends with an error the requests of lost adapters that are in the engine, including those that entered it later.
+/// Ends the engine's requests for lost adapters with an error, including requests that entered the engine later.
 void AdapterGate::EndLost(Engine& engine) const {
   if (lost_.empty()) return;
   std::vector<std::pair<RequestId, std::string>> ended;
