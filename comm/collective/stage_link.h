@@ -20,6 +20,8 @@ class StageLink {
 
   /// Sends bytes to a stage. They may be overwritten after the call. May wait until the other side receives.
   virtual void Send(int to, std::span<const std::byte> bytes) = 0;
+  /// True when bytes from a stage have come that were not received yet.
+  virtual bool HasBytes(int from) = 0;
   /// Waits for as many bytes from a stage as `bytes` has.
   virtual void Receive(int from, std::span<std::byte> bytes) = 0;
 };

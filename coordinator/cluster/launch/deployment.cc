@@ -187,7 +187,7 @@ void Deployment::StartNextEpoch(bool same_shape) {
   // An unchanged group keeps its pool size, whatever else uses memory now.
   const PoolSizes pools = same_shape ? engine_->blocks().sizes() : ChoosePoolSizes();
   const double swap_seconds = Reserve(pools);
-  engine_->StartEpoch(epoch_, pools);
+  engine_->StartEpoch(epoch_, pools, topology_.parallel.pipeline);
   engine_->SetSwapSpeed(swap_seconds);
 }
 

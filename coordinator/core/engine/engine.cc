@@ -128,7 +128,7 @@ void Engine::Abort(RequestId id, RequestError error, const std::string& message)
 
 const StepPlan* Engine::Do(const command::Plan& c) {
   const bool ahead = num_outstanding() > 0;
-  if (num_outstanding() == (options_.plan_ahead ? OutstandingSteps::kMost : 1)) return nullptr;
+  if (num_outstanding() == (options_.plan_ahead ? options_.scheduler.most_outstanding() : 1)) return nullptr;
   if (observer_ != nullptr) observer_->BeforePlan(c.now);
   TakeUpBackground();
   blocks_.fill().SetStep(stats_.steps + 1);
