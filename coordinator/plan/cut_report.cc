@@ -129,7 +129,8 @@ class Comparison {
     for (const Candidate& one : candidates_) {
       for (const int streams : question_.streams) rows.insert(one.RowsOfStep(streams));
     }
-    measured_ = MeasureWaits(whole->topology, whole->plan.placement.nodes, cuts, RowBytes(), {rows.begin(), rows.end()});
+    measured_ =
+        MeasureWaits(whole->topology, whole->plan.placement.nodes, cuts, RowBytes(), {rows.begin(), rows.end()});
     report_.link_source = "measured";
   }
 

@@ -317,7 +317,7 @@ MUTANTS = [
     ("schedule/request_work.cc", "what the cache has after a preemption is counted once more",
      "gained == 0 || request.num_preemptions > 0", "gained == 0"),
     ("schedule/scheduler.cc", "who had no room ahead is passed over again",
-     "left_out_ || drafting_.WaitsForDrafts(steps_.at(0))", "drafting_.WaitsForDrafts(steps_.at(0))"),
+     "left_out_ || drafting_.WaitsForDrafts(steps_)", "drafting_.WaitsForDrafts(steps_)"),
     ("schedule/room_estimate.cc", "somebody joins a request that may kill workers",
      "crowd.suspect = crowd.suspect || IsSuspect(request);", ";"),
     ("schedule/room_estimate.cc", "a request that may kill workers joins the others",
