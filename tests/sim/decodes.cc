@@ -44,16 +44,16 @@ const Sequence* Decodes::Find(RequestId request, int choice) const {
 /// Returns the request and choice of each decode that must skip the step. With S stages a step has 1 / S of the
 /// decodes, rounded up, that no outstanding step draws for; of several, those that were computed longest ago. Only if
 /// there is none, the step has decodes that one outstanding step draws for. With no outstanding step, the most senior
-/// decode is among those that are computed.
+/// decode is computed beside these.
 std::set<std::pair<RequestId, int>> Decodes::OutOfTurn(bool ahead) const {
   const auto stages = static_cast<size_t>(engine_.options().scheduler.num_stages);
   std::set<std::pair<RequestId, int>> out;
-  if (stages == 1) return out;
+  if (!engine_.scheduler().takes_turns()) return out;
   std::vector<Turn> line = turns_;
-  const size_t part = (line.size() + stages - 1) / stages;
+  const size_t part = (turns_.size() + stages - 1) / stages;
   const auto key = [](const Turn& turn) { return std::pair(turn.num_pending > 0, turn.last_step); };
-  std::stable_sort(line.begin() + (!ahead && !line.empty()), line.end(),
-                   [&](const Turn& a, const Turn& b) { return key(a) < key(b); });
+  if (!ahead && !line.empty()) line.erase(line.begin());
+  std::ranges::stable_sort(line, {}, key);
   const bool may_repeat = !line.empty() && line.front().num_pending > 0;
   size_t taken = 0;
   for (const Turn& turn : line) {
@@ -99,7 +99,7 @@ void Decodes::Planned(const StepPlan& plan, bool ahead, bool alone) const {
     const Sequence* sequence = Find(ready.request, ready.choice);
     const bool is_computed = sequence != nullptr && sequence->slot && computed.contains(*sequence->slot);
     const bool skips = out_of_turn.contains({ready.request, ready.choice});
-    if (!turns_are_known && engine_.options().scheduler.num_stages > 1) continue;
+    if (!turns_are_known && engine_.scheduler().takes_turns()) continue;
     if (is_computed && skips)
       throw Failure{fmt::format("request {}, choice {} is computed out of its turn", ready.request, ready.choice)};
     if (sequence == nullptr || is_computed || skips) continue;

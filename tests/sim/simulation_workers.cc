@@ -112,7 +112,7 @@ void Simulation::CheckLeftOut(int num_tokens) {
   const auto is_idle = [&](const Request* request) {
     const bool known = std::ranges::all_of(request->sequences, [](const Sequence& s) { return s.finished || s.slot; });
     const bool needs_budget_at_once = request->beams != nullptr;
-    const bool takes_turns = engine_.options().scheduler.num_stages > 1 && request->NumDecodes() > 0;
+    const bool takes_turns = engine_.scheduler().takes_turns() && request->NumDecodes() > 0;
     return known && !takes_turns && !needs_budget_at_once && std::ranges::none_of(sent_, [&](const Sent& sent) {
              return std::ranges::find(sent.members, request->id, &Member::request) != sent.members.end();
            });

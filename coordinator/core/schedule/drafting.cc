@@ -22,6 +22,11 @@ bool Drafting::MayHaveDrafts(const Request& request) const {
          sampling.num_prompt_logprobs < 0 && (AsksModel(request) || proposer_->MayGuess(request));
 }
 
+bool Drafting::HoldsUp(const std::vector<Request*>& running) const {
+  if (proposer_ == nullptr || static_cast<int>(running.size()) > drafts_.max_batch) return false;
+  return std::ranges::any_of(running, [this](const Request* request) { return MayHaveDrafts(*request); });
+}
+
 /// True while the next step must wait: drafts are not verified yet, the draft model's guesses come with the result, or
 /// a sequence may get drafts once its next token is known.
 bool Drafting::WaitsForDrafts(const OutstandingSteps& outstanding) const {

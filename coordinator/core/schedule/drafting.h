@@ -18,6 +18,8 @@ class Drafting {
     proposer_ = proposer;
     drafts_ = options;
   }
+  /// True when one of these running requests may get drafts, so that steps wait for each other's results.
+  bool HoldsUp(const std::vector<Request*>& running) const;
   /// True when the next step must not be planned before the outstanding steps have their results.
   bool WaitsForDrafts(const OutstandingSteps& outstanding) const;
   /// Gives the decodes of the step being planned their drafts, from what the step's budget and the pool have left, and

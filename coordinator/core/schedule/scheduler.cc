@@ -31,6 +31,7 @@ StepPlan& Scheduler::Schedule() {
   QUIRE_CHECK(num_outstanding() < steps_.most(), "{} steps are outstanding", num_outstanding());
   StepDraft& draft = draft_;
   draft.plan.Clear();
+  is_together_ = limits_.num_stages == 1 || drafting_.HoldsUp(running());
   if (!MustWait()) {
     BeginStep(draft);
     if (ShareOut(draft)) {
@@ -47,8 +48,11 @@ StepPlan& Scheduler::Schedule() {
 }
 
 /// True when no step may be planned before the outstanding ones have their results: the last one lacked room for a
-/// request, or a sequence may get drafts.
-bool Scheduler::MustWait() const { return num_outstanding() > 0 && (left_out_ || drafting_.WaitsForDrafts(steps_)); }
+/// request, a sequence may get drafts, or two steps with the same sequences are outstanding.
+bool Scheduler::MustWait() const {
+  return num_outstanding() > 0 &&
+         (left_out_ || drafting_.WaitsForDrafts(steps_) || (is_together_ && num_outstanding() > 1));
+}
 
 void Scheduler::BeginStep(StepDraft& draft) {
   if (!queue_.empty()) queue_.BeginPlan();
@@ -63,7 +67,7 @@ void Scheduler::BeginStep(StepDraft& draft) {
 bool Scheduler::ShareOut(StepDraft& draft) {
   draft.SetBudget(draft.in_company ? limits_.max_step_tokens : length_.TokensAlone());
   if (!draft.in_company) {
-    stage_turns_.TakeTurns(draft);
+    stage_turns_.TakeTurns(is_together_, draft);
     return true;
   }
   if (limits_.whole_prompts) {
@@ -73,7 +77,7 @@ bool Scheduler::ShareOut(StepDraft& draft) {
   }
   const bool may_give_way = queue_.num_active() > 1;
   if (may_give_way && !places_.SharePlaces(draft)) return false;
-  stage_turns_.TakeTurns(draft);
+  stage_turns_.TakeTurns(is_together_, draft);
   draft.SetBudget(step_shares_.ShareStep(length_.TokensInCompany(), draft));
   return true;
 }

@@ -126,6 +126,8 @@ class Scheduler {
   /// Returns the number of tokens that the last planned step could have, as Request::StepCost charges them.
   int step_budget() const { return draft_.most_tokens; }
   const OutstandingSteps& outstanding() const { return steps_; }
+  /// True when the last planned step has a part of the decodes only, because the workers are a pipeline.
+  bool takes_turns() const { return !is_together_; }
   int num_waiting() const { return queue_.size(); }
   int num_running() const { return running_.size(); }
   int64_t num_preemptions() const { return preemption_.num_preemptions(); }
@@ -173,6 +175,7 @@ class Scheduler {
   DecisionTeller decisions_;
   int64_t num_steps_ = 0;
   double company_left_ = 0;  // seconds of steps for which the rules for several active clients still apply
+  bool is_together_ = true;  // steps have all decodes; false: decodes take turns in a pipeline
   bool left_out_ = false;    // the last step was planned ahead and lacked room for a request
   StepDraft draft_;          // the last planned step
 

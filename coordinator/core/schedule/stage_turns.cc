@@ -4,8 +4,8 @@
 
 namespace quire {
 
-void StageTurns::TakeTurns(StepDraft& draft) {
-  const bool in_pipeline = limits_.num_stages > 1;
+void StageTurns::TakeTurns(bool together, StepDraft& draft) {
+  const bool in_pipeline = limits_.num_stages > 1 && !together;
   draft.in_turns = draft.in_company || in_pipeline;
   if (!draft.in_turns) return;
   ready_.clear();
@@ -21,10 +21,9 @@ void StageTurns::TakeTurns(StepDraft& draft) {
   const size_t stages = static_cast<size_t>(limits_.num_stages);
   const size_t part = (ready_.size() + drawing_.size() + stages - 1) / stages;
   size_t places = part;
+  if (!draft.ahead && !ready_.empty()) ready_.erase(ready_.begin());  // the most senior one
   for (std::vector<Sequence*>* decodes : {&ready_, &drawing_}) {
-    const bool senior_first = !draft.ahead && !decodes->empty();
-    std::stable_sort(decodes->begin() + senior_first, decodes->end(),
-                     [](const Sequence* a, const Sequence* b) { return a->last_step < b->last_step; });
+    std::ranges::stable_sort(*decodes, {}, &Sequence::last_step);
     for (Sequence* sequence : *decodes) {
       const bool turn = places > 0 && sequence->num_pending <= 1;
       sequence->sits_out = !turn;

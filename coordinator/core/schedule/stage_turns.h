@@ -10,7 +10,7 @@ namespace quire {
 
 /// Divides the decodes among steps where the workers are a pipeline (SchedulerLimits::num_stages). The first stage
 /// cannot compute a sequence again before the last stage has drawn the sequence's token. So successive steps compute
-/// different sequences: with S stages, each step has at most 1 / S of the decodes. Beams of a request need all their
+/// different sequences: with S stages, each step has 1 / S of the decodes. Beams of a request need all their
 /// draws before they go on, and chunks need no draws, so neither take part.
 class StageTurns {
  public:
@@ -19,8 +19,9 @@ class StageTurns {
   /// Marks the running sequences that decode and must skip the step being planned (Sequence::sits_out), and clears the
   /// mark of all others. First in line are the sequences that waited longest. A sequence that an outstanding step draws
   /// for is computed only if all sequences are in outstanding steps, and only one step ahead of its last draw. With no
-  /// outstanding step, the most senior request goes first, because only that request is sure to find blocks.
-  void TakeTurns(StepDraft& draft);
+  /// outstanding step, the most senior decode is in the step beside those whose turn it is, because only the most
+  /// senior request is sure to find blocks. `together`: no step can be planned ahead, so the step has all decodes.
+  void TakeTurns(bool together, StepDraft& draft);
 
  private:
   const SchedulerLimits& limits_;
