@@ -120,6 +120,32 @@ TEST_F(StageTurnsTest, Clients_TakeTurnsToo) {
   EXPECT_EQ(Plan().decodes, (Slots{2, 3}));
 }
 
+TEST_F(StageTurnsTest, MostSeniorDecode_IsBesideThoseWhoseTurnItIs_WhenNoStepIsOutstanding) {
+  Make(2);
+  Begin(4);
+  EXPECT_EQ(Plan().decodes, (Slots{0, 1}));
+  Commit();
+  EXPECT_EQ(Plan().decodes, (Slots{0, 2, 3}));
+}
+
+TEST_F(StageTurnsTest, AllSequences_AreInEachStep_WhileSomeMayGetDrafts) {
+  options_.drafts = {.num_tokens = 4, .min_match = 2, .max_match = 4, .max_batch = 8, .from_text = true};
+  Make(2);
+  Begin(4);
+  while (engine_->num_outstanding() == 0) ASSERT_FALSE(Plan().empty());
+  EXPECT_EQ(engine_->scheduler().outstanding().at(0).members.size(), 4u);
+  while (!Plan().empty()) {
+  }
+  EXPECT_LE(engine_->num_outstanding(), 2);
+}
+
+TEST_F(StageTurnsTest, AllSequences_AreInEachStep_WhereNoStepIsPlannedAhead) {
+  options_.plan_ahead = false;
+  Make(2);
+  Begin(4);
+  EXPECT_EQ(Plan().decodes, (Slots{0, 1, 2, 3}));
+}
+
 TEST_F(StageTurnsTest, AllSequences_AreInEachStep_AfterAGroupWithoutPipeline) {
   Make(2);
   Begin(4);

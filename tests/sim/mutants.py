@@ -60,8 +60,6 @@ MUTANTS = [
      "std::ranges::stable_sort(*decodes, {}, &Sequence::last_step);", ";"),
     ("schedule/stage_turns.cc", "the most senior request may sit out a step without another one outstanding",
      "!draft.ahead && !ready_.empty()", "false", CRASH),
-    ("schedule/scheduler.cc", "decodes take turns though steps wait for drafts", "drafting_.HoldsUp(running())", "false"),
-    ("schedule/scheduler.cc", "a third step follows two with the same sequences", "is_together_ && num_outstanding() > 1", "false"),
     ("schedule/stage_turns.cc", "a sequence runs two draws ahead", "places > 0 && sequence->num_pending <= 1", "places > 0"),
     ("schedule/stage_turns.cc", "a step takes sequences of outstanding steps beside others",
      "if (!decodes->empty()) places = 0;", ";"),
