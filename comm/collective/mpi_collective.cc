@@ -86,6 +86,12 @@ class MpiStageLink final : public StageLink {
     Await(request);
   }
 
+  bool HasBytes(int from) override {
+    int has = 0;
+    MPI_Iprobe(cut_.RankAt(from, place_), kTag, MPI_COMM_WORLD, &has, MPI_STATUS_IGNORE);
+    return has != 0;
+  }
+
   void Receive(int from, std::span<std::byte> bytes) override {
     MPI_Request request = MPI_REQUEST_NULL;
     MPI_Irecv(bytes.data(), CountOf(bytes), MPI_BYTE, cut_.RankAt(from, place_), kTag, MPI_COMM_WORLD, &request);

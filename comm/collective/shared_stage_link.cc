@@ -58,6 +58,13 @@ void SharedStageLink::Send(int to, std::span<const std::byte> bytes) {
   }
 }
 
+bool SharedStageLink::HasBytes(int from) {
+  const StageArena::Ring& ring = arena_.ring(from, stage_);
+  if (ring.written.load(std::memory_order_acquire) != ring.taken.load(std::memory_order_relaxed)) return true;
+  if (arena_.abort_word().load(std::memory_order_acquire) != 0) throw CollectiveAborted("another rank is gone");
+  return false;
+}
+
 void SharedStageLink::Receive(int from, std::span<std::byte> bytes) {
   StageArena::Ring& ring = arena_.ring(from, stage_);
   for (uint64_t taken = ring.taken.load(std::memory_order_relaxed); !bytes.empty();) {

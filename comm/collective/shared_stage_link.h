@@ -49,6 +49,7 @@ class SharedStageLink final : public StageLink {
   int stage() const override { return stage_; }
   int num_stages() const override { return arena_.num_stages(); }
   void Send(int to, std::span<const std::byte> bytes) override;
+  bool HasBytes(int from) override;
   void Receive(int from, std::span<std::byte> bytes) override;
   void Abort() { arena_.abort_word().store(1, std::memory_order_release); }
 

@@ -41,6 +41,7 @@ struct Expire {
 struct StartEpoch {
   EpochId epoch;
   PoolSizes pools;
+  int num_stages;  // stages of the new workers' pipeline
 };
 struct SetSwapSpeed {
   double seconds_per_block;

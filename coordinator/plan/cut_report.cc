@@ -24,6 +24,11 @@ struct Candidate {
   bool one_host = false;
 
   GroupCut cut() const { return plan.assignment.cut(); }
+  /// The stages of a pipeline compute different streams at the same time, so a step has a part of them.
+  int RowsOfStep(int streams) const {
+    const int stages = topology.parallel.pipeline;
+    return (streams + stages - 1) / stages;
+  }
   bool SpansHosts() const { return RanksOfStageOnHost(cut(), host_of_rank) < cut().stage_size(); }
 };
 
@@ -120,33 +125,38 @@ class Comparison {
       cuts.emplace_back(one.topology.parallel.tensor, one.topology.parallel.pipeline);
     }
     if (whole == nullptr) return;
-    measured_ = MeasureWaits(whole->topology, whole->plan.placement.nodes, cuts, RowBytes(), question_.streams);
+    std::set<int> rows;
+    for (const Candidate& one : candidates_) {
+      for (const int streams : question_.streams) rows.insert(one.RowsOfStep(streams));
+    }
+    measured_ =
+        MeasureWaits(whole->topology, whole->plan.placement.nodes, cuts, RowBytes(), {rows.begin(), rows.end()});
     report_.link_source = "measured";
   }
 
   int64_t RowBytes() const { return model_.spec().hidden_size * static_cast<int64_t>(sizeof(float)); }
 
-  CutWait WaitOf(const Candidate& one, int streams) const {
+  CutWait WaitOf(const Candidate& one, int rows) const {
     if (one.one_host) return {};
     if (!question_.link.empty()) {
       const HostLink link{question_.link[0] * 1e9 / 8, question_.link[1] * 1e-3};
-      return WaitOver(link, one.cut(), one.host_of_rank, RowBytes(), streams);
+      return WaitOver(link, one.cut(), one.host_of_rank, RowBytes(), rows);
     }
     const Topology::Parallel& parallel = one.topology.parallel;
     for (const MeasuredWait& wait : measured_) {
-      if (wait.tensor == parallel.tensor && wait.pipeline == parallel.pipeline && wait.rows == streams)
+      if (wait.tensor == parallel.tensor && wait.pipeline == parallel.pipeline && wait.rows == rows)
         return {wait.sum_seconds, wait.turn_seconds};
     }
     Fail("the ranks did not measure -tp {} -pp {}", parallel.tensor, parallel.pipeline);
   }
 
-  /// Returns the seconds in which all stages compute, one after the other. The ranks of a stage compute at once.
-  double ComputeSeconds(const Candidate& one, int streams) {
+  /// All ranks of a stage compute a step at once, and the stages one after the other.
+  double ComputeSeconds(const Candidate& one, int rows) {
     const GroupCut cut = one.cut();
     if (peaks_) {
       const PeakRates stage =
           RatesOfPart(*peaks_, static_cast<double>(cut.stage_size()) / topology_.parallel.num_ranks());
-      return StepSpeed(model_.spec(), one.plan, stage, streams, kRunPrompt + kRunDrawn / 2).expected;
+      return StepSpeed(model_.spec(), one.plan, stage, rows, kRunPrompt + kRunDrawn / 2).expected;
     }
     const int together = RanksOfStageOnHost(cut, one.host_of_rank);
     const auto most_here = [&] {
@@ -155,19 +165,20 @@ class Comparison {
         most = std::max(most, static_cast<int>(std::ranges::count(one.host_of_rank, host)));
       return most;
     };
-    const double seconds = runs_.Seconds(together, ThreadsOfWorker(topology_, most_here()), streams);
+    const double seconds = runs_.Seconds(together, ThreadsOfWorker(topology_, most_here()), rows);
     return seconds * together / cut.stage_size();
   }
 
   CutSpeed SpeedOf(const Candidate& one, int streams) {
     const Topology::Parallel& parallel = one.topology.parallel;
+    const int rows = one.RowsOfStep(streams);
     CutSpeed speed{.tensor = parallel.tensor,
                    .pipeline = parallel.pipeline,
                    .one_host = one.one_host,
                    .streams = streams,
-                   .compute = ComputeSeconds(one, streams),
+                   .compute = ComputeSeconds(one, rows),
                    .sums = 0,
-                   .wait = WaitOf(one, streams)};
+                   .wait = WaitOf(one, rows)};
     // The time to compute includes all-reduces within a host, so only those between hosts are counted here.
     if (one.SpansHosts()) speed.sums = WaitsOf(model_.spec(), parallel.tensor, parallel.pipeline).sums;
     return speed;
@@ -196,7 +207,7 @@ void PrintCuts(const CutReport& report) {
   fmt::print("compute  {}; links {}\n", report.compute_source, report.link_source);
   for (const CutSpeed& one : report.speeds) {
     fmt::print(
-        "cut      {} at {} stream{}: {:.1f} tok/s, {:.2f} ms a step = {:.2f} to compute + {} sums over hosts of "
+        "cut      {} at {} stream{}: {:.1f} tok/s, {:.2f} ms a token = {:.2f} to compute + {} sums over hosts of "
         "{:.3f} + {:.3f} to hand over\n",
         one.Name(), one.streams, one.streams == 1 ? "" : "s", one.tokens_a_second(), one.seconds() * 1e3,
         one.compute * 1e3, one.sums, one.wait.sum * 1e3, one.wait.turn * 1e3);

@@ -28,13 +28,14 @@ CutWait WaitOver(const HostLink& link, const GroupCut& cut, const std::vector<in
 /// Returns the largest number of ranks that one stage has on one host.
 int RanksOfStageOnHost(const GroupCut& cut, const std::vector<int>& host_of_rank);
 
-/// The predicted step of one way to divide the model. Each of `streams` streams gets one token in the step.
+/// The predicted time in which each of some streams gets a token. In a pipeline of S stages a step has 1 / S of the
+/// streams: while one stage computes a step, the other stages compute the steps of the other streams.
 struct CutSpeed {
   int tensor = 1, pipeline = 1;
   bool one_host = false;  // a group of fewer ranks, all of them on the first host
   int streams = 1;
-  double compute = 0;  // seconds in which all stages compute, one after the other
-  int64_t sums = 0;    // sums over hosts in a step
+  double compute = 0;  // seconds in which all stages compute one step, one after the other
+  int64_t sums = 0;    // sums over hosts in that step
   CutWait wait;
 
   double seconds() const { return compute + static_cast<double>(sums) * wait.sum + wait.turn; }

@@ -198,6 +198,29 @@ TEST_F(JournalTest, Replay_YieldsTheSamePlans_WhenTheModelHasHybridStates) {
   EXPECT_GT(result.segments, 5);
 }
 
+TEST_F(JournalTest, Replay_YieldsTheSamePlans_WhenThePipelineChangesItsLength) {
+  EngineOptions options = Options();
+  options.scheduler.num_stages = 2;
+  options.blocks.num_blocks = 61;
+  options.blocks.state_blocks = 2;
+  options.blocks.state_spacing = 4;
+  Engine engine(options);
+  engine.StartEpoch(1);
+  {
+    Journal journal(directory_, {64 << 10, 64 << 20}, engine);
+    engine.set_observer(&journal);
+    for (const int stages : {3, 1, 2}) {
+      Live(engine, 700);
+      engine.StartEpoch(++epoch_, engine.blocks().sizes(), stages);
+    }
+    engine.set_observer(nullptr);
+  }
+  const ReplayResult result = Replay(directory_);
+  EXPECT_EQ(result.differing, 0) << result.first_difference;
+  EXPECT_EQ(result.steps, steps_);
+  EXPECT_GT(result.segments, 5);
+}
+
 /// Runs steps with drafts. Expects that more than 50 tokens of each source are accepted and that the replay plans
 /// alike.
 class DraftJournalTest : public JournalTest {

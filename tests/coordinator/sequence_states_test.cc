@@ -223,7 +223,7 @@ TEST_F(SequenceStatesTest, State_OfAnOutstandingStep_IsKeptOnceItsResultIsCommit
   a.num_in_flight = 8;
   Grow(a, 9);  // this step is planned ahead
   EXPECT_EQ(plan_.copies, (Copies{{state[0], a.state[0]}, {state[1], a.state[1]}}));
-  EXPECT_EQ(a.coming.blocks, state);
+  EXPECT_EQ(a.coming.at(0).blocks, state);
   EXPECT_EQ(NumKept(), 0u);
   manager_->Computed(a, 8);
   a.num_in_flight = 1;

@@ -2,6 +2,7 @@
 
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "coordinator/core/engine/engine.h"
@@ -12,6 +13,7 @@ namespace quire::sim {
 /// sequence that has one token to compute, however large the prompts of older requests are. While several clients are
 /// active, a client's decodes take turns only if its chunks, also those of preempted requests, have at most half of the
 /// client's tokens. The promise does not cover a request for which the plan has no blocks, nor the requests after it.
+/// Where the workers are a pipeline, exactly the decodes whose turn it is are in the step (StageTurns).
 class Decodes {
  public:
   explicit Decodes(const Engine& engine) : engine_(engine) {}
@@ -29,12 +31,21 @@ class Decodes {
     int choice;
     bool is_beam;
   };
-  const Sequence* Find(const Ready& ready) const;
+  /// A sequence that takes turns where the workers are a pipeline, as it was before the plan.
+  struct Turn {
+    RequestId request;
+    int choice;
+    int num_pending;
+    int64_t last_step;
+  };
+  std::set<std::pair<RequestId, int>> OutOfTurn(bool ahead) const;
+  const Sequence* Find(RequestId request, int choice) const;
   bool LacksBlocks(const std::set<SlotId>& computed, bool ahead) const;
   void CheckShare(const std::string& client, const StepPlan& plan) const;
 
   const Engine& engine_;
   std::vector<Ready> ready_;
+  std::vector<Turn> turns_;
   std::set<RequestId> running_;  // the running requests before the plan
 };
 

@@ -46,7 +46,7 @@ constexpr Count kCounts[] = {
     {"moved half-way", &Outcome::moved_half, 290},
     {"stored blocks", &Outcome::stored, 9'000},
     {"that came back", &Outcome::returned, 2'000},
-    {"states that did", &Outcome::returned_states, 100},
+    {"states that did", &Outcome::returned_states, 80},
     {"epochs", &Outcome::epochs, 2'500},
     {"floods", &Outcome::floods, 120},
     {"gave way", &Outcome::gave_way, 790},

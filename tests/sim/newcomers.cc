@@ -29,7 +29,7 @@ void Newcomers::Planned(const std::set<RequestId>& draws, int num_clients, bool 
   for (auto it = waiting_.begin(); it != waiting_.end();) {
     auto& [id, wait] = *it;
     wait.plans += others_may_give_way && IsPromised(wait, num_clients);
-    if (wait.plans > kMostPlans)
+    if (wait.plans > engine_.options().scheduler.most_outstanding())
       throw Failure{fmt::format("request {} of a client that has nothing gets no token with {} plans", id, wait.plans)};
     const bool drawn = draws.contains(id);
     num_promised += drawn && wait.plans > 0;

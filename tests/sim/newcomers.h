@@ -8,13 +8,12 @@
 
 namespace quire::sim {
 
-/// Checks the promise to a client without waiting or running requests: one of the next kMostPlans plans samples the
-/// first token of the client's short request, whatever other clients send. Plans that were outstanding when the request
-/// came do not count, nor do plans that are made while the promise's conditions do not hold (IsPromised).
+/// Checks the promise to a client without waiting or running requests: one of the next two plans, or of the next S + 1
+/// plans in a pipeline of S stages, draws the first token of the client's short request, whatever others send. Plans
+/// that were outstanding when the request came do not count. Plans made while the promise's conditions do not hold
+/// (IsPromised) do not count, either.
 class Newcomers {
  public:
-  static constexpr int kMostPlans = 2;
-
   explicit Newcomers(const Engine& engine) : engine_(engine) {}
 
   /// Records a request of a client that has no other request.

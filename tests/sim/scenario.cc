@@ -320,6 +320,13 @@ void ReadWholePrompts(uint64_t seed, Scenario& scenario) {
   }
 }
 
+/// In three of eight lives the workers are a pipeline, and in one of four its length changes.
+void CutIntoStages(uint64_t seed, Scenario& scenario) {
+  Random random = RandomOf(seed, Draws::kStages);
+  scenario.engine.scheduler.num_stages = OneOf(random, {1, 1, 1, 1, 1, 2, 2, 3});
+  scenario.restage = OneOf(random, {0.0, 0.0, 0.0, 0.5});
+}
+
 }  // namespace
 
 test::Random RandomOf(uint64_t seed, Draws draws) { return Random(Mix(seed, static_cast<uint64_t>(draws))); }
@@ -377,6 +384,7 @@ Scenario MakeScenario(uint64_t seed) {
   GiveAdapters(seed, scenario);
   MakeBackground(seed, scenario);
   ReadWholePrompts(seed, scenario);
+  CutIntoStages(seed, scenario);
   return scenario;
 }
 

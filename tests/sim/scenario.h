@@ -40,6 +40,7 @@ enum class Draws : uint64_t {
   kLaterAdapters,
   kDraftModel,
   kGuesses,
+  kStages,
 };
 /// Returns the sequence of random numbers `draws` of the run with this seed.
 test::Random RandomOf(uint64_t seed, Draws draws);
@@ -92,6 +93,7 @@ struct Scenario {
   /// between plan and result. 0: one step at a time, without other events before its result.
   double plan_ahead = 0;
   double resize = 0;     // probability that a new epoch changes the pools' sizes
+  double restage = 0;    // probability that a new epoch has another number of stages
   double shrink = 0;     // probability that new pools are too small for some request
   int drafts_right = 0;  // percentage of right drafts, in runs with speculation
   int guesses_late = 0;  // percentage of a draft model's guesses that do not come, or a step late

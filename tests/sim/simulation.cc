@@ -20,6 +20,7 @@ Simulation::Simulation(uint64_t seed, bool aloud)
       ways_(RandomOf(seed, Draws::kWays)),
       later_(RandomOf(seed, Draws::kLaterAdapters)),
       guessing_(RandomOf(seed, Draws::kGuesses)),
+      stages_(RandomOf(seed, Draws::kStages)),
       proposer_(seed, scenario_.drafts_right),
       engine_(scenario_.engine),
       judge_(scenario_.engine),
@@ -190,7 +191,8 @@ void Simulation::Act() {
 bool Simulation::Plan() {
   watcher_.BeginPlan();
   decodes_.BeginPlan();
-  const bool has_most = engine_.num_outstanding() == (scenario_.engine.plan_ahead ? OutstandingSteps::kMost : 1);
+  const bool has_most =
+      engine_.num_outstanding() == (scenario_.engine.plan_ahead ? engine_.scheduler().outstanding().most() : 1);
   const StepPlan* plan = engine_.NextPlan(now_);
   constexpr double kCompanyKept = 3;
   if (turns_.NumActive() > 1) company_left_ = kCompanyKept;
@@ -430,10 +432,11 @@ void Narrate(uint64_t seed) {
   const EngineOptions& o = scenario.engine;
   fmt::print(
       "{} blocks of {}, {} of a state, {} on the host, window {}, cache {} ({} bits), {} tokens a step, {} sequences, "
-      "{} of the steps ahead, {} s to wait, {} s in all, {} epochs may be lost alone\n",
+      "{} stages, {} of the steps ahead, {} s to wait, {} s in all, {} epochs may be lost alone\n",
       o.blocks.num_blocks - 1, o.blocks.block_size, o.blocks.state_blocks, o.blocks.num_host_blocks,
       o.blocks.sliding_window, o.blocks.prefix_caching, o.blocks.hash_bits, o.scheduler.max_step_tokens,
-      o.scheduler.max_running, scenario.plan_ahead, o.max_wait_seconds, o.max_request_seconds, o.max_lost_epochs);
+      o.scheduler.max_running, o.scheduler.num_stages, scenario.plan_ahead, o.max_wait_seconds, o.max_request_seconds,
+      o.max_lost_epochs);
   for (size_t i = 0; i < scenario.arrivals.size(); ++i) {
     const Arrival& a = scenario.arrivals[i];
     fmt::print("request {} at {:.3f} s: {} + {} tokens, n {}{}, client \"{}\", priority {}\n", i + 1, a.seconds,

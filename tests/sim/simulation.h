@@ -90,6 +90,7 @@ class Simulation {
   // --- workers ---
   PlanLimits Limits() const;
   PoolSizes PoolsOfNextEpoch();
+  int StagesOfNextEpoch();
   void StartEpoch();
   void NoteMembers(const StepPlan& plan, Sent& sent);
   void CheckLeftOut(int num_tokens);
@@ -133,7 +134,7 @@ class Simulation {
   bool IsTravelling(RequestId id) const;
 
   Scenario scenario_;
-  test::Random random_, order_, sizes_, moves_, more_, changes_, ways_, later_, guessing_;
+  test::Random random_, order_, sizes_, moves_, more_, changes_, ways_, later_, guessing_, stages_;
   Proposer proposer_;
   Engine engine_;
   Judge judge_;
@@ -166,10 +167,10 @@ class Simulation {
   double now_ = 0;
   EpochId epoch_ = 0;
   StepId last_step_ = 0;
-  double company_left_ = 0;  // seconds of steps for which the rules for several clients outlast the second client
-  bool left_out_ = false;    // true: the last plan was made ahead and had no room for some request
+  double company_left_ = 0;   // seconds of steps for which the rules for several clients outlast the second client
+  bool left_out_ = false;     // true: the last plan was made ahead and had no room for some request
   int64_t drafts_right_ = 0;  // guessed tokens in answers
-  std::map<SlotId, std::vector<TokenId>> last_guesses_;  // of the draft model, right or not
+  std::map<SlotId, std::vector<TokenId>> last_guesses_;        // of the draft model, right or not
   int64_t num_drawn_ = 0, num_wanted_ = 0, num_computed_ = 0;  // draws; draws for unended sequences; tokens in plans
   Outcome outcome_;
 };

@@ -40,11 +40,18 @@ PoolSizes Simulation::PoolsOfNextEpoch() {
           first.state_blocks};
 }
 
+/// A new group may be a pipeline of another length.
+int Simulation::StagesOfNextEpoch() {
+  const int stages = scenario_.engine.scheduler.num_stages;
+  return Happens(stages_, scenario_.restage) ? static_cast<int>(stages_.Between(1, 3)) : stages;
+}
+
 void Simulation::StartEpoch() {
   const PoolSizes pools = PoolsOfNextEpoch();
   turns_.GroupLost();
   pins_.clear();
-  Expect(judge_.GivenUp(pools.num_blocks - 1), [&] { engine_.StartEpoch(++epoch_, pools); });
+  const int stages = StagesOfNextEpoch();
+  Expect(judge_.GivenUp(pools.num_blocks - 1), [&] { engine_.StartEpoch(++epoch_, pools, stages); });
   ForgetSetAside();
   workers_.assign(
       static_cast<size_t>(scenario_.num_workers),
@@ -105,7 +112,8 @@ void Simulation::CheckLeftOut(int num_tokens) {
   const auto is_idle = [&](const Request* request) {
     const bool known = std::ranges::all_of(request->sequences, [](const Sequence& s) { return s.finished || s.slot; });
     const bool needs_budget_at_once = request->beams != nullptr;
-    return known && !needs_budget_at_once && std::ranges::none_of(sent_, [&](const Sent& sent) {
+    const bool takes_turns = engine_.scheduler().takes_turns() && request->NumDecodes() > 0;
+    return known && !takes_turns && !needs_budget_at_once && std::ranges::none_of(sent_, [&](const Sent& sent) {
              return std::ranges::find(sent.members, request->id, &Member::request) != sent.members.end();
            });
   };

@@ -9,6 +9,7 @@
 #include "tests/support/collecting_sink.h"
 #include "tests/support/random.h"
 #include "tests/support/rewritten_model.h"
+#include "tests/support/step_ahead.h"
 #include "tests/support/thread_group.h"
 #include "worker/model/shard.h"
 #include "worker/model/state_layout.h"
@@ -141,6 +142,7 @@ Sinks AnswersOf(const ModelFiles& files, const std::vector<DraftedAsk>& asked, c
   options.scheduler.max_running = kRunning;
   options.scheduler.preemption = setup.num_host_blocks > 0 ? PreemptionMode::kSwap : PreemptionMode::kRecompute;
   options.scheduler.lookahead_tokens = 0;
+  options.scheduler.num_stages = sizes.cut().num_stages();
   options.blocks.num_blocks = setup.num_blocks;
   options.blocks.num_host_blocks = setup.num_host_blocks;
   options.blocks.block_size = setup.block_size;
@@ -167,13 +169,7 @@ Sinks AnswersOf(const ModelFiles& files, const std::vector<DraftedAsk>& asked, c
     EXPECT_FALSE(refused.has_value()) << *refused;
     if (i % asked.size() + 1 < asked.size()) continue;
     while (!engine.idle()) {
-      const StepPlan* plan = engine.NextPlan(0);
-      engine.scheduler().CheckIntegrity();
-      const std::vector<SampledToken> drawn = group.Run(*plan);
-      EXPECT_TRUE(engine.Fits(drawn));
-      EXPECT_TRUE(engine.Fits(group.guesses()));
-      engine.CommitStep(drawn, {}, {}, group.guesses());
-      engine.scheduler().CheckIntegrity();
+      test::StepAhead(engine, group);
     }
   }
   EXPECT_EQ(engine.blocks().num_free(), engine.blocks().num_usable());

@@ -15,6 +15,7 @@
 #include "coordinator/core/engine/engine.h"
 #include "tests/support/collecting_sink.h"
 #include "tests/support/random.h"
+#include "tests/support/step_ahead.h"
 #include "tests/support/thread_group.h"
 #include "worker/model/shard.h"
 
@@ -76,6 +77,7 @@ void ExpectGolden(const ModelFiles& files, const std::vector<Golden>& cases, con
   options.scheduler.max_step_tokens = setup.max_step_tokens;
   options.scheduler.max_running = setup.max_running;
   options.scheduler.preemption = setup.preemption;
+  options.scheduler.num_stages = setup.stages;
   options.scheduler.lookahead_tokens = setup.num_blocks < 200 ? 0 : 16;  // small pools are meant to force preemption
   options.blocks.num_blocks = setup.num_blocks;
   options.blocks.num_host_blocks = setup.num_host_blocks;
@@ -95,11 +97,10 @@ void ExpectGolden(const ModelFiles& files, const std::vector<Golden>& cases, con
                                           sinks[next], setup.choices, {.temperature = 0, .num_logprobs = 2}));
       ASSERT_FALSE(refused.has_value()) << *refused;
     }
-    if (const StepPlan* plan = engine.NextPlan(0)) {
-      engine.scheduler().CheckIntegrity();
-      engine.CommitStep(group.Run(*plan));
-      engine.scheduler().CheckIntegrity();
-    }
+    test::StepAhead(engine, group);
+  }
+  if (setup.stages > 1 && !setup.one_at_a_time) {
+    EXPECT_GT(group.num_overlapped(), 0) << "the stages take turns";
   }
   EXPECT_EQ(engine.blocks().num_free(), engine.blocks().num_usable());
   if (preemptions != nullptr) *preemptions = engine.scheduler().num_preemptions();

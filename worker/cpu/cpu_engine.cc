@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <utility>
 
 #include "comm/base/error.h"
@@ -129,22 +130,31 @@ class CpuEngine final : public RankEngine {
     memory.GiveBack(static_cast<size_t>(first) * bytes, static_cast<size_t>(count) * bytes);
   }
 
-  bool CanBegin() const override { return !busy_; }
+  bool CanBegin(bool computes_pending) const override {
+    return in_flight_.empty() || (!shard_.is_last() && !computes_pending);
+  }
   void Begin(const StepPlan& plan, const std::vector<BatchMember>& batch, const SequenceTable& table) override;
-  bool Done() override { return true; }
+  bool Done() override { return shard_.is_last() || link_->HasBytes(link_->num_stages() - 1); }
   ComputedStep Finish(const SequenceTable&) override {
-    if (!shard_.is_last()) TakeTokens();
-    busy_ = false;
-    return std::move(outcome_);
+    InFlight step = std::move(in_flight_.front());
+    in_flight_.pop_front();
+    if (!shard_.is_last()) TakeTokens(step);
+    return std::move(step.outcome);
   }
 
  private:
   void Swap(const StepPlan& plan);
-  /// Draws the step's tokens, in the last stage only; sets outcome_.
-  void DrawStep(std::span<float> logits, const std::vector<BatchMember>& batch, const SequenceTable& table);
+  /// A step that has begun. The last stage has one at most. The other stages compute their layers and then wait for the
+  /// tokens, so several of their steps may be in flight.
+  struct InFlight {
+    ComputedStep outcome;
+    size_t most_tokens;  // rows that draw
+  };
+  /// Draws the step's tokens, in the last stage only.
+  ComputedStep DrawStep(std::span<float> logits, const std::vector<BatchMember>& batch, const SequenceTable& table);
   /// GiveTokens sends the drawn tokens from the last stage to the other stages, which receive them by TakeTokens.
-  void GiveTokens();
-  void TakeTokens();
+  void GiveTokens(const InFlight& step);
+  void TakeTokens(InFlight& step);
 
   EngineSizes sizes_;
   StageLink* const link_;
@@ -163,9 +173,8 @@ class CpuEngine final : public RankEngine {
   HostMemory pool_;  // [num_blocks, block bytes], and the spare blocks of the draft model
   std::unique_ptr<KvCache> cache_;
   HostMemory host_blocks_;  // [num_host_blocks, block bytes]
-  ComputedStep outcome_;
+  std::deque<InFlight> in_flight_;
   std::vector<int32_t> handed_;  // tokens on their way between stages: their number, then slot and token of each
-  bool busy_ = false;            // true from Begin until Finish
 };
 
 std::vector<std::string> CpuEngine::notes() const {
@@ -207,56 +216,58 @@ void CpuEngine::Swap(const StepPlan& plan) {
 void CpuEngine::Begin(const StepPlan& plan, const std::vector<BatchMember>& batch, const SequenceTable& table) {
   const auto begin = Clock::now();
   Swap(plan);
-  outcome_.swap_micros =
-      static_cast<uint32_t>(std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin).count());
+  const auto swap_time = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin);
   kernels::BlockCopy(
       stream_, {cache_->pool(), cache_->pool(), block_bytes(), reinterpret_cast<const int32_t*>(plan.copies.data()),
                 static_cast<int64_t>(plan.copies.size())});
   if (drafts_ != nullptr) drafts_->Overwrite(batch, table);
   inputs_.Build(table, batch, sizes_.block_size);
   const std::span<float> logits = decoder_.Forward(inputs_, *cache_);
-  if (link_ != nullptr) {
-    size_t rows = 0;
-    for (const BatchMember& member : batch) rows += static_cast<size_t>(member.num_rows());
-    handed_.assign(1 + 2 * rows, 0);
-  }
+  InFlight step{};
+  for (const BatchMember& member : batch) step.most_tokens += static_cast<size_t>(member.num_rows());
   if (shard_.is_last()) {
-    DrawStep(logits, batch, table);
-    GiveTokens();
+    step.outcome = DrawStep(logits, batch, table);
+    GiveTokens(step);
   }
-  busy_ = true;
+  step.outcome.swap_micros = static_cast<uint32_t>(swap_time.count());
+  in_flight_.push_back(std::move(step));
 }
 
-void CpuEngine::DrawStep(std::span<float> logits, const std::vector<BatchMember>& batch, const SequenceTable& table) {
-  outcome_.tokens = decoder_.has_head() ? sampler_.Draw(logits, batch, table) : WithoutDraws(batch);
-  outcome_.scores =
+ComputedStep CpuEngine::DrawStep(std::span<float> logits, const std::vector<BatchMember>& batch,
+                                 const SequenceTable& table) {
+  ComputedStep outcome;
+  outcome.tokens = decoder_.has_head() ? sampler_.Draw(logits, batch, table) : WithoutDraws(batch);
+  outcome.scores =
       sampler_.Score([this](int64_t row, int64_t count) { return decoder_.LogitsOfRows(row, count); }, batch, table);
   if (tells_) {
     const auto rows = [this](int64_t row, int64_t count) { return decoder_.NormedRows(row, count); };
-    pooler_.Pool(rows, batch, table, outcome_.tokens);
-    for (SampledToken& token : outcome_.tokens) {
+    pooler_.Pool(rows, batch, table, outcome.tokens);
+    for (SampledToken& token : outcome.tokens) {
       if (!token.pooled.empty()) pooled_layers_.Apply(token.pooled);
     }
   }
+  return outcome;
 }
 
-void CpuEngine::GiveTokens() {
+void CpuEngine::GiveTokens(const InFlight& step) {
   if (link_ == nullptr) return;
-  handed_[0] = static_cast<int32_t>(outcome_.tokens.size());
-  for (size_t i = 0; i < outcome_.tokens.size(); ++i) {
-    handed_[1 + 2 * i] = static_cast<int32_t>(outcome_.tokens[i].slot);
-    handed_[2 + 2 * i] = outcome_.tokens[i].token;
+  const std::vector<SampledToken>& tokens = step.outcome.tokens;
+  handed_.assign(1 + 2 * step.most_tokens, 0);
+  handed_[0] = static_cast<int32_t>(tokens.size());
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    handed_[1 + 2 * i] = static_cast<int32_t>(tokens[i].slot);
+    handed_[2 + 2 * i] = tokens[i].token;
   }
   for (int stage = 0; stage < link_->stage(); ++stage) link_->Send(stage, std::as_bytes(std::span(handed_)));
 }
 
-void CpuEngine::TakeTokens() {
+void CpuEngine::TakeTokens(InFlight& step) {
+  handed_.resize(1 + 2 * step.most_tokens);
   link_->Receive(link_->num_stages() - 1, std::as_writable_bytes(std::span(handed_)));
   const auto count = static_cast<size_t>(handed_[0]);
   QUIRE_CHECK(2 * count < handed_.size(), "{} tokens for {} rows", count, handed_.size() / 2);
-  outcome_.tokens.clear();
   for (size_t i = 0; i < count; ++i)
-    outcome_.tokens.push_back({static_cast<SlotId>(handed_[1 + 2 * i]), handed_[2 + 2 * i], 0, {}});
+    step.outcome.tokens.push_back({static_cast<SlotId>(handed_[1 + 2 * i]), handed_[2 + 2 * i], 0, {}});
 }
 
 }  // namespace
@@ -278,10 +289,9 @@ RankMemory MemoryOfCpuRank(const ModelFiles& files, const EngineSizes& group, Ra
   int64_t weights = ModelWeights::Bytes(files, shard, sizes.compute.quantization) + CpuAdapters::Bytes(files, shard);
   if (sizes.draft.files != nullptr)
     weights += DraftStack::WeightBytes(sizes) + places.spare_blocks * places.block_bytes;
-  return {
-      .weight_bytes = weights,
-      .block_bytes = places.block_bytes,
-      .state_bytes = StateLayout(files.spec(), shard).bytes};
+  return {.weight_bytes = weights,
+          .block_bytes = places.block_bytes,
+          .state_bytes = StateLayout(files.spec(), shard).bytes};
 }
 
 }  // namespace quire

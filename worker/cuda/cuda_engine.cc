@@ -75,7 +75,7 @@ class CudaEngine final : public RankEngine {
   bool pool_on_host() const override { return false; }
   DeviceCarrier* carrier() override { return options_.carrier; }
 
-  bool CanBegin() const override { return in_flight_.empty() || (in_flight_.size() == 1 && overlaps_); }
+  bool CanBegin(bool) const override { return in_flight_.empty() || (in_flight_.size() == 1 && overlaps_); }
   void Begin(const StepPlan& plan, const std::vector<BatchMember>& batch, const SequenceTable& table) override;
   bool Done() override { return device_.Reached(kDoneMark[in_flight_.front().set]); }
   ComputedStep Finish(const SequenceTable& table) override;

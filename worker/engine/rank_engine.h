@@ -80,9 +80,10 @@ class RankEngine {
   /// Returns the carrier of pool blocks from this device to other ranks; null where the pool lies in host memory.
   virtual DeviceCarrier* carrier() { return nullptr; }
 
-  /// True when Begin may be called now. Some engines accept the next step while the previous step still runs; a
-  /// sequence whose last token is not known yet then ends in kPendingToken in the table.
-  virtual bool CanBegin() const = 0;
+  /// True when Begin may be called now. Some engines accept further steps while earlier ones are in flight. A sequence
+  /// whose last token is not known yet then ends in kPendingToken in the table. `computes_pending`: the step computes
+  /// such a token.
+  virtual bool CanBegin(bool computes_pending) const = 0;
   /// Starts a step: moves the blocks of the plan, then computes the batch. `table` is the state after
   /// SequenceTable::Apply(plan). The arguments need not outlive the call.
   virtual void Begin(const StepPlan& plan, const std::vector<BatchMember>& batch, const SequenceTable& table) = 0;

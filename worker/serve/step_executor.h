@@ -3,6 +3,7 @@
 #include <chrono>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "comm/model/model_spec.h"
@@ -55,18 +56,26 @@ class StepExecutor {
   /// Copies device blocks to host blocks. The executor must be idle. Throws Error for unknown block ids.
   void SwapOut(const std::vector<BlockCopyPair>& moves);
 
-  /// True when another plan may begin, even while earlier plans still run.
-  bool can_begin() const { return engine_->CanBegin(); }
+  /// True when another plan may be accepted, even while earlier plans still run.
+  bool can_accept() const { return !next_ && engine_->CanBegin(false); }
   bool idle() const { return in_flight_.empty(); }
+  /// Returns the number of plans that have begun and are not finished.
+  int num_in_flight() const { return static_cast<int>(in_flight_.size()); }
 
-  /// Decodes and checks a plan, then starts its step. Throws Error if the plan contradicts the previous ones.
-  void Begin(const Frame& plan_frame);
+  /// Decodes, checks and keeps a plan, whose step begins with Begin. Throws Error if the plan contradicts the previous
+  /// ones.
+  void Accept(const Frame& plan_frame);
+  /// True when a plan was accepted whose step may begin now. An accepted plan that may not begin yet needs tokens that
+  /// a step in flight draws: call Finish first.
+  bool can_begin() const;
+  /// Starts the accepted plan's step. Requires can_begin().
+  void Begin();
   /// True when the result of the oldest plan in flight is ready.
   bool Done() { return engine_->Done(); }
   /// Waits for the oldest plan in flight and returns its result.
   StepResult Finish();
 
-  /// Calls Begin, then Finish.
+  /// Calls Accept, Begin and Finish. No plan may be in flight.
   StepResult Execute(const Frame& plan_frame);
 
  private:
@@ -76,6 +85,13 @@ class StepExecutor {
     std::vector<GuessOrder> guesses;
     std::chrono::steady_clock::time_point begin;
   };
+  /// A plan that was accepted and has not begun.
+  struct Accepted {
+    StepPlan plan;
+    std::vector<BatchMember> batch;
+    uint64_t hash;
+    bool computes_pending;  // the step computes a token that an earlier step draws
+  };
   void Guess(InFlight& step, StepResult& result);
 
   int32_t vocab_size_;
@@ -84,6 +100,7 @@ class StepExecutor {
   std::unique_ptr<RankEngine> engine_;
   std::unique_ptr<GrammarStore> grammars_;
   SequenceTable table_;
+  std::optional<Accepted> next_;
   std::deque<InFlight> in_flight_;
   int num_blocks_ = 0, num_host_blocks_ = 0, state_blocks_ = 0;
   EpochId epoch_ = 0;

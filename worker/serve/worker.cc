@@ -13,6 +13,7 @@
 #include "comm/base/host_limits.h"
 #include "comm/base/host_name.h"
 #include "comm/base/process_hardening.h"
+#include "comm/collective/stage_link.h"
 #include "comm/model/formats/mapping_errors.h"
 #include "comm/wire/channel.h"
 #include "worker/serve/adapter_loader.h"
@@ -128,17 +129,19 @@ void AnswerOldest(Line& line, StepExecutor& executor, Lease& lease) {
   lease.SetAnswered(result.step);
 }
 
-/// Serves steps until Shutdown. Begins a plan before the previous result is ready, if the engine allows this.
+/// Serves steps until Shutdown. Begins a plan before earlier results are ready, if the engine allows this.
 void ServeSteps(Line& line, StepExecutor& executor, Lease& lease, BlockCuts& cuts, BlockCourier& courier,
                 AdapterLoader& adapters) {
+  StagePatience patience;
   for (;;) {
     for (const BlocksReport& report : courier.TakeReports()) line.Send(report);
     for (const AdapterReady& report : adapters.TakeReports()) line.Send(report);
     if (executor.grammars() != nullptr) {
       for (const GrammarReady& report : executor.grammars()->TakeReports()) line.Send(report);
     }
-    if (!executor.idle() && (executor.Done() || !executor.can_begin())) {
+    if (!executor.idle() && (executor.Done() || !executor.can_accept())) {
       AnswerOldest(line, executor, lease);
+      patience = {};
       continue;
     }
     const auto frame = line.TryReceive();
@@ -146,10 +149,11 @@ void ServeSteps(Line& line, StepExecutor& executor, Lease& lease, BlockCuts& cut
       if (executor.idle()) {
         line.Wait(courier.report_fd());
       } else {
-        std::this_thread::yield();
+        patience.Pause();
       }
       continue;
     }
+    patience = {};
     if (frame->header.kind == FrameKind::kShutdown) {
       Decode(*frame);  // throws if the frame is malformed
       return;
@@ -168,7 +172,9 @@ void ServeSteps(Line& line, StepExecutor& executor, Lease& lease, BlockCuts& cut
       continue;
     }
     lease.SetBegun(frame->header.step);
-    executor.Begin(*frame);
+    executor.Accept(*frame);
+    while (!executor.can_begin()) AnswerOldest(line, executor, lease);
+    executor.Begin();
   }
 }
 

@@ -19,11 +19,13 @@ std::vector<std::pair<BlockId, BlockList::Owner>> OwnersIn(const Engine& engine)
         if (sequence.blocks[i] == kNullBlock) continue;
         owners.push_back({sequence.blocks[i], {.request = request->id, .choice = sequence.choice, .index = i}});
       }
-      for (const auto* state : {&sequence.state, &sequence.coming.blocks}) {
-        for (size_t i = 0; i < state->size(); ++i)
+      const auto add_state = [&](const std::vector<BlockId>& state) {
+        for (size_t i = 0; i < state.size(); ++i)
           owners.push_back(
-              {(*state)[i], {.request = request->id, .choice = sequence.choice, .index = i, .is_state = true}});
-      }
+              {state[i], {.request = request->id, .choice = sequence.choice, .index = i, .is_state = true}});
+      };
+      add_state(sequence.state);
+      for (const Sequence::ComingCheckpoint& coming : sequence.coming) add_state(coming.blocks);
     }
   }
   for (const auto& pin : engine.blocks().pins().all()) {

@@ -188,7 +188,7 @@ void Deployment::StartNextEpoch(bool same_shape) {
   // A group of the same shape keeps the size of its pool, however much memory is free now.
   const PoolSizes pools = same_shape ? engine_->blocks().sizes() : ChoosePoolSizes();
   const double swap_seconds = Reserve(pools);
-  engine_->StartEpoch(epoch_, pools);
+  engine_->StartEpoch(epoch_, pools, topology_.parallel.pipeline);
   engine_->SetSwapSpeed(swap_seconds);
 }
 

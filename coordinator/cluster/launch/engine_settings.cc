@@ -34,6 +34,7 @@ EngineOptions EngineOptionsOf(const Topology& topology, const ModelSpec& spec, c
   options.scheduler.max_step_tokens = max_step_tokens;
   options.scheduler.max_running = topology.scheduler.max_running;
   options.scheduler.preemption = topology.scheduler.preemption;
+  options.scheduler.num_stages = topology.parallel.pipeline;
   options.blocks.num_blocks = pools.num_blocks;
   options.blocks.num_host_blocks = pools.num_host_blocks;
   options.blocks.state_blocks = pools.state_blocks;

@@ -61,7 +61,13 @@ struct Sequence {
   struct ComingCheckpoint {
     int num_tokens = 0;
     std::vector<BlockId> blocks;
-  } coming;
+
+    template <class Archive>
+    void Transfer(Archive& archive) {
+      archive(num_tokens, blocks);
+    }
+  };
+  std::vector<ComingCheckpoint> coming;  // the earliest first
   CheckpointId latest_checkpoint = 0;  // checkpoint among the generated tokens; the next one replaces it
   int begun = 0;                       // cached tokens taken over together with the state after them
   int shared_prefix = 0;               // leading tokens whose keys and values were in the cache at the last lookup

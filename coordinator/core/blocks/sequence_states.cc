@@ -100,8 +100,8 @@ void SequenceStates::Grow(Sequence& sequence, int reserved, StepPlan& plan) {
   if (is_checkpoint && sequence.num_in_flight > 0) {
     // The tokens have no ids yet, and outstanding steps still write the state. A shared state is never written, so this
     // one is not shared.
-    QUIRE_CHECK(!is_shared && sequence.coming.blocks.empty(), "sequence {} leaves two states behind", sequence.id);
-    sequence.coming = {sequence.num_planned(), before};
+    QUIRE_CHECK(!is_shared, "sequence {} writes a shared state", sequence.id);
+    sequence.coming.push_back({sequence.num_planned(), before});
     return;
   }
   if (is_checkpoint) Keep(sequence, sequence.num_computed, before);
@@ -119,10 +119,12 @@ void SequenceStates::Keep(Sequence& sequence, int num_tokens, std::span<const Bl
 }
 
 void SequenceStates::Computed(Sequence& sequence) {
-  if (sequence.coming.blocks.empty() || sequence.num_computed < sequence.coming.num_tokens) return;
-  Keep(sequence, sequence.coming.num_tokens, sequence.coming.blocks);
-  pool_.ReleaseAll(sequence.coming.blocks);
-  sequence.coming = {};
+  std::vector<Sequence::ComingCheckpoint>& coming = sequence.coming;
+  while (!coming.empty() && sequence.num_computed >= coming.front().num_tokens) {
+    Keep(sequence, coming.front().num_tokens, coming.front().blocks);
+    pool_.ReleaseAll(coming.front().blocks);
+    coming.erase(coming.begin());
+  }
 }
 
 void SequenceStates::KeepLast(Sequence& sequence) {
@@ -142,8 +144,8 @@ void SequenceStates::Fork(const Sequence& parent, Sequence& child) {
 void SequenceStates::Free(Sequence& sequence) {
   pool_.ReleaseAll(sequence.state);
   sequence.state.clear();
-  pool_.ReleaseAll(sequence.coming.blocks);
-  sequence.coming = {};
+  for (const Sequence::ComingCheckpoint& coming : sequence.coming) pool_.ReleaseAll(coming.blocks);
+  sequence.coming.clear();
   sequence.begun = sequence.shared_prefix = 0;
 }
 

@@ -7,10 +7,20 @@
 
 namespace quire {
 
+namespace {
+
+/// Without steps planned ahead, the stages of a pipeline compute one after the other, and decodes take no turns.
+EngineOptions Consistent(EngineOptions options) {
+  if (!options.plan_ahead) options.scheduler.num_stages = 1;
+  return options;
+}
+
+}  // namespace
+
 Engine::Engine(const EngineOptions& options)
-    : options_(options),
-      blocks_(options.blocks),
-      scheduler_(options.scheduler, blocks_),
+    : options_(Consistent(options)),
+      blocks_(options_.blocks),
+      scheduler_(options_.scheduler, blocks_),
       repeats_(options.drafts, &answers_) {
   if (options.drafts.num_tokens > 0) set_proposer(&repeats_);
 }
@@ -128,7 +138,7 @@ void Engine::Abort(RequestId id, RequestError error, const std::string& message)
 
 const StepPlan* Engine::Do(const command::Plan& c) {
   const bool ahead = num_outstanding() > 0;
-  if (num_outstanding() == (options_.plan_ahead ? OutstandingSteps::kMost : 1)) return nullptr;
+  if (num_outstanding() == (options_.plan_ahead ? options_.scheduler.most_outstanding() : 1)) return nullptr;
   if (observer_ != nullptr) observer_->BeforePlan(c.now);
   TakeUpBackground();
   blocks_.fill().SetStep(stats_.steps + 1);
@@ -161,9 +171,8 @@ bool Engine::Fits(const std::vector<SampledToken>& tokens) const {
 
 bool Engine::Fits(const std::vector<Draft>& guesses) const {
   const auto is_known = [this](TokenId token) { return 0 <= token && token < options_.vocab_size; };
-  return scheduler_.Fits(guesses) && std::ranges::all_of(guesses, [&](const Draft& guess) {
-           return std::ranges::all_of(guess.tokens, is_known);
-         });
+  return scheduler_.Fits(guesses) &&
+         std::ranges::all_of(guesses, [&](const Draft& guess) { return std::ranges::all_of(guess.tokens, is_known); });
 }
 
 bool Engine::Fits(const std::vector<PromptScores>& scores) const {

@@ -108,7 +108,10 @@ class Engine {
   /// Starts again with a new worker group: the KV cache is empty, outstanding results never come, and step numbers
   /// restart. Requests continue after their delivered tokens. Two kinds end with an error instead: requests computed
   /// alone when groups were lost max_lost_epochs times, and requests that the new pool cannot hold.
-  void StartEpoch(EpochId epoch, const PoolSizes& pools) { Do(command::StartEpoch{epoch, pools}); }
+  void StartEpoch(EpochId epoch, const PoolSizes& pools, int num_stages) {
+    Do(command::StartEpoch{epoch, pools, num_stages});
+  }
+  void StartEpoch(EpochId epoch, const PoolSizes& pools) { StartEpoch(epoch, pools, options_.scheduler.num_stages); }
   void StartEpoch(EpochId epoch) { StartEpoch(epoch, blocks_.sizes()); }
 
   /// Returns the fewest blocks, the null block included, with which every present request can finish, if one state

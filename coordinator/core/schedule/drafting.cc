@@ -22,10 +22,22 @@ bool Drafting::MayHaveDrafts(const Request& request) const {
          sampling.num_prompt_logprobs < 0 && (AsksModel(request) || proposer_->MayGuess(request));
 }
 
+bool Drafting::HoldsUp(const std::vector<Request*>& running) const {
+  if (proposer_ == nullptr || static_cast<int>(running.size()) > drafts_.max_batch) return false;
+  return std::ranges::any_of(running, [this](const Request* request) { return MayHaveDrafts(*request); });
+}
+
 /// True while the next step must wait: drafts are not verified yet, the draft model's guesses come with the result, or
 /// a sequence may get drafts once its next token is known.
-bool Drafting::WaitsForDrafts(const OutstandingStep& outstanding) const {
+bool Drafting::WaitsForDrafts(const OutstandingSteps& outstanding) const {
   if (proposer_ == nullptr) return false;
+  for (int i = 0; i < outstanding.size(); ++i) {
+    if (WaitsForDrafts(outstanding.at(i))) return true;
+  }
+  return false;
+}
+
+bool Drafting::WaitsForDrafts(const OutstandingStep& outstanding) const {
   if (outstanding.HasDrafts() || outstanding.OrdersGuesses()) return true;
   if (static_cast<int>(outstanding.members.size()) > drafts_.max_batch) return false;
   return std::ranges::any_of(outstanding.members, [&](const StepMember& member) {

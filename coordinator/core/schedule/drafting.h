@@ -18,8 +18,10 @@ class Drafting {
     proposer_ = proposer;
     drafts_ = options;
   }
-  /// True when the next step must not be planned before `outstanding` has its result.
-  bool WaitsForDrafts(const OutstandingStep& outstanding) const;
+  /// True when one of these running requests may get drafts, so that steps wait for each other's results.
+  bool HoldsUp(const std::vector<Request*>& running) const;
+  /// True when the next step must not be planned before the outstanding steps have their results.
+  bool WaitsForDrafts(const OutstandingSteps& outstanding) const;
   /// Gives the decodes of the step being planned their drafts, from what the step's budget and the pool have left, and
   /// orders guesses for the step after it from the draft model.
   void AddDrafts(StepDraft& draft);
@@ -34,6 +36,7 @@ class Drafting {
   }
 
  private:
+  bool WaitsForDrafts(const OutstandingStep& outstanding) const;
   bool MayHaveDrafts(const Request& request) const;
   /// True when the request's drafts come from the draft model. A prediction tells more than a small model.
   bool AsksModel(const Request& request) const { return drafts_.from_model && request.prediction.empty(); }

@@ -59,7 +59,7 @@ class Recount {
   }
 
   void Waiting(const Sequence& s) {
-    QUIRE_CHECK(s.blocks.empty() && s.state.empty() && s.coming.blocks.empty() && !s.slot,
+    QUIRE_CHECK(s.blocks.empty() && s.state.empty() && s.coming.empty() && !s.slot,
                 "waiting sequence {} holds something", s.id);
     QUIRE_CHECK(s.num_in_flight == 0 && s.num_pending == 0, "waiting sequence {} is in flight", s.id);
     for (const BlockId block : s.host_blocks) {
@@ -137,18 +137,24 @@ class Recount {
     const bool has_one = !s.finished && s.num_planned() > 0;
     QUIRE_CHECK(s.state.size() == (has_one ? blocks : 0), "sequence {}: a state of {} blocks after {} tokens", s.id,
                 s.state.size(), s.num_planned());
-    QUIRE_CHECK(s.coming.blocks.empty() || s.coming.num_tokens > s.num_computed, "sequence {}: no state is to come",
-                s.id);
-    for (const auto* list : {&s.state, &s.coming.blocks}) {
-      for (const BlockId block : *list) {
-        QUIRE_CHECK(!tables_.contains(block), "block {} of the state of sequence {} is in a table", block, s.id);
-        const bool written = list == &s.coming.blocks || s.num_in_flight > 0;
-        QUIRE_CHECK(
-            !written || (blocks_.pool().ref_count(block) == 1 && !blocks_.prefixes().checkpoints().Holds(block)),
-            "block {} of a state is shared while sequence {} writes it", block, s.id);
-        states_.insert(block);
-        ++device_[block];
-      }
+    CountState(s, s.state, s.num_in_flight > 0);
+    int before = s.num_computed;
+    for (const Sequence::ComingCheckpoint& coming : s.coming) {
+      QUIRE_CHECK(coming.num_tokens > before, "sequence {}: no state is to come after {} tokens", s.id,
+                  coming.num_tokens);
+      before = coming.num_tokens;
+      CountState(s, coming.blocks, true);
+    }
+  }
+
+  /// Counts the references to a state's blocks. `written`: an outstanding step writes the state.
+  void CountState(const Sequence& s, const std::vector<BlockId>& state, bool written) {
+    for (const BlockId block : state) {
+      QUIRE_CHECK(!tables_.contains(block), "block {} of the state of sequence {} is in a table", block, s.id);
+      QUIRE_CHECK(!written || (blocks_.pool().ref_count(block) == 1 && !blocks_.prefixes().checkpoints().Holds(block)),
+                  "block {} of a state is shared while sequence {} writes it", block, s.id);
+      states_.insert(block);
+      ++device_[block];
     }
   }
 

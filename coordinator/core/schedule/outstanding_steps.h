@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <vector>
 
 #include "coordinator/core/request.h"
@@ -50,12 +49,16 @@ struct OutstandingStep {
 /// plans, so a step may build on earlier steps whose results have not arrived.
 class OutstandingSteps {
  public:
-  static constexpr int kMost = 2;
+  /// `most`: how many steps may be outstanding.
+  explicit OutstandingSteps(int most) : steps_(static_cast<size_t>(most)) {}
 
+  int most() const { return static_cast<int>(steps_.size()); }
+  /// Changes how many steps may be outstanding. None may be now.
+  void SetMost(int most);
   int size() const { return size_; }
   const OutstandingStep& at(int index) const { return steps_[static_cast<size_t>(index)]; }
   OutstandingStep& oldest() { return steps_.front(); }
-  /// Returns the step being planned. Requires size() < kMost.
+  /// Returns the step being planned. Requires size() < most().
   OutstandingStep& making() { return steps_[static_cast<size_t>(size_)]; }
 
   /// Marks the planned step as sent. The tokens of its members are in flight from now on.
@@ -77,7 +80,7 @@ class OutstandingSteps {
   OutstandingStep& Restore();
 
  private:
-  std::array<OutstandingStep, kMost> steps_;  // entries from size_ on are empty and keep their memory
+  std::vector<OutstandingStep> steps_;  // entries from size_ on are empty and keep their memory
   int size_ = 0;
 };
 

@@ -35,7 +35,7 @@ std::span<const GrowTarget> RequestWork::FindWork(Request& request, Allowance al
   for (Sequence& sequence : request.sequences) {
     // A sequence is complete when an outstanding step draws its last token, which is never computed.
     const bool complete = sequence.length() == sequence.num_prompt_tokens + request.limits.max_tokens;
-    if (sequence.finished || complete || (draft.in_company && sequence.sits_out)) continue;
+    if (sequence.finished || complete || (draft.in_turns && sequence.sits_out)) continue;
     const bool decodes = request.TokensToCompute(sequence) == 1 && allowance.decodes > 0;
     Attach(request, sequence, sequence.num_tokens());
     const int start = sequence.num_planned();

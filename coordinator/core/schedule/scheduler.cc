@@ -28,9 +28,10 @@ bool Scheduler::CanEverRun(int num_prompt_tokens, int max_tokens, int n) const {
 }
 
 StepPlan& Scheduler::Schedule() {
-  QUIRE_CHECK(num_outstanding() < OutstandingSteps::kMost, "{} steps are outstanding", num_outstanding());
+  QUIRE_CHECK(num_outstanding() < steps_.most(), "{} steps are outstanding", num_outstanding());
   StepDraft& draft = draft_;
   draft.plan.Clear();
+  is_together_ = limits_.num_stages == 1 || drafting_.HoldsUp(running());
   if (!MustWait()) {
     BeginStep(draft);
     if (ShareOut(draft)) {
@@ -46,10 +47,11 @@ StepPlan& Scheduler::Schedule() {
   return draft.plan;
 }
 
-/// True when no step may be planned before the outstanding one has its result: it lacked room for a request, or a
-/// sequence may get drafts.
+/// True when no step may be planned before the outstanding ones have their results: the last one lacked room for a
+/// request, a sequence may get drafts, or two steps with the same sequences are outstanding.
 bool Scheduler::MustWait() const {
-  return num_outstanding() > 0 && (left_out_ || drafting_.WaitsForDrafts(steps_.at(0)));
+  return num_outstanding() > 0 &&
+         (left_out_ || drafting_.WaitsForDrafts(steps_) || (is_together_ && num_outstanding() > 1));
 }
 
 void Scheduler::BeginStep(StepDraft& draft) {
@@ -64,7 +66,10 @@ void Scheduler::BeginStep(StepDraft& draft) {
 /// first.
 bool Scheduler::ShareOut(StepDraft& draft) {
   draft.SetBudget(draft.in_company ? limits_.max_step_tokens : length_.TokensAlone());
-  if (!draft.in_company) return true;
+  if (!draft.in_company) {
+    stage_turns_.TakeTurns(is_together_, draft);
+    return true;
+  }
   if (limits_.whole_prompts) {
     // A request has its places and blocks for one step only, so clients need no shares: they take turns.
     draft.SetBudget(length_.TokensInCompany());
@@ -72,6 +77,7 @@ bool Scheduler::ShareOut(StepDraft& draft) {
   }
   const bool may_give_way = queue_.num_active() > 1;
   if (may_give_way && !places_.SharePlaces(draft)) return false;
+  stage_turns_.TakeTurns(is_together_, draft);
   draft.SetBudget(step_shares_.ShareStep(length_.TokensInCompany(), draft));
   return true;
 }
@@ -160,6 +166,11 @@ void Scheduler::Reset() {
   }
   blocks_.prefixes().Flush();
   running_.ForgetWorkers();
+}
+
+void Scheduler::SetStages(int num_stages) {
+  limits_.num_stages = num_stages;
+  steps_.SetMost(limits_.most_outstanding());
 }
 
 void Scheduler::CheckIntegrity() const { CheckSchedule(limits_, blocks_, queue_, running_, steps_); }

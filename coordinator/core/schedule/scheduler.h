@@ -12,6 +12,7 @@
 #include "coordinator/core/schedule/drafting.h"
 #include "coordinator/core/schedule/migration.h"
 #include "coordinator/core/schedule/place_sharing.h"
+#include "coordinator/core/schedule/stage_turns.h"
 #include "coordinator/core/schedule/step_length.h"
 #include "coordinator/core/schedule/step_results.h"
 #include "coordinator/core/schedule/step_shares.h"
@@ -27,9 +28,10 @@ namespace quire {
 /// client with less than its share gets room at once: the youngest requests of clients above their share are preempted.
 /// Steps are then short and split evenly.
 ///
-/// A step may be planned while the previous step is outstanding. Tokens drawn by that step count as known, though their
+/// A step may be planned while earlier steps are outstanding. Tokens drawn by those steps count as known, though their
 /// values are not. Beams need the values, and preemption needs that no step is outstanding, so both wait for results.
-/// If a step planned ahead lacked room for a request, the next step is planned with nothing outstanding.
+/// If a step planned ahead lacked room for a request, the next step is planned with nothing outstanding. Where the
+/// workers are a pipeline, the decodes take turns, so that its stages compute different sequences at the same time.
 ///
 /// Encoders read a prompt as a whole (SchedulerLimits::whole_prompts). A step then has whole prompts only, as many as
 /// its tokens allow. A prompt that is longer than these tokens gets a step alone.
@@ -55,8 +57,8 @@ class Scheduler {
   }
 
   /// Plans the next step; an empty plan means that nothing can run. Valid until the next call of any kind. The caller
-  /// fills in epoch and step. A non-empty step is outstanding from now on. Fewer than OutstandingSteps::kMost steps may
-  /// be outstanding before.
+  /// fills in epoch and step. A non-empty step is outstanding from now on. Fewer than SchedulerLimits::most_outstanding
+  /// steps may be outstanding before.
   StepPlan& Schedule();
 
   /// True when `tokens` match the drawing members of the oldest outstanding step, in batch order.
@@ -124,6 +126,8 @@ class Scheduler {
   /// Returns the number of tokens that the last planned step could have, as Request::StepCost charges them.
   int step_budget() const { return draft_.most_tokens; }
   const OutstandingSteps& outstanding() const { return steps_; }
+  /// True when the last planned step has a part of the decodes only, because the workers are a pipeline.
+  bool takes_turns() const { return !is_together_; }
   int num_waiting() const { return queue_.size(); }
   int num_running() const { return running_.size(); }
   int64_t num_preemptions() const { return preemption_.num_preemptions(); }
@@ -137,6 +141,8 @@ class Scheduler {
   const Decision& last_held() const { return decisions_.last_held(); }
   LearnedCost& cost() { return cost_; }
   const LearnedCost& cost() const { return cost_; }
+  /// Sets the number of stages of the workers' pipeline. No step may be outstanding.
+  void SetStages(int num_stages);
   void SetTarget(double step_seconds) { limits_.target_step_seconds = step_seconds; }
   void set_decision_log(DecisionLog* log) { decisions_.set_log(log); }
   /// Switches speculation on. The proposer must outlive the scheduler.
@@ -164,17 +170,19 @@ class Scheduler {
   BlockManager& blocks_;
   WaitingQueue queue_;
   RunningSet running_;
-  OutstandingSteps steps_;
+  OutstandingSteps steps_{limits_.most_outstanding()};
   LearnedCost cost_;
   DecisionTeller decisions_;
   int64_t num_steps_ = 0;
   double company_left_ = 0;  // seconds of steps for which the rules for several active clients still apply
+  bool is_together_ = true;  // steps have all decodes; false: decodes take turns in a pipeline
   bool left_out_ = false;    // the last step was planned ahead and lacked room for a request
   StepDraft draft_;          // the last planned step
 
   // The scheduler's rules. A rule uses only rules that are declared before it.
   BlockDemand demand_{limits_, blocks_};
   StepLength length_{limits_, blocks_, running_, cost_};
+  StageTurns stage_turns_{limits_, running_};
   StepShares step_shares_{limits_, queue_, running_};
   StepWriter writer_{blocks_, running_};
   RequestWork work_{limits_, blocks_, steps_, decisions_};

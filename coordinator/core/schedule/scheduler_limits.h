@@ -14,6 +14,11 @@ struct SchedulerLimits {
   /// The model reads a prompt as a whole: a step never has a part of a prompt, and max_step_tokens is at least the
   /// longest prompt.
   bool whole_prompts = false;
+  int num_stages = 1;  // stages of the workers' pipeline
+
+  /// Returns how many steps may be outstanding where steps are planned ahead: one in each stage, and one that waits, so
+  /// that no stage waits for the coordinator.
+  int most_outstanding() const { return num_stages + 1; }
 };
 
 }  // namespace quire

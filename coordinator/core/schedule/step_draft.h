@@ -19,6 +19,7 @@ struct StepDraft {
   int64_t number = 0;                   // steps planned before
   bool ahead = false;                   // another step is outstanding
   bool in_company = false;              // several clients are active, or were within the last seconds
+  bool in_turns = false;                // some decodes may skip the step: Sequence::sits_out counts
   bool left_out = false;                // planned ahead, and a request lacked room: the next step must serve it
   bool preempted = false;               // a running request gave its blocks to another one, so nobody is admitted
   bool use_counted = false;             // ClientAccount::use counts the present running requests
@@ -41,6 +42,7 @@ struct StepDraft {
     number = num_planned;
     ahead = is_ahead;
     in_company = company;
+    in_turns = false;
     left_out = preempted = use_counted = false;
     added_bytes = 0;
     reserved_blocks = 0;

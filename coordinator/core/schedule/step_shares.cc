@@ -54,7 +54,10 @@ int StepShares::ShareStep(int most, StepDraft& draft) {
     account.use.chunks = 0;
   }
   for (Request* request : running_.requests()) CountDemand(*request);
-  for (Request* request : draft.returning) CountDemand(*request);
+  for (Request* request : draft.returning) {
+    for (Sequence& sequence : request->sequences) sequence.sits_out = false;
+    CountDemand(*request);
+  }
   draft.sharers.clear();
   for (auto& [name, account] : queue_.clients()) {
     if (account.use.demand() > 0) draft.sharers.push_back(&account);
@@ -92,7 +95,6 @@ int StepShares::BeamsTakeTurns(int tokens) {
 
 void StepShares::CountDemand(Request& request) {
   ClientAccount::Use& use = request.account->use;
-  for (Sequence& sequence : request.sequences) sequence.sits_out = false;
   const auto draws = [](const Sequence& sequence) { return sequence.num_pending > 0; };
   if (request.beams != nullptr && std::ranges::any_of(request.sequences, draws)) return;  // waits for results
   if (const Sequence* leader = request.LeaderAtWork()) {
@@ -101,6 +103,7 @@ void StepShares::CountDemand(Request& request) {
     return;
   }
   for (const Sequence& sequence : request.sequences) {
+    if (sequence.sits_out) continue;
     const int tokens = request.TokensToCompute(sequence);
     if (tokens > 1) use.chunks += request.StepCost(sequence.length() - tokens, tokens);
     if (tokens == 1) ++(request.beams != nullptr ? use.beams : use.decodes);
@@ -138,7 +141,7 @@ void StepShares::TakeTurns(const ClientAccount& account, int decodes) {
   for (Request* request : running_.requests()) {
     if (request->account != &account || request->beams != nullptr || request->LeaderAtWork() != nullptr) continue;
     for (Sequence& sequence : request->sequences) {
-      if (Decodes(*request, sequence)) waiting.push_back(&sequence);
+      if (Decodes(*request, sequence) && !sequence.sits_out) waiting.push_back(&sequence);
     }
   }
   const bool has_first = !waiting.empty() && running_.requests().front()->account == &account;
@@ -151,7 +154,7 @@ void StepShares::TakeTurns(const ClientAccount& account, int decodes) {
 
 int StepShares::DecodesOf(const Request& request, const StepDraft& draft) {
   int decodes = request.NumDecodes();
-  if (!draft.in_company || decodes == 0) return decodes;
+  if (!draft.in_turns || decodes == 0) return decodes;
   for (const Sequence& sequence : request.sequences) decodes -= sequence.sits_out && Decodes(request, sequence);
   return decodes;
 }
