@@ -63,8 +63,7 @@ struct Share {
 struct Depart {
   RequestId id;
   uint64_t ticket;
-  int max_blocks;
-  int num_copied;
+  int max_blocks, num_copied;
 };
 struct Reserve {
   uint64_t ticket;

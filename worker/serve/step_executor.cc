@@ -110,7 +110,7 @@ bool StepExecutor::can_begin() const { return next_ && engine_->CanBegin(next_->
 
 void StepExecutor::Begin() {
   const auto begin = Clock::now();
-  Accepted next = std::move(*next_);
+  AcceptedPlan next = std::move(*next_);
   next_.reset();
   engine_->Begin(next.plan, next.batch, table_);
   in_flight_.push_back({{next.plan.epoch, next.plan.step, rank_, next.hash, 0, 0, 0, {}, {}},
@@ -121,7 +121,7 @@ void StepExecutor::Begin() {
 
 StepResult StepExecutor::Finish() {
   ComputedStep outcome = engine_->Finish(table_);
-  InFlight step = std::move(in_flight_.front());
+  PlanInFlight step = std::move(in_flight_.front());
   in_flight_.pop_front();
   table_.Resolve(step.draws, outcome.tokens);
   StepResult result = std::move(step.result);
@@ -142,7 +142,7 @@ StepResult StepExecutor::Finish() {
 
 /// Lets the draft model guess what follows the tokens that the step drew. A sequence of whose last guess no token was
 /// right has no guess in the next step either (PROTOCOL.md, Guesses of a draft model).
-void StepExecutor::Guess(InFlight& step, StepResult& result) {
+void StepExecutor::Guess(PlanInFlight& step, StepResult& result) {
   std::erase_if(step.guesses, [&](const GuessOrder& order) {
     const auto draw = std::ranges::find(step.draws, order.slot, &PendingDraw::slot);
     return draw->max_tokens > 1 && std::ranges::count(result.tokens, order.slot, &SampledToken::slot) == 1;

@@ -12,6 +12,7 @@
 #include "worker/engine/rank_engine.h"
 #include "worker/engine/sequence_table.h"
 #include "worker/serve/grammar_store.h"
+#include "worker/serve/plans_in_flight.h"
 
 namespace quire {
 
@@ -79,20 +80,7 @@ class StepExecutor {
   StepResult Execute(const Frame& plan_frame);
 
  private:
-  struct InFlight {
-    StepResult result;
-    std::vector<PendingDraw> draws;
-    std::vector<GuessOrder> guesses;
-    std::chrono::steady_clock::time_point begin;
-  };
-  /// A plan that was accepted and has not begun.
-  struct Accepted {
-    StepPlan plan;
-    std::vector<BatchMember> batch;
-    uint64_t hash;
-    bool computes_pending;  // the step computes a token that an earlier step draws
-  };
-  void Guess(InFlight& step, StepResult& result);
+  void Guess(PlanInFlight& step, StepResult& result);
 
   int32_t vocab_size_;
   EngineSizes sizes_;
@@ -100,8 +88,8 @@ class StepExecutor {
   std::unique_ptr<RankEngine> engine_;
   std::unique_ptr<GrammarStore> grammars_;
   SequenceTable table_;
-  std::optional<Accepted> next_;
-  std::deque<InFlight> in_flight_;
+  std::optional<AcceptedPlan> next_;
+  std::deque<PlanInFlight> in_flight_;
   int num_blocks_ = 0, num_host_blocks_ = 0, state_blocks_ = 0;
   EpochId epoch_ = 0;
   StepId last_step_ = 0;

@@ -146,11 +146,7 @@ void ServeSteps(Line& line, StepExecutor& executor, Lease& lease, BlockCuts& cut
     }
     const auto frame = line.TryReceive();
     if (!frame) {
-      if (executor.idle()) {
-        line.Wait(courier.report_fd());
-      } else {
-        patience.Pause();
-      }
+      executor.idle() ? line.Wait(courier.report_fd()) : patience.Pause();
       continue;
     }
     patience = {};

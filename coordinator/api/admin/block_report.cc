@@ -25,7 +25,7 @@ std::vector<std::pair<BlockId, BlockList::Owner>> OwnersIn(const Engine& engine)
               {state[i], {.request = request->id, .choice = sequence.choice, .index = i, .is_state = true}});
       };
       add_state(sequence.state);
-      for (const Sequence::ComingCheckpoint& coming : sequence.coming) add_state(coming.blocks);
+      for (const ComingCheckpoint& coming : sequence.coming) add_state(coming.blocks);
     }
   }
   for (const auto& pin : engine.blocks().pins().all()) {

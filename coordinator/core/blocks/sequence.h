@@ -56,18 +56,7 @@ struct Sequence {
   /// Blocks of the state after num_planned() tokens, once all outstanding steps are done; empty before the first step.
   std::vector<BlockId> state;
   std::vector<BlockId> host_state;  // while swapped out: host copy of `state`
-  /// The state after num_tokens tokens, which an outstanding step computes. It becomes a checkpoint when the step's
-  /// result arrives.
-  struct ComingCheckpoint {
-    int num_tokens = 0;
-    std::vector<BlockId> blocks;
-
-    template <class Archive>
-    void Transfer(Archive& archive) {
-      archive(num_tokens, blocks);
-    }
-  };
-  std::vector<ComingCheckpoint> coming;  // the earliest first
+  std::vector<ComingCheckpoint> coming;  // states that outstanding steps compute; the earliest first
   CheckpointId latest_checkpoint = 0;  // checkpoint among the generated tokens; the next one replaces it
   int begun = 0;                       // cached tokens taken over together with the state after them
   int shared_prefix = 0;               // leading tokens whose keys and values were in the cache at the last lookup

@@ -119,7 +119,7 @@ void SequenceStates::Keep(Sequence& sequence, int num_tokens, std::span<const Bl
 }
 
 void SequenceStates::Computed(Sequence& sequence) {
-  std::vector<Sequence::ComingCheckpoint>& coming = sequence.coming;
+  std::vector<ComingCheckpoint>& coming = sequence.coming;
   while (!coming.empty() && sequence.num_computed >= coming.front().num_tokens) {
     Keep(sequence, coming.front().num_tokens, coming.front().blocks);
     pool_.ReleaseAll(coming.front().blocks);
@@ -144,7 +144,7 @@ void SequenceStates::Fork(const Sequence& parent, Sequence& child) {
 void SequenceStates::Free(Sequence& sequence) {
   pool_.ReleaseAll(sequence.state);
   sequence.state.clear();
-  for (const Sequence::ComingCheckpoint& coming : sequence.coming) pool_.ReleaseAll(coming.blocks);
+  for (const ComingCheckpoint& coming : sequence.coming) pool_.ReleaseAll(coming.blocks);
   sequence.coming.clear();
   sequence.begun = sequence.shared_prefix = 0;
 }

@@ -9,6 +9,18 @@
 
 namespace quire {
 
+/// The state after num_tokens tokens, which an outstanding step computes. It becomes a checkpoint when the step's
+/// result arrives.
+struct ComingCheckpoint {
+  int num_tokens = 0;
+  std::vector<BlockId> blocks;
+
+  template <class Archive>
+  void Transfer(Archive& archive) {
+    archive(num_tokens, blocks);
+  }
+};
+
 /// Identifies a checkpoint; never reused. 0: none.
 using CheckpointId = uint64_t;
 

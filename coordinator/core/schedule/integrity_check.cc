@@ -139,7 +139,7 @@ class Recount {
                 s.state.size(), s.num_planned());
     CountState(s, s.state, s.num_in_flight > 0);
     int before = s.num_computed;
-    for (const Sequence::ComingCheckpoint& coming : s.coming) {
+    for (const ComingCheckpoint& coming : s.coming) {
       QUIRE_CHECK(coming.num_tokens > before, "sequence {}: no state is to come after {} tokens", s.id,
                   coming.num_tokens);
       before = coming.num_tokens;
