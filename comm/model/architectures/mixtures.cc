@@ -135,11 +135,25 @@ void SetMixtureFrom(int64_t first, ModelSpec& spec, const Mixture& mixture, cons
   if (spec.num_mixture_layers() > 0) spec.mixture = mixture;
 }
 
+void SetMixtureWhereListed(const HfConfig& config, int64_t first, ModelSpec& spec, const Mixture& mixture) {
+  constexpr const char* kKey = "mlp_layer_types";
+  const std::vector<std::string> kinds = config.Texts(kKey);
+  if (kinds.empty()) return SetMixtureFrom(first, spec, mixture, config.path());
+  if (kinds.size() != spec.layers.size())
+    Fail("{}: {} lists {} layers of {}", config.path(), kKey, kinds.size(), spec.layers.size());
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    if (kinds[i] != "dense" && kinds[i] != "sparse")
+      Fail("{}: {}: \"{}\" is not supported", config.path(), kKey, kinds[i].substr(0, 100));
+    spec.layers[i].mixture = kinds[i] == "sparse";
+  }
+  if (spec.num_mixture_layers() > 0) spec.mixture = mixture;
+}
+
 namespace {
 
 /// Returns a family's names for files with stacked experts.
 MixtureNames Stacked(MixtureNames names) {
-  names.router = kQwenMixtureNames.router;
+  if (names.router == kBlockSparseMixtureNames.router) names.router = kQwenMixtureNames.router;
   names.gate = names.up = kStackedGateUp;
   names.down = kStackedDown;
   return names;
