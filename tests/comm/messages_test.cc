@@ -133,9 +133,12 @@ TEST(MessagesTest, BlockMessages_AreRefused_OutOfBounds) {
 }
 
 TEST(MessagesTest, StepResult_SurvivesARoundTrip) {
-  const StepResult result{
-      2, 9, 1, 111, 222, 333, 44, {{4, 50, -0.5f, {{50, -0.5f}, {51, -2.0f}}}, {5, 6, 0, {}, {0.25f, -1.5f}}}, {},
-      {{4, {7, 8}}, {5, {9}}}, 55};
+  const StepResult result{2,   9,
+                          1,   111,
+                          222, 333,
+                          44,  {{4, 50, -0.5f, {{50, -0.5f}, {51, -2.0f}}}, {5, 6, 0, {}, {0.25f, -1.5f}}},
+                          {},  {{4, {7, 8}}, {5, {9}}},
+                          55};
   const Message decoded = Decode(EncodeResult(result));
   const auto& back = std::get<StepResult>(decoded);
   EXPECT_EQ(back.tokens, result.tokens);

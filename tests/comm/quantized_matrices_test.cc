@@ -437,7 +437,8 @@ Parts BitsAndBytesParts(const std::string& type, bool nested) {
 
 TEST(QuantizedMatricesTest, BlocksOfBitsAndBytes_PassFromRowToRow_WithPlainAndWithQuantisedScales) {
   for (const bool nested : {false, true}) {
-    const TensorMap tensors = BitsAndBytesParts("nf4", nested).Join({.method = Method::kBitsAndBytes});
+    const Parts parts = BitsAndBytesParts("nf4", nested);
+    const TensorMap tensors = parts.Join({.method = Method::kBitsAndBytes});
     ASSERT_EQ(tensors.size(), 1u);
     EXPECT_EQ(tensors.at("m.weight").shape, (std::vector<int64_t>{3, 10}));
     for (int64_t row = 0; row < 3; ++row) {
@@ -503,7 +504,8 @@ TEST(QuantizedMatricesTest, Int8OfBitsAndBytes_HasTheLargestNumberOfEachRow) {
     return made;
   };
   const StoredQuants quants = {.method = Method::kBitsAndBytes};
-  const TensorMap tensors = parts().Join(quants);
+  const Parts good = parts();
+  const TensorMap tensors = good.Join(quants);
   ASSERT_EQ(tensors.size(), 1u);
   EXPECT_THAT(Decoded(tensors.at("m.weight"), 0), testing::Pointwise(testing::FloatEq(), {127, -127, 1}));
   EXPECT_THAT(Decoded(tensors.at("m.weight"), 1), testing::Pointwise(testing::FloatEq(), {0, 128, -256}));

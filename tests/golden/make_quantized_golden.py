@@ -17,6 +17,7 @@ import sys
 import bitsandbytes.functional as bnb
 import torch
 from compressed_tensors.compressors import BaseCompressor
+from compressed_tensors.compressors.nvfp4.helpers import unpack_fp4_from_uint8
 from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme
 from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM, LlamaConfig
@@ -205,6 +206,11 @@ def float_packed(form):
             state = dict(weight=weight, weight_scale=exponents_of(weight, *((448, 8) if "8" in form else (6, 2)))[1])
         parts = compressor.compress(state, scheme)
         plain = compressor.decompress(dict(parts), scheme)["weight"].float()
+        if form.startswith("nvfp4"):  # the package computes in bfloat16, which would round products of numbers and scales
+            numbers = unpack_fp4_from_uint8(parts["weight_packed"], *weight.shape, dtype=torch.float32)
+            exact = numbers * (parts["weight_scale"].float() / whole).repeat_interleave(16, 1)
+            assert torch.allclose(exact, plain, rtol=2**-7, atol=0)
+            plain = exact
         return {name: part for name, part in parts.items() if part is not None}, plain
     return make
 

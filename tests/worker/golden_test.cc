@@ -124,7 +124,7 @@ double ToleranceOf(const std::string& model) {
   const std::map<std::string, double> others = {
       {"gptq_asym", 0.02},    {"awq", 0.02},        {"gptq_act", 5e-3},    {"packed", 5e-3}, {"int8", 5e-3},
       {"fp8", 5e-3},          {"fp8_tensor", 5e-3}, {"fp8_channel", 5e-3}, {"nvfp4", 5e-3},  {"modelopt", 5e-3},
-      {"nvfp4_packed", 5e-3}, {"mxfp8", 5e-3},      {"nf4", 5e-3},         {"fp4", 5e-3}};
+      {"nvfp4_packed", 5e-3}, {"mxfp8", 5e-3},      {"nf4", 5e-3},         {"fp4", 5e-3},    {"bnb_int8", 5e-3}};
   const auto found = others.find(model);
   return found == others.end() ? 1e-3 : found->second;
 }

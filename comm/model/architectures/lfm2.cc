@@ -181,7 +181,7 @@ std::vector<WeightSpec> Lfm3Weights(const ModelSpec& spec) {
     Rename(weights, Role::kMlpAfterNorm, "model.layers.{}.post_ffn_norm.weight");
   }
   if (spec.attention_gate)
-    weights.push_back({Role::kAttentionGate, "model.layers.{}.self_attn.g_proj.weight", Axis::kHeads, Axis::kHidden});
+    weights.push_back({Role::kAttentionGate, "model.layers.{}.self_attn.gate_proj.weight", Axis::kHeads, Axis::kHidden});
   return weights;
 }
 
