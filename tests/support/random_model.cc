@@ -212,7 +212,8 @@ Json OwnKeysOf(const ModelShape& s) {
   }
   if (s.family == "arcee") return {{"hidden_act", "relu2"}};
   if (s.family == "exaone4") return {{"sliding_window_pattern", 2}};
-  if (s.family == "hunyuan_v1_dense") return {{"rope_scaling", {{"type", "dynamic"}, {"factor", 1.0}, {"alpha", 50.0}}}};
+  if (s.family == "hunyuan_v1_dense")
+    return {{"rope_scaling", {{"type", "dynamic"}, {"factor", 1.0}, {"alpha", 50.0}}}};
   if (s.family == "afmoe") {
     return {{"num_experts", 6},
             {"num_experts_per_tok", 2},

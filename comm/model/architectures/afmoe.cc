@@ -65,25 +65,14 @@ ModelSpec AfmoeFromGguf(const GgufConfig& config) {
   return spec;
 }
 
-MixtureNames AfmoeNames() {
-  MixtureNames names = kCorrectedMixtureNames;
-  names.router = "model.layers.{}.mlp.router.gate.weight";
-  names.correction = "model.layers.{}.mlp.expert_bias";
-  return names;
-}
-
 std::vector<WeightSpec> AfmoeWeights(const ModelSpec& spec) {
   std::vector<WeightSpec> weights = LlamaWeights(spec);
   AddNormsAround(weights);
   Rename(weights, Role::kMlpNorm, "model.layers.{}.pre_mlp_layernorm.weight");
-  Rename(weights, Role::kMlpAfterNorm, "model.layers.{}.post_mlp_layernorm.weight");
+  Rename(weights, Role::kMlpAfterNorm, kPostMlpNorm);
   AddQueryKeyNorms(weights, Axis::kHeadDim, Axis::kHeadDim);
-  weights.push_back({.role = Role::kAttentionGate,
-                     .hf = "model.layers.{}.self_attn.gate_proj.weight",
-                     .rows = Axis::kQueries,
-                     .cols = Axis::kHidden,
-                     .gguf = GgufName(Role::kStateGate)});
-  AddMixtureWeights(spec, AfmoeNames(), weights);
+  AddAttentionGate(weights, Axis::kQueries, GgufName(Role::kStateGate));
+  AddMixtureWeights(spec, kExpertBiasMixtureNames, weights);
   return weights;
 }
 

@@ -106,13 +106,18 @@ std::vector<WeightSpec> HunyuanWeights(const ModelSpec& spec) {
   return weights;
 }
 
-std::vector<WeightSpec> HunyuanMoeWeights(const ModelSpec& spec) {
-  std::vector<WeightSpec> weights = HunyuanWeights(spec);
-  MixtureNames names = kQwenMixtureNames;
-  names.router = "model.layers.{}.mlp.gate.wg.weight";
+/// Returns the names with those of HunYuan's shared MLP.
+MixtureNames WithSharedMlp(MixtureNames names) {
   names.shared_gate = "model.layers.{}.mlp.shared_mlp.gate_proj.weight";
   names.shared_up = "model.layers.{}.mlp.shared_mlp.up_proj.weight";
   names.shared_down = "model.layers.{}.mlp.shared_mlp.down_proj.weight";
+  return names;
+}
+
+std::vector<WeightSpec> HunyuanMoeWeights(const ModelSpec& spec) {
+  std::vector<WeightSpec> weights = HunyuanWeights(spec);
+  MixtureNames names = WithSharedMlp(kQwenMixtureNames);
+  names.router = "model.layers.{}.mlp.gate.wg.weight";
   AddMixtureWeights(spec, names, weights);
   return weights;
 }
@@ -120,13 +125,7 @@ std::vector<WeightSpec> HunyuanMoeWeights(const ModelSpec& spec) {
 std::vector<WeightSpec> Hunyuan3Weights(const ModelSpec& spec) {
   std::vector<WeightSpec> weights = LlamaWeights(spec);
   AddQueryKeyNorms(weights, Axis::kHeadDim, Axis::kHeadDim);
-  MixtureNames names = kQwenMixtureNames;
-  names.router = "model.layers.{}.mlp.router.gate.weight";
-  names.correction = "model.layers.{}.mlp.expert_bias";
-  names.shared_gate = "model.layers.{}.mlp.shared_mlp.gate_proj.weight";
-  names.shared_up = "model.layers.{}.mlp.shared_mlp.up_proj.weight";
-  names.shared_down = "model.layers.{}.mlp.shared_mlp.down_proj.weight";
-  AddMixtureWeights(spec, names, weights);
+  AddMixtureWeights(spec, WithSharedMlp(kExpertBiasMixtureNames), weights);
   return weights;
 }
 

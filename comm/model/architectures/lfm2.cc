@@ -145,20 +145,18 @@ constexpr MixtureNames kLfm2MixtureNames = {.router = "model.layers.{}.feed_forw
                                             .down = "model.layers.{}.feed_forward.experts.{}.w2.weight",
                                             .correction = "model.layers.{}.feed_forward.expert_bias"};
 
-std::vector<WeightSpec> Lfm2Weights(const ModelSpec& spec) {
+/// Returns the weights that LFM2 and LFM3 name alike.
+std::vector<WeightSpec> CommonWeights(const ModelSpec& spec) {
   using enum Axis;
   std::vector<WeightSpec> weights = LlamaWeights(spec);
   Rename(weights, Role::kAttentionNorm, "model.layers.{}.operator_norm.weight");
   Rename(weights, Role::kMlpNorm, "model.layers.{}.ffn_norm.weight");
-  Rename(weights, Role::kAttentionOut, "model.layers.{}.self_attn.out_proj.weight");
   Rename(weights, Role::kGate, "model.layers.{}.feed_forward.w1.weight");
   Rename(weights, Role::kUp, "model.layers.{}.feed_forward.w3.weight");
   Rename(weights, Role::kDown, "model.layers.{}.feed_forward.w2.weight");
   Rename(weights, Role::kFinalNorm, "model.embedding_norm.weight");
   WeightOf(weights, Role::kFinalNorm).gguf = GgufName(Role::kEmbeddingNorm);
   AddQueryKeyNorms(weights, kHeadDim, kHeadDim);
-  Rename(weights, Role::kQueryNorm, "model.layers.{}.self_attn.q_layernorm.weight");
-  Rename(weights, Role::kKeyNorm, "model.layers.{}.self_attn.k_layernorm.weight");
   const char* in = "model.layers.{}.conv.in_proj.weight";
   const WeightSpec convolution[] = {{Role::kConvInGate, in, kChannels, kHidden, false, Fusion::kInOrder},
                                     {Role::kConvOutGate, in, kChannels, kHidden, false, Fusion::kInOrder},
@@ -170,18 +168,22 @@ std::vector<WeightSpec> Lfm2Weights(const ModelSpec& spec) {
   return weights;
 }
 
+std::vector<WeightSpec> Lfm2Weights(const ModelSpec& spec) {
+  std::vector<WeightSpec> weights = CommonWeights(spec);
+  Rename(weights, Role::kAttentionOut, "model.layers.{}.self_attn.out_proj.weight");
+  Rename(weights, Role::kQueryNorm, "model.layers.{}.self_attn.q_layernorm.weight");
+  Rename(weights, Role::kKeyNorm, "model.layers.{}.self_attn.k_layernorm.weight");
+  return weights;
+}
+
 std::vector<WeightSpec> Lfm3Weights(const ModelSpec& spec) {
-  std::vector<WeightSpec> weights = Lfm2Weights(spec);
-  Rename(weights, Role::kAttentionOut, "model.layers.{}.self_attn.o_proj.weight");
-  Rename(weights, Role::kQueryNorm, "model.layers.{}.self_attn.q_norm.weight");
-  Rename(weights, Role::kKeyNorm, "model.layers.{}.self_attn.k_norm.weight");
+  std::vector<WeightSpec> weights = CommonWeights(spec);
   if (spec.norms_after) {
     AddNormsAfter(weights);
     Rename(weights, Role::kAttentionAfterNorm, "model.layers.{}.post_operator_norm.weight");
     Rename(weights, Role::kMlpAfterNorm, "model.layers.{}.post_ffn_norm.weight");
   }
-  if (spec.attention_gate)
-    weights.push_back({Role::kAttentionGate, "model.layers.{}.self_attn.gate_proj.weight", Axis::kHeads, Axis::kHidden});
+  if (spec.attention_gate) AddAttentionGate(weights, Axis::kHeads);
   return weights;
 }
 

@@ -36,6 +36,17 @@ constexpr MixtureNames kCorrectedMixtureNames = {
     .correction = "model.layers.{}.mlp.gate.e_score_correction_bias",
 };
 
+constexpr MixtureNames kExpertBiasMixtureNames = {
+    .router = "model.layers.{}.mlp.router.gate.weight",
+    .gate = kQwenMixtureNames.gate,
+    .up = kQwenMixtureNames.up,
+    .down = kQwenMixtureNames.down,
+    .shared_gate = kCorrectedMixtureNames.shared_gate,
+    .shared_up = kCorrectedMixtureNames.shared_up,
+    .shared_down = kCorrectedMixtureNames.shared_down,
+    .correction = "model.layers.{}.mlp.expert_bias",
+};
+
 namespace {
 
 Fusion FusionOf(GateUpRows rows) {

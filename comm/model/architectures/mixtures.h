@@ -60,6 +60,9 @@ extern const MixtureNames kBlockSparseMixtureNames;
 /// Qwen's names, in families with routers of DeepSeek-V3's kind.
 extern const MixtureNames kCorrectedMixtureNames;
 
+/// The same in families that call the router and its correction otherwise: Trinity and HunYuan 3.
+extern const MixtureNames kExpertBiasMixtureNames;
+
 /// The tensors of gates and ups, and of downs, of all experts together: in gpt-oss and in newer files of other
 /// families.
 inline constexpr const char *kStackedGateUp = "model.layers.{}.mlp.experts.gate_up_proj",
