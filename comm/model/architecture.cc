@@ -16,26 +16,30 @@ namespace quire {
 namespace {
 
 constexpr const Architecture* kArchitectures[] = {
-    &architectures::kLlama,         &architectures::kMistral,    &architectures::kQwen2,
-    &architectures::kQwen3,         &architectures::kMinistral,  &architectures::kMinistral3,
-    &architectures::kPhi3,          &architectures::kGranite,    &architectures::kSmolLm3,
-    &architectures::kOlmo2,         &architectures::kOlmo3,      &architectures::kGemma2,
-    &architectures::kGemma3,        &architectures::kGlm,        &architectures::kGlm4,
-    &architectures::kBloom,         &architectures::kMpt,        &architectures::kGptNeoX,
-    &architectures::kGpt2,          &architectures::kOpt,        &architectures::kFalcon,
-    &architectures::kStarCoder2,    &architectures::kCohere,     &architectures::kCohere2,
-    &architectures::kPhi,           &architectures::kStableLm,   &architectures::kMixtral,
-    &architectures::kQwen2Moe,      &architectures::kQwen3Moe,   &architectures::kOlmoe,
-    &architectures::kGlm4Moe,       &architectures::kGptOss,     &architectures::kGraniteMoe,
-    &architectures::kGemma,         &architectures::kPhiMoe,     &architectures::kDots1,
-    &architectures::kMiniMaxM2,     &architectures::kErnie,      &architectures::kErnieMoe,
-    &architectures::kGemma4,        &architectures::kQwen2Vl,    &architectures::kLfm2,
-    &architectures::kQwen3Next,     &architectures::kQwen35Text, &architectures::kQwen35MoeText,
-    &architectures::kQwen25Vl,      &architectures::kQwen3Vl,    &architectures::kLfm2Moe,
-    &architectures::kGraniteHybrid, &architectures::kBamba,      &architectures::kNemotronH,
-    &architectures::kNemotronHMoe,  &architectures::kDeepseekV2, &architectures::kDeepseekV3,
-    &architectures::kGlm4MoeLite,   &architectures::kBert,       &architectures::kRoberta,
-    &architectures::kXlmRoberta,    &architectures::kCamembert,  &architectures::kModernBert,
+    &architectures::kLlama,         &architectures::kMistral,      &architectures::kQwen2,
+    &architectures::kQwen3,         &architectures::kMinistral,    &architectures::kMinistral3,
+    &architectures::kPhi3,          &architectures::kGranite,      &architectures::kSmolLm3,
+    &architectures::kOlmo2,         &architectures::kOlmo3,        &architectures::kGemma2,
+    &architectures::kGemma3,        &architectures::kGlm,          &architectures::kGlm4,
+    &architectures::kBloom,         &architectures::kMpt,          &architectures::kGptNeoX,
+    &architectures::kGpt2,          &architectures::kOpt,          &architectures::kFalcon,
+    &architectures::kStarCoder2,    &architectures::kCohere,       &architectures::kCohere2,
+    &architectures::kPhi,           &architectures::kStableLm,     &architectures::kMixtral,
+    &architectures::kQwen2Moe,      &architectures::kQwen3Moe,     &architectures::kOlmoe,
+    &architectures::kGlm4Moe,       &architectures::kGptOss,       &architectures::kGraniteMoe,
+    &architectures::kGemma,         &architectures::kPhiMoe,       &architectures::kDots1,
+    &architectures::kMiniMaxM2,     &architectures::kErnie,        &architectures::kErnieMoe,
+    &architectures::kGemma4,        &architectures::kQwen2Vl,      &architectures::kLfm2,
+    &architectures::kQwen3Next,     &architectures::kQwen35Text,   &architectures::kQwen35MoeText,
+    &architectures::kQwen25Vl,      &architectures::kQwen3Vl,      &architectures::kLfm2Moe,
+    &architectures::kGraniteHybrid, &architectures::kBamba,        &architectures::kNemotronH,
+    &architectures::kNemotronHMoe,  &architectures::kDeepseekV2,   &architectures::kDeepseekV3,
+    &architectures::kGlm4MoeLite,   &architectures::kBert,         &architectures::kRoberta,
+    &architectures::kXlmRoberta,    &architectures::kCamembert,    &architectures::kModernBert,
+    &architectures::kSeedOss,       &architectures::kArcee,        &architectures::kExaone4,
+    &architectures::kAfmoe,         &architectures::kHunyuanDense, &architectures::kHunyuanMoe,
+    &architectures::kHunyuan3,      &architectures::kExaoneMoe,    &architectures::kSolarOpen,
+    &architectures::kCwm,           &architectures::kLfm3,
 };
 
 /// Returns the family whose member `name` equals `wanted`. Throws Error, which begins with `path`, when there is none.
@@ -80,23 +84,6 @@ bool WouldMakeKeys(const ModelSpec& spec, std::string_view tensor_name, Naming n
   return std::ranges::find(tensors, tensor_name, &ExpectedTensor::name) != tensors.end();
 }
 
-/// Replaces Infinity and NaN by null. Python writes these words, but JSON does not have them.
-std::string WithoutInfinities(std::string json) {
-  bool quoted = false;
-  for (size_t i = 0; i < json.size(); ++i) {
-    if (json[i] == '\\' && quoted) {
-      ++i;
-    } else if (json[i] == '"') {
-      quoted = !quoted;
-    } else if (!quoted) {
-      for (const std::string_view word : {"-Infinity", "Infinity", "NaN"}) {
-        if (json.compare(i, word.size(), word) == 0) json.replace(i, word.size(), "null");
-      }
-    }
-  }
-  return json;
-}
-
 ModelSpec ReadFamily(const HfConfig& config) {
   const Architecture& architecture = Find(&Architecture::hf, config.Text("model_type", ""), config.path());
   ModelSpec spec = architecture.from_hf(config);
@@ -123,6 +110,22 @@ ModelSpec ReadText(const Wrapper& wrapper, const HfConfig& whole) {
 }
 
 }  // namespace
+
+std::string WithoutInfinities(std::string json) {
+  bool quoted = false;
+  for (size_t i = 0; i < json.size(); ++i) {
+    if (json[i] == '\\' && quoted) {
+      ++i;
+    } else if (json[i] == '"') {
+      quoted = !quoted;
+    } else if (!quoted) {
+      for (const std::string_view word : {"-Infinity", "Infinity", "NaN"}) {
+        if (json.compare(i, word.size(), word) == 0) json.replace(i, word.size(), "null");
+      }
+    }
+  }
+  return json;
+}
 
 ModelSpec SpecFromHf(const std::string& config_json, const std::string& generation_json, const std::string& path) {
   const Json json = ParseJson(WithoutInfinities(config_json), path);

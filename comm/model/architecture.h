@@ -27,6 +27,9 @@ struct Architecture {
   std::span<const char* const> hf_unused = {};
 };
 
+/// Replaces Infinity and NaN by null. Python writes these words into config.json, but JSON does not have them.
+std::string WithoutInfinities(std::string json);
+
 /// Reads HF's config.json (text) and, when not empty, generation_config.json. For a multimodal model, reads its text
 /// model (comm/model/wrapper.h). Throws Error, which begins with `path`, for missing, invalid or unsupported settings:
 /// for example an unknown architecture, or a key that changes the computation and that no reader has read.

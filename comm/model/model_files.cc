@@ -72,10 +72,26 @@ std::vector<std::string> SafetensorsNames(const ModelTree& tree, const std::stri
   return {names.begin(), names.end()};
 }
 
+/// Returns the text of config.json. ModelOpt's older files have their quantisation in a file of its own, whose content
+/// becomes config.json's quantization_config.
+std::string ConfigText(const ModelTree& tree) {
+  constexpr const char *kOwn = "hf_quant_config.json", *kKey = "quantization_config", *kInner = "quantization";
+  std::string text = tree.ReadText(kConfig, kMaxJsonBytes);
+  if (!tree.Has(kOwn)) return text;
+  const Json own = ParseJson(tree.ReadText(kOwn, kMaxJsonBytes), tree.PathOf(kOwn));
+  const bool fits = own.is_object() && own.contains(kInner) && own[kInner].is_object();
+  if (!fits) Fail("{}: {} is missing", tree.PathOf(kOwn), kInner);
+  Json config = ParseJson(WithoutInfinities(text), tree.PathOf(kConfig));
+  if (!config.is_object() || (config.contains(kKey) && !config[kKey].is_null())) return text;
+  config[kKey] = own[kInner];
+  config[kKey]["quant_method"] = "modelopt";
+  return config.dump();
+}
+
 ModelSpec SpecOf(const ModelTree& tree) {
   constexpr const char* kGeneration = "generation_config.json";
-  return SpecFromHf(tree.ReadText(kConfig, kMaxJsonBytes),
-                    tree.Has(kGeneration) ? tree.ReadText(kGeneration, kMaxJsonBytes) : "", tree.PathOf(kConfig));
+  return SpecFromHf(ConfigText(tree), tree.Has(kGeneration) ? tree.ReadText(kGeneration, kMaxJsonBytes) : "",
+                    tree.PathOf(kConfig));
 }
 
 /// True when the model may lack a head: sentence-transformers reads it, or config.json names a model class without one.
@@ -142,6 +158,7 @@ void ModelFiles::OpenHf() {
   JoinMxFp4(tensors_, path_);
   kv_scales_ = TakeKvScales(tensors_, spec_.num_layers(), path_);
   JoinQuantized(tensors_, spec_.quants, path_);
+  DropMasks(tensors_);
   ReadLayout(tensors_, spec_);
   SettleHead(OnlyEmbeds(tree));
 }

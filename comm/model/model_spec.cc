@@ -143,6 +143,10 @@ void CheckScales(const ModelSpec& s, const std::string& path) {
   QUIRE_CHECK(!s.norms_after || s.residual_scale == 1, "{}: a scale of what was normed", path);
   QUIRE_CHECK(!s.layer_scales || (s.norms_after && !s.parallel_block), "{}: layers that scale what is pending", path);
   QUIRE_CHECK(!s.value_norm || s.qk_norm == QkNorm::kHeads, "{}: a norm of values alone", path);
+  QUIRE_CHECK(!s.gate_by_head || s.attention_gate, "{}: gates of heads that are not there", path);
+  const auto is_grown = [](const Rope& rope) { return rope.query_growth != 0; };
+  QUIRE_CHECK(!s.qk_norm_rotated || (s.qk_norm == QkNorm::kHeads && std::ranges::none_of(s.ropes, is_grown)),
+              "{}: such norms after rotation", path);
   if (s.layer_input_size != 0) {
     CheckRange(path, "hidden_size_per_layer_input", s.layer_input_size);
     CheckRange(path, "hidden_size_per_layer_input times num_hidden_layers", s.layer_input_size * s.num_layers());
@@ -205,11 +209,12 @@ void ReadReach(ModelSpec& spec) {
 // The structured binding names every member. A new member does not compile until it is added here.
 std::string TextOf(const ModelSpec& spec) {
   const auto& [architecture, hidden, heads, vocab, max_position, longest, epsilon, ropes, tied, has_head, bidirectional,
-               token_types, pooled_head, text_only, qkv_bias, qk_norm, value_norm, norm, before, after, norms_sums,
-               add_one, norm_bias, layer_scales, embedding_norm, out_bias, mlp_bias, head_bias, gated, activation,
-               gate_limit, sinks, attention_gate, parallel, shared_norm, position, position_offset, alibi,
-               fused_by_head, transposed, embedding_scale, attention_scale, residual_scale, logit_scale, layer_input,
-               score_cap, logit_cap, interleaved, quants, latent, mixture, recurrence, layers, eos] = spec;
+               token_types, pooled_head, text_only, qkv_bias, qk_norm, qk_norm_rotated, value_norm, norm, before, after,
+               norms_sums, add_one, norm_bias, layer_scales, embedding_norm, out_bias, mlp_bias, head_bias, gated,
+               activation, gate_limit, sinks, attention_gate, gate_by_head, parallel, shared_norm, position,
+               position_offset, alibi, fused_by_head, transposed, embedding_scale, attention_scale, residual_scale,
+               logit_scale, layer_input, score_cap, logit_cap, interleaved, quants, latent, mixture, recurrence, layers,
+               eos] = spec;
   std::string text = fmt::format("{} {} {} {} {} {} {} {} {} {} [{}]", architecture, hidden, heads, vocab, max_position,
                                  epsilon, tied, qkv_bias, static_cast<int>(qk_norm), interleaved, fmt::join(eos, ","));
   text += fmt::format(" {} {} {} {} {} {} {} {} {} {}", before, after, add_one, static_cast<int>(activation),
@@ -224,7 +229,8 @@ std::string TextOf(const ModelSpec& spec) {
   text += fmt::format(" {} {} {} {} {} {} [{}] [{}]", gate_limit, sinks, attention_gate, value_norm, layer_scales,
                       layer_input, TextOf(mixture), TextOf(recurrence));
   text += fmt::format(" [{}] {} {} {}", TextOf(latent), has_head, text_only, longest);
-  text += fmt::format(" {} {} {} [{}]", bidirectional, token_types, norms_sums, TextOf(pooled_head));
+  text += fmt::format(" {} {} {} {} {} [{}]", bidirectional, token_types, norms_sums, qk_norm_rotated, gate_by_head,
+                      TextOf(pooled_head));
   for (const LayerSpec& layer : layers) {
     const auto& [mixer, kv_heads, head_dim, kv_from, values_are_keys, window, rope, has_mlp, mlp, has_mixture,
                  mixer_norm] = layer;

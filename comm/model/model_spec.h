@@ -98,7 +98,8 @@ struct ModelSpec {
   bool text_only = false;              // this is the text model of a multimodal model's files
   bool qkv_bias = false;               // queries, keys and values have biases
   QkNorm qk_norm = QkNorm::kNone;
-  bool value_norm = false;  // each head of the values is normed, without weights; needs QkNorm::kHeads
+  bool qk_norm_rotated = false;  // the norms of heads follow the rotation; needs QkNorm::kHeads
+  bool value_norm = false;       // each head of the values is normed, without weights; needs QkNorm::kHeads
   NormKind norm = NormKind::kRms;
   bool norms_before = true;     // residual += f(norm(residual)), for attention and MLP
   bool norms_after = false;     // residual += norm(f(..)); a model may have both norms
@@ -116,6 +117,7 @@ struct ModelSpec {
   /// Each query head has an extra score, which joins the softmax but has no value.
   bool attention_sinks = false;
   bool attention_gate = false;  // attention's output is multiplied by the sigmoid of a gate, number by number
+  bool gate_by_head = false;    // the gate is one number for each head; needs attention_gate
   /// Attention and MLP both read the residual from before the layer, and both outputs are added to it. Otherwise the
   /// MLP reads the residual after attention.
   bool parallel_block = false;

@@ -127,7 +127,8 @@ StoredQuants Fp8(const HfConfig& config) {
 
 StoredQuants CompressedTensors(const HfConfig& config) {
   RequireText(config, "format",
-              {"pack-quantized", "int-quantized", "float-quantized", "naive-quantized", "mixed-precision", "dense"});
+              {"pack-quantized", "int-quantized", "float-quantized", "naive-quantized", "mixed-precision", "dense",
+               "nvfp4-pack-quantized", "mxfp4-pack-quantized", "mxfp8-quantized"});
   // quantization_status is the state of the tool that wrote the file. The tensors show whether matrices are compressed.
   RequireText(config, "quantization_status", {"compressed", "frozen"});
   if (config.Has("sparsity_config")) {
@@ -146,17 +147,32 @@ StoredQuants CompressedTensors(const HfConfig& config) {
   return quants;
 }
 
+/// Reads NVIDIA's ModelOpt. The tensors show the format of each matrix; the file's algorithm must be one whose tensors
+/// are all of a matrix's settings.
+StoredQuants ModelOpt(const HfConfig& config) {
+  RequireText(config, "quant_algo", {"fp8", "nvfp4", "mxfp8", "w4a16_nvfp4", "mixed_precision"});
+  return {.method = StoredQuants::Method::kModelOpt};
+}
+
+StoredQuants BitsAndBytes(const HfConfig& config) {
+  RequireText(config, "bnb_4bit_quant_type", {"nf4", "fp4"});
+  return {.method = StoredQuants::Method::kBitsAndBytes};
+}
+
 struct Reader {
   const char* method;
   StoredQuants (*read)(const HfConfig&);
 };
-constexpr std::array<Reader, 7> kReaders = {{{"gptq", Gptq},
-                                             {"awq", Awq},
-                                             {"fp8", Fp8},
-                                             {"fbgemm_fp8", Fp8},
-                                             {"compressed-tensors", CompressedTensors},
-                                             {"auto-round", AutoRound},
-                                             {"intel/auto-round", AutoRound}}};
+constexpr std::array<Reader, 10> kReaders = {{{"gptq", Gptq},
+                                              {"awq", Awq},
+                                              {"fp8", Fp8},
+                                              {"fbgemm_fp8", Fp8},
+                                              {"mxfp8", Fp8},
+                                              {"modelopt", ModelOpt},
+                                              {"bitsandbytes", BitsAndBytes},
+                                              {"compressed-tensors", CompressedTensors},
+                                              {"auto-round", AutoRound},
+                                              {"intel/auto-round", AutoRound}}};
 
 }  // namespace
 
@@ -169,8 +185,10 @@ StoredQuants StoredQuantsFromHf(const HfConfig& config) {
     if (reader != kReaders.end()) return reader->read(quants);
     std::vector<const char*> known;
     for (const Reader& each : kReaders) known.push_back(each.method);
-    Fail("{}: quant_method \"{}\" is not supported for this architecture; supported: {}", quants.path(),
-         method.substr(0, 100), fmt::join(known, ", "));
+    Fail(
+        "{}: quant_method \"{}\" is not supported for this architecture; supported: {}; take the model in one of "
+        "them, as GGUF, or unquantised with --quantization",
+        quants.path(), method.substr(0, 100), fmt::join(known, ", "));
   }
   return {};
 }

@@ -103,7 +103,7 @@ void GateSquares(const CpuStream& stream, const GateSquaresParams& p) {
 }
 
 void SigmoidGate(const CpuStream& stream, const SigmoidGateParams& p) {
-  QUIRE_KERNEL_CHECK(p.dtype == NumberType::kF32);
+  QUIRE_KERNEL_CHECK(p.dtype == NumberType::kF32 && p.columns_per_gate > 0 && p.columns % p.columns_per_gate == 0);
   stream.pool().ForRange(p.num_tokens, 1,
                          [&](int64_t begin, int64_t end, int) { ActiveRecurrentTable().sigmoid_gate(p, begin, end); });
 }

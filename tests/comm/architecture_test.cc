@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <functional>
@@ -46,8 +47,9 @@ std::vector<int64_t> WindowsOf(const ModelSpec& spec) {
 
 TEST(ArchitectureTest, Weights_HaveUniqueRolesAndNames_InEveryFamily) {
   for (const std::string family :
-       {"llama", "mistral", "ministral", "qwen2", "qwen3", "phi3", "granite", "smollm3", "olmo2", "olmo3", "gemma",
-        "gemma2", "gemma3_text", "gemma4_text", "glm", "glm4", "ernie4_5"}) {
+       {"llama",   "mistral", "ministral", "qwen2",    "qwen3",  "phi3",        "granite",
+        "smollm3", "olmo2",   "olmo3",     "gemma",    "gemma2", "gemma3_text", "gemma4_text",
+        "glm",     "glm4",    "ernie4_5",  "seed_oss", "arcee",  "exaone4",     "hunyuan_v1_dense"}) {
     const ModelSpec spec = Read(family, {{"tie_word_embeddings", false}});
     std::set<Role> roles;
     std::set<std::string> hf, gguf;
@@ -60,9 +62,10 @@ TEST(ArchitectureTest, Weights_HaveUniqueRolesAndNames_InEveryFamily) {
       EXPECT_EQ(numbered, IsOfLayer(weight.role)) << weight.hf;
       EXPECT_EQ(in_gguf.find("{}") != std::string::npos, numbered) << in_gguf;
     }
-    EXPECT_EQ(roles.contains(Role::kQueryBias), family == "qwen2" || family.starts_with("glm"));
-    EXPECT_EQ(roles.contains(Role::kQueryNorm),
-              family == "qwen3" || family.starts_with("olmo") || family == "gemma3_text" || family == "gemma4_text");
+    EXPECT_EQ(roles.contains(Role::kQueryBias), family == "qwen2" || family.starts_with("glm") || family == "seed_oss");
+    EXPECT_EQ(roles.contains(Role::kQueryNorm), family == "qwen3" || family.starts_with("olmo") ||
+                                                    family == "gemma3_text" || family == "gemma4_text" ||
+                                                    family == "exaone4" || family == "hunyuan_v1_dense");
   }
 }
 
@@ -149,16 +152,57 @@ TEST(ArchitectureTest, RotatedDims_FollowRotaryDimOrPartialRotaryFactor_InMiniMa
   EXPECT_EQ(rotated_of({{"rotary_dim", 4}, {"rope_parameters", {{"partial_rotary_factor", 0.5}}}}), 8);
 }
 
+TEST(ArchitectureTest, LayersOfExaone4_RotateOnlyWithinTheirWindow_UnlessNoneHasAWindow) {
+  const auto ropes_of = [](const Json& changes) {
+    std::vector<int64_t> ropes;
+    for (const LayerSpec& layer : Read("exaone4", changes).layers) ropes.push_back(layer.rope);
+    return ropes;
+  };
+  using Ropes = std::vector<int64_t>;
+  EXPECT_EQ(ropes_of({{"sliding_window_pattern", 2}}), (Ropes{0, -1, 0}));
+  EXPECT_EQ(WindowsOf(Read("exaone4", {{"sliding_window_pattern", 2}})), (std::vector<int64_t>{4096, 0, 4096}));
+  const Json kinds = {"full_attention", "sliding_attention", "full_attention"};
+  EXPECT_EQ(ropes_of({{"layer_types", kinds}, {"sliding_window_pattern", "GLG"}}), (Ropes{-1, 0, -1}));
+  EXPECT_EQ(ropes_of({{"sliding_window", nullptr}}), (Ropes{0, 0, 0}));
+  EXPECT_EQ(Read("exaone4", {{"sliding_window", nullptr}}).window(), 0);
+}
+
+TEST(ArchitectureTest, LayersOfLfm3_AreChosenByTheirNumber_UnlessTheFileListsThem) {
+  const auto kinds_of = [](const Json& changes) {
+    std::string kinds;
+    for (const LayerSpec& layer : Read("lfm3", changes).layers)
+      kinds += layer.has_state() ? 'c' : layer.window > 0 ? 's' : 'f';
+    return kinds;
+  };
+  EXPECT_EQ(kinds_of({{"num_hidden_layers", 9}}), "ccfcscfcs");
+  EXPECT_EQ(kinds_of({{"layer_types", {"sliding_attention", "conv", "full_attention"}}}), "scf");
+  const ModelSpec spec = Read("lfm3", {{"head_dim", 16}});
+  EXPECT_TRUE(spec.gate_by_head && spec.norms_after && spec.tied_embeddings);
+  EXPECT_EQ(spec.ropes[0].turning_pairs, 4);
+  EXPECT_EQ(spec.ropes[1].theta, 10000);
+  EXPECT_FALSE(Read("lfm3", {{"use_attention_gate", false}}).attention_gate);
+}
+
+TEST(ArchitectureTest, AlphaOfHunyuan_StretchesTheta_ByTheSizeOfHeads) {
+  const auto theta_of = [](const Json& scaling) {
+    return Read("hunyuan_v1_dense", {{"head_dim", 32}, {"rope_scaling", scaling}}).ropes[0].theta;
+  };
+  EXPECT_DOUBLE_EQ(theta_of({{"type", "dynamic"}, {"alpha", 1000.0}, {"factor", 1.0}}),
+                   10000 * std::pow(1000.0, 32.0 / 30.0));
+  EXPECT_EQ(theta_of({{"type", "default"}, {"alpha", 1000.0}}), 10000) << "HF reads it with type dynamic only";
+}
+
 TEST(ArchitectureTest, MissingKeys_GetTheDefaultsOfTheFamily) {
   const std::tuple<std::string, double, double, int64_t> usual[] = {
-      {"llama", 1e-6, 10000, 0},     {"mistral", 1e-6, 10000, 4096},  {"ministral", 1e-6, 10000, 4096},
-      {"qwen2", 1e-6, 10000, 0},     {"qwen3", 1e-6, 10000, 0},       {"phi3", 1e-5, 10000, 0},
-      {"granite", 1e-6, 10000, 0},   {"smollm3", 1e-6, 2000000, 0},   {"olmo2", 1e-5, 10000, 0},
-      {"olmo3", 1e-5, 500000, 4096}, {"gemma", 1e-6, 10000, 0},       {"gemma2", 1e-6, 10000, 4096},
-      {"glm", 1.5625e-7, 10000, 0},  {"glm4", 1.5625e-7, 10000, 0},   {"ernie4_5", 1e-5, 500000, 0},
-      {"lfm2", 1e-5, 1000000, 0},    {"qwen2_vl_text", 1e-5, 1e6, 0}, {"qwen2_5_vl_text", 1e-5, 1e6, 0},
-      {"cohere", 1e-5, 500000, 0},   {"cohere2", 1e-5, 10000, 4096},  {"qwen3_vl_text", 1e-6, 500000, 0},
-      {"starcoder2", 1e-5, 10000, 0}};
+      {"llama", 1e-6, 10000, 0},      {"mistral", 1e-6, 10000, 4096},      {"ministral", 1e-6, 10000, 4096},
+      {"qwen2", 1e-6, 10000, 0},      {"qwen3", 1e-6, 10000, 0},           {"phi3", 1e-5, 10000, 0},
+      {"granite", 1e-6, 10000, 0},    {"smollm3", 1e-6, 2000000, 0},       {"olmo2", 1e-5, 10000, 0},
+      {"olmo3", 1e-5, 500000, 4096},  {"gemma", 1e-6, 10000, 0},           {"gemma2", 1e-6, 10000, 4096},
+      {"glm", 1.5625e-7, 10000, 0},   {"glm4", 1.5625e-7, 10000, 0},       {"ernie4_5", 1e-5, 500000, 0},
+      {"lfm2", 1e-5, 1000000, 0},     {"qwen2_vl_text", 1e-5, 1e6, 0},     {"qwen2_5_vl_text", 1e-5, 1e6, 0},
+      {"cohere", 1e-5, 500000, 0},    {"cohere2", 1e-5, 10000, 4096},      {"qwen3_vl_text", 1e-6, 500000, 0},
+      {"starcoder2", 1e-5, 10000, 0}, {"seed_oss", 1e-6, 10000, 0},        {"arcee", 1e-5, 10000, 0},
+      {"exaone4", 1e-5, 10000, 4096}, {"hunyuan_v1_dense", 1e-5, 10000, 0}};
   for (const auto& [family, epsilon, theta, window] : usual) {
     const ModelSpec spec = Read(family, {{"head_dim", 16}});
     EXPECT_EQ(spec.norm_epsilon, epsilon) << family;
@@ -271,6 +315,36 @@ TEST(ArchitectureTest, FamiliesThatDescendFromLlama_ReadTheirOwnKeys_AndRefuseUn
       {"granite", {{"logits_scaling", 0}}, "divided by 0"},
       {"granite", {{"num_local_experts", 4}}, "num_local_experts"},
       {"olmo2", {{"clip_qkv", 8.0}}, "clip_qkv"},
+      {"seed_oss", {{"mlp_bias", true}}, "mlp_bias"},
+      {"arcee", {{"hidden_act", "silu"}}, "hidden_act \"silu\" is not supported; supported: relu2"},
+      {"arcee", {{"mlp_bias", true}}, "mlp_bias"},
+      {"exaone_moe",
+       {{"num_experts", 4},
+        {"num_experts_per_tok", 2},
+        {"moe_intermediate_size", 32},
+        {"mlp_layer_types", {"dense", "sparse"}}},
+       "mlp_layer_types lists 2 layers of 3"},
+      {"exaone_moe",
+       {{"num_experts", 4},
+        {"num_experts_per_tok", 2},
+        {"moe_intermediate_size", 32},
+        {"mlp_layer_types", {"dense", "sparse", "x"}}},
+       "mlp_layer_types: \"x\" is not supported"},
+      {"hy_v3",
+       {{"num_experts", 4}, {"num_experts_per_tok", 2}, {"moe_intermediate_size", 32}, {"first_k_dense_replace", 2}},
+       "first_k_dense_replace = 2 without mlp_layer_types"},
+      {"hunyuan_v1_moe", {{"num_experts", 4}, {"moe_topk", {2, 2, 3}}}, "moe_topk must be the same for all layers"},
+      {"hunyuan_v1_moe",
+       {{"num_experts", 4}, {"moe_topk", 2}, {"num_shared_expert", {2, 2, 2}}},
+       "num_shared_expert = 2"},
+      {"cwm", Json::object(), "rope_parameters is missing"},
+      {"lfm3", {{"layer_types", {"conv", "x", "full_attention"}}}, "\"x\" is not supported"},
+      {"lfm3", {{"conv_bias", true}}, "conv_bias"},
+      {"exaone4", {{"sliding_window_pattern", 0}}, "sliding_window_pattern = 0"},
+      {"exaone4", {{"sliding_window_pattern", "LLLG"}}, "sliding_window_pattern must be an integer"},
+      {"hunyuan_v1_dense", {{"num_experts", 8}}, "num_experts = 8"},
+      {"hunyuan_v1_dense", {{"rope_scaling", {{"type", "dynamic"}, {"factor", 2.0}}}}, "of type dynamic"},
+      {"hunyuan_v1_dense", {{"rope_scaling", {{"type", "dynamic"}, {"alpha", -1.0}}}}, "alpha = -1"},
       {"smollm3", {{"no_rope_layers", {1, 1}}}, "2 layers of 3"},
       {"mistral",
        {{"rope_parameters", {{"rope_type", "yarn"}, {"factor", 2.0}, {"llama_4_scaling_beta", 0.1}}}},

@@ -55,9 +55,7 @@ std::vector<std::string> NamesOf(const Json& row) {
 
 /// A folder with the row's config.json and, later, a file of its tensors.
 struct PublishedFolder {
-  explicit PublishedFolder(const Json& row) {
-    WriteTextFile(folder.path() + "/config.json", row.at("config").dump());
-  }
+  explicit PublishedFolder(const Json& row) { WriteTextFile(folder.path() + "/config.json", row.at("config").dump()); }
 
   /// Writes a file with tensors of these names. A tensor that the model knows gets its shape, any other tensor one
   /// number.

@@ -31,7 +31,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 HERE = os.path.dirname(os.path.abspath(__file__))
 OUT = f"{HERE}/config_keys.json"
 # The model to use for a family that has several: the one in which more keys have an effect.
-PREFERRED = {"llama": "gqa", "mistral": "swa", "qwen2": "qwen2", "phi3": "phi3", "falcon": "falcon", "gpt_neox": "neox",
+PREFERRED = {"exaone4": "exaone4", "llama": "gqa", "mistral": "swa", "qwen2": "qwen2", "phi3": "phi3", "falcon": "falcon", "gpt_neox": "neox",
              "stablelm": "stablelm", "qwen2_moe": "qwen2moe", "granitemoehybrid": "granitehybridmoe", "nemotron_h": "nemotronhmoe",
              "gemma4_text": "gemma4moe", "modernbert": "modernbert_classes"}
 # Names in the sources that are not keys of a model's configuration.

@@ -81,8 +81,6 @@ MODELS = [
 REFUSED = {
     "falcon-40b": 'architecture "RefinedWeb" is not supported',
     "granite-3b-code-instruct-128k": "attention_bias = true is not supported",
-    "Meta-Llama-3.1-8B-Instruct in bitsandbytes": 'quant_method "bitsandbytes" is not supported',
-    "Orpheus-3B-0.1 in bitsandbytes": 'quant_method "bitsandbytes" is not supported',
     "genz-70b in GPTQ": "bits = 3 is not supported",
     "Mistral-Small-4 in MLX": 'text_config: architecture "mistral4" is not supported',
     "DeepSeek-R1-Distill-Qwen-14B in MLX": 'quant_method "" is not supported',

@@ -529,5 +529,26 @@ TYPED_TEST(SigmoidGateTest, SigmoidGate_MultipliesRowsByTheirGates) {
   });
 }
 
+// Only the CPU has gates of whole heads.
+TEST(SigmoidGateOfHeadsTest, SigmoidGate_MultipliesWholeHeads_WithOneGateForEach) {
+  Random random(5);
+  const CpuStream stream(2);
+  for (const int64_t dim : {1, 5, 16, 40}) {
+    const int64_t tokens = 3, heads = 3, columns = heads * dim, stride = heads + 7;
+    std::vector<float> rows(static_cast<size_t>(tokens * columns)), gates(static_cast<size_t>(tokens * stride));
+    for (float& number : rows) number = static_cast<float>(random.Between(-100, 100)) / 16;
+    for (float& number : gates) number = static_cast<float>(random.Between(-100, 100)) / 16;
+    const std::vector<float> before = rows;
+    SigmoidGate(stream, {NumberType::kF32, rows.data(), gates.data(), tokens, columns, stride, dim});
+    for (int64_t t = 0; t < tokens; ++t) {
+      for (int64_t i = 0; i < columns; ++i) {
+        const auto at = static_cast<size_t>(t * columns + i);
+        const double gate = gates[static_cast<size_t>(t * stride + i / dim)];
+        EXPECT_NEAR(rows[at], before[at] / (1 + std::exp(-gate)), 2e-6) << dim << " " << t << " " << i;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace quire::kernels

@@ -159,7 +159,8 @@ Json OwnKeysOf(const ModelShape& s) {
     for (int64_t i = 0; i < s.head_dim * 3 / 8; ++i) factors.push_back(1 + 0.1 * static_cast<double>(i));
     return {{"partial_rotary_factor", 0.75},
             {"original_max_position_embeddings", 1024},
-            {"rope_scaling", {{"type", "su"},
+            {"rope_scaling",
+             {{"type", "su"},
               {"original_max_position_embeddings", 1024},
               {"short_factor", factors},
               {"long_factor", factors}}}};
@@ -208,6 +209,20 @@ Json OwnKeysOf(const ModelShape& s) {
   }
   if (s.family == "ernie4_5_moe") {
     return {{"moe_num_experts", 6}, {"moe_k", 2}, {"moe_intermediate_size", s.intermediate}};
+  }
+  if (s.family == "arcee") return {{"hidden_act", "relu2"}};
+  if (s.family == "exaone4") return {{"sliding_window_pattern", 2}};
+  if (s.family == "hunyuan_v1_dense")
+    return {{"rope_scaling", {{"type", "dynamic"}, {"factor", 1.0}, {"alpha", 50.0}}}};
+  if (s.family == "afmoe") {
+    return {{"num_experts", 6},
+            {"num_experts_per_tok", 2},
+            {"num_shared_experts", 1},
+            {"num_dense_layers", 1},
+            {"moe_intermediate_size", s.intermediate},
+            {"route_scale", 1.5},
+            {"global_attn_every_n_layers", 2},
+            {"mup_enabled", true}};
   }
   if (s.family == "dots1") {
     return {{"n_routed_experts", 6},

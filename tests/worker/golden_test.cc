@@ -122,9 +122,10 @@ void ExpectGolden(const ModelFiles& files, const std::vector<Golden>& cases, con
 /// Returns the tolerance of log-probabilities. The engine rounds activations to 16 bits if weights are quantised. If
 /// minima or widened weights are also rounded to fp16, the error is larger (docs/limits.md).
 double ToleranceOf(const std::string& model) {
-  const std::map<std::string, double> others = {{"gptq_asym", 0.02},  {"awq", 0.02},        {"gptq_act", 5e-3},
-                                                {"packed", 5e-3},     {"int8", 5e-3},       {"fp8", 5e-3},
-                                                {"fp8_tensor", 5e-3}, {"fp8_channel", 5e-3}};
+  const std::map<std::string, double> others = {
+      {"gptq_asym", 0.02},    {"awq", 0.02},        {"gptq_act", 5e-3},    {"packed", 5e-3}, {"int8", 5e-3},
+      {"fp8", 5e-3},          {"fp8_tensor", 5e-3}, {"fp8_channel", 5e-3}, {"nvfp4", 5e-3},  {"modelopt", 5e-3},
+      {"nvfp4_packed", 5e-3}, {"mxfp8", 5e-3},      {"nf4", 5e-3},         {"fp4", 5e-3},    {"bnb_int8", 5e-3}};
   const auto found = others.find(model);
   return found == others.end() ? 1e-3 : found->second;
 }
@@ -251,7 +252,10 @@ INSTANTIATE_TEST_SUITE_P(
                     "olmoe.gguf", "phimoe", "dots1", "dots1.gguf", "minimaxm2", "minimaxm2.gguf", "ernie", "ernie.gguf",
                     "deepseekv2", "deepseekv2.gguf", "deepseekv3", "deepseekv3.gguf", "glm4moelite", "glm4moelite.gguf",
                     "erniemoe", "erniemoe.gguf", "gptq", "gptq_act", "gptq_asym", "gptq_v2", "awq", "packed", "int8",
-                    "fp8", "fp8_tensor", "fp8_channel"),
+                    "fp8", "fp8_tensor", "fp8_channel", "nvfp4", "modelopt", "nvfp4_packed", "mxfp4_packed", "mxfp8",
+                    "nf4", "fp4", "bnb_int8", "seedoss", "seedoss.gguf", "arcee", "arcee.gguf", "exaone4",
+                    "exaone4.gguf", "exaone4full", "exaone4full.gguf", "hunyuan", "hunyuan.gguf", "afmoe", "afmoe.gguf",
+                    "cwm", "exaonemoe", "hunyuanmoe", "hunyuanmoe.gguf", "hunyuan3", "solaropen"),
     [](const testing::TestParamInfo<std::string>& model) { return NameOf(model.param); });
 
 /// Runs models on a pipeline of stages. Each stage has several layers, or one.
@@ -351,7 +355,7 @@ TEST_P(TinyHybridTest, TokensEqualTransformers_WithOneTokenPerStep) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, TinyHybridTest,
-                         testing::Values("lfm2", "lfm2moe", "qwen3next", "qwen35", "qwen35moe", "granitehybrid",
+                         testing::Values("lfm2", "lfm2moe", "lfm3", "qwen3next", "qwen35", "qwen35moe", "granitehybrid",
                                          "granitehybridmoe", "bamba", "nemotronh", "nemotronhmoe", "lfm2.gguf",
                                          "lfm2moe.gguf", "qwen3next.gguf", "qwen3next.older.gguf", "qwen35.gguf",
                                          "qwen35moe.gguf", "granitehybrid.gguf", "granitehybridmoe.gguf",

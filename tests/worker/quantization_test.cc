@@ -106,6 +106,24 @@ TEST(QuantizationTest, Logprobs_StayCloseToFp32_WithInt8Experts) {
   for (size_t i = 0; i < int8.size(); ++i) EXPECT_EQ(int8[i].tokens, split[i].tokens);
 }
 
+TEST(QuantizationTest, Int8_TakesAboutHalfOfTheMemory_OfFilesThatTake16Bits) {
+  for (const std::string name : {"nvfp4", "nf4", "mxfp8"}) {
+    const ModelFiles files = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + name);
+    const auto wide = Serve(files, kPrompts, Sizes(1, Quantization::kNone), 1),
+               packed = Serve(files, kPrompts, Sizes(1, Quantization::kInt8), 1);
+    const double worst = WorstDifference(wide, packed);
+    EXPECT_GT(worst, 0) << name << ": nothing was packed";
+    EXPECT_LT(worst, 0.1) << name;
+    const auto bytes_with = [&](Quantization quantization) {
+      const auto collectives = MakeThreadCollectives(1);
+      return MakeCpuEngine(files, Sizes(1, quantization), *collectives[0])->weight_bytes();
+    };
+    EXPECT_LT(static_cast<double>(bytes_with(Quantization::kInt8)),
+              0.75 * static_cast<double>(bytes_with(Quantization::kNone)))
+        << name;
+  }
+}
+
 TEST(QuantizationTest, Logprobs_StayCloseToFp32_WithInt8LatentAttention) {
   const test::RandomModel model({.heads = 4, .intermediate = 128, .dtype = "F32", .family = "deepseek_v3"}, 3);
   const ModelFiles files = ModelFiles::Open(model.path());

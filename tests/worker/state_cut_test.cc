@@ -84,7 +84,8 @@ TEST_P(StateCutTest, WholeState_IsSentOnce_AndRestoredUnchanged_ByGroupsOfAnySha
 }
 
 INSTANTIATE_TEST_SUITE_P(Golden, StateCutTest,
-                         testing::Values("lfm2", "qwen3next", "qwen35moe", "granitehybridmoe", "bamba", "nemotronh"));
+                         testing::Values("lfm2", "lfm3", "qwen3next", "qwen35moe", "granitehybridmoe", "bamba",
+                                         "nemotronh"));
 
 }  // namespace
 }  // namespace quire

@@ -20,7 +20,7 @@ void CpuDecoder::PositionAndStore(int64_t layer) {
   float* k = q + heads * dim;
   float* v = spec_.latent.rank > 0 ? k : k + kv_heads * dim;
   if (!w.qkv_bias.empty()) AddBias(w.qkv_bias, q, tokens_, width);
-  if (spec_.qk_norm != QkNorm::kNone) NormQueriesAndKeys(layer);
+  if (spec_.qk_norm != QkNorm::kNone && !spec_.qk_norm_rotated) NormQueriesAndKeys(layer);
   if (const int64_t rotated = spec_.rotated_dims(l); rotated > 0) {
     const float* table = ropes_[static_cast<size_t>(l.rope)].data();
     const std::vector<float>& of_queries = query_ropes_[static_cast<size_t>(l.rope)];
@@ -34,6 +34,7 @@ void CpuDecoder::PositionAndStore(int64_t layer) {
       rotate(k, kv_heads, table);
     }
   }
+  if (spec_.qk_norm_rotated) NormQueriesAndKeys(layer);
   if (l.has_kv()) kernels::KvWrite(stream_, {k, v, width, inputs_->slots.data(), tokens_, cache_->Layer(layer)});
 }
 
@@ -81,9 +82,9 @@ void CpuDecoder::Attend(int64_t layer) {
                 DataOf(alibi_slopes_), activations_, DataOf(weights(layer).sinks), spec_.bidirectional});
   if (spec_.latent.rank > 0) latents_.MakeValues(weights(layer).latents, buffers_.attended.data(), tokens_);
   if (!spec_.attention_gate) return;
-  const int64_t width = QkvWidth(spec_, shard_, layer), columns = HeadsWidth(layer);
-  kernels::SigmoidGate(stream_, {NumberType::kF32, buffers_.attended.data(), buffers_.qkv.data() + width - columns,
-                                 tokens_, columns, width});
+  const int64_t width = QkvWidth(spec_, shard_, layer), gates = GateWidth(spec_, shard_, layer);
+  kernels::SigmoidGate(stream_, {NumberType::kF32, buffers_.attended.data(), buffers_.qkv.data() + width - gates,
+                                 tokens_, HeadsWidth(layer), width, spec_.gate_by_head ? l.head_dim : 1});
 }
 
 void CpuDecoder::NormMixerIn(int64_t layer) {

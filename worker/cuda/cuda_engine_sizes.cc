@@ -37,6 +37,10 @@ std::string Unsupported(const ModelSpec& spec) {
   if (spec.latent.rank > 0) {
     return fmt::format("the CUDA engine has no latent attention, which models of the kind {} have", spec.architecture);
   }
+  if (spec.gate_by_head) {
+    return fmt::format("the CUDA engine has no gates of whole heads, which models of the kind {} have",
+                       spec.architecture);
+  }
   if (spec.num_mixture_layers() > 0 && !spec.gated_mlp) {
     return fmt::format("the CUDA engine has no experts without gates, which models of the kind {} have",
                        spec.architecture);

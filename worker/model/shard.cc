@@ -216,8 +216,13 @@ int64_t CountedKvHeads(const ModelSpec& spec, const RankShard& shard, int64_t la
 int64_t QkvWidth(const ModelSpec& spec, const RankShard& shard, int64_t layer) {
   const LayerSpec& l = spec.layers[static_cast<size_t>(layer)];
   if (spec.latent.rank > 0) return l.head_dim * (shard.heads.size() + 1);
-  const int64_t heads = shard.heads.size() * (spec.attention_gate ? 2 : 1);
-  return l.head_dim * (heads + (l.has_kv() ? 2 * shard.layer(layer).kv_heads.size() : 0));
+  const int64_t kv_heads = l.has_kv() ? shard.layer(layer).kv_heads.size() : 0;
+  return l.head_dim * (shard.heads.size() + 2 * kv_heads) + GateWidth(spec, shard, layer);
+}
+
+int64_t GateWidth(const ModelSpec& spec, const RankShard& shard, int64_t layer) {
+  if (!spec.attention_gate) return 0;
+  return shard.heads.size() * (spec.gate_by_head ? 1 : spec.layers[static_cast<size_t>(layer)].head_dim);
 }
 
 int64_t ConvolvedChannels(const ModelSpec& spec, const RankShard& shard) {

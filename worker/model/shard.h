@@ -48,10 +48,13 @@ struct RankShard {
 /// rank's last heads. A head held by several ranks is counted by the rank with the head's first query head.
 int64_t CountedKvHeads(const ModelSpec& spec, const RankShard& shard, int64_t layer);
 
-/// Returns the numbers in a row of the layer's first product on a rank: its query heads (twice with an attention gate)
-/// and, where the layer has its own keys and values, its key and value heads. With latent attention: the queries as
-/// compared with the latents, and the one key.
+/// Returns the numbers in a row of the layer's first product on a rank: its query heads, its key and value heads where
+/// the layer has its own, and gates of attention. With latent attention: the queries as compared with the latents, and
+/// the one key.
 int64_t QkvWidth(const ModelSpec& spec, const RankShard& shard, int64_t layer);
+
+/// Returns how many of these numbers are gates, the last ones of a row.
+int64_t GateWidth(const ModelSpec& spec, const RankShard& shard, int64_t layer);
 
 /// Returns the channels of a rank that pass through a layer's causal convolution: all channels of a short convolution;
 /// queries, keys and values of heads that keep a state.

@@ -35,6 +35,7 @@ bool AllZerosAre(const ScaledMatrix& matrix, int zero) {
 PackedForm FormOf(const ScaledMatrix& matrix) {
   constexpr NumberType kWide = NumberType::kF16;
   if (matrix.fp8 != nullptr) return {kWide, "products have no FP8"};
+  if (matrix.codes != nullptr) return {kWide, "products have no NVFP4, NF4 and FP4"};
   if (!matrix.InOrder()) return {kWide, "act-order: neighbouring columns have scales of their own"};
   if (matrix.group % kernels::kQuantBlock != 0 && matrix.groups() > 1)
     return {kWide, "groups of columns that are no multiple of 32"};

@@ -19,6 +19,18 @@ ModelSpec Glm4MoeFromHf(const HfConfig& config) {
   return spec;
 }
 
+/// Reads Solar Open: mixtures in all layers, and rotation of whole heads.
+ModelSpec SolarOpenFromHf(const HfConfig& config) {
+  ModelSpec spec = LlamaFromHf(config, {.theta = 1000000});
+  spec.norm_epsilon = config.Real("rms_norm_eps", 1e-5);
+  spec.SetAll(&LayerSpec::num_kv_heads, config.Count("num_key_value_heads", 8));
+  spec.SetAll(&LayerSpec::head_dim, config.Count("head_dim", 128));
+  spec.qkv_bias = config.Flag("attention_bias");
+  for (const char* ignored : {"first_k_dense_replace", "use_qk_norm", "partial_rotary_factor"}) config.Has(ignored);
+  SetMixture(spec, CorrectedMixtureFromHf(config, true));
+  return spec;
+}
+
 ModelSpec Glm4MoeFromGguf(const GgufConfig& config) {
   ModelSpec spec = LlamaFromGguf(config);
   DropFurtherLayers(config, spec);
@@ -47,5 +59,7 @@ constexpr Architecture kGlm4Moe = {
     .weights = Glm4MoeWeights,
     .predicts_further = true,
 };
+
+constexpr Architecture kSolarOpen = {"solar_open", nullptr, SolarOpenFromHf, nullptr, Glm4MoeWeights};
 
 }  // namespace quire::architectures

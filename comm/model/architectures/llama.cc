@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "comm/base/error.h"
+#include "comm/base/json.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/gguf_layers.h"
 #include "comm/model/architectures/gguf_names.h"
@@ -263,6 +264,14 @@ void AddAttentionOutBias(std::vector<WeightSpec>& weights) {
 
 void AddHeadBias(std::vector<WeightSpec>& weights) {
   weights.push_back({Role::kHeadBias, "lm_head.bias", Axis::kVocab, Axis::kOne});
+}
+
+void AddAttentionGate(std::vector<WeightSpec>& weights, Axis rows, const char* gguf) {
+  weights.push_back({.role = Role::kAttentionGate,
+                     .hf = "model.layers.{}.self_attn.gate_proj.weight",
+                     .rows = rows,
+                     .cols = Axis::kHidden,
+                     .gguf = gguf});
 }
 
 void AddNormsAfter(std::vector<WeightSpec>& weights) {

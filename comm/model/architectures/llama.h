@@ -65,4 +65,10 @@ void AddNormsAfter(std::vector<WeightSpec>& weights);
 /// then has another name.
 void AddNormsAround(std::vector<WeightSpec>& weights);
 
+/// Adds the weights of gates of attention's output. `gguf`: their GGUF name; null: no GGUF has them.
+void AddAttentionGate(std::vector<WeightSpec>& weights, Axis rows, const char* gguf = nullptr);
+
+/// A name of the norm after the MLP.
+inline constexpr const char* kPostMlpNorm = "model.layers.{}.post_mlp_layernorm.weight";
+
 }  // namespace quire::architectures

@@ -36,6 +36,10 @@ void SetMixtureWhereSparse(const HfConfig& config, ModelSpec& spec, const Mixtur
 /// Gives the mixture to all layers from layer `first` on.
 void SetMixtureFrom(int64_t first, ModelSpec& spec, const Mixture& mixture, const std::string& path);
 
+/// Gives the mixture to the layers that mlp_layer_types calls sparse or, without that list, to all from layer `first`
+/// on. Throws Error for other kinds of layers.
+void SetMixtureWhereListed(const HfConfig& config, int64_t first, ModelSpec& spec, const Mixture& mixture);
+
 /// The names of a mixture's weights in safetensors. GGUF names are the same in all families.
 struct MixtureNames {
   const char *router, *gate, *up, *down;  // no gate in models without gated MLPs
@@ -55,6 +59,9 @@ extern const MixtureNames kBlockSparseMixtureNames;
 
 /// Qwen's names, in families with routers of DeepSeek-V3's kind.
 extern const MixtureNames kCorrectedMixtureNames;
+
+/// The same in families that call the router and its correction otherwise: Trinity and HunYuan 3.
+extern const MixtureNames kExpertBiasMixtureNames;
 
 /// The tensors of gates and ups, and of downs, of all experts together: in gpt-oss and in newer files of other
 /// families.

@@ -114,6 +114,12 @@ Rope RopeFromHf(const HfConfig& config, const HfConfig& scaling, int64_t head_di
     scaling.Has("mrope_section");
     if (type == "mrope") type = "default";  // the name in older files
   }
+  if (const double alpha = habits.alpha_stretches ? scaling.Real("alpha", 0) : 0; type == "dynamic" && alpha != 0) {
+    if (!(alpha > 0) || head_dim <= 2) Fail("{}: alpha = {} is out of range", scaling.path(), alpha);
+    const auto dims = static_cast<double>(head_dim);
+    rope.theta *= std::pow(alpha, dims / (dims - 2));
+    type = "default";
+  }
   if (type == "default") {
     scaling.RefuseWhatNobodyRead();
     return rope;

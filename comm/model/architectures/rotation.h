@@ -19,6 +19,8 @@ struct RopeHabits {
   /// Files may have mrope_section, which splits rotation among times, heights and widths. For text all three equal the
   /// position.
   bool sections_agree = false;
+  /// A scaling of type "dynamic" with an alpha stretches theta for all lengths alike: HunYuan's.
+  bool alpha_stretches = false;
   bool by_kind = false;  // files may have a rope for each kind of layer; RopesOfKindsFromHf reads them
 };
 

@@ -18,5 +18,17 @@ void JoinGptq(QuantizedParts& parts, const StoredQuants& quants);
 void JoinAwq(QuantizedParts& parts, const StoredQuants& quants);
 void JoinFp8(QuantizedParts& parts, const StoredQuants& quants);
 void JoinCompressedTensors(QuantizedParts& parts, const StoredQuants& quants);
+void JoinModelOpt(QuantizedParts& parts, const StoredQuants& quants);
+void JoinBitsAndBytes(QuantizedParts& parts);
+
+/// The tensor that scales all scales of an NVFP4 matrix.
+struct GlobalScale {
+  const char* part;
+  bool divides;  // scales are divided by it instead of multiplied
+};
+
+/// Joins a matrix of E2M1 codes, MODULE.`part` [rows, cols / 2] with the first of two codes in a byte's low half, and
+/// MODULE.weight_scale. With FP8 scales of 16 columns and a global scale it is NVFP4, with E8M0 scales of 32 MXFP4.
+void JoinFp4(QuantizedParts& parts, const std::string& module, const char* part, const GlobalScale& global);
 
 }  // namespace quire

@@ -30,6 +30,8 @@ class QuantizedParts {
   /// Adds MODULE.weight, made of the parts.
   void Put(const std::string& module, NumberType type, const Tensor& numbers, const Tensor& scales,
            ScaledMatrix matrix);
+  /// Adds MODULE.weight, whose type needs no ScaledMatrix.
+  void PutWhole(const std::string& module, Tensor whole);
 
   [[noreturn]] void Refuse(const std::string& module, std::string_view part, const std::string& why) const;
 

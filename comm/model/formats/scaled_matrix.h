@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -24,29 +25,50 @@ struct IntGrid {
   int per_word() const { return word_bytes * 8 / bits; }
 };
 
+/// The meaning of a stored scale.
+enum class ScaleForm : uint8_t {
+  kNumber,      // a number of ScaleGrid::type: F32, F16, BF16 or FP8 E4M3
+  kPowerOfTwo,  // E8M0: a byte e is 2^(e - 127), and 255 is NaN
+  kNested,      // bitsandbytes' double quantisation: a byte is the index of a number, which has a scale of its own
+};
+
 /// Scales of a matrix: one for each row (or each `rows_per_scale` rows) and each group of columns.
 struct ScaleGrid {
-  NumberType type = NumberType::kF32;  // F32, F16 or BF16
+  NumberType type = NumberType::kF32;  // kU8 for forms of bytes
   const std::byte* data = nullptr;
   int64_t row_stride = 0;  // numbers from one row of scales to the next; 0: all rows share them
   int64_t group_stride = 0;
   int64_t rows_per_scale = 1;
+  ScaleForm form = ScaleForm::kNumber;
+  float factor = 1;  // multiplies all scales
+  // For kNested, scale number i is numbers[byte i] * outer[i / outer_block] + offset; F32 numbers, 256 of them.
+  const std::byte *numbers = nullptr, *outer = nullptr;
+  int64_t outer_block = 0;
+  float offset = 0;
 
   float At(int64_t row, int64_t group) const;
 };
 
 /// A matrix [rows, cols] of a quantised safetensors file, used as y = x * W^T:
 ///   value(row, col) = scale(row, group of col) * (number(row, col) - zero(row, group of col))
-/// The numbers are integers or FP8 E4M3. An integer's zero is 8 or 128 when the file has no zeros; FP8 has no zero. All
-/// pointers point into the mapped file and were checked against its size; only column_groups needs Check().
+/// The numbers are integers, FP8 E4M3 or 4-bit codes that stand for the numbers of a table. An integer's zero is 8 or
+/// 128 when the file has no zeros; FP8 and codes have no zero. All pointers point into the mapped file and were checked
+/// against its size; only column_groups needs Check().
 struct ScaledMatrix {
   int64_t rows = 0, cols = 0;
   IntGrid ints;                    // for integers
   const std::byte* fp8 = nullptr;  // for FP8: [rows, cols]; otherwise null
+  // For codes: [rows, cols] without gaps, two in a byte, the first of which is the low or the high half; otherwise
+  // null.
+  const std::byte* codes = nullptr;
+  bool high_first = false;
+  std::array<float, 16> code_numbers{};
   ScaleGrid scales;
   IntGrid zeros;      // [rows, groups]; without data, `zero` is the only zero
   int zero = 0;       // added to the file's zeros: 1 for GPTQ's first version; without them, the zero of all groups
   int64_t group = 0;  // columns that share a scale
+  /// For codes: `group` numbers in row-major order share a scale, also across rows; scales has one row.
+  bool flat = false;
   /// For act-order: int32 [cols], the group of each column. Null: column / group.
   const std::byte* column_groups = nullptr;
 
@@ -61,6 +83,9 @@ struct ScaledMatrix {
   int Zero(int64_t row, int64_t group) const;
   /// Computes the values of `count` columns from `col` on. Each value is a product, rounded once to fp32.
   void Decode(int64_t row, int64_t col, int64_t count, float* out) const;
+
+ private:
+  void DecodeCodes(int64_t row, int64_t col, int64_t count, float* out) const;
 };
 
 /// Decodes a byte of FP8 E4M3 (OCP: no infinities; 0x7f and 0xff are NaN).

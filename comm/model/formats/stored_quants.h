@@ -11,8 +11,10 @@ struct StoredQuants {
     kNone,
     kGptq,               // 4 or 8 bits
     kAwq,                // 4 bits
-    kFloat8,             // FP8 E4M3, with Meta's fbgemm_fp8
-    kCompressedTensors,  // packed integers of 4 or 8 bits, int8, FP8
+    kFloat8,             // FP8 E4M3, with Meta's fbgemm_fp8; with scales that are powers of two: MXFP8
+    kCompressedTensors,  // packed integers of 4 or 8 bits, int8, FP8, NVFP4, MXFP4, MXFP8
+    kModelOpt,           // FP8, NVFP4, MXFP8
+    kBitsAndBytes,       // NF4, FP4 or int8
   };
   Method method = Method::kNone;
   int bits = 0;                            // bits of an integer of GPTQ and AWQ

@@ -30,6 +30,8 @@ struct NamedCuts {
 constexpr const char* kQwen35Pattern =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*)"
     R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr const char* kSeedPattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s*[\r\n]+|\s+(?!\S)|\s+)";
 /// Letters with upper and lower case, as the tokenizer of the first DeepSeek models lists them.
 constexpr const char* kDeepseekLetters =
     R"(\s?[)"
@@ -79,7 +81,7 @@ std::string KimiWords() {
 const std::vector<NamedCuts>& PreTokenizers() {
   static const std::string kDigit = R"(\p{N})";
   static const std::vector<NamedCuts> kAll = {
-      {{"gpt-2", "default", "phi-2", "jais"}, {kGpt2Pattern}},
+      {{"gpt-2", "default", "phi-2", "jais", "exaone4"}, {kGpt2Pattern}},
       {{"mpt", "olmo"}, {kGpt2Pattern}, true},  // GPT-NeoX's tokenizer
       {{"smollm", "starcoder", "refact", "codeshell"}, {kDigit, kGpt2Pattern}},
       {{"command-r"}, {kDigit, kGpt2Pattern}, true},
@@ -91,7 +93,8 @@ const std::vector<NamedCuts>& PreTokenizers() {
        true},
       {{"dbrx", "smaug-bpe", "chatglm-bpe", "glm4"}, {kLlama3Pattern}},
       {{"qwen2"}, {kQwen2Pattern}, true},
-      {{"deepseek-r1-qwen"}, {kQwen2Pattern}},
+      {{"deepseek-r1-qwen", "hunyuan"}, {kQwen2Pattern}},
+      {{"seed-coder"}, {kSeedPattern}},
       {{"qwen35"}, {kQwen35Pattern}, true},
       {{"deepseek-llm"}, {"[\\r\\n]", kDeepseekLetters, kDeepseekSigns, R"(\s+$)", kDeepseekAsian, kDigit}},
       {{"deepseek-coder"}, {"[\\r\\n]", R"(\s?\p{L}+)", R"(\s?\p{P}+)", kDeepseekAsian, kDigit}},

@@ -211,7 +211,15 @@ void SigmoidGateRows(const SigmoidGateParams& p, int64_t row_begin, int64_t row_
   for (int64_t row = row_begin; row < row_end; ++row) {
     float* numbers = static_cast<float*>(p.rows) + row * p.columns;
     const float* gates = static_cast<const float*>(p.gates) + row * p.gate_stride;
-    for (int64_t i = 0; i < p.columns; i += kLanes) {
+    for (int64_t head = 0; p.columns_per_gate > 1 && head < p.columns / p.columns_per_gate; ++head) {
+      const Vec factor = Sigmoid(Splat(gates[head]));
+      float* mine = numbers + head * p.columns_per_gate;
+      for (int64_t i = 0; i < p.columns_per_gate; i += kLanes) {
+        const int64_t count = p.columns_per_gate - i;
+        StoreUpTo(mine + i, LoadUpTo(mine + i, count) * factor, count);
+      }
+    }
+    for (int64_t i = 0; p.columns_per_gate == 1 && i < p.columns; i += kLanes) {
       const int64_t count = p.columns - i;
       StoreUpTo(numbers + i, LoadUpTo(numbers + i, count) * Sigmoid(LoadUpTo(gates + i, count)), count);
     }

@@ -35,6 +35,7 @@ void CudaDecoder::PositionAndStore(int64_t layer) {
                         .query_norm = w.query_norm,
                         .key_norm = w.key_norm,
                         .value_norm = spec_.value_norm ? weights_.value_norm : nullptr,
+                        .norm_rotated = spec_.qk_norm_rotated,
                         .epsilon = static_cast<float>(spec_.norm_epsilon),
                         .query_cos_sin = rope < 0 ? nullptr : memory_.query_ropes[static_cast<size_t>(rope)],
                         .squares = squares,
