@@ -3,9 +3,12 @@
 
   mutants.py plant SOURCE_DIR OUT_DIR   writes OUT_DIR/<file>.cc for every file that has a mutant; all bugs are in, each
                                         behind `active_mutant == k`, so that one build serves them all
-  mutants.py hunt SIM SEEDS [WORDS]     runs the mutated simulator without a bug, which must pass, and then with every bug
-                                        switched on (or those whose words hold WORDS), seed after seed. Fails when a bug
-                                        survives, or is found by a crash or a hang where the list does not say so
+  mutants.py hunt SIM SEEDS [WORDS]     runs the mutated simulator with every bug switched on (or those whose words hold
+                                        WORDS): first the seed that found the bug before (found.txt), then, if that seed
+                                        finds it no more, seed after seed. Fails when a bug survives, when it is found by
+                                        a crash or a hang where the list does not say so, or when a seed that finds a
+                                        bug fails without the bug, too
+  mutants.py record SIM SEEDS           the same for all bugs, always seed after seed, and writes found.txt
 
 The code of the core itself knows nothing of this. A mutant whose text is no longer there is an error: it moves with the code.
 """
@@ -15,8 +18,10 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 
 HANG_SECONDS = 600
+FOUND = os.path.join(os.path.dirname(os.path.abspath(__file__)), "found.txt")
 
 # (file, description of the bug, present text, text with the bug). A text that ends in ; or } is a statement, any other
 # text an expression. A fifth entry, CRASH, means that the bug may access wrong memory before a check finds it.
@@ -529,10 +534,23 @@ def plant(source_dir, out_dir):
             f.write('#include "tests/sim/active_mutant.h"\n' + text)
 
 
-def live(sim, number, seeds):
+def read_found():
+    """Returns {words: seed} of the bugs that a seed has found before."""
+    with open(FOUND, encoding="utf-8") as f:
+        lines = [line.rstrip("\n").split(" ", 1) for line in f if not line.startswith("#")]
+    return {words: int(seed) for seed, words in lines}
+
+
+def write_found(found):
+    with open(FOUND, "w", encoding="utf-8") as f:
+        f.write("# Written by mutants.py record: the first seed that finds each planted bug, and the bug's words.\n")
+        f.writelines(f"{seed} {words}\n" for words, seed in found.items())
+
+
+def live(sim, number, first, count):
     """Returns how a run ended: None, "promise", "invariant", "crash" or "hang", with the seed and the last lines of its output."""
     try:
-        run = subprocess.run([sim, "0", seeds, str(number)], capture_output=True, text=True, timeout=HANG_SECONDS)
+        run = subprocess.run([sim, str(first), str(count), str(number)], capture_output=True, text=True, timeout=HANG_SECONDS)
     except subprocess.TimeoutExpired:
         return "hang", None, f"no end within {HANG_SECONDS} s"
     if run.returncode == 0:
@@ -547,29 +565,54 @@ def live(sim, number, seeds):
     return CRASH, seed, f"status {run.returncode}: {said}"
 
 
-def hunt(sim, seeds, words=""):
-    how, seed, said = live(sim, 0, seeds)
-    if how:
-        sys.exit(f"without a planted bug: {how} at seed {seed}: {said}")
+def is_allowed(how, number):
+    return how is not None and (how not in (CRASH, "hang") or how in MUTANTS[number - 1][4:])
+
+
+def look(sim, number, seeds, found):
+    """Returns the end of a bug's run, and whether the seed in `found` was enough."""
+    seed = found.get(MUTANTS[number - 1][1])
+    if seed is not None and seed < seeds:
+        end = live(sim, number, seed, 1)
+        if is_allowed(end[0], number):
+            return end, True
+    return live(sim, number, 0, seeds), False
+
+
+def fails_without_bugs(sim, seeds):
+    """Returns what the simulator says of these seeds when no bug is switched on; "" if it keeps its promises."""
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as f:
+        f.writelines(f"{seed}\n" for seed in sorted(seeds))
+        f.flush()
+        run = subprocess.run([sim, "--kept", f.name], capture_output=True, text=True)
+    return "" if run.returncode == 0 else f"without a planted bug: status {run.returncode}: {run.stderr[-200:]}"
+
+
+def hunt(sim, seeds, words="", record=False):
+    seeds, found = int(seeds), {} if record else read_found()
     chosen = [number for number, mutant in enumerate(MUTANTS, 1) if words in mutant[1]]
-    ends, firsts, wrong = {}, [], 0
+    ends, firsts, wrong, searched = {}, {}, 0, 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for number, (how, seed, said) in zip(chosen, pool.map(lambda n: live(sim, n, seeds), chosen)):
-            what, may = MUTANTS[number - 1][1], MUTANTS[number - 1][4:]
-            is_wrong = how is None or (how in (CRASH, "hang") and how not in may)
+        for number, ((how, seed, said), known) in zip(chosen, pool.map(lambda n: look(sim, n, seeds, found), chosen)):
+            what, allowed = MUTANTS[number - 1][1], is_allowed(how, number)
             print(f"{number:3} {what}: " + (f"{how} at seed {seed}: {said}" if how else "SURVIVES") +
-                  (" (NOT IN THIS WAY)" if how and is_wrong else ""), flush=True)
+                  (" (NOT IN THIS WAY)" if how and not allowed else ""), flush=True)
             ends[how] = ends.get(how, 0) + 1
-            firsts += [seed] if how and seed is not None else []
-            wrong += is_wrong
+            if how and seed is not None:
+                firsts[what] = seed
+            searched += not known
+            wrong += not allowed
     print(f"{len(chosen)} planted bugs within {seeds} seeds each: " +
           ", ".join(f"{ends.get(how, 0)} {text}" for how, text in (
               ("promise", "break a promise"), ("invariant", "break an invariant"), (CRASH, "crash"), ("hang", "hang"),
-              (None, "survive"))))
-    print("found at seed " + ", ".join(f"{low} to {high}: {sum(low <= seed <= high for seed in firsts)}"
-                                       for low, high in ((0, 7), (8, 99), (100, 499), (500, int(seeds) - 1))))
-    sys.exit(1 if wrong else 0)
+              (None, "survive"))) + f"; {searched} of them were searched for")
+    print("found at seed " + ", ".join(f"{low} to {high}: {sum(low <= seed <= high for seed in firsts.values())}"
+                                       for low, high in ((0, 7), (8, 99), (100, 499), (500, seeds - 1))))
+    if record:
+        write_found(firsts)
+    broken = fails_without_bugs(sim, set(firsts.values()))
+    sys.exit(broken or (1 if wrong else 0))
 
 
 if __name__ == "__main__":
-    plant(*sys.argv[2:]) if sys.argv[1] == "plant" else hunt(*sys.argv[2:])
+    {"plant": plant, "hunt": hunt, "record": lambda sim, seeds: hunt(sim, seeds, record=True)}[sys.argv[1]](*sys.argv[2:])
