@@ -36,6 +36,9 @@ constexpr const Architecture* kArchitectures[] = {
     &architectures::kNemotronHMoe,  &architectures::kDeepseekV2, &architectures::kDeepseekV3,
     &architectures::kGlm4MoeLite,   &architectures::kBert,       &architectures::kRoberta,
     &architectures::kXlmRoberta,    &architectures::kCamembert,  &architectures::kModernBert,
+    &architectures::kElectra,       &architectures::kDistilBert, &architectures::kMpNet,
+    &architectures::kNomicBert,     &architectures::kNew,        &architectures::kGte,
+    &architectures::kJinaBert,
 };
 
 /// Returns the family whose member `name` equals `wanted`. Throws Error, which begins with `path`, when there is none.
@@ -103,7 +106,7 @@ ModelSpec ReadFamily(const HfConfig& config) {
   // The family's reader may have read quantization_config already, because the family has its own form of it.
   if (!config.WasRead("quantization_config")) spec.quants = StoredQuantsFromHf(config);
   config.RefuseWhatNobodyRead();
-  spec.architecture = architecture.hf;
+  if (spec.architecture.empty()) spec.architecture = architecture.hf;
   ReadReach(spec);
   if (const auto ids = config.TokenIds("eos_token_id"); !ids.empty()) spec.eos_token_ids = ids;
   return spec;

@@ -219,9 +219,9 @@ TEST_F(ModelFilesTest, UnsupportedArchitecturesAndKeys_OfGguf_AreRefusedByName) 
     const MappedFile file(Write("t.gguf", g.Bytes()));
     return ErrorThrownBy([&] { SpecFromGguf(ReadGguf(file.bytes(), "t.gguf")); });
   };
-  EXPECT_TRUE(
-      error_of("mamba", "", 0, "")
-          .starts_with("t.gguf: architecture \"mamba\" is not supported; supported: bloom, cohere2, command-r, "));
+  EXPECT_TRUE(error_of("mamba", "", 0, "")
+                  .starts_with(
+                      "t.gguf: architecture \"mamba\" is not supported; supported: bert, bloom, cohere2, command-r, "));
   EXPECT_EQ(error_of("llama", "expert_count", 4, Number(0, 4)),
             "t.gguf: 1 of 1 dimensions of a head cannot rotate in pairs");
   EXPECT_EQ(error_of("qwen2", "expert_count", 4, Number(8, 4)),

@@ -232,10 +232,13 @@ void CpuEngine::DrawStep(std::span<float> logits, const std::vector<BatchMember>
   outcome_.scores =
       sampler_.Score([this](int64_t row, int64_t count) { return decoder_.LogitsOfRows(row, count); }, batch, table);
   if (tells_) {
-    const auto rows = [this](int64_t row, int64_t count) { return decoder_.NormedRows(row, count); };
+    const auto rows = [this](Pooling pooling, int64_t row, int64_t count) {
+      return PoolsEachToken(pooling) ? decoder_.TokenRows(pooling, row, count) : decoder_.NormedRows(row, count);
+    };
     pooler_.Pool(rows, batch, table, outcome_.tokens);
     for (SampledToken& token : outcome_.tokens) {
-      if (!token.pooled.empty()) pooled_layers_.Apply(token.pooled);
+      if (!token.pooled.empty() && !PoolsEachToken(table.at(token.slot).sampling.pooling))
+        pooled_layers_.Apply(token.pooled);
     }
   }
 }
@@ -278,10 +281,9 @@ RankMemory MemoryOfCpuRank(const ModelFiles& files, const EngineSizes& group, Ra
   int64_t weights = ModelWeights::Bytes(files, shard, sizes.compute.quantization) + CpuAdapters::Bytes(files, shard);
   if (sizes.draft.files != nullptr)
     weights += DraftStack::WeightBytes(sizes) + places.spare_blocks * places.block_bytes;
-  return {
-      .weight_bytes = weights,
-      .block_bytes = places.block_bytes,
-      .state_bytes = StateLayout(files.spec(), shard).bytes};
+  return {.weight_bytes = weights,
+          .block_bytes = places.block_bytes,
+          .state_bytes = StateLayout(files.spec(), shard).bytes};
 }
 
 }  // namespace quire
