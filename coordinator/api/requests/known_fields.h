@@ -10,7 +10,7 @@
 namespace quire {
 
 /// The kind of request that has the fields.
-enum class FieldsOf { kCompletions, kChat, kMessages, kResponses, kEmbeddings, kRerank, kScore };
+enum class FieldsOf { kCompletions, kChat, kMessages, kResponses, kEmbeddings, kRerank, kScore, kClassify, kPooling };
 
 /// OpenAI's code of an error about a field that the request should not have. Such an error names the field as it was
 /// sent.
