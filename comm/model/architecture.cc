@@ -40,6 +40,9 @@ constexpr const Architecture* kArchitectures[] = {
     &architectures::kAfmoe,         &architectures::kHunyuanDense, &architectures::kHunyuanMoe,
     &architectures::kHunyuan3,      &architectures::kExaoneMoe,    &architectures::kSolarOpen,
     &architectures::kCwm,           &architectures::kLfm3,
+    &architectures::kElectra,       &architectures::kDistilBert, &architectures::kMpNet,
+    &architectures::kNomicBert,     &architectures::kNew,        &architectures::kGte,
+    &architectures::kJinaBert,
 };
 
 /// Returns the family whose member `name` equals `wanted`. Throws Error, which begins with `path`, when there is none.
@@ -90,7 +93,7 @@ ModelSpec ReadFamily(const HfConfig& config) {
   // The family's reader may have read quantization_config already, because the family has its own form of it.
   if (!config.WasRead("quantization_config")) spec.quants = StoredQuantsFromHf(config);
   config.RefuseWhatNobodyRead();
-  spec.architecture = architecture.hf;
+  if (spec.architecture.empty()) spec.architecture = architecture.hf;
   ReadReach(spec);
   if (const auto ids = config.TokenIds("eos_token_id"); !ids.empty()) spec.eos_token_ids = ids;
   return spec;

@@ -154,6 +154,7 @@ void ModelFiles::OpenHf() {
       }
     }
   }
+  OpenTokenLayers();
   BringNames();
   JoinMxFp4(tensors_, path_);
   kv_scales_ = TakeKvScales(tensors_, spec_.num_layers(), path_);

@@ -67,6 +67,8 @@ class ModelFiles {
   ModelFiles() = default;
   Naming naming() const { return gguf_ ? Naming::kGguf : Naming::kHf; }
   void OpenHf();
+  /// Reads the layers for every row (PooledHead), which bge-m3 has in files of their own.
+  void OpenTokenLayers();
   void MakeUp();
   void OpenGguf();
   /// Renames tensors to the names of the family's weight list. For a multimodal model, keeps only the text model.

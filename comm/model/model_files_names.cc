@@ -13,9 +13,9 @@ namespace quire {
 namespace {
 
 /// Prefixes that files use in place of the list's base: those of multimodal models, in which older and newer files of
-/// one model differ, and RoBERTa's, whose encoder has BERT's names otherwise.
+/// one model differ, and those of RoBERTa and ELECTRA, whose encoders have BERT's names otherwise.
 constexpr std::string_view kTextBases[] = {"model.language_model.", "language_model.model.", "language_model.",
-                                           "roberta."};
+                                           "roberta.", "electra."};
 
 std::string_view FirstPart(std::string_view name) { return name.substr(0, name.find('.')); }
 

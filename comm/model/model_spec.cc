@@ -131,9 +131,12 @@ void CheckLatents(const ModelSpec& s, const std::string& path) {
 void CheckEncoder(const ModelSpec& s, const std::string& path) {
   if (s.token_types != 0) CheckRange(path, "type_vocab_size", s.token_types);
   CheckPooledHead(s.pooled_head, path);
+  const auto& [buckets, reach] = s.relative_bias;
+  QUIRE_CHECK(buckets == 0 || s.bidirectional, "{}: distances in a decoder", path);
+  if (buckets != 0 && (buckets < 4 || buckets % 4 != 0 || buckets > 1024 || reach <= buckets / 4 || reach > 4096))
+    Fail("{}: {} buckets for distances up to {} are not supported", path, buckets, reach);
   if (!s.bidirectional) return;
-  QUIRE_CHECK(!s.has_head && s.num_state_layers() == 0 && s.latent.rank == 0 && s.position != Position::kAlibi,
-              "{}: such layers in an encoder", path);
+  QUIRE_CHECK(!s.has_head && s.num_state_layers() == 0 && s.latent.rank == 0, "{}: such layers in an encoder", path);
 }
 
 void CheckScales(const ModelSpec& s, const std::string& path) {
@@ -212,9 +215,9 @@ std::string TextOf(const ModelSpec& spec) {
                token_types, pooled_head, text_only, qkv_bias, qk_norm, qk_norm_rotated, value_norm, norm, before, after,
                norms_sums, add_one, norm_bias, layer_scales, embedding_norm, out_bias, mlp_bias, head_bias, gated,
                activation, gate_limit, sinks, attention_gate, gate_by_head, parallel, shared_norm, position,
-               position_offset, alibi, fused_by_head, transposed, embedding_scale, attention_scale, residual_scale,
-               logit_scale, layer_input, score_cap, logit_cap, interleaved, quants, latent, mixture, recurrence, layers,
-               eos] = spec;
+               position_offset, alibi, relative, fused_by_head, transposed, embedding_scale, attention_scale,
+               residual_scale, logit_scale, layer_input, score_cap, logit_cap, interleaved, quants, latent, mixture,
+               recurrence, layers, eos] = spec;
   std::string text = fmt::format("{} {} {} {} {} {} {} {} {} {} [{}]", architecture, hidden, heads, vocab, max_position,
                                  epsilon, tied, qkv_bias, static_cast<int>(qk_norm), interleaved, fmt::join(eos, ","));
   text += fmt::format(" {} {} {} {} {} {} {} {} {} {}", before, after, add_one, static_cast<int>(activation),
@@ -229,8 +232,8 @@ std::string TextOf(const ModelSpec& spec) {
   text += fmt::format(" {} {} {} {} {} {} [{}] [{}]", gate_limit, sinks, attention_gate, value_norm, layer_scales,
                       layer_input, TextOf(mixture), TextOf(recurrence));
   text += fmt::format(" [{}] {} {} {}", TextOf(latent), has_head, text_only, longest);
-  text += fmt::format(" {} {} {} {} {} [{}]", bidirectional, token_types, norms_sums, qk_norm_rotated, gate_by_head,
-                      TextOf(pooled_head));
+  text += fmt::format(" {} {} {} {} {} [{}] {} {}", bidirectional, token_types, norms_sums, qk_norm_rotated,
+                      gate_by_head, TextOf(pooled_head), relative.buckets, relative.reach);
   for (const LayerSpec& layer : layers) {
     const auto& [mixer, kv_heads, head_dim, kv_from, values_are_keys, window, rope, has_mlp, mlp, has_mixture,
                  mixer_norm] = layer;
@@ -238,6 +241,22 @@ std::string TextOf(const ModelSpec& spec) {
                         values_are_keys, window, rope, has_mlp, mlp, has_mixture, mixer_norm);
   }
   return text;
+}
+
+std::vector<int64_t> BucketsOfDistances(const RelativeBias& bias) {
+  // Half of a side's buckets are for one distance each. The others grow by a factor. The logarithms are floats, as in
+  // HF, which decides at the buckets' borders.
+  const int64_t side = bias.buckets / 2, exact = side / 2;
+  const auto bucket = [&](int64_t distance) {
+    if (distance < exact) return distance;
+    const float part = std::log(static_cast<float>(distance) / static_cast<float>(exact)) /
+                       static_cast<float>(std::log(static_cast<double>(bias.reach) / static_cast<double>(exact)));
+    return std::min(exact + static_cast<int64_t>(part * static_cast<float>(side - exact)), side - 1);
+  };
+  std::vector<int64_t> buckets;
+  for (int64_t distance = -bias.reach; distance <= bias.reach; ++distance)
+    buckets.push_back((distance > 0 ? side : 0) + bucket(std::abs(distance)));
+  return buckets;
 }
 
 std::vector<float> AlibiSlopes(const ModelSpec& spec) {

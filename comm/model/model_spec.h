@@ -28,6 +28,14 @@ enum class Position : uint8_t {
   kLearned,  // vectors of a table are added to the embeddings: Role::kPositions
 };
 
+/// A number that joins an encoder's attention scores, by query head and by the bucket of the distance from query to key
+/// (T5, MPNet). Half of the buckets are for keys after the query. Buckets grow with the distance.
+struct RelativeBias {
+  int64_t buckets = 0;  // even; 0: no such numbers
+  int64_t reach = 128;  // from this distance on, all keys share the last bucket of their side
+  bool operator==(const RelativeBias&) const = default;
+};
+
 enum class Activation : uint8_t {
   kSilu,      // x / (1 + exp(-x))
   kGelu,      // x * (1 + erf(x / sqrt(2))) / 2
@@ -125,6 +133,7 @@ struct ModelSpec {
   Position position = Position::kRope;
   int64_t position_offset = 0;  // with kLearned: the table's row for position 0
   double alibi_max_bias = 8;    // with kAlibi: the largest exponent of the slopes
+  RelativeBias relative_bias;   // in addition to `position`
   bool fused_by_head = false;   // the file's fused queries, keys and values are Fusion::kByKvHead
   bool transposed = false;      // the file stores the layers' matrices as [columns, rows]
   double embedding_scale = 1;   // multiplies the embeddings
@@ -193,6 +202,9 @@ int64_t RotatedDims(const ModelSpec& spec, int64_t rope);
 
 /// Returns the factor of the layer's attention scores.
 float AttentionScale(const ModelSpec& spec, const LayerSpec& layer);
+
+/// Returns the bucket of each distance from -reach to reach: the key's position less the query's.
+std::vector<int64_t> BucketsOfDistances(const RelativeBias& bias);
 
 /// Returns how much a score loses for each position of distance, [num_heads]; empty without ALiBi. Where the number n
 /// of heads is a power of two, head h loses 2^(-alibi_max_bias * (h + 1) / n). For other n, the first heads

@@ -23,6 +23,10 @@ struct PooledHead {
   HeadActivation activation = HeadActivation::kNone;  // activation after the inner layer
   bool norm = false;       // a LayerNorm follows the activation, with ModelSpec::norm_epsilon
   bool norm_bias = false;  // this norm has a bias
+  // Layers for every row, beside or instead of the layers above (bge-m3). Files of their own hold them.
+  bool sparse =
+      false;  // a row's weight is max(0, row * sparse^T + bias): how much its token counts in a search by words
+  int64_t colbert = 0;  // numbers of a row's vector row * colbert^T + bias, for late interaction; 0: no such layer
 };
 
 /// Returns every field as text, for fingerprints.

@@ -60,6 +60,19 @@ int64_t GroupsOf(const ModelSpec& spec, const LayerSpec& layer, Fusion fusion, i
   Fail("unknown fusion");
 }
 
+/// Returns the length of an axis of latent attention that does not depend on the heads.
+int64_t ExtentOfLatents(const LatentAttention& latent, Axis axis) {
+  if (axis == Axis::kQueryRank) return latent.query_rank;
+  return axis == Axis::kLatent ? latent.rank : latent.key_dim;
+}
+
+/// Returns the length of an axis that only encoders have.
+int64_t ExtentOfEncoder(const ModelSpec& spec, Axis axis) {
+  if (axis == Axis::kTypes) return spec.token_types;
+  if (axis == Axis::kBuckets) return spec.relative_bias.buckets;
+  return axis == Axis::kOutputs ? spec.pooled_head.outputs : spec.pooled_head.colbert;
+}
+
 }  // namespace
 
 const char* PatternOf(const WeightSpec& weight, Naming naming) {
@@ -104,7 +117,9 @@ int64_t Extent(const ModelSpec& spec, Axis axis, int64_t layer) {
       return spec.max_position + spec.position_offset;
     case Axis::kTypes:
     case Axis::kOutputs:
-      return axis == Axis::kTypes ? spec.token_types : spec.pooled_head.outputs;
+    case Axis::kColbertDims:
+    case Axis::kBuckets:
+      return ExtentOfEncoder(spec, axis);
     case Axis::kHeads:
       return spec.num_heads;
     case Axis::kQueries:
@@ -112,11 +127,9 @@ int64_t Extent(const ModelSpec& spec, Axis axis, int64_t layer) {
     case Axis::kKeyValues:
       return l.num_kv_heads * l.head_dim;
     case Axis::kQueryRank:
-      return spec.latent.query_rank;
     case Axis::kLatent:
-      return spec.latent.rank;
     case Axis::kKeyPartDim:
-      return spec.latent.key_dim;
+      return ExtentOfLatents(spec.latent, axis);
     case Axis::kLatents:
     case Axis::kQueryParts:
     case Axis::kKeyParts:

@@ -12,7 +12,8 @@ namespace quire {
 enum class Role : uint8_t {
   kEmbedding,
   kPositions,
-  kTokenTypes,  // [token types, hidden]: which of two texts a token belongs to
+  kTokenTypes,    // [token types, hidden]: which of two texts a token belongs to
+  kRelativeBias,  // [buckets, query heads]: ModelSpec::relative_bias, for all layers
   kEmbeddingNorm,
   kEmbeddingNormBias,
   kLayerEmbedding,       // embedding that makes layer inputs from token ids: ModelSpec::layer_input_size
@@ -29,6 +30,10 @@ enum class Role : uint8_t {
   kPooledNormBias,
   kPooledOut,
   kPooledOutBias,
+  kSparse,
+  kSparseBias,
+  kColbert,
+  kColbertBias,
   // Weights of a layer. With ModelSpec::norms_sums, kAttentionNorm and kMlpNorm norm the residual after attention and
   // MLP have been added to it.
   kAttentionNorm,
@@ -170,6 +175,8 @@ enum class Axis : uint8_t {
   kPositionRows,  // learned positions, whole on every rank
   kTypes,         // token types, whole on every rank
   kOutputs,       // PooledHead::outputs, whole on every rank
+  kColbertDims,   // PooledHead::colbert, whole on every rank
+  kBuckets,       // RelativeBias::buckets, whole on every rank
   kHeads,         // query heads
   kQueries,       // query heads times the layer's head_dim
   kKeyValues,     // the layer's key and value heads times its head_dim

@@ -89,7 +89,7 @@ GrammarSource ReadGrammar(uint8_t kind, const fb::String* text) {
 
 SamplingSpec ReadSampling(const wire::Sampling* s) {
   if (s == nullptr) Fail("plan: an added sequence without sampling");
-  if (s->pooling() > static_cast<uint8_t>(Pooling::kCls)) Fail("plan: pooling of kind {}", s->pooling());
+  if (s->pooling() > static_cast<uint8_t>(Pooling::kColbert)) Fail("plan: pooling of kind {}", s->pooling());
   SamplingSpec spec{s->temperature(),
                     s->top_k(),
                     s->top_p(),

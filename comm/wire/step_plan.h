@@ -16,17 +16,23 @@ namespace quire {
 /// added. The slot is free again when the sequence is released.
 using SlotId = uint32_t;
 
-/// How the final hidden states of a prompt's tokens (the input rows of the output head) become one embedding vector.
+/// How the final hidden states of a prompt's tokens (the input rows of the output head) become the answer's numbers:
+/// one embedding vector, or numbers of every token. Only encoders answer with numbers of every token.
 enum class Pooling : uint8_t {
   kNone,
-  kLast,  // the row of the last token
-  kMean,  // the mean over all rows
-  kCls    // the row of the first token
+  kLast,    // the row of the last token
+  kMean,    // the mean over all rows
+  kCls,     // the row of the first token
+  kAll,     // all rows, one after another
+  kSparse,  // a weight of every token (PooledHead::sparse)
+  kColbert  // a vector of every token (PooledHead::colbert), one after another
 };
 
-/// True when the embedding needs other rows than the last one. Such a prompt is computed from position 0 on, without
+/// True when the answer needs more rows than the last. A prompt pooled in this way is computed from position 0 on,
 /// leaving its slot, and always as a chunk.
-inline bool PoolsFromTheFirst(Pooling pooling) { return pooling == Pooling::kMean || pooling == Pooling::kCls; }
+inline bool PoolsFromTheFirst(Pooling pooling) { return pooling >= Pooling::kMean; }
+/// True when every token of the prompt has numbers in the answer.
+inline bool PoolsEachToken(Pooling pooling) { return pooling >= Pooling::kAll; }
 
 /// Limits the tokens of an answer's thoughts, a section at its beginning. At the limit the section is closed.
 struct ThoughtLimit {
@@ -189,7 +195,7 @@ struct StepPlan {
   std::vector<Draft> drafts;
   std::vector<Chunk> chunks;
   std::vector<GuessOrder> guesses;  // for decodes and drafts of this step, in the order of the batch
-  uint64_t position_sum = 0;  // sum of the batch members' first positions; reveals a worker that is out of step
+  uint64_t position_sum = 0;        // sum of the batch members' first positions; reveals a worker that is out of step
 
   bool operator==(const StepPlan&) const = default;
   /// Returns the number of tokens that the step computes.
@@ -226,7 +232,7 @@ struct SampledToken {
   TokenId token = 0;
   float logprob = 0;                           // natural log, when asked for; or a mark, see below
   std::vector<std::pair<TokenId, float>> top;  // requested alternatives, likeliest first
-  std::vector<float> pooled = {};              // [hidden] the pooled prompt, with the first token only
+  std::vector<float> pooled = {};              // the pooled prompt, with the first token only: [hidden], or more
 
   /// True when the logits were not finite, so that no token could be sampled. `token` is a valid id without meaning.
   bool broken() const { return std::isnan(logprob); }

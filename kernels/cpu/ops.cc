@@ -114,7 +114,7 @@ void CombineExperts(const CpuStream& stream, const CombineExpertsParams& p) {
 
 void PagedAttention(const CpuStream& stream, const PagedAttentionParams& p) {
   QUIRE_KERNEL_CHECK(p.head_start[p.cache.num_kv_heads] == p.num_heads && p.cache.block_size <= kMaxBlockSize);
-  QUIRE_KERNEL_CHECK(!p.both_ways || p.alibi_slopes == nullptr);
+  QUIRE_KERNEL_CHECK(p.relative_bias == nullptr || (p.alibi_slopes == nullptr && p.relative_reach > 0));
   thread_local AttentionItems cut;
   cut.Cut(p, stream.pool().num_threads());
   const std::vector<AttentionItem>& items = cut.list();

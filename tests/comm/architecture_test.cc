@@ -490,6 +490,10 @@ TEST(ArchitectureTest, DescriptionOfAModelSpec_ChangesWithEveryField) {
       [](ModelSpec& s) { s.position = Position::kAlibi; },
       [](ModelSpec& s) { s.position_offset = 2; },
       [](ModelSpec& s) { s.alibi_max_bias = 16; },
+      [](ModelSpec& s) { s.relative_bias.buckets = 32; },
+      [](ModelSpec& s) { s.relative_bias.reach = 64; },
+      [](ModelSpec& s) { s.pooled_head.sparse = true; },
+      [](ModelSpec& s) { s.pooled_head.colbert = 8; },
       [](ModelSpec& s) { s.fused_by_head = true; },
       [](ModelSpec& s) { s.transposed = true; },
       [](ModelSpec& s) { s.interleaved_rope_rows = true; },
@@ -539,6 +543,22 @@ TEST(ArchitectureTest, AlibiSlopes_EqualThePapersSlopes) {
   EXPECT_THAT(slopes_of(6, 8), testing::ElementsAre(0x1p-2f, 0x1p-4f, 0x1p-6f, 0x1p-8f, 0x1p-1f, 0x1p-3f));
   EXPECT_THAT(slopes_of(2, 16), testing::ElementsAre(0x1p-8f, 0x1p-16f));
   EXPECT_TRUE(AlibiSlopes(Read("llama")).empty());
+}
+
+TEST(ArchitectureTest, BucketsOfDistances_GrowWithTheDistance_OnBothSides) {
+  const std::vector<int64_t> buckets = BucketsOfDistances({.buckets = 32, .reach = 128});
+  ASSERT_EQ(buckets.size(), 257U);
+  const auto at = [&](int64_t distance) { return buckets[static_cast<size_t>(distance + 128)]; };
+  for (int64_t distance = 0; distance < 8; ++distance) EXPECT_EQ(at(-distance), distance) << "one distance each";
+  EXPECT_EQ(at(1), 17) << "keys after the query have the other half";
+  EXPECT_EQ(at(-16), 10);
+  EXPECT_EQ(at(-64), 14);
+  EXPECT_EQ(at(-128), 15);
+  EXPECT_EQ(at(128), 31);
+  for (int64_t distance = 1; distance <= 128; ++distance) {
+    EXPECT_EQ(at(distance), at(-distance) + 16);
+    EXPECT_LE(at(-(distance - 1)), at(-distance));
+  }
 }
 
 TEST(ArchitectureTest, RowsOfFusedWeights_AreInOrderOrGroupedByHead) {
@@ -622,6 +642,33 @@ TEST(ArchitectureTest, FamiliesWithLayerNorm_RefuseUnsupportedKeysByName) {
     const std::string& name = family;
     EXPECT_THAT(ErrorThrownBy([&] { ReadLayerNorm(name, all); }), AllOf(HasSubstr(reason), HasSubstr("not supported")));
   }
+}
+
+TEST(ArchitectureTest, Encoders_RefuseUnsupportedValuesByName) {
+  const auto error = [](const char* family, const Json& changes) {
+    return ErrorThrownBy([&] { Read(family, changes); });
+  };
+  const Json nomic = {{"n_inner", 96}}, jina = {{"position_embedding_type", "alibi"}, {"feed_forward_type", "geglu"}};
+  const auto with = [](Json config, const char* key, const Json& value) {
+    config[key] = value;
+    return config;
+  };
+  EXPECT_THAT(error("nomic_bert", with(nomic, "prenorm", true)), HasSubstr("prenorm = true"));
+  EXPECT_THAT(error("nomic_bert", with(nomic, "rotary_scaling_factor", 2)), HasSubstr("rotary_scaling_factor"));
+  EXPECT_THAT(error("nomic_bert", with(nomic, "rotary_emb_fraction", 0.5)), HasSubstr("rotary_emb_fraction"));
+  EXPECT_THAT(error("nomic_bert", with(nomic, "activation_function", "gelu")), HasSubstr("activation_function"));
+  EXPECT_THAT(error("nomic_bert", with(nomic, "num_experts", 8)), HasSubstr("num_experts"));
+  EXPECT_THAT(error("nomic_bert", with(nomic, "n_embd", 128)), HasSubstr("contradict"));
+  EXPECT_THAT(error("new", {{"pack_qkv", false}}), HasSubstr("pack_qkv"));
+  EXPECT_THAT(error("new", {{"layer_norm_type", "rms_norm"}}), HasSubstr("layer_norm_type"));
+  EXPECT_THAT(error("new", {{"position_embedding_type", "absolute"}}), HasSubstr("position_embedding_type"));
+  EXPECT_THAT(error("new", {{"rope_scaling", {{"type", "ntk"}, {"factor", 2}, {"mixed_b", 1}}}}), HasSubstr("mixed_b"));
+  EXPECT_THAT(error("mpnet", {{"relative_attention_num_buckets", 6}}), HasSubstr("buckets"));
+  EXPECT_THAT(error("electra", {{"embedding_size", 32}}), HasSubstr("embedding_size"));
+  EXPECT_THAT(error("bert", with(jina, "feed_forward_type", "original")), HasSubstr("feed_forward_type"));
+  EXPECT_EQ(Read("bert", jina).position, Position::kAlibi);
+  EXPECT_EQ(Read("new", {{"rope_theta", 1000}, {"rope_scaling", {{"type", "ntk"}, {"factor", 2}}}}).ropes[0].theta,
+            2000);
 }
 
 TEST(ArchitectureTest, VariantsOfFalconAndCohere_FollowTheirFlags) {

@@ -58,7 +58,10 @@ TEST(ConfigKeysTest, EveryFamily_IsInTheTableOfKeys) {
   const Json table = Golden("config_keys.json");
   std::set<std::string> walked;
   for (const auto& [family, entry] : table.items()) walked.insert(family);
+  // HF has no class that reads the keys of these families' published files. tests/comm/architecture_test.cc has them.
+  const std::set<std::string> published = {"nomic_bert", "new", "gte", "jina-bert-v2"};
   for (const std::string& family : Families()) {
+    if (published.contains(family)) continue;
     const std::string name = family.substr(0, family.find(" ("));
     const Wrapper* wrapper = FindWrapper(name);
     const std::map<std::string, std::string> as_others = {{"qwen2_vl_text", "qwen2"},

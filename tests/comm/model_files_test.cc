@@ -222,7 +222,7 @@ TEST_F(ModelFilesTest, UnsupportedArchitecturesAndKeys_OfGguf_AreRefusedByName) 
   EXPECT_TRUE(
       error_of("mamba", "", 0, "")
           .starts_with(
-              "t.gguf: architecture \"mamba\" is not supported; supported: afmoe, arcee, bloom, cohere2, command-r, "));
+              "t.gguf: architecture \"mamba\" is not supported; supported: afmoe, arcee, bert, bloom, cohere2, "));
   EXPECT_EQ(error_of("llama", "expert_count", 4, Number(0, 4)),
             "t.gguf: 1 of 1 dimensions of a head cannot rotate in pairs");
   EXPECT_EQ(error_of("qwen2", "expert_count", 4, Number(8, 4)),

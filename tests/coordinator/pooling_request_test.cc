@@ -2,6 +2,7 @@
 // fields.
 #include "coordinator/api/requests/pooling_request.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -105,6 +106,74 @@ TEST(PoolingRequestTest, Pairs_BecomeOnePromptEach_WhenScoredByAnswer) {
             "instruction");
 }
 
+const auto kLabels =
+    std::make_shared<const std::vector<std::string>>(std::vector<std::string>{"\"bad\"", "good", "so"});
+const PoolingOptions kClasses{.pooling = Pooling::kCls,
+                              .no_pooling = "a classifier",
+                              .hidden = 3,
+                              .labels = kLabels,
+                              .class_scale = ClassScale::kSoftmax,
+                              .row = 8};
+const PoolingOptions kTokens{
+    .pooling = Pooling::kMean, .hidden = 8, .row = 4, .sparse = true, .colbert = true, .opening = 1, .closing = 2};
+
+TEST(PoolingRequestTest, Classes_AreThoseOfAClassifier_AndPlainNumbersOnRequest) {
+  PoolingTerms terms;
+  GenerateCall call = ParseBody(ParseClassifyRequest, {{"input", {"a", "b"}}}, kClasses, terms);
+  EXPECT_EQ(call.prompts.size(), 2u);
+  EXPECT_EQ(call.sampling.pooling, Pooling::kCls);
+  EXPECT_EQ(terms.class_scale, ClassScale::kSoftmax);
+  for (const char* field : {"use_activation", "activation"}) {
+    ParseBody(ParseClassifyRequest, {{"input", "a"}, {field, false}}, kClasses, terms);
+    EXPECT_EQ(terms.class_scale, ClassScale::kNone) << field;
+  }
+  EXPECT_NE(Fault(ParseClassifyRequest, {{"input", "a"}}, kVectors), "") << "no classifier";
+  EXPECT_EQ(Fault(ParseClassifyRequest, Json::object(), kClasses), "input");
+}
+
+TEST(PoolingRequestTest, Task_ChoosesWhatPoolingAnswers) {
+  const auto pooling = [](const Json& body, const PoolingOptions& options, PoolingTerms& terms) {
+    return ParseBody(ParsePoolingRequest, body, options, terms).sampling.pooling;
+  };
+  PoolingTerms vectors, classes, rows, weights, colbert;
+  EXPECT_EQ(pooling({{"input", "a"}}, kVectors, vectors), Pooling::kLast);
+  EXPECT_EQ(vectors.row, 0);
+  EXPECT_EQ(pooling({{"input", "a"}}, kClasses, classes), Pooling::kCls);
+  EXPECT_EQ(classes.labels, kLabels);
+  EXPECT_EQ(pooling({{"input", "a"}, {"task", "token_embed"}}, kClasses, rows), Pooling::kAll);
+  EXPECT_EQ(rows.row, 8);
+  EXPECT_EQ(pooling({{"input", "a"}, {"task", "token_embed"}, {"dimensions", 4}}, kTokens, colbert), Pooling::kColbert);
+  EXPECT_TRUE(colbert.row == 4 && colbert.opening && !colbert.closing);
+  EXPECT_EQ(pooling({{"input", "a"}, {"task", "token_classify"}}, kTokens, weights), Pooling::kSparse);
+  EXPECT_TRUE(weights.row == 1 && weights.weights && weights.opening && weights.closing);
+  for (const auto& [field, value] :
+       std::vector<std::pair<const char*, Json>>{{"dimensions", 5}, {"encoding_format", "base64"}}) {
+    EXPECT_EQ(Fault(ParsePoolingRequest, {{"input", "a"}, {"task", "token_embed"}, {field, value}}, kTokens), field);
+  }
+  EXPECT_EQ(Fault(ParsePoolingRequest, {{"input", "a"}, {"task", "token_classify"}, {"dimensions", 1}}, kTokens),
+            "dimensions");
+  EXPECT_EQ(Fault(ParsePoolingRequest, {{"input", "a"}, {"task", "token_classify"}}, kClasses), "task");
+  EXPECT_EQ(Fault(ParsePoolingRequest, {{"input", "a"}, {"normalize", true}}, kClasses), "normalize");
+  EXPECT_EQ(Fault(ParsePoolingRequest, {{"input", "a"}, {"use_activation", true}}, kVectors), "use_activation");
+  EXPECT_EQ(Fault(ParsePoolingRequest, {{"input", "a"}, {"task", "plugin"}}, kVectors), "task");
+  PoolingOptions none = kVectors;
+  none.no_tokens = "only encoders do";
+  EXPECT_THAT(Fault(ParsePoolingRequest, {{"input", "a"}, {"task", "token_embed"}}, none),
+              testing::HasSubstr("only encoders"));
+}
+
+TEST(PooledAnswerTest, ScaleClasses_MakesProbabilities_AlsoOfLargeNumbers) {
+  std::vector<float> numbers = {1000, 1000, -1000};
+  ScaleClasses(ClassScale::kSoftmax, numbers);
+  EXPECT_EQ(numbers, (std::vector<float>{0.5f, 0.5f, 0}));
+  numbers = {0, 1000, -1000};
+  ScaleClasses(ClassScale::kSigmoid, numbers);
+  EXPECT_EQ(numbers, (std::vector<float>{0.5f, 1, 0}));
+  numbers = {3, -4};
+  ScaleClasses(ClassScale::kNone, numbers);
+  EXPECT_EQ(numbers, (std::vector<float>{3, -4}));
+}
+
 TEST(PooledAnswerTest, FitVector_CutsToTheDimensionsAndNormalises) {
   std::vector<float> vector = {3, 4, 12};
   FitVector(2, true, vector);
@@ -171,6 +240,21 @@ TEST(PooledAnswerTest, AnswerBodies_AreWrittenInPieces) {
   EXPECT_EQ(answer["results"][1]["document"]["text"], "near");
   terms.kind = PoolingTerms::Kind::kScore;
   EXPECT_EQ(whole(terms, {{1, 0}, {2, 0}})["data"][0]["object"], "score");
+
+  answer = whole({.kind = PoolingTerms::Kind::kClasses, .labels = kLabels}, {{0, 2, 1}, {3, -1, 0}});
+  EXPECT_EQ(answer["data"][0], (Json{{"index", 0}, {"label", "good"}, {"probs", {0.0, 2.0, 1.0}}, {"num_classes", 3}}));
+  EXPECT_EQ(answer["data"][1]["label"], "\"bad\"") << "a label may need escapes";
+  answer = whole({.kind = PoolingTerms::Kind::kPooling, .normalize = false}, {{3, 4}});
+  EXPECT_EQ(answer["data"][0], (Json{{"object", "pooling"}, {"index", 0}, {"data", {3.0, 4.0}}}));
+  PoolingTerms rows{.kind = PoolingTerms::Kind::kPooling, .row = 2, .opening = 1, .prompts = {{1, 7, 2}, {7}, {1}}};
+  answer = whole(rows, {{9, 9, 3, 4, 0, 2}, {5, 0}, {1, 1}});
+  EXPECT_EQ(answer["data"][0]["data"].dump(), "[[0.6,0.8],[0,1]]") << "without the opening token";
+  EXPECT_EQ(answer["data"][1]["data"].dump(), "[[1,0]]");
+  EXPECT_EQ(answer["data"][2]["data"], Json::array()) << "nothing else is there";
+  rows.row = 1, rows.weights = true, rows.closing = 2;
+  answer = whole(rows, {{0.5f, 3, 0.25f}, {5}, {1}});
+  EXPECT_EQ(answer["data"][0], (Json{{"object", "pooling"}, {"index", 0}, {"data", {3.0}}, {"token_ids", {7}}}));
+  EXPECT_EQ(answer["data"][2]["token_ids"], Json::array());
 }
 
 TEST(UnknownFieldsTest, UnknownFields_AreRefused_AndTheNearestKnownNameIsFound) {

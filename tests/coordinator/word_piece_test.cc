@@ -7,6 +7,7 @@
 #include "comm/base/error.h"
 #include "comm/base/json.h"
 #include "comm/model/formats/mapped_file.h"
+#include "comm/model/model_files.h"
 #include "coordinator/text/tokenizer/detokenizer.h"
 #include "coordinator/text/tokenizer/tokenizer.h"
 
@@ -48,6 +49,13 @@ void ExpectGoldenTexts(const Tokenizer& tokenizer, const Json& texts) {
 TEST(EncoderTokenizers, TokensAndTypes_EqualHuggingFace_OnTextsAndPairs) {
   for (const char* model : {"bert", "xlmr", "modernbert"})
     ExpectGoldenTexts(Tokenizer(TokenizerDataFromHf(kEncoders + model)), GoldenTexts(model));
+}
+
+TEST(EncoderTokenizers, TokensAndTypes_EqualHuggingFace_InGgufFiles) {
+  for (const std::string model : {"bert", "nomicbert", "jinabert"}) {
+    const ModelFiles files = ModelFiles::Open(kEncoders + model + ".gguf");
+    ExpectGoldenTexts(Tokenizer(TokenizerDataOf(files)), GoldenTexts(model));
+  }
 }
 
 /// Returns the files of a directory that has vocab.txt instead of tokenizer.json.

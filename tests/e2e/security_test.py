@@ -544,7 +544,7 @@ class FloodTest(WithKeys):
 
 # --- the HTTP ports ---
 
-DATA_ROUTES = ("/v1/models", "/v1/models/tiny", "/v1/completions", "/v1/chat/completions", "/v1/chat/completions/render", "/v1/messages", "/v1/messages/count_tokens", "/v1/responses", "/v1/responses/resp_1", "/v1/embeddings", "/v1/rerank", "/v2/rerank", "/rerank", "/v1/score", "/score", "/openapi.json", "/tokenize", "/detokenize", "/tokenizer_info",
+DATA_ROUTES = ("/v1/models", "/v1/models/tiny", "/v1/completions", "/v1/chat/completions", "/v1/chat/completions/render", "/v1/messages", "/v1/messages/count_tokens", "/v1/responses", "/v1/responses/resp_1", "/v1/embeddings", "/v1/rerank", "/v2/rerank", "/rerank", "/v1/score", "/score", "/classify", "/v1/classify", "/pooling", "/v1/pooling", "/openapi.json", "/tokenize", "/detokenize", "/tokenizer_info",
                "/version", "/load", "//", "/chat/", "/web", "/web/", "/web/chat/", "/web/dashboard/main.js", "/web/shared/../chat/main.js", "/metrics", "/docs", "/admin/status", "/v1", "/health/", "/health%2f", "//health", "/health;x")
 ADMIN_ROUTES = ("/admin/status", "/admin/blocks", "/metrics", "/admin/flush_cache", "/admin/pin", "/admin/unpin", "/reset_prefix_cache",
                 "/admin/reshard", "/admin/restart_workers", "/health", "/nope", "/admin/requests", "/admin/requests/x", "/admin/config",

@@ -34,6 +34,8 @@ OUT = f"{HERE}/config_keys.json"
 PREFERRED = {"exaone4": "exaone4", "llama": "gqa", "mistral": "swa", "qwen2": "qwen2", "phi3": "phi3", "falcon": "falcon", "gpt_neox": "neox",
              "stablelm": "stablelm", "qwen2_moe": "qwen2moe", "granitemoehybrid": "granitehybridmoe", "nemotron_h": "nemotronhmoe",
              "gemma4_text": "gemma4moe", "modernbert": "modernbert_classes"}
+# Models whose config.json has the keys of published files, which HF's classes do not read.
+PUBLISHED = {"nomicbert", "gte", "jinabert"}
 # Names in the sources that are not keys of a model's configuration.
 NOT_KEYS = {"name_or_path", "to_dict", "from_dict", "get_text_config", "update", "items", "keys", "get", "pop", "copy", "device", "dtype",
             "shape", "model_type", "architectures", "transformers_version", "torch_dtype", "per_layer_config", "layer_type", "id2label",
@@ -63,7 +65,7 @@ def models():
         with open(path) as f:
             config = json.load(f, object_hook=as_transformers_reads)
         family = config["model_type"]
-        if name.endswith((".stacked", ".mxfp4")) or (family in found and PREFERRED.get(family, found[family][0]) != name):
+        if name in PUBLISHED or name.endswith((".stacked", ".mxfp4")) or (family in found and PREFERRED.get(family, found[family][0]) != name):
             continue
         found[family] = (name, config)
     return found

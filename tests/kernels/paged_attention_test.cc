@@ -45,6 +45,8 @@ struct Case {
   int64_t num_blocks = 1, table_stride = 0, window = 0;
   std::vector<float> sinks;   // empty, or one for each query head
   std::vector<float> slopes;  // ALiBi slopes: empty, or one for each query head
+  std::vector<float> bias;    // [query heads, 2 * reach + 1] numbers of distances; or empty
+  int64_t reach = 0;
   float soft_cap = 0;
   bool both_ways = false;
 
@@ -73,7 +75,15 @@ struct Case {
             slopes.empty() ? nullptr : slopes.data(),
             form.activations,
             sinks.empty() ? nullptr : sinks.data(),
-            both_ways};
+            both_ways,
+            bias.empty() ? nullptr : bias.data(),
+            reach};
+  }
+
+  /// Sets numbers of distances, different ones for each head.
+  void Lean(int64_t new_reach, uint64_t seed) {
+    reach = new_reach;
+    bias = Random(seed).Floats(heads() * (2 * reach + 1));
   }
 
   /// Sets ALiBi slopes, a different slope for each head.
@@ -233,6 +243,37 @@ TEST_P(PagedAttentionTest, PagedAttention_EqualsReference_WithAlibiSlopes) {
         PagedAttention(CpuStream(2), c.Params());
         EXPECT_NE(c.out, level);
         ExpectNearReference(c, 4e-6, "window " + std::to_string(window) + ", block " + std::to_string(block_size));
+      }
+    }
+  }
+}
+
+TEST_P(PagedAttentionTest, PagedAttention_EqualsReference_WithAlibiSlopesBothWays) {
+  uint64_t seed = 550;
+  for (const auto& grouping : kGroupings) {
+    for (const int64_t block_size : {16, 17}) {
+      Case c = MakeCase(GetParam(), block_size, 64, grouping, {{1, 1}, {3, 3}, {33, 33}, {70, 21}, {300, 2}}, ++seed);
+      c.both_ways = true;
+      c.Slope();
+      PagedAttention(CpuStream(2), c.Params());
+      ExpectNearReference(c, 4e-6, "block " + std::to_string(block_size));
+    }
+  }
+}
+
+TEST_P(PagedAttentionTest, PagedAttention_EqualsReference_WithNumbersOfDistances) {
+  uint64_t seed = 580;
+  for (const auto& grouping : kGroupings) {
+    for (const bool both_ways : {false, true}) {
+      for (const int64_t reach : {3, 128}) {
+        Case c = MakeCase(GetParam(), 16, 64, grouping, {{1, 1}, {3, 3}, {33, 33}, {70, 21}, {300, 2}}, ++seed);
+        c.both_ways = both_ways;
+        PagedAttention(CpuStream(1), c.Params());
+        const std::vector<float> level = c.out;
+        c.Lean(reach, seed);
+        PagedAttention(CpuStream(2), c.Params());
+        EXPECT_NE(c.out, level);
+        ExpectNearReference(c, 4e-6, "reach " + std::to_string(reach));
       }
     }
   }

@@ -332,15 +332,21 @@ std::vector<double> CachedNumbers(const PagedAttentionParams& p, bool keys, int6
 }
 
 /// Returns the numbers by which a query weighs the values of positions [first, context), and their sum. `key` points to
-/// the first position's key.
+/// the first position's key, `position` is the query's.
 std::pair<std::vector<double>, double> WeightsOf(const PagedAttentionParams& p, const std::vector<double>& query,
-                                                 const double* key, int64_t head, int64_t first, int64_t context) {
+                                                 const double* key, int64_t head, int64_t first, int64_t context,
+                                                 int64_t position) {
   std::vector<double> weights;
   const double slope = p.alibi_slopes == nullptr ? 0 : p.alibi_slopes[head];
   for (int64_t t = first; t < context; ++t, key += p.cache.head_dim) {
     double score = 0;
     for (size_t d = 0; d < query.size(); ++d) score += query[d] * key[d];
-    weights.push_back(Capped(score, 1, p.soft_cap) + slope * static_cast<double>(t - (context - 1)));
+    double added = -slope * static_cast<double>(std::abs(t - position));
+    if (p.relative_bias != nullptr) {
+      const int64_t reach = p.relative_reach;
+      added = p.relative_bias[head * (2 * reach + 1) + reach + std::clamp(t - position, -reach, reach)];
+    }
+    weights.push_back(Capped(score, 1, p.soft_cap) + added);
   }
   double max = *std::max_element(weights.begin(), weights.end());
   if (p.sinks != nullptr) max = std::max(max, double{p.sinks[head]});
@@ -373,7 +379,8 @@ std::vector<double> PagedAttention(const PagedAttentionParams& p) {
       const int64_t skipped = (first_of(q) - read) * dim;
       for (int64_t h = first_head; h < end_head; ++h) {
         const std::vector<double> query = QueryOf(p, p.queries + q * p.query_stride + h * dim);
-        const auto [weights, sum] = WeightsOf(p, query, keys.data() + skipped, h, first_of(q), past_seen(q));
+        const auto [weights, sum] =
+            WeightsOf(p, query, keys.data() + skipped, h, first_of(q), past_seen(q), context_of(q) - 1);
         double* const result = &out[static_cast<size_t>((q * p.num_heads + h) * dim)];
         const double* value = values.data() + skipped;
         for (const double weight : weights)

@@ -92,7 +92,7 @@ MUTANTS = [
            ["coordinator/scheduler_test:*ForLastTokenPooling*"]),
     Mutant("pooling: the row of the last token takes no prompt from the cache",
            "comm/wire/step_plan.h",
-           "return pooling == Pooling::kMean || pooling == Pooling::kCls;", "return pooling != Pooling::kNone;",
+           "return pooling >= Pooling::kMean;", "return pooling != Pooling::kNone;",
            ["coordinator/scheduler_test:*ForLastTokenPooling*"]),
     Mutant("pooling: a prompt of one token is a decode",
            CORE + "schedule/outstanding_steps.h",

@@ -123,6 +123,11 @@ std::vector<float> RightPooled(const Ask& ask) {
       return {static_cast<float>(sum / static_cast<double>(activations.size()))};
     case Pooling::kCls:
       return {activations.front()};
+    case Pooling::kAll:
+      return activations;
+    case Pooling::kSparse:
+    case Pooling::kColbert:
+      break;  // these need layers, which simulated models do not have
   }
   return {};
 }

@@ -316,7 +316,7 @@ void ReadWholePrompts(uint64_t seed, Scenario& scenario) {
     ask.limits.stop_token_ids.clear();
     ask.sampling.min_tokens = 0;
     ask.sampling.num_prompt_logprobs = -1;
-    ask.sampling.pooling = OneOf(random, {Pooling::kLast, Pooling::kMean, Pooling::kCls});
+    ask.sampling.pooling = OneOf(random, {Pooling::kLast, Pooling::kMean, Pooling::kCls, Pooling::kAll});
   }
 }
 

@@ -136,7 +136,7 @@ void SimWorker::Pool(const std::vector<BatchMember>& batch, std::vector<SampledT
     for (int p = member.start; p < member.start + member.count; ++p)
       rows.push_back(Activation(contexts[static_cast<size_t>(p)]));
   }
-  const auto rows_at = [&](int64_t row, int64_t count) {
+  const auto rows_at = [&](Pooling, int64_t row, int64_t count) {
     return std::span<const float>(rows).subspan(static_cast<size_t>(row), static_cast<size_t>(count));
   };
   pooler_.Pool(rows_at, batch, table_, tokens);

@@ -11,6 +11,7 @@
 #include "kernels/gate_mul.h"
 #include "kernels/layer_norm.h"
 #include "kernels/rms_norm.h"
+#include "worker/model/relative_bias.h"
 #include "worker/model/rope_table.h"
 
 namespace quire {
@@ -48,6 +49,7 @@ CpuDecoder::CpuDecoder(const ModelFiles& files, const RankShard& shard, const ke
       adapters_(files, shard),
       activations_(ActivationsOf(sizes.compute.activations)),
       alibi_slopes_(LocalSlopes(spec_, shard)),
+      relative_bias_(RelativeBiasOf(files, shard)),
       buffers_(spec_, shard, sizes.max_step_tokens),
       experts_(spec_, shard, sizes.max_step_tokens),
       mixers_(spec_, shard_, stream, collective_, sizes.max_step_tokens),

@@ -44,6 +44,10 @@ class CpuDecoder final : private DecoderOps {
   /// Forward.
   std::span<const float> NormedRows(int64_t row, int64_t count) const;
 
+  /// Returns the numbers of the step's rows [row, row + count) that PoolsEachToken(pooling) asks for: [count, hidden],
+  /// [count] or [count, PooledHead::colbert]. Valid until the next call. Call it after Forward.
+  std::span<const float> TokenRows(Pooling pooling, int64_t row, int64_t count);
+
   const ModelWeights& weights() const { return weights_; }
   bool has_head() const { return !weights_.head.empty(); }
   const CpuAdapters& adapters() const { return adapters_; }
@@ -144,6 +148,7 @@ class CpuDecoder final : private DecoderOps {
   std::vector<std::vector<float>> ropes_;        // per rotation: [max_model_len, rotated_dims], cosines, then sines
   std::vector<std::vector<float>> query_ropes_;  // the same for queries that grow with position; else empty
   std::vector<float> alibi_slopes_;              // one per local head; empty: no ALiBi
+  std::vector<float> relative_bias_;             // [local heads, distances]; empty: no RelativeBias
   std::vector<float> ones_;                      // [largest head_dim], all 1: weights of the norm of values, if any
   // The members down to experts_in_ belong to the step that Forward computes.
   const StepInputs* inputs_ = nullptr;
@@ -157,7 +162,8 @@ class CpuDecoder final : private DecoderOps {
   std::vector<int32_t> adapter_rows_, adapter_x_rows_;  // rows that AddAdapters reads
   std::vector<kernels::LowRankGroup> adapter_groups_;
   std::vector<int32_t> head_adapters_;  // [R]
-  std::vector<float> logits_;  // [R, local vocab], or the rows of the last LogitsOfRows
+  std::vector<float> token_rows_;       // the rows of the last TokenRows
+  std::vector<float> logits_;           // [R, local vocab], or the rows of the last LogitsOfRows
 };
 
 }  // namespace quire

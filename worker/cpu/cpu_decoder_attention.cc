@@ -74,12 +74,28 @@ void CpuDecoder::NormQueriesAndKeys(int64_t layer) {
 
 void CpuDecoder::Attend(int64_t layer) {
   const LayerSpec& l = LayerOf(layer);
-  kernels::PagedAttention(
-      stream_, {buffers_.qkv.data(), QkvWidth(spec_, shard_, layer), buffers_.attended.data(), HeadsWidth(layer),
-                cache_->Layer(layer), inputs_->block_tables.data(), inputs_->table_stride, inputs_->query_start.data(),
-                inputs_->context_len.data(), shard_.layer(layer).head_start.data(), inputs_->num_sequences(),
-                shard_.heads.size(), AttentionScale(spec_, l), l.window, static_cast<float>(spec_.score_cap),
-                DataOf(alibi_slopes_), activations_, DataOf(weights(layer).sinks), spec_.bidirectional});
+  kernels::PagedAttentionParams params = {buffers_.qkv.data(),
+                                          QkvWidth(spec_, shard_, layer),
+                                          buffers_.attended.data(),
+                                          HeadsWidth(layer),
+                                          cache_->Layer(layer),
+                                          inputs_->block_tables.data(),
+                                          inputs_->table_stride,
+                                          inputs_->query_start.data(),
+                                          inputs_->context_len.data(),
+                                          shard_.layer(layer).head_start.data(),
+                                          inputs_->num_sequences(),
+                                          shard_.heads.size(),
+                                          AttentionScale(spec_, l),
+                                          l.window,
+                                          static_cast<float>(spec_.score_cap),
+                                          DataOf(alibi_slopes_),
+                                          activations_,
+                                          DataOf(weights(layer).sinks),
+                                          spec_.bidirectional};
+  params.relative_bias = DataOf(relative_bias_);
+  params.relative_reach = spec_.relative_bias.reach;
+  kernels::PagedAttention(stream_, params);
   if (spec_.latent.rank > 0) latents_.MakeValues(weights(layer).latents, buffers_.attended.data(), tokens_);
   if (!spec_.attention_gate) return;
   const int64_t width = QkvWidth(spec_, shard_, layer), gates = GateWidth(spec_, shard_, layer);

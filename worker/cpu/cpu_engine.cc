@@ -240,10 +240,13 @@ ComputedStep CpuEngine::DrawStep(std::span<float> logits, const std::vector<Batc
   outcome.scores =
       sampler_.Score([this](int64_t row, int64_t count) { return decoder_.LogitsOfRows(row, count); }, batch, table);
   if (tells_) {
-    const auto rows = [this](int64_t row, int64_t count) { return decoder_.NormedRows(row, count); };
+    const auto rows = [this](Pooling pooling, int64_t row, int64_t count) {
+      return PoolsEachToken(pooling) ? decoder_.TokenRows(pooling, row, count) : decoder_.NormedRows(row, count);
+    };
     pooler_.Pool(rows, batch, table, outcome.tokens);
     for (SampledToken& token : outcome.tokens) {
-      if (!token.pooled.empty()) pooled_layers_.Apply(token.pooled);
+      if (!token.pooled.empty() && !PoolsEachToken(table.at(token.slot).sampling.pooling))
+        pooled_layers_.Apply(token.pooled);
     }
   }
   return outcome;

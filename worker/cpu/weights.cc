@@ -261,6 +261,14 @@ ModelWeights::ModelWeights(const ModelFiles& files, const RankShard& shard, Quan
   if (wanted_) wanted_ = NumberType::kQ8_0;
   if (files.Has(Role::kHead) && shard.is_last())
     head = {Pack(files.Get(Role::kHead), SliceOf(files, shard, Role::kHead))};
+  if (files.spec().pooled_head.sparse && shard.is_last()) {
+    sparse = {Load(files, shard, Role::kSparse, 0)};
+    sparse_bias = vector(Role::kSparseBias);
+  }
+  if (files.spec().pooled_head.colbert > 0 && shard.is_last()) {
+    colbert = {Load(files, shard, Role::kColbert, 0)};
+    colbert_bias = vector(Role::kColbertBias);
+  }
   files.ReleasePages();  // the embedding's pages go too; rows that are looked up are read again
 }
 

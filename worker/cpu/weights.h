@@ -119,6 +119,9 @@ class ModelWeights {
   LayerInputWeights layer_inputs;
   Matrices head;                 // [local vocab, hidden]; empty: the model only pools, or another stage has the head
   std::vector<float> head_bias;  // [local vocab]; empty: no bias
+  // The layers for every token (PooledHead), in the last stage: [1, hidden] and [PooledHead::colbert, hidden].
+  Matrices sparse, colbert;
+  std::vector<float> sparse_bias, colbert_bias;
 
   int64_t bytes() const { return bytes_; }
   /// Returns sentences for the log about matrices that take more memory than in the file, and why.

@@ -233,7 +233,9 @@ ComputedStep CudaEngine::Finish(const SequenceTable& table) {
     return decoder_.logits();
   });
   if (step.keeps_rows && sampler_sizes_.rank == 0) {
-    const auto rows = [this](int64_t row, int64_t count) { return rows_.Fetch(decoder_.NormedRows(row), count); };
+    const auto rows = [this](Pooling, int64_t row, int64_t count) {
+      return rows_.Fetch(decoder_.NormedRows(row), count);
+    };
     pooler_.Pool(rows, step.batch, table, outcome.tokens);
   }
   if (step.swaps)

@@ -56,6 +56,8 @@ Range PartOf(const ModelSpec& spec, Axis axis, const RankShard& shard, int64_t l
     case Axis::kPositionRows:
     case Axis::kTypes:
     case Axis::kOutputs:
+    case Axis::kColbertDims:
+    case Axis::kBuckets:
     case Axis::kExperts:
     case Axis::kStateHeadDim:
     case Axis::kTaps:
@@ -174,8 +176,7 @@ Tensor Transposed(const Tensor& tensor, std::vector<std::byte>& room) {
 }
 
 kernels::Weight AsWeight(const Tensor& tensor) {
-  if (!IsWeightType(tensor.type))
-    FailSettings("a weight of {} numbers is not supported", LayoutOf(tensor.type).name);
+  if (!IsWeightType(tensor.type)) FailSettings("a weight of {} numbers is not supported", LayoutOf(tensor.type).name);
   return {tensor.type,
           tensor.data.data(),
           tensor.rows(),

@@ -46,6 +46,15 @@ extern const Architecture kCwm;                                       // cwm.cc
 extern const Architecture kGptOss;                                    // gpt_oss.cc
 extern const Architecture kDeepseekV2, kDeepseekV3, kGlm4MoeLite;     // deepseek.cc
 extern const Architecture kBert, kRoberta, kXlmRoberta, kCamembert;   // bert.cc
+extern const Architecture kElectra;                                   // bert.cc
 extern const Architecture kModernBert;                                // modern_bert.cc
+extern const Architecture kDistilBert;                                // distilbert.cc
+extern const Architecture kMpNet;                                     // mpnet.cc
+extern const Architecture kNomicBert;                                 // nomic_bert.cc
+extern const Architecture kNew, kGte;                                 // gte.cc
+extern const Architecture kJinaBert;                                  // jina_bert.cc
+
+/// Reads the files of kJinaBert, which name their family as BERT's files do.
+ModelSpec JinaBertFromHf(const HfConfig& config);
 
 }  // namespace quire::architectures

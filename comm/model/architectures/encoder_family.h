@@ -9,6 +9,24 @@ namespace quire::architectures {
 /// Sets the settings that all encoders share: no output head, and tokens that see later tokens.
 void SetEncoder(ModelSpec& spec);
 
+/// As SetEncoder, for models like BERT: the embeddings are normed, and a layer norms the sums.
+void SetPostNormEncoder(ModelSpec& spec);
+
+/// Suffixes of tensors in older files that hold the numbers 0, 1, 2, .. or zeros.
+inline constexpr const char* kPositionIds[] = {"embeddings.position_ids", "embeddings.token_type_ids"};
+
+inline constexpr const char *kBertTokens = "bert.embeddings.word_embeddings.weight",
+                            *kBertTypes = "bert.embeddings.token_type_embeddings.weight";
+/// Returns BERT's embeddings with token types but without positions, and its attention, under the names of its files.
+std::vector<WeightSpec> BertAttentionWeights();
+
+/// Reads an encoder like BERT from a GGUF file, but for its positions and activation. Throws Error when the file's
+/// tokens only see earlier ones.
+ModelSpec PostNormEncoderFromGguf(const GgufConfig& config);
+
+/// Gives token types and norms the names that they have in GGUF files of models like BERT.
+std::vector<WeightSpec> WithGgufNames(std::vector<WeightSpec> weights);
+
 /// True when config.json names a class that scores pairs of texts or classes of texts. Such a class has layers after
 /// pooling, which the caller describes.
 bool Classifies(const HfConfig& config);
@@ -18,12 +36,21 @@ int64_t LabelsOf(const HfConfig& config);
 
 inline constexpr const char *kClassifier = "classifier.weight", *kClassifierBias = "classifier.bias";
 
+// The layers for every row: stems of their own files, then the files' names of the tensors, weight and bias.
+inline constexpr const char *kSparseLayer = "sparse_linear.weight", *kSparseLayerBias = "sparse_linear.bias",
+                            *kColbertLayer = "colbert_linear.weight", *kColbertLayerBias = "colbert_linear.bias";
+
 /// Names of the layers after pooling in safetensors. Layers that a family never has need no name.
 struct PooledHeadNames {
   const char *in = nullptr, *in_bias = nullptr, *norm = nullptr, *norm_bias = nullptr, *out = nullptr,
              *out_bias = nullptr;
 };
-/// Appends the layers after pooling that the model has.
+/// Those of RoBERTa, ELECTRA and MPNet.
+inline constexpr PooledHeadNames kInnerClassifier = {.in = "classifier.dense.weight",
+                                                     .in_bias = "classifier.dense.bias",
+                                                     .out = "classifier.out_proj.weight",
+                                                     .out_bias = "classifier.out_proj.bias"};
+/// Appends the layers after pooling that the model has, and its layers for every row.
 void AddPooledHead(const ModelSpec& spec, const PooledHeadNames& names, std::vector<WeightSpec>& weights);
 
 }  // namespace quire::architectures

@@ -45,7 +45,7 @@ TextTools::TextTools(const ModelFiles& model, const Topology& topology)
   ChooseFormat(settings);
   vocabulary = std::make_shared<const Vocabulary>(
       KnownTo(model.spec(), VocabularyOf(tokenizer, model.spec().eos_token_ids, MarkersOf(answer_format))));
-  pooling = PoolingOf(model, tokenizer, settings, topology.scheduler.max_running);
+  pooling = PoolingOf(model, tokenizer, topology);
   request.vocab_size = static_cast<int>(model.spec().vocab_size);
   request.only_pools = model.spec().bidirectional;
   sampling = SamplingDefaultsOf(model, settings);

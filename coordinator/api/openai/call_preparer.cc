@@ -32,6 +32,15 @@ RenderWatch WatchOf(TextGrowth& growth, const std::stop_token& stop) {
           .makes = [&growth](size_t bytes) { growth.Add(bytes); }};
 }
 
+/// Sets the size of the answer's vectors, and the terms that depend on the prompts' tokens.
+void SetVectors(const PoolingOptions& options, PreparedCall& prepared) {
+  PoolingTerms& terms = *prepared.pooling;
+  const int64_t numbers = terms.row > 0 ? static_cast<int64_t>(prepared.prompt_tokens) * terms.row
+                                        : int64_t{prepared.num_prompts} * options.hidden;
+  prepared.vector_bytes = numbers * static_cast<int64_t>(sizeof(float));
+  if (terms.opening || terms.closing) terms.prompts = prepared.prompts;
+}
+
 }  // namespace
 
 const char* CallPreparer::FieldOf(const GenerateCall& call) { return call.chat ? "messages" : "prompt"; }
@@ -89,9 +98,14 @@ void CallPreparer::Read(const std::string& body, Dialect dialect, const FindKept
     case Dialect::kScore:
       prepared.call = ParseScoreRequest(json, limits, options_.pooling, prepared.pooling.emplace());
       break;
+    case Dialect::kClassify:
+      prepared.call = ParseClassifyRequest(json, limits, options_.pooling, prepared.pooling.emplace());
+      break;
+    case Dialect::kPooling:
+      prepared.call = ParsePoolingRequest(json, limits, options_.pooling, prepared.pooling.emplace());
+      break;
   }
   if (!prepared.pooling && !options_.pooling.no_answers.empty()) throw ApiError(400, options_.pooling.no_answers);
-  if (prepared.pooling) prepared.vector_bytes = options_.pooling.hidden * static_cast<int64_t>(sizeof(float));
   FindModel(prepared.call);
 }
 
@@ -116,6 +130,7 @@ PreparedCall CallPreparer::Prepare(const std::string& body, Dialect dialect, con
   FindBadWords(call, stop);
   EncodePrediction(call, stop);
   EncodePrompts(prepared, text, stop);
+  if (prepared.pooling) SetVectors(options_.pooling, prepared);
   call.prompts.clear();
   call.prompts.shrink_to_fit();
   call.conversation = Conversation();

@@ -21,10 +21,10 @@ struct PreparedCall {
   GenerateCall call;                          // the prompts' texts have moved to `prompts`
   std::vector<std::vector<TokenId>> prompts;  // empty: no room for the choices, so nothing was tokenised
   size_t longest_prompt = 0, prompt_tokens = 0;
-  std::vector<std::string> echo;  // prompts' texts, when answers begin with them and report no tokens
+  std::vector<std::string> echo;        // prompts' texts, when answers begin with them and report no tokens
   std::optional<ResponseTerms> terms;   // terms of a /v1/responses call
-  std::optional<PoolingTerms> pooling;  // terms of embeddings, rerank and score
-  int64_t vector_bytes = 0;             // bytes of one prompt's vector; only for embeddings, rerank and score
+  std::optional<PoolingTerms> pooling;  // terms of calls that pool prompts
+  int64_t vector_bytes = 0;             // bytes of all prompts' vectors; only for calls that pool prompts
   OrderedJson applied_edits;            // edits made for /v1/messages; null: not asked for
 
   /// Returns the number of choices that the engine samples, over all prompts.
@@ -36,7 +36,7 @@ struct PreparedCall {
 /// A chat request's prompt, as the chat template renders it.
 struct ChatPrompt {
   std::string text;
-  std::vector<TokenId> tokens;  // the prompt's tokens, at most max_model_len
+  std::vector<TokenId> tokens;                 // the prompt's tokens, at most max_model_len
   std::optional<size_t> unedited_tokens = {};  // without the context edits; nullopt when the request asks for none
 };
 
@@ -51,7 +51,7 @@ class CallPreparer {
     int most_choices = 0;        // the most choices that can ever wait and run together
     AnswerFormat answer_format;  // the format of chat answers
     PoolingOptions pooling;
-    std::vector<std::string> aliases;   // other names of the model
+    std::vector<std::string> aliases;        // other names of the model
     const AdapterShelf* adapters = nullptr;  // its LoRA adapters; null: none
   };
   /// `chat` may be null. The references must outlive this object.

@@ -57,7 +57,8 @@ uint64_t RandomSeed() {
 
 /// Returns a call's public id. It is random, so that it does not reveal the number of other calls.
 std::string NewName(Dialect dialect) {
-  static constexpr const char* kPrefixes[] = {"cmpl-", "chatcmpl-", "msg_", "resp_", "embd-", "rerank-", "score-"};
+  static constexpr const char* kPrefixes[] = {"cmpl-",   "chatcmpl-", "msg_",      "resp_", "embd-",
+                                              "rerank-", "score-",    "classify-", "pool-"};
   return fmt::format("{}{:016x}", kPrefixes[static_cast<size_t>(dialect)], RandomSeed());
 }
 
@@ -67,9 +68,8 @@ std::unique_ptr<AnswerForm> FormOf(Dialect dialect, PreparedCall& prepared, int 
   const ToolFormat calls = prepared.call.shape.format.tools;
   if (dialect == Dialect::kMessages) {
     const bool cut = max_tokens < prepared.call.max_tokens.value_or(max_tokens);
-    return std::make_unique<MessagesForm>(name, model,
-                                          MessagesForm::Terms{cut, calls, std::move(prepared.applied_edits),
-                                                              prepared.call.seals_thoughts});
+    return std::make_unique<MessagesForm>(
+        name, model, MessagesForm::Terms{cut, calls, std::move(prepared.applied_edits), prepared.call.seals_thoughts});
   }
   if (dialect != Dialect::kResponses) return nullptr;
   auto keep = [&store, name, client = prepared.call.client](StoredResponse response) {

@@ -73,6 +73,10 @@ Routes<DataHandler> DataPort::MakeRoutes() {
       {"POST", "/rerank", generate},
       {"POST", "/v1/score", generate},
       {"POST", "/score", generate},
+      {"POST", "/classify", generate},
+      {"POST", "/v1/classify", generate},
+      {"POST", "/pooling", generate},
+      {"POST", "/v1/pooling", generate},
       {"GET", "/health", alive},
       {"GET", "/ping", alive},
       {"POST", "/ping", alive},
@@ -164,9 +168,8 @@ std::optional<HttpResponse> DataPort::RefuseForLoad(ModelDesk& desk, const std::
     response = ErrorResponse(503, draining_ ? "the server is shutting down" : "the worker group is lost");
   } else if (desk.places.RoomFor(client) < choices_to_come) {
     desk.metrics.CountRejection("max_num_queued_reqs");
-    response = state == ModelState::kRestarting
-                   ? ErrorResponse(503, "the workers are being replaced; try again later")
-                   : ErrorResponse(429, "too many requests are waiting; try again later");
+    response = state == ModelState::kRestarting ? ErrorResponse(503, "the workers are being replaced; try again later")
+                                                : ErrorResponse(429, "too many requests are waiting; try again later");
   } else {
     return std::nullopt;
   }

@@ -67,7 +67,7 @@ struct DataPort::Exchange {
   Slot& slot;
   std::vector<ChatChoice> choices;             // parsers of a chat's choices; empty for other calls
   std::unique_ptr<AnswerForm> form = nullptr;  // null: OpenAI's completions
-  std::optional<PoolingTerms> pooling = {};    // terms of embeddings, rerank and score
+  std::optional<PoolingTerms> pooling = {};    // terms of calls that pool prompts
   int64_t made_bytes = 0;                      // bytes charged by HoldMade
   int64_t kept_bytes = 0;                      // the part of made_bytes that is kept for later texts
   int64_t waiting_bytes = 0;                   // bytes of text that `choices` hold back

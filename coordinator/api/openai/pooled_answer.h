@@ -11,8 +11,8 @@
 
 namespace quire {
 
-/// Returns the JSON answer to a request for embeddings, rankings or scores. `vectors`: the prompts' embeddings, in the
-/// order of the prompts. `envelope`: the answer's id, model and time.
+/// Returns the JSON text of an answer of a call that pools prompts. `vectors` are in the prompts' order. `envelope` has
+/// the id, model and time.
 std::shared_ptr<PiecewiseText> PooledAnswer(const Json& envelope, PoolingTerms terms,
                                             std::vector<std::vector<float>> vectors, const Usage& usage);
 
@@ -22,6 +22,9 @@ void FitVector(int dimensions, bool normalize, std::vector<float>& vector);
 /// Returns the score of each pair: the cosine of its two embeddings, or, with by_answer, the probability of "yes" where
 /// only "yes" and "no" are possible.
 std::vector<double> PairScores(const PoolingTerms& terms, std::vector<std::vector<float>> vectors);
+
+/// Replaces a classifier's numbers by probabilities.
+void ScaleClasses(ClassScale scale, std::vector<float>& numbers);
 
 /// Returns the numbers' little-endian bytes in base64.
 std::string Base64Of(const std::vector<float>& vector);

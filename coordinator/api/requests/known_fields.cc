@@ -37,7 +37,7 @@ constexpr std::string_view kOfGenerating[] = {
     "add_generation_prompt", "continue_final_message", "top_logprobs"};
 
 constexpr std::string_view kOfPooling[] = {"model",    "truncate_prompt_tokens", "add_special_tokens", "cache_salt",
-                                           "priority", "deadline_seconds", "keep_alive"};
+                                           "priority", "deadline_seconds",       "keep_alive"};
 
 /// Fields that are ignored because they change no answer. The last fields are parameters of methods that have a field
 /// of their own, which is refused unless it is off.
@@ -81,6 +81,16 @@ std::vector<std::string_view> FieldsOfKind(FieldsOf kind) {
     case FieldsOf::kEmbeddings:
       add(kOfPooling);
       for (const char* name : {"input", "encoding_format", "dimensions", "normalize", "prompt_name", "input_type"})
+        names.push_back(name);
+      break;
+    case FieldsOf::kClassify:
+      add(kOfPooling);
+      for (const char* name : {"input", "use_activation", "activation"}) names.push_back(name);
+      break;
+    case FieldsOf::kPooling:
+      add(kOfPooling);
+      for (const char* name : {"input", "task", "encoding_format", "dimensions", "normalize", "prompt_name",
+                               "input_type", "use_activation", "activation"})
         names.push_back(name);
       break;
     case FieldsOf::kRerank:
@@ -128,6 +138,8 @@ constexpr Renamed kRenamed[] = {
     {FieldsOf::kEmbeddings, "truncate", "truncate_prompt_tokens"},
     {FieldsOf::kEmbeddings, "embedding_types", "encoding_format"},
     {FieldsOf::kEmbeddings, "output_dimension", "dimensions"},
+    {FieldsOf::kClassify, "prompt messages text texts inputs data", "input"},
+    {FieldsOf::kPooling, "prompt messages text texts inputs data", "input"},
     {FieldsOf::kRerank, "prompt input texts passages", "documents"},
     {FieldsOf::kRerank, "top_k", "top_n"},
     {FieldsOf::kRerank, "return_text", "return_documents"},

@@ -10,7 +10,7 @@
 namespace quire {
 
 /// The kind of request to which fields belong.
-enum class FieldsOf { kCompletions, kChat, kMessages, kResponses, kEmbeddings, kRerank, kScore };
+enum class FieldsOf { kCompletions, kChat, kMessages, kResponses, kEmbeddings, kRerank, kScore, kClassify, kPooling };
 
 /// OpenAI's error code for a field that the request should not have. An error with this code names the field as it was
 /// sent.

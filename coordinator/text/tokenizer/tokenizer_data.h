@@ -78,8 +78,8 @@ struct HfTokenizerFiles {
 /// Reads a tokenizer from its files' contents. Errors begin with `directory`.
 TokenizerData TokenizerDataFromHf(const HfTokenizerFiles& files, const std::string& directory);
 
-/// Reads the tokenizer of a GGUF file, of the kinds "gpt2", "llama", "gemma4" and "t5". Throws Error for other kinds
-/// and for unknown pre-tokenizers.
+/// Reads the "gpt2", "llama", "gemma4", "t5" or "bert" tokenizer of a GGUF file. Throws Error for other kinds and for
+/// unknown pre-tokenizers.
 TokenizerData TokenizerDataFromGguf(const GgufFile& gguf);
 
 /// Joins two chat templates into one: `with_tools` applies to conversations with tools, `plain` to others, as HF

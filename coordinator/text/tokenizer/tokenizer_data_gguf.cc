@@ -9,6 +9,7 @@
 #include "comm/model/model_files.h"
 #include "coordinator/text/tokenizer/sentencepiece_model.h"
 #include "coordinator/text/tokenizer/tokenizer_data.h"
+#include "coordinator/text/tokenizer/word_piece_files.h"
 
 namespace quire {
 
@@ -214,10 +215,10 @@ void ReadUnigram(const GgufFile& gguf, TokenizerData& data) {
 
 TokenizerData TokenizerDataFromGguf(const GgufFile& gguf) {
   const auto& model = gguf.Get<std::string>("tokenizer.ggml.model");
-  if (model != "gpt2" && model != "llama" && model != "gemma4" && model != "t5") {
+  if (model != "gpt2" && model != "llama" && model != "gemma4" && model != "t5" && model != "bert") {
     Fail(
         "{}: tokenizer \"{}\" is not supported; supported: gpt2 (byte-level BPE), llama (SentencePiece's BPE), gemma4 "
-        "(the same with a list of merges), t5 (SentencePiece's Unigram)",
+        "(the same with a list of merges), t5 (SentencePiece's Unigram), bert (WordPiece)",
         gguf.path, model);
   }
   TokenizerData data;
@@ -229,6 +230,8 @@ TokenizerData TokenizerDataFromGguf(const GgufFile& gguf) {
   } else if (model == "gemma4") {
     SetMetaspace(gguf, data);
     ReadMerges(gguf, data);
+  } else if (model == "bert") {
+    ReadWordPieceGguf(gguf, data);
   } else if (model == "llama") {
     ReadScores(gguf, data);
   } else {

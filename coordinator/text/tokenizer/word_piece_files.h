@@ -16,6 +16,16 @@ void ReadWordPiece(const Json& model, const std::string& path, TokenizerData& da
 /// tokenizer_config.json.
 void ReadVocabTxt(const std::string& text, const Json& config, const std::string& path, TokenizerData& data);
 
+/// Completes the tokenizer of a BERT whose tokens are known: normalizer, words, and the tokens around texts and pairs.
+/// `config` may say, as tokenizer_config.json does, how the normalizer differs from the usual one, which makes letters
+/// small.
+void SetBertWords(TokenId unknown, TokenId cls, TokenId sep, const Json& config, const std::string& path,
+                  TokenizerData& data);
+
+/// Reads the WordPiece vocabulary of a GGUF file, whose tokens are in `data`. The file marks the tokens that begin a
+/// word; BERT's own files mark the others. As in llama.cpp, letters become small.
+void ReadWordPieceGguf(const GgufFile& gguf, TokenizerData& data);
+
 /// Reads the "pair" of a TemplateProcessing step. Returns nullopt when the second text precedes the first, or for token
 /// types that PairFrame cannot express.
 std::optional<PairFrame> ReadPairFrame(const Json& step, const std::string& path);

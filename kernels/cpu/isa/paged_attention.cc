@@ -2,6 +2,7 @@
 #include "kernels/cpu/isa/functions.h"
 #include "kernels/cpu/isa/kv_form.h"
 #include "kernels/cpu/isa/kv_span.h"
+#include "kernels/cpu/isa/row_block.h"
 #include "kernels/cpu/isa/soft_cap.h"
 #include "kernels/cpu/isa/unrolled.h"
 #include "kernels/cpu/isa/vec.h"
@@ -17,14 +18,16 @@ constexpr int kColumns = 2;  // vectors that a pass over a span computes per row
 /// The rows of one item, ordered by query, then query head of the KV head's group. Each row has its running softmax:
 /// out = sum(p * v) and sum = sum(p), both relative to max.
 struct Rows {
-  float* query;   // [num_rows, head_dim], scaled
-  float* out;     // [num_rows, head_dim] weighted sum of values so far
-  float* max;     // [num_rows] largest score so far
-  float* sum;     // [num_rows] sum of the weights so far
-  float* slope;   // [num_rows] ALiBi's slopes, or null
-  float* place;   // [num_rows] the query's position
-  float* scores;  // [kRowTile, padded slots of a span]
+  float* query;    // [num_rows, head_dim], scaled
+  float* out;      // [num_rows, head_dim] weighted sum of values so far
+  float* max;      // [num_rows] largest score so far
+  float* sum;      // [num_rows] sum of the weights so far
+  float* slope;    // [num_rows] ALiBi's slopes, or null
+  int32_t* head;   // [num_rows] the query's head
+  int32_t* place;  // [num_rows] the query's position
+  float* scores;   // [kRowTile, padded slots of a span]
   float soft_cap;
+  RelativeBias bias;
 };
 
 int64_t MaxRows(const PagedAttentionParams& p) { return kAttentionTile * p.num_heads; }
@@ -34,8 +37,17 @@ Rows CarveScratch(const PagedAttentionParams& p, float* scratch) {
   float* out = scratch + rows * dim;
   float* max = out + rows * dim;
   float* slope = max + 2 * rows;
-  return {scratch,          out,       max, max + rows, p.alibi_slopes == nullptr ? nullptr : slope, slope + rows,
-          slope + 2 * rows, p.soft_cap};
+  auto* const head = reinterpret_cast<int32_t*>(slope + rows);
+  return {scratch,
+          out,
+          max,
+          max + rows,
+          p.alibi_slopes == nullptr ? nullptr : slope,
+          head,
+          head + rows,
+          slope + 3 * rows,
+          p.soft_cap,
+          BiasOf(p)};
 }
 
 /// A row's query as bytes. The bytes overwrite the beginning of the row's floats.
@@ -160,13 +172,13 @@ void Scores(const Span<T>& span, Visible visible, const float* query, float* sco
   for (; vector * kLanes < visible.end; ++vector) ScoreVectors<R, 1>(span, vector, query, scores);
 }
 
-/// Adds slope * (key position - query position) to one row's scores in the vectors of `computed`. `distance`: the
+/// Adds -slope * |key position - query position| to one row's scores in the vectors of `computed`. `distance`: the
 /// span's first position minus the query's position.
 void AddSlope(float* scores, Visible computed, float slope, float distance) {
   Vec lanes;
   for (int lane = 0; lane < kLanes; ++lane) lanes[lane] = static_cast<float>(lane);
   for (int64_t j = computed.begin / kLanes * kLanes; j < computed.end; j += kLanes)
-    Store(scores + j, MulAdd(lanes + (static_cast<float>(j) + distance), Splat(slope), Load(scores + j)));
+    Store(scores + j, MulAdd(Downhill(lanes + (static_cast<float>(j) + distance)), Splat(slope), Load(scores + j)));
 }
 
 /// Turns one row's scores in the vectors of `computed` into weights relative to the new maximum; unseen slots get
@@ -310,7 +322,9 @@ void VisitRows(const Span<T>& span, int64_t start, const Visible* visible, const
     float* weights = rows.scores + r * span.padded;
     if (rows.soft_cap > 0) SoftCapAll(weights, together.begin / kLanes * kLanes, together.end, rows.soft_cap);
     if (rows.slope != nullptr)
-      AddSlope(weights, together, rows.slope[row + r], static_cast<float>(start) - rows.place[row + r]);
+      AddSlope(weights, together, rows.slope[row + r], static_cast<float>(start - rows.place[row + r]));
+    for (int64_t j = together.begin; rows.bias.table != nullptr && j < together.end; ++j)
+      weights[j] += rows.bias.Of(rows.head[row + r], start + j - rows.place[row + r]);
     shrink[r] = Reweigh(weights, together, visible[r], rows.max + row + r, rows.sum + row + r);
     ScaleWeights(span, visible[r], weights);
   }
@@ -395,10 +409,9 @@ void TileOf(const PagedAttentionParams& p, const AttentionItem& item, float* scr
       rows.query[row * dim + d] = from[d] * p.scale;
       rows.out[row * dim + d] = 0.0f;
     }
-    if (rows.slope != nullptr) {
-      rows.slope[row] = p.alibi_slopes[head];
-      rows.place[row] = static_cast<float>(p.context_len[sequence] - (p.query_start[sequence + 1] - query));
-    }
+    if (rows.slope != nullptr) rows.slope[row] = p.alibi_slopes[head];
+    rows.head[row] = static_cast<int32_t>(head);
+    rows.place[row] = static_cast<int32_t>(p.context_len[sequence] - (p.query_start[sequence + 1] - query));
     rows.max[row] = p.sinks == nullptr ? kMasked : p.sinks[head];
     rows.sum[row] = p.sinks == nullptr ? 0.0f : 1.0f;
     if constexpr (kInBytes<T>) RoundQuery(rows.query + row * dim, dim);
@@ -429,7 +442,7 @@ void TileOf(const PagedAttentionParams& p, const AttentionItem& item, float* scr
 }  // namespace
 
 int64_t AttentionScratch(const PagedAttentionParams& p) {
-  const int64_t few = MaxRows(p) * (2 * p.cache.head_dim + 4) + kRowTile * PadToLanes(SlotsOfSpan(p.cache));
+  const int64_t few = MaxRows(p) * (2 * p.cache.head_dim + 5) + kRowTile * PadToLanes(SlotsOfSpan(p.cache));
   return Most(few, PrefillScratch(p));
 }
 

@@ -90,12 +90,16 @@ void Scores(const RowBlock& block, int64_t dim, int64_t padded, Visible slots, c
   }
 }
 
-/// Adjusts scores: multiplies by the keys' scales if still missing, applies the soft cap, adds ALiBi's slopes.
+/// Adjusts scores: multiplies by the keys' scales if still missing, applies the soft cap, adds ALiBi's slopes or the
+/// numbers of relative_bias.
 template <class T, class PanelsOf>
 void AdjustScores(const PagedAttentionParams& p, const RowBlock& block, int64_t start, Visible slots,
                   const PanelsOf& panels) {
   constexpr bool kScales = kScaled<T> && !kInBytes<T>;
-  if (!kScales && p.soft_cap <= 0 && p.alibi_slopes == nullptr) return;
+  if (!kScales && p.soft_cap <= 0 && p.alibi_slopes == nullptr) {
+    if (p.relative_bias != nullptr) AddBias(BiasOf(p), block, start, slots.begin, slots.end, panels.weights);
+    return;
+  }
   for (int64_t at = 0; at < kBlockRows; at += kLanes) {
     const Vec place = __builtin_convertvector(LoadAs<IntVec>(block.place + at), Vec), slope = Load(block.slope + at);
     for (int64_t slot = slots.begin; slot < slots.end; ++slot) {
@@ -103,10 +107,11 @@ void AdjustScores(const PagedAttentionParams& p, const RowBlock& block, int64_t 
       Vec score = Load(to);
       if constexpr (kScales) score *= panels.key_scales[slot];
       if (p.soft_cap > 0) score = SoftCap(score, p.soft_cap);
-      if (p.alibi_slopes != nullptr) score = MulAdd(static_cast<float>(start + slot) - place, slope, score);
+      if (p.alibi_slopes != nullptr) score = MulAdd(Downhill(static_cast<float>(start + slot) - place), slope, score);
       Store(to, score);
     }
   }
+  if (p.relative_bias != nullptr) AddBias(BiasOf(p), block, start, slots.begin, slots.end, panels.weights);
 }
 
 /// Sets the scores or weights of slots that a row does not see to `masked`.

@@ -10,6 +10,21 @@ namespace quire::kernels::QUIRE_ISA {
 inline constexpr int kRowVectors = kLanes == 16 ? 3 : 2;
 inline constexpr int64_t kBlockRows = int64_t{kRowVectors} * kLanes;
 
+/// Numbers that join scores by head and distance (PagedAttentionParams::relative_bias).
+struct RelativeBias {
+  const float* table;  // [heads, 2 * reach + 1], or null
+  int64_t reach;
+
+  /// Returns the number for a key at `distance` from the query.
+  float Of(int64_t head, int64_t distance) const {
+    return table[head * (2 * reach + 1) + reach + Most(-reach, Least(reach, distance))];
+  }
+};
+inline RelativeBias BiasOf(const PagedAttentionParams& p) { return {p.relative_bias, p.relative_reach}; }
+
+/// Returns -|distance|, by which ALiBi multiplies its slopes.
+inline Vec Downhill(Vec distance) { return -Max(distance, -distance); }
+
 /// A block of rows that visit keys and values together, one row per lane. A row is a query with one query head of the
 /// KV head; rows are ordered by query. Lanes beyond the last row repeat it.
 struct RowBlock {
@@ -20,10 +35,11 @@ struct RowBlock {
   float* slope;          // [kBlockRows] ALiBi's slopes
   float* step;           // [kBlockRows] value of one step of the query's bytes; only for byte products
   int32_t* place;        // [kBlockRows] the query's position
+  int32_t* head;         // [kBlockRows] the query's head
   int64_t first, count;  // rows of the item
 };
 
-inline int64_t FloatsOfBlock(int64_t dim) { return (2 * dim + 5) * kBlockRows; }
+inline int64_t FloatsOfBlock(int64_t dim) { return (2 * dim + 6) * kBlockRows; }
 
 inline RowBlock CarveBlock(float* scratch, int64_t dim, int64_t index, int64_t rows) {
   float* query = scratch + index * FloatsOfBlock(dim);
@@ -37,9 +53,14 @@ inline RowBlock CarveBlock(float* scratch, int64_t dim, int64_t index, int64_t r
           max + 2 * kBlockRows,
           max + 3 * kBlockRows,
           reinterpret_cast<int32_t*>(max + 4 * kBlockRows),
+          reinterpret_cast<int32_t*>(max + 5 * kBlockRows),
           first,
           Least(kBlockRows, rows - first)};
 }
+
+/// Adds the numbers of relative_bias to the scores [slots, kBlockRows] of slots [begin, end), of which slot 0 has
+/// position `start`.
+void AddBias(const RelativeBias& bias, const RowBlock& block, int64_t start, int64_t begin, int64_t end, float* scores);
 
 /// Loads the block's queries into lanes and starts their softmax.
 void BeginBlock(const PagedAttentionParams& p, const AttentionItem& item, const RowBlock& block);
