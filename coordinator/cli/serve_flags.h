@@ -17,6 +17,7 @@ namespace quire {
 /// (comm/topology/topology_reader.cc): a flag is another spelling of one key, and --set takes any key.
 struct ServeFlags {
   std::string topology_file, host;  // empty: not given
+  std::string model_dir;            // whose models are served, loaded on request; empty: not given
   std::optional<int> port, admin_port;
   std::vector<std::pair<std::string, std::string>> given;  // flag ("--block-size") and its text
   std::vector<std::string> set;                            // KEY=VALUE
