@@ -125,8 +125,9 @@ int Import(KvFolder& folder, const CacheCommand& command) {
     Fail("{}: {}", command.archive,
          key.kind == ArchiveKey::Kind::kSecret ? "was sealed with a passphrase: give --passphrase-file"
                                                : "was sealed for a directory's secret, not with a passphrase");
+  archive.Unlock(key);
   const auto most = static_cast<int64_t>(command.gibibytes.value_or(kDefaultGibibytes) * (1 << 30));
-  const KvImportCounts counts = ImportBlocks(folder, archive, key, command.model, most);
+  const KvImportCounts counts = ImportBlocks(folder, archive, command.model, most);
   fmt::print("{} blocks and {} states imported, {:.3f} GiB; {} were there already\n", counts.blocks, counts.states,
              GibibytesOf(counts.bytes), counts.known);
   return 0;

@@ -128,13 +128,24 @@ void KvArchiveWriter::Finish() {
 }
 
 KvArchiveReader::KvArchiveReader(const std::string& path)
-    : file_(RegularFile::Open(path, RegularFile::Links::kRefused)) {
-  Beginning beginning;
+    : file_(RegularFile::Open(path, RegularFile::Links::kRefused)), beginning_(sizeof(Beginning)) {
   left_ = file_.size();
-  Get({reinterpret_cast<unsigned char*>(&beginning), sizeof(beginning)});
+  Get(beginning_);
+  Beginning beginning;
+  std::memcpy(&beginning, beginning_.data(), sizeof(beginning));
   if (!std::ranges::equal(beginning.magic, kArchiveMagic) || beginning.kind < 1 || beginning.kind > 2)
     Refuse("no archive of quire cache export");
   kind_ = static_cast<ArchiveKey::Kind>(beginning.kind);
+}
+
+KvArchiveReader::~KvArchiveReader() { sodium_memzero(key_.data(), key_.size()); }
+
+void KvArchiveReader::Unlock(const ArchiveKey& key) {
+  Beginning beginning;
+  std::memcpy(&beginning, beginning_.data(), sizeof(beginning));
+  StreamKey made = KeyOf(key, beginning);
+  key_.assign(made.begin(), made.end());
+  sodium_memzero(made.data(), made.size());
 }
 
 void KvArchiveReader::Refuse(const std::string& why) const { Fail("{}: {}", file_.path(), why); }
@@ -146,15 +157,14 @@ void KvArchiveReader::Get(std::span<unsigned char> bytes) {
   left_ -= bytes.size();
 }
 
-void KvArchiveReader::ReadAll(const ArchiveKey& key, const std::function<void(ArchiveRecord)>& each) {
-  if (::lseek(file_.fd(), 0, SEEK_SET) != 0) Refuse(std::strerror(errno));
-  left_ = file_.size();
+void KvArchiveReader::ReadAll(const std::function<void(ArchiveRecord)>& each) {
+  QUIRE_CHECK(!key_.empty(), "{} was not unlocked", file_.path());
+  if (::lseek(file_.fd(), sizeof(Beginning), SEEK_SET) < 0) Refuse(std::strerror(errno));
+  left_ = file_.size() - sizeof(Beginning);
   Beginning beginning;
-  Get({reinterpret_cast<unsigned char*>(&beginning), sizeof(beginning)});
+  std::memcpy(&beginning, beginning_.data(), sizeof(beginning));
   std::vector<unsigned char> state(crypto_secretstream_xchacha20poly1305_statebytes());
-  StreamKey made = KeyOf(key, beginning);
-  crypto_secretstream_xchacha20poly1305_init_pull(StreamOf(state), beginning.stream.data(), made.data());
-  sodium_memzero(made.data(), made.size());
+  crypto_secretstream_xchacha20poly1305_init_pull(StreamOf(state), beginning.stream.data(), key_.data());
   for (size_t number = 1;; ++number) {
     uint32_t bytes;
     Get({reinterpret_cast<unsigned char*>(&bytes), sizeof(bytes)});

@@ -62,12 +62,17 @@ class KvArchiveWriter {
 class KvArchiveReader {
  public:
   explicit KvArchiveReader(const std::string& path);
+  ~KvArchiveReader();
+  KvArchiveReader(const KvArchiveReader&) = delete;
+  KvArchiveReader& operator=(const KvArchiveReader&) = delete;
   ArchiveKey::Kind key_kind() const { return kind_; }
 
+  /// Sets the key, which takes about a second for a passphrase.
+  void Unlock(const ArchiveKey& key);
   /// Calls `each` for all records but the last, in order. Throws Error when the file was not written by a
-  /// KvArchiveWriter with this key, or when bytes were changed, removed or added; records before the wrong bytes were
+  /// KvArchiveWriter with the key, or when bytes were changed, removed or added; records before the wrong bytes were
   /// right.
-  void ReadAll(const ArchiveKey& key, const std::function<void(ArchiveRecord)>& each);
+  void ReadAll(const std::function<void(ArchiveRecord)>& each);
 
  private:
   [[noreturn]] void Refuse(const std::string& why) const;
@@ -75,6 +80,7 @@ class KvArchiveReader {
 
   RegularFile file_;
   ArchiveKey::Kind kind_;
+  std::vector<unsigned char> beginning_, key_;
   size_t left_ = 0;  // bytes of the file that were not read
 };
 

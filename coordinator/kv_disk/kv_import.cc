@@ -143,15 +143,14 @@ void ImportPass::Keep(StoredBlock block) {
 
 }  // namespace
 
-KvImportCounts ImportBlocks(KvFolder& folder, KvArchiveReader& archive, const ArchiveKey& key, const std::string& model,
-                            int64_t max_bytes) {
+KvImportCounts ImportBlocks(KvFolder& folder, KvArchiveReader& archive, const std::string& model, int64_t max_bytes) {
   int64_t bytes = 0, files = 0;
   for (const KvFolder::Entry& entry : folder.List()) {
     bytes += entry.bytes;
     ++files;
   }
   ImportPass check(folder, model, ImportPass::kCheck);
-  archive.ReadAll(key, [&](ArchiveRecord record) { check.Take(std::move(record)); });
+  archive.ReadAll([&](ArchiveRecord record) { check.Take(std::move(record)); });
   const KvImportCounts& counts = check.counts();
   if (!check.any_space()) Fail("the archive has no blocks of {}", model.empty() ? "any model" : WithoutControls(model));
   if (bytes + counts.bytes > max_bytes)
@@ -161,7 +160,7 @@ KvImportCounts ImportBlocks(KvFolder& folder, KvArchiveReader& archive, const Ar
     Fail("{}: a directory has at most {} files of blocks; {} are there, and the archive adds {}", folder.path(),
          KvFileList::kMostFiles, files, counts.blocks + counts.states);
   ImportPass write(folder, model, ImportPass::kWrite);
-  archive.ReadAll(key, [&](ArchiveRecord record) { write.Take(std::move(record)); });
+  archive.ReadAll([&](ArchiveRecord record) { write.Take(std::move(record)); });
   return write.counts();
 }
 

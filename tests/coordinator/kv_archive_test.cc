@@ -136,7 +136,8 @@ class KvArchiveTest : public testing::Test {
   KvImportCounts Import(const std::string& model = "", int64_t max_bytes = kMuch) {
     KvFolder folder = target_->Folder();
     KvArchiveReader reader(archive());
-    return ImportBlocks(folder, reader, key_, model, max_bytes);
+    reader.Unlock(key_);
+    return ImportBlocks(folder, reader, model, max_bytes);
   }
   /// Writes an archive of these records, and expects that import refuses it and writes nothing.
   void ExpectRefused(const std::vector<ArchiveRecord>& records, const std::string& why) {
