@@ -39,7 +39,7 @@ OWNERS = {
     r"utf8proc": {"coordinator/text/characters.cc", "coordinator/text/unicode_forms.cc"},
     r"xgrammar|dlpack": {"comm/grammar/grammar_compiler.cc"},
     r"zlib": {"coordinator/journal/record_ring.cc"},
-    r"sodium": {"comm/wire/messages.cc", "comm/wire/curve/curve_server.cc", "coordinator/core/blocks/prefix_cache.cc", "coordinator/cluster/launch/deployment.cc", "coordinator/kv_disk/block_seal.cc",
+    r"sodium": {"comm/wire/messages.cc", "comm/wire/curve/curve_server.cc", "coordinator/core/blocks/prefix_cache.cc", "coordinator/core/blocks/prefix_origin.cc", "coordinator/cluster/launch/deployment.cc", "coordinator/kv_disk/block_seal.cc", "coordinator/kv_disk/kv_archive.cc",
                 "coordinator/api/access/client_id.cc", "coordinator/api/openai/pooled_answer.cc", "coordinator/api/requests/responses/sealed_text.cc", "coordinator/text/tokenizer/keyed_hash.cc", "coordinator/text/tokenizer/tokenizer_json_steps.cc", "comm/grammar/grammar_source.cc", "coordinator/main.cc", "comm/model/model_files_fingerprint.cc", "comm/model/adapter_files.cc", "comm/model/checksums.cc",
                 "worker/serve/worker.cc", "comm/base/secret_file.cc", "coordinator/api/access/api_keys.cc"},
     r"prometheus": {"coordinator/metrics/series.h", "coordinator/metrics/metrics.cc"},

@@ -30,6 +30,7 @@ constexpr Example kExamples[] = {
     {"keygen", "quire keygen --admin --file admin.token", "a token of the admin port"},
     {"cache", "quire cache ls DIR", "what servers keep in --kv-disk DIR"},
     {"cache", "quire cache prune DIR --size 4", "keeps the 4 GiB that were used last"},
+    {"cache", "quire cache export DIR FILE --pin agent --passphrase-file F", "takes a pinned prompt elsewhere"},
     {"completion", "quire completion bash > ~/.local/share/bash-completion/completions/quire", "for new shells"},
 };
 

@@ -50,15 +50,14 @@ fs::path Expanded(const std::string& folder) {
   return is_home ? Home() / folder.substr(std::min<size_t>(2, folder.size())) : fs::path(folder);
 }
 
-/// Returns the GGUF models in a folder and its direct subfolders; of a split model only the first part. Skips mmproj
-/// files: they hold the vision parts of models.
-std::vector<std::string> GgufModelsIn(const fs::path& folder) {
-  constexpr int kDeepest = 1;
+/// Returns the GGUF models in a folder and its direct subfolders (`deepest` 0: in the folder alone); of a split model
+/// only the first part. Skips mmproj files: they hold the vision parts of models.
+std::vector<std::string> GgufModelsIn(const fs::path& folder, int deepest = 1) {
   std::vector<std::string> files;
   const auto options = fs::directory_options::skip_permission_denied;
   for (auto entry = fs::recursive_directory_iterator(folder, options); entry != fs::recursive_directory_iterator();
        ++entry) {
-    if (entry.depth() >= kDeepest) entry.disable_recursion_pending();
+    if (entry.depth() >= deepest) entry.disable_recursion_pending();
     const fs::path& path = entry->path();
     if (path.extension() != ".gguf" || path.filename().string().find("mmproj") != std::string::npos) continue;
     const std::optional<GgufPart> part = GgufPartNamed(path);
@@ -115,8 +114,7 @@ std::string OfKindIn(const fs::path& folder, const std::string& kind, const std:
   std::vector<std::string> fitting;
   std::ranges::copy_if(files, std::back_inserter(fitting), [&](const std::string& f) { return IsOfKind(f, kind); });
   if (fitting.size() == 1) return fitting.front();
-  if (fitting.empty())
-    Fail("{}: no GGUF file of {} is in {}; add --fetch to fetch it", name, kind, folder.string());
+  if (fitting.empty()) Fail("{}: no GGUF file of {} is in {}; add --fetch to fetch it", name, kind, folder.string());
   Fail("{}: several GGUF files are of {}; give one of them: {}", name, kind, fmt::join(fitting, " "));
 }
 
@@ -204,6 +202,25 @@ std::string FindModel(const std::string& text) {
   if (const std::optional<fs::path> snapshot = CachedSnapshot(name))
     return kind.empty() ? InFolder(*snapshot, text) : OfKindIn(*snapshot, kind, text);
   Fail("{}: no such path, and no model of this name in {}", text, HuggingFaceCache().string());
+}
+
+std::vector<std::pair<std::string, std::string>> ModelsIn(const std::string& directory) {
+  std::error_code problem;
+  const fs::directory_iterator entries(directory, problem);
+  if (problem) Fail("--model-dir {}: {}", directory, problem.message());
+  std::vector<std::pair<std::string, std::string>> models;
+  for (const std::string& file : GgufModelsIn(directory, 0)) {
+    const std::optional<GgufPart> part = GgufPartNamed(file);
+    models.emplace_back(fs::path(part ? part->prefix : file.substr(0, file.rfind('.'))).filename(), file);
+  }
+  for (const fs::directory_entry& entry : entries) {
+    if (!entry.is_directory(problem)) continue;
+    if (fs::exists(entry.path() / "config.json", problem) || !GgufModelsIn(entry.path()).empty())
+      models.emplace_back(entry.path().filename(), entry.path());
+  }
+  if (models.empty()) Fail("--model-dir {}: neither a folder with a model nor a GGUF file", directory);
+  std::ranges::sort(models);
+  return models;
 }
 
 }  // namespace quire

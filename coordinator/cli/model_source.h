@@ -2,6 +2,8 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace quire {
 
@@ -25,5 +27,9 @@ bool IsModelHere(const std::string& text);
 /// a folder without other weights its only GGUF model, split or not, is used. Other text is returned unchanged. Throws
 /// Error when the cache has no such model, or with the files to choose from.
 std::string FindModel(const std::string& text);
+
+/// Returns the models in a directory, as names and paths, ordered by name: its folders that have a config.json or a
+/// GGUF file, and its GGUF files, a split one once. Throws Error when there is none.
+std::vector<std::pair<std::string, std::string>> ModelsIn(const std::string& directory);
 
 }  // namespace quire

@@ -20,7 +20,8 @@ struct ServeFlags {
   std::optional<int> port, admin_port;
   std::vector<std::pair<std::string, std::string>> given;  // flag ("--block-size") and its text
   std::vector<std::string> set;                            // KEY=VALUE
-  bool fetch = false;  // first fetch an ORG/NAME that the Hugging Face cache lacks; no setting of the server
+  bool fetch = false;     // first fetch an ORG/NAME that the Hugging Face cache lacks; no setting of the server
+  std::string model_dir;  // whose models are served, loaded on request; empty: not given
 
   /// True when a model or topology file is named; some commands work without.
   bool NamesModel() const;

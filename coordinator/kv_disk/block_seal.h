@@ -28,7 +28,7 @@ class BlockSeal {
   const PrefixCache::Key& chain_key() const { return chain_key_; }
   /// Returns the name of the space's folder: 16 hexadecimal digits.
   const std::string& folder() const { return folder_; }
-  /// The name of the file of a block, or of the state after the block: 40 hexadecimal digits.
+  /// The name of the file of a block, of the state after the block, or of a pin: 40 hexadecimal digits.
   std::string FileNameOf(const BlockHash& hash, StoredKind kind = StoredKind::kBlock) const;
 
   std::vector<std::byte> Seal(const StoredBlock& block) const;
@@ -36,8 +36,8 @@ class BlockSeal {
   /// of bytes.
   std::optional<std::vector<std::byte>> Open(const StoredName& name, std::span<const std::byte> file,
                                              size_t block_bytes) const;
-  /// True when Seal made the file, in this space and for a block with this file name.
-  bool Verify(const std::string& file_name, std::span<const std::byte> file) const;
+  /// Returns what Seal put into the file; nullopt unless Seal made the file in this space and under this file name.
+  std::optional<StoredBlock> Unseal(const std::string& file_name, std::span<const std::byte> file) const;
   /// Returns the size of a file, for blocks of this number of tokens and bytes.
   static size_t FileBytes(size_t num_tokens, size_t block_bytes);
 

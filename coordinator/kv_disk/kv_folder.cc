@@ -111,10 +111,19 @@ Descriptor KvFolder::OpenFolder(const std::string& folder) const {
   return opened;
 }
 
-void KvFolder::MakeSpace(const std::string& folder, const std::string& description) {
+void KvFolder::MakeFolder(const std::string& folder) {
   if (::mkdirat(directory_.get(), folder.c_str(), 0700) != 0 && errno != EEXIST)
     Fail("{}/{}: {}", path_, folder, Why());
+}
+
+void KvFolder::MakeSpace(const std::string& folder, const std::string& description) {
+  MakeFolder(folder);
   if (DescriptionOf(folder) != description) Write(folder, kAbout, std::as_bytes(std::span(description)));
+}
+
+void KvFolder::AddSpace(const std::string& folder, const std::string& description) {
+  MakeFolder(folder);
+  if (DescriptionOf(folder).empty()) Write(folder, kAbout, std::as_bytes(std::span(description)));
 }
 
 std::string KvFolder::DescriptionOf(const std::string& folder) const {
@@ -149,10 +158,17 @@ std::optional<std::vector<std::byte>> KvFolder::Read(const std::string& folder, 
   return content;
 }
 
-std::optional<std::vector<std::byte>> KvFolder::Peek(const std::string& folder, const std::string& name) const {
+std::optional<std::vector<std::byte>> KvFolder::Peek(const std::string& folder, const std::string& name,
+                                                     size_t most) const {
   struct stat info;
   const Descriptor directory = OpenFolder(folder);
-  return ReadPlain(directory.get(), name, path_ + "/" + folder, kMostBlockBytes, info);
+  return ReadPlain(directory.get(), name, path_ + "/" + folder, most, info);
+}
+
+std::vector<std::string> KvFolder::NamesEndingWith(const std::string& folder, std::string_view end) const {
+  std::vector<std::string> names = NamesInDirectory(OpenFolder(folder), path_ + "/" + folder);
+  std::erase_if(names, [end](const std::string& name) { return !name.ends_with(end); });
+  return names;
 }
 
 void KvFolder::NoteUse(const std::string& folder, const std::string& name) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "comm/base/descriptor.h"
@@ -27,6 +28,8 @@ class KvFolder {
 
   /// Makes the folder of a space if it is missing, with a file that describes the space.
   void MakeSpace(const std::string& folder, const std::string& description);
+  /// Makes the folder of a space, with its description, if it is missing. A description that is there stays.
+  void AddSpace(const std::string& folder, const std::string& description);
   /// Returns the description of a space; empty when the folder has none.
   std::string DescriptionOf(const std::string& folder) const;
 
@@ -39,7 +42,8 @@ class KvFolder {
   /// The most bytes of a file of a block; larger files are not read.
   static constexpr int64_t kMostBlockBytes = int64_t{1} << 30;
   /// Reads a file without noting its use. Returns nullopt when the file is missing. Throws Error for a larger file.
-  std::optional<std::vector<std::byte>> Peek(const std::string& folder, const std::string& name) const;
+  std::optional<std::vector<std::byte>> Peek(const std::string& folder, const std::string& name,
+                                             size_t most = kMostBlockBytes) const;
   /// Removes a file. A file that is missing already is no error.
   void Remove(const std::string& folder, const std::string& name);
 
@@ -48,11 +52,14 @@ class KvFolder {
     int64_t bytes = 0;
     double used_seconds = 0;  // Unix time of the last use
   };
+  /// Returns the names of a folder's files with this ending.
+  std::vector<std::string> NamesEndingWith(const std::string& folder, std::string_view end) const;
   /// Returns all blocks' files. Removes unfinished files that a dead server has left.
   std::vector<Entry> List();
 
  private:
   Descriptor OpenFolder(const std::string& folder) const;
+  void MakeFolder(const std::string& folder);
   std::string ReadSecret() const;
   void MakeSecret() const;
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "comm/base/error.h"
+#include "coordinator/kv_disk/unix_now.h"
 
 namespace quire {
 
@@ -19,7 +20,6 @@ constexpr double kScanSeconds = 60;   // seconds between two scans for files tha
 constexpr double kEndSeconds = 5;
 
 double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-double UnixNow() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
 }  // namespace
 
@@ -29,6 +29,7 @@ KvStore::KvStore(Options options)
       seal_(folder_.secret(), options_.space),
       files_(seal_.folder(), options_.max_bytes) {
   folder_.MakeSpace(seal_.folder(), options_.about);
+  pins_ = std::make_unique<KeptPins>(folder_, seal_);
   Rescan();
   writer_ = std::thread([this] { WriteAll(); });
   reader_ = std::thread([this] { ReadAll(); });
@@ -83,9 +84,17 @@ bool KvStore::HasRoom() const {
   return !Resting() && waiting_bytes_ < kMostWaitingBytes;
 }
 
+void KvStore::NoteOrigin(const BlockHash& root, const PrefixOrigin& origin) {
+  const std::lock_guard lock(mutex_);
+  if (origins_.size() >= kMostOrigins && !origins_.contains({root.low, root.high})) origins_.erase(origins_.begin());
+  origins_[{root.low, root.high}] = origin;
+}
+
 void KvStore::Write(StoredBlock block) {
   {
     const std::lock_guard lock(mutex_);
+    const auto origin = origins_.find({block.name.parent.low, block.name.parent.high});
+    if (origin != origins_.end()) block.name.origin = origin->second;
     waiting_bytes_ += static_cast<int64_t>(block.data.size());
     waiting_.push_back(std::move(block));
   }

@@ -25,6 +25,7 @@ import kv_events_test
 import live_adapters_test
 import logs_test
 import model_life_test
+import models_test
 import tls_test
 
 import verdict
@@ -709,6 +710,7 @@ TESTS = {
     "--audit-log-file": DoorsTest.test_audit_log_file_flag_writes_admin_actions,
     "--metrics-listen": DoorsTest.test_metrics_listen_flag_serves_metrics_on_another_address,
     "--otlp-traces-endpoint": DoorsTest.test_otlp_traces_endpoint_flag_refuses_malformed_urls,
+    "--model-dir": models_test.FlagsTest.test_model_dir_flag_serves_the_models_of_a_directory_and_loads_each_at_its_first_request,
     "--fetch": fetch_model_test.FetchModelTest.test_fetch_flag_fetches_a_model_and_continues_an_interrupted_fetch,
     "--served-model-name": SmallTest.test_served_model_name_flag_names_the_model,
     "--chat-template": PlainTest.test_chat_template_flag_replaces_the_template_of_the_model,

@@ -546,7 +546,7 @@ class FloodTest(WithKeys):
 
 DATA_ROUTES = ("/v1/models", "/v1/models/tiny", "/v1/completions", "/v1/chat/completions", "/v1/chat/completions/render", "/v1/messages", "/v1/messages/count_tokens", "/v1/responses", "/v1/responses/resp_1", "/v1/embeddings", "/v1/rerank", "/v2/rerank", "/rerank", "/v1/score", "/score", "/classify", "/v1/classify", "/pooling", "/v1/pooling", "/openapi.json", "/tokenize", "/detokenize", "/tokenizer_info",
                "/version", "/load", "//", "/chat/", "/web", "/web/", "/web/chat/", "/web/dashboard/main.js", "/web/shared/../chat/main.js", "/metrics", "/docs", "/admin/status", "/v1", "/health/", "/health%2f", "//health", "/health;x")
-ADMIN_ROUTES = ("/admin/status", "/admin/blocks", "/metrics", "/admin/flush_cache", "/admin/pin", "/admin/unpin", "/reset_prefix_cache",
+ADMIN_ROUTES = ("/admin/status", "/admin/blocks", "/metrics", "/admin/flush_cache", "/admin/pin", "/admin/unpin", "/admin/pins", "/reset_prefix_cache",
                 "/admin/reshard", "/admin/restart_workers", "/health", "/nope", "/admin/requests", "/admin/requests/x", "/admin/config",
                 "/sleep", "/wake_up", "/is_sleeping", "/admin/topology", "/admin/block_map", "/admin/batches", "/admin/events", "/admin/help", "//", "/chat", "/web/", "/web/chat/main.js")
 METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH")

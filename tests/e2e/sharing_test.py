@@ -101,6 +101,9 @@ class SharingTest(unittest.TestCase):
         self.assertEqual(answer["pinned_tokens"], 64)
         blocks = self.server.get("/admin/blocks", admin=True)
         self.assertEqual([b["owners"] for b in blocks["blocks"] if b["ref_count"] > 0], [[{"pin": answer["pin"]}]] * 4)
+        pins = self.server.get("/admin/pins", admin=True)["pins"]
+        self.assertEqual([(pin["pin"], pin["replica"], pin["blocks"]) for pin in pins], [(answer["pin"], 0, 4)])
+        self.assertTrue(0 < pins[0]["seconds_left"] <= 60, pins)
         status, unpinned = self.server.post("/admin/unpin", {"pin": answer["pin"]}, admin=True)
         self.assertEqual((status, unpinned), (200, {"unpinned": True}))
         _, flushed = self.server.post("/admin/flush_cache", {}, admin=True)

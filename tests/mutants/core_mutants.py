@@ -5,6 +5,7 @@ CORE = "coordinator/core/"
 
 LIVES = "coordinator/api/models/model_lives.cc"
 OF_LIVES = ["coordinator/model_lives_test"]
+OF_ARCHIVES = ["coordinator/kv_archive_test"]
 
 MUTANTS = [
     Mutant("models: promises of room are forgotten", LIVES, "    promised += needed;\n", "", OF_LIVES),
@@ -22,8 +23,19 @@ MUTANTS = [
     Mutant("models: waking counts as a load", LIVES, "(m.phase == LifePhase::kAsleep ? orders.wake : orders.load)", "orders.load", OF_LIVES),
     Mutant("states on disk: a head of keys that ranks share is given twice", "worker/model/state_cut.cc", "!IsGivenBefore(head, shards, rank)", "true",
            ["worker/state_cut_test"]),
-    Mutant("states on disk: a state and the block before it have one file", "coordinator/kv_disk/block_seal.cc", 'if (kind == StoredKind::kState) text += "state";', "",
+    Mutant("states on disk: a state and the block before it have one file", "coordinator/kv_disk/block_seal.cc", 'return "state";', 'return "";',
            ["coordinator/kv_store_test"]),
+    Mutant("archives: bytes behind the end pass", "coordinator/kv_disk/kv_archive.cc", 'if (left_ > 0) Refuse("goes on behind its end");', "", OF_ARCHIVES),
+    Mutant("archives: a space's blocks may have any size", "coordinator/kv_disk/kv_import.cc", "if (record.data.size() != block_bytes_)", "if (false)", OF_ARCHIVES),
+    Mutant("archives: blocks are written before the whole archive is read", "coordinator/kv_disk/kv_import.cc", "if (mode_ == kCheck) return;", "", OF_ARCHIVES),
+    Mutant("archives: the size counts only what comes", "coordinator/kv_disk/kv_import.cc", "if (bytes + counts.bytes > max_bytes)", "if (counts.bytes > max_bytes)", OF_ARCHIVES),
+    Mutant("archives: blocks of every model come", "coordinator/kv_disk/kv_import.cc", "passes_ = !about.IsOf(model_);", "passes_ = false;", OF_ARCHIVES),
+    Mutant("archives: a pin's archive has every prompt", "coordinator/kv_disk/kv_export.cc", "(chosen_ && !chosen_->contains(key)) || ", "", OF_ARCHIVES),
+    Mutant("archives: blocks lose their salt on the way", "coordinator/kv_disk/kv_import.cc", "RootOf(origin, seal_->chain_key())", "RootOf(PrefixOrigin{}, seal_->chain_key())", OF_ARCHIVES),
+    Mutant("pins: expired pins come back", "coordinator/kv_disk/stored_pins.cc", "if (pin && pin->expires_seconds > now)", "if (pin)", OF_ARCHIVES),
+    Mutant("pins: a pin that was ended stays in its file", "coordinator/kv_disk/kept_pins.cc", "files_.Remove(name)", "void()", OF_ARCHIVES),
+    Mutant("pins: prompts are pinned before their blocks are back", "coordinator/cluster/tier/pinned_prompts.cc", "gate.Bring(std::move(prompt), pin_it, now);", "pin_it();",
+           ["e2e/kv_disk_test:KvDiskTest.test_pinned_prompts_are_pinned_again_after_a_kill"]),
     Mutant("pipelines: decodes take turns though steps wait for drafts", CORE + "schedule/scheduler.cc", "drafting_.HoldsUp(running())", "false",
            ["coordinator/stage_turns_test:*WhileSomeMayGetDrafts*"]),
     Mutant("pipelines: a third step follows two with the same sequences", CORE + "schedule/scheduler.cc", "is_together_ && num_outstanding() > 1", "false",

@@ -13,6 +13,7 @@
 #include "coordinator/api/admin/history_recorder.h"
 #include "coordinator/api/admin/metrics_page.h"
 #include "coordinator/api/admin/model_control.h"
+#include "coordinator/api/admin/pin_pages.h"
 #include "coordinator/api/admin/sleep_pages.h"
 #include "coordinator/api/models/model_roster.h"
 #include "coordinator/http/work_pool.h"
@@ -23,7 +24,7 @@ namespace quire {
 /// must stay within the file descriptors of the process (process_limits.h).
 HttpLimits AdminLimits();
 
-/// The handlers of the admin port: reports, control, cache and pins. All numbers of one replica in an answer are from
+/// The handlers of the admin port: reports, control and the cache. Each replica's part of an answer shows one moment
 /// the same moment between two steps.
 class AdminApi {
  public:
@@ -48,13 +49,10 @@ class AdminApi {
 
   AdminRoutes MakeRoutes();
   std::vector<AdminRoutes::Route> RoutesOfReports();
-  boost::asio::awaitable<HttpResponse> Pin(HttpRequest& request, HttpResponder& responder);
-  boost::asio::awaitable<HttpResponse> Unpin(HttpRequest& request);
   boost::asio::awaitable<HttpResponse> FlushCaches(HttpRequest& request);
   boost::asio::awaitable<HttpResponse> HelpPage();
   static boost::asio::awaitable<HttpResponse> DashboardFile(const std::string& path);
 
-  const std::function<std::string(const std::string&)> client_of_key_;
   AdapterPages& adapters_;
   SleepPages& sleep_;
   ModelRoster& models_;
@@ -62,7 +60,7 @@ class AdminApi {
   HistoryRecorder& history_;
   AdminControl& control_;
   ModelControl model_control_;
-  WorkPool& pool_;
+  PinPages pins_;
   std::vector<std::unique_ptr<AdminReports>> reports_;  // one for each model
   AdminRoutes routes_;
 };

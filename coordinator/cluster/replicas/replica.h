@@ -38,7 +38,7 @@ class Replica : private EngineLoopHost {
   Deployment& deployment() { return deployment_; }
   Engine& engine() { return deployment_.engine(); }  // call only on the engine's thread, once that thread runs
   WorkerGroup& group() { return deployment_.group(); }
-  const KvTier* tier() const { return tier_.get(); }  // on the engine's thread; null: blocks are not stored
+  KvTier* tier() const { return tier_.get(); }  // on the engine's thread; null: blocks are not stored
   EngineLoop& loop() { return *loop_; }
   const EngineLoop& loop() const { return *loop_; }
   bool serving() const { return loop_->serving(); }

@@ -22,8 +22,8 @@ KvGate::~KvGate() {
   mailbox_->wake = nullptr;
 }
 
-KvGate::Gain KvGate::GainOf(const ArrivalPrompt& prompt, const Engine& engine) const {
-  Gain gain;
+StoredGain KvGate::GainOf(const ArrivalPrompt& prompt, const Engine& engine) const {
+  StoredGain gain;
   const PrefixSharing& prefixes = engine.blocks().prefixes();
   if (!prefixes.enabled() || prompt.tokens.empty()) return gain;
   const auto size = static_cast<size_t>(engine.blocks().block_size());
@@ -54,7 +54,7 @@ KvGate::Gain KvGate::GainOf(const ArrivalPrompt& prompt, const Engine& engine) c
   return gain;
 }
 
-bool KvGate::IsWorthwhile(const Gain& gain, const Engine& engine, double now) const {
+bool KvGate::IsWorthwhile(const StoredGain& gain, const Engine& engine, double now) const {
   if (gain.stored.empty() && gain.state.empty()) return false;
   const double size = engine.blocks().block_size(), count = gain.end - gain.usable;
   const double context = (gain.usable + count / 2) * size;
@@ -71,7 +71,9 @@ void KvGate::Pass(const std::string& client, Arrival arrival, std::function<void
   Held held{std::move(arrival), std::move(enter), {}, now + kPatienceSeconds, ++last_number_, client};
   if (held.arrival.prompts) held.prompts = held.arrival.prompts();
   std::erase_if(held.prompts, [&](const ArrivalPrompt& prompt) {
-    const Gain gain = GainOf(prompt, engine);
+    const StoredGain gain = GainOf(prompt, engine);
+    store_.NoteOrigin(engine.blocks().prefixes().Root(prompt.salt, prompt.adapter),
+                      OriginOf(prompt.salt, prompt.adapter));
     store_.NoteUse(gain.used);
     return !IsWorthwhile(gain, engine, now);
   });
@@ -79,6 +81,18 @@ void KvGate::Pass(const std::string& client, Arrival arrival, std::function<void
   turns_.Come(client);
   held_.push_back(std::move(held));
   turns_.Forget(held_);
+}
+
+void KvGate::Bring(ArrivalPrompt prompt, std::function<void()> done, double now) {
+  Held held;
+  held.arrival.abandoned = [] { return false; };
+  held.enter = [done = std::move(done)](const Arrival&) { done(); };
+  held.prompts.push_back(std::move(prompt));
+  held.deadline = now + kBringSeconds;
+  held.number = ++last_number_;
+  held.always = true;
+  turns_.Come(held.client);
+  held_.push_back(std::move(held));
 }
 
 void KvGate::LetThrough(std::list<Held>::iterator held) {
@@ -107,8 +121,9 @@ void KvGate::Round(Engine& engine, double now) {
 bool KvGate::Begin(Held& held, Engine& engine, double now) {
   for (; !reading_ && !held.prompts.empty(); held.prompts.erase(held.prompts.begin())) {
     const ArrivalPrompt& prompt = held.prompts.front();
-    Gain gain = GainOf(prompt, engine);
-    if (!IsWorthwhile(gain, engine, now)) continue;
+    StoredGain gain = GainOf(prompt, engine);
+    const bool any = !gain.stored.empty() || !gain.state.empty();
+    if (held.always ? !any : !IsWorthwhile(gain, engine, now)) continue;
     const StoredKind kind = gain.stored.empty() ? StoredKind::kState : StoredKind::kBlock;
     const int64_t bytes = group_.bytes_of(kind);
     std::vector<StoredName> names = std::move(kind == StoredKind::kState ? gain.state : gain.stored);

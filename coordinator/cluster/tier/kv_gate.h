@@ -11,6 +11,7 @@
 #include "coordinator/cluster/tier/fetch_pace.h"
 #include "coordinator/cluster/tier/gate_turns.h"
 #include "coordinator/cluster/tier/group_blocks.h"
+#include "coordinator/cluster/tier/stored_gain.h"
 #include "coordinator/core/engine/engine.h"
 #include "coordinator/kv_disk/kv_store.h"
 
@@ -22,7 +23,7 @@ namespace quire {
 /// prompt are brought back at a time. Belongs to the engine's thread.
 class KvGate {
  public:
-  static constexpr double kPatienceSeconds = 5;
+  static constexpr double kPatienceSeconds = 5, kBringSeconds = 60;
 
   KvGate(KvStore& store, GroupBlocks& group, std::function<void()> wake);
   ~KvGate();
@@ -30,6 +31,9 @@ class KvGate {
   /// Takes a call. Calls `enter` immediately or in a later round; never when the arrival is abandoned meanwhile. Calls
   /// of different clients take turns.
   void Pass(const std::string& client, Arrival arrival, std::function<void(Arrival)> enter, Engine& engine, double now);
+  /// Brings all stored blocks of a prompt back for no call, whatever computing takes. Calls `done` in a later round,
+  /// after kBringSeconds at the latest.
+  void Bring(ArrivalPrompt prompt, std::function<void()> done, double now);
   /// Called in every round of the engine's loop. `now`: seconds on the engine's clock.
   void Round(Engine& engine, double now);
   /// True when the report is about a transfer of this object.
@@ -47,6 +51,7 @@ class KvGate {
     double deadline = 0;
     uint64_t number = 0;  // counts the calls that were held
     std::string client;
+    bool always = false;  // true: comes back even if computing is quicker
   };
   /// Blocks of one prompt on their way back, or the state after the prefix.
   struct Fetch {
@@ -68,19 +73,10 @@ class KvGate {
     std::function<void()> wake;
     std::optional<std::pair<uint64_t, KvStore::Found>> found;
   };
-  /// The stored parts of a prompt beyond the cache. With states, blocks come up to a stored state, and then the state.
-  struct Gain {
-    int cached = 0;                  // leading blocks that are cached here
-    int usable = 0;                  // those that a request could begin after
-    int end = 0;                     // leading blocks that a request could begin after if all of this came
-    std::vector<BlockHash> used;     // the cached blocks
-    std::vector<StoredName> stored;  // the blocks after them
-    std::vector<StoredName> state;   // the state after `end` blocks; none in models without states
-  };
-  Gain GainOf(const ArrivalPrompt& prompt, const Engine& engine) const;
-  bool IsWorthwhile(const Gain& gain, const Engine& engine, double now) const;
+  StoredGain GainOf(const ArrivalPrompt& prompt, const Engine& engine) const;
+  bool IsWorthwhile(const StoredGain& gain, const Engine& engine, double now) const;
   bool Begin(Held& held, Engine& engine, double now);
-  void Advance(Engine& engine, double now), End(Engine& engine, double now);
+  void Advance(Engine&engine, double now), End(Engine&engine, double now);
   void TakeFound();
   void Announce(Engine& engine);
   bool CanGoOn(const Fetch& fetch, const Engine& engine) const;

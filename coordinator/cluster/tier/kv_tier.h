@@ -6,6 +6,7 @@
 #include "coordinator/cluster/tier/group_blocks.h"
 #include "coordinator/cluster/tier/kv_gate.h"
 #include "coordinator/cluster/tier/kv_saver.h"
+#include "coordinator/cluster/tier/pinned_prompts.h"
 
 namespace quire {
 
@@ -31,15 +32,17 @@ class KvTier {
   bool IsSaving() const { return works_ && saver_.IsSaving(); }
   /// Lets all calls pass, because the workers are given up.
   void Open() { gate_.Open(); }
+  PinnedPrompts& pins() { return pins_; }
 
  private:
-  void FollowEpoch();
+  void FollowEpoch(double now);
 
   std::shared_ptr<KvStore> store_;
   Engine& engine_;
   GroupBlocks group_;
   KvSaver saver_;
   KvGate gate_;
+  PinnedPrompts pins_;
   EpochId epoch_ = 0;
   bool works_ = false;  // true: blocks of this epoch's workers can go to the store and back
 };

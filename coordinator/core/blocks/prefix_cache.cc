@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "comm/base/error.h"
+#include "coordinator/core/blocks/prefix_origin.h"
 
 namespace quire {
 
@@ -28,15 +29,7 @@ void PrefixCache::Resize(int num_blocks) {
   table_.assign(std::bit_ceil(entries_.size() * 2), kNullBlock);
 }
 
-BlockHash PrefixCache::Root(std::string_view salt, int adapter) const {
-  unsigned char out[crypto_shorthash_siphashx24_BYTES];
-  const std::string salted = fmt::format("{}:{}", adapter, salt);
-  crypto_shorthash_siphashx24(out, reinterpret_cast<const unsigned char*>(salted.data()), salted.size(), key_.data());
-  BlockHash hash;
-  static_assert(sizeof(hash) == sizeof(out));
-  std::memcpy(&hash, out, sizeof(hash));
-  return hash;
-}
+BlockHash PrefixCache::Root(std::string_view salt, int adapter) const { return RootOf(OriginOf(salt, adapter), key_); }
 
 BlockHash PrefixCache::Chain(const BlockHash& parent, std::span<const TokenId> tokens) const {
   constexpr size_t kMaxBlock = 256;  // tokens; --block-size allows no more; only benchmarks take the slow path
