@@ -205,6 +205,7 @@ class TextTest(ScriptedCase):
         self.assertEqual(self.inside(".bar span"), ["make"])
         self.assertEqual(self.inside("strong"), ["after"])
         self.browser.cdp("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
+        self.browser.run("scrollTo(0, 0)")
         self.browser.click('[aria-label="Copy the code"]')
         self.browser.sees('[aria-label="Copy the code"]', "Copied")
         self.assertEqual(self.browser.run("return navigator.clipboard.readText()").strip(), code.strip())
