@@ -63,7 +63,7 @@ Subcommand AddCheck(CLI::App& app) {
   quire::AddServeFlags(*check, state->flags);
   check->add_flag("--json", state->json, "Print the result as JSON");
   return {check, [] { quire::SetUpLog(quire::LogLevel::kWarn); },
-          [state] { return quire::RunCheckCommand(state->flags, state->json); }};
+          [state] { return quire::RunCheckCommand(state->flags, state->json, quire::CheckKeyFiles); }};
 }
 
 Subcommand AddChat(CLI::App& app) {

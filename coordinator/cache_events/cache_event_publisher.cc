@@ -16,8 +16,9 @@ namespace quire {
 
 namespace {
 
-constexpr size_t kMostKeptBytes = 64 << 20;  // bytes of the batches that are kept for replays
-constexpr int64_t kMostAskedBytes = 256;     // bytes of a frame that a client sends
+constexpr size_t kMostKeptBytes = 64 << 20;                    // bytes of the batches that are kept for replays
+constexpr int64_t kMostAskedBytes = 256;                       // bytes of a frame that a client sends
+constexpr std::chrono::seconds kToSubscribe{10}, kNoLimit{0};  // clients of replays may wait until they miss a batch
 constexpr uint64_t kEndOfReplay = ~uint64_t{0};
 
 double UnixSeconds() {
@@ -47,11 +48,12 @@ void SetOptions(zmq::socket_t& socket, const std::string& endpoint, int queued) 
 
 /// Makes the socket listen on, or connect to, the endpoint. A port that others can reach is behind the gate that this
 /// function returns; otherwise null.
-std::unique_ptr<OpenGate> Attach(zmq::socket_t& socket, const std::string& endpoint, bool bind) {
+std::unique_ptr<OpenGate> Attach(zmq::socket_t& socket, const std::string& endpoint, bool bind,
+                                 std::chrono::seconds to_speak) {
   std::unique_ptr<OpenGate> gate;
   try {
     if (bind && endpoint.starts_with("tcp://")) {
-      gate = std::make_unique<OpenGate>(endpoint, "kv_events: " + endpoint);
+      gate = std::make_unique<OpenGate>(endpoint, "kv_events: " + endpoint, to_speak);
       socket.set(zmq::sockopt::use_fd, gate->ReleaseInner());
       socket.bind("ipc://behind-the-gate");  // any unused name
       gate->Open();
@@ -92,10 +94,10 @@ CacheEventPublisher::CacheEventPublisher(const Topology::KvEvents& settings, Cac
       queue_(static_cast<size_t>(settings.max_queue_size)),
       sockets_(std::make_unique<Sockets>()) {
   SetOptions(sockets_->publisher, settings_.endpoint, settings_.hwm);
-  sockets_->publisher_gate = Attach(sockets_->publisher, settings_.endpoint, settings_.binds());
+  sockets_->publisher_gate = Attach(sockets_->publisher, settings_.endpoint, settings_.binds(), kToSubscribe);
   if (!settings_.replay_endpoint.empty()) {
     SetOptions(sockets_->replays, settings_.replay_endpoint, settings_.buffer_steps + 1);
-    sockets_->replays_gate = Attach(sockets_->replays, settings_.replay_endpoint, true);
+    sockets_->replays_gate = Attach(sockets_->replays, settings_.replay_endpoint, true, kNoLimit);
   }
   Publish({{.kind = CacheEvent::Kind::kCleared}});  // blocks of an earlier process are gone
   thread_ = std::thread([this] { Run(); });

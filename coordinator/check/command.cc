@@ -41,6 +41,16 @@ void Print(const CheckLine& line) {
   std::fflush(stdout);
 }
 
+/// Reads the key files as a start would.
+void CheckKeys(const Topology& topology, const std::function<void(const Topology&)>& read,
+               const std::function<void(const CheckLine&)>& report) {
+  try {
+    read(topology);
+  } catch (const Error& error) {
+    report({"keys", "", Status::kFailed, error.what(), "correct the file or its name (SECURITY.md)"});
+  }
+}
+
 /// Checks every model of a list, with the share of this host's memory that the model would get. Lines about a model
 /// begin with its name.
 void CheckList(const Topology& topology, const std::function<void(const CheckLine&)>& report) {
@@ -70,7 +80,7 @@ void CheckList(const Topology& topology, const std::function<void(const CheckLin
 
 }  // namespace
 
-int RunCheckCommand(const ServeFlags& flags, bool json) {
+int RunCheckCommand(const ServeFlags& flags, bool json, const std::function<void(const Topology&)>& check_keys) {
   std::vector<CheckLine> lines;
   const auto report = [&](const CheckLine& line) {
     lines.push_back(line);
@@ -79,6 +89,7 @@ int RunCheckCommand(const ServeFlags& flags, bool json) {
   try {
     const Topology topology = TopologyFromFlags(flags);
     report({"topology", "", Status::kOk, flags.topology_file.empty() ? "from flags" : flags.topology_file, ""});
+    CheckKeys(topology, check_keys, report);
     if (NumModels(topology) > 1) {
       CheckList(topology, report);
     } else {

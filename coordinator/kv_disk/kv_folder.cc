@@ -77,9 +77,12 @@ std::optional<std::vector<std::byte>> ReadPlain(int directory, const std::string
 bool IsBlockFile(const std::string& name) { return IsHex(name, 40); }
 
 KvFolder::KvFolder(const std::string& path, Existence existence)
-    : path_(path), directory_(OpenPrivateDirectory(path, "--kv-disk", existence == kMayBeMade)) {
-  if (existence == kMayBeMade) MakeSecret();
-  secret_ = ReadSecret();
+    : path_(path),
+      directory_(ReadAsSettings([&] { return OpenPrivateDirectory(path, "--kv-disk", existence == kMayBeMade); })) {
+  secret_ = ReadAsSettings([&] {
+    if (existence == kMayBeMade) MakeSecret();
+    return ReadSecret();
+  });
 }
 
 /// Makes the file `secret`. Several servers may do so at the same time; the first file stays.

@@ -70,6 +70,24 @@ TEST_F(AdapterFilesTest, OpenWithABound_KeepsTheBytesRead_WhenTheFileIsCutLater)
   EXPECT_TRUE(std::ranges::equal(copied.matrices().back().b.data, before));
 }
 
+TEST_F(AdapterFilesTest, Open_RefusesFilesOfHoles_BeforeReadingThem) {
+  constexpr std::uintmax_t kTebibyte = std::uintmax_t{1} << 40;
+  const std::string path = adapter_.Write("adapter_model.safetensors"), folder = path + "/adapter_model.safetensors";
+  const std::string gguf = path + "/adapter.gguf";
+  std::filesystem::copy_file(std::string(QUIRE_TEST_DATA) + "/adapters/gemma2_norms.gguf", gguf);
+  const ModelFiles gemma = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/gemma2");
+  const auto error_of = [&](const std::string& what, const ModelFiles& base, std::optional<size_t> most) {
+    return ErrorThrownBy([&] { AdapterFiles::Open(what, base, most); });
+  };
+  for (const std::string& file : {folder, gguf}) std::filesystem::resize_file(file, kTebibyte);
+  for (const std::optional<size_t> most : {std::optional<size_t>(), std::optional<size_t>(kTebibyte)}) {
+    EXPECT_THAT(error_of(path, base_, most), AllOf(HasSubstr(folder), HasSubstr("holes")));
+    EXPECT_THAT(error_of(gguf, gemma, most), AllOf(HasSubstr(gguf), HasSubstr("holes")));
+  }
+  std::filesystem::resize_file(path + "/adapter_config.json", kTebibyte);
+  EXPECT_THAT(error_of(path, base_, {}), AllOf(HasSubstr("adapter_config.json"), HasSubstr("4194304")));
+}
+
 TEST_F(AdapterFilesTest, Fingerprint_DiffersWithSettingsAndTensors) {
   const std::string path = adapter_.Write("adapter_model.safetensors");
   const auto with = [&] { return ModelFiles::Open(BaseOfAdapters(), LoadFormat::kAuto, {path}).Fingerprint(); };

@@ -6,27 +6,36 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <chrono>
 #include <string>
 #include <vector>
 
 #include "comm/base/descriptor.h"
+#include "comm/wire/gate/first_message.h"
 #include "comm/wire/gate/gate_sockets.h"
 
 namespace quire {
 namespace {
 
-constexpr int kWaitMillis = 5000;
+constexpr int kWaitMillis = 20000;
 
 /// An open gate on a free port. The test takes the gate's connections in place of the ZeroMQ socket behind the gate.
 struct TestOpenGate {
-  TestOpenGate() : gate("tcp://127.0.0.1:0", "test"), inner(gate.ReleaseInner()) { gate.Open(); }
+  explicit TestOpenGate(std::chrono::milliseconds to_speak = {})
+      : gate("tcp://127.0.0.1:0", "test", to_speak), inner(gate.ReleaseInner()) {
+    gate.Open();
+  }
 
-  Descriptor Connect() const {
+  Descriptor Connect(const char* from = "127.0.0.1") const {
     sockaddr_in there{};
     there.sin_family = AF_INET;
     there.sin_port = htons(static_cast<uint16_t>(std::stoi(gate.endpoint().substr(gate.endpoint().rfind(':') + 1))));
     ::inet_pton(AF_INET, "127.0.0.1", &there.sin_addr);
     Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in here{};
+    here.sin_family = AF_INET;
+    ::inet_pton(AF_INET, from, &here.sin_addr);
+    EXPECT_EQ(::bind(socket.get(), reinterpret_cast<const sockaddr*>(&here), sizeof(here)), 0);
     EXPECT_EQ(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&there), sizeof(there)), 0);
     return socket;
   }
@@ -102,6 +111,76 @@ TEST(OpenGateTest, OpenGate_RefusesPeersWhileItIsFull_AndAcceptsOneForEachPeerTh
   }
   ASSERT_EQ(peers.size(), size_t{OpenGate::kMostPeers});
   EXPECT_EQ(ReadUpTo(there.Accept(), 1), "x");
+}
+
+TEST(OpenGateTest, FullGate_GivesANewNetworkTheLatestPlaceOfTheLargest_AndNoMoreThanItsShare) {
+  const TestOpenGate there;
+  std::vector<Descriptor> peers, servers;
+  const auto connect = [&](const char* from) {
+    peers.push_back(there.Connect(from));
+    servers.push_back(there.Accept());
+  };
+  for (int i = 0; i < OpenGate::kMostPeers; ++i) connect("127.0.0.2");
+  for (int i = 0; i < OpenGate::kMostPeers / 2; ++i) {
+    connect("127.0.0.3");
+    const size_t closed = static_cast<size_t>(OpenGate::kMostPeers - 1 - i);
+    EXPECT_EQ(ReadUpTo(peers[closed], 1), "") << "the newcomer " << i << " took no place";
+    SendAll(peers.back(), "x");
+    EXPECT_EQ(ReadUpTo(servers.back(), 1), "x");
+  }
+  EXPECT_EQ(ReadUpTo(there.Connect("127.0.0.3"), 1), "") << "a network got more places than the other one";
+  SendAll(peers.front(), "y");
+  EXPECT_EQ(ReadUpTo(servers.front(), 1), "y");
+}
+
+/// The beginning of what a subscriber of libzmq sends: greeting, then the command READY.
+std::string Hello() {
+  std::string ready("\5READY\13Socket-Type\0\0\0\3SUB\10Identity\0\0\0\0", 38);
+  return std::string(64, 'g') + '\4' + static_cast<char>(ready.size()) + ready;
+}
+
+TEST(OpenGateTest, Gate_ClosesAPeer_ThatGreetsAndNeverSubscribes_AndKeepsOneThatDoes) {
+  const TestOpenGate there(std::chrono::milliseconds(500));
+  const Descriptor silent = there.Connect(), behind_silent = there.Accept();
+  const Descriptor router = there.Connect(), behind_router = there.Accept();
+  SendAll(silent, Hello());
+  SendAll(router, Hello() + std::string("\0\1\1", 3));
+  EXPECT_EQ(ReadUpTo(silent, 1), "");
+  pollfd waits{router.get(), POLLIN, 0};
+  EXPECT_EQ(::poll(&waits, 1, 1500), 0) << "the subscriber was closed, too";
+}
+
+TEST(OpenGateTest, Gate_ClosesAPeer_ThatReadsNothing) {
+  const TestOpenGate there;
+  const Descriptor peer = there.Connect(), server = there.Accept();
+  const std::string events(1 << 20, 'e');
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(kWaitMillis);
+  bool closed = false;
+  while (!closed && std::chrono::steady_clock::now() < end) {
+    const ssize_t sent = ::send(server.get(), events.data(), events.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    closed = sent < 0 && errno != EAGAIN;
+    if (sent < 0 && !closed) ::poll(nullptr, 0, 50);
+  }
+  EXPECT_TRUE(closed);
+}
+
+TEST(FirstMessageTest, Message_IsFound_HoweverTheBytesAreCut) {
+  const std::string ping("\4\7\4PING\0\0", 9), long_command("\6\0\0\0\0\0\0\0\7\5READYx", 16);
+  const std::vector<std::string> ends = {std::string("\0\1\1", 3), std::string("\4\12\11SUBSCRIBE", 12),
+                                         std::string("\1\0", 2)};
+  for (const std::string& end : ends) {
+    const std::string before = Hello() + ping + long_command + std::string("\4\0", 2) + ping;
+    for (size_t piece = 1; piece <= 40; ++piece) {
+      FirstMessage first;
+      for (size_t at = 0; at < before.size(); at += piece) {
+        const std::string part = before.substr(at, piece);
+        EXPECT_FALSE(first.Reached(part)) << piece;
+      }
+      bool reached = false;
+      for (const char byte : end) reached = first.Reached({&byte, 1});
+      EXPECT_TRUE(reached) << piece;
+    }
+  }
 }
 
 }  // namespace

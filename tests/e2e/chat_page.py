@@ -74,6 +74,10 @@ class ScriptedCase(ChatCase):
         super().load()
         self.browser.run(SCRIPTED)
 
+    def drawn(self):
+        """Waits until the page shows all that it has."""
+        self.browser.until("all is drawn", lambda: self.browser.run("return document.querySelector('[aria-busy=true]') === null"))
+
     def refuse(self, what):
         self.browser.run("window.refuse = arguments[0]", what)
 
@@ -95,6 +99,7 @@ class ScriptedCase(ChatCase):
                                                                   "usage": {"prompt_tokens": 3, "completion_tokens": 5}}))
         self.browser.run("window.event('[DONE]')")
         self.browser.until("the answer is whole", lambda: self.browser.hidden("#stop"))
+        self.drawn()
 
     def answer(self, question, *parts):
         """Sends a question and waits until the page shows the whole answer."""

@@ -328,6 +328,29 @@ class StartFaultTest(unittest.TestCase):
         result = run_quire("serve", "--model", TINY, "--port", "0", "--admin-port", "0", env={"PATH": "/nowhere"})
         self.expect(result, 2, "mpirun is not installed")
 
+    def test_every_command_exits_with_2_where_no_new_start_can_help(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file, gone = os.path.join(folder, "file"), os.path.join(folder, "gone")
+            open(file, "w").close()
+            serve = ["serve", "--model", TINY, "--port", "0", "--admin-port", "0"]
+            below = os.path.join(file, "x")
+            commands = [["serve", "--model", gone], ["serve", gone + ".yaml"], *([*serve, flag, below] for flag in ("--journal", "--kv-disk", "--batch-dir")),
+                        [*serve, "--journal", os.path.join(gone, "x")], [*serve, "--api-key-file", gone], [*serve, "--chat-template", gone], [*serve, "--lora-modules", f"a={gone}"],
+                        [*serve, "--lora-dir", gone], [*serve, "--ssl-certfile", gone, "--ssl-keyfile", gone], ["plan", "--model", gone], ["plan", gone], ["bench", "throughput", "--model", gone],
+                        ["explain", gone], ["replay", gone],
+                        *([command, "--nosuch"] for command in ("serve", "plan", "check", "chat", "top", "warm", "keygen", "explain", "replay")), ["nosuch"]]
+            for command in commands:
+                with self.subTest(command):
+                    done = run_quire(*command)
+                    self.assertEqual(done.returncode, 2, done.stderr)
+            # What a check finds may be mended before the next one.
+            for command in (["check", "--model", gone], ["check", gone + ".yaml"], ["check", "--model", TINY, "--api-key-file", gone]):
+                with self.subTest(command):
+                    done = run_quire(*command)
+                    self.assertEqual(done.returncode, 1, done.stdout)
+                    self.assertIn("FAILED", done.stdout)
+                    self.assertIn(gone, done.stdout)
+
     def test_serve_exits_with_2_on_bad_flags(self):
         self.assertEqual(run_quire("serve", "--no-such-flag").returncode, 2)
         self.assertEqual(run_quire("serve", "--model", TINY, "-tp", "0").returncode, 2)

@@ -6,6 +6,7 @@ import os
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -119,6 +120,17 @@ class SizesTest(unittest.TestCase):
         self.assertRegex(done.stdout, "warning sizes .* may take ")
         with Server("-tp", "2", *half, model=TINY) as server:
             self.assertRegex(server.text(), "warning.* may take ")
+
+    def test_plan_and_check_warn_alike_of_adapters_and_files_beyond_the_machine(self):
+        with tempfile.TemporaryDirectory() as folder:
+            disk, batches = os.path.join(folder, "kv"), os.path.join(folder, "batches")
+            for flags, told in ((("--lora-dir", folder, "--lora-memory", "200000GiB"), "adapters may hold .*--lora-memory"),
+                                (("--kv-disk", disk, "--kv-disk-size", "2000000GiB"), "kv may take .*--kv-disk-size.* room for"),
+                                (("--batch-dir", batches, "--batch-max-bytes", "2000000GiB"), "batches may take .*--batch-max-bytes.* room for")):
+                with self.subTest(flags=flags):
+                    said = json.loads(run("plan", "--no-speed", "--json", *flags).stdout)
+                    self.assertRegex(" ".join(said["warnings"]), told)
+                    self.assertRegex(run("check", *flags).stdout, f"warning sizes .*{told}")
 
     def test_server_and_check_warn_of_too_few_file_descriptors(self):
         few = ("prlimit", "--nofile=1000:1000")

@@ -27,6 +27,7 @@ WEB = "coordinator/web/pages/"
 
 MUTANTS = [
     Mutant("events: one too many is called lost", FEED, "batch.lost = oldest - last - 1;", "batch.lost = oldest - last;", ["coordinator/event_feed_test:*ASlowReaderLost*"]),
+    Mutant("events: sums of guesses hold requests up", FEED, "      return std::nullopt;  // sums", "      return EventKind::kRequestHeld;  // sums", ["coordinator/event_feed_test:*SumsOfGuessed*"]),
     Mutant("events: there is no rate", FEED, "if (allowance.events < 1) {", "if (allowance.events < -1e9) {", ["coordinator/event_feed_test:*LimitsTheRate*"]),
     Mutant("events: readers that left keep their place", STREAM, "~Reader() { --readers_; }", "~Reader() {}",
            admin("EventsTest.test_event_readers_are_limited_to_16_and_block_no_request_when_they_do_not_read")),
@@ -74,5 +75,13 @@ MUTANTS = [
     Mutant("chat: links lead anywhere", WEB + "chat/elements.js", "if (!LEADS_OUT.test(address) || !URL.canParse(address))", "if (false)",
            text("TextTest.test_markup_in_a_models_answer_is_never_active")),
     Mutant("chat: hard texts cost what they cost", WEB + "chat/reader.js", "return left > 0 ? false : undefined;", "return false;",
-           text("TextTest.test_chat_page_shows_texts_that_are_hard_to_parse_within_20_seconds")),
+           text("TextTest.test_long_answer_is_read_in_short_pieces_and_in_bounded_work")),
+    Mutant("chat: the whole answer is read at once", WEB + "chat/markdown.js", "const WINDOW = 8000;", "const WINDOW = 8000000;",
+           text("TextTest.test_long_answer_is_read_in_short_pieces_and_in_bounded_work")),
+    Mutant("chat: an answer may have any number of elements", WEB + "chat/markdown.js", "MOST_ELEMENTS = 30000;", "MOST_ELEMENTS = 30000000;",
+           text("TextTest.test_long_answer_is_read_in_short_pieces_and_in_bounded_work")),
+    Mutant("chat: the rest of a cut table has no head", WEB + "chat/markdown.js", '? "" : headOf(read.tokens.at(-1));', '? "" : "";',
+           text("TextTest.test_blocks_that_are_longer_than_a_piece_keep_their_form")),
+    Mutant("chat: names of links are not explained afterwards", WEB + "chat/markdown.js", "    if (whole) yield* this.#explainNames();\n", "",
+           text("TextTest.test_answer_that_came_in_pieces_looks_like_the_whole_answer")),
 ]

@@ -3,10 +3,13 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <map>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "comm/base/error.h"
 #include "comm/base/give_way.h"
@@ -23,8 +26,9 @@ constexpr int kMillisWithoutDescriptors = 50;  // then the gate tries again
 }  // namespace
 
 struct OpenGate::Impl {
-  Impl(const std::string& at, const std::string& what)
+  Impl(const std::string& at, const std::string& what, std::chrono::milliseconds speak)
       : log(what),
+        to_speak(speak),
         listening(ListenOnTcp(at)),
         endpoint(TcpEndpointOf(listening.get())),
         wake(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
@@ -39,29 +43,52 @@ struct OpenGate::Impl {
 
   void Run();
   bool AcceptOne();
+  bool HasRoomFor(const std::string& network);
 
   GateLog log;
+  const std::chrono::milliseconds to_speak;
   Descriptor listening;
   const std::string endpoint;
   PrivateSocket inner;
   Descriptor wake;
   GateLinks links;
+  struct Peer {
+    uint64_t link;
+    std::string network;
+  };
+  std::vector<Peer> peers;  // the latest is last; used by the thread alone
   std::atomic<bool> stopping{false};
   std::thread thread;
 };
+
+/// True when a peer of this network may have a place. Takes the place from another network, where necessary.
+bool OpenGate::Impl::HasRoomFor(const std::string& network) {
+  std::erase_if(peers, [&](const Peer& peer) { return !links.Lives(peer.link); });
+  if (peers.size() < kMostPeers) return true;
+  std::map<std::string, int> places;
+  for (const Peer& peer : peers) ++places[peer.network];
+  const auto most = std::ranges::max_element(places, {}, [](const auto& entry) { return entry.second; });
+  if (most->second < places[network] + 2) return false;
+  const auto latest = std::ranges::find(peers.rbegin(), peers.rend(), most->first, &Peer::network);
+  links.End(latest->link);
+  peers.erase(std::next(latest).base());
+  return true;
+}
 
 /// Accepts the next connection, if there is one. Returns false when the process has no file descriptors left.
 bool OpenGate::Impl::AcceptOne() {
   sockaddr_storage peer{};
   Descriptor outer = AcceptPeer(listening.get(), peer);
   if (!outer.open()) return !LacksDescriptors(errno);
-  if (links.size() >= kMostPeers) {
-    log.Full(NameOf(peer).address, kMostPeers);
+  const PeerName name = NameOf(peer);
+  if (!HasRoomFor(name.network)) {
+    log.Full(name.address, kMostPeers);
     return true;
   }
   Descriptor way_in = inner.Connect();
   if (!way_in.open()) return !LacksDescriptors(errno);
-  links.Add(std::move(outer), std::move(way_in), kMostBytes);
+  const LinkBounds bounds = {.most_bytes = kMostBytes, .to_speak = to_speak};
+  peers.push_back({links.Add(std::move(outer), std::move(way_in), bounds), name.network});
   return true;
 }
 
@@ -75,8 +102,8 @@ void OpenGate::Impl::Run() {
   }
 }
 
-OpenGate::OpenGate(const std::string& endpoint, const std::string& what)
-    : impl_(std::make_unique<Impl>(endpoint, what)) {}
+OpenGate::OpenGate(const std::string& endpoint, const std::string& what, std::chrono::milliseconds to_speak)
+    : impl_(std::make_unique<Impl>(endpoint, what, to_speak)) {}
 OpenGate::~OpenGate() = default;
 const std::string& OpenGate::endpoint() const { return impl_->endpoint; }
 int OpenGate::ReleaseInner() { return impl_->inner.Release(); }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -9,16 +10,19 @@ namespace quire {
 /// Protects a TCP port of a ZeroMQ socket that serves anybody, without keys. ZeroMQ stores every subscription, and
 /// every part of an unfinished message, without a bound: 30 bytes for each byte that a peer sends. It also accepts
 /// connections until the process has no file descriptors left. So the gate accepts the connections, at most kMostPeers
-/// at a time, and forwards at most kMostBytes from each peer. A peer that sends more, or that comes when the gate is
-/// full, is disconnected. ZeroMQ's clients then connect again by themselves.
+/// once, and forwards at most kMostBytes from each peer. A peer is closed that sends more, that neither subscribes nor
+/// asks in time, or that takes nothing for 3 s while its system has no room for more (AcceptPeer). When the gate
+/// is full, a newcomer gets the latest place of the network with the most places, or is closed when that network would
+/// then have fewer places than its own. ZeroMQ's clients connect again by themselves.
 class OpenGate {
  public:
   static constexpr int kMostPeers = 64;
   static constexpr size_t kMostBytes = 8 << 10;
 
   /// Listens on "tcp://HOST:PORT" as ListenOnTcp does, without accepting a peer yet. `what` names the port in the log.
-  /// Throws Error when it cannot listen.
-  OpenGate(const std::string& endpoint, const std::string& what);
+  /// `to_speak`: the time until a peer's first subscription or message; 0: no limit. Throws Error when it cannot
+  /// listen.
+  OpenGate(const std::string& endpoint, const std::string& what, std::chrono::milliseconds to_speak);
   /// Goes on forwarding for up to 200 ms.
   ~OpenGate();
   OpenGate(const OpenGate&) = delete;

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <filesystem>
 #include <map>
+#include <system_error>
 
 #include "comm/base/host_limits.h"
 #include "coordinator/cluster/launch/rank_hosts.h"
@@ -103,6 +106,24 @@ std::string GpuProblem(const Topology& topology, const std::vector<RankInfo>& ra
   return "";
 }
 
+/// Warns of files that may take more than is free on their file system, and what they have already, together.
+void AddDiskWarning(std::vector<std::string>& warnings, const std::string& directory, int64_t bytes, const char* flag) {
+  if (directory.empty()) return;
+  std::error_code error;
+  std::filesystem::path there = std::filesystem::absolute(directory, error);
+  while (there.has_relative_path() && !std::filesystem::exists(there, error)) there = there.parent_path();
+  const std::filesystem::space_info space = std::filesystem::space(there, error);
+  if (error) return;
+  uintmax_t own = 0;
+  for (std::filesystem::recursive_directory_iterator file(directory, error), end; !error && file != end;
+       file.increment(error))
+    own += file->is_regular_file(error) ? file->file_size(error) : 0;
+  const auto room = static_cast<int64_t>(std::min<uintmax_t>(space.available + own, INT64_MAX));
+  if (bytes > room)
+    warnings.push_back(fmt::format("{} may take {} ({}), and its file system has room for {}; lower it", directory,
+                                   InWords(bytes), flag, InWords(room)));
+}
+
 }  // namespace
 
 std::string MemoryProblem(const Topology& topology, BackendKind backend, const std::vector<RankInfo>& ranks) {
@@ -139,11 +160,16 @@ std::vector<std::string> HostWarnings(const Topology& topology, BackendKind back
     }
   }
   const MemoryRoom here = ReadMemoryRoom();
-  if (topology.limits.memory_bytes > here.total) {
-    warnings.push_back(
-        fmt::format("requests may hold {} (server.limits.memory_bytes), and {} allows {} in all; lower it",
-                    InWords(topology.limits.memory_bytes), here.limited_by, InWords(here.total)));
-  }
+  const auto hold_against_memory = [&](int64_t bytes, const char* who, const char* key) {
+    if (bytes > here.total)
+      warnings.push_back(fmt::format("{} may hold {} ({}), and {} allows {} in all; lower it", who, InWords(bytes), key,
+                                     here.limited_by, InWords(here.total)));
+  };
+  hold_against_memory(topology.limits.memory_bytes, "requests", "server.limits.memory_bytes");
+  if (!topology.lora.dirs.empty())
+    hold_against_memory(topology.lora.memory_bytes, "adapters", "lora.memory, --lora-memory");
+  AddDiskWarning(warnings, topology.cache.disk.dir, topology.cache.disk.max_bytes, "--kv-disk-size");
+  AddDiskWarning(warnings, topology.batches.dir, topology.batches.max_bytes, "--batch-max-bytes");
   return warnings;
 }
 

@@ -128,8 +128,12 @@ export class Chat {
   }
 
   #viewOf(turn) {
-    if (!this.views.has(turn)) this.views.set(turn, turn.role === "user" ? new UserTurn(turn, (text) => this.#sendInstead(turn, text)) : new Answer(turn));
+    if (!this.views.has(turn)) this.views.set(turn, turn.role === "user" ? new UserTurn(turn, (text) => this.#sendInstead(turn, text)) : this.#answerOf(turn));
     return this.views.get(turn);
+  }
+
+  #answerOf(turn) {
+    return new Answer(turn, () => this.#toEnd());
   }
 
   /** Places the turn's buttons: the last turn has one that requests an answer anew. */
@@ -179,13 +183,12 @@ export class Chat {
   /** Requests an answer to these turns. Returns false, and leaves the conversation unchanged, if nothing arrives. */
   async #answer(turns) {
     const {conversation} = this, before = conversation.turns;
-    const turn = {role: "assistant", content: ""}, answer = new Answer(turn);
+    const turn = {role: "assistant", content: ""}, answer = this.#answerOf(turn);
     const run = {conversation, controller: new AbortController()};
     this.run = run;
     this.views.set(turn, answer);
     conversation.turns = [...turns, turn];
     answer.begin(this.settings.logprobs);
-    answer.onDrawn = () => this.#toEnd();
     this.#complain("");
     this.#busy(true);
     this.#keep(conversation);

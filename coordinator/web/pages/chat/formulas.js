@@ -2,7 +2,9 @@
 // which browsers show without KaTeX's fonts and styles. A formula that KaTeX cannot read stays as text.
 import {el} from "../shared/dom.js";
 
-const LONGEST = 4000;  // characters: an answer of thousands of openings without an end stays quick to read
+export const LONGEST = 4000;  // characters: an answer of thousands of openings without an end stays quick to read
+// A formula that defines words of its own could grow by each use of them.
+const DEFINES = /\\(?:[gex]?def|(?:re)?newcommand|providecommand|let|futurelet)(?![a-zA-Z])/, LONGEST_DEFINING = 1000, USES = 50;
 // Prices are not formulas: a formula has no blank inside either sign, no digit after the second sign, and no code
 // between the signs.
 const DOLLARS = /^\$(?![\s$])((?:\\[^\n]|[^\\$\n`])+?)(?<!\s)\$(?!\d)/;
@@ -52,12 +54,26 @@ const inline = {
 /** The extensions for marked. They make tokens {type: "formula", display, tex, raw}. */
 export const FORMULAS = [block, inline];
 
-/** Returns the element of a formula; its source text when KaTeX cannot read the formula. */
-export function drawnFormula({display, tex, raw}) {
+const sources = new WeakMap();  // place of a formula: its token
+
+/** Returns the place of a formula, which has the source text until drawFormula() draws it. */
+export function formulaPlace(token) {
+  const place = el("span", {className: token.display ? "formula display" : "formula"}, token.raw);
+  sources.set(place, token);
+  return place;
+}
+
+/** Returns the places of formulas in an element. */
+export const formulasIn = (element) => element.querySelectorAll(".formula");
+
+/** Returns the element of a formula in place of formulaPlace(); its source text when KaTeX cannot read the formula. */
+export function drawFormula(place) {
+  const {display, tex, raw} = sources.get(place), defines = DEFINES.test(tex);
+  if (defines && tex.length > LONGEST_DEFINING) return el("code", {}, raw);
   const drawn = el("span", {className: display ? "formula display scroll" : "formula"});
   if (display) Object.assign(drawn, {tabIndex: 0, role: "group", ariaLabel: "Formula"});
   try {
-    globalThis.katex.render(tex, drawn, {displayMode: display, output: "mathml", throwOnError: true, trust: false, strict: "ignore", maxSize: 20, maxExpand: 500});
+    globalThis.katex.render(tex, drawn, {displayMode: display, output: "mathml", throwOnError: true, trust: false, strict: "ignore", maxSize: 20, maxExpand: defines ? USES : 500});
     return drawn;
   } catch {
     return el("code", {}, raw);

@@ -1,23 +1,45 @@
 // Sets up the Markdown parser marked: it reads formulas, too, and a text that was made to be slow to read costs little time.
 import {FORMULAS} from "./formulas.js";
-import {withoutTabs} from "./tabs.js";
+import {openFence} from "./readable_text.js";
 
 const {marked} = globalThis;
 
 // marked scans the rest of the paragraph at each sign, so thousands of unpaired signs cost the square of their number.
 // Once marked has scanned this many characters, further signs of the text are plain text.
-const WORK = 4000000;
+const WORK = 2000000;
+const MOST_NAMES = 1000;  // of links that a text explains: marked compares each pair of brackets with all of them
 const BEGINS = {emStrong: /^[*_]/, del: /^~/, codespan: /^`/, link: /^!?\[/, reflink: /^!?\[/, tag: /^</};
 
-let left = 0;
-const tokenizer = Object.fromEntries(Object.entries(BEGINS).map(([name, begins]) => [name, (text) => {
-  if (begins.test(text)) left -= text.length;
+let left = 0, length = 0, begins = [];
+const tokenizer = Object.fromEntries(Object.entries(BEGINS).map(([name, begin]) => [name, (text) => {
+  if (begin.test(text)) left -= text.length;
   return left > 0 ? false : undefined;  // false: marked's own rule follows; undefined: no such token here
 }]));
-marked.use({gfm: true, breaks: true, extensions: FORMULAS, tokenizer});
 
-/** Returns marked's tokens of a text. Throws RangeError for a text that is nested deeper than the browser's call stack allows. */
-export function tokensOf(text) {
+/** Extension that reads nothing and notes where each token of the top level begins: marked has no such places, and some texts belong to no token. */
+const places = {
+  name: "places",
+  level: "block",
+  tokenizer(rest, tokens) {
+    if (tokens === this.lexer.tokens) begins[tokens.length] = length - rest.length;
+  },
+};
+marked.use({gfm: true, breaks: true, extensions: [...FORMULAS, places], tokenizer});  // marked asks the last one first
+
+/** Returns the names of links that a text has explained so far: none. */
+export const noNames = () => Object.create(null);
+
+/** Returns marked's tokens of a prepared text, and where each begins; the last place is the end. Code whose end has not come is code. Adds the
+ * names that the text explains to `names`. Throws RangeError for a text that is nested deeper than the browser's call stack allows. */
+export function blocksOf(text, names) {
+  const lexer = new marked.Lexer();
+  lexer.tokens.links = names;
   left = WORK;
-  return marked.lexer(withoutTabs(text));
+  const ended = text + openFence(text).end;
+  length = ended.length;
+  begins = [];
+  const tokens = lexer.lex(ended);
+  begins[tokens.length] = text.length;
+  for (const name of Object.keys(names).slice(MOST_NAMES)) delete names[name];
+  return {tokens, begins};
 }

@@ -1,0 +1,37 @@
+// Long texts are drawn in short turns, so that the page answers its reader between them.
+
+const TURN_MS = 25;
+
+const waiting = [];  // drawings that are not over; the newest is last and goes first
+let timer = null;    // of the next turn; null: no turn has begun
+let ends = 0;        // when the turn ends, on performance.now()'s clock
+
+function work() {
+  const drawn = new Set();
+  try {
+    while (waiting.length > 0 && performance.now() < ends) {
+      const drawing = waiting.at(-1);
+      drawn.add(drawing);
+      if (!drawing.step()) waiting.splice(waiting.indexOf(drawing), 1);
+    }
+  } finally {
+    for (const drawing of drawn) drawing.onDrawn();
+  }
+}
+
+function turn() {
+  timer = waiting.length > 0 ? setTimeout(turn, 0) : null;
+  ends = performance.now() + TURN_MS;
+  work();
+}
+
+/** Calls drawing.step(), which does a small part of the work and returns false when none is left, and drawing.onDrawn() after each turn.
+ * The first turn begins at once, or goes on if this task of the browser has begun one. */
+export function draw(drawing) {
+  if (!waiting.includes(drawing)) waiting.push(drawing);
+  if (timer === null) {
+    timer = setTimeout(turn, 0);
+    ends = performance.now() + TURN_MS;
+  }
+  work();
+}
