@@ -126,6 +126,17 @@ TEST_F(BatchStoreTest, OpenFile_FollowsNoLink_InPlaceOfAFile) {
   EXPECT_THROW(store().OpenFile(file), Error);
 }
 
+TEST_F(BatchStoreTest, DeletedFile_TakesNoRoom_WhileAReaderStillHasItOpen) {
+  const FileRecord file = Add("anna", std::string(100'000, 'x'));
+  const Descriptor reader = store().OpenFile(file);
+  store().DeleteFile("anna", file.id);
+  struct stat info;
+  ASSERT_EQ(::fstat(reader.get(), &info), 0);
+  EXPECT_EQ(info.st_size, 0);
+  EXPECT_EQ(ReadAt(reader.get(), 0, 10, "file"), "");
+  EXPECT_EQ(store().totals().bytes, 0);
+}
+
 TEST_F(BatchStoreTest, UnfinishedFiles_AreRemoved_AtAStartAndWhenTheClientLeaves) {
   {
     const auto draft = store().BeginFile("anna");

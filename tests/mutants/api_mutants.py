@@ -369,6 +369,8 @@ LIMITS = [
            ["coordinator/batch_store_test:*ExpiredLines_*"]),
     Mutant("batches: faults exceed the bytes", "coordinator/api/batches/batch_store_batches.cc", "    CutFaultsTo(RoomFor(", "    if (false) CutFaultsTo(RoomFor(",
            ["coordinator/batch_store_test:*Faults_AreLeftOut*"]),
+    Mutant("batches: a deleted file that is read keeps its bytes", "coordinator/api/batches/store_directory.cc", "if (is_plain) CutTo(file.get(), 0);", "",
+           ["coordinator/batch_store_test:*DeletedFile_TakesNoRoom*"]),
     Mutant("batches: a part of a line counts as a result", "coordinator/api/batches/store_directory.cc", "if (end < at && ::ftruncate(descriptor, end) != 0)", "if (false)",
            ["coordinator/batch_store_test:*RequestsWithoutResult_AfterAKill*"]),
     Mutant("batches: another key finds a batch", "coordinator/api/batches/batch_store_batches.cc", "if (found == batches_.end() || found->second.client != client) throw NoSuchBatch(id);",
