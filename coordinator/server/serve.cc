@@ -129,7 +129,7 @@ class Server {
       WorkPool grammar_pool(kOfGrammars);
       Metrics metrics(models_.Topologies());
       WorkPool disk_pool(OfDisk(topology_));
-      BatchService batches(kept_.get(), disk_pool, topology_.batches.concurrency,
+      BatchService batches(kept_.get(), disk_pool, data_memory_, topology_.batches.concurrency,
                            [this](const std::string& client) { return gates_->data.Knows(client); });
       const auto batch_numbers = [&batches] { return batches.Numbers(); };
       ModelKeeper keeper(models_, *io_,

@@ -23,7 +23,7 @@ using testing::HasSubstr;
 using testing::ThrowsMessage;
 
 constexpr int kBlockSize = 4;
-constexpr size_t kBlockBytes = 600, kStateBytes = 900;
+constexpr size_t kStoredBytes = 600, kStateBytes = 900;
 constexpr int64_t kMuch = int64_t{1} << 30;
 const std::string kSpace = R"({"block_size":4,"fingerprint":"f"})";
 
@@ -37,7 +37,7 @@ std::vector<TokenId> TokensOf(int count, int first) {
 
 /// Bytes that tell the block, or the state, from all others.
 std::vector<std::byte> DataOf(std::span<const TokenId> tokens, const std::string& salt, bool is_state) {
-  std::vector<std::byte> data(is_state ? kStateBytes : kBlockBytes);
+  std::vector<std::byte> data(is_state ? kStateBytes : kStoredBytes);
   size_t seed = is_state + salt.size();
   for (const TokenId token : tokens) seed = seed * 31 + static_cast<size_t>(token);
   for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(seed + i * (seed % 7));
@@ -92,7 +92,7 @@ class Directory {
     for (const StoredName& name : NamesOf(*store, salt, prompt, with_state)) {
       const bool is_state = name.kind == StoredKind::kState;
       std::promise<KvStore::Found> answer;
-      store->Read({name}, is_state ? kStateBytes : kBlockBytes,
+      store->Read({name}, is_state ? kStateBytes : kStoredBytes,
                   [&](KvStore::Found f) { answer.set_value(std::move(f)); });
       const KvStore::Found data = answer.get_future().get();
       if (data.empty()) continue;
@@ -165,7 +165,7 @@ ArchiveRecord SpaceRecord(const std::string& about = AboutOf(kSpace)) {
 }
 ArchiveRecord RootRecord() { return {ArchiveRecord::Kind::kRoot, 0, {}, std::vector<std::byte>(32, std::byte{1})}; }
 ArchiveRecord BlockRecord(uint32_t after, int first = 5) {
-  return {ArchiveRecord::Kind::kBlock, after, TokensOf(kBlockSize, first), std::vector<std::byte>(kBlockBytes)};
+  return {ArchiveRecord::Kind::kBlock, after, TokensOf(kBlockSize, first), std::vector<std::byte>(kStoredBytes)};
 }
 
 TEST_F(KvArchiveTest, ImportedBlocksAndStates_AreFoundUnderTheOtherSecret_ForEachSalt) {
@@ -319,7 +319,7 @@ TEST_F(KvArchiveTest, Import_RefusesDescriptionsOfNoModel) {
 TEST_F(KvArchiveTest, Import_WritesNothing_BeyondTheSize) {
   source_->Write("", TokensOf(40, 100));
   Export();
-  const auto bytes = static_cast<int64_t>(BlockSeal::FileBytes(kBlockSize, kBlockBytes));
+  const auto bytes = static_cast<int64_t>(BlockSeal::FileBytes(kBlockSize, kStoredBytes));
   target_->Write("", TokensOf(8, 500));
   EXPECT_THAT([&] { Import("", 12 * bytes - 1); }, ThrowsMessage<Error>(HasSubstr("--size allows")));
   EXPECT_EQ(target_->Files().size(), 2u);
@@ -330,7 +330,7 @@ TEST_F(KvArchiveTest, Models_AreChosenByTheirPath) {
   const std::string other = R"({"block_size":4,"fingerprint":"g"})";
   source_->Write("", TokensOf(8, 100));
   source_->Write("", TokensOf(12, 100), false, other);
-  for (const std::string& wrong : {"large", "mall", "/models"})
+  for (const std::string wrong : {"large", "mall", "/models"})
     EXPECT_THAT([&] { Export(wrong); }, ThrowsMessage<Error>(HasSubstr("no blocks of " + wrong)));
   EXPECT_FALSE(fs::exists(archive())) << "an archive that was not finished is removed";
   EXPECT_EQ(Export("small").blocks, 5) << "two spaces of one model";

@@ -353,6 +353,31 @@ class KeysTest(BatchCase):
         self.assertEqual(len(self.lines(done.output_file_id, self.anna)), 2)
 
 
+class NarrowTest(BatchCase):
+    FLAGS = ("--batch-max-bytes", "600KiB")  # half of it for one client
+
+    def test_expired_batch_says_how_many_lines_found_no_room(self):
+        count = 500
+        content = "".join(line(f"{'x' * 300}-{i}", prompt=prompt_of(i), max_tokens=400) + "\n" for i in range(count))
+        self.assertLess(len(content), 290 << 10, "it can be uploaded")
+        done = self.wait(self.create(content, window="1s"), "expired")
+        self.assertEqual((done.request_counts.total, done.request_counts.completed + done.request_counts.failed), (count, count))
+        told = done.errors.data
+        self.assertEqual([one.code for one in told], ["batch_expired"])
+        errors = self.lines(done.error_file_id) if done.error_file_id else {}
+        self.assertEqual(int(told[0].message.split()[0]), done.request_counts.failed - len(errors))
+        self.assertLess(len(errors), done.request_counts.failed)
+        self.assertEqual({one["error"]["code"] for one in errors.values()} - {"batch_expired"}, set())
+
+    def test_expired_batches_end_one_after_another_although_an_older_batch_runs(self):
+        older = self.create(generations(200, 400))
+        batches = [self.create(line("a", prompt=[5], max_tokens=400), window="1s") for _ in range(5)]
+        for batch in batches:
+            self.wait(batch, "expired")
+        self.assertIn(self.client.batches.cancel(older.id).status, ("cancelling", "cancelled"))
+        self.wait(older, "cancelled")
+
+
 class WithoutDirectoryTest(unittest.TestCase):
     def test_file_and_batch_endpoints_name_the_missing_flag(self):
         with Server("--threads-per-worker", "1", model=TINY) as server, openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0) as client:

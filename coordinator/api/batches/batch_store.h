@@ -32,14 +32,14 @@ class BatchStore {
   /// Makes the draft a file of its client. keep_seconds: lifetime; 0: StoreLimits::keep_seconds.
   FileRecord FinishFile(FileDraft& draft, const std::string& filename, int64_t keep_seconds);
   const FileRecord& FindFile(const std::string& client, const std::string& id) const;
-  std::vector<FileRecord> FilesOf(const std::string& client) const;  // the oldest first
+  std::vector<FileRecord> FilesOf(const std::string& client) const;   // the oldest first
   void DeleteFile(const std::string& client, const std::string& id);  // refuses the input of a batch that is not over
   Descriptor OpenFile(const FileRecord& file) const { return directory_.OpenToRead(file.id); }
   BatchRecord CreateBatch(const std::string& client, const BatchTerms& terms);
   const BatchRecord& FindBatch(const std::string& client, const std::string& id) const;
-  std::vector<BatchRecord> BatchesOf(const std::string& client) const;  // the oldest first
+  std::vector<BatchRecord> BatchesOf(const std::string& client) const;        // the oldest first
   BatchRecord CancelBatch(const std::string& client, const std::string& id);  // refuses a batch that is over
-  std::vector<BatchRecord> Unfinished() const;  // the oldest first
+  std::vector<UnfinishedBatch> Unfinished() const;                            // the oldest first
   BatchViews Views(const BatchFilter& filter) const;
   /// Begins to read a batch's input. Skips requests with a recorded result that is whole.
   std::unique_ptr<InputScan> Scan(const std::string& id);
@@ -50,9 +50,9 @@ class BatchStore {
   std::shared_ptr<FileDraft> BeginSpill(const std::string& client);
   /// Records a result, a line without its end. Returns once it is on the disk; when this throws, nothing was recorded.
   void Record(const std::string& id, bool well, const ResultLine& line);
-  /// Records that these requests were not executed, and removes them from `places`, at most `most` in one call.
+  /// Records that `most` of these requests were not executed, and removes them from `places`; all, when room ends.
   void RecordExpired(const std::string& id, std::deque<LinePlace>& places, size_t most);
-  /// Ends a batch that has no running request. The batch's results become files.
+  /// Ends a batch that has no running request. Its results become files. An error tells what expired without a line.
   void Finish(const std::string& id, BatchStatus ends_as);
   /// Fails a batch whose input cannot be read from the disk. Results recorded so far become files.
   void Abandon(const std::string& id, const std::string& reason);

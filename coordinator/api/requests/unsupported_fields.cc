@@ -17,7 +17,7 @@ struct Unsupported {
 
 constexpr const char* kPenalty = "use repetition_penalty, presence_penalty or frequency_penalty";
 constexpr const char* kDraws = "leave it out, and use temperature, top_p, top_k or min_p";
-constexpr const char* kTexts = "leave it out: only the text part of a model is served";
+constexpr const char* kTextOnly = "leave it out: only the text part of a model is served";
 constexpr const char* kOneServer = "leave it out: no request is passed to another server";
 constexpr const char* kSystem = "use a message with the role system";
 constexpr const char* kThoughtsInText = "serve with --reasoning-parser none, which leaves thoughts in the text";
@@ -42,8 +42,8 @@ const std::vector<Unsupported> kFields = {
     {"repetition_detection", {}, kPenalty},
     {"kv_transfer_params", {}, "leave it out: the server moves KV blocks itself"},
     {"vllm_xargs", {Json::object()}, "leave it out"},
-    {"mm_processor_kwargs", {Json::object()}, kTexts},
-    {"media_io_kwargs", {Json::object()}, kTexts},
+    {"mm_processor_kwargs", {Json::object()}, kTextOnly},
+    {"media_io_kwargs", {Json::object()}, kTextOnly},
     {"data_parallel_rank", {}, "leave it out: the server chooses the replica"},
     // Fields of OpenAI's other APIs.
     {"input", {}, "use messages, or prompt of /v1/completions"},
@@ -71,7 +71,7 @@ const std::vector<Unsupported> kFields = {
     {"custom_params", {Json::object()}, "leave it out"},
     {"session_params", {Json::object()}, "leave it out, and send the whole conversation"},
     {"input_ids", {}, "use prompt of /v1/completions, with token ids"},
-    {"image_data", {Json::array()}, kTexts},
+    {"image_data", {Json::array()}, kTextOnly},
     {"extra_key", {""}, "use cache_salt"},
     // Fields of llama.cpp and other servers.
     {"grammar", {""}, "use guided_grammar"},
@@ -111,7 +111,7 @@ const std::vector<Unsupported> kFields = {
     {"options", {Json::object()}, "use the fields of this request, such as temperature, seed and max_tokens"},
     {"format", {""}, "use response_format"},
     {"raw", {false}, "use /v1/completions, which adds no template"},
-    {"images", {Json::array()}, kTexts},
+    {"images", {Json::array()}, kTextOnly},
     {"system", {""}, kSystem},
     {"num_ctx", {}, "serve the model with --max-model-len"},
     {"num_predict", {-1}, "use max_tokens"},
