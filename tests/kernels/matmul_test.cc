@@ -95,7 +95,7 @@ TEST_P(MatmulTest, Matmul_GivesBitEqualRows_InAnyBatchAndForAnyThreadCount) {
   const auto x = random.Floats(m * k);
   const auto all = Run(w.weight, x, m, 1);
   EXPECT_EQ(all, Run(w.weight, x, m, 3));
-  for (const int64_t batch : {1, 2, 7, 30}) {
+  for (const int64_t batch : {1, 2, 7, 9, 30, 65}) {
     for (int64_t i = 0; i + batch <= m; i += batch) {
       const auto some = Run(w.weight, {x.begin() + i * k, x.begin() + (i + batch) * k}, batch, 1);
       EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin() + i * n)) << batch << " rows from " << i;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/cpu/isa/fetch.h"
 #include "kernels/cpu/isa/functions.h"
 #include "kernels/cpu/isa/unrolled.h"
 #include "kernels/cpu/isa/vec.h"
@@ -64,6 +65,7 @@ void AddTiles(const PanelProduct& p, bool begins, int64_t m0, int64_t m1, int64_
     float* y = p.y + row * p.y_stride + panel * kPanelRows;
     const Tile tile{row, panel, i, count, panel == p.panel_begin, panel + panels >= p.panel_end};
     WithRows<most>(Least(rows, m1 - row), [&]<int MT>() {
+      FetchForWriting(y, p.y_stride, MT, columns);
       TileSums<MT, panels * kVecs> sums;
       if (begins) {
         sums.Clear();

@@ -12,7 +12,7 @@ namespace {
 constexpr int kTerms = 3;
 /// kStepCols: columns per step. kCols: columns that are summed at a time. kRowsNear: rows of x that stay in the
 /// second-level cache.
-constexpr int64_t kStepCols = 32, kSteps = 16, kCols = kStepCols * kSteps, kRowsNear = 64;
+constexpr int64_t kStepCols = 32, kSteps = 32, kCols = kStepCols * kSteps, kRowsNear = 64;
 constexpr int64_t kPairBytes = 4 * kPanelRows, kStepBytes = kStepCols / 2 * kPairBytes;
 
 // Tile registers: kSum: sums of two tiles of rows with two panels; kX: x of either tile; kW: either panel.
@@ -124,6 +124,8 @@ struct Part {
       return static_cast<unsigned long>(Least(kPanelRows, product.weight.rows - (tile.panel + p) * kPanelRows)) *
              sizeof(float);
     };
+    FetchForWriting(y, product.y_stride, rows.first + rows.second,
+                    Least(P * kPanelRows, product.weight.rows - tile.panel * kPanelRows));
     Sums<R, P> sums;
     if (k0 == 0) {
       __builtin_memset(&sums, 0, sizeof(sums));

@@ -20,8 +20,9 @@ constexpr int64_t kRowsNear = 128 / kParts<T>;
 
 constexpr int64_t kBlockBytes = kQuantBlock, kCellBytes = sizeof(CellVec);
 
-// Tile registers: kSum: sums of each part with each panel; kX: a part of x; kW: a panel.
-constexpr int kSum = 0, kX = 4, kW = 6;
+// Tile registers: kSum: sums of either part of x with a panel; kX: the parts of x; kW: a panel. A panel at a time,
+// because the scaled sums of 16 rows with two would not fit the vector registers.
+constexpr int kSum = 0, kX = 2, kW = 4;
 
 /// A part of x (some rows and blocks) as bytes, in the order of the weights' quads.
 template <class T>
@@ -68,167 +69,181 @@ class RowBytes<int16_t> {
     }
   }
 
-  int8_t bytes_[kBlocks][kRowsNear<int16_t>][2][kBlockBytes];
+  int8_t bytes_[kBlocks][kRowsNear<int16_t> + kTileRows][2][kBlockBytes];
+};
+
+/// The scales of some rows and blocks, and what else a block's sums need, with the rows of a block side by side.
+template <class T>
+class RowScales {
+ public:
+  RowScales(const IntegerRows<T>& x, int64_t row, int64_t rows, int64_t block, int64_t blocks) {
+    for (int64_t i = 0; i < rows; ++i) {
+      const int64_t from = (row + i) * (x.cols / kQuantBlock) + block;
+      for (int64_t b = 0; b < blocks; ++b) {
+        scales_[b][i] = x.scales[from + b];
+        begins_[b][i] = x.begins[from + b];
+        sums_[b][i] = x.sums[from + b];
+        if constexpr (sizeof(T) == 1) lifts_[b][i] = x.lifts[from + b];
+      }
+    }
+  }
+
+  /// Returns a block's scales in the form of rows of a single block.
+  QUIRE_INLINE IntegerRows<T> OfBlock(int64_t block, int64_t row) {
+    float* const lifts = sizeof(T) == 1 ? lifts_[block] + row : nullptr;
+    return {nullptr, scales_[block] + row, lifts, begins_[block] + row, sums_[block] + row, kQuantBlock};
+  }
+
+ private:
+  static constexpr int64_t kRows = kRowsNear<T> + kTileRows;
+
+  float scales_[kBlocks][kRows], sums_[kBlocks][kRows], lifts_[sizeof(T) == 1 ? kBlocks : 1][kRows];
+  int32_t begins_[kBlocks][kRows];
 };
 
 void ShapeTiles(int64_t rows) {
   TileShapes shapes{};
-  for (int i = 0; i < kW; ++i) shapes.rows[i] = static_cast<uint8_t>(rows);
-  for (int i = kSum; i < kX; ++i) shapes.bytes[i] = kCellBytes;
-  for (int i = kX; i < kW; ++i) shapes.bytes[i] = kBlockBytes;
-  for (int i = kW; i < 8; ++i) {
-    shapes.rows[i] = kQuads;
-    shapes.bytes[i] = kCellBytes;
+  for (int i = kSum; i < kW; ++i) {
+    shapes.rows[i] = static_cast<uint8_t>(rows);
+    shapes.bytes[i] = i < kX ? kCellBytes : kBlockBytes;
   }
+  shapes.rows[kW] = kQuads;
+  shapes.bytes[kW] = kCellBytes;
   SetTiles(shapes);
 }
 
-/// A block's integer sums of a tile of rows with each of P panels.
-template <class T, int P>
+/// A block's integer sums of R rows with a panel.
+template <class T, int R>
 struct BlockSums {
-  alignas(64) int32_t of[kParts<T>][P][kTileRows][kLanes];
+  alignas(64) int32_t of[kParts<T>][R][kLanes];
 
-  /// Computes the sums from the rows' bytes x and the weights w. Panels are `panel_bytes` apart; the rows of a panel's
-  /// quads are `quad_bytes` apart.
-  QUIRE_INLINE void Multiply(const RowBytes<T>& x, int64_t row, int64_t block, const std::byte* w, int64_t panel_bytes,
-                             int64_t quad_bytes) {
-    Unrolled<P>([&](auto p) QUIRE_INLINE { LoadTile<kW + p>(w + p * panel_bytes, quad_bytes); });
-    Unrolled<kParts<T>>([&](auto part) QUIRE_INLINE {
-      constexpr int kPart = decltype(part)::kValue;
-      LoadTile<kX + kPart>(x.At(row, block, kPart), x.stride());
-      Unrolled<P>([&](auto p) QUIRE_INLINE {
-        constexpr int kTile = kSum + 2 * kPart + decltype(p)::kValue;
-        ClearTile<kTile>();
-        if constexpr (kPart == 0) {
-          AddSignedBytes<kTile, kX + kPart, kW + p>();
-        } else {
-          AddUnsignedBytes<kTile, kX + kPart, kW + p>();
-        }
-        StoreTile<kTile>(of[kPart][p], sizeof(of[0][0][0]));
-      });
-    });
+  /// Computes the sums from the rows' bytes x and the quads of weights w.
+  QUIRE_INLINE void Multiply(const RowBytes<T>& x, int64_t row, int64_t block, const std::byte* w) {
+    LoadTile<kW>(w, kCellBytes);
+    Unrolled<kParts<T>>([&](auto part) QUIRE_INLINE { LoadTile<kX + part>(x.At(row, block, part), x.stride()); });
+    Unrolled<kParts<T>>([&](auto part) QUIRE_INLINE { ClearTile<kSum + part>(); });
+    AddSignedBytes<kSum, kX, kW>();
+    if constexpr (kParts<T> == 2) AddUnsignedBytes<kSum + 1, kX + 1, kW>();
+    Unrolled<kParts<T>>([&](auto part) QUIRE_INLINE { StoreTile<kSum + part>(of[part], kCellBytes); });
   }
 
-  QUIRE_INLINE IntVec Get(int p, int64_t row) const {
-    const auto sum = LoadAs<IntVec>(of[0][p][row]);
+  QUIRE_INLINE IntVec Get(int row) const {
+    const auto sum = LoadAs<IntVec>(of[0][row]);
     if constexpr (kParts<T> == 1) return sum;
-    return (sum << 8) + LoadAs<IntVec>(of[kParts<T> - 1][p][row]);
+    return (sum << 8) + LoadAs<IntVec>(of[kParts<T> - 1][row]);
   }
 };
 
-/// A range of blocks of P weight panels, in the stored layout and in the layout of AMX tiles.
-template <NumberType Type, int P>
-class Panels {
+/// A range of blocks of a panel, with the quads of tiles: as stored, or unpacked from nibbles.
+template <NumberType Type>
+class Panel {
  public:
   /// `room`: memory for unpacked nibbles.
-  Panels(const std::byte* data, int64_t stride, int64_t blocks, std::byte* room)
-      : blocks_{data, stride}, cells_(data + kHeadBytes), panel_bytes_(stride) {
+  Panel(const std::byte* data, int64_t blocks, std::byte* room) : data_(data), cells_(data + kHeadBytes) {
     if constexpr (!Block<Type>::kIsBytes) {
-      PanelBlocks from = blocks_;
+      PanelBlocks from{data, 0};
       for (int64_t b = 0; b < blocks; ++b, from.data += Block<Type>::kBytes)
-        UnpackQuads<Type, P>(from, room + b * kUnpackedBytes);
+        UnpackQuads<Type, 1>(from, room + b * kUnpackedBytes);
       cells_ = room;
-      panel_bytes_ = kCellBytes;
     }
   }
 
-  template <class T>
-  QUIRE_INLINE void Multiply(const RowBytes<T>& x, int64_t row, int64_t block, BlockSums<T, P>& sums) const {
-    sums.Multiply(x, row, block, cells_ + block * kStep, panel_bytes_, kIsUnpacked ? P * kCellBytes : kCellBytes);
-  }
+  const std::byte* Quads(int64_t block) const { return cells_ + block * kStep; }
 
-  /// Scales a block's integer sums of `rows` rows of x from first_row on, and adds them to `sums`.
-  template <class T>
-  QUIRE_INLINE void Add(const IntegerRows<T>& x, int64_t first_row, int64_t rows, int64_t x_block, int64_t block,
-                        const BlockSums<T, P>& products, TileSums<1, P>* sums) const {
-    const PanelBlocks at{blocks_.data + block * Block<Type>::kBytes, blocks_.stride};
-    Vec d[P], m[P] = {};
-    Unrolled<P>([&](auto p) QUIRE_INLINE {
-      d[p] = Block<Type>::Head(at, 0, p);
-      if constexpr (Block<Type>::kHasMinimum) m[p] = Block<Type>::Head(at, 1, p);
+  /// Scales a block's integer sums of R rows, whose scales are x, and adds them to `sums`.
+  template <class T, int R>
+  QUIRE_INLINE void Add(const IntegerRows<T>& x, int64_t block, const BlockSums<T, R>& products,
+                        TileSums<R, 1>& sums) const {
+    const PanelBlocks at{data_ + block * Block<Type>::kBytes, 0};
+    const Vec d = Block<Type>::Head(at, 0, 0), m = Block<Type>::kHasMinimum ? Block<Type>::Head(at, 1, 0) : Vec{};
+    Unrolled<R>([&](auto i) QUIRE_INLINE {
+      const IntVec begin = BeginWith<OffsetOf<Type>(UnpackedBlocks{})>(x, i, 0);
+      AddScaled<Type>(x, i, products.Get(i) + begin, d, m, sums.sum[i][0]);
     });
-    for (int64_t i = 0; i < rows; ++i) {
-      const int64_t row = first_row + i, scale = row * (x.cols / kQuantBlock) + x_block;
-      const IntVec begin = BeginWith<OffsetOf<Type>(UnpackedBlocks{})>(x, row, x_block);
-      Unrolled<P>([&](auto p) QUIRE_INLINE {
-        AddScaled<Type>(x, scale, products.Get(p, i) + begin, d[p], m[p], sums[i].sum[0][p]);
-      });
-    }
   }
 
  private:
   static constexpr bool kIsUnpacked = !Block<Type>::kIsBytes;
-  static constexpr int64_t kHeadBytes = Block<Type>::kHeadBytes, kUnpackedBytes = P * kQuads * kCellBytes;
+  static constexpr int64_t kHeadBytes = Block<Type>::kHeadBytes, kUnpackedBytes = kQuads * kCellBytes;
   static constexpr int64_t kStep = kIsUnpacked ? kUnpackedBytes : Block<Type>::kBytes;
 
-  PanelBlocks blocks_;
-  const std::byte* cells_;
-  int64_t panel_bytes_;
+  const std::byte *data_, *cells_;
 };
 
-/// The rows and blocks that one call multiplies.
-template <NumberType Type, class T>
+Vec LoadColumns(const float* y, int64_t columns) { return columns == kLanes ? Load(y) : LoadPart(y, columns); }
+void StoreColumns(float* y, int64_t columns, Vec sums) {
+  columns == kLanes ? Store(y, sums)
+                    : void(__builtin_memcpy(y, &sums, static_cast<unsigned long>(columns) * sizeof(float)));
+}
+
+/// The rows and blocks that one call multiplies, R rows at a time. The last R rows may begin before m0, or among the
+/// R rows before: these sums are computed again and not stored.
+template <NumberType Type, class T, int R>
 struct Part {
   const PanelProduct& product;
-  const IntegerRows<T>& x;
-  const RowBytes<T>& bytes;  // bytes of rows m0 on
-  int64_t m0, m1;            // rows of x
-  int64_t b0, count;         // first block, number of blocks
+  const RowBytes<T>& bytes;  // of rows x0 on, as the scales
+  RowScales<T>& scales;
+  int64_t x0, m0, m1;  // rows of x
+  int64_t b0, count;   // first block, number of blocks
   std::byte* room;
-  int64_t& shaped;  // number of rows for which the registers are shaped
 
-  template <int P>
-  void Multiply(int64_t panel) const {
+  void Multiply(int64_t index) const {
     constexpr int64_t kBytes = Block<Type>::kBytes;
     const int64_t stride = product.weight.cols / kQuantBlock * kBytes;
-    const std::byte* data = product.weight.data + panel * stride + b0 * kBytes;
-    const Panels<Type, P> panels(data, stride, count, room);
-    const int64_t columns = Least(P * kPanelRows, product.weight.rows - panel * kPanelRows);
-    const int64_t tiles = (m1 - m0 + kTileRows - 1) / kTileRows, most = (m1 - m0 + tiles - 1) / tiles;
-    for (int64_t i = 0, row = m0; row < m1; ++i, row += most) {
-      const int64_t rows = Least(most, m1 - row);
-      if (rows != shaped) ShapeTiles(shaped = rows);
-      float* y = product.y + row * product.y_stride + panel * kPanelRows;
-      TileSums<1, P> sums[kTileRows];
-      for (int64_t r = 0; r < rows; ++r) {
-        b0 == 0 ? sums[r].Clear() : sums[r].Load(y + r * product.y_stride, product.y_stride, columns);
-      }
-      const Tile tile{row, panel, i, tiles, panel == product.panel_begin, panel + P >= product.panel_end};
-      NextPanels next(tile, data + P * stride, count * kBytes, count);
+    const std::byte* data = product.weight.data + index * stride + b0 * kBytes;
+    const Panel<Type> panel(data, count, room);
+    const int64_t columns = Least(kPanelRows, product.weight.rows - index * kPanelRows);
+    for (int64_t i = 0, done = m0; done < m1; ++i, done += R) {
+      const int64_t row = Least(done, m1 - R);
+      float* y = product.y + row * product.y_stride + index * kPanelRows;
+      FetchForWriting(y, product.y_stride, R, columns);
+      TileSums<R, 1> sums;
+      Unrolled<R>([&](auto r) QUIRE_INLINE {
+        sums.sum[r][0] = b0 == 0 ? Vec{} : LoadColumns(y + r * product.y_stride, columns);
+      });
+      const Tile tile{
+          row, index, i, (m1 - m0 + R - 1) / R, index == product.panel_begin, index + 1 == product.panel_end};
+      NextPanels next(tile, data + stride, count * kBytes, count);
       // The products of a block run while the sums of the previous block are scaled.
-      BlockSums<T, P> products[2];
-      if (count > 0) panels.Multiply(bytes, row - m0, 0, products[0]);
+      BlockSums<T, R> products[2];
+      if (count > 0) products[0].Multiply(bytes, row - x0, 0, panel.Quads(0));
       for (int64_t b = 0; b < count; ++b) {
-        next.template Fetch<P>(stride);
-        if (b + 1 < count) panels.Multiply(bytes, row - m0, b + 1, products[(b + 1) % 2]);
-        panels.Add(x, row, rows, b0 + b, b, products[b % 2], sums);
+        next.template Fetch<1>(stride);
+        if (b + 1 < count) products[(b + 1) % 2].Multiply(bytes, row - x0, b + 1, panel.Quads(b + 1));
+        panel.Add(scales.OfBlock(b, row - x0), b, products[b % 2], sums);
       }
-      for (int64_t r = 0; r < rows; ++r) sums[r].Store(y + r * product.y_stride, product.y_stride, columns);
+      Unrolled<R>([&](auto r) QUIRE_INLINE {
+        if (row + r >= done) StoreColumns(y + r * product.y_stride, columns, sums.sum[r][0]);
+      });
     }
   }
 };
 
-template <NumberType Type, class T>
-void MatmulOf(const PanelProduct& p, const IntegerRows<T>& x) {
-  alignas(64) std::byte room[Block<Type>::kIsBytes ? 1 : 2 * kBlocks * kQuads * kCellBytes];
+template <NumberType Type, class T, int R>
+void MultiplyRows(const PanelProduct& p, const IntegerRows<T>& x) {
+  alignas(64) std::byte room[Block<Type>::kIsBytes ? 1 : kBlocks * kQuads * kCellBytes];
   const int64_t blocks = p.weight.cols / kQuantBlock;
-  int64_t shaped = 0;
+  ShapeTiles(R);
   for (int64_t b0 = 0; b0 == 0 || b0 < blocks; b0 += kBlocks) {
     const int64_t count = Least(blocks - b0, kBlocks);
     for (int64_t m0 = 0; m0 < p.m; m0 += kRowsNear<T>) {
-      const int64_t m1 = Least(p.m, m0 + kRowsNear<T>);
-      const RowBytes<T> bytes(x, m0, m1 - m0, b0, count);
-      const Part<Type, T> part{p, x, bytes, m0, m1, b0, count, room, shaped};
-      int64_t panel = p.panel_begin;
-      for (; panel + 2 <= p.panel_end; panel += 2) part.template Multiply<2>(panel);
-      if (panel < p.panel_end) part.template Multiply<1>(panel);
+      const int64_t m1 = Least(p.m, m0 + kRowsNear<T>), x0 = Least(m0, m1 - R);
+      const RowBytes<T> bytes(x, x0, m1 - x0, b0, count);
+      RowScales<T> scales(x, x0, m1 - x0, b0, count);
+      const Part<Type, T, R> part{p, bytes, scales, x0, m0, m1, b0, count, room};
+      for (int64_t panel = p.panel_begin; panel < p.panel_end; ++panel) part.Multiply(panel);
     }
   }
   ReleaseTiles();
 }
 
 /// The least number of rows of x for which tiles are faster: half a tile.
-constexpr int64_t kLeastTileRows = 8;
+constexpr int kLeastTileRows = 8;
+
+template <NumberType Type, class T>
+void MatmulOf(const PanelProduct& p, const IntegerRows<T>& x) {
+  p.m < kTileRows ? MultiplyRows<Type, T, kLeastTileRows>(p, x) : MultiplyRows<Type, T, kTileRows>(p, x);
+}
 
 }  // namespace
 
