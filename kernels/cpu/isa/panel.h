@@ -67,11 +67,7 @@ void AddTiles(const PanelProduct& p, bool begins, int64_t m0, int64_t m1, int64_
     WithRows<most>(Least(rows, m1 - row), [&]<int MT>() {
       FetchForWriting(y, p.y_stride, MT, columns);
       TileSums<MT, panels * kVecs> sums;
-      if (begins) {
-        sums.Clear();
-      } else {
-        sums.Load(y, p.y_stride, columns);
-      }
+      begins ? sums.Clear() : sums.Load(y, p.y_stride, columns);
       add(tile, sums);
       sums.Store(y, p.y_stride, columns);
     });
