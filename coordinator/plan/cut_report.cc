@@ -17,6 +17,24 @@ namespace quire {
 namespace {
 
 /// One way to cut the model, and the memory that it takes.
+/// Returns the rows of a step. The stages of a pipeline compute different streams at the same time, so a step has a
+/// part of them.
+int RowsOf(int streams, int stages) { return (streams + stages - 1) / stages; }
+
+/// Returns the rows of all steps that are compared.
+std::vector<int> RowsOfAll(const Topology& topology, const CutQuestion& question) {
+  const int ranks = topology.parallel.num_ranks();
+  std::set<int> rows;
+  for (const int streams : question.streams) {
+    if (question.best) rows.insert(streams);  // one host alone has no stages
+    for (int stages = 1; stages <= ranks; ++stages) {
+      if (ranks % stages == 0 && (question.best || stages == topology.parallel.pipeline))
+        rows.insert(RowsOf(streams, stages));
+    }
+  }
+  return {rows.begin(), rows.end()};
+}
+
 struct Candidate {
   Topology topology;
   MemoryPlan plan;
@@ -24,11 +42,7 @@ struct Candidate {
   bool one_host = false;
 
   GroupCut cut() const { return plan.assignment.cut(); }
-  /// The stages of a pipeline compute different streams at the same time, so a step has a part of them.
-  int RowsOfStep(int streams) const {
-    const int stages = topology.parallel.pipeline;
-    return (streams + stages - 1) / stages;
-  }
+  int RowsOfStep(int streams) const { return RowsOf(streams, topology.parallel.pipeline); }
   bool SpansHosts() const { return RanksOfStageOnHost(cut(), host_of_rank) < cut().stage_size(); }
 };
 
@@ -42,7 +56,7 @@ class Comparison {
         rank_memory_(rank_memory),
         peaks_(peaks),
         nodes_(nodes),
-        runs_(topology, model, question.streams) {}
+        runs_(topology, model, RowsOfAll(topology, question)) {}
 
   CutReport Run() {
     const int ranks = topology_.parallel.num_ranks();
@@ -125,12 +139,8 @@ class Comparison {
       cuts.emplace_back(one.topology.parallel.tensor, one.topology.parallel.pipeline);
     }
     if (whole == nullptr) return;
-    std::set<int> rows;
-    for (const Candidate& one : candidates_) {
-      for (const int streams : question_.streams) rows.insert(one.RowsOfStep(streams));
-    }
     measured_ =
-        MeasureWaits(whole->topology, whole->plan.placement.nodes, cuts, RowBytes(), {rows.begin(), rows.end()});
+        MeasureWaits(whole->topology, whole->plan.placement.nodes, cuts, RowBytes(), RowsOfAll(topology_, question_));
     report_.link_source = "measured";
   }
 

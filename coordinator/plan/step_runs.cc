@@ -46,6 +46,8 @@ double StepSeconds(const BatchTimes& times) {
 }  // namespace
 
 double StepRuns::Seconds(int ranks, int threads, int streams) {
+  QUIRE_CHECK(std::ranges::find(streams_, streams) != streams_.end(), "steps of {} sequences are not measured",
+              streams);
   for (int attempt = 1; !seconds_.contains({ranks, threads, streams}); ++attempt) {
     try {
       Run(ranks, threads);
