@@ -86,9 +86,9 @@ TEST_F(StageTurnsTest, Steps_HaveEqualParts_WhereTheNumbersDoNotDivide) {
 TEST_F(StageTurnsTest, Sequence_IsPlannedAheadOfItsDraw_OnlyWhenAllAreInSteps) {
   Make(2);
   Begin(2);
-  EXPECT_EQ(Plan().decodes, (Slots{0}));
-  EXPECT_EQ(Plan().decodes, (Slots{1}));
+  EXPECT_EQ(Plan().decodes, (Slots{0, 1})) << "the most senior one beside one whose turn it is";
   EXPECT_EQ(Plan().decodes, (Slots{0})) << "for the first stage, which must not wait for the coordinator";
+  EXPECT_EQ(Plan().decodes, (Slots{1}));
   EXPECT_TRUE(Plan().empty()) << "one step more than stages is outstanding";
   EXPECT_EQ(engine_->num_outstanding(), 3);
 }
@@ -125,7 +125,7 @@ TEST_F(StageTurnsTest, MostSeniorDecode_IsBesideThoseWhoseTurnItIs_WhenNoStepIsO
   Begin(4);
   EXPECT_EQ(Plan().decodes, (Slots{0, 1}));
   Commit();
-  EXPECT_EQ(Plan().decodes, (Slots{0, 2, 3}));
+  EXPECT_EQ(Plan().decodes, (Slots{0, 2}));
 }
 
 TEST_F(StageTurnsTest, AllSequences_AreInEachStep_WhileSomeMayGetDrafts) {

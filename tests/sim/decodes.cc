@@ -50,9 +50,12 @@ std::set<std::pair<RequestId, int>> Decodes::OutOfTurn(bool ahead) const {
   std::set<std::pair<RequestId, int>> out;
   if (!engine_.scheduler().takes_turns()) return out;
   std::vector<Turn> line = turns_;
-  const size_t part = (turns_.size() + stages - 1) / stages;
+  size_t part = (turns_.size() + stages - 1) / stages;
   const auto key = [](const Turn& turn) { return std::pair(turn.num_pending > 0, turn.last_step); };
-  if (!ahead && !line.empty()) line.erase(line.begin());
+  if (!ahead && !line.empty()) {
+    line.erase(line.begin());
+    part = std::max<size_t>(1, part - 1);
+  }
   std::ranges::stable_sort(line, {}, key);
   const bool may_repeat = !line.empty() && line.front().num_pending > 0;
   size_t taken = 0;

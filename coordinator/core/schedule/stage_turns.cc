@@ -21,7 +21,10 @@ void StageTurns::TakeTurns(bool together, StepDraft& draft) {
   const size_t stages = static_cast<size_t>(limits_.num_stages);
   const size_t part = (ready_.size() + drawing_.size() + stages - 1) / stages;
   size_t places = part;
-  if (!draft.ahead && !ready_.empty()) ready_.erase(ready_.begin());  // the most senior one
+  if (!draft.ahead && !ready_.empty()) {
+    ready_.erase(ready_.begin());  // the most senior one
+    places = std::max<size_t>(1, part - 1);
+  }
   for (std::vector<Sequence*>* decodes : {&ready_, &drawing_}) {
     std::ranges::stable_sort(*decodes, {}, &Sequence::last_step);
     for (Sequence* sequence : *decodes) {

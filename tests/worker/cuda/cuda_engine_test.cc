@@ -651,19 +651,6 @@ TEST(QuantizedOnDeviceTest, FormsOnDevice_KeepFp8_WhereAGroupOfScalesBeginsAtThe
   EXPECT_EQ(rounded(Quantization::kFp8), Form()) << "what is FP8 is not rounded again";
 }
 
-TEST(QuantizedOnDeviceTest, FormsOnDevice_ExpandNvFp4AndBitsAndBytes_UnlessAQuantisationIsRequested) {
-  for (const char* name : {"nvfp4", "nf4"}) {
-    const ModelFiles files = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + name);
-    const RankShard shard = PlanShards(files.spec(), {1.0}).front();
-    const auto query = [&](Quantization quantization) {
-      return FormsOnDevice(files, shard, kBF16, quantization).front().Of(Role::kQuery);
-    };
-    EXPECT_EQ(query(Quantization::kNone), Form()) << name;
-    EXPECT_EQ(query(Quantization::kFp8), NumberType::kFp8E4M3) << name;
-    EXPECT_EQ(query(Quantization::kInt8), NumberType::kQ8_0) << name;
-  }
-}
-
 TEST(QuantizedOnDeviceTest, FormsOnDevice_TakeTheRequestedQuantisation_WhereTheFileHasPlainNumbers) {
   const Form four = NumberType::kQ4_1, eight = NumberType::kQ8_0;
   for (const auto& [quantization, form] : {std::pair{Quantization::kInt4, four},

@@ -14,6 +14,7 @@
 #include "worker/cuda/products_case.h"
 #include "worker/cuda/step/step_arrays.h"
 #include "worker/cuda/step/step_builder.h"
+#include "worker/cuda/weights/cuda_weights.h"
 #include "worker/cuda/weights/device_matrix.h"
 
 namespace quire {
@@ -179,6 +180,19 @@ TEST(CudaEngineRefusalTest, Error_NamesTheProblemAndTheRemedy_WhenAModelCannotRu
               testing::AllOf(testing::HasSubstr("at most 57"), testing::HasSubstr("--max-model-len"),
                              testing::HasSubstr("give v2")));
   EXPECT_THAT(refusal({.hidden = 256, .layers = 1, .vocab = 50000}, 16), testing::HasSubstr("bytes are missing"));
+}
+
+TEST(QuantizedFilesOnDeviceTest, FormsOnDevice_ExpandNvFp4AndBitsAndBytes_UnlessAQuantisationIsRequested) {
+  for (const char* name : {"nvfp4", "nf4"}) {
+    const ModelFiles files = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + name);
+    const RankShard shard = PlanShards(files.spec(), {1.0}).front();
+    const auto query = [&](Quantization quantization) {
+      return FormsOnDevice(files, shard, NumberType::kBF16, quantization).front().Of(Role::kQuery);
+    };
+    EXPECT_EQ(query(Quantization::kNone), std::nullopt) << name;
+    EXPECT_EQ(query(Quantization::kFp8), NumberType::kFp8E4M3) << name;
+    EXPECT_EQ(query(Quantization::kInt8), NumberType::kQ8_0) << name;
+  }
 }
 
 }  // namespace
