@@ -85,7 +85,8 @@ class KvDiskTest(unittest.TestCase):
             self.expect(answer, right, same_bits=workers_before == workers_after)
             self.assertGreaterEqual(cached(answer), 0.95 * (length + 32))
             again = ask(server, turn)  # from memory
-            self.assertEqual(said(again), said(answer))
+            # Where fewer blocks were worth fetching than are in memory now, another part was computed.
+            self.expect(again, answer, same_bits=cached(again) == cached(answer))
             other = ask(server, turn, cache_salt="another")
             self.assertEqual(cached(other), 0)
             self.assertEqual(said(other), said(right))
