@@ -19,8 +19,8 @@ class StageTurns {
   /// Marks the running sequences that decode and must skip the step being planned (Sequence::sits_out), and clears the
   /// mark of all others. First in line are the sequences that waited longest. A sequence that an outstanding step draws
   /// for is computed only if all sequences are in outstanding steps, and only one step ahead of its last draw. With no
-  /// outstanding step, the most senior decode is in the step beside at least one whose turn it is, because only
-  /// the most senior request is sure to find blocks. `together`: no step can be planned ahead, so the step has all decodes.
+  /// outstanding step, the most senior decode is in the step beside at least one in turn, because only the most
+  /// senior request is sure to find blocks. `together`: no step can be planned ahead, so the step has all decodes.
   void TakeTurns(bool together, StepDraft& draft);
 
  private:
