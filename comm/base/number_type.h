@@ -56,8 +56,8 @@ enum class NumberType : uint8_t {
   kTQ2_0,
 };
 
-/// What a type is: its name in files and errors, and the numbers and bytes of one block (1 number for types without
-/// blocks).
+/// Describes a number type: its name in files and errors, and the numbers and bytes of one block. A type without blocks
+/// has one number in a block.
 struct NumberLayout {
   const char* name;
   int64_t block_numbers;

@@ -30,7 +30,7 @@ class Secret {
   size_t size_ = 0;
 };
 
-/// What users other than its owner may be allowed to do with a file.
+/// The access that a file may give to users other than its owner.
 enum class FileAccess {
   kOwnerOnly,      // no access: mode & 077 == 0
   kOthersMayRead,  // no write access: mode & 022 == 0

@@ -26,7 +26,6 @@ std::vector<int> RowsOfAll(const Topology& topology, const CutQuestion& question
   const int ranks = topology.parallel.num_ranks();
   std::set<int> rows;
   for (const int streams : question.streams) {
-    if (question.best) rows.insert(streams);  // one host alone has no stages
     for (int stages = 1; stages <= ranks; ++stages) {
       if (ranks % stages == 0 && (question.best || stages == topology.parallel.pipeline))
         rows.insert(RowsOf(streams, stages));

@@ -45,7 +45,7 @@ struct PooledHeadNames {
   const char *in = nullptr, *in_bias = nullptr, *norm = nullptr, *norm_bias = nullptr, *out = nullptr,
              *out_bias = nullptr;
 };
-/// Those of RoBERTa, ELECTRA and MPNet.
+/// The names that RoBERTa, ELECTRA and MPNet use.
 inline constexpr PooledHeadNames kInnerClassifier = {.in = "classifier.dense.weight",
                                                      .in_bias = "classifier.dense.bias",
                                                      .out = "classifier.out_proj.weight",

@@ -51,7 +51,7 @@ ModelSpec GteFromHf(const HfConfig& config) {
   if (!config.Flag("pack_qkv", true)) Fail("{}: pack_qkv = false is not supported", config.path());
   spec.ropes = {RopeOfGte(config, spec.layers[0].head_dim)};
   SetPostNormEncoder(spec);
-  SetBiases(spec, true, true);  // of the MLP, only the last product has a bias
+  SetBiases(spec, true, true);  // in the MLP, the last product alone has a bias
   if (Classifies(config)) {
     spec.pooled_head = {
         .outputs = LabelsOf(config), .inner = true, .inner_bias = true, .activation = HeadActivation::kTanh};

@@ -16,7 +16,7 @@ ModelSpec JinaBertFromGguf(const GgufConfig& config) {
   ModelSpec spec = PostNormEncoderFromGguf(config);
   spec.activation = Activation::kGelu;
   spec.gated_mlp = true;
-  spec.mlp_bias = true;  // of the last product
+  spec.mlp_bias = true;  // the last product has a bias
   spec.position = Position::kAlibi;
   return spec;
 }
@@ -48,11 +48,11 @@ ModelSpec JinaBertFromHf(const HfConfig& config) {
   if (gate != "geglu" && gate != "reglu")
     Fail("{}: feed_forward_type = \"{}\" is not supported", config.path(), gate.substr(0, 100));
   spec.activation = gate == "geglu" ? Activation::kGelu : Activation::kRelu;
-  (void)config.Text("hidden_act", "gelu");  // of models without gates
+  (void)config.Text("hidden_act", "gelu");  // only models without gates use this key
   spec.token_types = config.Count("type_vocab_size", 2);
   spec.position = Position::kAlibi;
   SetPostNormEncoder(spec);
-  SetBiases(spec, true, true);  // of the MLP, only the last product has a bias
+  SetBiases(spec, true, true);  // in the MLP, the last product alone has a bias
   if (Classifies(config)) Fail("{}: classifiers of this family are not supported", config.path());
   return spec;
 }

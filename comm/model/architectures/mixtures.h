@@ -60,7 +60,7 @@ extern const MixtureNames kBlockSparseMixtureNames;
 /// Qwen's names, in families with routers of DeepSeek-V3's kind.
 extern const MixtureNames kCorrectedMixtureNames;
 
-/// The same in families that call the router and its correction otherwise: Trinity and HunYuan 3.
+/// Qwen's names for experts, with the names that Trinity and HunYuan 3 give to the router and its correction.
 extern const MixtureNames kExpertBiasMixtureNames;
 
 /// The tensors of gates and ups, and of downs, of all experts together: in gpt-oss and in newer files of other

@@ -19,8 +19,8 @@ constexpr int64_t kMostBlock = 1 << 20;
 /// The JSON that describes a matrix.
 struct QuantState {
   int64_t rows = 0, cols = 0, block = 0;
-  int64_t outer_block = 0;  // of quantised scales
-  double offset = 0;        // of quantised scales
+  int64_t outer_block = 0;  // scales that share a scale, where scales are quantised; otherwise 0
+  double offset = 0;        // is added to each scale, where scales are quantised
 };
 
 int64_t BlockOf(const QuantizedParts& parts, const std::string& module, const std::string& part, const Json& state,
