@@ -56,7 +56,7 @@ class Rank {
         stop_(vocabulary.stop_tokens.front()),
         part_(parts[static_cast<size_t>(collective.rank())]),
         store_(vocabulary, static_cast<int>(parts.back().end)),
-        sampler_(parts, collective),
+        sampler_(parts, collective, stream_),
         table_(rows, kLongest, kLongest) {
     table_.constrain = [this](const GrammarSource& source, size_t given, size_t constrained) {
       return store_.Constrain(source, given, constrained);
@@ -111,6 +111,7 @@ class Rank {
   TokenId stop_;
   Range part_;
   GrammarStore store_;
+  const kernels::CpuStream stream_{1};
   Sampler sampler_;
   SequenceTable table_;
   StepPlan plan_;

@@ -175,7 +175,8 @@ TEST(DrawTest, RowDrawer_DoesNotAskTheConstraintAgain_WhenAnotherChoiceWasOverwo
   EXPECT_EQ(other->asked, 2) << "requests that share no more than a grammar";
 }
 
-/// Samples on this many ranks and expects that all ranks agree, except in row `broken`, whose NaN equals nothing.
+/// Samples on this many ranks, which have two, three, one, two, ... threads. Expects that all ranks agree, except in
+/// row `broken`, whose NaN equals nothing.
 std::vector<SampledToken> DrawOn(int ranks, const std::vector<float>& logits, const std::vector<SamplingSpec>& specs,
                                  size_t broken = SIZE_MAX, const Context& context = {},
                                  const decltype(SequenceTable::constrain)& constrain = AllowOneToken) {
@@ -192,7 +193,8 @@ std::vector<SampledToken> DrawOn(int ranks, const std::vector<float>& logits, co
         const auto begin = logits.begin() + static_cast<ptrdiff_t>(row) * kSampledVocab;
         mine.insert(mine.end(), begin + vocab[r].begin, begin + vocab[r].end);
       }
-      drawn[r] = Sampler(vocab, *collectives[r]).Draw(mine, batch.members, batch.table);
+      const kernels::CpuStream stream(1 + static_cast<int>(r + 1) % 3);
+      drawn[r] = Sampler(vocab, *collectives[r], stream).Draw(mine, batch.members, batch.table);
     });
   }
   for (auto& thread : threads) thread.join();

@@ -78,7 +78,7 @@ class CpuEngine final : public RankEngine {
         kv_shape_(KvShapeOf(files.spec(), shard_, sizes)),
         stream_(sizes.threads),
         decoder_(files, shard_, stream_, peers, sizes),
-        sampler_(VocabRanges(shards_), peers.stage),
+        sampler_(VocabRanges(shards_), peers.stage, stream_),
         tells_(IsRank0(peers)),
         pooler_(files.spec().hidden_size),
         pooled_layers_(files),

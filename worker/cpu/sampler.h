@@ -7,6 +7,7 @@
 
 #include "comm/collective/collective.h"
 #include "kernels/sampling.h"
+#include "kernels/stream.h"
 #include "worker/engine/sequence_table.h"
 #include "worker/model/shard.h"
 #include "worker/sampling/draw.h"
@@ -15,10 +16,11 @@ namespace quire {
 
 /// Draws the step's tokens from vocabulary-parallel logits and scores prompts. Greedy rows are drawn from candidates
 /// that every rank gathers. Grammar masks and all other rows are dealt out to the ranks, which share their results, so
-/// that all ranks get the same tokens. Not thread-safe.
+/// that all ranks get the same tokens. The threads of a rank share its rows. Not thread-safe.
 class Sampler {
  public:
-  Sampler(std::vector<Range> vocab_of_rank, Collective& collective);
+  /// `stream` has the rank's threads. It must outlive the sampler, and nothing else may use it during a call.
+  Sampler(std::vector<Range> vocab_of_rank, Collective& collective, const kernels::CpuStream& stream);
 
   /// Draws from logits [R, local vocab], which has the rows that draw, in batch order. Overwrites `logits`. Returns the
   /// verified draws (SequenceTable::KeepVerified). Collective call.
@@ -40,8 +42,11 @@ class Sampler {
   std::vector<size_t> Mask(std::span<float> logits, const std::vector<size_t>& rows, std::vector<SampledToken>& out);
   /// Sends whole rows to the ranks to which they are dealt.
   void Deal(std::span<const float> logits, const std::vector<size_t>& rows);
-  /// Returns the whole row rows[i], which Deal has sent to this rank. Valid until the next call.
-  std::span<float> DealtRow(std::span<float> logits, const std::vector<size_t>& rows, size_t i);
+  /// Returns the whole row rows[i], which Deal has sent to this rank. Valid until this thread's next call.
+  std::span<float> DealtRow(std::span<float> logits, const std::vector<size_t>& rows, size_t i, int thread);
+  /// Draws the tokens of the rows that Deal has sent to this rank. One thread draws all rows with grammars; the threads
+  /// share the others.
+  void DrawDealt(std::span<float> logits, const std::vector<size_t>& rows, std::vector<SampledToken>& out);
   // Returns the number of ranks. Rows are dealt in turns: rank r has rows r, r + ranks, ...
   size_t num_ranks() const { return static_cast<size_t>(collective_.size()); }
   size_t rank() const { return static_cast<size_t>(collective_.rank()); }
@@ -58,9 +63,11 @@ class Sampler {
   std::vector<Range> vocab_of_rank_;
   int64_t vocab_size_;
   Collective& collective_;
+  const kernels::CpuStream& stream_;
   std::vector<Prefix> prefixes_;  // prefixes of the rows that the step draws, in batch order
   // Buffers that are kept from step to step: freeing and allocating megabytes costs more than the work done in them.
-  std::vector<float> outgoing_, incoming_, row_;
+  std::vector<float> outgoing_, incoming_;
+  std::vector<std::vector<float>> joined_rows_;  // by thread
   std::vector<uint32_t> masks_, masks_dealt_;
 };
 
