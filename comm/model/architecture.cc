@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "comm/base/error.h"
 #include "comm/base/json.h"
@@ -228,16 +229,22 @@ double ReadPart(const ModelSpec& spec, int64_t tokens) {
   return (others + read) / (others + all);
 }
 
-int64_t LayerMatrixNumbers(const ModelSpec& spec) {
-  int64_t numbers = 0;
+std::vector<int64_t> MatrixNumbersOfLayers(const ModelSpec& spec) {
+  std::vector<int64_t> numbers(spec.layers.size());
   for (const WeightSpec& weight : WeightsOf(spec)) {
     if (!weight.is_matrix() || !IsOfLayer(weight.role)) continue;
-    for (size_t layer = 0; layer < spec.layers.size(); ++layer) {
+    for (size_t layer = 0; layer < numbers.size(); ++layer) {
       const auto l = static_cast<int64_t>(layer);
-      numbers += Extent(spec, weight.rows, l) * Extent(spec, weight.cols, l) * TimesUsed(spec, weight.role, layer);
+      numbers[layer] +=
+          Extent(spec, weight.rows, l) * Extent(spec, weight.cols, l) * TimesUsed(spec, weight.role, layer);
     }
   }
   return numbers;
+}
+
+int64_t LayerMatrixNumbers(const ModelSpec& spec) {
+  const std::vector<int64_t> numbers = MatrixNumbersOfLayers(spec);
+  return std::accumulate(numbers.begin(), numbers.end(), int64_t{0});
 }
 
 }  // namespace quire

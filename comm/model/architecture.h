@@ -56,7 +56,11 @@ int64_t MatrixNumbersPerUnit(const ModelSpec& spec, Axis axis);
 /// Returns MatrixNumbersPerUnit for each layer alone, without the head: [layers].
 std::vector<int64_t> LayerNumbersPerUnit(const ModelSpec& spec, Axis axis);
 
-/// Returns the numbers of all matrices of the layers. Of the experts, only those that a token chooses count.
+/// Returns how many numbers of each layer's matrices a token is multiplied with: [layers]. Experts that the token does
+/// not choose do not count.
+std::vector<int64_t> MatrixNumbersOfLayers(const ModelSpec& spec);
+
+/// Returns the sum of MatrixNumbersOfLayers.
 int64_t LayerMatrixNumbers(const ModelSpec& spec);
 
 /// Returns the fraction of all matrix numbers of the layers and the head that a step of `tokens` tokens reads. Experts

@@ -101,7 +101,7 @@ struct ModelSettings {
     int prefill_replicas = 0;    // the first so many replicas compute prompts only; the others decode
     int replica = 0;             // in a ReplicaTopology: index of the replica
     std::vector<double> shares;  // weight of each rank of a stage; empty: equal ("auto")
-    std::vector<int> stages;     // layers of each stage, first stage first; empty: even by bytes ("auto")
+    std::vector<int> stages;     // layers of each stage, first stage first; empty: even by work ("auto")
 
     int num_ranks() const { return tensor * pipeline; }  // ranks in one replica
     bool operator==(const Parallel&) const = default;

@@ -8,6 +8,7 @@
 
 #include "comm/base/error.h"
 #include "comm/base/printable.h"
+#include "comm/model/stage_plan.h"
 #include "coordinator/cluster/hosts/link_bench.h"
 #include "coordinator/plan/stage_text.h"
 #include "coordinator/plan/step_runs.h"
@@ -187,7 +188,8 @@ class Comparison {
                    .streams = streams,
                    .compute = ComputeSeconds(one, rows),
                    .sums = 0,
-                   .wait = WaitOf(one, rows)};
+                   .wait = WaitOf(one, rows),
+                   .largest_stage = PartOfLargestStage(model_, one.cut().stage_layers)};
     // The time to compute includes all-reduces within a host, so only those between hosts are counted here.
     if (one.SpansHosts()) speed.sums = WaitsOf(model_.spec(), parallel.tensor, parallel.pipeline).sums;
     return speed;
@@ -216,10 +218,11 @@ void PrintCuts(const CutReport& report) {
   fmt::print("compute  {}; links {}\n", report.compute_source, report.link_source);
   for (const CutSpeed& one : report.speeds) {
     fmt::print(
-        "cut      {} at {} stream{}: {:.1f} tok/s, {:.2f} ms a token = {:.2f} to compute + {} sums over hosts of "
-        "{:.3f} + {:.3f} to hand over\n",
+        "cut      {} at {} stream{}: {:.1f} tok/s, {:.2f} ms a token; {:.2f} to compute, {} sums over hosts of {:.3f}, "
+        "{:.3f} to hand over{}\n",
         one.Name(), one.streams, one.streams == 1 ? "" : "s", one.tokens_a_second(), one.seconds() * 1e3,
-        one.compute * 1e3, one.sums, one.wait.sum * 1e3, one.wait.turn * 1e3);
+        one.compute * 1e3, one.sums, one.wait.sum * 1e3, one.wait.turn * 1e3,
+        one.pipeline == 1 ? "" : fmt::format("; the largest stage has {:.0f} % of the work", one.largest_stage * 100));
   }
   for (const std::string& line : report.impossible) fmt::print("not      {}\n", WithoutControls(line));
   for (const std::string& line : AdviceOf(report.speeds)) fmt::print("take     {}\n", line);
@@ -237,7 +240,8 @@ Json JsonOf(const CutReport& report) {
                     {"compute_seconds", one.compute},
                     {"sums", one.sums},
                     {"sum_seconds", one.wait.sum},
-                    {"turn_seconds", one.wait.turn}});
+                    {"turn_seconds", one.wait.turn},
+                    {"largest_stage", one.largest_stage}});
   }
   return {{"cuts", std::move(cuts)},
           {"impossible", report.impossible},

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -37,8 +38,14 @@ struct CutSpeed {
   double compute = 0;  // seconds in which all stages compute one step, one after the other
   int64_t sums = 0;    // sums over hosts in that step
   CutWait wait;
+  double largest_stage = 1;  // the largest stage's part of the work of all stages
 
-  double seconds() const { return compute + static_cast<double>(sums) * wait.sum + wait.turn; }
+  /// A stream's next step begins when its last one has gone through all stages, and when the largest stage has computed
+  /// the steps of the other streams.
+  double seconds() const {
+    const double stages = compute + static_cast<double>(sums) * wait.sum;
+    return std::max(stages + wait.turn, stages * largest_stage * std::min(streams, pipeline));
+  }
   double tokens_a_second() const { return streams / seconds(); }
   /// Returns "-tp 2 -pp 1", or "-tp 1 on one host".
   std::string Name() const;

@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "comm/base/group_cut.h"
+#include "comm/model/architecture.h"
 #include "tests/support/error_of.h"
 
 namespace quire {
@@ -39,6 +41,26 @@ TEST(StagePlanTest, Stages_CoverAllLayers_AndTheStageOfALargeHeadHasFewerLayers)
   const std::vector<int32_t> before = PlanStages(files, 2);
   files.CloseFiles();
   EXPECT_EQ(PlanStages(files, 2), before) << "the coordinator closes the files";
+}
+
+TEST(StagePlanTest, PlanStages_MakesTheLargestStageAsSmallAsPossible) {
+  for (const char* name : {"smollm3", "mixtral"}) {
+    const ModelFiles files = StagedFiles(name);
+    const ModelSpec& spec = files.spec();
+    const double planned = PartOfLargestStage(files, PlanStages(files, 2));
+    const std::vector<int64_t> numbers = MatrixNumbersOfLayers(spec);
+    const auto head = static_cast<double>(spec.vocab_size * spec.hidden_size);
+    const double all = head + static_cast<double>(LayerMatrixNumbers(spec));
+    double first = 0, best = 1;
+    for (int32_t layers = 1; layers < spec.num_layers(); ++layers) {
+      first += static_cast<double>(numbers[static_cast<size_t>(layers) - 1]);
+      const double part = std::max(first, all - first) / all;
+      EXPECT_NEAR(PartOfLargestStage(files, {layers, static_cast<int32_t>(spec.num_layers()) - layers}), part, 1e-12);
+      best = std::min(best, part);
+    }
+    EXPECT_NEAR(planned, best, 1e-12) << name;
+    EXPECT_EQ(PartOfLargestStage(files, {}), 1);
+  }
 }
 
 TEST(StagePlanTest, Stages_MayHaveNoLayerWithKeysAndValues) {

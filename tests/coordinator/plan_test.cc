@@ -158,6 +158,7 @@ TEST(CutSpeedTest, FastestCut_IsAdvised_ForEachNumberOfStreams) {
   CutSpeed many = tensor, alone = stages;
   many.streams = alone.streams = 32;
   alone.one_host = true;
+  alone.pipeline = 1;
   alone.compute = 1;
   const std::vector<CutSpeed> speeds = {tensor, stages, many, alone};
   EXPECT_EQ(BestCut(speeds, 1), 1U);
@@ -166,6 +167,15 @@ TEST(CutSpeedTest, FastestCut_IsAdvised_ForEachNumberOfStreams) {
             (std::vector<std::string>{"-tp 1 -pp 2 for 1 stream: 3.23 times as fast as -tp 2 -pp 1",
                                       "-tp 2 -pp 1 for 32 streams: 14.11 times as fast as -tp 1 on one host"}));
   EXPECT_TRUE(AdviceOf({tensor}).empty()) << "nothing to choose from";
+}
+
+TEST(CutSpeedTest, LargestStage_SetsTheTime_WhereAllStagesHaveStreams) {
+  CutSpeed cut{.tensor = 1, .pipeline = 4, .streams = 32, .compute = 0.04, .wait = {0, 2e-3}, .largest_stage = 0.25};
+  EXPECT_NEAR(cut.seconds(), 0.042, 1e-12) << "even stages";
+  cut.largest_stage = 0.4;
+  EXPECT_NEAR(cut.seconds(), 4 * 0.016, 1e-12);
+  cut.streams = 2;
+  EXPECT_NEAR(cut.seconds(), 0.042, 1e-12) << "two steps are under way, and each goes through all stages";
 }
 
 }  // namespace

@@ -119,7 +119,7 @@ class PlanTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, "compute  measured with the model on this host.*; links measured\n")
         for shape in ("-tp 4 -pp 1", "-tp 2 -pp 2"):
-            self.assertRegex(done.stdout, rf"cut      {shape} at 2 streams: [0-9.]+ tok/s, [0-9.]+ ms a token = [0-9.]+ to compute \+ 0 sums")
+            self.assertRegex(done.stdout, rf"cut      {shape} at 2 streams: [0-9.]+ tok/s, [0-9.]+ ms a token; [0-9.]+ to compute, 0 sums")
         self.assertRegex(done.stdout, "not      -tp 1 -pp 4: .*cut into 1 to 3 stages")
         self.assertRegex(done.stdout, "take     -tp ")
 

@@ -11,7 +11,7 @@ struct GroupShape {
   int tensor = 1;              // workers of a stage
   std::vector<double> shares;  // weight of each worker of a stage; empty: equal shares
   int pipeline = 1;            // stages
-  std::vector<int> stages;     // layers of each stage; empty: even by bytes
+  std::vector<int> stages;     // layers of each stage; empty: even by work
 
   int num_ranks() const { return tensor * pipeline; }
   bool operator==(const GroupShape&) const = default;

@@ -14,7 +14,7 @@ namespace quire {
 BackendKind ChooseBackend(const Topology& topology, const std::vector<RankInfo>& ranks);
 
 /// Returns the number of layers of each stage of a pipeline: `stages` if it is not empty, otherwise a division that is
-/// even by bytes; nothing for a single stage. Throws SettingsError for stages that the model does not allow.
+/// even by work; nothing for a single stage. Throws SettingsError for stages that the model does not allow.
 std::vector<int32_t> StagesOf(const ModelFiles& model, int pipeline, const std::vector<int>& stages);
 
 /// Returns the assignment for all ranks. The limits of steps and sequences and the ctrl port are not set yet. `backend`
