@@ -29,7 +29,8 @@ CORE_FORBIDDEN = re.compile(r"<(thread|mutex|chrono|boost/|zmq|sys/|spdlog/)|sys
 # library header -> files that may include it
 OWNERS = {
     r"zmq": {"comm/wire/channel.cc", "comm/wire/curve/curve_server.cc", "comm/wire/curve/curve_keys.cc",
-             "coordinator/cache_events/cache_event_publisher.cc"},
+             "coordinator/cache_events/cache_event_publisher.cc",
+             "coordinator/cache_events/cache_event_replays.h", "coordinator/cache_events/event_endpoint.h"},
     r"mpi\.h": {"comm/collective/mpi_bootstrap.cc", "comm/collective/mpi_collective.cc"},
     r"nccl": {"comm/collective/nccl_collective.cc", "comm/collective/nccl_communicator.h"},
     r"yaml-cpp": {"comm/base/yaml_tree.cc"},

@@ -17,8 +17,7 @@ namespace quire {
 /// request to the replica that has its beginning cached.
 ///
 /// Subscribers (PUB socket) get [topic, number of the batch, batch]; the number has 8 bytes, the most significant
-/// first. A client of the replay endpoint (ROUTER socket) sends ["", number] and gets ["", number, batch] for each kept
-/// batch from that number on, then ["", the number -1, ""].
+/// first. Clients of the replay endpoint are served by CacheEventReplays.
 ///
 /// A queue or a buffer that is full never delays the engine: events are dropped, and the next batch says that nothing
 /// is cached. So a router may miss cached blocks, but expects none that are not there.
@@ -42,7 +41,6 @@ class CacheEventPublisher {
 
   void Run();
   void Send(const CacheEventQueue::Batch& batch);
-  void AnswerReplays();
   void Wake();
 
   const Topology::KvEvents settings_;
