@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -72,7 +73,7 @@ class CacheEventReplaysTest : public testing::Test {
     return {first, last, count};
   }
 
-  test::TemporaryDirectory directory_;
+  TemporaryDirectory directory_;
   zmq::context_t context_;
   const std::string endpoint_ = "ipc://" + directory_.path() + "/replay";
   CacheEventReplays replays_{context_, endpoint_, kBatches};

@@ -72,6 +72,14 @@ TEST_F(WorkerGroupTest, AwaitStep_ReturnsTheTokens_WhenAllRanksAgree) {
   EXPECT_EQ(group_.AwaitStep().tokens.at(0).token, 7);
 }
 
+TEST_F(WorkerGroupTest, AwaitStepFor_ReturnsNothing_WhileARankHasNotAnswered) {
+  for (const Rank rank : {2, 0}) Answer(rank, 7);
+  EXPECT_FALSE(group_.AwaitStepFor(std::chrono::milliseconds(0)));
+  EXPECT_FALSE(group_.AwaitStepFor(std::chrono::milliseconds(50)));
+  Answer(1, 7);
+  EXPECT_EQ(group_.AwaitStepFor(kPatience)->tokens.at(0).token, 7);
+}
+
 TEST_F(WorkerGroupTest, AwaitStep_Throws_AndNamesARankThatDrewAnotherToken) {
   for (const Rank rank : {0, 1, 2}) Answer(rank, rank == 2 ? 8 : 7);
   try {

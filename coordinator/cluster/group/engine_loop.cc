@@ -32,6 +32,10 @@ constexpr double kMostSaving = 3;
 // heartbeats and requests wait for tokens.
 constexpr milliseconds kLongestDrain(50);
 
+// The longest time for which one round waits for a step. The step of an encoder's long text may take many seconds, and
+// meanwhile requests end, time out and arrive, and /metrics and /admin are asked.
+constexpr milliseconds kStepWait(200);
+
 /// Returns the error that has ended an epoch as a GroupFailure.
 GroupFailure AsGroupFailure(const std::exception& error) {
   const auto* failure = dynamic_cast<const GroupFailure*>(&error);
@@ -134,7 +138,9 @@ void EngineLoop::RunUntilStopped() {
       group_.Idle(wake_fd_, 100);
       continue;
     }
-    const auto [tokens, scores, guesses, times] = profile_.Record("wait", [this] { return group_.AwaitStep(); });
+    const auto outcome = profile_.Record("wait", [this] { return group_.AwaitStepFor(kStepWait); });
+    if (!outcome) continue;
+    const auto& [tokens, scores, guesses, times] = *outcome;
     if (!engine_.Fits(tokens) || !engine_.Fits(scores) || !engine_.Fits(guesses))
       throw GroupFailure(LossCause::kDisagreed, 0, "", "rank 0 answered for other sequences than it was asked");
     profile_.Record("commit", [&, this] { engine_.CommitStep(tokens, times, scores, guesses); });

@@ -160,6 +160,7 @@ void WorkerGroup::BeginEpoch(EpochId epoch, int size) {
   roster_.BeginEpoch(epoch, size);
   deaf_.reset();
   steps_ = StepAnswers(static_cast<size_t>(size));
+  awaited_step_ = 0;
   assigned_ = false;
   seconds_per_token_ = 0;
 }
@@ -252,11 +253,15 @@ void WorkerGroup::OnAnswer(Rank rank, const Frame& frame) {
   if (listener_ != nullptr) listener_->OnStepAnswered(rank, *step, times);
 }
 
-StepOutcome WorkerGroup::AwaitStep() {
+std::optional<StepOutcome> WorkerGroup::AwaitStepFor(std::chrono::milliseconds most) {
   QUIRE_CHECK(!steps_.empty(), "no plan is under way");
   const StepAnswers::Step& step = steps_.oldest();
-  for (RankInfo& info : roster_.infos()) info.starved_before = info.starved;
+  const auto end = Clock::now() + most;
+  if (std::exchange(awaited_step_, step.id) != step.id) {
+    for (RankInfo& info : roster_.infos()) info.starved_before = info.starved;
+  }
   while (const auto missing = step.Missing()) {
+    if (Clock::now() >= end) return std::nullopt;
     const auto starved = Starved(), elapsed = Clock::now() - step.begin;
     if (elapsed > StepPatience(seconds_per_token_, step.num_tokens, starved))
       roster_.Fail(

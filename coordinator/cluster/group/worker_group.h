@@ -65,7 +65,9 @@ class WorkerGroup {
   /// Sends the plan to every rank. Ranks run plans in order. More plans may be sent before the answer comes.
   void SendStep(const StepPlan& plan);
   /// Waits until every rank has answered the oldest plan, and checks that all ranks agree.
-  StepOutcome AwaitStep();
+  StepOutcome AwaitStep() { return AwaitStepFor(std::chrono::hours(24)).value(); }  // a rank that hangs fails earlier
+  /// Does the same for about `most`. Returns nullopt when an answer is still missing then.
+  std::optional<StepOutcome> AwaitStepFor(std::chrono::milliseconds most);
   /// Sends a plan and awaits its result. No other plan may be outstanding.
   StepOutcome RunStep(const StepPlan& plan);
 
@@ -116,6 +118,7 @@ class WorkerGroup {
   std::optional<Rank> deaf_;  // a rank that did not accept a message
   bool assigned_ = false;     // true: ranks send heartbeats, and silence is a failure
   StepAnswers steps_;
+  StepId awaited_step_ = 0;       // the last step for which AwaitStepFor has waited in this epoch
   double seconds_per_token_ = 0;  // recent average of the slowest rank; 0 before the first step
   Clock::time_point last_pump_ = Clock::now();
   RecentDelay own_delay_;  // delay of this process in polling the workers
