@@ -168,7 +168,8 @@ bool AnswersFile::Open() {
   if (descriptor_ < 0 && errno == EEXIST) {
     descriptor_ = ::open(path_.c_str(), kFlags);
     if (descriptor_ < 0 && errno == ENOENT) return false;
-    if (descriptor_ < 0 && errno == ELOOP) FailSettings("{}: that is a link, which is not followed; {}", path_, kRemedy);
+    if (descriptor_ < 0 && errno == ELOOP)
+      FailSettings("{}: that is a link, which is not followed; {}", path_, kRemedy);
   }
   if (descriptor_ < 0) FailSettings("{}: {}", path_, std::strerror(errno));
   const bool is_locked = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;

@@ -50,6 +50,7 @@ constexpr Count kCounts[] = {
     {"epochs", &Outcome::epochs, 2'500},
     {"floods", &Outcome::floods, 120},
     {"gave way", &Outcome::gave_way, 790},
+    {"stood back", &Outcome::stood_back, 1},
     {"scored tokens", &Outcome::scored, 32'000},
     {"pooled prompts", &Outcome::pooled, 1'000},
     {"whole prompts", &Outcome::whole, 500},

@@ -15,8 +15,9 @@ struct ClientAccount {
   int active = 0;                                   // requests that wait or run
   int64_t left = 0;  // number of requests that had ended in the engine when this client's latest request ended
   ClientLimits limits;
-  /// Room that other clients leave free while this client has nothing running, because requests were preempted for it.
-  /// The client is likely to return, and requests admitted in between would have to be preempted again.
+  /// Places and blocks that other clients leave to this client, those of its running requests included, because
+  /// requests were preempted for it. The client is likely to use as much again, and requests admitted in between would
+  /// have to be preempted again.
   struct Reserve {
     int sequences = 0, blocks = 0;
     int64_t until_step = 0;
@@ -35,7 +36,8 @@ struct ClientAccount {
     int64_t longest_blocks = 0;     // blocks of its running requests at their full length
     bool passed_over = false;       // no request of the client is admitted in this round of turns
     bool gave_way = false;          // no request of the client is admitted with this plan
-    bool stands_back = false;       // the client has its share, so other clients go first in this round of turns
+    bool stands_back = false;       // other clients go first in this round of turns
+    bool left_room = false;         // its next request stands back, and there was room for it
     int decodes = 0, beams = 0;     // sequences with one token to compute, beams counted apart
     int64_t chunks = 0;             // tokens to compute of its other sequences
     int chunks_left = 0;            // the part of `chunks` that the step may still compute
@@ -67,9 +69,10 @@ class WaitingQueue {
   int num_active() const { return num_active_; }
   /// Returns the waiting client whose turn it is; null when all are passed over. Clients that stand back come last.
   ClientAccount* Next();
-  /// Begins a round of turns: clears passed_over and stands_back, except that clients that gave way are passed over.
+  /// Begins a round of turns: clears passed_over, stands_back and left_room, except that clients that gave way are
+  /// passed over.
   void BeginTurns();
-  /// Begins a plan: clears passed_over, gave_way and stands_back of all clients.
+  /// Begins a plan: clears passed_over, gave_way, stands_back and left_room of all clients.
   void BeginPlan();
   /// Takes a request out of the queue, if it waits. The request counts as active until Left.
   void Remove(Request& request);
