@@ -59,10 +59,7 @@ std::string What(const Decision& d) {
     case DecisionKind::kGivesUpBlocks:
       return fmt::format("gives way to request {}: its client has {} blocks, its share is {}", d.cause, d.a, d.b);
     case DecisionKind::kStoodBack:
-      return fmt::format(
-          "lets other clients go first, and they take the room that it found: it runs {} sequences, the share of its "
-          "client is {}, and its blocks may exceed a share, too",
-          d.a, d.b);
+      return fmt::format("lets others go first, who take its room: it has {} sequences, the share is {}", d.a, d.b);
     case DecisionKind::kSetAside:
       return fmt::format(
           "is set aside: requests of others than batches are there, or its adapter is not; gives {} blocks up", d.a);

@@ -127,8 +127,8 @@ bool Watcher::MustStandBack(const Request& request) const {
 }
 
 /// True for a request that may fit into the client's share, but not together with the client's other requests, and for
-/// one that may exceed a share by itself and never gave room away. Counts the most blocks that may be needed, because the
-/// real number depends on caches.
+/// one that may exceed a share by itself and never gave room away. Counts the most blocks that may be needed, because
+/// the real number depends on caches.
 bool Watcher::MayStandBack(const Request& request) const {
   if (turns_.NumActive() < 2) return false;
   const bool too_many = static_cast<int>(request.sequences.size()) > ShareOfPlaces();
@@ -141,8 +141,8 @@ bool Watcher::MayStandBack(const Request& request) const {
   return use.sequences > ShareOfPlaces() || (turns_.Runs(request.client) && use.blocks > ShareOfBlocks());
 }
 
-/// Checks kept places. A client with running requests must leave other clients the places that these used when a request
-/// last gave way for them, for a while after they last used as many.
+/// Checks kept places. A client with running requests must leave other clients the places that these used when a
+/// request last gave way for them, for a while after they last used as many.
 void Watcher::CheckKeptRoom(const Request& request) const {
   const auto of_it = [&](const Request* r) { return r == &request; };
   const int n = static_cast<int>(request.sequences.size());
