@@ -46,7 +46,7 @@ struct ClientAccount {
 
 /// Decides which request is admitted next. The client that was served least goes first (Sheng et al., "Fairness in
 /// Serving Large Language Models", 2024: virtual token counters). A client that returns from idleness starts level with
-/// the active ones, so that no client saves up. Of equal clients, the one with the more senior request goes first. Within
+/// the active ones, so that no client saves up. Of equal clients, the one with the more senior request goes first.
 /// Within a client: preempted ones by seniority, then others by arrival; a priority level is worth kSecondsPerPriority.
 class WaitingQueue {
  public:
