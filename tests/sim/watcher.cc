@@ -133,7 +133,8 @@ bool Watcher::MayStandBack(const Request& request) const {
   if (turns_.NumActive() < 2) return false;
   const bool too_many = static_cast<int>(request.sequences.size()) > ShareOfPlaces();
   const auto& client = dynamic_cast<const Client&>(*request.sink);
-  if (too_many || BlocksAtLongest(client.ask(), engine_.options()) > ShareOfBlocks()) {
+  const int64_t most = std::max<int64_t>(BlocksAtLongest(client.ask(), engine_.options()), MostToBegin(request));
+  if (too_many || most > ShareOfBlocks()) {
     if (!num_yields_.contains(request.id)) return true;
     if (too_many) return false;
   }
