@@ -37,6 +37,7 @@ class Clients:
             except (OSError, http.client.HTTPException) as error:
                 self.dropped.append(repr(error))
                 connection.close()
+        connection.close()
 
     def _ask(self, connection, stream):
         body = {"prompt": [5, 6, 7], "max_tokens": 20, "temperature": 0, "ignore_eos": True, "stream": stream}
@@ -67,7 +68,7 @@ class Clients:
 class RollingUpdateTest(unittest.TestCase):
     def drain(self, server, balancer, clients):
         """Ends a server by SIGTERM while it streams. The balancer finds out by itself."""
-        streams = [stream_in_background(server, 1500) for _ in range(2)]
+        streams = [stream_in_background(server, 500) for _ in range(2)]
         server.process.send_signal(signal.SIGTERM)
         while server in balancer.ready:
             self.assertIsNone(server.process.poll(), server.text())
