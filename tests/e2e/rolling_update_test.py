@@ -15,7 +15,7 @@ from server import TINY, Server
 from stream_client import stream_in_background
 
 THREADS = 6
-FLAGS = ("-tp", "1", "--set", "server.limits.drain_seconds=100")
+FLAGS = ("-tp", "1", "--threads-per-worker", "1", "--set", "server.limits.drain_seconds=100")
 
 
 class Clients:
