@@ -378,7 +378,7 @@ MUTANTS = [
     ("schedule/room_estimate.cc", "a request above a share stands back again and again",
      "head.num_yields > 0", "false"),
     ("schedule/room_estimate.cc", "a request above a share stands back without room",
-     "RoomFor(head, crowd, draft).lacks", "false"),
+     "RoomFor(head, crowd, draft).lacks", "std::optional<Resource>()"),
     ("schedule/admission.cc", "a request that stood back did not give way",
      "++head.num_yields;", ";"),
     ("schedule/client_shares.cc", "places that are kept for a client are kept from it, too",
