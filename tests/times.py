@@ -25,7 +25,7 @@ REASONS = {
     "e2e/security_test": "servers and worker groups with every wrong key, mode and address",
     "e2e/structured_output_test": "answers to many schemas are validated, on one and two ranks and over killed workers",
     "e2e/tools_test": "a server for every parser of tool calls, whole and streamed answers validated",
-    "sim/planted_bugs": "searches 2,000 lives for each planted bug whose recorded seed finds it no more",
+    "sim/planted_bugs": "searches 6,000 lives for each planted bug whose recorded seed finds it no more",
     "worker/cuda/cuda_engine_test": "every form of model on the emulated device, each against the CPU engine, in the processors' idle time",
     "worker/cuda/device_golden_test": "models of every family on the emulated device, in the processors' idle time",
     "kernels/cuda/prefill_bugs_test": "a run of the emulator for every planted bug, in the processors' idle time",

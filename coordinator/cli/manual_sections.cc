@@ -64,7 +64,7 @@ constexpr Entry kVariables[] = {
 constexpr Entry kFiles[] = {
     {"FILE.yaml", "A topology file: all settings, with keys as docs/settings.md lists them."},
     {"api.keys, admin.token", "Lists of hashes, made by quire keygen, for --api-key-file and --admin-token-file."},
-    {"my.key", "One key as quire keygen printed it, for --key-file of chat, batch run, top and bench serve."},
+    {"my.key", "One key as quire keygen printed it, for --key-file of chat, batch run, warm, top and bench serve."},
     {"FILE.answers.jsonl", "The answers of quire batch run FILE."},
     {"quire-worker", "The program of the workers, beside quire on every node (launch.worker)."},
     {"generation_config.json", "Of a model: its defaults of sampling (--generation-config)."},

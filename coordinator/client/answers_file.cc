@@ -168,9 +168,10 @@ bool AnswersFile::Open() {
   if (descriptor_ < 0 && errno == EEXIST) {
     descriptor_ = ::open(path_.c_str(), kFlags);
     if (descriptor_ < 0 && errno == ENOENT) return false;
-    if (descriptor_ < 0 && errno == ELOOP) Fail("{}: that is a link, which is not followed; {}", path_, kRemedy);
+    if (descriptor_ < 0 && errno == ELOOP)
+      FailSettings("{}: that is a link, which is not followed; {}", path_, kRemedy);
   }
-  if (descriptor_ < 0) Fail("{}: {}", path_, std::strerror(errno));
+  if (descriptor_ < 0) FailSettings("{}: {}", path_, std::strerror(errno));
   const bool is_locked = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
   // Another run may have written before the lock was taken.
   if (::fstat(descriptor_, &info_) != 0) Fail("{}: {}", path_, std::strerror(errno));
@@ -189,10 +190,10 @@ bool AnswersFile::IsInPlace() const {
 void AnswersFile::Check(const std::string& requests) const {
   struct stat other;
   if (::stat(requests.c_str(), &other) == 0 && other.st_dev == info_.st_dev && other.st_ino == info_.st_ino)
-    Fail("--output {}: that is the file of the requests", path_);
-  if (!S_ISREG(info_.st_mode)) Fail("{}: no ordinary file; {}", path_, kRemedy);
-  if (info_.st_uid != ::geteuid()) Fail("{}: it belongs to another user; {}", path_, kRemedy);
-  if (info_.st_nlink != 1) Fail("{}: the file has other names, too (hard links); {}", path_, kRemedy);
+    FailSettings("--output {}: that is the file of the requests", path_);
+  if (!S_ISREG(info_.st_mode)) FailSettings("{}: no ordinary file; {}", path_, kRemedy);
+  if (info_.st_uid != ::geteuid()) FailSettings("{}: it belongs to another user; {}", path_, kRemedy);
+  if (info_.st_nlink != 1) FailSettings("{}: the file has other names, too (hard links); {}", path_, kRemedy);
 }
 
 /// Checks all lines. Returns the ranges of the lines to keep.
@@ -204,7 +205,7 @@ std::vector<AnswersFile::Range> AnswersFile::Sift() {
     if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) continue;
     const Line line = LineOf(text);
     if (line.kind == LineKind::kForeign)
-      Fail("{}: line {} is no answer of a batch, and would be lost; {}", path_, number, kRemedy);
+      FailSettings("{}: line {} is no answer of a batch, and would be lost; {}", path_, number, kRemedy);
     if (line.kind != LineKind::kAnswer) continue;
     answered_.insert(line.custom_id);
     if (kept.empty() || kept.back().end != reader.begin()) kept.push_back({reader.begin(), reader.begin()});

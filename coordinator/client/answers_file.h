@@ -22,9 +22,9 @@ class AnswersFile {
  public:
   /// Opens or creates the file. Keeps lines of an earlier run with status 200. Removes all other lines, and an
   /// incomplete last answer: a new file replaces the old one once it is on the disk. The new file has the old file's
-  /// mode; if it cannot have the same group, the group gets no rights. Throws Error, and changes nothing, when the path
-  /// is a link, another user's file or the file at `requests`, when the file has lines that are no answers, or when
-  /// another run uses it.
+  /// mode; if it cannot have the same group, the group gets no rights. Throws SettingsError, and changes nothing, when
+  /// the path is a link, another user's file or the file at `requests`, or when the file has lines that are no answers.
+  /// Throws Error when another run uses the file.
   AnswersFile(const std::string& path, const std::string& requests);
   ~AnswersFile();
   AnswersFile(const AnswersFile&) = delete;

@@ -91,7 +91,7 @@ class BatchRun {
  public:
   explicit BatchRun(const BatchCommand& command)
       : command_(command),
-        requests_(command.input),
+        requests_(ReadAsSettings([&] { return BatchFile(command.input); })),
         answers_(command.output, command.input),
         server_(ParseServerAddress(command.url, "--url")),
         endpoint_(server_.Resolve()),
@@ -207,7 +207,7 @@ int RunBatch(const BatchCommand& command) {
     const std::string& input = whole.input;
     whole.output = (input.ends_with(".jsonl") ? input.substr(0, input.size() - 6) : input) + ".answers.jsonl";
   }
-  if (whole.output == whole.input) Fail("--output {}: that is the file of the requests", whole.output);
+  if (whole.output == whole.input) FailSettings("--output {}: that is the file of the requests", whole.output);
   return BatchRun(whole).Run();
 }
 

@@ -52,7 +52,7 @@ struct Request {
   bool forked = false;
   double rank = 0;  // order among the client's waiting requests; the lower number goes first
   int num_preemptions = 0;
-  int num_yields = 0;                // preemptions because the client had more than its share; part of num_preemptions
+  int num_yields = 0;                // times it gave room to other clients: preempted for them, or it stood back
   int64_t admitted_step = 0;         // number of the step that last admitted the request
   double last_moved_seconds = -1e9;  // time when the request came from another engine
   /// Worker groups lost in a row, without a token in between, while the lost group computed the request;

@@ -31,6 +31,7 @@ std::string Connection::LastLines() const {
 }
 
 void Connection::BeginAnswer() {
+  keep_alive_ = keep_alive_ && !limits_.last_requests;  // the server may have begun to drain since the request came
   waited_ = {};
   taken_ = 0;
 }

@@ -87,6 +87,17 @@ TEST(EngineWatcherTest, BrokenPins_AreReportedAsTheirOwnKindOfEvent) {
   EXPECT_STREQ(EventName(events[1].kind), "request_held");
 }
 
+TEST(EngineWatcherTest, RequestThatStandsBack_IsHeld) {
+  EngineOptions options;
+  options.blocks.num_blocks = 10;
+  const Engine engine(options);
+  EventFeed feed;
+  EngineWatcher(feed, engine, 0).OnDecision({DecisionKind::kStoodBack, 7, 0, 6, 4});
+  const auto events = feed.After(0, 10).events;
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_STREQ(EventName(events[0].kind), "request_held");
+}
+
 TEST(EngineWatcherTest, SumsOfGuessedTokens_AreNoEvents) {
   EngineOptions options;
   options.blocks.num_blocks = 10;

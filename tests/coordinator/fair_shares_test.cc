@@ -479,6 +479,63 @@ TEST_F(FairSharesTest, ClientWithItsFullShare_TakesRoom_ThatNoClientHasARightTo)
   EXPECT_TRUE(Runs(4)) << "no place stays empty while somebody waits";
 }
 
+TEST_F(FairSharesTest, RequestAboveAShare_IsNotAdmitted_IntoRoomThatOtherClientsHaveARightTo) {
+  for (const bool plan_ahead : {false, true}) {
+    Make(100'000, 12, 64, plan_ahead);
+    ASSERT_FALSE(Submit(1, "a", 4, 100, 6));  // the share of each client is 4 places
+    ASSERT_FALSE(Submit(2, "b", 4, 10, 4));
+    ASSERT_FALSE(Submit(3, "c", 4, 10, 4));
+    Step();
+    EXPECT_TRUE(Runs(2) && Runs(3));
+    EXPECT_FALSE(Runs(1)) << "its turn came first";
+    while (!Runs(1)) Step();
+    EXPECT_EQ(engine_->scheduler().num_preemptions(), 0) << "nobody was admitted only to give way";
+    sinks_.clear();
+  }
+}
+
+TEST_F(FairSharesTest, RequestAboveAShare_KeepsItsTurnAndIsProtected_AfterItStoodBack) {
+  Make(100'000, 12, 64);
+  ASSERT_FALSE(Submit(1, "a", 4, 100, 6));
+  ASSERT_FALSE(Submit(2, "b", 4, 10, 4));
+  ASSERT_FALSE(Submit(3, "c", 4, 10, 4));
+  while (!Runs(1)) Step();
+  ASSERT_FALSE(Submit(4, "b", 4, 10, 4));
+  ASSERT_FALSE(Submit(5, "c", 4, 10, 4));
+  for (int64_t i = 1; i < Scheduler::kProtectedSteps; ++i) {
+    Step();
+    ASSERT_TRUE(Runs(1) && Runs(4) && !Runs(5)) << i;
+  }
+  Step();
+  EXPECT_TRUE(Runs(5));
+}
+
+TEST_F(FairSharesTest, RequestAboveAShare_RunsAtOnce_WhenThereIsRoomForAll) {
+  Make(100'000, 12, 64);
+  ASSERT_FALSE(Submit(1, "a", 4, 100, 6));
+  ASSERT_FALSE(Submit(2, "b", 4, 10, 3));
+  ASSERT_FALSE(Submit(3, "c", 4, 10, 3));
+  Step();
+  EXPECT_TRUE(Runs(1) && Runs(2) && Runs(3));
+}
+
+TEST_F(FairSharesTest, Scheduler_KeepsAPlaceFree_ForAClientThatStillRunsAnotherRequest) {
+  Make(60'000, 8, 64);
+  for (RequestId id = 1; id <= 8; ++id) ASSERT_FALSE(Submit(id, "a", 4, 1000));
+  Step();
+  ASSERT_FALSE(Submit(9, "b", 4, 1000));
+  Step();
+  for (RequestId id = 10; id <= 12; ++id) {
+    ASSERT_FALSE(Submit(id, "b", 4, 1));
+    Step();
+    EXPECT_EQ(TokensOf(id), 1u);
+    for (int i = 0; i < 20; ++i) Step();
+  }
+  EXPECT_EQ(engine_->scheduler().num_preemptions(), 2) << "for the first two requests; their two places were kept";
+  for (int64_t i = 0; i < Scheduler::kReservedSteps; ++i) Step();
+  EXPECT_EQ(engine_->scheduler().num_running(), 8) << "no second request came again";
+}
+
 TEST_F(FairSharesTest, PromptsThatCannotBeCut_AreComputedInOneStepEach_WhenSeveralClientsRun) {
   Make(200, 8, 512, false, true);
   ASSERT_FALSE(Submit(1, "a", 300, 1));

@@ -186,7 +186,7 @@ TEST_F(JournalTest, Replay_YieldsTheSamePlans_WhenTheModelHasHybridStates) {
   {
     Journal journal(directory_, {64 << 10, 64 << 20}, engine);
     engine.set_observer(&journal);
-    Live(engine, 1500);
+    Live(engine, 2000);
     engine.set_observer(nullptr);
   }
   EXPECT_GT(engine.blocks().prefixes().checkpoints().num_kept(), 50u);

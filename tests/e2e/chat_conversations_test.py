@@ -316,6 +316,43 @@ class WindowTest(ScriptedCase):
                 finally:
                     self.browser = kept
 
+    def test_panels_open_in_sight_of_a_reader_who_is_far_down_on_a_phone(self):
+        with Browser(400, 860) as phone:
+            self.browser, kept = phone, self.browser
+            try:
+                self.setUp()
+                self.answer("Long?", self.LONG)
+                self.browser.until("the page is at its end", lambda: phone.run("return scrollY > 500"))
+                place = phone.run("return scrollY")
+                for panel, other in (("settings", "kept"), ("kept", "settings")):
+                    phone.click(f"#{panel}-button")
+                    self.assertTrue(phone.hidden(f"#{other}"), "one lies over the conversation at a time")
+                    top, bottom, head = phone.run("""const box = document.getElementById(arguments[0]).getBoundingClientRect();
+                        return [box.top, box.bottom, document.querySelector("header").getBoundingClientRect().bottom]""", panel)
+                    self.assertGreaterEqual(top, head)
+                    self.assertLessEqual(bottom, phone.run("return document.getElementById('composer').getBoundingClientRect().top"))
+                    self.assertEqual(phone.run("return scrollY"), place)
+                    self.assertEqual(phone.run("return document.getElementById(arguments[0]).getAttribute('aria-expanded')", f"{panel}-button"), "true")
+                phone.click("#kept-list .title")
+                self.assertTrue(phone.hidden("#kept"), "a chosen conversation is seen")
+            finally:
+                self.browser = kept
+
+    def test_words_in_tables_stay_whole_on_a_phone(self):
+        with Browser(400, 860) as phone:
+            self.browser, kept = phone, self.browser
+            try:
+                self.setUp()
+                self.answer("Table?", "| name | value | what it means in a long sentence |\n| --- | --- | --- |\n| alpha | 1000000000000000000 | the first of the letters, with more words than fit |\n")
+                lines = phone.run("""return [...document.querySelectorAll(".block td, .block th")].slice(0, 5).map((cell) => {
+                    const range = document.createRange();
+                    range.selectNodeContents(cell);
+                    return new Set([...range.getClientRects()].map((r) => r.top)).size})""")
+                self.assertEqual([lines[0], lines[1], lines[3], lines[4]], [1, 1, 1, 1])
+                self.assertEqual(accessibility.sticking_out(phone), [])
+            finally:
+                self.browser = kept
+
     def test_chat_page_follows_an_answer_unless_the_reader_went_up(self):
         self.begin("Long?")
         self.say(self.LONG)

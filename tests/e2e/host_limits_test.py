@@ -109,6 +109,40 @@ class SizesTest(unittest.TestCase):
             with self.subTest(flags=flags):
                 self.assert_refused(flags, flag)
 
+    @staticmethod
+    @contextlib.contextmanager
+    def two_models(memory):
+        """Yields the path of a topology file with two models on request, which may take `memory` bytes together."""
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+            json.dump({"models": [{"name": name, "path": TINY, "load": "request"} for name in ("a", "b")], "models_memory": str(memory)}, file)
+            file.flush()
+            yield file.name
+
+    def outcomes_of_models(self, memory, prefix=()):
+        """Returns status and output of each command for two models that may take `memory` bytes together."""
+        with self.two_models(memory) as file:
+            words = {"plan": ("--no-speed",), "check": PORTS, "serve": PORTS}
+            done = {command: subprocess.run([*prefix, QUIRE, command, file, *more], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+                    for command, more in words.items()}
+        return {command: (one.returncode, one.stdout + one.stderr) for command, one in done.items()}
+
+    def assert_models_refused(self, memory, limit, prefix=()):
+        for command, (status, text) in self.outcomes_of_models(memory, prefix).items():
+            self.assertEqual(status, 2 if command == "serve" else 1, text)
+            self.assertRegex(text, rf"models_memory lets all models take .*{limit} allows .* in all; lower --models-memory")
+
+    def test_memory_of_all_models_beyond_the_machine_is_refused_by_serve_plan_and_check(self):
+        self.assert_models_refused("200000GiB", "the machine")
+
+    def test_serve_plan_and_check_warn_alike_of_memory_of_all_models_beyond_the_free_memory(self):
+        with self.two_models(total_memory()) as file:
+            for command, more in (("plan", ("--no-speed",)), ("check", PORTS)):
+                done = subprocess.run([QUIRE, command, file, *more], capture_output=True, text=True, timeout=120)
+                self.assertEqual(done.returncode, 0, done.stdout)
+                self.assertRegex(done.stdout, "warning.* models_memory lets all models take .* free now")
+            with Server(file, model=None) as server:
+                self.assertRegex(server.text(), "warning.* models_memory lets all models take .* free now")
+
     def test_serve_plan_and_check_warn_alike_of_sizes_beyond_the_free_memory(self):
         """Two workers with half of the memory each fit into the machine, but never into its free memory."""
         half = ("--kv-cache-memory-bytes", str(total_memory() // 2 - 8 * MIB))
@@ -150,6 +184,7 @@ class SizesTest(unittest.TestCase):
             with self.subTest(nested=nested), group("memory", 2 * GIB, nested) as inside:
                 self.assert_refused(("--kv-cache-memory-bytes", "3GiB"), "--kv-cache-memory-bytes", inside, r"control group /quire-test-\S+ \(\S+\) allows")
                 self.assert_refused(("--swap-space", "2"), "--swap-space", inside, r"control group /quire-test-\S+ \(\S+\) allows")
+                self.assert_models_refused("3GiB", r"control group /quire-test-\S+ \(\S+\)", inside)
 
     @unittest.skipIf(unavailable("memory"), unavailable("memory"))
     def test_automatic_sizes_stay_within_the_group(self):

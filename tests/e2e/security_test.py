@@ -178,7 +178,7 @@ class StartTest(WithKeys):
         self.assertEqual(keygen("--transport", self.keys.transport, "--ranks", "3").count("\n"), 1)  # r2.secret, r2.pub
         for path, content in before.items():
             self.assertEqual(read(path), content)
-        self.assertEqual(quire("keygen", "--admin", "--file", self.keys.admin_file).returncode, 1)
+        self.assertEqual(quire("keygen", "--admin", "--file", self.keys.admin_file).returncode, 2)
         second = keygen("--api", "bob", "--file", self.keys.api_file)
         with open(self.keys.api_file) as f:
             lines = f.read().splitlines()

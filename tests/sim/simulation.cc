@@ -61,6 +61,7 @@ Outcome Simulation::Run() {
   outcome_.cached_tokens = engine_.stats().cached_tokens;
   outcome_.dropped = num_drawn_ - num_wanted_;
   outcome_.gave_way = watcher_.gave_way;
+  outcome_.stood_back = watcher_.stood_back;
   outcome_.set_aside = watcher_.set_aside;
   outcome_.newcomers = newcomers_.num_promised;
   outcome_.prompt_newcomers = newcomers_.num_prompt;

@@ -17,6 +17,7 @@ struct Outcome {
   int64_t returned_states = 0;                  // kept states that went to a store and came back
   int64_t floods = 0;                           // 1 when one client floods and others send short requests
   int64_t gave_way = 0;                         // requests that gave way to other clients' requests
+  int64_t stood_back = 0;                       // requests above a share that lost their room to other clients
   int64_t adapters = 0;                         // adapters that were loaded later
   int64_t set_aside = 0;                        // requests of batches that were set aside for others
   int64_t newcomers = 0, prompt_newcomers = 0;  // newcomers with a kept promise; newcomers served by the next plan

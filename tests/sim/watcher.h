@@ -26,17 +26,19 @@ class Watcher : public DecisionLog {
   bool IsProtected(RequestId id) const;
 
   bool preempted_in_step = false, admitted_beside_others = false, pins_broken = false;
-  int64_t gave_way = 0, set_aside = 0;
+  int64_t gave_way = 0, stood_back = 0, set_aside = 0;
   std::vector<RequestId> just_set_aside;  // the tokens that outstanding steps draw for them are dropped
 
  private:
   void OnAdmitted(const Decision& decision);
   void OnGivesWay(const Decision& decision);
+  void OnStoodBack(const Decision& decision);
   void OnPreempted(const Decision& decision);
   void CheckKeptRoom(const Request& request) const;
   void CheckRightToRoom(const Request& request) const;
   int MostToBegin(const Request& request) const;
   int KeptPlaces(const Request& request) const;
+  int MostToGrow(const Request& request) const;
   std::vector<RequestId> ReturningBefore(const Request& request) const;
   bool MayLackBlocks(const Request& request) const;
   void CheckSeniority(const Request& victim, const Request& cause) const;
@@ -67,7 +69,7 @@ class Watcher : public DecisionLog {
     int blocks = 0;  // the most blocks that the client may need
     int64_t until_step = 0;
   };
-  // For each client, the room that was kept for it when a request last gave way.
+  // For each client, the room that it had, with the request for which another one last gave way.
   std::map<std::string, KeptRoom> kept_rooms_;
 };
 

@@ -61,11 +61,11 @@ CurveKeyPair ReadPair(const std::string& name) {
 void CheckDirectory(const std::string& directory) {
   struct stat info {};
   if (::stat(directory.c_str(), &info) != 0 || !S_ISDIR(info.st_mode))
-    Fail("there is no key directory {}: quire keygen --transport {} --ranks N", directory, directory);
+    FailSettings("there is no key directory {}: quire keygen --transport {} --ranks N", directory, directory);
   if (info.st_uid != ::geteuid())
-    Fail("{} belongs to user {}, this process is user {}", directory, info.st_uid, ::geteuid());
+    FailSettings("{} belongs to user {}, this process is user {}", directory, info.st_uid, ::geteuid());
   if ((info.st_mode & 077) != 0)
-    Fail("others can reach into {} (mode {:04o}): chmod 0700 {}", directory, info.st_mode & 07777, directory);
+    FailSettings("others can reach into {} (mode {:04o}): chmod 0700 {}", directory, info.st_mode & 07777, directory);
 }
 
 std::string WorkerName(const std::string& directory, Rank rank) {
@@ -73,7 +73,8 @@ std::string WorkerName(const std::string& directory, Rank rank) {
 }
 
 void MakeDirectory(const std::string& path) {
-  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) Fail("cannot make {}: {}", path, std::strerror(errno));
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
+    FailSettings("cannot make {}: {}", path, std::strerror(errno));
 }
 
 void WritePair(const std::string& name, std::vector<std::string>& written) {

@@ -43,6 +43,7 @@ void ModelRoster::ShareMemory(const Topology& topology) {
   for (const auto& model : models_) files.push_back(&model->files());
   const ListPlan list = PlanModels(topology, files);
   room_ = list.room;
+  if (!list.warning.empty()) spdlog::warn("{}", list.warning);
   for (size_t i = 0; i < size(); ++i) {
     models_[i]->SetMemory(list.needs[i], list.kv[i], list.limits[i]);
     spdlog::info("model {}: {:.0f} MiB of weights and {:.0f} MiB of KV cache, of {:.0f} MiB for all models",

@@ -16,6 +16,7 @@ std::optional<EventKind> KindOf(DecisionKind decision) {
     case DecisionKind::kHeldForSlots:
     case DecisionKind::kHeldForBlocks:
     case DecisionKind::kWaitsForPrefix:
+    case DecisionKind::kStoodBack:
       return EventKind::kRequestHeld;
     case DecisionKind::kPinsBroken:
       return EventKind::kPinsBroken;

@@ -84,6 +84,7 @@ class Planner {
     const std::vector<int64_t> reserved = TakeSizes(topology_, assign, plan_.ranks);
     SetAvailable(backend, reserved);
     plan_.warnings = HostWarnings(topology_, backend, plan_.ranks);
+    WarnOfModelsMemory();
     try {
       plan_.pools = ChoosePools(topology_, backend, plan_.ranks, {.max_model_len = model_len});
     } catch (const Error& error) {
@@ -120,6 +121,12 @@ class Planner {
       rank.device_problem = facts.device_problem;
     }
     plan_.ranks.insert(plan_.ranks.end(), static_cast<size_t>(count), rank);
+  }
+
+  void WarnOfModelsMemory() {
+    if (rank_memory_ > 0 || !OnThisHost(topology_)) return;  // models share the memory of one host
+    const std::string warning = ModelsMemoryWarning(topology_, nodes_.Of(topology_, "").memory);
+    if (!warning.empty()) plan_.warnings.push_back(warning);
   }
 
   BackendKind Backend() const {

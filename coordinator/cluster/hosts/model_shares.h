@@ -61,6 +61,7 @@ struct ListPlan {
   std::vector<Topology> models;  // one for each model (ModelTopology), with its share of KV memory
   std::vector<PlannedLimits> limits;  // one for each model
   bool at_once = true;  // all models fit at the same time; false: they are loaded in turn
+  std::string warning;  // about the room (ModelsMemoryWarning, host_fit.h); empty: none
 };
 
 /// Plans every model of a list. `files` has the files of each model. Throws Error, also when the models do not fit.

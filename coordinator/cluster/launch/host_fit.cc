@@ -128,6 +128,9 @@ void AddDiskWarning(std::vector<std::string>& warnings, const std::string& direc
 
 std::string MemoryProblem(const Topology& topology, BackendKind backend, const std::vector<RankInfo>& ranks) {
   for (const auto& [host, load] : LoadsOfHosts(topology, backend, ranks)) {
+    if (topology.models_memory_bytes > load.total)
+      return fmt::format("models_memory lets all models take {}, and {} allows {} in all; lower --models-memory",
+                         InWords(topology.models_memory_bytes), load.limited_by, InWords(load.total));
     if (load.sum() <= static_cast<double>(load.total)) continue;
     const std::string flags = Flags(topology.cache, load);
     return fmt::format("{} would take {}, and {} allows {} in all; {}", WorkersOn(host, load.workers), Parts(load),
@@ -171,6 +174,14 @@ std::vector<std::string> HostWarnings(const Topology& topology, BackendKind back
   AddDiskWarning(warnings, topology.cache.disk.dir, topology.cache.disk.max_bytes, "--kv-disk-size");
   AddDiskWarning(warnings, topology.batches.dir, topology.batches.max_bytes, "--batch-max-bytes");
   return warnings;
+}
+
+std::string ModelsMemoryWarning(const Topology& topology, int64_t free_bytes) {
+  if (topology.models_memory_bytes <= free_bytes) return "";
+  return fmt::format(
+      "models_memory lets all models take {}, and {} are free now: once requests fill it, the kernel may kill a "
+      "worker; free memory, or lower --models-memory",
+      InWords(topology.models_memory_bytes), InWords(free_bytes));
 }
 
 }  // namespace quire

@@ -14,9 +14,10 @@ bool PlaceSharing::SharePlaces(StepDraft& draft) {
     Request& head = client->head();
     if (!room_.MayRunBeside(head, crowd)) return true;
     client->use.passed_over = shares_.IsAtLimit(*client, draft) || shares_.IsHeldUp(*client, others_held, draft);
-    if (client->use.passed_over || shares_.StandsBack(*client, draft)) continue;
+    if (client->use.passed_over || room_.StandsBack(*client, crowd, draft)) continue;
     const bool fits = !room_.RoomFor(head, crowd, draft).lacks || MakeWayFor(head, crowd, draft);
     if (draft.left_out) return false;
+    admission_.NoteTurn(*client, fits);
     client->use.passed_over = !fits || head.swapped_out();
     others_held = others_held || client->use.passed_over;
     if (!fits) continue;
@@ -44,8 +45,10 @@ bool PlaceSharing::MakeWayFor(Request& head, Crowd& crowd, StepDraft& draft) {
     room_.CountOut(*victim, crowd);
     preemption_.Preempt(*victim, head, draft);
     draft.use_counted = false;
-    head.account->reserve = {shares_.Needs(head, Resource::kSlots), shares_.Needs(head, Resource::kBlocks),
-                             draft.number + Admission::kReservedSteps};
+    const auto uses = [&](Resource resource) {
+      return shares_.Has(*head.account, resource, draft) + shares_.Needs(head, resource);
+    };
+    head.account->reserve = {uses(Resource::kSlots), uses(Resource::kBlocks), draft.number + Admission::kReservedSteps};
   }
   return true;
 }

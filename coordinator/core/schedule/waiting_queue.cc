@@ -85,14 +85,16 @@ ClientAccount* WaitingQueue::Next() {
 }
 
 void WaitingQueue::BeginPlan() {
-  for (auto& [name, account] : clients_)
-    account.use.gave_way = account.use.passed_over = account.use.stands_back = false;
+  for (auto& [name, account] : clients_) {
+    ClientAccount::Use& use = account.use;
+    use.gave_way = use.passed_over = use.stands_back = use.left_room = false;
+  }
 }
 
 void WaitingQueue::BeginTurns() {
   for (auto& [name, account] : clients_) {
     account.use.passed_over = account.use.gave_way;
-    account.use.stands_back = false;
+    account.use.stands_back = account.use.left_room = false;
   }
 }
 

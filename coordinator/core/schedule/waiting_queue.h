@@ -15,8 +15,8 @@ struct ClientAccount {
   int active = 0;                                   // requests that wait or run
   int64_t left = 0;  // number of requests that had ended in the engine when this client's latest request ended
   ClientLimits limits;
-  /// Room that other clients leave free while this client has nothing running, because requests were preempted for it.
-  /// The client is likely to return, and requests admitted in between would have to be preempted again.
+  /// Room that other clients leave to this client, what it runs included, since requests were preempted for it. The
+  /// client is likely to use as much again, and requests admitted in between would have to be preempted.
   struct Reserve {
     int sequences = 0, blocks = 0;
     int64_t until_step = 0;
@@ -35,7 +35,8 @@ struct ClientAccount {
     int64_t longest_blocks = 0;     // blocks of its running requests at their full length
     bool passed_over = false;       // no request of the client is admitted in this round of turns
     bool gave_way = false;          // no request of the client is admitted with this plan
-    bool stands_back = false;       // the client has its share, so other clients go first in this round of turns
+    bool stands_back = false;       // other clients go first in this round of turns...
+    bool left_room = false;         // ...although there was room for the client's next request
     int decodes = 0, beams = 0;     // sequences with one token to compute, beams counted apart
     int64_t chunks = 0;             // tokens to compute of its other sequences
     int chunks_left = 0;            // the part of `chunks` that the step may still compute
@@ -46,8 +47,7 @@ struct ClientAccount {
 /// Decides which request is admitted next. The client that was served least goes first (Sheng et al., "Fairness in
 /// Serving Large Language Models", 2024: virtual token counters). A client that returns from idleness starts level with
 /// the active ones, so that no client saves up. Of equal clients, the one with the more senior request goes first.
-/// Within a client: preempted requests by seniority, then the others by arrival; a priority level is worth
-/// kSecondsPerPriority.
+/// Within a client: preempted ones by seniority, then others by arrival; a priority level is worth kSecondsPerPriority.
 class WaitingQueue {
  public:
   static constexpr double kSecondsPerPriority = 30;
@@ -67,9 +67,9 @@ class WaitingQueue {
   int num_active() const { return num_active_; }
   /// Returns the waiting client whose turn it is; null when all are passed over. Clients that stand back come last.
   ClientAccount* Next();
-  /// Begins a round of turns: clears passed_over and stands_back, except that clients that gave way are passed over.
+  /// Begins a round of turns: clears marks of the last one, except that clients that gave way are passed over.
   void BeginTurns();
-  /// Begins a plan: clears passed_over, gave_way and stands_back of all clients.
+  /// Begins a plan: clears passed_over, gave_way, stands_back and left_room of all clients.
   void BeginPlan();
   /// Takes a request out of the queue, if it waits. The request counts as active until Left.
   void Remove(Request& request);

@@ -11,6 +11,7 @@ import {UserTurn} from "./user_turn.js";
 
 const OPEN = "quire.open-conversation";  // key in the tab's sessionStorage: the conversation that a reload shows again
 const KEEP_EVERY_MS = 1000;
+const PANELS = ["kept", "settings"];
 const NEAR = 40;  // pixels above its end at which a page still counts as being at its end
 
 /** Removes answers that a reload cut before their first word. */
@@ -61,14 +62,26 @@ export class Chat {
     addEventListener("drop", (event) => { event.preventDefault(); this.attachments.add(event.dataTransfer.files); });
     addEventListener("scroll", () => { this.atEnd = innerHeight + scrollY > document.documentElement.scrollHeight - NEAR; });
     addEventListener("pagehide", () => { if (this.run) this.conversations.keep(this.run.conversation); });
-    for (const panel of ["kept", "settings"]) $(`${panel}-button`).addEventListener("click", () => this.#toggle(panel));
+    const head = document.querySelector("header");
+    new ResizeObserver(() => document.documentElement.style.setProperty("--head", `${head.offsetHeight}px`)).observe(head);
+    for (const panel of PANELS) $(`${panel}-button`).addEventListener("click", () => this.#toggle(panel));
   }
 
   #toggle(panel) {
     const open = $(panel).hidden;
+    if (open) this.#closeCovering();
+    this.#set(panel, open);
+    this.kept.show();
+  }
+
+  #set(panel, open) {
     $(panel).hidden = !open;
     $(`${panel}-button`).setAttribute("aria-expanded", String(open));
-    this.kept.show();
+  }
+
+  /** Closes panels that lie over the conversation, as they do on narrow screens (chat.css). */
+  #closeCovering() {
+    for (const panel of PANELS) if (getComputedStyle($(panel)).position === "fixed") this.#set(panel, false);
   }
 
   stop() {
@@ -83,6 +96,7 @@ export class Chat {
     this.#complain("");
     setText($("status"), "");
     this.atEnd = true;
+    this.#closeCovering();
     this.#show();
     $("message").focus();
   }
