@@ -14,6 +14,7 @@
 namespace quire {
 
 void CudaDecoder::PositionAndStore(int64_t layer) {
+  if (spec_.latent.rank > 0) return StoreLatents(layer);
   const Activations& a = memory_.activations;
   const CudaLayerWeights& w = weights(layer);
   const int64_t rope = LayerOf(layer).rope;
@@ -58,6 +59,7 @@ const float* CudaDecoder::SquaresOfAllRanks(int64_t layer) {
 
 void CudaDecoder::Attend(int64_t layer) {
   const auto kind = static_cast<size_t>(std::ranges::find(kinds_, KindOf(LayerOf(layer))) - kinds_.begin());
+  if (spec_.latent.rank > 0) return AttendLatents(layer, kind);
   if (shape_.num_decodes > 0) AttendDecodes(layer, kind);
   if (shape_.num_chunks > 0) AttendChunks(layer, kind);
   if (!spec_.attention_gate) return;

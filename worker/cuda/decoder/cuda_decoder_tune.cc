@@ -29,7 +29,7 @@ void CudaDecoder::Tune(int64_t rows) {
     const CudaLayerWeights& w = weights(i);
     if (LayerOf(i).has_attention()) {
       if (w.qkv.size() == 1) add(qkv, QkvWidth(i), a.hidden, w.qkv.front().matrix);
-      add(attention_out, a.hidden, HeadsWidth(i), w.attention_out);
+      add(attention_out, a.hidden, OutWidth(i), w.attention_out);
     } else if (LayerOf(i).has_state() && m.in_stride > 0) {
       mixer_in[{m.in_stride, a.hidden}].push_back(w.mixer.in);
       mixer_out[{a.hidden, m.shape.out_width}].push_back(w.mixer.out);

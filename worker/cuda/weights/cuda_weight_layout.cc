@@ -38,6 +38,8 @@ CudaWeightLayout::CudaWeightLayout(const ModelSpec& spec, const RankShard& shard
     const int64_t mlp = CudaWeights::MlpWidth(shard, i), qkv = QkvWidth(spec, shard, i);
     const int64_t heads = shard.heads.size() * layer.head_dim;
     const int64_t kv = shard.layer(i).kv_heads.size() * layer.head_dim;
+    const bool has_latents = spec.latent.rank > 0;
+    const int64_t out = has_latents ? shard.heads.size() * spec.latent.value_dim : heads;
     const bool attends = layer.has_attention();
     const bool dense = layer.mlp && !layer.mixture, shares = layer.mixture && m.shared_intermediate_size > 0;
     const bool mixes = layer.mixer != Mixer::kNone, mlp_norm = spec.norms_before && layer.mlp && !spec.shared_norm;
@@ -47,11 +49,12 @@ CudaWeightLayout::CudaWeightLayout(const ModelSpec& spec, const RankShard& shard
                       .mlp_norm_bias = take_if(mlp_norm && spec.norm_bias, hidden),
                       .attention_after_norm = take_if(mixes && spec.norms_after, hidden),
                       .mlp_after_norm = take_if(layer.mlp && spec.norms_after, hidden),
-                      .qkv = attends ? PlaceQkv(spec, shard, i, form, dtype) : std::vector<QkvPart>(),
+                      .qkv = attends && !has_latents ? PlaceQkv(spec, shard, i, form, dtype) : std::vector<QkvPart>(),
+                      .latents = PlaceLatents(spec, shard, dtype, form, pieces),
                       .qkv_bias = take_if(attends && spec.qkv_bias, qkv),
                       .query_norm = take_if(attends && norms, whole ? heads : layer.head_dim),
                       .key_norm = take_if(norms && layer.has_kv(), whole ? kv : layer.head_dim),
-                      .attention_out = matrix(attends, hidden, heads, form.attention_out),
+                      .attention_out = matrix(attends, hidden, out, form.attention_out),
                       .attention_out_bias = take_if(attends && spec.out_bias, hidden),
                       .mixer = layer.has_state() ? PlaceMixer(spec, shard, dtype, pieces) : CudaMixerWeights(),
                       .mlp_in = matrix(dense, spec.gated_mlp ? 2 * mlp : mlp, hidden, form.mlp_in),
@@ -70,7 +73,13 @@ CudaWeightLayout::CudaWeightLayout(const ModelSpec& spec, const RankShard& shard
                       .shared_down = matrix(shares, hidden, shared, form.shared_down),
                       .norms_apart = layer.mixture ? PlaceNorms(m, hidden * element) : CudaMixtureNorms()});
     for (const QkvPart& part : layers.back().qkv) expands(part.rows, hidden, part.matrix.quantized);
-    expands(hidden, heads, form.attention_out);
+    if (has_latents) {
+      const LatentAttention& latent = spec.latent;
+      expands(latent.query_rank, hidden, form.query_in);
+      expands(latent.rank + latent.rotated_dim, hidden, form.latent_in);
+      expands(shard.heads.size() * latent.query_dim(), latent.query_rank > 0 ? latent.query_rank : hidden, form.qkv[0]);
+    }
+    expands(hidden, out, form.attention_out);
     expands(spec.gated_mlp ? 2 * mlp : mlp, hidden, form.mlp_in);
     expands(hidden, mlp, form.down);
     expands(2 * shared, hidden, form.shared_in);

@@ -68,6 +68,7 @@ class Loader {
       Vector(to.query_norm, Role::kQueryNorm, layer);
       Vector(to.key_norm, Role::kKeyNorm, layer);
     }
+    if (files_.spec().latent.rank > 0) LoadLatents(files_, shard_, layer, to.latents, uploader_);
     const Range heads = Slice(Role::kAttentionOut, layer).cols;
     Place(to.attention_out, Rows(Role::kAttentionOut, layer), heads, heads.size());
   }
