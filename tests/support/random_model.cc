@@ -316,8 +316,27 @@ Json OwnKeysOf(const ModelShape& s) {
                  {"logits_scaling", 0.7}});
     return keys;
   }
+  if (s.family == "lfm3") {
+    constexpr const char* kKinds[] = {"conv", "full_attention", "sliding_attention"};
+    Json kinds = Json::array();
+    for (int64_t i = 0; i < s.layers; ++i) kinds.push_back(kKinds[i % 3]);
+    return {
+        {"layer_types", kinds},
+        {"conv_L_cache", 5},
+        {"rope_parameters",
+         {{"full_attention", {{"rope_type", "proportional"}, {"rope_theta", 500.0}, {"partial_rotary_factor", 0.5}}},
+          {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 10000.0}}}}}};
+  }
   if (s.family == "nemotron_h") {
-    return {{"layers_block_type", {"linear_attention", "mlp", "full_attention", "linear_attention", "mlp"}},
+    const char* mlp = s.experts ? "moe" : "mlp";
+    return {{"layers_block_type", {"linear_attention", mlp, "full_attention", "linear_attention", mlp}},
+            {"n_routed_experts", 6},
+            {"num_experts_per_tok", 2},
+            {"moe_intermediate_size", 40},
+            {"moe_shared_expert_intermediate_size", 24},
+            {"n_group", 1},
+            {"topk_group", 1},
+            {"routed_scaling_factor", 2.5},
             {"mamba_num_heads", 6},
             {"mamba_head_dim", 24},
             {"n_groups", 2},

@@ -56,14 +56,6 @@ std::string Unsupported(const ModelSpec& spec) {
   if (spec.latent.rank > 0) {
     if (const std::string problem = UnsupportedLatents(spec.latent); !problem.empty()) return problem;
   }
-  if (spec.gate_by_head) {
-    return fmt::format("the CUDA engine has no gates of whole heads, which models of the kind {} have",
-                       spec.architecture);
-  }
-  if (spec.num_mixture_layers() > 0 && !spec.gated_mlp) {
-    return fmt::format("the CUDA engine has no experts without gates, which models of the kind {} have",
-                       spec.architecture);
-  }
   if (spec.recurrence.channels % kMlpUnit != 0) {
     return fmt::format("the CUDA kernels need convolutions of channels that are a multiple of {}, the model has {}",
                        kMlpUnit, spec.recurrence.channels);

@@ -86,6 +86,13 @@ std::vector<DeviceModel> DeviceModels() {
       {"granite_hybrid", {.hidden = 56, .layers = 3, .heads = 4, .kv_heads = 2, .family = "granitemoehybrid"}, 3},
       {"bamba", {.hidden = 56, .layers = 3, .family = "bamba"}},
       {"nemotron_h", {.layers = 5, .family = "nemotron_h"}, 2},
+      {"nemotron_h_experts", {.layers = 5, .family = "nemotron_h", .experts = true}, 2},
+      {"nemotron_h_whole_experts",
+       {.layers = 5, .heads = 4, .kv_heads = 2, .family = "nemotron_h", .experts = true},
+       3,
+       true},
+      {"lfm3", {.layers = 5, .heads = 3, .sliding_window = 24, .tied = true, .family = "lfm3"}, 2},
+      {"lfm3_alone", {.layers = 4, .heads = 4, .kv_heads = 2, .sliding_window = 24, .tied = true, .family = "lfm3"}},
   };
   for (DeviceModel& model : models) model.shape.dtype = "F32";
   return models;

@@ -163,8 +163,6 @@ TEST(CudaEngineRefusalTest, Error_NamesTheProblemAndTheRemedy_WhenAModelCannotRu
   EXPECT_THAT(refusal({.hidden = 60}, 16), testing::HasSubstr("--backend cpu"));
   for (const auto& [hybrid, problem] :
        {std::pair{"deepseekv2", "sizes of latents that are multiples of 8, not 20"},
-        std::pair{"nemotronhmoe", "experts without gates"},
-        {"lfm3", "no gates of whole heads"},
         {"qwen3next", "128 rows and a multiple of 8 columns, the model's are of 12 and 10"},
         {"lfm2", "channels that are a multiple of 32, the model has 48"}}) {
     const ModelFiles files = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + hybrid);

@@ -113,7 +113,7 @@ class CudaDecoder final : private DecoderOps {
   int64_t OutWidth(int64_t layer) const {
     return spec_.latent.rank > 0 ? sizes_.shard.heads.size() * spec_.latent.value_dim : HeadsWidth(layer);
   }
-  int64_t QkvWidth(int64_t layer) const { return quire::QkvWidth(spec_, sizes_.shard, layer); }
+  int64_t QkvWidth(int64_t layer) const { return Activations::QkvStride(spec_, sizes_.shard, layer); }
   int64_t MlpWidth(int64_t layer) const { return CudaWeights::MlpWidth(sizes_.shard, layer); }
   const CudaLayerWeights& weights(int64_t layer) const { return weights_.layers[static_cast<size_t>(layer)]; }
   void LoadTables(const ModelFiles& files);
@@ -141,6 +141,8 @@ class CudaDecoder final : private DecoderOps {
   /// MultiplyShared those of the shared expert (into `shared`).
   void MultiplyExperts(int64_t layer);
   void MultiplyShared(int64_t layer);
+  /// activated [rows, width] = activation(gates) * ups, or, for experts without gates, activation(activated).
+  void ActivateExperts(const void* gate_up, void* activated, int64_t rows, int64_t width, float limit);
   /// Sets `out` to the weighted sum of the chosen experts' outputs plus `shared` (may be null).
   void CombineExperts(const void* shared, void* out);
   /// Adds the mixture as AddExperts does, in models with Mixture::normed_apart.

@@ -32,6 +32,7 @@ CudaWeightLayout::CudaWeightLayout(const ModelSpec& spec, const RankShard& shard
   const Mixture& m = spec.mixture;
   const int64_t experts = shard.experts.size();
   const int64_t expert = CudaWeights::ExpertWidth(shard), shared = CudaWeights::SharedWidth(shard);
+  const int64_t ins = spec.gated_mlp ? 2 : 1;  // matrices in the first product of an MLP: gates and ups, or ups alone
   for (int64_t i = 0; i < spec.num_layers(); ++i) {
     const LayerSpec& layer = spec.layers[static_cast<size_t>(i)];
     const LayerForms& form = forms[static_cast<size_t>(i)];
@@ -57,7 +58,7 @@ CudaWeightLayout::CudaWeightLayout(const ModelSpec& spec, const RankShard& shard
                       .attention_out = matrix(attends, hidden, out, form.attention_out),
                       .attention_out_bias = take_if(attends && spec.out_bias, hidden),
                       .mixer = layer.has_state() ? PlaceMixer(spec, shard, dtype, pieces) : CudaMixerWeights(),
-                      .mlp_in = matrix(dense, spec.gated_mlp ? 2 * mlp : mlp, hidden, form.mlp_in),
+                      .mlp_in = matrix(dense, ins * mlp, hidden, form.mlp_in),
                       .up_bias = take_if(spec.mlp_bias, mlp),
                       .down = matrix(dense, hidden, mlp, form.down),
                       .down_bias = take_if(spec.mlp_bias, hidden),
@@ -67,9 +68,9 @@ CudaWeightLayout::CudaWeightLayout(const ModelSpec& spec, const RankShard& shard
                       .router = take_if(layer.mixture, CudaWeights::RouterWidth(spec) * hidden),
                       .experts_in_bias = take_if(layer.mixture && m.expert_biases, experts * 2 * expert),
                       .experts_down_bias = take_if(layer.mixture && m.expert_biases, experts * hidden),
-                      .experts_in = matrices(layer.mixture, experts, 2 * expert, hidden, form.experts_in),
+                      .experts_in = matrices(layer.mixture, experts, ins * expert, hidden, form.experts_in),
                       .experts_down = matrices(layer.mixture, experts, hidden, expert, form.experts_down),
-                      .shared_in = matrix(shares, 2 * shared, hidden, form.shared_in),
+                      .shared_in = matrix(shares, ins * shared, hidden, form.shared_in),
                       .shared_down = matrix(shares, hidden, shared, form.shared_down),
                       .norms_apart = layer.mixture ? PlaceNorms(m, hidden * element) : CudaMixtureNorms()});
     for (const QkvPart& part : layers.back().qkv) expands(part.rows, hidden, part.matrix.quantized);
@@ -80,9 +81,9 @@ CudaWeightLayout::CudaWeightLayout(const ModelSpec& spec, const RankShard& shard
       expands(shard.heads.size() * latent.query_dim(), latent.query_rank > 0 ? latent.query_rank : hidden, form.qkv[0]);
     }
     expands(hidden, out, form.attention_out);
-    expands(spec.gated_mlp ? 2 * mlp : mlp, hidden, form.mlp_in);
+    expands(ins * mlp, hidden, form.mlp_in);
     expands(hidden, mlp, form.down);
-    expands(2 * shared, hidden, form.shared_in);
+    expands(ins * shared, hidden, form.shared_in);
     expands(hidden, shared, form.shared_down);
   }
   embedding_norm = take_if(spec.embedding_norm, hidden);
@@ -111,8 +112,7 @@ std::vector<QkvPart> CudaWeightLayout::PlaceQkv(const ModelSpec& spec, const Ran
   std::vector<QkvPart> parts;
   int64_t first = 0;
   for (const Role role : kQkvRoles) {
-    const bool is_gate = role == Role::kAttentionGate;
-    const int64_t rows = is_gate && !spec.attention_gate ? 0 : role == Role::kQuery || is_gate ? heads : kv;
+    const int64_t rows = role == Role::kQuery ? heads : role == Role::kAttentionGate ? GateWidth(spec, shard, i) : kv;
     if (rows == 0) continue;
     if (parts.empty() || parts.back().matrix.quantized != form.Of(role))
       parts.push_back({{nullptr, form.Of(role)}, first, 0, {}});

@@ -48,9 +48,9 @@ struct CudaLayerWeights {
   void* router;               // [router_width, hidden]: experts, the shared expert's gate, zeros
   void* experts_in_bias;      // [experts, 2 * expert_width], in the order of experts_in; or null
   void* experts_down_bias;    // [experts, hidden], or null
-  DeviceMatrix experts_in;    // [experts, 2 * expert_width, hidden], each like mlp_in
+  DeviceMatrix experts_in;    // [experts, 2 * expert_width (without gates expert_width), hidden], each like mlp_in
   DeviceMatrix experts_down;  // [experts, hidden, expert_width]
-  DeviceMatrix shared_in;     // [2 * shared_width, hidden], like mlp_in; or null
+  DeviceMatrix shared_in;     // [2 * shared_width (or shared_width), hidden], like mlp_in; or null
   DeviceMatrix shared_down;   // [hidden, shared_width], or null
   // Set only with Mixture::normed_apart.
   CudaMixtureNorms norms_apart;
