@@ -1,4 +1,5 @@
 // Measures which way of computing a step's products is fastest.
+#include <array>
 #include <map>
 #include <utility>
 #include <vector>
@@ -55,8 +56,7 @@ void CudaDecoder::Tune(int64_t rows) {
     GemmParams logits = Product(a.normed, a.hidden, nullptr, a.logits, sizes_.shard.vocab.size(), rows);
     logits.y_stride = a.logits_width;
     logits.float_result = true;
-    const void* weights[] = {weights_.head};
-    products_.Tune(logits, weights);
+    products_.Tune(logits, std::array<const void*, 1>{weights_.head});
   }
   if (!CanFuse(rows)) return;
   // Times all layers without attention, which takes the same time in both ways.
