@@ -34,7 +34,7 @@ void WithTypes(NumberType dtype, NumberType cache, const Run& run) {
 }
 
 template <class T, class C, int kSlabs, int kSlices>
-void LaunchPrefill(const CudaStream& stream, const PrefillLaunch& launch) {
+void LaunchLatentPrefill(const CudaStream& stream, const PrefillLaunch& launch) {
   using Kernel = LatentPrefillKernel<T, C, kSlabs, kSlices>;
   static_assert(Kernel::SharedSize() == LatentSharedBytes(!std::is_same_v<T, C>, Kernel::kRows));
   simt::Launch<Kernel>({launch.op.num_tiles}, Kernel::kThreads, Kernel::SharedSize(), stream, launch);
@@ -60,8 +60,8 @@ void LatentPrefill(const CudaStream& stream, const PrefillAttentionParams& p, in
                              p.scale * p.cache.k_scale};
   WithTypes(p.dtype, p.cache.type, [&]<class T, class C>() {
     if constexpr (!std::is_same_v<T, float>) {
-      if (has_tiles && tile_rows == 64) return LaunchPrefill<T, C, 4, 2>(stream, launch);
-      if (has_tiles) return LaunchPrefill<T, C, 1, 4>(stream, launch);
+      if (has_tiles && tile_rows == 64) return LaunchLatentPrefill<T, C, 4, 2>(stream, launch);
+      if (has_tiles) return LaunchLatentPrefill<T, C, 1, 4>(stream, launch);
     }
     using Kernel = LatentScalarKernel<T, C>;
     simt::Launch<Kernel>({p.num_tiles}, Kernel::kThreads, Kernel::SharedSize(), stream, {launch, rank});
