@@ -461,6 +461,17 @@ INSTANTIATE_TEST_SUITE_P(
              {.dtype = kF16},
              {.max_step_tokens = 120},
              0.03},
+        Case{"LatentsFp8OfBlocksOnTwoRanks",
+             {.hidden = 256,
+              .heads = 4,
+              .head_dim = 512,
+              .intermediate = 320,
+              .dtype = "F16",
+              .family = "deepseek_v3",
+              .fp8 = true},
+             {.dtype = kF16},
+             {.ranks = 2},
+             0.03},
         Case{"LatentsRoundedTo8BitsOnTwoRanks",
              {.heads = 4, .head_dim = 512, .intermediate = 64, .dtype = "F16", .family = "deepseek_v3"},
              {.dtype = kF16, .quantization = Quantization::kInt8},
@@ -522,10 +533,16 @@ TEST(CudaPrefillTest, Prefill_EqualsTheCpuEngine_WhenAChunkBehindALongPrefixIsSp
 
 // The second prompt begins with the first one's blocks, and its last chunk is split over the device.
 TEST(CudaLatentsTest, Answers_EqualTheCpuEngine_BehindALongCachedPrefix) {
-  const test::RandomModel model(
-      {.hidden = 64, .heads = 2, .head_dim = 512, .intermediate = 32, .dtype = "F16", .family = "deepseek_v2"}, 21);
+  const test::RandomModel model({.hidden = 64,
+                                 .layers = 1,
+                                 .heads = 1,
+                                 .head_dim = 512,
+                                 .intermediate = 32,
+                                 .dtype = "F16",
+                                 .family = "deepseek_v2"},
+                                21);
   const ModelFiles files = ModelFiles::Open(model.path());
-  std::vector<Ask> asks = SomeAsks(files, 22, {1100, 7, 40});
+  std::vector<Ask> asks = SomeAsks(files, 22, {1060, 7, 40});
   for (Ask& ask : asks) ask.sampling.num_prompt_logprobs = 0;
   asks.push_back(asks[0]);
   asks[3].prompt.insert(asks[3].prompt.end(), {5, 6, 7});
