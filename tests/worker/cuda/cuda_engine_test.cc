@@ -440,7 +440,7 @@ INSTANTIATE_TEST_SUITE_P(
              {.heads = 4, .dtype = "F16", .family = "glm4_moe_lite"},
              {.dtype = kF16},
              {.block_size = 8},
-             0.02},
+             0.1},
         Case{"LatentsF16InGraphs",
              {.heads = 3, .head_dim = 512, .intermediate = 32, .dtype = "F16", .family = "deepseek_v2"},
              {.dtype = kF16},
@@ -450,7 +450,7 @@ INSTANTIATE_TEST_SUITE_P(
              {.heads = 5, .head_dim = 512, .intermediate = 32, .family = "deepseek_v3"},
              {.dtype = kBF16},
              {.ranks = 2},
-             0.2},
+             0.3},
         Case{"LatentsFp8CacheOnThreeRanks",
              {.heads = 4, .head_dim = 512, .intermediate = 32, .dtype = "F16", .family = "glm4_moe_lite"},
              {.dtype = kF16, .fp8_cache = true},
@@ -476,7 +476,7 @@ INSTANTIATE_TEST_SUITE_P(
              {.heads = 4, .head_dim = 512, .intermediate = 64, .dtype = "F16", .family = "deepseek_v3"},
              {.dtype = kF16, .quantization = Quantization::kInt8},
              {.ranks = 2},
-             0.05},
+             0.15},
         Case{"LatentsInASmallPoolRecompute",
              {.heads = 3, .head_dim = 512, .intermediate = 32, .dtype = "F16", .family = "deepseek_v2"},
              {.dtype = kF16},
@@ -544,8 +544,10 @@ TEST(CudaLatentsTest, Answers_EqualTheCpuEngine_BehindALongCachedPrefix) {
   const ModelFiles files = ModelFiles::Open(model.path());
   std::vector<Ask> asks = SomeAsks(files, 22, {1060, 7, 40});
   for (Ask& ask : asks) ask.sampling.num_prompt_logprobs = 0;
-  asks.push_back(asks[0]);
-  asks[3].prompt.insert(asks[3].prompt.end(), {5, 6, 7});
+  Ask again = asks[0];
+  again.prompt.insert(again.prompt.end(), {5, 6, 7});
+  for (int i = 0; i < 12; ++i) asks.push_back({.prompt = {1}, .max_tokens = 1});  // meanwhile the first prompt ends
+  asks.push_back(again);
   const test::Setup setup{.num_blocks = 200, .max_step_tokens = 512, .max_model_len = 1400};
   CudaMaker maker({.dtype = kF16});
   const Answers got = Serve(files, asks, setup, std::ref(maker)), want = Serve(files, asks, setup, MakeCpuEngine);

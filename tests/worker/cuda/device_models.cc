@@ -73,7 +73,7 @@ std::vector<DeviceModel> DeviceModels() {
       {"glm4_moe", {.layers = 3, .heads = 4, .kv_heads = 2, .family = "glm4_moe"}, 2, true},
       {"gpt_oss", {.heads = 4, .kv_heads = 2, .intermediate = 32, .sliding_window = 24, .family = "gpt_oss"}, 3},
       {"deepseek_v2", {.layers = 3, .heads = 4, .family = "deepseek_v2"}},
-      {"deepseek_v2_whole_latents", {.heads = 5, .head_dim = 512, .intermediate = 32, .family = "deepseek_v2"}, 2},
+      {"deepseek_v2_whole_latents", {.heads = 4, .head_dim = 512, .intermediate = 32, .family = "deepseek_v2"}, 3},
       {"deepseek_v3", {.layers = 3, .heads = 5, .family = "deepseek_v3"}, 3},
       {"deepseek_v3_whole_experts", {.heads = 4, .family = "deepseek_v3"}, 2, true},
       {"glm4_moe_lite", {.layers = 3, .heads = 4, .family = "glm4_moe_lite"}},
