@@ -543,7 +543,6 @@ TEST(CudaLatentsTest, Answers_EqualTheCpuEngine_BehindALongCachedPrefix) {
                                 21);
   const ModelFiles files = ModelFiles::Open(model.path());
   std::vector<Ask> asks = SomeAsks(files, 22, {1060, 7, 40});
-  for (Ask& ask : asks) ask.sampling.num_prompt_logprobs = 0;
   Ask again = asks[0];
   again.prompt.insert(again.prompt.end(), {5, 6, 7});
   for (int i = 0; i < 12; ++i) asks.push_back({.prompt = {1}, .max_tokens = 1});  // meanwhile the first prompt ends
