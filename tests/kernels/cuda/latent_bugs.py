@@ -10,7 +10,7 @@ BUGS = [
     ("no barrier before FP8 numbers are widened over the tile in use", LOADER, f"{BARRIER}  // all threads have left the only",
      f"{NO_BARRIER}  // all threads have left the only"),
     ("scores are read before the other warps have written theirs", TILES, f"{BARRIER}\n      Weights weights;", f"{NO_BARRIER}\n      Weights weights;"),
-    ("an item's queries are copied over those in use", KERNEL, "if (item > begin) simt::SyncThreads();", "if (item > begin && !@) simt::SyncThreads();"),
+    ("an item's first tile is copied over the one in use", KERNEL, "if (item > begin) simt::SyncThreads();", "if (item > begin && !@) simt::SyncThreads();"),
     ("copies are not waited for", LOADER, "simt::WaitForCopies<0>();\n    if constexpr", "if (!@) simt::WaitForCopies<0>();\n    if constexpr"),
     ("the next tile is copied over the one in use", LOADER, "memory_.tiles + (tile & (kStages - 1))", "memory_.tiles + (@ ? 0 : tile & (kStages - 1))"),
     ("blocks are those of the tile before", LOADER, "ReadBlock(tile + 1);", "ReadBlock(tile + (@ ? 0 : 1));"),

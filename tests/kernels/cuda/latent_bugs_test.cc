@@ -15,7 +15,12 @@ std::vector<LatentShape> Shapes() {
       {.chunks = {{5, 5}, {1, 33}, {2, 0}, {30, 70}}, .resident_table = true},
       {.fp8_cache = true, .block_size = 64, .chunks = {{3, 75}}, .tile_rows = 16},
       {.heads = 2, .chunks = {{3, 1100}, {2, 20}}, .num_ctas = 4},
-      {.decodes = true, .heads = 20, .chunks = {{1, 33}, {1, 0}, {1, 620}}, .num_ctas = 2, .resident_table = true},
+      // One thread block has several items, the first ones of a single tile, and long contexts are split.
+      {.decodes = true,
+       .heads = 20,
+       .chunks = {{1, 20}, {1, 0}, {1, 33}, {1, 1100}},
+       .num_ctas = 4,
+       .resident_table = true},
       {.decodes = true, .heads = 2, .chunks = {{1, 20}}, .num_ctas = 1, .first_block = 260'000},
       {.dtype = NumberType::kF32, .rotated_dim = 16, .rank = 64, .chunks = {{9, 75}}},
       {.dtype = NumberType::kF32, .chunks = {{1, 20}}, .first_block = 260'000},
