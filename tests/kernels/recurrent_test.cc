@@ -529,8 +529,22 @@ TYPED_TEST(SigmoidGateTest, SigmoidGate_MultipliesRowsByTheirGates) {
   });
 }
 
-// Only the CPU has gates of whole heads.
-TEST(SigmoidGateOfHeadsTest, SigmoidGate_MultipliesWholeHeads_WithOneGateForEach) {
+TYPED_TEST(SigmoidGateTest, SigmoidGate_MultipliesWholeHeads_WithOneGateForEach) {
+  this->ForEachTypeAndSize([&](NumberType dtype, double tolerance, int64_t dim) {
+    const int64_t tokens = 4, heads = 3, stride = heads + 8;
+    Random random(5);
+    const Numbers rows = Numbers::Of(dtype, tokens * heads * dim, random, 3),
+                  gates = Numbers::Of(dtype, tokens * stride, random, 60);
+    Doubles expected;
+    for (int64_t i = 0; i < rows.count; ++i)
+      expected.push_back(rows[i] / (1 + std::exp(-gates[i / (heads * dim) * stride + i / dim % heads])));
+    SigmoidGate(this->device_.stream, {dtype, rows.data(), gates.data(), tokens, heads * dim, stride, dim});
+    ExpectNear(rows.Floats(), expected, tolerance, "gated");
+  });
+}
+
+// Only the CPU has heads that are no multiples of 16 bytes.
+TEST(SigmoidGateOfHeadsTest, SigmoidGate_MultipliesHeadsOfAnySize_WithOneGateForEach) {
   Random random(5);
   const CpuStream stream(2);
   for (const int64_t dim : {1, 5, 16, 40}) {

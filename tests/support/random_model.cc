@@ -152,6 +152,10 @@ Json MixersOf(const ModelShape& s, const char* keeps_state) {
   return kinds;
 }
 
+bool HasLatents(const std::string& family) {
+  return family == "deepseek_v2" || family == "deepseek_v3" || family == "glm4_moe_lite";
+}
+
 /// Returns the family's own keys, set so that all its features are used.
 Json OwnKeysOf(const ModelShape& s) {
   if (s.family == "phi3") {
@@ -235,20 +239,31 @@ Json OwnKeysOf(const ModelShape& s) {
             {"first_k_dense_replace", 1},
             {"max_window_layers", 1}};
   }
-  if (s.family == "deepseek_v3") {
-    return {{"n_routed_experts", 8},
-            {"num_experts_per_tok", 3},
-            {"moe_intermediate_size", s.intermediate},
-            {"n_group", 4},
-            {"topk_group", 2},
-            {"routed_scaling_factor", 1.5},
-            {"n_shared_experts", 1},
-            {"first_k_dense_replace", 1},
-            {"kv_lora_rank", 64},
-            {"q_lora_rank", 96},
-            {"qk_nope_head_dim", 32},
-            {"qk_rope_head_dim", 16},
-            {"v_head_dim", 64}};
+  if (HasLatents(s.family)) {
+    const int64_t rotated = std::max<int64_t>(s.head_dim / 8, 16);
+    Json keys = {{"n_routed_experts", 8},
+                 {"num_experts_per_tok", 3},
+                 {"moe_intermediate_size", s.intermediate},
+                 {"n_group", 4},
+                 {"topk_group", 2},
+                 {"routed_scaling_factor", 1.5},
+                 {"n_shared_experts", 1},
+                 {"first_k_dense_replace", 1},
+                 {"num_key_value_heads", s.heads},
+                 {"head_dim", rotated},
+                 {"kv_lora_rank", s.head_dim},
+                 {"q_lora_rank", 96},
+                 {"qk_nope_head_dim", 32},
+                 {"qk_rope_head_dim", rotated},
+                 {"v_head_dim", 64}};
+    if (s.family == "deepseek_v2")
+      keys.update({{"q_lora_rank", nullptr}, {"n_group", nullptr}, {"topk_group", nullptr}, {"topk_method", "greedy"}});
+    if (s.family == "glm4_moe_lite") {
+      std::vector<std::string> kinds(static_cast<size_t>(s.layers), "sparse");
+      kinds.front() = "dense";
+      keys.update({{"n_group", 1}, {"topk_group", 1}, {"mlp_layer_types", kinds}});
+    }
+    return keys;
   }
   if (s.family == "glm4_moe") {
     return {{"n_routed_experts", 8},  {"num_experts_per_tok", 3}, {"moe_intermediate_size", s.intermediate},
@@ -301,8 +316,27 @@ Json OwnKeysOf(const ModelShape& s) {
                  {"logits_scaling", 0.7}});
     return keys;
   }
+  if (s.family == "lfm3") {
+    constexpr const char* kKinds[] = {"conv", "full_attention", "sliding_attention"};
+    Json kinds = Json::array();
+    for (int64_t i = 0; i < s.layers; ++i) kinds.push_back(kKinds[i % 3]);
+    return {
+        {"layer_types", kinds},
+        {"conv_L_cache", 5},
+        {"rope_parameters",
+         {{"full_attention", {{"rope_type", "proportional"}, {"rope_theta", 500.0}, {"partial_rotary_factor", 0.5}}},
+          {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 10000.0}}}}}};
+  }
   if (s.family == "nemotron_h") {
-    return {{"layers_block_type", {"linear_attention", "mlp", "full_attention", "linear_attention", "mlp"}},
+    const char* mlp = s.experts ? "moe" : "mlp";
+    return {{"layers_block_type", {"linear_attention", mlp, "full_attention", "linear_attention", mlp}},
+            {"n_routed_experts", 6},
+            {"num_experts_per_tok", 2},
+            {"moe_intermediate_size", 40},
+            {"moe_shared_expert_intermediate_size", 24},
+            {"n_group", 1},
+            {"topk_group", 1},
+            {"routed_scaling_factor", 2.5},
             {"mamba_num_heads", 6},
             {"mamba_head_dim", 24},
             {"n_groups", 2},

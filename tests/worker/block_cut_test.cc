@@ -144,6 +144,24 @@ TEST(BlockCutTest, CutBetween_SpreadsReceiversOverGivers_WhenTheyHoldTheSameHead
   }
 }
 
+TEST(BlockCutTest, CutBetween_MovesLatentsOnce_WhenBlocksHoldThemOnce) {
+  ModelSpec spec = SpecOf(4, 1);
+  spec.latent.rank = 4;
+  const std::vector<RankShard> givers = PlanShards(spec, {1, 1}), takers = PlanShards(spec, {1, 1, 2});
+  for (Rank taker = 0; taker < 3; ++taker) {
+    const RankShard& to = takers[static_cast<size_t>(taker)];
+    const int64_t bytes = KvLayout(spec, to, HeadBytes, true).block_bytes;
+    EXPECT_EQ(KvLayout(spec, to, HeadBytes).block_bytes, 2 * bytes);
+    std::vector<int> written(static_cast<size_t>(bytes));
+    for (Rank giver = 0; giver < 2; ++giver) {
+      for (const BlockRun& run : CutBetween(spec, givers, giver, takers, taker, HeadBytes, true).taken) {
+        for (int64_t at = run.at; at < run.at + run.bytes; ++at) ++written.at(static_cast<size_t>(at));
+      }
+    }
+    EXPECT_EQ(written, std::vector<int>(written.size(), 1));
+  }
+}
+
 TEST(BlockCutTest, PartsOfTheWhole_CoverAWholeBlockOnce_AndGiveEveryRankItsBlock) {
   const auto bytes_of = [](const BlockRuns& runs) {
     return std::accumulate(runs.begin(), runs.end(), int64_t{0},

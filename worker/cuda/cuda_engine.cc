@@ -60,6 +60,7 @@ class CudaEngine final : public RankEngine {
   int64_t weight_bytes() const override { return decoder_.weight_bytes(); }
   int64_t block_bytes() const override { return CudaKvCache::BlockBytes(spec_, sizes_.shard, format_); }
   int64_t kv_head_bytes(int64_t head_dim) const override { return format_.head_bytes(head_dim); }
+  bool latents_once() const override { return true; }
   int64_t state_bytes() const override { return sizes_.state_bytes; }
   int64_t available_bytes() const override {
     return std::max<int64_t>(0, device_.free_bytes() / options_.sharers - kReserveBytes);

@@ -38,9 +38,9 @@ class RankEngine {
   virtual int64_t block_bytes() const = 0;  // bytes of one KV block: all layers, and the draft model's part
   /// Returns how many of a block's bytes belong to the served model. They come first; the draft model's part follows.
   virtual int64_t own_block_bytes() const { return block_bytes(); }
-  /// Returns the bytes that the keys (or the values) of one KV head with `head_dim` numbers take in a block. KvLayout
-  /// says where they lie.
+  /// Returns the bytes that the keys, or the values, of one KV head take in a block (KvLayout).
   virtual int64_t kv_head_bytes(int64_t head_dim) const = 0;
+  virtual bool latents_once() const { return false; }  // see KvLayout
   /// Returns the bytes of one sequence's recurrent state on this rank; 0: the model has no such state. The state lies
   /// in blocks of the KV pool (SequenceState::state), as many as every rank needs. A chunk that begins at position 0
   /// starts from a zero state, whatever the blocks contain.

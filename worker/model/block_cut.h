@@ -22,10 +22,10 @@ struct BlockCut {
 /// and the same KV layout per head, but may split heads and layers differently. Each head of a layer comes from one
 /// rank: from the giver with the taker's own number if that rank has the head, else from the holders in turn by the
 /// taker's number.
-/// `head_bytes`: see KvLayout.
+/// `head_bytes`, `latents_once`: see KvLayout.
 BlockCut CutBetween(const ModelSpec& spec, const std::vector<RankShard>& givers, Rank giver,
-                    const std::vector<RankShard>& takers, Rank taker,
-                    const std::function<int64_t(int64_t)>& head_bytes);
+                    const std::vector<RankShard>& takers, Rank taker, const std::function<int64_t(int64_t)>& head_bytes,
+                    bool latents_once = false);
 
 /// A rank's part of a whole block: a block as a group of one rank has it.
 struct WholeBlockPart {
@@ -34,7 +34,7 @@ struct WholeBlockPart {
   BlockRuns taken;          // runs that this rank would get from there
 };
 WholeBlockPart PartOfWhole(const ModelSpec& spec, const GroupCut& cut, Rank rank,
-                           const std::function<int64_t(int64_t)>& head_bytes);
+                           const std::function<int64_t(int64_t)>& head_bytes, bool latents_once = false);
 
 /// The runs of one rank's blocks in exchanges with groups of any split. The cuts asked for most recently are cached.
 class BlockCuts {
@@ -45,6 +45,7 @@ class BlockCuts {
     Rank rank;
     int64_t block_bytes;
     std::function<int64_t(int64_t)> head_bytes;
+    bool latents_once = false;
   };
   explicit BlockCuts(Own own) : own_(std::move(own)) {}
 

@@ -179,7 +179,8 @@ BlockCuts CutsOf(const ModelSpec& spec, const AssignMessage& assign, Rank rank, 
                     .cut = assign.cut(),
                     .rank = rank,
                     .block_bytes = engine.own_block_bytes(),
-                    .head_bytes = [&engine](int64_t head_dim) { return engine.kv_head_bytes(head_dim); }});
+                    .head_bytes = [&engine](int64_t head_dim) { return engine.kv_head_bytes(head_dim); },
+                    .latents_once = engine.latents_once()});
 }
 
 /// Returns a function that prints rank 0's loading progress to stderr, at most once a second.

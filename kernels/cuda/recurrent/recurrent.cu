@@ -89,9 +89,11 @@ void WideNorm(const CudaStream& stream, const WideNormParams& p) {
 }
 
 void SigmoidGate(const CudaStream& stream, const SigmoidGateParams& p) {
-  QUIRE_KERNEL_CHECK(p.columns_per_gate == 1);
-  QUIRE_KERNEL_CHECK(p.columns * ByteSize(p.dtype) % 16 == 0 && p.gate_stride * ByteSize(p.dtype) % 16 == 0);
-  QUIRE_KERNEL_CHECK(Aligned(p.rows) && Aligned(p.gates));
+  const bool by_number = p.columns_per_gate == 1;
+  QUIRE_KERNEL_CHECK(p.columns_per_gate > 0 && p.columns % p.columns_per_gate == 0);
+  QUIRE_KERNEL_CHECK(by_number || p.columns_per_gate * ByteSize(p.dtype) % 16 == 0);
+  QUIRE_KERNEL_CHECK(p.columns * ByteSize(p.dtype) % 16 == 0 && Aligned(p.rows));
+  QUIRE_KERNEL_CHECK(!by_number || (p.gate_stride * ByteSize(p.dtype) % 16 == 0 && Aligned(p.gates)));
   if (p.num_tokens == 0 || p.columns == 0) return;
   WithType(p.dtype, [&](auto t) {
     using Kernel = SigmoidGateKernel<decltype(t)>;

@@ -431,6 +431,64 @@ INSTANTIATE_TEST_SUITE_P(
              {.dtype = kF32, .attention = AttentionBackend::kV2},
              {},
              2e-4},
+        Case{"LatentsF32OnThreeRanks",
+             {.layers = 3, .heads = 5, .dtype = "F32", .family = "deepseek_v3"},
+             {.dtype = kF32},
+             {.ranks = 3},
+             1e-4},
+        Case{"SmallLatentsF16WithoutTensorCores",
+             {.heads = 4, .dtype = "F16", .family = "glm4_moe_lite"},
+             {.dtype = kF16},
+             {.block_size = 8},
+             0.1},
+        Case{"LatentsF16InGraphs",
+             {.heads = 3, .head_dim = 512, .intermediate = 32, .dtype = "F16", .family = "deepseek_v2"},
+             {.dtype = kF16},
+             {},
+             0.02},
+        Case{"LatentsBf16OnTwoRanks",
+             {.heads = 5, .head_dim = 512, .intermediate = 32, .family = "deepseek_v3"},
+             {.dtype = kBF16},
+             {.ranks = 2},
+             0.3},
+        Case{"LatentsFp8CacheOnThreeRanks",
+             {.heads = 4, .head_dim = 512, .intermediate = 32, .dtype = "F16", .family = "glm4_moe_lite"},
+             {.dtype = kF16, .fp8_cache = true},
+             {.ranks = 3},
+             0.5},
+        Case{"LatentsOfFourBitsF16",
+             {.heads = 4, .head_dim = 512, .dtype = "F16", .family = "deepseek_v3", .packed_bits = 4},
+             {.dtype = kF16},
+             {.max_step_tokens = 120},
+             0.03},
+        Case{"LatentsFp8OfBlocksOnTwoRanks",
+             {.hidden = 256,
+              .heads = 4,
+              .head_dim = 512,
+              .intermediate = 320,
+              .dtype = "F16",
+              .family = "deepseek_v3",
+              .fp8 = true},
+             {.dtype = kF16},
+             {.ranks = 2},
+             0.03},
+        Case{"LatentsRoundedTo8BitsOnTwoRanks",
+             {.heads = 4, .head_dim = 512, .intermediate = 64, .dtype = "F16", .family = "deepseek_v3"},
+             {.dtype = kF16, .quantization = Quantization::kInt8},
+             {.ranks = 2},
+             0.15},
+        Case{"LatentsInASmallPoolRecompute",
+             {.heads = 3, .head_dim = 512, .intermediate = 32, .dtype = "F16", .family = "deepseek_v2"},
+             {.dtype = kF16},
+             {.num_blocks = 10},
+             0.02,
+             24},
+        Case{"LatentsInASmallPoolSwapOnTwoRanks",
+             {.heads = 3, .dtype = "F32", .family = "deepseek_v3"},
+             {.dtype = kF32},
+             {.ranks = 2, .num_blocks = 10, .num_host_blocks = 40, .preemption = PreemptionMode::kSwap},
+             1e-4,
+             24},
         Case{"SmallPoolRecomputes", {}, {.dtype = kF16}, {.num_blocks = 10}, 0.01, 24},
         Case{"SmallPoolSwapsOnTwoRanks",
              {},
@@ -471,6 +529,42 @@ TEST(CudaPrefillTest, Prefill_EqualsTheCpuEngine_WhenAChunkBehindALongPrefixIsSp
   const Answers got = Serve(files, asks, setup, std::ref(maker)), want = Serve(files, asks, setup, MakeCpuEngine);
   test::ExpectAlike(got, want, 0.02);
   test::ExpectAlikePrompts(got, want, 0.004);
+}
+
+// The second prompt begins with the first one's blocks, and its last chunk is split over the device.
+TEST(CudaLatentsTest, Answers_EqualTheCpuEngine_BehindALongCachedPrefix) {
+  const test::RandomModel model({.hidden = 64,
+                                 .layers = 1,
+                                 .heads = 1,
+                                 .head_dim = 512,
+                                 .intermediate = 32,
+                                 .dtype = "F16",
+                                 .family = "deepseek_v2"},
+                                21);
+  const ModelFiles files = ModelFiles::Open(model.path());
+  std::vector<Ask> asks = SomeAsks(files, 22, {1060, 7, 40});
+  Ask again = asks[0];
+  again.prompt.insert(again.prompt.end(), {5, 6, 7});
+  for (int i = 0; i < 12; ++i) asks.push_back({.prompt = {1}, .max_tokens = 1});  // meanwhile the first prompt ends
+  asks.push_back(again);
+  const test::Setup setup{.num_blocks = 200, .max_step_tokens = 512, .max_model_len = 1400};
+  CudaMaker maker({.dtype = kF16});
+  const Answers got = Serve(files, asks, setup, std::ref(maker)), want = Serve(files, asks, setup, MakeCpuEngine);
+  EXPECT_GT(got.cached_tokens, 0);
+  test::ExpectAlike(got, want, 0.02);
+}
+
+TEST(CudaLatentsTest, Blocks_HoldLatentsOnce) {
+  const test::RandomModel model({.heads = 4, .head_dim = 512, .family = "deepseek_v2"}, 1);
+  const ModelFiles files = ModelFiles::Open(model.path());
+  for (const bool fp8 : {false, true}) {
+    CudaEngineOptions options{.dtype = kBF16};
+    options.fp8_cache = fp8;
+    const EngineSizes sizes{16, 48, 4, 64, 1, {1.0}};
+    const int64_t bytes = files.spec().num_layers() * 16 * 576 * (fp8 ? 1 : 2);
+    EXPECT_EQ(MakeCudaEngine(files, sizes, options, 0, nullptr)->block_bytes(), bytes);
+    EXPECT_EQ(MemoryOfCudaRank(files, sizes, options, 0).block_bytes, bytes);
+  }
 }
 
 TEST(CudaAttentionBackendTest, PaddedContext_RoundsUpToAPowerOfTwoOfPartitions) {
@@ -584,13 +678,15 @@ TEST(CudaEngineMemoryTest, MemoryOfCudaRank_EqualsTheEnginesBytes) {
                                      {.layers = 5, .sliding_window = 24, .tied = true, .family = "gemma4_text"},
                                      {.packed_bits = 4},
                                      {.packed_bits = 8},
-                                     {.heads = 4, .kv_heads = 2, .family = "gpt_oss", .mxfp4 = true}};
+                                     {.heads = 4, .kv_heads = 2, .family = "gpt_oss", .mxfp4 = true},
+                                     {.heads = 4, .head_dim = 512, .family = "deepseek_v3", .packed_bits = 4}};
   for (const auto& [shape, fp8] : {std::pair{shapes[0], false},
                                    {shapes[0], true},
                                    {shapes[1], false},
                                    {shapes[2], false},
                                    {shapes[3], false},
-                                   {shapes[4], false}}) {
+                                   {shapes[4], false},
+                                   {shapes[5], true}}) {
     const test::RandomModel model(shape, 1);
     const ModelFiles files = ModelFiles::Open(model.path());
     const EngineSizes sizes{16, 48, 4, 64, 1, {1.0}};

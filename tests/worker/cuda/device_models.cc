@@ -72,6 +72,13 @@ std::vector<DeviceModel> DeviceModels() {
       {"ernie_moe", {.tied = true, .family = "ernie4_5_moe"}, 2},
       {"glm4_moe", {.layers = 3, .heads = 4, .kv_heads = 2, .family = "glm4_moe"}, 2, true},
       {"gpt_oss", {.heads = 4, .kv_heads = 2, .intermediate = 32, .sliding_window = 24, .family = "gpt_oss"}, 3},
+      {"deepseek_v2", {.layers = 3, .heads = 4, .family = "deepseek_v2"}},
+      {"deepseek_v2_whole_latents", {.heads = 4, .head_dim = 512, .intermediate = 32, .family = "deepseek_v2"}, 3},
+      {"deepseek_v3", {.layers = 3, .heads = 5, .family = "deepseek_v3"}, 3},
+      {"deepseek_v3_whole_experts", {.heads = 4, .family = "deepseek_v3"}, 2, true},
+      {"glm4_moe_lite", {.layers = 3, .heads = 4, .family = "glm4_moe_lite"}},
+      {"glm4_moe_lite_two_ranks", {.heads = 3, .family = "glm4_moe_lite"}, 2},
+      {"glm4_moe_lite_three_ranks", {.heads = 5, .head_dim = 512, .family = "glm4_moe_lite"}, 3},
       {"lfm2", {.layers = 4, .tied = true, .family = "lfm2"}},
       {"lfm2_moe", {.layers = 4, .heads = 4, .kv_heads = 2, .tied = true, .family = "lfm2_moe"}, 3},
       {"qwen3_next", {.layers = 3, .heads = 4, .kv_heads = 2, .family = "qwen3_next"}, 2},
@@ -79,6 +86,13 @@ std::vector<DeviceModel> DeviceModels() {
       {"granite_hybrid", {.hidden = 56, .layers = 3, .heads = 4, .kv_heads = 2, .family = "granitemoehybrid"}, 3},
       {"bamba", {.hidden = 56, .layers = 3, .family = "bamba"}},
       {"nemotron_h", {.layers = 5, .family = "nemotron_h"}, 2},
+      {"nemotron_h_experts", {.layers = 5, .family = "nemotron_h", .experts = true}, 2},
+      {"nemotron_h_whole_experts",
+       {.layers = 5, .heads = 4, .kv_heads = 2, .family = "nemotron_h", .experts = true},
+       3,
+       true},
+      {"lfm3", {.layers = 5, .heads = 3, .sliding_window = 24, .tied = true, .family = "lfm3"}, 2},
+      {"lfm3_alone", {.layers = 4, .heads = 4, .kv_heads = 2, .sliding_window = 24, .tied = true, .family = "lfm3"}},
   };
   for (DeviceModel& model : models) model.shape.dtype = "F32";
   return models;

@@ -162,9 +162,7 @@ TEST(CudaEngineRefusalTest, Error_NamesTheProblemAndTheRemedy_WhenAModelCannotRu
               testing::HasSubstr("heads of 64, 80, 96, 128, 256, 512 numbers, the model's have 48"));
   EXPECT_THAT(refusal({.hidden = 60}, 16), testing::HasSubstr("--backend cpu"));
   for (const auto& [hybrid, problem] :
-       {std::pair{"deepseekv2", "no latent attention"},
-        std::pair{"nemotronhmoe", "experts without gates"},
-        {"lfm3", "no gates of whole heads"},
+       {std::pair{"deepseekv2", "sizes of latents that are multiples of 8, not 20"},
         {"qwen3next", "128 rows and a multiple of 8 columns, the model's are of 12 and 10"},
         {"lfm2", "channels that are a multiple of 32, the model has 48"}}) {
     const ModelFiles files = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + hybrid);
@@ -176,6 +174,11 @@ TEST(CudaEngineRefusalTest, Error_NamesTheProblemAndTheRemedy_WhenAModelCannotRu
             testing::AllOf(testing::HasSubstr(problem), testing::HasSubstr("--backend cpu"))));
   }
   EXPECT_THAT(refusal({}, 12), testing::HasSubstr("--block-size"));
+  EXPECT_THAT(
+      refusal({.head_dim = 640, .family = "deepseek_v2"}, 16),
+      testing::HasSubstr("latents of at most 512 numbers, and 640 with what rotates; the model's have 640 and 720"));
+  EXPECT_THAT(refusal({.family = "deepseek_v2"}, 16, {.attention = AttentionBackend::kV2}),
+              testing::AllOf(testing::HasSubstr("no latent attention"), testing::HasSubstr("leave the flag out")));
   EXPECT_THAT(refusal({}, 16, {.attention = AttentionBackend::kV1}, 60000),
               testing::AllOf(testing::HasSubstr("at most 57"), testing::HasSubstr("--max-model-len"),
                              testing::HasSubstr("give v2")));

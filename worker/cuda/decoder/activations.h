@@ -17,7 +17,7 @@ struct Activations {
       : hidden(spec.hidden_size), logits_width(width_of_logits) {
     for (int64_t layer = 0; layer < spec.num_layers(); ++layer) {
       heads_width = std::max(heads_width, shard.heads.size() * spec.layers[static_cast<size_t>(layer)].head_dim);
-      qkv_width = std::max(qkv_width, QkvWidth(spec, shard, layer));
+      qkv_width = std::max(qkv_width, QkvStride(spec, shard, layer));
       mlp_width = std::max(mlp_width, CudaWeights::MlpWidth(shard, layer));
     }
     const auto rows = [&](int64_t count, int64_t width) -> void* {
@@ -39,13 +39,18 @@ struct Activations {
     logits = pieces.Take<float>(max_draws * logits_width);
   }
 
+  /// Returns the numbers between rows of qkv: the row's numbers, rounded up so that rows are multiples of 16 bytes.
+  static int64_t QkvStride(const ModelSpec& spec, const RankShard& shard, int64_t layer) {
+    return (QkvWidth(spec, shard, layer) + 7) / 8 * 8;
+  }
+
   int64_t hidden;
   // The widths of the widest layer; narrower layers use shorter rows.
   int64_t heads_width = 0, qkv_width = 0, mlp_width = 0;
   int64_t logits_width;
   void* residual;      // [T, hidden]
   void* normed;        // [T, hidden]
-  void* qkv;           // [T, qkv_width]
+  void* qkv;           // [T, qkv_width], rows QkvStride() apart
   void* attended;      // [T, heads_width]
   void* gate_up;       // [T, 2 * mlp_width]; null: the MLP has no gate
   void* activated;     // [T, mlp_width]

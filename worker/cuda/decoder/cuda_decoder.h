@@ -10,6 +10,7 @@
 #include "worker/cuda/decoder/activations.h"
 #include "worker/cuda/decoder/cuda_kv_cache.h"
 #include "worker/cuda/decoder/expert_activations.h"
+#include "worker/cuda/decoder/latent_activations.h"
 #include "worker/cuda/decoder/mixer_activations.h"
 #include "worker/cuda/decoder/products.h"
 #include "worker/cuda/device/norming_collective.h"
@@ -81,6 +82,7 @@ class CudaDecoder final : private DecoderOps {
     Activations activations;
     CudaExpertActivations experts;
     CudaMixerActivations mixers;
+    CudaLatentActivations latents;
     int64_t bytes;
   };
 
@@ -107,7 +109,11 @@ class CudaDecoder final : private DecoderOps {
   const LayerSpec& LayerOf(int64_t layer) const { return spec_.layers[static_cast<size_t>(layer)]; }
   // Returns the numbers per row of a layer's activations.
   int64_t HeadsWidth(int64_t layer) const { return sizes_.shard.heads.size() * LayerOf(layer).head_dim; }
-  int64_t QkvWidth(int64_t layer) const { return quire::QkvWidth(spec_, sizes_.shard, layer); }
+  /// Numbers per row of what the output projection of attention reads.
+  int64_t OutWidth(int64_t layer) const {
+    return spec_.latent.rank > 0 ? sizes_.shard.heads.size() * spec_.latent.value_dim : HeadsWidth(layer);
+  }
+  int64_t QkvWidth(int64_t layer) const { return Activations::QkvStride(spec_, sizes_.shard, layer); }
   int64_t MlpWidth(int64_t layer) const { return CudaWeights::MlpWidth(sizes_.shard, layer); }
   const CudaLayerWeights& weights(int64_t layer) const { return weights_.layers[static_cast<size_t>(layer)]; }
   void LoadTables(const ModelFiles& files);
@@ -117,6 +123,12 @@ class CudaDecoder final : private DecoderOps {
   void AttendDecodes(int64_t layer, size_t kind);
   void AttendUnplanned(int64_t layer, size_t kind);  // decodes through v1 or v2
   void AttendChunks(int64_t layer, size_t kind);
+  // What NormQkv, PositionAndStore and Attend do with latent attention. AttendLatents also makes the heads' values.
+  void ProjectLatents(int64_t layer);
+  void StoreLatents(int64_t layer);
+  void AttendLatents(int64_t layer, size_t kind);
+  void AttendLatentDecodes(int64_t layer, size_t kind);
+  void AttendLatentChunks(int64_t layer, size_t kind);
   /// Returns a view of the step's states from byte `offset` of each state on.
   kernels::StateView StatesAt(int64_t offset) const;
   void Convolve(int64_t layer);
@@ -129,6 +141,8 @@ class CudaDecoder final : private DecoderOps {
   /// MultiplyShared those of the shared expert (into `shared`).
   void MultiplyExperts(int64_t layer);
   void MultiplyShared(int64_t layer);
+  /// activated [rows, width] = activation(gates) * ups, or, for experts without gates, activation(activated).
+  void ActivateExperts(const void* gate_up, void* activated, int64_t rows, int64_t width, float limit);
   /// Sets `out` to the weighted sum of the chosen experts' outputs plus `shared` (may be null).
   void CombineExperts(const void* shared, void* out);
   /// Adds the mixture as AddExperts does, in models with Mixture::normed_apart.

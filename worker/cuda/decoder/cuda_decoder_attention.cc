@@ -14,6 +14,7 @@
 namespace quire {
 
 void CudaDecoder::PositionAndStore(int64_t layer) {
+  if (spec_.latent.rank > 0) return StoreLatents(layer);
   const Activations& a = memory_.activations;
   const CudaLayerWeights& w = weights(layer);
   const int64_t rope = LayerOf(layer).rope;
@@ -58,13 +59,15 @@ const float* CudaDecoder::SquaresOfAllRanks(int64_t layer) {
 
 void CudaDecoder::Attend(int64_t layer) {
   const auto kind = static_cast<size_t>(std::ranges::find(kinds_, KindOf(LayerOf(layer))) - kinds_.begin());
+  if (spec_.latent.rank > 0) return AttendLatents(layer, kind);
   if (shape_.num_decodes > 0) AttendDecodes(layer, kind);
   if (shape_.num_chunks > 0) AttendChunks(layer, kind);
   if (!spec_.attention_gate) return;
   const Activations& a = memory_.activations;
-  const int64_t width = QkvWidth(layer), columns = HeadsWidth(layer);
-  const auto* gates = static_cast<const std::byte*>(a.qkv) + (width - columns) * ByteSize(sizes_.dtype);
-  kernels::SigmoidGate(device_.stream(), {sizes_.dtype, a.attended, gates, shape_.num_rows, columns, width});
+  const int64_t first = quire::QkvWidth(spec_, sizes_.shard, layer) - GateWidth(spec_, sizes_.shard, layer);
+  const auto* gates = static_cast<const std::byte*>(a.qkv) + first * ByteSize(sizes_.dtype);
+  kernels::SigmoidGate(device_.stream(), {sizes_.dtype, a.attended, gates, shape_.num_rows, HeadsWidth(layer),
+                                          QkvWidth(layer), spec_.gate_by_head ? LayerOf(layer).head_dim : 1});
 }
 
 void CudaDecoder::AttendUnplanned(int64_t layer, size_t kind) {

@@ -60,6 +60,7 @@ CudaDecoder::Memory::Memory(const ModelSpec& spec, const CudaDecoderSizes& sizes
       activations(spec, sizes.shard, sizes.dtype, sizes.max_tokens, sizes.max_draws, sizes.logits_width, pieces),
       experts(spec, sizes.shard, sizes.dtype, sizes.max_tokens, pieces),
       mixers(spec, sizes.shard, sizes.dtype, sizes.max_tokens, pieces),
+      latents(spec, sizes.shard, sizes.dtype, sizes.max_tokens, pieces),
       bytes(pieces.taken()) {}
 
 void CudaDecoder::LoadTables(const ModelFiles& files) {

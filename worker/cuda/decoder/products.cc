@@ -80,6 +80,7 @@ bool Products::RunFp8(const GemmParams& p) {
 
 void Products::Run(const GemmParams& p) {
   if (p.quantized) return RunQuantized(p);
+  if (p.batch > 1) return gemm_.Run(p);
   const auto found = skinny_.find({p.float_result, p.m, p.n, p.k});
   if (found == skinny_.end() || p.scale != 1) return gemm_.Run(p);
   kernels::SkinnyGemm(device_.stream(), AsSkinny(p, found->second));

@@ -50,6 +50,7 @@ class Problem {
     layout(x, factor, p.k, p.m, p.x_stride);
     layout(y, result, p.n, p.m, p.y_stride);
     if (p.x_scales != nullptr) SetScales(p);
+    if (p.batch > 1) SetBatch(p);
   }
   ~Problem() {
     cublasLtMatrixLayoutDestroy(y);
@@ -59,6 +60,18 @@ class Problem {
   }
   Problem(const Problem&) = delete;
   Problem& operator=(const Problem&) = delete;
+
+  /// Sets the number of products, and how far apart their matrices are.
+  void SetBatch(const GemmParams& p) const {
+    const auto batch = static_cast<int32_t>(p.batch);
+    for (const auto& [matrix, apart] : {std::pair{weight, p.weight_apart}, {x, p.x_apart}, {y, p.y_apart}}) {
+      Check(cublasLtMatrixLayoutSetAttribute(matrix, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof(batch)),
+            "describing a batch");
+      Check(
+          cublasLtMatrixLayoutSetAttribute(matrix, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &apart, sizeof(apart)),
+          "describing a batch");
+    }
+  }
 
   /// Sets the FP8 scales: one for each row of both factors.
   void SetScales(const GemmParams& p) const {
@@ -76,9 +89,19 @@ class Problem {
   cublasLtMatrixLayout_t weight = nullptr, x = nullptr, y = nullptr;
 };
 
-using Shape = std::tuple<int, bool, bool, int64_t, int64_t, int64_t, int64_t, int64_t>;
+using Shape = std::tuple<int, bool, bool, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t>;
 Shape ShapeOf(const GemmParams& p) {
-  return {static_cast<int>(p.dtype), p.float_result, p.x_scales != nullptr, p.m, p.n, p.k, p.x_stride, p.y_stride};
+  return {static_cast<int>(p.dtype),
+          p.float_result,
+          p.x_scales != nullptr,
+          p.m,
+          p.n,
+          p.k,
+          p.x_stride,
+          p.y_stride,
+          p.batch,
+          p.x_apart,
+          p.y_apart};
 }
 
 /// Returns the number of rows for which an algorithm is requested that then serves m rows. Prompt chunks have any

@@ -101,6 +101,10 @@ std::optional<NumberType> LayerForms::Of(Role role) const {
       return qkv[static_cast<size_t>(std::ranges::find(kQkvRoles, role) - kQkvRoles)];
     case Role::kAttentionOut:
       return attention_out;
+    case Role::kQueryIn:
+      return query_in;
+    case Role::kLatentIn:
+      return latent_in;
     case Role::kGate:
     case Role::kUp:
       return mlp_in;
@@ -130,7 +134,13 @@ std::vector<LayerForms> FormsOnDevice(const ModelFiles& files, const RankShard& 
   for (int64_t i = 0; i < spec.num_layers(); ++i) {
     const LayerSpec& layer = spec.layers[static_cast<size_t>(i)];
     LayerForms& to = forms[static_cast<size_t>(i)];
-    if (layer.has_attention()) {
+    if (spec.latent.rank > 0) {
+      const int64_t rank = spec.latent.query_rank;
+      to.query_in = finder.Find(i, {Role::kQueryIn}, spec.hidden_size);
+      to.latent_in = finder.Find(i, {Role::kLatentIn}, spec.hidden_size);
+      to.qkv[0] = finder.Find(i, {Role::kQuery}, rank > 0 ? rank : spec.hidden_size);
+      to.attention_out = finder.Find(i, {Role::kAttentionOut}, shard.heads.size() * spec.latent.value_dim);
+    } else if (layer.has_attention()) {
       for (size_t at = 0; at < to.qkv.size(); ++at) to.qkv[at] = finder.Find(i, {kQkvRoles[at]}, spec.hidden_size);
       to.attention_out = finder.Find(i, {Role::kAttentionOut}, shard.heads.size() * layer.head_dim);
     }

@@ -6,10 +6,12 @@
 #include <vector>
 
 #include "comm/model/formats/tensor.h"
+#include "comm/model/model_files.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/cuda/paged_cache.h"
 #include "worker/cuda/device/device.h"
 #include "worker/model/shard.h"
+#include "worker/model/weight_slice.h"
 
 namespace quire {
 
@@ -18,6 +20,9 @@ struct RowSource {
   const Tensor* tensor = nullptr;  // null: zeros
   int64_t row = 0;
 };
+
+/// Returns the rows of the matrix that belong to a rank's slice. Throws Error for scales that do not fit.
+std::vector<RowSource> RowsOf(const ModelFiles& files, const WeightSlice& slice, Role role, int64_t layer);
 
 /// Uploads weights from mapped files. Threads read and convert into one half of a staging buffer while the other half
 /// is copied to the device.
