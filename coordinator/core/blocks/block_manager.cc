@@ -15,6 +15,11 @@ bool FullBlocksSuffice(const BlockManagerOptions& options) {
   return options.state_blocks == 0 && options.sliding_window == 0;
 }
 
+/// Tells workers that know the sequence which block entry `index` of its table names.
+void TellEntry(const Sequence& sequence, size_t index, StepPlan& plan) {
+  if (sequence.slot) plan.tables.push_back({*sequence.slot, static_cast<uint32_t>(index), sequence.blocks[index]});
+}
+
 /// Gives back the blocks of a sequence that only named them.
 void DropNamed(Sequence& sequence, BlockPool& pool) {
   sequence.num_computed = 0;
@@ -84,10 +89,14 @@ int BlockManager::BlocksToGrow(std::span<const GrowTarget> targets) const {
   return has_states() ? needed + states_.BlocksToGrow(targets) : needed;
 }
 
+void BlockManager::Extend(Sequence& sequence, int num_tokens, StepPlan& plan) {
+  while (static_cast<int>(sequence.blocks.size()) < BlocksFor(num_tokens)) {
+    sequence.blocks.push_back(Allocate());
+    TellEntry(sequence, sequence.blocks.size() - 1, plan);
+  }
+}
+
 void BlockManager::Grow(Sequence& sequence, int num_tokens, StepPlan& plan, int reserved) {
-  const auto tell = [&](size_t index) {
-    if (sequence.slot) plan.tables.push_back({*sequence.slot, static_cast<uint32_t>(index), sequence.blocks[index]});
-  };
   // No outstanding step writes a shared block, so all tokens in the block that is copied here are computed.
   if (num_tokens > sequence.num_planned() && NextWriteIsShared(sequence)) {
     const auto index = static_cast<size_t>(sequence.num_planned() / block_size());
@@ -97,12 +106,9 @@ void BlockManager::Grow(Sequence& sequence, int num_tokens, StepPlan& plan, int 
     plan.copies.push_back({entry, copy});
     pool_.Release(entry);
     entry = copy;
-    tell(index);
+    TellEntry(sequence, index, plan);
   }
-  while (static_cast<int>(sequence.blocks.size()) < BlocksFor(num_tokens)) {
-    sequence.blocks.push_back(Allocate());
-    tell(sequence.blocks.size() - 1);
-  }
+  Extend(sequence, num_tokens, plan);
   if (has_states() && num_tokens > sequence.num_planned()) states_.Grow(sequence, reserved, plan);
 }
 

@@ -41,6 +41,8 @@ class BlockManager {
   /// Grows the table to num_tokens, and makes the positions from num_planned() on and the state writable. Adds changes
   /// to the plan if workers know the sequence. Requires free blocks. A state may be kept if `reserved` more are free.
   void Grow(Sequence& sequence, int num_tokens, StepPlan& plan, int reserved = 0);
+  /// Grows the table further, to num_tokens, after Grow was called for the same step.
+  void Extend(Sequence& sequence, int num_tokens, StepPlan& plan);
   /// Counts `count` more tokens as computed and makes full blocks findable. All tokens so far must be known.
   void Computed(Sequence& sequence, int count);
   /// Lets `child`, which has no blocks, share the blocks of `parent`'s computed tokens, and sets its num_computed.

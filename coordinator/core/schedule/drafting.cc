@@ -18,7 +18,7 @@ int TokensLeft(const StepMember& member) {
 /// because beams branch after every token; nor do prompts that are scored or pooled.
 bool Drafting::MayHaveDrafts(const Request& request) const {
   const SamplingSpec& sampling = request.sampling;
-  return !blocks_.has_states() && request.beams == nullptr && sampling.pooling == Pooling::kNone &&
+  return request.beams == nullptr && sampling.pooling == Pooling::kNone &&
          sampling.num_prompt_logprobs < 0 && (AsksModel(request) || proposer_->MayGuess(request));
 }
 
@@ -61,15 +61,16 @@ void Drafting::AddDrafts(StepDraft& draft) {
 /// No step is planned until the drafts are verified, so their blocks are free again before others need them.
 void Drafting::AddDrafts(StepMember& member, StepDraft& draft) {
   Sequence& sequence = *member.sequence;
-  const int left = TokensLeft(member);
-  if (!Guess(member, std::min({drafts_.num_tokens, left, draft.budget}))) return;
+  int most = std::min({drafts_.num_tokens, TokensLeft(member), draft.budget});
+  if (blocks_.has_states()) most = std::min(most, blocks_.states().DraftsUpToCheckpoint(sequence));
+  if (!Guess(member, most)) return;
   const auto count = static_cast<int>(member.drafts.size());
   const GrowTarget target{&sequence, member.start + 1 + count};
   if (blocks_.BlocksToGrow({&target, 1}) > blocks_.num_free()) {
     member.drafts.clear();
     return;
   }
-  blocks_.Grow(sequence, target.num_tokens, draft.plan);
+  blocks_.Extend(sequence, target.num_tokens, draft.plan);
   member.count += count;
   draft.budget -= count;
 }

@@ -31,7 +31,7 @@ inline void ReadState(const StateView& state, int64_t sequence, int64_t at, int6
 }
 
 inline void WriteState(const StateView& state, int64_t sequence, int64_t at, int64_t count, const float* from) {
-  if (state.pads(sequence)) return;
+  if (state.pads(sequence) || state.holds(sequence)) return;
   const auto bytes = count * static_cast<int64_t>(sizeof(float));
   ForStateBytes(state, sequence, at, bytes, [&](std::byte* to, int64_t done, int64_t there) {
     __builtin_memcpy(to, reinterpret_cast<const std::byte*>(from) + done, static_cast<unsigned long>(there));
