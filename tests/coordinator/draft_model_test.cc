@@ -55,6 +55,18 @@ TEST(DraftModelPairTest, ModelsThatCannotGuess_AreRefused_WithBothNames) {
   EXPECT_THAT(problem("nowhere", "gqa"), HasSubstr("nowhere"));
 }
 
+TEST(DraftRowsTest, WorkersOfAHybrid_KeepTheRowsOfAllSequencesThatMayHaveDraftsInAStep) {
+  const auto hybrid = ModelFiles::Open(PathOf("lfm2"));
+  Topology topology;
+  EXPECT_EQ(MostDraftRows(topology, hybrid.spec()), 8 * 9) << "predictions are drafts by default";
+  EXPECT_EQ(MostDraftRows(topology, ModelFiles::Open(PathOf("gqa")).spec()), 0) << "it carries no state";
+  topology.speculation.num_tokens = 3;
+  topology.scheduler.max_running = 5;
+  EXPECT_EQ(MostDraftRows(topology, hybrid.spec()), 5 * 4);
+  topology.speculation.method = SpeculationMethod::kOff;
+  EXPECT_EQ(MostDraftRows(topology, hybrid.spec()), 0);
+}
+
 TEST(SameTokensTest, Tokenizers_ThatDiffer_AreRefused_WithBothNamesAndTheToken) {
   TemporaryDirectory folder;
   const std::string path = folder.path() + "/other";

@@ -86,8 +86,8 @@ class States {
     std::fill_n(step_blocks_.data() + count * per_state_, per_state_, 0);
     query_start_[count + 1] = query_start_[count] + 1;
     context_len_[count] = held_[count] = 0;
-    return {pool_.data(),        block_bytes_,        step_blocks_.data(), per_state_,                     offset_,
-            query_start_.data(), context_len_.data(), count + 1,           hold ? held_.data() : nullptr};
+    return {pool_.data(),        block_bytes_, step_blocks_.data(),          per_state_, offset_, query_start_.data(),
+            context_len_.data(), count + 1,    hold ? held_.data() : nullptr};
   }
 
   /// Returns whether only bytes [offset, offset + bytes) of every state were written.

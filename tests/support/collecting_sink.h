@@ -56,9 +56,9 @@ class CollectingSink : public RequestSink {
   std::vector<std::pair<TokenId, float>> prompt_top;
   std::vector<float> pooled;  // the prompt's pooled vector
   std::string error;
-  int cached = 0;  // tokens of the prompt that came from the cache
+  int cached = 0;                               // tokens of the prompt that came from the cache
   int accepted_drafts = 0, refused_drafts = 0;  // guessed tokens in the answers, and others
-  size_t stop_after = 0;  // pretends that the text ends with a stop string after so many tokens
+  size_t stop_after = 0;                        // pretends that the text ends with a stop string after so many tokens
 };
 
 /// Makes a request of n sequences with the given prompt.

@@ -250,13 +250,14 @@ TEST_P(DraftsTest, Answers_HaveTheSameBits_WithPredictionsAndEarlierAnswers) {
   EXPECT_GT(stats.drafts[static_cast<size_t>(DraftSource::kAnswers)].accepted, 40);
 }
 
-/// A conversation with a hybrid: the second request goes on from the first one's answer. It begins from a state that was
-/// kept among the answer's tokens, while some of the drafts around this state were wrong.
+/// A conversation with a hybrid: the second request goes on from the first one's answer. It begins from a state that
+/// was kept among the answer's tokens, while some of the drafts around this state were wrong.
 TEST(HybridDraftsTest, AnswersThatBeginFromAKeptState_HaveTheSameBits_WhenDraftsSurroundedTheState) {
   for (const char* name : {"qwen35", "lfm2", "granitehybrid"}) {
     const auto files = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + name);
     Served setup{.num_blocks = 2000};
-    const std::vector<DraftedAsk> first = {{{5, 6, 7, 8, 9}, {.temperature = 0.9f, .seed = 3, .num_logprobs = 1}, 1, 162}};
+    const std::vector<DraftedAsk> first = {
+        {{5, 6, 7, 8, 9}, {.temperature = 0.9f, .seed = 3, .num_logprobs = 1}, 1, 162}};
     const Sinks said = AnswersOf(files, first, setup, nullptr);
     const std::vector<TokenId>& answer = said[0].choices.at(0).tokens;
     ASSERT_EQ(answer.size(), 162u) << name;
@@ -482,10 +483,10 @@ TEST(PipelineDrawsTest, AnswersOfAHybrid_HaveTheBitsOfOneStage) {
   }
 }
 
-constexpr const char* kDraftedModels[] = {"gqa",          "mqa.gguf",     "gemma3",          "gptoss.mxfp4",
-                                          "mixtral.gguf", "mpt",          "deepseekv2.gguf", "swa",
-                                          "phi3.gguf",    "kquants.gguf", "qwen35",          "lfm2.gguf",    "qwen3next",       "granitehybridmoe",
-                                          "nemotronh.gguf"};
+constexpr const char* kDraftedModels[] = {
+    "gqa",    "mqa.gguf",        "gemma3",    "gptoss.mxfp4",     "mixtral.gguf",
+    "mpt",    "deepseekv2.gguf", "swa",       "phi3.gguf",        "kquants.gguf",
+    "qwen35", "lfm2.gguf",       "qwen3next", "granitehybridmoe", "nemotronh.gguf"};
 INSTANTIATE_TEST_SUITE_P(Models, DraftsTest, testing::ValuesIn(kDraftedModels), [](const auto& model) {
   std::string name = model.param;
   std::ranges::replace(name, '.', '_');

@@ -61,8 +61,7 @@ void CpuMixers::Hold(int64_t layer, const StepInputs& inputs) {
 }
 
 float* CpuMixers::HeldRow(int64_t layer, int64_t row) {
-  return reinterpret_cast<float*>(held_.data()) +
-         (states_.layer(layer).index * max_held_ + row) * shape_.in_width;
+  return reinterpret_cast<float*>(held_.data()) + (states_.layer(layer).index * max_held_ + row) * shape_.in_width;
 }
 
 void CpuMixers::AdvanceHeld(int64_t layer, const MixerWeights& weights, const StepInputs& inputs,

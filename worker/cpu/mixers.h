@@ -69,9 +69,9 @@ class CpuMixers {
   StateLayout states_;
   MixerShape shape_;
   std::vector<float> in_, out_;
-  int64_t max_held_;   // rows with drafts in a step
-  HostMemory held_;    // [layers with a state, max_held_, in_width]: input rows of sequences with drafts
-  StepInputs remains_;  // the held rows that AdvanceHeld computes
+  int64_t max_held_;            // rows with drafts in a step
+  HostMemory held_;             // [layers with a state, max_held_, in_width]: input rows of sequences with drafts
+  StepInputs remains_;          // the held rows that AdvanceHeld computes
   std::vector<float> squares_;  // state spaces: [2, T, groups], sums of squares of this rank and of all ranks
 };
 

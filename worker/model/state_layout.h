@@ -22,7 +22,7 @@ struct StateLayout {
 
   std::vector<Layer> layers;
   int64_t num_kept = 0;  // the rank's layers that keep a state
-  int64_t bytes = 0;  // bytes of a sequence's state; 0: no layer keeps one, or this rank has no part of it
+  int64_t bytes = 0;     // bytes of a sequence's state; 0: no layer keeps one, or this rank has no part of it
 };
 
 }  // namespace quire

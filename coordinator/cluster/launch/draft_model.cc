@@ -38,4 +38,10 @@ DraftModelSettings DraftModelOf(const Topology& topology, const ModelFiles& mode
           .max_model_len = static_cast<int32_t>(std::min<int64_t>(draft.spec().max_position, INT32_MAX))};
 }
 
+int32_t MostDraftRows(const Topology& topology, const ModelSpec& served) {
+  const Topology::Speculation& settings = topology.speculation;
+  if (settings.method == SpeculationMethod::kOff || served.num_state_layers() == 0) return 0;
+  return std::min(settings.disable_by_batch_size, topology.scheduler.max_running) * (1 + settings.num_tokens);
+}
+
 }  // namespace quire

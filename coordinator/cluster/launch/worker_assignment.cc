@@ -22,12 +22,6 @@ std::vector<double> Shares(const Topology& topology) {
   return std::vector<double>(static_cast<size_t>(topology.parallel.tensor), 1.0);
 }
 
-/// Returns the most rows that sequences with drafts have in a step, where workers of the model keep these rows.
-int32_t DraftRows(const Topology::Speculation& speculation, int max_running, const ModelSpec& model) {
-  if (speculation.method == SpeculationMethod::kOff || model.num_state_layers() == 0) return 0;
-  return std::min(speculation.disable_by_batch_size, max_running) * (1 + speculation.num_tokens);
-}
-
 }  // namespace
 
 std::vector<int32_t> StagesOf(const ModelFiles& model, int pipeline, const std::vector<int>& stages) {
@@ -87,7 +81,7 @@ AssignMessage MakeAssignment(const Topology& topology, const ModelFiles& model, 
   }
   assign.load_format = model.load_format();
   assign.draft = DraftModelOf(topology, model);
-  if (!cuda) assign.draft_rows = DraftRows(topology.speculation, topology.scheduler.max_running, model.spec());
+  if (!cuda) assign.draft_rows = MostDraftRows(topology, model.spec());
   assign.block_size = topology.cache.block_size;
   assign.max_running = topology.scheduler.max_running;
   assign.threads = ThreadsOfWorkers(topology, ranks);

@@ -15,6 +15,12 @@ bool FullBlocksSuffice(const BlockManagerOptions& options) {
   return options.state_blocks == 0 && options.sliding_window == 0;
 }
 
+/// True when the block of the sequence's next token exists and has other owners.
+bool NextWriteIsShared(const Sequence& sequence, const BlockPool& pool, int block_size) {
+  const auto index = static_cast<size_t>(sequence.num_planned() / block_size);
+  return index < sequence.blocks.size() && pool.ref_count(sequence.blocks[index]) > 1;
+}
+
 /// Tells workers that know the sequence which block entry `index` of its table names.
 void TellEntry(const Sequence& sequence, size_t index, StepPlan& plan) {
   if (sequence.slot) plan.tables.push_back({*sequence.slot, static_cast<uint32_t>(index), sequence.blocks[index]});
@@ -61,11 +67,6 @@ BlockId BlockManager::Allocate() {
   return block;
 }
 
-bool BlockManager::NextWriteIsShared(const Sequence& sequence) const {
-  const auto index = static_cast<size_t>(sequence.num_planned() / block_size());
-  return index < sequence.blocks.size() && pool_.ref_count(sequence.blocks[index]) > 1;
-}
-
 int BlockManager::BlocksToGrow(std::span<const GrowTarget> targets) const {
   struct SharedWrite {
     BlockId block;
@@ -75,7 +76,7 @@ int BlockManager::BlocksToGrow(std::span<const GrowTarget> targets) const {
   int needed = 0;
   for (const auto& [sequence, num_tokens] : targets) {
     needed += std::max(0, BlocksFor(num_tokens) - static_cast<int>(sequence->blocks.size()));
-    if (num_tokens <= sequence->num_planned() || !NextWriteIsShared(*sequence)) continue;
+    if (num_tokens <= sequence->num_planned() || !NextWriteIsShared(*sequence, pool_, block_size())) continue;
     const BlockId block = sequence->blocks[static_cast<size_t>(sequence->num_planned() / block_size())];
     const auto known = std::ranges::find(shared, block, &SharedWrite::block);
     if (known != shared.end())
@@ -98,7 +99,7 @@ void BlockManager::Extend(Sequence& sequence, int num_tokens, StepPlan& plan) {
 
 void BlockManager::Grow(Sequence& sequence, int num_tokens, StepPlan& plan, int reserved) {
   // No outstanding step writes a shared block, so all tokens in the block that is copied here are computed.
-  if (num_tokens > sequence.num_planned() && NextWriteIsShared(sequence)) {
+  if (num_tokens > sequence.num_planned() && NextWriteIsShared(sequence, pool_, block_size())) {
     const auto index = static_cast<size_t>(sequence.num_planned() / block_size());
     BlockId& entry = sequence.blocks[index];
     const BlockId copy = Allocate();

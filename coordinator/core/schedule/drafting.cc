@@ -18,8 +18,8 @@ int TokensLeft(const StepMember& member) {
 /// because beams branch after every token; nor do prompts that are scored or pooled.
 bool Drafting::MayHaveDrafts(const Request& request) const {
   const SamplingSpec& sampling = request.sampling;
-  return request.beams == nullptr && sampling.pooling == Pooling::kNone &&
-         sampling.num_prompt_logprobs < 0 && (AsksModel(request) || proposer_->MayGuess(request));
+  return request.beams == nullptr && sampling.pooling == Pooling::kNone && sampling.num_prompt_logprobs < 0 &&
+         (AsksModel(request) || proposer_->MayGuess(request));
 }
 
 bool Drafting::HoldsUp(const std::vector<Request*>& running) const {
