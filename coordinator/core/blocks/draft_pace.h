@@ -36,8 +36,17 @@ class DraftPace {
 
   /// Begins a pause, because no guess was found for the sequence.
   void FoundNothing() { Rest(); }
+  /// Returns how many drafts the sequence can afford, if one costs row_cost and the step that has them costs
+  /// `wait_cost`, in times that a step takes for one sequence. What the drafts of a sequence have cost is never more
+  /// than what right ones have saved and a hundredth of the time of its other tokens, once it has some tokens.
+  int Affordable(double row_cost, double wait_cost) const {
+    return static_cast<int>((credit_ - wait_cost) / std::max(row_cost, kLeastCost));
+  }
+  void Spend(double cost) { credit_ -= cost; }
+
   /// Learns that `right` of `count` drafts were right.
   void Verified(int right, int count) {
+    credit_ += right;
     constexpr double kKept = 0.9;  // part of the older draws in the estimate
     right_ = kKept * right_ + right;
     tried_ = kKept * tried_ + right + (right < count ? 1 : 0);
@@ -45,9 +54,17 @@ class DraftPace {
     failures_ = 0;
   }
   /// Shortens the pause in guessing by the tokens that the sequence gained.
-  void Gained(int tokens) { rest_ = std::max(0, rest_ - tokens); }
+  void Gained(int tokens) {
+    rest_ = std::max(0, rest_ - tokens);
+    credit_ = std::min(kMostCredit, credit_ + kCreditOfToken * tokens);
+  }
 
  private:
+  static constexpr double kFirstCredit = 0.25;  // one draft at usual costs
+  static constexpr double kCreditOfToken = 0.01;
+  static constexpr double kMostCredit = 32;  // what was saved long ago pays for no more than this
+  static constexpr double kLeastCost = 0.01;
+
   /// Begins a pause without drafts of 2 to 32 tokens. Steps can be planned ahead meanwhile, which drafts prevent.
   void Rest() { rest_ = 2 << std::min(failures_++, 4); }
   double Chance() const { return right_ / tried_; }
@@ -69,6 +86,7 @@ class DraftPace {
   int rest_ = 0;                  // tokens until the next drafts
   int failures_ = 0;              // attempts in a row without a right draft
   int unpaid_ = 0;                // rests since a draft model's guess was expected to pay
+  double credit_ = kFirstCredit;  // see Affordable
   bool tries_ = false;            // the next order is a trial after such a rest
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 
 namespace quire {
 
@@ -18,7 +19,9 @@ class DraftCost {
     if (drafts == 0) {
       plain = plain == 0 ? seconds : Mixed(plain, seconds);
     } else if (plain > 0) {
-      row_ = Mixed(row_, std::clamp((seconds / plain - 1) * sequences / drafts, 0.0, 1.0));
+      // The first measurements count as much as what was assumed before.
+      const double weight = std::max(kNew, 1.0 / (1 + ++num_rows_seen_));
+      row_ += weight * (std::clamp((seconds / plain - 1) * sequences / drafts, 0.0, 1.0) - row_);
     }
   }
   /// Learns that a draft model took `seconds` to guess `tokens` tokens, after a step that decoded `sequences`
@@ -42,6 +45,7 @@ class DraftCost {
 
   std::array<double, kMostSequences> plain_seconds_{};  // entry i: time without drafts for i + 1 sequences; 0: unknown
   double row_ = 0.15, guess_ = 0.15;
+  int64_t num_rows_seen_ = 0;  // measurements in row_
 };
 
 }  // namespace quire

@@ -22,9 +22,26 @@ bool Drafting::MayHaveDrafts(const Request& request) const {
          (AsksModel(request) || proposer_->MayGuess(request));
 }
 
+/// Returns what it costs a sequence that its step waits for results, in times that a step takes for one sequence: the
+/// workers wait for the coordinator, and all stages of a pipeline but one have nothing to compute.
+double Drafting::WaitCost() const {
+  constexpr double kOneStage = 0.03;
+  return kOneStage + limits_.num_stages - 1;
+}
+
+/// True when the sequence does not rest, and can afford a draft if drafts must pay.
+bool Drafting::IsReady(const Sequence& sequence) const {
+  const DraftPace& pace = sequence.drafts;
+  return pace.IsReady() && (!drafts_.must_pay || pace.Affordable(cost_.row(), WaitCost()) > 0);
+}
+
 bool Drafting::HoldsUp(const std::vector<Request*>& running) const {
   if (proposer_ == nullptr || static_cast<int>(running.size()) > drafts_.max_batch) return false;
-  return std::ranges::any_of(running, [this](const Request* request) { return MayHaveDrafts(*request); });
+  return std::ranges::any_of(running, [this](const Request* request) {
+    if (!MayHaveDrafts(*request)) return false;
+    const auto is_ready = [this](const Sequence& sequence) { return !sequence.finished && IsReady(sequence); };
+    return !drafts_.must_pay || std::ranges::any_of(request->sequences, is_ready);
+  });
 }
 
 /// True while the next step must wait: drafts are not verified yet, the draft model's guesses come with the result, or
@@ -44,7 +61,7 @@ bool Drafting::WaitsForDrafts(const OutstandingStep& outstanding) const {
     if (!member.draws || member.sequence == nullptr || AsksModel(*member.request) || !MayHaveDrafts(*member.request))
       return false;
     const Sequence& s = *member.sequence;
-    return s.drafts.IsReady() && s.length() + 1 < s.num_prompt_tokens + member.request->limits.max_tokens;
+    return IsReady(s) && s.length() + 1 < s.num_prompt_tokens + member.request->limits.max_tokens;
   });
 }
 
@@ -88,10 +105,13 @@ bool Drafting::Guess(StepMember& member, int longest) {
     sequence.guess.clear();
     return !member.drafts.empty();
   }
-  const int most = sequence.drafts.Length(longest, cost_.row());
+  DraftPace& pace = sequence.drafts;
+  if (drafts_.must_pay) longest = std::min(longest, pace.Affordable(cost_.row(), WaitCost()));
+  const int most = pace.Length(longest, cost_.row());
   if (most <= 0) return false;
   member.source = proposer_->Propose(*member.request, sequence, most, member.drafts);
-  if (member.drafts.empty()) sequence.drafts.FoundNothing();
+  pace.Spend(WaitCost() + static_cast<double>(member.drafts.size()) * cost_.row());
+  if (member.drafts.empty()) pace.FoundNothing();
   return !member.drafts.empty();
 }
 
