@@ -37,11 +37,12 @@ class DraftPace {
   /// Begins a pause, because no guess was found for the sequence.
   void FoundNothing() { Rest(); }
   /// Returns how many drafts the sequence can afford, if one costs row_cost and the step that has them costs
-  /// `wait_cost`, in times that a step takes for one sequence. What the drafts of a sequence have cost is never more
-  /// than what right ones have saved and a hundredth of the time of its other tokens, once it has some tokens.
+  /// `wait_cost`, in times that a step takes for one sequence. A sequence that has no other drafts loses at
+  /// most a hundredth of its time and a quarter of a step.
   int Affordable(double row_cost, double wait_cost) const {
     return static_cast<int>((credit_ - wait_cost) / std::max(row_cost, kLeastCost));
   }
+  /// Pays for a step with drafts, right or wrong.
   void Spend(double cost) { credit_ -= cost; }
 
   /// Learns that `right` of `count` drafts were right.
@@ -60,10 +61,10 @@ class DraftPace {
   }
 
  private:
-  static constexpr double kFirstCredit = 0.25;  // one draft at usual costs
-  static constexpr double kCreditOfToken = 0.01;
-  static constexpr double kMostCredit = 32;  // what was saved long ago pays for no more than this
-  static constexpr double kLeastCost = 0.01;
+  static constexpr double kFirstCredit = 0.25;    // pays for one draft at usual costs
+  static constexpr double kCreditOfToken = 0.01;  // part of a token's time that may be lost
+  static constexpr double kMostCredit = 32;       // what was saved long ago pays for no more than this
+  static constexpr double kLeastCost = 0.01;      // of a draft
 
   /// Begins a pause without drafts of 2 to 32 tokens. Steps can be planned ahead meanwhile, which drafts prevent.
   void Rest() { rest_ = 2 << std::min(failures_++, 4); }
