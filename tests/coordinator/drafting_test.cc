@@ -262,7 +262,7 @@ TEST(DraftCostTest, CostOfAGuess_IsLearned_AndOneLongReadingCountsLittle) {
     cost.ObserveGuess(2, 8, 0.016);
   }
   EXPECT_NEAR(cost.guess(), 0.2, 1e-3);
-  EXPECT_EQ(cost.row(), DraftCost().row()) << "guesses are no rows";
+  EXPECT_EQ(cost.row(1), DraftCost().row(1)) << "guesses are no rows";
   cost.ObserveGuess(1, 4, 60);
   cost.ObserveGuess(1, 0, 60);
   cost.ObserveGuess(1000, 4, 60);
@@ -273,19 +273,27 @@ TEST(DraftCostTest, CostOfAGuess_IsLearned_AndOneLongReadingCountsLittle) {
 
 TEST(DraftCostTest, CostOfADraftedRow_IsLearned_FromStepsWithAndWithoutDrafts) {
   DraftCost cost;
-  const double before = cost.row();
+  const double before = cost.row(1);
   cost.Observe(1, 4, 0.5);
-  EXPECT_EQ(cost.row(), before) << "no step without drafts was seen";
+  EXPECT_EQ(cost.row(1), before) << "no step without drafts was seen";
   for (int i = 0; i < 100; ++i) {
     cost.Observe(1, 0, 0.010);
     cost.Observe(1, 5, 0.015);
     cost.Observe(2, 0, 0.020);
     cost.Observe(2, 10, 0.030);
   }
-  EXPECT_NEAR(cost.row(), 0.1, 1e-3);
+  EXPECT_NEAR(cost.row(1), 0.1, 1e-3);
+  EXPECT_NEAR(cost.row(2), 0.1, 1e-3);
+  EXPECT_EQ(cost.row(9), cost.row(2)) << "as in the largest smaller step, as long as nothing is known";
+  for (int i = 0; i < 100; ++i) {
+    cost.Observe(8, 0, 0.040);
+    cost.Observe(8, 16, 0.080);
+  }
+  EXPECT_NEAR(cost.row(9), 0.5, 1e-3) << "rows cost more beside many sequences";
+  EXPECT_NEAR(cost.row(7), 0.1, 1e-3);
   cost.Observe(1000, 4, 1);
   cost.Observe(1, 1, 1e9);
-  EXPECT_LE(cost.row(), 0.2) << "one outlier counts little";
+  EXPECT_LE(cost.row(1), 0.2) << "one outlier counts little";
 }
 
 /// Returns these tokens as the samples of slot 0.

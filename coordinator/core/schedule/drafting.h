@@ -39,13 +39,14 @@ class Drafting {
  private:
   bool WaitsForDrafts(const OutstandingStep& outstanding) const;
   bool MayHaveDrafts(const Request& request) const;
-  bool IsReady(const Sequence& sequence) const;
+  bool IsReady(const Sequence& sequence, size_t num_sequences) const;
+  double RowCost(size_t num_sequences) const { return cost_.row(static_cast<int>(num_sequences)); }
   double WaitCost() const;
   /// True when the request's drafts come from the draft model. A prediction tells more than a small model.
   bool AsksModel(const Request& request) const { return drafts_.from_model && request.prediction.empty(); }
   void AddDrafts(StepMember& member, StepDraft& draft);
-  bool Guess(StepMember& member, int longest);
-  void OrderGuess(StepMember& member);
+  bool Guess(StepMember& member, int longest, double row_cost);
+  void OrderGuess(StepMember& member, double row_cost);
 
   const SchedulerLimits& limits_;
   BlockManager& blocks_;
