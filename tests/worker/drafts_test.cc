@@ -330,6 +330,25 @@ TEST(DraftModelTest, Answers_HaveTheSameBits_WhicheverModelGuesses) {
   }
 }
 
+/// Beside a hybrid, the draft model's part of a block holds nothing of a state.
+TEST(DraftModelTest, AnswersOfAHybrid_HaveTheSameBits_WhenADraftModelGuesses) {
+  const auto open = [](const char* name) { return ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + name); };
+  const ModelFiles draft = open("gqa");
+  const std::vector<DraftedAsk> asked = AllKinds();
+  for (const char* name : {"qwen35", "lfm2"}) {
+    const ModelFiles files = open(name);
+    for (const Served& plain :
+         {Served{.num_blocks = 480}, {.shares = {1, 1}, .num_blocks = 480, .num_host_blocks = 720}}) {
+      Served setup = plain;
+      const Sinks right = AnswersOf(files, asked, setup, nullptr);
+      setup.draft = &draft;
+      EngineStats stats;
+      ExpectSameBits(AnswersOf(files, asked, setup, nullptr, &stats, true), right, name);
+      EXPECT_GT(stats.all_drafts().tokens, 20) << name;
+    }
+  }
+}
+
 /// A draft model that equals the served model guesses right, if the likeliest token is sampled and the answer goes on.
 TEST(DraftModelTest, GuessesOfADraftModel_AreRight_WhenItEqualsTheServedModel_AlsoAfterSwapsAndFromTheCache) {
   const auto files = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/gqa");

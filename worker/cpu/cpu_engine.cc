@@ -49,6 +49,13 @@ DraftStack::Places PlacesOf(const KvShape& shape, const EngineSizes& sizes) {
   return sizes.draft.files == nullptr ? DraftStack::Places{own, own, 0} : DraftStack::PlacesFor(sizes, own);
 }
 
+/// Returns the bytes of the blocks that a state of `bytes` bytes needs, or fewer: the draft model's part of a block
+/// holds nothing of a state.
+int64_t StateBytesIn(const DraftStack::Places& places, int64_t own_block_bytes, int64_t bytes) {
+  if (places.block_bytes == own_block_bytes) return bytes;
+  return (bytes + own_block_bytes - 1) / own_block_bytes * places.block_bytes;
+}
+
 /// Returns the sizes of one rank: rank 0 alone has a draft model.
 EngineSizes SizesOfRank(EngineSizes sizes, const ModelFiles& files, bool is_rank_0) {
   if (!is_rank_0) sizes.draft.files = nullptr;
@@ -104,7 +111,7 @@ class CpuEngine final : public RankEngine {
   int64_t block_bytes() const override { return places_.block_bytes; }
   int64_t own_block_bytes() const override { return kv_shape_.block_bytes(); }
   int64_t kv_head_bytes(int64_t head_dim) const override { return kv_shape_.head_bytes(head_dim); }
-  int64_t state_bytes() const override { return decoder_.state_bytes(); }
+  int64_t state_bytes() const override { return StateBytesIn(places_, own_block_bytes(), decoder_.state_bytes()); }
   int64_t available_bytes() const override { return ReadMemoryRoom().available - decoder_.held_bytes(); }
   int64_t AllocateBlocks(int num_blocks, int num_host_blocks) override;
 
@@ -279,14 +286,15 @@ RankMemory MemoryOfCpuRank(const ModelFiles& files, const EngineSizes& group, Ra
   const EngineSizes sizes = SizesOfRank(group, files, rank == 0);
   const RankShard shard =
       PlanGroup(files.spec(), sizes.cut(), sizes.compute.expert_parallel)[static_cast<size_t>(rank)];
-  const DraftStack::Places places = PlacesOf(KvShapeOf(files.spec(), shard, sizes), sizes);
+  const KvShape shape = KvShapeOf(files.spec(), shard, sizes);
+  const DraftStack::Places places = PlacesOf(shape, sizes);
   int64_t weights = ModelWeights::Bytes(files, shard, sizes.compute.quantization) + CpuAdapters::Bytes(files, shard) +
                     CpuMixers::HeldBytes(files.spec(), shard, sizes);
   if (sizes.draft.files != nullptr)
     weights += DraftStack::WeightBytes(sizes) + places.spare_blocks * places.block_bytes;
   return {.weight_bytes = weights,
           .block_bytes = places.block_bytes,
-          .state_bytes = StateLayout(files.spec(), shard).bytes};
+          .state_bytes = StateBytesIn(places, shape.block_bytes(), StateLayout(files.spec(), shard).bytes)};
 }
 
 }  // namespace quire

@@ -92,7 +92,8 @@ kernels::StateView CpuMixers::StatesAt(int64_t offset, const StepInputs& inputs,
           .query_start = inputs.query_start.data(),
           .context_len = inputs.context_len.data(),
           .num_sequences = inputs.num_sequences(),
-          .held = inputs.held_rows.empty() ? nullptr : inputs.held_rows.data()};
+          .held = inputs.held_rows.empty() ? nullptr : inputs.held_rows.data(),
+          .bytes_of_block = cache.own_bytes()};
 }
 
 /// Computes out() without the norms, and advances the states.

@@ -12,8 +12,6 @@ namespace {
 
 /// Returns the reason why the model `draft` cannot draft tokens for `served`; empty when it can.
 std::string WhyNoPair(const ModelSpec& draft, const ModelSpec& served) {
-  if (served.num_state_layers() > 0)
-    return "the served model carries a state from token to token; its blocks have no room for a draft model";
   if (served.bidirectional) return "the served model makes embeddings or scores, and no text";
   if (draft.num_state_layers() > 0)
     return "the draft model carries a state from token to token; take one whose layers are all attention";
