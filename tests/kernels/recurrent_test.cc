@@ -56,11 +56,13 @@ Doubles Columns(const Floats& rows, int64_t width, int64_t sequence, int64_t fir
 /// States in blocks that are scattered over a pool of NaN, in memory that kernels of either device may access.
 class States {
  public:
-  States(int64_t bytes, int64_t offset, int64_t block_bytes)
+  /// `gap`: bytes at the end of each block that no state uses.
+  States(int64_t bytes, int64_t offset, int64_t block_bytes, int64_t gap = 0)
       : offset_(offset),
         block_bytes_(block_bytes),
+        stride_(block_bytes + gap),
         per_state_((offset + bytes + block_bytes - 1) / block_bytes),
-        pool_((kSequences * per_state_ + 1) * block_bytes, std::byte{0xff}),
+        pool_((kSequences * per_state_ + 1) * stride_, std::byte{0xff}),
         step_blocks_((kSequences + 1) * per_state_),
         query_start_(kSequences + 2),
         context_len_(kSequences + 1),
@@ -86,8 +88,16 @@ class States {
     std::fill_n(step_blocks_.data() + count * per_state_, per_state_, 0);
     query_start_[count + 1] = query_start_[count] + 1;
     context_len_[count] = held_[count] = 0;
-    return {pool_.data(),        block_bytes_, step_blocks_.data(),          per_state_, offset_, query_start_.data(),
-            context_len_.data(), count + 1,    hold ? held_.data() : nullptr};
+    return {.pool = pool_.data(),
+            .block_stride = stride_,
+            .blocks = step_blocks_.data(),
+            .blocks_per_state = per_state_,
+            .offset = offset_,
+            .query_start = query_start_.data(),
+            .context_len = context_len_.data(),
+            .num_sequences = count + 1,
+            .held = hold ? held_.data() : nullptr,
+            .bytes_of_block = stride_ > block_bytes_ ? block_bytes_ : 0};
   }
 
   /// Returns whether only bytes [offset, offset + bytes) of every state were written.
@@ -95,15 +105,23 @@ class States {
     for (int64_t s = 0; s < kSequences; ++s) {
       for (int64_t at = 0; at < per_state_ * block_bytes_; ++at) {
         if (at >= offset_ && at < offset_ + bytes) continue;
-        const int64_t block = blocks_[static_cast<size_t>(s * per_state_ + at / block_bytes_)];
-        if (pool_[block * block_bytes_ + at % block_bytes_] != std::byte{0xff}) return false;
+        if (!Untouched(BlockOf(s, at / block_bytes_) * stride_ + at % block_bytes_)) return false;
+      }
+      for (int64_t at = 0; at < per_state_ * (stride_ - block_bytes_); ++at) {
+        const int64_t gap = stride_ - block_bytes_;
+        if (!Untouched(BlockOf(s, at / gap) * stride_ + block_bytes_ + at % gap)) return false;
       }
     }
-    return std::all_of(pool_.data(), pool_.data() + block_bytes_, [](std::byte b) { return b == std::byte{0xff}; });
+    return std::all_of(pool_.data(), pool_.data() + stride_, [](std::byte b) { return b == std::byte{0xff}; });
   }
 
  private:
-  int64_t offset_, block_bytes_, per_state_;
+  int64_t BlockOf(int64_t sequence, int64_t index) const {
+    return blocks_[static_cast<size_t>(sequence * per_state_ + index)];
+  }
+  bool Untouched(int64_t at) const { return pool_[at] == std::byte{0xff}; }
+
+  int64_t offset_, block_bytes_, stride_, per_state_;
   std::vector<int32_t> blocks_;
   DeviceBuffer<std::byte> pool_;
   DeviceBuffer<int32_t> step_blocks_, query_start_, context_len_, held_;
@@ -113,7 +131,8 @@ class States {
 enum class Cut {
   kWhole,   // one step
   kSteps,   // a step has some of the next tokens of some sequences
-  kDrafts,  // the same, but before each step all tokens of its sequences that are left are computed from held states
+  kDrafts,  // the same, but before each step all tokens of its sequences that are left are computed from held states;
+            // blocks have gaps
 };
 
 /// Calls run(rows, states) for each step until all sequences are computed, where `rows` are the step's tokens, and the
@@ -182,7 +201,7 @@ Floats Convolve(const Stream& stream, NumberType dtype, const ConvCase& c, const
                 const Floats& bias, Cut cut, int64_t block_bytes) {
   const int64_t bytes = CausalConvStateBytes(c.channels, c.taps), width = 3 * c.channels;
   const DeviceBuffer<float> taps(weight), biases(bias);
-  States states(bytes, 24, block_bytes);
+  States states(bytes, 24, block_bytes, cut == Cut::kDrafts ? 16 : 0);
   Random random(3);
   Floats out(static_cast<size_t>(AllRows() * c.channels));
   InSteps(states, cut, random, [&](const std::vector<int64_t>& step, const StateView& view) {
@@ -238,7 +257,8 @@ TYPED_TEST(CausalConvTest, CausalConv_EqualsReference_HoweverSequencesAreCutInto
       ExpectNear(whole, expected, tolerance + 1e-6, "convolved");
       EXPECT_EQ(convolved(Cut::kSteps, 1 << 20), whole) << "in steps";
       EXPECT_EQ(convolved(Cut::kSteps, kOddBlock<TypeParam>), whole) << "in small blocks";
-      if (!std::is_same_v<TypeParam, test_case::Cuda>) EXPECT_EQ(convolved(Cut::kDrafts, 1 << 20), whole) << "held";
+      if (!std::is_same_v<TypeParam, test_case::Cuda>)
+        EXPECT_EQ(convolved(Cut::kDrafts, kOddBlock<TypeParam>), whole) << "held";
     }
   });
 }
@@ -279,7 +299,7 @@ Floats Recur(const Stream& stream, NumberType dtype, const DeltaCase& c, const F
              Cut cut, int64_t block_bytes) {
   const int64_t bytes = HeadStateBytes(c.value_heads, c.key_dim, c.value_dim);
   const DeviceBuffer<float> rate(w.rate), bias(w.bias);
-  States states(bytes, 12, block_bytes);
+  States states(bytes, 12, block_bytes, cut == Cut::kDrafts ? 16 : 0);
   Random random(5);
   Floats out(static_cast<size_t>(AllRows() * c.values()));
   InSteps(states, cut, random, [&](const std::vector<int64_t>& step, const StateView& view) {
@@ -348,7 +368,8 @@ TYPED_TEST(GatedDeltaTest, GatedDelta_EqualsReference_HoweverSequencesAreCutInto
       ExpectNear(whole, ExpectedOfDelta(c, rows, w), tolerance + 2e-6, "out");
       EXPECT_EQ(recurred(Cut::kSteps, 1 << 20), whole) << "in steps";
       EXPECT_EQ(recurred(Cut::kSteps, 33 * kOddBlock<TypeParam>), whole) << "in small blocks";
-      if (!std::is_same_v<TypeParam, test_case::Cuda>) EXPECT_EQ(recurred(Cut::kDrafts, 1 << 20), whole) << "held";
+      if (!std::is_same_v<TypeParam, test_case::Cuda>)
+        EXPECT_EQ(recurred(Cut::kDrafts, 33 * kOddBlock<TypeParam>), whole) << "held";
     }
   });
 }
@@ -372,7 +393,7 @@ Floats Scan(const Stream& stream, NumberType dtype, const SpaceCase& c, const Fl
             Cut cut, int64_t block_bytes) {
   const int64_t bytes = HeadStateBytes(c.value_heads, c.key_dim, c.value_dim);
   const DeviceBuffer<float> rate(w.rate), bias(w.bias), skip(w.skip);
-  States states(bytes, 20, block_bytes);
+  States states(bytes, 20, block_bytes, cut == Cut::kDrafts ? 16 : 0);
   Random random(6);
   Floats out(static_cast<size_t>(AllRows() * c.values()));
   InSteps(states, cut, random, [&](const std::vector<int64_t>& step, const StateView& view) {
@@ -441,7 +462,8 @@ TYPED_TEST(StateSpaceTest, StateSpace_EqualsReference_HoweverSequencesAreCutInto
       ExpectNear(whole, ExpectedOfSpace(c, rows, w), tolerance + 2e-6, "out");
       EXPECT_EQ(scanned(Cut::kSteps, 1 << 20), whole) << "in steps";
       EXPECT_EQ(scanned(Cut::kSteps, 33 * kOddBlock<TypeParam>), whole) << "in small blocks";
-      if (!std::is_same_v<TypeParam, test_case::Cuda>) EXPECT_EQ(scanned(Cut::kDrafts, 1 << 20), whole) << "held";
+      if (!std::is_same_v<TypeParam, test_case::Cuda>)
+        EXPECT_EQ(scanned(Cut::kDrafts, 33 * kOddBlock<TypeParam>), whole) << "held";
     }
   });
 }

@@ -181,6 +181,8 @@ MUTANTS = [
     # Layers with a recurrent state.
     Mutant("drafts: states advance before drafts are verified", "kernels/cpu/isa/state_bytes.h", " || state.holds(sequence)", "",
            ["kernels/recurrent_test", "worker/drafts_test:*qwen35*"]),
+    Mutant("a state lies in the draft model's part of a block, too", "kernels/state_view.h", "bytes_of_block > 0 ? bytes_of_block : block_stride", "block_stride",
+           ["kernels/recurrent_test"]),
     Mutant("drafts: a state advances past a wrong draft", "worker/engine/remaining_rows.cc", "static_cast<int32_t>(drawn - kept)",
            "std::max(0, static_cast<int32_t>(drawn - kept) - 1)", ["worker/sequence_table_test:*RemainingRows*", "worker/drafts_test:*qwen35*"]),
     Mutant("drafts: states of several sequences advance by the first one's rows", "worker/cpu/mixers.cc", "held += inputs.held_rows[s];", "held += 0;",
