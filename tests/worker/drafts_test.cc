@@ -285,7 +285,7 @@ TEST(HybridDraftsTest, WeightBytes_CountTheRowsOfDrafts_BeforeAndAfterLoading) {
   const auto files = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/lfm2");
   const int64_t layers = files.spec().num_state_layers(), width = 3 * files.spec().hidden_size;
   EngineSizes sizes{4, 48, 8, 200, 1, {1, 1}};
-  auto collectives = test::MakeThreadCollectives(2);
+  auto collectives = MakeThreadCollectives(2);
   const auto bytes = [&](Rank rank) { return MemoryOfCpuRank(files, sizes, rank).weight_bytes; };
   const int64_t before = bytes(0) + bytes(1);
   for (const int rows : {18, 48, 1000}) {
