@@ -451,6 +451,7 @@ class DraftsThatMustPay : public DraftingTest {
  protected:
   double LossOf(int tokens, int right, bool must_pay) {
     Make(500);
+    options_.max_model_len = 2000;
     options_.drafts.must_pay = must_pay;
     options_.drafts.num_tokens = 8;
     engine_ = std::make_unique<Engine>(options_);

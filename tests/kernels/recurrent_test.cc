@@ -257,8 +257,9 @@ TYPED_TEST(CausalConvTest, CausalConv_EqualsReference_HoweverSequencesAreCutInto
       ExpectNear(whole, expected, tolerance + 1e-6, "convolved");
       EXPECT_EQ(convolved(Cut::kSteps, 1 << 20), whole) << "in steps";
       EXPECT_EQ(convolved(Cut::kSteps, kOddBlock<TypeParam>), whole) << "in small blocks";
-      if (!std::is_same_v<TypeParam, test_case::Cuda>)
+      if (!std::is_same_v<TypeParam, test_case::Cuda>) {
         EXPECT_EQ(convolved(Cut::kDrafts, kOddBlock<TypeParam>), whole) << "held";
+      }
     }
   });
 }
@@ -368,8 +369,9 @@ TYPED_TEST(GatedDeltaTest, GatedDelta_EqualsReference_HoweverSequencesAreCutInto
       ExpectNear(whole, ExpectedOfDelta(c, rows, w), tolerance + 2e-6, "out");
       EXPECT_EQ(recurred(Cut::kSteps, 1 << 20), whole) << "in steps";
       EXPECT_EQ(recurred(Cut::kSteps, 33 * kOddBlock<TypeParam>), whole) << "in small blocks";
-      if (!std::is_same_v<TypeParam, test_case::Cuda>)
+      if (!std::is_same_v<TypeParam, test_case::Cuda>) {
         EXPECT_EQ(recurred(Cut::kDrafts, 33 * kOddBlock<TypeParam>), whole) << "held";
+      }
     }
   });
 }
@@ -462,8 +464,9 @@ TYPED_TEST(StateSpaceTest, StateSpace_EqualsReference_HoweverSequencesAreCutInto
       ExpectNear(whole, ExpectedOfSpace(c, rows, w), tolerance + 2e-6, "out");
       EXPECT_EQ(scanned(Cut::kSteps, 1 << 20), whole) << "in steps";
       EXPECT_EQ(scanned(Cut::kSteps, 33 * kOddBlock<TypeParam>), whole) << "in small blocks";
-      if (!std::is_same_v<TypeParam, test_case::Cuda>)
+      if (!std::is_same_v<TypeParam, test_case::Cuda>) {
         EXPECT_EQ(scanned(Cut::kDrafts, 33 * kOddBlock<TypeParam>), whole) << "held";
+      }
     }
   });
 }
