@@ -368,6 +368,7 @@ struct HandshakeWriter {
     assign.add_draft_tokens(m.draft.num_tokens);
     assign.add_draft_sequences(m.draft.max_sequences);
     assign.add_draft_model_len(m.draft.max_model_len);
+    assign.add_draft_rows(m.draft_rows);
     b.Finish(assign.Finish());
     return FrameKind::kAssign;
   }
@@ -697,6 +698,7 @@ AssignMessage ReadAssign(const wire::Assign& m) {
       .adapters = Texts(m.adapters()),
       .draft = {Text(m.draft_path()), Text(m.draft_fingerprint()), m.draft_tokens(), m.draft_sequences(),
                 m.draft_model_len()},
+      .draft_rows = m.draft_rows(),
   };
 }
 

@@ -17,7 +17,7 @@
 namespace quire {
 
 /// Version of the wire format. Both sides must have the same one (comm/PROTOCOL.md).
-inline constexpr uint16_t kProtocolVersion = 22;
+inline constexpr uint16_t kProtocolVersion = 23;
 /// Version of the program. The handshake compares it.
 extern const char* const kBuildVersion;
 
@@ -100,6 +100,7 @@ struct AssignMessage {
   std::vector<int32_t> devices;            // device of each rank; empty: the i-th rank of a host uses device i
   std::vector<std::string> adapters = {};  // directories of LoRA adapters
   DraftModelSettings draft = {};
+  int32_t draft_rows = 0;  // most rows of a step's sequences with drafts, which models with states keep
 
   GroupCut cut() const { return {shares, stage_layers}; }
 };

@@ -159,8 +159,10 @@ void CheckPlan(const StepPlan& plan, const PlanLimits& limits) {
     tokens += count;
   };
   for (const SlotId slot : plan.decodes) enter(slot, 1);
+  int64_t draft_rows = 0;
   for (const Draft& draft : plan.drafts) {
     if (draft.tokens.empty()) Fail("plan: slot {}: a draft without tokens", draft.slot);
+    draft_rows += 1 + static_cast<int64_t>(draft.tokens.size());
     enter(draft.slot, 1 + static_cast<int64_t>(draft.tokens.size()));
     for (const TokenId token : draft.tokens) CheckToken(draft.slot, token, limits);
   }
@@ -171,6 +173,8 @@ void CheckPlan(const StepPlan& plan, const PlanLimits& limits) {
   }
   if (tokens < 1 || tokens > limits.max_step_tokens)
     Fail("plan: {} tokens, at most {}", tokens, limits.max_step_tokens);
+  if (limits.state_blocks > 0 && draft_rows > limits.max_draft_rows)
+    Fail("plan: {} rows with drafts, at most {}", draft_rows, limits.max_draft_rows);
   CheckGuesses(plan, limits);
 }
 

@@ -63,7 +63,8 @@ constexpr PlanLimits kLimits = {.num_blocks = 10,
                                 .vocab_size = 100,
                                 .state_blocks = 2,
                                 .num_adapters = 6,
-                                .max_guess = 4};
+                                .max_guess = 4,
+                                .max_draft_rows = 3};
 
 std::string ErrorOf(const StepPlan& plan, const PlanLimits& limits = kLimits) {
   return ErrorThrownBy([&] { DecodePlan(EncodePlan(plan), limits); });
@@ -214,7 +215,9 @@ TEST(MessagesTest, HandshakeMessages_SurviveARoundTrip) {
                                    .attention_backend = AttentionBackend::kV2,
                                    .expert_parallel = true},
                        .devices = {0, 3},
-                       .adapters = {"/a", "/b"}};
+                       .adapters = {"/a", "/b"},
+                       .draft = {"/d", "f01", 4, 8, 2048},
+                       .draft_rows = 72};
   const Message decoded = Decode(Encode(assign, 1, 0));
   const auto& back = std::get<AssignMessage>(decoded);
   EXPECT_EQ(back.model_path, "/m");
@@ -225,6 +228,8 @@ TEST(MessagesTest, HandshakeMessages_SurviveARoundTrip) {
   EXPECT_EQ(back.compute, assign.compute);
   EXPECT_EQ(back.devices, assign.devices);
   EXPECT_EQ(back.adapters, assign.adapters);
+  EXPECT_EQ(back.draft, assign.draft);
+  EXPECT_EQ(back.draft_rows, 72);
   EXPECT_EQ((std::vector{back.block_size, back.max_step_tokens, back.max_running, back.max_model_len, back.threads}),
             (std::vector{32, 512, 256, 8192, 2}));
   const Message hello = Decode(Encode(HelloMessage{.bytes_per_block = 7, .bytes_per_state = 1ll << 40}, 1, 0));
@@ -367,6 +372,7 @@ TEST(MessagesTest, StepPlan_IsRefused_OutOfBounds) {
   EXPECT_NE(broken([](StepPlan& p) { p.drafts[0].tokens.clear(); }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.drafts[0].tokens[1] = 100; }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.drafts[0].tokens.assign(12, 1); }), "") << "more tokens than a step may have";
+  EXPECT_NE(broken([](StepPlan& p) { p.drafts[0].tokens.push_back(1); }), "") << "more rows than the states have";
 }
 
 TEST(PlanCheckTest, GuessOrders_AreRefused_OutOfBounds) {

@@ -1,8 +1,11 @@
 // Tests of drafts in the core: the sources of guesses, the sequences that get drafts, and the verification of drafts.
 #include <gtest/gtest.h>
 
+#include <deque>
+
 #include "coordinator/core/engine/engine.h"
 #include "tests/support/collecting_sink.h"
+#include "tests/support/random.h"
 
 namespace quire {
 namespace {
@@ -228,6 +231,25 @@ TEST(DraftPaceTest, OrdersForGuesses_StopWhenTheyCostTooMuch_AndAreTriedAgainAft
   EXPECT_FALSE(pace.RestsAfter(2)) << "the rests have begun anew";
 }
 
+TEST(DraftPaceTest, Sequence_AffordsDrafts_FromWhatEarlierOnesSaved) {
+  DraftPace pace;
+  EXPECT_EQ(pace.Affordable(0.15, 0.03), 1) << "a first try";
+  EXPECT_EQ(pace.Affordable(0.5, 0.03), 0) << "too expensive for a first try";
+  pace.Spend(0.18);
+  EXPECT_EQ(pace.Affordable(0.15, 0.03), 0);
+  pace.Gained(10);
+  EXPECT_EQ(pace.Affordable(0.15, 0.03), 0) << "ten tokens pay for a tenth of one";
+  pace.Gained(2);
+  EXPECT_EQ(pace.Affordable(0.15, 0.03), 1);
+  pace.Verified(3, 4);
+  EXPECT_EQ(pace.Affordable(0.15, 0.03), 21) << "right drafts saved three steps";
+  EXPECT_EQ(pace.Affordable(0.15, 1.03), 14) << "in a pipeline";
+  pace.Verified(64, 64);
+  pace.Gained(1);
+  EXPECT_EQ(pace.Affordable(1, 0), 32) << "not more than so much is remembered";
+  EXPECT_GT(pace.Affordable(0, 0), 64) << "rows that cost nothing";
+}
+
 TEST(DraftCostTest, CostOfAGuess_IsLearned_AndOneLongReadingCountsLittle) {
   DraftCost cost;
   const double before = cost.guess();
@@ -240,7 +262,7 @@ TEST(DraftCostTest, CostOfAGuess_IsLearned_AndOneLongReadingCountsLittle) {
     cost.ObserveGuess(2, 8, 0.016);
   }
   EXPECT_NEAR(cost.guess(), 0.2, 1e-3);
-  EXPECT_EQ(cost.row(), DraftCost().row()) << "guesses are no rows";
+  EXPECT_EQ(cost.row(1), DraftCost().row(1)) << "guesses are no rows";
   cost.ObserveGuess(1, 4, 60);
   cost.ObserveGuess(1, 0, 60);
   cost.ObserveGuess(1000, 4, 60);
@@ -251,19 +273,27 @@ TEST(DraftCostTest, CostOfAGuess_IsLearned_AndOneLongReadingCountsLittle) {
 
 TEST(DraftCostTest, CostOfADraftedRow_IsLearned_FromStepsWithAndWithoutDrafts) {
   DraftCost cost;
-  const double before = cost.row();
+  const double before = cost.row(1);
   cost.Observe(1, 4, 0.5);
-  EXPECT_EQ(cost.row(), before) << "no step without drafts was seen";
+  EXPECT_EQ(cost.row(1), before) << "no step without drafts was seen";
   for (int i = 0; i < 100; ++i) {
     cost.Observe(1, 0, 0.010);
     cost.Observe(1, 5, 0.015);
     cost.Observe(2, 0, 0.020);
     cost.Observe(2, 10, 0.030);
   }
-  EXPECT_NEAR(cost.row(), 0.1, 1e-3);
+  EXPECT_NEAR(cost.row(1), 0.1, 1e-3);
+  EXPECT_NEAR(cost.row(2), 0.1, 1e-3);
+  EXPECT_EQ(cost.row(9), cost.row(2)) << "as in the largest smaller step, as long as nothing is known";
+  for (int i = 0; i < 100; ++i) {
+    cost.Observe(8, 0, 0.040);
+    cost.Observe(8, 16, 0.080);
+  }
+  EXPECT_NEAR(cost.row(9), 0.5, 1e-3) << "rows cost more beside many sequences";
+  EXPECT_NEAR(cost.row(7), 0.1, 1e-3);
   cost.Observe(1000, 4, 1);
   cost.Observe(1, 1, 1e9);
-  EXPECT_LE(cost.row(), 0.2) << "one outlier counts little";
+  EXPECT_LE(cost.row(1), 0.2) << "one outlier counts little";
 }
 
 /// Returns these tokens as the samples of slot 0.
@@ -413,6 +443,67 @@ TEST_F(DraftingTest, Drafts_MayFillThePool_WhenTheirRequestMay) {
   ASSERT_EQ(plan.drafts, (std::vector<Draft>{{0, {10, 11, 12}}}));
   Commit({{0, 10}, {0, 11}, {0, 12}, {0, 14}});
   EXPECT_EQ(Got(1), (Tokens{7, 10, 11, 12, 14}));
+}
+
+/// Runs one sequence of `tokens` tokens, whose steps take 10 ms and 5 ms for each draft. `right` of a hundred guesses
+/// are right. Returns how much longer it took than without drafts.
+class DraftsThatMustPay : public DraftingTest {
+ protected:
+  double LossOf(int tokens, int right, bool must_pay) {
+    Make(500);
+    options_.max_model_len = 2000;
+    options_.drafts.must_pay = must_pay;
+    options_.drafts.num_tokens = 8;
+    engine_ = std::make_unique<Engine>(options_);
+    engine_->set_proposer(&said_);
+    const RequestId id = ++last_;
+    EXPECT_FALSE(engine_->Submit(New(id, 3, tokens)));
+    test::Random random(7);
+    std::deque<StepPlan> sent;
+    double seconds = 0;
+    while (!engine_->idle()) {
+      said_.next.assign(8, random.Below(100) < right ? 7 : 8);
+      for (StepPlan plan = Plan(); !plan.empty(); plan = Plan()) sent.push_back(plan);
+      std::vector<SampledToken> drawn = {{0, 7, 0, {}}};
+      size_t drafts = 0;
+      if (!sent.front().drafts.empty()) {
+        drafts = sent.front().drafts[0].tokens.size();
+        if (sent.front().drafts[0].tokens[0] == 7) drawn.insert(drawn.end(), drafts, {0, 7, 0, {}});
+      }
+      sent.pop_front();
+      const auto micros = static_cast<uint32_t>(10'000 + 5'000 * drafts);
+      seconds += micros * 1e-6;
+      engine_->CommitStep(drawn, {micros, 0, 0});
+    }
+    EXPECT_EQ(Got(id).size(), static_cast<size_t>(tokens));
+    return seconds / (tokens * 0.010) - 1;
+  }
+  DraftCounts Counts() const { return engine_->stats().all_drafts(); }
+
+ private:
+  RequestId last_ = 0;
+};
+
+TEST_F(DraftsThatMustPay, Drafts_CostNoMoreThanAHundredthOfTheTime_WhenTheyAreSeldomRight) {
+  for (const int right : {0, 20, 35, 45}) {
+    EXPECT_LE(LossOf(1500, right, true), 0.012) << right;
+    EXPECT_GT(Counts().tokens, 10) << "texts change, so they are tried again";
+  }
+  EXPECT_GT(LossOf(1500, 35, false), 0.015) << "drafts that need not pay cost more";
+}
+
+TEST_F(DraftsThatMustPay, Drafts_SaveAsMuchAsOthers_WhenTheyAreOftenRight) {
+  const double free = LossOf(400, 95, false), bound = LossOf(400, 95, true);
+  EXPECT_LT(free, -0.3);
+  EXPECT_LT(bound, free + 0.03);
+}
+
+/// In a pipeline a step that waits for results costs the time of the other stages.
+TEST_F(DraftsThatMustPay, Steps_AreSeldomHeldUp_InAPipeline) {
+  options_.scheduler.num_stages = 3;
+  EXPECT_LE(LossOf(1500, 0, true), 0.012);
+  EXPECT_LE(Counts().drafts, 7) << "a try costs two steps of the other stages, and fifteen are allowed";
+  EXPECT_GE(Counts().drafts, 1);
 }
 
 TEST_F(DraftingTest, Sequences_GetNoDrafts_WhenThreeRunTogether) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <numeric>
 
+#include "coordinator/core/blocks/draft_counts.h"
 #include "coordinator/core/engine/engine.h"
 #include "tests/support/collecting_sink.h"
 
@@ -246,6 +247,56 @@ TEST_F(SequenceStatesTest, LatestState_IsKept_WhileTokensAreGenerated) {
   Sequence again = Prompt(a.tokens);
   EXPECT_EQ(Attach(again), 2 * stride);
   EXPECT_EQ(manager_->states().CutAt(a, 0, 2 * stride + 1), 2 * stride) << "when it is computed again";
+}
+
+TEST_F(SequenceStatesTest, Drafts_EndWhereAStateIsKept_AndTheirBlocksCauseNoSecondCopy) {
+  manager_ = std::make_unique<BlockManager>(StateOptions(100));
+  const int stride = 4 * SequenceStates::kCheckpointBlocks;
+  Sequence a = Prompt(PlacedTokens(3));
+  Compute(a, 3);
+  EXPECT_EQ(manager_->states().DraftsUpToCheckpoint(a), stride - 4) << "the step computes position 3, too";
+  for (int count = 4; count <= stride - 2; ++count) {
+    a.tokens.push_back(7);
+    Compute(a, count);
+  }
+  ASSERT_EQ(manager_->states().DraftsUpToCheckpoint(a), 1);
+  a.tokens.insert(a.tokens.end(), 2, 7);
+  Compute(a, stride);  // a decode and a right draft
+  EXPECT_EQ(NumKept(), 0u) << "the next step keeps the state";
+  EXPECT_EQ(manager_->states().DraftsUpToCheckpoint(a), stride - 1);
+  a.tokens.push_back(7);
+  plan_.Clear();
+  manager_->Grow(a, stride + 1, plan_);
+  EXPECT_EQ(NumKept(), 1u);
+  const size_t copies = plan_.copies.size();
+  const std::vector<BlockId> state = a.state;
+  manager_->Extend(a, stride + 6, plan_);
+  EXPECT_EQ(plan_.copies.size(), copies) << "the step's state is writable already";
+  EXPECT_EQ(a.state, state);
+  EXPECT_EQ(std::ssize(a.blocks), manager_->BlocksFor(stride + 6));
+  manager_->states().Settle();
+
+  BlockManagerOptions uncached = StateOptions(20);
+  uncached.prefix_caching = false;
+  manager_ = std::make_unique<BlockManager>(uncached);
+  Sequence b = Prompt(PlacedTokens(3));
+  EXPECT_GE(manager_->states().DraftsUpToCheckpoint(b), kMostDrafts) << "no state is kept";
+}
+
+/// An answer that ends with a right draft before other right drafts: its state has gone beyond its end.
+TEST_F(SequenceStatesTest, LastState_IsKept_OnlyWhereTheAnswerHasItsTokens) {
+  for (const int end : {16, 15, 13}) {
+    manager_ = std::make_unique<BlockManager>(StateOptions(100));
+    Sequence a = Prompt(PlacedTokens(9));
+    a.begun = 8;  // too near for states of the prompt
+    a.tokens = PlacedTokens(17);
+    Compute(a, 16);
+    a.tokens.resize(static_cast<size_t>(end));
+    const size_t before = NumKept();
+    manager_->states().KeepLast(a);
+    EXPECT_EQ(NumKept() - before, end == 16 ? 1u : 0u) << end;
+    manager_->Free(a);
+  }
 }
 
 TEST_F(SequenceStatesTest, Swap_MovesTheState_AndKeepsItShared) {

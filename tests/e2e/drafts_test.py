@@ -13,6 +13,7 @@ import tempfile
 import unittest
 
 import verdict
+from hybrids_test import Served
 from server import QUIRE, TINY, Server
 
 REPEATS = [7, 8, 9, 10, 11, 12, 13] * 6
@@ -123,6 +124,46 @@ class DraftsTest(unittest.TestCase):
             explained = subprocess.run([QUIRE, "explain", "--journal", os.path.join(journal, "j"), guessed], capture_output=True, text=True,
                                        stdin=subprocess.DEVNULL, timeout=120)
             self.assertRegex(explained.stdout, r"request \d+ \d+ of \d+ tokens guessed from (its own text|earlier answers) were right")
+
+
+class HybridDraftsTest(unittest.TestCase):
+    """Models that carry a state from token to token."""
+    # The golden models have other tokens than the tokenizer of the test, so nothing here depends on texts but predictions.
+    BODIES = [body for body in BODIES if not {"stop", "structured_outputs", "prompt_logprobs"} & set(body)]
+
+    def test_answers_of_hybrids_keep_their_bits_with_drafts_and_with_a_killed_worker(self):
+        for model, method in (("qwen35", "suffix"), ("lfm2", "auto"), ("granitehybrid", "ngram")):
+            speculation = json.dumps({"method": method, "num_speculative_tokens": 6, "disable_by_batch_size": 16})
+            flags = ["-tp", "2", "--num-kv-blocks", "2000", "--speculative-config", speculation]
+            with self.subTest(model):
+                with Served(model, *flags[:4], "--speculative-config", '{"method": "off"}') as plain:
+                    right = answers(plain, self.BODIES)
+                    without = plain.get("/admin/status", admin=True)["ranks"]
+                with Served(model, *flags) as server:
+                    whole = []
+                    for body, got, wanted in zip(self.BODIES, answers(server, self.BODIES, whole), right):
+                        self.assertEqual(got, wanted, body)
+                    drafts, tokens, accepted = counts(server)
+                    self.assertEqual((tokens, accepted), told(whole))
+                    self.assertGreater(accepted, 20)
+                    self.check_memory(server, without, flags)
+                    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                        again = pool.submit(answers, server, self.BODIES)
+                        while counts(server)[0] == drafts:
+                            pass  # the answers are on their way
+                        os.kill(server.worker_pids()[1], signal.SIGKILL)
+                        for body, got, wanted in zip(self.BODIES, again.result(), right):
+                            self.assertEqual(got, wanted, body)
+                    self.assertEqual(server.get("/admin/status", admin=True)["epoch"], 2)
+
+    def check_memory(self, server, without, flags):
+        """Checks that the rows kept for states count as weights, in the server and in the plan."""
+        ranks = server.get("/admin/status", admin=True)["ranks"]
+        planned = subprocess.run([QUIRE, "plan", "--no-speed", "--json", "--exact", "--model", server.folder.name, *flags], capture_output=True,
+                                 text=True, stdin=subprocess.DEVNULL, timeout=60)
+        for rank, before, plan in zip(ranks, without, json.loads(planned.stdout)["ranks"]):
+            self.assertGreater(rank["weight_bytes"], before["weight_bytes"])
+            self.assertEqual(plan["weight_bytes"], rank["weight_bytes"])
 
 
 def other_model(folder):

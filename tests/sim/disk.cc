@@ -64,6 +64,8 @@ void Disk::OnStateKept(const Sequence& sequence, int num_tokens, CheckpointId id
   const size_t index = static_cast<size_t>(num_tokens) / block_size_ - 1;
   if (static_cast<size_t>(num_tokens) % block_size_ != 0)
     throw Failure{fmt::format("a state is kept after {} tokens, within a block", num_tokens)};
+  if (num_tokens > sequence.num_tokens())
+    throw Failure{fmt::format("a state is kept after {} of {} tokens", num_tokens, sequence.num_tokens())};
   fresh_states_.emplace_back(id, sequence.contents.hashes[index]);
 }
 

@@ -23,7 +23,7 @@ import tempfile
 HANG_SECONDS = 600
 FOUND = os.path.join(os.path.dirname(os.path.abspath(__file__)), "found.txt")
 
-# (file, description of the bug, present text, text with the bug). A text that ends in ; or } is a statement, any other
+# (file of coordinator/core, or of the repository for one of worker/, description of the bug, present text, text with the bug). A text that ends in ; or } is a statement, any other
 # text an expression. A fifth entry, CRASH, means that the bug may access wrong memory before a check finds it.
 CRASH = "crash"
 MUTANTS = [
@@ -81,17 +81,23 @@ MUTANTS = [
     ("schedule/step_results.cc", "a guess may be longer than its order",
      "guess.tokens.size() <= most", "true"),
     ("schedule/drafting.cc", "drafts take more than the step's budget",
-     "std::min({drafts_.num_tokens, left, draft.budget})", "std::min({drafts_.num_tokens, left})"),
+     "std::min({drafts_.num_tokens, TokensLeft(member), draft.budget})", "std::min(drafts_.num_tokens, TokensLeft(member))"),
     ("schedule/drafting.cc", "drafts are not charged to the step's budget",
      "draft.budget -= count;", ";"),
     ("schedule/drafting.cc", "drafts take blocks that are not there",
      "blocks_.BlocksToGrow({&target, 1}) > blocks_.num_free()", "false", CRASH),
     ("schedule/drafting.cc", "beams get drafts",
      "request.beams == nullptr", "true"),
-    ("schedule/drafting.cc", "a sequence with a state gets drafts",
-     "!blocks_.has_states()", "true"),
+    ("worker/engine/remaining_rows.cc", "a state is one row late",
+     "static_cast<int32_t>(drawn - kept)", "std::max(0, static_cast<int32_t>(drawn - kept) - 1)"),
+    ("schedule/drafting.cc", "drafts skip a state that is to be kept",
+     "blocks_.has_states()", "false"),
+    ("blocks/sequence_states.cc", "drafts end a token behind a state that is to be kept",
+     "stride - sequence.num_planned() % stride - 1", "stride - sequence.num_planned() % stride"),
+    ("blocks/sequence_states.cc", "the state of an answer that ended among its drafts is kept for the answer",
+     "computed <= sequence.num_tokens()", "true"),
     ("schedule/drafting.cc", "the blocks of drafts are not asked for",
-     "blocks_.Grow(sequence, target.num_tokens, draft.plan);", ";"),
+     "blocks_.Extend(sequence, target.num_tokens, draft.plan);", ";"),
     ("engine/engine_delivery.cc", "tokens after the end of a choice are delivered",
      "token != drawn.tokens.end() && !reason", "token != drawn.tokens.end()"),
     ("engine/engine_delivery.cc", "a choice of several new tokens counts one",
@@ -124,7 +130,7 @@ MUTANTS = [
     ("blocks/block_manager.cc", "a fork does not count as an owner of the last block",
      "i >= child.first_block", "i >= child.first_block && i + 1 < BlocksFor(parent.num_computed)"),
     ("blocks/block_manager.cc", "two owners are not reason enough to copy before a write",
-     "pool_.ref_count(sequence.blocks[index]) > 1", "pool_.ref_count(sequence.blocks[index]) > 2"),
+     "pool.ref_count(sequence.blocks[index]) > 1", "pool.ref_count(sequence.blocks[index]) > 2"),
     ("blocks/block_manager.cc", "one token too many in the last block",
      "static_cast<int>(sequence.blocks.size()) < BlocksFor(num_tokens)",
      "static_cast<int>(sequence.blocks.size()) < BlocksFor(num_tokens - 1)"),
@@ -525,7 +531,8 @@ def planted(number, old, new):
 
 def plant(source_dir, out_dir):
     for name in sorted({m[0] for m in MUTANTS}):
-        with open(os.path.join(source_dir, name), encoding="utf-8") as f:
+        folder = os.path.join(source_dir, "..", "..") if name.startswith("worker/") else source_dir
+        with open(os.path.join(folder, name), encoding="utf-8") as f:
             text = f.read()
         places = []
         for number, (file, what, old, new, *_) in enumerate(MUTANTS, 1):

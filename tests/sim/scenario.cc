@@ -280,6 +280,8 @@ void GuessDrafts(uint64_t seed, Scenario& scenario) {
   drafts.num_tokens = OneOf(random, {1, 2, 4, 16});
   drafts.max_batch = OneOf(random, {1, 4, 20});
   scenario.drafts_right = OneOf(random, {0, 50, 90, 100});
+  Random of_pay = RandomOf(seed, Draws::kMustPay);
+  drafts.must_pay = Chance(of_pay, 30);
   Random of_model = RandomOf(seed, Draws::kDraftModel);
   if (!Chance(of_model, 50)) return;
   drafts.from_model = true;

@@ -41,6 +41,7 @@ enum class Draws : uint64_t {
   kDraftModel,
   kGuesses,
   kStages,
+  kMustPay,
 };
 /// Returns the sequence of random numbers `draws` of the run with this seed.
 test::Random RandomOf(uint64_t seed, Draws draws);

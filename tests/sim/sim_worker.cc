@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "comm/base/error.h"
+#include "worker/engine/remaining_rows.h"
 
 namespace quire::sim {
 
@@ -91,9 +92,9 @@ void SimWorker::CheckState(const BatchMember& member, int num_tokens) {
   }
 }
 
-void SimWorker::WriteState(const BatchMember& member) {
+void SimWorker::WriteState(const BatchMember& member, int num_tokens) {
   const SequenceState& sequence = table_.at(member.slot);
-  const KvValue context = ContextOf(sequence)[static_cast<size_t>(member.start + member.count) - 1];
+  const KvValue context = ContextOf(sequence)[static_cast<size_t>(num_tokens) - 1];
   const auto size = static_cast<size_t>(limits_.block_size);
   for (size_t word = 0; word < sequence.state.size() * size; ++word)
     Slot(sequence.state[word / size], static_cast<int>(word % size)) = StateWord(context, word);
@@ -154,17 +155,19 @@ StepResult SimWorker::Execute(const Frame& frame) {
   Move(plan.copies, device_, device_);
   for (const BatchMember& member : batch) CheckWhole(member);
   for (const BatchMember& member : batch) CheckState(member, member.start);
-  for (const BatchMember& member : batch) WriteState(member);
   // As in each layer of a forward pass, all new keys and values are written before any query reads.
   for (const BatchMember& member : batch) Write(member);
-  for (const BatchMember& member : batch) CheckContext(member);
-  for (const BatchMember& member : batch) CheckState(member, member.start + member.count);
   StepResult result{plan.epoch, plan.step, 0, frame.header.body_hash, 0, 0, 0, {}, {}};
   for (const BatchMember& member : batch) {
     DrawFor(member, result.tokens);
     if (member.scores.count > 0) result.scores.push_back(ScoresOf(member));
   }
   table_.KeepVerified(batch, result.tokens);
+  // Wrong drafts are no part of a state.
+  const std::vector<int32_t> rows = RemainingRows(batch, result.tokens);
+  for (size_t i = 0; i < batch.size(); ++i) WriteState(batch[i], batch[i].start + rows[i]);
+  for (const BatchMember& member : batch) CheckContext(member);
+  for (size_t i = 0; i < batch.size(); ++i) CheckState(batch[i], batch[i].start + rows[i]);
   Pool(batch, result.tokens);
   table_.Resolve(table_.Advance(batch), result.tokens);
   result.token_hash = HashTokens(result.tokens);

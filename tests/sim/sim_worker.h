@@ -15,7 +15,8 @@ namespace quire::sim {
 /// A worker without arithmetic. Frame checks and the sequence table are real. Each slot of a KV block holds a hash
 /// instead of keys and values. A query reads its whole context through the block table. It is a violation if a slot has
 /// the hash of another prefix, as in an aliased, stale, lost or prematurely freed block. States are checked likewise: a
-/// chunk must find the state of exactly the tokens before it, and must leave the state after its own tokens.
+/// chunk must find the state of exactly the tokens before it, and must leave the state after its own tokens but for
+/// wrong drafts.
 class SimWorker {
  public:
   SimWorker(const PlanLimits& limits, int sliding_window, bool whole_prompts = false);
@@ -53,7 +54,7 @@ class SimWorker {
   void CheckContext(const BatchMember& member);
   void CheckWhole(const BatchMember& member) const;
   void CheckState(const BatchMember& member, int num_tokens);
-  void WriteState(const BatchMember& member);
+  void WriteState(const BatchMember& member, int num_tokens);
   void DrawFor(const BatchMember& member, std::vector<SampledToken>& drawn) const;
   PromptScores ScoresOf(const BatchMember& member) const;
   void Pool(const std::vector<BatchMember>& batch, std::vector<SampledToken>& tokens);

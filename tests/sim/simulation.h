@@ -93,6 +93,7 @@ class Simulation {
   int StagesOfNextEpoch();
   void StartEpoch();
   void NoteMembers(const StepPlan& plan, Sent& sent);
+  void CheckKeptStates(const StepPlan& plan) const;
   void CheckLeftOut(int num_tokens);
   void CheckNewcomers(const StepPlan& plan);
   void CheckPlaces() const;

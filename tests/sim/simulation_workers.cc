@@ -19,7 +19,8 @@ PlanLimits Simulation::Limits() const {
           pools.state_blocks,
           kMostAdapters,
           {},
-          o.drafts.from_model ? o.drafts.num_tokens : 0};
+          o.drafts.from_model ? o.drafts.num_tokens : 0,
+          o.drafts.max_batch * (1 + o.drafts.num_tokens)};
 }
 
 PoolSizes Simulation::PoolsOfNextEpoch() {
@@ -85,6 +86,7 @@ void Simulation::NoteMembers(const StepPlan& plan, Sent& sent) {
     note(draft.slot, 1 + count, count);
   }
   for (const Chunk& chunk : plan.chunks) note(chunk.slot, chunk.count);
+  CheckKeptStates(plan);
   int tokens = 0;
   for (const Member& member : sent.members) tokens += member.count;
   if (tokens > scenario_.engine.scheduler.max_step_tokens)
@@ -101,6 +103,24 @@ void Simulation::NoteMembers(const StepPlan& plan, Sent& sent) {
   if (tokens + rows > scenario_.engine.scheduler.max_step_tokens)
     throw Failure{fmt::format("a step of {} tokens and {} scored rows", tokens, rows)};
   CheckLeftOut(tokens + rows);
+}
+
+/// Checks that a step with drafts ends at each generated token after which the state is kept: a state between two steps
+/// cannot be kept.
+void Simulation::CheckKeptStates(const StepPlan& plan) const {
+  const BlockManager& blocks = engine_.blocks();
+  if (!blocks.has_states() || !blocks.prefixes().enabled()) return;
+  const int stride = SequenceStates::kCheckpointBlocks * blocks.block_size();
+  for (const Request* request : engine_.scheduler().running()) {
+    for (const Sequence& sequence : request->sequences) {
+      const auto draft = std::ranges::find(plan.drafts, sequence.slot, &Draft::slot);
+      if (draft == plan.drafts.end()) continue;
+      const int last = sequence.num_computed + static_cast<int>(draft->tokens.size());
+      if (last / stride != sequence.num_computed / stride)
+        throw Failure{fmt::format("slot {}: a step from token {} to {} skips a state that is kept", draft->slot,
+                                  sequence.num_computed, last)};
+    }
+  }
 }
 
 /// Checks that a request without room in a plan made ahead is not passed over by a second plan made ahead: the next

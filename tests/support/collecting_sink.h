@@ -38,6 +38,7 @@ class CollectingSink : public RequestSink {
     if (!event.pooled.empty()) pooled = event.pooled;
     return stop_after > 0 && choice.tokens.size() >= stop_after;
   }
+  void OnCached(int tokens) override { cached = tokens; }
   void OnDrafts(int index, int accepted, int refused) override {
     QUIRE_CHECK(!choices[index].finished && error.empty(), "guesses are counted after the end of choice {}", index);
     accepted_drafts += accepted;
@@ -55,8 +56,9 @@ class CollectingSink : public RequestSink {
   std::vector<std::pair<TokenId, float>> prompt_top;
   std::vector<float> pooled;  // the prompt's pooled vector
   std::string error;
+  int cached = 0;                               // tokens of the prompt that came from the cache
   int accepted_drafts = 0, refused_drafts = 0;  // guessed tokens in the answers, and others
-  size_t stop_after = 0;  // pretends that the text ends with a stop string after so many tokens
+  size_t stop_after = 0;                        // pretends that the text ends with a stop string after so many tokens
 };
 
 /// Makes a request of n sequences with the given prompt.

@@ -52,7 +52,7 @@ CpuDecoder::CpuDecoder(const ModelFiles& files, const RankShard& shard, const ke
       relative_bias_(RelativeBiasOf(files, shard)),
       buffers_(spec_, shard, sizes.max_step_tokens),
       experts_(spec_, shard, sizes.max_step_tokens),
-      mixers_(spec_, shard_, stream, collective_, sizes.max_step_tokens),
+      mixers_(spec_, shard_, stream, collective_, sizes),
       latents_(spec_, shard_, stream, activations_, sizes.max_step_tokens) {
   if (spec_.value_norm) ones_.assign(static_cast<size_t>(LargestHead(spec_)), 1);
   for (int64_t rope = 0; rope < std::ssize(spec_.ropes); ++rope) {

@@ -37,6 +37,10 @@ class CpuDecoder final : private DecoderOps {
   /// stage of a pipeline. Every rank calls this with the same inputs.
   std::span<float> Forward(const StepInputs& inputs, const KvCache& cache);
 
+  /// Advances the states of the last step's sequences with drafts past the tokens that remain: rows[s] of sequence s.
+  /// Call it after a step with StepInputs::held_rows, whose inputs must still be there.
+  void AdvanceStates(std::span<const int32_t> rows);
+
   /// Returns this rank's logits of the step's rows [row, row + count): [count, local vocab], valid until the next call
   /// of this function or of Forward. Call it after Forward.
   std::span<float> LogitsOfRows(int64_t row, int64_t count);
@@ -53,6 +57,8 @@ class CpuDecoder final : private DecoderOps {
   const CpuAdapters& adapters() const { return adapters_; }
   CpuAdapters& adapters() { return adapters_; }
   int64_t state_bytes() const { return mixers_.state_bytes(); }
+  /// Returns the bytes that steps with drafts take beside all that is allocated when the object is made.
+  int64_t held_bytes() const { return mixers_.held_bytes(); }
 
  private:
   void Embed() override;

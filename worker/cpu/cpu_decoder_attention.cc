@@ -114,6 +114,12 @@ void CpuDecoder::NormMixerIn(int64_t layer) {
 
 void CpuDecoder::MixTokens(int64_t layer) { mixers_.Mix(layer, weights(layer).mixer, *inputs_, *cache_); }
 
+void CpuDecoder::AdvanceStates(std::span<const int32_t> rows) {
+  for (int64_t layer = shard_.stage.begin; layer < shard_.stage.end; ++layer) {
+    if (LayerOf(layer).has_state()) mixers_.AdvanceHeld(layer, weights(layer).mixer, *inputs_, rows, *cache_);
+  }
+}
+
 void CpuDecoder::AddMixed(int64_t layer) {
   const LayerWeights& w = weights(layer);
   AddProduct(layer, {mixers_.out(), w.mixer.out, {}, AdaptedProduct::kMixerOut}, w.attention_after_norm);

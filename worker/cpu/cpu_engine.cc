@@ -12,7 +12,9 @@
 #include "worker/cpu/cpu_decoder.h"
 #include "worker/cpu/draft_stack.h"
 #include "worker/cpu/sampler.h"
+#include "worker/cpu/stage_tokens.h"
 #include "worker/cpu/step_inputs.h"
+#include "worker/engine/remaining_rows.h"
 #include "worker/model/state_layout.h"
 #include "worker/sampling/pooled_layers.h"
 #include "worker/sampling/pooler.h"
@@ -45,6 +47,13 @@ KvShape KvShapeOf(const ModelSpec& spec, const RankShard& shard, const EngineSiz
 DraftStack::Places PlacesOf(const KvShape& shape, const EngineSizes& sizes) {
   const int64_t own = shape.block_bytes();
   return sizes.draft.files == nullptr ? DraftStack::Places{own, own, 0} : DraftStack::PlacesFor(sizes, own);
+}
+
+/// Returns the bytes of the blocks that a state of `bytes` bytes needs, or fewer: the draft model's part of a block
+/// holds nothing of a state.
+int64_t StateBytesIn(const DraftStack::Places& places, int64_t own_block_bytes, int64_t bytes) {
+  if (places.block_bytes == own_block_bytes) return bytes;
+  return (bytes + own_block_bytes - 1) / own_block_bytes * places.block_bytes;
 }
 
 /// Returns the sizes of one rank: rank 0 alone has a draft model.
@@ -88,7 +97,7 @@ class CpuEngine final : public RankEngine {
 
   std::string device() const override { return kernels::CpuIsaName(); }
   int64_t weight_bytes() const override {
-    const int64_t own = decoder_.weights().bytes() + decoder_.adapters().bytes();
+    const int64_t own = decoder_.weights().bytes() + decoder_.adapters().bytes() + decoder_.held_bytes();
     return drafts_ == nullptr ? own : own + drafts_->weight_bytes() + places_.spare_blocks * places_.block_bytes;
   }
   int num_adapters() const override { return decoder_.adapters().num_listed(); }
@@ -102,8 +111,8 @@ class CpuEngine final : public RankEngine {
   int64_t block_bytes() const override { return places_.block_bytes; }
   int64_t own_block_bytes() const override { return kv_shape_.block_bytes(); }
   int64_t kv_head_bytes(int64_t head_dim) const override { return kv_shape_.head_bytes(head_dim); }
-  int64_t state_bytes() const override { return decoder_.state_bytes(); }
-  int64_t available_bytes() const override { return ReadMemoryRoom().available; }
+  int64_t state_bytes() const override { return StateBytesIn(places_, own_block_bytes(), decoder_.state_bytes()); }
+  int64_t available_bytes() const override { return ReadMemoryRoom().available - decoder_.held_bytes(); }
   int64_t AllocateBlocks(int num_blocks, int num_host_blocks) override;
 
   void SwapOut(const std::vector<BlockCopyPair>& pairs) override {
@@ -131,14 +140,18 @@ class CpuEngine final : public RankEngine {
   }
 
   bool CanBegin(bool computes_pending) const override {
-    return in_flight_.empty() || (!shard_.is_last() && !computes_pending);
+    if (in_flight_.empty()) return true;
+    return !shard_.is_last() && !computes_pending && in_flight_.back().drafted.empty();
   }
   void Begin(const StepPlan& plan, const std::vector<BatchMember>& batch, const SequenceTable& table) override;
   bool Done() override { return shard_.is_last() || link_->HasBytes(link_->num_stages() - 1); }
   ComputedStep Finish(const SequenceTable&) override {
     InFlight step = std::move(in_flight_.front());
     in_flight_.pop_front();
-    if (!shard_.is_last()) TakeTokens(step);
+    if (!shard_.is_last()) {
+      step.outcome.tokens = stage_tokens_.Take(*link_, step.most_tokens);
+      AdvanceStates(step);
+    }
     return std::move(step.outcome);
   }
 
@@ -148,13 +161,12 @@ class CpuEngine final : public RankEngine {
   /// tokens, so several of their steps may be in flight.
   struct InFlight {
     ComputedStep outcome;
-    size_t most_tokens;  // rows that draw
+    size_t most_tokens;                // rows that draw
+    std::vector<BatchMember> drafted;  // the batch, where states wait for the verification of drafts; else empty
   };
   /// Draws the step's tokens, in the last stage only.
   ComputedStep DrawStep(std::span<float> logits, const std::vector<BatchMember>& batch, const SequenceTable& table);
-  /// GiveTokens sends the drawn tokens from the last stage to the other stages, which receive them by TakeTokens.
-  void GiveTokens(const InFlight& step);
-  void TakeTokens(InFlight& step);
+  void AdvanceStates(const InFlight& step);
 
   EngineSizes sizes_;
   StageLink* const link_;
@@ -174,7 +186,7 @@ class CpuEngine final : public RankEngine {
   std::unique_ptr<KvCache> cache_;
   HostMemory host_blocks_;  // [num_host_blocks, block bytes]
   std::deque<InFlight> in_flight_;
-  std::vector<int32_t> handed_;  // tokens on their way between stages: their number, then slot and token of each
+  StageTokens stage_tokens_;
 };
 
 std::vector<std::string> CpuEngine::notes() const {
@@ -225,9 +237,11 @@ void CpuEngine::Begin(const StepPlan& plan, const std::vector<BatchMember>& batc
   const std::span<float> logits = decoder_.Forward(inputs_, *cache_);
   InFlight step{};
   for (const BatchMember& member : batch) step.most_tokens += static_cast<size_t>(member.num_rows());
+  if (!inputs_.held_rows.empty()) step.drafted = batch;
   if (shard_.is_last()) {
     step.outcome = DrawStep(logits, batch, table);
-    GiveTokens(step);
+    if (link_ != nullptr) stage_tokens_.Give(*link_, step.outcome.tokens, step.most_tokens);
+    AdvanceStates(step);
   }
   step.outcome.swap_micros = static_cast<uint32_t>(swap_time.count());
   in_flight_.push_back(std::move(step));
@@ -252,25 +266,9 @@ ComputedStep CpuEngine::DrawStep(std::span<float> logits, const std::vector<Batc
   return outcome;
 }
 
-void CpuEngine::GiveTokens(const InFlight& step) {
-  if (link_ == nullptr) return;
-  const std::vector<SampledToken>& tokens = step.outcome.tokens;
-  handed_.assign(1 + 2 * step.most_tokens, 0);
-  handed_[0] = static_cast<int32_t>(tokens.size());
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    handed_[1 + 2 * i] = static_cast<int32_t>(tokens[i].slot);
-    handed_[2 + 2 * i] = tokens[i].token;
-  }
-  for (int stage = 0; stage < link_->stage(); ++stage) link_->Send(stage, std::as_bytes(std::span(handed_)));
-}
-
-void CpuEngine::TakeTokens(InFlight& step) {
-  handed_.resize(1 + 2 * step.most_tokens);
-  link_->Receive(link_->num_stages() - 1, std::as_writable_bytes(std::span(handed_)));
-  const auto count = static_cast<size_t>(handed_[0]);
-  QUIRE_CHECK(2 * count < handed_.size(), "{} tokens for {} rows", count, handed_.size() / 2);
-  for (size_t i = 0; i < count; ++i)
-    step.outcome.tokens.push_back({static_cast<SlotId>(handed_[1 + 2 * i]), handed_[2 + 2 * i], 0, {}});
+/// Advances the states of sequences with drafts, now that the step's tokens are known.
+void CpuEngine::AdvanceStates(const InFlight& step) {
+  if (!step.drafted.empty()) decoder_.AdvanceStates(RemainingRows(step.drafted, step.outcome.tokens));
 }
 
 }  // namespace
@@ -288,13 +286,15 @@ RankMemory MemoryOfCpuRank(const ModelFiles& files, const EngineSizes& group, Ra
   const EngineSizes sizes = SizesOfRank(group, files, rank == 0);
   const RankShard shard =
       PlanGroup(files.spec(), sizes.cut(), sizes.compute.expert_parallel)[static_cast<size_t>(rank)];
-  const DraftStack::Places places = PlacesOf(KvShapeOf(files.spec(), shard, sizes), sizes);
-  int64_t weights = ModelWeights::Bytes(files, shard, sizes.compute.quantization) + CpuAdapters::Bytes(files, shard);
+  const KvShape shape = KvShapeOf(files.spec(), shard, sizes);
+  const DraftStack::Places places = PlacesOf(shape, sizes);
+  int64_t weights = ModelWeights::Bytes(files, shard, sizes.compute.quantization) + CpuAdapters::Bytes(files, shard) +
+                    CpuMixers::HeldBytes(files.spec(), shard, sizes);
   if (sizes.draft.files != nullptr)
     weights += DraftStack::WeightBytes(sizes) + places.spare_blocks * places.block_bytes;
   return {.weight_bytes = weights,
           .block_bytes = places.block_bytes,
-          .state_bytes = StateLayout(files.spec(), shard).bytes};
+          .state_bytes = StateBytesIn(places, shape.block_bytes(), StateLayout(files.spec(), shard).bytes)};
 }
 
 }  // namespace quire

@@ -34,6 +34,8 @@ class KvCache {
     return {pool() + l.keys_at, pool() + l.values_at, stride_, l.kv_heads, l.head_dim, shape_.block_size, shape_.type};
   }
   int64_t block_bytes() const { return stride_; }
+  /// Returns the bytes of a block that belong to the model.
+  int64_t own_bytes() const { return shape_.block_bytes(); }
   std::byte* pool() const { return first_; }
 
  private:

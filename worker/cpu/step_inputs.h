@@ -19,8 +19,10 @@ struct StepInputs {
   int64_t table_stride = 0;
   std::vector<int32_t> state_blocks;  // [S, state_stride]: blocks of the sequences' states
   int64_t state_stride = 0;           // blocks per state; 0: the model has none
-  std::vector<int32_t> adapters;      // [T] number of each token's LoRA adapter, 0: none; empty: no token has one
-  std::vector<int32_t> draw_rows;     // [R] rows in [0, T) after which a token is drawn, in batch order
+  /// [S] rows of each sequence with drafts whose state must wait for verification, 0 for other sequences; empty: none.
+  std::vector<int32_t> held_rows;
+  std::vector<int32_t> adapters;   // [T] number of each token's LoRA adapter, 0: none; empty: no token has one
+  std::vector<int32_t> draw_rows;  // [R] rows in [0, T) after which a token is drawn, in batch order
 
   int64_t num_tokens() const { return static_cast<int64_t>(token_ids.size()); }
   int64_t num_sequences() const { return static_cast<int64_t>(context_len.size()); }

@@ -30,6 +30,7 @@ struct EngineSizes {
   ComputeSettings compute;
   std::vector<int32_t> stage_layers = {};  // see GroupCut
   DraftSizes draft = {};
+  int draft_rows = 0;  // most rows of a step's sequences with drafts, where the model keeps states
 
   GroupCut cut() const { return {shares, stage_layers}; }
 };

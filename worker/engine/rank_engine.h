@@ -41,9 +41,9 @@ class RankEngine {
   /// Returns the bytes that the keys, or the values, of one KV head take in a block (KvLayout).
   virtual int64_t kv_head_bytes(int64_t head_dim) const = 0;
   virtual bool latents_once() const { return false; }  // see KvLayout
-  /// Returns the bytes of one sequence's recurrent state on this rank; 0: the model has no such state. The state lies
-  /// in blocks of the KV pool (SequenceState::state), as many as every rank needs. A chunk that begins at position 0
-  /// starts from a zero state, whatever the blocks contain.
+  /// Returns the bytes of one sequence's recurrent state on this rank, and of the draft model's parts of its blocks; 0:
+  /// the model has no such state. The state lies in blocks of the KV pool (SequenceState::state), as many as every rank
+  /// needs. A chunk that begins at position 0 starts from a zero state, whatever the blocks contain.
   virtual int64_t state_bytes() const { return 0; }
   /// Returns the number of LoRA adapters that were loaded with the model.
   virtual int num_adapters() const { return 0; }

@@ -89,10 +89,10 @@ void StepExecutor::SwapOut(const std::vector<BlockCopyPair>& moves) {
 }
 
 void StepExecutor::Accept(const Frame& plan_frame) {
-  const PlanLimits limits{num_blocks_,        num_host_blocks_,       sizes_.block_size,
-                          sizes_.max_running, sizes_.max_step_tokens, sizes_.max_model_len,
-                          vocab_size_,        state_blocks_,          engine_->num_adapters(),
-                          later_adapters_,    sizes_.draft.num_tokens};
+  const PlanLimits limits{num_blocks_,        num_host_blocks_,        sizes_.block_size,
+                          sizes_.max_running, sizes_.max_step_tokens,  sizes_.max_model_len,
+                          vocab_size_,        state_blocks_,           engine_->num_adapters(),
+                          later_adapters_,    sizes_.draft.num_tokens, sizes_.draft_rows};
   StepPlan plan = DecodePlan(plan_frame, limits);
   if (plan.step != last_step_ + 1 || (epoch_ != 0 && plan.epoch != epoch_)) {
     Fail("plan: epoch {} step {} after epoch {} step {}", plan.epoch, plan.step, epoch_, last_step_);

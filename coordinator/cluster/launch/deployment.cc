@@ -55,8 +55,6 @@ Deployment::Deployment(const Topology& topology, const ModelFiles& model, const 
   EngineOptions options = EngineOptionsOf(topology_, model_.spec(), pools, max_model_len_, max_step_tokens_);
   if (assignment_.compute.backend == BackendKind::kCuda) options.drafts.num_tokens = 0;
   options.drafts.model_max_len = assignment_.draft.max_model_len;
-  if (options.drafts.num_tokens > 0 && options.drafts.from_text && pools.state_blocks > 0)
-    spdlog::warn("speculation: no drafts, because this model carries a state from token to token");
   ::randombytes_buf(options.blocks.hash_key.data(), options.blocks.hash_key.size());
   if (disk != nullptr) {
     const std::string space = KvSpaceOf(model_, assignment_, group_->ranks());

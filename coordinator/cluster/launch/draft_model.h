@@ -11,4 +11,8 @@ namespace quire {
 /// cannot be opened or does not fit `model`. Vocabularies are compared elsewhere (text/tokenizer/same_tokens.h).
 DraftModelSettings DraftModelOf(const Topology& topology, const ModelFiles& model);
 
+/// Returns the most rows that the sequences with drafts of a step have, where workers keep such rows because the model
+/// carries states; 0: they keep none.
+int32_t MostDraftRows(const Topology& topology, const ModelSpec& served);
+
 }  // namespace quire

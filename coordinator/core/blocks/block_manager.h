@@ -38,9 +38,10 @@ class BlockManager {
 
   /// Returns the number of free blocks that Grow takes for all targets (of one request), copies included.
   int BlocksToGrow(std::span<const GrowTarget> targets) const;
-  /// Grows the table to num_tokens, and makes the positions from num_planned() on and the state writable. Adds changes
-  /// to the plan if workers know the sequence. Requires free blocks. A state may be kept if `reserved` more are free.
+  /// Grows the table to num_tokens, and makes the positions from num_planned() on and the state writable; Extend grows
+  /// the table alone. Both need free blocks and add changes to the plan. A state is kept if `reserved` more are free.
   void Grow(Sequence& sequence, int num_tokens, StepPlan& plan, int reserved = 0);
+  void Extend(Sequence& sequence, int num_tokens, StepPlan& plan);
   /// Counts `count` more tokens as computed and makes full blocks findable. All tokens so far must be known.
   void Computed(Sequence& sequence, int count);
   /// Lets `child`, which has no blocks, share the blocks of `parent`'s computed tokens, and sets its num_computed.
@@ -83,7 +84,6 @@ class BlockManager {
   }
 
  private:
-  bool NextWriteIsShared(const Sequence& sequence) const;
   BlockId Allocate();
 
   BlockManagerOptions options_;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "comm/base/error.h"
+#include "coordinator/core/blocks/draft_counts.h"
 
 namespace quire {
 
@@ -40,6 +41,12 @@ int SequenceStates::CutAt(const Sequence& sequence, int start, int end) const {
     if (at > start) cut = std::min(cut, at);
   }
   return cut;
+}
+
+int SequenceStates::DraftsUpToCheckpoint(const Sequence& sequence) const {
+  if (!prefixes_.enabled()) return kMostDrafts;
+  const int stride = kCheckpointBlocks * block_size_;
+  return stride - sequence.num_planned() % stride - 1;
 }
 
 int SequenceStates::BlocksToGrow(std::span<const GrowTarget> targets) const {
@@ -128,9 +135,11 @@ void SequenceStates::Computed(Sequence& sequence) {
 }
 
 void SequenceStates::KeepLast(Sequence& sequence) {
-  const bool is_whole = sequence.num_computed > 0 && sequence.num_computed % block_size_ == 0;
+  const int computed = sequence.num_computed;
+  // An answer may end inside of right drafts. Its state has then gone beyond its end.
+  const bool is_whole = computed > 0 && computed % block_size_ == 0 && computed <= sequence.num_tokens();
   if (sequence.state.empty() || !is_whole || sequence.num_in_flight > 0 || IsKept(sequence)) return;
-  Keep(sequence, sequence.num_computed, sequence.state);
+  Keep(sequence, computed, sequence.state);
 }
 
 void SequenceStates::Fork(const Sequence& parent, Sequence& child) {

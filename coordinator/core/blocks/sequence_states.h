@@ -32,6 +32,9 @@ class SequenceStates {
 
   /// Returns where a chunk [start, end) should end so that a state can be kept: `end` or an earlier token.
   int CutAt(const Sequence& sequence, int start, int end) const;
+  /// Returns how many drafts a decode of the sequence may have so that it does not go beyond the next generated token
+  /// after which the state is kept.
+  int DraftsUpToCheckpoint(const Sequence& sequence) const;
   /// Returns the number of blocks that Grow takes for the states of all targets. The targets are sequences of one
   /// request.
   int BlocksToGrow(std::span<const GrowTarget> targets) const;

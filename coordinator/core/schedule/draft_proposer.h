@@ -19,6 +19,9 @@ struct DraftOptions {
   bool from_text = true;         // drafts from the sequence itself
   bool from_answers = false;     // drafts from earlier answers to the same client
   bool from_predictions = true;  // drafts from what the client predicts
+  /// A sequence has drafts only while its earlier drafts have saved more time than they have cost
+  /// (DraftPace::Affordable).
+  bool must_pay = false;
   /// Drafts from the draft model that the workers have, for requests without a prediction.
   bool from_model = false;
   int model_max_len = 0;  // tokens of the longest sequence that the draft model reads

@@ -3,6 +3,7 @@
 #include "coordinator/core/blocks/block_manager.h"
 #include "coordinator/core/schedule/draft_cost.h"
 #include "coordinator/core/schedule/draft_proposer.h"
+#include "coordinator/core/schedule/scheduler_limits.h"
 #include "coordinator/core/schedule/step_draft.h"
 
 namespace quire {
@@ -11,7 +12,7 @@ namespace quire {
 /// no step has drafts.
 class Drafting {
  public:
-  explicit Drafting(BlockManager& blocks) : blocks_(blocks) {}
+  Drafting(const SchedulerLimits& limits, BlockManager& blocks) : limits_(limits), blocks_(blocks) {}
 
   /// The proposer must outlive this object.
   void SetProposer(DraftProposer* proposer, const DraftOptions& options) {
@@ -38,12 +39,16 @@ class Drafting {
  private:
   bool WaitsForDrafts(const OutstandingStep& outstanding) const;
   bool MayHaveDrafts(const Request& request) const;
+  bool IsReady(const Sequence& sequence, size_t num_sequences) const;
+  double RowCost(size_t num_sequences) const { return cost_.row(static_cast<int>(num_sequences)); }
+  double WaitCost() const;
   /// True when the request's drafts come from the draft model. A prediction tells more than a small model.
   bool AsksModel(const Request& request) const { return drafts_.from_model && request.prediction.empty(); }
   void AddDrafts(StepMember& member, StepDraft& draft);
-  bool Guess(StepMember& member, int longest);
-  void OrderGuess(StepMember& member);
+  bool Guess(StepMember& member, int longest, double row_cost);
+  void OrderGuess(StepMember& member, double row_cost);
 
+  const SchedulerLimits& limits_;
   BlockManager& blocks_;
   DraftProposer* proposer_ = nullptr;  // null: no speculation
   DraftOptions drafts_;

@@ -191,7 +191,7 @@ class Scheduler {
   RoomEstimate room_{limits_, blocks_, running_, demand_, shares_};
   Admission admission_{blocks_, queue_, running_, shares_, room_, work_, writer_, preemption_, decisions_};
   PlaceSharing places_{queue_, running_, shares_, room_, preemption_, admission_, decisions_};
-  Drafting drafting_{blocks_};
+  Drafting drafting_{limits_, blocks_};
   StepResults results_{blocks_, running_, steps_};
   Migration migration_{blocks_, queue_, running_, steps_, decisions_};
 
