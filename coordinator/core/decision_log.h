@@ -17,7 +17,7 @@ enum class DecisionKind : uint8_t {
   kSwappedIn,      // a: blocks moved back, b: blocks free before
   kPreemptedRecompute,  // preempted for `cause`; a: tokens to recompute, b: blocks given up
   kPreemptedSwap,       // preempted for `cause`; a: blocks moved to the host, b: host blocks left
-  kWaitsForPrefix,      // an earlier request computes a prefix that both share; a: the waiting request's computed tokens
+  kWaitsForPrefix,      // an earlier request computes a prefix that both share; a: tokens that this one has computed
   kPinsBroken,          // pinned prefixes were given up, because the request could not run otherwise
   kFinished,            // a: choice, b: FinishReason
   kCancelled,           // the client or an operator ended the request, or its result was broken

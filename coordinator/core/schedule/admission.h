@@ -12,8 +12,8 @@ namespace quire {
 /// Decides which waiting requests start to run.
 class Admission {
  public:
-  /// Requests of other clients may be preempted to make room for a client. The room stays reserved for that client for
-  /// this many steps; each admission of the client begins the time anew.
+  /// The number of steps for which room stays reserved for a client after requests of other clients were preempted for
+  /// it. Each admission of the client starts the count again.
   static constexpr int64_t kReservedSteps = 128;
 
   Admission(BlockManager& blocks, WaitingQueue& queue, RunningSet& running, const ClientShares& shares,
@@ -32,7 +32,8 @@ class Admission {
   /// Admits waiting requests into the free room, one client after another, while the step has tokens left, and puts
   /// their first tokens into the step.
   void AdmitWaiting(StepDraft& draft);
-  /// Moves the request from the queue to the running set. Returns its first work, as RequestWork::FindWork does.
+  /// Moves the request from the queue to the running set. Returns the first tokens to compute, as RequestWork::FindWork
+  /// does.
   std::span<const GrowTarget> Admit(Request& request, StepDraft& draft);
 
  private:

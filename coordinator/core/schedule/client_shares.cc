@@ -54,16 +54,17 @@ bool ClientShares::IsAtLimit(const ClientAccount& account, StepDraft& draft) con
          (limits.max_blocks > 0 && account.use.longest_blocks + longest > limits.max_blocks);
 }
 
-/// True when the client must wait because another client's request is held for lack of room. Only clients without
-/// running requests pass a held request, each within its share: so a newcomer never waits until a large request fits.
+/// True when the client must wait because another client's request is held for lack of room. Only a client without
+/// running requests passes a held request, and only within its share. Therefore such a client never waits for a large
+/// request of another client to fit.
 bool ClientShares::IsHeldUp(const ClientAccount& account, bool others_held, StepDraft& draft) const {
   return others_held && (Has(account, Resource::kSlots, draft) > 0 || !IsWithinShare(account.head(), draft));
 }
 
-/// True when several clients are active, and this client's running requests and its next one together exceed its share.
-/// Clients within their shares go first: they could preempt that request immediately, and its computed tokens would be
-/// lost. At the client's next turn it takes room that no other client is entitled to. A request that exceeds a share by
-/// itself keeps its turn, because other clients might always go first.
+/// True when several clients are active and this client's running requests and its next request together exceed its
+/// share. Clients within their shares go first: they could preempt that request immediately, and its computed tokens
+/// would be lost. At the client's next turn the request takes room that no other client is entitled to. A request that
+/// exceeds the share by itself keeps its turn, because otherwise other clients might always go first.
 bool ClientShares::StandsBack(ClientAccount& account, StepDraft& draft) const {
   Request& head = account.head();
   if (account.use.stands_back || queue_.num_active() < 2 || IsWithinShare(head, draft)) return false;
@@ -72,7 +73,7 @@ bool ClientShares::StandsBack(ClientAccount& account, StepDraft& draft) const {
   return account.use.stands_back;
 }
 
-/// Skips clients whose requests were preempted for another client in this plan: no room is kept for them.
+/// Skips clients whose requests were preempted for another client in this plan; no room is kept for them.
 KeptRoom ClientShares::CountReserves(const StepDraft& draft) const {
   KeptRoom reserved;
   for (const auto& [name, account] : queue_.clients()) {
@@ -85,9 +86,8 @@ KeptRoom ClientShares::CountReserves(const StepDraft& draft) const {
 }
 
 /// Orders running requests by seniority, the most senior first. While several clients are active and blocks may run
-/// short, requests of clients above their share come after all others, those of the largest client last: these requests
-/// are preempted first. The most senior request of all stays in front in any case, so that every step computes
-/// something.
+/// short, requests of clients above their share come after all others, those of the largest client last, and are
+/// preempted first. The most senior request of all always stays in front, so that every step computes something.
 void ClientShares::OrderForService(StepDraft& draft) const {
   std::vector<Request*>& order = draft.order;
   order = running_.requests();

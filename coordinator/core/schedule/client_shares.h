@@ -11,7 +11,7 @@ namespace quire {
 
 enum class Resource { kSlots, kBlocks };
 
-/// Running places and blocks that are kept free for clients without running requests.
+/// The running places and blocks that are kept free for clients without running requests.
 struct KeptRoom {
   int sequences = 0, blocks = 0;
 };
@@ -23,7 +23,7 @@ struct ClientReport {
   int64_t prompt_tokens = 0, generated_tokens = 0;
 };
 
-/// Computes what each client has of the running places and blocks, and what the client may have while other clients are
+/// Computes how much of the running places and blocks each client uses, and how much it may use while other clients are
 /// active. Moves no request.
 class ClientShares {
  public:
@@ -33,21 +33,22 @@ class ClientShares {
 
   /// Returns the amount that each active client may have while others wait for more.
   int ShareOf(Resource resource) const;
-  /// Returns the amount that the client's running requests have; for blocks plus the blocks that they will take soon.
+  /// Returns the amount that the client's running requests use. For blocks, the amount includes the blocks that they
+  /// will take soon.
   int Has(const ClientAccount& account, Resource resource, StepDraft& draft) const;
   /// Returns the amount that a waiting request needs in order to run.
   int Needs(Request& request, Resource resource) const;
   /// True when the request and its client's running requests together stay within the client's share.
   bool IsWithinShare(Request& head, StepDraft& draft) const;
 
-  /// True when the client has a limit of its own and its next request would exceed it.
+  /// True when the client has limits of its own and its next request would exceed them.
   bool IsAtLimit(const ClientAccount& account, StepDraft& draft) const;
   /// True when the client must wait because another client's request is held for lack of room (`others_held`).
   bool IsHeldUp(const ClientAccount& account, bool others_held, StepDraft& draft) const;
-  /// True when other clients go first, because this client's next request would exceed its share. Then also sets the
-  /// account's stands_back.
+  /// True when other clients go first, because this client's next request would exceed its share. Then also sets
+  /// stands_back in the account.
   bool StandsBack(ClientAccount& account, StepDraft& draft) const;
-  /// Returns the room reserved in this step for clients that have nothing running.
+  /// Returns the room that this step reserves for clients without running requests.
   KeptRoom CountReserves(const StepDraft& draft) const;
   /// Sets draft.order to the running requests, in the order in which they get tokens and blocks.
   void OrderForService(StepDraft& draft) const;
