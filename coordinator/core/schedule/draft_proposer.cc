@@ -42,8 +42,8 @@ CommonPart RepeatProposer::InText(std::span<const TokenId> text) const {
 
 /// Returns the place in the prediction whose preceding tokens have the longest part in common with the end of the
 /// generated tokens. Of several such places, returns the nearest to the number of generated tokens, where an unchanged
-/// answer would stand. Returns the beginning of the prediction while no token is generated. The number of comparisons is
-/// bounded, because each step searches for each sequence; the nearest places are searched first.
+/// answer would stand. Returns the beginning of the prediction while no token is generated. The number of comparisons
+/// is bounded, because each step searches for each sequence; the nearest places are searched first.
 CommonPart RepeatProposer::InPrediction(std::span<const TokenId> prediction, std::span<const TokenId> generated) const {
   const size_t unchanged = generated.size();
   const auto part = [&](size_t place, size_t common) {

@@ -24,8 +24,8 @@ void RoomEstimate::CountOut(const Request& request, Crowd& crowd) const {
 }
 
 Room RoomEstimate::RoomFor(Request& request, const Crowd& crowd, StepDraft& draft) const {
-  // A client with running requests must not use room that is reserved for clients without any. The reserve is counted
-  // anew for each request, because this plan may have admitted such a client.
+  // A client with running requests must not use room that is reserved for clients without running requests. The reserve
+  // is counted again for each request, because this plan may have admitted such a client.
   const KeptRoom reserved = shares_.CountReserves(draft);
   const bool leaves = reserved.sequences > 0 && shares_.Has(*request.account, Resource::kSlots, draft) > 0;
   const int taken = crowd.sequences + (leaves ? reserved.sequences : 0);
