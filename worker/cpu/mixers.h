@@ -14,8 +14,9 @@
 
 namespace quire {
 
-/// Computes on the CPU the part of a layer with a recurrent state between the layer's two products, and owns the
-/// buffers for a step's T tokens. Models without such layers and ranks without any of their heads use no memory here.
+/// Computes, on the CPU, the part of a layer with a recurrent state between the layer's two products, and owns the
+/// buffers for a step's T tokens. Models without such layers, and ranks without heads of such layers, use no memory
+/// here.
 class CpuMixers {
  public:
   /// The references must outlive the object.
@@ -29,8 +30,8 @@ class CpuMixers {
   float* in() { return in_.data(); }
   int64_t in_width() const { return shape_.in_width; }
 
-  /// Computes out() from in() and the states of the step's sequences, and advances these states past the new tokens. A
-  /// collective call: the ranks norm the outputs of state spaces together.
+  /// Computes out() from in() and the states of the step's sequences, and advances these states past the new tokens.
+  /// Every rank must call it, because the ranks norm the outputs of state spaces together.
   void Mix(int64_t layer, const MixerWeights& weights, const StepInputs& inputs, const KvCache& cache);
 
   /// Returns the output rows: [T, local channels], or [T, local value heads * value_dim].
@@ -50,7 +51,7 @@ class CpuMixers {
   StateLayout states_;
   MixerShape shape_;
   std::vector<float> in_, out_;
-  std::vector<float> squares_;  // state spaces: [2, T, groups], sums of squares of this rank and of all ranks
+  std::vector<float> squares_;  // for state spaces: [2, T, groups], sums of squares of this rank, then of all ranks
 };
 
 }  // namespace quire

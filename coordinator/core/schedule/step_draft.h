@@ -20,7 +20,7 @@ struct StepDraft {
   bool ahead = false;                   // another step is outstanding
   bool in_company = false;              // several clients are active, or were within the last seconds
   bool in_turns = false;                // some decodes may skip the step: Sequence::sits_out counts
-  bool left_out = false;                // planned ahead, and a request lacked room: the next step must serve that request
+  bool left_out = false;                // planned ahead and lacked room for a request, which the next step must serve
   bool preempted = false;               // a running request gave its blocks to another, so this step admits none
   bool use_counted = false;             // ClientAccount::use counts the present running requests
   int most_tokens = 0;                  // tokens that the step may compute, as Request::StepCost charges them
