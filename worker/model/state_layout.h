@@ -20,7 +20,7 @@ struct StateLayout {
   const Layer& layer(int64_t index) const { return layers[static_cast<size_t>(index)]; }
 
   std::vector<Layer> layers;
-  int64_t bytes = 0;  // bytes of a sequence's state; 0: no layer keeps one, or this rank has no part of it
+  int64_t bytes = 0;  // bytes of a sequence's state; 0: no layer keeps a state, or this rank has no part of it
 };
 
 }  // namespace quire
