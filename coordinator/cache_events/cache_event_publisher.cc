@@ -16,9 +16,9 @@ namespace quire {
 
 namespace {
 
-constexpr size_t kMostKeptBytes = 64 << 20;                    // bytes of the batches that are kept for replays
-constexpr int64_t kMostAskedBytes = 256;                       // bytes of a frame that a client sends
-constexpr std::chrono::seconds kToSubscribe{10}, kNoLimit{0};  // clients of replays may wait until they miss a batch
+constexpr size_t kMostKeptBytes = 64 << 20;                    // most bytes of the batches kept for replays
+constexpr int64_t kMostAskedBytes = 256;                       // most bytes of a frame that a client sends
+constexpr std::chrono::seconds kToSubscribe{10}, kNoLimit{0};  // clients of replays may wait for any time
 constexpr uint64_t kEndOfReplay = ~uint64_t{0};
 
 double UnixSeconds() {
@@ -38,7 +38,7 @@ uint64_t NumberOf(const zmq::message_t& message) {
 }
 
 void SetOptions(zmq::socket_t& socket, const std::string& endpoint, int queued) {
-  if (endpoint.starts_with("tcp://[")) socket.set(zmq::sockopt::ipv6, 1);  // for an endpoint to connect to
+  if (endpoint.starts_with("tcp://[")) socket.set(zmq::sockopt::ipv6, 1);  // needed for an endpoint to connect to
   socket.set(zmq::sockopt::linger, 500);
   socket.set(zmq::sockopt::sndhwm, queued);
   socket.set(zmq::sockopt::maxmsgsize, kMostAskedBytes);
@@ -46,8 +46,8 @@ void SetOptions(zmq::socket_t& socket, const std::string& endpoint, int queued) 
   socket.set(zmq::sockopt::backlog, 128);
 }
 
-/// Makes the socket listen on, or connect to, the endpoint. A port that others can reach is behind the gate that this
-/// function returns; otherwise null.
+/// Makes the socket listen on, or connect to, the endpoint. A port that other machines can reach is behind a gate,
+/// which the function returns; otherwise it returns null.
 std::unique_ptr<OpenGate> Attach(zmq::socket_t& socket, const std::string& endpoint, bool bind,
                                  std::chrono::seconds to_speak) {
   std::unique_ptr<OpenGate> gate;
@@ -78,10 +78,10 @@ struct CacheEventPublisher::Sockets {
 
   ~Sockets() { ::close(wake_fd); }
 
-  std::unique_ptr<OpenGate> publisher_gate, replays_gate;  // forward the sockets' last bytes: destroyed after them
+  std::unique_ptr<OpenGate> publisher_gate, replays_gate;  // forward the sockets' last bytes; outlive them
   zmq::context_t context{1};
   zmq::socket_t publisher{context, zmq::socket_type::pub};
-  zmq::socket_t replays{context, zmq::socket_type::router};  // unused without a replay endpoint
+  zmq::socket_t replays{context, zmq::socket_type::router};  // unused if there is no replay endpoint
   int wake_fd = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);    // readable while batches may wait
   uint64_t next_number = 0;
   std::deque<Kept> kept;
@@ -99,7 +99,7 @@ CacheEventPublisher::CacheEventPublisher(const Topology::KvEvents& settings, Cac
     SetOptions(sockets_->replays, settings_.replay_endpoint, settings_.buffer_steps + 1);
     sockets_->replays_gate = Attach(sockets_->replays, settings_.replay_endpoint, true, kNoLimit);
   }
-  Publish({{.kind = CacheEvent::Kind::kCleared}});  // blocks of an earlier process are gone
+  Publish({{.kind = CacheEvent::Kind::kCleared}});  // blocks of an earlier process are no longer cached
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -149,7 +149,7 @@ void CacheEventPublisher::Send(const CacheEventQueue::Batch& batch) {
     bytes = EncodeCacheEvents(batch.events, batch.unix_seconds, source_);
   }
   zmq::message_t payload(bytes.data(), bytes.size()), sent;
-  sent.copy(payload);  // both share the bytes
+  sent.copy(payload);  // `sent` and `payload` share the bytes
   const uint64_t number = sockets_->next_number++;
   sockets_->publisher.send(zmq::message_t(settings_.topic.data(), settings_.topic.size()), zmq::send_flags::sndmore);
   sockets_->publisher.send(NumberMessage(number), zmq::send_flags::sndmore);
@@ -171,7 +171,7 @@ void CacheEventPublisher::AnswerReplays() {
     do {
       if (!socket.recv(frames.emplace_back(), zmq::recv_flags::dontwait)) return;
     } while (frames.back().more());
-    if (frames.size() != 3 || frames[1].size() != 0 || frames[2].size() != 8) continue;  // no replay's request
+    if (frames.size() != 3 || frames[1].size() != 0 || frames[2].size() != 8) continue;  // not a request for a replay
     const auto answer = [&](uint64_t number, zmq::message_t batch) {
       zmq::message_t client;
       client.copy(frames[0]);

@@ -1,5 +1,5 @@
-// A conversation with the model through /v1/chat/completions, streamed. An answer belongs to the conversation in which
-// it was requested, and goes nowhere else, whatever is shown when the answer ends.
+// A conversation with the model through /v1/chat/completions, streamed. An answer belongs only to the conversation in
+// which it was requested, whichever conversation is shown when the answer ends.
 import {$, el, keepList, setText} from "../shared/dom.js";
 import {Refusal} from "../shared/session.js";
 import {Answer} from "./answer.js";
@@ -11,7 +11,7 @@ import {UserTurn} from "./user_turn.js";
 
 const OPEN = "quire.open-conversation";  // key in the tab's sessionStorage: the conversation that a reload shows again
 const KEEP_EVERY_MS = 1000;
-const NEAR = 40;  // pixels above its end at which a page still counts as being at its end
+const NEAR = 40;  // pixels above its end at which the page still counts as scrolled to the end
 
 /** Removes answers that a reload cut before their first word. */
 function restored(conversation) {
@@ -36,7 +36,7 @@ export class Chat {
     this.views = new WeakMap();  // turn: {element}
     this.keys = new WeakMap();   // turn: the turn's key among the elements
     this.made = 0;
-    this.run = null;  // {conversation, controller} while an answer comes
+    this.run = null;  // {conversation, controller} while an answer arrives
     this.atEnd = true;
     this.#listen();
     this.open(restored(this.conversations.find(sessionStorage.getItem(OPEN))));
@@ -197,7 +197,7 @@ export class Chat {
     const problem = await this.#receive(run, answer, turns);
     clearInterval(keeping);
     const shown = this.conversation === conversation, came = Boolean(turn.content || turn.reasoning) || problem === null;
-    // A question that was left before its answer began stays where it was asked.
+    // If the user leaves a conversation before the answer begins, the question stays in that conversation.
     if (!came) conversation.turns = shown ? before : turns;
     this.#keep(conversation);
     if (this.run === run) {

@@ -2,10 +2,10 @@
 // which browsers show without KaTeX's fonts and styles. A formula that KaTeX cannot read stays as text.
 import {el} from "../shared/dom.js";
 
-export const LONGEST = 4000;  // characters: an answer of thousands of openings without an end stays quick to read
-// A formula that defines words of its own could grow by each use of them.
+export const LONGEST = 4000;  // characters; the bound keeps answers with thousands of unclosed formulas quick to read
+// A formula that defines its own commands could grow with each use of them.
 const DEFINES = /\\(?:[gex]?def|(?:re)?newcommand|providecommand|let|futurelet)(?![a-zA-Z])/, LONGEST_DEFINING = 1000, USES = 50;
-// Prices are not formulas: a formula has no blank inside either sign, no digit after the second sign, and no code
+// Dollar signs also mean prices. A formula has no blank inside either sign, no digit after the second sign, and no code
 // between the signs.
 const DOLLARS = /^\$(?![\s$])((?:\\[^\n]|[^\\$\n`])+?)(?<!\s)\$(?!\d)/;
 const PAIRS = [["$$", "$$"], ["\\[", "\\]"]];

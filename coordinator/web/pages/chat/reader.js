@@ -1,13 +1,14 @@
-// Sets up the Markdown parser marked: it reads formulas, too, and a text that was made to be slow to read costs little time.
+// Sets up the Markdown parser marked so that it also reads formulas, and so that texts made to be slow to read take
+// little time.
 import {FORMULAS} from "./formulas.js";
 import {openFence} from "./readable_text.js";
 
 const {marked} = globalThis;
 
-// marked scans the rest of the paragraph at each sign, so thousands of unpaired signs cost the square of their number.
-// Once marked has scanned this many characters, further signs of the text are plain text.
+// marked scans the rest of the paragraph at each sign, so the time for thousands of unpaired signs grows with the
+// square of their number. After marked has scanned WORK characters, further signs of the text are plain text.
 const WORK = 2000000;
-const MOST_NAMES = 1000;  // of links that a text explains: marked compares each pair of brackets with all of them
+const MOST_NAMES = 1000;  // number of a text's link names; marked compares each pair of brackets with all of them
 const BEGINS = {emStrong: /^[*_]/, del: /^~/, codespan: /^`/, link: /^!?\[/, reflink: /^!?\[/, tag: /^</};
 
 let left = 0, length = 0, begins = [];

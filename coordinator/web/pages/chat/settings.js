@@ -1,9 +1,9 @@
-// The page's form for the fields of requests; the browser keeps their values.
+// The page's form for the fields of requests. The browser keeps their values.
 import {$} from "../shared/dom.js";
 
 const FIELDS = ["system", "max-tokens", "temperature", "top-p", "top-k", "seed", "logprobs"];
 const TOP_LOGPROBS = 5;
-// Fields that a request contains only when the user filled them in; otherwise the server's sampling defaults apply.
+// Fields that a request contains only if the user filled them in. Otherwise the server's sampling defaults apply.
 const SAMPLING = {"temperature": "temperature", "top-p": "top_p", "top-k": "top_k"};
 
 export class Settings {

@@ -1,4 +1,4 @@
-// Colours of blocks. Owners differ by hue, a golden angle apart, so that neighbours in time look unlike.
+// Chooses the colours of blocks. The hues of successive owners are a golden angle apart, so that they look different.
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
@@ -11,7 +11,7 @@ export function ownerColor(request) {
   return dark.matches ? `hsl(${ownerHue(request)} 48% 62%)` : `hsl(${ownerHue(request)} 45% 48%)`;
 }
 
-function toPixel(r, g, b) {  // little endian, as canvases are
+function toPixel(r, g, b) {  // little-endian, as canvases store pixels
   return (255 << 24 | b << 16 | g << 8 | r) >>> 0;
 }
 

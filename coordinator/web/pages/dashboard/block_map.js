@@ -1,4 +1,4 @@
-// A picture of a pool: one cell for each block, in the order of their ids. Written straight into pixels, so that 100,000
+// A picture of a pool: one cell for each block, in the order of block ids. Writes pixels directly, so that 100,000
 // blocks take a few milliseconds. The pointer or the arrow keys choose a block.
 import {el} from "../shared/dom.js";
 import {CACHED, FREE, PINNED} from "./ownership.js";
@@ -115,7 +115,7 @@ export class BlockMap {
       const left = ((id - 1) % this.columns) * cell, top = this.tops[row];
       const shared = holders[id] > 1;
       if (shared && corner === 0) color = mix(color, colors.mark, 0.45);
-      // The filled part of a block stands at the bottom; the rest of a held block is paler.
+      // The filled part of a block is drawn from the bottom. The rest of a held block is paler.
       const full = owner[id] < 0 || side < 6 ? side : Math.max(1, Math.round(side * filled[id] / blockSize));
       const pale = full < side ? mix(color, colors.surface, 0.6) : color;
       for (let y = 0; y < side; ++y) {

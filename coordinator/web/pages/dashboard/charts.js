@@ -4,7 +4,7 @@ import {seconds} from "../shared/format.js";
 
 const WIDTH = 300, HEIGHT = 110;
 
-const FEWEST = 60;  // least number of samples that the chart's width stands for
+const FEWEST = 60;  // least number of samples over the chart's width
 
 /** The points of one series: an "x,y x,y" list that fits WIDTH × height, the newest at the right; null values are left out. */
 function polyline(values, most, height) {

@@ -1,10 +1,10 @@
-// The key figures, and the charts of the last half hour, whose data the server keeps (/admin/history).
+// Shows the key figures, and the charts of the last half hour, whose data the server keeps (/admin/history).
 import {$, el, setText} from "../shared/dom.js";
 import {bytes, count, counted, percent, seconds, short} from "../shared/format.js";
 import {Histogram, LineChart, Sparkline} from "./charts.js";
 import {histograms, quantile, total} from "./metrics.js";
 
-const MOST_ROWS = 360;  // the number of rows that the server keeps
+const MOST_ROWS = 360;  // number of rows that the server keeps
 
 const FIRST_TOKEN = "vllm:time_to_first_token_seconds", INTER_TOKEN = "vllm:inter_token_latency_seconds";
 const HITS = "vllm:prefix_cache_hits_total", QUERIES = "vllm:prefix_cache_queries_total";
@@ -43,7 +43,7 @@ function guesses(status) {
 
 export class History {
   constructor() {
-    this.rows = [];  // {time, running, …}: the columns of /admin/history
+    this.rows = [];  // {time, running, …}: rows with the columns of /admin/history
     this.period = 5;
     this.figures = {running: new Figure("Running"), waiting: new Figure("Waiting"), tokens: new Figure("Tokens per second"),
                     first: new Figure("Time to first token"), used: new Figure("Blocks in use"), hits: new Figure("Cache hits"),

@@ -1,4 +1,4 @@
-// Makes and updates elements without markup: no text of a server or a client is ever read as HTML.
+// Makes and updates elements without markup, so that no text of a server or a client is ever parsed as HTML.
 
 export const $ = (id) => document.getElementById(id);
 
