@@ -8,7 +8,7 @@ import {TokenView} from "./token_view.js";
 
 const REST = 4, LEAST_REST_MS = 30;  // after drawing, the page rests REST times as long, and at least LEAST_REST_MS
 
-/** Returns the facts about a finished answer, as text. began, first: the times of the request and of the first word, in milliseconds. */
+/** Returns facts about a finished answer, as text. began and first: the times of the request and of the first word, in milliseconds. */
 function factsOf({usage, reason, began, first}) {
   const parts = [];
   if (usage) {

@@ -13,7 +13,7 @@ const OPEN = "quire.open-conversation";  // key in the tab's sessionStorage: the
 const KEEP_EVERY_MS = 1000;
 const NEAR = 40;  // pixels above its end at which the page still counts as scrolled to the end
 
-/** Removes answers that a reload cut before their first word. */
+/** Removes answers that a reload interrupted before their first word. */
 function restored(conversation) {
   if (!conversation) return newConversation();
   conversation.turns = conversation.turns.filter(({role, content, reasoning}) => role === "user" || content || reasoning);

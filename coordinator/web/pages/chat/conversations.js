@@ -114,6 +114,6 @@ export class Conversations {
   set settings(values) {
     try {
       localStorage.setItem(SETTINGS, JSON.stringify(values));
-    } catch { /* without room they last as long as the page */ }
+    } catch { /* no room: they last as long as the page */ }
   }
 }

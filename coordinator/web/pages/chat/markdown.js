@@ -27,7 +27,7 @@ function before({tokens, begins}, blocks, characters) {
 /** Returns the number of tokens that further text cannot change: it may change the last two blocks, and make a formula of text that is near the end. */
 const settled = (read) => before(read, 2, LONGEST);
 
-/** Returns a text without the explanation of a link's name at its end, whose address may go on. */
+/** Returns a text without a definition of a link's name at its end, because the definition's address may go on. */
 function withoutName(text) {
   const place = text.slice(-LONGEST_NAME).search(NAME_AT_END);
   return place < 0 ? text : text.slice(0, Math.max(0, text.length - LONGEST_NAME) + place);
@@ -46,7 +46,7 @@ function cutOf(window) {
 /** Returns the pattern of the line that ends code. */
 const endOf = (fence, indent) => new RegExp(`^${indent}${fence}${fence[0]}*[ \\t]*(?:\\n|$)`, "m");
 
-/** Returns the lines that make the rest of a cut table a table: its head. */
+/** Returns the head of a cut table, which makes the rest of the table a table, too. */
 const headOf = (token) => (token?.type === "table" ? token.raw.split("\n", 2).map((line) => `${line}\n`).join("") : "");
 
 export class Markdown {
@@ -79,7 +79,7 @@ export class Markdown {
     draw(this);
   }
 
-  /** Does a small part of the work. Returns false when none is left. */
+  /** Does a small part of the work. Returns false when no work is left. */
   step() {
     if (this.running === null) {
       if (!this.stale) return false;
@@ -117,7 +117,7 @@ export class Markdown {
     if (whole) yield* this.#explainNames();
   }
 
-  /** Reads a window and shows its blocks. Returns whether text is left behind it. */
+  /** Reads a window and shows its blocks. Returns true when text is left after the window. */
   *#window(text, whole) {
     const more = this.closed + WINDOW < text.length, last = whole && !more, all = text.slice(this.closed, this.closed + WINDOW);
     const window = last ? all : withoutName(all);
@@ -201,7 +201,7 @@ export class Markdown {
     for (const {element} of this.blocks.splice(from)) element.remove();
   }
 
-  /** Begins a block of code that is longer than a window: marked does not read it. */
+  /** Begins a block of code that is longer than a window; marked does not read it. */
   #beginCode(text) {
     const window = text.slice(this.closed, this.closed + WINDOW), [opening, fence, language] = this.closed + WINDOW < text.length ? window.match(OPENS) ?? [] : [];
     if (!opening || this.lead !== "" || endOf(fence, UNINDENTED).test(window.slice(opening.length))) return false;
@@ -220,7 +220,7 @@ export class Markdown {
     this.open = this.blocks.length;
   }
 
-  /** Shows more of the code. Returns whether there is more to do. */
+  /** Shows more of the code. Returns true when there is more to do. */
   #addCode(text, whole) {
     const window = text.slice(this.closed, this.closed + WINDOW), more = this.closed + WINDOW < text.length, end = window.match(this.code.end);
     // While text grows, its last line is no sure end of code, because the line may go on.
@@ -240,7 +240,7 @@ export class Markdown {
     return this.closed < text.length;
   }
 
-  /** Shows all that follows as it was written. */
+  /** Shows the rest of the text as plain text. */
   #spend() {
     this.#drop(this.open);
     const rest = el("div", {className: "raw"});
@@ -255,7 +255,7 @@ export class Markdown {
     return end < text.length;
   }
 
-  /** Makes blocks anew that were read before a later block explained the name of a link. */
+  /** Draws blocks again that were read before a later block defined the name of a link. */
   *#explainNames() {
     const known = Object.keys(this.names).length;
     for (const block of this.blocks) {

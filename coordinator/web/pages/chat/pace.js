@@ -25,7 +25,7 @@ function turn() {
   work();
 }
 
-/** Calls drawing.step(), which does a small part of the work and returns false when none is left, and drawing.onDrawn() after each turn.
+/** Calls drawing.step(), which does a small part of the work and returns false when no work is left, and drawing.onDrawn() after each turn.
  * The first turn begins at once, or goes on if this task of the browser has begun one. */
 export function draw(drawing) {
   if (!waiting.includes(drawing)) waiting.push(drawing);

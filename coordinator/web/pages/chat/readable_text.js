@@ -6,7 +6,7 @@ const SIGN = "\ufdd0";
 const FENCE = /^((?:[ \t>]|[-*+][ \t]|\d{1,9}[.)][ \t])*)(`{3,}(?!.*`)|~{3,})(.*)/;
 const NONE = {fence: "", before: ""};
 
-/** Returns what is open after a line: {fence, before}, before: what stands before the fence that ends it; open: what was open before the line. */
+/** Returns the block that is open after a line: {fence, before}. before: text in front of the fence that ends the block; open: the block that was open before the line. */
 function after(line, open) {
   const [, before = "", fence = "", rest = ""] = line.match(FENCE) ?? [];
   if (open.fence === "") return fence ? {fence, before: before.replace(/[^\s>]/g, " ")} : NONE;
@@ -28,7 +28,7 @@ export class ReadableText {
   #taken = 0;   // number of the text's characters in #lines
   #open = NONE;  // what kind of block is open after #lines
 
-  /** Returns the whole text, prepared. Each call gives a text that begins with the text of the call before. */
+  /** Returns the whole text, prepared. Each call's text begins with the text of the previous call. */
   of(text) {
     const end = text.lastIndexOf("\n") + 1;
     if (end > this.#taken) {

@@ -17,7 +17,7 @@ const tokenizer = Object.fromEntries(Object.entries(BEGINS).map(([name, begin]) 
   return left > 0 ? false : undefined;  // false: marked's own rule follows; undefined: no such token here
 }]));
 
-/** Extension that reads nothing and notes where each token of the top level begins: marked has no such places, and some texts belong to no token. */
+/** An extension for marked that reads nothing. It records where each token of the top level begins, because marked does not, and some texts belong to no token. */
 const places = {
   name: "places",
   level: "block",
@@ -27,11 +27,11 @@ const places = {
 };
 marked.use({gfm: true, breaks: true, extensions: [...FORMULAS, places], tokenizer});  // marked asks the last one first
 
-/** Returns the names of links that a text has explained so far: none. */
+/** Returns an empty set of link names, for a text that has not defined any yet. */
 export const noNames = () => Object.create(null);
 
-/** Returns marked's tokens of a prepared text, and where each begins; the last place is the end. Code whose end has not come is code. Adds the
- * names that the text explains to `names`. Throws RangeError for a text that is nested deeper than the browser's call stack allows. */
+/** Returns marked's tokens of a prepared text, and the index where each begins; the last index is the end. Code may lack its end. Adds the
+ * link names that the text defines to `names`. Throws RangeError for a text that is nested deeper than the browser's call stack allows. */
 export function blocksOf(text, names) {
   const lexer = new marked.Lexer();
   lexer.tokens.links = names;

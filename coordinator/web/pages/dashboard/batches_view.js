@@ -12,7 +12,7 @@ export class BatchesView {
     this.session = session;
   }
 
-  /** Asks for the batches, where the server's status says that it keeps any. */
+  /** Requests the batches, if the server's status says that the server keeps batches. */
   async look(status) {
     $("batches-card").hidden = !status.batches;
     if (!status.batches) return;

@@ -24,7 +24,7 @@ function hslPixel(h, s, l) {
   return toPixel(part(0), part(8), part(4));
 }
 
-/** Mixes two pixels; share of the second from 0 to 1. */
+/** Returns a mixture of two pixels. share: the second pixel's part, from 0 to 1. */
 export function mix(one, other, share) {
   const part = (shift) => Math.round(((one >>> shift) & 255) * (1 - share) + ((other >>> shift) & 255) * share);
   return toPixel(part(0), part(8), part(16));

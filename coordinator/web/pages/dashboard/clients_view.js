@@ -5,7 +5,7 @@ import {count, short} from "../shared/format.js";
 const WINDOW_MS = 10000;  // milliseconds over which rates are computed
 const LISTED = 50;
 
-/** {name: {running, waiting, blocks, prompt_tokens, generated_tokens}}, summed over replicas. */
+/** Returns the clients' numbers summed over replicas: {name: {running, waiting, blocks, prompt_tokens, generated_tokens}}. */
 function clientsOf(status) {
   const sums = new Map();
   for (const {clients} of status.replicas) {

@@ -28,7 +28,7 @@ function sum(status, pick) {
   return status.replicas.reduce((all, replica) => all + pick(replica), 0);
 }
 
-/** What became of guessed tokens: [share, note]; null while none was guessed. Positions are those inside a guess. */
+/** Returns the share of guessed tokens that were right, with a note: [share, note]; null while no token was guessed. Positions count inside a guess. */
 function guesses(status) {
   const tokens = sum(status, (r) => r.speculation.tokens), drafts = sum(status, (r) => r.speculation.drafts);
   if (tokens === 0) return null;
@@ -65,7 +65,7 @@ export class History {
     this.hits = [];
   }
 
-  /** The query of /admin/history for the samples that this page lacks. */
+  /** Returns the query of /admin/history for the samples that this page lacks. */
   query() {
     return `since=${Math.round((this.rows.at(-1)?.time ?? 0) * 1000)}`;
   }

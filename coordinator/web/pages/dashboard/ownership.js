@@ -2,7 +2,7 @@
 
 export const FREE = 0, CACHED = 1, HELD = 2, PINNED = 3;
 
-/** Calls visit(id, index) for the blocks of a table, where index is the place in the table. */
+/** Calls visit(id, index) for the blocks of a table, where index is the block's index in the table. */
 function eachBlock(ranges, visit) {
   let index = 0;
   for (const [first, count] of ranges) {

@@ -6,14 +6,14 @@ const FOLDED_FROM = 1000;  // number of blocks from which on rows fold
 const FEWEST = 3;          // least number of empty rows that fold
 export const FOLD = 5;     // CSS pixels of the line that stands for a fold
 
-/** Ids of the blocks that are not free, ascending. */
+/** Returns the ids of the blocks that are not free, ascending. */
 export function usedIds({total, kind}) {
   const used = [];
   for (let id = 1; id <= total; ++id) if (kind[id] !== FREE) used.push(id);
   return used;
 }
 
-/** Pieces from top to bottom: {first, count, folded} in rows. The first row is always whole. */
+/** Returns the pieces from top to bottom: {first, count, folded}, counted in rows. The first row is never folded. */
 export function piecesOf(total, columns, used) {
   const rows = Math.ceil(total / columns);
   if (total < FOLDED_FROM) return [{first: 0, count: rows, folded: false}];
@@ -38,7 +38,7 @@ export function piecesOf(total, columns, used) {
   return pieces;
 }
 
-/** The height of all pieces, from the heights of a row and of a fold. */
+/** Returns the height of all pieces, given the heights of a row and of a fold. */
 export function heightOf(pieces, row, fold) {
   return pieces.reduce((sum, {count, folded}) => sum + (folded ? fold : count * row), 0);
 }

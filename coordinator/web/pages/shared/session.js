@@ -47,7 +47,7 @@ export class Session {
     let message = `The server answered ${response.status}.`;
     try {
       message = (await response.json()).error.message;
-    } catch { /* it said no more than its status */ }
+    } catch { /* the body has no message */ }
     throw new Refusal(response.status, message);
   }
 
