@@ -6,7 +6,8 @@ const SIGN = "\ufdd0";
 const FENCE = /^((?:[ \t>]|[-*+][ \t]|\d{1,9}[.)][ \t])*)(`{3,}(?!.*`)|~{3,})(.*)/;
 const NONE = {fence: "", before: ""};
 
-/** Returns the block that is open after a line: {fence, before}. before: text in front of the fence that ends the block; open: the block that was open before the line. */
+/** Returns the block that is open after a line: {fence, before}. before: text in front of the fence that ends the block;
+ * open: the block that was open before the line. */
 function after(line, open) {
   const [, before = "", fence = "", rest = ""] = line.match(FENCE) ?? [];
   if (open.fence === "") return fence ? {fence, before: before.replace(/[^\s>]/g, " ")} : NONE;

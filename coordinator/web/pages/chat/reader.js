@@ -17,7 +17,8 @@ const tokenizer = Object.fromEntries(Object.entries(BEGINS).map(([name, begin]) 
   return left > 0 ? false : undefined;  // false: marked's own rule follows; undefined: no such token here
 }]));
 
-/** An extension for marked that reads nothing. It records where each token of the top level begins, because marked does not, and some texts belong to no token. */
+/** An extension for marked that reads nothing. It records where each token of the top level begins, because marked does not,
+ * and some texts belong to no token. */
 const places = {
   name: "places",
   level: "block",

@@ -28,7 +28,8 @@ function sum(status, pick) {
   return status.replicas.reduce((all, replica) => all + pick(replica), 0);
 }
 
-/** Returns the share of guessed tokens that were right, with a note: [share, note]; null while no token was guessed. Positions count inside a guess. */
+/** Returns the share of guessed tokens that were right, with a note: [share, note]; null while no token was guessed.
+ * Positions count inside a guess. */
 function guesses(status) {
   const tokens = sum(status, (r) => r.speculation.tokens), drafts = sum(status, (r) => r.speculation.drafts);
   if (tokens === 0) return null;
