@@ -113,7 +113,7 @@ TEST(OpenGateTest, OpenGate_RefusesPeersWhileItIsFull_AndAcceptsOneForEachPeerTh
   EXPECT_EQ(ReadUpTo(there.Accept(), 1), "x");
 }
 
-TEST(OpenGateTest, FullGate_GivesANewNetworkTheLatestPlaceOfTheLargest_AndNoMoreThanItsShare) {
+TEST(OpenGateTest, FullGate_GivesANewNetworkTheNewestPlacesOfTheLargestNetwork_UpToItsShare) {
   const TestOpenGate there;
   std::vector<Descriptor> peers, servers;
   const auto connect = [&](const char* from) {

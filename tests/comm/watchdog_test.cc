@@ -46,7 +46,7 @@ TEST(WatchdogTest, Watchdog_ReportsADeadlineThatPasses) {
   EXPECT_NE(watched.report.get_future().get().find("not done within"), std::string::npos);
 }
 
-TEST(WatchdogTest, Watchdog_ReportsNothing_WhenDeadlinesAreTakenBack) {
+TEST(WatchdogTest, Watchdog_ReportsNothing_WhenDeadlinesAreWithdrawn) {
   Watched watched;
   for (int i = 0; i < 20; ++i) {
     watched.dog.ExpectDoneBy(Clock::now() + std::chrono::seconds(60));

@@ -139,7 +139,7 @@ TEST(KvEventsSettingsTest, EachGroupOfWorkers_HasAnEndpointOfItsOwn) {
   EXPECT_EQ(ReplicaTopology(ModelTopology(t, 1), 1).kv_events.endpoint, "tcp://[::1]:5560");
 }
 
-TEST(KvEventsSettingsTest, Endpoints_ThatNoReplicaCanUse_AreRefused) {
+TEST(KvEventsSettingsTest, Endpoints_AreRefused_WhenNoReplicaCanUseThem) {
   Topology t;
   t.model.path = "/m";
   t.parallel.replicas = 2;

@@ -55,7 +55,7 @@ TEST(DraftModelPairTest, ModelsThatCannotGuess_AreRefused_WithBothNames) {
   EXPECT_THAT(problem("nowhere", "gqa"), HasSubstr("nowhere"));
 }
 
-TEST(SameTokensTest, Tokenizers_ThatDiffer_AreRefused_WithBothNamesAndTheToken) {
+TEST(SameTokensTest, DifferentTokenizers_AreRefused_WithBothNamesAndTheToken) {
   TemporaryDirectory folder;
   const std::string path = folder.path() + "/other";
   std::filesystem::copy(PathOf("gqa"), path);

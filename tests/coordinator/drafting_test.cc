@@ -566,7 +566,7 @@ TEST_F(DraftModelTest, Guesses_EndAtTheEndOfTheAnswer_AndOfTheDraftModelsContext
   EXPECT_TRUE(Plan().guesses.empty());
 }
 
-TEST_F(DraftModelTest, NoGuessIsOrdered_InFullSteps_WithAPredictionOrWithBeams) {
+TEST_F(DraftModelTest, Engine_OrdersNoGuess_InFullStepsOrForRequestsWithAPredictionOrBeams) {
   MakeWithModel();
   for (RequestId id = 1; id <= 3; ++id) ASSERT_FALSE(engine_->Submit(New(id, 3, 20)));
   Plan();

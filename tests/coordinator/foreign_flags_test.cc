@@ -58,7 +58,7 @@ void ExpectFate(Words typed, const std::string& shown, FlagFate fate, Words ours
   EXPECT_NO_THROW(commands.app.parse(reversed)) << shown;
 }
 
-TEST(ForeignFlagsTest, EveryFlag_IsTranslatedPassedOverOrRefused) {
+TEST(ForeignFlagsTest, EveryFlag_IsTranslatedIgnoredOrRefused) {
   for (const ForeignFlag& flag : ForeignFlags()) {
     for (const std::string& name : SplitWords(flag.names)) {
       const bool takes_value = flag.takes != FlagTakes::kNothing;
@@ -72,7 +72,7 @@ TEST(ForeignFlagsTest, EveryFlag_IsTranslatedPassedOverOrRefused) {
   }
 }
 
-TEST(ForeignFlagsTest, EveryListedValue_IsTranslatedPassedOverOrRefused) {
+TEST(ForeignFlagsTest, EveryListedValue_IsTranslatedIgnoredOrRefused) {
   for (const ForeignValue& row : ForeignValues()) {
     for (const std::string& flag : SplitWords(row.flags)) {
       for (const std::string& value : SplitWords(row.values))
@@ -210,7 +210,7 @@ TEST(ForeignWordsTest, Errors_NameTheCommandAndTheFlag_WhenAShortFlagIsUnknownOr
       << "no key stands in a log";
 }
 
-TEST(FlagValuesTest, NumbersOfTokens_MayHaveAUnit_InFlags) {
+TEST(FlagValuesTest, NumbersOfTokens_MayHaveAUnitSuffix_InFlags) {
   const std::pair<const char*, const char*> cases[] = {
       {"4096", "4096"},   {"32k", "32000"}, {"32K", "32768"}, {"1M", "1048576"}, {"2m", "2000000"},
       {"25.6k", "25600"}, {"auto", "auto"}, {"k", "k"},       {"1kk", "1kk"},    {"1.5.2k", "1.5.2k"}};

@@ -230,7 +230,7 @@ TEST_F(KvArchiveTest, Archive_ShowsNoTokenSaltValueOrSecret) {
     EXPECT_EQ(content.find(hidden), std::string::npos);
 }
 
-TEST_F(KvArchiveTest, Passphrase_OpensWhatItSealed_AndNoOther) {
+TEST_F(KvArchiveTest, Passphrase_OpensOnlyTheArchiveThatItSealed) {
   source_->Write("", TokensOf(8, 100));
   key_ = {ArchiveKey::Kind::kPassphrase, "correct horse"};
   Export();
@@ -316,7 +316,7 @@ TEST_F(KvArchiveTest, Import_RefusesDescriptionsOfNoModel) {
   EXPECT_EQ(target_->Files().front().parent_path().parent_path(), target_->path());
 }
 
-TEST_F(KvArchiveTest, Import_WritesNothing_BeyondTheSize) {
+TEST_F(KvArchiveTest, Import_WritesNothing_WhenAllFilesWouldExceedTheSize) {
   source_->Write("", TokensOf(40, 100));
   Export();
   const auto bytes = static_cast<int64_t>(BlockSeal::FileBytes(kBlockSize, kStoredBytes));
@@ -340,7 +340,7 @@ TEST_F(KvArchiveTest, Models_AreChosenByTheirPath) {
   EXPECT_EQ(target_->Found("", TokensOf(12, 100)), 2) << "the space that another fingerprint has is another one";
 }
 
-TEST_F(KvArchiveTest, Export_OfAPin_HasItsBlocksAlone) {
+TEST_F(KvArchiveTest, ExportOfAPin_HasOnlyTheBlocksOfItsPrompt) {
   const std::vector<TokenId> prompt = TokensOf(22, 100), longer = TokensOf(40, 100), other = TokensOf(40, 300);
   source_->Write("k", longer);
   source_->Write("k", other);
@@ -360,7 +360,7 @@ TEST_F(KvArchiveTest, Export_OfAPin_HasItsBlocksAlone) {
   EXPECT_EQ(target_->Found("k", other) + target_->Found("", longer), 0);
 }
 
-TEST_F(KvArchiveTest, Export_LeavesOutDamagedFilesAndWhatComesAfterThem) {
+TEST_F(KvArchiveTest, Export_LeavesOutDamagedFilesAndTheBlocksAfterThem) {
   const std::vector<TokenId> prompt = TokensOf(40, 100);
   source_->Write("", prompt);
   const std::string third = BlockSeal(source_->Folder().secret(), kSpace)
@@ -405,7 +405,7 @@ TEST_F(KvArchiveTest, Links_AreNotFollowed) {
   EXPECT_TRUE(fs::is_empty(folder_ / "elsewhere"));
 }
 
-TEST_F(KvArchiveTest, Pins_AreListedUntilTheyExpire_AndFilesThatAreNotRightAreRemoved) {
+TEST_F(KvArchiveTest, Pins_AreListedUntilTheyExpire_AndInvalidFilesAreRemoved) {
   const auto store = source_->Open();
   KvFolder folder = source_->Folder();
   const BlockSeal seal(folder.secret(), kSpace), other(folder.secret(), "another");
@@ -437,7 +437,7 @@ TEST_F(KvArchiveTest, Pins_AreListedUntilTheyExpire_AndFilesThatAreNotRightAreRe
   EXPECT_TRUE(pins.List(0).empty());
 }
 
-TEST_F(KvArchiveTest, KeptPins_AreThereInTheNextProcess_UnlessTheyWereDroppedOrHaveExpired) {
+TEST_F(KvArchiveTest, KeptPins_AreFoundByTheNextProcess_UnlessTheyWereDroppedOrHaveExpired) {
   const double now = static_cast<double>(std::time(nullptr));
   {
     const auto store = source_->Open();

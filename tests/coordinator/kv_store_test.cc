@@ -180,7 +180,7 @@ TEST_F(KvStoreTest, ReadBlock_IsAMiss_ForAFileOfAnotherModelOrAnotherName) {
   }
 }
 
-TEST_F(KvStoreTest, State_AndTheBlockBeforeIt_HaveFilesOfTheirOwn) {
+TEST_F(KvStoreTest, StateAndTheBlockBeforeIt_HaveSeparateFiles) {
   const auto store = Open();
   Write(*store, 1, 1);
   EXPECT_FALSE(store->Holds({1, 7}, StoredKind::kState));
@@ -364,7 +364,7 @@ TEST_F(KvStoreTest, Links_AreNotFollowed) {
   }
 }
 
-TEST_F(KvStoreTest, Secret_ThatOthersMayRead_IsRefused) {
+TEST_F(KvStoreTest, Secret_IsRefused_WhenOtherUsersMayReadIt) {
   Open();
   const fs::path secret = fs::path(dir()) / "secret";
   fs::permissions(secret, fs::perms(0644));

@@ -176,7 +176,7 @@ TEST(ModelListTest, ListOfOneModel_MeansTheSame_AsASingleModel) {
   EXPECT_EQ(alone, listed);
 }
 
-TEST(ModelListTest, List_IsRefused_WhereANameMeansTwoModelsOrSettingsClash) {
+TEST(ModelListTest, List_IsRefused_WhenANameMeansTwoModelsOrSettingsClash) {
   const auto refusal = [](const std::string& yaml) {
     return ErrorThrownBy([&] { ValidateTopology(ListOf(yaml), "t.yaml"); });
   };

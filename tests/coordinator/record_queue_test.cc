@@ -62,7 +62,7 @@ TEST(RecordQueueTest, Append_DoesNotBlock_AndLosesRecordsWithoutRoom_WhenTheSink
   EXPECT_EQ(queue.error(), "");
 }
 
-TEST(RecordQueueTest, Error_IsReported_UntilTheNextSegment_WhenTheSinkRefuses) {
+TEST(RecordQueueTest, Error_IsReportedUntilTheNextSegment_WhenTheSinkRefusesARecord) {
   auto sink = std::make_unique<test::GatedSink>();
   test::GatedSink& disk = *sink;
   RecordQueue queue(std::move(sink), 1000);
