@@ -11,7 +11,7 @@ namespace {
 using Clock = Watchdog::Clock;
 constexpr auto kInterval = std::chrono::milliseconds(1);
 
-/// A watchdog with counters to watch, and its first report.
+/// A watchdog with counters for it to watch, and the watchdog's first report.
 struct Watched {
   std::atomic<int> probes = 0, reports = 0;
   std::atomic<bool> sick = false;

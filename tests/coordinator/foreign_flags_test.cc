@@ -21,7 +21,7 @@ using Words = std::vector<std::string>;
 
 Words SplitWords(std::string_view text) { return CLI::detail::split(std::string(text), ' '); }
 
-/// The Quire commands into whose flags other programs' flags are translated.
+/// The Quire commands to whose flags other programs' flags are translated.
 struct Commands {
   Commands() {
     AddServeFlags(*app.add_subcommand("serve"), flags);
@@ -40,7 +40,7 @@ struct Commands {
 
 /// Expects that flags of another program are translated as the row says.
 void ExpectFate(Words typed, const std::string& shown, FlagFate fate, Words ours, std::string_view to) {
-  static Commands commands;  // declaring all flags for each row would take longer than all else
+  static Commands commands;  // declaring all flags again for each row would take most of the test's time
   const Words before = {typed[0]};
   if (fate == FlagFate::kRefused) {
     const std::string error = commands.ErrorOf(typed);

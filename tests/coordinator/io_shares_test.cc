@@ -1,5 +1,5 @@
-// Clients' shares of the I/O thread while workers compute: which handlers are charged to which client, and which client
-// rests.
+// Tests the clients' shares of the I/O thread while workers compute: which client each handler is charged to, and which
+// client rests.
 #include "coordinator/http/io_shares.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace {
 
 namespace asio = boost::asio;
 
-/// More processor time than a client may take at once (WorkShares).
+/// More processor time than a client may take at one time (WorkShares).
 constexpr std::chrono::milliseconds kMuch(350);
 
 const IoShares::Client kAlice{"alice", true}, kBob{"bob", true}, kStranger{"192.0.2.1"};

@@ -311,7 +311,7 @@ TEST_F(KvStoreTest, NoteUse_RenewsTheTimeOfAFile_AtMostOncePerHour) {
     age(minutes);
     const auto store = Open();
     store->NoteUse({{1, 7}, {2, 7}});
-    Write(*store, 9, 9);  // the writing thread has begun anew
+    Write(*store, 9, 9);  // the writing thread has started again
     EXPECT_EQ(num_young(), 1) << "the new block's";
     fs::remove_all(dir());
     Write(*Open(), 1, 3);

@@ -107,7 +107,7 @@ TEST(ModelLivesTest, BusyModel_TakesNoRequestsAfterItsTurn_AndIsPausedAfterAnoth
   EXPECT_THAT(lives.Decide(paused + 0.1).pause, ElementsAre(0)) << "until its requests have left";
   EXPECT_LT(lives.NextTime(paused + 0.1), paused + 0.2);
   lives.EndUse(0, paused + 0.2, {"m"});
-  lives.Wish(0, paused + 0.2, {"m"});  // the paused request waits for its turn, and the model is unloaded all the same
+  lives.Wish(0, paused + 0.2, {"m"});  // the paused request waits for its turn, and the model is unloaded nevertheless
   EXPECT_THAT(lives.Decide(paused + 0.2).unload, ElementsAre(0));
   lives.OnUnloaded(0);
   EXPECT_THAT(lives.Decide(paused + 0.3).load, ElementsAre(1));
@@ -331,7 +331,7 @@ TEST(ModelLivesTest, Models_AreUnloadedForBothRequests_WhenTwoRequestsWaitForMod
   EXPECT_THAT(lives.Decide(3).load, ElementsAre(3));
 }
 
-/// Puts a loaded model to sleep and reports at once that it sleeps.
+/// Puts a loaded model to sleep and reports immediately that the model sleeps.
 void SleepNow(ModelLives& lives, size_t model, int64_t bytes, double now) {
   lives.Sleep(model);
   ASSERT_THAT(lives.Decide(now).sleep, ElementsAre(model));
@@ -474,7 +474,7 @@ TEST(ModelLivesTest, RandomRequests_AreAllServed_WithinTheMemory) {
       size_t model;
       Change change;
     };
-    std::vector<Event> changes;  // starts, ends and sleeps of workers that are on their way
+    std::vector<Event> changes;  // starts, ends and sleeps of workers that are not complete yet
     struct Asked {
       size_t model = 0;
       ModelClient client;

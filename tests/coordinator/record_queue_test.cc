@@ -17,7 +17,7 @@ void AwaitIdle(const RecordQueue& queue) {
 }
 
 TEST(RecordQueueTest, Destructor_WritesAllRecordsAndClosesTheSink) {
-  /// A sink that writes all its calls, also its destruction, into a text.
+  /// A sink that records all its calls, and its destruction, in a text.
   struct Keeper : RecordSink {
     explicit Keeper(std::string& to) : all(to) {}
     ~Keeper() override { all += "closed"; }

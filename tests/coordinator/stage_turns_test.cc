@@ -1,4 +1,4 @@
-// Tests of the turns that decodes take where the workers are a pipeline (StageTurns).
+// Tests how decodes take turns when the workers form a pipeline (StageTurns).
 #include <gtest/gtest.h>
 
 #include "coordinator/core/engine/engine.h"
@@ -12,7 +12,7 @@ using test::MakeRequest;
 using Slots = std::vector<SlotId>;
 using Tokens = std::vector<TokenId>;
 
-/// An engine whose workers are a pipeline. The test chooses each token that the "model" draws.
+/// An engine whose workers form a pipeline. The test chooses each token that the "model" draws.
 class StageTurnsTest : public testing::Test {
  protected:
   void Make(int num_stages, int max_step_tokens = 64) {
