@@ -45,8 +45,7 @@ class KvStore {
 
   const PrefixCache::Key& chain_key() const { return seal_.chain_key(); }
 
-  /// True when this process has seen or written a file of this block, or of the state after it. The file may have been
-  /// removed.
+  /// True when a file of this block, or of the state after it, was seen or written. The file may have been removed.
   bool Holds(const BlockHash& hash, StoredKind kind = StoredKind::kBlock) const;
   /// Records that blocks, and the states after them, were used in memory, unless the use of the first block's file was
   /// recorded within the hour.

@@ -41,8 +41,7 @@ KvShape KvShapeOf(const ModelSpec& spec, const RankShard& shard, const EngineSiz
   return {spec, shard, KvTypeOf(sizes.compute.kv_cache_dtype), sizes.block_size};
 }
 
-/// Returns where the served model and the draft model keep their numbers in a block. Without a draft model the served
-/// model has the whole block.
+/// Returns where each model keeps its numbers in a block. Without a draft model the served model has the whole block.
 DraftStack::Places PlacesOf(const KvShape& shape, const EngineSizes& sizes) {
   const int64_t own = shape.block_bytes();
   return sizes.draft.files == nullptr ? DraftStack::Places{own, own, 0} : DraftStack::PlacesFor(sizes, own);

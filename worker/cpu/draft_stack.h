@@ -19,8 +19,7 @@ namespace quire {
 /// are in the blocks of the served model, in a part of each block behind the served model's own part. The draft model's
 /// part begins with the number of the block's leading tokens that the draft model has read. Copies of whole blocks
 /// contain both parts. The draft model computes only what a guess needs: before it guesses, it reads the tokens that it
-/// has not read yet, some of them in each step. A wrong or missing number changes no answer, only the quality of
-/// guesses.
+/// has not read yet, some of them in each step. Wrong or missing numbers worsen guesses and change no answer.
 class DraftStack {
  public:
   /// The most tokens, of all sequences together, that one call of Guess reads before it guesses. A call reads fewer
@@ -49,8 +48,7 @@ class DraftStack {
   static void Void(std::byte* block, const Places& places);
 
   /// Guesses the tokens that follow the known tokens of each ordered sequence. Returns no guess for an order if the
-  /// draft model must first read too many tokens, if the sequence is too long for the model, or if blocks have left the
-  /// window.
+  /// draft model must first read too many tokens, the sequence is too long for it, or blocks have left the window.
   std::vector<Draft> Guess(const std::vector<GuessOrder>& orders, const SequenceTable& table);
 
  private:

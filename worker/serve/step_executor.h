@@ -29,8 +29,7 @@ class StepExecutor {
   /// Returns the store of grammars; null before SetVocabulary.
   GrammarStore* grammars() { return grammars_.get(); }
 
-  /// Follows an order to compile an announced grammar while steps run, or to drop a grammar that no further sequence
-  /// will use.
+  /// Compiles an announced grammar while steps run, or drops a grammar that no further sequence will use.
   void FollowGrammarOrder(const Frame& order);
   void EndGrammars();
 
@@ -42,8 +41,8 @@ class StepExecutor {
   /// Error if a state does not fit.
   int64_t AllocateBlocks(int num_blocks, int num_host_blocks = 0, int state_blocks = 0);
 
-  /// The memory of pool blocks or host blocks, for transfers to and from other workers. `carrier` moves device memory;
-  /// null for host memory.
+  /// The memory of pool or host blocks, for transfers to and from other workers. `carrier` moves device memory; it is
+  /// null for host memory. Lend and LendToFill throw Error for unknown block ids.
   struct LentBlocks {
     std::vector<std::span<std::byte>> memory;
     DeviceCarrier* carrier;

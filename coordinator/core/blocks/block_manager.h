@@ -16,8 +16,7 @@ namespace quire {
 
 /// Gives KV blocks to sequences and takes them back. Owns the block pools and all other holders of blocks: pins,
 /// swapped-out tables and holdings of migrating requests. No sequence writes a shared block: the writer gets a copy
-/// first (copy-on-write), and the last owner writes in place. The plan tells the workers about copies and changed
-/// tables.
+/// first (copy-on-write), and the last owner writes in place. Plans contain the copies and the changes of tables.
 class BlockManager {
  public:
   explicit BlockManager(const BlockManagerOptions& options);
@@ -37,15 +36,12 @@ class BlockManager {
     return static_cast<int>((num_tokens + options_.block_size - 1) / options_.block_size);
   }
 
-  /// Returns the number of free blocks that Grow takes for all targets, copies included. The targets are sequences of
-  /// one request.
+  /// Returns the free blocks that Grow takes for all targets, sequences of one request, copies included.
   int BlocksToGrow(std::span<const GrowTarget> targets) const;
-  /// Grows the table to num_tokens, and makes the state and the positions from num_planned() on writable. Adds the
-  /// changes to the plan if workers know the sequence. Requires BlocksToGrow free blocks. A state may be kept as a
-  /// checkpoint if `reserved` further blocks are free.
+  /// Grows the table to num_tokens and makes the state and all positions from num_planned() on writable. Adds changes to
+  /// the plan if workers know the sequence. Needs BlocksToGrow free blocks, and `reserved` more to keep a state.
   void Grow(Sequence& sequence, int num_tokens, StepPlan& plan, int reserved = 0);
-  /// Counts `count` more tokens as computed and makes full blocks findable. The values of all these tokens must be
-  /// known.
+  /// Counts `count` more tokens, whose values are known, as computed, and makes full blocks findable.
   void Computed(Sequence& sequence, int count);
   /// Lets `child`, which has no blocks, share the blocks of `parent`'s computed tokens, and sets its num_computed.
   void Fork(const Sequence& parent, Sequence& child);
@@ -53,17 +49,13 @@ class BlockManager {
   void LeaveWindow(Sequence& sequence);
   /// Gives back the blocks after the first num_tokens tokens.
   void Trim(Sequence& sequence, int num_tokens);
-  /// Holds at most max_blocks leading full blocks of the sequence under the ticket, and returns them. No step writes
-  /// these blocks any more. Returns no blocks for models with recurrent states or a sliding window.
+  /// Holds and returns the sequence's leading full blocks, at most max_blocks; none with states or sliding windows.
   std::vector<BlockId> ShareFull(uint64_t ticket, const Sequence& sequence, int max_blocks);
-  /// Reserves num_blocks under the ticket for copies of another engine's full blocks. False when too few blocks are
-  /// free, or when the copies could not be cached.
+  /// Reserves blocks for copies of another engine's full blocks. False if too few are free or none could be cached.
   bool ReserveForFull(uint64_t ticket, int num_blocks);
-  /// Keeps the ticket's last blocks as the state after all tokens of the sequence, if the blocks of these tokens are
-  /// cached. Ends the ticket.
+  /// Keeps the ticket's last blocks as the state after the sequence, if its blocks are cached. Ends the ticket.
   void CacheState(uint64_t ticket, Sequence& sequence);
-  /// Caches the ticket's first num_blocks, which hold the sequence's leading tokens, if the cache still has the first
-  /// `prefix` of these blocks. Ends the ticket.
+  /// Caches the ticket's first num_blocks, the sequence's, if its first `prefix` blocks are cached. Ends the ticket.
   void CacheArrived(uint64_t ticket, int num_blocks, Sequence& sequence, int prefix = 0);
   /// Gives back all blocks of the sequence, on device and host, the last one first, and sets num_computed to 0.
   void Free(Sequence& sequence);

@@ -65,8 +65,7 @@ class WaitingQueue {
   int size() const { return size_; }
   /// Returns the number of clients with waiting or running requests.
   int num_active() const { return num_active_; }
-  /// Returns the waiting client whose turn it is; null when all clients are passed over. Clients that stand back come
-  /// last.
+  /// Returns the waiting client whose turn it is; null: all are passed over. Clients that stand back come last.
   ClientAccount* Next();
   /// Begins a round of turns: clears passed_over and stands_back, except that clients that gave way are passed over.
   void BeginTurns();
@@ -81,8 +80,7 @@ class WaitingQueue {
   static void ChargePrompt(Request& request, int tokens);
   static void ChargeGenerated(Request& request, int tokens);
 
-  // The next two functions load a snapshot: the first makes an account, and the second queues a waiting request, which
-  // already has its rank.
+  // Both load a snapshot: the first makes an account, the second queues a waiting request that has its rank.
   ClientAccount& Restore(const std::string& client, int active);
   void Restore(Request& request);
 
