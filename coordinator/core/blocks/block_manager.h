@@ -38,8 +38,8 @@ class BlockManager {
 
   /// Returns the free blocks that Grow takes for all targets, sequences of one request, copies included.
   int BlocksToGrow(std::span<const GrowTarget> targets) const;
-  /// Grows the table to num_tokens and makes the state and all positions from num_planned() on writable. Adds changes to
-  /// the plan if workers know the sequence. Needs BlocksToGrow free blocks, and `reserved` more to keep a state.
+  /// Grows the table to num_tokens and makes the state and all positions from num_planned() on writable. Adds changes
+  /// to the plan if workers know the sequence. Needs BlocksToGrow free blocks, and `reserved` more to keep a state.
   void Grow(Sequence& sequence, int num_tokens, StepPlan& plan, int reserved = 0);
   /// Counts `count` more tokens, whose values are known, as computed, and makes full blocks findable.
   void Computed(Sequence& sequence, int count);
