@@ -87,7 +87,7 @@ class States {
             offset_,      query_start_.data(), context_len_.data(), count + 1};
   }
 
-  /// Returns whether only bytes [offset, offset + bytes) of every state were written.
+  /// Returns true if only bytes [offset, offset + bytes) of every state were written.
   bool OthersUntouched(int64_t bytes) const {
     for (int64_t s = 0; s < kSequences; ++s) {
       for (int64_t at = 0; at < per_state_ * block_bytes_; ++at) {
@@ -106,9 +106,9 @@ class States {
   DeviceBuffer<int32_t> step_blocks_, query_start_, context_len_;
 };
 
-/// Calls run(rows, states) for each step until all sequences are computed, where `rows` are the step's tokens. A step
-/// takes some of the next tokens of some sequences, and the first token again as padding. With `whole` there is only
-/// one step.
+/// Calls run(rows, states) for each step until all sequences are computed; `rows` are the step's tokens. A step takes
+/// some of the next tokens of some sequences, and the first token again as padding. With `whole` there is only one
+/// step.
 template <class Run>
 void InSteps(States& states, bool whole, Random& random, const Run& run) {
   std::vector<int64_t> done(kSequences);
@@ -159,7 +159,7 @@ struct ConvCase {
   bool gated, silu;
 };
 
-/// Returns the outputs of all sequences. Expects that no byte beside their states changed.
+/// Returns the outputs of all sequences. Expects that no byte outside their states changed.
 template <class Stream>
 Floats Convolve(const Stream& stream, NumberType dtype, const ConvCase& c, const Floats& rows, const Floats& weight,
                 const Floats& bias, bool whole, int64_t block_bytes) {
@@ -446,8 +446,8 @@ TYPED_TEST(GateSquaresTest, GateSquares_GiveTheNormOverGroups_WhenAllRanksAddThe
       const Doubles normed = reference::RmsNorm(gated, {first, first + group_size}, 1e-5);
       expected.insert(expected.end(), normed.begin(), normed.end());
     }
-    // Where the columns of four ranks end. The first rank has a part of a group; the second has the rest of that group
-    // and most of the next groups; the third has no columns; the fourth has the rest.
+    // The ends of the columns of four ranks. The first rank has a part of a group; the second has the rest of that
+    // group and most of the next groups; the third has no columns; the fourth has the rest.
     const int64_t ends[] = {0, 10, 50, 50, all};
     std::vector<Numbers> parts;
     const DeviceBuffer<float> squares(tokens * groups);

@@ -12,10 +12,11 @@
 
 namespace quire::sim {
 
-/// A worker without arithmetic. Frame checks and the sequence table are real. Each slot of a KV block holds a hash
-/// instead of keys and values. A query reads its whole context through the block table. It is a violation if a slot has
-/// the hash of another prefix, as in an aliased, stale, lost or prematurely freed block. States are checked likewise: a
-/// chunk must find the state of exactly the tokens before it, and must leave the state after its own tokens.
+/// A worker without arithmetic. Its frame checks and its sequence table are the real ones. Each slot of a KV block has
+/// a hash instead of keys and values. A query reads its whole context through the block table. It is a violation if a
+/// slot has the hash of another prefix, as in an aliased, stale, lost or prematurely freed block. States are checked in
+/// the same way: a chunk must find the state of exactly the tokens before it, and must leave the state after its own
+/// tokens.
 class SimWorker {
  public:
   SimWorker(const PlanLimits& limits, int sliding_window, bool whole_prompts = false);
@@ -23,11 +24,11 @@ class SimWorker {
   /// Runs a plan. Throws Error for a frame or plan that a worker must refuse, and Violation for wrong KV contents.
   StepResult Execute(const Frame& frame);
 
-  /// Sets the later adapters that sequences may name from now on.
+  /// Sets the numbers of the later adapters that sequences may name from now on.
   void SetAdapters(const std::vector<int32_t>& adapters) { limits_.later_adapters = adapters; }
 
   /// Copies blocks of a request that leaves to the host. Copy later moves them from host to host, or from device to
-  /// device, to where another worker would receive them.
+  /// device, to the places where another worker would receive them.
   void SwapOut(const std::vector<BlockCopyPair>& moves) { Move(moves, device_, host_); }
   void Copy(const std::vector<BlockCopyPair>& pairs, MigrationWay way) {
     std::vector<KvValue>& pool = way == MigrationWay::kHost ? host_ : device_;

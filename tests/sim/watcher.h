@@ -20,14 +20,14 @@ class Watcher : public DecisionLog {
       : engine_(engine), mode_(mode), turns_(turns), judge_(judge), aloud_(aloud) {}
   void OnDecision(const Decision& decision) override;
 
-  /// Notes that the engine is about to make a plan.
+  /// Records that the engine is about to make a plan.
   void BeginPlan();
-  /// True when the request gave way before and must not give way again so soon.
+  /// True when the request gave way recently and must not give way again yet.
   bool IsProtected(RequestId id) const;
 
   bool preempted_in_step = false, admitted_beside_others = false, pins_broken = false;
   int64_t gave_way = 0, set_aside = 0;
-  std::vector<RequestId> just_set_aside;  // the tokens that outstanding steps draw for them are dropped
+  std::vector<RequestId> just_set_aside;  // requests whose draws in outstanding steps are dropped
 
  private:
   void OnAdmitted(const Decision& decision);
@@ -64,7 +64,7 @@ class Watcher : public DecisionLog {
   std::map<RequestId, int64_t> admitted_step_;
   struct KeptRoom {
     int sequences = 0;
-    int blocks = 0;  // the most blocks that the client may need
+    int blocks = 0;  // most blocks that the client may need
     int64_t until_step = 0;
   };
   // For each client, the room that was kept for it when a request last gave way.

@@ -17,7 +17,7 @@ struct ModelShape {
   /// For gemma4_text. True: all layers except the first two use the keys and values of these two, and each layer has
   /// its own inputs. False: every other layer uses its keys as values, with one key head.
   bool shares_kv = true;
-  bool experts = false;  // for gemma4_text, which then shares no keys
+  bool experts = false;  // for gemma4_text, whose layers then share no keys
   /// With 4 or 8, the layers' matrices are compressed-tensors' packed integers of this many bits, with a scale for each
   /// 32 columns. With 4 bits, the MLPs' matrices have zero points.
   int packed_bits = 0;

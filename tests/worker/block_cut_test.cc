@@ -173,8 +173,8 @@ TEST(BlockCutTest, PartsOfTheWhole_CoverAWholeBlockOnce_AndGiveEveryRankItsBlock
   }
 }
 
-/// Checks that between groups with any heads and stages, every byte of every block arrives once, from the rank that has
-/// its layer.
+/// Checks that between groups with any heads and stages, every byte of every block arrives once, from a rank that has
+/// the byte's layer.
 TEST(BlockCutTest, EachRank_GetsEveryByteOfItsBlockOnce_BetweenPipelinesOfAnyShape) {
   const ModelSpec spec = SpecOf(9, 3);
   // Layer 3 uses the keys and values of layer 1, so the layers from 1 on are one stage.

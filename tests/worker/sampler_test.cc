@@ -175,7 +175,7 @@ TEST(DrawTest, RowDrawer_DoesNotAskTheConstraintAgain_WhenAnotherChoiceWasOverwo
   EXPECT_EQ(other->asked, 2) << "requests that share no more than a grammar";
 }
 
-/// Samples on this many ranks and expects that all ranks agree, except in row `broken`, whose NaN equals nothing.
+/// Draws on this many ranks, and expects that all ranks agree, except in row `broken`, whose NaN does not equal itself.
 std::vector<SampledToken> DrawOn(int ranks, const std::vector<float>& logits, const std::vector<SamplingSpec>& specs,
                                  size_t broken = SIZE_MAX, const Context& context = {},
                                  const decltype(SequenceTable::constrain)& constrain = AllowOneToken) {
@@ -271,7 +271,7 @@ TEST(DrawTest, KeepAllowed_MasksExactlyTheForbiddenTokens_OfARanksPart) {
 }
 
 TEST(SamplerTest, Ranks_SampleOnlyTokens_ThatMasksOfOtherRanksAllow) {
-  // Greedy rows with and without log-probabilities share the masks. In each row the best allowed token is sampled.
+  // Greedy rows with and without log-probabilities share the masks. In each row the best allowed token is drawn.
   test::Random random(6);
   constexpr size_t kRows = 11;
   std::vector<SamplingSpec> specs(2 * kRows);
