@@ -26,7 +26,7 @@ class StageTurns {
  private:
   const SchedulerLimits& limits_;
   const RunningSet& running_;
-  std::vector<Sequence*> ready_, drawing_;  // decodes without and with a draw in outstanding steps; they keep memory
+  std::vector<Sequence*> ready_, drawing_;  // decodes without and with a draw in outstanding steps; kept as buffers
 };
 
 }  // namespace quire
