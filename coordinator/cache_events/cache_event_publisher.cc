@@ -38,7 +38,7 @@ uint64_t NumberOf(const zmq::message_t& message) {
 }
 
 void SetOptions(zmq::socket_t& socket, const std::string& endpoint, int queued) {
-  if (endpoint.starts_with("tcp://[")) socket.set(zmq::sockopt::ipv6, 1);  // needed for an endpoint to connect to
+  if (endpoint.starts_with("tcp://[")) socket.set(zmq::sockopt::ipv6, 1);  // needed to connect to such an endpoint
   socket.set(zmq::sockopt::linger, 500);
   socket.set(zmq::sockopt::sndhwm, queued);
   socket.set(zmq::sockopt::maxmsgsize, kMostAskedBytes);

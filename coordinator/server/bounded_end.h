@@ -10,7 +10,7 @@ namespace quire {
 class BoundedEnd {
  public:
   explicit BoundedEnd(std::chrono::seconds limit);
-  /// Ends the bound. SIGTERM and SIGINT are ignored afterwards, because the remaining work has time limits of its own.
+  /// Stops bounding the wait. SIGTERM and SIGINT are ignored afterwards: the remaining work has its own time limits.
   ~BoundedEnd();
   BoundedEnd(const BoundedEnd&) = delete;
   BoundedEnd& operator=(const BoundedEnd&) = delete;
