@@ -33,8 +33,8 @@ std::string HexHash(std::span<const std::byte> tensors, const std::string& confi
   return fmt::format("{:02x}", fmt::join(digest, ""));
 }
 
-/// Refuses a large file of which less than an eighth is on the disk: reading the rest, all zeros, could take hours. A
-/// file system that tells no blocks of a file is believed.
+/// Refuses a large file of which less than an eighth is on the disk, because reading the remaining zeros could take
+/// hours. Some file systems do not report a file's blocks; their files are accepted.
 void CheckIsOnDisk(const RegularFile& file) {
   constexpr size_t kSmall = 64 << 20, kBlockBytes = 512;
   const size_t stored = static_cast<size_t>(file.info().st_blocks) * kBlockBytes;
@@ -48,14 +48,14 @@ MappedFile Mapped(const RegularFile& file, std::optional<size_t> most_bytes) {
   return most_bytes ? MappedFile(file, *most_bytes) : MappedFile(file);
 }
 
-/// Returns the reason why this model takes no adapters; empty: it takes adapters.
+/// Returns the reason why this model takes no adapters; empty if it takes adapters.
 std::string Refusal(const ModelFiles& base) {
   if (base.spec().latent.rank > 0) return "models with latent attention take no adapters";
   if (base.spec().bidirectional) return "encoders take no adapters";
   return "";
 }
 
-/// Refuses two matrices that change the same weight, such as an expert's own one and its part of a stack.
+/// Refuses two matrices that change the same weight, such as an expert's own matrix and the expert's part of a stack.
 void CheckOnce(const std::vector<AdapterMatrix>& matrices, const std::string& path) {
   std::map<std::tuple<int64_t, Role, int64_t>, const std::string*> seen;
   for (const AdapterMatrix& matrix : matrices) {
@@ -68,7 +68,7 @@ void CheckOnce(const std::vector<AdapterMatrix>& matrices, const std::string& pa
   }
 }
 
-/// The base model's description with the orders of an adapter's file.
+/// Returns the base model's description with the orders of an adapter's file.
 ModelSpec LayoutFor(const ModelFiles& base, Naming naming, const std::string& path) {
   if ((base.gguf() != nullptr) == (naming == Naming::kGguf)) return base.spec();
   const auto layout = LayoutOfOtherFormat(base.spec(), naming);

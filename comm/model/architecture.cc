@@ -46,7 +46,8 @@ constexpr const Architecture* kArchitectures[] = {
     &architectures::kJinaBert,
 };
 
-/// Returns the family whose member `name` equals `wanted`. Throws Error, which begins with `path`, when there is none.
+/// Returns the family whose member `name` equals `wanted`. Throws Error, which begins with `path`, when there is no
+/// such family.
 const Architecture& Find(const char* Architecture::*name, const std::string& wanted, const std::string& path) {
   std::vector<std::string> known;
   for (const Architecture* architecture : kArchitectures) {
@@ -72,14 +73,13 @@ int64_t TimesUsed(const ModelSpec& spec, Role role, size_t layer) {
   return IsOfExpert(role) ? spec.mixture.experts_per_token : 1;
 }
 
-/// Returns the length of the matrix across `axis`: the numbers of each row or column along the axis.
+/// Returns the length of the matrix across `axis`: how many numbers each row or column along the axis has.
 int64_t NumbersAcross(const ModelSpec& spec, const WeightSpec& weight, Axis axis, size_t layer) {
   const auto l = static_cast<int64_t>(layer);
   return weight.rows == axis ? Extent(spec, weight.cols, l) : weight.cols == axis ? Extent(spec, weight.rows, l) : 0;
 }
 
-/// Returns true for a tensor that would make keys and values in a layer that reads the keys and values of another
-/// layer.
+/// Returns true for a tensor that makes keys and values in a layer that reads another layer's keys and values instead.
 bool WouldMakeKeys(const ModelSpec& spec, std::string_view tensor_name, Naming naming) {
   if (std::ranges::all_of(spec.layers, &LayerSpec::has_kv)) return false;
   ModelSpec apart = spec;
@@ -91,7 +91,7 @@ bool WouldMakeKeys(const ModelSpec& spec, std::string_view tensor_name, Naming n
 ModelSpec ReadFamily(const HfConfig& config) {
   const Architecture& architecture = Find(&Architecture::hf, config.Text("model_type", ""), config.path());
   ModelSpec spec = architecture.from_hf(config);
-  // The family's reader may have read quantization_config already, because the family has its own form of it.
+  // The family's reader may have read quantization_config already, if the family has its own form of it.
   if (!config.WasRead("quantization_config")) spec.quants = StoredQuantsFromHf(config);
   config.RefuseWhatNobodyRead();
   if (spec.architecture.empty()) spec.architecture = architecture.hf;
@@ -100,7 +100,7 @@ ModelSpec ReadFamily(const HfConfig& config) {
   return spec;
 }
 
-/// Reads the text model of a multimodal model.
+/// Reads the text model's configuration from a multimodal model's.
 ModelSpec ReadText(const Wrapper& wrapper, const HfConfig& whole) {
   const Json json = TextConfigOf(wrapper, whole);
   const HfConfig text(json, whole.path() + (whole.Has("text_config") ? ": text_config" : ""));
@@ -177,7 +177,7 @@ bool MayBePresent(const ModelSpec& spec, std::string_view tensor_name, Naming na
   for (const char* read : {architectures::kRopeDivisors, architectures::kShortDivisors, architectures::kLongDivisors}) {
     if (tensor_name == read) return naming == Naming::kGguf;
   }
-  if (tensor_name.ends_with(".rotary_emb.inv_freq")) return true;  // follows from the configuration
+  if (tensor_name.ends_with(".rotary_emb.inv_freq")) return true;  // the configuration determines this tensor
   const auto is_buffer = [&](const char* end) { return naming == Naming::kHf && tensor_name.ends_with(end); };
   if (std::ranges::any_of(ArchitectureOf(spec).hf_buffers, is_buffer)) return true;
   const auto is_unused = [&](const char* begin) { return naming == Naming::kHf && tensor_name.starts_with(begin); };
@@ -189,7 +189,7 @@ bool MayBePresent(const ModelSpec& spec, std::string_view tensor_name, Naming na
   if (ArchitectureOf(spec).predicts_further && is_further) return true;
   if (WouldMakeKeys(spec, tensor_name, naming)) return true;
   if (!spec.tied_embeddings) return false;
-  // The head of a model with tied embeddings may be a tensor of its own, which holds the embedding's numbers
+  // A model with tied embeddings may have a head tensor, which contains the embedding's numbers
   // (ModelFiles::SettleHead).
   ModelSpec untied = spec;
   untied.tied_embeddings = false;

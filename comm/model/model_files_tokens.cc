@@ -1,4 +1,4 @@
-// Opens the files that hold layers for every token, beside a model's own files.
+// Opens the files that contain the layers for every token, beside a model's other files.
 #include <string_view>
 #include <utility>
 

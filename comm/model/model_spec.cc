@@ -10,9 +10,9 @@ namespace quire {
 
 namespace {
 
-// several times as many as any real model; each has tensors of its own
+// Several times as many experts as any real model has in all layers together. Each expert has tensors of its own.
 constexpr int64_t kMaxExpertsOfLayers = 1 << 17;
-constexpr int64_t kMaxExtent = 1 << 24;  // far above any real model; keeps products within int64
+constexpr int64_t kMaxExtent = 1 << 24;  // far above any real model; products of extents stay within int64
 
 void CheckRange(const std::string& path, const char* name, int64_t value) {
   if (value < 1 || value > kMaxExtent) Fail("{}: {} = {} is out of range", path, name, value);
@@ -29,8 +29,8 @@ void CheckSizes(const ModelSpec& s, const std::string& path) {
   }
 }
 
-/// Aborts unless layer `i` can read the keys and values of the earlier layer that it names, or names none. Both layers
-/// must have the same heads and the same rotation.
+/// Aborts unless layer `i` names no earlier layer, or can read the keys and values of the earlier layer that it names.
+/// Both layers must have the same heads and the same rotation.
 void CheckSharing(const ModelSpec& s, size_t i) {
   const LayerSpec& layer = s.layers[i];
   if (layer.kv_from_layer == -1) return;
@@ -103,7 +103,7 @@ void CheckMixtures(const ModelSpec& s, const std::string& path) {
 void CheckMixers(const ModelSpec& s, const std::string& path) {
   if (s.num_state_layers() == 0) return;
   CheckRecurrence(s.recurrence, path);
-  // The KV pool's blocks hold the states. Without keys and values the blocks would have no bytes.
+  // The blocks of the KV pool hold the states. Without keys and values the blocks would have no bytes.
   if (!std::ranges::any_of(s.layers, &LayerSpec::has_kv)) Fail("{}: models without attention are not supported", path);
   const Mixer mixer = std::ranges::find_if(s.layers, &LayerSpec::has_state)->mixer;
   const auto is_other = [&](const LayerSpec& layer) { return layer.has_state() && layer.mixer != mixer; };
@@ -112,8 +112,8 @@ void CheckMixers(const ModelSpec& s, const std::string& path) {
   QUIRE_CHECK(s.norms_before && !s.parallel_block, "{}: layers with states in such blocks", path);
 }
 
-/// Aborts when a model with latent attention has another feature of attention, which decoders do not support together.
-/// Throws Error when a size is out of range.
+/// Aborts when a model with latent attention also has a feature of attention that decoders do not support together with
+/// latents. Throws Error when a size is out of range.
 void CheckLatents(const ModelSpec& s, const std::string& path) {
   if (s.latent.rank == 0) return;
   CheckLatentAttention(s.latent, path);
@@ -127,7 +127,7 @@ void CheckLatents(const ModelSpec& s, const std::string& path) {
 }
 
 /// Throws Error when a size of token types or of the pooled head is out of range. Aborts when an encoder has parts that
-/// decoders do not support there.
+/// decoders do not support in encoders.
 void CheckEncoder(const ModelSpec& s, const std::string& path) {
   if (s.token_types != 0) CheckRange(path, "type_vocab_size", s.token_types);
   CheckPooledHead(s.pooled_head, path);
@@ -209,7 +209,7 @@ void ReadReach(ModelSpec& spec) {
   if (made_for) spec.max_position = spec.longest_position;
 }
 
-// The structured binding names every member. A new member does not compile until it is added here.
+// The structured binding names every member, so a new member does not compile until it is added here.
 std::string TextOf(const ModelSpec& spec) {
   const auto& [architecture, hidden, heads, vocab, max_position, longest, epsilon, ropes, tied, has_head, bidirectional,
                token_types, pooled_head, text_only, qkv_bias, qk_norm, qk_norm_rotated, value_norm, norm, before, after,
@@ -244,8 +244,8 @@ std::string TextOf(const ModelSpec& spec) {
 }
 
 std::vector<int64_t> BucketsOfDistances(const RelativeBias& bias) {
-  // Half of a side's buckets are for one distance each. The others grow by a factor. The logarithms are floats, as in
-  // HF, which decides at the buckets' borders.
+  // Half of the buckets of each side are for one distance each. The other buckets' ranges of distances grow by a
+  // factor. The logarithms are floats, as in HF, because rounding decides at the buckets' borders.
   const int64_t side = bias.buckets / 2, exact = side / 2;
   const auto bucket = [&](int64_t distance) {
     if (distance < exact) return distance;

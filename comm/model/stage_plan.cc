@@ -21,7 +21,7 @@ std::vector<double> Products(const ModelFiles& files) {
   return numbers;
 }
 
-/// True when a stage may end before layer `begin`: no later layer reads keys and values of an earlier one.
+/// True when a stage may end before layer `begin`, because no later layer reads keys and values of an earlier layer.
 bool MayCutBefore(const ModelSpec& spec, int64_t begin) {
   for (int64_t layer = begin; layer < spec.num_layers(); ++layer) {
     const int64_t source = spec.layers[static_cast<size_t>(layer)].kv_from_layer;
@@ -77,8 +77,8 @@ std::vector<int32_t> PlanStages(const ModelFiles& files, int stages) {
   }
   const std::vector<double> products = Products(files);
   const auto layers = static_cast<size_t>(spec.num_layers());
-  // largest[end] is the least size of the largest stage when `s` stages have the layers [0, end); last[s][end] is where
-  // the last of these stages begins.
+  // largest[end] is the smallest possible size of the largest stage when `s` stages have the layers [0, end);
+  // last[s][end] is the first layer of the last of these stages.
   constexpr double kNever = std::numeric_limits<double>::infinity();
   std::vector<double> largest(layers + 1, kNever);
   largest[0] = 0;

@@ -26,7 +26,7 @@ bool HasPlaceForExpert(const std::string_view name) { return name.find("{}") != 
 void Expect(const ModelSpec& spec, const std::vector<WeightSpec>& weights, const WeightSpec& weight, int64_t layer,
             Naming naming, std::vector<ExpectedTensor>& expected) {
   std::vector<int64_t> shape = {PlacesOf(spec, weights, weight, layer, naming).total};
-  // HF stores a convolution of single channels as [channels, 1, taps].
+  // HF stores a convolution with one filter per channel as [channels, 1, taps].
   if (weight.cols == Axis::kTaps && naming == Naming::kHf) shape.push_back(1);
   if (weight.is_matrix()) shape.push_back(Extent(spec, weight.cols, layer));
   if (weight.transposed) std::swap(shape[0], shape[1]);
@@ -42,7 +42,7 @@ void Expect(const ModelSpec& spec, const std::vector<WeightSpec>& weights, const
   }
 }
 
-/// Returns the number of runs of rows into which a fused tensor cuts each of its weights.
+/// Returns the number of runs of rows into which a fused tensor divides each of its weights.
 int64_t GroupsOf(const ModelSpec& spec, const LayerSpec& layer, Fusion fusion, int64_t rows) {
   switch (fusion) {
     case Fusion::kNone:

@@ -47,7 +47,7 @@ CacheEventPublisher::CacheEventPublisher(const Topology::KvEvents& settings, Cac
     sockets_->replays =
         std::make_unique<CacheEventReplays>(sockets_->context, settings_.replay_endpoint, settings_.buffer_steps);
   }
-  Publish({{.kind = CacheEvent::Kind::kCleared}});  // blocks of an earlier process are gone
+  Publish({{.kind = CacheEvent::Kind::kCleared}});  // blocks of an earlier process are no longer cached
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -99,7 +99,7 @@ void CacheEventPublisher::Send(const CacheEventQueue::Batch& batch) {
     bytes = EncodeCacheEvents(batch.events, batch.unix_seconds, source_);
   }
   zmq::message_t payload(bytes.data(), bytes.size()), sent;
-  sent.copy(payload);  // both share the bytes
+  sent.copy(payload);  // `sent` and `payload` share the bytes
   const uint64_t number = sockets_->next_number++;
   sockets_->publisher.send(zmq::message_t(settings_.topic.data(), settings_.topic.size()), zmq::send_flags::sndmore);
   sockets_->publisher.send(NumberMessage(number), zmq::send_flags::sndmore);

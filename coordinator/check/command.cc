@@ -32,7 +32,7 @@ const char* Word(Status status) {
   return "";
 }
 
-/// Prints a check. Escapes control characters, because hosts and model files supply parts of the text.
+/// Prints a check. Escapes control characters, because parts of the text come from hosts and model files.
 void Print(const CheckLine& line) {
   const std::string text =
       fmt::format("{:<8}{:<11}{:<16}{}{}", Word(line.status), line.check, line.host.empty() ? "this host" : line.host,
@@ -41,7 +41,7 @@ void Print(const CheckLine& line) {
   std::fflush(stdout);
 }
 
-/// Reads the key files as a start would.
+/// Reads the key files in the same way as a start of the server.
 void CheckKeys(const Topology& topology, const std::function<void(const Topology&)>& read,
                const std::function<void(const CheckLine&)>& report) {
   try {
@@ -52,7 +52,7 @@ void CheckKeys(const Topology& topology, const std::function<void(const Topology
 }
 
 /// Checks every model of a list, with the share of this host's memory that the model would get. Lines about a model
-/// begin with its name.
+/// begin with the model's name.
 void CheckList(const Topology& topology, const std::function<void(const CheckLine&)>& report) {
   std::deque<ModelFiles> files;
   std::vector<const ModelFiles*> pointers;

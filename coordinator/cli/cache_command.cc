@@ -17,7 +17,7 @@ namespace quire {
 
 namespace {
 
-constexpr double kDefaultGibibytes = 16;  // as --kv-disk-size
+constexpr double kDefaultGibibytes = 16;  // the default of --kv-disk-size
 
 using Entries = std::vector<KvFolder::Entry>;
 
@@ -58,7 +58,7 @@ int Verify(const KvFolder& folder, const Entries& entries) {
     if (seal == nullptr) seal = std::make_unique<BlockSeal>(folder.secret(), AboutOf(folder, entry.folder).space);
     const bool may_be_right = entry.bytes <= KvFolder::kMostBlockBytes;
     const auto content = may_be_right ? folder.Peek(entry.folder, entry.name) : std::vector<std::byte>();
-    if (!content) continue;  // a server has just removed it
+    if (!content) continue;  // a server has just removed the file
     const bool is_right = seal->folder() == entry.folder && seal->Unseal(entry.name, *content);
     ++(is_right ? right : wrong);
     if (!is_right)
@@ -87,7 +87,7 @@ int Prune(KvFolder& folder, Entries entries, const CacheCommand& command) {
   return 0;
 }
 
-/// Returns what the archive is sealed with; by default the directory's own secret.
+/// Returns the key with which the archive is sealed; by default the directory's own secret.
 ArchiveKey KeyOf(const CacheCommand& command, const KvFolder& folder) {
   constexpr size_t kLeastPassphrase = 12, kMostPassphrase = 4096;
   if (!command.passphrase_file.empty()) {

@@ -6,7 +6,7 @@ namespace quire {
 
 namespace {
 
-/// An example: the command to which it belongs, the words to type, and its purpose.
+/// An example of a command's use: the command, the words to type, and their purpose.
 struct Example {
   std::string_view command, typed, purpose;
 };

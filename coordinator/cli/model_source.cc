@@ -31,8 +31,8 @@ std::string Environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-/// Returns the user's home: $HOME, else the entry of the system's user database, as in Python's tools. Never a relative
-/// path, because another user may have created a folder in the working directory.
+/// Returns the user's home: $HOME, otherwise the entry of the system's user database, as Python's tools do. Never
+/// returns a relative path, because another user may have created a folder in the working directory.
 fs::path Home() {
   if (const fs::path home = Environment("HOME"); home.is_absolute()) return home;
   std::vector<char> text(64 << 10);
@@ -50,8 +50,8 @@ fs::path Expanded(const std::string& folder) {
   return is_home ? Home() / folder.substr(std::min<size_t>(2, folder.size())) : fs::path(folder);
 }
 
-/// Returns the GGUF models in a folder and its direct subfolders (`deepest` 0: in the folder alone); of a split model
-/// only the first part. Skips mmproj files: they hold the vision parts of models.
+/// Returns the GGUF models in a folder and its direct subfolders (with `deepest` 0 in the folder only). Of a split
+/// model, returns only the first part. Skips mmproj files, which contain the vision parts of models.
 std::vector<std::string> GgufModelsIn(const fs::path& folder, int deepest = 1) {
   std::vector<std::string> files;
   const auto options = fs::directory_options::skip_permission_denied;
@@ -83,7 +83,7 @@ bool IsOfKind(const std::string& path, const std::string& kind) {
   return false;
 }
 
-/// ORG/NAME:KIND as its two parts; KIND is empty for other text.
+/// Splits ORG/NAME:KIND into its two parts. For other text KIND is empty.
 std::pair<std::string, std::string> SplitKind(const std::string& text) {
   const size_t colon = text.find(':');
   if (colon == std::string::npos || !IsModelName(text.substr(0, colon))) return {text, ""};
@@ -108,7 +108,7 @@ std::string InFolder(const fs::path& folder, const std::string& name) {
   Fail("{}: several GGUF files; give one of them: {}", name, fmt::join(files, " "));
 }
 
-/// The GGUF model of this kind in a folder. `name` is for messages.
+/// Returns the GGUF model of this kind in a folder. `name` is for messages.
 std::string OfKindIn(const fs::path& folder, const std::string& kind, const std::string& name) {
   const std::vector<std::string> files = GgufModelsIn(folder);
   std::vector<std::string> fitting;
@@ -118,14 +118,14 @@ std::string OfKindIn(const fs::path& folder, const std::string& kind, const std:
   Fail("{}: several GGUF files are of {}; give one of them: {}", name, kind, fmt::join(fitting, " "));
 }
 
-/// True for a name as Ollama has them, such as llama3:8b.
+/// True for a name in the form of Ollama's names, such as llama3:8b.
 bool IsOllamaName(const std::string& text) {
   const size_t colon = text.find(':');
   return colon != 0 && colon != std::string::npos && colon + 1 < text.size() && text.find('/') == std::string::npos &&
          IsMadeOf(text.substr(0, colon), "-_.") && IsMadeOf(text.substr(colon + 1), "-_.");
 }
 
-/// Returns the folder of a model's main branch in the Hugging Face cache; nothing if the cache has none.
+/// Returns the folder of a model's main branch in the Hugging Face cache; nothing if the cache lacks the model.
 std::optional<fs::path> CachedSnapshot(const std::string& name) {
   std::error_code ignored;
   std::string folder = "models--" + name;
@@ -139,14 +139,14 @@ std::optional<fs::path> CachedSnapshot(const std::string& name) {
   return snapshot;
 }
 
-/// Returns the names of files in the index of weights; nothing if the text is no such index.
+/// Returns the names of the files in the index of weights; nothing if the file is no valid index.
 std::optional<std::vector<std::string>> IndexedFiles(const fs::path& index) try {
   constexpr size_t kMaxIndexBytes = 64 << 20;
   const Json read = ParseJson(ReadTextFile(index, kMaxIndexBytes), index.string(), {.max_nodes = 2'000'000});
   std::vector<std::string> names;
   for (const Json& name : read.at("weight_map")) names.push_back(name.get<std::string>());
   return names;
-} catch (const std::exception&) {  // the file is cut short, or of another kind
+} catch (const std::exception&) {  // the file is truncated, or of another kind
   return std::nullopt;
 }
 

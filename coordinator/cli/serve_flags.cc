@@ -28,7 +28,7 @@ struct Flag {
 
 constexpr std::string_view kModelFlag = "--model", kModelDirFlag = "--model-dir", kLoadFlag = "--load";
 
-// Names follow vLLM where vLLM has the flag. Values are checked where the key is read.
+// Flags have vLLM's name if vLLM has the flag. The reader of a key checks the key's value.
 const Flag kFlags[] = {
     {.name = "--model",
      .key = "model.path",
@@ -318,8 +318,7 @@ void TakePositional(const std::string& given, ServeFlags& flags) {
   }
 }
 
-/// Returns the placeholder in the help, with the values that the flag takes where they are listed:
-/// KIND:{auto,cpu,cuda}.
+/// Returns the placeholder in the help, with the flag's values if they are listed: KIND:{auto,cpu,cuda}.
 std::string PlaceholderOf(const Flag& flag) {
   const std::vector<std::string> values = ValuesOfFlag(flag.name);
   return values.empty() ? flag.takes : fmt::format("{}:{{{}}}", flag.takes, fmt::join(values, ","));
@@ -346,20 +345,20 @@ void AddFlag(CLI::App& app, const Flag& flag, ServeFlags& flags) {
   option->group(HelpGroupOf(flag.key));
 }
 
-/// Returns the place of the sign in NAME=PATH; npos for text that is a path itself.
+/// Returns the position of the equals sign in NAME=PATH; npos if the whole text is a path.
 size_t SignOfNamedModel(const std::string& text) {
   const size_t sign = text.find('=');
   std::error_code ignored;
   return sign == 0 || std::filesystem::exists(text, ignored) ? std::string::npos : sign;
 }
 
-/// Returns a model of a list.
+/// Returns a model as an entry of a list.
 YamlNode ModelNode(const std::string& name, const std::string& path, const std::string& flag) {
   return {.kind = YamlNode::Kind::kMapping,
           .entries = {{"name", ValueAsItIs(name, flag)}, {"path", ValueAsItIs(path, flag)}}};
 }
 
-/// Returns the list of the models in --model-dir.
+/// Returns the list of the models in the directory of --model-dir.
 SettingOverride ListOfDirectory(const ServeFlags& flags) {
   const std::string flag(kModelDirFlag);
   const auto is_model = [](const auto& given) { return given.first == kModelFlag; };

@@ -27,7 +27,7 @@ void Digest(std::span<uint8_t> out, std::string_view text, std::string_view key)
 
 std::string_view View(const BlockSeal::Key& key) { return {reinterpret_cast<const char*>(key.data()), key.size()}; }
 
-/// The numbers that every sealed file begins with. Then come `num_tokens` tokens and `block_bytes` bytes.
+/// The numbers at the beginning of every sealed file. `num_tokens` tokens and `block_bytes` bytes follow them.
 struct Head {
   BlockSeal::Key space;
   BlockHash parent, hash;
@@ -57,7 +57,7 @@ BlockSeal::BlockSeal(std::string_view secret, std::string_view space) {
   Digest(file_key_, "files", secret);
   Digest(name_key_, "names", secret);
   Digest(space_digest_, space, View(name_key_));
-  // Each space has its own chains, so the hash of a block tells nothing of blocks in another space.
+  // Each space has its own chains, so a block's hash tells nothing about blocks in another space.
   Digest(chain_key_, fmt::format("chains of {}", View(space_digest_)), secret);
   folder_ = fmt::format("{:02x}", fmt::join(std::span(space_digest_).first(8), ""));
 }

@@ -11,9 +11,9 @@
 
 namespace quire {
 
-/// The pins of a space, in memory and in their files. Only the constructor and the destructor wait for the disk: a
-/// thread of its own writes what changed. A pin that the disk refuses is logged, and does not outlive the process.
-/// Callable from any thread.
+/// The pins of a space, in memory and in their files. Only the constructor and the destructor wait for the disk; a
+/// thread writes changed pins. A pin that the disk refuses is logged, and is lost when the process ends. Any thread may
+/// call.
 class KeptPins {
  public:
   /// Reads the files of pins that have not expired. The folder and the seal must outlive this object.
@@ -24,7 +24,7 @@ class KeptPins {
 
   /// Returns the pins that have not expired, by name.
   std::vector<StoredPin> all() const;
-  /// Keeps the pin, or replaces the one of its name. False: there are StoredPins::kMost of them.
+  /// Keeps the pin, and replaces an earlier pin of its name. False when there are already StoredPins::kMost pins.
   bool Keep(StoredPin pin);
   void Drop(const std::string& name);
 
@@ -32,12 +32,12 @@ class KeptPins {
   void WriteAll();
 
   StoredPins files_;
-  mutable std::mutex mutex_;  // guards the members below; never held while the disk works
+  mutable std::mutex mutex_;  // guards the members below; no thread holds it while the disk works
   std::condition_variable wake_;
   std::map<std::string, StoredPin> pins_;
-  std::vector<std::string> changed_;  // names whose files are behind
+  std::vector<std::string> changed_;  // names whose files are out of date
   bool stopping_ = false;
-  std::thread writer_;  // begins with the first change
+  std::thread writer_;  // starts with the first change
 };
 
 }  // namespace quire

@@ -20,7 +20,7 @@ constexpr unsigned char kMore = crypto_secretstream_xchacha20poly1305_TAG_MESSAG
 constexpr unsigned char kLast = crypto_secretstream_xchacha20poly1305_TAG_FINAL;
 constexpr size_t kRecordHead = 1 + 2 * sizeof(uint32_t);
 
-/// The bytes before the records.
+/// The bytes of the file before the first record.
 struct Beginning {
   std::array<char, 8> magic;
   uint8_t kind;
@@ -65,7 +65,7 @@ std::vector<unsigned char> BytesOf(const ArchiveRecord& record) {
   return bytes;
 }
 
-/// Returns false when the bytes are no record.
+/// Decodes a record. Returns false when the bytes are no valid record.
 bool Parse(std::span<const unsigned char> bytes, ArchiveRecord& record) {
   if (bytes.size() < kRecordHead || bytes[0] > static_cast<uint8_t>(ArchiveRecord::Kind::kState)) return false;
   uint32_t num_tokens;

@@ -13,14 +13,14 @@
 
 namespace quire {
 
-/// What an archive is sealed with.
+/// The key with which an archive is sealed: a passphrase or a secret.
 struct ArchiveKey {
   enum class Kind : uint8_t { kPassphrase = 1, kSecret = 2 };  // kSecret: the secret of a --kv-disk directory
   Kind kind;
   std::string text;
 };
 
-/// One record of an archive. It names nothing by hashes, because they depend on a directory's secret.
+/// One record of an archive. Records do not use hashes as names, because hashes depend on a directory's secret.
 struct ArchiveRecord {
   enum class Kind : uint8_t {
     kEnd,    // the last record
@@ -30,17 +30,17 @@ struct ArchiveRecord {
     kState,  // the state after the block of record `after`
   };
   Kind kind = Kind::kEnd;
-  uint32_t after = 0;  // number of a root or of a block; the first one of each space has number 0
+  uint32_t after = 0;  // number of a root or of a block; each space numbers them from 0
   std::vector<TokenId> tokens;
   std::vector<std::byte> data;
 };
 
 /// Writes an archive: a new file with mode 0600, whose records are encrypted and authenticated in their order. Throws
-/// Error with the path and the system's reason.
+/// Error, which names the path and the system's reason.
 class KvArchiveWriter {
  public:
   KvArchiveWriter(const std::string& path, const ArchiveKey& key);
-  /// Removes the file, unless it was finished.
+  /// Removes the file unless Finish was called.
   ~KvArchiveWriter();
   KvArchiveWriter(const KvArchiveWriter&) = delete;
   KvArchiveWriter& operator=(const KvArchiveWriter&) = delete;
@@ -54,11 +54,11 @@ class KvArchiveWriter {
 
   const std::string path_;
   Descriptor file_;
-  std::vector<unsigned char> state_;  // of libsodium's stream
+  std::vector<unsigned char> state_;  // state of libsodium's stream
   bool finished_ = false;
 };
 
-/// Reads an archive that may be anybody's. Never takes more memory than the file has bytes.
+/// Reads an archive, which need not be trusted. Never takes more memory than the file has bytes.
 class KvArchiveReader {
  public:
   explicit KvArchiveReader(const std::string& path);
@@ -69,9 +69,8 @@ class KvArchiveReader {
 
   /// Sets the key, which takes about a second for a passphrase.
   void Unlock(const ArchiveKey& key);
-  /// Calls `each` for all records but the last, in order. Throws Error when the file was not written by a
-  /// KvArchiveWriter with the key, or when bytes were changed, removed or added; records before the wrong bytes were
-  /// right.
+  /// Calls `each` for all records except the last, in order. Throws Error when no KvArchiveWriter with the key wrote
+  /// the file, or when bytes were changed, removed or added; the records before the wrong bytes were right.
   void ReadAll(const std::function<void(ArchiveRecord)>& each);
 
  private:
@@ -81,7 +80,7 @@ class KvArchiveReader {
   RegularFile file_;
   ArchiveKey::Kind kind_;
   std::vector<unsigned char> beginning_, key_;
-  size_t left_ = 0;  // bytes of the file that were not read
+  size_t left_ = 0;  // number of the file's bytes that have not been read
 };
 
 }  // namespace quire

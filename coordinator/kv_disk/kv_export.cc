@@ -18,7 +18,7 @@ namespace {
 using HashKey = std::pair<uint64_t, uint64_t>;
 HashKey KeyOf(const BlockHash& hash) { return {hash.low, hash.high}; }
 
-/// The files of one space, as a forest: blocks after their parents.
+/// The files of one space as a forest, in which every block follows its parent.
 class SpaceExport {
  public:
   SpaceExport(KvFolder& folder, const SpaceDescription& about, KvExportCounts& counts, KvArchiveWriter& archive)
@@ -26,9 +26,9 @@ class SpaceExport {
 
   const BlockSeal& seal() const { return seal_; }
   void Note(const KvFolder::Entry& entry);
-  /// Only blocks of this prompt are written.
+  /// Chooses the blocks of this prompt; Write writes only these.
   void Choose(const StoredPin& pin);
-  /// Writes what hangs together with a known beginning. The others are counted.
+  /// Writes the blocks and states that follow from a known beginning of a chain, and counts the others.
   void Write();
 
  private:
@@ -46,7 +46,7 @@ class SpaceExport {
   KvExportCounts& counts_;
   KvArchiveWriter& archive_;
   std::multimap<HashKey, Node> children_;  // blocks, by the hash of the block before, or of the root
-  std::map<HashKey, std::string> states_;  // files of states, by the hash of the block before
+  std::map<HashKey, std::string> states_;  // files of states, by the hash of the block before the state
   std::map<HashKey, std::pair<BlockHash, PrefixOrigin>> roots_;
   std::optional<std::set<HashKey>> chosen_;
   uint32_t numbers_ = 0;
@@ -88,7 +88,7 @@ void SpaceExport::Choose(const StoredPin& pin) {
   }
 }
 
-/// Writes the file's content. False when the file is gone or damaged by now.
+/// Writes the file's content as a record. False when the file has since been removed or damaged.
 bool SpaceExport::Put(ArchiveRecord::Kind kind, uint32_t after, const std::string& file) {
   auto block = Read(file);
   if (!block) return false;

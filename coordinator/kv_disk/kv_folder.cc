@@ -21,7 +21,7 @@ namespace {
 constexpr int kEvery = O_CLOEXEC | O_NOFOLLOW;
 constexpr const char *kSecretFile = "secret", *kAbout = "about";
 constexpr std::string_view kUnfinished = ".part";
-constexpr double kUnfinishedSeconds = 3600;  // an older unfinished file belongs to a server that died
+constexpr double kUnfinishedSeconds = 3600;  // the server of an older unfinished file has ended
 constexpr size_t kMostAboutBytes = 65536;
 
 std::string Why() { return std::strerror(errno); }
@@ -31,8 +31,8 @@ bool IsHex(const std::string& name, size_t digits) {
 }
 bool IsSpaceFolder(const std::string& name) { return IsHex(name, 16); }
 
-/// Writes a new file under a name that no other thread or process uses, syncs it and returns the name. Leaves no file
-/// after an error.
+/// Writes a new file under a name that no other thread or process uses, syncs the file and returns the name. Leaves no
+/// file after an error.
 std::string WriteUnfinished(int directory, const std::string& path, std::span<const std::byte> content) {
   static std::atomic<uint64_t> count{0};
   const std::string name = fmt::format("{}.{}{}", ::getpid(), ++count, kUnfinished);
@@ -51,7 +51,8 @@ std::string WriteUnfinished(int directory, const std::string& path, std::span<co
   Fail("{}/{}: {}", path, name, why);
 }
 
-/// Reads a whole plain file; nothing when it is missing. Throws Error when it is larger than `most` bytes.
+/// Reads a whole regular file; returns nothing when the file is missing. Throws Error when the file is larger than
+/// `most` bytes.
 std::optional<std::vector<std::byte>> ReadPlain(int directory, const std::string& name, const std::string& path,
                                                 size_t most, struct stat& info) {
   const Descriptor file(::openat(directory, name.c_str(), O_RDONLY | O_NONBLOCK | kEvery));
@@ -85,7 +86,7 @@ KvFolder::KvFolder(const std::string& path, Existence existence)
   });
 }
 
-/// Makes the file `secret`. Several servers may do so at the same time; the first file stays.
+/// Makes the file `secret`. Several servers may do this at the same time; the first file stays.
 void KvFolder::MakeSecret() const {
   if (::faccessat(directory_.get(), kSecretFile, F_OK, AT_SYMLINK_NOFOLLOW) == 0) return;
   const std::string secret = NewKvSecret();

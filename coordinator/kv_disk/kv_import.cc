@@ -21,7 +21,8 @@ namespace {
 
 constexpr size_t kMostDescription = 65536, kMostModelPath = 4096, kMostBlockSize = 256;
 
-/// Reads an archive's records: checks each and the whole, and then, in a second pass, writes them.
+/// Reads an archive's records in two passes: the first checks each record and the whole archive, the second writes the
+/// blocks.
 class ImportPass {
  public:
   enum Mode { kCheck, kWrite };
@@ -47,14 +48,14 @@ class ImportPass {
   const Mode mode_;
   KvImportCounts counts_;
   int64_t number_ = 0;
-  bool any_space_ = false, passes_ = false;              // passes_: the records of this space are passed over
-  std::set<std::pair<std::string, std::string>> files_;  // folder and name of every file that is there
-  // The members below are of the space that the records belong to.
+  bool any_space_ = false, passes_ = false;              // passes_: the records of the present space are skipped
+  std::set<std::pair<std::string, std::string>> files_;  // folder and name of every existing file
+  // The members below describe the space to which the next records belong.
   std::string description_;
   std::optional<BlockSeal> seal_;
   std::optional<PrefixCache> chains_;
   size_t block_size_ = 0, block_bytes_ = 0, state_bytes_ = 0;
-  bool is_made_ = false;           // the space's folder
+  bool is_made_ = false;           // the space's folder has been made
   std::vector<StoredName> nodes_;  // roots and blocks; a root has no tokens
 };
 

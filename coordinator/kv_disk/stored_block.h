@@ -12,12 +12,12 @@ namespace quire {
 /// (StoredPins).
 enum class StoredKind { kBlock, kState, kPin };
 
-/// The name of a full block's content: its own tokens, and all content before them.
+/// The name of a full block's content: of its own tokens and all tokens before them.
 struct StoredName {
-  BlockHash hash, parent;  // parent: the hash of the block before, or the root of the chain
+  BlockHash hash, parent;  // parent: the hash of the previous block, or the root of the chain
   std::vector<TokenId> tokens;
   StoredKind kind = StoredKind::kBlock;
-  PrefixOrigin origin{};  // of the chain, where `parent` is its root and the origin is known; for other keys' chains
+  PrefixOrigin origin{};  // the chain's origin, if known and `parent` is the root; for directories with other secrets
 };
 
 /// A block with its keys and values, or a state, in the layout of a group of one rank.

@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view kEnd = ".pin";
 constexpr size_t kMostBytes = 64 << 20;
 
-/// The name under which a pin is sealed: a digest of its own name.
+/// Returns the name under which a pin is sealed: a digest of the pin's own name.
 BlockHash HashOf(const std::string& name) {
   const PrefixOrigin digest = OriginOf(name, 0);
   BlockHash hash;

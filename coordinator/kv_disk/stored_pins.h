@@ -8,7 +8,7 @@
 
 namespace quire {
 
-/// A pinned prompt, as it is kept over restarts.
+/// A pinned prompt that is kept over restarts.
 struct StoredPin {
   std::string name;  // 1 to kMostNameBytes bytes
   std::string salt;
@@ -19,18 +19,19 @@ struct StoredPin {
   static constexpr size_t kMostNameBytes = 128;
 };
 
-/// The pins of one space of blocks, a sealed file for each in the space's folder.
+/// The pins of one space of blocks, with a sealed file for each pin in the space's folder.
 class StoredPins {
  public:
-  /// Further pins are refused.
+  /// The most pins; further pins are refused.
   static constexpr size_t kMost = 1024;
 
   StoredPins(KvFolder& folder, const BlockSeal& seal) : folder_(folder), seal_(seal) {}
 
-  /// Returns all pins that have not expired at `now`, a Unix time, by name. Removes the files of the others and files
-  /// that are not right.
+  /// Returns all pins that have not expired at `now`, a Unix time, by name. Removes the files of expired pins and
+  /// invalid files.
   std::vector<StoredPin> List(double now);
-  /// Writes a pin, or replaces the one of this name. Throws Error where the disk or kMost refuses it.
+  /// Writes a pin, and replaces an earlier pin of its name. Throws Error when the disk refuses the pin, or when there
+  /// are already kMost pins.
   void Write(const StoredPin& pin);
   void Remove(const std::string& name);
 

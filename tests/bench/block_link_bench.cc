@@ -1,5 +1,5 @@
 // Measures how fast KV blocks go from worker to worker, and compares this speed with that of a plain socket. Threads
-// act as workers. They use loopback, so the benchmark measures the work of both sides and no network.
+// act as workers over loopback, so the benchmark measures the work of both sides without a network.
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <sodium.h>
@@ -70,8 +70,8 @@ struct Case {
   bool tcp, keys;
 };
 
-/// Returns the bytes of each block that rank `self` of `selves` exchanges with each rank of the other side. Every rank
-/// of a side holds an even part of each block. Two ranks exchange the bytes that both hold.
+/// Returns the bytes of each block that rank `self` of `selves` ranks exchanges with each rank of the other side. Every
+/// rank of a side has an even part of each block. Two ranks exchange the bytes that both have.
 std::vector<BlockRuns> RunsOf(size_t self, size_t selves, size_t others) {
   std::vector<BlockRuns> all;
   const size_t own_begin = self * kBlockBytes / selves, own_end = (self + 1) * kBlockBytes / selves;

@@ -1,7 +1,7 @@
-// Compares the CPU kernels with the ceilings of the same thread. Time is the thread's processor time, so other work on
-// the machine does not count. `collecting` and `steps` measure all threads together in wall-clock time, and need an
-// idle machine. Usage: cpu_kernels_bench [attention|products|rounding|collecting|steps]...; QUIRE_ISA selects a lesser
-// instruction set.
+// Compares the CPU kernels with the peak rates of the same thread. The time is the thread's processor time, so other
+// work on the machine does not count. `collecting` and `steps` measure all threads together in wall-clock time, and
+// need an idle machine. Usage: cpu_kernels_bench [attention|products|rounding|collecting|steps]...; QUIRE_ISA selects a
+// lesser instruction set.
 #include <fmt/format.h>
 #include <time.h>
 
@@ -30,7 +30,7 @@ double ThreadSeconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-/// Returns the shortest time of a call. Makes at least five calls, and takes at least `enough` seconds in total.
+/// Returns the shortest time of a call, of at least five calls that take at least `enough` seconds in total.
 double Least(const std::function<void()>& call, double enough = 0.15) {
   double best = 1e9, all = 0;
   for (int i = 0; i < 5 || all < enough; ++i) {

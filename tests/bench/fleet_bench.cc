@@ -145,7 +145,7 @@ class SimulatedReplica {
     return view;
   }
 
-  /// Begins a step if there is work. Returns whether it did; the step then ends kStepSeconds later.
+  /// Begins a step if there is work, and returns whether it did. The step ends kStepSeconds later.
   bool Begin(double now) {
     const StepPlan* plan = busy || !serving ? nullptr : engine_.NextPlan(now);
     if (plan == nullptr) return false;
@@ -185,8 +185,8 @@ class Fleet {
  public:
   Fleet(int replicas, int sequences) : replicas_(static_cast<size_t>(replicas)), at_once_(sequences) {}
 
-  /// Keeps `sequences` requests running until three times as many are done. When a third of them is done, a quarter of
-  /// the replicas is lost; these come back when two thirds are done.
+  /// Keeps `sequences` requests running until three times as many have ended. When a third of them has ended, a quarter
+  /// of the replicas is lost; these replicas return when two thirds have ended.
   void Run() {
     const int64_t total = 3 * int64_t{at_once_};
     const auto begin = Clock::now();
@@ -303,7 +303,7 @@ class Fleet {
   const int at_once_;
   PrefixSketch sketch_{kBlockSize};
   std::priority_queue<End, std::vector<End>, std::greater<>> ends_;
-  std::vector<size_t> idle_;  // replicas that may have something to begin
+  std::vector<size_t> idle_;  // replicas that may have work to begin
   std::vector<double> choice_, views_took_, sketch_took_;
   double now_ = 0, moving_ = 0;
   int64_t submitted_ = 0, done_ = 0, wrong_ = 0, moved_ = 0;

@@ -49,8 +49,8 @@ constexpr LengthModel kAlpacaModel{{2.781, 0.6}, {3.662, 0.9}};
 
 int Rounded(double length) { return static_cast<int>(std::clamp(std::round(length), 1.0, 1e9)); }
 
-/// Chooses the lengths of a request at random. Lengths that are too long are replaced, because published traces leave
-/// such requests out.
+/// Chooses the lengths of a request at random. Lengths that are too long are chosen again, because published traces
+/// leave such requests out.
 TraceRequest DrawLengths(const LengthModel& model, int max_model_len, Draw& draw) {
   TraceRequest request;
   do {
@@ -83,7 +83,7 @@ LengthDistribution LengthDistributionNamed(std::string_view name) {
 }
 
 std::vector<TraceRequest> MakeTrace(const TraceSpec& spec) {
-  // Below this length, choosing again until the lengths fit would hardly ever end.
+  // Below this length, choosing again until the lengths fit would take almost for ever.
   constexpr int kShortestModelLen = 32;
   if (spec.max_model_len < kShortestModelLen) {
     Fail("a trace needs a maximum model length of {} or more tokens, not {}", kShortestModelLen, spec.max_model_len);

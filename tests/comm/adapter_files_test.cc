@@ -1,4 +1,4 @@
-// Tests how PEFT directories are read, and which ones are refused with an error that names the cause.
+// Tests how PEFT directories are read, and which directories are refused with an error that names the cause.
 #include "comm/model/adapter_files.h"
 
 #include <gmock/gmock.h>
@@ -256,7 +256,7 @@ TEST(AdapterConfigTest, Targets_FollowsPeft_ForListsPatternsAndLayers) {
   EXPECT_FALSE(ConfigOf({{"layers_to_transform", 0}}).Targets(q2));
   EXPECT_TRUE(ConfigOf({{"layers_to_transform", {1, 2}}, {"layers_pattern", "layers"}}).Targets(q2));
   EXPECT_FALSE(ConfigOf({{"layers_to_transform", {2}}, {"layers_pattern", "blocks"}}).Targets(q2));
-  EXPECT_TRUE(ConfigOf({{"layers_to_transform", {1}}, {"target_modules", {q2}}}).Targets(q2));  // PEFT: its whole name
+  EXPECT_TRUE(ConfigOf({{"layers_to_transform", {1}}, {"target_modules", {q2}}}).Targets(q2));  // its whole name
   EXPECT_TRUE(ConfigOf({{"layers_to_transform", Json::array()}}).Targets(q2));
   EXPECT_FALSE(ConfigOf({{"exclude_modules", {q2}}}).Targets(q2));
   EXPECT_FALSE(ConfigOf({{"exclude_modules", R"(.*\.2\..*)"}}).Targets(q2));

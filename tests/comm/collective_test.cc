@@ -108,7 +108,7 @@ TEST(SharedStageLinkTest, Messages_ArriveInOrder_WhenTheyAreLongerThanTheRing) {
   EXPECT_EQ(back, std::vector(sent.begin(), sent.begin() + 5));
 }
 
-TEST(SharedStageLinkTest, Waits_End_WhenAnotherRankIsGone) {
+TEST(SharedStageLinkTest, Waits_End_WhenAnotherRankHasEnded) {
   auto ranks = MakeThreadPeers({{1.0}, {1, 1}});
   std::thread other([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));

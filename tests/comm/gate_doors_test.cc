@@ -50,12 +50,12 @@ struct TestDoors {
     (void)::connect(socket.get(), reinterpret_cast<const sockaddr*>(&there), SizeOf(there));
     return socket;
   }
-  /// True when the connection is complete within half a second, which is before the kernel would try a second time.
+  /// True when the connection is complete within half a second, before the kernel would try a second time.
   static bool Connected(const Descriptor& socket) {
     pollfd writable{socket.get(), POLLOUT, 0};
     return ::poll(&writable, 1, 500) == 1 && (writable.revents & POLLERR) == 0;
   }
-  /// Accepts all connections that wait at a socket; returns the peers' addresses.
+  /// Accepts all connections that wait at a socket, and returns the peers' addresses.
   static std::vector<std::string> Waiting(int door) {
     std::vector<std::string> all;
     for (;;) {

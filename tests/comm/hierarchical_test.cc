@@ -15,7 +15,7 @@
 namespace quire {
 namespace {
 
-/// The data that the leaders of the hosts have sent each other, by operation and host.
+/// The data that the hosts' leaders have sent each other, by operation and host.
 struct Wire {
   std::mutex mutex;
   std::map<uint64_t, std::map<int, std::vector<std::byte>>> sent;

@@ -8,7 +8,7 @@
 
 namespace quire::test {
 
-/// Runs many small operations of four ranks in turn and expects that none reads the data of another.
+/// Runs many small operations of four ranks in turn, and expects that no operation reads the data of another.
 inline void ExpectOperationsDoNotMixUp(Collective& c, int rounds) {
   for (int round = 0; round < rounds; ++round) {
     const std::vector<float> part(static_cast<size_t>(round % 9 + 1), static_cast<float>(round + c.rank()));

@@ -352,7 +352,7 @@ TEST_F(ModelFilesTest, Fingerprint_ChangesWithRopeScaling) {
   for (const std::string key : {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}) {
     std::string other = config;
     const size_t value = other.find("\"" + key + "\": ") + key.size() + 4;
-    other.replace(value, 1, "3");  // makes the factors 3.0 and the length 34
+    other.replace(value, 1, "3");  // factors of 3.0 and a length of 34
     ASSERT_NE(other, config);
     Write("mqa/config.json", other);
     EXPECT_NE(ModelFiles::Open(dir_ / "mqa").Fingerprint(), as_it_was) << key;

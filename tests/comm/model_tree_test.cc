@@ -99,7 +99,7 @@ TEST_F(ModelTreeTest, Links_AreFollowed_WhenTheyStayInsideTheTree) {
 TEST_F(ModelTreeTest, Links_AreRefusedByName_WhenTheyLeaveTheTree) {
   const std::string secret = Write("secret", "hush");
   Write("model/text", "hello");
-  Write("model-of-another/text", "other");  // a folder whose name has the same beginning
+  Write("model-of-another/text", "other");  // a folder whose name begins with the same text
   for (const std::string& target : {secret, std::string("../secret"), std::string("../model-of-another/text")}) {
     fs::remove(directory_ / "model/link");
     fs::create_symlink(target, directory_ / "model/link");

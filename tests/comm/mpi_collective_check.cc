@@ -1,5 +1,5 @@
-// ctest runs this program under mpirun with three ranks. The collective of a real start (shared memory on one host) and
-// those between hosts (MPI) must give the same bits as sums and gathers computed by hand.
+// ctest runs this program under mpirun with three ranks. The collective that a server uses on one host (shared memory)
+// and the collectives between hosts (MPI) must give the same bits as sums and gathers computed by hand.
 #include <unistd.h>
 
 #include <cstdio>

@@ -113,7 +113,7 @@ TEST(OpenGateTest, OpenGate_RefusesPeersWhileItIsFull_AndAcceptsOneForEachPeerTh
   EXPECT_EQ(ReadUpTo(there.Accept(), 1), "x");
 }
 
-TEST(OpenGateTest, FullGate_GivesANewNetworkTheLatestPlaceOfTheLargest_AndNoMoreThanItsShare) {
+TEST(OpenGateTest, FullGate_GivesANewNetworkTheNewestPlacesOfTheLargestNetwork_UpToItsShare) {
   const TestOpenGate there;
   std::vector<Descriptor> peers, servers;
   const auto connect = [&](const char* from) {
@@ -133,7 +133,7 @@ TEST(OpenGateTest, FullGate_GivesANewNetworkTheLatestPlaceOfTheLargest_AndNoMore
   EXPECT_EQ(ReadUpTo(servers.front(), 1), "y");
 }
 
-/// The beginning of what a subscriber of libzmq sends: greeting, then the command READY.
+/// Returns the first bytes that a subscriber of libzmq sends: a greeting, then the command READY.
 std::string Hello() {
   std::string ready("\5READY\13Socket-Type\0\0\0\3SUB\10Identity\0\0\0\0", 38);
   return std::string(64, 'g') + '\4' + static_cast<char>(ready.size()) + ready;

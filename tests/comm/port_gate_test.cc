@@ -117,7 +117,7 @@ TEST(HandshakeWordsTest, Initiate_IsRefused_WhenItsAnnouncedSizeIsOutOfBounds) {
   for (const uint64_t size : {uint64_t{0}, uint64_t{200}, uint64_t{256}, uint64_t{1025}, uint64_t{1} << 20,
                               (uint64_t{64} << 20) - 1, uint64_t{1} << 40, ~uint64_t{0}})
     EXPECT_GE(FirstWrongOfInitiate(with_size(size)), 1) << size;
-  EXPECT_EQ(FirstWrongOfInitiate(with_size(300, 0x02)), 0);  // a message instead of a command
+  EXPECT_EQ(FirstWrongOfInitiate(with_size(300, 0x02)), 0);  // a message where a command must come
   EXPECT_EQ(FirstWrongOfInitiate({0x04, 255}), 1);           // too short for INITIATE
   EXPECT_EQ(FirstWrongOfInitiate(Joined(with_size(300), {8, 'I', 'N', 'I', 'T', 'I', 'A', 'T', 'O'})), 17);
 }
@@ -342,7 +342,8 @@ class PortGateTest : public ::testing::Test {
   static void Say(const Descriptor& socket, const GateBytes& bytes) {
     (void)::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
   }
-  /// Returns the time until the other side closes the connection; nullopt when it stays open for `patience`.
+  /// Returns the time until the other side closes the connection; nullopt when the connection stays open for
+  /// `patience`.
   static std::optional<milliseconds> HangsUp(const Descriptor& socket, milliseconds patience) {
     const auto begin = Clock::now();
     char buffer[4096];
@@ -362,9 +363,8 @@ class PortGateTest : public ::testing::Test {
     }
     return std::nullopt;
   }
-  /// Connects a worker and exchanges one frame each way. Each call uses a new epoch, as returning workers do: the
-  // server
-  /// refuses an identity while an earlier connection of that identity still looks open.
+  // Connects a worker and exchanges one frame each way. Each call uses a new epoch, as returning workers do, because
+  // the server refuses an identity while an earlier connection of that identity still looks open.
   bool WorkerIsServed(Rank rank, milliseconds patience = seconds(20), const std::string& from = "") {
     const WorkerKeys keys = LoadWorkerKeys(keys_, rank);
     const EpochId epoch = next_epoch_++;

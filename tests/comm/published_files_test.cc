@@ -118,7 +118,7 @@ TEST(PublishedFilesTest, PublishedModels_Open_OrAreRefusedWithAReason) {
 }
 
 TEST(PublishedFilesTest, MissingAndUnknownNames_AreRefused_InPublishedModels) {
-  constexpr size_t kMostNames = 350;  // names of larger models take longer
+  constexpr size_t kMostNames = 350;  // larger models take longer
   for (const Json& row : PublishedRows()) {
     if (row.contains("refused") || !row.contains("tensors")) continue;
     const PublishedFolder published(row);

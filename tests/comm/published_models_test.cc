@@ -1,5 +1,5 @@
-// Published models differ from what HF's tools write now in names, keys and structure. The golden models, rewritten
-// into these published forms, must be read as the same models.
+// Tests that published forms of models are read. Published models differ in names, keys and structure from the files
+// that HF's tools write now. The golden models, rewritten into these forms, must be read as the same models.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -67,9 +67,9 @@ TEST(PublishedModelsTest, TensorNames_MayLackTheirPrefix_InEveryFamily) {
   size_t models = 0;
   for (const std::string& name : GoldenModels()) {
     RewrittenModel model(name);
-    if (name.ends_with(".vision") || name == "gemma4whole") continue;  // their prefix has two parts
+    if (name.ends_with(".vision") || name == "gemma4whole") continue;  // the prefix of their names has two parts
     const std::string base = BaseOf(model);
-    // Encoders that were saved without a prefix.
+    // Encoders saved without a prefix.
     if (base == "encoder." || base == "layers." || name == "distilbert") continue;
     model.Rename([&](const std::string& full) { return full.starts_with(base) ? full.substr(base.size()) : full; });
     EXPECT_EQ(NumbersOf(model.Write()), NumbersOf(kGoldenModels + name)) << name;

@@ -1,5 +1,5 @@
 // Tests matrices of GPTQ, AWQ, FP8, compressed-tensors, ModelOpt and bitsandbytes. The tests write the published
-// layouts out once more, compare where each number of a file is, and check refusals.
+// layouts by their own code, compare the place of each number in a file, and check refusals.
 #include "comm/model/formats/quantized_matrices.h"
 
 #include <gmock/gmock.h>
@@ -72,7 +72,7 @@ std::vector<float> Decoded(const Tensor& tensor, int64_t row) {
 using Method = StoredQuants::Method;
 
 constexpr int64_t kRows = 8, kCols = 16, kGroups = 2;
-/// Returns an invented code that differs from its neighbours in both directions.
+/// Returns a made-up code that differs from the codes of neighbouring rows and columns.
 uint32_t Code(int64_t row, int64_t col) { return static_cast<uint32_t>(row * 5 + col * 3 + row * col) % 16; }
 uint32_t ZeroCode(int64_t row, int64_t group) { return static_cast<uint32_t>(row * 3 + group * 7 + 1) % 16; }
 float Scale(int64_t row, int64_t group) { return 0.5f + static_cast<float>(row) + 16 * static_cast<float>(group); }
@@ -312,7 +312,7 @@ std::vector<uint8_t> Packed(const std::vector<uint32_t>& codes, bool high_first)
 
 constexpr float kE2M1[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
 
-/// Returns the codes of a matrix [3, 32]; all 16 occur.
+/// Returns the codes of a matrix [3, 32], in which all 16 codes occur.
 std::vector<uint32_t> Fp4Codes() {
   std::vector<uint32_t> codes;
   for (int64_t row = 0; row < 3; ++row) {
@@ -606,7 +606,7 @@ TEST(QuantizedMatricesTest, DamagedFiles_AreRefused_OrReadWithinBounds) {
         EXPECT_NE(std::string(error.what()), "");
       }
     }
-    EXPECT_GT(read, 10) << name;  // damage of data alone is mostly readable
+    EXPECT_GT(read, 10) << name;  // files with damaged data can mostly be read
   }
 }
 
@@ -641,7 +641,7 @@ TEST(QuantizedMatricesTest, Open_RefusesModels_WithMissingOrUnreadableTensors) {
                              HasSubstr("unexpected: model.embed_token_.weight")));
 }
 
-/// The embedding of this model is quantised, which only an output head may be.
+/// The embedding of this model is quantised. Only an output head may be quantised.
 TEST(QuantizedMatricesTest, Open_RefusesQuantisedEmbeddings) {
   const TemporaryDirectory folder;
   const fs::path from = fs::path(QUIRE_TEST_DATA) / "models" / "packed", to = fs::path(folder.path()) / "packed";

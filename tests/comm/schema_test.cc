@@ -1,4 +1,4 @@
-// Tests the texts that grammars made of JSON schemas accept and refuse, byte by byte.
+// Tests, byte by byte, which texts the grammars of JSON schemas accept and refuse.
 #include <gtest/gtest.h>
 
 #include <tuple>
@@ -398,13 +398,13 @@ TEST(SchemaWork, Budget_StopsSchemas_ThatUnfoldWithoutEnd) {
   EXPECT_THROW(TextsWith("(.*a.{20}){20}(b|c.{30}){9}.*x.{90}"), Error);
 }
 
-/// Returns the units of one piece of work, which may fail.
+/// Returns the units of work that `run` takes; `run` may fail.
 template <class Work>
 int64_t Units(const Work& run) {
   const SchemaWork work(kSchemaWork);
   try {
     run();
-  } catch (const Error&) {  // the units before the error count
+  } catch (const Error&) {  // the units spent before the error count
   }
   return work.spent();
 }

@@ -194,7 +194,7 @@ TEST_F(AdapterGateTest, Requests_EndWithAnError_WhenNewRanksCannotReadTheirAdapt
   RoundsUntil([&] { return !lost_.empty(); });
   EXPECT_THAT(lost_.at(0), HasSubstr("gone"));
   EXPECT_TRUE(engine_.idle());
-  Submit(2);  // was on its way to the engine when the adapter was lost
+  Submit(2);  // this request was on its way to the engine when the adapter was lost
   Rounds(1);
   EXPECT_TRUE(engine_.idle());
   Told();  // the ranks drop the adapter

@@ -46,7 +46,7 @@ TEST(MessagesTools, DeferredTools_AreDescribed_WhereTheConversationLoadsThem) {
   EXPECT_EQ(Names(before.shown), "now ");
   EXPECT_EQ(Names(before.chat["tools"]), "now ");
   const MessagesRequest after = Read(tools + R"("messages": [{"role": "user", "content": "hi"}, )" + kFound + "]");
-  EXPECT_EQ(after.shown, before.shown);  // the prompt's beginning stays equal
+  EXPECT_EQ(after.shown, before.shown);  // the beginning of the prompt stays equal
   EXPECT_EQ(Names(after.chat["tools"]), "now late ");
   EXPECT_EQ(after.chat["messages"][1]["content"],
             R"({"type":"function","function":{"name":"late","parameters":{"type":"object","properties":{}}}})"

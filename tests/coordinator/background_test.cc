@@ -96,7 +96,7 @@ TEST_F(BackgroundTest, BackgroundRequest_LosesTheTokenOfItsOutstandingStep_WhenA
   Submit(1, true, 9, 8);
   EXPECT_EQ(PlannedStep(), Ids{1});
   Submit(2, false, 9, 1);
-  Commit();  // its token is dropped
+  Commit();  // the step's token for the background request is dropped
   EXPECT_TRUE(sinks_[1].choices.empty() || sinks_[1].choices[0].tokens.empty());
   EXPECT_EQ(Step(), Ids{2});
   while (!engine_->idle()) Step();

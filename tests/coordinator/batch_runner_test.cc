@@ -19,7 +19,7 @@ namespace {
 namespace asio = boost::asio;
 namespace fs = std::filesystem;
 
-/// A port that lets no request of a batch run, and tells when the runner asks whether one may.
+/// A port that lets no request of a batch run, and records when the runner asks whether a request may run.
 class DrainingPort : public LinePort {
  public:
   explicit DrainingPort(std::function<void()> on_look) : on_look_(std::move(on_look)) {}
@@ -37,7 +37,7 @@ class DrainingPort : public LinePort {
 
 class BatchRunnerTest : public testing::Test {
  protected:
-  static constexpr int64_t kEnded = 1, kOpen = int64_t{1} << 40;  // seconds of a window, from 1970 on
+  static constexpr int64_t kEnded = 1, kOpen = int64_t{1} << 40;  // ends of completion windows, in seconds since 1970
 
   BatchRunnerTest() {
     std::string name = fs::temp_directory_path() / "quire-batches-XXXXXX";
@@ -46,7 +46,7 @@ class BatchRunnerTest : public testing::Test {
   }
   ~BatchRunnerTest() override {
     disk_.Stop();
-    io_.reset();  // with the coroutines, which use the runner
+    io_.reset();  // ends the coroutines, which use the runner
     runner_.reset();
     store_.reset();
     fs::remove_all(folder_);

@@ -24,7 +24,7 @@ std::string RequestLine(const std::string& id, const std::string& url = "/v1/com
   return R"({"custom_id":")" + id + R"(","method":"POST","url":")" + url + R"(","body":{"prompt":"a"}})";
 }
 
-/// A store in a directory of its own. Tests can close it as a kill would, and open it again.
+/// A store in a directory of its own. Tests can close the store as a kill would, and open it again.
 class BatchStoreTest : public testing::Test {
  protected:
   BatchStoreTest() {
@@ -312,7 +312,7 @@ TEST_F(BatchStoreTest, Scan_ReturnsOnlyRequestsWithoutResult_AfterAKill) {
   }
   store().Record(batch.id, true, {BatchAnswerLine("batch_req_1", "b", 200, "req", "{}")});
   {
-    // Writes part of a line, as a process leaves it that is killed in the middle of a write.
+    // Writes part of a line, as a process does that is killed in the middle of a write.
     std::ofstream cut(dir() + "/" + batch.id + ".output", std::ios::app);
     cut << R"({"id":"batch_req_2","custom_id":"c","resp)";
   }

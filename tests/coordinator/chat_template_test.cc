@@ -240,7 +240,7 @@ TEST(ChatTemplateTest, Traits_TellWhichPartsOfAConversationTheTemplateShows) {
   };
   EXPECT_FALSE(traits(printing("{{ c.function.arguments | tojson }}")).text_arguments);
   EXPECT_TRUE(traits(printing("{{ 'x' + c.function.arguments }}")).text_arguments);
-  // Python's print of an object is not JSON.
+  // Python prints an object in a form that is not JSON.
   EXPECT_TRUE(traits(printing("{{ c.function.arguments }}")).text_arguments);
   EXPECT_TRUE(
       traits("{% for m in messages %}{% if m.content is none %}{{ m.tool_calls | tojson }}{% endif %}{% endfor %}")
@@ -454,7 +454,7 @@ TEST(ChatTemplateTest, EmptyAnswer_IsInsertedAfterToolResults_WhenTheTemplateNee
   conversation.messages.erase(2);  // the call has no result
   EXPECT_EQ(chat.Render(conversation).text, "uask;a{};a;umore;");
   conversation.messages.erase(1);
-  EXPECT_THROW(chat.Render(conversation), Error);  // as with HF
+  EXPECT_THROW(chat.Render(conversation), Error);  // HF refuses this conversation, too
 }
 
 TEST(ChatTemplateTest, EmptyAnswers_GetASpace_WhenTheTemplateNeedsText) {

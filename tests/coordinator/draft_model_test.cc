@@ -1,4 +1,4 @@
-// Tests which models fit together: a served model, and a draft model that guesses its next tokens.
+// Tests which served models and draft models fit together.
 #include "coordinator/cluster/launch/draft_model.h"
 
 #include <gmock/gmock.h>

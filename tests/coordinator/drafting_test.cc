@@ -1,4 +1,5 @@
-// Tests of drafts in the core: the sources of guesses, the sequences that get drafts, and the verification of drafts.
+// Tests drafts in the engine's core: the sources of guesses, the sequences that get drafts, and the verification of
+// drafts.
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -81,7 +82,8 @@ TEST(PredictionTest, Guess_ContinuesTheLongestMatch_AndOfEqualOnesTheNearest) {
   EXPECT_EQ(GuessOf(lines, {3, 3, 3, 3, 3, 3, 3, 3, 3, 1, 2}, 1), (Tokens{70}));
 }
 
-/// Returns `runs` runs of 62 tokens 1 with a 2 before each: every place shares up to 62 tokens with an answer of 1s.
+/// Returns `runs` runs, each a token 2 and then 62 tokens 1, so that every place has up to 62 tokens in common with an
+/// answer of tokens 1.
 Tokens RunsOfOnes(size_t runs) {
   Tokens tokens;
   for (size_t run = 0; run < runs; ++run) {
@@ -105,7 +107,7 @@ TEST(PredictionTest, Search_BoundsComparisons_AndLooksAtTheNearestPlacesFirst) {
 }
 
 TEST(RepeatProposerTest, Search_BoundsComparisons_InATextOfOneToken) {
-  // The place before 77 has eight tokens in common with the text's end. All nearer places have seven.
+  // The place before 77 has eight tokens in common with the text's end. All nearer places have seven tokens in common.
   const auto text_of = [](size_t runs) {
     Tokens text(8, 1);
     text.push_back(77);
@@ -296,14 +298,14 @@ TEST(DraftCostTest, CostOfADraftedRow_IsLearned_FromStepsWithAndWithoutDrafts) {
   EXPECT_LE(cost.row(1), 0.2) << "one outlier counts little";
 }
 
-/// Returns these tokens as the samples of slot 0.
+/// Returns these tokens as the draws of slot 0.
 std::vector<SampledToken> Drawn(const Tokens& tokens) {
   std::vector<SampledToken> drawn;
   for (const TokenId token : tokens) drawn.push_back({0, token, 0, {}});
   return drawn;
 }
 
-/// A source of drafts that proposes the tokens that the test sets.
+/// A proposer of the drafts that the test sets.
 class Said final : public DraftProposer {
  public:
   DraftSource Propose(const Request&, const Sequence&, int most, Tokens& guess) override {
@@ -343,7 +345,7 @@ class DraftingTest : public testing::Test {
     engine_->CommitStep(tokens);
     engine_->scheduler().CheckIntegrity();
   }
-  /// Submits a request of three prompt tokens and commits its first step, which samples token 7.
+  /// Submits a request of three prompt tokens and commits its first step, which draws token 7.
   void Begin(int max_tokens) {
     ASSERT_FALSE(engine_->Submit(New(1, 3, max_tokens)));
     EXPECT_EQ(Plan().chunks, (std::vector<Chunk>{{0, 0, 3}}));
@@ -542,7 +544,7 @@ TEST_F(DraftingTest, Request_GetsDraftsOnlyFromItsPrediction_WhenDraftsFromTextA
   EXPECT_EQ(Plan().drafts, (std::vector<Draft>{{0, {10, 11, 12}}}));
   Commit({{0, 10}, {0, 11}, {0, 12}, {0, 13}});
   engine_->Cancel(1);
-  ASSERT_FALSE(engine_->Submit(New(2, 9, 20)));  // its text repeats itself
+  ASSERT_FALSE(engine_->Submit(New(2, 9, 20)));  // the text of this request repeats itself
   Plan();
   EXPECT_FALSE(Plan().empty()) << "nothing can be guessed, so steps are planned ahead";
 }
@@ -587,7 +589,7 @@ class DraftModelTest : public DraftingTest {
     engine_ = std::make_unique<Engine>(options_);
     sinks_.clear();
   }
-  /// Submits a request of three prompt tokens and commits its first step, which samples token 7 and orders no guess.
+  /// Submits a request of three prompt tokens and commits its first step, which draws token 7 and orders no guess.
   void BeginWithModel(int max_tokens) {
     ASSERT_FALSE(engine_->Submit(New(1, 3, max_tokens)));
     EXPECT_TRUE(Plan().guesses.empty()) << "the first token does not wait for the draft model";
@@ -657,7 +659,7 @@ TEST_F(DraftModelTest, Guesses_EndAtTheEndOfTheAnswer_AndOfTheDraftModelsContext
   EXPECT_TRUE(Plan().guesses.empty());
 }
 
-TEST_F(DraftModelTest, NoGuessIsOrdered_InFullSteps_WithAPredictionOrWithBeams) {
+TEST_F(DraftModelTest, Engine_OrdersNoGuess_InFullStepsOrForRequestsWithAPredictionOrBeams) {
   MakeWithModel();
   for (RequestId id = 1; id <= 3; ++id) ASSERT_FALSE(engine_->Submit(New(id, 3, 20)));
   Plan();

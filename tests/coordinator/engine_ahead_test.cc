@@ -117,7 +117,7 @@ TEST_F(EngineAheadTest, TokensOfAnEndedSequence_AreDropped_WhenAStepAheadDrawsTh
   Commit(20);
   EXPECT_EQ(Plan().decodes, (Slots{0, 1}));
   std::vector<SampledToken> drawn = {{0, 42, 0, {}}, {1, 21, 0, {}}};
-  engine_->CommitStep(drawn);  // step 3 is outstanding and still contains both sequences
+  engine_->CommitStep(drawn);  // the outstanding step 3 still contains both sequences
   EXPECT_EQ(sinks_[1].choices[0].finished, FinishReason::kStop);
   EXPECT_EQ(engine_->requests().size(), 1u);
   const StepPlan plan = Plan();

@@ -412,8 +412,9 @@ TEST_F(EngineMigrationTest, Beams_DrawTheSameTokens_WhenTheirRequestMoves) {
   for (int beam = 0; beam < 2; ++beam) EXPECT_EQ(sinks_[2].choices[beam].tokens, sinks_[1].choices[beam].tokens);
 }
 
-/// One of two beams has its blocks; the other waits for a prefix that an outstanding step computes. Neither can run
-/// yet, so no plan is sent. A swap-in recorded now would never reach the workers and leave the blocks empty.
+/// One of two beams has its blocks; the other beam waits for a prefix that an outstanding step computes. Neither can
+/// run yet, so no plan is sent. A swap-in recorded in the plan would never reach the workers and would leave the blocks
+/// empty.
 TEST_F(EngineMigrationTest, SwapIn_WaitsForANonEmptyPlan_WhileABeamAwaitsItsPrefix) {
   const Tokens prefix = {1, 102, 103, 103, 9};  // the tokens of the second beam's first block
   const auto commit = [](Engine& engine) {

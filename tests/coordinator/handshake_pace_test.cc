@@ -129,7 +129,7 @@ class HandshakeQueueTest : public testing::Test {
 
   boost::asio::io_context io_;
   HandshakeTurns turns_{io_.get_executor()};
-  std::vector<std::optional<bool>> results_;  // of each handshake, in the order of the requests; nothing: it waits
+  std::vector<std::optional<bool>> results_;  // each handshake's result, in the order of requests; nothing: it waits
 };
 
 TEST_F(HandshakeQueueTest, ClientsThatLeft_AreSkipped) {
@@ -165,7 +165,7 @@ TEST(HandshakeTurnsTest, OldestOpenHandshake_Ends_WhenMoreThanTheLimitAreOpen) {
   for (size_t i = 0; i < HandshakeTurns::kMostOpen; ++i) begin(i);
   EXPECT_TRUE(gave_way.empty());
   begin(1000);
-  begin(1001);  // the handshakes that gave way have not ended yet
+  begin(1001);  // the handshakes that lost their places have not ended yet
   EXPECT_EQ(gave_way, (std::vector<size_t>{0, 1}));
   for (size_t i = 0; i < 10; ++i) open[i].reset();
   for (size_t i = 0; i < 8; ++i) begin(2000 + i);

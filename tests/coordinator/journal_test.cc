@@ -99,7 +99,8 @@ class JournalTest : public testing::Test {
     engine.ReleaseTicket(to);
   }
 
-  /// Returns guesses of a draft model after the oldest outstanding step: a random part of those that the step ordered.
+  /// Returns guesses of a draft model after the oldest outstanding step: a random part of the guesses that the step
+  /// ordered.
   std::vector<Draft> Guesses(const Engine& engine) {
     std::vector<Draft> guesses;
     for (const StepMember& m : engine.scheduler().outstanding().at(0).members) {
@@ -146,7 +147,7 @@ class JournalTest : public testing::Test {
   std::string directory_ = testing::TempDir() + "quire-journal-" + std::to_string(::getpid());
   test::Random random_{42};
   std::map<RequestId, test::CollectingSink> sinks_;
-  bool drafts_ = false;  // requests have predictions, and few different tokens are drawn
+  bool drafts_ = false;  // requests have predictions, and draws come from few different tokens
   RequestId last_id_ = 0;
   uint64_t last_ticket_ = 0;
   int num_bare_ = 0, num_ahead_ = 0, num_by_host_ = 0;  // number of moves of each kind
@@ -221,8 +222,8 @@ TEST_F(JournalTest, Replay_YieldsTheSamePlans_WhenThePipelineChangesItsLength) {
   EXPECT_GT(result.segments, 5);
 }
 
-/// Runs steps with drafts. Expects that more than 50 tokens of each source are accepted and that the replay plans
-/// alike.
+/// Runs steps with drafts. Expects that more than 50 tokens of each source are accepted, and that the replay yields the
+/// same plans.
 class DraftJournalTest : public JournalTest {
  protected:
   void ExpectReplay(const DraftOptions& drafts, std::initializer_list<DraftSource> sources) {
@@ -453,7 +454,7 @@ TEST_F(JournalTest, Journal_LosesRecordsButDelaysNoPlan_WhenTheDiskHangs) {
     for (int i = 0; i < 100; ++i) LiveUntilWritten(engine, journal);
     EXPECT_EQ(journal.health().lost_records, 0u);
     disk.Close();
-    while (journal.health().lost_records < 1000) Live(engine, 100);  // every call returns, although the disk hangs
+    while (journal.health().lost_records < 1000) Live(engine, 100);  // every call returns although the disk hangs
     EXPECT_LE(journal.health().waiting_bytes, limits.waiting_bytes);
     EXPECT_EQ(journal.health().error, "");
     disk.Open();

@@ -35,7 +35,7 @@ std::vector<TokenId> TokensOf(int count, int first) {
   return tokens;
 }
 
-/// Bytes that tell the block, or the state, from all others.
+/// Returns bytes that differ for all blocks and states.
 std::vector<std::byte> DataOf(std::span<const TokenId> tokens, const std::string& salt, bool is_state) {
   std::vector<std::byte> data(is_state ? kStateBytes : kStoredBytes);
   size_t seed = is_state + salt.size();
@@ -85,7 +85,7 @@ class Directory {
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     ASSERT_EQ(store->counts().stored, count);
   }
-  /// Returns how many blocks of the prompt come back with the right bytes; the state counts as one.
+  /// Returns how many blocks of the prompt are found with the right bytes; the state counts as one block.
   int Found(const std::string& salt, const std::vector<TokenId>& prompt, bool with_state = false) const {
     const auto store = Open();
     int found = 0;
@@ -139,7 +139,7 @@ class KvArchiveTest : public testing::Test {
     reader.Unlock(key_);
     return ImportBlocks(folder, reader, model, max_bytes);
   }
-  /// Writes an archive of these records, and expects that import refuses it and writes nothing.
+  /// Writes an archive of these records, and expects that the import refuses the archive and writes nothing.
   void ExpectRefused(const std::vector<ArchiveRecord>& records, const std::string& why) {
     fs::remove(archive());
     {
@@ -230,7 +230,7 @@ TEST_F(KvArchiveTest, Archive_ShowsNoTokenSaltValueOrSecret) {
     EXPECT_EQ(content.find(hidden), std::string::npos);
 }
 
-TEST_F(KvArchiveTest, Passphrase_OpensWhatItSealed_AndNoOther) {
+TEST_F(KvArchiveTest, Passphrase_OpensOnlyTheArchiveThatItSealed) {
   source_->Write("", TokensOf(8, 100));
   key_ = {ArchiveKey::Kind::kPassphrase, "correct horse"};
   Export();
@@ -256,7 +256,7 @@ TEST_F(KvArchiveTest, Import_WritesNothing_WhateverByteIsFlippedCutOrAdded) {
   for (size_t at = 0; at < right.size(); at += 1 + at % 13) {
     std::string content = right;
     content[at] = static_cast<char>(content[at] ^ 64);
-    if (at != kMagicBytes) expect_refused(content);  // the kind of key, which the caller compares
+    if (at != kMagicBytes) expect_refused(content);  // the kind of key is excluded, because the caller compares it
     expect_refused(right.substr(0, at));
   }
   expect_refused(right + '\0');
@@ -302,7 +302,7 @@ TEST_F(KvArchiveTest, Import_RefusesDescriptionsOfNoModel) {
         std::string(5000, 'm') + "\n" + kSpace + "\n"})
     ExpectRefused({SpaceRecord(about), RootRecord(), BlockRecord(0)}, "record 1: ");
   ExpectRefused({SpaceRecord(AboutOf(kSpace + std::string(70000, ' ')))}, "describes its model in");
-  // A path in the description names no file: folders are named by a digest.
+  // A path in the description is not used as a file name, because folders are named by a digest.
   fs::remove(archive());
   {
     KvArchiveWriter writer(archive(), key_);
@@ -316,7 +316,7 @@ TEST_F(KvArchiveTest, Import_RefusesDescriptionsOfNoModel) {
   EXPECT_EQ(target_->Files().front().parent_path().parent_path(), target_->path());
 }
 
-TEST_F(KvArchiveTest, Import_WritesNothing_BeyondTheSize) {
+TEST_F(KvArchiveTest, Import_WritesNothing_WhenAllFilesWouldExceedTheSize) {
   source_->Write("", TokensOf(40, 100));
   Export();
   const auto bytes = static_cast<int64_t>(BlockSeal::FileBytes(kBlockSize, kStoredBytes));
@@ -340,7 +340,7 @@ TEST_F(KvArchiveTest, Models_AreChosenByTheirPath) {
   EXPECT_EQ(target_->Found("", TokensOf(12, 100)), 2) << "the space that another fingerprint has is another one";
 }
 
-TEST_F(KvArchiveTest, Export_OfAPin_HasItsBlocksAlone) {
+TEST_F(KvArchiveTest, ExportOfAPin_HasOnlyTheBlocksOfItsPrompt) {
   const std::vector<TokenId> prompt = TokensOf(22, 100), longer = TokensOf(40, 100), other = TokensOf(40, 300);
   source_->Write("k", longer);
   source_->Write("k", other);
@@ -360,7 +360,7 @@ TEST_F(KvArchiveTest, Export_OfAPin_HasItsBlocksAlone) {
   EXPECT_EQ(target_->Found("k", other) + target_->Found("", longer), 0);
 }
 
-TEST_F(KvArchiveTest, Export_LeavesOutDamagedFilesAndWhatComesAfterThem) {
+TEST_F(KvArchiveTest, Export_LeavesOutDamagedFilesAndTheBlocksAfterThem) {
   const std::vector<TokenId> prompt = TokensOf(40, 100);
   source_->Write("", prompt);
   const std::string third = BlockSeal(source_->Folder().secret(), kSpace)
@@ -386,7 +386,7 @@ TEST_F(KvArchiveTest, Links_AreNotFollowed) {
   EXPECT_THROW(KvArchiveWriter(archive(), key_), Error) << "an existing file is not replaced";
   fs::remove(archive());
   fs::rename(kept, archive());
-  // Links in place of the files that the import will write: they are replaced, and their targets stay.
+  // Links stand in place of the files that the import will write. The import replaces them, and their targets stay.
   std::ofstream(outside) << "mine";
   Import();
   for (const fs::path& file : target_->Files()) {
@@ -396,7 +396,7 @@ TEST_F(KvArchiveTest, Links_AreNotFollowed) {
   EXPECT_EQ(Import().blocks, 2);
   EXPECT_EQ(fs::file_size(outside), 4u);
   EXPECT_EQ(target_->Found("", TokensOf(8, 100)), 2);
-  // A link in place of the space's folder.
+  // A link stands in place of the space's folder.
   const fs::path space = target_->Files().front().parent_path();
   fs::remove_all(space);
   fs::create_directory(folder_ / "elsewhere");
@@ -405,7 +405,7 @@ TEST_F(KvArchiveTest, Links_AreNotFollowed) {
   EXPECT_TRUE(fs::is_empty(folder_ / "elsewhere"));
 }
 
-TEST_F(KvArchiveTest, Pins_AreListedUntilTheyExpire_AndFilesThatAreNotRightAreRemoved) {
+TEST_F(KvArchiveTest, Pins_AreListedUntilTheyExpire_AndInvalidFilesAreRemoved) {
   const auto store = source_->Open();
   KvFolder folder = source_->Folder();
   const BlockSeal seal(folder.secret(), kSpace), other(folder.secret(), "another");
@@ -437,7 +437,7 @@ TEST_F(KvArchiveTest, Pins_AreListedUntilTheyExpire_AndFilesThatAreNotRightAreRe
   EXPECT_TRUE(pins.List(0).empty());
 }
 
-TEST_F(KvArchiveTest, KeptPins_AreThereInTheNextProcess_UnlessTheyWereDroppedOrHaveExpired) {
+TEST_F(KvArchiveTest, KeptPins_AreFoundByTheNextProcess_UnlessTheyWereDroppedOrHaveExpired) {
   const double now = static_cast<double>(std::time(nullptr));
   {
     const auto store = source_->Open();

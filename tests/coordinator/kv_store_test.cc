@@ -180,7 +180,7 @@ TEST_F(KvStoreTest, ReadBlock_IsAMiss_ForAFileOfAnotherModelOrAnotherName) {
   }
 }
 
-TEST_F(KvStoreTest, State_AndTheBlockBeforeIt_HaveFilesOfTheirOwn) {
+TEST_F(KvStoreTest, StateAndTheBlockBeforeIt_HaveSeparateFiles) {
   const auto store = Open();
   Write(*store, 1, 1);
   EXPECT_FALSE(store->Holds({1, 7}, StoredKind::kState));
@@ -311,7 +311,7 @@ TEST_F(KvStoreTest, NoteUse_RenewsTheTimeOfAFile_AtMostOncePerHour) {
     age(minutes);
     const auto store = Open();
     store->NoteUse({{1, 7}, {2, 7}});
-    Write(*store, 9, 9);  // the writing thread has begun anew
+    Write(*store, 9, 9);  // the writing thread has started again
     EXPECT_EQ(num_young(), 1) << "the new block's";
     fs::remove_all(dir());
     Write(*Open(), 1, 3);
@@ -364,7 +364,7 @@ TEST_F(KvStoreTest, Links_AreNotFollowed) {
   }
 }
 
-TEST_F(KvStoreTest, Secret_ThatOthersMayRead_IsRefused) {
+TEST_F(KvStoreTest, Secret_IsRefused_WhenOtherUsersMayReadIt) {
   Open();
   const fs::path secret = fs::path(dir()) / "secret";
   fs::permissions(secret, fs::perms(0644));

@@ -1,4 +1,4 @@
-// Tests how grammars in lark's notation become patterns. The tests match texts with the code that constrains
+// Tests how grammars in lark's notation become patterns. The tests match texts with the code that also constrains
 // answers.
 #include "coordinator/api/requests/responses/lark_pattern.h"
 

@@ -107,7 +107,7 @@ TEST(ModelLivesTest, BusyModel_TakesNoRequestsAfterItsTurn_AndIsPausedAfterAnoth
   EXPECT_THAT(lives.Decide(paused + 0.1).pause, ElementsAre(0)) << "until its requests have left";
   EXPECT_LT(lives.NextTime(paused + 0.1), paused + 0.2);
   lives.EndUse(0, paused + 0.2, {"m"});
-  lives.Wish(0, paused + 0.2, {"m"});  // the paused request waits for its turn, and the model is unloaded all the same
+  lives.Wish(0, paused + 0.2, {"m"});  // the paused request waits for its turn, and the model is unloaded nevertheless
   EXPECT_THAT(lives.Decide(paused + 0.2).unload, ElementsAre(0));
   lives.OnUnloaded(0);
   EXPECT_THAT(lives.Decide(paused + 0.3).load, ElementsAre(1));
@@ -225,7 +225,7 @@ TEST(ModelLivesTest, IdleModel_IsUnloaded_WhenItsTurnIsOver) {
   EXPECT_THAT(lives.Decide(ModelLives::kTurn).unload, ElementsAre(0));
 }
 
-TEST(ModelLivesTest, Turns_RotateAmongClients_HoweverManyModelsOneWants) {
+TEST(ModelLivesTest, Turns_RotateAmongClients_HoweverManyModelsOneClientRequests) {
   ModelLives lives(100);
   for (const char* name : {"b", "c", "d", "a"}) lives.Add(name, 60, -1, false, 0);
   for (size_t i = 0; i < 3; ++i) lives.Wish(i, 0, {"mallory"});
@@ -238,7 +238,7 @@ TEST(ModelLivesTest, Turns_RotateAmongClients_HoweverManyModelsOneWants) {
   EXPECT_THAT(lives.Decide(12).load, ElementsAre(3)) << "the wishes of mallory are older, but she had her turn";
 }
 
-TEST(ModelLivesTest, RequestsOfBatches_GiveWayAtOnce_AndWaitBehindOtherRequests) {
+TEST(ModelLivesTest, RequestsOfBatches_GiveWayImmediately_AndWaitBehindOtherRequests) {
   ModelLives lives(100);
   lives.Add("b", 60, -1, true, 0);
   lives.Add("a", 60, -1, false, 0);
@@ -318,7 +318,7 @@ TEST(ModelLivesTest, LeavingModel_TakesNoNewRequests_AndIsUnloadedAfterItsLastRe
   EXPECT_THAT(lives.Decide(2).unload, ElementsAre(0));
 }
 
-TEST(ModelLivesTest, ModelsAreUnloadedForBoth_WhenTwoRequestsWaitForModels) {
+TEST(ModelLivesTest, Models_AreUnloadedForBothRequests_WhenTwoRequestsWaitForModels) {
   ModelLives lives(100);
   for (const char* name : {"a", "b"}) lives.Add(name, 50, -1, true, 0);
   for (const char* name : {"c", "d"}) lives.Add(name, 50, -1, false, 0);
@@ -331,7 +331,7 @@ TEST(ModelLivesTest, ModelsAreUnloadedForBoth_WhenTwoRequestsWaitForModels) {
   EXPECT_THAT(lives.Decide(3).load, ElementsAre(3));
 }
 
-/// Puts a loaded model to sleep and reports at once that it sleeps.
+/// Puts a loaded model to sleep and reports immediately that the model sleeps.
 void SleepNow(ModelLives& lives, size_t model, int64_t bytes, double now) {
   lives.Sleep(model);
   ASSERT_THAT(lives.Decide(now).sleep, ElementsAre(model));
@@ -400,7 +400,7 @@ TEST(ModelLivesTest, SleepingModel_IsWoken_OnceThereIsRoomForItsCache) {
   EXPECT_THAT(lives.Decide(4).wake, ElementsAre(0));
 }
 
-TEST(ModelLivesTest, SleepingModel_IsUnloaded_WhereItsBytesAreNeeded) {
+TEST(ModelLivesTest, SleepingModel_IsUnloaded_WhenItsMemoryIsNeeded) {
   ModelLives lives(100);
   lives.Add("sleeper", 60, -1, true, 0);
   lives.Add("loaded", 40, -1, true, 5);
@@ -474,7 +474,7 @@ TEST(ModelLivesTest, RandomRequests_AreAllServed_WithinTheMemory) {
       size_t model;
       Change change;
     };
-    std::vector<Event> changes;  // starts, ends and sleeps of workers that are on their way
+    std::vector<Event> changes;  // starts, ends and sleeps of workers that are not complete yet
     struct Asked {
       size_t model = 0;
       ModelClient client;

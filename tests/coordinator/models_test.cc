@@ -105,7 +105,7 @@ TEST(ModelListTest, Model_InheritsTheDocumentsSettings_UnlessTheModelHasOwnSetti
       "  - {name: a, path: /a}\n"
       "  - {name: [b, c], path: /b, scheduler: {max_model_len: 32}, parallel: {tensor: 2}, threads_per_worker: 3}\n");
   ASSERT_EQ(NumModels(t), 2);
-  EXPECT_EQ(t.model.path, "/a");  // the settings of a model are those of the first
+  EXPECT_EQ(t.model.path, "/a");  // the settings of the single model are those of the list's first model
   const Topology second = ModelTopology(t, 1);
   EXPECT_EQ(second.model.path, "/b");
   EXPECT_EQ(second.model.aliases, std::vector<std::string>{"c"});
@@ -132,7 +132,7 @@ TEST(ModelListTest, Groups_HavePortsAndJournalsOfTheirOwn) {
   EXPECT_EQ(ReplicaTopology(ModelTopology(t, 0), 1).journal, "/j/model-0/replica-1");
 }
 
-/// Returns the same need for a model that is loaded on request.
+/// Returns the same need, for a model that is loaded on request.
 ModelNeed OnRequest(ModelNeed need, int64_t whole) {
   need.on_request = true;
   need.kv_whole = whole * kMiB;
@@ -176,7 +176,7 @@ TEST(ModelListTest, ListOfOneModel_MeansTheSame_AsASingleModel) {
   EXPECT_EQ(alone, listed);
 }
 
-TEST(ModelListTest, List_IsRefused_WhereANameMeansTwoModelsOrSettingsClash) {
+TEST(ModelListTest, List_IsRefused_WhenANameMeansTwoModelsOrSettingsClash) {
   const auto refusal = [](const std::string& yaml) {
     return ErrorThrownBy([&] { ValidateTopology(ListOf(yaml), "t.yaml"); });
   };

@@ -1,4 +1,4 @@
-// Tests of the estimates of `quire plan`: blocks of sequences, and step times at given peak rates.
+// Tests the estimates of `quire plan`: numbers of blocks of sequences, and step times at given peak rates.
 #include <gtest/gtest.h>
 
 #include "comm/model/architecture.h"
@@ -96,7 +96,7 @@ TEST(PromptSpeedTest, Attention_GrowsWithTheSquareOfThePrompt_AndEachStepReadsTh
                  twice = PromptSpeed(spec, TwoRanks(), attention, 2000);
   EXPECT_NEAR(twice.roofline / once.roofline, 4, 1e-6);
   EXPECT_EQ(once.bound, "attention");
-  // A query costs 4 operations for each number of all heads and each token before it.
+  // A query takes 4 operations for each number of all heads and each earlier token.
   const auto pairs = 4.0 * static_cast<double>(spec.num_layers() * spec.num_heads * spec.layers[0].head_dim);
   EXPECT_NEAR(once.roofline, pairs * 1000 * 1000 / 2 / 1e6, 1e-6 * once.roofline);
 
@@ -134,11 +134,12 @@ TEST(CutWaitTest, PipelineWait_CountsOneHandOverPerStage_AndTheTokensBack) {
   EXPECT_NEAR(two.turn, 2e-3 + 2304 / 1.25e8, 1e-12);
   EXPECT_NEAR(WaitOver(kSlowLink, CutOf(1, 3), {0, 1, 2}, 2304, 32).turn, 2 * (1e-3 + 73'728 / 1.25e8) + 1e-3, 1e-12);
   EXPECT_EQ(WaitOver(kSlowLink, CutOf(1, 2), {0, 0}, 2304, 32).turn, 0);
-  // Ranks 0 and 1 are the last stage, on one host. Each rank of the first stage sends it half of the rows.
+  // Ranks 0 and 1 are the last stage, on one host. Each rank of the first stage sends half of the rows to the last
+  // stage.
   const CutWait both = WaitOver(kSlowLink, CutOf(2, 2), {0, 0, 1, 1}, 2304, 32);
   EXPECT_EQ(both.sum, 0);
   EXPECT_NEAR(both.turn, 2e-3 + 73'728 / 1.25e8, 1e-12);
-  // Stages that span the hosts sum over the hosts, but send rows within a host, and gather the halves.
+  // Stages that span both hosts sum over the hosts. They send rows within a host, and then gather the halves.
   const CutWait across = WaitOver(kSlowLink, CutOf(2, 2), {0, 1, 0, 1}, 2304, 1);
   EXPECT_NEAR(across.sum, 1e-3 + 2304 / 1.25e8, 1e-12);
   EXPECT_NEAR(across.turn, 1e-3 + 1152 / 1.25e8, 1e-12);

@@ -103,7 +103,7 @@ TEST(PrefixSketchTest, Sketch_ForgetsTheHashes_ThatWereNotedLongestAgo) {
   const auto hashes = [&](TokenId token) { return sketch.HashesOf("", std::vector<TokenId>(4, token)); };
   sketch.Note(hashes(1), 0);
   sketch.Note(hashes(2), 0);
-  sketch.Note(hashes(1), 0);  // noted again: no longer the oldest
+  sketch.Note(hashes(1), 0);  // recorded again, so these hashes are no longer the oldest
   sketch.Note(hashes(3), 0);
   EXPECT_EQ(sketch.Leading(hashes(1), 0), 4);
   EXPECT_EQ(sketch.Leading(hashes(2), 0), 0);

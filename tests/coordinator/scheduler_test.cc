@@ -370,7 +370,7 @@ TEST_F(SchedulerTest, PreemptedRequest_IsRecomputed_WhenHostBlocksAreShort) {
 
 // --- order of service ---
 
-/// Submits requests for one token each and notes the order in which they end.
+/// Submits requests for one token each, and records the order in which they end.
 class OrderTest : public SchedulerTest {
  protected:
   void Add(RequestId id, const std::string& client, double arrival, int priority = 0, int prompt = 4) {
@@ -430,7 +430,7 @@ TEST_F(OrderTest, AbsentClient_EarnsNoCredit) {
   for (const RequestId id : {1, 2, 3, 4}) Add(id, "a", 0);
   Step();
   Step();
-  Add(5, "b", 1);  // client b comes after two services of client a, and starts level with it
+  Add(5, "b", 1);  // client b arrives after client a was served twice, and starts level with client a
   Add(6, "b", 1);
   EXPECT_EQ(Order(), (std::vector<RequestId>{3, 5, 4, 6}));
 }
@@ -440,7 +440,7 @@ TEST_F(OrderTest, Priorities_OrderRequestsOfAClient_UntilWaitingOutweighsThem) {
   Add(1, "", 0, 2);
   Add(2, "", 10, 0);
   Add(3, "", 20, -1);
-  Add(4, "", 100, -1);  // arrives long after the first request: one level is worth 30 seconds
+  Add(4, "", 100, -1);  // arrives long after the first request; one level of priority is worth 30 seconds
   EXPECT_EQ(Order(), (std::vector<RequestId>{3, 2, 1, 4}));
 }
 
@@ -470,7 +470,7 @@ TEST_F(OrderTest, IdleClients_AreForgotten_LongestIdleFirst) {
 
 // --- decodes before chunks ---
 
-/// Steps of 8 tokens for one client. Younger requests decode while an older one still computes its prompt.
+/// Steps of 8 tokens for one client. Younger requests decode while an older request still computes its prompt.
 class DecodesFirstTest : public SchedulerTest {
  protected:
   void Add(RequestId id, double arrival, int prompt, int priority = 0, int n = 1) {

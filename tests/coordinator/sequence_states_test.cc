@@ -183,7 +183,7 @@ TEST_F(SequenceStatesTest, State_IsNotKept_WhenItSavesFewTokens) {
   EXPECT_EQ(manager_->states().CutAt(b, 8, 14), 14) << "12 are but 4 more";
 }
 
-// A saved state must be usable as a whole, or not at all.
+// A kept state must be usable as a whole or not at all.
 TEST_F(SequenceStatesTest, KeptState_IsForgotten_WhenABlockOfTheStateOrOfItsPrefixIsEvicted) {
   for (const bool table_goes_first : {false, true}) {
     manager_ = std::make_unique<BlockManager>(StateOptions(8));
@@ -368,7 +368,7 @@ class EngineStatesTest : public testing::Test {
   Engine engine_{MakeOptions()};
 };
 
-/// Hears which states are kept.
+/// Records which states are kept.
 struct KeptStates : CacheListener {
   void OnFindable(const Sequence& /*sequence*/, int /*index*/) override {}
   void OnStateKept(const Sequence& sequence, int num_tokens, CheckpointId id) override {
@@ -442,7 +442,7 @@ TEST_F(EngineStatesTest, Request_IsRefused_WhenItFitsOnlyWithoutItsStates) {
   EXPECT_EQ(engine_.BlocksNeeded(5), 1 + 15);
 }
 
-// At their full length both requests need the whole pool, so saved states must not cause a preemption.
+// At their full length both requests need the whole pool, so kept states must not cause a preemption.
 TEST_F(EngineStatesTest, KeptStates_CauseNoPreemption) {
   engine_.StartEpoch(1, {13, 12, 2});
   EXPECT_FALSE(Submit(1, 9, 8));

@@ -1,4 +1,4 @@
-// Tests of the turns that decodes take where the workers are a pipeline (StageTurns).
+// Tests how decodes take turns when the workers form a pipeline (StageTurns).
 #include <gtest/gtest.h>
 
 #include "coordinator/core/engine/engine.h"
@@ -12,7 +12,7 @@ using test::MakeRequest;
 using Slots = std::vector<SlotId>;
 using Tokens = std::vector<TokenId>;
 
-/// An engine whose workers are a pipeline. The test chooses each token that the "model" draws.
+/// An engine whose workers form a pipeline. The test chooses each token that the "model" draws.
 class StageTurnsTest : public testing::Test {
  protected:
   void Make(int num_stages, int max_step_tokens = 64) {
@@ -64,7 +64,7 @@ class StageTurnsTest : public testing::Test {
   std::map<RequestId, CollectingSink> sinks_;
 };
 
-TEST_F(StageTurnsTest, SuccessiveSteps_HaveDifferentSequences_WhereStagesAreAsManyAsSteps) {
+TEST_F(StageTurnsTest, Plan_ServesDifferentSequencesInSuccessiveSteps_OnTwoStages) {
   Make(2);
   Begin(4);
   EXPECT_EQ(Plan().decodes, (Slots{0, 1}));
@@ -75,7 +75,7 @@ TEST_F(StageTurnsTest, SuccessiveSteps_HaveDifferentSequences_WhereStagesAreAsMa
   EXPECT_EQ(Plan().decodes, (Slots{2, 3}));
 }
 
-TEST_F(StageTurnsTest, Steps_HaveEqualParts_WhereTheNumbersDoNotDivide) {
+TEST_F(StageTurnsTest, Plan_PutsNoSequenceIntoTwoSteps_WhileAnotherWaits) {
   Make(3);
   Begin(7);
   EXPECT_EQ(Plan().decodes, (Slots{0, 1, 2}));
@@ -83,7 +83,7 @@ TEST_F(StageTurnsTest, Steps_HaveEqualParts_WhereTheNumbersDoNotDivide) {
   EXPECT_EQ(Plan().decodes, (Slots{6})) << "no sequence is in two steps while another one waits";
 }
 
-TEST_F(StageTurnsTest, Sequence_IsPlannedAheadOfItsDraw_OnlyWhenAllAreInSteps) {
+TEST_F(StageTurnsTest, Sequence_IsPlannedAheadOfItsDraw_OnlyWhenAllSequencesAreInOutstandingSteps) {
   Make(2);
   Begin(2);
   EXPECT_EQ(Plan().decodes, (Slots{0, 1})) << "the most senior one beside one whose turn it is";
@@ -111,7 +111,7 @@ TEST_F(StageTurnsTest, ChunksOfOnePrompt_AreInSuccessiveSteps) {
   EXPECT_EQ(Plan().chunks, (std::vector<Chunk>{{0, 16, 6}}));
 }
 
-TEST_F(StageTurnsTest, Clients_TakeTurnsToo) {
+TEST_F(StageTurnsTest, SequencesOfTwoClients_TakeTurns_OnTwoStages) {
   Make(2);
   for (RequestId id = 1; id <= 4; ++id) Submit(id, 50, 3, id % 2 == 0 ? "a" : "b");
   Plan();
@@ -120,7 +120,7 @@ TEST_F(StageTurnsTest, Clients_TakeTurnsToo) {
   EXPECT_EQ(Plan().decodes, (Slots{2, 3}));
 }
 
-TEST_F(StageTurnsTest, MostSeniorDecode_IsBesideThoseWhoseTurnItIs_WhenNoStepIsOutstanding) {
+TEST_F(StageTurnsTest, MostSeniorDecode_JoinsTheDecodesInTurn_WhenNoStepIsOutstanding) {
   Make(2);
   Begin(4);
   EXPECT_EQ(Plan().decodes, (Slots{0, 1}));
@@ -128,7 +128,7 @@ TEST_F(StageTurnsTest, MostSeniorDecode_IsBesideThoseWhoseTurnItIs_WhenNoStepIsO
   EXPECT_EQ(Plan().decodes, (Slots{0, 2}));
 }
 
-TEST_F(StageTurnsTest, AllSequences_AreInEachStep_WhileSomeMayGetDrafts) {
+TEST_F(StageTurnsTest, AllSequences_AreInEachStep_WhileSomeSequencesMayGetDrafts) {
   options_.drafts = {.num_tokens = 4, .min_match = 2, .max_match = 4, .max_batch = 8, .from_text = true};
   Make(2);
   Begin(4);
@@ -139,14 +139,14 @@ TEST_F(StageTurnsTest, AllSequences_AreInEachStep_WhileSomeMayGetDrafts) {
   EXPECT_LE(engine_->num_outstanding(), 2);
 }
 
-TEST_F(StageTurnsTest, AllSequences_AreInEachStep_WhereNoStepIsPlannedAhead) {
+TEST_F(StageTurnsTest, AllSequences_AreInEachStep_WhenNoStepIsPlannedAhead) {
   options_.plan_ahead = false;
   Make(2);
   Begin(4);
   EXPECT_EQ(Plan().decodes, (Slots{0, 1, 2, 3}));
 }
 
-TEST_F(StageTurnsTest, AllSequences_AreInEachStep_AfterAGroupWithoutPipeline) {
+TEST_F(StageTurnsTest, AllSequences_AreInEachStep_WhenANewGroupHasNoPipeline) {
   Make(2);
   Begin(4);
   Plan();

@@ -139,7 +139,7 @@ TEST(SplitterBoundsTest, TimeLimitOfSplitting_CoversAllTexts_ThatShareABudget) {
 /// The split patterns of real models take linear time in adversarial texts.
 TEST(SplitterBoundsTest, KnownPatterns_SplitAdversarialTexts_WithinTheirBudget) {
   for (const char* pattern : {kGpt2Pattern, kLlama3Pattern, kQwen2Pattern, kO200kPattern, kTekkenPattern}) {
-    // The stack of the last pattern suffices for words of some hundred thousand letters.
+    // The last pattern's stack suffices for words of some hundred thousand letters.
     const size_t bytes = pattern == kTekkenPattern ? 256 << 10 : 1 << 20;
     std::string marks = RepeatedText("\u0301\u0323", bytes),
                 indented = RepeatedText(std::string(1000, ' ') += 'a', bytes);
@@ -157,7 +157,7 @@ TEST(SplitterBoundsTest, KnownPatterns_SplitAdversarialTexts_WithinTheirBudget) 
   }
 }
 
-/// Formerly, thousands of reserved tokens with a common beginning were each compared at every byte.
+/// Formerly, each of thousands of reserved tokens with a common beginning was compared at every byte.
 TEST(AddedTokensBoundsTest, ManyTokensWithACommonBeginning_CostNoMoreThanOneToken) {
   TokenizerData data = DataWith({kGpt2Pattern});
   for (TokenId id = 0; id < 20'000; ++id) {

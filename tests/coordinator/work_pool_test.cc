@@ -1,4 +1,4 @@
-// Tests of work on the threads of a pool beside the I/O thread: the order of clients, cancellation, and coroutines that
+// Tests work on the threads of a pool beside the I/O thread: the order of clients, cancellation, and coroutines that
 // wait for results. The thread sanitizer runs these tests, too (CONTRIBUTING.md).
 #include "coordinator/http/work_pool.h"
 
@@ -79,7 +79,7 @@ TEST(WorkPoolTest, LargeJobs_LeaveOneThreadToSmallJobs) {
   gate.AwaitEntered(1);
   std::promise<void> done;
   pool.Add("patient", kSmall, [&](const std::stop_token&) { done.set_value(); });
-  done.get_future().wait();  // waits for ever if large jobs took both threads
+  done.get_future().wait();  // would wait for ever if large jobs took both threads
   EXPECT_EQ(pool.num_waiting(), 9u);
   gate.Open();
 }
@@ -92,7 +92,7 @@ TEST(WorkSharesTest, Clients_ShareATwentiethOfTheCores_BeyondTheirInitialAllowan
   const WorkShares::Clock::time_point begin{};
   auto now = begin;
   int jobs = 0;
-  for (; now < begin + seconds(100); ++jobs) {  // as many jobs of 10 ms as allowed
+  for (; now < begin + seconds(100); ++jobs) {  // runs as many jobs of 10 ms as allowed
     now = std::max(now, shares.Next("mallory"));
     shares.Charge("mallory", milliseconds(10), now);
   }
@@ -159,7 +159,7 @@ TEST(WorkPoolTest, Client_RestsWhileWorkersCompute_ButOtherClientsDoNot) {
     AwaitDone(alice, 1);
     EXPECT_EQ(mallory, 1);
   }
-  AwaitDone(mallory, 2);  // ends at once, because no worker computes
+  AwaitDone(mallory, 2);  // ends immediately, because no worker computes
   const WorkPool::Computing computing(pool);
   pool.Add("mallory", kSmall, Busy(milliseconds(0), mallory));
   AwaitDone(mallory, 3);  // ends after the rest, although no event wakes a thread

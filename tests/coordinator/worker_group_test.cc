@@ -93,7 +93,7 @@ TEST_F(WorkerGroupTest, AwaitStep_Throws_AndNamesARankThatDrewAnotherToken) {
   }
 }
 
-/// A listener of the group and its launcher that notes all calls.
+/// A listener of the group and its launcher that records all calls.
 class Notes : public WorkerGroupListener, public LauncherWatch {
  public:
   bool Stopping() override { return stopping; }
@@ -116,7 +116,7 @@ class Notes : public WorkerGroupListener, public LauncherWatch {
   std::vector<std::string> told;
 };
 
-/// A group that no rank has joined, and a listener that notes all calls.
+/// A group that no rank has joined, with a listener that records all calls.
 class ListenerTest : public testing::Test {
  protected:
   /// Waits until the group fails, and returns the cause.
@@ -155,7 +155,7 @@ TEST_F(ListenerTest, SilenceOfARank_IsToleratedLonger_BeforeItsFirstHeartbeat) {
       rank.Send("", Encode(JoinMessage{.build = kBuildVersion, .host = "host0", .pid = 1, .world_size = 1}, 1, 0)));
   group_.AwaitJoined(kPatience);
   std::thread loading([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(2500));  // a connection that waits behind strangers
+    std::this_thread::sleep_for(std::chrono::milliseconds(2500));  // as if the connection waited behind others
     EXPECT_TRUE(rank.Send("", Encode(HelloMessage{.isa = "avx2", .bytes_per_block = 1}, 1, 0)));
   });
   EXPECT_NO_THROW(group_.Load({}));

@@ -326,7 +326,7 @@ class HistoryTest(unittest.TestCase):
 
 
 class FilesTest(unittest.TestCase):
-    """The pages' own files need no key, but the data that the pages show does."""
+    """The pages' own files need no key, but the data that the pages show needs one."""
 
     @classmethod
     def setUpClass(cls):

@@ -24,7 +24,7 @@ def line(custom_id, body, url="/v1/completions"):
 
 
 class EchoServer:
-    """A server that answers with the request's body."""
+    """A server that answers each request with the request's body."""
 
     def __init__(self):
         self.bodies = bodies = []
@@ -129,7 +129,7 @@ class ServedTest(Batch):
 
 
 class Played(Batch):
-    """Base of tests whose server is part of the test."""
+    """Base class of tests that play the server themselves."""
 
     def serve(self, answer):
         """Calls answer(handler, body) for every request. Returns the server's URL."""

@@ -263,7 +263,7 @@ class BatchesTest(BatchCase):
         self.assertTrue(self.client.files.delete(batch.input_file_id).deleted)
 
     def test_other_requests_are_answered_while_a_batch_could_fill_the_server(self):
-        """Other requests are answered soon while a batch that could fill the server runs."""
+        """Other requests are answered soon while a batch that could fill the server is running."""
         batch = self.create(generations(400, 400))
         deadline = time.monotonic() + 60
         while self.recorded(batch) < 1:
@@ -303,7 +303,7 @@ class EndpointsTest(BatchCase):
 
     @staticmethod
     def said(endpoint, answer):
-        """Returns the part of an answer that comes from the model."""
+        """Returns the part of an answer that the model wrote."""
         if endpoint == "/v1/responses":
             return [content["text"] for item in answer["output"] for content in item["content"]]
         if endpoint == "/v1/embeddings":
@@ -354,7 +354,7 @@ class KeysTest(BatchCase):
 
 
 class NarrowTest(BatchCase):
-    FLAGS = ("--batch-max-bytes", "600KiB")  # half of it for one client
+    FLAGS = ("--batch-max-bytes", "600KiB")  # one client may use half of this
 
     def test_expired_batch_says_how_many_lines_found_no_room(self):
         count = 500

@@ -1,4 +1,5 @@
-"""Tests that each `quire bench` command finishes and reports plausible numbers. Their size is not tested."""
+"""Tests that each `quire bench` command finishes and reports plausible numbers. How large the numbers are is not
+tested."""
 import json
 import os
 import subprocess

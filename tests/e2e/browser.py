@@ -110,7 +110,8 @@ class Browser:
         return self.do("POST", "/execute/sync", script=script, args=list(arguments))
 
     def until(self, what, condition):
-        """Returns the first true value of condition(). Raises an error with the text `what` if there is none in time."""
+        """Returns the first true value of condition(). Raises an error with the text `what` if no value is true in
+        time."""
         deadline = time.monotonic() + self.PATIENCE
         while True:
             value = condition()
@@ -144,7 +145,7 @@ class Browser:
         self.do("POST", f"/element/{element[ELEMENT]}/value", text=text)
 
     def hover(self, selector, x=0, y=0):
-        """Moves the pointer over the element, by x and y away from its middle."""
+        """Moves the pointer over the element, to a place x and y pixels from its middle."""
         self.pointer({ELEMENT: self.see(selector)[ELEMENT]}, x, y)
 
     def pointer(self, origin, x, y):

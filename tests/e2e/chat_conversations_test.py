@@ -34,7 +34,7 @@ class AnswerBelongsTest(ScriptedCase):
         self.half_answered()
         self.browser.run("""document.getElementById("new-chat").click(); document.getElementById("message").value = "Second?"; document.getElementById("composer").requestSubmit()""")
         self.browser.until("all that ran has ended, or the second is asked", lambda: self.browser.hidden("#stop") or len(self.asked()) == 2)
-        if len(self.asked()) == 1:  # the page still waited for the end of the first
+        if len(self.asked()) == 1:  # the page was still waiting for the end of the first answer
             self.browser.press("Enter")
         self.browser.until("the second is asked", lambda: len(self.asked()) == 2)
         self.say("Yes.")

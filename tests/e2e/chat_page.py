@@ -1,4 +1,5 @@
-"""The chat page in a browser, with a user's actions; and a chat page whose model gives the answers that a test wants."""
+"""The chat page in a browser, with a user's actions; and a chat page whose model gives the answers that the test
+sets."""
 import json
 import unittest
 
@@ -75,7 +76,7 @@ class ScriptedCase(ChatCase):
         self.browser.run(SCRIPTED)
 
     def drawn(self):
-        """Waits until the page shows all that it has."""
+        """Waits until the page has drawn all text that has arrived."""
         self.browser.until("all is drawn", lambda: self.browser.run("return document.querySelector('[aria-busy=true]') === null"))
 
     def refuse(self, what):
@@ -86,7 +87,7 @@ class ScriptedCase(ChatCase):
         return self.browser.run("return window.asked.map((b) => b.messages.map((m) => [m.role, m.content]))")
 
     def begin(self, question):
-        """Asks, and waits until the page has asked the model."""
+        """Sends a question, and waits until the page has sent the request to the model."""
         before = len(self.asked())
         self.ask(question)
         self.browser.until("the model is asked", lambda: len(self.asked()) == before + 1)

@@ -35,7 +35,8 @@ def sail(ship):
 ```
 """
 
-# Each text would run "window.hurt = 1", or ask another server, if any part of it were read as more than text.
+# Each text would run "window.hurt = 1", or send a request to another server, if any part of it were read as more than
+# text.
 ATTACKS = [
     '<img src=x onerror="window.hurt=1">', "<script>window.hurt=1</script>", '<svg onload="window.hurt=1"><script>window.hurt=1</script></svg>',
     '<iframe srcdoc="<script>parent.hurt=1</script>"></iframe>', '<details open ontoggle="window.hurt=1">x</details>', "<style>@import 'https://example.org/x'; body { display: none }</style>",
@@ -166,7 +167,7 @@ class TextTest(ScriptedCase):
             window.read = [];
             const {lex} = marked.Lexer.prototype;
             marked.Lexer.prototype.lex = function (text) { window.read.push(text.length); return lex.call(this, text); }""")
-        self.browser.cdp("Performance.enable", timeDomain="threadTicks")  # processor time: other programs do not change it
+        self.browser.cdp("Performance.enable", timeDomain="threadTicks")  # processor time is independent of other programs
         work = lambda: next(m["value"] for m in self.browser.cdp("Performance.getMetrics")["metrics"] if m["name"] == "ScriptDuration")
         texts = {"list": "- item **bold** text\n", "nested lists": "- a\n  - b\n    - c *d*\n", "paragraph": "word and *em* text ", "formulas": "$x$ ", "formulas on lines": "$$\\frac{a}{b}$$\n\n",
                  "rows": "| a | b |\n| - | - |\n", "headings": "# h\n", "brackets": "[", "quotes": "> - ", "openings": "$a \\( ", "signs": "_a*",

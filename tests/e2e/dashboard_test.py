@@ -233,7 +233,7 @@ class ControlsTest(DashboardCase):
     def test_control_buttons_pause_resume_and_drain_the_server(self):
         self.browser.click("#controls button:nth-child(1)")
         self.browser.sees("#confirm-text", "until somebody resumes")
-        self.browser.press("Enter")  # the answer that changes nothing has the focus
+        self.browser.press("Enter")  # "Cancel" has the focus
         self.browser.until("the dialog closes", lambda: self.browser.hidden("#confirm"))
         self.assertEqual(self.server.get("/admin/status", admin=True)["state"], "serving")
         self.browser.click("#controls button:nth-child(1)")

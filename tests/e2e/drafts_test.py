@@ -1,5 +1,5 @@
-"""Tests speculation as clients see it: every answer equals, bit for bit, the answer of a server without speculation, also when a worker is
-killed in the middle. A replay of the journal must plan the same drafts."""
+"""Tests speculation as clients see it: every answer equals, bit for bit, the answer of a server without speculation,
+even if a worker is killed in the middle. A replay of the journal must plan the same drafts."""
 import array
 import concurrent.futures
 import json
@@ -35,7 +35,7 @@ BODIES = [
 
 
 def answers(server, bodies=BODIES, whole=None):
-    """Returns the choices of all answers. The answers are added to `whole`."""
+    """Returns the choices of all answers, and adds the whole answers to `whole`."""
     def ask(body):
         status, answer = server.post("/v1/completions", body, timeout=120)
         assert status == 200, answer
@@ -71,7 +71,7 @@ def predicting(bodies, right):
 
 
 def told(whole):
-    """Returns how many tokens were guessed for all answers, and how many of them are in the answers."""
+    """Returns how many tokens were guessed for all answers, and how many of these tokens are in the answers."""
     details = [answer["usage"]["completion_tokens_details"] for answer in whole]
     accepted = sum(each["accepted_prediction_tokens"] for each in details)
     return accepted + sum(each["rejected_prediction_tokens"] for each in details), accepted

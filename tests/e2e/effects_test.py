@@ -94,7 +94,7 @@ class RequestTest(unittest.TestCase):
 
 
 class FlagsTest(unittest.TestCase):
-    """Flags that change how workers round or store numbers must change the results, but only slightly."""
+    """Tests flags that change how workers round or store numbers. They must change the results, but only slightly."""
 
     def serve(self, *flags, topology=None):
         """Returns (log-probabilities of the first tokens, each rank's report of its memory)."""

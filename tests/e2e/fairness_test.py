@@ -40,7 +40,7 @@ def make_keys(directory, *names):
 
 
 class Flood:
-    """Sends calls again whenever they are answered, until the end of the block; then cancels them."""
+    """Sends calls again whenever they are answered, until the end of the block, and then cancels them."""
 
     def __init__(self, server, key, calls):
         self.port, self.key, self.waiting = server.port, key, selectors.DefaultSelector()
@@ -220,7 +220,7 @@ class UsageTest(unittest.TestCase):
     def test_key_limits_of_unknown_names_are_warned_of_once_per_change(self):
         def reload(times):
             self.server.reload("API keys again")
-            for _ in range(20):  # once the I/O thread has answered so often, it has handled the signal
+            for _ in range(20):  # after this many answers, the I/O thread has handled the signal
                 self.server.get("/health")
             self.assertEqual(self.server.text().count(warning), times, self.server.text())
 

@@ -159,7 +159,7 @@ def storm_of_links(o, rng):
                 healing.append(threading.Timer(seconds, network["b"].link, [True]))
                 healing[-1].start()
                 cuts.append(seconds)
-                return 4  # a second without the link may pass unnoticed
+                return 4  # a second without the link may have no effect
 
             cuts, returns = [], []
             storm.run(lambda: len(cuts) < o.count, cut)

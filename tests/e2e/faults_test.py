@@ -1,4 +1,4 @@
-"""Tests faults: every fault gets a clear error, nothing hangs, and nothing is left behind."""
+"""Tests faults: every fault gives a clear error, no request hangs, and nothing is left behind."""
 import http.client
 import json
 import os
@@ -61,7 +61,7 @@ class BrokenWeightsTest(unittest.TestCase):
 
 
 class LargeValuesTest(unittest.TestCase):
-    """A bf16 model whose values exceed what float16, the default of the KV cache, holds."""
+    """Tests a bf16 model whose values exceed the range of float16, the default type of the KV cache."""
 
     def setUp(self):
         self.model = copy_of_tiny(self)

@@ -41,7 +41,7 @@ def num_threads(pid):
 
 
 class FlagCase(unittest.TestCase):
-    KEY = {}  # headers of all requests
+    KEY = {}  # headers that all requests have
 
     @classmethod
     def tearDownClass(cls):
@@ -581,7 +581,7 @@ class DoorsTest(FlagCase):
         self.assertIn("every interface", quire("serve", "--model", TINY, "--metrics-listen", "0.0.0.0:9100").stderr)
 
     def test_metrics_on_data_port_flag_serves_metrics_on_the_data_port(self):
-        """No key is needed for metrics on the data port, even on a server with keys; metrics_test.py tests that."""
+        """No key is needed for metrics on the data port, even on a server with keys, as metrics_test.py tests."""
         self.assertIs(self.setting("metrics_on_data_port"), True)
         with urllib.request.urlopen(self.server.url + "/metrics", timeout=20) as response:
             self.assertIn(b"vllm:num_requests_running", response.read())

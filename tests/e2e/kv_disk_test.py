@@ -84,8 +84,8 @@ class KvDiskTest(unittest.TestCase):
             answer = ask(server, turn)
             self.expect(answer, right, same_bits=workers_before == workers_after)
             self.assertGreaterEqual(cached(answer), 0.95 * (length + 32))
-            again = ask(server, turn)  # from memory
-            # Where fewer blocks were worth fetching than are in memory now, another part was computed.
+            again = ask(server, turn)  # these blocks come from memory
+            # If fewer blocks were worth fetching than are in memory now, another part of the prompt was computed.
             self.expect(again, answer, same_bits=cached(again) == cached(answer))
             other = ask(server, turn, cache_salt="another")
             self.assertEqual(cached(other), 0)
@@ -341,7 +341,8 @@ class KvDiskTest(unittest.TestCase):
             self.assertEqual(cached(ask(server, prompt)), 384)
 
     def test_pinned_prompts_are_pinned_again_after_a_kill(self):
-        """A named pin, one without a name, one that is ended, and one of a key, on a server that has few blocks."""
+        """Tests four pins on a server with few blocks: a named pin, a pin without a name, a pin that is ended, and a
+        pin of a key."""
         flags = ("--num-kv-blocks", "200")
         prompts = {name: prompt_of(330, start) for name, start in (("agent", 1), ("", 40), ("ended", 80))}
         with self.serve(*flags) as server:
@@ -362,7 +363,7 @@ class KvDiskTest(unittest.TestCase):
             self.assertEqual([pin["blocks"] for pin in self.pins(server)], [20, 20])
             self.assertIn("agent", [pin["name"] for pin in self.pins(server)])
             self.assertLessEqual(max(pin["seconds_left"] for pin in self.pins(server)), 3600)
-            shutil.rmtree(os.path.dirname(block_files(self.disk)[0]))  # only memory has them now
+            shutil.rmtree(os.path.dirname(block_files(self.disk)[0]))  # now only memory has the blocks
             for start in range(3):
                 ask(server, prompt_of(1500, 100 + start), 1)  # takes every block that is not pinned
             answer = ask(server, prompts["agent"], cache_salt="s")
@@ -381,7 +382,7 @@ class KvDiskTest(unittest.TestCase):
             self.wait_until(lambda: [(pin["name"], pin["blocks"]) for pin in self.pins(server)] == [("agent", 20)], "not pinned again")
             self.assertEqual(cached(ask(server, prompt, 1)), 320)
             self.wait_for_pins(1)
-            # A pin of the same name takes the old one's place, which stays where the new one fails.
+            # A pin of the same name replaces the old pin, which stays if the new pin fails.
             self.assertEqual(server.post("/admin/pin", {"prompt": prompt[:160], "name": "agent"}, admin=True)[1]["pinned_tokens"], 160)
             self.assertIsNone(server.post("/admin/pin", {"prompt": prompt_of(99, 9), "name": "agent"}, admin=True)[1]["pin"])
             self.assertEqual([(pin["name"], pin["blocks"]) for pin in self.pins(server)], [("agent", 10)])

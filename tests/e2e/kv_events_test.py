@@ -168,7 +168,7 @@ class KvEventsTest(unittest.TestCase):
         socket = router.context.socket(zmq.DEALER)
         self.addCleanup(socket.close, 0)
         socket.connect(endpoint)
-        socket.send_multipart([b"", b"1"])  # no number of 8 bytes: no answer
+        socket.send_multipart([b"", b"1"])  # the number has no 8 bytes, so there is no answer
         socket.send_multipart([b"", (1).to_bytes(8, "big")])
         batches = {}
         while True:
@@ -206,7 +206,7 @@ class KvEventsTest(unittest.TestCase):
         ready = b"\x05READY\x0bSocket-Type\0\0\0\3SUB\x08Identity\0\0\0\0"
         greeting = b"\xff" + bytes(8) + b"\x7f\3\0NULL" + bytes(48)
         with Server("--kv-events-config", config, "--block-size", str(BLOCK), "--num-kv-blocks", "40", model=TINY) as server, contextlib.ExitStack() as strangers:
-            for _ in range(64):  # they subscribe to what is never published, and stay
+            for _ in range(64):  # these clients subscribe to a topic that is never published, and stay
                 stranger = strangers.enter_context(socket.create_connection(("127.0.0.1", port), source_address=("127.0.0.2", 0)))
                 stranger.sendall(greeting + bytes([4, len(ready)]) + ready + b"\0\5\1none")
             with Router(f"tcp://127.0.0.1:{port}") as router:

@@ -217,7 +217,7 @@ class SizeTest(LimitCase):
         self.check({"top_logprobs": 20}, {"top_logprobs": 21}, "top_logprobs", path="/v1/chat/completions", logprobs=True)
 
     def unread_stream(self, tokens):
-        """Returns the events of a stream that the client began to read after its end."""
+        """Returns the events of a stream that the client began to read only after the stream had ended."""
         s = self.connect(receive_buffer=4096)
         s.sendall(post(json.dumps({"prompt": [5], "max_tokens": tokens, "logprobs": 20, "stream": True, "ignore_eos": True}).encode()))
         select.select([s], [], [], 60)
@@ -321,7 +321,7 @@ class TimeTest(LimitCase):
         return answer_of(s)[0], answer_of(s)
 
     def slow_reader(self):
-        """Reads for much longer than the limit in total, but some bytes every now and then."""
+        """Reads for much longer than the limit in total, but always some bytes within the limit."""
         s = self.connect(receive_buffer=64 << 10)
         s.sendall(post(json.dumps(self.LARGE).encode(), "Connection: close"))
         data = b""
@@ -446,7 +446,7 @@ class MemoryTest(LimitCase):
 
 
 class KeyTest(LimitCase):
-    """Tests the limits of single keys; each key has the name of its limit."""
+    """Tests the limits of single keys. Each key has the same name as its limit."""
     LIMITS = {"seqs": "{max_running_seqs: 2}", "queue": "{max_running_seqs: 1, max_queued_reqs: 1}",
               "tokens": "{tokens_per_minute: 60}", "blocks": "{max_blocks: 10}", "default": "{max_queued_reqs: 3}"}
 

@@ -66,7 +66,7 @@ class ReadAgainTest(unittest.TestCase):
                 now = settings(self.server)
                 self.assertEqual((now["log_level"], now["limits"]["queue_seconds"]), ("debug", 51))
                 self.assertEqual((now["limits"]["idle_seconds"], now["limits"]["write_seconds"]), (33, 7), "a flag's, and an operator's")
-                for _ in range(2):  # the engine forgets and no longer keeps prompts
+                for _ in range(2):  # the engine forgets cached prompts and keeps no new ones
                     status, answer = self.server.post("/v1/completions", {"prompt": PROMPT, "max_tokens": 1})
                 self.assertEqual((status, answer["usage"]["prompt_tokens_details"]["cached_tokens"]), (200, 0))
                 # null restores the file's present value, not the value at the start.
@@ -159,7 +159,7 @@ class LiveSettingsTest(unittest.TestCase):
             self.assertFalse(settings(self.server)["enable_prefix_caching"])
 
     def wait_and_end(self, change, words):
-        """Requests wait on both replicas while nothing is planned; the change must end them."""
+        """Lets requests wait on both replicas while nothing is planned. The change must end these requests."""
         self.server.post("/admin/pause", b"", admin=True)
         answers = []
         prompts = [[10 + i] * 600 for i in range(4)]

@@ -22,8 +22,8 @@ from models_test import NAMES, path_of
 from server import Server
 
 CLIENTS, PROMPTS, TOKENS = 6, 6, 12
-LEAST = 30  # answers, however slow the machine is
-PATIENCE = 600  # seconds that a request may wait for its model, so that no busy machine loses one
+LEAST = 30  # number of answers, however slow the machine is
+PATIENCE = 600  # seconds that a request may wait for its model; long enough for busy machines
 
 
 def settings_of(paths):
@@ -40,7 +40,7 @@ def start(models, **settings):
 
 
 def prompts_of(number):
-    """Returns the prompts of one model. Most begin alike, so that they find each other's blocks."""
+    """Returns the prompts of one model. Most prompts begin alike, so that they find each other's blocks."""
     return [prompt_of(40 + 70 * i, 1 + number + (i % 2) * 40, 97) for i in range(PROMPTS)]
 
 

@@ -133,7 +133,7 @@ class ListedModelsTest(unittest.TestCase):
                   "/v1/responses": {"input": "Hi"}, "/v1/embeddings": {"input": "Hi"}, "/tokenize": {"prompt": "Hi"},
                   "/detokenize": {"tokens": [3]}, "/v1/messages/count_tokens": chat, "/v1/chat/completions/render": chat}
         for path, body in bodies.items():
-            # The model's name is also found after a long text.
+            # The model's name is found even after a long text.
             for more in ({}, {"user": "x" * 9000}):
                 status, answer = self.server.post(path, {**more, **body, "model": "fourth"})
                 self.assertEqual(status, 404, (path, answer))

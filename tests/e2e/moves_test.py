@@ -73,7 +73,7 @@ class StreamsCase(unittest.TestCase):
             self.assertEqual(text_of(lines), self.right[i % len(PROMPTS)], f"stream {i}")
 
     def expect_rest(self, server):
-        """Expects that no replica holds anything when no request is left."""
+        """Expects that no replica holds any resource when no request is left."""
         def held():
             return [r["blocks"]["device"]["used"] + r["blocks"]["host"]["used"] for r in status_of(server)["replicas"]]
         wait_for(lambda: not any(held()), lambda: f"{held()} blocks are held")
@@ -133,7 +133,7 @@ class MovesBetweenHostsTest(StreamsCase):
                 self.assertGreater(moved["with_blocks"], 10, server.text())
                 self.assertGreater(moved["bytes"], 0)
                 self.assertGreater(moved["seconds"], 0)
-                # on a slow machine, some requests grow faster than they move, and so move without blocks
+                # on a slow machine, some requests grow faster than they move, and therefore move without blocks
                 self.assertNotIn("did not go", server.text())
                 self.expect_rest(server)
                 self.assertEqual(server.terminate(), 0)
@@ -247,7 +247,7 @@ class MovesBetweenHostsTest(StreamsCase):
             wait_for(lambda: status_of(server)["replicas"][replicas[side]]["epoch"] == 2, lambda: "the loss is not noticed:\n" + server.text())
             self.assertEqual(wait_gone(old, 6), [])
         moved, epochs = self.cut_in_the_middle(act, ahead=ahead)
-        # A request that continues at the source meanwhile stays there.
+        # A request that meanwhile continues at the source stays at the source.
         self.assertEqual((moved["with_blocks"], moved["failed"]), (0, 0 if ahead else 1))
         self.assertEqual(epochs, [2, 1] if side == 0 else [1, 2])
 

@@ -164,8 +164,8 @@ class StrangeNodeTest(unittest.TestCase):
 @unittest.skipIf(netns.unavailable(), netns.unavailable())
 class NodeLossTest(unittest.TestCase):
     def survive(self, act, heal, expect, seconds):
-        """Runs a stream; act(network) takes node b away and heal(network) gives it back. The stream must end as it would without them, and
-        the log must match `expect`."""
+        """Runs a stream. act(network) takes node b away, and heal(network) gives it back. The stream must end as it
+        would without the fault, and the log must match `expect`."""
         with netns.Network("a", "b") as network, network.nodes[0].inside():
             with serve(network, write_topology(network)) as server:
                 thread, fault_free = stream_in_background(server, TOKENS)
@@ -206,7 +206,7 @@ class NodeLossTest(unittest.TestCase):
 
 
     def go_on_without_b(self, names, nodes, hosts, expect):
-        """Cuts b off for good; the stream must continue on the other nodes."""
+        """Cuts node b off for good. The stream must continue on the other nodes."""
         with netns.Network(*names) as network, network.nodes[0].inside():
             address = {name: network[name].address for name in names}
             entries = [{"host": address[name], "interface": "eth0", **extra} for name, extra in nodes]

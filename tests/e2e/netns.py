@@ -86,8 +86,8 @@ class Node:
         ip("link", "set", self.port, "up" if up else "down", inside=self.network.switch)
 
     def mute(self, *others):
-        """Makes frames from this node no longer arrive (at these other nodes), while this node still receives. The frames go to a
-        hardware address that no node has."""
+        """Makes frames from this node no longer arrive (at these other nodes), while the node still receives frames.
+        Its frames go to a hardware address that no node has."""
         for other in others or self.network.nodes:
             ip("neighbor", "replace", other.address, "lladdr", _NOBODY, "dev", "eth0", "nud", "permanent", inside=self.namespace)
 

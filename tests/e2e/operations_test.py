@@ -151,7 +151,7 @@ class OperationsTest(unittest.TestCase):
 
             def profile(seconds):
                 while (answer := server.post("/admin/profile", {"seconds": seconds}, admin=True))[0] == 409:
-                    pass  # one of the short profiles below was answered first
+                    pass  # one of the short profiles below was answered before
                 answers.append(answer)
 
             first = threading.Thread(target=profile, args=(1,))

@@ -129,8 +129,8 @@ class OverloadCase(unittest.TestCase):
 
     @contextlib.contextmanager
     def nobody_else_notices(self, stream=True):
-        """Checks the promise of this file while the block runs. On a busy machine everything waits, so the usual wait is measured first and
-        allowed for."""
+        """Checks the promise of this file while the block runs. On a busy machine all requests wait, so the usual wait
+        is measured first and allowed for."""
         waits = {"health": self.health, **({"stream": self.gaps_of_a_stream()} if stream else {})}
         watchers = {name: Watcher(wait) for name, wait in waits.items()}
         time.sleep(1.5)
@@ -319,7 +319,7 @@ class PatternTest(OverloadCase):
                 self.assertIn("s to split", answer["error"]["message"])
 
     def test_bad_words_share_one_time_bound_for_splitting(self):
-        """Each bad word alone is far below the bound."""
+        """Each bad word by itself is far below the bound."""
         with self.nobody_else_notices():
             status, answer = self.server.post("/v1/completions", {"prompt": [5], "max_tokens": 1, "bad_words": ["a" * 256] * 64})
         self.assertEqual(status, 400, answer)

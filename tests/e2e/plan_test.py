@@ -142,7 +142,7 @@ class PlanTest(unittest.TestCase):
             self.assertRegex(done.stdout, line)
 
     def test_plan_reports_memory_when_speed_cannot_be_measured(self):
-        """Without mpirun nothing can be started, but sizes are known."""
+        """Without mpirun workers cannot be started, but their sizes are known."""
         bare = {**os.environ, "PATH": "/nowhere"}
         done = subprocess.run([QUIRE, "plan", "--model", TINY, "-tp", "1", "--json"], env=bare, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               timeout=60)

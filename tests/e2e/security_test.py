@@ -105,7 +105,7 @@ class StartTest(WithKeys):
             if server.process.poll() is not None:
                 self.assertEqual(server.process.returncode, 2, server.text())
                 return server.text()
-            server.process.kill()  # draining a server without workers shows nothing
+            server.process.kill()  # a server without workers has nothing to drain
             server.process.wait()
             return "starts"
 
@@ -338,10 +338,10 @@ class PrivateNetworkTest(unittest.TestCase):
             self.assertEqual(self.reachable(ports), set())
             self.assertEqual({end[0] for end, _ in tcp_sockets()[0] if end[1] in ports} - {"127.0.0.1", "::1"}, set())
             self.assertIn("mpirun listens on loopback alone", server.text())
-            for pid in server.worker_pids():  # mpirun alone loads what keeps it there
+            for pid in server.worker_pids():  # only mpirun loads the library that keeps it in the private network
                 self.assertNotIn(b"quire-loopback", read(f"/proc/{pid}/environ") + read(f"/proc/{pid}/maps"))
 
-    # This test shows that the two tests before it can fail.
+    # This test shows that the two tests before it are able to fail.
     def test_mpirun_is_reachable_where_the_module_is_missing(self):
         with tempfile.TemporaryDirectory() as folder:
             for name in ("quire", "quire-worker"):
@@ -612,7 +612,7 @@ class HttpKeysTest(unittest.TestCase):
         self.assertEqual(self.ask("/v1/models", self.keys.api)[0], 200)
         self.assertEqual(self.ask("/v1/completions", self.keys.api, "POST", body={"prompt": [3], "max_tokens": 1})[0], 200)
         self.assertEqual(self.ask("/admin/status", self.keys.admin, admin=True)[0], 200)
-        # it is ambiguous which of the two headers counts
+        # two headers give different keys, and which one counts is ambiguous
         self.assertEqual(self.ask("/v1/models", self.keys.api, lines=("Authorization: Bearer x",))[0], 400)
 
     def test_a_server_that_holds_keys_leaves_no_core_dump(self):

@@ -1,5 +1,5 @@
-"""Tests the parts of answers that programs read beside the text: whether to retry, which field was wrong, and which request the answer
-belongs to."""
+"""Tests the parts of answers that programs read besides the text: whether to retry, which field was wrong, and to which
+request the answer belongs."""
 import contextlib
 import json
 import socket

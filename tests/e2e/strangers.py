@@ -41,7 +41,7 @@ def known_hello(server_key):
 
 
 def words(server_key=None):
-    """Returns each stranger's first bytes, and whether BODY follows."""
+    """Returns each stranger's first bytes, and true if BODY follows them."""
     if server_key:
         return [(GREETING + known_hello(server_key), False)]
     hello = HELLO + os.urandom(32) + b"\0" * 7 + b"\x01" + os.urandom(80)

@@ -12,7 +12,7 @@ from server import TINY, Server
 
 CLIENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stream_crowd.py")
 STREAMS, SECONDS, BURST = 1000, 12, 500
-MOST_BYTES = 16 << 10  # the server's memory for each stream, at most
+MOST_BYTES = 16 << 10  # most bytes of the server's memory for each stream
 
 
 def anonymous_memory(pid):

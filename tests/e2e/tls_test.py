@@ -144,7 +144,7 @@ class TlsTest(unittest.TestCase):
             reply = s.makefile("rb").read()
         self.assertTrue(reply.startswith(b"HTTP/1.1 400 "), reply)
         self.assertIn(b"https://", reply)
-        with self.plain() as s:  # bytes that are neither TLS nor HTTP
+        with self.plain() as s:  # these bytes are neither TLS nor HTTP
             s.sendall(b"\x00\x01\x02\x03")
             self.assertEqual(s.recv(100), b"")
 
@@ -154,7 +154,7 @@ class TlsTest(unittest.TestCase):
             for s in slow[:20]:
                 s.sendall(b"\x16\x03\x01\x02\x00\x01")
             begin = time.monotonic()
-            with self.assertRaises((ssl.SSLError, OSError)):  # all 40 connections are taken
+            with self.assertRaises((ssl.SSLError, OSError)):  # all 40 places for connections are taken
                 self.connect().close()
             for s in slow:
                 with contextlib.suppress(ConnectionResetError):
@@ -215,7 +215,7 @@ class TlsTest(unittest.TestCase):
 
         body = json.dumps({"prompt": [5, 6], "max_tokens": 2000, "ignore_eos": True, "n": 4, "stream": True}).encode()
         for leave in (goodbye, lambda s: s.shutdown(socket.SHUT_WR), lambda s: s.close()):
-            with self.connect() as s, self.paused():  # only the client's leaving can end the request
+            with self.connect() as s, self.paused():  # the request can end only if the client leaves
                 s.settimeout(2)
                 s.sendall(head("POST", "/v1/completions", body=body))
                 self.await_requests(1)

@@ -210,7 +210,7 @@ class ConstrainedTest(ToolCase):
 
 
 class ShownTest(ToolCase):
-    """Tests the inputs of the template by the number of the prompt's tokens; each token is a byte."""
+    """Tests the inputs of the template by the number of the prompt's tokens. Each token is a byte."""
 
     def prompt_bytes(self, **fields):
         return self.chat(**{"max_tokens": 1, **fields})["usage"]["prompt_tokens"]
@@ -423,7 +423,8 @@ class ChosenParserTest(ToolCase):
 
 
 class GenericTest(ToolCase):
-    """A template that knows no tools, no system messages and no results of tools; users and assistants alternate."""
+    """Tests a template that knows no tools, no system messages and no results of tools, and in which users and
+    assistants alternate."""
     TEMPLATE, FLAGS = ("{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('turns must alternate') }}{% endif %}"
                        + PLAIN.removeprefix("{% for m in messages %}")), ()
 
@@ -497,13 +498,13 @@ class ControlTokenTest(ToolCase):
 
 
 class FormatTest(ToolCase):
-    """Tests calls in every form in which they can be required."""
+    """Tests calls in every format in which they can be required."""
     FLAGS = ()
 
     FORMS = ("generic", "hermes", "llama3_json", "pythonic", "mistral", "deepseek_v3", "deepseek_v31", "openai", "glm45", "granite", "qwen3_coder", "nemotron_json", "kimi_k2", "minimax_m2", "deepseek_v32", "lfm2", "olmo3", "gemma4", "glm47", "phi4_mini_json", "cohere_command3", "command_r")
 
     def served(self, name, *bodies):
-        """Returns answers of a server with this form."""
+        """Returns the answers of a server with this format."""
         with Server("--threads-per-worker", "1", "--tool-call-parser", name, model=self.model) as server:
             return [server.post("/v1/chat/completions", {"messages": ASK, "max_tokens": 900, "temperature": 4, "seed": 1, "n": 8, **body}) for body in bodies]
 
@@ -528,7 +529,7 @@ class FormatTest(ToolCase):
 
 
 class KeptSchemasTest(ToolCase):
-    """For tools whose calls are written without types, the schemas are kept until the answer's end."""
+    """Tests tools whose calls are written without types. Their schemas are kept until the answer's end."""
     TEMPLATE, FLAGS = PLAIN.replace("assistant: ", "{% for tool in tools or [] %}{{ tool.function.name }}{% endfor %}assistant: "), ()
 
     def taken(self, parser, tools):

@@ -184,7 +184,7 @@ void ExpectRowsOf(const Stream& stream, NumberType dtype, double tolerance, int6
                        .first_id = first_id,
                        .scale = 2.5f,
                        .adds = adds});
-    // The added number has already been rounded, so both errors add up.
+    // The added number has already been rounded, so both rounding errors add up.
     ExpectNear(out.Floats(), expected, adds ? 4 * tolerance : tolerance, adds ? "sum" : "rows");
   }
 }

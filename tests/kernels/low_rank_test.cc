@@ -46,7 +46,7 @@ class LowRankTest : public testing::Test {
   }
 
   void SetUp() override {
-    parts_.resize(3);  // their pairs are made in the order of the parts
+    parts_.resize(3);  // the pairs' parts are made in the order of parts_
     parts_[0] = {Part(8, 0, 160, NumberType::kF16, 0.25f), Part(50, 160, 100), Part(1, 260, 73)};
     parts_[1] = {Part(17, 5, 250, NumberType::kBF16, -2.0f), Part(3, 255, 20)};
     parts_[1].push_back(Beside(parts_[1].back(), 275, 40));
@@ -123,7 +123,7 @@ TEST_F(LowRankTest, AddLowRank_GivesEveryRowTheSameBits_AloneAndBesideAnyOtherRo
   }
 }
 
-TEST_F(LowRankTest, AddLowRank_ReadsOtherRowsOfX_WhereAGroupNamesThem) {
+TEST_F(LowRankTest, AddLowRank_ReadsOtherRowsOfX_WhenAGroupNamesThem) {
   const std::vector<float> right = Run({0, 1, 2}, 2), x = x_;
   // Every group has its rows of x at other places than its rows of y, and several rows of y use the same row of x.
   x_rows_ = {{9, 9, 2, 0, 11}, {30, 31, 32, 33}, {12, 13}};
@@ -134,7 +134,7 @@ TEST_F(LowRankTest, AddLowRank_ReadsOtherRowsOfX_WhereAGroupNamesThem) {
   const std::vector<float> moved = Run({0, 1, 2}, 2);
   for (size_t g = 0; g < rows_.size(); ++g) {
     for (size_t i = 0; i < rows_[g].size(); ++i) {
-      if (g == 0 && i == 0) continue;  // its row of x was overwritten by the next one's
+      if (g == 0 && i == 0) continue;  // the next part's row of x overwrote this part's
       for (int64_t c = 0; c < kStride; ++c) {
         const auto at = static_cast<size_t>(rows_[g][i] * kStride + c);
         ASSERT_EQ(moved[at], right[at]) << g << ", " << i;

@@ -141,9 +141,10 @@ TEST_P(MatmulTest, Matmul_WritesWeightsOfSeveralTypesIntoOneRow) {
 }
 
 /// Returns the standard deviation of the error of a product of x [k] with w [k]. Rounding x to integers moves each
-/// number by up to half a step, evenly distributed: a variance of step^2 / 12 times the square of its weight. A step is
-/// the largest number of the block over the largest integer. Each addition of fp32 numbers rounds the sum by up to half
-/// of 2^-23 of itself; there is one addition a number or, where a block is summed in integers, three a block.
+/// number by up to half a step, evenly distributed, which gives a variance of step^2 / 12 times the square of the
+/// number's weight. A step is the largest number of the block over the largest integer. Each addition of fp32 numbers
+/// rounds the sum by up to half of 2^-23 of the sum. There is one addition per number or, if a block is summed in
+/// integers, three additions per block.
 double DeviationOfProduct(const float* x, const double* w, int64_t k, bool quantised, int most) {
   const int64_t block = quantised ? kQuantBlock : 1;
   double of_rounding = 0, of_terms = 0;
@@ -174,7 +175,7 @@ TEST_P(MatmulTest, Matmul_HasNoLargerErrors_ThanTheRoundingOfXExplains) {
       const auto at = static_cast<size_t>(i * n + j);
       const double deviations =
           (y[at] - expected[at]) / DeviationOfProduct(&x[i * k], &weights[j * k], k, quantised(), most());
-      EXPECT_LT(std::abs(deviations), 6) << "row " << i << ", column " << j;  // one in a billion lies further off
+      EXPECT_LT(std::abs(deviations), 6) << "row " << i << ", column " << j;  // one in a billion deviates further
       squares += deviations * deviations;
     }
   }
@@ -187,7 +188,7 @@ TEST_P(MatmulTest, Matmul_LosesPrecisionOnlyInTheBlockOfALargeNumber) {
   const int64_t n = 20, k = 96;
   const Storage w = RandomWeight(type(), n, k, random);
   auto x = random.Floats(k);
-  x[40] = 3000.0f;  // makes the block's steps 0.09 (16 bits) or 24 (8 bits), for its 31 neighbours, too
+  x[40] = 3000.0f;  // makes the steps of its block, also for its 31 neighbours, 0.09 (16 bits) or 24 (8 bits)
   const auto y = Run(w.weight, x, 1, 1);
   const auto expanded = reference::Expand(w.weight);
   const auto expected = reference::Matmul({x.begin(), x.end()}, expanded, 1, n, k);
@@ -208,7 +209,7 @@ TEST_P(MatmulTest, Matmul_GivesNonFiniteResults_WhenXIsNotFinite) {
   }
 }
 
-// An instruction may load more columns than a product has. The bytes after the product's columns must not count.
+// An instruction may load more columns than a product has. The bytes after the product's columns must have no effect.
 TEST_P(MatmulTest, Matmul_IsUnaffected_WhenAnEarlierCallHadInfiniteNumbers) {
   Random random(16);
   const int64_t m = 31, k = quantised() ? 32 : 37;
@@ -328,7 +329,7 @@ TEST(EncodeTest, EncodeRow_RoundsNumbersWithinHalfAStep) {
     DecodeRow({type, encoded.data(), 1, 96, RowBytes(type, 96)}, 0, 0, 96, back.data());
     for (size_t i = 0; i < 96; ++i) {
       const float span = i < 32 ? 2 : i < 64 ? 200 : 0;
-      // The scale is itself rounded to 11 bits.
+      // The scale is also rounded, to 11 bits.
       EXPECT_NEAR(back[i], numbers[i], span * (0.5f / steps + 0x1p-11f)) << "number " << i;
     }
   }

@@ -8,7 +8,7 @@
 #include "comm/base/number_type.h"
 #include "kernels/stream.h"
 
-// Runs one test body for every operation on both devices, for several types. Without a GPU the CUDA device is
+// Runs one test body for every operation on both devices and for several types. Without a GPU the CUDA device is
 // emulated.
 namespace quire::kernels::test_case {
 
@@ -22,7 +22,7 @@ struct OpType {
 struct Cpu {
   static constexpr const char* kName = "Cpu";
   static constexpr OpType kTypes[] = {{NumberType::kF32, 2e-6}};
-  static constexpr int64_t kColumns[] = {1, 7, 8, 33, 1000};  // with and without whole vectors
+  static constexpr int64_t kColumns[] = {1, 7, 8, 33, 1000};  // numbers of columns with and without whole vectors
   CpuStream stream{2};
 };
 

@@ -17,8 +17,8 @@ namespace {
 
 using test::Random;
 
-/// The type of a cache's numbers, how they are multiplied, and the tolerance against the reference, which rounds
-/// queries as the kernel does, but does not round the softmax weights.
+/// The type of a cache's numbers, how they are multiplied, and the tolerance of the comparison with the reference. The
+/// reference rounds queries as the kernel does, but does not round the softmax weights.
 struct Form {
   const char* name;
   NumberType type;
@@ -34,7 +34,8 @@ constexpr Form kFloats = kForms[0], kHalves = kForms[1], kBytesOfCache = kForms[
 
 void PrintTo(const Form& form, std::ostream* out) { *out << form.name; }
 
-/// A paged cache with shuffled blocks. Every float that no sequence owns is NaN, so that a stray read shows.
+/// A paged cache with shuffled blocks. Every float that no sequence owns is NaN, so that reading a wrong place changes
+/// the result.
 struct Case {
   Form form;
   int64_t block_size, head_dim;
@@ -45,7 +46,7 @@ struct Case {
   int64_t num_blocks = 1, table_stride = 0, window = 0;
   std::vector<float> sinks;   // empty, or one for each query head
   std::vector<float> slopes;  // ALiBi slopes: empty, or one for each query head
-  std::vector<float> bias;    // [query heads, 2 * reach + 1] numbers of distances; or empty
+  std::vector<float> bias;    // [query heads, 2 * reach + 1] numbers added by distance; or empty
   int64_t reach = 0;
   float soft_cap = 0;
   bool both_ways = false;
@@ -80,7 +81,7 @@ struct Case {
             reach};
   }
 
-  /// Sets numbers of distances, different ones for each head.
+  /// Sets numbers that are added by distance, different for each head.
   void Lean(int64_t new_reach, uint64_t seed) {
     reach = new_reach;
     bias = Random(seed).Floats(heads() * (2 * reach + 1));
@@ -91,7 +92,7 @@ struct Case {
     for (int64_t h = 0; h < heads(); ++h) slopes.push_back(std::exp2(-1.5f * static_cast<float>(h)));
   }
 
-  /// Sets the window and clears the table entries of blocks that no query sees any more, as the server does.
+  /// Sets the window, and clears the table entries of blocks that no query sees any more, as the server does.
   void Slide(int64_t new_window) {
     window = new_window;
     for (size_t s = 0; s < context_len.size(); ++s) {
@@ -169,8 +170,8 @@ TEST_P(PagedAttentionTest, PagedAttention_EqualsReference_OverShapesAndLengths) 
   }
 }
 
-/// Expects that a prompt computed in pieces gives the bits of the whole. Each piece has the block table that the server
-/// has at that time.
+/// Expects that a prompt computed in pieces gives the same bits as the whole prompt. Each piece has the block table
+/// that the server has at that time.
 void ExpectChunksEqualWhole(const Form& form, int64_t block_size, int64_t head_dim, int64_t window,
                             bool adjusted = false) {
   Case whole = MakeCase(form, block_size, head_dim, {0, 3, 6, 9}, {{77, 77}, {40, 1}}, 99);
@@ -200,7 +201,7 @@ void ExpectChunksEqualWhole(const Form& form, int64_t block_size, int64_t head_d
   }
 }
 
-// A chunk of one query has few rows, and the whole prompt has many: kernels for both must agree.
+// A chunk of one query has few rows, and the whole prompt has many. The kernels for both must agree.
 TEST_P(PagedAttentionTest, PagedAttention_GivesTheSameBits_WhenPromptsAreChunkedOrBatched) {
   for (const int64_t window : {0, 1, 5, 16, 24, 33, 70}) ExpectChunksEqualWhole(GetParam(), 16, 64, window);
   for (const int64_t block_size : {1, 17, 64}) ExpectChunksEqualWhole(GetParam(), block_size, 12, 24);
@@ -209,7 +210,7 @@ TEST_P(PagedAttentionTest, PagedAttention_GivesTheSameBits_WhenPromptsAreChunked
   for (const int64_t window : {0, 24}) ExpectChunksEqualWhole(GetParam(), 16, 64, window, true);
 }
 
-// Prompts of a few tokens have few rows, and others have many.
+// Prompts of a few tokens have few rows, and the other prompts have many.
 TEST_P(PagedAttentionTest, PagedAttention_EqualsReference_WhenQueriesSeeBothWays) {
   uint64_t seed = 700;
   for (const auto& grouping : kGroupings) {
@@ -332,7 +333,7 @@ Case SharingCase(const Form& form, int64_t block_size, int64_t head_dim, std::ve
   return c;
 }
 
-/// Computes every sequence of the case separately.
+/// Computes attention for every sequence of the case separately.
 void AttendOneByOne(Case& c) {
   for (size_t s = 0; s < c.context_len.size(); ++s) {
     PagedAttentionParams p = c.Params();
@@ -363,8 +364,8 @@ TEST_P(PagedAttentionTest, PagedAttention_GivesTheSameBits_WhenSequencesShareAPr
   }
 }
 
-// Alone, a sequence's one query has many rows, one for each head. In a group it goes through the shared prefix with few
-// rows at a time.
+// Alone, a sequence's single query has many rows, one for each head. In a group it goes through the shared prefix with
+// few rows at a time.
 TEST_P(PagedAttentionTest, PagedAttention_GivesTheSameBits_WhenSequencesOfManyHeadsShareAPrefix) {
   Case c = SharingCase(GetParam(), 16, 64, {0, 20});
   PagedAttention(CpuStream(1), c.Params());
@@ -563,7 +564,7 @@ TEST(KvWriteTest, KvWrite_RoundsEachVectorWithItsOwnScale) {
 
 TEST(KvWriteTest, KvWrite_RoundsToTheNearestFp16Number) {
   std::vector<float> numbers;
-  // Tests every finite half, the middle between it and the next half, and the floats beside this middle.
+  // Tests every finite half, the middle between each half and the next, and the floats beside this middle.
   for (uint32_t half = 0; half < 0x7c00; ++half) {
     const float low = static_cast<float>(std::bit_cast<_Float16>(static_cast<uint16_t>(half)));
     const float next =

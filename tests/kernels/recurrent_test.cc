@@ -100,7 +100,7 @@ class States {
             .bytes_of_block = stride_ > block_bytes_ ? block_bytes_ : 0};
   }
 
-  /// Returns whether only bytes [offset, offset + bytes) of every state were written.
+  /// Returns true if only bytes [offset, offset + bytes) of every state were written.
   bool OthersUntouched(int64_t bytes) const {
     for (int64_t s = 0; s < kSequences; ++s) {
       for (int64_t at = 0; at < per_state_ * block_bytes_; ++at) {
@@ -195,7 +195,7 @@ struct ConvCase {
   bool gated, silu;
 };
 
-/// Returns the outputs of all sequences. Expects that no byte beside their states changed.
+/// Returns the outputs of all sequences. Expects that no byte outside their states changed.
 template <class Stream>
 Floats Convolve(const Stream& stream, NumberType dtype, const ConvCase& c, const Floats& rows, const Floats& weight,
                 const Floats& bias, Cut cut, int64_t block_bytes) {
@@ -475,7 +475,7 @@ template <class Device>
 class GateSquaresTest : public OpTest<Device> {};
 TYPED_TEST_SUITE(GateSquaresTest, Devices, DeviceName);
 
-TYPED_TEST(GateSquaresTest, GateSquares_OfAllRanksGiveTheNormOverGroups) {
+TYPED_TEST(GateSquaresTest, GateSquares_GiveTheNormOverGroups_WhenAllRanksAddThemUp) {
   this->ForEachType([&](NumberType dtype, double tolerance) {
     const int64_t tokens = 5, group_size = 21, groups = 3, all = group_size * groups, stride = 70;
     Random random(8);
@@ -491,8 +491,8 @@ TYPED_TEST(GateSquaresTest, GateSquares_OfAllRanksGiveTheNormOverGroups) {
       const Doubles normed = reference::RmsNorm(gated, {first, first + group_size}, 1e-5);
       expected.insert(expected.end(), normed.begin(), normed.end());
     }
-    // Where the columns of four ranks end. The first rank has a part of a group; the second has the rest of that group
-    // and most of the next groups; the third has no columns; the fourth has the rest.
+    // The ends of the columns of four ranks. The first rank has a part of a group; the second has the rest of that
+    // group and most of the next groups; the third has no columns; the fourth has the rest.
     const int64_t ends[] = {0, 10, 50, 50, all};
     std::vector<Numbers> parts;
     const DeviceBuffer<float> squares(tokens * groups);

@@ -53,7 +53,7 @@ double Number(NumberType type, const std::byte* block, int i) {
       return Half(block) * (nibble(2) - 8);
     case NumberType::kQ4_1:
       return Half(block) * nibble(4) + Half(block + 2);
-    default:  // formats that only files have are compared with golden numbers
+    default:  // other tests compare these formats with golden numbers
       break;
   }
   QUIRE_KERNEL_CHECK(false);
@@ -154,7 +154,7 @@ std::vector<double> GateMul(const std::vector<double>& gate, const std::vector<d
 
 namespace {
 
-/// Returns the places of the `count` highest numbers, the highest first.
+/// Returns the indices of the `count` highest numbers, the highest first.
 std::vector<int32_t> Highest(const std::vector<double>& numbers, int64_t count) {
   std::vector<int32_t> places(numbers.size());
   std::iota(places.begin(), places.end(), 0);
@@ -372,7 +372,7 @@ std::vector<double> PagedAttention(const PagedAttentionParams& p) {
       return p.window > 0 ? std::min(context_of(query) + p.window - 1, all) : all;
     };
     if (begin == end) return;
-    const int64_t read = first_of(begin);  // positions before this one may be gone
+    const int64_t read = first_of(begin);  // earlier positions may no longer be cached
     const std::vector<double> keys = CachedNumbers(p, true, s, kv, read, p.context_len[s]);
     const std::vector<double> values = CachedNumbers(p, false, s, kv, read, p.context_len[s]);
     for (int64_t q = begin; q < end; ++q) {

@@ -127,7 +127,7 @@ TEST(SamplingTest, SampleToken_DrawsFromTheKBest_WithTopK) {
 
 TEST(SamplingTest, SampleToken_DrawsFromTheFewestTokensThatReachP_WithTopP) {
   EXPECT_EQ(Frequencies(kLogits, {.top_p = 0.39f}).size(), 1u);
-  const auto share = Frequencies(kLogits, {.top_p = 0.6f});  // 0.4 is less than 0.6, 0.4 + 0.25 reaches it
+  const auto share = Frequencies(kLogits, {.top_p = 0.6f});  // 0.4 is less than 0.6; 0.4 + 0.25 reaches 0.6
   EXPECT_EQ(share.size(), 2u);
   EXPECT_NEAR(share.at(3), 0.25 / 0.65, 0.012);
 }
@@ -197,7 +197,7 @@ TEST(SamplingTest, SampleToken_KeepsTheSameTokensAsAFullSort_ForRowsThatAreHardT
   }
 }
 
-// Among equal logits, the tokens with the lowest ids are kept, and every kept token is sampled at some time.
+// Of equal logits, the tokens with the lowest ids are kept, and every kept token is drawn at some time.
 TEST(SamplingTest, SampleToken_KeepsTheLowestIds_WhenLogitsAreEqual) {
   const std::vector<float> logits(500, 0.5f);
   for (const SamplingParams& params :

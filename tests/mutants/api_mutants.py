@@ -407,7 +407,7 @@ LIMITS = [
     Mutant("overload: keys share with strangers", "coordinator/http/io_shares.cc", "WorkShares& shares = client_.has_key ? keys_ : networks_;", "WorkShares& shares = keys_;",
            ["coordinator/io_shares_test:IoSharesTest.Keys_DoNotRest_HoweverManyNetworksTakeTime"]),
     Mutant("overload: no request rests", "coordinator/http/connection_reading.cc", "  co_await turns_.shares.Rest(payer);\n  if (refusal) {",
-           "  turns_.shares.Serve(payer);\n  if (refusal) {", ["coordinator/io_shares_test:IoSharesTest.Server_ServesOtherClientsFirst_WhenOneRests"]),
+           "  turns_.shares.Serve(payer);\n  if (refusal) {", ["coordinator/io_shares_test:IoSharesTest.Server_ServesOtherClientsFirst_WhenOneClientRests"]),
     Mutant("overload: work rests although nobody computes", "coordinator/http/work_pool.h", "limits_.beside_workers && num_computing_ > 0", "limits_.beside_workers",
            ["coordinator/work_pool_test:WorkPoolTest.Client_RestsWhileWorkersCompute_ButOtherClientsDoNot"]),
     Mutant("overload: work takes the cores on which workers compute", POOL, "shares_.Charge(job->client, took, WorkShares::Clock::now());", ";",

@@ -46,7 +46,7 @@ bool Client::OnToken(const TokenEvent& event) {
       event.token != right.tokens[static_cast<size_t>(choice.tokens)]) {
     throw Failure{fmt::format("choice {}: token {} is wrong", event.choice, choice.tokens)};
   }
-  // A choice whose prompt is computed again returns its pooled vector again.
+  // A choice whose prompt is computed again delivers its pooled vector again.
   if ((choice.tokens == 0 || !event.pooled.empty()) && event.pooled != right_pooled_)
     throw Failure{fmt::format("choice {}: what is pooled of its prompt is wrong", event.choice)};
   num_pooled_ += !event.pooled.empty();

@@ -9,7 +9,7 @@
 
 namespace quire::sim {
 
-/// A simulated client. It compares every event with the right answer when the event comes.
+/// A simulated client. It compares every event with the right answer when the event arrives.
 class Client : public RequestSink {
  public:
   explicit Client(const Ask& ask)

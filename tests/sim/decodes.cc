@@ -13,8 +13,8 @@ void Decodes::BeginPlan() {
   running_.clear();
   for (const Request* request : engine_.scheduler().running()) {
     running_.insert(request->id);
-    // The beams of a request get their next tokens in the same step. Skips the request while a beam waits for a step's
-    // result, or has tokens to compute before its last one.
+    // The beams of a request get their next tokens in the same step. The request is skipped while one of its beams
+    // waits for a step's result, or has tokens to compute before its last token.
     const bool is_beam = request->beams != nullptr;
     const auto waits = [](const Sequence& s) {
       return !s.finished && (s.num_pending > 0 || s.length() - s.num_planned() > 1);
@@ -42,8 +42,8 @@ const Sequence* Decodes::Find(RequestId request, int choice) const {
 }
 
 /// Returns the request and choice of each decode that must skip the step. With S stages a step has 1 / S of the
-/// decodes, rounded up, that no outstanding step draws for; of several, those that were computed longest ago. Only if
-/// there is none, the step has decodes that one outstanding step draws for. With no outstanding step, the most senior
+/// decodes, rounded up. It takes decodes for which no outstanding step draws, those computed longest ago first. Only if
+/// there is none, it takes decodes for which one outstanding step draws. If no step is outstanding, the most senior
 /// decode is computed beside these.
 std::set<std::pair<RequestId, int>> Decodes::OutOfTurn(bool ahead) const {
   const auto stages = static_cast<size_t>(engine_.options().scheduler.num_stages);
@@ -71,7 +71,8 @@ std::set<std::pair<RequestId, int>> Decodes::OutOfTurn(bool ahead) const {
 }
 
 /// True when a running request without work in the plan may have lacked blocks. Such a request ends the planning of a
-/// step: a step that is planned ahead may not preempt, and blocks that are being copied will soon be free.
+/// step, because a step that is planned ahead may not preempt, and because blocks that are being copied will soon be
+/// free.
 bool Decodes::LacksBlocks(const std::set<SlotId>& computed, bool ahead) const {
   const BlockManager& blocks = engine_.blocks();
   if (!ahead && blocks.device_holdings().empty()) return false;
@@ -93,7 +94,7 @@ void Decodes::Planned(const StepPlan& plan, bool ahead, bool alone) const {
   if (LacksBlocks(computed, ahead)) return;
   std::set<std::string> waiting;  // clients with a decode that is left out
   const auto out_of_turn = OutOfTurn(ahead);
-  // With several clients, requests may make way for others before the turns are taken, and after that.
+  // If there are several clients, requests may make way for others both before and after the turns are taken.
   const auto& now = engine_.scheduler().running();
   const bool turns_are_known =
       alone || (now.size() == running_.size() &&
@@ -127,14 +128,14 @@ void Decodes::CheckShare(const std::string& client, const StepPlan& plan) const 
   }
   for (const Request* request : engine_.scheduler().running()) {
     if (request->client != client) continue;
-    const bool is_new = !running_.contains(request->id);  // newcomers' chunks get the tokens that are left
+    const bool is_new = !running_.contains(request->id);  // chunks of new requests get the tokens that are left
     for (const Sequence& s : request->sequences) {
       if (!s.slot) continue;
       decodes += request->beams == nullptr && std::ranges::find(plan.decodes, *s.slot) != plan.decodes.end();
       decodes += std::ranges::find(plan.drafts, *s.slot, &Draft::slot) != plan.drafts.end();
       const auto chunk = std::ranges::find(plan.chunks, *s.slot, &Chunk::slot);
       if (chunk == plan.chunks.end()) continue;
-      if (chunk->count == 1) ++decodes;  // a prompt of one token decodes from its first step on
+      if (chunk->count == 1) ++decodes;  // a prompt of one token decodes in its first step
       if (chunk->count > 1 && !is_new) chunks += chunk->count;
     }
   }

@@ -11,14 +11,14 @@ namespace quire::sim {
 
 /// Checks the promise that decodes are served before prompt chunks. While one client is alone, a plan contains every
 /// sequence that has one token to compute, however large the prompts of older requests are. While several clients are
-/// active, a client's decodes take turns only if its chunks, also those of preempted requests, have at most half of the
-/// client's tokens. The promise does not cover a request for which the plan has no blocks, nor the requests after it.
-/// Where the workers are a pipeline, exactly the decodes whose turn it is are in the step (StageTurns).
+/// active, a client's decodes take turns only if its chunks, including those of preempted requests, have at most half
+/// of the client's tokens. The promise does not cover a request for which the plan has no blocks, nor the requests
+/// after it. If the workers form a pipeline, the step has exactly the decodes whose turn it is (StageTurns).
 class Decodes {
  public:
   explicit Decodes(const Engine& engine) : engine_(engine) {}
 
-  /// Notes that the engine is about to make a plan.
+  /// Records that the engine is about to make a plan.
   void BeginPlan();
   /// Checks a plan that was made. `ahead`: another step is outstanding. `alone`: the rules for several clients do not
   /// apply. Throws Failure when a prompt chunk was planned in place of a decode.
@@ -31,7 +31,7 @@ class Decodes {
     int choice;
     bool is_beam;
   };
-  /// A sequence that takes turns where the workers are a pipeline, as it was before the plan.
+  /// A sequence that takes turns in a pipeline, as it was before the plan.
   struct Turn {
     RequestId request;
     int choice;

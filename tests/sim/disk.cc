@@ -38,7 +38,7 @@ void Disk::BeginToSave(size_t num_sent) {
     saving.names.push_back(name);
   }
   if (saving.blocks.empty()) return;
-  // The blocks before the stored ones are held and released with them, so that no block is reused before the blocks
+  // The blocks before the stored blocks are held and released with them, so that no block is reused before the blocks
   // that follow it.
   std::vector<BlockId> held;
   const auto hold = [&](BlockId block, const BlockHash& hash) {
@@ -188,7 +188,7 @@ void Disk::BeginToFetch(size_t num_sent, std::span<const Arrival> arrived) {
 }
 
 /// True when the prefix is still cached, and no block has the hash of a block that comes back. A sequence may hold a
-/// block whose predecessors are forgotten. Then lookups find no other block with the same hash.
+/// block whose predecessors are forgotten; lookups then find no other block with the same hash.
 bool Disk::IsClear(const Fetch& fetch, std::span<const TokenId> tokens) const {
   const PrefixSharing& prefixes = engine_.blocks().prefixes();
   const std::string& salt = fetch.of->cache_salt;

@@ -24,9 +24,9 @@ using quire::sim::Outcome;
 
 constexpr int kBroken = 1, kUsage = 2, kUnexpected = 3;
 
-/// An event that is counted over all runs, and its least number in a thousand runs: about half of the number when this
-/// was written, and for answers two thirds of all requests. A check of an event that no longer happens would prove
-/// nothing.
+/// An event that is counted over all runs, and the least number that a thousand runs must have: about half of the
+/// number when this was written, and for answers two thirds of all requests. A check of an event that no longer happens
+/// would prove nothing.
 struct Count {
   const char* what;
   int64_t Outcome::*field;
@@ -80,7 +80,7 @@ constexpr Count kCounts[] = {
 
 thread_local uint64_t current_seed = 0;
 
-/// Handles an abort or a wild memory access: prints the seed, then dies from the signal.
+/// Handles an abort or an access to wrong memory: prints the seed, then lets the signal end the process.
 void OnSignal(int signal) {
   char text[64];
   const int length = std::snprintf(text, sizeof(text), "seed %llu\n", static_cast<unsigned long long>(current_seed));

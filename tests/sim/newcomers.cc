@@ -7,10 +7,9 @@
 
 namespace quire::sim {
 
-/// True when the prompt is within a client's share of the places, of the blocks, and of the shortest step's tokens.
-/// This share of the step is computed after one token is taken off for each beam, because beams always get their
-/// tokens in the same step, and one for the most senior request. No block may be pinned, or on its way to or from a
-/// store.
+/// True when the prompt is within a client's share of the places, of the blocks, and of the shortest step's tokens. The
+/// share of the step is computed after one token is subtracted for each beam, because beams always get their tokens in
+/// the same step, and one for the most senior request. No block may be pinned, or on its way to or from a store.
 bool Newcomers::IsPromised(const Wait& wait, int num_clients) const {
   constexpr int kShortestStep = 64;
   const EngineOptions& options = engine_.options();

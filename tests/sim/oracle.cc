@@ -44,7 +44,7 @@ Answer Sample(const Ask& ask, int choice) {
   while (static_cast<int>(generated.size()) < ask.limits.max_tokens) {
     generated.push_back(Draw(ContextAfter(ask, generated), sampling, ask.prompt.size() + generated.size()));
     const int count = static_cast<int>(generated.size());
-    // min_tokens counts the tokens of the text, and not the stop token.
+    // min_tokens counts the tokens of the text without the stop token.
     const bool stops = Stops(ask, generated.back()) && count > ask.sampling.min_tokens;
     if (stops || (ask.sink_stops_after > 0 && count >= ask.sink_stops_after)) break;
   }
@@ -127,7 +127,7 @@ std::vector<float> RightPooled(const Ask& ask) {
       return activations;
     case Pooling::kSparse:
     case Pooling::kColbert:
-      break;  // these need layers, which simulated models do not have
+      break;  // these settings need layers, which simulated models do not have
   }
   return {};
 }

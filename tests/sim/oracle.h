@@ -32,10 +32,10 @@ struct PromptScore {
   bool operator==(const PromptScore&) const = default;
 };
 
-/// Returns the right scores of every prompt token but the first; empty when the client does not ask for them.
+/// Returns the right scores of every prompt token except the first; empty when the client asks for no scores.
 std::vector<PromptScore> RightScores(const Ask& ask);
 
-/// Returns the prompt's right pooled vector; empty when the client does not ask for one.
+/// Returns the prompt's right pooled vector; empty when the client asks for none.
 std::vector<float> RightPooled(const Ask& ask);
 
 /// Returns the right answers, one for each choice. Computes one sequence after another, without paging, batching or

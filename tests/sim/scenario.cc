@@ -43,8 +43,8 @@ EngineOptions MakeEngine(Random& random) {
   return options;
 }
 
-/// Returns a number of tokens: near the edges of blocks, or any number. It is at most half of the pool, so that several
-/// requests fit.
+/// Returns a number of tokens: near the ends of blocks, or any number. The number is at most half of the pool, so that
+/// several requests fit.
 int Length(Random& random, const BlockManagerOptions& blocks) {
   const int size = blocks.block_size, half_pool = (blocks.num_blocks - 1) * size / 2;
   const int around[] = {1, size - 1, size, size + 1, 2 * size};
@@ -77,7 +77,7 @@ Ask MakeAsk(Random& random, const std::vector<std::vector<TokenId>>& stems, cons
   ask.n = Chance(random, 70) ? 1 : static_cast<int>(random.Between(2, 2 + random.Below(Chance(random, 20) ? 18 : 7)));
   ask.sink_stops_after = Chance(random, 10) ? static_cast<int>(random.Between(1, 10)) : 0;
   ask.sampling.temperature = 0;
-  // There are few seeds, so equal prompts often continue equally and find each other's cached blocks.
+  // There are few seeds, so requests with equal prompts often get equal answers and find each other's cached blocks.
   ask.sampling.seed = salt << 32 | static_cast<uint64_t>(random.Below(3));
   if (Chance(random, 15)) ask.beams = MakeBeams(random, ask.n);
   return ask;
@@ -93,7 +93,7 @@ Faults MakeFaults(Random& random) {
   return faults;
 }
 
-/// Shortens a request until it can just be served, so that the edges of all limits are tested.
+/// Shortens a request until the engine can just serve it, so that the limits are tested exactly.
 void CutToFit(Ask& ask, const EngineOptions& options) {
   const int usable = options.blocks.num_blocks - 1;
   const auto model_len = static_cast<size_t>(options.max_model_len);
@@ -114,7 +114,7 @@ void MeetLimits(uint64_t seed, Scenario& scenario) {
   EngineOptions& options = scenario.engine;
   options.max_model_len = OneOf(random, {160, 160, 160, 40, 90});
   if (options.max_wait_seconds < 1e9) options.max_wait_seconds = OneOf(random, {3.0, 3.0, 6.0, 12.0});
-  const int served = OneOf(random, {90, 100, 100});  // percentage made to fit; some others fit, too
+  const int served = OneOf(random, {90, 100, 100});  // percentage of requests made to fit; some of the others fit, too
   for (Arrival& arrival : scenario.arrivals) {
     Ask& ask = arrival.ask;
     if (Chance(random, served)) CutToFit(ask, options);
@@ -147,7 +147,7 @@ void GiveStates(uint64_t seed, Scenario& scenario) {
   Random random = RandomOf(seed, Draws::kStates);
   BlockManagerOptions& blocks = scenario.engine.blocks;
   blocks.state_blocks = OneOf(random, {0, 0, 1, 3});
-  blocks.state_spacing = scenario.own_salts ? 64 : OneOf(random, {1, 1, 8, 64});  // newcomers have a promise
+  blocks.state_spacing = scenario.own_salts ? 64 : OneOf(random, {1, 1, 8, 64});  // extra steps would break a promise
   blocks.num_blocks += blocks.state_blocks * static_cast<int>(random.Between(1, 12));
   if (blocks.num_host_blocks > 0)
     blocks.num_host_blocks += blocks.state_blocks * static_cast<int>(random.Between(1, 12));
@@ -322,7 +322,7 @@ void ReadWholePrompts(uint64_t seed, Scenario& scenario) {
   }
 }
 
-/// In three of eight lives the workers are a pipeline, and in one of four its length changes.
+/// In three of eight runs the workers form a pipeline, and in one of four runs its length changes.
 void CutIntoStages(uint64_t seed, Scenario& scenario) {
   Random random = RandomOf(seed, Draws::kStages);
   scenario.engine.scheduler.num_stages = OneOf(random, {1, 1, 1, 1, 1, 2, 2, 3});

@@ -78,7 +78,7 @@ void SimWorker::CheckWhole(const BatchMember& member) const {
                               member.slot, member.start, member.count, tokens)};
 }
 
-/// Checks the state after num_tokens tokens. Before the first token the state is zeros, whatever its blocks hold.
+/// Checks the state after num_tokens tokens. Before the first token the state is zeros, whatever its blocks contain.
 void SimWorker::CheckState(const BatchMember& member, int num_tokens) {
   const SequenceState& sequence = table_.at(member.slot);
   if (num_tokens == 0) return;

@@ -24,11 +24,11 @@ class SimWorker {
   /// Runs a plan. Throws Error for a frame or plan that a worker must refuse, and Violation for wrong KV contents.
   StepResult Execute(const Frame& frame);
 
-  /// Sets the later adapters that sequences may name from now on.
+  /// Sets the numbers of the later adapters that sequences may name from now on.
   void SetAdapters(const std::vector<int32_t>& adapters) { limits_.later_adapters = adapters; }
 
   /// Copies blocks of a request that leaves to the host. Copy later moves them from host to host, or from device to
-  /// device, to where another worker would receive them.
+  /// device, to the places where another worker would receive them.
   void SwapOut(const std::vector<BlockCopyPair>& moves) { Move(moves, device_, host_); }
   void Copy(const std::vector<BlockCopyPair>& pairs, MigrationWay way) {
     std::vector<KvValue>& pool = way == MigrationWay::kHost ? host_ : device_;

@@ -208,8 +208,8 @@ bool Simulation::Plan() {
   engine_.scheduler().CheckIntegrity();
   const BlockManager& blocks = engine_.blocks();
   const auto watermark = static_cast<int>(scenario_.engine.blocks.watermark * blocks.num_usable());
-  // With several clients, some requests are admitted before the other clients' work in the step is known. Then block
-  // copies add to the expected blocks, and a window may give back fewer blocks than expected.
+  // If there are several clients, some requests are admitted before the other clients' work in the step is known. Then
+  // block copies add to the expected blocks, and a window may give back fewer blocks than expected.
   const bool one_client = turns_.NumActive() == 1;
   const int copies = one_client ? 0 : static_cast<int>(plan->copies.size());
   const bool is_exact = one_client || scenario_.engine.blocks.sliding_window == 0;
@@ -243,7 +243,8 @@ void Simulation::ForgetSetAside() {
   for (const RequestId id : std::exchange(watcher_.just_set_aside, {})) Forget(id);
 }
 
-/// Loads adapters on the workers, or unloads them. The workers drop an adapter after the plans that were sent before.
+/// Loads adapters on the workers, or unloads them. The workers drop an adapter only after the plans that were sent
+/// before.
 void Simulation::MoveAdapters() {
   for (int32_t i = 1; scenario_.later_adapters && i <= kMostAdapters; ++i) {
     const int32_t adapter = kMostListedAdapters + i;
@@ -257,7 +258,7 @@ void Simulation::MoveAdapters() {
       adapters_.push_back(adapter);
       engine_.AdapterCame(adapter);
       ++outcome_.adapters;
-      // Requests that move into the engine go before other requests of their client, which lose the promise.
+      // Requests that move into the engine go before other requests of their client, and these lose the promise.
       for (const auto& [id, request] : engine_.requests()) {
         if (request->adapter == adapter) LeaveNewcomers(request->client);
       }

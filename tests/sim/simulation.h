@@ -34,15 +34,15 @@ class Simulation {
     SlotId slot;
     int count;                           // computed tokens, drafts included
     int num_drafts;                      // drafts among them
-    std::vector<BlockId> blocks, state;  // the tables that the workers must have for this step
+    std::vector<BlockId> blocks, state;  // the tables that the workers must have in this step
   };
   /// A plan that was sent and has no result yet.
   struct Sent {
     Frame frame;
     std::vector<Member> members;
-    std::vector<GuessOrder> guesses;  // what the draft model is to guess after this step
+    std::vector<GuessOrder> guesses;  // guesses that the draft model must make after this step
   };
-  /// A request on its way to another engine. Here both engines are the same engine, with two tickets.
+  /// A request on its way to another engine. The simulation has one engine and uses two tickets.
   struct Traveller {
     RequestId id = 0;
     std::unique_ptr<Request> request;  // null while only its blocks are on the way
@@ -168,10 +168,10 @@ class Simulation {
   double now_ = 0;
   EpochId epoch_ = 0;
   StepId last_step_ = 0;
-  double company_left_ = 0;   // seconds of steps for which the rules for several clients outlast the second client
+  double company_left_ = 0;   // seconds of steps for which the rules for several clients still apply to one client
   bool left_out_ = false;     // true: the last plan was made ahead and had no room for some request
   int64_t drafts_right_ = 0;  // guessed tokens in answers
-  std::map<SlotId, std::vector<TokenId>> last_guesses_;        // of the draft model, right or not
+  std::map<SlotId, std::vector<TokenId>> last_guesses_;        // the draft model's last guesses, right or wrong
   int64_t num_drawn_ = 0, num_wanted_ = 0, num_computed_ = 0;  // draws; draws for unended sequences; tokens in plans
   Outcome outcome_;
 };

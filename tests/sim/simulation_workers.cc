@@ -41,7 +41,7 @@ PoolSizes Simulation::PoolsOfNextEpoch() {
           first.state_blocks};
 }
 
-/// A new group may be a pipeline of another length.
+/// Chooses the number of stages of the next group; a new group may be a pipeline of another length.
 int Simulation::StagesOfNextEpoch() {
   const int stages = scenario_.engine.scheduler.num_stages;
   return Happens(stages_, scenario_.restage) ? static_cast<int>(stages_.Between(1, 3)) : stages;
@@ -60,7 +60,7 @@ void Simulation::StartEpoch() {
   adapters_.clear();
   disk_.GroupLost();
   stragglers_.clear();                        // their tickets end with the engine's epoch
-  for (Traveller& traveller : travellers_) {  // the blocks are gone with the workers
+  for (Traveller& traveller : travellers_) {  // the blocks are lost with the workers
     traveller.blocks.clear();
     traveller.moves.clear();
     traveller.plans_before = 0;
@@ -92,7 +92,7 @@ void Simulation::NoteMembers(const StepPlan& plan, Sent& sent) {
   if (tokens > scenario_.engine.scheduler.max_step_tokens)
     throw Failure{fmt::format("a step of {} tokens, at most {}", tokens, scenario_.engine.scheduler.max_step_tokens)};
   num_computed_ += tokens;
-  int rows = 0;  // rows that score a prompt, minus one for each prompt; the step is charged for them, too
+  int rows = 0;  // rows that score a prompt, minus one per prompt; the step's budget pays for them, too
   for (const Chunk& chunk : plan.chunks) {
     const auto member = std::ranges::find(sent.members, chunk.slot, &Member::slot);
     const Client& client = *clients_.at(member->request);
@@ -138,7 +138,7 @@ void Simulation::CheckLeftOut(int num_tokens) {
            });
   };
   if (ahead && left_out_) throw Failure{"somebody for whom there was no room is passed over again"};
-  // With several clients, and for a while afterwards, some requests pause although there is room.
+  // If there are several clients, and for a while afterwards, some requests pause although there is room.
   left_out_ = IsAlone() && ahead && has_budget && std::ranges::any_of(engine_.scheduler().running(), is_idle);
 }
 
@@ -230,7 +230,7 @@ void Simulation::Commit(const Sent& sent, std::vector<SampledToken>& tokens, con
   company_left_ = std::max(0.0, company_left_ - times.compute_micros * 1e-6);
 }
 
-/// Sometimes breaks one sample: no valid logits, a grammar that takes too much work, or a grammar that allows no token.
+/// Sometimes breaks one draw: its logits are invalid, its grammar takes too much work, or its grammar allows no token.
 Endings Simulation::BreakNumbers(const Sent& sent, std::vector<SampledToken>& tokens) {
   if (tokens.empty() || !Happens(more_, scenario_.faults.no_numbers)) return {};
   const SlotId slot = tokens[static_cast<size_t>(more_.Below(static_cast<int64_t>(tokens.size())))].slot;
@@ -260,7 +260,7 @@ void Simulation::CheckFits(const std::vector<SampledToken>& tokens) {
     change(other);
     if (engine_.Fits(other)) throw Failure{"an answer that does not fit the plan is taken for one that does"};
   };
-  // If drafts were right, an answer without one of them fits, too: workers end an answer before a broken sample.
+  // If drafts were right, an answer without one of them fits, too, because workers end an answer before a broken draw.
   if (std::ranges::count(tokens, tokens[at].slot, &SampledToken::slot) == 1) {
     refuses([&](auto& other) { other.erase(other.begin() + static_cast<ptrdiff_t>(at)); });
     refuses([&](auto& other) { other[at].slot += 1; });

@@ -36,7 +36,7 @@ void Watcher::OnDecision(const Decision& d) {
       pins_broken = true;
       break;
     case DecisionKind::kSetAside:
-      if (d.b == 0) break;  // it was never queued
+      if (d.b == 0) break;  // the request was never queued
       turns_.Left(d.request);
       judge_.Restarts(d.request);
       just_set_aside.push_back(d.request);
@@ -66,7 +66,7 @@ void Watcher::BeginPlan() {
 /// Checks that the client that was served least gets its next request admitted first. A client may be passed over if it
 /// gave way in this plan, if its next request is to be swapped in, or if it has its own limit. A client without running
 /// requests may pass over every other client. A client with its full share waits for clients with less than their
-/// share. The turn of a swapped-in request was decided before running requests found more of their tokens cached, which
+/// share. The turn of a swapped-in request is decided before running requests find more of their tokens cached, which
 /// lowers the service of their clients.
 void Watcher::OnAdmitted(const Decision& d) {
   const std::string& client = turns_.ClientOf(d.request);
@@ -210,8 +210,8 @@ bool Watcher::MayLackBlocks(const Request& request) const {
   return most > blocks.num_free();
 }
 
-/// Checks that a client with its full share does not take room to which another client has a right: a request of that
-/// other client would soon preempt the newcomer, and the tokens computed meanwhile would be lost.
+/// Checks that a client with its full share does not take room to which another client has a right. A request of that
+/// other client would soon preempt the admitted request, and the tokens computed meanwhile would be lost.
 void Watcher::CheckRightToRoom(const Request& request) const {
   if (!MustStandBack(request)) return;
   for (const RequestId id : turns_.HeadsOfOthers(request.id)) {
@@ -306,7 +306,7 @@ void Watcher::OnPreempted(const Decision& d) {
   if (std::exchange(gives_way_, {}) != std::pair{d.request, d.cause}) CheckSeniority(victim, cause);
   if (engine_.num_outstanding() > 0) throw Failure{"somebody is preempted while a step is outstanding"};
   const bool swapped = d.kind == DecisionKind::kPreemptedSwap;
-  // A request that is recomputed loses a pooled vector over a whole prompt when it loses its slot.
+  // A request that pools over its whole prompt loses the pooled rows when it loses its slot.
   const bool whole = PoolsFromTheFirst(victim.sampling.pooling);
   const bool may_wait = !engine_.blocks().device_holdings().empty();  // true: a plan may stay without work
   const bool may_swap = !whole && !may_wait && d.b > 0 && d.b <= engine_.blocks().host_pool().num_free();

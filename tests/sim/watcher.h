@@ -20,9 +20,9 @@ class Watcher : public DecisionLog {
       : engine_(engine), mode_(mode), turns_(turns), judge_(judge), aloud_(aloud) {}
   void OnDecision(const Decision& decision) override;
 
-  /// Notes that the engine is about to make a plan.
+  /// Records that the engine is about to make a plan.
   void BeginPlan();
-  /// True when the request gave way before and must not give way again so soon.
+  /// True when the request gave way recently and must not give way again yet.
   bool IsProtected(RequestId id) const;
 
   bool preempted_in_step = false, admitted_beside_others = false, pins_broken = false;
@@ -66,7 +66,7 @@ class Watcher : public DecisionLog {
   std::map<RequestId, int64_t> admitted_step_;
   struct KeptRoom {
     int sequences = 0;
-    int blocks = 0;  // the most blocks that the client may need
+    int blocks = 0;  // most blocks that the client may need
     int64_t until_step = 0;
   };
   // For each client, the room that it had, with the request for which another one last gave way.

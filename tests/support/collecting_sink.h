@@ -17,7 +17,7 @@ class CollectingSink : public RequestSink {
     std::vector<float> logprobs;
     std::vector<std::vector<std::pair<TokenId, float>>> top;
     std::optional<FinishReason> finished;
-    int announced = 0;  // tokens that the engine announced to come next
+    int announced = 0;  // number of tokens that the engine announced as the next ones
   };
 
   void OnPromptScores(const PromptScores& scores, const std::vector<TokenId>&) override {
@@ -51,7 +51,7 @@ class CollectingSink : public RequestSink {
   void OnError(RequestError, const std::string& message) override { error = message; }
 
   std::map<int, Choice> choices;
-  std::vector<float> prompt_logprobs;  // log-probability of every prompt token but the first
+  std::vector<float> prompt_logprobs;  // log-probability of every prompt token except the first
   std::vector<int32_t> prompt_ranks;
   std::vector<std::pair<TokenId, float>> prompt_top;
   std::vector<float> pooled;  // the prompt's pooled vector

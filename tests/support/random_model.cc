@@ -29,7 +29,7 @@ void AppendNumber(std::string& bytes, float x, const std::string& dtype) {
   bytes.append(reinterpret_cast<const char*>(&bits), 2);
 }
 
-/// Builds a safetensors file.
+/// Writes tensors into a safetensors file.
 class TensorWriter {
  public:
   TensorWriter(std::string dtype, uint64_t seed) : dtype_(std::move(dtype)), random_(seed) {}
@@ -123,8 +123,8 @@ bool IsOfLayerNormFamily(const std::string& family) {
       .contains(family);
 }
 
-/// Returns a configuration with every family's names for the sizes; each family ignores the others' names. The MLP's
-/// width is the family's default when its files do not state it.
+/// Returns a configuration that gives the sizes under every family's names; each family ignores the others' names. The
+/// MLP's width is the family's default if the family's files do not give it.
 Json LayerNormConfigOf(const ModelShape& s) {
   Json config = {
       {"model_type", s.family}, {"vocab_size", s.vocab}, {"tie_word_embeddings", s.tied}, {"eos_token_id", 0}};
@@ -343,7 +343,7 @@ Json OwnKeysOf(const ModelShape& s) {
             {"ssm_state_size", 72},
             {"conv_kernel", 4}};
   }
-  // HF takes a number from the file only for layers without a window.
+  // HF takes a number in the file only for layers without a window.
   if (s.family == "olmo3") return {{"rope_theta", 500000.0}};
   if (s.family == "gemma") return {{"hidden_act", "gelu_pytorch_tanh"}};
   if (s.family == "gemma2") {
@@ -430,7 +430,7 @@ Numbers NumbersOf(const ExpectedTensor& tensor) {
   // The logits are far apart, so that rounding does not change the choice of experts.
   if (tensor.role == Role::kRouter) return {0, 8 / std::sqrt(static_cast<float>(tensor.shape[1]))};
   if (tensor.role == Role::kRouterCorrection) return {0, 0.1f};
-  if (tensor.role == Role::kRouterNorm) {  // the engine divides its input by the square root of the length
+  if (tensor.role == Role::kRouterNorm) {  // the engine divides the norm's result by the square root of the hidden size
     const float root = std::sqrt(static_cast<float>(tensor.shape[0]));
     return {root, 0.2f * root};
   }
@@ -457,7 +457,7 @@ RandomModel::RandomModel(const ModelShape& s, uint64_t seed) {
   std::ofstream(path_ / "config.json") << config;
   TensorWriter tensors(s.dtype, seed);
   const ModelSpec spec = SpecFromHf(config, "", path_);
-  std::set<std::string> written;  // names of written tensors: the head may share the embedding's
+  std::set<std::string> written;  // names of written tensors, because the head may share the embedding's tensor
   for (const ExpectedTensor& tensor : ExpectedTensors(spec, WeightsOf(spec), Naming::kHf)) {
     if (!written.insert(tensor.name).second) continue;
     const auto [centre, spread] = NumbersOf(tensor);

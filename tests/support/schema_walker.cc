@@ -1,5 +1,5 @@
-// Reads JSON schemas, one on each line. For each, prints the server's reason for refusing it, or some allowed texts.
-// The texts are chosen at random from a small vocabulary; texts that do not end are left out. Used by
+// Reads JSON schemas, one on each line. For each schema, prints the server's reason for refusing it, or some allowed
+// texts. The texts are chosen at random from a small vocabulary; texts that do not end are left out. Used by
 // coordinator/schemas_test.py.
 #include <spdlog/spdlog.h>
 

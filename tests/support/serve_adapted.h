@@ -21,7 +21,7 @@ struct AdaptedSetup {
   int num_blocks = 1000;
   bool one_at_a_time = false;
   int max_step_tokens = 64;
-  std::vector<std::string> later = {};  // paths of adapters that come while serving, from kMostListedAdapters + 1 on
+  std::vector<std::string> later = {};  // paths of adapters loaded while serving, from kMostListedAdapters + 1 on
   std::vector<int32_t> stages = {};
   bool expert_parallel = false;
 };

@@ -19,8 +19,8 @@ namespace quire::test {
 /// Makes the engine of one rank. Called on the rank's thread.
 using EngineMaker = std::function<std::unique_ptr<RankEngine>(const ModelFiles&, const EngineSizes&, Collective&)>;
 
-/// A whole worker group as threads of this process. Executors, collectives and frames are real; mpirun and sockets are
-/// absent. A pipeline runs on the CPU engine.
+/// A whole worker group as threads of this process. Executors, collectives and frames are real; there are no mpirun and
+/// no sockets. A pipeline runs on the CPU engine.
 class ThreadGroup {
  public:
   ThreadGroup(const ModelFiles& files, const EngineSizes& sizes, int num_blocks, int num_host_blocks = 0,
@@ -45,7 +45,7 @@ class ThreadGroup {
     OnAllRanks([&](size_t rank) { ranks_[rank].reset(); });
   }
 
-  /// Returns the blocks that hold a sequence's state on every rank; 0: the model has no states.
+  /// Returns the number of blocks that a sequence's state takes on every rank; 0: the model has no states.
   int state_blocks() const { return state_blocks_; }
 
   /// Sets the vocabulary for grammars. Call this before adding a sequence with a grammar.
@@ -101,7 +101,7 @@ class ThreadGroup {
   /// Returns the log-probabilities of prompts from the last awaited step.
   const std::vector<PromptScores>& scores() const { return scores_; }
 
-  /// Returns what the draft model guessed after the last awaited step.
+  /// Returns the draft model's guesses after the last awaited step.
   const std::vector<Draft>& guesses() const { return guesses_; }
 
   /// Returns the number of steps that finished after a rank had begun the next step.
@@ -115,8 +115,8 @@ class ThreadGroup {
 
   std::vector<ThreadPeers> peers_;
   std::vector<std::unique_ptr<StepExecutor>> ranks_;
-  std::deque<Frame> plans_;           // sent and not awaited
-  std::vector<size_t> num_accepted_;  // for each rank, how many of plans_ it has accepted
+  std::deque<Frame> plans_;           // plans that were sent and not awaited
+  std::vector<size_t> num_accepted_;  // for each rank, the number of plans in plans_ that it has accepted
   std::vector<PromptScores> scores_;
   std::vector<Draft> guesses_;
   int num_overlapped_ = 0;

@@ -191,9 +191,9 @@ TEST(BlockCutTest, PartsOfTheWhole_CoverAWholeBlockOnce_AndGiveEveryRankItsBlock
   }
 }
 
-/// Checks that between groups with any heads and stages, every byte of every block arrives once, from the rank that has
-/// its layer.
-TEST(BlockCutTest, EachRankGetsEveryByteOfItsBlockOnce_BetweenPipelinesOfAnyShape) {
+/// Checks that between groups with any heads and stages, every byte of every block arrives once, from a rank that has
+/// the byte's layer.
+TEST(BlockCutTest, EachRank_GetsEveryByteOfItsBlockOnce_BetweenPipelinesOfAnyShape) {
   const ModelSpec spec = SpecOf(9, 3);
   // Layer 3 uses the keys and values of layer 1, so the layers from 1 on are one stage.
   const std::vector<GroupCut> cuts = {
@@ -219,7 +219,7 @@ TEST(BlockCutTest, EachRankGetsEveryByteOfItsBlockOnce_BetweenPipelinesOfAnyShap
   }
 }
 
-TEST(BlockCutTest, BlockCuts_OfOneRankEqualCutBetween) {
+TEST(BlockCutTest, BlockCutsOfOneRank_EqualTheResultsOfCutBetween) {
   const ModelSpec spec = SpecOf(9, 3);
   const std::vector<double> two = {1, 1}, three = {1, 1, 1};
   const std::vector<RankShard> givers = PlanShards(spec, two), takers = PlanShards(spec, three);

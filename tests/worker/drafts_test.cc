@@ -31,7 +31,8 @@ struct DraftedAsk {
 /// The smallest vocabulary of all models of this test.
 constexpr int kFewTokens = 48;
 
-/// Returns requests with every setting that sampling considers. The choices of no prompt all have the same length.
+/// Returns requests that use every setting that sampling considers. The choices of a prompt get answers of different
+/// lengths.
 std::vector<DraftedAsk> AllKinds() {
   std::vector<DraftedAsk> asked;
   test::Random random(5);
@@ -396,7 +397,7 @@ class OneRankWithDraftModel {
  public:
   OneRankWithDraftModel() { executor_.AllocateBlocks(10); }
 
-  /// Computes the tokens from `start` on in these blocks, then the sampled one. Returns the guess of 3 further tokens.
+  /// Computes the tokens from `start` on in these blocks, then the drawn token. Returns the guess of 3 further tokens.
   std::vector<TokenId> GuessAfter(const std::vector<TokenId>& tokens, int start, const std::vector<BlockId>& blocks) {
     StepPlan plan = Next();
     if (slot_ > 0) plan.released = {slot_ - 1};
@@ -453,7 +454,7 @@ TEST(DraftModelTest, DraftModel_ReadsTokensAgain_WhenTheirBlocksWereOverwritten)
   EXPECT_EQ(rank.GuessAfter(first, 8, {4, 5, 7}), guess) << "the model read the second text there";
 }
 
-/// A pipeline samples with every setting like one stage of as many ranks, with and without drafts.
+/// A pipeline draws with every setting like one stage of equally many ranks, with and without drafts.
 TEST(PipelineDrawsTest, Answers_HaveTheBitsOfOneStage_WhateverIsGuessed) {
   const auto files = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/gqa");
   const std::vector<DraftedAsk> asked = AllKinds();
@@ -471,7 +472,8 @@ TEST(PipelineDrawsTest, Answers_HaveTheBitsOfOneStage_WhateverIsGuessed) {
   }
 }
 
-/// A hybrid with twice the layers of a golden model, so that each of two stages has layers with states and with keys.
+/// The model is a hybrid with twice the layers of a golden model, so that each of two stages has layers with states and
+/// layers with keys.
 TEST(PipelineDrawsTest, AnswersOfAHybrid_HaveTheBitsOfOneStage) {
   test::RewrittenModel model("lfm2");
   const int layers = model.config["num_hidden_layers"];

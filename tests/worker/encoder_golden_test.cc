@@ -23,7 +23,7 @@ struct EncoderGolden {
 };
 
 std::vector<EncoderGolden> ReadCases(std::string model, bool mean) {
-  model = model.substr(0, model.find(".gguf"));  // the same weights
+  model = model.substr(0, model.find(".gguf"));  // the GGUF file has the same weights
   const std::string path = std::string(QUIRE_TEST_DATA) + "/encoders.json";
   const Json json = ParseJson(ReadTextFile(path, 8 << 20), path, {.max_depth = 8, .max_nodes = 1'000'000});
   std::vector<EncoderGolden> cases;

@@ -41,8 +41,8 @@ std::vector<Golden> ReadGolden(const std::string& name) {
 }
 
 struct Setup {
-  int ranks = 1;   // of each stage
-  int stages = 1;  // of a pipeline
+  int ranks = 1;   // ranks per stage
+  int stages = 1;  // stages of the pipeline
   int threads = 1;
   int num_blocks = 400;
   int max_step_tokens = 64;
@@ -135,14 +135,14 @@ Setup For(const std::string& model, Setup setup) {
   return setup;
 }
 
-/// Shapes of pipelines with up to six ranks: the number of ranks in a stage, and the number of stages.
+/// Shapes of pipelines with up to six ranks: the number of ranks per stage, and the number of stages.
 constexpr std::pair<int, int> kShapes[] = {{1, 2}, {2, 2}, {1, 3}, {3, 2}, {2, 3}};
 
 /// True when tests try every shape with every model, and every prompt of the quickstart model on every shape. Otherwise
 /// the models take turns, and so do long prompts.
 bool AllShapes() { return std::getenv("QUIRE_TEST_ALL_SHAPES") != nullptr; }
 
-/// Returns how many stages, at most three, the model allows.
+/// Returns the number of stages that the model allows, at most three.
 int MostStagesOf(const ModelFiles& files) {
   for (int stages = 3; stages > 1; --stages) {
     try {
@@ -201,7 +201,7 @@ TEST_P(TinyModelTest, TokensEqualTransformers_OnOneToFourRanks_InMixedBatches) {
 }
 
 TEST_P(TinyModelTest, TokensEqualTransformers_OnStages_InMixedBatchesAndPreempted) {
-  if (GetParam() == "gemma4whole") {  // later layers read the keys and values of its first one
+  if (GetParam() == "gemma4whole") {  // later layers read the keys and values of the first layer
     EXPECT_THROW(PlanStages(files_, 2), SettingsError);
     return;
   }

@@ -17,7 +17,7 @@ using test::CollectingSink;
 
 struct PromptGolden {
   std::vector<TokenId> prompt;
-  std::vector<float> logprobs, best;  // for every token but the first: its own, and the likeliest token's
+  std::vector<float> logprobs, best;  // for every token except the first: its own, and the likeliest token's
 };
 
 Json ReadGoldens(const std::string& name) {
@@ -41,7 +41,7 @@ struct PromptSetup {
   int n = 1;
   int max_tokens = 12;
   int num_host_blocks = 0;
-  bool twice = false;       // every prompt is sent again when all are done
+  bool twice = false;       // every prompt is sent again after all have ended
   double tolerance = 1e-3;  // tolerance of log-probabilities
   std::vector<int32_t> stages = {};
 };

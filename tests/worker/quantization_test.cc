@@ -136,7 +136,7 @@ TEST(QuantizationTest, Logprobs_StayCloseToFp32_WithInt8LatentAttention) {
     const double worst = WorstDifference(exact, int8);
     EXPECT_GT(worst, 0) << "nothing was quantised";
     EXPECT_LT(worst, 0.1) << NameOf(cache);
-    // Sums in another order may be rounded to another step.
+    // Sums in another order may be rounded to a neighbouring step.
     EXPECT_LT(WorstDifference(int8, split), 0.05) << NameOf(cache);
   }
 }

@@ -273,7 +273,7 @@ TEST(DrawTest, KeepAllowed_MasksExactlyTheForbiddenTokens_OfARanksPart) {
 }
 
 TEST(SamplerTest, Ranks_SampleOnlyTokens_ThatMasksOfOtherRanksAllow) {
-  // Greedy rows with and without log-probabilities share the masks. In each row the best allowed token is sampled.
+  // Greedy rows with and without log-probabilities share the masks. In each row the best allowed token is drawn.
   test::Random random(6);
   constexpr size_t kRows = 11;
   std::vector<SamplingSpec> specs(2 * kRows);

@@ -129,7 +129,7 @@ TEST(SequenceTableTest, Apply_ThrowsAnError_WhenAPlanContradictsTheTable) {
   EXPECT_NE(ErrorAfter(decode, false), "") << "a prompt is no decode";
 }
 
-/// Returns a plan that gives two drafts to the sequence of Added() after its first sampled token.
+/// Returns a plan that gives two drafts to the sequence of Added() after its first drawn token.
 StepPlan Drafted() {
   StepPlan plan;
   plan.tables = {{0, 2, 5}, {0, 3, 6}};

@@ -54,8 +54,8 @@ void CpuDecoder::NormQueriesAndKeys(int64_t layer) {
     if (spec_.value_norm) kernels::HeadNorm(stream_, {v, ones_.data(), tokens_, kv_heads, dim, width, epsilon});
     return;
   }
-  // The ranks add up their sums of squares. A KV head on several ranks is counted by the rank with its first query
-  // head.
+  // The ranks add up their sums of squares. A KV head that several ranks have is counted by the rank with the head's
+  // first query head.
   const int64_t counted = CountedKvHeads(spec_, shard_, layer) * dim, all = tokens_ * 2;
   float* part = buffers_.squares.data();
   kernels::SumSquares(
@@ -104,7 +104,7 @@ void CpuDecoder::Attend(int64_t layer) {
 }
 
 void CpuDecoder::NormMixerIn(int64_t layer) {
-  if (mixers_.in_width() == 0) return;  // other ranks have all heads
+  if (mixers_.in_width() == 0) return;  // other ranks have all heads of this layer
   const LayerWeights& w = weights(layer);
   const float* x = Normed(w.attention_norm);
   Matmul(x, w.mixer.in, mixers_.in(), mixers_.in_width(), tokens_, activations_);

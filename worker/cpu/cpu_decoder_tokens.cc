@@ -1,4 +1,4 @@
-// The part of CpuDecoder that makes numbers of every token.
+// CpuDecoder's functions for models that return numbers for every token.
 #include <algorithm>
 
 #include "comm/base/error.h"

@@ -43,7 +43,7 @@ KvShape KvShapeOf(const ModelSpec& spec, const RankShard& shard, const EngineSiz
   return {spec, shard, KvTypeOf(sizes.compute.kv_cache_dtype), sizes.block_size};
 }
 
-/// Returns the places of the rank's models in a block. Without a draft model the served model has all of it.
+/// Returns where each model keeps its numbers in a block. Without a draft model the served model has the whole block.
 DraftStack::Places PlacesOf(const KvShape& shape, const EngineSizes& sizes) {
   const int64_t own = shape.block_bytes();
   return sizes.draft.files == nullptr ? DraftStack::Places{own, own, 0} : DraftStack::PlacesFor(sizes, own);
@@ -68,7 +68,7 @@ bool IsRank0(const CpuPeers& peers) {
   return in_last_stage && peers.stage.rank() == 0;
 }
 
-/// Returns the tokens of a step of a model that only pools: token 0, which nobody reads, for every row that draws.
+/// Returns token 0 for every row that draws, for models that only pool. No caller uses the tokens.
 std::vector<SampledToken> WithoutDraws(const std::vector<BatchMember>& batch) {
   std::vector<SampledToken> tokens;
   for (const BatchMember& member : batch) {
@@ -157,7 +157,7 @@ class CpuEngine final : public RankEngine {
 
  private:
   void Swap(const StepPlan& plan);
-  /// A step that has begun. The last stage has one at most. The other stages compute their layers and then wait for the
+  /// A step that has begun. The last stage has at most one. The other stages compute their layers and then wait for the
   /// tokens, so several of their steps may be in flight.
   struct InFlight {
     ComputedStep outcome;
@@ -170,7 +170,7 @@ class CpuEngine final : public RankEngine {
 
   EngineSizes sizes_;
   StageLink* const link_;
-  std::vector<RankShard> shards_;  // of the ranks of its stage
+  std::vector<RankShard> shards_;  // shards of the ranks of this rank's stage
   const RankShard& shard_;
   KvShape kv_shape_;
   kernels::CpuStream stream_;
@@ -180,9 +180,9 @@ class CpuEngine final : public RankEngine {
   Pooler pooler_;
   PooledLayers pooled_layers_;
   StepInputs inputs_;
-  std::unique_ptr<DraftStack> drafts_;  // null: the rank has no draft model
+  std::unique_ptr<DraftStack> drafts_;  // null: this rank has no draft model
   DraftStack::Places places_;
-  HostMemory pool_;  // [num_blocks, block bytes], and the spare blocks of the draft model
+  HostMemory pool_;  // [num_blocks, block bytes], then the draft model's spare blocks
   std::unique_ptr<KvCache> cache_;
   HostMemory host_blocks_;  // [num_host_blocks, block bytes]
   std::deque<InFlight> in_flight_;
@@ -204,7 +204,7 @@ int64_t CpuEngine::AllocateBlocks(int num_blocks, int num_host_blocks) {
   if (drafts_ != nullptr) drafts_->UsePool(pool_.data(), places_, num_blocks);
   if (num_host_blocks == 0) return 0;
   host_blocks_ = HostMemory(static_cast<size_t>(num_host_blocks) * static_cast<size_t>(block_bytes()));
-  // Times swapping of up to 16 unused blocks. The first round touches the pages.
+  // Times swapping of up to 16 unused blocks. The first round makes the system allocate the pages.
   StepPlan trial;
   for (int i = 1; i < std::min({num_blocks, num_host_blocks, 17}); ++i) trial.swap_outs.push_back({i, i});
   if (trial.swap_outs.empty()) return 0;

@@ -22,15 +22,15 @@ class Sampler {
   /// `stream` has the rank's threads. It must outlive the sampler, and nothing else may use it during a call.
   Sampler(std::vector<Range> vocab_of_rank, Collective& collective, const kernels::CpuStream& stream);
 
-  /// Draws from logits [R, local vocab], which has the rows that draw, in batch order. Overwrites `logits`. Returns the
-  /// verified draws (SequenceTable::KeepVerified). Collective call.
+  /// Draws from `logits` [R, local vocab], the rows that draw in batch order, and overwrites them. Returns the verified
+  /// draws (SequenceTable::KeepVerified). Every rank must call it.
   std::vector<SampledToken> Draw(std::span<float> logits, const std::vector<BatchMember>& batch,
                                  const SequenceTable& table);
 
-  /// Returns the local logits of the step's rows [row, row + count), count <= kScoredAtOnce: [count, local vocab],
-  /// valid until the next call.
+  /// Returns the rank's logits of the step's rows [row, row + count), where count <= kScoredAtOnce: [count, local
+  /// vocab], valid until the next call.
   using LogitsOfRows = std::function<std::span<float>(int64_t row, int64_t count)>;
-  /// Scores the batch's prompts, up to kScoredAtOnce rows at a time. Collective call.
+  /// Scores the batch's prompts, up to kScoredAtOnce rows at a time. Every rank must call it.
   std::vector<PromptScores> Score(const LogitsOfRows& logits_of, const std::vector<BatchMember>& batch,
                                   const SequenceTable& table);
 
@@ -38,9 +38,9 @@ class Sampler {
   using Records = std::vector<kernels::Candidate>;
   /// Draws the rows that need only the best logit over all ranks, and sets their tokens.
   void DrawGreedy(std::span<const float> logits, const std::vector<size_t>& rows, std::vector<SampledToken>& out);
-  /// Masks the rows by their grammars. Returns the rows with a drawable token; marks the others.
+  /// Masks the rows by their grammars. Returns the rows that have a token to draw, and marks the other rows.
   std::vector<size_t> Mask(std::span<float> logits, const std::vector<size_t>& rows, std::vector<SampledToken>& out);
-  /// Sends whole rows to the ranks to which they are dealt.
+  /// Sends each whole row to the rank that draws it.
   void Deal(std::span<const float> logits, const std::vector<size_t>& rows);
   /// Returns the whole row rows[i], which Deal has sent to this rank. Valid until this thread's next call.
   std::span<float> DealtRow(std::span<float> logits, const std::vector<size_t>& rows, size_t i, int thread);
@@ -51,13 +51,14 @@ class Sampler {
   size_t num_ranks() const { return static_cast<size_t>(collective_.size()); }
   size_t rank() const { return static_cast<size_t>(collective_.rank()); }
   size_t NumDealt(size_t num_rows, size_t rank) const { return (num_rows + num_ranks() - 1 - rank) / num_ranks(); }
-  /// Makes the drawn tokens known to all ranks. Before: rank r has drawn rows r, r + ranks, ... of `rows`. After: `out`
-  /// has the tokens of all rows.
+  /// Makes the drawn tokens known to all ranks. Before the call, rank r has drawn rows r, r + ranks, ... of `rows`.
+  /// After the call, `out` has the tokens of all rows.
   void ShareDrawn(const std::vector<size_t>& rows, std::vector<SampledToken>& out);
-  /// Makes the scores known to all ranks. Before: rank r has scored rows r, r + ranks, ... in `mine`. After: `scores`
-  /// has the scores of all rows.
+  /// Makes the scores known to all ranks. Before the call, rank r has scored rows r, r + ranks, ... in `mine`. After
+  /// the call, `scores` has the scores of all rows.
   void ShareScored(int num_rows, const PromptScores& mine, PromptScores& scores);
-  /// Gathers the records of all rows in row order. Row i has sizes[i] records; `mine` has those of this rank's rows.
+  /// Gathers the records of all rows in row order. Row i has sizes[i] records. `mine` has the records of this rank's
+  /// rows.
   Records Share(const std::vector<size_t>& sizes, const Records& mine);
 
   std::vector<Range> vocab_of_rank_;

@@ -6,8 +6,9 @@ namespace quire {
 
 namespace {
 
-/// Bytes of a block in a stage without keys and values: a sequence's state then takes about as many blocks as on a rank
-/// with all layers. At least one layer's keys and values, because every rank has blocks.
+/// Returns the bytes of a block in a stage without keys and values, chosen so that a sequence's state takes about as
+/// many blocks as on a rank with all layers. The result is at least the size of one layer's keys and values, because
+/// every rank has blocks.
 int64_t BytesForStates(const ModelSpec& spec, const RankShard& shard,
                        const std::function<int64_t(int64_t)>& head_bytes) {
   int64_t states = 0;

@@ -16,9 +16,9 @@ namespace quire {
 /// of the model's layers with states would have of the layers with attention.
 struct KvLayout {
   struct Layer {
-    int64_t kv_heads = 0;  // number of KV heads on this rank; 0 without attention
+    int64_t kv_heads = 0;  // number of KV heads on this rank; 0 in layers without attention
     int64_t head_dim = 0;
-    int64_t keys_at = 0, values_at = 0;  // bytes from the start of a block
+    int64_t keys_at = 0, values_at = 0;  // offsets in bytes from the start of a block
   };
 
   /// `head_bytes(head_dim)`: bytes that the keys, or the values, of one head take in a block.
@@ -28,7 +28,7 @@ struct KvLayout {
   const Layer& layer(int64_t index) const { return layers[static_cast<size_t>(index)]; }
 
   std::vector<Layer> layers;
-  int64_t block_bytes = 0;  // bytes of a block, all layers of the stage
+  int64_t block_bytes = 0;  // bytes of a block with all layers of the stage
 };
 
 }  // namespace quire

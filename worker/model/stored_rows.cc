@@ -63,7 +63,7 @@ void PutBlock(NumberType type, const uint8_t* ints, float scale, int zero, std::
 void RecodeInts(const ScaledMatrix& matrix, NumberType type, int64_t row, int64_t col, int64_t count, std::byte* out) {
   std::vector<uint8_t> ints(static_cast<size_t>(count));
   matrix.Ints(row, col, count, ints.data());
-  int64_t known = -1;  // the group to which scale and zero belong
+  int64_t known = -1;  // the group to which `scale` and `zero` belong
   float scale = 0;
   int zero = 0;
   for (int64_t at = 0; at < count; at += kernels::kQuantBlock, out += LayoutOf(type).block_bytes) {

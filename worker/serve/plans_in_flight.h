@@ -9,15 +9,15 @@
 
 namespace quire {
 
-/// A plan that was accepted and whose step has not begun.
+/// An accepted plan whose step has not begun.
 struct AcceptedPlan {
   StepPlan plan;
   std::vector<BatchMember> batch;
-  uint64_t hash;          // of the plan's frame
+  uint64_t hash;          // hash of the plan's frame
   bool computes_pending;  // the step computes a token that an earlier step draws
 };
 
-/// A plan whose step has begun and is not finished.
+/// A plan whose step has begun but not ended.
 struct PlanInFlight {
   StepResult result;
   std::vector<PendingDraw> draws;

@@ -132,7 +132,7 @@ StepResult StepExecutor::Finish() {
   }
   result.swap_micros = outcome.swap_micros;
   Guess(step, result);
-  // A step that began while an earlier step still ran counts from the end of the earlier step.
+  // The time of a step that began while an earlier step was running counts from the end of the earlier step.
   const auto now = Clock::now(), since = std::max(step.begin, last_finish_);
   result.compute_micros =
       static_cast<uint32_t>(std::chrono::duration_cast<std::chrono::microseconds>(now - since).count());
@@ -140,8 +140,8 @@ StepResult StepExecutor::Finish() {
   return result;
 }
 
-/// Lets the draft model guess what follows the tokens that the step drew. A sequence of whose last guess no token was
-/// right has no guess in the next step either (PROTOCOL.md, Guesses of a draft model).
+/// Lets the draft model guess what follows the tokens that the step drew. If no token of a sequence's last guess was
+/// right, the sequence has no guess in the next step (PROTOCOL.md, Guesses of a draft model).
 void StepExecutor::Guess(PlanInFlight& step, StepResult& result) {
   std::erase_if(step.guesses, [&](const GuessOrder& order) {
     const auto draw = std::ranges::find(step.draws, order.slot, &PendingDraw::slot);

@@ -25,7 +25,8 @@ void MakeAfmoe(ModelSpec& spec) {
 
 double RootOfHidden(const ModelSpec& spec) { return std::sqrt(static_cast<double>(spec.hidden_size)); }
 
-/// Throws Error unless the file's router divides its weights by their sum, as HF's does whatever the file says.
+/// Throws Error unless the file says that the router divides its weights by their sum, because HF's class always
+/// divides.
 void RequireUsualRouter(const HfConfig& config) {
   if (!config.Flag("route_norm", true)) Fail("{}: route_norm = false is not supported", config.path());
   const std::string score = config.Text("score_func", "sigmoid");
@@ -55,7 +56,7 @@ ModelSpec AfmoeFromHf(const HfConfig& config) {
   return spec;
 }
 
-/// Reads a GGUF file, in which embeddings are always scaled.
+/// Reads a GGUF file. Embeddings are always scaled.
 ModelSpec AfmoeFromGguf(const GgufConfig& config) {
   ModelSpec spec = LlamaFromGguf(config);
   KeepWindows(config, spec, kAfmoeFullEvery);

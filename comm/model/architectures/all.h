@@ -54,7 +54,7 @@ extern const Architecture kNomicBert;                                 // nomic_b
 extern const Architecture kNew, kGte;                                 // gte.cc
 extern const Architecture kJinaBert;                                  // jina_bert.cc
 
-/// Reads the files of kJinaBert, which name their family as BERT's files do.
+/// Reads the files of kJinaBert, which have the same family name as BERT's files.
 ModelSpec JinaBertFromHf(const HfConfig& config);
 
 }  // namespace quire::architectures

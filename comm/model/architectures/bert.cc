@@ -1,6 +1,6 @@
 // BERT, ELECTRA and RoBERTa (XLM-RoBERTa, CamemBERT): learned positions, token types, norms of sums, and biases
-// everywhere. RoBERTa's positions begin behind the row of its padding token. The classifiers of RoBERTa and ELECTRA
-// have their own first layer.
+// everywhere. RoBERTa's positions begin after the row of its padding token. RoBERTa's and ELECTRA's classifiers have a
+// first layer of their own.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/encoder_family.h"
@@ -13,7 +13,7 @@ constexpr PooledHeadNames kBertHead = {.in = "bert.pooler.dense.weight",
                                        .in_bias = "bert.pooler.dense.bias",
                                        .out = kClassifier,
                                        .out_bias = kClassifierBias};
-// Prefixes of ignored tensors: the heads for training, and the layer after pooling of models that are no classifiers.
+// Prefixes of ignored tensors: the heads for training, and the layer after pooling, which only classifiers use.
 constexpr const char* kUnusedOfBert[] = {
     "cls.", "lm_head.", "pooler.", "bert.pooler.", "discriminator_predictions.", "generator_"};
 
@@ -43,8 +43,8 @@ ModelSpec PlainBertFromHf(const HfConfig& config) {
   return is_jinas ? JinaBertFromHf(config) : BertFromHf(config, 0);
 }
 
-/// Reads the files of BERT and RoBERTa, which have one name in GGUF: RoBERTa's tables come without the rows that no
-/// position has.
+/// Reads GGUF files of BERT and RoBERTa, which have the same architecture name. GGUF files of RoBERTa omit the table
+/// rows that no position uses.
 ModelSpec BertFromGguf(const GgufConfig& config) {
   ModelSpec spec = PostNormEncoderFromGguf(config);
   spec.activation = Activation::kGelu;

@@ -1,4 +1,4 @@
-// DistilBERT: BERT without token types, with half of its layers and other names.
+// DistilBERT: BERT without token types, with half of the layers and other tensor names.
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/encoder_family.h"
 
@@ -16,7 +16,7 @@ ModelSpec DistilBertFromHf(const HfConfig& config) {
                                     .heads = {"n_heads", "num_attention_heads"},
                                     .max_position_otherwise = 512},
                                    false);
-  spec.norm_epsilon = 1e-12;  // the class has no setting for it
+  spec.norm_epsilon = 1e-12;  // HF's class has no setting for the epsilon
   spec.SetAll(&LayerSpec::intermediate_size, config.Count("hidden_dim"));
   spec.activation = ActivationFromHf(config, "activation", "gelu");
   spec.position = Position::kLearned;

@@ -26,11 +26,11 @@ void SetPostNormEncoder(ModelSpec& spec) {
 
 ModelSpec PostNormEncoderFromGguf(const GgufConfig& config) {
   ModelSpec spec = LayerNormFromGguf(config);
-  spec.norm_bias = true;  // LayerNormFromGguf looks at the final norm, which these models do not have
+  spec.norm_bias = true;  // LayerNormFromGguf looks at the final norm, which these models lack
   const auto types = config.file().tensors.find(kGgufTokenTypes);
   if (types != config.file().tensors.end()) spec.token_types = types->second.rows();
   if (config.Flag("attention.causal", true)) Fail("{}: attention.causal must be false for an encoder", config.path());
-  (void)config.Count("pooling_type", 0);  // the coordinator reads it
+  (void)config.Count("pooling_type", 0);  // the coordinator reads this key
   SetPostNormEncoder(spec);
   return spec;
 }

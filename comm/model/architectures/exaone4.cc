@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kExaoneFullEvery = 4;
 
-/// Sets the norms of heads and the layers that rotate: in a model with a window, only those with one.
+/// Sets the norms of heads and the layers that rotate. In a model with windows, only layers with a window rotate.
 void MakeExaone(ModelSpec& spec, bool windows) {
   spec.qk_norm = QkNorm::kHeads;
   for (LayerSpec& layer : spec.layers) layer.rope = windows && layer.window == 0 ? -1 : 0;
@@ -31,7 +31,7 @@ ModelSpec ExaoneFromHf(const HfConfig& config) {
   spec.norm_epsilon = config.Real("rms_norm_eps", 1e-5);
   spec.SetAll(&LayerSpec::num_kv_heads, config.Count("num_key_value_heads", 32));
   const int64_t window = WindowOf(config, 4096);
-  // HF reads the pattern only in files without layer_types, and then as a number.
+  // HF reads the pattern only in files without layer_types, and only as a number.
   int64_t full_every = kExaoneFullEvery;
   if (KindsOfLayers(config, spec).empty()) {
     full_every = config.Count("sliding_window_pattern", kExaoneFullEvery);
@@ -60,12 +60,12 @@ ModelSpec ExaoneMoeFromHf(const HfConfig& config) {
   mixture.scale = config.Real("routed_scaling_factor", 2.5);
   mixture.groups = config.Count("n_group", 1);
   mixture.groups_per_token = config.Count("topk_group", 1);
-  config.Has("scoring_func");  // accepted and ignored, as HF does, which uses sigmoids
+  config.Has("scoring_func");  // accepted and ignored, as in HF, whose class uses sigmoids
   SetMixtureWhereListed(config, config.Count("first_k_dense_replace", 1), spec, mixture);
   return spec;
 }
 
-/// Reads a GGUF file. Files of the larger model say which window its layers have, but older ones not which layers.
+/// Reads a GGUF file. Files of the larger model name the window, but older files do not name the layers that have it.
 ModelSpec Exaone4FromGguf(const GgufConfig& config) {
   ModelSpec spec = LlamaFromGguf(config);
   const bool windows = spec.layers[0].window > 0;

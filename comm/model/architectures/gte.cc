@@ -14,9 +14,9 @@ constexpr const char* kUpGate = "new.encoder.layer.{}.mlp.up_gate_proj.weight";
 // Prefixes of ignored tensors: the head for training, and the layer after pooling of models that are no classifiers.
 constexpr const char* kUnusedOfGte[] = {"lm_head.", "new.pooler.", "pooler."};
 
-/// Reads the rotation. The published class has its own scaling, "ntk": theta grows by the factor, and all frequencies
-/// shrink by factor^(2 / head_dim), so that the last one shrinks by the factor. max_position_embeddings is the length
-/// after scaling.
+/// Reads the rotation. The published class has a scaling "ntk" of its own: theta grows by the factor, and all
+/// frequencies shrink by factor^(2 / head_dim), so that the last frequency shrinks by the factor.
+/// max_position_embeddings is the length after scaling.
 Rope RopeOfGte(const HfConfig& config, int64_t head_dim) {
   const double theta = config.Real("rope_theta", 10000);
   if (!config.Has("rope_scaling")) return RopeFromHf(config, head_dim, {.theta = theta});
@@ -51,7 +51,7 @@ ModelSpec GteFromHf(const HfConfig& config) {
   if (!config.Flag("pack_qkv", true)) Fail("{}: pack_qkv = false is not supported", config.path());
   spec.ropes = {RopeOfGte(config, spec.layers[0].head_dim)};
   SetPostNormEncoder(spec);
-  SetBiases(spec, true, true);  // in the MLP, the last product alone has a bias
+  SetBiases(spec, true, true);  // in the MLP, only the last product has a bias
   if (Classifies(config)) {
     spec.pooled_head = {
         .outputs = LabelsOf(config), .inner = true, .inner_bias = true, .activation = HeadActivation::kTanh};

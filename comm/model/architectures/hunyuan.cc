@@ -1,6 +1,6 @@
-// HunYuan: Llama with norms of each query and key head after their rotation; the larger ones have a mixture with a
-// shared MLP in every layer. HunYuan 3 norms heads before their rotation, as others do, and has dense layers first,
-// then mixtures with shared experts, whose routers use sigmoids with a correction.
+// HunYuan: Llama with norms of each query and key head after their rotation; the larger models have a mixture with a
+// shared MLP in every layer. HunYuan 3 norms heads before their rotation, as other families do. It has dense layers
+// first, then mixtures with shared experts, whose routers use sigmoids with a correction.
 #include <algorithm>
 #include <string_view>
 
@@ -22,20 +22,20 @@ void NormRotated(ModelSpec& spec) {
 ModelSpec HunyuanFromHf(const HfConfig& config) {
   ModelSpec spec = LlamaFromHf(config, {.alpha_stretches = true});
   spec.norm_epsilon = config.Real("rms_norm_eps", 1e-5);
-  config.Has("use_qk_norm");  // accepted and ignored, as HF does, which always norms
+  config.Has("use_qk_norm");  // accepted and ignored, as in HF, whose class always norms
   NormRotated(spec);
   return spec;
 }
 
 ModelSpec HunyuanDenseFromHf(const HfConfig& config) {
   ModelSpec spec = HunyuanFromHf(config);
-  if (config.Count("num_experts", 1) > 1) {  // files of the dense models may say that they have one
+  if (config.Count("num_experts", 1) > 1) {  // files of the dense models may say that they have one expert
     Fail("{}: num_experts = {} is not supported for this architecture", config.path(), config.Count("num_experts"));
   }
   return spec;
 }
 
-/// Reads a number that a file may state once or for each layer. Throws Error when layers differ.
+/// Reads a number that a file may give once or for each layer. Throws Error when layers differ.
 int64_t CommonCount(const HfConfig& config, const char* key, int64_t otherwise) {
   if (!config.Has(key) || !config.At(key).is_array()) return config.Count(key, otherwise);
   const std::vector<double> counts = config.Reals(key);
@@ -73,7 +73,7 @@ ModelSpec Hunyuan3FromHf(const HfConfig& config) {
   mixture.correction_bias = true;
   mixture.renormalize = true;
   mixture.scale = config.Real("router_scaling_factor", 2.826);
-  constexpr const char* kDense = "first_k_dense_replace";  // which HF does not look at
+  constexpr const char* kDense = "first_k_dense_replace";  // HF ignores this key
   if (!config.Has("mlp_layer_types") && config.Count(kDense, 1) != 1)
     Fail("{}: {} = {} without mlp_layer_types is not supported", config.path(), kDense, config.Count(kDense));
   config.Has(kDense);
@@ -106,7 +106,7 @@ std::vector<WeightSpec> HunyuanWeights(const ModelSpec& spec) {
   return weights;
 }
 
-/// Returns the names with those of HunYuan's shared MLP.
+/// Returns the names, extended by the names of HunYuan's shared MLP.
 MixtureNames WithSharedMlp(MixtureNames names) {
   names.shared_gate = "model.layers.{}.mlp.shared_mlp.gate_proj.weight";
   names.shared_up = "model.layers.{}.mlp.shared_mlp.up_proj.weight";

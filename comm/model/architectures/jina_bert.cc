@@ -16,7 +16,7 @@ ModelSpec JinaBertFromGguf(const GgufConfig& config) {
   ModelSpec spec = PostNormEncoderFromGguf(config);
   spec.activation = Activation::kGelu;
   spec.gated_mlp = true;
-  spec.mlp_bias = true;  // the last product has a bias
+  spec.mlp_bias = true;  // only the last product has a bias
   spec.position = Position::kAlibi;
   return spec;
 }
@@ -52,7 +52,7 @@ ModelSpec JinaBertFromHf(const HfConfig& config) {
   spec.token_types = config.Count("type_vocab_size", 2);
   spec.position = Position::kAlibi;
   SetPostNormEncoder(spec);
-  SetBiases(spec, true, true);  // in the MLP, the last product alone has a bias
+  SetBiases(spec, true, true);  // in the MLP, only the last product has a bias
   if (Classifies(config)) Fail("{}: classifiers of this family are not supported", config.path());
   return spec;
 }

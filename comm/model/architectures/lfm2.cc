@@ -11,8 +11,8 @@ namespace quire::architectures {
 
 namespace {
 
-/// Returns the columns of the MLPs. Usually that is two thirds of the file's number, times a factor, rounded up to a
-/// multiple; a flag makes the file's number exact.
+/// Returns the number of columns of the MLPs. Usually it is two thirds of the file's number, times a factor, rounded up
+/// to a multiple of another number; a flag makes the file's number exact.
 int64_t Lfm2MlpColumns(const HfConfig& config) {
   const int64_t said = config.Has("block_ff_dim") ? config.Count("block_ff_dim") : config.Count("intermediate_size");
   const int64_t multiple = config.Count("block_multiple_of", 256);
@@ -62,7 +62,7 @@ ModelSpec Lfm2FromHf(const HfConfig& config) {
   return spec;
 }
 
-/// Reads a mixture. HF divides weights by their sum plus 1e-6, a difference that does not matter.
+/// Reads a mixture. HF divides weights by their sum plus 1e-6; the 1e-6 makes no difference that matters.
 ModelSpec Lfm2MoeFromHf(const HfConfig& config) {
   ModelSpec spec = MixersFromHf(config);
   Mixture mixture = MixtureFromHf(config, "moe_intermediate_size");
@@ -74,7 +74,7 @@ ModelSpec Lfm2MoeFromHf(const HfConfig& config) {
   return spec;
 }
 
-/// Sets LFM3's mixers and windows: layer_types or, without that list, by a layer's number.
+/// Sets LFM3's mixers and windows by layer_types or, without that list, by the layers' numbers.
 void ReadLfm3Mixers(const HfConfig& config, ModelSpec& spec) {
   const std::vector<std::string> kinds = KindsOfLayers(config, spec);
   const int64_t window = config.Count("sliding_window", 256);
@@ -90,7 +90,7 @@ void ReadLfm3Mixers(const HfConfig& config, ModelSpec& spec) {
   }
 }
 
-/// Reads LFM3's ropes: those of layers without a window and of layers with one.
+/// Reads LFM3's two ropes: the rope of layers without a window, then that of layers with a window.
 std::vector<Rope> Lfm3Ropes(const HfConfig& config, int64_t head_dim) {
   constexpr double kFullTheta = 1000000, kSlidingTheta = 10000;
   if (!config.Has("rope_parameters")) {
@@ -145,7 +145,7 @@ constexpr MixtureNames kLfm2MixtureNames = {.router = "model.layers.{}.feed_forw
                                             .down = "model.layers.{}.feed_forward.experts.{}.w2.weight",
                                             .correction = "model.layers.{}.feed_forward.expert_bias"};
 
-/// Returns the weights that LFM2 and LFM3 name alike.
+/// Returns the weights that have the same names in LFM2 and LFM3.
 std::vector<WeightSpec> CommonWeights(const ModelSpec& spec) {
   using enum Axis;
   std::vector<WeightSpec> weights = LlamaWeights(spec);

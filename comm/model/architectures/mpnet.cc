@@ -1,5 +1,5 @@
-// MPNet (all-mpnet-base-v2): BERT without token types, whose scores of attention also depend on the distance of query
-// and key. All layers share that table. Positions begin behind two rows of their table.
+// MPNet (all-mpnet-base-v2): BERT without token types, whose attention scores also depend on the distance between query
+// and key. All layers share the table of these numbers. Positions begin after two rows of their table.
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/encoder_family.h"
 
@@ -7,7 +7,7 @@ namespace quire::architectures {
 
 namespace {
 
-constexpr int64_t kFirstPosition = 2;  // whatever pad_token_id is
+constexpr int64_t kFirstPosition = 2;  // HF uses 2 whatever pad_token_id is
 // Prefixes of ignored tensors: the heads for training, and the layer after pooling.
 constexpr const char* kUnusedOfMpNet[] = {"lm_head.", "mpnet.pooler.", "pooler.", "qa_outputs."};
 

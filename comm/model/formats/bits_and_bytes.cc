@@ -1,8 +1,9 @@
-// Reads matrices that bitsandbytes quantised. 4 bits: MODULE.weight holds codes in row-major order, two in a byte, the
-// first in the high half; MODULE.weight.quant_state.bitsandbytes__nf4 (or fp4) is JSON; MODULE.weight.quant_map has the
-// numbers of the codes, and MODULE.weight.absmax a scale for each block of codes. Scales may be quantised themselves:
-// bytes with .nested_quant_map, .nested_absmax and an offset. 8 bits: int8 MODULE.weight, MODULE.SCB with the largest
-// number of each row.
+// Reads matrices that bitsandbytes quantised.
+// 4 bits: MODULE.weight has codes in row-major order, two in a byte, the first in the high half. The JSON tensor
+// MODULE.weight.quant_state.bitsandbytes__nf4 (or fp4) describes the matrix. MODULE.weight.quant_map has the numbers
+// that the codes stand for, and MODULE.weight.absmax has a scale for each block of codes. Scales may be quantised
+// themselves: they are then bytes, with .nested_quant_map, .nested_absmax and an offset.
+// 8 bits: MODULE.weight is int8, and MODULE.SCB has the largest number of each row.
 #include <cstring>
 #include <string_view>
 
@@ -16,11 +17,11 @@ namespace {
 
 constexpr int64_t kMostBlock = 1 << 20;
 
-/// The JSON that describes a matrix.
+/// The JSON object that describes a matrix.
 struct QuantState {
   int64_t rows = 0, cols = 0, block = 0;
-  int64_t outer_block = 0;  // scales that share a scale, where scales are quantised; otherwise 0
-  double offset = 0;        // is added to each scale, where scales are quantised
+  int64_t outer_block = 0;  // number of scales that share an outer scale, if scales are quantised; otherwise 0
+  double offset = 0;        // added to each scale, if scales are quantised
 };
 
 int64_t BlockOf(const QuantizedParts& parts, const std::string& module, const std::string& part, const Json& state,
@@ -69,7 +70,7 @@ void JoinCodes(QuantizedParts& parts, const std::string& module, const std::stri
   const Tensor described = *parts.TakeIf(module, state_part);
   const QuantState state = ReadState(parts, module, state_part, described, type);
   const int64_t numbers = state.rows * state.cols, blocks = Blocks(numbers, state.block);
-  const std::optional<Tensor> codes = parts.TakeIf(module, "weight");  // of any type: only its bytes count
+  const std::optional<Tensor> codes = parts.TakeIf(module, "weight");  // of any type, because only its bytes count
   if (!codes) parts.Refuse(module, "weight", "is missing");
   if (std::ssize(codes->data) != Blocks(numbers, 2))
     parts.Refuse(module, "weight",

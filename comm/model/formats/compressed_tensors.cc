@@ -1,5 +1,5 @@
 // Reads matrices with separate scales: FP8 and int8 as MODULE.weight [rows, cols], and compressed-tensors' packed
-// integers as MODULE.weight_packed, int32 words along a row; with them, the files of NVIDIA's ModelOpt. A scale belongs
+// integers as MODULE.weight_packed, int32 words along a row. Reads the files of NVIDIA's ModelOpt, too. A scale belongs
 // to the whole matrix, a row, a group of columns, or a block of rows and columns. FP8's weight_scale_inv is a factor
 // like weight_scale, despite its name.
 #include <cstring>
@@ -19,7 +19,8 @@ constexpr std::initializer_list<NumberType> kScalesOfFp8 = {NumberType::kF32, Nu
 /// Returns numbers / of, rounded up, without overflow for any number in a file.
 int64_t Blocks(int64_t numbers, int64_t of) { return numbers / of + (numbers % of != 0 ? 1 : 0); }
 
-/// Sets the scales and group of a matrix whose rows and columns are set. Bytes are powers of two: MXFP8's scales.
+/// Sets the scales and the group of a matrix whose rows and columns are set. Scales that are bytes are powers of two,
+/// as in MXFP8.
 void SetScales(const QuantizedParts& parts, const std::string& module, const char* part, const Tensor& scales,
                const StoredQuants& quants, std::initializer_list<NumberType> types, ScaledMatrix& matrix) {
   const int64_t rows = matrix.rows, cols = matrix.cols;
@@ -96,7 +97,7 @@ std::pair<int64_t, int64_t> ShapeOf(QuantizedParts& parts, const std::string& mo
   return {numbers[0], numbers[1]};
 }
 
-/// Returns the bits of an integer when `cols` columns take `words` words; 0 when no supported size fits.
+/// Returns the number of bits of an integer when `cols` columns take `words` words; 0 when no supported size fits.
 int BitsOf(int64_t cols, int64_t words) {
   for (const int bits : {4, 8}) {
     if (cols > 0 && words == Blocks(cols, kPackedWordBits / bits)) return bits;
@@ -130,7 +131,7 @@ void JoinPacked(QuantizedParts& parts, const StoredQuants& quants, const std::st
     parts.Require(module, "weight_g_idx", *groups, {NumberType::kInt32}, {cols});
     int32_t first = 0;
     std::memcpy(&first, groups->data.data(), sizeof(first));
-    if (first != -1) matrix.column_groups = groups->data.data();  // -1: columns are in order
+    if (first != -1) matrix.column_groups = groups->data.data();  // -1: the columns are in order
   }
   parts.Put(module, bits == 4 ? NumberType::kInt4 : NumberType::kInt8, words, *scales, matrix);
 }

@@ -1,4 +1,4 @@
-// Reads NVFP4 and MXFP4 as safetensors of ModelOpt and compressed-tensors have them: E2M1 numbers, two in a byte.
+// Reads NVFP4 and MXFP4 matrices from safetensors of ModelOpt and compressed-tensors: E2M1 numbers, two in a byte.
 #include <array>
 #include <cmath>
 #include <cstring>

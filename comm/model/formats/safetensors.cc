@@ -17,8 +17,8 @@ NumberType TypeOf(const std::string& dtype, const std::string& what) {
   if (dtype == "F32") return NumberType::kF32;
   if (dtype == "F16") return NumberType::kF16;
   if (dtype == "BF16") return NumberType::kBF16;
-  // The types below occur only in parts of quantised matrices. A tensor that becomes no part is refused later, as an
-  // unexpected tensor of the model.
+  // The types below occur only in parts of quantised matrices. A tensor that does not become a part is refused later,
+  // as an unexpected tensor of the model.
   if (dtype == "U8" || dtype == "F8_E8M0") return NumberType::kU8;
   if (dtype == "I8") return NumberType::kInt8;
   if (dtype == "I32") return NumberType::kInt32;
@@ -65,7 +65,7 @@ void ReadEntry(const std::string& name, const Json& entry, std::span<const std::
                         entry["data_offsets"].size() == 2;
   if (!complete) Fail("{}: expected exactly dtype, shape and data_offsets", what);
   ranges.push_back(RangeOf(name, entry["data_offsets"], data, what));
-  if (entry["dtype"] == "BOOL") return;  // attention masks in older files, which are no weights
+  if (entry["dtype"] == "BOOL") return;  // an attention mask in an older file, which is no weight
   Tensor tensor;
   tensor.type = TypeOf(entry["dtype"].get<std::string>(), what);
   for (const Json& extent : entry["shape"]) tensor.shape.push_back(NonNegative(extent, what));

@@ -22,7 +22,7 @@ T Load(const std::byte* from) {
   return value;
 }
 
-/// The position of neighbour i in AWQ's word of eight.
+/// The position of neighbour i in AWQ's word of eight numbers.
 constexpr std::array<int, 8> kEvensFirst = {0, 4, 1, 5, 2, 6, 3, 7};
 
 template <class Word, int kBits>
@@ -41,8 +41,8 @@ void ReadAlongRow(const IntGrid& grid, int64_t row, int64_t col, int64_t count, 
   }
 }
 
-/// Reads words that pack a column: each word contributes one number to the row, and neighbouring columns' words are
-/// apart.
+/// Reads words that each pack numbers of one column: each word contributes one number to the row, and the words of
+/// neighbouring columns are apart.
 template <class Word, int kBits>
 void ReadAcrossWords(const IntGrid& grid, int64_t row, int64_t col, int64_t count, uint8_t* out) {
   constexpr int64_t kPerWord = sizeof(Word) * 8 / kBits;
@@ -73,7 +73,8 @@ constexpr float PowerOfTwo(int exponent) {
   return power;
 }
 
-/// E4M3: four exponent bits with a bias of 7, and three mantissa bits. Numbers with exponent 0 have no leading one.
+/// Makes the values of E4M3 bytes: four exponent bits with a bias of 7, and three mantissa bits. Numbers with exponent
+/// 0 have no leading one.
 constexpr std::array<float, 256> MakeFp8Table() {
   std::array<float, 256> table{};
   for (int i = 0; i < 256; ++i) {

@@ -13,14 +13,14 @@ namespace quire {
 
 namespace {
 
-constexpr double kUseSeconds = 1800;  // the store notes a use at most once per hour
+constexpr double kUseSeconds = 1800;  // the store records a use at most once per hour
 
 }  // namespace
 
-/// Pins the prompt in place of the name's pin, which stays if that fails.
+/// Pins the prompt, and ends the earlier pin of its name. Keeps the earlier pin if that fails.
 std::optional<uint64_t> PinnedPrompts::PinNow(const StoredPin& pin, double seconds, double now) {
   const auto before = ids_.extract(pin.name);
-  // The pins together may not hold too much, so the old one ends first. Its blocks are cached until a step needs them.
+  // All pins together have a limit, so the earlier pin ends first. Its blocks stay cached until a step needs them.
   if (!before.empty()) engine_.Unpin(before.mapped());
   const auto made = engine_.PinPrefix(pin.salt, pin.tokens, now + seconds);
   if (made) {
@@ -81,13 +81,13 @@ void PinnedPrompts::Restore(KvGate& gate, double now) {
   for (StoredPin& pin : store_.pins().all()) {
     if (pin.replica % num_replicas_ != replica_) continue;
     ArrivalPrompt prompt{pin.salt, 0, pin.tokens};
-    prompt.tokens.push_back(0);  // the gate leaves the last token to be computed
+    prompt.tokens.push_back(0);  // an extra token, because the gate leaves the last token to be computed
     const auto pin_it = [this, pin, begin = std::chrono::steady_clock::now(), now] {
       const double then = now + std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
       const double seconds = pin.expires_seconds - UnixNow();
       const auto kept = store_.pins().all();
       if (seconds <= 0 || ids_.contains(pin.name) || std::ranges::find(kept, pin.name, &StoredPin::name) == kept.end())
-        return;  // it has ended, or was pinned anew meanwhile
+        return;  // the pin has ended or been replaced meanwhile
       if (!PinNow(pin, seconds, then))
         spdlog::info("the pinned prompt {} is not in the cache: it is pinned again after the next start that finds it",
                      WithoutControls(pin.name));

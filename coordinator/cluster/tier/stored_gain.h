@@ -6,14 +6,15 @@
 
 namespace quire {
 
-/// The stored parts of a prompt beyond the cache. With states, blocks come up to a stored state, and then the state.
+/// The stored parts of a prompt beyond the cached blocks. In models with states, blocks come up to a stored state, and
+/// then the state.
 struct StoredGain {
-  int cached = 0;                  // leading blocks that are cached here
-  int usable = 0;                  // those that a request could begin after
-  int end = 0;                     // leading blocks that a request could begin after if all of this came
+  int cached = 0;                  // number of leading blocks that are cached here
+  int usable = 0;                  // number of cached blocks after which a request could begin
+  int end = 0;                     // leading blocks after which a request could begin if all stored parts came
   std::vector<BlockHash> used;     // the cached blocks
-  std::vector<StoredName> stored;  // the blocks after them
-  std::vector<StoredName> state;   // the state after `end` blocks; none in models without states
+  std::vector<StoredName> stored;  // the stored blocks after the cached blocks
+  std::vector<StoredName> state;   // the state after `end` blocks; empty in models without states
 };
 
 }  // namespace quire

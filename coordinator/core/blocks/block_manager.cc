@@ -9,8 +9,8 @@ namespace quire {
 
 namespace {
 
-/// True when full blocks are all that must be moved of a sequence's computed tokens: not with states or a sliding
-/// window.
+/// True when a sequence can continue elsewhere from its full blocks alone. Recurrent states need state blocks besides,
+/// and a sliding window drops leading blocks.
 bool FullBlocksSuffice(const BlockManagerOptions& options) {
   return options.state_blocks == 0 && options.sliding_window == 0;
 }
@@ -70,7 +70,7 @@ BlockId BlockManager::Allocate() {
 int BlockManager::BlocksToGrow(std::span<const GrowTarget> targets) const {
   struct SharedWrite {
     BlockId block;
-    int writers;  // targets that write into the block
+    int writers;  // number of targets that write into the block
   };
   std::vector<SharedWrite> shared;
   int needed = 0;
@@ -128,7 +128,7 @@ void BlockManager::Fork(const Sequence& parent, Sequence& child) {
               child.blocks.size() + child.host_blocks.size());
   child.num_computed = parent.num_computed;
   child.contents = parent.contents;
-  // After the blocks with ids the child's tokens may differ from the parent's, so these hashes are dropped.
+  // Only the leading num_named blocks are sure to hold the same tokens in the child. Later hashes are computed again.
   child.contents.hashes.resize(std::min(child.contents.hashes.size(), static_cast<size_t>(parent.contents.num_named)));
   child.first_block = parent.first_block;
   for (int i = 0; i < BlocksFor(parent.num_computed); ++i) {

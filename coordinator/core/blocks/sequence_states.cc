@@ -17,8 +17,8 @@ SequenceStates::SequenceStates(const BlockManagerOptions& options, BlockPool& po
       fill_(fill),
       prefixes_(prefixes) {}
 
-/// Returns the token counts after which states of the prompt should be kept; 0: none. The second one ends the last full
-/// block after which a request with the same prompt could start: every request computes its last token.
+/// Returns the two token counts after which states of the prompt should be kept; 0: none. The second count ends the
+/// last full block after which a request with the same prompt could start: every request computes its last token.
 std::array<int, 2> SequenceStates::PromptCheckpoints(const Sequence& sequence) const {
   const int last = (sequence.num_prompt_tokens - 1) / block_size_ * block_size_;
   const auto if_worth_it = [&](int num_tokens) { return num_tokens - sequence.begun >= spacing_ ? num_tokens : 0; };
@@ -33,8 +33,8 @@ bool SequenceStates::IsCheckpoint(const Sequence& sequence, int num_tokens) cons
 
 int SequenceStates::CutAt(const Sequence& sequence, int start, int end) const {
   if (!prefixes_.enabled()) return end;
-  // Of the checkpoints among tokens that were generated before a preemption, only the last justifies a cut: it would
-  // replace the earlier checkpoints.
+  // Among the tokens generated before a preemption, only the last checkpoint justifies ending a chunk there, because it
+  // would replace the earlier checkpoints.
   const int stride = kCheckpointBlocks * block_size_, latest = (sequence.length() - 1) / stride * stride;
   int cut = latest > sequence.num_prompt_tokens && latest > start ? std::min(latest, end) : end;
   for (const int at : PromptCheckpoints(sequence)) {
@@ -91,7 +91,7 @@ void SequenceStates::Allocate(Sequence& sequence) {
 }
 
 void SequenceStates::Grow(Sequence& sequence, int reserved, StepPlan& plan) {
-  if (sequence.state.empty()) return Allocate(sequence);  // the workers start with zeros
+  if (sequence.state.empty()) return Allocate(sequence);  // the workers start from a state of zeros
   const bool is_shared = IsShared(sequence), is_kept = IsKept(sequence);
   const bool is_checkpoint = !is_kept && IsCheckpoint(sequence, sequence.num_planned());
   if (!is_shared && !is_kept && !is_checkpoint) return;
@@ -105,8 +105,8 @@ void SequenceStates::Grow(Sequence& sequence, int reserved, StepPlan& plan) {
   for (size_t i = 0; i < before.size(); ++i) plan.copies.push_back({before[i], sequence.state[i]});
   if (sequence.slot) plan.states.push_back({*sequence.slot, sequence.state});
   if (is_checkpoint && sequence.num_in_flight > 0) {
-    // The tokens have no ids yet, and outstanding steps still write the state. A shared state is never written, so this
-    // one is not shared.
+    // The tokens have no content ids yet, and outstanding steps still write the state. A state that steps write is
+    // never shared.
     QUIRE_CHECK(!is_shared, "sequence {} writes a shared state", sequence.id);
     sequence.coming.push_back({sequence.num_planned(), before});
     return;

@@ -1,4 +1,4 @@
-// The end of a worker group, as requests see it, and the start of a new group.
+// Engine's functions for the end of a worker group, as its requests experience it, and for the start of a new group.
 #include <fmt/format.h>
 
 #include <algorithm>

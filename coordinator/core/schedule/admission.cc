@@ -6,7 +6,7 @@
 namespace quire {
 
 /// False when the request must not be admitted into this step. A swapped-out request returns only with a plan that is
-/// sure to be sent, so a step planned ahead must already have other work.
+/// sure to be sent. A step planned ahead is sure to be sent only if it already has other work.
 bool Admission::MayJoin(const Request& request, const Crowd& crowd, const StepDraft& draft) const {
   if (request.swapped_out() && draft.ahead && draft.step->members.empty()) return false;
   return room_.MayRunBeside(request, crowd);
@@ -63,8 +63,9 @@ bool Admission::HasRoomFor(Request& request, const Crowd& crowd, StepDraft& draf
   return false;
 }
 
-/// Admits the request and puts its first tokens into the step. Running requests are in the step already, so none may be
-/// preempted for them; HasRoomFor ensures that. If its estimate was wrong, the first tokens come with the next step.
+/// Admits the request and puts its first tokens into the step. Running requests already have their work in the step, so
+/// none may be preempted for the new request; HasRoomFor ensures that it fits. If HasRoomFor's estimate was wrong, the
+/// first tokens come with the next step.
 void Admission::Begin(Request& request, Crowd& crowd, StepDraft& draft) {
   const std::span<const GrowTarget> work = Admit(request, draft);
   if (running_.size() == 1) preemption_.MakeRoomFor(request, work, draft);

@@ -54,8 +54,9 @@ bool ClientShares::IsAtLimit(const ClientAccount& account, StepDraft& draft) con
          (limits.max_blocks > 0 && account.use.longest_blocks + longest > limits.max_blocks);
 }
 
-/// True when the client must wait because another client's request is held for lack of room. Only clients without
-/// running requests pass a held request, each within its share: so a newcomer never waits until a large request fits.
+/// True when the client must wait because another client's request is held for lack of room. Only a client without
+/// running requests passes a held request, and only within its share. Therefore such a client never waits for a large
+/// request of another client to fit.
 bool ClientShares::IsHeldUp(const ClientAccount& account, bool others_held, StepDraft& draft) const {
   return others_held && (Has(account, Resource::kSlots, draft) > 0 || !IsWithinShare(account.head(), draft));
 }
@@ -81,9 +82,8 @@ KeptRoom ClientShares::CountReserves(const ClientAccount& taker, StepDraft& draf
 }
 
 /// Orders running requests by seniority, the most senior first. While several clients are active and blocks may run
-/// short, requests of clients above their share come after all others, those of the largest client last: these requests
-/// are preempted first. The most senior request of all stays in front in any case, so that every step computes
-/// something.
+/// short, requests of clients above their share come after all others, those of the largest client last, and are
+/// preempted first. The most senior request of all always stays in front, so that every step computes something.
 void ClientShares::OrderForService(StepDraft& draft) const {
   std::vector<Request*>& order = draft.order;
   order = running_.requests();

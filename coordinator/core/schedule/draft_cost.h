@@ -7,12 +7,12 @@
 
 namespace quire {
 
-/// Learns the cost of one drafted token in a step, and of one token that a draft model guesses, each relative to the
-/// step's time for one sequence without drafts. Pure arithmetic; the caller reads the clock.
+/// Learns the time of one drafted token in a step, and of one token that a draft model guesses, each as a fraction of
+/// the step's time for one sequence without drafts. The caller reads the clock.
 class DraftCost {
  public:
-  /// Learns from a step of `seconds` that decoded `sequences` sequences, computed `drafts` drafted tokens and nothing
-  /// else.
+  /// Learns from a step of `seconds` that decoded `sequences` sequences and computed `drafts` drafted tokens, and no
+  /// other tokens.
   void Observe(int sequences, int drafts, double seconds) {
     if (sequences < 1 || sequences > kMostSequences || !(seconds > 0)) return;
     double& plain = plain_seconds_[static_cast<size_t>(sequences) - 1];
@@ -30,8 +30,8 @@ class DraftCost {
   void ObserveGuess(int sequences, int tokens, double seconds) {
     if (sequences < 1 || sequences > kMostSequences || tokens < 1 || !(seconds > 0)) return;
     const double plain = plain_seconds_[static_cast<size_t>(sequences) - 1];
-    // The first guess about a prompt reads all of it. The upper bound keeps this from counting much. It lies above 1,
-    // because a model that takes longer for a token than the step does not pay, however often it is right.
+    // The first guess about a prompt reads all of it. The upper bound limits the weight of this measurement. The bound
+    // lies above 1, so that a model that takes longer for a token than a step takes is found not to pay.
     if (plain > 0) guess_ = Mixed(guess_, std::clamp(seconds / plain * sequences / tokens, 0.0, 4.0));
   }
   /// Returns the cost of one more drafted token in a step of so many sequences, relative to the step's time for one of

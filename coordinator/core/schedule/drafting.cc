@@ -15,7 +15,7 @@ int TokensLeft(const StepMember& member) {
 }  // namespace
 
 /// True when a step may draw several tokens for this request. Requires a proposer. Requests with beams get no drafts,
-/// because beams branch after every token; nor do prompts that are scored or pooled.
+/// because beams branch after every token. Requests whose prompts are scored or pooled get none, either.
 bool Drafting::MayHaveDrafts(const Request& request) const {
   const SamplingSpec& sampling = request.sampling;
   return request.beams == nullptr && sampling.pooling == Pooling::kNone && sampling.num_prompt_logprobs < 0 &&
@@ -46,8 +46,8 @@ bool Drafting::HoldsUp(const std::vector<Request*>& running) const {
   });
 }
 
-/// True while the next step must wait: drafts are not verified yet, the draft model's guesses come with the result, or
-/// a sequence may get drafts once its next token is known.
+/// True while the next step must wait because outstanding results verify drafts or bring the draft model's guesses, or
+/// because a sequence may get drafts once its next token is known.
 bool Drafting::WaitsForDrafts(const OutstandingSteps& outstanding) const {
   if (proposer_ == nullptr) return false;
   for (int i = 0; i < outstanding.size(); ++i) {
@@ -78,7 +78,8 @@ void Drafting::AddDrafts(StepDraft& draft) {
   }
 }
 
-/// No step is planned until the drafts are verified, so their blocks are free again before others need them.
+/// No step is planned until the drafts are verified, so the drafts' blocks are free again before other sequences need
+/// blocks.
 void Drafting::AddDrafts(StepMember& member, StepDraft& draft) {
   Sequence& sequence = *member.sequence;
   int most = std::min({drafts_.num_tokens, TokensLeft(member), draft.budget});
@@ -99,7 +100,7 @@ void Drafting::AddDrafts(StepMember& member, StepDraft& draft) {
 bool Drafting::Guess(StepMember& member, int longest, double row_cost) {
   Sequence& sequence = *member.sequence;
   if (AsksModel(*member.request)) {
-    // The guess was made for this step: its length follows from the costs at the time of the order.
+    // The guess was made for this step. Its length was chosen by the costs at the time of the order.
     if (sequence.guess_at == sequence.num_tokens() && longest > 0) {
       sequence.guess.resize(std::min(sequence.guess.size(), static_cast<size_t>(longest)));
       member.drafts.swap(sequence.guess);
@@ -122,8 +123,8 @@ bool Drafting::Guess(StepMember& member, int longest, double row_cost) {
 /// guess about tokens in blocks only, so it is of no use where blocks have left the window.
 void Drafting::OrderGuess(StepMember& member, double row_cost) {
   Sequence& sequence = *member.sequence;
-  const int known = sequence.length() + 1 + static_cast<int>(member.drafts.size());  // where all drafts are right
-  // The next step gains one token more than drafts are right.
+  const int known = sequence.length() + 1 + static_cast<int>(member.drafts.size());  // if all drafts are right
+  // The next step gains one token more than the number of right drafts.
   const int most = std::min({drafts_.num_tokens, drafts_.model_max_len - known, TokensLeft(member) - 1});
   const int gained = sequence.num_pending + 1;
   if (most <= 0 || sequence.first_block > 0 || sequence.drafts.RestsAfter(gained)) return;

@@ -19,16 +19,17 @@ class Drafting {
     proposer_ = proposer;
     drafts_ = options;
   }
-  /// True when one of these running requests may get drafts, so that steps wait for each other's results.
+  /// True when one of these running requests may get drafts, so that each step must wait for the previous step's
+  /// result.
   bool HoldsUp(const std::vector<Request*>& running) const;
   /// True when the next step must not be planned before the outstanding steps have their results.
   bool WaitsForDrafts(const OutstandingSteps& outstanding) const;
-  /// Gives the decodes of the step being planned their drafts, from what the step's budget and the pool have left, and
-  /// orders guesses for the step after it from the draft model.
+  /// Gives the decodes of the step being planned their drafts, as far as the step's budget and the pool allow, and
+  /// orders guesses for the following step from the draft model.
   void AddDrafts(StepDraft& draft);
   /// Learns the cost of drafts from a step that took `seconds`; the time for moving blocks does not count.
   void Observe(const OutstandingStep& step, double seconds);
-  /// Learns that the draft model took `seconds` after the step, to guess `tokens` tokens.
+  /// Learns that the draft model took `seconds` after the step to guess `tokens` tokens.
   void ObserveGuesses(const OutstandingStep& step, int tokens, double seconds);
 
   template <class Archive>

@@ -25,8 +25,8 @@ class Recount {
     }
   }
 
-  /// Checks a running sequence and counts its references. `drafts`: tokens of the sequence that the outstanding steps
-  /// guess.
+  /// Checks a running sequence and counts its references. `drafts`: number of guessed tokens of the sequence in
+  /// outstanding steps.
   void Running(const Sequence& s, int drafts) {
     const int length = static_cast<int>(s.blocks.size()), size = blocks_.block_size();
     QUIRE_CHECK(s.host_blocks.empty(), "running sequence {} is swapped out", s.id);
@@ -51,7 +51,7 @@ class Recount {
       const auto hash = blocks_.prefixes().enabled() ? blocks_.prefixes().cache().HashOf(block) : std::nullopt;
       const auto index = static_cast<size_t>(i);
       // A choice that came from another engine has no hashes of blocks that it has not computed here. Another choice
-      // that shares the block may have put it into the cache earlier.
+      // that shares such a block may have put the block into the cache earlier.
       QUIRE_CHECK(!hash || index >= s.contents.hashes.size() || *hash == s.contents.hashes[index],
                   "block {} of sequence {} is cached as something else", block, s.id);
       QUIRE_CHECK(filled == size || !hash, "block {} is cached, but not full", block);
@@ -129,8 +129,8 @@ class Recount {
   }
 
  private:
-  /// Aborts unless a computed sequence has a whole state, no block of the state is in a table, and a state that steps
-  /// are writing is neither shared nor kept as a checkpoint.
+  /// Aborts unless a computed sequence has a whole state, no block of the state is in a table, and a state that
+  /// outstanding steps write is neither shared nor kept as a checkpoint.
   void RunningState(const Sequence& s) {
     QUIRE_CHECK(s.host_state.empty(), "the state of running sequence {} is swapped out", s.id);
     const auto blocks = static_cast<size_t>(blocks_.states().num_blocks());
@@ -172,7 +172,7 @@ class Recount {
   std::set<BlockId> tables_, states_;     // blocks that hold keys and values; blocks that hold states
 };
 
-/// Aborts unless every kept state is whole, holds no keys and values, and belongs to a cached block.
+/// Aborts unless every kept state is whole, has no block that holds keys and values, and belongs to a cached block.
 void CheckCheckpoints(const BlockManager& blocks) {
   const PrefixSharing& prefixes = blocks.prefixes();
   prefixes.checkpoints().CheckIntegrity();

@@ -47,8 +47,8 @@ StepPlan& Scheduler::Schedule() {
   return draft.plan;
 }
 
-/// True when no step may be planned before the outstanding ones have their results: the last one lacked room for a
-/// request, a sequence may get drafts, or two steps with the same sequences are outstanding.
+/// True when no step may be planned before the outstanding steps have their results: because the last step lacked room
+/// for a request, a sequence may get drafts, or two steps with the same sequences are outstanding.
 bool Scheduler::MustWait() const {
   return num_outstanding() > 0 &&
          (left_out_ || drafting_.WaitsForDrafts(steps_) || (is_together_ && num_outstanding() > 1));
@@ -61,9 +61,9 @@ void Scheduler::BeginStep(StepDraft& draft) {
   draft.Begin(num_steps_, steps_.making(), num_outstanding() > 0, in_company);
 }
 
-/// Sets the tokens of the step. While several clients are active, also gives every client its places, blocks and part
-/// of the step. False when the step must wait for results, because a request must be preempted for another client
-/// first.
+/// Sets the number of tokens of the step. While several clients are active, also gives every client its places, blocks
+/// and part of the step. Returns false when the step must wait for results, because a request must be preempted for
+/// another client first.
 bool Scheduler::ShareOut(StepDraft& draft) {
   draft.SetBudget(draft.in_company ? limits_.max_step_tokens : length_.TokensAlone());
   if (!draft.in_company) {
@@ -71,7 +71,7 @@ bool Scheduler::ShareOut(StepDraft& draft) {
     return true;
   }
   if (limits_.whole_prompts) {
-    // A request has its places and blocks for one step only, so clients need no shares: they take turns.
+    // Each request has its places and blocks for one step only, so clients take turns instead of having shares.
     draft.SetBudget(length_.TokensInCompany());
     return true;
   }
@@ -82,8 +82,8 @@ bool Scheduler::ShareOut(StepDraft& draft) {
   return true;
 }
 
-/// Gives running requests their work in the order of service. Whatever the order, chunks get only tokens that no decode
-/// of the step needs. Blocks go by the order alone.
+/// Gives running requests their work in the order of service. Chunks get only tokens that no decode of the step needs,
+/// whatever their place in the order. Blocks are given in the order of service alone.
 void Scheduler::ServeRunning(StepDraft& draft) {
   if (blocks_.has_states()) draft.reserved_blocks = demand_.MostToGrow(running());
   shares_.OrderForService(draft);
@@ -101,7 +101,7 @@ void Scheduler::ServeRunning(StepDraft& draft) {
   }
 }
 
-/// Completes the plan and makes the step an outstanding one. Called when the plan has work, so it will be sent.
+/// Completes the plan and makes the step an outstanding step. Called when the plan has work and will be sent.
 void Scheduler::Launch(StepDraft& draft) {
   running_.TellWorkers(draft.plan);
   draft.step->num_moved_blocks = static_cast<int>(draft.plan.swap_outs.size() + draft.plan.swap_ins.size());

@@ -22,7 +22,7 @@ void StageTurns::TakeTurns(bool together, StepDraft& draft) {
   const size_t part = (ready_.size() + drawing_.size() + stages - 1) / stages;
   size_t places = part;
   if (!draft.ahead && !ready_.empty()) {
-    ready_.erase(ready_.begin());  // the most senior one
+    ready_.erase(ready_.begin());  // the most senior decode
     places = std::max<size_t>(1, part - 1);
   }
   for (std::vector<Sequence*>* decodes : {&ready_, &drawing_}) {

@@ -8,25 +8,25 @@
 
 namespace quire {
 
-/// Divides the decodes among steps where the workers are a pipeline (SchedulerLimits::num_stages). The first stage
-/// cannot compute a sequence again before the last stage has drawn the sequence's token. So successive steps compute
-/// different sequences: with S stages, each step has 1 / S of the decodes. Beams of a request need all their
-/// draws before they go on, and chunks need no draws, so neither take part.
+/// Divides the decodes among steps if the workers form a pipeline (SchedulerLimits::num_stages). The first stage cannot
+/// compute a sequence again before the last stage has drawn the sequence's token. So successive steps compute different
+/// sequences: with S stages, each step has 1 / S of the decodes. Beams and chunks take no part, because the beams of a
+/// request need all their draws before they go on, and chunks need no draws.
 class StageTurns {
  public:
   StageTurns(const SchedulerLimits& limits, const RunningSet& running) : limits_(limits), running_(running) {}
 
   /// Marks the running sequences that decode and must skip the step being planned (Sequence::sits_out), and clears the
-  /// mark of all others. First in line are the sequences that waited longest. A sequence that an outstanding step draws
-  /// for is computed only if all sequences are in outstanding steps, and only one step ahead of its last draw. With no
-  /// outstanding step, the most senior decode is in the step beside at least one in turn, because only the most
+  /// mark of all others. The sequences that waited longest come first. A sequence for which an outstanding step draws
+  /// is computed only if all sequences are in outstanding steps, and only one step ahead of its last draw. If no step
+  /// is outstanding, the most senior decode is in the step, beside at least one decode in turn, because only the most
   /// senior request is sure to find blocks. `together`: no step can be planned ahead, so the step has all decodes.
   void TakeTurns(bool together, StepDraft& draft);
 
  private:
   const SchedulerLimits& limits_;
   const RunningSet& running_;
-  std::vector<Sequence*> ready_, drawing_;  // decodes without and with a draw in an outstanding step; keep their memory
+  std::vector<Sequence*> ready_, drawing_;  // decodes without and with a draw in outstanding steps; kept as buffers
 };
 
 }  // namespace quire

@@ -36,8 +36,8 @@ void WaitingQueue::Join(Request& request) {
       others = true;
       least = std::min(least, other.served);
     }
-    // While no client is active, a client starts level with the client that was served most. Otherwise it would be far
-    // behind and could take all turns.
+    // While no client is active, a returning client starts level with the client that was served most. Otherwise it
+    // would be far behind and could take all turns.
     account.served = std::max(account.served, others ? least : most);
   }
   if (account.active++ == 0) ++num_active_;

@@ -12,8 +12,8 @@ namespace quire::kernels::QUIRE_ISA {
 namespace {
 
 constexpr int kRowTile = 4;  // query rows that share one pass over a span
-constexpr int kFewRows = 8;  // up to this many rows compute too briefly to hide the fetch of the next span
-constexpr int kColumns = 2;  // vectors that a pass over a span computes per row at a time
+constexpr int kFewRows = 8;  // this many rows or fewer compute too briefly to hide the fetch of the next span
+constexpr int kColumns = 2;  // vectors that one pass over a span computes at a time for each row
 
 /// The rows of one item, ordered by query, then query head of the KV head's group. Each row has its running softmax:
 /// out = sum(p * v) and sum = sum(p), both relative to max.
@@ -77,7 +77,7 @@ void RoundQuery(float* query, int64_t dim) {
   __builtin_memcpy(query + dim / 4 + 1, &sum, sizeof(sum));
 }
 
-/// A row's weights of a span as bytes. The bytes overwrite the beginning of the row's floats.
+/// A row's weights for a span as bytes. The bytes overwrite the beginning of the row's floats.
 struct RoundedWeights {
   const int8_t* bytes;  // [padded slots], unsigned; 0 for unseen slots
   float step;
@@ -117,7 +117,7 @@ QUIRE_INLINE inline void DotProducts(const Span<T>& span, int64_t vector, const 
   }
 }
 
-/// Adds products as the function above does, with keys and queries in bytes.
+/// Adds products as the function above does, with keys and queries as bytes.
 template <int R, int C>
 QUIRE_INLINE inline void DotProducts(const Span<Byte>& span, int64_t vector, const float* query, Vec (&acc)[R][C]) {
   RoundedQuery rounded[R];
@@ -127,7 +127,7 @@ QUIRE_INLINE inline void DotProducts(const Span<Byte>& span, int64_t vector, con
     Unrolled<C>([&](auto c) QUIRE_INLINE { dot[r][c] = IntVec{} - kRaised * rounded[r].total; });
   });
   for (int64_t d = 0; d < span.dim; d += 4) {
-    CellVec key[C];  // plus kRaised
+    CellVec key[C];  // each byte is raised by kRaised
     Unrolled<C>([&](auto c) QUIRE_INLINE {
       const int8_t* from = &span.keys[vector + c]->number + d * span.block_size;
       key[c] = reinterpret_cast<CellVec>(LoadQuads(from, span.block_size)) ^ 0x8080;
@@ -182,8 +182,8 @@ void AddSlope(float* scores, Visible computed, float slope, float distance) {
 }
 
 /// Turns one row's scores in the vectors of `computed` into weights relative to the new maximum; unseen slots get
-/// weight 0. Returns the factor by which the row's earlier sum and output shrink. At least one slot must be visible:
-/// otherwise the maximum could stay kMasked, and masked slots would weigh exp(0).
+/// weight 0. Returns the factor by which the row's earlier sum and output shrink. At least one slot must be visible,
+/// because otherwise the maximum could stay kMasked, and masked slots would have the weight exp(0).
 float Reweigh(float* scores, Visible computed, Visible visible, float* row_max, float* row_sum) {
   const int64_t begin = computed.begin / kLanes * kLanes, end = PadToLanes(computed.end);
   for (int64_t j = begin; j < visible.begin; ++j) scores[j] = kMasked;
@@ -203,7 +203,7 @@ float Reweigh(float* scores, Visible computed, Visible visible, float* row_max, 
   return shrink;
 }
 
-/// weights[j] *= the scale of slot j's value, for one row.
+/// Multiplies one row's weights[j] by the scale of slot j's value.
 template <class T>
 void ScaleWeights(const Span<T>& span, Visible visible, float* weights) {
   if constexpr (!kScaled<T>) return;
@@ -259,8 +259,8 @@ void Accumulate(const Span<T>& span, Visible visible, const float* weights, cons
   }
 }
 
-/// Accumulates as AccumulateVectors does, in bytes, for one vector of the head dimension. Slots that a row does not see
-/// have weight 0.
+/// Accumulates as AccumulateVectors does, with bytes, for one vector of the head dimension. Slots that a row does not
+/// see have weight 0.
 template <int R>
 QUIRE_INLINE inline void AccumulateBytes(const Span<Byte>& span, Visible slots, const float* weights,
                                          const float* shrink, int64_t d, float* out) {
@@ -282,9 +282,9 @@ QUIRE_INLINE inline void AccumulateBytes(const Span<Byte>& span, Visible slots, 
   });
 }
 
-/// Accumulates for each row the values that it sees, in the order of the slots. Slots that all rows see take one pass;
-/// other slots are added for each row alone. An unseen slot must be skipped despite its weight 0, because 0 * infinity
-/// is NaN.
+/// Accumulates for each row the values that the row sees, in the order of the slots. Slots that all rows see take one
+/// pass; other slots are added for each row separately. An unseen slot must be skipped despite its weight 0, because 0
+/// * infinity is NaN.
 template <int R, class T>
 void AccumulateSeen(const Span<T>& span, const Visible* visible, float* weights, float* shrink, float* out) {
   const auto alone = [&](int r, Visible slots) {
@@ -301,7 +301,7 @@ void AccumulateSeen(const Span<T>& span, const Visible* visible, float* weights,
   for (int r = 0; r < R; ++r) alone(r, {end, visible[r].end});
 }
 
-/// Accumulates as the function above does, in bytes. One pass suffices, because unseen slots have weight 0 and bytes
+/// Accumulates as the function above does, with bytes. One pass suffices, because unseen slots have weight 0 and bytes
 /// are finite.
 template <int R, class T>
 requires kInBytes<T>
@@ -311,8 +311,8 @@ void AccumulateSeen(const Span<T>& span, const Visible* visible, float* weights,
     AccumulateBytes<R>(span, {visible[0].begin, visible[R - 1].end}, weights, shrink, d, out);
 }
 
-/// Processes one span for R rows. The span's first slot has position `start`. Row r sees visible[r]; later rows begin
-/// and end no earlier.
+/// Processes one span for R rows. The span's first slot has position `start`. Row r sees the slots visible[r]; the
+/// ranges of later rows begin and end no earlier.
 template <int R, class T>
 void VisitRows(const Span<T>& span, int64_t start, const Visible* visible, const Rows& rows, int64_t row) {
   const Visible together = {visible[0].begin, visible[R - 1].end};
@@ -345,8 +345,8 @@ struct Place {
 /// Processes the span whose first slot has position `start` for the place's rows.
 template <class T>
 void VisitSpan(const Place& place, int64_t start, const Span<T>& span, const Rows& rows) {
-  // Query i sees slots [i - to_window, i + to_end) of the span, as far as they exist. A query before the span sees
-  // none, nor does one whose window begins after the span.
+  // Query i sees slots [i - to_window, i + to_end) of the span, as far as they exist. A query before the span sees no
+  // slot of it, nor does a query whose window begins after the span.
   const int64_t to_self = place.first_position + 1 - start, to_window = place.window - to_self;
   const int64_t to_end = to_self + place.ahead, slots = Least(span.slots, place.context - start);
   const int64_t begin = Most(1 - to_end, 0), end = Least(place.num_queries, span.slots + to_window);
@@ -397,8 +397,8 @@ void EachRow(const PagedAttentionParams& p, const AttentionItem& item, const Use
   }
 }
 
-/// Computes an item with few rows. A row visits the same slots in the same spans whatever rows share them, so results
-/// do not depend on the other members.
+/// Computes an item with few rows. A row visits the same slots in the same spans whatever other rows are in the item,
+/// so its result does not depend on the other members.
 template <class T>
 void TileOf(const PagedAttentionParams& p, const AttentionItem& item, float* scratch) {
   const int64_t dim = p.cache.head_dim;

@@ -4,8 +4,8 @@
 
 namespace quire::kernels::QUIRE_ISA {
 
-/// Calls copy(address, bytes already done, count) for bytes [at, at + count) of an op's part of a sequence's state,
-/// once for each block that they touch.
+/// Calls copy(address, bytes already copied, count) for bytes [at, at + count) of an op's part of a sequence's state,
+/// once for each block in which these bytes lie.
 template <class Copy>
 inline void ForStateBytes(const StateView& state, int64_t sequence, int64_t at, int64_t count, const Copy& copy) {
   const int32_t* blocks = state.blocks + sequence * state.blocks_per_state;
@@ -19,7 +19,7 @@ inline void ForStateBytes(const StateView& state, int64_t sequence, int64_t at, 
   }
 }
 
-/// Reads `count` floats of a state from byte `at` on. Gives zeros for a sequence that begins.
+/// Reads `count` floats of a state from byte `at` on. Reads zeros for a sequence that begins.
 inline void ReadState(const StateView& state, int64_t sequence, int64_t at, int64_t count, float* to) {
   const auto bytes = count * static_cast<int64_t>(sizeof(float));
   if (state.begins(sequence)) {

@@ -1,4 +1,4 @@
-// The model's answer while it arrives: Markdown, or single tokens if their probabilities were requested.
+// Shows the model's answer while it arrives: as Markdown, or as single tokens if their probabilities were requested.
 import {el, setText} from "../shared/dom.js";
 import {copyButton} from "../shared/copy.js";
 import {seconds} from "../shared/format.js";
@@ -6,9 +6,9 @@ import {Markdown} from "./markdown.js";
 import {PlainText} from "./plain_text.js";
 import {TokenView} from "./token_view.js";
 
-const REST = 4, LEAST_REST_MS = 30;  // after drawing, the page rests REST times the drawing's duration, at least LEAST_REST_MS
+const REST = 4, LEAST_REST_MS = 30;  // after drawing, the page rests REST times as long, and at least LEAST_REST_MS
 
-/** Returns the facts about a finished answer, as text. began, first: the times of the request and of the first word, in milliseconds. */
+/** Returns facts about a finished answer, as text. began and first: the times of the request and of the first word, in milliseconds. */
 function factsOf({usage, reason, began, first}) {
   const parts = [];
   if (usage) {

@@ -1,5 +1,5 @@
-// A conversation with the model through /v1/chat/completions, streamed. An answer belongs to the conversation in which
-// it was requested, and goes nowhere else, whatever is shown when the answer ends.
+// A conversation with the model through /v1/chat/completions, streamed. An answer belongs only to the conversation in
+// which it was requested, whichever conversation is shown when the answer ends.
 import {$, el, keepList, setText} from "../shared/dom.js";
 import {Refusal} from "../shared/session.js";
 import {Answer} from "./answer.js";
@@ -14,7 +14,7 @@ const KEEP_EVERY_MS = 1000;
 const PANELS = ["kept", "settings"];
 const NEAR = 40;  // pixels above its end at which a page still counts as being at its end
 
-/** Removes answers that a reload cut before their first word. */
+/** Removes answers that a reload interrupted before their first word. */
 function restored(conversation) {
   if (!conversation) return newConversation();
   conversation.turns = conversation.turns.filter(({role, content, reasoning}) => role === "user" || content || reasoning);
@@ -37,7 +37,7 @@ export class Chat {
     this.views = new WeakMap();  // turn: {element}
     this.keys = new WeakMap();   // turn: the turn's key among the elements
     this.made = 0;
-    this.run = null;  // {conversation, controller} while an answer comes
+    this.run = null;  // {conversation, controller} while an answer arrives
     this.atEnd = true;
     this.#listen();
     this.open(restored(this.conversations.find(sessionStorage.getItem(OPEN))));
@@ -211,7 +211,7 @@ export class Chat {
     const problem = await this.#receive(run, answer, turns);
     clearInterval(keeping);
     const shown = this.conversation === conversation, came = Boolean(turn.content || turn.reasoning) || problem === null;
-    // A question that was left before its answer began stays where it was asked.
+    // If the user leaves a conversation before the answer begins, the question stays in that conversation.
     if (!came) conversation.turns = shown ? before : turns;
     this.#keep(conversation);
     if (this.run === run) {

@@ -1,12 +1,13 @@
-// Makes page elements from marked's tokens of a Markdown text. A model may try to attack the readers of its answer. So
-// no HTML is made or read: all elements are created below, and all words are text nodes. HTML in an answer is shown as
-// text. Pictures become links, because loading a picture would tell its server about the conversation.
+// Makes page elements from marked's tokens of a Markdown text. A model may try to attack the readers of its answer.
+// Therefore this file neither makes nor parses HTML: it creates all elements itself, and all words are text nodes. HTML
+// in an answer is shown as text. Pictures become links, because loading a picture would tell its server about the
+// conversation.
 import {el} from "../shared/dom.js";
 import {copyButton} from "../shared/copy.js";
 import {formulaPlace} from "./formulas.js";
 import {withTabs} from "./readable_text.js";
 
-const LEADS_OUT = /^(?:https?:\/\/|mailto:)/i;  // other addresses could point to this server or run code
+const LEADS_OUT = /^(?:https?:\/\/|mailto:)/i;  // other addresses could lead to this server or run code
 const NAMED = {amp: "&", lt: "<", gt: ">", quot: '"', apos: "'", nbsp: "\u00a0", copy: "©", reg: "®", deg: "°", times: "×", middot: "·", bull: "•", hellip: "…", ndash: "–", mdash: "—",
   larr: "←", rarr: "→", le: "≤", ge: "≥", ne: "≠", minus: "−", euro: "€", laquo: "«", raquo: "»"};
 

@@ -2,10 +2,10 @@
 // which browsers show without KaTeX's fonts and styles. A formula that KaTeX cannot read stays as text.
 import {el} from "../shared/dom.js";
 
-export const LONGEST = 4000;  // characters: an answer of thousands of openings without an end stays quick to read
-// A formula that defines words of its own could grow by each use of them.
+export const LONGEST = 4000;  // characters; the bound keeps answers with thousands of unclosed formulas quick to read
+// A formula that defines its own commands could grow with each use of them.
 const DEFINES = /\\(?:[gex]?def|(?:re)?newcommand|providecommand|let|futurelet)(?![a-zA-Z])/, LONGEST_DEFINING = 1000, USES = 50;
-// Prices are not formulas: a formula has no blank inside either sign, no digit after the second sign, and no code
+// Dollar signs also mean prices. A formula has no blank inside either sign, no digit after the second sign, and no code
 // between the signs.
 const DOLLARS = /^\$(?![\s$])((?:\\[^\n]|[^\\$\n`])+?)(?<!\s)\$(?!\d)/;
 const PAIRS = [["$$", "$$"], ["\\[", "\\]"]];
@@ -18,7 +18,7 @@ function between(text, [begin, end]) {
   return {raw: head.slice(0, place + end.length), tex: head.slice(begin.length, place)};
 }
 
-/** Returns the place of the first of the signs; undefined when the text has none of them. */
+/** Returns the index of the first of the signs; undefined when the text has none of them. */
 function place(text, signs) {
   const places = signs.map((sign) => text.indexOf(sign)).filter((found) => found >= 0);
   return places.length > 0 ? Math.min(...places) : undefined;
@@ -56,14 +56,14 @@ export const FORMULAS = [block, inline];
 
 const sources = new WeakMap();  // place of a formula: its token
 
-/** Returns the place of a formula, which has the source text until drawFormula() draws it. */
+/** Returns a placeholder element for a formula. It shows the source text until drawFormula() draws the formula. */
 export function formulaPlace(token) {
   const place = el("span", {className: token.display ? "formula display" : "formula"}, token.raw);
   sources.set(place, token);
   return place;
 }
 
-/** Returns the places of formulas in an element. */
+/** Returns the placeholder elements of formulas in an element. */
 export const formulasIn = (element) => element.querySelectorAll(".formula");
 
 /** Returns the element of a formula in place of formulaPlace(); its source text when KaTeX cannot read the formula. */

@@ -1,5 +1,5 @@
-// Shows a model's Markdown as elements of the page while the text grows. The time for each piece of text is bounded, wherever
-// it comes: marked reads one window of the text at a time, and blocks that no further text can change are not read again.
+// Shows a model's Markdown as elements of the page while the text grows. The time for each piece of text is bounded:
+// marked reads one window of the text at a time, and blocks that later text cannot change are not read again.
 import {el} from "../shared/dom.js";
 import {codeBlock, elementsOf} from "./elements.js";
 import {LONGEST, drawFormula, formulasIn} from "./formulas.js";
@@ -9,8 +9,8 @@ import {openFence, ReadableText, withTabs} from "./readable_text.js";
 import {blocksOf, noNames} from "./reader.js";
 
 const WINDOW = 8000;  // characters: a longer block is read in pieces
-const MOST_CHARACTERS = 200000, MOST_ELEMENTS = 30000;  // past either, the rest of the text is shown as it was written
-const LONGEST_FENCE = 1000;  // characters: a longer line ends no code
+const MOST_CHARACTERS = 200000, MOST_ELEMENTS = 30000;  // beyond either limit, the rest is shown as plain text
+const LONGEST_FENCE = 1000;  // characters: a longer line does not end code
 const UNINDENTED = " {0,3}";
 const OPENS = /^ {0,3}(`{3,}(?=[^`\n]*\n)|~{3,})([^\n]*)\n/;
 const NAME_AT_END = /(?<![^\n]) {0,3}\[[^\]\n]*\]:[ \t]*(?:\n[ \t]*)?[^\s]*$/, LONGEST_NAME = 3000;  // characters
@@ -27,7 +27,7 @@ function before({tokens, begins}, blocks, characters) {
 /** Returns the number of tokens that further text cannot change: it may change the last two blocks, and make a formula of text that is near the end. */
 const settled = (read) => before(read, 2, LONGEST);
 
-/** Returns a text without the explanation of a link's name at its end, whose address may go on. */
+/** Returns a text without a definition of a link's name at its end, because the definition's address may go on. */
 function withoutName(text) {
   const place = text.slice(-LONGEST_NAME).search(NAME_AT_END);
   return place < 0 ? text : text.slice(0, Math.max(0, text.length - LONGEST_NAME) + place);
@@ -46,7 +46,7 @@ function cutOf(window) {
 /** Returns the pattern of the line that ends code. */
 const endOf = (fence, indent) => new RegExp(`^${indent}${fence}${fence[0]}*[ \\t]*(?:\\n|$)`, "m");
 
-/** Returns the lines that make the rest of a cut table a table: its head. */
+/** Returns the head of a cut table, which makes the rest of the table a table, too. */
 const headOf = (token) => (token?.type === "table" ? token.raw.split("\n", 2).map((line) => `${line}\n`).join("") : "");
 
 export class Markdown {
@@ -56,18 +56,18 @@ export class Markdown {
     this.drawn = drawn;
     this.readable = new ReadableText();
     this.text = "";
-    this.whole = false;    // true: nothing follows the text
-    this.stale = false;    // true: text has come that is not being drawn
-    this.running = null;   // the drawing, a generator
+    this.whole = false;    // true: no more text follows
+    this.stale = false;    // true: text has arrived that is not being drawn
+    this.running = null;   // the running drawing, a generator
     this.closed = 0;       // characters in blocks that are not read again
     this.blocks = [];      // all blocks: {raw, element, names}; names: how many names of links were known
-    this.open = 0;         // place of the first one that is read again
-    this.lead = "";        // what is read before the next window: the head of a cut table
+    this.open = 0;         // index of the first block that is read again
+    this.lead = "";        // text put before the next window: the head of a cut table
     this.names = noNames();
-    this.elements = 0;     // in closed blocks
+    this.elements = 0;     // number of elements in closed blocks
     this.formulas = new Map();  // source: the drawn element
     this.code = null;      // {end, text, copied} while a block of code is longer than a window
-    this.rest = null;      // what shows the text as it was written, once MOST_ is reached
+    this.rest = null;      // shows the rest as plain text once a MOST_ limit is reached
   }
 
   /** Shows a text that begins with the text of the call before. Unchanged blocks are kept, so a selection in them stays. */
@@ -79,7 +79,7 @@ export class Markdown {
     draw(this);
   }
 
-  /** Does a small part of the work. Returns false when none is left. */
+  /** Does a small part of the work. Returns false when no work is left. */
   step() {
     if (this.running === null) {
       if (!this.stale) return false;
@@ -117,7 +117,7 @@ export class Markdown {
     if (whole) yield* this.#explainNames();
   }
 
-  /** Reads a window and shows its blocks. Returns whether text is left behind it. */
+  /** Reads a window and shows its blocks. Returns true when text is left after the window. */
   *#window(text, whole) {
     const more = this.closed + WINDOW < text.length, last = whole && !more, all = text.slice(this.closed, this.closed + WINDOW);
     const window = last ? all : withoutName(all);
@@ -158,12 +158,12 @@ export class Markdown {
     try {
       const read = blocksOf(this.lead + window, this.names);
       if (this.lead === "" || read.tokens[0]?.rows?.length > 0) return read;
-      this.lead = "";  // the table ended at the cut
+      this.lead = "";  // the table ended where the window ended
       return blocksOf(window, this.names);
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
       this.lead = "";
-      return {tokens: [{type: "raw", raw: window}], begins: [0, window.length]};  // nested deeper than a browser calls functions
+      return {tokens: [{type: "raw", raw: window}], begins: [0, window.length]};  // nested deeper than the call stack
     }
   }
 
@@ -201,7 +201,7 @@ export class Markdown {
     for (const {element} of this.blocks.splice(from)) element.remove();
   }
 
-  /** Begins a block of code that is longer than a window: marked does not read it. */
+  /** Begins a block of code that is longer than a window; marked does not read it. */
   #beginCode(text) {
     const window = text.slice(this.closed, this.closed + WINDOW), [opening, fence, language] = this.closed + WINDOW < text.length ? window.match(OPENS) ?? [] : [];
     if (!opening || this.lead !== "" || endOf(fence, UNINDENTED).test(window.slice(opening.length))) return false;
@@ -220,10 +220,10 @@ export class Markdown {
     this.open = this.blocks.length;
   }
 
-  /** Shows more of the code. Returns whether there is more to do. */
+  /** Shows more of the code. Returns true when there is more to do. */
   #addCode(text, whole) {
     const window = text.slice(this.closed, this.closed + WINDOW), more = this.closed + WINDOW < text.length, end = window.match(this.code.end);
-    // The last line of a text that grows may become the end of the code.
+    // While text grows, its last line is no sure end of code, because the line may go on.
     const known = end && (end[0].endsWith("\n") || (whole && !more)) ? end.index : null;
     let length = known ?? window.length;
     if (known === null && !(whole && !more)) {
@@ -240,7 +240,7 @@ export class Markdown {
     return this.closed < text.length;
   }
 
-  /** Shows all that follows as it was written. */
+  /** Shows the rest of the text as plain text. */
   #spend() {
     this.#drop(this.open);
     const rest = el("div", {className: "raw"});
@@ -255,7 +255,7 @@ export class Markdown {
     return end < text.length;
   }
 
-  /** Makes blocks anew that were read before a later block explained the name of a link. */
+  /** Draws blocks again that were read before a later block defined the name of a link. */
   *#explainNames() {
     const known = Object.keys(this.names).length;
     for (const block of this.blocks) {

@@ -1,10 +1,10 @@
-// Long texts are drawn in short turns, so that the page answers its reader between them.
+// Draws long texts in short turns, so that the page reacts to its reader between the turns.
 
 const TURN_MS = 25;
 
-const waiting = [];  // drawings that are not over; the newest is last and goes first
-let timer = null;    // of the next turn; null: no turn has begun
-let ends = 0;        // when the turn ends, on performance.now()'s clock
+const waiting = [];  // unfinished drawings; the newest is last and goes first
+let timer = null;    // timer of the next turn; null: no turn has begun
+let ends = 0;        // when the turn ends, in milliseconds of performance.now()
 
 function work() {
   const drawn = new Set();
@@ -25,7 +25,7 @@ function turn() {
   work();
 }
 
-/** Calls drawing.step(), which does a small part of the work and returns false when none is left, and drawing.onDrawn() after each turn.
+/** Calls drawing.step(), which does a small part of the work and returns false when no work is left, and drawing.onDrawn() after each turn.
  * The first turn begins at once, or goes on if this task of the browser has begun one. */
 export function draw(drawing) {
   if (!waiting.includes(drawing)) waiting.push(drawing);

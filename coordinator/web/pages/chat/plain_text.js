@@ -1,14 +1,14 @@
-// Shows a growing text as it was written. The text is cut into parts at line ends: a browser lays out only the parts
-// that changed, so the time to show more text does not depend on what is already shown.
+// Shows a growing text as plain text. The text is cut into parts at line ends. A browser lays out only the parts that
+// changed, so the time to show more text does not depend on the length of the text that is already shown.
 import {el} from "../shared/dom.js";
 
-const PART = 8000, LONGEST_PART = 64000;  // characters: a longer part ends at its next line end, the longest wherever it is
+const PART = 8000, LONGEST_PART = 64000;  // characters: from PART on a part ends at a line end, at LONGEST_PART anywhere
 
 export class PlainText {
   constructor(parent) {
     this.parent = parent;
-    this.shown = 0;   // characters
-    this.size = LONGEST_PART;  // of the last part
+    this.shown = 0;   // number of characters shown
+    this.size = LONGEST_PART;  // number of characters in the last part
     this.part = null;
   }
 

@@ -1,12 +1,13 @@
-// Prepares a growing text for marked, line by line, so that every character keeps its place. marked turns each tab at the
-// beginning of a line into four blanks, which breaks Makefiles that users copy from an answer. So between fences, a
-// character that no text contains replaces the tab while marked reads.
+// Prepares a growing text for marked, line by line, so that every character keeps its position. marked turns each tab
+// at the beginning of a line into four blanks, which breaks Makefiles that users copy from an answer. Therefore a
+// character that no text contains replaces such tabs inside fences while marked reads them.
 
 const SIGN = "\ufdd0";
 const FENCE = /^((?:[ \t>]|[-*+][ \t]|\d{1,9}[.)][ \t])*)(`{3,}(?!.*`)|~{3,})(.*)/;
 const NONE = {fence: "", before: ""};
 
-/** Returns what is open after a line: {fence, before}, before: what stands before the fence that ends it; open: what was open before the line. */
+/** Returns the block that is open after a line: {fence, before}. before: text in front of the fence that ends the block;
+ * open: the block that was open before the line. */
 function after(line, open) {
   const [, before = "", fence = "", rest = ""] = line.match(FENCE) ?? [];
   if (open.fence === "") return fence ? {fence, before: before.replace(/[^\s>]/g, " ")} : NONE;
@@ -24,11 +25,11 @@ export function withTabs(text) {
 }
 
 export class ReadableText {
-  #lines = "";  // prepared lines that are whole
-  #taken = 0;   // characters of the text in them
-  #open = NONE;  // what is open after them
+  #lines = "";  // whole lines, prepared
+  #taken = 0;   // number of the text's characters in #lines
+  #open = NONE;  // what kind of block is open after #lines
 
-  /** Returns the whole text, prepared. Each call gives a text that begins with the text of the call before. */
+  /** Returns the whole text, prepared. Each call's text begins with the text of the previous call. */
   of(text) {
     const end = text.lastIndexOf("\n") + 1;
     if (end > this.#taken) {

@@ -1,8 +1,8 @@
-// An answer as single tokens. A token's alternatives are shown by pointer or by arrow keys.
+// Shows an answer as single tokens. The pointer or the arrow keys show a token's alternatives.
 import {$, el, setText} from "../shared/dom.js";
 import {percent} from "../shared/format.js";
 
-const PART = 500, LONGEST_PART = 4000;  // tokens: a browser lays out only the parts that changed; a longer part ends at its next line end
+const PART = 500, LONGEST_PART = 4000;  // tokens: from PART on a part ends at a line end, at LONGEST_PART anywhere
 const UNSURE = 0.2, UNLIKELY = 0.05;  // probabilities below which a token is marked
 
 /** Returns the visible text of a token: spaces and line ends are made visible when the token has no other characters. */
