@@ -42,8 +42,7 @@ std::string Identity(const WorkerOptions& options, Rank rank) {
   return options.epoch > 0 ? identity : fmt::format("{}.{:08x}", identity, ::randombytes_random());
 }
 
-/// The data connection of one rank. Sends frames under the rank's epoch, and receives frames and the handshake's
-/// messages.
+/// The data connection of one rank. Sends frames under the rank's epoch; receives frames and the handshake's messages.
 class Line {
  public:
   Line(const WorkerOptions& options, Rank rank, const WorkerKeys* keys)
