@@ -15,7 +15,8 @@ class Registry;
 
 namespace quire {
 
-/// Metrics of HTTP requests on both ports, under the names of instrumented Python servers. Used on the I/O thread only.
+/// Metrics of HTTP requests on the data port and the admin port. Their names are those of Python servers that export
+/// metrics to Prometheus, such as http_requests_total. Used on the I/O thread only.
 class HttpMetrics {
  public:
   explicit HttpMetrics(prometheus::Registry& registry);

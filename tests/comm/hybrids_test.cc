@@ -62,7 +62,7 @@ TEST(HybridsTest, LayersWithAttention_AreReadFromEveryFormOfConfiguration) {
               HasSubstr("full_attention_interval = 0"));
 }
 
-TEST(HybridsTest, LayersWithStateSpaces_AreReadFromEverySpelling) {
+TEST(HybridsTest, LayersWithStateSpaces_AreReadFromEveryFormOfConfiguration) {
   const Json kinds = {"mamba", "attention", "linear_attention", "full_attention"};
   const ModelSpec granite = ReadHybrid("granitemoehybrid", {{"layer_types", kinds}});
   EXPECT_THAT(Attending(granite), ElementsAre(false, true, false, true));

@@ -506,7 +506,7 @@ TEST(SchemaValues, Exclude_IsTrue_OnlyWhenNoValueFitsBothSchemas) {
       exclude(R"({"type":"object","required":["n"]})", R"({"properties":{"m":{}},"additionalProperties":false})"));
 }
 
-TEST(SchemaReader, UnknownKeywords_AreListed_ButNotConstAndEnum) {
+TEST(SchemaReader, Remarks_ListUnknownKeywords_AndNoneForConstAndEnum) {
   const OrderedJson schema = ParseExactJson(
       R"({"type": "object", "properties": {"a": {"const": 1}, "b": {"enum": ["x", null]}, "c": {"x-note": 1}}})");
   SchemaRemarks remarks;

@@ -659,7 +659,7 @@ TEST_F(DraftModelTest, Guesses_EndAtTheEndOfTheAnswer_AndOfTheDraftModelsContext
   EXPECT_TRUE(Plan().guesses.empty());
 }
 
-TEST_F(DraftModelTest, Engine_OrdersNoGuess_InFullStepsOrForRequestsWithAPredictionOrBeams) {
+TEST_F(DraftModelTest, Engine_OrdersNoGuess_InFullSteps_OrForRequestsWithAPrediction) {
   MakeWithModel();
   for (RequestId id = 1; id <= 3; ++id) ASSERT_FALSE(engine_->Submit(New(id, 3, 20)));
   Plan();

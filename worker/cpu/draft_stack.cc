@@ -32,8 +32,8 @@ KvShape ShapeOf(const EngineSizes& sizes) {
   return {spec, WholeShard(spec), KvTypeOf(sizes.compute.kv_cache_dtype), sizes.block_size};
 }
 
-/// Returns the number of spare blocks of one lane. In the worst case the last known token is the last token of its
-/// block, and all guessed tokens but the last come after that block.
+/// Returns how many spare blocks the draft model needs for one sequence: for the block of the last known token, and for
+/// all guessed tokens but the last. In the worst case the last known token is the last token of its block.
 int SpareBlocks(const EngineSizes& sizes) {
   return (sizes.block_size - 1 + sizes.draft.num_tokens - 1) / sizes.block_size + 1;
 }

@@ -137,8 +137,8 @@ std::optional<HttpResponse> Gate::AnswerBrowser(HttpRequest& request) const {
   if (!asks_first) return std::nullopt;
   HttpResponse answer{.status = 204};
   answer.headers.emplace_back("Access-Control-Allow-Methods", "GET, POST, DELETE");
-  // The page's origin is allowed, so any header fields are: official clients send many of their
-  // own.
+  // An allowed origin may send any header fields: official clients
+  // add many of their own.
   const std::string fields = request.Header("access-control-request-headers");
   if (!fields.empty() && IsFieldList(fields)) answer.headers.emplace_back("Access-Control-Allow-Headers", fields);
   answer.headers.emplace_back("Access-Control-Max-Age", "600");

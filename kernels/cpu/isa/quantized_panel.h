@@ -23,8 +23,8 @@ inline constexpr int64_t kLeastUnpackedRows = 24;
 /// The prefetch distance, in blocks, within the first panels. NextPanels has prefetched later panels.
 inline constexpr int64_t kAhead = 8;
 
-/// Calls add(row, block, panels' blocks, sums) for every block of every panel with every tile of x. If `unpacks`,
-/// first calls unpack.operator()<V>(panels' blocks, room), which writes `unpacked_bytes` per vector of a block.
+/// Calls add(first row of the tile, number of the block, weights of the block, sums) for each tile of x and each block
+/// of 32 columns. If `unpacks`, unpack.operator()<V>(weights, room) first writes unpacked weights, which `add` gets.
 template <NumberType Type, bool unpacks, int unpacked_bytes, class Unpack, class Add>
 void ForBlocks(const PanelProduct& p, const Unpack& unpack, const Add& add) {
   constexpr int64_t kBytes = Block<Type>::kBytes;

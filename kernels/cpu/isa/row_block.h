@@ -58,8 +58,8 @@ inline RowBlock CarveBlock(float* scratch, int64_t dim, int64_t index, int64_t r
           Least(kBlockRows, rows - first)};
 }
 
-/// Adds the numbers of relative_bias to the scores [slots, kBlockRows] of slots [begin, end), of which slot 0 has
-/// position `start`.
+/// Adds the relative position bias to the scores of slots [begin, end). scores: [slots, kBlockRows]. Slot i belongs to
+/// the key at position start + i.
 void AddBias(const RelativeBias& bias, const RowBlock& block, int64_t start, int64_t begin, int64_t end, float* scores);
 
 /// Loads the block's queries into lanes and initialises their softmax.

@@ -38,7 +38,7 @@ def device_words(targets):
 
 
 def quick_words(nvcc):
-    """Returns the option that leaves out optimisation; none for a toolkit without it (before CUDA 12.9)."""
+    """Returns the words that make nvcc leave out optimisation: none for toolkits before CUDA 12.9, which lack the option."""
     return ["-Ofc=max"] if "--Ofast-compile" in subprocess.run([nvcc, "--help"], capture_output=True, text=True).stdout else []
 
 

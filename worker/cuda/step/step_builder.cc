@@ -143,8 +143,8 @@ class Builder {
 
 namespace {
 
-/// Returns the limits of a step with `chunk_rows` rows of chunks. A step without chunks has no tiles, and a step
-/// without decodes has no work list.
+/// Returns the sizes of the arrays of a step. chunk_rows: tokens in chunks of prompts. A step without chunks has no
+/// tiles, and a step without decodes has no work list.
 StepLimits Limits(const StepBuilderSizes& sizes, int64_t tokens, int64_t sequences, int64_t decodes,
                   int64_t chunk_rows) {
   StepLimits limits{.tokens = tokens, .sequences = sequences, .state_blocks = sizes.state_blocks};
