@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "comm/base/error.h"
+#include "coordinator/kv_disk/kv_folder.h"
 
 namespace quire {
 
@@ -19,6 +20,8 @@ constexpr size_t kSaltBytes = crypto_pwhash_SALTBYTES, kRecordTagBytes = crypto_
 constexpr unsigned char kMore = crypto_secretstream_xchacha20poly1305_TAG_MESSAGE;
 constexpr unsigned char kLast = crypto_secretstream_xchacha20poly1305_TAG_FINAL;
 constexpr size_t kRecordHead = 1 + 2 * sizeof(uint32_t);
+// Before the first record, nothing shows that the file was sealed with the key.
+constexpr size_t kMostFirstBytes = 1 << 20, kMostRecordBytes = KvFolder::kMostBlockBytes;
 
 /// The bytes of the file before the first record.
 struct Beginning {
@@ -169,6 +172,8 @@ void KvArchiveReader::ReadAll(const std::function<void(ArchiveRecord)>& each) {
     uint32_t bytes;
     Get({reinterpret_cast<unsigned char*>(&bytes), sizeof(bytes)});
     if (bytes < kRecordTagBytes + kRecordHead || bytes > left_) Refuse(fmt::format("record {} is cut off", number));
+    if (const size_t most = number == 1 ? kMostFirstBytes : kMostRecordBytes; bytes > most)
+      Refuse(fmt::format("record {} has {} bytes, at most {} are allowed", number, bytes, most));
     std::vector<unsigned char> sealed(bytes), text(bytes - kRecordTagBytes);
     Get(sealed);
     unsigned char tag = 0;

@@ -58,7 +58,8 @@ class KvArchiveWriter {
   bool finished_ = false;
 };
 
-/// Reads an archive, which need not be trusted. Never takes more memory than the file has bytes.
+/// Reads an archive that may be anybody's. A record takes at most three times its bytes of memory: 1 MiB for the first
+/// one, by which the file proves to be sealed with the key, and KvFolder::kMostBlockBytes for another one.
 class KvArchiveReader {
  public:
   explicit KvArchiveReader(const std::string& path);

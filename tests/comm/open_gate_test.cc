@@ -13,6 +13,7 @@
 #include "comm/base/descriptor.h"
 #include "comm/wire/gate/first_message.h"
 #include "comm/wire/gate/gate_sockets.h"
+#include "comm/wire/gate/open_places.h"
 
 namespace quire {
 namespace {
@@ -131,6 +132,55 @@ TEST(OpenGateTest, FullGate_GivesANewNetworkTheNewestPlacesOfTheLargestNetwork_U
   EXPECT_EQ(ReadUpTo(there.Connect("127.0.0.3"), 1), "") << "a network got more places than the other one";
   SendAll(peers.front(), "y");
   EXPECT_EQ(ReadUpTo(servers.front(), 1), "y");
+}
+
+PeerName PeerAt(const std::string& address) {
+  sockaddr_storage peer{};
+  if (auto* v4 = reinterpret_cast<sockaddr_in*>(&peer); ::inet_pton(AF_INET, address.c_str(), &v4->sin_addr) == 1) {
+    peer.ss_family = AF_INET;
+  } else {
+    auto* v6 = reinterpret_cast<sockaddr_in6*>(&peer);
+    EXPECT_EQ(::inet_pton(AF_INET6, address.c_str(), &v6->sin6_addr), 1);
+    peer.ss_family = AF_INET6;
+  }
+  return NameOf(peer);
+}
+
+/// Returns the address whose place a newcomer gets; "" when it gets none.
+std::string LoserTo(const std::string& newcomer, const std::vector<std::string>& addresses) {
+  std::vector<PeerName> peers;
+  for (const std::string& address : addresses) peers.push_back(PeerAt(address));
+  const std::optional<size_t> place = PlaceFor(PeerAt(newcomer), peers);
+  return place ? peers.at(*place).address : "";
+}
+
+TEST(OpenPlacesTest, Newcomer_GetsAPlace_WhenStrangersHaveOneForEachAddressOfANeighbourhood) {
+  std::vector<std::string> local, remote, v6;
+  for (int i = 1; i <= OpenGate::kMostPeers; ++i) {
+    local.push_back("127." + std::to_string(i) + ".0.1");
+    remote.push_back("192.0.2." + std::to_string(i));
+    v6.push_back("2001:db8:1:" + std::to_string(i) + "::1");
+  }
+  EXPECT_NE(LoserTo("198.51.100.1", local), "") << "loopback is one neighbourhood";
+  EXPECT_NE(LoserTo("2001:db8::1", local), "");
+  EXPECT_NE(LoserTo("198.51.100.1", remote), "") << "an IPv4 /24 is one";
+  EXPECT_NE(LoserTo("127.0.0.1", remote), "");
+  EXPECT_NE(LoserTo("198.51.100.1", v6), "") << "an IPv6 /48 is one";
+  EXPECT_EQ(LoserTo("127.0.0.1", local), "");
+  EXPECT_EQ(LoserTo("::1", local), "") << "::1 is loopback, too";
+  EXPECT_EQ(LoserTo("192.0.2.200", remote), "");
+}
+
+TEST(OpenPlacesTest, Newcomer_GetsTheLatestPlaceOfTheLargestNetwork_AndNoMoreThanItsShare) {
+  const std::vector<std::string> peers = {"192.0.2.1", "192.0.2.2", "192.0.2.1",  "203.0.113.1",
+                                          "192.0.2.2", "192.0.2.1", "203.0.113.2"};
+  EXPECT_EQ(PlaceFor(PeerAt("198.51.100.1"), std::vector{PeerAt("192.0.2.1"), PeerAt("192.0.2.1"), PeerAt("::1")}), 1u)
+      << "the latest of the largest network";
+  EXPECT_EQ(LoserTo("198.51.100.1", peers), "192.0.2.1");
+  EXPECT_EQ(LoserTo("203.0.113.1", peers), "192.0.2.1");
+  EXPECT_EQ(LoserTo("192.0.2.3", peers), "192.0.2.1") << "within its own neighbourhood";
+  EXPECT_EQ(LoserTo("192.0.2.2", peers), "") << "it would have as many as the largest, and that one fewer";
+  EXPECT_EQ(LoserTo("198.51.100.1", {"192.0.2.1", "203.0.113.1"}), "") << "each has one place";
 }
 
 /// Returns the first bytes that a subscriber of libzmq sends: a greeting, then the command READY.

@@ -14,6 +14,7 @@
 #include "coordinator/kv_disk/kv_import.h"
 #include "coordinator/kv_disk/kv_store.h"
 #include "coordinator/kv_disk/stored_pins.h"
+#include "tests/support/error_of.h"
 
 namespace quire {
 namespace {
@@ -264,6 +265,29 @@ TEST_F(KvArchiveTest, Import_WritesNothing_WhateverByteIsFlippedCutOrAdded) {
   EXPECT_TRUE(target_->Files().empty());
   std::ofstream(archive(), std::ios::binary | std::ios::trunc) << right;
   EXPECT_EQ(Import().blocks, 3);
+}
+
+TEST_F(KvArchiveTest, Record_IsRefusedUnread_WhenItSaysThatItIsVeryLarge) {
+  const auto problem = [&](size_t at, uint32_t bytes) {
+    std::fstream file(archive(), std::ios::binary | std::ios::in | std::ios::out);
+    file.seekp(static_cast<std::streamoff>(at));
+    file.write(reinterpret_cast<const char*>(&bytes), sizeof(bytes));
+    file.close();
+    fs::resize_file(archive(), uint64_t{3} << 30);  // a file with a hole, which takes no place on the disk
+    return ErrorThrownBy([&] { Import(); });
+  };
+  constexpr size_t kFirst = 8 + 1 + 16 + 24;
+  source_->Write("", TokensOf(8, 100));
+  Export();
+  uint32_t first = 0;
+  std::ifstream file(archive(), std::ios::binary);
+  file.seekg(kFirst);
+  file.read(reinterpret_cast<char*>(&first), sizeof(first));
+  EXPECT_THAT(problem(kFirst + sizeof(first) + first, (1u << 30) + 1),
+              HasSubstr("archive: record 2 has 1073741825 bytes, at most 1073741824 are allowed"));
+  EXPECT_THAT(problem(kFirst, (1u << 20) + 1),
+              HasSubstr("archive: record 1 has 1048577 bytes, at most 1048576 are allowed"));
+  EXPECT_TRUE(target_->Files().empty());
 }
 
 TEST_F(KvArchiveTest, Import_RefusesRecordsOfAWrongForm_AndWritesNothing) {

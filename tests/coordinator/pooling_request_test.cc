@@ -6,10 +6,16 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 
+#include "comm/model/formats/mapped_file.h"
+#include "coordinator/api/models/pooling_settings.h"
+#include "coordinator/api/openai/call_preparer.h"
 #include "coordinator/api/openai/pooled_answer.h"
 #include "coordinator/api/requests/known_fields.h"
 #include "coordinator/http/api_error.h"
+#include "tests/support/error_of.h"
+#include "tests/support/temporary_directory.h"
 
 namespace quire {
 namespace {
@@ -255,6 +261,107 @@ TEST(PooledAnswerTest, AnswerBodies_AreWrittenInPieces) {
   answer = whole(rows, {{0.5f, 3, 0.25f}, {5}, {1}});
   EXPECT_EQ(answer["data"][0], (Json{{"object", "pooling"}, {"index", 0}, {"data", {3.0}}, {"token_ids", {7}}}));
   EXPECT_EQ(answer["data"][2]["token_ids"], Json::array());
+}
+
+TEST(PooledAnswerTest, EstimatedBytes_CountALabelForEachPrompt) {
+  const auto estimated = [](const std::string& label) {
+    const auto labels = std::make_shared<const std::vector<std::string>>(std::vector<std::string>{"a", label});
+    const Json envelope = {{"id", "embd-1"}, {"object", "x"}, {"created", 7}, {"model", "m"}};
+    const PoolingTerms terms{.kind = PoolingTerms::Kind::kClasses, .labels = labels};
+    return PooledAnswer(envelope, terms, {{0, 2}, {3, 1}, {1, 2}}, {})->estimated_bytes();
+  };
+  EXPECT_EQ(estimated(std::string(1001, 'b')), estimated("b") + 3 * 1000);
+}
+
+TEST(PoolingRequestTest, ModelsPrompts_AreBounded_ForAllInputsTogether) {
+  PoolingOptions options = kVectors;
+  options.prompts = {{"long", std::string(16 << 10, 'p')}, {"short", "p"}};
+  const auto fault = [&](const char* name, size_t count) {
+    return Fault(ParseEmbeddingRequest, {{"input", Json(std::vector<std::string>(count, "a"))}, {"prompt_name", name}},
+                 options);
+  };
+  EXPECT_EQ(fault("short", 2048), "");
+  EXPECT_EQ(fault("long", 256), "");
+  EXPECT_EQ(fault("long", 257), "input");
+}
+
+/// A copy of a golden model, whose files a test may change.
+class ChangedModel {
+ public:
+  explicit ChangedModel(const std::string& name) {
+    std::filesystem::copy(std::string(QUIRE_TEST_DATA) + "/models/" + name, folder_ / "model",
+                          std::filesystem::copy_options::recursive);
+  }
+  std::string PathOf(const std::string& file) const { return folder_ / ("model/" + file); }
+  Json Read(const std::string& file) const { return ParseJson(ReadTextFile(PathOf(file), 1 << 20), file); }
+  PoolingOptions Open() const {
+    const ModelFiles files = ModelFiles::Open(folder_ / "model");
+    return PoolingOf(files, Tokenizer(TokenizerDataOf(files)), Topology());
+  }
+  /// Returns the error with these contents in place of a file's.
+  std::string Problem(const std::string& file, const Json& contents) const {
+    WriteTextFile(PathOf(file), DumpJson(contents));
+    return ErrorThrownBy([&] { Open(); });
+  }
+
+ private:
+  TemporaryDirectory folder_;
+};
+
+TEST(PoolingSettingsTest, NamesOfClasses_AreRefused_ThatAreNoTextsOrTooLong) {
+  const ChangedModel model("distilbert_classes");
+  const std::string path = model.PathOf("config.json");
+  Json config = model.Read("config.json");
+  config["id2label"]["1"] = std::string(1025, 'x');
+  EXPECT_EQ(model.Problem("config.json", config),
+            path + ": id2label: the name of class 1 has 1025 bytes, at most 1024 are allowed");
+  for (const Json& wrong : {Json(7), Json(nullptr), Json::array({"a"})}) {
+    config["id2label"]["1"] = wrong;
+    EXPECT_EQ(model.Problem("config.json", config), path + ": id2label: the name of class 1 is no text");
+  }
+  config["id2label"]["1"] = std::string(1024, 'x');
+  EXPECT_EQ(model.Problem("config.json", config), "");
+  EXPECT_EQ(model.Open().labels->at(1).size(), 1024u);
+  config["sbert_ce_default_activation_function"] = 5;
+  EXPECT_EQ(model.Problem("config.json", config), path + ": sbert_ce_default_activation_function is no text");
+}
+
+TEST(PoolingSettingsTest, Prompts_AreRefused_ThatAreTooLong) {
+  const ChangedModel model("bert");
+  const std::string file = "config_sentence_transformers.json";
+  EXPECT_EQ(model.Problem(file, {{"prompts", {{"query", std::string(16 << 10, 'x')}}}}), "");
+  EXPECT_EQ(model.Problem(file, {{"prompts", {{"query", std::string((16 << 10) + 1, 'x')}}}}),
+            model.PathOf(file) + ": the prompt query has 16385 bytes, at most 16384 are allowed");
+}
+
+TEST(CallPreparerTest, Echo_IsRefused_OfPromptsWhoseTokensAreLongTexts) {
+  TokenizerData data;
+  data.tokens = {"a", std::string(64 << 10, 'b')};
+  const Tokenizer tokenizer(data);
+  const CallPreparer preparer({.model_name = "m",
+                               .request = {.vocab_size = 2, .max_model_len = 4096},
+                               .no_chat_reason = "none",
+                               .most_choices = 16},
+                              tokenizer, nullptr);
+  const auto prepare = [&](TokenId token, int count, bool echo) {
+    const Json body = {{"model", "m"},
+                       {"prompt", std::vector<TokenId>(static_cast<size_t>(count), token)},
+                       {"echo", echo},
+                       {"max_tokens", 1}};
+    return preparer.Prepare(DumpJson(body), Dialect::kCompletions, {}, 16, {});
+  };
+  const auto fault = [&](TokenId token, int count, bool echo) -> std::string {
+    try {
+      prepare(token, count, echo);
+    } catch (const ApiError& error) {
+      return error.param + ": " + error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(prepare(1, 256, true).echo.at(0).size(), size_t{16} << 20);
+  EXPECT_THAT(fault(1, 257, true), testing::AllOf(testing::StartsWith("echo: "), testing::HasSubstr("16777216")));
+  EXPECT_EQ(fault(1, 4000, false), "");
+  EXPECT_EQ(fault(0, 4000, true), "");
 }
 
 TEST(UnknownFieldsTest, UnknownFields_AreRefused_AndTheNearestKnownNameIsFound) {

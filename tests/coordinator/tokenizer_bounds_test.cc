@@ -180,6 +180,14 @@ TEST(AddedTokensBoundsTest, ManyTokensWithACommonBeginning_CostNoMoreThanOneToke
   EXPECT_THAT(ErrorThrownBy([&] { Tokenizer{data}; }), HasSubstr("added token 7 has 2000 bytes, at most 1024"));
 }
 
+TEST(TokenBoundsTest, Token_IsRefused_WhenItIsTooLong) {
+  TokenizerData data;
+  data.tokens = {"a", std::string(64 << 10, 'b')};
+  EXPECT_EQ(Tokenizer(data).Bytes(1).size(), size_t{64} << 10);
+  data.tokens[1] += 'b';
+  EXPECT_EQ(ErrorThrownBy([&] { Tokenizer{data}; }), "tokenizer: token 1 has 65537 bytes, at most 65536 are allowed");
+}
+
 TEST(AddedTokensBoundsTest, LongestAddedToken_IsFound_AmongTheTokensThatUsersMayWrite) {
   TokenizerData data;
   data.tokens = {"<a", "<a>", "<a>b", "<a"};

@@ -437,7 +437,7 @@ POOLING = [
            [ENCODERS + "CrossEncoderTest.test_pairs_with_different_queries_are_scored_as_single_pairs"]),
     Mutant("embeddings: the default prompt is left out", "coordinator/api/requests/pooling_request.cc", "return text_of(options.default_prompt);", 'return "";',
            [ENCODERS + "EmbeddingsTest.test_prompts_of_model_files_are_put_before_the_inputs"]),
-    Mutant("classes: the sigmoid of classes that exclude each other", "coordinator/api/models/pooling_settings.cc",
+    Mutant("classes: the sigmoid of classes that exclude each other", "coordinator/api/models/class_settings.cc",
            'kind == "multi_label_classification" ? ClassScale::kSigmoid', 'kind != "multi_label_classification" ? ClassScale::kSigmoid',
            [ENCODERS + "ClassifierTest.test_classes_equal_transformers_by_the_kind_of_problem"]),
     Mutant("classes: the softmax of large numbers is infinite", "coordinator/api/openai/pooled_answer.cc",

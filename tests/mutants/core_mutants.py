@@ -25,6 +25,7 @@ MUTANTS = [
            ["worker/state_cut_test"]),
     Mutant("states on disk: a state and the block before it have one file", "coordinator/kv_disk/block_seal.cc", 'return "state";', 'return "";',
            ["coordinator/kv_store_test"]),
+    Mutant("archives: a record may say any length", "coordinator/kv_disk/kv_archive.cc", "bytes > most)", "false)", OF_ARCHIVES),
     Mutant("archives: bytes behind the end pass", "coordinator/kv_disk/kv_archive.cc", 'if (left_ > 0) Refuse("goes on behind its end");', "", OF_ARCHIVES),
     Mutant("archives: a space's blocks may have any size", "coordinator/kv_disk/kv_import.cc", "if (record.data.size() != block_bytes_)", "if (false)", OF_ARCHIVES),
     Mutant("archives: blocks are written before the whole archive is read", "coordinator/kv_disk/kv_import.cc", "if (mode_ == kCheck) return;", "", OF_ARCHIVES),

@@ -21,6 +21,7 @@ namespace quire {
 namespace {
 
 constexpr std::string_view kTcpScheme = "tcp://";
+constexpr const char* kLoopback = "loopback";  // a neighbourhood
 
 Descriptor Listening(const addrinfo& at) {
   Descriptor socket(::socket(at.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -113,9 +114,13 @@ PeerName NameOf(const sockaddr_storage& address) {
   PeerName name;
   name.address = name.network = AddressText(peer);
   name.neighbourhood = name.network.substr(0, name.network.rfind('.'));  // the /24 of an IPv4 address
+  if (name.network.starts_with("127.")) name.neighbourhood = kLoopback;
   if (peer.ss_family != AF_INET6) return name;
   in6_addr network = reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr;
-  if (IN6_IS_ADDR_LOOPBACK(&network)) return name;
+  if (IN6_IS_ADDR_LOOPBACK(&network)) {
+    name.neighbourhood = kLoopback;
+    return name;
+  }
   constexpr size_t kKept = 6;
   std::memset(network.s6_addr + kKept, 0, sizeof(network.s6_addr) - kKept);
   char text[INET6_ADDRSTRLEN] = {};

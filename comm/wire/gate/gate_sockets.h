@@ -28,7 +28,7 @@ Descriptor AcceptPeer(int listening, sockaddr_storage& peer);
 
 /// A peer's address as text, its network and its neighbourhood. Each network (an IPv4 address or an IPv6 /48) has a
 /// limit of unauthenticated connections. When all networks together have too many, the largest neighbourhood (an IPv4
-/// /24 or an IPv6 /48) loses one first.
+/// /24, an IPv6 /48, or loopback) loses one first.
 struct PeerName {
   std::string address, network, neighbourhood;
 };

@@ -3,10 +3,9 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <map>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "comm/wire/gate/gate_links.h"
 #include "comm/wire/gate/gate_log.h"
 #include "comm/wire/gate/gate_sockets.h"
+#include "comm/wire/gate/open_places.h"
 
 namespace quire {
 
@@ -43,7 +43,7 @@ struct OpenGate::Impl {
 
   void Run();
   bool AcceptOne();
-  bool HasRoomFor(const std::string& network);
+  bool HasRoomFor(const PeerName& name);
 
   GateLog log;
   const std::chrono::milliseconds to_speak;
@@ -54,24 +54,24 @@ struct OpenGate::Impl {
   GateLinks links;
   struct Peer {
     uint64_t link;
-    std::string network;
+    PeerName name;
   };
   std::vector<Peer> peers;  // the latest is last; used by the thread alone
   std::atomic<bool> stopping{false};
   std::thread thread;
 };
 
-/// True when a peer of this network may have a place. Takes the place from another network, where necessary.
-bool OpenGate::Impl::HasRoomFor(const std::string& network) {
+/// True when a peer of this name may have a place. Takes the place from another peer, where necessary.
+bool OpenGate::Impl::HasRoomFor(const PeerName& name) {
   std::erase_if(peers, [&](const Peer& peer) { return !links.Lives(peer.link); });
   if (peers.size() < kMostPeers) return true;
-  std::map<std::string, int> places;
-  for (const Peer& peer : peers) ++places[peer.network];
-  const auto most = std::ranges::max_element(places, {}, [](const auto& entry) { return entry.second; });
-  if (most->second < places[network] + 2) return false;
-  const auto latest = std::ranges::find(peers.rbegin(), peers.rend(), most->first, &Peer::network);
-  links.End(latest->link);
-  peers.erase(std::next(latest).base());
+  std::vector<PeerName> names;
+  for (const Peer& peer : peers) names.push_back(peer.name);
+  const std::optional<size_t> place = PlaceFor(name, names);
+  if (!place) return false;
+  const auto loser = peers.begin() + static_cast<ptrdiff_t>(*place);
+  links.End(loser->link);
+  peers.erase(loser);
   return true;
 }
 
@@ -81,14 +81,14 @@ bool OpenGate::Impl::AcceptOne() {
   Descriptor outer = AcceptPeer(listening.get(), peer);
   if (!outer.open()) return !LacksDescriptors(errno);
   const PeerName name = NameOf(peer);
-  if (!HasRoomFor(name.network)) {
+  if (!HasRoomFor(name)) {
     log.Full(name.address, kMostPeers);
     return true;
   }
   Descriptor way_in = inner.Connect();
   if (!way_in.open()) return !LacksDescriptors(errno);
   const LinkBounds bounds = {.most_bytes = kMostBytes, .to_speak = to_speak};
-  peers.push_back({links.Add(std::move(outer), std::move(way_in), bounds), name.network});
+  peers.push_back({links.Add(std::move(outer), std::move(way_in), bounds), name});
   return true;
 }
 

@@ -12,8 +12,8 @@ namespace quire {
 /// connections until the process has no file descriptors left. So the gate accepts the connections, at most kMostPeers
 /// once, and forwards at most kMostBytes from each peer. A peer is closed that sends more, that neither subscribes nor
 /// asks in time, or that takes nothing for 3 s while its system has no room for more (AcceptPeer). When the gate
-/// is full, a newcomer gets the latest place of the network with the most places, or is closed when that network would
-/// then have fewer places than its own. ZeroMQ's clients connect again by themselves.
+/// is full, PlaceFor says whose place a newcomer gets, or that it is closed. ZeroMQ's clients connect again by
+/// themselves.
 class OpenGate {
  public:
   static constexpr int kMostPeers = 64;

@@ -6,6 +6,7 @@
 #include "comm/base/error.h"
 #include "comm/base/json.h"
 #include "comm/model/model_tree.h"
+#include "coordinator/api/models/class_settings.h"
 
 namespace quire {
 
@@ -13,6 +14,7 @@ namespace {
 
 constexpr size_t kMaxFileBytes = 1 << 20;
 constexpr int64_t kMaxVectorBytes = int64_t{32} << 20;  // for all vectors of one step; half a frame
+constexpr size_t kMostPromptBytes = 16 << 10;           // put before each input
 constexpr const char* kWithoutPooling = "the model's files name no pooling; --pooling last, mean or cls chooses one";
 
 struct Found {
@@ -121,35 +123,11 @@ void ReadPrompts(const ModelTree& tree, PoolingOptions& options) {
   }
   if (!options.default_prompt.empty() && !options.prompts.contains(options.default_prompt))
     Fail("{}: there is no prompt {}", tree.PathOf(kFile), options.default_prompt.substr(0, 100));
-}
-
-/// Returns the function by which the classes' numbers become probabilities. sentence-transformers' name for it comes
-/// first, then HF's kind of problem. A single number without either is the sigmoid's.
-ClassScale ScaleOf(const Json& config, int64_t outputs, const std::string& path) {
-  std::string function = config.value("sbert_ce_default_activation_function", "");
-  if (const auto ours = config.find("sentence_transformers"); ours != config.end() && ours->is_object())
-    function = ours->value("activation_fn", function);
-  if (function.ends_with(".Sigmoid")) return ClassScale::kSigmoid;
-  if (function.ends_with(".Identity")) return ClassScale::kNone;
-  if (function.ends_with(".Softmax")) return ClassScale::kSoftmax;
-  if (!function.empty())
-    Fail("{}: the activation function {} of scores is not supported", path, function.substr(0, 100));
-  const auto problem = config.find("problem_type");
-  const std::string kind = problem != config.end() && problem->is_string() ? problem->get<std::string>() : "";
-  if (kind == "regression") return ClassScale::kNone;
-  return outputs == 1 || kind == "multi_label_classification" ? ClassScale::kSigmoid : ClassScale::kSoftmax;
-}
-
-/// Returns the classes' names: id2label of config.json, or HF's names for classes without one.
-std::vector<std::string> LabelsOf(const Json& config, int64_t outputs) {
-  std::vector<std::string> labels;
-  const auto named = config.find("id2label");
-  for (int64_t i = 0; i < outputs; ++i) {
-    const std::string number = std::to_string(i);
-    const bool is_named = named != config.end() && named->is_object() && named->contains(number);
-    labels.push_back(is_named ? named->value(number, "LABEL_" + number) : "LABEL_" + number);
+  for (const auto& [name, text] : options.prompts) {
+    if (text.size() > kMostPromptBytes)
+      Fail("{}: the prompt {} has {} bytes, at most {} are allowed", tree.PathOf(kFile), name.substr(0, 100),
+           text.size(), kMostPromptBytes);
   }
-  return labels;
 }
 
 /// Returns the bytes of all vectors of one step, if each of `rows` has `length` numbers.
@@ -187,7 +165,8 @@ PoolingOptions ClassifierOptions(const ModelFiles& model, const Tokenizer& token
   options.hidden = static_cast<int>(head.outputs);
   options.pooling = head.mean ? Pooling::kMean : Pooling::kCls;
   options.class_scale = ScaleOf(config, head.outputs, tree.PathOf("config.json"));
-  options.labels = std::make_shared<const std::vector<std::string>>(LabelsOf(config, head.outputs));
+  options.labels =
+      std::make_shared<const std::vector<std::string>>(LabelsOf(config, head.outputs, tree.PathOf("config.json")));
   options.sigmoid = options.class_scale == ClassScale::kSigmoid;
   SetTokens(model.spec(), tokenizer, topology.scheduler, options);
   if (options.by_pair) {

@@ -31,10 +31,20 @@ TokenizerData DataOf(const ModelFiles& model, const std::string& template_file) 
   return data;
 }
 
+/// Returns the model's tokenizer. Throws Error with the model's path.
+Tokenizer TokenizerOf(const ModelFiles& model, const std::string& template_file) {
+  TokenizerData data = DataOf(model, template_file);
+  try {
+    return Tokenizer(std::move(data));
+  } catch (const Error& error) {
+    Fail("{}: {}", model.path(), error.what());
+  }
+}
+
 }  // namespace
 
 TextTools::TextTools(const ModelFiles& model, const Topology& topology)
-    : tokenizer(DataOf(model, topology.model.chat_template)) {
+    : tokenizer(TokenizerOf(model, topology.model.chat_template)) {
   const Topology::Model& settings = topology.model;
   CheckVocabulary(model);
   try {

@@ -22,6 +22,19 @@ size_t BytesOfPrompts(const GenerateCall& call) {
   return bytes;
 }
 
+constexpr size_t kMostEchoBytes = 16 << 20;  // texts of all prompts of a call, in an answer that echoes them
+
+/// Throws ApiError for prompts whose texts are longer than an answer may echo. Few ids may stand for long texts.
+void CheckEcho(const std::vector<std::vector<TokenId>>& prompts, const Tokenizer& tokenizer) {
+  size_t bytes = 0;
+  for (const auto& prompt : prompts) {
+    for (const TokenId token : prompt) bytes += tokenizer.Bytes(token).size();
+  }
+  if (bytes > kMostEchoBytes)
+    JsonFields::Refuse("echo",
+                       fmt::format("is for prompts of at most {} bytes of text; these have {}", kMostEchoBytes, bytes));
+}
+
 /// Returns how many tokens of a prompt are kept at most (truncate_prompt_tokens).
 size_t TokensKept(const GenerateCall& call, const RequestLimits& limits) {
   const int max_model_len = limits.max_model_len;
@@ -120,6 +133,7 @@ void CallPreparer::EncodePrompts(PreparedCall& prepared, const MarkedText& chat,
     prepared.longest_prompt = std::max(prepared.longest_prompt, prompt.size());
   }
   if (!call.echo || call.num_top_logprobs >= 0) return;
+  CheckEcho(prepared.prompts, tokenizer_);
   for (const auto& prompt : prepared.prompts)
     prepared.echo.push_back(Decode(tokenizer_, prompt, call.skip_special_tokens));
 }

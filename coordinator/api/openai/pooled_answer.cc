@@ -125,6 +125,7 @@ std::shared_ptr<PiecewiseText> ListAnswer(const AnswerHead& head, PoolingTerms g
       AddRows(i, terms, std::move(vectors[i]), parts);
       continue;
     }
+    if (terms->kind == PoolingTerms::Kind::kClasses) bytes += longest_label;
     const size_t most = kEnvelopeBytes + kEscapedBytes * longest_label + 2 * kMostOfNumber * vectors[i].size();
     auto entry = [i, terms, vector = std::move(vectors[i])]() mutable {
       if (terms->weights) return WeightsText(i, *terms, vector);

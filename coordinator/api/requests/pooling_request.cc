@@ -11,7 +11,8 @@ namespace {
 
 constexpr int kMostInputs = 2048;  // OpenAI's bound
 constexpr size_t kMostInstructionBytes = 4096;
-constexpr size_t kMostQueryBytes = 4 << 20;  // bytes of a query, times its repetitions
+constexpr size_t kMostQueryBytes = 4 << 20;   // bytes of a query, times its repetitions
+constexpr size_t kMostBeforeBytes = 4 << 20;  // bytes of a text before inputs, times their number
 constexpr const char* kInstruction = "Given a web search query, retrieve relevant passages that answer the query";
 
 /// Reads the fields that all requests of this file share into a call. The call draws one token per prompt, which is
@@ -126,6 +127,11 @@ void ReadInputs(const JsonFields& fields, const RequestLimits& limits, GenerateC
 /// Puts the text of PromptBefore before each input.
 void PutPrompts(const JsonFields& fields, const PoolingOptions& options, GenerateCall& call) {
   const std::string before = PromptBefore(fields, options);
+  if (const size_t bytes = before.size() * call.prompts.size(); bytes > kMostBeforeBytes)
+    JsonFields::Refuse("input",
+                       fmt::format("has {} texts, each with the model's prompt of {} bytes before it: {} bytes "
+                                   "of prompts, at most {} are allowed",
+                                   call.prompts.size(), before.size(), bytes, kMostBeforeBytes));
   for (PromptInput& prompt : call.prompts) {
     if (before.empty()) break;
     auto* const text = std::get_if<std::string>(&prompt);

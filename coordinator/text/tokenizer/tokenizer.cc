@@ -12,8 +12,9 @@ namespace quire {
 
 namespace {
 
-constexpr size_t kMaxAddedBytes = 1024;  // length of an added token, and of a token that templates insert
-constexpr size_t kMaxAround = 64;        // tokens before or after every prompt
+constexpr size_t kMaxAddedBytes = 1024;     // length of an added token, and of a token that templates insert
+constexpr size_t kMaxAround = 64;           // tokens before or after every prompt
+constexpr size_t kMaxTextBytes = 64 << 10;  // length of any token, which an answer may repeat
 
 }  // namespace
 
@@ -54,6 +55,10 @@ void Tokenizer::CheckAround() const {
 }
 
 void Tokenizer::AddVocabulary() {
+  for (size_t id = 0; id < data_.tokens.size(); ++id) {
+    if (data_.tokens[id].size() > kMaxTextBytes)
+      Fail("tokenizer: token {} has {} bytes, at most {} are allowed", id, data_.tokens[id].size(), kMaxTextBytes);
+  }
   bytes_.resize(data_.tokens.size());
   if (data_.word_piece) {
     for (size_t id = 0; id < bytes_.size(); ++id) bytes_[id] = TextOfPiece(*data_.word_piece, data_.tokens[id]);
