@@ -365,7 +365,7 @@ MUTANTS = [
     ("schedule/client_shares.cc", "a limit of blocks forgets what comes",
      "account.use.longest_blocks + longest > limits.max_blocks", "account.use.longest_blocks > limits.max_blocks"),
     ("schedule/room_estimate.cc", "whoever runs something takes the room that is kept",
-     "leaves ? shares_.CountReserves(*request.account, draft) : KeptRoom()", "KeptRoom()"),
+     "shares_.CountReserves(*request.account, draft)", "KeptRoom()"),
     ("schedule/client_shares.cc", "no place is kept for who is away",
      "reserved.sequences += kept(Resource::kSlots, account.reserve.sequences);", ";"),
     ("schedule/client_shares.cc", "no place is kept for a client that still runs something",
@@ -388,7 +388,7 @@ MUTANTS = [
     ("schedule/client_shares.cc", "places that are kept for a client are kept from it, too",
      "&account == &taker", "false"),
     ("schedule/room_estimate.cc", "room that is kept for a client is kept from those that have nothing",
-     "shares_.Has(*request.account, Resource::kSlots, draft) > 0", "true"),
+     "shares_.Has(*request.account, Resource::kSlots, draft) == 0", "false"),
     ("schedule/client_shares.cc", "room is kept for a client that has come back",
      "std::min(most, ShareOf(resource)) - Has(account, resource, draft)", "std::min(most, ShareOf(resource))"),
     # Decodes before chunks.

@@ -26,8 +26,10 @@ void RoomEstimate::CountOut(const Request& request, Crowd& crowd) const {
 Room RoomEstimate::RoomFor(Request& request, const Crowd& crowd, StepDraft& draft) const {
   // A client with running requests must not use room that is reserved for other clients. The reserve is counted anew
   // for each request, because this plan may have admitted such a client.
-  const bool leaves = shares_.Has(*request.account, Resource::kSlots, draft) > 0;
-  const KeptRoom reserved = leaves ? shares_.CountReserves(*request.account, draft) : KeptRoom();
+  KeptRoom reserved = shares_.CountReserves(*request.account, draft);
+  // Checked first, because Has goes through all running requests.
+  const bool is_reserved = reserved.sequences + reserved.blocks > 0;
+  if (is_reserved && shares_.Has(*request.account, Resource::kSlots, draft) == 0) reserved = {};
   const int taken = crowd.sequences + reserved.sequences;
   if (taken + shares_.Needs(request, Resource::kSlots) > limits_.max_running)
     return {Resource::kSlots, taken, limits_.max_running};
