@@ -18,12 +18,6 @@ constexpr int kBatchesAtOnce = 256;  // sent by one call of Serve()
 constexpr std::chrono::milliseconds kSoon{5}, kLater{100};
 constexpr uint64_t kEndOfReplay = ~uint64_t{0};
 
-uint64_t NumberOf(const zmq::message_t& message) {
-  uint64_t number = 0;
-  for (size_t i = 0; i < message.size(); ++i) number = number << 8 | message.data<uint8_t>()[i];
-  return number;
-}
-
 }  // namespace
 
 CacheEventReplays::CacheEventReplays(zmq::context_t& context, const std::string& endpoint, int max_batches)

@@ -48,4 +48,10 @@ zmq::message_t NumberMessage(uint64_t number) {
   return zmq::message_t(bytes.data(), bytes.size());
 }
 
+uint64_t NumberOf(const zmq::message_t& message) {
+  uint64_t number = 0;
+  for (size_t i = 0; i < message.size(); ++i) number = number << 8 | message.data<uint8_t>()[i];
+  return number;
+}
+
 }  // namespace quire

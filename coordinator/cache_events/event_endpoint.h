@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <zmq.hpp>
@@ -18,5 +19,7 @@ std::unique_ptr<OpenGate> OpenEventEndpoint(zmq::socket_t& socket, const std::st
 
 /// Returns the message for a batch's number: 8 bytes, the most significant first.
 zmq::message_t NumberMessage(uint64_t number);
+/// Returns the number that NumberMessage has put into a message.
+uint64_t NumberOf(const zmq::message_t& message);
 
 }  // namespace quire

@@ -36,9 +36,7 @@ class Client {
     zmq::message_t empty, number, batch;
     if (!socket_.recv(empty, zmq::recv_flags::dontwait)) return std::nullopt;
     if (!socket_.recv(number) || !socket_.recv(batch)) return std::nullopt;
-    uint64_t value = 0;
-    for (size_t i = 0; i < number.size(); ++i) value = value << 8 | number.data<uint8_t>()[i];
-    return value;
+    return NumberOf(number);
   }
 
  private:
