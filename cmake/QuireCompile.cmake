@@ -1,7 +1,7 @@
 # The flags of all Quire targets. Third-party headers count as system headers, so they cause no warnings.
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
-  # ccache shares results between checkouts: paths inside a checkout count as relative.
+  # ccache shares results between checkouts, because it treats paths inside a checkout as relative.
   set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} ${CCACHE_PROGRAM})
 endif()
 
@@ -37,7 +37,7 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 include(CheckPIESupported)
 check_pie_supported(LANGUAGES CXX)  # executables are linked as position-independent, too
 
-# A level above -O2 would take an eighth more of the compiler's time. Only libraries with compute loops of their own use
+# A level above -O2 would take an eighth more of the compiler's time. Only libraries with their own compute loops use
 # -O3 (quire_library's NUMERIC).
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 
@@ -57,7 +57,7 @@ endif()
 
 # quire_library(name [NUMERIC
 #  COLD] SOURCES... DEPS targets...): a static library with the project's flags.
-#   NUMERIC: the library has compute loops of its own, so it uses -O3.
+# NUMERIC: the library has its own compute loops, so it uses -O3.
 #   COLD: the library runs once per start or command, so it uses -O1, which takes a third less time to compile.
 function(quire_library name)
   cmake_parse_arguments(ARG "NUMERIC;COLD" "" "SOURCES;DEPS" ${ARGN})
@@ -69,7 +69,7 @@ function(quire_library name)
   endif()
   set_target_properties(${name} PROPERTIES UNITY_BUILD ${QUIRE_UNITY_BUILD})
   if(QUIRE_UNITY_BUILD)
-    # A source that another source includes is not a header that many sources would include.
+    # A source file that another source includes is no header, so this warning does not apply to it.
     target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
   endif()
   target_link_libraries(${name} PUBLIC quire_flags ${ARG_DEPS})

@@ -8,8 +8,8 @@ if(NOT QUIRE_CUDA STREQUAL "OFF")
   include(CheckLanguage)
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
-    # Binaries for each GPU generation that has kernels of its own. If the toolkit knows the newest generation, the
-    # build also makes PTX of that generation, which drivers compile for later generations.
+    # Binaries for each GPU generation that has its own kernels. If the toolkit knows the newest generation, the build
+    # also makes PTX of that generation, which drivers compile for later generations.
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
       set(CMAKE_CUDA_ARCHITECTURES 80-real 89-real 90a-real)
       set(QUIRE_CUDA_ARCHITECTURES_DEFAULTED ON)
@@ -35,7 +35,7 @@ endif()
 # Programs that are packed together (tests/gpu/pack) share one library of kernels instead of having a copy each.
 option(QUIRE_SHARED_KERNELS "Build CUDA kernels as shared libraries" OFF)
 
-# quire_cuda_library(name SOURCES... DEPS targets...): a library of kernels, compiled by nvcc with its own flags.
+# quire_cuda_library(name SOURCES... DEPS targets...): a library of kernels, which nvcc compiles with flags of its own.
 function(quire_cuda_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   if(QUIRE_SHARED_KERNELS)

@@ -10,9 +10,9 @@ find_package(prometheus-cpp REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(OpenSSL 3.0 REQUIRED)
 pkg_check_modules(ZMQ REQUIRED IMPORTED_TARGET libzmq)
-# ZeroMQ's flags also name folders of its own dependencies, one of them by -isystem. CMake takes that flag for an
-# include directory when pkg-config prints it, but for an option when it reads its cache. Then the second configuration
-# would build everything again.
+# ZeroMQ's flags also name folders of its own dependencies, one of them by -isystem. CMake takes this flag for an
+# include directory when pkg-config prints it, but for an option when it comes from CMake's cache. Then the second
+# configuration would build everything again.
 set_target_properties(PkgConfig::ZMQ PROPERTIES
                       INTERFACE_INCLUDE_DIRECTORIES "${ZMQ_INCLUDEDIR}" INTERFACE_COMPILE_OPTIONS "")
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)

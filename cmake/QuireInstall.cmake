@@ -1,4 +1,4 @@
-# The places of files in `cmake --install BUILD`, and the Debian package of the same files (deploy/make-package).
+# Where `cmake --install BUILD` puts files, and the Debian package of the same files (deploy/make-package).
 include(GNUInstallDirs)
 
 # The program itself writes the manual page and the shells' completions.

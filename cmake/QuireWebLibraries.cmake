@@ -4,7 +4,7 @@
 set(QUIRE_WEB_LIBRARIES ${CMAKE_BINARY_DIR}/web_libraries)
 set(WEB_LICENCES "Libraries of others in Quire's chat page, with their licences as their packages give them.\n")
 
-# FILES: names in `folders` that the package may have the library by, the smallest first.
+# FILES: names that the library may have in `folders`, the smallest file first.
 function(quire_web_library name package)
   cmake_parse_arguments(LIBRARY "" "" "FILES;FOLDERS" ${ARGN})
   find_file(QUIRE_WEB_${name} NAMES ${LIBRARY_FILES} PATHS ${LIBRARY_FOLDERS} NO_DEFAULT_PATH NO_CACHE)

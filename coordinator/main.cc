@@ -63,7 +63,7 @@ Subcommand AddCheck(CLI::App& app) {
   quire::AddServeFlags(*check, state->flags);
   check->add_flag("--json", state->json, "Print the result as JSON");
   return {check, [] { quire::SetUpLog(quire::LogLevel::kWarn); },
-          [state] { return quire::RunCheckCommand(state->flags, state->json); }};
+          [state] { return quire::RunCheckCommand(state->flags, state->json, quire::CheckKeyFiles); }};
 }
 
 Subcommand AddChat(CLI::App& app) {
@@ -214,11 +214,20 @@ Subcommand AddKeygen(CLI::App& app) {
 
 Subcommand AddCache(CLI::App& app) {
   const auto command = std::make_shared<quire::CacheCommand>();
-  CLI::App* cache = app.add_subcommand("cache", "List, verify or prune the blocks that servers keep in --kv-disk");
-  cache->add_option("action", command->action, "ls, verify or prune")->required();
+  CLI::App* cache = app.add_subcommand(
+      "cache", "List, verify, prune, export or import the blocks that servers keep in --kv-disk");
+  cache->add_option("action", command->action, "ls, verify, prune, export or import")->required();
   cache->add_option("directory", command->directory, "The directory")->required();
-  cache->add_option("--size", command->gibibytes, "prune: GiB that may stay")->check(CLI::NonNegativeNumber);
+  cache->add_option("archive", command->archive, "export, import: the file");
+  cache->add_option("--size", command->gibibytes, "prune, import: GiB that all blocks may have then (import: 16)")
+      ->check(CLI::NonNegativeNumber);
   cache->add_option("--days", command->days, "prune: days that an unused block may stay")->check(CLI::Range(0, 3650));
+  cache->add_option("--model", command->model, "export, import: only this model (its path, or the path's last part)");
+  cache->add_option("--pin", command->pin, "export: only the pinned prompt of this name");
+  cache->add_option("--passphrase-file", command->passphrase_file,
+                    "export, import: file (0600) with what seals the archive");
+  cache->add_option("--secret-file", command->secret_file,
+                    "export: instead, the file `secret` of the directory that will import the archive");
   return {cache, [command] { quire::CheckCache(*command); }, [command] { return quire::RunCache(*command); }};
 }
 

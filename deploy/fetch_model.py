@@ -23,8 +23,8 @@ def plain(text):
 
 
 def distrust_the_hub():
-    """Makes the client refuse answers whose hashes are none. The client uses a file's hash and the commit's as names of files
-    in its cache; a hub that says `../../x` or `/etc/x` instead would have the file written there."""
+    """Makes the client refuse hub answers whose hashes have another form. The client names files in its cache by a file's hash and the
+    commit's; a hub that sends `../../x` or `/etc/x` instead could have files written there."""
     read_metadata, read_repository = file_download.get_hf_file_metadata, HfApi.repo_info
 
     def metadata(*args, **kwargs):
@@ -45,7 +45,7 @@ def distrust_the_hub():
 
 
 def is_of_kind(name, kind):
-    """True for a GGUF file whose name has the kind of quantisation, such as Q4_K_M, as a word."""
+    """True for a GGUF file whose name contains the kind of quantisation, such as Q4_K_M, as a word."""
     stem = PART.sub("", name).removesuffix(".gguf")
     return re.search(rf"(^|[-./]){re.escape(kind)}($|[-.])", stem, re.IGNORECASE) is not None
 
@@ -80,7 +80,7 @@ def digest(path, name):
 
 
 def check(place, began):
-    """Compares the files that came since `began`. The cache names each by its hash."""
+    """Compares the files that were fetched since `began` with their hashes, by which the cache names them."""
     paths = [place] if os.path.isfile(place) else [os.path.join(folder, name) for folder, _, names in os.walk(place) for name in names]
     for path in paths:
         blob = os.path.realpath(path)

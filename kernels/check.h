@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-// Aborts with the place and the condition if a kernel's precondition is broken, which is a bug of the caller.
+// Aborts with the place and the condition if a kernel's precondition is broken. Only a bug of the caller can break it.
 #define QUIRE_KERNEL_CHECK(condition)                                                                  \
   do {                                                                                                 \
     if (!(condition)) {                                                                                \

@@ -16,7 +16,7 @@ struct GateMulParams {
   int64_t columns;
   bool interleaved;  // gate_up instead: 8 gates, their 8 ups, and so on (cuda/products/skinny_gemm.h); columns % 8 == 0
   Activation activation = Activation::kSilu;
-  float limit = 0;  // limit of kClampedSilu
+  float limit = 0;  // the limit of kClampedSilu
   /// Optional separate ups, rows up_stride numbers apart. gate_up then holds only gates, [num_tokens, columns], is not
   /// interleaved, and may equal out.
   const void* up = nullptr;

@@ -20,14 +20,14 @@ struct LowRankGroup {
   /// [num_parts]; they add to different columns. Neighbours with the same `down` must have the same scale.
   const LowRankPart* parts;
   int64_t num_parts;
-  const int32_t* rows;  // [num_rows] rows of y, ascending
+  const int32_t* rows;  // [num_rows]: the rows of y, ascending
   int64_t num_rows;
-  const int32_t* x_rows = nullptr;  // [num_rows] their rows of x; null: the same numbers
+  const int32_t* x_rows = nullptr;  // [num_rows]: the row of x for each row of y; null: the same numbers
 };
 
 /// Adds low-rank products to the rows of groups. Other rows stay as they are. CPU only: weights are packed here.
-/// Batch-invariant: y[i, :] depends on x[i, :] and the row's parts alone, bit for bit. Accumulates in fp32: first along
-/// the columns of x; this sum is multiplied by the scale; then along the rank; this sum is added to y at last.
+/// Batch-invariant: y[i, :] depends only on x[i, :] and the row's parts, bit for bit. Sums are fp32: first the sum
+/// along the columns of x, which is multiplied by the scale; then the sum along the rank, which is added to y last.
 struct LowRankParams {
   const float* x;  // rows x_stride floats apart
   int64_t x_stride;

@@ -27,9 +27,10 @@ struct PagedAttentionParams {
   int64_t num_sequences;
   int64_t num_heads;
   float scale;
-  int64_t window;                       // a query at position p sees positions (p - window, p]; 0: all up to p
-  float soft_cap = 0;                   // scores become soft_cap * tanh(score / soft_cap); 0: no cap
-  const float* alibi_slopes = nullptr;  // [num_heads]: slope * (key position - query position) joins a score; or null
+  int64_t window;      // a query at position p sees positions (p - window, p]; 0: all up to p
+  float soft_cap = 0;  // scores become soft_cap * tanh(score / soft_cap); 0: no cap
+  /// [num_heads]: -slope * |key position - query position| joins a score; or null.
+  const float* alibi_slopes = nullptr;
   /// kInt8: if the cache is int8, queries and weights are also rounded to bytes: a query to [-127, 127], the weights
   /// of each kSpanSlots slots to [0, 255]. All promises above still hold. A block size or head size that is not a
   /// multiple of 16 disables this.
@@ -37,8 +38,13 @@ struct PagedAttentionParams {
   /// [num_heads]: a score per head that joins the softmax after scale and cap but has no value (attention sink); or
   /// null.
   const float* sinks = nullptr;
-  /// A query at position p sees positions (p - window, p + window) of the context, or all of it. Not with ALiBi.
+  /// A query at position p sees positions (p - window, p + window) of the context, or all of it.
   bool both_ways = false;
+  /// [num_heads, 2 * relative_reach + 1]: a number for the distance of key and query, key position - query position,
+  /// from -relative_reach to relative_reach, joins a score after scale and cap; or null. Farther keys get the number of
+  /// the farthest distance on their side. Not with ALiBi.
+  const float* relative_bias = nullptr;
+  int64_t relative_reach = 0;
 };
 void PagedAttention(const CpuStream& stream, const PagedAttentionParams& params);
 

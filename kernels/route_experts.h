@@ -27,7 +27,7 @@ struct RouteExpertsParams {
   int64_t logits_stride;
   const float* correction;  // [num_experts], added to scores for the comparison, not for weights; or null
   int32_t* experts;         // [num_tokens, experts_per_token], best first, without repetition
-  float* weights;           // [num_tokens, experts_per_token]: scores; renormalize divides by their sum; times scale
+  float* weights;           // [num_tokens, experts_per_token]: scores, divided by their sum if renormalize, times scale
   int64_t num_tokens;
   int64_t num_experts;
   int64_t experts_per_token;

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-// Draws one token on the host from a whole row of logits, which the ranks have gathered. CPU only: CUDA draws a whole
-// batch from sharded rows with the same meaning (cuda/sampling/sampling.h).
+// Samples one token on the host from a whole row of logits, which the ranks have gathered. CPU only: CUDA samples for a
+// whole batch from sharded rows, with the same meaning (cuda/sampling/sampling.h).
 namespace quire::kernels {
 
 /// The highest logit of a row; the lowest id wins a tie. NaN counts as -infinity.
@@ -19,7 +19,7 @@ Candidate ArgMax(std::span<const float> logits);
 /// Returns log(sum(exp(logits))), with an error of about 1e-6.
 double LogSumExp(std::span<const float> logits);
 
-/// The settings of a draw. Defaults: no restriction. Temperature 0: greedy.
+/// The settings of a sample. Defaults: no restriction. Temperature 0: greedy.
 struct SamplingParams {
   float temperature = 1.0f;
   int32_t top_k = 0;  // 0: no limit
@@ -27,23 +27,23 @@ struct SamplingParams {
   float min_p = 0.0f;
 };
 
-/// Identifies one draw. Equal keys give the same random number on every rank and in every replay.
+/// Identifies one sample. Equal keys give the same random number on every rank and in every replay.
 struct DrawKey {
   uint64_t seed;
   uint32_t choice;    // index of the sequence within its request
-  uint64_t position;  // position of the drawn token
+  uint64_t position;  // position of the sampled token
 };
 
-/// Returns a uniform number in [0, 1) from Philox4x32-10 (Salmon et al., SC'11) with the draw's key.
+/// Returns a uniform number in [0, 1) from Philox4x32-10 (Salmon et al., SC'11) for the key.
 double UniformFromKey(const DrawKey& key);
 
-/// Draws a token: applies the temperature, then top-k, min-p and top-p, each applied to the tokens that the previous
-/// filter left. Candidates are ordered by falling logit, then rising id, so the result is a pure function of the
-/// arguments. Returns -1 if the highest logit is not finite.
+/// Samples a token: applies the temperature, then top-k, min-p and top-p, each to the tokens that the previous filter
+/// left. Candidates are ordered by falling logit, then by rising id, so the result depends only on the arguments.
+/// Returns -1 if the highest logit is not finite.
 int32_t SampleToken(std::span<const float> logits, const SamplingParams& params, const DrawKey& key);
 
 /// Penalties for tokens already seen. `seen` pairs each token with its number of occurrences among the generated
-/// tokens; tokens of the prompt alone have count 0.
+/// tokens. Tokens that occur only in the prompt have count 0.
 struct Penalties {
   float repetition = 1.0f;  // positive logits of seen tokens are divided by this, negative ones multiplied
   float frequency = 0.0f;   // subtracted once per occurrence

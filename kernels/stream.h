@@ -10,7 +10,7 @@ class ThreadPool;
 /// No result depends on the number of threads.
 class CpuStream {
  public:
-  /// num_threads >= 1, including the calling thread.
+  /// `num_threads` includes the calling thread, and is at least 1.
   explicit CpuStream(int num_threads);
   ~CpuStream();
   CpuStream(const CpuStream&) = delete;

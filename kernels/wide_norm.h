@@ -9,7 +9,7 @@ namespace quire::kernels {
 
 /// group = group / rms * weight in place, for each group of neighbouring numbers. The mean of squares is the group's
 /// entry of `squares` / width; `squares` covers all ranks, of which this one may hold only a part (SumSquares,
-/// GateSquares). On the CPU this also norms queries and keys; on CUDA RopeKvWrite norms those to read rows only once.
+/// GateSquares). On the CPU this also normalises queries and keys. On CUDA, RopeKvWrite does, to read rows only once.
 struct WideNormParams {
   NumberType dtype;      // CPU: kF32; CUDA: any IsFloat type
   void* rows;            // [num_tokens, columns], row_stride numbers apart

@@ -46,7 +46,7 @@ class VersionTest(unittest.TestCase):
         said = subprocess.run(["cmake", "-DPROJECT_VERSION=9.8.7", "-P", script], cwd=self.folder, check=True, capture_output=True, text=True)
         return said.stderr.strip()
 
-    def test_version_is_the_tags_or_else_the_projects(self):
+    def test_version_comes_from_the_git_tag_or_else_from_the_cmake_project(self):
         self.assertEqual(self.version(), "9.8.7", "no checkout")
         self.git("init", "-q")
         self.git("commit", "-q", "--allow-empty", "-m", "first")

@@ -56,8 +56,8 @@ def main():
         problems = problems_of(path)
         failed |= bool(problems)
         print(f"{name}: {', '.join(problems) or 'hardened'}")
-    # Probes of large stack frames and the level of libc's checks leave no mark in the program, so the compile commands are
-    # checked.
+    # Probes of large stack frames and the level of libc's checks leave no trace in the program, so the compile commands
+    # are checked.
     with open(os.path.join(BUILD, "compile_commands.json"), encoding="utf-8") as f:
         ours = [c for c in json.load(f) if re.search(rf"^{re.escape(ROOT)}/(comm|coordinator|worker)/.*\.cc$", c["file"])]
     level = fortify_level(re.search(r"^CMAKE_CXX_COMPILER:\w+=(.+)$", cache, re.M)[1])

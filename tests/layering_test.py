@@ -20,7 +20,7 @@ ALLOWED = {
 }
 # The only header that comm and kernels, which do not include each other, share: the types of stored numbers.
 NUMBER_TYPES = "comm/base/number_type.h"
-# Rooms of the coordinator that are leaves: each includes its own headers and those of comm alone.
+# Folders of the coordinator that are leaves: each includes only its own headers and those of comm.
 LEAVES = ("coordinator/core/", "coordinator/http/", "coordinator/text/")
 # The core knows no sockets, no text, no clocks and no flags.
 CORE = "coordinator/core/"
@@ -29,7 +29,8 @@ CORE_FORBIDDEN = re.compile(r"<(thread|mutex|chrono|boost/|zmq|sys/|spdlog/)|sys
 # library header -> files that may include it
 OWNERS = {
     r"zmq": {"comm/wire/channel.cc", "comm/wire/curve/curve_server.cc", "comm/wire/curve/curve_keys.cc",
-             "coordinator/cache_events/cache_event_publisher.cc"},
+             "coordinator/cache_events/cache_event_publisher.cc",
+             "coordinator/cache_events/cache_event_replays.h", "coordinator/cache_events/event_endpoint.h"},
     r"mpi\.h": {"comm/collective/mpi_bootstrap.cc", "comm/collective/mpi_collective.cc"},
     r"nccl": {"comm/collective/nccl_collective.cc", "comm/collective/nccl_communicator.h"},
     r"yaml-cpp": {"comm/base/yaml_tree.cc"},
@@ -39,7 +40,7 @@ OWNERS = {
     r"utf8proc": {"coordinator/text/characters.cc", "coordinator/text/unicode_forms.cc"},
     r"xgrammar|dlpack": {"comm/grammar/grammar_compiler.cc"},
     r"zlib": {"coordinator/journal/record_ring.cc"},
-    r"sodium": {"comm/wire/messages.cc", "comm/wire/curve/curve_server.cc", "coordinator/core/blocks/prefix_cache.cc", "coordinator/cluster/launch/deployment.cc", "coordinator/kv_disk/block_seal.cc",
+    r"sodium": {"comm/wire/messages.cc", "comm/wire/curve/curve_server.cc", "coordinator/core/blocks/prefix_cache.cc", "coordinator/core/blocks/prefix_origin.cc", "coordinator/cluster/launch/deployment.cc", "coordinator/kv_disk/block_seal.cc", "coordinator/kv_disk/kv_archive.cc",
                 "coordinator/api/access/client_id.cc", "coordinator/api/openai/pooled_answer.cc", "coordinator/api/requests/responses/sealed_text.cc", "coordinator/text/tokenizer/keyed_hash.cc", "coordinator/text/tokenizer/tokenizer_json_steps.cc", "comm/grammar/grammar_source.cc", "coordinator/main.cc", "comm/model/model_files_fingerprint.cc", "comm/model/adapter_files.cc", "comm/model/checksums.cc",
                 "worker/serve/worker.cc", "comm/base/secret_file.cc", "coordinator/api/access/api_keys.cc"},
     r"prometheus": {"coordinator/metrics/series.h", "coordinator/metrics/metrics.cc"},
@@ -72,7 +73,7 @@ BOTH_SIDES = {
 
 ARCHITECTURES = "comm/model/architectures/"
 READING_LIST = "docs/architecture.md"
-# Ops of kernels/*.h that only the CPU has, and ops that have other params on CUDA, with the reason.
+# Operations of kernels/*.h that only the CPU has, and operations that have other parameters on CUDA, with the reason.
 ONE_DEVICE = {
     "Rope": "CUDA rotates in RopeKvWrite",
     "HeadNorm": "CUDA norms heads in RopeKvWrite",
@@ -177,7 +178,7 @@ def check_number_types(path, text, breach):
 
 
 def ops_of(headers, stream):
-    """Returns the names of the ops that headers declare for a stream."""
+    """Returns the names of the operations that headers declare for a stream."""
     names = set()
     for header in glob.glob(os.path.join(ROOT, headers), recursive=True):
         with open(header, encoding="utf-8") as f:
@@ -186,7 +187,7 @@ def ops_of(headers, stream):
 
 
 def check_twins(breach):
-    """Checks that an op of kernels/*.h has an overload for each stream, the same params on both, and one test body for both."""
+    """Checks that an operation of kernels/*.h has an overload for each stream, the same parameters on both, and one test body for both."""
     cpu, cuda, own = ops_of("kernels/*.h", "CpuStream"), ops_of("kernels/*.h", "CudaStream"), ops_of("kernels/cuda/**/*.h", "CudaStream")
     tests = ""
     for name in os.listdir(os.path.join(ROOT, "tests/kernels")):

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """skips.py LOG: prints which tests were skipped and why, and fails if this machine could have run them.
 
-Tests append "WHERE<tab>REASON" to the file that QUIRE_SKIP_LOG names (support/main.cc, e2e/verdict.py). A reason is
-excused by a
-fact about the machine, which is checked here again. A reason without such a fact is never excused."""
+Tests append "WHERE<tab>REASON" to the file that QUIRE_SKIP_LOG names (support/main.cc, e2e/verdict.py). A reason is excused by a fact about
+the machine, which is checked here again. A reason without such a fact is never excused."""
 import os
 import re
 import shutil

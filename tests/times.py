@@ -25,11 +25,13 @@ REASONS = {
     "e2e/security_test": "servers and worker groups with every wrong key, mode and address",
     "e2e/structured_output_test": "answers to many schemas are validated, on one and two ranks and over killed workers",
     "e2e/tools_test": "a server for every parser of tool calls, whole and streamed answers validated",
-    "sim/planted_bugs": "2,000 lives at the most for each planted bug",
-    "worker/cuda/cuda_engine_test": "every form of model on the emulated device, each against the CPU engine",
-    "worker/cuda/cuda_hybrid_test": "hybrids on the emulated device, each against the CPU engine",
-    "worker/golden_test": "every model against transformers, on up to four ranks, which outnumber two cores",
-    "worker/golden_test.real_model": "the quickstart model against transformers, on one to four ranks",
+    "sim/planted_bugs": "searches 6,000 lives for each planted bug whose recorded seed finds it no more",
+    "worker/cuda/cuda_engine_test": "every form of model on the emulated device, each against the CPU engine, in the processors' idle time",
+    "worker/cuda/device_golden_test": "models of every family on the emulated device, in the processors' idle time",
+    "kernels/cuda/prefill_bugs_test": "a run of the emulator for every planted bug, in the processors' idle time",
+    "worker/cuda/cuda_hybrid_test": "hybrids on the emulated device, each against the CPU engine, in the processors' idle time",
+    "worker/golden_test": "every model against transformers, on up to four ranks, which outnumber two cores, in the processors' idle time",
+    "worker/golden_test.real_model": "the quickstart model against transformers, on one to four ranks, in the processors' idle time",
 }
 
 
@@ -71,8 +73,8 @@ def machine():
 def print_page(tests):
     head = subprocess.run(["git", "log", "-1", "--format=%h of %cs"], cwd=os.path.dirname(os.path.abspath(__file__)), capture_output=True, text=True)
     print(f"""# Seconds per test
-Written by `tests/times.py build --all` after `tests/run`: commit {head.stdout.strip() or "unknown"}, {machine()}. Tests run two at
-once, so the {len(tests)} tests of {sum(tests.values()):.0f} s in all take less. A test above {LONG} s has its reason beside it.
+Written by `tests/times.py build --all` after `tests/run`: commit {head.stdout.strip() or "unknown"}, {machine()}. Tests run three at
+once (tests/CMakeLists.txt), so the {len(tests)} tests of {sum(tests.values()):.0f} s in all take less. A test above {LONG} s has its reason beside it.
 
 | test | seconds | why so long |
 | --- | ---: | --- |""")

@@ -17,8 +17,8 @@ struct Choice {
   std::string_view word;
 };
 
-/// An enumeration whose values have spellings. ChoicesOf(E) lists all values in the order in which help texts name
-/// them.
+/// An enumeration whose values have spellings. ChoicesOf(E) lists all values, in the order of help
+/// texts.
 template <class E>
 concept ChosenByWord = requires(E e) {
   { ChoicesOf(e)[0] } -> std::convertible_to<Choice<E>>;
@@ -32,7 +32,7 @@ std::string_view NameOf(E value) {
   return found->word;
 }
 
-/// Returns the value that `word` spells, or nullopt when no value has that spelling.
+/// Returns the value that `word` spells; nullopt when no value has this spelling.
 template <ChosenByWord E>
 std::optional<E> Named(std::string_view word) {
   static constexpr auto kChoices = ChoicesOf(E{});

@@ -9,7 +9,7 @@ namespace quire {
 
 namespace {
 
-/// A mounted hierarchy of groups.
+/// A mounted hierarchy of control groups.
 struct Hierarchy {
   std::string mount_point;  // the path without the tests' root folder
   std::string shown_from;   // the group that is seen at the mount point
@@ -45,7 +45,7 @@ Membership ReadMembership(const std::string& controller, const std::string& root
   return membership;
 }
 
-/// Replaces the escapes that the kernel writes for spaces (\040) and other signs by these signs.
+/// Replaces the kernel's escapes for spaces (\040) and other characters by these characters.
 std::string WithoutEscapes(const std::string& text) {
   std::string plain;
   const auto octal = [&](size_t i) { return i < text.size() && text[i] >= '0' && text[i] <= '7'; };
@@ -80,8 +80,8 @@ std::vector<Hierarchy> ReadHierarchies(const std::string& controller, const std:
   return found;
 }
 
-/// Returns the group's path below the mount point: "" or "/a/b". A group that the mount does not show counts as its
-/// top.
+/// Returns the group's path below the mount point: "" or "/a/b". A group that the mount does not show counts as the
+/// group at the mount point.
 std::string BelowMount(const std::string& group, const std::string& shown_from) {
   if (("/" + group + "/").find("/../") != std::string::npos || group == "/") return "";
   if (shown_from == "/") return group;

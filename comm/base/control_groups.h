@@ -7,15 +7,15 @@
 
 namespace quire {
 
-/// A control group that this process is in, by its own membership or as an ancestor of its group.
+/// A control group that contains this process: its own group, or an ancestor of it.
 struct ControlGroup {
   std::string folder;  // the folder of the group's files
   std::string name;    // the group's path in /proc/self/cgroup: "/system.slice/quire.service"
 };
 
-/// Returns the groups of `controller` ("memory", "cpu") that hold this process, innermost first. Looks in the mounted
+/// Returns the groups of `controller` ("memory", "cpu") that contain this process, the innermost first. Looks in the
 /// hierarchies of v1 and v2 that /proc/self/mountinfo names, and in the usual places below /sys/fs/cgroup. A container
-/// may see only some of its groups. `root` stands in front of every path, for tests.
+/// may see only some of its groups. `root`: put before every path; for tests.
 std::vector<ControlGroup> ControlGroupsOf(const std::string& controller, const std::string& root);
 
 /// Returns the number at the beginning of a file of one line; nullopt when the file has none ("max") or does not exist.

@@ -6,7 +6,7 @@
 
 namespace quire {
 
-/// Owns a file descriptor and closes the descriptor when destroyed.
+/// Owns a file descriptor; the destructor closes it.
 class Descriptor {
  public:
   Descriptor() = default;
@@ -22,7 +22,7 @@ class Descriptor {
 
   int get() const { return fd_; }
   bool open() const { return fd_ >= 0; }
-  /// Returns the file descriptor without closing it. The caller closes it from now on.
+  /// Returns the file descriptor and gives up its ownership: the caller must close it.
   int Release() { return std::exchange(fd_, -1); }
 
  private:

@@ -16,8 +16,8 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Reports a request that no retry can satisfy: a model that is not supported, or settings that contradict the model or
-/// the machine. Programs end with kSettingsStatus for it, so that supervisors do not start them again.
+/// Reports something that no retry can mend: a model that is not supported, or settings that contradict the model or
+/// the machine. Programs that it ends exit with kSettingsStatus, so that supervisors do not start them again.
 class SettingsError : public Error {
  public:
   using Error::Error;
@@ -25,7 +25,7 @@ class SettingsError : public Error {
 
 inline constexpr int kSettingsStatus = 2;
 
-/// Returns the exit status of a program that ends by this error: kSettingsStatus for a SettingsError, else 1.
+/// Returns the exit status of a program that ends with this error: kSettingsStatus for a SettingsError, otherwise 1.
 inline int StatusOf(const std::exception& error) {
   return dynamic_cast<const SettingsError*>(&error) != nullptr ? kSettingsStatus : 1;
 }
@@ -40,8 +40,8 @@ template <class... Args>
   throw SettingsError(fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// Returns the result of `read`. Turns an Error of `read` into a SettingsError: `read` reads a file that the operator
-/// named, such as a model.
+/// Returns the result of `read`, which reads a file that the operator named, such as a model. Turns an Error of `read`
+/// into a SettingsError.
 template <class Read>
 auto ReadAsSettings(Read read) {
   try {
@@ -53,8 +53,8 @@ auto ReadAsSettings(Read read) {
 
 }  // namespace quire
 
-// Aborts with a message when `condition` is false: a broken invariant is a bug. The arguments after the condition are a
-// fmt format and its values.
+// Aborts with a message when `condition` is false, because a broken invariant is a bug. The further arguments are a fmt
+// format and its values.
 #define QUIRE_CHECK(condition, ...)                                                           \
   do {                                                                                        \
     if (!(condition)) {                                                                       \

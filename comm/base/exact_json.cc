@@ -9,7 +9,7 @@ namespace quire {
 
 namespace {
 
-/// Builds the tree, and keeps the digits of integers that the library would turn into floating-point numbers.
+/// Builds the tree. Keeps the digits of integers that the library would turn into floating-point numbers.
 class ExactParser : public nlohmann::json_sax<OrderedJson> {
  public:
   explicit ExactParser(OrderedJson& root) : dom_(root, true) {}

@@ -7,9 +7,9 @@
 
 namespace quire {
 
-// JSON whose integers keep their value, however large. The tree stores an integer that fits neither int64_t nor
-// uint64_t as a binary value; the binary value's bytes are the integer's sign and digits. JSON text yields no other
-// binary values.
+// JSON in which integers keep their value, however large they are. The tree stores an integer that fits neither int64_t
+// nor uint64_t as a binary value, whose bytes are the sign and the digits. Parsing JSON text makes no other binary
+// values.
 
 /// Parses a text that ParseJson has accepted. Members keep their order.
 OrderedJson ParseExactJson(std::string_view text);

@@ -8,11 +8,11 @@
 
 namespace quire {
 
-/// How a group of ranks cuts a model. A pipeline has stages, each with consecutive layers. The ranks of a stage share
-/// each of its layers.
+/// How a model is divided among a group of ranks. A pipeline has stages, each with consecutive layers. The ranks of a
+/// stage share each of its layers (tensor parallelism).
 ///
-/// Ranks are numbered from the last stage: rank 0 is there, because that stage draws the tokens, and rank 0 tells the
-/// coordinator. With S stages of T ranks, rank r has stage S - 1 - r / T and place r % T in it.
+/// Rank 0 belongs to the last stage, because that stage samples the tokens and rank 0 sends them to the coordinator.
+/// With S stages of T ranks, rank r has stage S - 1 - r / T, and in it the place r % T.
 struct GroupCut {
   std::vector<double> shares;         // weight of each place of a stage, the same in every stage
   std::vector<int32_t> stage_layers;  // layers of each stage, the first stage first; empty: one stage with all layers

@@ -44,7 +44,7 @@ void TakeMachine(MemoryRoom& room, const std::string& root) {
   }
 }
 
-/// Applies one limit of a control group to `room`: the limit itself, and the memory that is left below the limit.
+/// Lowers `room` to one limit of a control group: its total to the limit, its available bytes to what the limit leaves.
 void TakeLimit(MemoryRoom& room, const ControlGroup& group, const MemoryFiles& files, int64_t limit,
                const char* source) {
   if (limit < 0) return;  // negative: no limit (v1)
@@ -62,7 +62,7 @@ void TakeGroup(MemoryRoom& room, const ControlGroup& group) {
       if (limit) TakeLimit(room, group, files, *limit, name);
     }
   }
-  // In v1 a container may not see its ancestors, but this key gives the smallest limit of all ancestors.
+  // In v1 a container may not see the groups above its own, but this key gives the smallest limit of all of them.
   constexpr const char* kOfAncestors = "hierarchical_memory_limit";
   if (const auto limit = SumInFile(group.folder + "/memory.stat", {kOfAncestors}))
     TakeLimit(room, group, AllMemoryFiles()[1], *limit, kOfAncestors);

@@ -6,8 +6,8 @@
 
 namespace quire {
 
-/// Memory that this process and its children may hold, in bytes. The limit is the least of the machine's memory and the
-/// limits of every control group (v1 or v2) of this process, from its own group up to the root.
+/// Memory that this process and its children may hold, in bytes. The limit is the smallest of the machine's memory and
+/// the limits of all control groups (v1 or v2) from this process's own group up to the root.
 struct MemoryRoom {
   int64_t total = INT64_MAX;      // the least limit
   int64_t available = INT64_MAX;  // the least that any limit leaves; page cache counts as free, because it can go
@@ -20,12 +20,12 @@ struct ProcessorRoom {
   std::string limited_by;  // the owner of the limit: "the machine", "CPU affinity", or "control group /a (cpu.max)"
 };
 
-/// Reads /proc/meminfo, /proc/self/cgroup, /proc/self/mountinfo and the control groups' files. A missing or unreadable
-/// file limits nothing. `root`: put before each of these paths; tests name a folder here.
+/// Reads /proc/meminfo, /proc/self/cgroup, /proc/self/mountinfo and the control groups' files. A file that is missing
+/// or cannot be read limits nothing. Tests set `root`, which is put before each of these paths.
 MemoryRoom ReadMemoryRoom(const std::string& root = "");
 
-/// Returns the least of `allowed`, the number of processors that the scheduler lets this process use, and the CPU
-/// quotas of the control groups. `root`: as above.
+/// Returns the smallest of `allowed`, the number of processors that the scheduler lets this process use, and the CPU
+/// quotas of the control groups. Tests set `root`, which is put before each path.
 ProcessorRoom ReadProcessorRoom(int allowed, const std::string& root = "");
 
 /// Returns the processors that sched_getaffinity lets this thread use, in order; cpusets and taskset limit them.

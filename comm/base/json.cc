@@ -52,7 +52,7 @@ class StrictParser : public nlohmann::json_sax<Json> {
   const std::string& reason() const { return reason_; }
 
  private:
-  /// Returns the library's error text without its error code in brackets and its position.
+  /// Returns the library's error text without the error code in brackets and without the position.
   static std::string Reason(std::string_view what) {
     const size_t colon =
         what.find(": ", what.find("parse error") == std::string_view::npos ? 0 : what.find("parse error"));
@@ -82,14 +82,14 @@ class StrictParser : public nlohmann::json_sax<Json> {
 }  // namespace
 
 Json ParseJson(std::string_view text, std::string_view what, const JsonLimits& limits) {
-  // The library would skip a byte order mark, and would take a NUL for the end of the text.
+  // The library would skip a byte order mark, and would take a NUL byte for the end of the text.
   if (text.starts_with("\xef\xbb\xbf") || text.find('\0') != std::string_view::npos) {
     Fail("{}: a byte order mark or NUL byte is not JSON", what);
   }
   Json root;
   StrictParser parser(root, limits);
   if (!Json::sax_parse(text, &parser)) {
-    // The library quotes the offending bytes, which may be invalid UTF-8.
+    // The library quotes the bytes at the error, which may be invalid UTF-8.
     Fail("{}: {}", what, Json::parse(DumpJson(parser.reason())).get<std::string>());
   }
   return root;

@@ -6,7 +6,7 @@
 
 namespace quire {
 
-/// The form of a program's own log: lines of text, or lines that are each a JSON object.
+/// The form of a program's log: lines of text, or lines that are JSON objects.
 enum class LogFormat { kText, kJson };
 constexpr auto ChoicesOf(LogFormat) {
   return std::to_array<Choice<LogFormat>>({{LogFormat::kText, "text"}, {LogFormat::kJson, "json"}});

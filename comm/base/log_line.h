@@ -12,18 +12,18 @@
 
 namespace quire {
 
-/// Fields of a log line beside time, level and message: names and values.
+/// The fields of a log line besides time, level and message: names and values.
 using LogFields = std::vector<std::pair<std::string, Json>>;
 
 /// Formats a time in UTC, to the millisecond, as RFC 3339 has it: 2026-11-22T16:00:00.123Z.
 std::string Timestamp(std::chrono::system_clock::time_point time);
 
 /// Returns a JSON object without a line end: `time`, `level`, `message`, then the fields. The line is plain ASCII, so
-/// that no text in it can control a terminal. Bytes that are no UTF-8 become U+FFFD.
+/// that no text in it can control a terminal. Bytes that are not UTF-8 become U+FFFD.
 std::string JsonLogLine(std::chrono::system_clock::time_point time, LogLevel level, std::string_view message,
                         const LogFields& fields);
 
-/// Returns the line in plain ASCII if it is one JSON object already; nothing otherwise.
+/// Returns the line in plain ASCII if it is already one JSON object; nullopt otherwise.
 std::optional<std::string> AsJsonLogLine(std::string_view line);
 
 }  // namespace quire

@@ -56,16 +56,16 @@ enum class NumberType : uint8_t {
   kTQ2_0,
 };
 
-/// Describes a type: its name in files and errors, and the numbers and bytes of one block (1 number where a type has no
-/// blocks).
+/// Describes a number type: its name in files and errors, and the numbers and bytes of one block. A type without blocks
+/// has one number in a block.
 struct NumberLayout {
   const char* name;
   int64_t block_numbers;
   int64_t block_bytes;
 };
 
-/// Indexed by NumberType. This is a table, not a function, because translation units for different instruction sets
-/// share it: they may share data, but no inline functions.
+/// Indexed by NumberType. It is a table and not a function, because translation units that are compiled for different
+/// instruction sets use it: they may share data, but no inline functions.
 inline constexpr NumberLayout kNumberLayouts[] = {
     {"F32", 1, 4},
     {"F16", 1, 2},
@@ -114,7 +114,7 @@ constexpr bool IsWeightType(NumberType type) {
   return type <= NumberType::kMxFp4Pairs || type >= NumberType::kIQ1_S;
 }
 
-/// True for the types that GPUs compute in: activations and weights on GPUs, and sums over GPUs.
+/// True for the types in which GPUs compute, that is, of activations, plain weights and all-reduces on GPUs.
 constexpr bool IsFloat(NumberType type) {
   return type == NumberType::kF32 || type == NumberType::kF16 || type == NumberType::kBF16;
 }

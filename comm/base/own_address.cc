@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kScheme = "tcp://";
 
-/// Asks the kernel's routing table through a datagram socket, whose connect() sends nothing.
+/// Asks the kernel's routing table by connecting a datagram socket, which sends nothing.
 bool FindSource(const addrinfo& peer, sockaddr_storage& own, socklen_t& size) {
   const int fd = ::socket(peer.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return false;

@@ -4,8 +4,8 @@
 
 namespace quire {
 
-/// Returns the numeric address of this host from which "tcp://HOST:PORT" is reached. An IPv6 address is in brackets, as
-/// endpoints need it. Sends nothing. Throws Error when there is no route to the host.
+/// Returns this host's own numeric address on the way to "tcp://HOST:PORT", with brackets around an IPv6 address. Sends
+/// nothing. Throws Error when there is no route to the host.
 std::string OwnAddressTowards(const std::string& endpoint);
 
 }  // namespace quire

@@ -8,7 +8,7 @@
 
 namespace quire {
 
-/// Escapes control characters as \n, \t, \r, \x1b or \u0080 and keeps everything else. Text from outside can then
+/// Escapes control characters as \n, \t, \r, \x1b or \u0080, and keeps everything else. So text from outside can
 /// neither begin a log line of its own nor control the terminal.
 inline std::string WithoutControls(std::string_view text) {
   std::string plain;
@@ -33,7 +33,7 @@ inline std::string WithoutControls(std::string_view text) {
   return plain;
 }
 
-/// Returns a text of several lines with its control characters escaped (WithoutControls). Line ends and tabs stay.
+/// Escapes control characters in a text of several lines, as WithoutControls does, but keeps line ends and tabs.
 inline std::string LinesWithoutControls(std::string_view text) {
   std::string shown;
   for (size_t at = 0; at < text.size();) {

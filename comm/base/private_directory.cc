@@ -19,7 +19,7 @@ Descriptor OpenPrivateDirectory(const std::string& given, const std::string& set
     Fail("{} {}: {}", setting, path, std::strerror(errno));
   Descriptor directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
   if (!directory.open()) {
-    // Linux says ENOTDIR of a link where a directory is asked for.
+    // Where a directory is expected, Linux reports ENOTDIR for a link.
     const char* hint = errno == ELOOP || errno == ENOTDIR ? "; give a directory, not a link" : "";
     Fail("{} {}: {}{}", setting, path, std::strerror(errno), hint);
   }

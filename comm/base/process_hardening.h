@@ -2,12 +2,12 @@
 
 namespace quire {
 
-/// Hardens a server process at its start. Files that the process creates are accessible to its user only (umask 077).
-/// Neither the process nor its children gain privileges by running a program (PR_SET_NO_NEW_PRIVS; mpirun and ssh need
-/// none).
+/// Hardens a server process at its start. Only its user can access files that it creates (umask 077). Neither
+/// it nor its children gain privileges by executing a program (PR_SET_NO_NEW_PRIVS); mpirun and ssh need
+/// none.
 void HardenProcess();
 
-/// For a process that holds keys: keeps its memory out of core dumps and away from debuggers of the same user.
+/// For a process that holds keys: keeps its memory out of core dumps, and away from debuggers of the same user.
 void ForbidCoreDumps();
 
 }  // namespace quire

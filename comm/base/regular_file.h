@@ -35,7 +35,8 @@ class RegularFile {
   /// Reads the next bytes of the file and returns their count. The count is less than `bytes.size()` only at the file's
   /// end. Throws Error when reading fails.
   size_t Read(std::span<char> bytes) const;
-  /// Returns the rest of the file. Throws Error when the rest is empty or the file is larger than max_bytes.
+  /// Returns the bytes from the current position to the end of the file. Throws Error when there are none, or when the
+  /// file is larger than max_bytes.
   std::string ReadAll(size_t max_bytes) const;
 
  private:

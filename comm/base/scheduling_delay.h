@@ -5,7 +5,7 @@
 
 namespace quire {
 
-/// Tracks the largest scheduling delay of the last five to ten seconds. The delay tells a busy machine from a dead
+/// Keeps the largest scheduling delay of the last five to ten seconds. With it one can tell a busy machine from a dead
 /// process: a machine that has just woken threads late will do so again. Belongs to one thread.
 class RecentDelay {
  public:
@@ -21,8 +21,8 @@ class RecentDelay {
   Clock::duration latest_{0}, earlier_{0};  // the largest delays of this window and of the previous window
 };
 
-/// Returns for how many microseconds the process's main thread has been runnable without a core since its start, as
-/// /proc/self/schedstat counts; 0 where the kernel does not count.
+/// Returns for how many microseconds since its start the process's main thread was ready to run but had no core, as
+/// /proc/self/schedstat says; 0 if the kernel does not count them.
 int64_t StarvedMicros();
 
 }  // namespace quire

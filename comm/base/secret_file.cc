@@ -59,8 +59,8 @@ Secret ReadGuardedFile(const std::string& path, FileAccess access, size_t max_by
 void CreateFile(const std::string& path, std::string_view content, mode_t mode) {
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
   if (fd < 0) {
-    if (errno == EEXIST) Fail("{} exists; remove it first if its keys are no longer wanted", path);
-    Fail("cannot write {}: {}", path, std::strerror(errno));
+    if (errno == EEXIST) FailSettings("{} exists; remove it first if its keys are no longer wanted", path);
+    FailSettings("cannot write {}: {}", path, std::strerror(errno));
   }
   ::fchmod(fd, mode);  // the umask must not narrow the mode
   const bool written = WriteAll(fd, content) && ::fsync(fd) == 0;

@@ -30,14 +30,15 @@ class Secret {
   size_t size_ = 0;
 };
 
-/// The access to a file that users other than its owner may have.
+/// The access that a file may give to users other than its owner.
 enum class FileAccess {
   kOwnerOnly,      // no access: mode & 077 == 0
   kOthersMayRead,  // no write access: mode & 022 == 0
 };
 
-/// Reads the whole file. Throws Error with the path and a remedy for a symbolic link, for anything but a regular file,
-/// for a file of another user, for access wider than allowed, and for more than `max_bytes`.
+/// Reads the whole file. Throws Error with the path and a remedy for a symbolic link, for anything that is no regular
+/// file, for another user's file, for a file that other users may access more than `access` says, and for a file of
+/// more than `max_bytes` bytes.
 Secret ReadGuardedFile(const std::string& path, FileAccess access, size_t max_bytes);
 
 /// Creates a new file with this content. Throws Error when the file exists; never changes an existing file.

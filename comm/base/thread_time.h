@@ -6,7 +6,7 @@
 
 namespace quire {
 
-/// Returns the processor time that the calling thread has used. Time that other threads use does not count.
+/// Returns the processor time that the calling thread has used, without the time of other threads.
 inline std::chrono::nanoseconds ThreadTime() {
   timespec now{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);

@@ -8,8 +8,8 @@ namespace quire {
 
 struct YamlEntry;
 
-/// A YAML document as plain data with line numbers for error messages. Scalars stay text: the parser does not guess
-/// their types.
+/// A YAML document as plain data, with line numbers for error messages. Scalars stay text, because the parser does not
+/// guess types.
 struct YamlNode {
   enum class Kind { kScalar, kSequence, kMapping };
 
@@ -32,9 +32,9 @@ struct YamlEntry {
 /// The largest text that ParseYaml accepts, in bytes.
 inline constexpr size_t kMaxYamlBytes = 256 << 10;
 
-/// Parses one document strictly. Aliases, anchors, tags, duplicate keys, a second document, nesting deeper than 16,
-/// more than 1,000 keys in one mapping, more than 50,000 values and keys, and more than kMaxYamlBytes are errors.
-/// Throws Error of the form "file:line: reason".
+/// Parses one document strictly. Throws Error of the form "file:line: reason" for aliases, anchors, tags, duplicate
+/// keys, a second document, nesting deeper than 16, more than 1,000 keys in one mapping, more than 50,000 values and
+/// keys, and more than kMaxYamlBytes.
 YamlNode ParseYaml(const std::string& text, const std::string& file);
 
 }  // namespace quire

@@ -7,8 +7,8 @@
 
 namespace quire {
 
-/// Adds every rank's part to `total` in one pass: total[i] += the sum of part_of(rank)[i] in rank order, fp32.
-/// part_of(rank) points to the first number of that rank's part.
+/// Adds every rank's part to `total` in one pass: total[i] += the sum of part_of(rank)[i] over all ranks, in rank
+/// order, in fp32. part_of(rank) points to the first number of that rank's part.
 template <class PartOf>
 void AddParts(int ranks, const PartOf& part_of, std::span<float> total) {
   constexpr size_t kTile = 256;  // numbers; small enough for registers or the L1 cache

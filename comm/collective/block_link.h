@@ -11,7 +11,7 @@
 
 namespace quire {
 
-/// Memory of KV blocks. Both ends of a transfer list the blocks in the same order.
+/// The memory of several KV blocks. Both ends of a transfer list the blocks in the same order.
 using BlockMemory = std::vector<std::span<std::byte>>;
 
 /// The result of a transfer at either end. `problem` is empty when all blocks have arrived.
@@ -22,15 +22,15 @@ struct BlockTransferEnd {
 };
 
 /// KV blocks travel from ranks of one group to ranks of another group. They go from host memory to host memory over a
-/// Channel, in chunks that are numbered and hashed. When both ends have carriers, they go from device memory to device
-/// memory over a DeviceLink, which a chunk announces. A transfer either completes or fails as a whole. It fails when a
-/// chunk is missing or broken, when nothing moves for kLinkPatience (kDevicePatience over a DeviceLink, whose first use
-/// has to make the link), or when it is not complete after kTransferPatience. Several transfers may run together. Each
-/// end belongs to one thread, which calls Poll.
+/// Channel, in numbered chunks with a hash. If both ends have carriers, they go from device memory to device memory
+/// over a DeviceLink, which a chunk announces. A transfer either completes or fails as a whole. It fails when a chunk
+/// is missing or broken, when nothing moves for kLinkPatience (for kDevicePatience over a DeviceLink, which must be
+/// connected first), or when it is not complete after kTransferPatience. Several transfers may run at the same time.
+/// Each end belongs to one thread, which calls Poll.
 inline constexpr auto kLinkPatience = std::chrono::seconds(5), kDevicePatience = std::chrono::seconds(15),
                       kTransferPatience = std::chrono::seconds(60);
 
-/// The most chunks that one Poll takes from senders, or sends on each stream. The calling thread has other work, too.
+/// The most chunks that one Poll receives, or that it sends on each stream. The calling thread has other work, too.
 inline constexpr int kChunksAtOnce = 64;
 
 /// The `problem` of a transfer that Stop ended.
@@ -39,8 +39,8 @@ inline constexpr const char* kCalledOff = "called off";
 /// Aborts unless the runs lie within every one of the blocks.
 void CheckRuns(const BlockRuns& runs, const BlockMemory& blocks);
 
-/// The part of a block that a transfer sends is its runs, one after another. Returns the memory of bytes [offset,
-/// offset + bytes) of that part, in order.
+/// A transfer sends certain runs of each block, one after another. Returns the memory of bytes [offset, offset + bytes)
+/// of these runs, in order.
 std::vector<std::span<std::byte>> PartsOf(const BlockRuns& runs, std::span<std::byte> block, int64_t offset,
                                           int64_t bytes);
 

@@ -69,8 +69,8 @@ std::string BlockReceiver::TakeOver(const BlockChunk& chunk, Expected& expected)
   return "";
 }
 
-/// Handles an announcement that the source sends all its bytes over the DeviceLink of this meeting. Returns why that is
-/// not acceptable; empty: the move has begun.
+/// Handles an announcement that the source will send all its bytes over the DeviceLink of this meeting. Returns the
+/// reason why that is not acceptable; empty when the move has begun.
 std::string BlockReceiver::TakeAnnounced(const BlockChunk& chunk, const std::string& peer, Expected& expected) {
   const ChunkPlace& place = chunk.place;
   Source& source = expected.sources[place.giver];
@@ -94,7 +94,7 @@ bool BlockReceiver::moving() const {
   return std::ranges::any_of(expected_, [](const auto& each) { return each.second.moving(); });
 }
 
-/// Ends each transfer whose moves over DeviceLinks have all finished, or one of whose moves has failed.
+/// Ends each transfer whose moves over DeviceLinks have all finished, and each transfer of which one move has failed.
 void BlockReceiver::FollowMoves() {
   std::vector<std::pair<uint64_t, std::string>> over;
   for (auto& [ticket, expected] : expected_) {
@@ -116,14 +116,14 @@ void BlockReceiver::FollowMoves() {
   for (auto& [ticket, problem] : over) End(ticket, std::move(problem));
 }
 
-/// Drops the peer's DeviceLink when an announced move is refused: the two ends would no longer match in their order of
-/// moves.
+/// Drops the peer's DeviceLink when an announced move is refused, because both ends would then count their moves
+/// differently.
 void BlockReceiver::DropWay(const std::string& peer, const BlockChunk& chunk) {
   if (chunk.place.by_device) ways_.erase(peer);
 }
 
-/// Ignores chunks of transfers that are not (or no longer) expected, of other epochs, and of peers whose key is not
-/// that of the rank that they claim to be.
+/// Ignores chunks of transfers that are not expected (any more), chunks of other epochs, and chunks from peers that do
+/// not have the key of the rank that they claim to be.
 void BlockReceiver::Accept(const ReceivedFrame& received) {
   const BlockChunk chunk = DecodeChunk(received.frame);
   const ChunkPlace& place = chunk.place;

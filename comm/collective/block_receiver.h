@@ -25,12 +25,12 @@ class BlockReceiver {
   Channel& channel() { return channel_; }
 
   /// Allows senders to begin the transfer `ticket` from now on. A sender may send fewer blocks than `blocks`, never
-  /// more. runs[r] says which bytes of every block rank r sends. The memory is written until the transfer has ended.
-  /// `carrier` belongs to the device whose memory `blocks` are; null: they are host memory.
+  /// more. runs[r]: which bytes of every block rank r sends. The memory is written until the transfer has ended.
+  /// `carrier` belongs to the device that has the memory of `blocks`; null: it is host memory.
   void Expect(uint64_t ticket, BlockMemory blocks, std::vector<BlockRuns> runs, DeviceCarrier* carrier = nullptr);
   /// Ends the transfer if it has not ended. Poll reports the end.
   void Stop(uint64_t ticket);
-  /// Takes in the chunks that have arrived and ends the transfers that have waited too long. Returns the transfers that
+  /// Handles the chunks that have arrived, and ends transfers that have waited too long. Returns the transfers that
   /// have ended.
   std::vector<BlockTransferEnd> Poll();
   bool idle() const { return expected_.empty() && ended_.empty(); }
@@ -58,7 +58,8 @@ class BlockReceiver {
     bool moving() const { return std::ranges::any_of(sources, &Source::moving); }
   };
   void Accept(const ReceivedFrame& received);
-  /// Copies the chunk into its block. Returns why the chunk cannot be the next one of its source; empty: it was copied.
+  /// Copies the chunk into its block. Returns the reason why the chunk cannot be the next one of its source; empty when
+  /// it is.
   std::string TakeOver(const BlockChunk& chunk, Expected& expected) const;
   std::string TakeAnnounced(const BlockChunk& chunk, const std::string& peer, Expected& expected);
   void FollowMoves();

@@ -54,7 +54,7 @@ BlockSender::Link& BlockSender::LinkTo(const BlockDestination& to) {
   return link->second;
 }
 
-/// Encodes the next chunk. The stream keeps the frame until the link has taken it.
+/// Encodes the next chunk. The stream keeps the frame until the link has room for it.
 void BlockSender::MakeNext(const Outgoing& outgoing, Stream& stream) const {
   const auto num_blocks = static_cast<uint32_t>(outgoing.blocks.size());
   std::vector<std::span<const std::byte>> parts;
@@ -86,8 +86,8 @@ bool BlockSender::SendChunk(Outgoing& outgoing, Stream& stream) {
   return true;
 }
 
-/// Tells the receiver that the whole stream comes over a DeviceLink, and requests the move. Returns false when the
-/// channel is full.
+/// Tells the receiver that all bytes of the stream will come over a DeviceLink, and requests the move. Returns false
+/// when the channel is full.
 bool BlockSender::Announce(const Outgoing& outgoing, Stream& stream) {
   Link& link = LinkTo(stream.to);
   if (!link.way.is_open()) link.way.Open(*outgoing.carrier, outgoing.carrier->NewMeeting(), true);
@@ -112,8 +112,8 @@ bool BlockSender::FollowMove(Outgoing& outgoing, Stream& stream) {
   return stream.done;
 }
 
-/// Drops the DeviceLinks of unfinished moves. A receiver may have refused the announcement, and then the two ends no
-/// longer match in their order of moves.
+/// Drops the DeviceLinks of unfinished moves. A receiver may have refused an announcement, and then both ends count
+/// their moves differently.
 void BlockSender::DropUnfinishedMoves(const Outgoing& outgoing) {
   for (const Stream& stream : outgoing.streams) {
     for (auto& [endpoint, link] : links_) {
@@ -122,7 +122,7 @@ void BlockSender::DropUnfinishedMoves(const Outgoing& outgoing) {
   }
 }
 
-/// Sends one chunk on each stream of the transfer whose link has room. Returns false when no stream moved.
+/// Sends one chunk on each stream of the transfer whose link has room. Returns false when it sent none.
 bool BlockSender::Advance(Outgoing& outgoing) {
   bool moved = false;
   for (Stream& stream : outgoing.streams) {

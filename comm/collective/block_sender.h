@@ -28,15 +28,15 @@ class BlockSender {
   };
   explicit BlockSender(Self self) : self_(std::move(self)) {}
 
-  /// Begins the transfer `ticket`. The memory must not change until the transfer has ended. No blocks: tells the
-  /// receivers that no blocks will come. `epoch` is the epoch of the receiving group. `carrier` belongs to the device
-  /// whose memory `blocks` are; null: they are host memory.
+  /// Begins the transfer `ticket`. The memory must not change until the transfer has ended. If `blocks` is empty, tells
+  /// the receivers that no blocks will come. `epoch`: the epoch of the receiving group. `carrier` belongs to the device
+  /// that has the memory of `blocks`; null: it is host memory.
   void Send(uint64_t ticket, EpochId epoch, BlockMemory blocks, std::vector<BlockDestination> destinations,
             DeviceCarrier* carrier = nullptr);
   /// Ends the transfer if it has not ended. Poll reports the end.
   void Stop(uint64_t ticket);
-  /// Sends as many chunks as the links take, at most kChunksAtOnce on each stream. Returns the transfers that have
-  /// ended; their memory may change again.
+  /// Sends as many chunks as the links have room for, at most kChunksAtOnce on each stream. Returns the transfers that
+  /// have ended; their memory may change again.
   std::vector<BlockTransferEnd> Poll();
   bool idle() const { return outgoing_.empty(); }
 
@@ -80,7 +80,8 @@ class BlockSender {
   void GiveUpLate(Outgoing& outgoing);
 
   Self self_;
-  /// By endpoint. Links stay open for a while after the last transfer, because closing a link drops its queued chunks.
+  /// Keyed by endpoint. Links stay open for a while after their last transfer, because closing a link drops its queued
+  /// chunks.
   std::map<std::string, Link> links_;
   std::deque<Outgoing> outgoing_;
 };

@@ -27,8 +27,8 @@ std::string BusId() {
   return id;
 }
 
-/// Runs a step that may fail on some ranks only. Returns, on every rank, the error text of the first rank that failed;
-/// empty when the step succeeded everywhere. Collective call.
+/// Runs a step that may fail on some ranks only. Returns, on every rank, the error text of the first rank on which it
+/// failed; empty when it succeeded on all ranks. Collective call.
 std::string Together(const MpiBootstrap& mpi, const std::function<void()>& step) {
   std::string failure;
   try {
@@ -43,8 +43,8 @@ std::string Together(const MpiBootstrap& mpi, const std::function<void()>& step)
   return "";
 }
 
-/// Throws Error when a device cannot access a peer's memory. A device that this process does not see cannot be checked
-/// here; opening its memory fails instead.
+/// Throws Error when this rank's device cannot access a peer's memory. If this process does not see the peer's device,
+/// that cannot be checked here, and opening the memory fails later.
 void CheckPeerAccess(const std::vector<std::string>& bus_ids) {
   for (size_t peer = 0; peer < bus_ids.size(); ++peer) {
     int device = 0, can = 0;

@@ -6,8 +6,8 @@
 
 #include "comm/collective/mpi_bootstrap.h"
 
-// The few CUDA runtime calls that collectives need, and memory shared with peer devices. Streams are cudaStream_t.
-// Functions throw Error with CUDA's own error text.
+// The few CUDA runtime calls that collectives need, and memory that devices of several ranks share. Streams are
+// cudaStream_t. Functions throw Error with CUDA's own error text.
 namespace quire {
 
 /// Returns the number of devices that this process sees; 0 without a driver.
@@ -27,8 +27,8 @@ void CopyFromDevice(void* to, const void* from, size_t bytes);
 void WaitForStream(void* stream);
 
 /// Times one call of `queue` on the stream with CUDA events. Returns microseconds: the median over `rounds` runs of a
-/// graph with `calls` calls. Callers call `queue` once before, if its first call does work that a graph cannot capture,
-/// such as connecting ranks.
+/// graph with `calls` calls. If the first call of `queue` does something that a graph cannot capture, such as
+/// connecting ranks, call `queue` once before.
 double MedianMicros(int rounds, int calls, void* stream, const std::function<void()>& queue);
 
 /// Device memory of all ranks, mapped into every rank's process, and words that this rank's host and device share. The

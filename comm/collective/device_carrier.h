@@ -9,12 +9,12 @@
 namespace quire {
 
 /// One end of a link that moves KV blocks from one rank's device to another rank's device. Both ends must request the
-/// same moves in the same order. Calls do not wait; another thread does the moves.
+/// same moves in the same order. Calls return at once; another thread does the moves.
 class DeviceLink {
  public:
-  /// Gives up unfinished moves, so that the other end fails. Afterwards nothing is written into blocks.
+  /// Gives up unfinished moves, which makes the other end fail. Afterwards nothing is written into the blocks.
   virtual ~DeviceLink() = default;
-  /// Requests one move: the runs of every block, in order. The blocks are device memory in one allocation.
+  /// Requests one move: of the runs of every block, in order. The blocks are device memory of a single allocation.
   virtual void Move(BlockMemory blocks, BlockRuns runs) = 0;
   /// Returns the number of requested moves that have finished. Throws Error once the link has failed.
   virtual int64_t num_done() = 0;
@@ -24,8 +24,8 @@ class DeviceLink {
 class DeviceCarrier {
  public:
   virtual ~DeviceCarrier() = default;
-  /// Makes the identifier by which the two ends of one link find each other, of at most kMostMeetingBytes bytes. The
-  /// sending rank calls this. Throws Error when the library of the device gives no identifier.
+  /// Makes the identifier with which the two ends of one link find each other, of at most kMostMeetingBytes bytes. The
+  /// sending rank calls this. Throws Error when the device's library gives no identifier.
   virtual std::string NewMeeting() = 0;
   virtual std::unique_ptr<DeviceLink> Open(const std::string& meeting, bool gives) = 0;
 };

@@ -28,18 +28,18 @@ class DeviceCollective {
   /// point to `out` + rank() * bytes_per_rank.
   virtual void AllGather(const void* in, void* out, int64_t bytes_per_rank, void* stream) = 0;
 
-  /// Sets the deadline for all queued work. When it passes, the group fails: kernels that wait for peers are made to
-  /// exit, and Check throws. time_point::max() means that no work is under way.
+  /// Sets the deadline for all queued work. If it passes, the group fails: kernels that wait for peers exit, and Check
+  /// throws. time_point::max() means that no work is queued.
   virtual void ExpectDoneBy(Clock::time_point deadline) = 0;
 
-  /// Throws CollectiveAborted with rank, call and remedy once the group has failed. The host calls this while it waits
-  /// for a stream.
+  /// Throws CollectiveAborted with rank, call and remedy once the group has failed. Call it while the host waits for a
+  /// stream.
   virtual void Check() = 0;
 
-  /// Makes this rank's kernels that wait for peers exit, and makes every later call throw. Returns without waiting.
+  /// Makes this rank's kernels that wait for peers exit, and makes every later call throw. Returns at once.
   virtual void Abort() = 0;
 
-  /// Names the mechanism that moves the data, and the sizes for which it is used. Printed at start.
+  /// Names the mechanism that moves the data, and the sizes for which it is used. Ranks log it at the start.
   virtual std::string Describe() const = 0;
 };
 

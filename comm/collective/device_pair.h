@@ -7,27 +7,27 @@
 
 namespace quire {
 
-/// A connection of two devices, one sending and one receiving; their ranks may belong to different groups. Each Send at
-/// one end matches a Receive of the same size at the other end, in the same order. Belongs to one thread.
+/// A connection of two devices, from a sending one to a receiving one; their ranks may belong to different groups. Each
+/// Send at one end needs a Receive of the same size at the other end, in the same order. Belongs to one thread.
 class DevicePair {
  public:
-  /// Ends the connection even if transfers are unfinished, so that the other end fails. May wait until queued work has
-  /// left the device, so do not destroy a pair on a thread that others wait for.
+  /// Ends the connection even if transfers are unfinished, which makes the other end fail. May wait until queued work
+  /// has left the device, so do not destroy a pair on a thread for which others wait.
   virtual ~DevicePair() = default;
 
-  // Both calls queue a transfer of device memory on the stream. They throw Error when the pair has failed.
+  // Both calls queue a transfer of device memory on the stream. They throw Error when the connection has failed.
   virtual void Send(const void* data, int64_t bytes, void* stream) = 0;
   virtual void Receive(void* data, int64_t bytes, void* stream) = 0;
 
-  /// Throws Error once the pair has failed. Call this while waiting for the stream.
+  /// Throws Error once the connection has failed. Call this while you wait for the stream.
   virtual void Check() = 0;
 };
 
 /// Functions that connect pairs of devices.
 struct DevicePairing {
-  /// Makes the identifier by which the two ends of one pair find each other. Throws Error when NCCL gives none.
+  /// Makes the identifier with which the two ends of one pair find each other. Throws Error when NCCL gives none.
   std::function<std::string()> new_meeting;
-  /// Connects the calling thread's current device to the other end. Throws Error when a minute is over, when `given_up`
+  /// Connects the calling thread's current device to the other end. Throws Error after a minute, when `given_up`
   /// returns true, or when NCCL fails.
   std::function<std::unique_ptr<DevicePair>(const std::string& meeting, bool gives, std::function<bool()> given_up)>
       meet;

@@ -13,16 +13,17 @@ struct DeviceMove {
   int64_t number = 0;  // position among the link's moves, from 1; 0: no move was requested
 
   bool asked() const { return number > 0; }
-  /// True when the move has finished. Throws Error once the link has failed or was given up; the error's text names
-  /// `peer`.
+  /// True when the move has finished. Throws Error, whose text names `peer`, once the link has failed or was given
+  /// up.
   bool IsOver(const std::string& peer = "") const;
 };
 
-/// A rank's DeviceLink to one other rank, and the count of moves requested from it. There is no link before Open and
-/// after GiveUp.
+/// A rank's DeviceLink to one other rank, with the number of moves requested from it. Before Open and after GiveUp
+/// there is no link.
 class DeviceWay {
  public:
-  /// Opens a link for `meeting`. Gives up the old link first, because a device holds one end of a pair at a time.
+  /// Opens a link for `meeting`. First gives up the old link, because a device can have only one end of a pair at a
+  /// time.
   void Open(DeviceCarrier& carrier, std::string meeting, bool gives);
   void GiveUp() { link_.reset(); }
   bool is_open() const { return link_ != nullptr; }

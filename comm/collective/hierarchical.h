@@ -8,13 +8,13 @@
 
 namespace quire {
 
-/// Exchanges the contributions of hosts between the leaders of the hosts. One rank of each host leads and calls this,
-/// from one thread.
+/// Exchanges the hosts' parts between their leaders. One rank of each host is its leader and calls this, from one
+/// thread.
 class LeaderExchange {
  public:
   virtual ~LeaderExchange() = default;
-  /// Begins to fill in the bytes of the other hosts. `all` has room for every host: host h's bytes are sizes[h] bytes
-  /// at offsets[h]. This host's bytes are already in place.
+  /// Begins to fill in the bytes of the other hosts. `all` has room for every host: sizes[h] bytes at offsets[h] for
+  /// host h. The bytes of this host are already in it.
   virtual void Begin(std::byte* all, const std::vector<int>& sizes, const std::vector<int>& offsets) = 0;
   /// True when the bytes of all hosts have arrived. Never blocks.
   virtual bool Done() = 0;
@@ -25,7 +25,7 @@ class LeaderExchange {
 /// for each other host, not once for each other rank. Sums go in rank order, so they have the same bits as on one host.
 class HierarchicalCollective : public Collective {
  public:
-  /// `owner` keeps the arena's memory alive. `exchange` is given to the first rank of each host; null for other ranks.
+  /// `owner` keeps the arena's memory alive. `exchange`: for the first rank of each host; null for other ranks.
   HierarchicalCollective(HostArena arena, HostLayout layout, Rank rank, std::unique_ptr<LeaderExchange> exchange,
                          std::shared_ptr<void> owner);
 
@@ -38,8 +38,8 @@ class HierarchicalCollective : public Collective {
  private:
   /// Computes the offset of every rank's part from sizes_.
   void LayOut();
-  /// Publishes this rank's part. Returns a buffer with the parts of all ranks, rank r's at offsets_[r]. The buffer is
-  /// valid until the call after next.
+  /// Publishes this rank's part. Returns a buffer with the parts of all ranks; rank r's part is at offsets_[r]. The
+  /// buffer is valid until the second next call.
   const std::byte* Exchange(std::span<const std::byte> part);
   template <class Condition>
   void Await(Condition condition) const;

@@ -9,7 +9,7 @@
 
 namespace quire {
 
-/// Maps ranks to hosts. In a buffer, the parts of the ranks of one host are adjacent.
+/// Which rank is on which host. In a buffer, the parts of one host's ranks lie side by side.
 class HostLayout {
  public:
   /// host_of_rank[r] is the host of rank r. Hosts are numbered from 0 in the order of their first ranks.
@@ -25,9 +25,9 @@ class HostLayout {
   std::vector<std::vector<Rank>> ranks_of_host_;
 };
 
-/// Memory that the ranks of one host share: one flag for each rank, one flag by which the leader says that all parts
-/// have arrived, one abort flag, and two buffers. Each buffer has room for a piece of every rank of the group. Each
-/// flag fills a cache line.
+/// Memory that the ranks of one host share: a flag for each rank, a flag with which the leader says that all parts have
+/// arrived, an abort flag, and two buffers. Each buffer has room for a piece of every rank of the group. Each flag
+/// fills a cache line.
 class HostArena {
  public:
   static constexpr size_t kPieceBytes = 256 << 10;  // bytes of one rank; longer messages go in several pieces
@@ -40,7 +40,7 @@ class HostArena {
     return sizeof(Flag) * (static_cast<size_t>(group_size) + 2) + 2 * kPieceBytes * static_cast<size_t>(group_size);
   }
 
-  /// `memory` holds BytesFor(group_size) zeroed bytes at 64-byte alignment.
+  /// `memory`: BytesFor(group_size) zeroed bytes, aligned to 64 bytes.
   HostArena(void* memory, int group_size) : memory_(static_cast<std::byte*>(memory)), group_size_(group_size) {}
 
   std::atomic<uint64_t>& published(Rank rank) const { return flag(static_cast<size_t>(rank)); }

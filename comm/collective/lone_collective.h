@@ -7,7 +7,7 @@
 
 namespace quire {
 
-/// The collective of a group of one rank that has no other process to talk to.
+/// The collective of a group that has only one rank, which communicates with no other process.
 class LoneCollective final : public Collective {
  public:
   Rank rank() const override { return 0; }

@@ -139,7 +139,7 @@ std::unique_ptr<StageLink> MpiBootstrap::MakeStageLink(const GroupCut& cut) {
 }
 
 std::vector<int> MpiBootstrap::HostOfEveryRank() const {
-  // The number of a host follows from its first rank.
+  // A host's number follows from its first rank.
   MPI_Comm host = MPI_COMM_NULL;
   MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &host);
   int leader = rank_;

@@ -11,9 +11,9 @@
 
 namespace quire {
 
-/// Holds MPI for the life of a worker: the ranks of one epoch find each other through it. MPI starts the ranks and
-/// moves data between hosts. The coordinator decides which ranks belong to the group; MPI is never asked which ranks
-/// are alive.
+/// Keeps MPI initialised for the life of a worker. The ranks of one epoch find each other through MPI. MPI starts the
+/// ranks and moves data between hosts. The coordinator decides which ranks belong to the group; MPI is never asked
+/// which ranks are alive.
 class MpiBootstrap {
  public:
   MpiBootstrap();
@@ -24,7 +24,7 @@ class MpiBootstrap {
   Rank rank() const { return rank_; }
   int world_size() const { return world_size_; }
 
-  /// Returns the rank among the ranks of this host, which keep their order: 0 .. local_size() - 1.
+  /// Returns this rank's index among the ranks of this host, in their order: 0 .. local_size() - 1.
   int local_rank() const { return local_rank_; }
   int local_size() const { return local_size_; }
   std::string host_name() const;
@@ -36,21 +36,21 @@ class MpiBootstrap {
   /// Returns the bytes of all ranks in rank order, on every rank. Sizes may differ.
   std::vector<std::string> GatherAll(const std::string& bytes) const;
   void Barrier() const;
-  /// Runs MPI's own all-reduce, in which the library chooses the order of sums. For comparison only.
+  /// Runs MPI's own all-reduce, whose order of sums the library chooses. It is only for comparison.
   void LibraryAllReduceSum(std::span<float> data) const;
 
-  /// Makes a collective of the ranks that give the same number: over shared memory when all of them are on one host,
+  /// Makes a collective for the ranks that pass the same number: over shared memory when all of them are on one host,
   /// otherwise a hierarchical one.
   std::unique_ptr<Collective> MakeCollective(int subgroup = 0);
-  /// Makes the link between this rank and the ranks with the same place in the other stages: over shared memory when
-  /// all of them are on one host, otherwise over MPI. Null without a pipeline.
+  /// Makes the link between this rank and the ranks that have the same place in the other stages: over shared memory
+  /// when all of them are on one host, otherwise over MPI. Null without a pipeline.
   std::unique_ptr<StageLink> MakeStageLink(const GroupCut& cut);
   /// Makes a collective that uses shared memory inside each host and MPI between hosts. host_of_rank numbers the hosts
   /// in the order of their first ranks.
   std::unique_ptr<Collective> MakeHierarchicalCollective(const std::vector<int>& host_of_rank);
 
  private:
-  /// Some of the ranks, this one among them, in their order.
+  /// Some of the ranks, including this one, in their order.
   struct Subgroup {
     int number;
     std::vector<Rank> ranks;
@@ -62,8 +62,8 @@ class MpiBootstrap {
   std::vector<int> HostOfEveryRank() const;
   Subgroup FindSubgroup(int number, const std::vector<int>& host_of_rank) const;
   std::unique_ptr<Collective> MakeCollectiveOf(const Subgroup& group, bool hierarchical = false);
-  /// Maps zeroed memory that `members`, this rank and others of its host, share. Every rank calls this; a rank with 0
-  /// bytes takes no part.
+  /// Maps zeroed memory that `members` share: this rank and others of its host. Every rank must call this; a rank that
+  /// passes 0 bytes takes no part.
   std::shared_ptr<void> ShareMemory(const std::vector<Rank>& members, size_t bytes) const;
 
   Rank rank_ = 0;

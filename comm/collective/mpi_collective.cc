@@ -70,8 +70,8 @@ class MpiLeaderExchange : public LeaderExchange {
   MPI_Request request_ = MPI_REQUEST_NULL;
 };
 
-/// Messages between two ranks, in their order. Waits give way to ranks that compute, because MPI's own waits would
-/// keep a core busy for as long as another stage computes.
+/// Messages between two ranks, in their order. While it waits it gives its core to ranks that compute, because MPI's
+/// own waits would keep the core busy for as long as another stage computes.
 class MpiStageLink final : public StageLink {
  public:
   MpiStageLink(GroupCut cut, Rank rank)
@@ -84,6 +84,12 @@ class MpiStageLink final : public StageLink {
     MPI_Request request = MPI_REQUEST_NULL;
     MPI_Isend(bytes.data(), CountOf(bytes), MPI_BYTE, cut_.RankAt(to, place_), kTag, MPI_COMM_WORLD, &request);
     Await(request);
+  }
+
+  bool HasBytes(int from) override {
+    int has = 0;
+    MPI_Iprobe(cut_.RankAt(from, place_), kTag, MPI_COMM_WORLD, &has, MPI_STATUS_IGNORE);
+    return has != 0;
   }
 
   void Receive(int from, std::span<std::byte> bytes) override {

@@ -88,7 +88,7 @@ class NcclCollective : public DeviceCollective {
 }  // namespace
 
 std::unique_ptr<DeviceCollective> MakeNcclCollective(const MpiBootstrap& mpi, const NcclOptions& options) {
-  // When rank 0 gets no id, it broadcasts an empty text, so that all ranks fail together.
+  // If rank 0 gets no id, it broadcasts an empty text, so that all ranks fail.
   std::string problem = "see rank 0";
   const std::string id = mpi.Broadcast(mpi.rank() == 0 ? NewNcclId(problem) : "");
   if (id.empty()) Fail("rank 0: {}", problem);

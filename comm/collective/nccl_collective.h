@@ -17,8 +17,8 @@ struct NcclOptions {
   std::function<void()> on_failure = [] {};
 };
 
-/// Makes a collective over NCCL on the calling thread's current device. Collective call: MPI carries host names and the
-/// communicator's id, never data. Throws CollectiveAborted with rank, hosts, call, NCCL's own error text and a remedy.
+/// Makes a collective over NCCL on the calling thread's current device. Collective call: MPI carries only host names
+/// and the communicator's id. Throws CollectiveAborted with rank, hosts, call, NCCL's own error text and a remedy.
 ///
 /// The communicator is non-blocking, so that a missing peer is an error and not a hang. This has a price: NCCL starts a
 /// thread for each call, and the call waits for that thread. A captured graph pays the price once. A watchdog checks
@@ -26,9 +26,9 @@ struct NcclOptions {
 std::unique_ptr<DeviceCollective> MakeNcclCollective(const MpiBootstrap& mpi, const NcclOptions& options = {});
 
 /// For tests: lets several ranks of a host share one device, which NCCL refuses and does not support. Each rank gets a
-/// host id of its own, so that data goes through loopback sockets and host memory; timings made this way say nothing
-/// about NVLink. Hangs when the device cannot run the kernels of all ranks together. Sets environment variables: call
-/// this before the communicator and other threads are created.
+/// host id of its own, so that data goes through loopback sockets and host memory; times measured so say nothing about
+/// NVLink. Hangs when the device cannot run the kernels of all ranks at the same time. Sets environment variables, so
+/// call it before the communicator and other threads are created.
 void PrepareForSharedDevice(Rank rank);
 
 }  // namespace quire

@@ -12,7 +12,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kFinalizeDeadline = std::chrono::seconds(5);
 
-/// Suggests a remedy for an NCCL error, if its kind tells one.
+/// Returns a remedy for an NCCL error; empty if the kind of error suggests none.
 std::string Remedy(ncclResult_t result, const std::string& words) {
   if (words.find("Duplicate GPU") != words.npos) {
     return "give every rank a GPU of its own (CUDA_VISIBLE_DEVICES, fewer ranks per host)";
@@ -44,8 +44,8 @@ std::string Words(const std::string& what, ncclResult_t result) {
                      words.empty() ? "" : ": ", words, Remedy(result, words));
 }
 
-/// Aborts on a detached thread, because ncclCommAbort may wait for peers or kernels. The end of the process ends the
-/// thread.
+/// Aborts on a detached thread, because ncclCommAbort may wait for peers or kernels. The thread ends with the process
+/// at the latest.
 void AbortAside(ncclComm_t comm) {
   std::thread([comm] { ncclCommAbort(comm); }).detach();
 }
@@ -108,7 +108,7 @@ void NcclCommunicator::Call(const std::string& what, const std::function<ncclRes
   Settle(what, result, Clock::now() + options_.call_deadline);
 }
 
-/// Waits while NCCL says "in progress". Releases the mutex between polls, so that other threads can use the
+/// Waits while NCCL answers "in progress". Releases the mutex between two polls, so that other threads can use the
 /// communicator.
 void NcclCommunicator::Settle(const std::string& what, ncclResult_t result, Clock::time_point deadline) {
   while (result == ncclInProgress && Clock::now() < deadline && !options_.given_up()) {

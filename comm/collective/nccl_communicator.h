@@ -58,7 +58,7 @@ class NcclCommunicator {
 /// Returns the name and version of the NCCL library, for example "NCCL 2.28.9".
 std::string NcclVersionText();
 
-/// Returns a new id by which the ranks of a communicator find each other. On failure returns "" and sets `problem`.
+/// Returns a new id with which the ranks of a communicator find each other. On failure returns "" and sets `problem`.
 std::string NewNcclId(std::string& problem);
 ncclUniqueId NcclIdOf(const std::string& bytes);
 

@@ -83,7 +83,7 @@ void SharedMemoryCollective::AllToAll(std::span<const std::byte> in, std::span<c
                                       std::span<std::byte> out) {
   const auto ranks = static_cast<size_t>(size()), self = static_cast<size_t>(rank_);
   QUIRE_CHECK(sizes.size() == ranks * ranks, "{} sizes for {} ranks", sizes.size(), ranks);
-  // Returns the offset, within the bytes that rank `from` has for all ranks, of the bytes for rank `to`.
+  // Returns where the bytes for rank `to` begin within the bytes that rank `from` has for all ranks.
   const auto begin_of = [&](size_t from, size_t to) {
     return std::accumulate(&sizes[from * ranks], &sizes[from * ranks] + to, size_t{0});
   };
@@ -96,7 +96,7 @@ void SharedMemoryCollective::AllToAll(std::span<const std::byte> in, std::span<c
   if (const size_t own = sizes[self * ranks + self]; own > 0)
     std::memcpy(out.data() + place[self], in.data() + begin_of(self, self), own);
   for (size_t piece = 0; piece < longest; piece += SharedArena::kBufferBytes, ++operation_) {
-    // Calls copy(offset in the part, offset in the piece, bytes) for the bytes of this piece that `from` has for `to`.
+    // Calls copy(offset in the part, offset in the piece, bytes) for the bytes that `from` has for `to` in this piece.
     const auto in_piece = [&](size_t from, size_t to, const auto& copy) {
       const size_t part = begin_of(from, to), part_end = part + sizes[from * ranks + to];
       const size_t begin = std::max(part, piece), end = std::min(part_end, piece + SharedArena::kBufferBytes);
@@ -123,7 +123,7 @@ void SharedMemoryCollective::AllToAll(std::span<const std::byte> in, std::span<c
 std::shared_ptr<void> CreateSharedMemory(const std::string& name, size_t bytes) {
   const int fd = ::shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (fd < 0) Fail("shared memory {}: cannot create: {}", name, std::strerror(errno));
-  // posix_fallocate, not ftruncate: a full /dev/shm is then an error here and not a SIGBUS at the first touch.
+  // posix_fallocate and not ftruncate: if /dev/shm is full, that is an error here and no SIGBUS at the first access.
   if (const int error = ::posix_fallocate(fd, 0, static_cast<off_t>(bytes)); error != 0) {
     ::close(fd);
     ::shm_unlink(name.c_str());

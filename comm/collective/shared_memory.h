@@ -8,8 +8,8 @@
 
 namespace quire {
 
-/// Memory that all ranks of a group share: one flag (a cache line) and two data buffers for each rank, and one abort
-/// flag.
+/// Memory that all ranks of a group share: for each rank a flag (a cache line) and two data buffers; for all ranks an
+/// abort flag.
 class SharedArena {
  public:
   static constexpr size_t kBufferBytes = 256 << 10;  // bytes of one buffer; longer messages go in several pieces
@@ -22,7 +22,7 @@ class SharedArena {
     return sizeof(Flag) * static_cast<size_t>(size + 1) + 2 * kBufferBytes * static_cast<size_t>(size);
   }
 
-  /// `memory` holds BytesFor(size) zeroed bytes at 64-byte alignment and outlives the arena.
+  /// `memory`: BytesFor(size) zeroed bytes, aligned to 64 bytes, which must outlive the arena.
   SharedArena(void* memory, int size) : memory_(static_cast<std::byte*>(memory)), size_(size) {}
 
   Flag& flag(Rank rank) const { return *reinterpret_cast<Flag*>(memory_ + sizeof(Flag) * static_cast<size_t>(rank)); }
@@ -64,9 +64,9 @@ class SharedMemoryCollective : public Collective {
   int spins_;  // pauses before a waiting rank gives its core away
 };
 
-/// Creates and maps a POSIX shared memory object of BytesFor(size) bytes. The object is created exclusively, with mode
-/// 0600, under a fresh name. UnlinkArena removes the name once every rank has mapped the object, so that nothing is
-/// left behind.
+/// Creates and maps a POSIX shared memory object of BytesFor(size) bytes, with mode 0600 and a name that no other
+/// object has. Call UnlinkArena, which removes the name, once every rank has mapped the object, so that nothing is left
+/// behind.
 std::shared_ptr<void> CreateArenaMemory(const std::string& name, int size);
 std::shared_ptr<void> OpenArenaMemory(const std::string& name, int size);
 /// Like the two functions above, for any number of bytes.

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kRing = StageArena::kRingBytes;
 
-/// Waits until count() is above 0, and returns it.
+/// Waits until count() returns more than 0, and returns that.
 template <class Count>
 size_t Await(const Count& count, const std::atomic<uint64_t>& abort_word) {
   StagePatience patience;
@@ -24,8 +24,8 @@ size_t Await(const Count& count, const std::atomic<uint64_t>& abort_word) {
   }
 }
 
-/// Calls copy(offset in the message, offset in the ring, bytes) for the bytes [begin, begin + count) of a ring that
-/// begins anew after its last byte.
+/// Calls copy(offset in the message, offset in the ring, bytes) for the ring's bytes [begin, begin + count). The ring
+/// continues at its first byte after its last one.
 template <class Copy>
 void InRing(uint64_t begin, size_t count, const Copy& copy) {
   const size_t at = begin % kRing, first = std::min(count, kRing - at);
@@ -56,6 +56,13 @@ void SharedStageLink::Send(int to, std::span<const std::byte> bytes) {
     ring.written.store(written += count, std::memory_order_release);
     bytes = bytes.subspan(count);
   }
+}
+
+bool SharedStageLink::HasBytes(int from) {
+  const StageArena::Ring& ring = arena_.ring(from, stage_);
+  if (ring.written.load(std::memory_order_acquire) != ring.taken.load(std::memory_order_relaxed)) return true;
+  if (arena_.abort_word().load(std::memory_order_acquire) != 0) throw CollectiveAborted("another rank is gone");
+  return false;
 }
 
 void SharedStageLink::Receive(int from, std::span<std::byte> bytes) {

@@ -7,8 +7,8 @@
 
 namespace quire {
 
-/// Memory that the ranks of one place share: rings of bytes, one from each stage to the next and one from the last
-/// stage to each other stage; and one abort flag.
+/// Memory that the ranks with the same place in their stages share: a ring of bytes from each stage to the next, a ring
+/// from the last stage to each other stage, and an abort flag.
 class StageArena {
  public:
   static constexpr size_t kRingBytes = 256 << 10;  // longer messages pass through a ring in pieces
@@ -26,7 +26,7 @@ class StageArena {
     return sizeof(Flag) + 2 * sizeof(Ring) * static_cast<size_t>(num_stages - 1);
   }
 
-  /// `memory` holds BytesFor(num_stages) zeroed bytes at 64-byte alignment and outlives the arena.
+  /// `memory`: BytesFor(num_stages) zeroed bytes, aligned to 64 bytes, which must outlive the arena.
   StageArena(void* memory, int num_stages) : memory_(static_cast<std::byte*>(memory)), num_stages_(num_stages) {}
 
   /// Returns the ring from stage `from` to stage `to`: the next stage, or any other stage when `from` is the last one.
@@ -39,8 +39,8 @@ class StageArena {
   int num_stages_;
 };
 
-/// A StageLink within one host, through shared memory. While it waits, it throws CollectiveAborted when another rank
-/// has aborted.
+/// A StageLink within one host, through shared memory. If another rank aborts while it waits, it throws
+/// CollectiveAborted.
 class SharedStageLink final : public StageLink {
  public:
   /// `owner` keeps the arena's memory alive.
@@ -49,6 +49,7 @@ class SharedStageLink final : public StageLink {
   int stage() const override { return stage_; }
   int num_stages() const override { return arena_.num_stages(); }
   void Send(int to, std::span<const std::byte> bytes) override;
+  bool HasBytes(int from) override;
   void Receive(int from, std::span<std::byte> bytes) override;
   void Abort() { arena_.abort_word().store(1, std::memory_order_release); }
 

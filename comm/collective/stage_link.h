@@ -8,8 +8,8 @@
 
 namespace quire {
 
-/// Carries bytes between the stages of a pipeline: among the ranks that have the same place in their stages. Bytes go
-/// from each stage to the next, and from the last stage to every other one. One thread of each rank makes all calls.
+/// Carries bytes between the stages of a pipeline, among the ranks that have the same place in their stages: from each
+/// stage to the next, and from the last stage to every other stage. One thread of each rank makes all calls.
 class StageLink {
  public:
   virtual ~StageLink() = default;
@@ -18,14 +18,16 @@ class StageLink {
   virtual int num_stages() const = 0;
   bool is_last() const { return stage() + 1 == num_stages(); }
 
-  /// Sends bytes to a stage. They may be overwritten after the call. May wait until the other side receives.
+  /// Sends bytes to a stage. May wait until the other side receives. After the call the bytes may be overwritten.
   virtual void Send(int to, std::span<const std::byte> bytes) = 0;
-  /// Waits for as many bytes from a stage as `bytes` has.
+  /// True when bytes from a stage have come that were not received yet.
+  virtual bool HasBytes(int from) = 0;
+  /// Waits for bytes from a stage, and fills `bytes` with them.
   virtual void Receive(int from, std::span<std::byte> bytes) = 0;
 };
 
-/// Waits that may take as long as another stage computes. Call Pause between two looks. A short wait spins; a long one
-/// leaves its core to the ranks that compute.
+/// Waits that may last as long as another stage computes. Call Pause() between two checks. A short wait spins; a long
+/// one gives its core to ranks that compute.
 class StagePatience {
  public:
   void Pause() {

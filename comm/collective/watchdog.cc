@@ -20,7 +20,7 @@ Watchdog::~Watchdog() {
 }
 
 void Watchdog::ExpectDoneBy(Clock::time_point deadline) {
-  // Does not wake the thread: it checks the deadline at least once per interval.
+  // This does not wake the thread, which looks at the deadline in every interval.
   const std::lock_guard lock(mutex_);
   begun_ = Clock::now();
   deadline_ = deadline;

@@ -9,13 +9,13 @@
 
 namespace quire {
 
-/// Watches work on a separate thread and reports its first failure.
+/// Watches work on a separate thread, and reports its first failure.
 class Watchdog {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Calls `probe` every `interval`. A text from `probe` that is not empty is a failure, and so is a passed deadline.
-  /// The first failure goes to `on_failure`; then the watchdog stops watching.
+  /// Calls `probe` every `interval`. It is a failure if `probe` returns a text that is not empty, or if the deadline
+  /// has passed. Calls `on_failure` with the first failure, and then stops watching.
   Watchdog(std::chrono::milliseconds interval, std::function<std::string()> probe,
            std::function<void(const std::string&)> on_failure);
   ~Watchdog();

@@ -22,16 +22,16 @@ namespace quire {
 namespace {
 
 constexpr size_t kMostKept = 128;             // number of cached grammars
-constexpr size_t kMostKeptBytes = 64u << 20;  // bytes of all cached grammars
+constexpr size_t kMostKeptBytes = 64u << 20;  // total bytes of the cached grammars
 constexpr size_t kMostBytes = 16u << 20;      // bytes of one grammar: a schema of twenty properties has 1 to 3 MiB
 
-// The units of work that each token adds to a matcher's budget, which never exceeds Bounds::units. Schemas take some
-// hundred units for a token, and at most 8,000 with a vocabulary of 49,152 where several text formats meet. A mask for
-// 64 ambiguous characters takes 10^8.
+// The units of work that each token adds to a matcher's reserve, which never exceeds Bounds::units. Schemas usually
+// take some hundred units for a token; at worst, where several text formats meet, they take 8,000 units (measured with
+// 49,152 tokens). A mask for 64 ambiguous characters takes 10^8 units.
 constexpr int64_t kUnitsPerToken = 25'000;
-// The units for following tokens only, without masks: a base, and more for each token. A sequence that is added again
-// follows all its tokens within one step, and many sequences may come back in the same step: following 100,000 tokens
-// must not take longer than 0.2 s. Schemas take 6 units for a token on average and 150 at most.
+// The units for calls that only follow tokens, without masks: a base, and more for each token. A sequence that is added
+// again follows all its tokens within one step, and many sequences may come back in the same step. Following 100,000
+// tokens must not take longer than 0.2 s. Schemas take 6 units for a token on average and 150 at most.
 constexpr int64_t kFollowingUnits = 20'000;
 constexpr int64_t kFollowingUnitsPerToken = 200;
 // The states that each token adds to Bounds::states.
@@ -126,7 +126,7 @@ struct GrammarMatcher::Parts {
     if (other.matcher) matcher.emplace(other.matcher->Fork());
   }
 
-  /// Starts at the beginning of an answer. Creating the parser expands the first possible texts.
+  /// Starts at the beginning of an answer. Creating the parser already computes which texts may come first.
   void Begin() {
     followed.clear();
     following_units = 0;
@@ -140,8 +140,8 @@ struct GrammarMatcher::Parts {
     }
   }
 
-  /// Calls xgrammar within this matcher's remaining units. Returns false, and drops the parser for good, when they do
-  /// not suffice or xgrammar throws, or when the parser keeps too many states.
+  /// Calls xgrammar within this matcher's remaining units. Returns false, and drops the parser for good, when the units
+  /// do not suffice, when xgrammar throws, or when the parser keeps too many states.
   template <typename Call>
   bool Within(const Call& call) {
     if (!matcher) return false;
@@ -158,7 +158,7 @@ struct GrammarMatcher::Parts {
     return matcher.has_value();
   }
 
-  /// Fills in xgrammar's bits for the next token.
+  /// Fills in xgrammar's bits for the token that comes next.
   void Fill(std::span<uint32_t> bits) {
     int64_t shape[] = {static_cast<int64_t>(bits.size())};
     DLTensor tensor{bits.data(), {kDLCPU, 0}, 1, xgrammar::GetBitmaskDLType(), shape, nullptr, 0};
@@ -191,7 +191,7 @@ struct GrammarMatcher::Parts {
 
   std::shared_ptr<const CompiledGrammar> grammar;
   Bounds bounds;
-  std::optional<xgrammar::GrammarMatcher> matcher;  // empty: overworked
+  std::optional<xgrammar::GrammarMatcher> matcher;  // empty once the matcher is overworked
   int64_t units = 0;
   int64_t following_units = 0;    // units spent on following `followed`
   std::vector<TokenId> followed;  // tokens that led to the current state
@@ -264,7 +264,7 @@ std::shared_ptr<const CompiledGrammar> GrammarCompiler::Compile(const GrammarSou
   } catch (const Error&) {
     throw;
   } catch (const std::bad_alloc&) {
-    throw;  // no Error: lack of memory is no fault of the grammar
+    throw;  // not an Error: a lack of memory is no fault of the grammar
   } catch (const std::exception& error) {
     Fail("cannot be kept to: {}", error.what());
   }

@@ -14,7 +14,7 @@ namespace quire {
 /// A grammar compiled for one vocabulary. Immutable; several threads may share it.
 class CompiledGrammar;
 
-/// Returns the memory that the compiled grammar takes, in bytes.
+/// Returns the number of bytes of memory that the compiled grammar takes.
 size_t BytesOf(const CompiledGrammar& grammar);
 
 /// Compiles grammars and caches those that were used last. Several threads may use one compiler.
@@ -45,8 +45,8 @@ class GrammarMatcher {
  public:
   /// The bounds of one matcher. Each token adds to them.
   struct Bounds {
-    int64_t states = 200'000;  // parser states, some 40 bytes each; ten times the most that a tried schema took
-    int64_t units = 200'000;   // most work units in reserve (parsing_budget.h), some 2 ms of work
+    int64_t states = 200'000;  // parser states of some 40 bytes each; ten times the most that any measured schema took
+    int64_t units = 200'000;   // the most work units in reserve (parsing_budget.h), some 2 ms of work
   };
 
   explicit GrammarMatcher(std::shared_ptr<const CompiledGrammar> grammar, const Bounds& bounds);
@@ -73,7 +73,7 @@ class GrammarMatcher {
   size_t num_words() const;
   /// Sets the bits of exactly those tokens that may come next: bit i % 32 of allowed[i / 32] for token i. Returns false
   /// when no token may come or the matcher is overworked; the bits are then meaningless. After the token that ended the
-  /// answer all bits are set, because that draw is not used.
+  /// answer all bits are set, because no token that is sampled there is used.
   bool Allow(std::span<uint32_t> allowed);
 
   bool overworked() const;

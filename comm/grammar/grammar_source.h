@@ -6,8 +6,8 @@
 
 namespace quire {
 
-/// The form that an answer's text must have, as the client wrote it. The matcher's state is a function of this source
-/// and of the tokens generated so far, so any rank can continue the sequence after a loss.
+/// The form that an answer's text must have, as the client wrote it. The state of the matcher depends only on this
+/// source and on the tokens generated so far, so any rank can continue the sequence after a rank was lost.
 struct GrammarSource {
   enum Kind : uint8_t {
     kNone = 0,       // any text
@@ -24,7 +24,7 @@ struct GrammarSource {
   bool operator==(const GrammarSource&) const = default;
 };
 
-/// A hash of a source. Lookups among thousands of grammars in every step compare digests, not texts.
+/// A hash of a grammar's source. Every step looks up grammars among thousands; it compares hashes instead of texts.
 using GrammarDigest = std::array<uint8_t, 16>;
 GrammarDigest DigestOf(const GrammarSource& source);
 

@@ -10,7 +10,7 @@ namespace quire {
 /// point. A unit is one parser state that is examined, some 10 ns.
 class ParsingBudget {
  public:
-  /// Thrown from inside xgrammar by the charge that exceeds `units`. The parser is then in an undefined state and must
+  /// Thrown from inside xgrammar by the call that exceeds `units`. The parser is then in an undefined state and must
   /// not be used again.
   struct Exceeded : std::exception {
     const char* what() const noexcept override { return "takes too much work: its texts can be read in many ways"; }
@@ -34,9 +34,9 @@ class ParsingBudget {
   ParsingBudget* outer_;
 };
 
-// ChargeParsing charges units to the thread's budget, and ReportKeptStates tells it the parser's states. xgrammar calls
-// both: cmake/QuireXgrammar.cmake inserts the calls into copies of its sources. They do nothing on a thread without a
-// budget.
+// ChargeParsing counts units against the thread's budget, and ReportKeptStates reports how many states the parser
+// keeps. xgrammar calls both: cmake/QuireXgrammar.cmake inserts the calls into copies of its sources. They do nothing
+// on a thread without a budget.
 void ChargeParsing(int64_t units);
 void ReportKeptStates(int64_t states);
 

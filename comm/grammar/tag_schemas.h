@@ -9,8 +9,8 @@ namespace quire {
 /// Parses the text of a schema. Throws Error when the text is not JSON.
 OrderedJson ParseSchema(const std::string& text);
 
-/// Rewrites the text of a structural tag. Schemas become grammar rules when their values use one of Quire's styles
-/// (schema_rules.h), and dots in patterns no longer match line ends. A text that is not a valid tag stays as it is;
+/// Rewrites the text of a structural tag. A schema becomes grammar rules when its values use one of Quire's styles
+/// (schema_rules.h), and dots in patterns no longer match line ends. A text that is not a valid tag stays as it is, and
 /// xgrammar reports the error.
 std::string WithRules(const std::string& tag);
 

@@ -8,8 +8,8 @@
 
 namespace quire {
 
-/// True when byte `next` may follow byte `lead` in UTF-8. xgrammar alone would accept any continuation byte, and so
-/// overlong encodings, surrogates, and code points beyond Unicode.
+/// True when byte `next` may follow byte `lead` in UTF-8. xgrammar by itself accepts every continuation byte, and with
+/// it overlong encodings, surrogates, and code points beyond Unicode.
 bool MayFollow(unsigned char lead, unsigned char next);
 
 /// The bytes of a vocabulary's tokens, without tokens that valid text cannot contain.

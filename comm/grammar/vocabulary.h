@@ -9,13 +9,13 @@
 
 namespace quire {
 
-inline constexpr size_t kMaxTokenBytes = UINT16_MAX;  // bytes of one token, on the wire
+inline constexpr size_t kMaxTokenBytes = UINT16_MAX;  // the most bytes of one token in a message
 
 /// Everything that a grammar needs to know about a model's tokens. The coordinator sends it, so it is the same on all
 /// ranks.
 struct Vocabulary {
   std::vector<std::string>
-      bytes;  // by id: the token's bytes. Control tokens are empty, or have a text after 0xff, a byte that no text has
+      bytes;  // each token's bytes, by id. A control token has none, or 0xff, which no text contains, and its name
   std::vector<TokenId> stop_tokens;  // each of them ends a complete answer
 
   bool operator==(const Vocabulary&) const = default;

@@ -10,14 +10,15 @@ namespace quire {
 
 namespace {
 
-/// Families whose GGUF files have the two dimensions of a rotated pair side by side, and whose safetensors have them
-/// half a head apart.
+/// Families whose GGUF files store the two dimensions of a rotated pair side by side, while their safetensors store
+/// them half a head apart.
 constexpr std::string_view kTurnedInGguf[] = {"llama",   "mistral",    "ministral3", "mixtral",
-                                              "granite", "granitemoe", "smollm3"};
-/// Families with one order of rows and columns in both kinds of files.
-constexpr std::string_view kAlike[] = {"qwen2",  "qwen3",  "qwen2_moe",   "qwen3_moe", "phi3", "olmo2", "olmo3",
-                                       "olmoe",  "gemma",  "gemma2",      "gemma3_text", "cohere", "cohere2",
-                                       "dots1",  "glm4_moe"};
+                                              "granite", "granitemoe", "smollm3",    "arcee"};
+/// Families whose GGUF files and safetensors have the same order of rows and columns.
+constexpr std::string_view kAlike[] = {"qwen2",   "qwen3", "qwen2_moe", "qwen3_moe", "phi3",        "olmo2",
+                                       "olmo3",   "olmoe", "gemma",     "gemma2",    "gemma3_text", "cohere",
+                                       "cohere2", "dots1", "glm4_moe",  "seed_oss",  "exaone4",     "hunyuan_v1_dense",
+                                       "afmoe"};
 
 bool TakesAdapters(Role role) { return std::ranges::count(kAdapterRoles, role) > 0; }
 

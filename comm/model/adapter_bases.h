@@ -10,7 +10,7 @@
 
 namespace quire {
 
-/// The weights to which adapters may add low-rank products. The ranks stack those of one product in this order.
+/// The weights to which adapters may add low-rank products. The ranks stack the weights of one product in this order.
 inline constexpr Role kAdapterRoles[] = {
     Role::kQuery,       Role::kKey,         Role::kValue,      Role::kAttentionGate, Role::kAttentionOut,
     Role::kGate,        Role::kUp,          Role::kDown,       Role::kConvInGate,    Role::kConvOutGate,
@@ -19,9 +19,9 @@ inline constexpr Role kAdapterRoles[] = {
     Role::kSharedScale, Role::kExpertGate,  Role::kExpertUp,   Role::kExpertDown,    Role::kSharedGate,
     Role::kSharedUp,    Role::kSharedDown,  Role::kLayerInputGate, Role::kLayerInputOut, Role::kLayerProjection};
 
-/// A matrix of a base model under the name that adapters have for it.
+/// A matrix of a base model under the name that adapter files use for it.
 struct BaseMatrix {
-  int64_t layer = 0, rows = 0, cols = 0;  // rows and columns of W in y = x * W^T, in any order of the file
+  int64_t layer = 0, rows = 0, cols = 0;  // rows and columns of W in y = x * W^T, whatever the file's order
   int64_t expert = kAllExperts;
   bool stacked = false;  // one tensor holds the matrices of all experts
   std::vector<AdaptedWeight> weights = {};
@@ -29,25 +29,25 @@ struct BaseMatrix {
 };
 using BaseMatrices = std::map<std::string, BaseMatrix>;
 
-/// Returns the model's matrices by the names of their tensors in files with this naming; without embeddings and heads.
-/// An HF model has its experts' matrices under two names where HF's versions differ: stacked and apart.
+/// Returns the model's matrices, without embeddings and heads, by the names of their tensors in files with this naming.
+/// Versions of HF store the matrices of experts stacked or separately, so an HF model has them under both names.
 BaseMatrices BaseMatricesOf(const ModelSpec& spec, Naming naming);
 
-/// Returns the gates and ups of a layer's experts, or their downs, as newer versions of HF hold them: stacked. Nothing
-/// for a layer without experts.
+/// Returns the gates and ups of a layer's experts, or with `downs` their downs, stacked as newer versions of HF store
+/// them. Returns nothing for a layer without experts.
 std::optional<BaseMatrix> StackedExperts(const ModelSpec& spec, int64_t layer, bool downs);
 
-/// Other names of a module in HF, whose versions differ: block_sparse_moe became mlp in some families.
+/// Returns the other names that a module has in other versions of HF: block_sparse_moe became mlp in some families.
 std::vector<std::string> OtherModuleNames(const std::string& module);
 
-/// The first number among the parts of a module's name: its layer.
+/// Returns the first number among the parts of a module's name, which is its layer.
 std::optional<int64_t> LayerNumberIn(const std::string& module);
 
-/// The names of the embedding and of the head, also where the model's files have one tensor for both.
+/// Returns the name of the embedding or of the head, even if the model's files have one tensor for both.
 std::string TableName(const ModelSpec& spec, Role role, Naming naming);
 
-/// The spec with the orders of rows and columns that the other kind of file has, GGUF or safetensors. Nothing where
-/// these orders are not known.
+/// Returns the spec with the orders of rows and columns of the other kind of file (GGUF or safetensors). Returns
+/// nothing if these orders are not known.
 std::optional<ModelSpec> LayoutOfOtherFormat(const ModelSpec& spec, Naming of_other);
 
 }  // namespace quire

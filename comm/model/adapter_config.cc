@@ -14,16 +14,17 @@ namespace {
 
 constexpr int64_t kMaxRank = 4096;
 constexpr size_t kMaxPatterns = 4096;
-/// The pattern of a whole name: {} stands for the list of layers, before the layer's number.
+/// Matches a whole module name and captures the layer's number. {} stands for the alternatives of the names of layer
+/// lists.
 constexpr const char* kLayerNumber = "{}\\.(?P<number>\\d+)\\..*";
 
-/// Keys that say how the adapter was trained or stored, and do not change the adapter's products.
+/// Keys that describe the adapter's training or storage, and do not change its products.
 constexpr std::string_view kUnused[] = {
     "auto_mapping",  "base_model_name_or_path", "revision",       "task_type",         "inference_mode",
     "lora_dropout",  "megatron_core",           "peft_version",   "loftq_config",      "eva_config",
     "corda_config",  "lora_ga_config",          "runtime_config", "qalora_group_size", "fan_in_fan_out"};
 
-/// Values of init_lora_weights that leave the base model as it is.
+/// Values of init_lora_weights that do not change the base model.
 constexpr std::string_view kHarmlessInits[] = {"gaussian", "eva", "orthogonal"};
 
 bool IsEmpty(const OrderedJson& value) {
@@ -37,7 +38,7 @@ class AdapterConfig::Reader {
  public:
   Reader(const std::string& text, const std::string& path, std::shared_ptr<PatternTime> time)
       : path_(path), time_(std::move(time)) {
-    ParseJson(text, path);  // checks it strictly
+    ParseJson(text, path);  // ParseJson checks the text strictly
     json_ = OrderedJson::parse(text);
     if (!json_.is_object()) Fail("{}: expected an object", path);
   }
@@ -91,7 +92,7 @@ class AdapterConfig::Reader {
     return names;
   }
 
-  /// Reads names of modules: a list, or one text that is a regular expression.
+  /// Reads names of modules: a list, or a string that is a regular expression.
   void Modules(const char* key, Names& names, std::optional<NamePattern>& pattern) {
     const OrderedJson* value = Find(key);
     if (value == nullptr) return;
@@ -104,7 +105,8 @@ class AdapterConfig::Reader {
     }
   }
 
-  /// Reads numbers of single modules. PEFT lets a key match the end of a name from the beginning of one of its parts.
+  /// Reads numbers for single modules. As in PEFT, a key matches the end of a name from the beginning of one of its
+  /// parts.
   Exceptions ModuleNumbers(const char* key) {
     const OrderedJson* value = Find(key);
     Exceptions exceptions;
@@ -115,7 +117,7 @@ class AdapterConfig::Reader {
     return exceptions;
   }
 
-  /// Reads token ids: a list for the embedding, or lists by names of modules.
+  /// Reads token ids: one list, for the embedding, or one list for each module name.
   std::map<std::string, std::vector<TokenId>> Tokens(const char* key) {
     std::map<std::string, std::vector<TokenId>> tokens;
     const OrderedJson* value = Find(key);
@@ -211,7 +213,7 @@ bool AdapterConfig::Targets(const std::string& module) const {
   if (Ends(excluded_, module)) return false;
   if (all_linear_) return true;
   if (target_pattern_) return target_pattern_->Matches(module);
-  // PEFT applies layers_to_transform only to modules that are listed without their whole names.
+  // PEFT applies layers_to_transform only to modules that the list does not name in full.
   return targets_.contains(module) || (Ends(targets_, module) && InTargetedLayer(module));
 }
 

@@ -14,13 +14,13 @@
 
 namespace quire {
 
-/// The settings of a PEFT LoRA adapter: its adapter_config.json. A module is a matrix of the base model by its name in
-/// HF transformers, such as model.layers.0.self_attn.q_proj.
+/// The settings of a PEFT LoRA adapter, from its adapter_config.json. A module is a matrix of the base model by its
+/// name in HF transformers, such as model.layers.0.self_attn.q_proj.
 class AdapterConfig {
  public:
-  /// Reads the file's text. Throws Error, which begins with `path` and names the key, for a value that is not supported
-  /// or not valid, and for keys that are not known and have a value. All regular expressions take their time
-  /// from `time`; the functions below throw Error when no time is left.
+  /// Reads the file's text. Throws Error, which begins with `path` and names the key, for an unsupported or invalid
+  /// value and for an unknown key with a value. All regular expressions take their processor time from `time`; the
+  /// functions below throw Error when no time is left.
   AdapterConfig(const std::string& text, const std::string& path,
                 std::shared_ptr<PatternTime> time = std::make_shared<PatternTime>());
 
@@ -28,31 +28,31 @@ class AdapterConfig {
   bool Targets(const std::string& module) const;
   /// True when the adapter targets all linear modules, whatever their names are.
   bool targets_all() const { return all_linear_; }
-  /// True when the adapter is meant to change the parameter (target_parameters). PEFT writes one for weights that form
-  /// no module of their own: model.layers.0.mlp.experts.down_proj.
+  /// True when the adapter is meant to change the parameter (target_parameters). A parameter is a weight that forms no
+  /// module, such as model.layers.0.mlp.experts.down_proj.
   bool TargetsParameter(const std::string& parameter) const { return Ends(parameters_, parameter); }
   const std::set<std::string, std::less<>>& parameters() const { return parameters_; }
-  /// True when the adapter has weights of its own in place of the module's (modules_to_save).
+  /// True when the adapter replaces the module's weights by its own (modules_to_save).
   bool Replaces(const std::string& module) const { return Ends(replaced_, module); }
-  /// True when what the adapter says of the embedding also holds for a head that shares its weights.
+  /// True when the adapter's changes of the embedding also apply to a head that shares the embedding's weights.
   bool ties_head() const { return ties_head_; }
   /// The tokens whose rows the adapter replaces (trainable_token_indices), in the order of these rows, by the module's
-  /// name or its last parts. An empty name is the embedding.
+  /// name or its last parts. The empty name means the embedding.
   const std::map<std::string, std::vector<TokenId>>& tokens() const { return tokens_; }
-  /// The two functions below take names of modules and of parameters.
+  /// RankOf and ScaleOf take names of modules or of parameters.
   int64_t RankOf(const std::string& module) const;
   /// Returns the factor of the product of the module's two matrices, for a rank above 0.
   double ScaleOf(const std::string& module) const;
 
-  /// True when the whole name, or its last parts, are `end`.
+  /// True when `end` equals the whole name or its last parts.
   static bool Ends(const std::string& end, const std::string& module) {
     return module == end || module.ends_with("." + end);
   }
 
  private:
-  /// Names of modules. A module is meant when its whole name, or the last parts of its name, are in the set.
+  /// Names of modules. The set contains a module if it has the module's whole name or the last parts of that name.
   using Names = std::set<std::string, std::less<>>;
-  /// Numbers that hold for single modules, in the order of the file: the first pattern that matches a module decides.
+  /// Numbers for single modules, in the order of the file. The first pattern that matches a module decides.
   using Exceptions = std::vector<std::pair<NamePattern, double>>;
   class Reader;
 
@@ -63,13 +63,13 @@ class AdapterConfig {
 
   int64_t rank_ = 0;
   double alpha_ = 0;
-  bool by_root_ = false;  // use_rslora: divides by the root of the rank
+  bool by_root_ = false;  // use_rslora: divides by the square root of the rank
   bool all_linear_ = false;
   bool ties_head_ = false;
   std::optional<NamePattern> target_pattern_, exclude_pattern_;
   Names targets_, excluded_, parameters_, replaced_;
   std::map<std::string, std::vector<TokenId>> tokens_;
-  std::optional<std::set<int64_t>> layers_;  // nothing: all
+  std::optional<std::set<int64_t>> layers_;  // nothing: all layers
   std::vector<NamePattern> layer_patterns_;
   Exceptions ranks_, alphas_;
 };

@@ -33,14 +33,29 @@ std::string HexHash(std::span<const std::byte> tensors, const std::string& confi
   return fmt::format("{:02x}", fmt::join(digest, ""));
 }
 
-/// Returns the reason why this model takes no adapters; empty: it takes adapters.
+/// Refuses a large file of which less than an eighth is on the disk, because reading the remaining zeros could take
+/// hours. Some file systems do not report a file's blocks; their files are accepted.
+void CheckIsOnDisk(const RegularFile& file) {
+  constexpr size_t kSmall = 64 << 20, kBlockBytes = 512;
+  const size_t stored = static_cast<size_t>(file.info().st_blocks) * kBlockBytes;
+  if (file.size() <= kSmall || stored == 0 || stored >= file.size() / 8) return;
+  Fail("{}: only {} of its {} bytes are on the disk, the others are holes (incomplete download?)", file.path(), stored,
+       file.size());
+}
+
+MappedFile Mapped(const RegularFile& file, std::optional<size_t> most_bytes) {
+  CheckIsOnDisk(file);
+  return most_bytes ? MappedFile(file, *most_bytes) : MappedFile(file);
+}
+
+/// Returns the reason why this model takes no adapters; empty if it takes adapters.
 std::string Refusal(const ModelFiles& base) {
   if (base.spec().latent.rank > 0) return "models with latent attention take no adapters";
   if (base.spec().bidirectional) return "encoders take no adapters";
   return "";
 }
 
-/// Refuses two matrices that change the same weight, such as an expert's own one and its part of a stack.
+/// Refuses two matrices that change the same weight, such as an expert's own matrix and the expert's part of a stack.
 void CheckOnce(const std::vector<AdapterMatrix>& matrices, const std::string& path) {
   std::map<std::tuple<int64_t, Role, int64_t>, const std::string*> seen;
   for (const AdapterMatrix& matrix : matrices) {
@@ -53,7 +68,7 @@ void CheckOnce(const std::vector<AdapterMatrix>& matrices, const std::string& pa
   }
 }
 
-/// The base model's description with the orders of an adapter's file.
+/// Returns the base model's description with the orders of an adapter's file.
 ModelSpec LayoutFor(const ModelFiles& base, Naming naming, const std::string& path) {
   if ((base.gguf() != nullptr) == (naming == Naming::kGguf)) return base.spec();
   const auto layout = LayoutOfOtherFormat(base.spec(), naming);
@@ -87,8 +102,7 @@ void AdapterFiles::OpenPeft(const ModelFiles& base, std::optional<size_t> most_b
          kAdapterTensors);
   const std::string text = tree.ReadText(kAdapterConfig, kMaxConfigBytes);
   const AdapterConfig config(text, tree.PathOf(kAdapterConfig));
-  const RegularFile tensors = tree.Open(kAdapterTensors);
-  files_.push_back(most_bytes ? MappedFile(tensors, *most_bytes) : MappedFile(tensors));
+  files_.push_back(Mapped(tree.Open(kAdapterTensors), most_bytes));
   const MappedFile& file = files_.front();
   file_bytes_ = file.bytes().size();
   layout_ = LayoutFor(base, Naming::kHf, path_);
@@ -97,8 +111,7 @@ void AdapterFiles::OpenPeft(const ModelFiles& base, std::optional<size_t> most_b
 }
 
 void AdapterFiles::OpenGguf(const ModelFiles& base, std::optional<size_t> most_bytes) {
-  const RegularFile tensors = RegularFile::Open(path_, RegularFile::Links::kFollowed);
-  files_.push_back(most_bytes ? MappedFile(tensors, *most_bytes) : MappedFile(tensors));
+  files_.push_back(Mapped(RegularFile::Open(path_, RegularFile::Links::kFollowed), most_bytes));
   const MappedFile& file = files_.front();
   file_bytes_ = file.bytes().size();
   layout_ = LayoutFor(base, Naming::kGguf, path_);

@@ -21,36 +21,37 @@ struct AdaptedWeight {
   RowPlaces rows;
 };
 
-/// The change of one matrix of the base model by a LoRA adapter: W + scale * b * a. The matrix may hold several weights
-/// (Fusion), whose rows are rows of b.
+/// The change that a LoRA adapter makes to one matrix W of the base model: W + scale * b * a. The matrix may contain
+/// several weights (Fusion), whose rows are rows of b.
 struct AdapterMatrix {
-  std::string module = {};  // its name in the adapter's file
+  std::string module = {};  // the matrix's name in the adapter's file
   int64_t layer = 0;
-  int64_t expert = kAllExperts;  // the expert whose matrix it is; kAllExperts: it belongs to no expert
+  int64_t expert = kAllExperts;  // expert to which the matrix belongs; kAllExperts: it belongs to no single expert
   std::vector<AdaptedWeight> weights = {};
   float scale = 1;
   Tensor a = {};  // [rank, columns of the matrix]
-  /// [rows of the matrix, columns]. Column i of the LoRA matrix is column b_first + i * b_step.
+  /// [rows of the matrix, columns]. Column i of b is column b_first + i * b_step of the tensor.
   Tensor b = {};
   int64_t b_first = 0, b_step = 1;
 
   int64_t rank() const { return a.rows(); }
 };
 
-/// The change of the embedding or of the output head by a LoRA adapter. A row is first replaced where the adapter has a
-/// row of its own. Then LoRA adds to it.
+/// The change that a LoRA adapter makes to the embedding or to the output head. Rows that the adapter has are replaced
+/// first; then the LoRA product is added.
 struct AdapterTable {
-  Tensor whole;                 // [vocabulary, hidden], in place of the base model's; no shape: the base model's
-  std::vector<TokenId> tokens;  // tokens with rows of their own
+  Tensor whole;                 // [vocabulary, hidden], replaces the base model's; no shape: the base model's remains
+  std::vector<TokenId> tokens;  // tokens whose rows the adapter replaces
   Tensor rows;                  // [tokens, hidden]
-  /// The embedding's LoRA matrices, which add scale * b * (the token's column of a). The head's are an AdapterMatrix.
+  /// The embedding's LoRA matrices, which add scale * b * (the token's column of a). The head's LoRA matrices are an
+  /// AdapterMatrix instead.
   Tensor a;  // [rank, vocabulary], or [vocabulary, rank] with a_by_token; no shape: none
   Tensor b;  // [hidden, rank]
   bool a_by_token = false;
   float scale = 1;
 };
 
-/// All that an adapter's tensors say.
+/// The changes that an adapter's tensors describe.
 struct AdapterContents {
   std::vector<AdapterMatrix> matrices;
   AdapterTable embedding, head;
@@ -59,24 +60,24 @@ struct AdapterContents {
 /// A LoRA adapter on disk: a PEFT directory with adapter_config.json and adapter_model.safetensors, or a GGUF file.
 class AdapterFiles {
  public:
-  /// Opens an adapter of the model `base`. Throws Error for files that are missing, broken or not supported, and for
-  /// tensors that do not fit the model; the error names the tensor. All tensors of the file are used. With `most_bytes`
-  /// the tensors' file is copied into memory, so that later changes of the file do no harm; a larger file is refused.
+  /// Opens an adapter of the model `base`. Throws Error for missing, broken or unsupported files, and for tensors that
+  /// do not fit the model or have no use; the error names the tensor. With `most_bytes` the tensors' file is copied
+  /// into memory, so that later changes of the file do no harm; a file larger than `most_bytes` is refused.
   static AdapterFiles Open(const std::string& path, const ModelFiles& base, std::optional<size_t> most_bytes = {});
 
   const std::string& path() const { return path_; }
   const std::vector<AdapterMatrix>& matrices() const { return contents_.matrices; }
   const AdapterTable& embedding() const { return contents_.embedding; }
   const AdapterTable& head() const { return contents_.head; }
-  /// The base model's description with the orders of rows and columns of this adapter's file.
+  /// Returns the base model's description with the orders of rows and columns of this adapter's file.
   const ModelSpec& layout() const { return layout_; }
-  int64_t rank() const;  // the largest of all matrices
-  /// Returns the bytes of all numbers in 32 bits, as the ranks of a group hold them together. Each rank holds all of
-  /// `a` where the ranks split a matrix's rows.
+  int64_t rank() const;  // largest rank of all matrices
+  /// Returns the bytes that all numbers take as fp32 in the ranks of a group together. If the ranks split a matrix's
+  /// rows, each rank has all of `a`.
   int64_t bytes() const;
   /// Returns the size of the tensors' file.
   size_t file_bytes() const { return file_bytes_; }
-  /// A hash of all files, as 32 hex digits.
+  /// Returns a hash of all files, as 32 hex digits.
   const std::string& fingerprint() const { return fingerprint_; }
 
   /// Unmaps the file. The matrices keep types and shapes but lose their bytes.
@@ -89,7 +90,7 @@ class AdapterFiles {
 
   std::string path_, fingerprint_;
   size_t file_bytes_ = 0;
-  std::vector<MappedFile> files_;  // one; none once closed
+  std::vector<MappedFile> files_;  // one file; no file after CloseFiles
   ModelSpec layout_;
   AdapterContents contents_;
 };

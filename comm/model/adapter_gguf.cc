@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kLoraA = ".lora_a", kLoraB = ".lora_b";
 
-/// The matrix of one expert in a stack of them.
+/// Returns one expert's matrix from a stack of experts' matrices.
 Tensor ExpertOf(const Tensor& stack, int64_t expert) {
   const size_t bytes = stack.data.size() / static_cast<size_t>(stack.shape[0]);
   return {stack.type, {stack.shape[1], stack.shape[2]}, stack.data.subspan(static_cast<size_t>(expert) * bytes, bytes)};
@@ -68,7 +68,7 @@ class GgufAdapterReader {
       Fail("{}: adapter.alora.invocation_tokens is not supported: the adapter begins within a prompt", file_.path);
   }
 
-  /// The factor of llama.cpp: an alpha of 0 means no factor.
+  /// Returns llama.cpp's factor. If alpha is 0, the factor is 1.
   float ScaleOf(const std::string& name, int64_t rank) const {
     const double scale = alpha_ == 0 ? 1 : alpha_ / static_cast<double>(rank);
     return FactorOf(file_.path, name, scale, "adapter.lora.alpha");

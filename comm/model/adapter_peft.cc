@@ -1,4 +1,4 @@
-// Sorts the tensors of a PEFT directory.
+// Sorts the tensors of a PEFT directory by modules and kinds.
 #include "comm/model/adapter_peft.h"
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ constexpr std::string_view kPeftPrefix = "base_model.model.", kOfA = ".lora_A.we
                            kOfTokens = ".token_adapter.trainable_tokens_delta", kPeftWeight = ".weight",
                            kBaseLayer = ".base_layer", kExperts = ".experts";
 
-/// Removes the end; false where the name has another one.
+/// Removes the end from the name; returns false if the name has another end.
 bool TakeEnd(std::string& name, std::string_view end) {
   if (!name.ends_with(end)) return false;
   name.resize(name.size() - end.size());
@@ -147,7 +147,7 @@ void PeftReader::TakeReplaced(const std::string& name, bool is_head, const Tenso
   if (replaced) Refuse(name, "the file has this matrix under two names");
   replaced = true;
   const Tensor& stored = base_.Get(is_head && base_.Has(Role::kHead) ? Role::kHead : Role::kEmbedding);
-  // PEFT stores the base model's own weights, too, where LoRA changes an embedding. They change nothing.
+  // PEFT also stores the base model's own weights if LoRA changes an embedding. Equal weights change nothing.
   if (stored.type == tensor.type && stored.scaled == nullptr && std::ranges::equal(stored.data, tensor.data)) return;
   (is_head ? contents_.head : contents_.embedding).whole = tensor;
 }

@@ -1,4 +1,4 @@
-// Makes an adapter's contents of the sorted tensors of a PEFT directory, and checks that nothing is missing.
+// Makes an adapter's contents from the sorted tensors of a PEFT directory, and checks that nothing is missing.
 #include <algorithm>
 #include <set>
 #include <tuple>
@@ -20,7 +20,7 @@ std::string WithoutEnd(const std::string& name, std::string_view end) {
   return name.ends_with(end) ? name.substr(0, name.size() - end.size()) : name;
 }
 
-/// Rows of a tensor, as a tensor of their own.
+/// Returns `count` rows of a tensor, from row `first` on, as a tensor.
 Tensor RowsOf(const Tensor& tensor, int64_t first, int64_t count) {
   const auto bytes = tensor.data.size() / static_cast<size_t>(std::max<int64_t>(1, tensor.rows()));
   return {tensor.type,
@@ -28,8 +28,8 @@ Tensor RowsOf(const Tensor& tensor, int64_t first, int64_t count) {
           tensor.data.subspan(static_cast<size_t>(first) * bytes, static_cast<size_t>(count) * bytes)};
 }
 
-/// True for weights that are no linear modules in some versions of HF, so that a configuration which targets modules
-/// may mean them or not.
+/// True for weights that form no linear modules in some versions of HF. A configuration that targets modules may or may
+/// not mean these weights.
 bool MayBeLeftOut(Role role) { return role == Role::kRouter || role == Role::kSharedScale || IsOfExpert(role); }
 
 }  // namespace
@@ -63,7 +63,7 @@ void PeftReader::AddMatrix(const std::string& of_base, const Pair& pair) {
 void PeftReader::AddExperts(const std::string& module, const Pair& pair) {
   const std::string experts = WithoutEnd(module, kBaseLayerEnd), name = FullName(module, ".lora_A.weight");
   const std::string in = experts + (layout_.gated_mlp ? ".gate_up_proj" : ".up_proj"), down = experts + ".down_proj";
-  // PEFT wraps a module once for each of its parameters. The first one, the experts' first product, is innermost.
+  // PEFT wraps a module once for each of its parameters. The first parameter, the experts' first product, is innermost.
   const bool inner = module != experts;
   if (inner && !stacks_.contains(experts)) Refuse(name, "its module has no tensors without base_layer");
   const bool downs = !inner && (stacks_.contains(experts + kBaseLayerEnd) || config_.TargetsParameter(down));
@@ -130,7 +130,7 @@ void PeftReader::CheckTokens(const std::string& module, const AdapterTable& tabl
     Fail("{}: {} names token {} of {}, which has {}", file_, kConfigFile, tokens.back(), module, layout_.vocab_size);
 }
 
-/// Refuses a file that lacks rows or weights which the configuration names.
+/// Refuses a file that lacks rows or weights that the configuration names.
 void PeftReader::CheckTables() const {
   const std::string embedding = WithoutEnd(embedding_, kWeightEnd), head = WithoutEnd(head_, kWeightEnd);
   CheckTokens(embedding, contents_.embedding);
@@ -173,15 +173,15 @@ void PeftReader::CheckParameters() const {
   }
 }
 
-/// Refuses a file that lacks a module which the configuration names: part of the adapter is lost. In files of
-/// multimodal models, whose names differ from the list's, this is not known.
+/// Refuses a file that lacks a module that the configuration names, because part of the adapter is lost. Files of
+/// multimodal models are not checked, because their names differ from the names in the list.
 void PeftReader::CheckComplete() const {
   if (renamed_) return;
   std::set<std::tuple<int64_t, Role, int64_t>> changed;
   for (const AdapterMatrix& matrix : contents_.matrices) {
     for (const AdaptedWeight& weight : matrix.weights) changed.emplace(matrix.layer, weight.role, matrix.expert);
   }
-  // An expert's matrix may be in the file under its other name, stacked or apart.
+  // The file may have an expert's matrix under its other name, stacked or separate.
   const auto is_there = [&](const BaseMatrix& matrix) {
     return changed.contains({matrix.layer, matrix.weights.front().role, matrix.stacked ? 0 : matrix.expert});
   };

@@ -11,21 +11,21 @@
 
 namespace quire {
 
-/// Reads the tensors of a PEFT adapter, which the file `file` holds. `layout` is the base model's description with the
-/// orders of HF's files. Throws Error, which begins with `file` and names the tensor, for a tensor that is not used,
-/// has another shape, or is missing.
+/// Reads the tensors of a PEFT adapter from the file `file`. `layout` is the base model's description with the orders
+/// of HF's files. Throws Error, which begins with `file` and names the tensor, for a tensor that has no use, has
+/// another shape, or is missing.
 AdapterContents ReadPeftTensors(const ModelFiles& base, const ModelSpec& layout, const AdapterConfig& config,
                                 const std::string& file, const TensorMap& tensors);
 
 /// Reads an adapter in llama.cpp's format. `layout` is the base model's description with the orders of GGUF files.
-/// Throws Error as above, and for metadata of other adapters.
+/// Throws Error as ReadPeftTensors does, and for metadata of other kinds of adapters.
 AdapterContents ReadGgufAdapter(const ModelFiles& base, const ModelSpec& layout, const GgufFile& file);
 
-// The checks of both readers. They throw Error, which begins with `file` and names the tensor.
+// Checks that both readers make. They throw Error, which begins with `file` and names the tensor.
 [[noreturn]] void RefuseTensor(const std::string& file, const std::string& tensor, const std::string& reason);
 void CheckTensorShape(const std::string& file, const std::string& name, const Tensor& tensor,
                       const std::vector<int64_t>& wanted);
-/// Returns the factor of a LoRA matrix as a 32-bit number. `alpha`: what the files call the factor times the rank.
+/// Returns the factor of a LoRA matrix as a 32-bit number. `alpha`: the files' name for the factor times the rank.
 float FactorOf(const std::string& file, const std::string& tensor, double factor, std::string_view alpha);
 
 }  // namespace quire

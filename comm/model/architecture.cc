@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "comm/base/error.h"
 #include "comm/base/json.h"
@@ -16,29 +17,37 @@ namespace quire {
 namespace {
 
 constexpr const Architecture* kArchitectures[] = {
-    &architectures::kLlama,         &architectures::kMistral,    &architectures::kQwen2,
-    &architectures::kQwen3,         &architectures::kMinistral,  &architectures::kMinistral3,
-    &architectures::kPhi3,          &architectures::kGranite,    &architectures::kSmolLm3,
-    &architectures::kOlmo2,         &architectures::kOlmo3,      &architectures::kGemma2,
-    &architectures::kGemma3,        &architectures::kGlm,        &architectures::kGlm4,
-    &architectures::kBloom,         &architectures::kMpt,        &architectures::kGptNeoX,
-    &architectures::kGpt2,          &architectures::kOpt,        &architectures::kFalcon,
-    &architectures::kStarCoder2,    &architectures::kCohere,     &architectures::kCohere2,
-    &architectures::kPhi,           &architectures::kStableLm,   &architectures::kMixtral,
-    &architectures::kQwen2Moe,      &architectures::kQwen3Moe,   &architectures::kOlmoe,
-    &architectures::kGlm4Moe,       &architectures::kGptOss,     &architectures::kGraniteMoe,
-    &architectures::kGemma,         &architectures::kPhiMoe,     &architectures::kDots1,
-    &architectures::kMiniMaxM2,     &architectures::kErnie,      &architectures::kErnieMoe,
-    &architectures::kGemma4,        &architectures::kQwen2Vl,    &architectures::kLfm2,
-    &architectures::kQwen3Next,     &architectures::kQwen35Text, &architectures::kQwen35MoeText,
-    &architectures::kQwen25Vl,      &architectures::kQwen3Vl,    &architectures::kLfm2Moe,
-    &architectures::kGraniteHybrid, &architectures::kBamba,      &architectures::kNemotronH,
-    &architectures::kNemotronHMoe,  &architectures::kDeepseekV2, &architectures::kDeepseekV3,
-    &architectures::kGlm4MoeLite,   &architectures::kBert,       &architectures::kRoberta,
-    &architectures::kXlmRoberta,    &architectures::kCamembert,  &architectures::kModernBert,
+    &architectures::kLlama,         &architectures::kMistral,      &architectures::kQwen2,
+    &architectures::kQwen3,         &architectures::kMinistral,    &architectures::kMinistral3,
+    &architectures::kPhi3,          &architectures::kGranite,      &architectures::kSmolLm3,
+    &architectures::kOlmo2,         &architectures::kOlmo3,        &architectures::kGemma2,
+    &architectures::kGemma3,        &architectures::kGlm,          &architectures::kGlm4,
+    &architectures::kBloom,         &architectures::kMpt,          &architectures::kGptNeoX,
+    &architectures::kGpt2,          &architectures::kOpt,          &architectures::kFalcon,
+    &architectures::kStarCoder2,    &architectures::kCohere,       &architectures::kCohere2,
+    &architectures::kPhi,           &architectures::kStableLm,     &architectures::kMixtral,
+    &architectures::kQwen2Moe,      &architectures::kQwen3Moe,     &architectures::kOlmoe,
+    &architectures::kGlm4Moe,       &architectures::kGptOss,       &architectures::kGraniteMoe,
+    &architectures::kGemma,         &architectures::kPhiMoe,       &architectures::kDots1,
+    &architectures::kMiniMaxM2,     &architectures::kErnie,        &architectures::kErnieMoe,
+    &architectures::kGemma4,        &architectures::kQwen2Vl,      &architectures::kLfm2,
+    &architectures::kQwen3Next,     &architectures::kQwen35Text,   &architectures::kQwen35MoeText,
+    &architectures::kQwen25Vl,      &architectures::kQwen3Vl,      &architectures::kLfm2Moe,
+    &architectures::kGraniteHybrid, &architectures::kBamba,        &architectures::kNemotronH,
+    &architectures::kNemotronHMoe,  &architectures::kDeepseekV2,   &architectures::kDeepseekV3,
+    &architectures::kGlm4MoeLite,   &architectures::kBert,         &architectures::kRoberta,
+    &architectures::kXlmRoberta,    &architectures::kCamembert,    &architectures::kModernBert,
+    &architectures::kSeedOss,       &architectures::kArcee,        &architectures::kExaone4,
+    &architectures::kAfmoe,         &architectures::kHunyuanDense, &architectures::kHunyuanMoe,
+    &architectures::kHunyuan3,      &architectures::kExaoneMoe,    &architectures::kSolarOpen,
+    &architectures::kCwm,           &architectures::kLfm3,
+    &architectures::kElectra,       &architectures::kDistilBert, &architectures::kMpNet,
+    &architectures::kNomicBert,     &architectures::kNew,        &architectures::kGte,
+    &architectures::kJinaBert,
 };
 
-/// Returns the family whose member `name` equals `wanted`. Throws Error, which begins with `path`, when there is none.
+/// Returns the family whose member `name` equals `wanted`. Throws Error, which begins with `path`, when there is no
+/// such family.
 const Architecture& Find(const char* Architecture::*name, const std::string& wanted, const std::string& path) {
   std::vector<std::string> known;
   for (const Architecture* architecture : kArchitectures) {
@@ -64,14 +73,13 @@ int64_t TimesUsed(const ModelSpec& spec, Role role, size_t layer) {
   return IsOfExpert(role) ? spec.mixture.experts_per_token : 1;
 }
 
-/// Returns the length of the matrix across `axis`: the numbers of each row or column along the axis.
+/// Returns the length of the matrix across `axis`: how many numbers each row or column along the axis has.
 int64_t NumbersAcross(const ModelSpec& spec, const WeightSpec& weight, Axis axis, size_t layer) {
   const auto l = static_cast<int64_t>(layer);
   return weight.rows == axis ? Extent(spec, weight.cols, l) : weight.cols == axis ? Extent(spec, weight.rows, l) : 0;
 }
 
-/// Returns true for a tensor that would make keys and values in a layer that reads the keys and values of another
-/// layer.
+/// Returns true for a tensor that makes keys and values in a layer that reads another layer's keys and values instead.
 bool WouldMakeKeys(const ModelSpec& spec, std::string_view tensor_name, Naming naming) {
   if (std::ranges::all_of(spec.layers, &LayerSpec::has_kv)) return false;
   ModelSpec apart = spec;
@@ -80,7 +88,33 @@ bool WouldMakeKeys(const ModelSpec& spec, std::string_view tensor_name, Naming n
   return std::ranges::find(tensors, tensor_name, &ExpectedTensor::name) != tensors.end();
 }
 
-/// Replaces Infinity and NaN by null. Python writes these words, but JSON does not have them.
+ModelSpec ReadFamily(const HfConfig& config) {
+  const Architecture& architecture = Find(&Architecture::hf, config.Text("model_type", ""), config.path());
+  ModelSpec spec = architecture.from_hf(config);
+  // The family's reader may have read quantization_config already, if the family has its own form of it.
+  if (!config.WasRead("quantization_config")) spec.quants = StoredQuantsFromHf(config);
+  config.RefuseWhatNobodyRead();
+  if (spec.architecture.empty()) spec.architecture = architecture.hf;
+  ReadReach(spec);
+  if (const auto ids = config.TokenIds("eos_token_id"); !ids.empty()) spec.eos_token_ids = ids;
+  return spec;
+}
+
+/// Reads the text model's configuration from a multimodal model's.
+ModelSpec ReadText(const Wrapper& wrapper, const HfConfig& whole) {
+  const Json json = TextConfigOf(wrapper, whole);
+  const HfConfig text(json, whole.path() + (whole.Has("text_config") ? ": text_config" : ""));
+  ModelSpec spec = ReadFamily(text);
+  spec.text_only = true;
+  spec.tied_embeddings = TiesHead(wrapper, whole, text);
+  if (!text.Has("quantization_config")) spec.quants = StoredQuantsFromHf(whole);
+  if (whole.Has("text_config")) whole.RefuseWhatNobodyRead();
+  if (const auto ids = whole.TokenIds("eos_token_id"); !ids.empty()) spec.eos_token_ids = ids;
+  return spec;
+}
+
+}  // namespace
+
 std::string WithoutInfinities(std::string json) {
   bool quoted = false;
   for (size_t i = 0; i < json.size(); ++i) {
@@ -96,33 +130,6 @@ std::string WithoutInfinities(std::string json) {
   }
   return json;
 }
-
-ModelSpec ReadFamily(const HfConfig& config) {
-  const Architecture& architecture = Find(&Architecture::hf, config.Text("model_type", ""), config.path());
-  ModelSpec spec = architecture.from_hf(config);
-  // The family's reader may have read quantization_config already, because the family has its own form of it.
-  if (!config.WasRead("quantization_config")) spec.quants = StoredQuantsFromHf(config);
-  config.RefuseWhatNobodyRead();
-  spec.architecture = architecture.hf;
-  ReadReach(spec);
-  if (const auto ids = config.TokenIds("eos_token_id"); !ids.empty()) spec.eos_token_ids = ids;
-  return spec;
-}
-
-/// Reads the text model of a multimodal model.
-ModelSpec ReadText(const Wrapper& wrapper, const HfConfig& whole) {
-  const Json json = TextConfigOf(wrapper, whole);
-  const HfConfig text(json, whole.path() + (whole.Has("text_config") ? ": text_config" : ""));
-  ModelSpec spec = ReadFamily(text);
-  spec.text_only = true;
-  spec.tied_embeddings = TiesHead(wrapper, whole, text);
-  if (!text.Has("quantization_config")) spec.quants = StoredQuantsFromHf(whole);
-  if (whole.Has("text_config")) whole.RefuseWhatNobodyRead();
-  if (const auto ids = whole.TokenIds("eos_token_id"); !ids.empty()) spec.eos_token_ids = ids;
-  return spec;
-}
-
-}  // namespace
 
 ModelSpec SpecFromHf(const std::string& config_json, const std::string& generation_json, const std::string& path) {
   const Json json = ParseJson(WithoutInfinities(config_json), path);
@@ -170,7 +177,7 @@ bool MayBePresent(const ModelSpec& spec, std::string_view tensor_name, Naming na
   for (const char* read : {architectures::kRopeDivisors, architectures::kShortDivisors, architectures::kLongDivisors}) {
     if (tensor_name == read) return naming == Naming::kGguf;
   }
-  if (tensor_name.ends_with(".rotary_emb.inv_freq")) return true;  // follows from the configuration
+  if (tensor_name.ends_with(".rotary_emb.inv_freq")) return true;  // the configuration determines this tensor
   const auto is_buffer = [&](const char* end) { return naming == Naming::kHf && tensor_name.ends_with(end); };
   if (std::ranges::any_of(ArchitectureOf(spec).hf_buffers, is_buffer)) return true;
   const auto is_unused = [&](const char* begin) { return naming == Naming::kHf && tensor_name.starts_with(begin); };
@@ -182,7 +189,7 @@ bool MayBePresent(const ModelSpec& spec, std::string_view tensor_name, Naming na
   if (ArchitectureOf(spec).predicts_further && is_further) return true;
   if (WouldMakeKeys(spec, tensor_name, naming)) return true;
   if (!spec.tied_embeddings) return false;
-  // The head of a model with tied embeddings may be a tensor of its own, which holds the embedding's numbers
+  // A model with tied embeddings may have a head tensor, which contains the embedding's numbers
   // (ModelFiles::SettleHead).
   ModelSpec untied = spec;
   untied.tied_embeddings = false;
@@ -222,16 +229,22 @@ double ReadPart(const ModelSpec& spec, int64_t tokens) {
   return (others + read) / (others + all);
 }
 
-int64_t LayerMatrixNumbers(const ModelSpec& spec) {
-  int64_t numbers = 0;
+std::vector<int64_t> MatrixNumbersOfLayers(const ModelSpec& spec) {
+  std::vector<int64_t> numbers(spec.layers.size());
   for (const WeightSpec& weight : WeightsOf(spec)) {
     if (!weight.is_matrix() || !IsOfLayer(weight.role)) continue;
-    for (size_t layer = 0; layer < spec.layers.size(); ++layer) {
+    for (size_t layer = 0; layer < numbers.size(); ++layer) {
       const auto l = static_cast<int64_t>(layer);
-      numbers += Extent(spec, weight.rows, l) * Extent(spec, weight.cols, l) * TimesUsed(spec, weight.role, layer);
+      numbers[layer] +=
+          Extent(spec, weight.rows, l) * Extent(spec, weight.cols, l) * TimesUsed(spec, weight.role, layer);
     }
   }
   return numbers;
+}
+
+int64_t LayerMatrixNumbers(const ModelSpec& spec) {
+  const std::vector<int64_t> numbers = MatrixNumbersOfLayers(spec);
+  return std::accumulate(numbers.begin(), numbers.end(), int64_t{0});
 }
 
 }  // namespace quire

@@ -10,7 +10,8 @@ namespace quire {
 
 namespace {
 
-/// A key that changes what a model computes, and its neutral value as JSON. null and a missing key are always neutral.
+/// A key that changes the model's computation, and its neutral value as JSON. null and a missing key are always
+/// neutral.
 struct Meaningful {
   const char* key;
   const char* neutral;

@@ -10,13 +10,13 @@
 
 namespace quire {
 
-/// Reads one object of config.json. Error messages name the file and the key. Records which keys were read.
+/// Reads one object of config.json and records which keys were read. Error messages name the file and the key.
 class HfConfig {
  public:
   /// `json` must outlive this object.
   HfConfig(const Json& json, std::string path);
 
-  bool Has(const char* key) const;  // false for null, too
+  bool Has(const char* key) const;  // returns false for null, too
   int64_t Count(const char* key) const;
   int64_t Count(const char* key, int64_t otherwise) const { return Has(key) ? Count(key) : otherwise; }
   double Real(const char* key, double otherwise) const;
@@ -33,8 +33,8 @@ class HfConfig {
   const Json& json() const { return json_; }
   bool WasRead(const char* key) const { return read_.contains(key); }
 
-  /// Throws Error for the first key that is known to change the computation, has a value other than its neutral one,
-  /// and was not read.
+  /// Throws Error for the first key that changes the computation, has a value other than its neutral value, and was not
+  /// read.
   void RefuseWhatNobodyRead() const;
   /// Throws Error for any key that was not read.
   void RefuseOtherKeys() const;
@@ -45,7 +45,7 @@ class HfConfig {
   mutable std::set<std::string, std::less<>> read_;
 };
 
-/// Reads a GGUF file's metadata under its architecture's prefix, like HfConfig.
+/// Reads a GGUF file's metadata under its architecture's prefix, in the same way as HfConfig.
 class GgufConfig {
  public:
   GgufConfig(const GgufFile& gguf, std::string architecture);

@@ -5,21 +5,21 @@
 
 namespace quire {
 
-/// Multi-head latent attention (arXiv 2405.04434): keys and values are made of a few numbers of each token, its latent.
-/// A head's key is key_dim numbers made of the latent and rotated_dim numbers that all heads share. A head's value is
-/// made of the latent alone. The KV cache holds the rotated shared key and then the latent: one key head of
-/// LayerSpec::head_dim = rotated_dim + rank numbers for all query heads, which also serves as the values. Instead of
-/// expanding latents for each head, queries are projected to latents: a score q * (latent * K^T) equals (q * K) *
-/// latent.
+/// Multi-head latent attention (arXiv 2405.04434): the keys and values of a token are made from a few numbers, the
+/// token's latent. A head's key is key_dim numbers made from the latent and rotated_dim numbers that all heads share. A
+/// head's value is made from the latent alone. The KV cache has the rotated shared key and then the latent: one key
+/// head of LayerSpec::head_dim = rotated_dim + rank numbers for all query heads, which also serves as the values.
+/// Latents are not expanded for each head; queries are projected to latents instead: a score q * (latent * K^T) equals
+/// (q * K) * latent.
 struct LatentAttention {
   int64_t rank = 0;        // numbers of a latent; 0: the model has no latent attention
-  int64_t query_rank = 0;  // normed numbers of a token that queries are made of; 0: made of the normed residual
+  int64_t query_rank = 0;  // normed numbers of a token that queries are made from; 0: from the normed residual
   int64_t key_dim = 0;
   int64_t rotated_dim = 0;
   int64_t value_dim = 0;
   double norm_epsilon = 1e-6;  // epsilon of the norms of latents and of the query_rank numbers
   /// True when the file has separate tensors for keys and values by head, [heads, rank, key_dim] and [heads, value_dim,
-  /// rank], as newer GGUF. Otherwise one matrix has the rows of both, [key_dim + value_dim, rank] for each head.
+  /// rank], as newer GGUF files have. Otherwise one matrix has both, [key_dim + value_dim, rank] for each head.
   bool by_head = false;
 
   int64_t query_dim() const { return key_dim + rotated_dim; }

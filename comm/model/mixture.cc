@@ -36,7 +36,7 @@ void CheckMixture(const Mixture& m, const std::string& path) {
     Fail("{}: experts that are weighed by their logits and compared otherwise are not supported", path);
 }
 
-// The structured binding names every member. A new member does not compile until it is added here.
+// The structured binding names every member, so a new member does not compile until it is added here.
 std::string TextOf(const Mixture& mixture) {
   const auto& [experts, per_token, size, shared_size, shared_gate, score, tolerance, renormalize, scale, expert_scales,
                router_bias, correction_bias, expert_biases, file_rows, groups, groups_per_token, normed_apart] =

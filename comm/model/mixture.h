@@ -5,15 +5,15 @@
 
 namespace quire {
 
-/// The largest numbers of experts that a model may have, because kernels have fixed space for them.
+/// The largest numbers of experts, and of experts per token, that a model may have. Kernels have fixed space for them.
 inline constexpr int64_t kMaxExperts = 1024, kMaxExpertsPerToken = 32;
 
 /// The score that a router computes from its logits to choose experts.
 enum class RouterScore : uint8_t {
   kSoftmax,          // a softmax over all experts
-  kSoftmaxOfChosen,  // the plain logits; the weights are a softmax over the chosen ones
-  kSigmoid,          // the sigmoid of each logit alone
-  kSparseMixer,      // the plain logits; kernels/route_experts.h has the weights; uses Mixture::tolerance
+  kSoftmaxOfChosen,  // the logits; the weights are a softmax over the chosen experts' logits
+  kSigmoid,          // the sigmoid of each logit
+  kSparseMixer,      // the logits; kernels/route_experts.h has the formula of the weights; uses Mixture::tolerance
 };
 
 /// The layout of the experts' gates and ups in a file.
@@ -24,7 +24,7 @@ enum class GateUpRows : uint8_t {
 };
 
 /// A mixture of experts: a router chooses some experts for each token. The output is
-///   sum of weight * expert(x) over the chosen ones + sigmoid(x * shared gate^T) * shared(x).
+///  sum of weight * expert(x) over the chosen experts + sigmoid(x * shared gate^T) * shared(x).
 /// The shared expert and its gate are optional. Experts are MLPs, gated or not as ModelSpec::gated_mlp says.
 struct Mixture {
   int64_t experts = 0;  // 0: the model has no mixture
@@ -33,26 +33,26 @@ struct Mixture {
   int64_t shared_intermediate_size = 0;  // columns of the MLP that every token uses; 0: none
   bool shared_gate = false;
   RouterScore score = RouterScore::kSoftmax;
-  double tolerance = 0;          // relative distance up to which kSparseMixer takes logits as near
-  bool renormalize = false;      // divide the weights of the chosen experts by their sum
+  double tolerance = 0;          // relative distance up to which kSparseMixer treats logits as near
+  bool renormalize = false;      // the weights of the chosen experts are divided by their sum
   double scale = 1;              // multiplies the weights
   bool expert_scales = false;    // each expert has a factor, which multiplies its weight last
-  bool router_bias = false;      // add a bias to the logits
-  bool correction_bias = false;  // add a bias to the scores for choosing, not to the weights
+  bool router_bias = false;      // a bias is added to the logits
+  bool correction_bias = false;  // a bias is added to the scores for choosing, but not to the weights
   bool expert_biases = false;    // experts' gates, ups and downs have biases
   GateUpRows file_rows = GateUpRows::kApart;
   /// The experts form `groups` groups of equal size, each of neighbouring experts. A token chooses only among the
-  /// experts of its groups_per_token best groups. A group is ranked by the sum of its two highest scores.
+  /// experts of its groups_per_token best groups. A group's rank is given by the sum of its two highest scores.
   int64_t groups = 1, groups_per_token = 1;
-  /// Router, experts and shared expert each read the residual through a norm of their own; the router's input is also
-  /// divided by the square root of the hidden size. The outputs of the chosen experts and of the shared expert are each
-  /// normed before they are added.
+  /// True when the router, the experts and the shared expert each read the residual through a norm of their own. The
+  /// router's input is also divided by the square root of the hidden size. The outputs of the chosen experts and of the
+  /// shared expert are each normed before they are added.
   bool normed_apart = false;
 
   int64_t group_size() const { return experts / groups; }
 };
 
-/// Throws Error, which begins with `path`, when a number is out of range or two contradict each other.
+/// Throws Error, which begins with `path`, when a number is out of range or two numbers contradict each other.
 void CheckMixture(const Mixture& mixture, const std::string& path);
 
 /// Returns every field as text, for fingerprints.

@@ -24,8 +24,9 @@ namespace {
 constexpr size_t kMaxJsonBytes = 64 << 20;
 constexpr const char* kConfig = "config.json";
 
-/// True when the shapes are equal but for harmless differences. A matrix of one row may be stored as a vector, and a
-/// vector as a matrix of one row. GGUF stores vectors of heads as columns, and norms of groups as a row for each group.
+/// True when the shapes are equal except for harmless differences. A matrix of one row may be stored as a vector, and a
+/// vector as a matrix of one row. GGUF files store vectors of heads as columns, and norms of groups as a row for each
+/// group.
 bool SaySame(const std::vector<int64_t>& found, const std::vector<int64_t>& wanted, Naming naming) {
   const auto is_row = [](const std::vector<int64_t>& matrix, const std::vector<int64_t>& vector) {
     return matrix.size() == 2 && matrix[0] == 1 && vector == std::vector{matrix[1]};
@@ -34,23 +35,22 @@ bool SaySame(const std::vector<int64_t>& found, const std::vector<int64_t>& want
   return naming == Naming::kGguf && found.size() == 2 && wanted == std::vector{found[0] * found[1]};
 }
 
-/// True when the engines can read the tensor as this weight. Some types are only parts of other tensors. A matrix with
-/// separate scales is read row by row, which embeddings, vectors and transposed matrices do not allow.
+/// True when the engines can read the tensor as this weight. Some types occur only in parts of other tensors. A matrix
+/// with separate scales is read row by row, which is impossible for embeddings, vectors and transposed matrices.
 bool IsWeight(const Tensor& tensor, const WeightSpec& weight) {
   if (tensor.scaled == nullptr) return IsWeightType(tensor.type);
   return weight.is_matrix() && !weight.transposed && weight.role != Role::kEmbedding &&
          weight.role != Role::kLayerEmbedding && weight.role != Role::kPositions;
 }
 
-/// Returns true for a bias of zeros: some GPTQ writers gave every quantised matrix a bias, even where the model has
-/// none.
+/// Returns true for a bias of zeros that the model does not have. Some GPTQ writers gave every quantised matrix a bias.
 bool IsUnusedBias(const ModelSpec& spec, std::string_view name, const Tensor& tensor) {
   return spec.quants.method == StoredQuants::Method::kGptq && name.ends_with(".bias") && IsFloat(tensor.type) &&
          std::ranges::all_of(tensor.data, [](std::byte b) { return b == std::byte{0}; });
 }
 
 /// Returns the safetensors files of a directory: model.safetensors if it exists, even beside an index; otherwise the
-/// index's files.
+/// files that the index names.
 std::vector<std::string> SafetensorsNames(const ModelTree& tree, const std::string& directory) {
   constexpr const char *kWhole = "model.safetensors", *kIndex = "model.safetensors.index.json";
   if (tree.Has(kWhole)) return {kWhole};
@@ -72,13 +72,30 @@ std::vector<std::string> SafetensorsNames(const ModelTree& tree, const std::stri
   return {names.begin(), names.end()};
 }
 
-ModelSpec SpecOf(const ModelTree& tree) {
-  constexpr const char* kGeneration = "generation_config.json";
-  return SpecFromHf(tree.ReadText(kConfig, kMaxJsonBytes),
-                    tree.Has(kGeneration) ? tree.ReadText(kGeneration, kMaxJsonBytes) : "", tree.PathOf(kConfig));
+/// Returns the text of config.json. Older files of ModelOpt have the quantisation in a separate file, whose content
+/// becomes config.json's quantization_config.
+std::string ConfigText(const ModelTree& tree) {
+  constexpr const char *kOwn = "hf_quant_config.json", *kKey = "quantization_config", *kInner = "quantization";
+  std::string text = tree.ReadText(kConfig, kMaxJsonBytes);
+  if (!tree.Has(kOwn)) return text;
+  const Json own = ParseJson(tree.ReadText(kOwn, kMaxJsonBytes), tree.PathOf(kOwn));
+  const bool fits = own.is_object() && own.contains(kInner) && own[kInner].is_object();
+  if (!fits) Fail("{}: {} is missing", tree.PathOf(kOwn), kInner);
+  Json config = ParseJson(WithoutInfinities(text), tree.PathOf(kConfig));
+  if (!config.is_object() || (config.contains(kKey) && !config[kKey].is_null())) return text;
+  config[kKey] = own[kInner];
+  config[kKey]["quant_method"] = "modelopt";
+  return config.dump();
 }
 
-/// True when the model may lack a head: sentence-transformers reads it, or config.json names a model class without one.
+ModelSpec SpecOf(const ModelTree& tree) {
+  constexpr const char* kGeneration = "generation_config.json";
+  return SpecFromHf(ConfigText(tree), tree.Has(kGeneration) ? tree.ReadText(kGeneration, kMaxJsonBytes) : "",
+                    tree.PathOf(kConfig));
+}
+
+/// True when the model may lack a head, because sentence-transformers reads it, or because config.json names a model
+/// class without one.
 bool OnlyEmbeds(const ModelTree& tree) {
   if (tree.Has("modules.json")) return true;
   const Json json = ParseJson(tree.ReadText(kConfig, kMaxJsonBytes), tree.PathOf(kConfig));
@@ -86,7 +103,7 @@ bool OnlyEmbeds(const ModelTree& tree) {
   return !names.empty() && names.front().ends_with("Model");
 }
 
-/// Returns the number type of made-up weights: the type that config.json states for the real ones.
+/// Returns the number type of made-up weights: the type that config.json gives for the real weights.
 NumberType TypeToMakeUp(const ModelTree& tree) {
   const Json json = ParseJson(tree.ReadText(kConfig, kMaxJsonBytes), tree.PathOf(kConfig));
   const HfConfig config(json, tree.PathOf(kConfig));
@@ -138,10 +155,12 @@ void ModelFiles::OpenHf() {
       }
     }
   }
+  OpenTokenLayers();
   BringNames();
   JoinMxFp4(tensors_, path_);
   kv_scales_ = TakeKvScales(tensors_, spec_.num_layers(), path_);
   JoinQuantized(tensors_, spec_.quants, path_);
+  DropMasks(tensors_);
   ReadLayout(tensors_, spec_);
   SettleHead(OnlyEmbeds(tree));
 }
@@ -151,7 +170,7 @@ void ModelFiles::MakeUp() {
   const NumberType type = TypeToMakeUp(tree);
   spec_ = SpecOf(tree);
   const std::vector<ExpectedTensor> tensors = ExpectedTensors(spec_, WeightsOf(spec_), Naming::kHf);
-  // The tensors begin at different offsets, so that no tensor is the beginning of another one.
+  // The tensors begin at different offsets, so that no tensor equals the beginning of another.
   constexpr int64_t kStep = 4096 + 64, kPlaces = 4096;
   int64_t longest = 0, longest_norm = 0;
   for (const ExpectedTensor& tensor : tensors)
@@ -196,7 +215,7 @@ void ModelFiles::PlaceTensors() {
       if (IsOfExpert(wanted.role) && wanted.expert == kAllExperts) {
         PlaceExperts(found->second, places);
       } else if (IsOfLatentHeads(wanted.role) && spec_.latent.by_head) {
-        // All heads' rows become the rows of one matrix, one head after another.
+        // The rows of all heads become the rows of one matrix, one head after another.
         const Tensor& by_head = found->second;
         experts_.push_back(
             {by_head.type, {by_head.shape[0] * by_head.shape[1], by_head.shape[2]}, by_head.data, by_head.scales});

@@ -18,7 +18,8 @@
 namespace quire {
 
 /// A model on disk: an HF directory (config.json and safetensors files) or a GGUF model. Tensors are looked up by role,
-/// independent of the format's names. Immutable once open. Only headers are read until a tensor's bytes are touched.
+/// independent of the format's names. The object does not change once it is open. Opening reads only headers; a
+/// tensor's bytes are read when they are touched.
 class ModelFiles {
  public:
   /// Opens a model. Throws Error when a file is missing, broken or unsupported, or when the tensors do not match the
@@ -38,16 +39,17 @@ class ModelFiles {
   /// not. The model must have the weight (WeightsOf(spec()), HasRole).
   const Tensor& Get(Role role, int64_t layer = 0, int64_t expert = 0) const;
   const WeightSpec& weight(Role role) const;
-  /// Returns the rows that the layer's weight of this role occupies in its tensor.
+  /// Returns the rows of its tensor that the layer's weight of this role occupies.
   RowPlaces PlacesOf(Role role, int64_t layer) const;
   bool Has(Role role, int64_t layer = 0) const { return !placed_[PlaceOf(role, layer)].empty(); }
-  /// Returns the adapters in the order of Open; a sequence names the first one by number 1 (AddedSequence::adapter).
+  /// Returns the adapters in the order of Open. Number 1 of AddedSequence::adapter is the first of them.
   const std::vector<AdapterFiles>& adapters() const { return adapters_; }
-  /// Returns the family's name for a tensor's name in HF's files, which depends on the class that wrote them.
+  /// Returns the name in the family's list for a tensor's name in HF's files, which depends on the class that wrote
+  /// them.
   std::string ListNameOf(const std::string& name) const;
 
-  /// Returns a hash, as 32 hex digits, of the whole spec, of the tensors' names, types and shapes, and of the first
-  /// bytes of every tensor, and of all bytes of adapters. Processes with equal fingerprints opened the same model. The
+  /// Returns a hash, as 32 hex digits, of the whole spec, of the tensors' names, types and shapes, of the first bytes
+  /// of every tensor, and of all bytes of adapters. Processes with equal fingerprints opened the same model. The
   /// fingerprint does not cover later bytes of tensors; comm/model/checksums.h does.
   std::string Fingerprint() const;
 
@@ -55,27 +57,29 @@ class ModelFiles {
   ModelDtype GpuDtype() const;
 
   int64_t TotalBytes() const;                                       // stored bytes of all tensors
-  const std::vector<std::string>& notes() const { return notes_; }  // for the log: deviations from the files
+  const std::vector<std::string>& notes() const { return notes_; }  // deviations from the files, for the log
 
-  /// Unmaps the files when only metadata is needed. Later changes to the files then have no effect. Tensors keep types
-  /// and shapes but lose their bytes; other functions work as before.
+  /// Unmaps the files when only metadata is needed. Later changes of the files then have no effect. Tensors keep types
+  /// and shapes but lose their bytes; the other functions work as before.
   void CloseFiles();
 
-  void ReleasePages() const;  // drops the pages that this process has touched; call after packing tensors
+  void ReleasePages() const;  // drops the pages that this process has touched; call it after packing tensors
 
  private:
   ModelFiles() = default;
   Naming naming() const { return gguf_ ? Naming::kGguf : Naming::kHf; }
   void OpenHf();
+  /// Reads the layers for every row (PooledHead), which bge-m3 has in separate files.
+  void OpenTokenLayers();
   void MakeUp();
   void OpenGguf();
-  /// Renames tensors to the names of the family's weight list. For a multimodal model, keeps only the text model.
+  /// Renames tensors to the names of the family's list of weights. Of a multimodal model, keeps only the text model.
   void BringNames();
   /// Decides whether the output head is a tensor of its own or the embedding. With `only_embeds`, a model without a
-  /// head is one that makes embeddings only.
+  /// head is taken as a model that only makes embeddings.
   void SettleHead(bool only_embeds);
   void PlaceTensors();
-  /// Makes the keys' weights also the values' weights, in layers whose values are their keys.
+  /// Makes the keys' weights also the values' weights in layers whose values are their keys.
   void PlaceValues();
   /// Splits a tensor of all experts into one tensor for each expert.
   void PlaceExperts(const Tensor& stacked, std::vector<const Tensor*>& places);
@@ -86,11 +90,11 @@ class ModelFiles {
 
   std::string path_;
   std::vector<MappedFile> files_;
-  std::vector<RepeatedNumbers> made_up_;  // used in place of files: one element
+  std::vector<RepeatedNumbers> made_up_;  // one element, used in place of files
   std::vector<std::byte> ones_;           // norm weights, used in place of files
   std::optional<GgufFile> gguf_;
   ModelSpec spec_;
-  TensorMap tensors_;  // keyed by the names in the family's list of weights
+  TensorMap tensors_;  // by the names in the family's list of weights
   std::vector<std::string> notes_;
   std::vector<KvScales> kv_scales_;
   std::vector<AdapterFiles> adapters_;
@@ -98,7 +102,7 @@ class ModelFiles {
   bool half_ = false;        // weights or their scales are float16
   std::string fingerprint_;  // set when the files are closed
   std::vector<WeightSpec> weights_;
-  std::deque<Tensor> experts_;  // parts of tensors_ for one expert each, or with another shape
+  std::deque<Tensor> experts_;  // views of tensors_: the part of one expert, or another shape
   /// [layers, roles] pointers into tensors_ and experts_. An entry has one tensor, a tensor for each expert, or none.
   /// Roles outside layers use layer 0.
   std::vector<std::vector<const Tensor*>> placed_;

@@ -1,4 +1,4 @@
-// Computes the fingerprint, by which two processes know that they opened the same model.
+// Computes the fingerprint, which tells two processes whether they opened the same model.
 #include <sodium.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace quire {
 
 namespace {
-constexpr size_t kSampleBytes = 64;  // bytes of every tensor that the fingerprint covers
+constexpr size_t kSampleBytes = 64;  // leading bytes of every tensor that the fingerprint covers
 }  // namespace
 
 std::string ModelFiles::Fingerprint() const { return fingerprint_.empty() ? ComputeFingerprint() : fingerprint_; }

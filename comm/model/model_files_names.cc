@@ -1,5 +1,5 @@
-// Renames the tensors of HF files to the names of the family's weight list, and decides about the output head, which
-// files may or may not have, whatever their configuration says.
+// Renames the tensors of HF files to the names of the family's list of weights, and decides about the output head,
+// which files may or may not have, whatever their configuration says.
 #include <algorithm>
 #include <set>
 #include <string_view>
@@ -12,17 +12,17 @@ namespace quire {
 
 namespace {
 
-/// Prefixes that files use in place of the list's base: those of multimodal models, in which older and newer files of
-/// one model differ, and RoBERTa's, whose encoder has BERT's names otherwise.
+/// Prefixes that files use in place of the list's base: the prefixes of multimodal models, in which older and newer
+/// files of one model differ, and those of RoBERTa and ELECTRA, whose encoders otherwise have BERT's names.
 constexpr std::string_view kTextBases[] = {"model.language_model.", "language_model.model.", "language_model.",
-                                           "roberta."};
+                                           "roberta.", "electra."};
 
 std::string_view FirstPart(std::string_view name) { return name.substr(0, name.find('.')); }
 
 /// The tensor names that the files of one family use.
 struct FamilyNames {
   std::string base;                           // prefix of most names: "model."
-  std::set<std::string, std::less<>> inside;  // first parts of names after the base, such as layers
+  std::set<std::string, std::less<>> inside;  // first parts of names after the base, such as "layers"
   std::set<std::string, std::less<>> beside;  // first parts of names without the base, such as the head's
 
   explicit FamilyNames(const ModelSpec& spec) {
@@ -44,7 +44,7 @@ struct FamilyNames {
   bool IsInside(std::string_view rest) const { return inside.contains(FirstPart(rest)); }
   bool IsBeside(std::string_view name) const { return beside.contains(FirstPart(name)); }
 
-  /// Returns the list's name for a tensor's name in the file.
+  /// Returns the name in the family's list for a tensor's name in the file.
   std::string Of(const std::string& name) const {
     const std::string_view view = name;
     for (const std::string_view text : kTextBases) {
@@ -55,11 +55,11 @@ struct FamilyNames {
     constexpr std::string_view kModel = "model.";
     if (view.starts_with(base) || IsBeside(view)) return name;
     if (view.starts_with(kModel) && IsInside(view.substr(kModel.size()))) return base + name.substr(kModel.size());
-    return IsInside(view) ? base + name : name;  // the base model was saved alone, without the prefix
+    return IsInside(view) ? base + name : name;  // a base model saved alone has names without the prefix
   }
 };
 
-/// True when a tensor belongs to the vision or audio part, as the first parts of its name tell.
+/// True when the first parts of a tensor's name say that it belongs to the vision or audio part of the model.
 bool IsOfSenses(std::string_view name) {
   if (name.starts_with("model.")) name.remove_prefix(std::string_view("model.").size());
   const std::string_view part = FirstPart(name);
@@ -115,7 +115,7 @@ void ModelFiles::SettleHead(bool only_embeds) {
     spec_.has_head = false;
     notes_.push_back(fmt::format("{}: there is no {}: the model makes embeddings only", path_, head_name));
   } else if (spec_.tied_embeddings && embedding == tensors_.end()) {
-    tensors_.emplace(embedding_name, head->second);  // the head and the embedding are the same
+    tensors_.emplace(embedding_name, head->second);  // the embedding also serves as the head
   } else if (spec_.tied_embeddings && !AreSame(head->second, embedding->second)) {
     spec_.tied_embeddings = false;
     notes_.push_back(

@@ -10,9 +10,9 @@ namespace quire {
 
 namespace {
 
-// several times as many as any real model; each has tensors of its own
+// Several times as many experts as any real model has in all layers together. Each expert has tensors of its own.
 constexpr int64_t kMaxExpertsOfLayers = 1 << 17;
-constexpr int64_t kMaxExtent = 1 << 24;  // far above any real model; keeps products within int64
+constexpr int64_t kMaxExtent = 1 << 24;  // far above any real model; products of extents stay within int64
 
 void CheckRange(const std::string& path, const char* name, int64_t value) {
   if (value < 1 || value > kMaxExtent) Fail("{}: {} = {} is out of range", path, name, value);
@@ -29,8 +29,8 @@ void CheckSizes(const ModelSpec& s, const std::string& path) {
   }
 }
 
-/// Aborts unless layer `i` can read the keys and values of the earlier layer that it names, or names none. Both layers
-/// must have the same heads and the same rotation.
+/// Aborts unless layer `i` names no earlier layer, or can read the keys and values of the earlier layer that it names.
+/// Both layers must have the same heads and the same rotation.
 void CheckSharing(const ModelSpec& s, size_t i) {
   const LayerSpec& layer = s.layers[i];
   if (layer.kv_from_layer == -1) return;
@@ -103,7 +103,7 @@ void CheckMixtures(const ModelSpec& s, const std::string& path) {
 void CheckMixers(const ModelSpec& s, const std::string& path) {
   if (s.num_state_layers() == 0) return;
   CheckRecurrence(s.recurrence, path);
-  // The KV pool's blocks hold the states. Without keys and values the blocks would have no bytes.
+  // The blocks of the KV pool hold the states. Without keys and values the blocks would have no bytes.
   if (!std::ranges::any_of(s.layers, &LayerSpec::has_kv)) Fail("{}: models without attention are not supported", path);
   const Mixer mixer = std::ranges::find_if(s.layers, &LayerSpec::has_state)->mixer;
   const auto is_other = [&](const LayerSpec& layer) { return layer.has_state() && layer.mixer != mixer; };
@@ -112,8 +112,8 @@ void CheckMixers(const ModelSpec& s, const std::string& path) {
   QUIRE_CHECK(s.norms_before && !s.parallel_block, "{}: layers with states in such blocks", path);
 }
 
-/// Aborts when a model with latent attention has another feature of attention, which decoders do not support together.
-/// Throws Error when a size is out of range.
+/// Aborts when a model with latent attention also has a feature of attention that decoders do not support together with
+/// latents. Throws Error when a size is out of range.
 void CheckLatents(const ModelSpec& s, const std::string& path) {
   if (s.latent.rank == 0) return;
   CheckLatentAttention(s.latent, path);
@@ -127,13 +127,16 @@ void CheckLatents(const ModelSpec& s, const std::string& path) {
 }
 
 /// Throws Error when a size of token types or of the pooled head is out of range. Aborts when an encoder has parts that
-/// decoders do not support there.
+/// decoders do not support in encoders.
 void CheckEncoder(const ModelSpec& s, const std::string& path) {
   if (s.token_types != 0) CheckRange(path, "type_vocab_size", s.token_types);
   CheckPooledHead(s.pooled_head, path);
+  const auto& [buckets, reach] = s.relative_bias;
+  QUIRE_CHECK(buckets == 0 || s.bidirectional, "{}: distances in a decoder", path);
+  if (buckets != 0 && (buckets < 4 || buckets % 4 != 0 || buckets > 1024 || reach <= buckets / 4 || reach > 4096))
+    Fail("{}: {} buckets for distances up to {} are not supported", path, buckets, reach);
   if (!s.bidirectional) return;
-  QUIRE_CHECK(!s.has_head && s.num_state_layers() == 0 && s.latent.rank == 0 && s.position != Position::kAlibi,
-              "{}: such layers in an encoder", path);
+  QUIRE_CHECK(!s.has_head && s.num_state_layers() == 0 && s.latent.rank == 0, "{}: such layers in an encoder", path);
 }
 
 void CheckScales(const ModelSpec& s, const std::string& path) {
@@ -143,6 +146,10 @@ void CheckScales(const ModelSpec& s, const std::string& path) {
   QUIRE_CHECK(!s.norms_after || s.residual_scale == 1, "{}: a scale of what was normed", path);
   QUIRE_CHECK(!s.layer_scales || (s.norms_after && !s.parallel_block), "{}: layers that scale what is pending", path);
   QUIRE_CHECK(!s.value_norm || s.qk_norm == QkNorm::kHeads, "{}: a norm of values alone", path);
+  QUIRE_CHECK(!s.gate_by_head || s.attention_gate, "{}: gates of heads that are not there", path);
+  const auto is_grown = [](const Rope& rope) { return rope.query_growth != 0; };
+  QUIRE_CHECK(!s.qk_norm_rotated || (s.qk_norm == QkNorm::kHeads && std::ranges::none_of(s.ropes, is_grown)),
+              "{}: such norms after rotation", path);
   if (s.layer_input_size != 0) {
     CheckRange(path, "hidden_size_per_layer_input", s.layer_input_size);
     CheckRange(path, "hidden_size_per_layer_input times num_hidden_layers", s.layer_input_size * s.num_layers());
@@ -202,14 +209,15 @@ void ReadReach(ModelSpec& spec) {
   if (made_for) spec.max_position = spec.longest_position;
 }
 
-// The structured binding names every member. A new member does not compile until it is added here.
+// The structured binding names every member, so a new member does not compile until it is added here.
 std::string TextOf(const ModelSpec& spec) {
   const auto& [architecture, hidden, heads, vocab, max_position, longest, epsilon, ropes, tied, has_head, bidirectional,
-               token_types, pooled_head, text_only, qkv_bias, qk_norm, value_norm, norm, before, after, norms_sums,
-               add_one, norm_bias, layer_scales, embedding_norm, out_bias, mlp_bias, head_bias, gated, activation,
-               gate_limit, sinks, attention_gate, parallel, shared_norm, position, position_offset, alibi,
-               fused_by_head, transposed, embedding_scale, attention_scale, residual_scale, logit_scale, layer_input,
-               score_cap, logit_cap, interleaved, quants, latent, mixture, recurrence, layers, eos] = spec;
+               token_types, pooled_head, text_only, qkv_bias, qk_norm, qk_norm_rotated, value_norm, norm, before, after,
+               norms_sums, add_one, norm_bias, layer_scales, embedding_norm, out_bias, mlp_bias, head_bias, gated,
+               activation, gate_limit, sinks, attention_gate, gate_by_head, parallel, shared_norm, position,
+               position_offset, alibi, relative, fused_by_head, transposed, embedding_scale, attention_scale,
+               residual_scale, logit_scale, layer_input, score_cap, logit_cap, interleaved, quants, latent, mixture,
+               recurrence, layers, eos] = spec;
   std::string text = fmt::format("{} {} {} {} {} {} {} {} {} {} [{}]", architecture, hidden, heads, vocab, max_position,
                                  epsilon, tied, qkv_bias, static_cast<int>(qk_norm), interleaved, fmt::join(eos, ","));
   text += fmt::format(" {} {} {} {} {} {} {} {} {} {}", before, after, add_one, static_cast<int>(activation),
@@ -224,7 +232,8 @@ std::string TextOf(const ModelSpec& spec) {
   text += fmt::format(" {} {} {} {} {} {} [{}] [{}]", gate_limit, sinks, attention_gate, value_norm, layer_scales,
                       layer_input, TextOf(mixture), TextOf(recurrence));
   text += fmt::format(" [{}] {} {} {}", TextOf(latent), has_head, text_only, longest);
-  text += fmt::format(" {} {} {} [{}]", bidirectional, token_types, norms_sums, TextOf(pooled_head));
+  text += fmt::format(" {} {} {} {} {} [{}] {} {}", bidirectional, token_types, norms_sums, qk_norm_rotated,
+                      gate_by_head, TextOf(pooled_head), relative.buckets, relative.reach);
   for (const LayerSpec& layer : layers) {
     const auto& [mixer, kv_heads, head_dim, kv_from, values_are_keys, window, rope, has_mlp, mlp, has_mixture,
                  mixer_norm] = layer;
@@ -232,6 +241,22 @@ std::string TextOf(const ModelSpec& spec) {
                         values_are_keys, window, rope, has_mlp, mlp, has_mixture, mixer_norm);
   }
   return text;
+}
+
+std::vector<int64_t> BucketsOfDistances(const RelativeBias& bias) {
+  // Half of the buckets of each side are for one distance each. The other buckets' ranges of distances grow by a
+  // factor. The logarithms are floats, as in HF, because rounding decides at the buckets' borders.
+  const int64_t side = bias.buckets / 2, exact = side / 2;
+  const auto bucket = [&](int64_t distance) {
+    if (distance < exact) return distance;
+    const float part = std::log(static_cast<float>(distance) / static_cast<float>(exact)) /
+                       static_cast<float>(std::log(static_cast<double>(bias.reach) / static_cast<double>(exact)));
+    return std::min(exact + static_cast<int64_t>(part * static_cast<float>(side - exact)), side - 1);
+  };
+  std::vector<int64_t> buckets;
+  for (int64_t distance = -bias.reach; distance <= bias.reach; ++distance)
+    buckets.push_back((distance > 0 ? side : 0) + bucket(std::abs(distance)));
+  return buckets;
 }
 
 std::vector<float> AlibiSlopes(const ModelSpec& spec) {

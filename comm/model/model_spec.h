@@ -28,6 +28,15 @@ enum class Position : uint8_t {
   kLearned,  // vectors of a table are added to the embeddings: Role::kPositions
 };
 
+/// A number that is added to an encoder's attention scores, by query head and by the bucket of the distance from query
+/// to key (T5, MPNet). Half of the buckets are for keys after the query. Buckets of larger distances cover more
+/// distances.
+struct RelativeBias {
+  int64_t buckets = 0;  // even; 0: no such numbers are added
+  int64_t reach = 128;  // from this distance on, all keys share the last bucket of their side
+  bool operator==(const RelativeBias&) const = default;
+};
+
 enum class Activation : uint8_t {
   kSilu,      // x / (1 + exp(-x))
   kGelu,      // x * (1 + erf(x / sqrt(2))) / 2
@@ -39,25 +48,24 @@ enum class Activation : uint8_t {
 
 /// The part of a layer that passes information between tokens.
 enum class Mixer : uint8_t {
-  kNone,       // none: the layer is an MLP only
+  kNone,       // the layer has no mixer, only an MLP
   kAttention,  // softmax attention over the keys of the context, which are in KV blocks
-  // The mixers below carry a state of fixed size from token to token. ModelSpec::recurrence has the sizes of that
-  // state.
+  // The mixers below carry a state of fixed size from token to token. ModelSpec::recurrence has the state's sizes.
   kShortConvolution,  // a causal convolution of each channel, between two gates
-  // The last two pass queries, keys and values of each head through a causal convolution, and then use:
+  // The next two mixers pass each head's queries, keys and values through a causal convolution first, and then use:
   kGatedDelta,  // the gated delta rule (kernels/gated_delta.h) and a gated norm of each head
   kStateSpace,  // Mamba-2's state space (kernels/state_space.h) and a norm over Recurrence::heads_per_key heads
 };
 
-/// The settings that may differ from layer to layer.
+/// The settings that may differ between layers.
 struct LayerSpec {
   Mixer mixer = Mixer::kAttention;
   int64_t num_kv_heads = 0;       // divides ModelSpec::num_heads
   int64_t head_dim = 0;           // numbers of one head of queries, keys and values
-  int64_t kv_from_layer = -1;     // earlier layer with like heads whose keys and values it reads; -1: its own
+  int64_t kv_from_layer = -1;     // the earlier layer with equal heads whose keys and values this layer reads; -1: none
   bool values_are_keys = false;   // values are the keys before norm and rotation, and have no weights
-  int64_t window = 0;             // tokens that a query sees, itself included; 0: all
-  int64_t rope = 0;               // index into ModelSpec::ropes; -1: nothing rotates
+  int64_t window = 0;             // tokens that a query sees, itself included; 0: all tokens
+  int64_t rope = 0;               // index into ModelSpec::ropes; -1: no rotation
   bool mlp = true;                // has an MLP or a mixture after its mixer
   int64_t intermediate_size = 0;  // columns of its MLP; unused with a mixture
   bool mixture = false;           // its MLP is ModelSpec::mixture
@@ -71,41 +79,42 @@ struct LayerSpec {
   bool operator==(const LayerSpec&) const = default;
 };
 
-/// The numbers over which queries and keys are normed before they rotate.
+/// Over which numbers queries and keys are normed before they rotate.
 enum class QkNorm : uint8_t {
   kNone,
   kHeads,  // each head alone, with one weight vector for all heads
   kWhole,  // all heads of a token together, over all ranks, with a weight for each number
 };
 
-/// Everything that a model computes, as plain data. Read once from config.json or GGUF metadata and never changed. All
-/// properties of a model family are here or in its list of weights (comm/model/architecture.h); the forward pass uses
-/// these and knows no families.
+/// Everything that determines a model's computation. Read once from config.json or GGUF metadata, and never changed.
+/// All properties of a model family are here or in its list of weights (comm/model/architecture.h); the forward pass
+/// uses these two and knows no families.
 struct ModelSpec {
   std::string architecture;  // a name in the table of comm/model/architecture.cc
   int64_t hidden_size = 0;
   int64_t num_heads = 0;  // query heads of every layer
   int64_t vocab_size = 0;
-  int64_t max_position = 0;            // longest sequence that the model was made for
-  int64_t longest_position = 0;        // longest sequence that its scaled positions allow on request
+  int64_t max_position = 0;            // length in tokens of the longest sequence that the model was made for
+  int64_t longest_position = 0;        // longest sequence in tokens that scaled positions allow on request
   double norm_epsilon = 0;             // epsilon of RMSNorm or LayerNorm
   std::vector<Rope> ropes = {Rope()};  // kinds of rotation, indexed by LayerSpec::rope; not empty
   bool tied_embeddings = false;        // the output head is the embedding
-  bool has_head = true;                // false: the model pools prompts only; a tied head is unused
-  bool bidirectional = false;          // an encoder: tokens also see later ones, so prompts are computed whole
-  int64_t token_types = 0;             // rows of the table of token types, which join the embeddings; 0: no table
+  bool has_head = true;                // false: the model only pools prompts; a tied head is unused
+  bool bidirectional = false;          // an encoder: tokens also see later tokens, so prompts are computed as a whole
+  int64_t token_types = 0;             // rows of the table of token types, which is added to embeddings; 0: no table
   PooledHead pooled_head;              // layers after pooling
-  bool text_only = false;              // this is the text model of a multimodal model's files
+  bool text_only = false;              // the text model of a multimodal model's files
   bool qkv_bias = false;               // queries, keys and values have biases
   QkNorm qk_norm = QkNorm::kNone;
-  bool value_norm = false;  // each head of the values is normed, without weights; needs QkNorm::kHeads
+  bool qk_norm_rotated = false;  // the norms of heads follow the rotation; needs QkNorm::kHeads
+  bool value_norm = false;       // each head of the values is normed, without weights; needs QkNorm::kHeads
   NormKind norm = NormKind::kRms;
   bool norms_before = true;     // residual += f(norm(residual)), for attention and MLP
   bool norms_after = false;     // residual += norm(f(..)); a model may have both norms
   bool norms_sums = false;      // residual = norm(residual + f(residual)); excludes the other two
-  bool norms_add_one = false;   // stored norm weights are one less than the factor
+  bool norms_add_one = false;   // stored norm weights are the factor minus one
   bool norm_bias = false;       // norms have biases
-  bool layer_scales = false;    // the residual after a layer is multiplied by a number of the layer
+  bool layer_scales = false;    // the residual after a layer is multiplied by the layer's number
   bool embedding_norm = false;  // embeddings are normed before the first layer
   bool out_bias = false;        // the output projection of attention has a bias
   bool mlp_bias = false;        // the MLP's projections have biases
@@ -113,29 +122,31 @@ struct ModelSpec {
   bool gated_mlp = true;        // down(activation(gate) * up); otherwise down(activation(up))
   Activation activation = Activation::kSilu;
   double gate_limit = 0;  // bound of the gates of kClampedSilu
-  /// Each query head has an extra score, which joins the softmax but has no value.
+  /// True when each query head has an extra score, which takes part in the softmax but has no value.
   bool attention_sinks = false;
   bool attention_gate = false;  // attention's output is multiplied by the sigmoid of a gate, number by number
-  /// Attention and MLP both read the residual from before the layer, and both outputs are added to it. Otherwise the
-  /// MLP reads the residual after attention.
+  bool gate_by_head = false;    // the gate is one number for each head; needs attention_gate
+  /// True when attention and MLP both read the residual from before the layer, and both outputs are added to it.
+  /// Otherwise the MLP reads the residual after attention.
   bool parallel_block = false;
   bool shared_norm = false;  // in a parallel block: attention and MLP read the same norm
   Position position = Position::kRope;
   int64_t position_offset = 0;  // with kLearned: the table's row for position 0
   double alibi_max_bias = 8;    // with kAlibi: the largest exponent of the slopes
+  RelativeBias relative_bias;   // in addition to `position`
   bool fused_by_head = false;   // the file's fused queries, keys and values are Fusion::kByKvHead
   bool transposed = false;      // the file stores the layers' matrices as [columns, rows]
   double embedding_scale = 1;   // multiplies the embeddings
   double attention_scale = 0;   // multiplies attention scores; 0: 1 / sqrt(head_dim)
   double residual_scale = 1;    // multiplies the outputs of attention and MLP
   double logit_scale = 1;
-  /// Numbers that each layer gets for each token beside the residual, made from the token's id and embedding. They gate
-  /// the layer's last contribution to the residual (DecoderOps::AddLayerInput). 0: none.
+  /// How many numbers each layer gets for each token besides the residual, made from the token's id and embedding. They
+  /// gate the layer's last contribution to the residual (DecoderOps::AddLayerInput). 0: none.
   int64_t layer_input_size = 0;
   double score_cap = 0;  // attention scores become cap * tanh(score / cap) before the softmax; 0: unchanged
-  double logit_cap = 0;  // like score_cap, for logits after logit_scale
-  /// The file orders query and key rows for the rotation of neighbouring dimensions, as GGUF does for the Llama family.
-  /// Otherwise dimension i rotates with dimension i + half of the rotated ones.
+  double logit_cap = 0;  // the same for logits, after logit_scale
+  /// True when the file orders query and key rows for the rotation of neighbouring dimensions, as GGUF does for the
+  /// Llama family. Otherwise dimension i rotates with dimension i + half of the rotated dimensions.
   bool interleaved_rope_rows = false;
   StoredQuants quants;     // how a safetensors model is quantised
   LatentAttention latent;  // latent attention of all layers, or of none
@@ -147,7 +158,7 @@ struct ModelSpec {
   int64_t num_layers() const { return static_cast<int64_t>(layers.size()); }
   int64_t num_mixture_layers() const { return std::ranges::count(layers, true, &LayerSpec::mixture); }
   int64_t num_state_layers() const { return std::ranges::count_if(layers, &LayerSpec::has_state); }
-  /// Returns the index of the first attention layer. CheckSpec makes sure that there is one.
+  /// Returns the index of the first attention layer. CheckSpec ensures that there is one.
   int64_t first_attention_layer() const {
     return std::ranges::find_if(layers, &LayerSpec::has_attention) - layers.begin();
   }
@@ -155,15 +166,15 @@ struct ModelSpec {
   void SetAll(int64_t LayerSpec::*what, int64_t value) {
     for (LayerSpec& layer : layers) layer.*what = value;
   }
-  /// Returns the number of dimensions of the layer's heads that rotate. The first dimensions of a head rotate:
-  /// dimension i with i + half of this number.
+  /// Returns the number of dimensions of the layer's heads that rotate. They are the first dimensions of a head;
+  /// dimension i rotates with i + half of this number.
   int64_t rotated_dims(const LayerSpec& layer) const {
     if (position != Position::kRope || layer.rope < 0 || !layer.has_attention()) return 0;
     const int64_t said = ropes[static_cast<size_t>(layer.rope)].rotated_dims;
     return said > 0 ? said : layer.head_dim;
   }
   /// Returns the widest window of all layers; 0 when some layer sees the whole context. With `bidirectional`, a token
-  /// sees as many tokens after itself.
+  /// sees the same number of tokens after itself.
   int64_t window() const {
     int64_t widest = layers.empty() ? 0 : layers[0].window;
     for (const LayerSpec& layer : layers)
@@ -177,7 +188,7 @@ struct ModelSpec {
 /// stays unchanged.
 void ReadReach(ModelSpec& spec);
 
-/// Throws Error, which begins with `path`, when a value is out of range or two contradict each other.
+/// Throws Error, which begins with `path`, when a value is out of range or two values contradict each other.
 void CheckSpec(const ModelSpec& spec, const std::string& path);
 
 /// Returns every field as text. Two specs have equal texts if and only if they are equal.
@@ -192,9 +203,13 @@ int64_t RotatedDims(const ModelSpec& spec, int64_t rope);
 /// Returns the factor of the layer's attention scores.
 float AttentionScale(const ModelSpec& spec, const LayerSpec& layer);
 
-/// Returns how much a score loses for each position of distance, [num_heads]; empty without ALiBi. Where the number n
-/// of heads is a power of two, head h loses 2^(-alibi_max_bias * (h + 1) / n). For other n, the first heads
-/// have the slopes of the next lower power of two. The remaining heads have every other slope of the next higher power
+/// Returns the bucket of each distance from -reach to reach, where the distance is the key's position minus the
+/// query's.
+std::vector<int64_t> BucketsOfDistances(const RelativeBias& bias);
+
+/// Returns by how much each position of distance lowers a score: [num_heads]; empty without ALiBi. If the number n of
+/// heads is a power of two, head h has the slope 2^(-alibi_max_bias * (h + 1) / n). For other n, the first heads have
+/// the slopes of the next lower power of two, and the remaining heads have every other slope of the next higher power
 /// (Press et al. 2022).
 std::vector<float> AlibiSlopes(const ModelSpec& spec);
 

@@ -15,7 +15,7 @@ ModelTree::ModelTree(const std::string& directory) : directory_(directory) {
   if (error || !fs::is_directory(real, error)) Fail("{}: no such directory", directory);
   roots_.push_back((real / "").string());
   if (real.parent_path().filename() != "snapshots") return;
-  // The folder of blobs may itself be a link to a larger disk.
+  // The folder of blobs may be a link to another, larger disk.
   const fs::path blobs = fs::canonical(real.parent_path().parent_path() / "blobs", error);
   if (!error) roots_.push_back((blobs / "").string());
 }
@@ -29,7 +29,7 @@ std::string ModelTree::PathOf(const std::string& name) const { return (fs::path(
 
 RegularFile ModelTree::Open(const std::string& name) const {
   RegularFile file = RegularFile::Open(PathOf(name), RegularFile::Links::kFollowed);
-  // Checks the opened file, because a link may change after a check of the path.
+  // Checks the path of the opened file, because a link may change after a check of its path.
   const std::string real = file.RealPath();
   if (std::ranges::none_of(roots_, [&](const std::string& root) { return real.starts_with(root); }))
     Fail("{} leads out of the model's directory, to {}: copy that file into the directory", file.path(), real);

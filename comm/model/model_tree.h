@@ -9,18 +9,18 @@ namespace quire {
 
 /// The files of an HF directory. Links may lead only inside the model's own tree: its directory and, for a snapshot in
 /// the Hugging Face cache (.../models--ORG--NAME/snapshots/REVISION), the `blobs` folder of the same model, to which
-/// the cache's links lead. Links to other places are refused. Otherwise a link named chat_template.jinja in a
-/// downloaded model could show any file of the user to clients.
+/// the cache's links lead. Links to other places are refused, because a link named chat_template.jinja in a downloaded
+/// model could otherwise show any file of the user to clients.
 class ModelTree {
  public:
   /// Throws Error when the directory does not exist.
   explicit ModelTree(const std::string& directory);
 
-  /// True when the directory has an entry of this name, even a broken link.
+  /// True when the directory has an entry of this name; a broken link counts, too.
   bool Has(const std::string& name) const;
   std::string PathOf(const std::string& name) const;
 
-  /// Throws Error with the path when the file is missing, is not a regular file, or is outside of the tree.
+  /// Throws Error, which names the path, when the file is missing, is not a regular file, or is outside of the tree.
   RegularFile Open(const std::string& name) const;
   std::string ReadText(const std::string& name, size_t max_bytes) const;
 

@@ -9,8 +9,8 @@
 
 namespace quire {
 
-/// Processor time that several patterns may use together. A file may hold thousands of patterns for thousands of names,
-/// so a bound for one match is not enough.
+/// Processor time that several patterns use together. A file may have thousands of patterns for thousands of names, so
+/// a bound for a single match is not enough.
 struct PatternTime {
   std::chrono::nanoseconds left = std::chrono::seconds(2);
 };
@@ -18,8 +18,8 @@ struct PatternTime {
 /// A regular expression in Python's syntax, for names of modules.
 class NamePattern {
  public:
-  /// Throws Error, which begins with `what`, when the pattern is not valid, or longer than 4 KiB. Matches take their
-  /// time from `time`.
+  /// Throws Error, which begins with `what`, when the pattern is invalid or longer than 4 KiB. Matches take their time
+  /// from `time`.
   NamePattern(const std::string& pattern, const std::string& what,
               std::shared_ptr<PatternTime> time = std::make_shared<PatternTime>());
   ~NamePattern();
@@ -27,10 +27,10 @@ class NamePattern {
   NamePattern& operator=(NamePattern&&) noexcept;
 
   /// True when the pattern matches the whole name. Throws Error, which begins with the constructor's `what`, when a
-  /// match takes too much work, or when no time is left.
+  /// match takes too much work, or when `time` is used up.
   bool Matches(std::string_view name) const;
-  /// Returns the number that the pattern's group "number" matches in the whole name; nullopt when the pattern does not
-  /// match.
+  /// Returns the number that the pattern's group "number" captures when the pattern matches the whole name; nullopt
+  /// when it does not match.
   std::optional<int64_t> NumberIn(std::string_view name) const;
 
  private:

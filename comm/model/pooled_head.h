@@ -5,7 +5,7 @@
 
 namespace quire {
 
-/// A function of single numbers in a pooled head.
+/// A function that a pooled head applies to each number.
 enum class HeadActivation : uint8_t {
   kNone,
   kTanh,
@@ -14,15 +14,19 @@ enum class HeadActivation : uint8_t {
 };
 
 /// The layers that turn the pooled row of a prompt into the model's answer: the score of a pair of texts, or the scores
-/// of classes. The row becomes norm(activation(row * inner^T + bias)), and then row * out^T + bias.
+/// of classes. The row becomes norm(activation(row * inner^T + bias)), and the answer is row * out^T + bias.
 struct PooledHead {
   int64_t outputs = 0;  // numbers of the answer; 0: the model has no such layers, and the row is the answer
   bool mean = false;    // the pooled row is the mean of all rows; otherwise it is the first row
-  bool inner = false;   // there is an inner matrix, [hidden, hidden]
+  bool inner = false;   // the head has an inner matrix, [hidden, hidden]
   bool inner_bias = false;
   HeadActivation activation = HeadActivation::kNone;  // activation after the inner layer
   bool norm = false;       // a LayerNorm follows the activation, with ModelSpec::norm_epsilon
-  bool norm_bias = false;  // this norm has a bias
+  bool norm_bias = false;  // the LayerNorm has a bias
+  // Layers for every row, besides or instead of the layers above (bge-m3). They are in separate files.
+  bool sparse =
+      false;  // a row's weight is max(0, row * sparse^T + bias): how much its token counts in a search by words
+  int64_t colbert = 0;  // length of a row's vector row * colbert^T + bias, for late interaction; 0: no such layer
 };
 
 /// Returns every field as text, for fingerprints.

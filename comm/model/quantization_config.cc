@@ -46,8 +46,8 @@ StoredQuants Gptq(const HfConfig& config) {
   RequireText(config, "pack_dtype", {"int32"});
   if (config.Flag("is_marlin_format")) Fail("{}: is_marlin_format is not supported", config.path());
   if (config.Has("dynamic")) {
-    // Keys that begin with "-:" leave modules unquantised, as their tensors show. Other keys give modules settings of
-    // their own.
+    // Keys that begin with "-:" name modules that are not quantised, as their tensors show. Other keys give modules
+    // different settings.
     for (const auto& [pattern, settings] : config.At("dynamic").items()) {
       if (!pattern.starts_with("-:"))
         Fail("{}: dynamic \"{}\" is not supported: all quantised matrices must be alike", config.path(),
@@ -67,8 +67,7 @@ StoredQuants Awq(const HfConfig& config) {
   return {.method = StoredQuants::Method::kAwq, .bits = Bits(config, {4}), .group = GroupSize(config)};
 }
 
-/// Throws Error when AutoRound's extra_config gives a module other settings than the rest, unless the module is not
-/// quantised.
+/// Throws Error when AutoRound's extra_config gives a quantised module different settings from the rest.
 void RequireAlike(const HfConfig& config) {
   if (!config.Has("extra_config")) return;
   const int64_t bits = config.Count("bits"), group = GroupSize(config);
@@ -82,7 +81,8 @@ void RequireAlike(const HfConfig& config) {
   }
 }
 
-/// Reads AutoRound's format, whose bytes are GPTQ's or AWQ's. packing_format or, in older files, backend tells which.
+/// Reads AutoRound's format, whose bytes are those of GPTQ or AWQ. packing_format or, in older files, backend tells
+/// which.
 StoredQuants AutoRound(const HfConfig& config) {
   RequireText(config, "data_type", {"int"});
   RequireAlike(config);
@@ -127,8 +127,10 @@ StoredQuants Fp8(const HfConfig& config) {
 
 StoredQuants CompressedTensors(const HfConfig& config) {
   RequireText(config, "format",
-              {"pack-quantized", "int-quantized", "float-quantized", "naive-quantized", "mixed-precision", "dense"});
-  // quantization_status is the state of the tool that wrote the file. The tensors show whether matrices are compressed.
+              {"pack-quantized", "int-quantized", "float-quantized", "naive-quantized", "mixed-precision", "dense",
+               "nvfp4-pack-quantized", "mxfp4-pack-quantized", "mxfp8-quantized"});
+  // quantization_status is the state of the tool that wrote the file. The tensors themselves show whether matrices are
+  // compressed.
   RequireText(config, "quantization_status", {"compressed", "frozen"});
   if (config.Has("sparsity_config")) {
     const std::string path = config.path() + ": sparsity_config";
@@ -146,17 +148,32 @@ StoredQuants CompressedTensors(const HfConfig& config) {
   return quants;
 }
 
+/// Reads NVIDIA's ModelOpt. The tensors show the format of each matrix. The file's algorithm must be one for which the
+/// tensors show all settings of a matrix.
+StoredQuants ModelOpt(const HfConfig& config) {
+  RequireText(config, "quant_algo", {"fp8", "nvfp4", "mxfp8", "w4a16_nvfp4", "mixed_precision"});
+  return {.method = StoredQuants::Method::kModelOpt};
+}
+
+StoredQuants BitsAndBytes(const HfConfig& config) {
+  RequireText(config, "bnb_4bit_quant_type", {"nf4", "fp4"});
+  return {.method = StoredQuants::Method::kBitsAndBytes};
+}
+
 struct Reader {
   const char* method;
   StoredQuants (*read)(const HfConfig&);
 };
-constexpr std::array<Reader, 7> kReaders = {{{"gptq", Gptq},
-                                             {"awq", Awq},
-                                             {"fp8", Fp8},
-                                             {"fbgemm_fp8", Fp8},
-                                             {"compressed-tensors", CompressedTensors},
-                                             {"auto-round", AutoRound},
-                                             {"intel/auto-round", AutoRound}}};
+constexpr std::array<Reader, 10> kReaders = {{{"gptq", Gptq},
+                                              {"awq", Awq},
+                                              {"fp8", Fp8},
+                                              {"fbgemm_fp8", Fp8},
+                                              {"mxfp8", Fp8},
+                                              {"modelopt", ModelOpt},
+                                              {"bitsandbytes", BitsAndBytes},
+                                              {"compressed-tensors", CompressedTensors},
+                                              {"auto-round", AutoRound},
+                                              {"intel/auto-round", AutoRound}}};
 
 }  // namespace
 
@@ -169,8 +186,10 @@ StoredQuants StoredQuantsFromHf(const HfConfig& config) {
     if (reader != kReaders.end()) return reader->read(quants);
     std::vector<const char*> known;
     for (const Reader& each : kReaders) known.push_back(each.method);
-    Fail("{}: quant_method \"{}\" is not supported for this architecture; supported: {}", quants.path(),
-         method.substr(0, 100), fmt::join(known, ", "));
+    Fail(
+        "{}: quant_method \"{}\" is not supported for this architecture; supported: {}; take the model in one of "
+        "them, as GGUF, or unquantised with --quantization",
+        quants.path(), method.substr(0, 100), fmt::join(known, ", "));
   }
   return {};
 }

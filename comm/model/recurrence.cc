@@ -5,7 +5,7 @@
 namespace quire {
 
 void CheckRecurrence(const Recurrence& r, const std::string& path) {
-  constexpr int64_t kMaxTaps = 8;  // most taps for which the kernels have room
+  constexpr int64_t kMaxTaps = 8;  // largest number of taps for which the kernels have room
   constexpr int64_t kMaxHeads = 1 << 16, kMaxDim = 1 << 12, kMaxChannels = 1 << 24;
   const auto check = [&](const char* name, int64_t value, int64_t least, int64_t most) {
     if (value >= least && value <= most) return;
@@ -23,7 +23,7 @@ void CheckRecurrence(const Recurrence& r, const std::string& path) {
     Fail("{}: {} value heads do not divide over {} key heads", path, r.value_heads, r.key_heads);
 }
 
-// The structured binding names every member. A new member does not compile until it is added here.
+// The structured binding names every member, so a new member does not compile until it is added here.
 std::string TextOf(const Recurrence& recurrence) {
   const auto& [taps, channels, key_heads, value_heads, key_dim, value_dim, taps_bias, gates, betas, tiled, negated] =
       recurrence;

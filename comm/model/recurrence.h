@@ -11,23 +11,23 @@ namespace quire {
 ///   Mixer::kGatedDelta, kStateSpace  (taps - 1) * (2 * key_heads * key_dim + value_heads * value_dim)
 ///                                    + value_heads * key_dim * value_dim
 struct Recurrence {
-  int64_t taps = 0;      // tokens that convolutions see, the current one included; 0: no such layers
+  int64_t taps = 0;      // tokens that convolutions see, the current token included; 0: no such layers
   int64_t channels = 0;  // channels of Mixer::kShortConvolution
-  // Heads that keep a state. Each query and key head serves an equal number of neighbouring value heads. A state
-  // space's groups are its key heads, and its state size is key_dim.
+  // Heads that keep a state. Each query and key head serves an equal number of neighbouring value heads. In state
+  // spaces, groups are key heads, and the state size is key_dim.
   int64_t key_heads = 0, value_heads = 0;
   int64_t key_dim = 0, value_dim = 0;
   bool taps_bias = false;  // convolutions have biases
-  // Layout in the file, for the gated delta rule. Gates may be rows of the tensor of queries, keys and values, and
-  // betas and decays may be rows of one tensor, both ordered by key head. Otherwise each is a tensor of its own.
+  // Layout of the file, for the gated delta rule. Gates may be rows of the tensor of queries, keys and values, and
+  // betas and decays may be rows of one tensor, both ordered by key head. Otherwise each is a separate tensor.
   bool gates_by_key_head = false, betas_by_key_head = false;
-  bool values_tiled = false;   // all key heads' first value heads, then their second ones, and so on
-  bool rates_negated = false;  // the file stores negated rates, not their logarithms
+  bool values_tiled = false;   // the first value heads of all key heads come first, then their second ones
+  bool rates_negated = false;  // the file has negated rates, not logarithms of rates
 
   int64_t heads_per_key() const { return value_heads / key_heads; }
 };
 
-/// Throws Error, which begins with `path`, when a number is out of range or two contradict each other.
+/// Throws Error, which begins with `path`, when a number is out of range or two numbers contradict each other.
 void CheckRecurrence(const Recurrence& recurrence, const std::string& path);
 
 /// Returns every field as text, for fingerprints.

@@ -25,7 +25,7 @@ constexpr float kSpread = 0.05f;
   Fail("load_format dummy: no room for {} bytes of random numbers: {}", bytes, std::strerror(errno));
 }
 
-/// Returns an unnamed file that holds the piece. The caller closes it.
+/// Returns the descriptor of an unnamed file that contains the piece. The caller closes it.
 int MakePiece(NumberType type) {
   const int fd = ::memfd_create("quire_dummy_weights", MFD_CLOEXEC);
   if (fd < 0) FailFor(kPieceBytes);
@@ -67,7 +67,7 @@ RepeatedNumbers::RepeatedNumbers(size_t bytes, NumberType type)
     mapped = ::mmap(static_cast<std::byte*>(whole) + at, kPieceBytes, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0) !=
              MAP_FAILED;
   const int error = errno;
-  ::close(fd);  // the mappings stay valid
+  ::close(fd);  // the mappings stay valid after this
   if (!mapped) {
     if (whole != MAP_FAILED) ::munmap(whole, size_);
     errno = error;

@@ -7,11 +7,11 @@
 
 namespace quire {
 
-/// Provides any number of random bytes in little memory, for made-up weights: one piece of 16 MiB is mapped again and
+/// Provides any number of random bytes in little memory, for made-up weights, by mapping one piece of 16 MiB again and
 /// again. Every process gets the same numbers.
 class RepeatedNumbers {
  public:
-  /// The numbers are F32, F16 or BF16, evenly distributed over [-0.05, 0.05]. Throws Error when there is no room.
+  /// The numbers are F32, F16 or BF16, evenly distributed over [-0.05, 0.05]. Throws Error when memory is short.
   RepeatedNumbers(size_t bytes, NumberType type);
   ~RepeatedNumbers();
   RepeatedNumbers(RepeatedNumbers&& other) noexcept;
@@ -21,7 +21,7 @@ class RepeatedNumbers {
 
  private:
   const std::byte* data_ = nullptr;
-  size_t size_ = 0;  // whole pieces
+  size_t size_ = 0;  // a multiple of the piece's size
 };
 
 /// Stores x as F32, F16 or BF16.

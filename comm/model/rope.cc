@@ -10,10 +10,10 @@ namespace quire {
 
 namespace {
 
-/// Returns how much of its own frequency rotation i keeps under YaRN: 1 keeps all, 0 divides it by the factor.
+/// Returns how much of its own frequency rotation i keeps under YaRN: 1 keeps all of it, 0 divides it by the factor.
 double KeptByYarn(const Rope& rope, int64_t rotated_dims, int64_t i) {
   const auto dims = static_cast<double>(rotated_dims);
-  // The index, as a fraction, of the rotation that makes so many turns within original_max_position.
+  // The index, as a fraction, of the rotation that makes `turns` turns within original_max_position.
   const auto place = [&](double turns) {
     return dims * std::log(rope.original_max_position / (turns * 2 * std::numbers::pi)) / (2 * std::log(rope.theta));
   };

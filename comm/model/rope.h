@@ -8,8 +8,8 @@ namespace quire {
 
 /// The rule by which the rotation frequencies follow from theta.
 enum class RopeScaling : uint8_t {
-  kLinear,    // all are divided by Rope::factor
-  kLlama3,    // low frequencies are divided by factor, high ones kept; a ramp lies between
+  kLinear,    // all frequencies are divided by Rope::factor
+  kLlama3,    // low frequencies are divided by factor, high frequencies are kept, with a ramp between them
   kYarn,      // low frequencies are divided, by turns within original_max_position (arXiv 2309.00071)
   kLongRope,  // each frequency has its own divisor, and another one for long contexts (arXiv 2402.13753)
 };
@@ -17,16 +17,16 @@ enum class RopeScaling : uint8_t {
 /// Rotary position embedding of queries and keys.
 struct Rope {
   double theta = 10000;
-  int64_t rotated_dims = 0;  // rotated dimensions, the first of each head; 0: all
+  int64_t rotated_dims = 0;  // number of rotated dimensions, the first of each head; 0: all
   RopeScaling scaling = RopeScaling::kLinear;
   double factor = 1;
   double attention_factor = 1;  // multiplies cosines and sines
-  /// For Llama 3: wavelengths beyond original_max_position / low_frequency_factor are stretched; those within
+  /// For Llama 3: wavelengths beyond original_max_position / low_frequency_factor are stretched; wavelengths within
   /// original_max_position / high_frequency_factor are kept.
   double low_frequency_factor = 1;
   double high_frequency_factor = 4;
-  /// For YaRN: frequencies with more than beta_fast turns within original_max_position are kept; those with fewer than
-  /// beta_slow turns are divided by factor. `truncate` rounds the two limits outwards to whole indices.
+  /// For YaRN: frequencies with more than beta_fast turns within original_max_position are kept; frequencies with fewer
+  /// than beta_slow turns are divided by factor. `truncate` rounds the two limits outwards to whole indices.
   double beta_fast = 32;
   double beta_slow = 1;
   bool truncate = true;
@@ -35,21 +35,22 @@ struct Rope {
   double query_growth = 0;
   int64_t turning_pairs = -1;        // number of dimension pairs that rotate, counted from the first; -1: all
   std::vector<float> divisors;       // divisor of each frequency (GGUF's rope_freqs); empty: none
-  std::vector<float> long_divisors;  // for kLongRope: used instead when max_position exceeds original_max_position
+  std::vector<float> long_divisors;  // for kLongRope: used if max_position exceeds original_max_position
 };
 
 /// Throws Error, which begins with `path`, when a number is out of range.
 void CheckRope(const Rope& rope, const std::string& path);
 
-/// Returns the longest sequence that the rotation `rope` allows in a model made for `declared` tokens.
+/// Returns the length in tokens of the longest sequence that the rotation `rope` allows in a model made for `declared`
+/// tokens.
 double ReachOf(const Rope& rope, int64_t declared);
 
 /// Returns every field as text, for fingerprints.
 std::string TextOf(const Rope& rope);
 
-/// Returns the inverse frequencies in fp32 as HF computes them: [rotated_dims / 2]. `max_position` is the longest
-/// sequence that is served. It decides for all sequences whether long-context divisors apply, so that a token's numbers
-/// do not depend on the later length of its sequence.
+/// Returns the inverse frequencies in fp32 as HF computes them: [rotated_dims / 2]. `max_position` is the length of the
+/// longest sequence that is served. It decides for all sequences whether long-context divisors apply, so that a token's
+/// numbers do not depend on the later length of its sequence.
 std::vector<float> RopeFrequencies(const Rope& rope, int64_t rotated_dims, int64_t max_position);
 
 }  // namespace quire

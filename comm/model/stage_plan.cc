@@ -11,31 +11,17 @@ namespace quire {
 
 namespace {
 
-/// Returns the stored bytes of a weight. Works also when the files are closed.
-double BytesOf(const ModelFiles& files, const WeightSpec& weight, int64_t layer) {
+/// Returns how many numbers a token is multiplied with in each layer. The last layer's count includes the head. Works
+/// also when the files are closed.
+std::vector<double> Products(const ModelFiles& files) {
   const ModelSpec& spec = files.spec();
-  const NumberLayout stored = LayoutOf(files.Get(weight.role, layer).type);
-  const int64_t numbers = Extent(spec, weight.rows, layer) * Extent(spec, weight.cols, layer);
-  const int64_t count = IsOfExpert(weight.role) ? spec.mixture.experts : 1;
-  return static_cast<double>(numbers * count) * static_cast<double>(stored.block_bytes) /
-         static_cast<double>(stored.block_numbers);
+  const std::vector<int64_t> of_layers = MatrixNumbersOfLayers(spec);
+  std::vector<double> numbers(of_layers.begin(), of_layers.end());
+  if (files.Has(Role::kHead)) numbers.back() += static_cast<double>(spec.vocab_size * spec.hidden_size);
+  return numbers;
 }
 
-/// Returns the stored bytes of each layer. The last layer's bytes include the head.
-std::vector<double> LayerBytes(const ModelFiles& files) {
-  const int64_t layers = files.spec().num_layers();
-  std::vector<double> bytes(static_cast<size_t>(layers), 0);
-  for (const WeightSpec& weight : WeightsOf(files.spec())) {
-    if (weight.role == Role::kHead && files.Has(Role::kHead)) bytes.back() += BytesOf(files, weight, 0);
-    if (!IsOfLayer(weight.role)) continue;
-    for (int64_t layer = 0; layer < layers; ++layer) {
-      if (files.Has(weight.role, layer)) bytes[static_cast<size_t>(layer)] += BytesOf(files, weight, layer);
-    }
-  }
-  return bytes;
-}
-
-/// True when a stage may end before layer `begin`: no later layer reads keys and values of an earlier one.
+/// True when a stage may end before layer `begin`, because no later layer reads keys and values of an earlier layer.
 bool MayCutBefore(const ModelSpec& spec, int64_t begin) {
   for (int64_t layer = begin; layer < spec.num_layers(); ++layer) {
     const int64_t source = spec.layers[static_cast<size_t>(layer)].kv_from_layer;
@@ -89,10 +75,10 @@ std::vector<int32_t> PlanStages(const ModelFiles& files, int stages) {
         "(--pipeline-parallel-size), or more workers a stage (--tensor-parallel-size)",
         stages, most);
   }
-  const std::vector<double> bytes = LayerBytes(files);
+  const std::vector<double> products = Products(files);
   const auto layers = static_cast<size_t>(spec.num_layers());
-  // largest[end] is the least size of the largest stage when `s` stages have the layers [0, end); last[s][end] is where
-  // the last of these stages begins.
+  // largest[end] is the smallest possible size of the largest stage when `s` stages have the layers [0, end);
+  // last[s][end] is the first layer of the last of these stages.
   constexpr double kNever = std::numeric_limits<double>::infinity();
   std::vector<double> largest(layers + 1, kNever);
   largest[0] = 0;
@@ -103,7 +89,7 @@ std::vector<int32_t> PlanStages(const ModelFiles& files, int stages) {
     for (size_t end = 1; end <= layers; ++end) {
       double size = 0;
       for (size_t begin = end; begin-- > 0;) {
-        size += bytes[begin];
+        size += products[begin];
         const double worst = std::max(largest[begin], size);
         if (worst >= next[end] || !MayBeStage(spec, static_cast<int64_t>(begin), static_cast<int64_t>(end))) continue;
         next[end] = worst;
@@ -117,6 +103,17 @@ std::vector<int32_t> PlanStages(const ModelFiles& files, int stages) {
   for (size_t s = stage_layers.size(); s-- > 0; end = last[s][end])
     stage_layers[s] = static_cast<int32_t>(end - last[s][end]);
   return stage_layers;
+}
+
+double PartOfLargestStage(const ModelFiles& files, const std::vector<int32_t>& stage_layers) {
+  if (stage_layers.empty()) return 1;
+  const std::vector<double> products = Products(files);
+  double largest = 0;
+  for (auto begin = products.begin(); const int32_t layers : stage_layers) {
+    largest = std::max(largest, std::accumulate(begin, begin + layers, 0.0));
+    begin += layers;
+  }
+  return largest / std::accumulate(products.begin(), products.end(), 0.0);
 }
 
 }  // namespace quire

@@ -8,15 +8,19 @@
 
 namespace quire {
 
-/// Returns the reason why a pipeline cannot have stages of so many layers, first stage first, and the remedy; empty: it
-/// can. Every layer belongs to one stage. A layer that reads the keys and values of an earlier layer is in that layer's
-/// stage.
+/// Returns the reason why a pipeline cannot have stages with these numbers of layers, the first stage first, and the
+/// remedy; empty if it can. Every layer belongs to one stage. A layer that reads the keys and values of an earlier
+/// layer is in that layer's stage.
 std::string StagesProblem(const ModelSpec& spec, const std::vector<int32_t>& stage_layers);
 
-/// Cuts the layers into `stages` stages, so that the largest stage has as few bytes of weights as possible. The last
-/// stage's bytes include the head. The embeddings do not count: they are read in place, a row for each token. Returns
-/// the layers of each stage, first stage first; nothing for one stage. Throws SettingsError when the model allows no
-/// such cut.
+/// Cuts the layers into `stages` stages, so that a token is multiplied with as few numbers as possible in the largest
+/// stage. The head belongs to the last stage. The embeddings do not count: they are read in place, a row for each
+/// token. Returns the layers of each stage, first stage first; nothing for one stage. Throws SettingsError when the
+/// model allows no such cut.
 std::vector<int32_t> PlanStages(const ModelFiles& files, int stages);
+
+/// Returns the largest stage's part of the numbers with which a token is multiplied: 1 / S for S even stages, 1 without
+/// a pipeline. stage_layers: as PlanStages returns them.
+double PartOfLargestStage(const ModelFiles& files, const std::vector<int32_t>& stage_layers);
 
 }  // namespace quire

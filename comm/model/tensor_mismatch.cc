@@ -14,11 +14,11 @@ namespace {
 
 constexpr size_t kMostPatterns = 32;
 constexpr size_t kMostDigits = 9;
-constexpr char kPlace = '\0';  // stands for a number in a pattern; tensor names are printable
+constexpr char kPlace = '\0';  // replaces a number in a pattern; tensor names are printable
 
 bool IsDigit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
-/// Splits a name into a pattern, with kPlace for each number between dots, and the numbers.
+/// Splits a name into a pattern, which has kPlace for each number between dots, and the numbers.
 std::pair<std::string, std::vector<int64_t>> Split(const std::string& name) {
   std::string pattern;
   std::vector<int64_t> numbers;
@@ -37,7 +37,7 @@ std::pair<std::string, std::vector<int64_t>> Split(const std::string& name) {
   return {pattern, numbers};
 }
 
-/// Formats numbers as {0-3,7}; a single number stands alone.
+/// Formats numbers as {0-3,7}, or a single number without braces.
 std::string Ranges(const std::set<int64_t>& numbers) {
   if (numbers.size() == 1) return std::to_string(*numbers.begin());
   std::vector<std::string> ranges;
@@ -50,7 +50,8 @@ std::string Ranges(const std::set<int64_t>& numbers) {
   return fmt::format("{{{}}}", fmt::join(ranges, ","));
 }
 
-/// Returns every name once. Names with the same pattern become one text if their numbers occur in all combinations.
+/// Returns texts that name every given name once. Names with the same pattern become one text if their numbers occur in
+/// all combinations.
 std::vector<std::string> Patterns(const std::vector<std::string>& names) {
   std::map<std::string, std::set<std::vector<int64_t>>> found;
   std::vector<std::string> order;

@@ -26,7 +26,7 @@ bool HasPlaceForExpert(const std::string_view name) { return name.find("{}") != 
 void Expect(const ModelSpec& spec, const std::vector<WeightSpec>& weights, const WeightSpec& weight, int64_t layer,
             Naming naming, std::vector<ExpectedTensor>& expected) {
   std::vector<int64_t> shape = {PlacesOf(spec, weights, weight, layer, naming).total};
-  // HF stores a convolution of single channels as [channels, 1, taps].
+  // HF stores a convolution with one filter per channel as [channels, 1, taps].
   if (weight.cols == Axis::kTaps && naming == Naming::kHf) shape.push_back(1);
   if (weight.is_matrix()) shape.push_back(Extent(spec, weight.cols, layer));
   if (weight.transposed) std::swap(shape[0], shape[1]);
@@ -42,7 +42,7 @@ void Expect(const ModelSpec& spec, const std::vector<WeightSpec>& weights, const
   }
 }
 
-/// Returns the number of runs of rows into which a fused tensor cuts each of its weights.
+/// Returns the number of runs of rows into which a fused tensor divides each of its weights.
 int64_t GroupsOf(const ModelSpec& spec, const LayerSpec& layer, Fusion fusion, int64_t rows) {
   switch (fusion) {
     case Fusion::kNone:
@@ -58,6 +58,19 @@ int64_t GroupsOf(const ModelSpec& spec, const LayerSpec& layer, Fusion fusion, i
       return spec.recurrence.key_heads;
   }
   Fail("unknown fusion");
+}
+
+/// Returns the length of an axis of latent attention that does not depend on the heads.
+int64_t ExtentOfLatents(const LatentAttention& latent, Axis axis) {
+  if (axis == Axis::kQueryRank) return latent.query_rank;
+  return axis == Axis::kLatent ? latent.rank : latent.key_dim;
+}
+
+/// Returns the length of an axis that only encoders have.
+int64_t ExtentOfEncoder(const ModelSpec& spec, Axis axis) {
+  if (axis == Axis::kTypes) return spec.token_types;
+  if (axis == Axis::kBuckets) return spec.relative_bias.buckets;
+  return axis == Axis::kOutputs ? spec.pooled_head.outputs : spec.pooled_head.colbert;
 }
 
 }  // namespace
@@ -104,7 +117,9 @@ int64_t Extent(const ModelSpec& spec, Axis axis, int64_t layer) {
       return spec.max_position + spec.position_offset;
     case Axis::kTypes:
     case Axis::kOutputs:
-      return axis == Axis::kTypes ? spec.token_types : spec.pooled_head.outputs;
+    case Axis::kColbertDims:
+    case Axis::kBuckets:
+      return ExtentOfEncoder(spec, axis);
     case Axis::kHeads:
       return spec.num_heads;
     case Axis::kQueries:
@@ -112,11 +127,9 @@ int64_t Extent(const ModelSpec& spec, Axis axis, int64_t layer) {
     case Axis::kKeyValues:
       return l.num_kv_heads * l.head_dim;
     case Axis::kQueryRank:
-      return spec.latent.query_rank;
     case Axis::kLatent:
-      return spec.latent.rank;
     case Axis::kKeyPartDim:
-      return spec.latent.key_dim;
+      return ExtentOfLatents(spec.latent, axis);
     case Axis::kLatents:
     case Axis::kQueryParts:
     case Axis::kKeyParts:

@@ -8,16 +8,17 @@
 
 namespace quire {
 
-/// The purpose of a weight. Code asks for weights by role; each family maps roles to the names in files.
+/// The purpose of a weight. Code asks for weights by role, and each family maps roles to the names in files.
 enum class Role : uint8_t {
   kEmbedding,
   kPositions,
-  kTokenTypes,  // [token types, hidden]: which of two texts a token belongs to
+  kTokenTypes,    // [token types, hidden], by whether a token belongs to the first or the second text
+  kRelativeBias,  // [buckets, query heads]: ModelSpec::relative_bias, for all layers
   kEmbeddingNorm,
   kEmbeddingNormBias,
   kLayerEmbedding,       // embedding that makes layer inputs from token ids: ModelSpec::layer_input_size
   kLayerProjection,      // makes layer inputs from a token's embedding
-  kLayerProjectionNorm,  // norm of the projection, layer by layer
+  kLayerProjectionNorm,  // norm of each layer's part of the projection
   kFinalNorm,
   kFinalNormBias,
   kHead,
@@ -29,8 +30,12 @@ enum class Role : uint8_t {
   kPooledNormBias,
   kPooledOut,
   kPooledOutBias,
-  // Weights of a layer. With ModelSpec::norms_sums, kAttentionNorm and kMlpNorm norm the residual after attention and
-  // MLP have been added to it.
+  kSparse,
+  kSparseBias,
+  kColbert,
+  kColbertBias,
+  // Weights of a layer. In models with ModelSpec::norms_sums, kAttentionNorm and kMlpNorm norm the residual after
+  // attention's or the MLP's output has been added.
   kAttentionNorm,
   kAttentionNormBias,
   kQuery,
@@ -44,7 +49,7 @@ enum class Role : uint8_t {
   kAttentionOut,
   kAttentionOutBias,
   kSinks,
-  // Weights of models with latent attention, beside queries and the output.
+  // Weights of models with latent attention, besides queries and the output.
   kQueryIn,      // makes the query_rank numbers
   kQueryInNorm,  // norm of the query_rank numbers
   kLatentIn,     // makes latents, followed by the key that all heads share
@@ -63,17 +68,18 @@ enum class Role : uint8_t {
   kMlpAfterNorm,  // norm of the MLP's output
   kLayerInputGate,
   kLayerInputOut,
-  kLayerInputNorm,  // norm of that output
+  kLayerInputNorm,  // norm of the output of kLayerInputOut
   kLayerScale,      // one number
-  // Weights of a layer that is a short convolution, instead of attention's. Taps are the convolution's weights.
+  // Weights of a layer that is a short convolution, in place of attention's weights. Taps are the convolution's
+  // weights.
   kConvInGate,
   kConvOutGate,
   kConvIn,
   kConvTaps,
   kConvOut,
-  // Weights of a layer whose heads keep a state; each rule has some of them. The names are those of the gated delta
-  // rule. In state-space models, queries are C, keys B, values x, and decays are time steps. GatedDeltaParams::rate and
-  // StateSpaceParams::rate are the exponentials of the rates here.
+  // Weights of a layer whose heads keep a state; each rule uses some of them. The names are those of the gated delta
+  // rule. In state-space models, queries are C, keys are B, values are x, and decays are time steps.
+  // GatedDeltaParams::rate and StateSpaceParams::rate are the exponentials of the rates here.
   kStateQuery,
   kStateKey,
   kStateValue,
@@ -91,7 +97,7 @@ enum class Role : uint8_t {
   kStateSkip,
   kStateNorm,
   kStateOut,
-  // Weights of a layer whose MLP is a mixture, instead of gate, up and down.
+  // Weights of a layer whose MLP is a mixture, in place of gate, up and down.
   kRouter,
   kRouterBias,
   kRouterCorrection,
@@ -106,7 +112,7 @@ enum class Role : uint8_t {
   kSharedDown,
   kSharedScale,  // the gate of the whole shared expert
   kExpertScale,  // [experts]: Mixture::expert_scales
-  // Norms of a layer with Mixture::normed_apart, in which kMlpNorm norms the input of the shared expert alone.
+  // Norms of a layer with Mixture::normed_apart. In such a layer kMlpNorm norms the input of the shared expert only.
   kRouterNorm,
   kExpertsNorm,
   kExpertsAfterNorm,  // norm of the sum of the chosen experts' outputs
@@ -129,7 +135,7 @@ constexpr bool IsOfExpert(Role role) { return role >= Role::kExpertGate && role 
 constexpr bool IsOfDenseMlp(Role role) { return role >= Role::kGate && role <= Role::kDownBias; }
 /// True for weights of attention, which layers with other mixers do not have.
 constexpr bool IsOfAttention(Role role) { return role >= Role::kQuery && role <= Role::kAttentionGate; }
-/// True for weights that newer GGUF stores head by head: LatentAttention::by_head.
+/// True for weights that newer GGUF files store head by head (LatentAttention::by_head).
 constexpr bool IsOfLatentHeads(Role role) { return role == Role::kLatentKeys || role == Role::kLatentValues; }
 constexpr bool IsOfShortConvolution(Role role) { return role >= Role::kConvInGate && role <= Role::kConvOut; }
 constexpr bool IsOfStateHeads(Role role) { return role >= Role::kStateQuery && role <= Role::kStateOut; }
@@ -138,8 +144,8 @@ constexpr bool IsOfKeysAndValues(Role role) {
   using enum Role;
   return role == kKey || role == kValue || role == kKeyBias || role == kValueBias || role == kKeyNorm;
 }
-/// True for norms around the mixer; IsNormOfMlp: around the MLP or mixture. A layer without that part has no such
-/// norms.
+/// True for norms around the mixer. (IsNormOfMlp is true for norms around the MLP or mixture.) A layer without that
+/// part has no such norms.
 constexpr bool IsNormOfMixer(Role role) {
   using enum Role;
   return role == kAttentionNorm || role == kAttentionNormBias || role == kAttentionAfterNorm;
@@ -170,6 +176,8 @@ enum class Axis : uint8_t {
   kPositionRows,  // learned positions, whole on every rank
   kTypes,         // token types, whole on every rank
   kOutputs,       // PooledHead::outputs, whole on every rank
+  kColbertDims,   // PooledHead::colbert, whole on every rank
+  kBuckets,       // RelativeBias::buckets, whole on every rank
   kHeads,         // query heads
   kQueries,       // query heads times the layer's head_dim
   kKeyValues,     // the layer's key and value heads times its head_dim
@@ -187,25 +195,25 @@ enum class Axis : uint8_t {
   kVocab,         // the vocabulary, sharded
   kChannels,      // channels of short convolutions
   kStateHeads,    // value heads that keep a state
-  kStateKeys,     // their key heads times key_dim
+  kStateKeys,     // key heads that keep a state, times key_dim
   kStateValues,   // value heads times value_dim
   kStateHeadDim,  // value_dim, whole on every rank
   kTaps,          // taps of convolutions, whole on every rank
 };
 
 /// The order in which several weights share one tensor of a file as rows. All weights of the list with the same name
-/// share a tensor, in the order of the list. A weight whose name is unique has its own tensor, whatever its Fusion is.
+/// share a tensor, in the order of the list. A weight with a unique name has its own tensor, whatever its Fusion is.
 enum class Fusion : uint8_t {
-  kNone,         // its own tensor, or all of a shared one: a head that is the embedding
+  kNone,         // its own tensor, or all rows of a shared tensor, such as a head that is the embedding
   kInOrder,      // all rows of one weight, then all rows of the next
   kByKvHead,     // for every key and value head: its queries, its keys, its values
-  kAlternating,  // one row of each in turn
+  kAlternating,  // one row of each weight in turn
   kByHead,       // for every query head: its rows of each weight
-  kByKeyHead,    // for every key head of the gated delta rule: its rows of each weight, its value heads together
+  kByKeyHead,    // for every key head of the gated delta rule: its rows of each weight, with its value heads together
 };
 
-/// The rows of its tensor that a weight occupies: runs of `run` neighbours, the first at row `first`, one every
-/// `stride` rows.
+/// The rows of its tensor that a weight occupies: runs of `run` neighbouring rows. The first run begins at row `first`,
+/// and a run begins every `stride` rows.
 struct RowPlaces {
   int64_t first = 0, run = 1, stride = 1;
   int64_t total = 0;  // rows of the tensor
@@ -214,8 +222,8 @@ struct RowPlaces {
   int64_t Of(int64_t row) const { return first + row / run * stride + row % run; }
 };
 
-/// A weight as files store it, used as y = x * W^T: a matrix [rows, cols], or a vector [rows] when cols is kOne. If an
-/// expert's weight has a name with a second {}, for the expert's number, each expert has its own tensor. Otherwise one
+/// A weight as files store it, used as y = x * W^T: a matrix [rows, cols], or a vector [rows] when cols is kOne. If the
+/// name of an expert's weight has a second {}, for the expert's number, each expert has its own tensor. Otherwise one
 /// tensor holds all experts, and its first dimension is the expert.
 struct WeightSpec {
   Role role;
@@ -241,7 +249,7 @@ struct ExpectedTensor {
   std::vector<int64_t> shape;
   Role role;
   int64_t layer;   // 0 for tensors outside layers
-  int64_t expert;  // kAllExperts: of all experts, or of none
+  int64_t expert;  // kAllExperts: the tensor belongs to all experts, or to none
 };
 inline constexpr int64_t kAllExperts = -1;
 

@@ -24,7 +24,7 @@ constexpr Wrapper kWrappers[] = {
     {.hf = "qwen3_vl", .text = "qwen3_vl_text", .tied = false, .flat = false},
 };
 
-/// The sizes that a text_config may omit: the defaults of HF's class.
+/// The sizes that a text_config may omit, with the defaults of HF's class.
 struct UsualSizes {
   const char* text;
   int64_t hidden, columns, layers, heads, kv_heads, head_dim, vocabulary, positions;  // head_dim 0: hidden / heads
@@ -42,8 +42,8 @@ void AddUsualSizes(const std::string& model_type, const std::string& path, Json&
   const auto add = [&](const char* key, int64_t value) {
     if (!text.contains(key)) text[key] = value;
   };
-  // A file without any heads gets the family's defaults. A llama with its own number of query heads gets as many key
-  // and value heads.
+  // A file that names no heads gets the family's defaults. A llama that names its number of query heads gets the same
+  // number of key and value heads.
   const HfConfig said(text, path + ": text_config");
   add("num_key_value_heads",
       model_type == "llama" ? said.Count("num_attention_heads", usual->kv_heads) : usual->kv_heads);

@@ -8,11 +8,11 @@
 
 namespace quire {
 
-/// A multimodal model. Its config.json contains its text model's configuration under "text_config". Only the text model
+/// A multimodal model. Its config.json contains the text model's configuration under "text_config". Only the text model
 /// is served.
 struct Wrapper {
   const char* hf;    // "model_type" of the multimodal model
-  const char* text;  // "model_type" of the text model when text_config has none
+  const char* text;  // "model_type" of the text model if text_config has none
   bool tied;         // default for sharing the text model's head with its embedding
   bool flat;         // older files have the text model's keys at top level, without text_config
 };
@@ -27,7 +27,7 @@ const Wrapper* FindWrapper(const std::string& model_type);
 Json TextConfigOf(const Wrapper& wrapper, const HfConfig& whole);
 
 /// Returns true when the configuration says that the text model's head is its embedding. Either part of the file may
-/// say so; the tensors may decide otherwise.
+/// say so. The tensors decide in the end (ModelFiles::SettleHead).
 bool TiesHead(const Wrapper& wrapper, const HfConfig& whole, const HfConfig& text);
 
 }  // namespace quire

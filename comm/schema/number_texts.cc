@@ -15,7 +15,7 @@ constexpr int kMostExponent = 99;
 constexpr int kPlacesOfHuge = 40;        // exponent of the number that replaces a huge bound
 constexpr int kMostCountedPlaces = 100;  // most digits that a pattern counts before or after the point
 constexpr const char* kZero = "0(?:\\.0+)?(?:[eE][+-]?[0-9]{1,2})?";
-constexpr const char* kUnlike = "[^\\s\\S]";  // matches nothing
+constexpr const char* kUnlike = "[^\\s\\S]";  // a class that matches nothing
 
 /// The number 0.d1d2d3... times 10^(exponent + 1), where d1 is not 0. No digits: the number 0.
 struct Decimal {

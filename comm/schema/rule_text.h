@@ -31,7 +31,7 @@ class RuleText {
 std::string LiteralOf(std::string_view text);
 /// Returns a character class for one code point of the ranges. `ranges` must not be empty.
 std::string ClassOf(const CodeRanges& ranges);
-/// Returns alternatives of the bodies; no body: a class that matches nothing.
+/// Returns the bodies as alternatives. Without bodies, returns a class that matches nothing.
 std::string OneOf(const std::vector<std::string>& bodies);
 
 /// The spelling of strings in an answer.

@@ -29,7 +29,7 @@ void Cross(std::vector<PlainSchema>& out, const std::vector<PlainSchema>& others
   out = std::move(joined);
 }
 
-/// Charges for reading a schema's keywords: the values that are copied and the names that are compared pairwise.
+/// Charges work units for reading a schema's keywords: for values that are copied and names that are compared pairwise.
 void ChargeReading(const OrderedJson& schema) {
   for (const auto& [keyword, value] : schema.items()) {
     const bool is_elsewhere = keyword == "$defs" || keyword == "definitions" || keyword == "allOf" ||

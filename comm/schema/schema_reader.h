@@ -14,7 +14,7 @@ struct SchemaRemarks {
   };
   std::vector<Remark> wrong;    // errors: not a valid schema
   std::vector<Remark> unkept;   // keywords that a grammar cannot enforce, so an answer may break them
-  std::vector<Remark> unknown;  // words that are no constraints, or are not known
+  std::vector<Remark> unknown;  // words that are no constraints, or that no standard defines
 };
 
 /// Turns a schema with references, alternatives and combinations into plain schemas. A keyword that cannot be enforced

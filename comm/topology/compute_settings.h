@@ -47,7 +47,7 @@ constexpr auto ChoicesOf(ActivationType) {
       {{ActivationType::kInt16, "int16"}, {ActivationType::kInt8, "int8"}, {ActivationType::kAuto, "auto"}});
 }
 
-/// The kernel for the attention of decodes on a GPU. Prompt chunks use PrefillAttention in every case.
+/// The kernel with which a GPU computes the attention of decodes. Prompt chunks use PrefillAttention with every value.
 enum class AttentionBackend {
   kAuto,   // DecodeAttention on tensor cores; fp32 uses PrefillAttention; heads over 256 use kV2
   kV1,     // PagedDecodeV1 for every batch
@@ -61,9 +61,9 @@ constexpr auto ChoicesOf(AttentionBackend) {
                                                   {AttentionBackend::kWgmma, "wgmma"}});
 }
 
-/// Settings for how workers compute, shared by flags, topology files and ranks' engines. A topology has the settings
-/// asked for. The coordinator replaces kAuto before ranks read it, but for the KV cache of GPUs, which then has the
-/// dtype.
+/// Settings for how workers compute, in flags, topology files and the ranks' engines. A topology has the settings as
+/// given. The coordinator replaces kAuto before ranks read the settings, except for the KV cache of GPUs, where kAuto
+/// means the dtype.
 struct ComputeSettings {
   BackendKind backend = BackendKind::kAuto;
   ModelDtype dtype = ModelDtype::kAuto;

@@ -23,7 +23,7 @@ double SecondsOf(std::string_view unit) {
   return 0;
 }
 
-/// Returns the longest part of `text` from `begin` on that has only these characters.
+/// Returns the longest part of `text` that begins at `begin` and has only these characters.
 std::string RunOf(const std::string& text, size_t begin, const char* characters) {
   return text.substr(begin, std::min(text.find_first_not_of(characters, begin), text.size()) - begin);
 }

@@ -8,7 +8,7 @@
 
 namespace quire {
 
-/// The moment at which a model's workers are started. kRequest: when the first request for the model comes.
+/// When a model's workers are started. kRequest: when the first request for the model comes.
 enum class LoadMoment { kStart, kRequest };
 constexpr auto ChoicesOf(LoadMoment) {
   return std::to_array<Choice<LoadMoment>>({{LoadMoment::kStart, "start"}, {LoadMoment::kRequest, "request"}});
@@ -23,11 +23,12 @@ struct ModelLife {
   bool operator==(const ModelLife&) const = default;
 };
 
-/// Parses a time to keep a model loaded, as Ollama spells it: seconds ("300"), or numbers with units ("5m", "1h30m",
-/// "500ms"). Returns seconds; -1 for any negative time, which means never to unload. Returns nullopt for other texts.
+/// Parses the time for which a model is kept loaded, in Ollama's spelling: seconds ("300"), or numbers with units
+/// ("5m", "1h30m", "500ms"). Returns seconds; -1 for any negative time, which means that the model is never unloaded.
+/// Returns nullopt for other texts.
 std::optional<double> ParseKeepAlive(const std::string& text);
 
-/// Returns `seconds`, or -1, which means never to unload, for a negative number and for more than 30 years.
+/// Returns `seconds`; for a negative number and for more than 30 years returns -1, which means: never unload.
 double LimitedKeepAlive(double seconds);
 
 }  // namespace quire

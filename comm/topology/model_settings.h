@@ -6,7 +6,7 @@
 
 namespace quire {
 
-/// The pooling that makes embeddings; kAuto: as the model's files say.
+/// How a prompt is pooled into an embedding. kAuto: as the model's files say.
 enum class PoolingMode { kAuto, kLast, kMean, kCls, kNone };
 constexpr auto ChoicesOf(PoolingMode) {
   return std::to_array<Choice<PoolingMode>>({{PoolingMode::kAuto, "auto"},
@@ -16,7 +16,8 @@ constexpr auto ChoicesOf(PoolingMode) {
                                              {PoolingMode::kNone, "none"}});
 }
 
-/// The way of scoring pairs of texts. kAuto: cosine where the model pools, else yes/no where its tokens allow that.
+/// How pairs of texts are scored. kAuto: by the cosine if the model pools, otherwise by yes/no if its tokens allow
+/// that.
 enum class ScoringMode { kAuto, kYesNo, kCosine, kCrossEncoder, kNone };
 constexpr auto ChoicesOf(ScoringMode) {
   return std::to_array<Choice<ScoringMode>>({{ScoringMode::kAuto, "auto"},
@@ -26,9 +27,9 @@ constexpr auto ChoicesOf(ScoringMode) {
                                              {ScoringMode::kNone, "none"}});
 }
 
-/// The source of sampling defaults for requests that set none. kModel: the model's files, where they bring any. kQuire:
-/// Quire's own, whatever the files say. kAuto: kModel where the files bring any, else kQuire. kNone: those of OpenAI's
-/// API, which shorten no choice.
+/// Where the sampling defaults for requests that set none come from. kModel: the model's files, if they have any.
+/// kQuire: Quire's own defaults. kAuto: as kModel if the files have defaults, otherwise as kQuire. kNone: the defaults
+/// of OpenAI's API, with which every token is possible.
 enum class GenerationConfigMode { kAuto, kModel, kQuire, kNone };
 constexpr auto ChoicesOf(GenerationConfigMode) {
   return std::to_array<Choice<GenerationConfigMode>>({{GenerationConfigMode::kAuto, "auto"},

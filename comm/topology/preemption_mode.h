@@ -6,8 +6,8 @@
 
 namespace quire {
 
-/// How a preempted request gives up its KV blocks: their tokens are recomputed later, or the blocks are swapped to the
-/// host. kAuto: the way that was measured to be cheaper.
+/// What becomes of the KV blocks of a preempted request. kRecompute: its tokens are computed again later. kSwap: the
+/// blocks go to host memory. kAuto: the way that was measured to be cheaper.
 enum class PreemptionMode { kAuto, kRecompute, kSwap };
 constexpr auto ChoicesOf(PreemptionMode) {
   return std::to_array<Choice<PreemptionMode>>(

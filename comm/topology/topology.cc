@@ -28,15 +28,16 @@ void CheckReplicas(const Topology& t, const std::string& where) {
   }
 }
 
-/// Returns the part of MPI's ports for `count` groups of workers, the first of which is group `first` of `all`; all
-/// ports when there are too few to divide them.
+/// Returns the part of MPI's ports for `count` groups of workers, of which the first is group `first` of `all`. Returns
+/// all ports when there are too few to divide them.
 std::vector<int> PortsOfGroups(const std::vector<int>& ports, int first, int count, int all) {
   const int each = ports.size() == 2 ? (ports[1] - ports[0] + 1) / all : 0;
   if (each < kFewestMpiPorts) return ports;
   return {ports[0] + first * each, ports[0] + (first + count) * each - 1};
 }
 
-/// Returns the endpoint of a further group of workers: the port plus `by`, or ".N" behind the path of an IPC endpoint.
+/// Returns the endpoint for another group of workers: with the port plus `by`, or with ".N" after the path of an IPC
+/// endpoint.
 std::string ShiftedEndpoint(const std::string& endpoint, int by) {
   if (by == 0 || endpoint.empty()) return endpoint;
   if (!endpoint.starts_with("tcp://")) return fmt::format("{}.{}", endpoint, by);
@@ -70,7 +71,8 @@ void CheckAdapters(const Topology::Model& model, const std::string& where) {
   }
 }
 
-/// Throws Error unless the endpoint is ipc:///PATH, or tcp://ADDRESS:PORT with a port from PORT on for each replica.
+/// Throws Error unless the endpoint is ipc:///PATH or tcp://ADDRESS:PORT, with valid ports from PORT on for all
+/// replicas.
 void CheckEndpoint(const std::string& key, const std::string& endpoint, int replicas, const std::string& where) {
   if (endpoint.starts_with("ipc:///")) return;
   const auto address = endpoint.starts_with("tcp://") ? ParseHostPort(endpoint.substr(6)) : std::nullopt;
@@ -141,7 +143,7 @@ Topology ReplicaTopology(const Topology& topology, int replica) {
   if (topology.parallel.replicas == 1) return one;
   one.parallel.replica = replica;
   for (int& port : one.transport.ports) port += 2 * replica;
-  // Each replica has its own mpirun, which passes its ports to its own processes.
+  // Each replica has an mpirun of its own, which gives its ports to its own processes.
   one.transport.mpi_ports = PortsOfGroups(one.transport.mpi_ports, replica, 1, topology.parallel.replicas);
   if (!one.journal.empty()) one.journal += fmt::format("/replica-{}", replica);
   ShiftKvEvents(one.kv_events, replica);

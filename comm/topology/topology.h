@@ -24,26 +24,27 @@ constexpr auto ChoicesOf(AccessLog) {
       {{AccessLog::kOff, "off"}, {AccessLog::kText, "text"}, {AccessLog::kJson, "json"}});
 }
 
-/// Says whether mpirun runs in a private network namespace, unreachable from other machines. kAuto: yes if the host
-/// allows it.
+/// Whether mpirun runs in a private network namespace, which other machines cannot reach. kAuto: if the host allows
+/// it.
 enum class PrivateNetworkMode { kAuto, kOn, kOff };
 constexpr auto ChoicesOf(PrivateNetworkMode) {
   return std::to_array<Choice<PrivateNetworkMode>>(
       {{PrivateNetworkMode::kAuto, "auto"}, {PrivateNetworkMode::kOn, "on"}, {PrivateNetworkMode::kOff, "off"}});
 }
 
-/// The sources of drafts (speculative decoding). kPrediction: the client's prediction; kNgram: also the sequence
-/// itself; kSuffix: also earlier answers to the same client; kDraftModel: a smaller model, and the prediction.
-enum class SpeculationMethod { kOff, kPrediction, kNgram, kSuffix, kDraftModel };
+/// Where drafts (speculative decoding) come from. kPrediction: the client's prediction. kNgram: also the sequence
+/// itself. kSuffix: also earlier answers to the same client. kDraftModel: a smaller model, and the prediction.
+enum class SpeculationMethod { kOff, kPrediction, kNgram, kSuffix, kDraftModel, kAuto };
 constexpr auto ChoicesOf(SpeculationMethod) {
   return std::to_array<Choice<SpeculationMethod>>({{SpeculationMethod::kOff, "off"},
                                                    {SpeculationMethod::kPrediction, "prediction"},
                                                    {SpeculationMethod::kNgram, "ngram"},
                                                    {SpeculationMethod::kSuffix, "suffix"},
-                                                   {SpeculationMethod::kDraftModel, "draft_model"}});
+                                                   {SpeculationMethod::kDraftModel, "draft_model"},
+                                                   {SpeculationMethod::kAuto, "auto"}});
 }
 
-/// How workers are started; kExternal: Quire does not start them.
+/// How workers are started. kExternal: another party starts them.
 enum class LaunchMethod { kMpirun, kExternal };
 constexpr auto ChoicesOf(LaunchMethod) {
   return std::to_array<Choice<LaunchMethod>>(
@@ -65,8 +66,8 @@ struct ModelSettings {
     LoadFormat load_format = LoadFormat::kAuto;
     std::string checksums;  // file with sha256sum's output, checked before the model's files are read; empty: no check
     std::string chat_template;  // file that replaces the model's chat template; empty: the model's own
-    // Names of parsers, which only the coordinator knows; it looks them up at the start. "auto": the model's chat
-    // template decides.
+    // Names of parsers, which only the coordinator knows and looks up at the start. "auto": the model's chat template
+    // decides.
     std::string tool_call_parser = "auto";  // syntax of tool calls
     std::string reasoning_parser = "auto";  // syntax of reasoning sections
     PoolingMode pooling = PoolingMode::kAuto;
@@ -101,7 +102,7 @@ struct ModelSettings {
     int prefill_replicas = 0;    // the first so many replicas compute prompts only; the others decode
     int replica = 0;             // in a ReplicaTopology: index of the replica
     std::vector<double> shares;  // weight of each rank of a stage; empty: equal ("auto")
-    std::vector<int> stages;     // layers of each stage, first stage first; empty: even by bytes ("auto")
+    std::vector<int> stages;     // layers of each stage, first stage first; empty: even by work ("auto")
 
     int num_ranks() const { return tensor * pipeline; }  // ranks in one replica
     bool operator==(const Parallel&) const = default;
@@ -148,7 +149,7 @@ struct ModelSettings {
     bool operator==(const Scheduler&) const = default;
   } scheduler;
 
-  /// Drafts: guesses of further tokens, which are verified in the same step.
+  /// Speculative decoding: drafts are guessed tokens, which are verified in the same step.
   struct Speculation {
     SpeculationMethod method = SpeculationMethod::kPrediction;
     std::string draft_model;        // kDraftModel: its files, or ORG/NAME until they are found
@@ -165,7 +166,8 @@ struct ModelSettings {
 };
 
 /// All settings of a deployment, from a YAML file (deploy/topologies/) or from flags. Immutable once validated. The
-/// initialisers are the documented defaults. The settings of a model are those of the only model, or of the first one.
+/// initialisers are the documented defaults. The inherited ModelSettings are those of the only model, or of the first
+/// one.
 struct Topology : ModelSettings {
   std::vector<ModelSettings> models;  // every model, in the order of the list; empty: one model without a list
   int64_t models_memory_bytes = 0;    // memory of all running workers; 0: a share of what is free
@@ -203,7 +205,7 @@ struct Topology : ModelSettings {
     bool operator==(const Limits&) const = default;
   } limits;
 
-  /// Limits of one API key. 0 means no limit of its own; for max_queued_reqs, -1 does.
+  /// Limits of one API key. 0 means that the key has no such limit; for max_queued_reqs, -1 does.
   struct KeyLimits {
     int max_running_seqs = 0;       // sequences that may run at the same time, in each replica
     int max_queued_reqs = -1;       // choices that wait; requests beyond are refused
@@ -224,8 +226,8 @@ struct Topology : ModelSettings {
     bool operator==(const Logs&) const = default;
   } logs;
 
-  /// Where /metrics is served beside the admin port: on a port of its own, without TLS and without keys, for collectors
-  /// that cannot reach the admin port.
+  /// Where /metrics is served besides the admin port: on a port of its own, without TLS and without keys, for
+  /// collectors that cannot reach the admin port.
   struct Metrics {
     std::string listen;         // empty: no such port
     bool on_data_port = false;  // serve /metrics on the data port, too, without a key
@@ -238,7 +240,7 @@ struct Topology : ModelSettings {
     bool operator==(const Traces&) const = default;
   } traces;
 
-  /// Events of the prefix cache for routers outside, published over ZeroMQ in vLLM's form (coordinator/cache_events).
+  /// Events of the prefix cache for external routers, published over ZeroMQ in vLLM's form (coordinator/cache_events).
   struct KvEvents {
     bool enabled = false;
     std::string endpoint = "tcp://127.0.0.1:5557";  // replica 0's; the others have the ports after it
@@ -286,7 +288,7 @@ struct Topology : ModelSettings {
   bool operator==(const Topology&) const = default;
 };
 
-/// A setting from outside the topology file. It replaces the file's value.
+/// A setting from outside the topology file, for example from a flag. It replaces the file's value.
 struct SettingOverride {
   std::string key;       // key path in a file: "cache.block_size"
   YamlNode value;        // the value as a topology file would state it
@@ -294,11 +296,11 @@ struct SettingOverride {
 };
 
 /// Reads a topology file and applies `overrides` to it. Throws Error of the form "file:line: reason" or "--block-size:
-/// reason" for unknown, duplicate and ill-typed keys, and for two overrides of the same key.
+/// reason" for keys that are unknown, duplicate or of the wrong type, and for two overrides of the same key.
 Topology TopologyFromYaml(const std::string& text, const std::string& file,
                           const std::vector<SettingOverride>& overrides = {});
 
-/// Checks the settings together, beyond the check of each key's type. Throws Error that begins with `where` and names
+/// Checks the settings as a whole, after the check of each key's type. Throws Error that begins with `where` and names
 /// the setting and the remedy.
 void ValidateTopology(const Topology& topology, const std::string& where);
 
@@ -306,14 +308,14 @@ void ValidateTopology(const Topology& topology, const std::string& where);
 /// blocks from other groups takes one more.
 inline constexpr int kFewestMpiPorts = 16;
 
-/// Returns the topology of one replica, with its own ports and journal but with all nodes. With one replica, returns
-/// the topology itself.
+/// Returns the topology of one replica, with ports and journal of its own, but with all nodes. With one replica,
+/// returns the topology itself.
 Topology ReplicaTopology(const Topology& topology, int replica);
 
 /// Returns the number of models, at least 1.
 size_t NumModels(const Topology& topology);
 
-/// Returns the topology of one model, with its own ports and journal. With one model, returns the topology itself.
+/// Returns the topology of one model, with ports and journal of its own. With one model, returns the topology itself.
 Topology ModelTopology(const Topology& topology, size_t model);
 
 /// True when all workers run on the coordinator's host: the topology lists no node, or localhost only.
@@ -322,18 +324,18 @@ bool OnThisHost(const Topology& topology);
 /// True for "localhost" and for loopback addresses.
 bool StaysOnHost(const std::string& host);
 
-/// Checks the nodes, and the launch and transport settings that several hosts need. Throws Error as ValidateTopology
-/// does, which calls this.
+/// Checks the nodes, and the settings of launch and transport that several hosts need. ValidateTopology calls it.
+/// Throws Error as ValidateTopology does.
 void ValidateNodes(const Topology& topology, const std::string& where);
 
 struct HostPort {
   std::string host;
   uint16_t port;
 };
-/// Parses "127.0.0.1:8000" or "[::1]:8000"; returns nullopt for any other form.
+/// Parses "127.0.0.1:8000" or "[::1]:8000"; nullopt for any other form.
 std::optional<HostPort> ParseHostPort(const std::string& text);
 
-/// Parses a size such as "8GiB", "512MiB" or "1048576" into bytes; returns nullopt for any other form.
+/// Parses a size such as "8GiB", "512MiB" or "1048576" into bytes; nullopt for any other form.
 std::optional<int64_t> ParseBytes(const std::string& text);
 
 }  // namespace quire

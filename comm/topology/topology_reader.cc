@@ -18,7 +18,7 @@ std::string PlaceOf(const YamlNode& node, const std::string& file) {
   return node.given_as.empty() ? fmt::format("{}:{}", file, node.line) : node.given_as;
 }
 
-/// A mapping whose keys are taken one by one. Keys that are left at the end are unknown and cause an error.
+/// A mapping whose keys are taken one by one. Keys that are left at the end are unknown, which is an error.
 class Section {
  public:
   Section(const YamlNode& node, std::string name, const std::string& file)
@@ -77,7 +77,7 @@ class Section {
       for (const YamlNode& item : Sequence(*node, key)) out.push_back(Scalar(item, key));
     }
   }
-  /// Reads one text, or a list of them, the first of which is the main one. Refuses empty texts.
+  /// Reads one text, or a list of texts whose first one goes to `main`. Refuses empty texts.
   void Names(const std::string& key, std::string& main, std::vector<std::string>& others) {
     const YamlNode* node = Take(key);
     if (node == nullptr) return;
@@ -202,7 +202,7 @@ void ReadScheduler(Section section, Topology::Scheduler& scheduler) {
 
 void ReadSpeculation(const YamlNode& node, Section section, Topology::Speculation& speculation) {
   const bool said = std::ranges::find(node.entries, "method", &YamlEntry::key) != node.entries.end();
-  if (!said) section.Refuse(node, "method is missing: prediction, ngram, suffix, draft_model, or off");
+  if (!said) section.Refuse(node, "method is missing: prediction, ngram, suffix, draft_model, auto, or off");
   section.Choose("method", speculation.method);
   section.Text("model", speculation.draft_model);
   section.Integer("num_speculative_tokens", speculation.num_tokens, 1, 64);
@@ -294,7 +294,7 @@ void ReadModelKeys(Section& section, Topology::Model& model) {
   section.Choose("generation_config", model.generation_config);
 }
 
-/// Reads the settings that each model of a list may have for itself.
+/// Reads the settings that each model of a list may set for itself.
 void ReadModelSettings(Section& section, const std::string& file, ModelSettings& t) {
   if (const YamlNode* node = section.Take("adapters")) ReadAdapters(*node, file, t.model.adapters);
   if (const YamlNode* node = section.Take("lora")) ReadLora(Section(*node, "lora", file), t.lora);
@@ -317,7 +317,7 @@ void ReadModelSettings(Section& section, const std::string& file, ModelSettings&
   section.KeepAlive("keep_alive", t.life.keep_alive);
 }
 
-/// Reads the list of models. Each model begins with the settings of the document and replaces those that it names.
+/// Reads the list of models. Each model starts with the document's settings, and replaces those that it names.
 void ReadModels(const YamlNode& list, const std::string& file, Topology& t) {
   if (list.kind != YamlNode::Kind::kSequence || list.items.empty())
     Fail("{}: models must be a list with a model or more", PlaceOf(list, file));
@@ -437,7 +437,7 @@ void SayGivenAs(const std::string& given_as, YamlNode& node) {
   for (YamlEntry& entry : node.entries) SayGivenAs(given_as, entry.node);
 }
 
-/// Puts an override's value at its key in the document, replacing the value there.
+/// Puts the value of an override at its key in the document, in place of the value there.
 void Lay(const SettingOverride& setting, YamlNode& document) {
   YamlNode* node = &document;
   for (size_t begin = 0; begin <= setting.key.size();) {
@@ -460,7 +460,7 @@ void Lay(const SettingOverride& setting, YamlNode& document) {
   SayGivenAs(setting.given_as, *node);
 }
 
-/// Throws Error when two overrides set the same key, because neither has precedence.
+/// Throws Error when two overrides set the same key, because neither takes precedence.
 void CheckSaidOnce(const std::vector<SettingOverride>& settings) {
   const auto holds = [](const std::string& outer, const std::string& inner) {
     return inner == outer || inner.starts_with(outer + ".");

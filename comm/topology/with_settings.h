@@ -6,8 +6,8 @@
 
 namespace quire {
 
-/// Returns `base` with the values of `changes`. Reads values as from a topology file, with the same errors, but does
-/// not call ValidateTopology. Lists, and entries of server.key_limits, are added to the existing ones.
+/// Returns `base` with the changed settings. Reads values as from a topology file, with the same errors, but does not
+/// call ValidateTopology. Lists, and entries of server.key_limits, are added to the existing ones.
 Topology WithSettings(Topology base, const std::vector<SettingOverride>& changes);
 
 }  // namespace quire

@@ -13,8 +13,8 @@ namespace {
 constexpr int64_t kMaxPartBytes = 64 << 20;
 constexpr int kQueuedFrames = 64;
 
-/// Returns the process's ZeroMQ context: its queues and I/O thread. The library intends one context for each process.
-/// The context outlives its sockets.
+/// Returns the process's ZeroMQ context, which has its queues and its I/O thread. ZeroMQ intends one context for each
+/// process. The context outlives its sockets.
 zmq::context_t& Context() {
   static zmq::context_t context = [] {
     zmq::context_t c(1);
@@ -39,7 +39,7 @@ void SetOptions(zmq::socket_t& socket, const std::string& endpoint) {
   socket.set(zmq::sockopt::tcp_maxrt, 3000);
 }
 
-/// Returns the user id of the sender's key, as the ZAP handler set it.
+/// Returns the user id that the ZAP handler gave to the sender's key.
 std::string UserId(zmq::message_t& part) {
   const char* user = ::zmq_msg_gets(part.handle(), "User-Id");
   return user != nullptr ? user : "";
@@ -130,7 +130,7 @@ std::optional<ReceivedFrame> Channel::TryReceive() {
     do {
       zmq::message_t part;
       if (!socket.recv(part, zmq::recv_flags::dontwait)) return std::nullopt;
-      // Reads the whole message, but keeps no parts beyond the fourth.
+      // Reads the whole message, but keeps at most four of its parts.
       if (parts.size() < 4)
         parts.push_back(std::move(part));
       else

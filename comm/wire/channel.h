@@ -18,15 +18,15 @@ struct ReceivedFrame {
 };
 
 /// One ZeroMQ socket: a ROUTER at the coordinator and at a worker that receives KV blocks, a DEALER at other workers.
-/// Queues are bounded, heartbeats run on the connection, and no frame is lost silently: Send returns false when it
-/// cannot queue one. comm/PROTOCOL.md lists the options and their reasons. A channel belongs to one thread.
+/// Queues are bounded, the connection has heartbeats, and no frame is lost silently: Send returns false when it cannot
+/// queue a frame. comm/PROTOCOL.md lists the options and their reasons. A channel belongs to one thread.
 class Channel {
  public:
   /// Binds "tcp://ADDRESS:PORT" (port 0: any free port) or "ipc://PATH". With `curve`, only the workers whose keys it
   /// knows can connect, and all traffic is encrypted. The channel keeps `curve` alive.
   static Channel Bind(const std::string& endpoint, std::shared_ptr<CurveServer> curve = nullptr);
-  /// Connects with the identity that the other side sees as `peer`. With `keys`, traffic is encrypted and the server
-  /// must have the key `worker_key`, or the coordinator's key in `keys` when `worker_key` is empty.
+  /// Connects to the endpoint. The other side sees `identity` as `peer`. With `keys`, traffic is encrypted, and the
+  /// server must have the key `worker_key`; if that is empty, the coordinator's key in `keys`.
   static Channel Connect(const std::string& endpoint, const std::string& identity, const WorkerKeys* keys = nullptr,
                          const std::string& worker_key = "");
 
@@ -37,8 +37,8 @@ class Channel {
   /// Returns the bound address, with the port that the system chose.
   std::string bound_endpoint() const;
 
-  /// Queues a frame for `peer` (ignored on a worker's side). Returns false when the peer is unknown, is gone, or has a
-  /// full queue.
+  /// Queues a frame for `peer` (ignored on a worker's side). Returns false when the peer is unknown or gone, or when
+  /// its queue is full.
   bool Send(const std::string& peer, const Frame& frame);
 
   /// Returns the next frame that has arrived, or nullopt. A ROUTER drops messages that are not a Quire frame of two

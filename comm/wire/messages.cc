@@ -26,7 +26,7 @@ constexpr size_t kMaxGroupRanks = 1024;  // most ranks of a group; a topology al
 
 template <class Table>
 const Table& Root(const Frame& frame) {
-  // The Verifier checks alignment. A vector's storage is aligned for every scalar.
+  // The Verifier checks alignment. A std::vector's memory is aligned for every scalar.
   fb::Verifier verifier(reinterpret_cast<const uint8_t*>(frame.body.data()), frame.body.size(), 8, 1'000'000);
   if (!verifier.VerifyBuffer<Table>(nullptr))
     Fail("frame of kind {}: broken body", static_cast<int>(frame.header.kind));
@@ -39,8 +39,8 @@ std::string Text(const fb::String* text) {
   return text->str();
 }
 
-/// Copies the numbers as bytes, because the Verifier guarantees 4-byte alignment of vectors only, and numbers may have
-/// 8 bytes.
+/// Copies the numbers as bytes: the Verifier guarantees only 4-byte alignment of vectors, and numbers may have 8
+/// bytes.
 template <class To>
 std::vector<To> Numbers(const fb::Vector<To>* vector) {
   if (vector == nullptr || vector->size() == 0) return {};
@@ -89,7 +89,7 @@ GrammarSource ReadGrammar(uint8_t kind, const fb::String* text) {
 
 SamplingSpec ReadSampling(const wire::Sampling* s) {
   if (s == nullptr) Fail("plan: an added sequence without sampling");
-  if (s->pooling() > static_cast<uint8_t>(Pooling::kCls)) Fail("plan: pooling of kind {}", s->pooling());
+  if (s->pooling() > static_cast<uint8_t>(Pooling::kColbert)) Fail("plan: pooling of kind {}", s->pooling());
   SamplingSpec spec{s->temperature(),
                     s->top_k(),
                     s->top_p(),
@@ -154,7 +154,7 @@ fb::Offset<fb::Vector<const Wire*>> Structs(fb::FlatBufferBuilder& b, const std:
   return b.CreateVectorOfStructs<Wire>(items.size(), [&](size_t i, Wire* out) { *out = make(items[i]); });
 }
 
-/// Writes the guesses of a plan or of a result. Returns 0, which writes no field, when there are none.
+/// Writes the drafts of a plan or the guesses of a result. Returns 0, which writes no field, when there are none.
 fb::Offset<fb::Vector<fb::Offset<wire::Draft>>> Drafts(fb::FlatBufferBuilder& b, const std::vector<Draft>& drafts) {
   if (drafts.empty()) return 0;
   std::vector<fb::Offset<wire::Draft>> written;
@@ -163,7 +163,7 @@ fb::Offset<fb::Vector<fb::Offset<wire::Draft>>> Drafts(fb::FlatBufferBuilder& b,
 }
 
 /// Limits the decoded size of a message. The parts of a hostile body may overlap, so that a small body decodes to a
-/// large message; an honest message never has more bytes than its body.
+/// large message. The parts of an honest message together have no more bytes than its body.
 class UnfoldedBytes {
  public:
   explicit UnfoldedBytes(const Frame& frame) : left_(frame.body.size()) {}
@@ -320,7 +320,7 @@ StepResult ReadResult(const Frame& frame) {
   return result;
 }
 
-/// Writes the body of a handshake message. Each overload returns the kind of one message.
+/// Writes the body of a handshake message. Each overload writes one message and returns its kind.
 struct HandshakeWriter {
   fb::FlatBufferBuilder& b;
 
@@ -368,6 +368,7 @@ struct HandshakeWriter {
     assign.add_draft_tokens(m.draft.num_tokens);
     assign.add_draft_sequences(m.draft.max_sequences);
     assign.add_draft_model_len(m.draft.max_model_len);
+    assign.add_draft_rows(m.draft_rows);
     b.Finish(assign.Finish());
     return FrameKind::kAssign;
   }
@@ -545,7 +546,7 @@ std::vector<std::string> Texts(const fb::Vector<fb::Offset<fb::String>>* vector)
   return texts;
 }
 
-/// Reads how a group cuts a model. The message has fields `shares` and `stage_layers`.
+/// Reads how a group divides a model. The message has the fields `shares` and `stage_layers`.
 template <class Table>
 GroupCut ReadCut(const Table& m) {
   GroupCut cut{Numbers<double>(m.shares()), Numbers<int32_t>(m.stage_layers())};
@@ -557,7 +558,7 @@ GroupCut ReadCut(const Table& m) {
   return cut;
 }
 
-/// Reads runs of `whole_bytes` bytes: pairs of a beginning and a length.
+/// Reads runs of bytes within `whole_bytes` bytes, each as its beginning and its length.
 std::vector<int64_t> Runs(const fb::Vector<int64_t>* vector, int64_t whole_bytes) {
   std::vector<int64_t> runs = Numbers<int64_t>(vector);
   bool valid = runs.size() % 2 == 0 && runs.size() <= 2 * kMaxRuns;
@@ -579,7 +580,7 @@ void CheckPorts(const std::vector<int32_t>& ports) {
     Fail("frame: ports {}", fmt::join(ports, " to "));
 }
 
-/// Reads runs of blocks: pairs of a first block and a count, in order, none twice.
+/// Reads runs of blocks, each as its first block and its count. They must be in order and must not overlap.
 std::vector<BlockId> BlockRunsOf(const fb::Vector<BlockId>* vector) {
   std::vector<BlockId> runs = Numbers<BlockId>(vector);
   int64_t end = 1;  // the null block is never freed
@@ -697,6 +698,7 @@ AssignMessage ReadAssign(const wire::Assign& m) {
       .adapters = Texts(m.adapters()),
       .draft = {Text(m.draft_path()), Text(m.draft_fingerprint()), m.draft_tokens(), m.draft_sequences(),
                 m.draft_model_len()},
+      .draft_rows = m.draft_rows(),
   };
 }
 
@@ -794,7 +796,7 @@ Message Decode(const Frame& frame) {
 
 namespace {
 
-/// The head of a chunk's body. The data follow.
+/// The head of the body of a chunk. The chunk's data follow it.
 struct ChunkHead {
   uint64_t ticket;
   uint32_t num_blocks, block;

@@ -17,7 +17,7 @@
 namespace quire {
 
 /// Version of the wire format. Both sides must have the same one (comm/PROTOCOL.md).
-inline constexpr uint16_t kProtocolVersion = 22;
+inline constexpr uint16_t kProtocolVersion = 23;
 /// Version of the program. The handshake compares it.
 extern const char* const kBuildVersion;
 
@@ -45,7 +45,8 @@ enum class FrameKind : uint16_t {
   kFreeBlocks
 };
 
-/// The first part of every message. The second part is a FlatBuffer, except for BlockChunk; `body_hash` is its hash.
+/// The first part of every message. The second part, whose hash is `body_hash`, is a FlatBuffer (for BlockChunk,
+/// bytes).
 struct FrameHeader {
   uint32_t magic = 0x52495551;  // "QUIR"
   uint16_t version = kProtocolVersion;
@@ -77,7 +78,7 @@ struct JoinMessage {
   std::string memory_limit;    // the source of memory_bytes, such as a control group's name
 };
 
-/// The draft model of a group: a smaller model that rank 0 has beside its shard.
+/// The draft model of a group: a smaller model that rank 0 computes in addition to its shard.
 struct DraftModelSettings {
   std::string path, fingerprint;
   int32_t num_tokens = 0;     // tokens of one guess, at most; 0: there is no draft model
@@ -99,6 +100,7 @@ struct AssignMessage {
   std::vector<int32_t> devices;            // device of each rank; empty: the i-th rank of a host uses device i
   std::vector<std::string> adapters = {};  // directories of LoRA adapters
   DraftModelSettings draft = {};
+  int32_t draft_rows = 0;  // most rows of a step's sequences with drafts, which models with states keep
 
   GroupCut cut() const { return {shares, stage_layers}; }
 };
@@ -136,8 +138,8 @@ struct ShutdownMessage {
   std::string reason;
 };
 
-/// From the coordinator to a rank that receives KV blocks from another group: wait for the blocks, and write their
-/// bytes into these blocks.
+/// From the coordinator to a rank: wait for KV blocks from another group, and write their bytes into these
+/// blocks.
 struct TakeBlocksMessage {
   uint64_t ticket = 0;
   std::string endpoint;           // endpoint to listen on; empty: TCP, on its address towards the coordinator
@@ -151,9 +153,9 @@ struct TakeBlocksMessage {
 
   GroupCut cut() const { return {shares, stage_layers}; }
 };
-/// From the coordinator to a rank that has KV blocks: copy device blocks to host blocks after all plans before this
-/// message and before any later plan. Then send each rank of the other group its part of `blocks`. An empty `blocks`
-/// tells the receivers that no blocks will come.
+/// From the coordinator to a rank that has KV blocks. After all plans before this message and before any later plan,
+/// copy device blocks to host blocks. Then send each rank of the other group its part of `blocks`. If `blocks` is
+/// empty, tell the receivers that no blocks will come.
 struct GiveBlocksMessage {
   uint64_t ticket = 0;
   EpochId epoch = 0;                   // epoch of the receiving group
@@ -168,18 +170,18 @@ struct GiveBlocksMessage {
 
   GroupCut cut() const { return {shares, stage_layers}; }
 };
-/// From the coordinator to a rank: these blocks hold nothing, so the system may have their memory until the next write.
-/// A run is two numbers: its first block, and how many there are.
+/// From the coordinator to a rank: these blocks hold nothing, so give their memory to the system until they are written
+/// again. Each run has two numbers: its first block, and how many blocks it has.
 struct FreeBlocksMessage {
   std::vector<BlockId> device_runs, host_runs;
 };
-/// From the coordinator to either end: the transfer is no longer needed. A rank answers with a report if the transfer
-/// was under way.
+/// From the coordinator to either end of a transfer, which is no longer needed. A rank answers with a report if the
+/// transfer was under way.
 struct StopBlocksMessage {
   uint64_t ticket = 0;
 };
-/// From either end of a transfer: ready to receive at `endpoint`, finished, or failed. After kDone and kFailed the rank
-/// no longer uses the blocks.
+/// From either end of a transfer to the coordinator: it is ready to receive at `endpoint`, has finished, or has failed.
+/// After kDone and kFailed the rank no longer uses the blocks.
 struct BlocksReport {
   enum State : uint8_t { kReady = 1, kDone, kFailed };
   uint64_t ticket = 0;
@@ -188,38 +190,38 @@ struct BlocksReport {
   int64_t bytes = 0;
 };
 
-/// To a rank: compile this grammar and keep it, because sequences with it will follow. Without a grammar: no further
+/// To a rank. With a grammar: compile and keep it, because sequences with it will follow. Without one: no further
 /// sequence needs the grammar of this ticket, and the rank may drop it.
 struct GrammarMessage {
   uint64_t ticket = 0;
   GrammarSource source;
 };
-/// From the rank: the grammar is compiled, or `problem` says why it is not.
+/// From a rank: the grammar is compiled, or `problem` is the reason why it is not.
 struct GrammarReady {
   uint64_t ticket = 0;
   std::string problem;
   uint64_t bytes = 0;  // memory that the compiled grammar takes
 };
 
-/// To a rank: read the LoRA adapter in this directory and keep it under this number, because sequences with it will
-/// follow. Without a path: no further sequence needs the adapter of this ticket, and the rank drops it.
+/// To a rank. With a path: read the LoRA adapter in this directory and keep it under this number, because sequences
+/// with it will follow. Without a path: no further sequence needs the adapter of this ticket, and the rank drops it.
 struct AdapterMessage {
   uint64_t ticket = 0;
   int32_t number = 0;  // above kMostListedAdapters
   std::string path, fingerprint;
   uint64_t file_bytes = 0;  // size of the tensors' file
 };
-/// From the rank: the adapter may be used, or `problem` says why it may not.
+/// From a rank: the adapter may be used, or `problem` is the reason why it may not.
 struct AdapterReady {
   uint64_t ticket = 0;
   std::string problem;
   uint64_t bytes = 0;  // memory that the rank's part of the adapter takes
 };
 
-/// Places a chunk of KV blocks that goes from one worker to another. `block` counts among the num_blocks of the ticket.
-/// A rank sends the other rank certain bytes of each block, one run after another; `offset` counts within these bytes.
-/// Chunks from one rank to another under a ticket are numbered from 1. A transfer from device to device has one chunk
-/// with `by_device` set; its data is the meeting of a DeviceLink (comm/collective/device_carrier.h).
+/// The place of a chunk of KV blocks on its way from one worker to another. `block` counts among the num_blocks blocks
+/// of the ticket. One rank sends another rank certain bytes of each block; `offset` counts within these bytes. The
+/// chunks from one rank to another under a ticket are numbered from 1. A transfer from device to device has a single
+/// chunk, with `by_device` set, whose data is the meeting of a DeviceLink (comm/collective/device_carrier.h).
 struct ChunkPlace {
   uint64_t ticket = 0, number = 0;
   EpochId epoch = 0;   // epoch of the receiving group
@@ -246,8 +248,8 @@ Frame Encode(const Message& message, EpochId epoch, StepId step);
 Frame EncodePlan(const StepPlan& plan);
 Frame EncodeResult(const StepResult& result);
 
-/// Checks magic, version, kind, hash and the FlatBuffer's structure, and bounds every string and vector. Throws Error
-/// for an invalid frame; never reads outside the frame. Use DecodePlan for plans.
+/// Checks magic, version, kind, hash and the FlatBuffer's structure, and the length of every string and vector. Throws
+/// Error for an invalid frame; never reads outside of it. Use DecodePlan for plans.
 Message Decode(const Frame& frame);
 
 /// Decodes a plan and checks it with CheckPlan.

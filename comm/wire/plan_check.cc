@@ -8,7 +8,7 @@ namespace quire {
 
 namespace {
 
-/// A set of small ids. Entering an id twice throws Error.
+/// A set of small ids. Adding an id that is in the set throws Error.
 class IdSet {
  public:
   IdSet(int32_t size, const char* what) : entered_(static_cast<size_t>(size), false), what_(what) {}
@@ -106,7 +106,7 @@ void CheckMoves(const StepPlan& plan, const PlanLimits& limits) {
   }
 }
 
-/// Checks orders for the draft model. They name decodes and drafts of the plan, each at most once and in their order.
+/// Checks the orders to the draft model. They must name decodes and drafts of the plan, each at most once and in order.
 void CheckGuesses(const StepPlan& plan, const PlanLimits& limits) {
   auto decode = plan.decodes.begin();
   auto draft = plan.drafts.begin();
@@ -159,8 +159,10 @@ void CheckPlan(const StepPlan& plan, const PlanLimits& limits) {
     tokens += count;
   };
   for (const SlotId slot : plan.decodes) enter(slot, 1);
+  int64_t draft_rows = 0;
   for (const Draft& draft : plan.drafts) {
     if (draft.tokens.empty()) Fail("plan: slot {}: a draft without tokens", draft.slot);
+    draft_rows += 1 + static_cast<int64_t>(draft.tokens.size());
     enter(draft.slot, 1 + static_cast<int64_t>(draft.tokens.size()));
     for (const TokenId token : draft.tokens) CheckToken(draft.slot, token, limits);
   }
@@ -171,6 +173,8 @@ void CheckPlan(const StepPlan& plan, const PlanLimits& limits) {
   }
   if (tokens < 1 || tokens > limits.max_step_tokens)
     Fail("plan: {} tokens, at most {}", tokens, limits.max_step_tokens);
+  if (limits.state_blocks > 0 && draft_rows > limits.max_draft_rows)
+    Fail("plan: {} rows with drafts, at most {}", draft_rows, limits.max_draft_rows);
   CheckGuesses(plan, limits);
 }
 

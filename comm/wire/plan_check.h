@@ -7,19 +7,20 @@
 
 namespace quire {
 
-/// Limits that a plan is checked against before a worker acts on it.
+/// The limits within which a plan must be before a worker executes it.
 struct PlanLimits {
   int32_t num_blocks = 0, num_host_blocks = 0;  // both include the null block
   int32_t block_size = 0, max_running = 0, max_step_tokens = 0, max_model_len = 0, vocab_size = 0;
-  int32_t state_blocks = 0;  // blocks of one sequence's state; 0: the model has no states
-  int32_t num_adapters = 0;  // that Assign lists
+  int32_t state_blocks = 0;                  // blocks of one sequence's state; 0: the model has no states
+  int32_t num_adapters = 0;                  // that Assign lists
   std::vector<int32_t> later_adapters = {};  // numbers of the adapters that were loaded while serving
   int32_t max_guess = 0;                     // tokens of one guess of the draft model; 0: there is no draft model
+  int32_t max_draft_rows = 0;                // rows of the sequences with drafts, where the model has states
 };
 
 /// Checks the values of a plan whose structure is valid. Every block id, slot, token, count and length must be within
-/// the limits. A slot may be in the batch only once, and no block may be overwritten before it is read. Throws Error
-/// that names the slot or block. The worker's sequence table checks everything that depends on earlier plans.
+/// the limits. No slot may be in the batch twice, and no block may be overwritten before it is read. Throws Error that
+/// names the slot or block. Whatever depends on earlier plans is checked by the worker's sequence table.
 void CheckPlan(const StepPlan& plan, const PlanLimits& limits);
 
 }  // namespace quire

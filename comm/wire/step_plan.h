@@ -12,23 +12,29 @@
 
 namespace quire {
 
-/// Index of a sequence in every worker's sequence table, 0 .. max_num_seqs - 1. A sequence gets its slot when it is
-/// added; the slot is free again when the sequence is released.
+/// The index of a sequence in every worker's sequence table, 0 .. max_num_seqs - 1. A sequence gets its slot when it is
+/// added. The slot is free again when the sequence is released.
 using SlotId = uint32_t;
 
-/// How the final hidden states of a prompt's tokens (the input rows of the output head) become one embedding vector.
+/// How the final hidden states of a prompt's tokens (the input rows of the output head) become the answer's numbers:
+/// one embedding vector, or numbers of every token. Only encoders answer with numbers of every token.
 enum class Pooling : uint8_t {
   kNone,
-  kLast,  // the row of the last token
-  kMean,  // the mean over all rows
-  kCls    // the row of the first token
+  kLast,    // the row of the last token
+  kMean,    // the mean over all rows
+  kCls,     // the row of the first token
+  kAll,     // all rows, one after another
+  kSparse,  // a weight of every token (PooledHead::sparse)
+  kColbert  // a vector of every token (PooledHead::colbert), one after another
 };
 
-/// True when the vector needs more rows than the last. A prompt pooled in this way is computed from position 0 on,
-/// without leaving its slot, and always as a chunk.
-inline bool PoolsFromTheFirst(Pooling pooling) { return pooling == Pooling::kMean || pooling == Pooling::kCls; }
+/// True when the answer needs more rows than the last. A prompt pooled in this way is computed from position 0 on,
+/// leaving its slot, and always as a chunk.
+inline bool PoolsFromTheFirst(Pooling pooling) { return pooling >= Pooling::kMean; }
+/// True when every token of the prompt has numbers in the answer.
+inline bool PoolsEachToken(Pooling pooling) { return pooling >= Pooling::kAll; }
 
-/// Ends the thinking section at the beginning of an answer after a number of tokens.
+/// Limits the tokens of an answer's thoughts, a section at its beginning. At the limit the section is closed.
 struct ThoughtLimit {
   int32_t tokens = -1;         // most tokens of the section; -1: no limit, and the other members are unused
   bool begun = false;          // the prompt ends inside the section
@@ -38,7 +44,8 @@ struct ThoughtLimit {
   bool operator==(const ThoughtLimit&) const = default;
 };
 
-/// How tokens of a sequence are sampled. Draws are keyed by (seed, choice, position), so they are reproducible.
+/// How the tokens of a sequence are sampled. Random numbers follow from (seed, choice, position), so they are
+/// reproducible.
 struct SamplingSpec {
   float temperature = 1.0f;  // 0: greedy
   int32_t top_k = 0;         // 0: all tokens
@@ -65,12 +72,12 @@ struct SamplingSpec {
   bool operator==(const SamplingSpec&) const = default;
 };
 
-/// Adapters that Assign lists have the numbers from 1 to kMostListedAdapters, in its order. Adapters that are loaded
-/// while serving (AdapterMessage) have higher numbers.
+/// Adapters that Assign lists have the numbers 1 to kMostListedAdapters, in the order of the list. Adapters that are
+/// loaded while serving (AdapterMessage) have higher numbers.
 inline constexpr int32_t kMostListedAdapters = 1024;
 
-/// A sequence that the workers see for the first time, sent whole. The KV entries of its first num_computed tokens are
-/// already in its blocks: from the prefix cache, from the host's blocks, or shared with the sequence from which it was
+/// A sequence that is new to the workers, sent whole. The keys and values of its first num_computed tokens are
+/// already in its blocks: from the prefix cache, from host blocks, or shared with the sequence from which it was
 /// forked.
 struct AddedSequence {
   SlotId slot = 0;
@@ -86,8 +93,8 @@ struct AddedSequence {
   bool operator==(const AddedSequence&) const = default;
 };
 
-/// Continues a beam: `slot` becomes a copy of `parent`, with its last drawn token replaced by `token`. `slot` may be
-/// its own parent.
+/// Continues a beam: `slot` becomes a copy of `parent`, and `token` replaces its last sampled token. `slot` may be its
+/// own parent.
 struct Branch {
   SlotId slot;
   SlotId parent;
@@ -96,8 +103,8 @@ struct Branch {
   bool operator==(const Branch&) const = default;
 };
 
-/// Sets entry `index` of the sequence's block table to `block`. An index equal to the table's length appends. The null
-/// block replaces a block that has left the attention window.
+/// Sets entry `index` of the sequence's block table to `block`. If `index` is the table's length, appends the entry.
+/// The null block replaces a block that has left the attention window.
 struct TableEdit {
   SlotId slot;
   uint32_t index;
@@ -124,8 +131,8 @@ struct BlockCopyPair {
   bool operator==(const BlockCopyPair&) const = default;
 };
 
-/// Computes tokens [start, start + count) of the sequence. When the chunk reaches the sequence's last known token, the
-/// next token is drawn.
+/// Computes tokens [start, start + count) of the sequence. If this includes the sequence's last known token, the next
+/// token is sampled.
 struct Chunk {
   SlotId slot;
   int32_t start;
@@ -134,9 +141,9 @@ struct Chunk {
   bool operator==(const Chunk&) const = default;
 };
 
-/// Computes the last known token of a sequence, as a decode does, and then `tokens`, a guess of the tokens that follow.
-/// Each of these 1 + tokens.size() rows draws a token. Verification keeps the drawn tokens up to the first one that
-/// differs from the guess, so the sequence gains between 1 and 1 + tokens.size() tokens (PROTOCOL.md, Drafts).
+/// Computes the last known token of a sequence, as a decode does, and then `tokens`, a guess of the tokens after it. A
+/// token is sampled from each of these 1 + tokens.size() rows. Verification keeps the sampled tokens up to the first
+/// one that differs from the guess, so the sequence gains 1 to 1 + tokens.size() tokens (PROTOCOL.md, Drafts).
 struct Draft {
   SlotId slot = 0;
   std::vector<TokenId> tokens;
@@ -144,8 +151,8 @@ struct Draft {
   bool operator==(const Draft&) const = default;
 };
 
-/// Asks rank 0's draft model which tokens follow the slot's sequence after this step: at most `count` tokens, returned
-/// in StepResult::guesses (PROTOCOL.md, Guesses of a draft model).
+/// Asks rank 0's draft model which tokens will follow the slot's sequence after this step. It answers with at most
+/// `count` tokens in StepResult::guesses (PROTOCOL.md, Guesses of a draft model).
 struct GuessOrder {
   SlotId slot;
   int32_t count;
@@ -161,7 +168,7 @@ struct ScoredRows {
 };
 
 /// Returns the rows to score when tokens [start, start + count) of a sequence are computed and its first num_scored
-/// rows are already scored. The row of a prompt's last token scores nothing: the token after it is drawn.
+/// rows were scored before. The row of a prompt's last token is not scored, because the token after it is sampled.
 inline ScoredRows RowsToScore(const SamplingSpec& sampling, int num_prompt_tokens, int num_scored, int start,
                               int count) {
   if (sampling.num_prompt_logprobs < 0) return {};
@@ -169,10 +176,10 @@ inline ScoredRows RowsToScore(const SamplingSpec& sampling, int num_prompt_token
   return {first, std::max(0, end - first)};
 }
 
-/// Everything that one step does, equal for all ranks. Ranks apply the fields in their order, so a block that is given
-/// up may be reused in the same step: swap-outs run before anything is overwritten, swap-ins before copies, and copies
-/// before the forward pass writes. The batch is `decodes` in ascending slot order (each computes its last token, the
-/// only one not computed yet, and draws the next), then `drafts`, then `chunks`.
+/// Everything that one step does, the same for all ranks. Ranks apply the fields in their order, so a block that one
+/// field frees may be used again in the same step: swap-outs run before anything is overwritten, swap-ins before
+/// copies, and copies before the forward pass writes. The batch has `decodes` in ascending slot order, then `drafts`,
+/// then `chunks`. A decode computes its sequence's last token, the only one not computed yet, and samples the next.
 struct StepPlan {
   EpochId epoch = 0;
   StepId step = 0;
@@ -188,7 +195,7 @@ struct StepPlan {
   std::vector<Draft> drafts;
   std::vector<Chunk> chunks;
   std::vector<GuessOrder> guesses;  // for decodes and drafts of this step, in the order of the batch
-  uint64_t position_sum = 0;  // sum of the batch members' first positions; reveals a worker that is out of step
+  uint64_t position_sum = 0;        // sum of the batch members' first positions; reveals a worker that is out of step
 
   bool operator==(const StepPlan&) const = default;
   /// Returns the number of tokens that the step computes.
@@ -225,14 +232,14 @@ struct SampledToken {
   TokenId token = 0;
   float logprob = 0;                           // natural log, when asked for; or a mark, see below
   std::vector<std::pair<TokenId, float>> top;  // requested alternatives, likeliest first
-  std::vector<float> pooled = {};              // [hidden] the pooled prompt, with the first token only
+  std::vector<float> pooled = {};              // the pooled prompt, with the first token only: [hidden], or more
 
-  /// True when the logits are not finite enough to draw from. `token` is a valid id without meaning.
+  /// True when the logits were not finite, so that no token could be sampled. `token` is a valid id without meaning.
   bool broken() const { return std::isnan(logprob); }
-  /// True when following the sequence's grammar takes too much work. `token` has no meaning.
+  /// True when following the sequence's grammar would take too much work. `token` has no meaning.
   bool overworked() const { return logprob > 0 && std::isinf(logprob); }
-  /// True when the sequence's grammar, or its allowed tokens without the bad words, leave no token. `token` has no
-  /// meaning.
+  /// True when no token is possible under the sequence's grammar, or under its allowed tokens without the bad words.
+  /// `token` has no meaning.
   bool dead_end() const { return logprob < 0 && std::isinf(logprob); }
   /// True when `token` has no meaning.
   bool marked() const { return !std::isfinite(logprob); }
@@ -240,8 +247,8 @@ struct SampledToken {
   bool operator==(const SampledToken&) const = default;
 };
 
-/// Takes the leading tokens of `slot`, at most max_tokens, from the front of `tokens`. A slot is in a batch only once,
-/// so these are the slot's verified draws.
+/// Removes the tokens of `slot`, at most max_tokens, from the front of `tokens` and returns them. A slot is in a batch
+/// only once, so these are all verified tokens of the slot.
 inline std::span<const SampledToken> TakeDrawn(std::span<const SampledToken>& tokens, SlotId slot, size_t max_tokens) {
   size_t count = 0;
   while (count < std::min(tokens.size(), max_tokens) && tokens[count].slot == slot) ++count;
@@ -250,8 +257,8 @@ inline std::span<const SampledToken> TakeDrawn(std::span<const SampledToken>& to
   return taken;
 }
 
-/// Returns the number of leading tokens of `drawn` (one for each row) that verification keeps: all that equal the guess
-/// and the next one. A marked token is kept only as the first one, so that the tokens before it are delivered in an
+/// Returns how many leading tokens of `drawn` (one for each row) verification keeps: all that equal the guess, and the
+/// one after them. A marked token is kept only if it is the first, so that the tokens before it are delivered in an
 /// earlier step.
 inline size_t CountVerified(std::span<const SampledToken> drawn, std::span<const TokenId> guess) {
   size_t kept = 1;
@@ -279,7 +286,7 @@ struct PromptScores {
   bool operator==(const PromptScores&) const = default;
 };
 
-/// A rank's answer to a step. Only rank 0 sends the drawn tokens; every rank sends their hash.
+/// A rank's answer to a step. Only rank 0 sends the sampled tokens; every rank sends their hash.
 struct StepResult {
   EpochId epoch = 0;
   StepId step = 0;
@@ -290,8 +297,8 @@ struct StepResult {
   uint32_t swap_micros = 0;          // part of compute_micros that moved blocks to and from the host
   std::vector<SampledToken> tokens;  // verified draws of the batch, in batch order; empty except for rank 0
   std::vector<PromptScores> scores;  // scored prompt tokens, in batch order; empty except for rank 0
-  /// Guesses of rank 0's draft model: at most one for each order of the plan, in their order. `tokens` follow the
-  /// tokens that the step drew.
+  /// Guesses of rank 0's draft model, at most one for each order of the plan, in the order of the plan. Their `tokens`
+  /// follow the tokens that the step has sampled.
   std::vector<Draft> guesses = {};
   uint32_t guess_micros = 0;  // part of compute_micros that the draft model took
 };

@@ -5,8 +5,9 @@
 
 namespace quire {
 
-/// A rank's part of something whole: a KV block, or a sequence's recurrent state, as a group of one rank has it. A run
-/// is two numbers: where it begins in the whole, and its bytes. 0 bytes and no runs: this rank cannot cut it.
+/// A rank's part of a whole: of a KV block, or of a sequence's recurrent state, as a group of one rank has it. A run
+/// has two numbers: where it begins in the whole, and its bytes. If a rank's part cannot be expressed so, `bytes` is 0
+/// and there are no runs.
 struct WholePart {
   int64_t bytes = 0;                // bytes of the whole
   std::vector<int64_t> given = {};  // the runs that this rank would send to a group of one rank

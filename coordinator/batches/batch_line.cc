@@ -21,7 +21,7 @@ Json ParsedLine(std::string_view line, const std::string& where) {
   }
 }
 
-/// Returns a string member. Throws with its name when it is missing or no string.
+/// Returns a string member. Throws an error that names the member when it is missing or no string.
 std::string TextMember(const Json& object, const char* name, const std::string& where) {
   if (object.contains(name) && object[name].is_string()) return object[name].get<std::string>();
   throw BatchLineError(object.contains(name) ? "invalid_type" : "missing_required_parameter", name,

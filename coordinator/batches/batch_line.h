@@ -30,11 +30,11 @@ class BatchLineError : public Error {
 /// Reads a line. `line` must outlive the result. Throws BatchLineError, whose text begins with `where`.
 BatchLine ReadBatchLine(std::string_view line, const std::string& where);
 
-/// Returns the line of a batch's output for a request that the server has answered, without its line end. `id` names
-/// the line, `body` is JSON without line ends.
+/// Returns the output line, without its line end, for a request that the server has answered. `id` names the line;
+/// `body` is JSON without line ends.
 std::string BatchAnswerLine(const std::string& id, const std::string& custom_id, int status,
                             const std::string& request_id, std::string_view body);
-/// Return the parts of the line of BatchAnswerLine before and after the answer's body.
+/// Return the parts of BatchAnswerLine's result that stand before and after the answer's body.
 std::string BatchAnswerBegin(const std::string& id, const std::string& custom_id, int status,
                              const std::string& request_id);
 inline constexpr std::string_view kBatchAnswerEnd = R"(},"error":null})";
@@ -42,7 +42,7 @@ inline constexpr std::string_view kBatchAnswerEnd = R"(},"error":null})";
 std::string BatchErrorLine(const std::string& id, const std::string& custom_id, std::string_view code,
                            const std::string& message);
 
-/// Removes all line ends from JSON text, where they occur only between values.
+/// Removes all line ends from JSON text. In JSON they can stand only between values.
 std::string OnOneLine(std::string json);
 
 }  // namespace quire

@@ -14,8 +14,8 @@ struct AllReduceBenchCommand {
   std::string json_file;                              // a file that also gets the results; empty: none
 };
 
-/// Launches the ranks as a server would, times sums over all of them, and prints median and p99 for each size and
-/// method. Throws Error when mpirun or a rank fails; their output is on standard error.
+/// Launches the ranks as a server would, times all-reduces over all of them, and prints median and 99th percentile for
+/// each size and method. Throws Error when mpirun or a rank fails; their output is on standard error.
 int RunAllReduceBenchCommand(const AllReduceBenchCommand& bench);
 
 }  // namespace quire

@@ -4,7 +4,7 @@
 
 namespace quire {
 
-/// Settings of `quire bench latency`, which repeats the same batch and compares it with the machine's peak rates.
+/// Settings of `quire bench latency`, which repeats one batch and compares its times with the machine's peak rates.
 struct LatencyBench {
   int batch_size = 1;
   int input_len = 512;

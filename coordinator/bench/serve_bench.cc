@@ -24,7 +24,7 @@ namespace asio = boost::asio;
 
 namespace {
 
-/// Returns a request without its body; the rest is the same for all requests.
+/// Returns a request without its body. Everything else is the same for all requests.
 ClientRequest RequestTo(const ServeBench& bench) {
   const ServerAddress server = ParseServerAddress(bench.base_url, "--base-url");
   return {server, server.Resolve(), AuthorizationFrom(bench.api_key_file), "/v1/completions", ""};
@@ -124,7 +124,7 @@ Json PercentilesJson(const std::vector<double>& seconds) {
   return {{"p50", Percentile(seconds, 0.5)}, {"p90", Percentile(seconds, 0.9)}, {"p99", Percentile(seconds, 0.99)}};
 }
 
-/// Returns an entry for each completed request, from which distributions can be drawn.
+/// Returns a JSON entry for each completed request, from which a reader can draw distributions.
 Json RequestsOf(const Latencies& l) {
   Json list = Json::array();
   for (size_t i = 0; i < l.first.size(); ++i)

@@ -58,7 +58,7 @@ void CacheEventLog::OnRemoved(const BlockHash& hash) {
 }
 
 void CacheEventLog::OnCleared() {
-  events_.clear();  // clearing the cache makes earlier events void
+  events_.clear();  // clearing the cache makes earlier events meaningless
   events_.push_back({.kind = CacheEvent::Kind::kCleared});
 }
 

@@ -16,14 +16,14 @@ namespace quire {
 struct CacheEvent {
   enum class Kind { kStored, kRemoved, kCleared };
   Kind kind;
-  std::vector<uint64_t> hashes;    // kStored: blocks that follow each other; kRemoved: blocks in any order
+  std::vector<uint64_t> hashes;    // kStored: consecutive blocks, in order; kRemoved: blocks in any order
   std::optional<uint64_t> parent;  // kStored: the block before the first one; nullopt: the first block begins a prompt
-  std::vector<TokenId> tokens;     // kStored: tokens of all the blocks
+  std::vector<TokenId> tokens;     // kStored: tokens of all these blocks
   int adapter = 0;                 // kStored: number of the LoRA adapter; 0: none
 };
 
-/// Gathers the changes of a prefix cache. Blocks that are stored one after another become one event, and so do blocks
-/// that are removed one after another. Used on the engine's thread only.
+/// Collects the changes of a prefix cache as events. Consecutive stored blocks become one event, and so do consecutive
+/// removed blocks. Only the engine's thread may use it.
 class CacheEventLog : public CacheListener {
  public:
   explicit CacheEventLog(int block_size) : block_size_(block_size) {}
@@ -36,23 +36,24 @@ class CacheEventLog : public CacheListener {
   std::vector<CacheEvent> Take() { return std::exchange(events_, {}); }
 
  private:
-  const int block_size_;  // tokens of a block
+  const int block_size_;  // tokens per block
   std::vector<CacheEvent> events_;
 };
 
-/// The replica whose events a batch has.
+/// Names the replica of a batch's events, and describes its blocks and adapters.
 struct CacheEventSource {
   int replica = 0;
-  int block_size = 0;                 // tokens of a block
-  std::vector<std::string> adapters;  // names; adapter 1 is the first
-  std::map<int, std::string> later_adapters = {};  // adapters loaded while serving: number -> name
+  int block_size = 0;                 // tokens per block
+  std::vector<std::string> adapters;  // names; number 1 is the first adapter
+  std::map<int, std::string> later_adapters = {};  // names of adapters loaded while the server runs, by number
 
-  /// Returns an adapter's name; null when none is known.
+  /// Returns an adapter's name; null when the name is not known.
   const std::string* NameOf(int adapter) const;
 };
 
-/// Returns the batch in the MessagePack form that vLLM publishes: [seconds since 1970, events, replica], each event a
-/// map with its "type". Pools of all backends are named "GPU", as routers call the memory that attention reads.
+/// Returns the batch in the MessagePack form that vLLM publishes: [seconds since 1970, events, replica], where each
+/// event is a map with its "type". The pool is named "GPU" on all backends, because routers use this name for the
+/// memory that attention reads.
 std::string EncodeCacheEvents(const std::vector<CacheEvent>& events, double unix_seconds,
                               const CacheEventSource& source);
 

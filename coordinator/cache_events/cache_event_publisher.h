@@ -14,17 +14,16 @@
 namespace quire {
 
 /// Publishes a replica's cache events over ZeroMQ as vLLM does, on a thread of its own, so that routers can send a
-/// request to the replica that has its beginning cached.
+/// request to the replica that has the beginning of its prompt cached.
 ///
 /// Subscribers (PUB socket) get [topic, number of the batch, batch]; the number has 8 bytes, the most significant
-/// first. A client of the replay endpoint (ROUTER socket) sends ["", number] and gets ["", number, batch] for each kept
-/// batch from that number on, then ["", the number -1, ""].
+/// first. Clients of the replay endpoint are served by CacheEventReplays.
 ///
-/// A queue or a buffer that is full never delays the engine: events are dropped, and the next batch says that nothing
-/// is cached. So a router may miss cached blocks, but expects none that are not there.
+/// A full queue or buffer never delays the engine: events are dropped, and the next batch says that nothing is cached.
+/// So a router may not know of cached blocks, but never expects blocks that are not cached.
 class CacheEventPublisher {
  public:
-  /// Binds or connects the sockets. `settings`: the replica's own (ReplicaTopology). Throws Error when an endpoint
+  /// Binds or connects the sockets. `settings` are the replica's own (ReplicaTopology). Throws Error when an endpoint
   /// cannot be used.
   CacheEventPublisher(const Topology::KvEvents& settings, CacheEventSource source);
   /// Sends the waiting batches, then ends the thread.
@@ -32,9 +31,9 @@ class CacheEventPublisher {
   CacheEventPublisher(const CacheEventPublisher&) = delete;
   CacheEventPublisher& operator=(const CacheEventPublisher&) = delete;
 
-  /// Takes a batch; ignores an empty one. Does not wait.
+  /// Takes a batch and returns without waiting. Ignores an empty batch.
   void Publish(std::vector<CacheEvent> events);
-  /// Sets the name by which events call an adapter that was loaded while serving.
+  /// Sets the name that events use for an adapter loaded while the server runs.
   void NameAdapter(int number, const std::string& name);
 
  private:
@@ -42,7 +41,6 @@ class CacheEventPublisher {
 
   void Run();
   void Send(const CacheEventQueue::Batch& batch);
-  void AnswerReplays();
   void Wake();
 
   const Topology::KvEvents settings_;
@@ -50,7 +48,7 @@ class CacheEventPublisher {
   CacheEventSource source_;
   CacheEventQueue queue_;
   std::atomic<bool> ending_{false};
-  std::unique_ptr<Sockets> sockets_;  // used by the thread alone, once the thread runs
+  std::unique_ptr<Sockets> sockets_;  // only the thread uses it while the thread runs
   std::thread thread_;
 };
 

@@ -10,7 +10,7 @@
 
 namespace quire {
 
-/// Batches of cache events on their way from the engine's thread to the publisher's. Neither thread waits for the
+/// Carries batches of cache events from the engine's thread to the publisher's thread. Neither thread waits for the
 /// other.
 class CacheEventQueue {
  public:
@@ -21,8 +21,8 @@ class CacheEventQueue {
 
   explicit CacheEventQueue(size_t max_batches) : max_(max_batches) {}
 
-  /// Queues a batch. When the queue is full, drops all its batches and the new one, and queues one batch that says that
-  /// nothing is cached.
+  /// Queues a batch. When the queue is full, drops all its batches and the new batch, and queues one batch that says
+  /// that nothing is cached.
   void Push(std::vector<CacheEvent> events, double unix_seconds) {
     const std::lock_guard lock(mutex_);
     if (batches_.size() >= max_) {

@@ -32,7 +32,7 @@ const char* Word(Status status) {
   return "";
 }
 
-/// Prints a check. Escapes control characters, because hosts and model files supply parts of the text.
+/// Prints a check. Escapes control characters, because parts of the text come from hosts and model files.
 void Print(const CheckLine& line) {
   const std::string text =
       fmt::format("{:<8}{:<11}{:<16}{}{}", Word(line.status), line.check, line.host.empty() ? "this host" : line.host,
@@ -41,8 +41,18 @@ void Print(const CheckLine& line) {
   std::fflush(stdout);
 }
 
+/// Reads the key files in the same way as a start of the server.
+void CheckKeys(const Topology& topology, const std::function<void(const Topology&)>& read,
+               const std::function<void(const CheckLine&)>& report) {
+  try {
+    read(topology);
+  } catch (const Error& error) {
+    report({"keys", "", Status::kFailed, error.what(), "correct the file or its name (SECURITY.md)"});
+  }
+}
+
 /// Checks every model of a list, with the share of this host's memory that the model would get. Lines about a model
-/// begin with its name.
+/// begin with the model's name.
 void CheckList(const Topology& topology, const std::function<void(const CheckLine&)>& report) {
   std::deque<ModelFiles> files;
   std::vector<const ModelFiles*> pointers;
@@ -70,7 +80,7 @@ void CheckList(const Topology& topology, const std::function<void(const CheckLin
 
 }  // namespace
 
-int RunCheckCommand(const ServeFlags& flags, bool json) {
+int RunCheckCommand(const ServeFlags& flags, bool json, const std::function<void(const Topology&)>& check_keys) {
   std::vector<CheckLine> lines;
   const auto report = [&](const CheckLine& line) {
     lines.push_back(line);
@@ -79,6 +89,7 @@ int RunCheckCommand(const ServeFlags& flags, bool json) {
   try {
     const Topology topology = TopologyFromFlags(flags);
     report({"topology", "", Status::kOk, flags.topology_file.empty() ? "from flags" : flags.topology_file, ""});
+    CheckKeys(topology, check_keys, report);
     if (NumModels(topology) > 1) {
       CheckList(topology, report);
     } else {

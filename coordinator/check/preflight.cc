@@ -27,7 +27,7 @@ using Status = CheckLine::Status;
 
 bool IsAboutAnswering(const CheckLine& line) { return line.check == "reachable" || line.check == "worker"; }
 
-/// Runs the checks in the order in which their failures explain each other.
+/// Runs the checks in such an order that an earlier failure explains later failures.
 class Preflight {
  public:
   Preflight(const Topology& topology, const PreflightOptions& options,
@@ -186,8 +186,8 @@ class Preflight {
     }
   }
 
-  /// Fails when two nodes have the same host name. Open MPI tells nodes apart by their own names. With equal names a
-  /// start may work, but after a lost node its daemons crash again and again.
+  /// Fails when two nodes have the same host name. Open MPI tells nodes apart by their own names. If names are equal, a
+  /// start may succeed, but after the loss of a node Open MPI's daemons crash again and again.
   void CheckHostName(CheckLine& line) {
     const auto [other, is_new] = node_of_name_.try_emplace(line.found, line.host);
     if (is_new) return;
@@ -196,7 +196,7 @@ class Preflight {
     line.remedy = "give every node a host name of its own (hostnamectl set-hostname NAME)";
   }
 
-  /// Checks whether the model fits into the memory, as `quire plan` and a start would.
+  /// Checks whether the model fits into the memory, by the same computation as `quire plan` and a start of the server.
   void CheckSizes() {
     if (topology_.launch.method == LaunchMethod::kExternal)
       return Skip("sizes", "workers are started by somebody else");
@@ -258,7 +258,7 @@ class Preflight {
   PrivateNetwork network_;
   Placement placement_;
   std::map<std::string, std::string> node_of_name_;
-  std::string fingerprint_;  // empty: the model cannot be read here
+  std::string fingerprint_;  // empty: this host cannot read the model
   int64_t model_bytes_ = 0;
   bool failed_ = false;
   bool nodes_answer_ = true;

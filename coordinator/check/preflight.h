@@ -9,14 +9,14 @@
 namespace quire {
 
 struct PreflightOptions {
-  std::chrono::seconds host_limit{10};  // limit for a node's answer
-  std::chrono::seconds sums_limit{60};  // limit for sums across all nodes
+  std::chrono::seconds host_limit{10};  // time allowed for a node's answer
+  std::chrono::seconds sums_limit{60};  // time allowed for sums across all nodes
 };
 
 /// Checks everything that a start needs: mpirun, the addresses, the connection to each node, version, interface, ports,
-/// shared memory, memory, keys and model, whether the sizes of memory fit, file descriptors, and sums across all nodes.
-/// Reports each line as soon as it is known, and leaves no process running. Checks that cannot succeed after an earlier
-/// failure are skipped.
+/// shared memory, memory, keys and model, whether the model fits into memory, file descriptors, and sums across all
+/// nodes. Reports each line as soon as it is known, and leaves no process running. Skips checks that cannot succeed
+/// after an earlier failure.
 void RunPreflight(const Topology& topology, const PreflightOptions& options,
                   const std::function<void(const CheckLine&)>& report);
 

@@ -7,24 +7,24 @@
 
 #include "comm/base/error.h"
 #include "comm/base/printable.h"
+#include "comm/base/secret_file.h"
 #include "coordinator/kv_disk/block_seal.h"
+#include "coordinator/kv_disk/kv_export.h"
 #include "coordinator/kv_disk/kv_folder.h"
+#include "coordinator/kv_disk/kv_import.h"
 
 namespace quire {
 
 namespace {
 
+constexpr double kDefaultGibibytes = 16;  // the default of --kv-disk-size
+
 using Entries = std::vector<KvFolder::Entry>;
 
 double GibibytesOf(int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
-/// Returns the two lines of a space's description: the model's path, and the text that is part of the key of its
-/// blocks.
-std::pair<std::string, std::string> AboutOf(const KvFolder& folder, const std::string& space) {
-  const std::string about = folder.DescriptionOf(space);
-  const size_t end = about.find('\n');
-  if (end == std::string::npos || !about.ends_with('\n')) return {about, ""};
-  return {about.substr(0, end), about.substr(end + 1, about.size() - end - 2)};
+SpaceDescription AboutOf(const KvFolder& folder, const std::string& space) {
+  return SpaceDescription::Of(folder.DescriptionOf(space));
 }
 
 int List(const KvFolder& folder, const Entries& entries) {
@@ -55,11 +55,11 @@ int Verify(const KvFolder& folder, const Entries& entries) {
   int64_t right = 0, wrong = 0;
   for (const KvFolder::Entry& entry : entries) {
     std::unique_ptr<BlockSeal>& seal = seals[entry.folder];
-    if (seal == nullptr) seal = std::make_unique<BlockSeal>(folder.secret(), AboutOf(folder, entry.folder).second);
+    if (seal == nullptr) seal = std::make_unique<BlockSeal>(folder.secret(), AboutOf(folder, entry.folder).space);
     const bool may_be_right = entry.bytes <= KvFolder::kMostBlockBytes;
     const auto content = may_be_right ? folder.Peek(entry.folder, entry.name) : std::vector<std::byte>();
-    if (!content) continue;  // a server has just removed it
-    const bool is_right = seal->folder() == entry.folder && seal->Verify(entry.name, *content);
+    if (!content) continue;  // a server has just removed the file
+    const bool is_right = seal->folder() == entry.folder && seal->Unseal(entry.name, *content);
     ++(is_right ? right : wrong);
     if (!is_right)
       fmt::print("{}/{}/{}: not right; servers will not use it\n", folder.path(), entry.folder, entry.name);
@@ -87,19 +87,80 @@ int Prune(KvFolder& folder, Entries entries, const CacheCommand& command) {
   return 0;
 }
 
+/// Returns the key with which the archive is sealed; by default the directory's own secret.
+ArchiveKey KeyOf(const CacheCommand& command, const KvFolder& folder) {
+  constexpr size_t kLeastPassphrase = 12, kMostPassphrase = 4096;
+  if (!command.passphrase_file.empty()) {
+    const Secret secret = ReadGuardedFile(command.passphrase_file, FileAccess::kOwnerOnly, kMostPassphrase);
+    std::string text(secret.view());
+    if (text.ends_with('\n')) text.pop_back();
+    if (text.size() < kLeastPassphrase)
+      Fail("{}: a passphrase has at least {} bytes", command.passphrase_file, kLeastPassphrase);
+    return {ArchiveKey::Kind::kPassphrase, text};
+  }
+  if (command.secret_file.empty()) return {ArchiveKey::Kind::kSecret, folder.secret()};
+  const Secret secret = ReadGuardedFile(command.secret_file, FileAccess::kOwnerOnly, kMostPassphrase);
+  if (secret.size() != BlockSeal::kSecretBytes)
+    Fail("{}: a secret has {} bytes; take the file `secret` of the other directory", command.secret_file,
+         BlockSeal::kSecretBytes);
+  return {ArchiveKey::Kind::kSecret, std::string(secret.view())};
+}
+
+int Export(KvFolder& folder, const CacheCommand& command) {
+  KvArchiveWriter archive(command.archive, KeyOf(command, folder));
+  const KvExportCounts counts = ExportBlocks(folder, command.model, command.pin, archive);
+  archive.Finish();
+  fmt::print("{} blocks and {} states exported, {:.3f} GiB\n", counts.blocks, counts.states, GibibytesOf(counts.bytes));
+  if (counts.damaged > 0) fmt::print("{} files are not right, and were left out\n", counts.damaged);
+  if (counts.without_beginning > 0)
+    fmt::print("{} files were left out, because the beginning of their prompts is not in the directory\n",
+               counts.without_beginning);
+  return 0;
+}
+
+int Import(KvFolder& folder, const CacheCommand& command) {
+  KvArchiveReader archive(command.archive);
+  const ArchiveKey key = KeyOf(command, folder);
+  if (archive.key_kind() != key.kind)
+    Fail("{}: {}", command.archive,
+         key.kind == ArchiveKey::Kind::kSecret ? "was sealed with a passphrase: give --passphrase-file"
+                                               : "was sealed for a directory's secret, not with a passphrase");
+  archive.Unlock(key);
+  const auto most = static_cast<int64_t>(command.gibibytes.value_or(kDefaultGibibytes) * (1 << 30));
+  const KvImportCounts counts = ImportBlocks(folder, archive, command.model, most);
+  fmt::print("{} blocks and {} states imported, {:.3f} GiB; {} were there already\n", counts.blocks, counts.states,
+             GibibytesOf(counts.bytes), counts.known);
+  return 0;
+}
+
 }  // namespace
 
 void CheckCache(const CacheCommand& command) {
-  const bool prunes = command.action == "prune";
-  if (!prunes && command.action != "ls" && command.action != "verify")
-    Fail("quire cache {}: give ls, verify or prune", WithoutControls(command.action));
-  const bool says = command.gibibytes || command.days;
-  if (prunes && !says) Fail("quire cache prune: give --size GIB, --days N or both; --size 0 removes every block");
-  if (!prunes && says) Fail("--size and --days are of quire cache prune");
+  const std::string& action = command.action;
+  const bool prunes = action == "prune", exports = action == "export", imports = action == "import";
+  if (!prunes && !exports && !imports && action != "ls" && action != "verify")
+    Fail("quire cache {}: give ls, verify, prune, export or import", WithoutControls(action));
+  if (prunes && !command.gibibytes && !command.days)
+    Fail("quire cache prune: give --size GIB, --days N or both; --size 0 removes every block");
+  if (!prunes && command.days) Fail("--days is of quire cache prune");
+  if (!prunes && !imports && command.gibibytes) Fail("--size is of quire cache prune and import");
+  if ((exports || imports) != !command.archive.empty())
+    Fail("quire cache export and import take a directory and the archive's file; the others a directory alone");
+  if (!exports && !imports && (!command.model.empty() || !command.passphrase_file.empty()))
+    Fail("--model and --passphrase-file are of quire cache export and import");
+  if (!exports && (command.pin || !command.secret_file.empty()))
+    Fail("--pin and --secret-file are of quire cache export");
+  if (exports && command.passphrase_file.empty() == command.secret_file.empty())
+    Fail(
+        "quire cache export: give --passphrase-file FILE, or --secret-file FILE with the secret of the directory that "
+        "will import the archive");
 }
 
 int RunCache(const CacheCommand& command) {
-  KvFolder folder(command.directory, KvFolder::kMustExist);
+  const bool imports = command.action == "import";
+  KvFolder folder(command.directory, imports ? KvFolder::kMayBeMade : KvFolder::kMustExist);
+  if (command.action == "export") return Export(folder, command);
+  if (imports) return Import(folder, command);
   Entries entries = folder.List();
   if (command.action == "ls") return List(folder, entries);
   if (command.action == "verify") return Verify(folder, entries);

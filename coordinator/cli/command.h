@@ -9,8 +9,8 @@
 
 namespace quire {
 
-/// A subcommand of the program. `check` validates the settings and `run` does the work; they are separate because bad
-/// settings have an exit status of their own.
+/// A subcommand of the program. `check` validates the settings, and `run` does the work. They are separate because bad
+/// settings have their own exit status.
 struct Subcommand {
   CLI::App* app = nullptr;
   std::function<void()> check = [] {};
@@ -27,7 +27,7 @@ struct ServerCommand {
     SetLogLevel(topology.logs.level);
     SetLogFormat(topology.logs.format);
   }
-  /// Checks the settings of a command that takes one model. Fails when the settings list several models.
+  /// Checks the settings of a command for one model. Throws Error when the settings list several models.
   void CheckOneModel() {
     Check();
     if (NumModels(topology) > 1) Fail("this command takes one model; give --model PATH");

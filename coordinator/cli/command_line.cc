@@ -9,12 +9,12 @@ namespace quire {
 
 namespace {
 
-/// Flags with one dash and several letters, and the long flags that replace them: the parser takes the former for a
-/// group of one-letter flags.
+/// Flags with one dash and several letters, and the long flags that replace them. The parser would take such a flag for
+/// a group of one-letter flags.
 constexpr std::pair<const char*, const char*> kShortNames[] = {{"-tp", "--tensor-parallel-size"},
                                                                {"-pp", "--pipeline-parallel-size"}};
 
-/// Returns the optimal string alignment distance (Damerau, 1964), in which no part of the text is edited twice.
+/// Returns the optimal string alignment distance of two words (Damerau, 1964), which edits no part of a word twice.
 size_t Distance(const std::string& a, const std::string& b) {
   std::vector<std::vector<size_t>> cost(a.size() + 1, std::vector<size_t>(b.size() + 1));
   for (size_t i = 0; i <= a.size(); ++i) cost[i][0] = i;

@@ -34,7 +34,8 @@ void WalkFlags(const CLI::App& app, const std::function<void(const CLI::Option&,
   }
 }
 
-/// Returns an option's allowed values, if listed. The parser keeps them in the option's type name: TEXT:{cpu,cuda}.
+/// Returns the values that an option allows, if they are listed. The parser keeps them in the option's type name:
+/// TEXT:{cpu,cuda}.
 Words ValuesOf(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   const size_t begin = type.find('{'), end = type.find('}');
@@ -100,7 +101,7 @@ std::string QuotedForFish(const std::string& text) {
 std::string ForFish(const CLI::App& app) {
   std::string script;
   Walk(app, "", [&](const CLI::App& command, const std::string& name) {
-    std::string here;  // condition: this command was typed last
+    std::string here;  // a shell condition: this command was typed last
     for (size_t begin = 1; begin < name.size();) {
       const size_t end = std::min(name.find(' ', begin), name.size());
       here += fmt::format("{}__fish_seen_subcommand_from {}", here.empty() ? "" : "; and ",
@@ -125,7 +126,8 @@ std::string ForFish(const CLI::App& app) {
   return script;
 }
 
-/// Escapes text for a page, so that groff takes no part of the text as a request and may break a line after each comma.
+/// Escapes text for a manual page, so that groff takes no part of the text as a request and may break a line after each
+/// comma.
 std::string Escaped(const std::string& text) {
   std::string escaped = !text.empty() && (text[0] == '.' || text[0] == '\'') ? "\\&" : "";
   for (const char c : text) {

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kBlockSize = 4, kNumBlocks = 12, kPrompt = 7, kTotal = 20;
 
-/// Lets a block manager serve sequences and describes each step in words.
+/// Lets a block manager serve sequences, and describes each step in words.
 class Walkthrough {
  public:
   std::string Tell() {

@@ -4,9 +4,10 @@
 
 namespace quire {
 
-/// Returns a walkthrough that explains paged attention with the real block manager, as plain lines of text. A prompt
-/// fills blocks of four tokens, decoding opens blocks on demand, a second sample shares the prompt and copies on its
-/// first write, all blocks come back at the end, and a second request finds the prompt cached.
+/// Returns a walkthrough that explains paged attention by the real block manager, as lines of plain text. In the
+/// walkthrough a prompt fills blocks of four tokens, decoding opens blocks on demand, a second sample shares the prompt
+/// and copies a block on its first write, all blocks come back at the end, and a second request finds the prompt
+/// cached.
 std::string ExplainPaging();
 
 }  // namespace quire

@@ -21,7 +21,7 @@ Values ChoicesAsTexts() {
   return {names.begin(), names.end()};
 }
 
-/// Returns "auto" and the names of a list with commas.
+/// Returns "auto" and the names in a list with commas.
 Values AutoAnd(const std::string& list) {
   Values values = {"auto", ""};
   for (const char c : list) {
@@ -62,7 +62,7 @@ constexpr FlagWithValues kFlagsWithValues[] = {
 };
 
 struct KeysUnderHeading {
-  std::string_view begin;  // beginning of the keys
+  std::string_view begin;  // the group has the keys that begin with this text
   const char* heading;
 };
 

@@ -8,7 +8,7 @@ namespace quire {
 
 namespace {
 
-// Rows with the same fate stand together. A flag whose fate depends on its value is in the next table, too.
+// The foreign flags, grouped by their fate. A flag whose fate depends on its value is also in kForeignValues.
 constexpr ForeignFlag kForeignFlags[] = {
     {"-m --model-path --model-id --hf-repo -hf -hfr", FlagTakes::kWord, FlagFate::kOurs, "--model"},
     {"--alias -a", FlagTakes::kWord, FlagFate::kOurs, "--served-model-name"},
@@ -205,7 +205,7 @@ constexpr ForeignFlag kForeignFlags[] = {
     {"-sys --system-prompt", FlagTakes::kWord, FlagFate::kOurs, "--system", FlagPlace::kClients},
 };
 
-// Flags whose fate depends on their value.
+// The values of flags whose fate depends on their value.
 constexpr ForeignValue kForeignValues[] = {
     {"--dtype", "half fp16 f16", FlagFate::kOurs, "--dtype float16"},
     {"--dtype", "float fp32 f32", FlagFate::kOurs, "--dtype float32"},

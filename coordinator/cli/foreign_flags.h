@@ -7,25 +7,25 @@
 // Flags and commands of vLLM, SGLang, llama.cpp, Ollama and TGI, and how this program treats each.
 namespace quire {
 
-/// The fate of a foreign flag. kOurs: it is another spelling of flags of Quire. kNotNeeded: it changes nothing here,
-/// and a line in the log says why. kRefused: the command ends with the remedy.
+/// What happens to a foreign flag. kOurs: it is another spelling of flags of Quire. kNotNeeded: it changes nothing
+/// here, and a line in the log says why. kRefused: the command ends with an error that names the remedy.
 enum class FlagFate { kOurs, kNotNeeded, kRefused };
 
-/// The words after a flag. kSwitch: perhaps one of on, off, auto, true, false, or a number.
+/// The words that a flag takes. kSwitch: at most one of on, off, auto, true, false, or a number.
 enum class FlagTakes { kNothing, kWord, kSwitch, kWords };
 
-/// The commands that know a foreign flag: commands that start servers, or commands that talk to servers.
+/// The commands that know a foreign flag: commands that start servers, or commands that send requests to servers.
 enum class FlagPlace { kServers, kClients };
 
 struct ForeignFlag {
   std::string_view names;  // all spellings, with blanks between them
   FlagTakes takes;
   FlagFate fate;
-  std::string_view to;  // kOurs: Quire's words, before the flag's value; else the reason or the remedy
+  std::string_view to;  // kOurs: Quire's words, before the flag's value; otherwise the reason or the remedy
   FlagPlace place = FlagPlace::kServers;
 };
 
-/// Values of a flag, Quire's or a foreign one, that are treated in a way of their own.
+/// Values of a flag of Quire or of another program that have a fate of their own.
 struct ForeignValue {
   std::string_view flags, values;  // spellings of the flag and its values, with blanks between them
   FlagFate fate;
@@ -38,14 +38,14 @@ struct ForeignCommand {
   std::string_view remedy;
 };
 
-/// All flags: those that many people type, then ForeignTuningFlags().
+/// Returns all flags: first those that many people type, then ForeignTuningFlags().
 std::span<const ForeignFlag> ForeignFlags();
-/// Flags that tune the insides of other engines, and flags for things that Quire does in another way.
+/// Returns the flags that tune the internals of other engines, and flags for things that Quire does in another way.
 std::span<const ForeignFlag> ForeignTuningFlags();
 std::span<const ForeignValue> ForeignValues();
 std::span<const ForeignCommand> ForeignCommands();
 
-/// True when the word is in a list with blanks between its words.
+/// True when the word is in the list, whose words have blanks between them.
 bool IsAmong(std::string_view list, std::string_view word);
 
 }  // namespace quire

@@ -205,7 +205,7 @@ constexpr ForeignFlag kTuningFlags[] = {
     {"--static-path --webui-config --webui-config-file --tools",
      FlagTakes::kWord, FlagFate::kRefused, "leave it out: the chat page is built in; --no-chat-page turns it off"},
     {"--models-dir --models-preset",
-     FlagTakes::kWord, FlagFate::kRefused, "name each model: --model NAME=PATH, repeated"},
+     FlagTakes::kWord, FlagFate::kRefused, "use --model-dir DIR, or name each model: --model NAME=PATH, repeated"},
     {"--no-models-autoload",
      FlagTakes::kNothing, FlagFate::kRefused, "use --load start, which loads all models at once"},
     {"--embd-gemma-default --fim-qwen-1.5b-default --fim-qwen-3b-default --fim-qwen-7b-default "

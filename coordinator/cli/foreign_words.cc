@@ -68,7 +68,7 @@ const ForeignValue* FindValue(const std::string& name, const std::string& value)
   return found == ForeignValues().end() ? nullptr : &*found;
 }
 
-/// Translates the words after the name of one command.
+/// Translates the words that follow the name of one command.
 class Translation {
  public:
   Translation(const CLI::App& app, const Words& typed, size_t begin) : app_(app), typed_(typed), at_(begin) {}
@@ -99,12 +99,12 @@ class Translation {
     if (!FindForeign(app_, name)) SplitAttached(name, value);
     if (const ForeignFlag* flag = FindForeign(app_, name)) return TakeForeign(*flag, name, value, own);
     RefuseServersFlag(name);
-    // The parser's own errors name long flags; a short one might be read as a group of letters.
+    // The parser's own errors name long flags, and it could read a short flag as a group of letters.
     if (!name.starts_with("--") && !IsOwnWithValue(name)) RefuseShort(name);
     own.words.push_back(word);
   }
 
-  /// Splits -c4096 into -c and 4096.
+  /// Splits a short flag with its value attached: -c4096 becomes -c and 4096.
   void SplitAttached(std::string& name, std::optional<std::string>& value) const {
     const size_t digits = name.find_first_of("0123456789");
     if (name.starts_with("--") || value || digits == std::string::npos || digits < 2) return;
@@ -119,7 +119,7 @@ class Translation {
     return option != nullptr && option->get_items_expected_max() > 0;
   }
 
-  /// Refuses a flag of servers where no command was typed, as llama-server takes it.
+  /// Refuses a flag of servers if no command was typed, which llama-server would accept.
   void RefuseServersFlag(const std::string& name) const {
     if (app_.get_parent() != nullptr) return;
     const auto serve = app_.get_subcommands([](const CLI::App* a) { return a->get_name() == "serve"; });
@@ -166,7 +166,7 @@ class Translation {
     }
   }
 
-  /// Treats a value as its row in kForeignValues says. Returns false for values without a row.
+  /// Treats a value as its row in kForeignValues says. Returns false if the value has no row.
   bool TakeValue(const std::string& name, const std::string& value, OwnWords& own) const {
     if (PlaceOf(app_) != FlagPlace::kServers) return false;
     const ForeignValue* row = FindValue(name, value);
@@ -181,8 +181,8 @@ class Translation {
     return true;
   }
 
-  /// Adds a flag and its value, with "=" between them if the value is empty or begins with a dash: the parser requires
-  /// that.
+  /// Adds a flag and its value. If the value is empty or begins with a dash, puts "=" between them, as the parser
+  /// requires.
   static void PutFlag(const std::string& name, const std::string& value, bool takes_value, OwnWords& own) {
     if (name.starts_with("--") && (value.empty() || value.starts_with('-') || !takes_value)) {
       own.words.push_back(name + "=" + value);
@@ -203,17 +203,16 @@ class Translation {
     if (names_.empty()) own.words.push_back(kServedNames);
   }
 
-  /// Takes one adapter or several. A word after them that names no adapter is the model.
+  /// Takes one adapter or several. If a word after them names no adapter, the word is the model.
   void GatherAdapters(const std::optional<std::string>& value, OwnWords& own) {
     const size_t before = adapters_.size();
     if (value) adapters_.push_back(*value);
     while (!value && HasValue() && (adapters_.size() == before || typed_[at_].find_first_of("={") != std::string::npos))
       adapters_.push_back(typed_[at_++]);
-    if (adapters_.size() == before) own.words.push_back(kAdapterFlag);  // the parser says what is missing
+    if (adapters_.size() == before) own.words.push_back(kAdapterFlag);  // the parser's error says what is missing
   }
 
-  /// Passes the served names on. The last of several words is the model, unless the command line names a model
-  /// elsewhere.
+  /// Passes the served names on. If the command line names no model elsewhere, the last of several words is the model.
   void PutServedNames(OwnWords& own) {
     std::string model;
     if (names_.size() > 1 && !names_model_) {
@@ -234,7 +233,7 @@ class Translation {
   bool names_model_ = false;
 };
 
-/// Returns the remedy for a command of another engine, or "".
+/// Returns the remedy for a command of another engine, or "" if the word is no such command.
 std::string RemedyFor(const std::string& word) {
   for (const ForeignCommand& command : ForeignCommands()) {
     if (IsAmong(command.names, word)) return std::string(command.remedy);

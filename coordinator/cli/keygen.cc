@@ -17,16 +17,16 @@ namespace quire {
 
 namespace {
 
-/// Appends a line to a key file, which must meet the server's requirements.
+/// Appends a line to a key file. The file must meet the requirements that the server makes of key files.
 void AppendLine(const std::string& file, const std::string& line) {
   if (!std::filesystem::exists(std::filesystem::symlink_status(file))) return CreateFile(file, line, 0600);
-  const Secret before = ReadGuardedFile(file, FileAccess::kOwnerOnly, 1 << 20);
+  const Secret before = ReadAsSettings([&] { return ReadGuardedFile(file, FileAccess::kOwnerOnly, 1 << 20); });
   const std::string addition = before.size() > 0 && before.view().back() != '\n' ? "\n" + line : line;
   const int fd = ::open(file.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
-  const bool written =
-      fd >= 0 && ::write(fd, addition.data(), addition.size()) == static_cast<ssize_t>(addition.size());
+  if (fd < 0) FailSettings("cannot write {}: {}", file, std::strerror(errno));
+  const bool written = ::write(fd, addition.data(), addition.size()) == static_cast<ssize_t>(addition.size());
   const int error = errno;
-  if (fd >= 0) ::close(fd);
+  ::close(fd);
   if (!written) Fail("cannot write {}: {}", file, std::strerror(error));
 }
 

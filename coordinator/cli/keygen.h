@@ -10,9 +10,9 @@ struct KeygenCommand {
   std::string transport_directory;
   std::optional<int> ranks;
   std::string api_name;
-  bool admin = false;  // make an admin token; its name is "admin" unless admin_name is given
+  bool admin = false;  // makes an admin token; its name is "admin" unless admin_name is given
   std::string admin_name;
-  std::string scopes;  // scopes of the key or token; empty: all
+  std::string scopes;  // scopes of the key or token; empty: all scopes
   std::string file;    // file for API keys or for the admin token
 };
 
@@ -20,7 +20,7 @@ struct KeygenCommand {
 void CheckKeygen(const KeygenCommand& command);
 
 /// Makes keys. Prints an API key or admin token once, on standard output; the file keeps only its SHA-256. Never
-/// overwrites anything. Returns the exit status.
+/// overwrites a key. Returns the exit status.
 int RunKeygen(const KeygenCommand& command);
 
 }  // namespace quire

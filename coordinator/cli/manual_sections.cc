@@ -6,7 +6,7 @@ namespace quire {
 
 namespace {
 
-/// An example: the command to which it belongs, the words to type, and its purpose.
+/// An example of a command's use: the command, the words to type, and their purpose.
 struct Example {
   std::string_view command, typed, purpose;
 };
@@ -30,6 +30,7 @@ constexpr Example kExamples[] = {
     {"keygen", "quire keygen --admin --file admin.token", "a token of the admin port"},
     {"cache", "quire cache ls DIR", "what servers keep in --kv-disk DIR"},
     {"cache", "quire cache prune DIR --size 4", "keeps the 4 GiB that were used last"},
+    {"cache", "quire cache export DIR FILE --pin agent --passphrase-file F", "takes a pinned prompt elsewhere"},
     {"completion", "quire completion bash > ~/.local/share/bash-completion/completions/quire", "for new shells"},
 };
 
@@ -63,7 +64,7 @@ constexpr Entry kVariables[] = {
 constexpr Entry kFiles[] = {
     {"FILE.yaml", "A topology file: all settings, with keys as docs/settings.md lists them."},
     {"api.keys, admin.token", "Lists of hashes, made by quire keygen, for --api-key-file and --admin-token-file."},
-    {"my.key", "One key as quire keygen printed it, for --key-file of chat, batch run, top and bench serve."},
+    {"my.key", "One key as quire keygen printed it, for --key-file of chat, batch run, warm, top and bench serve."},
     {"FILE.answers.jsonl", "The answers of quire batch run FILE."},
     {"quire-worker", "The program of the workers, beside quire on every node (launch.worker)."},
     {"generation_config.json", "Of a model: its defaults of sampling (--generation-config)."},

@@ -5,10 +5,10 @@
 
 namespace quire {
 
-/// Puts examples under the --help texts of the commands.
+/// Adds examples to the --help texts of the commands.
 void AddExamples(CLI::App& app);
 
-/// Returns the sections of the manual page after the commands, in groff's man macros: examples, exit status,
+/// Returns the sections of the manual page that follow the commands, in groff's man macros: examples, exit status,
 /// environment, files.
 std::string ManualSections();
 

@@ -22,7 +22,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Returns the script fetch-model: where the installation has it, or beside the build folder of a checkout.
+/// Returns the path of the script fetch-model: in the installation, or beside the build folder of a checkout. Returns
+/// nothing if there is no such script.
 std::optional<fs::path> FetchScript() {
   for (const char* place : {"../share/quire/fetch-model", "../deploy/fetch-model"}) {
     const fs::path script = (OwnFolder() / place).lexically_normal();
@@ -36,7 +37,7 @@ std::string HubName() {
   return endpoint == nullptr || *endpoint == '\0' ? "https://huggingface.co" : endpoint;
 }
 
-/// True when somebody at a terminal says yes.
+/// Asks a user at a terminal whether to fetch the model. True when the user agrees; false without a terminal.
 bool AskWhetherToFetch(const std::string& name) {
   if (::isatty(STDIN_FILENO) == 0 || ::isatty(STDERR_FILENO) == 0) return false;
   fmt::print(stderr, "{} is not here. Fetch it from {} into {}? [y/N] ", name, HubName(), HuggingFaceCache().string());
@@ -45,8 +46,8 @@ bool AskWhetherToFetch(const std::string& name) {
   return answer == "y" || answer == "Y" || answer == "yes";
 }
 
-/// Returns this process's environment, with this program's folder first in PATH: a Python environment that was not
-/// activated holds the python3 that can fetch.
+/// Returns this process's environment, with this program's folder first in PATH. That folder may be a Python
+/// environment that was not activated, and its python3 is the one that can fetch.
 std::vector<std::string> EnvironmentOfScript() {
   std::vector<std::string> variables;
   std::string path = OwnFolder();
@@ -69,7 +70,8 @@ std::vector<char*> Pointers(std::vector<std::string>& words) {
   return pointers;
 }
 
-/// Runs the script to its end. Its progress goes to standard error; the path that it prints is known anyway.
+/// Runs the script and waits for its end. The script's progress goes to standard error; the path that it prints is
+/// already known.
 void RunScript(const fs::path& script, const std::string& name) {
   std::vector<std::string> words = {script, name}, variables = EnvironmentOfScript();
   posix_spawn_file_actions_t actions;

@@ -31,8 +31,8 @@ std::string Environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-/// Returns the user's home: $HOME, else the entry of the system's user database, as in Python's tools. Never a relative
-/// path, because another user may have created a folder in the working directory.
+/// Returns the user's home: $HOME, otherwise the entry of the system's user database, as Python's tools do. Never
+/// returns a relative path, because another user may have created a folder in the working directory.
 fs::path Home() {
   if (const fs::path home = Environment("HOME"); home.is_absolute()) return home;
   std::vector<char> text(64 << 10);
@@ -50,15 +50,14 @@ fs::path Expanded(const std::string& folder) {
   return is_home ? Home() / folder.substr(std::min<size_t>(2, folder.size())) : fs::path(folder);
 }
 
-/// Returns the GGUF models in a folder and its direct subfolders; of a split model only the first part. Skips mmproj
-/// files: they hold the vision parts of models.
-std::vector<std::string> GgufModelsIn(const fs::path& folder) {
-  constexpr int kDeepest = 1;
+/// Returns the GGUF models in a folder and its direct subfolders (with `deepest` 0 in the folder only). Of a split
+/// model, returns only the first part. Skips mmproj files, which contain the vision parts of models.
+std::vector<std::string> GgufModelsIn(const fs::path& folder, int deepest = 1) {
   std::vector<std::string> files;
   const auto options = fs::directory_options::skip_permission_denied;
   for (auto entry = fs::recursive_directory_iterator(folder, options); entry != fs::recursive_directory_iterator();
        ++entry) {
-    if (entry.depth() >= kDeepest) entry.disable_recursion_pending();
+    if (entry.depth() >= deepest) entry.disable_recursion_pending();
     const fs::path& path = entry->path();
     if (path.extension() != ".gguf" || path.filename().string().find("mmproj") != std::string::npos) continue;
     const std::optional<GgufPart> part = GgufPartNamed(path);
@@ -84,7 +83,7 @@ bool IsOfKind(const std::string& path, const std::string& kind) {
   return false;
 }
 
-/// ORG/NAME:KIND as its two parts; KIND is empty for other text.
+/// Splits ORG/NAME:KIND into its two parts. For other text KIND is empty.
 std::pair<std::string, std::string> SplitKind(const std::string& text) {
   const size_t colon = text.find(':');
   if (colon == std::string::npos || !IsModelName(text.substr(0, colon))) return {text, ""};
@@ -109,25 +108,24 @@ std::string InFolder(const fs::path& folder, const std::string& name) {
   Fail("{}: several GGUF files; give one of them: {}", name, fmt::join(files, " "));
 }
 
-/// The GGUF model of this kind in a folder. `name` is for messages.
+/// Returns the GGUF model of this kind in a folder. `name` is for messages.
 std::string OfKindIn(const fs::path& folder, const std::string& kind, const std::string& name) {
   const std::vector<std::string> files = GgufModelsIn(folder);
   std::vector<std::string> fitting;
   std::ranges::copy_if(files, std::back_inserter(fitting), [&](const std::string& f) { return IsOfKind(f, kind); });
   if (fitting.size() == 1) return fitting.front();
-  if (fitting.empty())
-    Fail("{}: no GGUF file of {} is in {}; add --fetch to fetch it", name, kind, folder.string());
+  if (fitting.empty()) Fail("{}: no GGUF file of {} is in {}; add --fetch to fetch it", name, kind, folder.string());
   Fail("{}: several GGUF files are of {}; give one of them: {}", name, kind, fmt::join(fitting, " "));
 }
 
-/// True for a name as Ollama has them, such as llama3:8b.
+/// True for a name in the form of Ollama's names, such as llama3:8b.
 bool IsOllamaName(const std::string& text) {
   const size_t colon = text.find(':');
   return colon != 0 && colon != std::string::npos && colon + 1 < text.size() && text.find('/') == std::string::npos &&
          IsMadeOf(text.substr(0, colon), "-_.") && IsMadeOf(text.substr(colon + 1), "-_.");
 }
 
-/// Returns the folder of a model's main branch in the Hugging Face cache; nothing if the cache has none.
+/// Returns the folder of a model's main branch in the Hugging Face cache; nothing if the cache lacks the model.
 std::optional<fs::path> CachedSnapshot(const std::string& name) {
   std::error_code ignored;
   std::string folder = "models--" + name;
@@ -141,14 +139,14 @@ std::optional<fs::path> CachedSnapshot(const std::string& name) {
   return snapshot;
 }
 
-/// Returns the names of files in the index of weights; nothing if the text is no such index.
+/// Returns the names of the files in the index of weights; nothing if the file is no valid index.
 std::optional<std::vector<std::string>> IndexedFiles(const fs::path& index) try {
   constexpr size_t kMaxIndexBytes = 64 << 20;
   const Json read = ParseJson(ReadTextFile(index, kMaxIndexBytes), index.string(), {.max_nodes = 2'000'000});
   std::vector<std::string> names;
   for (const Json& name : read.at("weight_map")) names.push_back(name.get<std::string>());
   return names;
-} catch (const std::exception&) {  // the file is cut short, or of another kind
+} catch (const std::exception&) {  // the file is truncated, or of another kind
   return std::nullopt;
 }
 
@@ -204,6 +202,25 @@ std::string FindModel(const std::string& text) {
   if (const std::optional<fs::path> snapshot = CachedSnapshot(name))
     return kind.empty() ? InFolder(*snapshot, text) : OfKindIn(*snapshot, kind, text);
   Fail("{}: no such path, and no model of this name in {}", text, HuggingFaceCache().string());
+}
+
+std::vector<std::pair<std::string, std::string>> ModelsIn(const std::string& directory) {
+  std::error_code problem;
+  const fs::directory_iterator entries(directory, problem);
+  if (problem) Fail("--model-dir {}: {}", directory, problem.message());
+  std::vector<std::pair<std::string, std::string>> models;
+  for (const std::string& file : GgufModelsIn(directory, 0)) {
+    const std::optional<GgufPart> part = GgufPartNamed(file);
+    models.emplace_back(fs::path(part ? part->prefix : file.substr(0, file.rfind('.'))).filename(), file);
+  }
+  for (const fs::directory_entry& entry : entries) {
+    if (!entry.is_directory(problem)) continue;
+    if (fs::exists(entry.path() / "config.json", problem) || !GgufModelsIn(entry.path()).empty())
+      models.emplace_back(entry.path().filename(), entry.path());
+  }
+  if (models.empty()) Fail("--model-dir {}: neither a folder with a model nor a GGUF file", directory);
+  std::ranges::sort(models);
+  return models;
 }
 
 }  // namespace quire

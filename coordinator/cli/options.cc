@@ -16,7 +16,7 @@ namespace quire {
 
 namespace {
 
-/// Checks the parser names, which only the coordinator knows.
+/// Checks the names of parsers, which only the coordinator knows.
 void CheckParsers(const Topology::Model& model, const std::string& where) {
   if (model.tool_call_parser != "auto" && !ToolFormatNamed(model.tool_call_parser))
     Fail("{}: --tool-call-parser {} is not known; auto, {} are", where, model.tool_call_parser, ToolFormatNames());
@@ -31,14 +31,14 @@ void CheckSwap(const Topology& t, const std::string& where) {
 }
 
 std::string WithHostOrPort(const std::string& listen, const std::string& host, const std::optional<int>& port) {
-  if (host.empty() && !port) return listen;  // ValidateTopology checks it
+  if (host.empty() && !port) return listen;  // ValidateTopology checks the listen address
   const auto parsed = ParseHostPort(listen);
   const std::string h = !host.empty() ? host : parsed ? parsed->host : "127.0.0.1";
   const int p = port ? *port : parsed ? parsed->port : 0;
   return h.find(':') != std::string::npos ? fmt::format("[{}]:{}", h, p) : fmt::format("{}:{}", h, p);
 }
 
-/// Returns the default name for clients: ORG/NAME as typed, else the name of the file or folder.
+/// Returns the name for clients if the user gives none: ORG/NAME as typed, otherwise the name of the file or folder.
 std::string DefaultModelName(const std::string& given, const std::string& found) {
   if (given != found) return given;
   std::filesystem::path path = std::filesystem::path(found).lexically_normal();
@@ -47,7 +47,7 @@ std::string DefaultModelName(const std::string& given, const std::string& found)
   return path.extension() == ".gguf" ? path.stem() : path.filename();
 }
 
-/// Checks the settings of one model that only the coordinator knows.
+/// Checks those settings of one model that only the coordinator can check.
 void CheckModel(const Topology& t, const std::string& where) {
   if (const BackendKind backend = t.compute.backend; backend != BackendKind::kAuto)
     CheckBackendSettings(t, backend, fmt::format("{}: --backend {}", where, NameOf(backend)));
@@ -55,7 +55,7 @@ void CheckModel(const Topology& t, const std::string& where) {
   CheckParsers(t.model, where);
 }
 
-/// Finds the files of the model and of its draft model, and names the model after its files unless it has a name.
+/// Finds the files of the model and of its draft model. Names the model after its files unless it has a name.
 void FindModelOf(ModelSettings& settings, bool fetch) {
   std::string& draft = settings.speculation.draft_model;
   if (!draft.empty()) draft = FindOrFetchModel(draft, fetch);
@@ -97,7 +97,7 @@ Topology TopologyFromFlags(const ServeFlags& flags) {
   }
   for (ModelSettings& one : t.models) FindModelOf(one, flags.fetch);
   static_cast<ModelSettings&>(t) = t.models.front();
-  ValidateTopology(t, where);  // once more, because every model has its name now
+  ValidateTopology(t, where);  // a second time, because every model now has its name
   return t;
 }
 

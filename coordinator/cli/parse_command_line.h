@@ -7,9 +7,9 @@
 
 namespace quire {
 
-/// Parses the command line into `app`. Returns the exit status when the program has to end: 0 after --help and
-/// --version, 2 after a line on standard error about the error. notes: gets sentences for the log about ignored flags
-/// of other engines.
+/// Parses the command line into `app`. Returns the exit status if the program must end: 0 after --help and --version, 2
+/// after printing an error to standard error. Appends sentences for the log about ignored flags of other engines to
+/// `notes`.
 std::optional<int> ParseCommandLine(CLI::App& app, int argc, const char* const* argv, std::vector<std::string>& notes);
 
 }  // namespace quire

@@ -9,6 +9,7 @@
 
 #include "comm/base/error.h"
 #include "coordinator/cli/flag_values.h"
+#include "coordinator/cli/model_source.h"
 
 namespace quire {
 
@@ -25,9 +26,9 @@ struct Flag {
   bool repeats = false;  // the flag may be given several times
 };
 
-constexpr std::string_view kModelFlag = "--model";
+constexpr std::string_view kModelFlag = "--model", kModelDirFlag = "--model-dir", kLoadFlag = "--load";
 
-// Names follow vLLM where vLLM has the flag. Values are checked where the key is read.
+// Flags have vLLM's name if vLLM has the flag. The reader of a key checks the key's value.
 const Flag kFlags[] = {
     {.name = "--model",
      .key = "model.path",
@@ -94,10 +95,7 @@ const Flag kFlags[] = {
      .key = "lora.max_loaded",
      .takes = "N",
      .help = "The most adapters of --lora-dir that are loaded at once (16)"},
-    {.name = "--max-lora-rank",
-     .key = "lora.max_rank",
-     .takes = "N",
-     .help = "The largest rank of adapters (any)"},
+    {.name = "--max-lora-rank", .key = "lora.max_rank", .takes = "N", .help = "The largest rank of adapters (any)"},
     {.name = "--lora-memory",
      .key = "lora.memory",
      .takes = "GIB",
@@ -235,7 +233,8 @@ const Flag kFlags[] = {
      .takes = "JSON",
      .help = "Drafts of further tokens from clients' predictions (prediction), also from a sequence's own text "
              "(ngram), also from earlier answers (suffix), from a smaller model (draft_model, with \"model\": FILE), "
-             "or none (off), as in '{\"method\": \"ngram\", \"num_speculative_tokens\": 8}'; answers stay the same",
+             "as suffix but only where it pays (auto), or none (off), as in '{\"method\": \"ngram\", "
+             "\"num_speculative_tokens\": 8}'; answers stay the same",
      .read = ParseYaml},
     {.name = "--kv-events-config",
      .key = "kv_events",
@@ -319,8 +318,7 @@ void TakePositional(const std::string& given, ServeFlags& flags) {
   }
 }
 
-/// Returns the placeholder in the help, with the values that the flag takes where they are listed:
-/// KIND:{auto,cpu,cuda}.
+/// Returns the placeholder in the help, with the flag's values if they are listed: KIND:{auto,cpu,cuda}.
 std::string PlaceholderOf(const Flag& flag) {
   const std::vector<std::string> values = ValuesOfFlag(flag.name);
   return values.empty() ? flag.takes : fmt::format("{}:{{{}}}", flag.takes, fmt::join(values, ","));
@@ -347,11 +345,28 @@ void AddFlag(CLI::App& app, const Flag& flag, ServeFlags& flags) {
   option->group(HelpGroupOf(flag.key));
 }
 
-/// Returns the place of the sign in NAME=PATH; npos for text that is a path itself.
+/// Returns the position of the equals sign in NAME=PATH; npos if the whole text is a path.
 size_t SignOfNamedModel(const std::string& text) {
   const size_t sign = text.find('=');
   std::error_code ignored;
   return sign == 0 || std::filesystem::exists(text, ignored) ? std::string::npos : sign;
+}
+
+/// Returns a model as an entry of a list.
+YamlNode ModelNode(const std::string& name, const std::string& path, const std::string& flag) {
+  return {.kind = YamlNode::Kind::kMapping,
+          .entries = {{"name", ValueAsItIs(name, flag)}, {"path", ValueAsItIs(path, flag)}}};
+}
+
+/// Returns the list of the models in the directory of --model-dir.
+SettingOverride ListOfDirectory(const ServeFlags& flags) {
+  const std::string flag(kModelDirFlag);
+  const auto is_model = [](const auto& given) { return given.first == kModelFlag; };
+  if (!flags.topology_file.empty() || std::ranges::any_of(flags.given, is_model))
+    Fail("{} {}: give it without --model and without a topology file", flag, flags.model_dir);
+  YamlNode list{.kind = YamlNode::Kind::kSequence};
+  for (const auto& [name, path] : ModelsIn(flags.model_dir)) list.items.push_back(ModelNode(name, path, flag));
+  return {.key = "models", .value = std::move(list), .given_as = flag};
 }
 
 /// Returns the list of models that the command line names; nullopt for one path without a name.
@@ -367,9 +382,7 @@ std::optional<SettingOverride> ListOfModels(const ServeFlags& flags) {
     const size_t sign = SignOfNamedModel(text);
     if (sign == std::string::npos)
       Fail("--model {}: each of several models needs a name; give --model NAME=PATH", text);
-    list.items.push_back({.kind = YamlNode::Kind::kMapping,
-                          .entries = {{"name", ValueAsItIs(text.substr(0, sign), flag)},
-                                      {"path", ValueAsItIs(text.substr(sign + 1), flag)}}});
+    list.items.push_back(ModelNode(text.substr(0, sign), text.substr(sign + 1), flag));
   }
   return SettingOverride{.key = "models", .value = std::move(list), .given_as = flag};
 }
@@ -378,7 +391,7 @@ std::optional<SettingOverride> ListOfModels(const ServeFlags& flags) {
 
 bool ServeFlags::NamesModel() const {
   const auto is_model = [](const auto& flag) { return flag.first == kModelFlag; };
-  return !topology_file.empty() || std::ranges::any_of(given, is_model);
+  return !topology_file.empty() || !model_dir.empty() || std::ranges::any_of(given, is_model);
 }
 
 void AddServeFlags(CLI::App& app, ServeFlags& f) {
@@ -387,6 +400,10 @@ void AddServeFlags(CLI::App& app, ServeFlags& f) {
   app.add_option_function<std::string>(
       "model_or_topology", [&f](const std::string& given) { TakePositional(given, f); },
       "What --model takes, or a topology file (.yaml)");
+  app.add_option("--model-dir", f.model_dir,
+                 "Directory whose models are served under their files' names, each loaded at its first request")
+      ->type_name("DIR")
+      ->group("Model");
   // The next flags set only a part of server.listen or admin.listen.
   app.add_option("--host", f.host, "Address to serve on (127.0.0.1)")->group("Serving");
   const CLI::Range ports(0, 65535);
@@ -401,8 +418,12 @@ void AddServeFlags(CLI::App& app, ServeFlags& f) {
 
 std::vector<SettingOverride> OverridesOf(const ServeFlags& flags) {
   std::vector<SettingOverride> overrides;
-  const std::optional<SettingOverride> models = ListOfModels(flags);
+  const std::optional<SettingOverride> models =
+      flags.model_dir.empty() ? ListOfModels(flags) : std::optional(ListOfDirectory(flags));
   if (models) overrides.push_back(*models);
+  const auto says_when = [](const auto& given) { return given.first == kLoadFlag; };
+  if (!flags.model_dir.empty() && std::ranges::none_of(flags.given, says_when))
+    overrides.push_back({"load", ValueAsItIs("request", std::string(kModelDirFlag)), std::string(kModelDirFlag)});
   for (const auto& [name, text] : flags.given) {
     if (models && name == kModelFlag) continue;
     const auto flag = std::ranges::find(kFlags, name, [](const Flag& f) { return std::string_view(f.name); });

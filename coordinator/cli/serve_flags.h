@@ -18,19 +18,20 @@ namespace quire {
 struct ServeFlags {
   std::string topology_file, host;  // empty: not given
   std::optional<int> port, admin_port;
-  std::vector<std::pair<std::string, std::string>> given;  // flag ("--block-size") and its text
+  std::vector<std::pair<std::string, std::string>> given;  // flag ("--block-size") and the text of its value
   std::vector<std::string> set;                            // KEY=VALUE
-  bool fetch = false;  // first fetch an ORG/NAME that the Hugging Face cache lacks; no setting of the server
+  bool fetch = false;     // fetches an ORG/NAME that the Hugging Face cache lacks first; not a setting of the server
+  std::string model_dir;  // the server's models are those in this directory, loaded on request; empty: not given
 
-  /// True when a model or topology file is named; some commands work without.
+  /// True when the command line names a model or a topology file. Some commands work without either.
   bool NamesModel() const;
 };
 
 /// Declares the flags on a subcommand; parsing fills `flags`.
 void AddServeFlags(CLI::App& app, ServeFlags& flags);
 
-/// Returns the flags as overrides of topology keys, without host and ports, which are only parts of keys. Throws Error
-/// that names the flag.
+/// Returns the flags as overrides of topology keys, except the host and the ports, which are only parts of keys. Throws
+/// Error, which names the flag.
 std::vector<SettingOverride> OverridesOf(const ServeFlags& flags);
 
 }  // namespace quire

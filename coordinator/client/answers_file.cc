@@ -19,7 +19,7 @@ namespace quire {
 
 namespace {
 
-// A line contains a body two levels deep and few other values.
+// The JSON of a line has the body two levels deep, and few other values.
 constexpr JsonLimits kLineLimits{.max_depth = kBodyLimits.max_depth + 2, .max_nodes = kBodyLimits.max_nodes + 100};
 constexpr const char* kRemedy = "give another file to --output";
 
@@ -29,8 +29,8 @@ struct Line {
   std::string custom_id;  // for kAnswer
 };
 
-/// True for the beginning of an answer without a newline. A killed run may leave such a last line. Any other unreadable
-/// line is foreign, and must not be lost.
+/// True for the beginning of an answer without a newline, as a killed run may leave at the end of the file. Any other
+/// line that cannot be read was not written by a run, and must not be lost.
 bool IsCut(std::string_view text) {
   const size_t size = std::min(text.size(), kAnswerBegin.size());
   return !text.ends_with('\n') && text.substr(0, size) == kAnswerBegin.substr(0, size);
@@ -119,7 +119,7 @@ class NewFile {
   void Require(bool is_well) const {
     if (!is_well) Fail("{}: {}", name_, std::strerror(errno));
   }
-  /// Renames the file to `path`, and returns its descriptor. The caller closes it.
+  /// Renames the file to `path`. Returns its descriptor, which the caller must close.
   int MoveTo(const std::string& path) {
     Require(::rename(name_.c_str(), path.c_str()) == 0);
     return std::exchange(descriptor_, -1);
@@ -142,7 +142,7 @@ void SyncFolderOf(const std::string& path) {
 }  // namespace
 
 AnswersFile::AnswersFile(const std::string& path, const std::string& requests) : path_(path) {
-  // Another run may replace the file between opening and locking; then the new file is opened.
+  // Another run may replace the file after it was opened and before it is locked; then the new file is opened.
   constexpr int kMostTries = 100;
   for (int tries = 1; !Open(); ++tries) {
     if (tries == kMostTries) Fail("{}: it is exchanged again and again; {}", path, kRemedy);
@@ -160,17 +160,18 @@ AnswersFile::AnswersFile(const std::string& path, const std::string& requests) :
 
 AnswersFile::~AnswersFile() { ::close(descriptor_); }
 
-/// Opens and locks the file, or creates it. Returns false when the path leads to another file meanwhile; then try
-/// again. Never follows links.
+/// Opens and locks the file, or creates it. Returns false when the path has come to lead to another file; call it again
+/// then. Never follows links.
 bool AnswersFile::Open() {
   constexpr int kFlags = O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   descriptor_ = ::open(path_.c_str(), kFlags | O_CREAT | O_EXCL, 0666);
   if (descriptor_ < 0 && errno == EEXIST) {
     descriptor_ = ::open(path_.c_str(), kFlags);
     if (descriptor_ < 0 && errno == ENOENT) return false;
-    if (descriptor_ < 0 && errno == ELOOP) Fail("{}: that is a link, which is not followed; {}", path_, kRemedy);
+    if (descriptor_ < 0 && errno == ELOOP)
+      FailSettings("{}: that is a link, which is not followed; {}", path_, kRemedy);
   }
-  if (descriptor_ < 0) Fail("{}: {}", path_, std::strerror(errno));
+  if (descriptor_ < 0) FailSettings("{}: {}", path_, std::strerror(errno));
   const bool is_locked = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
   // Another run may have written before the lock was taken.
   if (::fstat(descriptor_, &info_) != 0) Fail("{}: {}", path_, std::strerror(errno));
@@ -189,10 +190,10 @@ bool AnswersFile::IsInPlace() const {
 void AnswersFile::Check(const std::string& requests) const {
   struct stat other;
   if (::stat(requests.c_str(), &other) == 0 && other.st_dev == info_.st_dev && other.st_ino == info_.st_ino)
-    Fail("--output {}: that is the file of the requests", path_);
-  if (!S_ISREG(info_.st_mode)) Fail("{}: no ordinary file; {}", path_, kRemedy);
-  if (info_.st_uid != ::geteuid()) Fail("{}: it belongs to another user; {}", path_, kRemedy);
-  if (info_.st_nlink != 1) Fail("{}: the file has other names, too (hard links); {}", path_, kRemedy);
+    FailSettings("--output {}: that is the file of the requests", path_);
+  if (!S_ISREG(info_.st_mode)) FailSettings("{}: no ordinary file; {}", path_, kRemedy);
+  if (info_.st_uid != ::geteuid()) FailSettings("{}: it belongs to another user; {}", path_, kRemedy);
+  if (info_.st_nlink != 1) FailSettings("{}: the file has other names, too (hard links); {}", path_, kRemedy);
 }
 
 /// Checks all lines. Returns the ranges of the lines to keep.
@@ -204,7 +205,7 @@ std::vector<AnswersFile::Range> AnswersFile::Sift() {
     if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) continue;
     const Line line = LineOf(text);
     if (line.kind == LineKind::kForeign)
-      Fail("{}: line {} is no answer of a batch, and would be lost; {}", path_, number, kRemedy);
+      FailSettings("{}: line {} is no answer of a batch, and would be lost; {}", path_, number, kRemedy);
     if (line.kind != LineKind::kAnswer) continue;
     answered_.insert(line.custom_id);
     if (kept.empty() || kept.back().end != reader.begin()) kept.push_back({reader.begin(), reader.begin()});
@@ -214,13 +215,14 @@ std::vector<AnswersFile::Range> AnswersFile::Sift() {
   return kept;
 }
 
-/// Replaces the file. The lock is on the old file, so the new file is locked before it gets the name.
+/// Replaces the file by one with these lines. The new file is locked before it gets the name, because the lock that is
+/// held is on the old file.
 void AnswersFile::Replace(const std::vector<Range>& kept) {
   NewFile fresh(path_);
   fresh.Require(::flock(fresh.descriptor(), LOCK_EX | LOCK_NB) == 0);
   const bool has_group = ::fchown(fresh.descriptor(), info_.st_uid, info_.st_gid) == 0;
   fresh.Require(has_group || errno == EPERM);
-  // A different group must not get rights that the old group had.
+  // If the new file has another group than the old one, that group must get no rights.
   fresh.Require(::fchmod(fresh.descriptor(), info_.st_mode & (has_group ? 0777 : 0707)) == 0);
   std::vector<char> part(1 << 20);
   for (auto [begin, end] : kept) {

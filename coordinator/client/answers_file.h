@@ -16,21 +16,21 @@ inline constexpr std::string_view kAnswerBegin = R"({"id":"batch_req_)";
 /// Response bodies within these limits are stored as JSON, others as a JSON string.
 inline constexpr JsonLimits kBodyLimits{.max_depth = 64, .max_nodes = 20'000'000};
 
-/// A file to which answers are appended, protected against damage to other files. It must be a regular file of the user
-/// with a single name, must contain only answers, and is locked against other runs.
+/// A file to which answers are appended. To damage no other file, it accepts only a regular file of this user that has
+/// a single name and contains only answers. It locks the file against other runs.
 class AnswersFile {
  public:
-  /// Opens or creates the file. Lines of an earlier run with status 200 stay. All other lines and an incomplete last
-  /// answer are removed: a new file replaces the old file once it is on the disk. The new file has the mode of the old
-  /// file; if it cannot have the same group, the group gets no rights. Throws Error, without changes, when the path is
-  /// a link, another user's file or the file at `requests`, or when the file has lines other than answers or is in use
-  /// by another run.
+  /// Opens or creates the file. Keeps lines of an earlier run with status 200. Removes all other lines, and an
+  /// incomplete last answer: a new file replaces the old one once it is on the disk. The new file has the old file's
+  /// mode; if it cannot have the same group, the group gets no rights. Throws SettingsError, and changes nothing, when
+  /// the path is a link, another user's file or the file at `requests`, or when the file has lines that are no answers.
+  /// Throws Error when another run uses the file.
   AnswersFile(const std::string& path, const std::string& requests);
   ~AnswersFile();
   AnswersFile(const AnswersFile&) = delete;
   AnswersFile& operator=(const AnswersFile&) = delete;
 
-  /// Returns the custom_ids that an earlier run answered.
+  /// Returns the custom_ids of the requests that an earlier run has answered.
   const std::set<std::string>& answered() const { return answered_; }
   /// Appends bytes. Throws Error when the disk does not take them.
   void Add(std::string_view bytes);

@@ -25,7 +25,7 @@ BatchFile::Entry EntryOf(const std::string& line, const std::string& where) {
   return {std::move(read.custom_id), std::move(read.url), 0};
 }
 
-/// Opens the file without waiting for a pipe's writer.
+/// Opens the file; does not wait if it is a pipe that nobody writes to.
 std::FILE* OpenedForReading(const std::string& path) {
   const RegularFile file = RegularFile::Open(path, RegularFile::Links::kFollowed);
   const int own = ::fcntl(file.fd(), F_DUPFD_CLOEXEC, 0);

@@ -15,8 +15,8 @@ namespace quire {
 /// Bodies stay in the file until they are needed.
 class BatchFile {
  public:
-  /// Reads and checks every line. Throws Error with the line number for a bad line, and Error for a file that is not a
-  /// regular one: requests are read more than once, which a pipe does not allow.
+  /// Reads and checks every line. Throws Error with the line number for a bad line. Throws Error for anything but a
+  /// regular file, because requests are read more than once.
   explicit BatchFile(const std::string& path);
 
   struct Entry {
@@ -30,7 +30,7 @@ class BatchFile {
   std::string BodyOf(const Entry& entry);
 
  private:
-  /// Reads the next line, without its end; false at the end of the file.
+  /// Reads the next line, without its end. Returns false at the end of the file.
   bool ReadLine(std::string& line);
 
   struct Close {
@@ -41,16 +41,16 @@ class BatchFile {
   std::vector<Entry> entries_;
 };
 
-/// The file of a batch's answers, a JSON object on each line:
-///  {"id": ..., "custom_id": ..., "response": {"status_code", "request_id", "body"}, "error": null}.
-/// When the server could not be reached, `response` is null and `error` is set. Answers come in any order. No other
-/// process writes to the file meanwhile.
+/// The file of a batch's answers, a JSON object on each line: {"id": ..., "custom_id": ..., "response":
+/// {"status_code", "request_id", "body"}, "error": null}. If the server could not be reached, `response`
+/// is null and `error` is set. Answers come in any order. No other process may write to the file
+/// meanwhile.
 class BatchAnswers {
  public:
   /// Opens the file as AnswersFile does.
   BatchAnswers(const std::string& path, const std::string& requests) : file_(path, requests) {}
 
-  /// Returns the custom_ids that an earlier run answered.
+  /// Returns the custom_ids of the requests that an earlier run has answered.
   const std::set<std::string>& answered() const { return file_.answered(); }
   /// Appends a line, given without its newline. Throws Error when the disk does not take it.
   void Add(const std::string& line);

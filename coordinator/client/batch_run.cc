@@ -33,7 +33,7 @@ using Clock = std::chrono::steady_clock;
 namespace {
 
 constexpr auto kErrorAsValue = asio::as_tuple(asio::use_awaitable);
-// The longest pauses before another attempt, in seconds: a pause of our own choice, and one that the server asks for.
+// The longest pauses before another try, in seconds: one that this program chooses, and one that the server asks for.
 constexpr int kLongestPause = 30, kLongestPauseAsked = 600;
 
 /// Shows the progress of a run on standard error.
@@ -78,7 +78,7 @@ class Progress {
   int64_t tokens_ = 0;
 };
 
-/// True when another attempt may succeed: a network error, or a lack of room that may pass.
+/// True when another try may succeed, after a network error or a lack of room in the server.
 bool IsForLater(const ClientAnswer& answer) { return !answer.problem.empty() || answer.FoundNoRoom(); }
 
 int64_t TokensOf(const Json& body) {
@@ -91,7 +91,7 @@ class BatchRun {
  public:
   explicit BatchRun(const BatchCommand& command)
       : command_(command),
-        requests_(command.input),
+        requests_(ReadAsSettings([&] { return BatchFile(command.input); })),
         answers_(command.output, command.input),
         server_(ParseServerAddress(command.url, "--url")),
         endpoint_(server_.Resolve()),
@@ -207,7 +207,7 @@ int RunBatch(const BatchCommand& command) {
     const std::string& input = whole.input;
     whole.output = (input.ends_with(".jsonl") ? input.substr(0, input.size() - 6) : input) + ".answers.jsonl";
   }
-  if (whole.output == whole.input) Fail("--output {}: that is the file of the requests", whole.output);
+  if (whole.output == whole.input) FailSettings("--output {}: that is the file of the requests", whole.output);
   return BatchRun(whole).Run();
 }
 

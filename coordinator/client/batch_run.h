@@ -14,10 +14,10 @@ struct BatchCommand {
   int retries = 10;          // retries of a request that was refused for lack of room or ended by a network error
 };
 
-/// Sends every request without an answer of status 200 in the output, and appends the answers as they come. Shows
+/// Sends every request that has no answer with status 200 in the output, and appends the answers as they come. Shows
 /// progress on standard error: a bar on a terminal, otherwise a line every ten seconds. Ctrl-C ends the run without
-/// waiting for answers; another run continues with the rest. Returns 1 unless every request has an answer of status
-/// 200. Throws Error for an invalid file or address.
+/// waiting for answers; another run continues with the remaining requests. Returns 1 unless every request has an answer
+/// with status 200. Throws Error for an invalid file or address.
 int RunBatch(const BatchCommand& command);
 
 }  // namespace quire

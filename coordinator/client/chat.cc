@@ -44,7 +44,7 @@ constexpr const char* kHelp =
     "  /quit             end (also Ctrl-D); Ctrl-C stops an answer\n";
 
 /// Prepares text from the server for output. On a terminal, escapes its control characters, which could change titles,
-/// the clipboard or other parts of the screen. Otherwise keeps the text.
+/// the clipboard or other parts of the screen. Elsewhere returns the text unchanged.
 std::string Foreign(const std::string& text, int stream) {
   return ::isatty(stream) == 0 ? text : LinesWithoutControls(text);
 }
@@ -128,7 +128,7 @@ class Conversation {
   }
 
  private:
-  /// Prints a message and returns false when no server answers at the URL. A server's refusal is only printed.
+  /// Returns whether a server answers at the URL. Prints a message if none does, and also a server's refusal.
   bool IsAnswered() const {
     const ClientRequest request{server_, endpoint_, authorization_, "/v1/models", std::nullopt, kFirstWord};
     const OnBody whole;

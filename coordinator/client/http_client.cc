@@ -32,7 +32,7 @@ constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
 
 // The most bytes of an answer's body: longer bodies end the exchange with an error.
 constexpr uint64_t kMostAnswerBytes = 64u << 20;
-// The most bytes of a refusal's plain body that are shown.
+// The most bytes that are shown of a refusal's body that is no JSON.
 constexpr size_t kMostRefusalBytes = 2000;
 
 http::request<http::string_body> HttpRequestOf(const ClientRequest& request) {
@@ -49,7 +49,7 @@ http::request<http::string_body> HttpRequestOf(const ClientRequest& request) {
   return out;
 }
 
-/// Reads the header fields of an answer that clients of OpenAI's API use.
+/// Reads the header fields of an answer that clients of OpenAI's API heed.
 void ReadSigns(const http::response<http::string_body>& response, ClientAnswer& answer) {
   answer.status = static_cast<int>(response.result_int());
   answer.request_id = std::string(response["x-request-id"]);
@@ -61,7 +61,7 @@ void ReadSigns(const http::response<http::string_body>& response, ClientAnswer& 
     answer.retry_after_seconds = seconds;
 }
 
-/// Cancels a socket's operations when nothing comes for too long, or when the answer comes too slowly.
+/// Cancels a socket's operations when nothing has come for too long, or when the answer comes too slowly.
 class Watch {
  public:
   Watch(tcp::socket& socket, const ClientRequest& request)
@@ -91,7 +91,7 @@ class Watch {
   }
   /// True after the timer fired. Check this after each operation, because the timer may fire between two operations.
   bool is_over() const { return state_->is_over; }
-  /// Returns the watch's reason when it cancelled the socket, otherwise the socket's error `said`.
+  /// Returns the reason why this watch has cancelled the socket; if it has not, returns `said`, the socket's error.
   std::string Problem(const std::string& said) const { return state_->is_over ? reason_ : said; }
 
  private:

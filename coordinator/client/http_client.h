@@ -21,8 +21,8 @@ struct ClientRequest {
   std::string path;
   std::optional<std::string> body;                                 // JSON for a POST; nullopt: a GET
   std::chrono::milliseconds patience = std::chrono::seconds(660);  // longest silence; Quire's requests take up to 600 s
-  // Without an on_body callback, at least 1 KiB/s must arrive in every period of `pace` once the length of the body is
-  // known, and the whole answer must arrive within `patience`.
+  // Applies without an on_body callback. Once the length of the body is known, at least 1 KiB/s must arrive in every
+  // period of `pace`. The whole answer must arrive within `patience`.
   std::chrono::milliseconds pace = std::chrono::seconds(10);
   std::vector<std::pair<std::string, std::string>> headers = {};  // further header fields, without line ends
 };
@@ -35,19 +35,19 @@ struct ClientAnswer {
   std::optional<int> retry_after_seconds;
   bool may_retry = true;  // false: the server says that a retry is useless
 
-  /// True when the server lacked room that another attempt may find.
+  /// True when the server had no room for the request; a later try may find some.
   bool FoundNoRoom() const { return problem.empty() && may_retry && (status == 429 || status == 503); }
 };
 
-/// Called with the part of a body of status 200 that has arrived so far. The callback may remove bytes from its front.
-/// An exception from the callback ends the exchange.
+/// Called with the part of the body that has arrived so far, if the status is 200. The callback may remove bytes from
+/// its front. An exception from the callback ends the exchange.
 using OnBody = std::function<void(std::string& body)>;
 
 /// Sends the request over a new connection. The arguments must outlive the call. Network and server errors never throw.
 /// TLS certificates are checked against the system's certificates.
 boost::asio::awaitable<ClientAnswer> Send(const ClientRequest& request, const OnBody& on_body);
 
-/// Returns the text of a refusal: its message in OpenAI's form, otherwise the plain body.
+/// Returns the text of a refusal: the message in OpenAI's form if there is one, otherwise the body as it is.
 std::string RefusalOf(const ClientAnswer& answer);
 
 }  // namespace quire

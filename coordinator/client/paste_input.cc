@@ -17,8 +17,8 @@ constexpr char32_t kLineEnd = U'\u2424', kTab = U'\u2409';  // Unicode's visible
 constexpr std::string_view kBegin = "[200~", kEnd = "[201~";
 constexpr int kRestOfKeyMillis = 50;  // most milliseconds from an escape character to the rest of a key's sequence
 
-/// Reads bytes of the terminal and returns characters. Returns the sequence of a special key as typed, and removes
-/// paste marks.
+/// Reads bytes from the terminal and returns characters. Removes paste marks. Returns the key sequences of special keys
+/// unchanged.
 class MarkedKeys {
  public:
   /// Returns the next character; EOF at the end of the input.
@@ -35,7 +35,7 @@ class MarkedKeys {
   }
 
  private:
-  /// After an escape character: consumes a paste mark if one follows. Other characters stay unread.
+  /// After an escape character, reads a paste mark if one follows. Leaves other characters unread.
   bool TakeMark() {
     const std::string_view mark = pasted_ ? kEnd : kBegin;
     for (size_t i = 0; i < mark.size(); ++i) {
@@ -46,7 +46,7 @@ class MarkedKeys {
     return true;
   }
 
-  /// Returns the waiting byte at this place; -1 when the terminal sends none soon.
+  /// Returns the byte at this place of the bytes not yet read; -1 when the terminal sends none within kRestOfKeyMillis.
   int Peek(size_t place) {
     while (bytes_.size() <= place) {
       pollfd waiting{STDIN_FILENO, POLLIN, 0};
@@ -93,7 +93,7 @@ class MarkedKeys {
   bool pasted_ = false;
 };
 
-/// Returns the next character to the line editor, whose callback has no parameter for an object of the caller.
+/// The line editor calls this function for each character; its callback has no parameter for an object.
 int NextOfTerminal(FILE*) {
   static MarkedKeys keys;
   return keys.Next();

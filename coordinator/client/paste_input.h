@@ -4,9 +4,9 @@
 
 namespace quire {
 
-/// Keeps pasted text together: terminals can put marks around it (bracketed paste). Line ends and tabs between the
-/// marks are part of the message. The line editor shows a visible sign for each, and does not send the message at the
-/// first line end.
+/// Keeps a pasted text of several lines together. Terminals can put marks around pasted text (bracketed paste). Between
+/// the marks, line ends and tabs belong to the message: the line editor shows a visible sign for each, and does not
+/// send the message at the first line end.
 class PasteInput {
  public:
   PasteInput();   // asks the terminal for marks; the line editor reads through this object
@@ -14,7 +14,7 @@ class PasteInput {
   PasteInput(const PasteInput&) = delete;
   PasteInput& operator=(const PasteInput&) = delete;
 
-  /// Returns the text of an edited line: the signs are line ends and tabs again.
+  /// Returns the text of an edited line, with the visible signs turned back into line ends and tabs.
   static std::string Text(const std::string& line);
 };
 

@@ -36,7 +36,7 @@ ServerAddress ParseServerAddress(const std::string& url, const std::string& what
   const size_t colon = rest.rfind(':');
   const bool has_port = colon != std::string_view::npos && rest.find(']', colon) == std::string_view::npos;
   const auto parsed = ParseHostPort(std::string(rest) + (has_port ? "" : address.encrypted ? ":443" : ":80"));
-  if (!parsed || rest.find('/') != std::string_view::npos) Fail("{} \"{}\" is not http://HOST:PORT", what, url);
+  if (!parsed || rest.find('/') != std::string_view::npos) FailSettings("{} \"{}\" is not http://HOST:PORT", what, url);
   address.host = parsed->host;
   address.port = std::to_string(parsed->port);
   return address;
@@ -44,7 +44,7 @@ ServerAddress ParseServerAddress(const std::string& url, const std::string& what
 
 std::string AuthorizationFrom(const std::string& key_file) {
   if (key_file.empty()) return "";
-  const std::string text = ReadTextFile(key_file, 1 << 16);
+  const std::string text = ReadAsSettings([&] { return ReadTextFile(key_file, 1 << 16); });
   return "Bearer " + text.substr(0, text.find_first_of("\r\n"));
 }
 

@@ -17,11 +17,11 @@ struct ServerAddress {
 };
 
 /// Parses [http://|https://]HOST[:PORT], optionally with "/" or "/v1" at its end, as clients of OpenAI's API write it.
-/// Throws Error, which begins with `what`, for anything else.
+/// Throws SettingsError, which begins with `what`, for anything else.
 ServerAddress ParseServerAddress(const std::string& url, const std::string& what);
 
 /// Returns the authorization header for the API key in the first line of a file; "" when key_file is empty. Throws
-/// Error when the file cannot be read.
+/// SettingsError when the file cannot be read.
 std::string AuthorizationFrom(const std::string& key_file);
 
 }  // namespace quire

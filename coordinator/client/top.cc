@@ -112,8 +112,8 @@ class Screen {
     fmt::print("{}\x1b[J", text);
     std::fflush(stdout);
   }
-  /// Waits for the time to pass, for keys, or for a new window size. Returns the bytes of the keys; nullopt when it is
-  /// time to end.
+  /// Waits until the time has passed, a key is pressed, or the window's size changes. Returns the bytes of the keys;
+  /// nullopt when the program must end.
   std::optional<std::string> Wait(double seconds) const {
     pollfd ready[2] = {{STDIN_FILENO, POLLIN, 0}, {signals_, POLLIN, 0}};
     if (::poll(ready, 2, static_cast<int>(seconds * 1000)) <= 0) return "";
@@ -135,7 +135,7 @@ class Screen {
 
 constexpr const char* kOrders[] = {"state", "age", "prompt", "output", "blocks", "client"};  // names of TopOrder
 
-/// The order and the position that keys have chosen.
+/// What the user has chosen by keys: the order of the list, and the position in it.
 struct Choice {
   TopOrder order = TopOrder::kState;
   size_t first = 0;  // request at the top of the list

@@ -15,8 +15,8 @@ struct TopReading {
   double seconds = 0;  // time of the reading on a steady clock
 };
 
-/// The order of listed requests. kState: running requests first; kClient: by the client's name; others: the largest
-/// value first.
+/// The order of the listed requests. kState: running requests first. kClient: sorted by the client's name. The other
+/// orders list the largest value first.
 enum class TopOrder { kState, kAge, kPrompt, kOutput, kBlocks, kClient };
 
 /// The part of the view that fits the terminal.

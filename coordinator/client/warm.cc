@@ -60,7 +60,7 @@ class WarmRun {
  public:
   explicit WarmRun(const WarmCommand& command)
       : command_(command),
-        requests_(PromptsOf(command)),
+        requests_(ReadAsSettings([&] { return PromptsOf(command); })),
         server_(ParseServerAddress(command.url, "--url")),
         endpoint_(server_.Resolve()),
         authorization_(AuthorizationFrom(command.api_key_file)) {}

@@ -2,7 +2,7 @@
 
 namespace quire::command {
 
-// The engine's commands about LoRA adapters that are loaded while the server runs (command.h says how commands work).
+// Engine commands for LoRA adapters that are loaded while the server runs. command.h describes commands in general.
 
 struct AdapterCame {
   int adapter;

@@ -9,9 +9,9 @@
 namespace quire {
 
 enum class EarlyStopping {
-  kNo,     // stop when the best running beam, at its present length, no longer beats the worst finished beam
+  kNo,     // stop when the best running beam's score at its present length does not beat the worst finished beam
   kYes,    // stop when `width` beams have finished
-  kNever,  // stop when the best running beam, at its best possible length, no longer beats the worst finished beam
+  kNever,  // stop when the best running beam's score at its best possible length does not beat the worst finished beam
 };
 
 struct BeamOptions {
@@ -35,9 +35,9 @@ struct Beam {
   }
 };
 
-/// Selects beams step by step like HF transformers' generate(num_beams=...) (v5, _beam_search). The best `width`
-/// continuations that do not end go on. Continuations that end and are among the best `width` of all become finished
-/// beams; the best `width` finished beams are kept. Pure logic without blocks or slots.
+/// Selects beams step by step like HF transformers' generate(num_beams=...) (v5, _beam_search). Of all continuations,
+/// those among the best `width` that end become finished beams, and the best `width` that do not end go on. The best
+/// `width` finished beams are kept. The class holds no blocks and no slots.
 class BeamSearch {
  public:
   BeamSearch(const BeamOptions& options, std::vector<TokenId> stop_token_ids, int max_tokens);
@@ -46,15 +46,15 @@ class BeamSearch {
   int num_candidates() const { return options_.width + static_cast<int>(stop_token_ids_.size()); }
   using Candidates = std::vector<std::pair<TokenId, float>>;  // token, log-probability
 
-  /// A choice of Advance for running beam i: the beam now continues the previous beam `parent` with `token`. One child
-  /// of every surviving beam stays in its parent's place (i == parent).
+  /// One entry of Advance's result, for running beam i: the beam now continues the previous beam `parent` with `token`.
+  /// One child of every surviving beam stays in its parent's place (i == parent).
   struct Step {
     int parent;
     TokenId token;
   };
 
   /// Takes one step. `candidates[i]`: the most probable continuations of running beam i, best first. Returns one Step
-  /// for each running beam; empty when the search is over.
+  /// for each running beam, or no Step when the search is over.
   std::vector<Step> Advance(std::span<const Candidates* const> candidates);
 
   /// Returns the num_returned best finished beams, best first. Call it when the search is over.

@@ -2,11 +2,11 @@
 
 namespace quire {
 
-/// Limits on a client's use of one engine; 0: no limit. Every request carries the limits, so that an engine that
-/// adopts or replays the request knows them. The limits of the client's latest request apply.
+/// Limits on a client's use of one engine; 0: no limit. Every request carries its client's limits, so that an engine
+/// that adopts or replays the request knows them. The limits of the client's latest request apply.
 struct ClientLimits {
-  int max_running_seqs = 0;  // running sequences
-  int max_blocks = 0;        // blocks that its running requests take at their full length
+  int max_running_seqs = 0;  // most sequences that run at the same time
+  int max_blocks = 0;        // most blocks that the client's running requests take together at their full length
 
   bool operator==(const ClientLimits&) const = default;
 };

@@ -16,12 +16,12 @@
 
 namespace quire {
 
-/// The inputs of an Engine as data: one struct per call of the same name in engine.h. Structs refer to large values;
-/// the values need to last only until Engine::Apply returns.
+/// The inputs of an Engine as data: one struct for each call of the same name in engine.h. Structs refer to large
+/// values, which need to last only until Engine::Apply returns.
 namespace command {
 
 struct Submit {
-  std::unique_ptr<Request>& request;  // taken unless the engine refuses the request
+  std::unique_ptr<Request>& request;  // moved from, unless the engine refuses the request
 };
 struct Cancel {
   RequestId id;
@@ -41,6 +41,7 @@ struct Expire {
 struct StartEpoch {
   EpochId epoch;
   PoolSizes pools;
+  int num_stages;  // stages of the new workers' pipeline
 };
 struct SetSwapSpeed {
   double seconds_per_block;
@@ -62,8 +63,7 @@ struct Share {
 struct Depart {
   RequestId id;
   uint64_t ticket;
-  int max_blocks;
-  int num_copied;
+  int max_blocks, num_copied;
 };
 struct Reserve {
   uint64_t ticket;
@@ -74,7 +74,7 @@ struct ReleaseTicket {
   uint64_t ticket;
 };
 struct Adopt {
-  std::unique_ptr<Request>& request;  // taken unless the engine refuses the request
+  std::unique_ptr<Request>& request;  // moved from, unless the engine refuses the request
   uint64_t ticket;
   std::span<const BlockId> blocks;
 };
@@ -82,7 +82,7 @@ struct ChangeOptions : LiveOptions {};
 
 }  // namespace command
 
-/// The order of the alternatives is that of the journal's record kinds (coordinator/journal/journal_entry.h).
+/// The journal numbers its record kinds in the order of the alternatives (coordinator/journal/journal_entry.h).
 using Command =
     std::variant<command::Submit, command::Cancel, command::Plan, command::Commit, command::Expire, command::StartEpoch,
                  command::SetSwapSpeed, command::FlushCache, command::PinPrefix, command::Unpin, command::Depart,
@@ -90,7 +90,7 @@ using Command =
                  command::HoldCached, command::ReserveForStored, command::CacheStored, command::AdapterCame,
                  command::AdapterGone>;
 
-/// The results of a command. A replay of the same commands must give the same results.
+/// The results of a command. A replay of equal commands must give equal results.
 struct CommandOutcome {
   bool refused = false;                    // Submit: the request was refused
   const StepPlan* plan = nullptr;          // Plan; null: no step could be planned

@@ -58,6 +58,8 @@ std::string What(const Decision& d) {
       return fmt::format("gives way to request {}: its client runs {} sequences, its share is {}", d.cause, d.a, d.b);
     case DecisionKind::kGivesUpBlocks:
       return fmt::format("gives way to request {}: its client has {} blocks, its share is {}", d.cause, d.a, d.b);
+    case DecisionKind::kStoodBack:
+      return fmt::format("lets others go first, who take its room: it has {} sequences, the share is {}", d.a, d.b);
     case DecisionKind::kSetAside:
       return fmt::format(
           "is set aside: requests of others than batches are there, or its adapter is not; gives {} blocks up", d.a);

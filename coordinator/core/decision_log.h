@@ -7,32 +7,33 @@
 
 namespace quire {
 
-/// A scheduling decision about a request. The numbers that decided are in Decision::a and b.
+/// A scheduling decision about a request. Decision::a and Decision::b are the numbers that the decision rests on.
 enum class DecisionKind : uint8_t {
-  kQueued = 1,     // a: prompt tokens, b: requests before it
-  kHeldForSlots,   // the head of the queue waits for a slot; a: running sequences, b: their limit
-  kHeldForBlocks,  // the head waits for blocks; a: needed, b: free beyond what running requests will take
+  kQueued = 1,     // a: prompt tokens, b: requests in the queue before this one
+  kHeldForSlots,   // the request at the head of the queue waits for a slot; a: running sequences, b: their limit
+  kHeldForBlocks,  // the head waits for blocks; a: needed blocks, b: free blocks that no running request will take
   kAdmitted,       // a: prompt tokens taken from the prefix cache, b: blocks free before
   kReadmitted,     // a preempted request runs again; a: tokens to recompute, b: blocks free before
   kSwappedIn,      // a: blocks moved back, b: blocks free before
   kPreemptedRecompute,  // preempted for `cause`; a: tokens to recompute, b: blocks given up
   kPreemptedSwap,       // preempted for `cause`; a: blocks moved to the host, b: host blocks left
-  kWaitsForPrefix,      // an earlier request computes tokens that both share; a: computed tokens of the waiting request
+  kWaitsForPrefix,      // an earlier request computes a prefix that both share; a: tokens that this one has computed
   kPinsBroken,          // pinned prefixes were given up, because the request could not run otherwise
   kFinished,            // a: choice, b: FinishReason
   kCancelled,           // the client or an operator ended the request, or its result was broken
   kTimedOut,            // a request took too long; a: milliseconds since its arrival, b: milliseconds allowed
   kDeparted,            // the request left for another replica; a: blocks taken along, b: blocks given up
   kArrived,             // the request came from another replica; a: blocks brought along, b: waiting requests
-  kGivesUpPlaces,       // for `cause` of another client; a: the client's running sequences, b: that client's share
-  kGivesUpBlocks,       // for `cause` of another client; a: blocks the client's requests have or need, b: its share
-  kWaitedTooLong,       // a request had no room in time; a and b as with kTimedOut
-  kSetAside,            // a background request, while others are there; a: blocks given up, b: 1 if it was queued
-  kTakenUp,             // a background request that was set aside; b: waiting requests
+  kGivesUpPlaces,       // it gives places to another client's `cause`; a: its client's running sequences, b: share
+  kGivesUpBlocks,       // it gives blocks to another client's `cause`; a: blocks its client has or needs, b: share
+  kWaitedTooLong,       // the request found no room in time; a: milliseconds since its arrival, b: milliseconds allowed
+  kSetAside,            // a background request makes way for others; a: blocks given up, b: 1 if it was queued
+  kTakenUp,             // a background request returns to the queue; b: waiting requests
   kDraftedByPrediction,  // when a request ends; a: guessed tokens that became part of its answer, b: guessed tokens
-  kDraftedFromText,      // when a request ends; a and b as with kDraftedByPrediction, for guesses from its own text
+  kDraftedFromText,      // when a request ends; a and b as with kDraftedByPrediction, for guesses from its own tokens
   kDraftedFromAnswers,   // when a request ends; a and b as with kDraftedByPrediction, for guesses from earlier answers
   kDraftedByModel,       // when a request ends; a and b as with kDraftedByPrediction, for guesses of the draft model
+  kStoodBack,            // other clients took the room that it found; a: its sequences, b: its client's share of places
 };
 
 struct Decision {
@@ -44,7 +45,7 @@ struct Decision {
   bool operator==(const Decision&) const = default;
 };
 
-/// Returns one line of text: the request, the decision and its reason.
+/// Returns one line of text that names the request, the decision and its reason.
 std::string Describe(const Decision& decision);
 
 /// Receives decisions; the journal implements it.
@@ -54,7 +55,7 @@ class DecisionLog {
   virtual void OnDecision(const Decision& decision) = 0;
 };
 
-/// Forwards every decision to two logs; either may be null.
+/// Forwards every decision to two logs, either of which may be null.
 class DecisionTee : public DecisionLog {
  public:
   DecisionLog* first = nullptr;

@@ -4,8 +4,8 @@ namespace quire {
 
 /// How a request's blocks travel from one engine's workers to another's.
 enum class MigrationWay {
-  kHost,   // swapped out, copied between host memories, swapped in: everything computed, states included
-  kDevice  // copied between device pools into the prefix cache while the request runs: full blocks only
+  kHost,   // swapped out, copied between host memories, and swapped in: all computed tokens, states included
+  kDevice  // copied between device pools into the prefix cache while the request runs: only full blocks
 };
 
 }  // namespace quire

@@ -18,7 +18,7 @@ namespace quire {
 
 struct GenerationLimits {
   int max_tokens = 16;                  // generated tokens per choice, at most
-  std::vector<TokenId> stop_token_ids;  // each ends its choice, undelivered; includes the model's own unless ignored
+  std::vector<TokenId> stop_token_ids;  // each ends its choice and is not delivered; the model's own are included
   double max_seconds = 0;               // time allowed between arrival and the last token; 0: the server's limit
 };
 
@@ -31,36 +31,36 @@ struct ClientAccount;
 struct Request {
   RequestId id = 0;
   std::string name;    // the id that the client sees
-  std::string client;  // the client (API key) whose share the request uses; empty: all clients without a key
+  std::string client;  // the client (API key) whose share the request uses; empty: all requests without a key share one
   ClientLimits client_limits;
   int priority = 0;            // within one client; the lower number goes first
   double arrival_seconds = 0;  // time of arrival on the engine's clock
-  bool background = false;     // a batch's request: set aside while a request of any other kind is in the engine
+  bool background = false;     // part of a batch: set aside while a request of any other kind is in the engine
   GenerationLimits limits;
-  SamplingSpec sampling;            // choice 0's parameters; other choices differ only in `choice`
+  SamplingSpec sampling;            // parameters of choice 0; those of other choices differ only in `choice`
   std::string cache_salt;           // requests share cached blocks only if their salts and adapters are equal
   int adapter = 0;                  // number of its LoRA adapter (AddedSequence::adapter); 0: the base model
   std::vector<Sequence> sequences;  // one per choice, or one per beam
-  std::vector<TokenId> prediction;  // the answer that the client expects of every choice; it only saves time
+  std::vector<TokenId> prediction;  // the answer that the client expects of every choice; changes no token
   std::shared_ptr<RequestSink> sink;
-  std::shared_ptr<const void> keeps;  // freed with the request; keeps its adapter loaded on the ranks; may be null
+  std::shared_ptr<const void> keeps;  // keeps its adapter loaded on the ranks until the request is freed; may be null
   std::unique_ptr<BeamSearch> beams;  // beam search state; null: every sequence samples on its own
 
   // --- Set by the scheduler and the engine ---
 
-  /// True once sequence 0 has computed the prompt except its last token, and sequences 1.. share its blocks.
+  /// True once sequence 0 has computed the prompt except its last token, and the other sequences share its blocks.
   bool forked = false;
   double rank = 0;  // order among the client's waiting requests; the lower number goes first
   int num_preemptions = 0;
-  int num_yields = 0;                // preemptions because the client had more than its share; part of num_preemptions
+  int num_yields = 0;                // times it gave room to other clients: preempted for them, or it stood back
   int64_t admitted_step = 0;         // number of the step that last admitted the request
   double last_moved_seconds = -1e9;  // time when the request came from another engine
-  /// Worker groups lost in a row, without a token in between, while the lost group computed the request;
-  /// num_lost_alone: while the request was the only one that the group computed.
+  /// The number of worker groups lost in a row, with no token in between, that were computing the request;
+  /// num_lost_alone counts those that were computing no other request.
   int num_lost_epochs = 0, num_lost_alone = 0;
   int num_swapped_blocks = 0;  // distinct host blocks of the request while it is swapped out
-  /// True while the request is in no queue and holds no blocks: a background request while other requests are in the
-  /// engine, or a request whose adapter the ranks lack.
+  /// True while the request is in no queue and holds no blocks: as a background request while other requests are in the
+  /// engine, or because the ranks lack its adapter.
   bool set_aside = false;
   bool told_to_wait = false;   // the decision log has been told that the request waits for a prefix
   int num_cached_tokens = 0;   // prompt tokens found in the prefix cache before the first preemption
@@ -78,26 +78,26 @@ struct Request {
     const bool shares = !forked && sequences.size() > 1 && LeaderAtWork() == nullptr;
     return sequence.length() - (shares ? num_prompt_tokens() - 1 : sequence.num_planned());
   }
-  /// Returns the number of the request's known tokens that are not computed yet. A prompt that its choices share counts
-  /// once.
+  /// Returns the number of the request's known tokens that are not computed yet. A prompt shared by several choices
+  /// counts once.
   int64_t NumUncomputed() const;
-  /// Returns the number of sequences that have one token to compute, and so draw in the next step. 0 while a leader
-  /// computes the prompt, and while beams wait for results.
+  /// Returns the number of sequences that have one token to compute and therefore draw in the next step. Returns 0
+  /// while a leader computes the prompt, and while beams wait for results.
   int NumDecodes() const;
-  /// Returns the first unfinished sequence while it computes the prompt for all sequences; null once the prompt is
-  /// computed, or with only one sequence.
+  /// Returns the first unfinished sequence while it computes the prompt for all sequences. Returns null once the prompt
+  /// is computed, or when there is only one sequence.
   const Sequence* LeaderAtWork() const {
     if (forked || sequences.size() == 1) return nullptr;
     const auto leader = std::ranges::find_if(sequences, [](const Sequence& s) { return !s.finished; });
     return leader->num_computed < num_prompt_tokens() - 1 ? &*leader : nullptr;
   }
-  /// True while the client still has to get log-probabilities of prompt tokens.
+  /// True while log-probabilities of prompt tokens are still to be delivered to the client.
   bool Scores() const { return sampling.num_prompt_logprobs >= 0 && num_scored < num_prompt_tokens() - 1; }
   /// True when the workers pool over all prompt rows. Such a prompt is computed without a break from the first row on;
   /// a preemption or a move discards the computed rows.
   bool PoolsAllRows() const { return PoolsFromTheFirst(sampling.pooling); }
   /// Returns the most leading tokens that the prefix cache may supply. The rows of later tokens are still to be scored,
-  /// and a row is scored when its token is computed.
+  /// and scoring a row requires computing its token.
   int NumCacheable() const {
     if (PoolsAllRows()) return 0;
     return Scores() ? num_scored : std::numeric_limits<int>::max();
@@ -105,7 +105,7 @@ struct Request {
   ScoredRows RowsOf(int start, int count) const {
     return RowsToScore(sampling, num_prompt_tokens(), num_scored, start, count);
   }
-  /// Returns the charge to the step's token budget for computing tokens [start, start + count): 1 per token, plus 1 per
+  /// Returns what computing tokens [start, start + count) takes from the step's token budget: 1 per token, plus 1 per
   /// scored row except the first. The first scored row is free, as drawing is, so that any budget allows progress.
   int StepCost(int start, int count) const { return count + std::max(0, RowsOf(start, count).count - 1); }
   /// Returns the most tokens from `start` on, at most `count`, whose StepCost is at most `budget` (> 0).
@@ -142,7 +142,8 @@ inline int Request::TokensFor(int start, int count, int budget) const {
 }
 
 /// True when `a` is senior to `b`. Senior requests run first in a step and are preempted last, unless client shares
-/// decide otherwise (Scheduler). Only arrival time counts: a client's own `priority` must not push other clients aside.
+/// decide otherwise (Scheduler). Only arrival time counts, so that a client cannot use `priority` to push other clients
+/// aside.
 inline bool Senior(const Request& a, const Request& b) {
   return a.arrival_seconds != b.arrival_seconds ? a.arrival_seconds < b.arrival_seconds : a.id < b.id;
 }

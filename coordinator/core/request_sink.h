@@ -8,7 +8,7 @@
 
 namespace quire {
 
-/// One generated token, as the engine hands it to a RequestSink.
+/// One generated token, as the engine gives it to a RequestSink.
 struct TokenEvent {
   int choice = 0;
   TokenId token = 0;
@@ -26,27 +26,27 @@ enum class RequestError {
   kAborted,      // an operator ended the request
   kNoNumbers,    // the model computed infinity or NaN for the request
   kOverworked,   // the request's grammar cost the workers too much work
-  kDeadEnd,      // grammar, allowed tokens and forbidden words leave no next token
-  kNoRoom,       // the wait in the queue exceeded the limit before any step computed part of the request
+  kDeadEnd,      // grammar, allowed tokens and forbidden words together allow no next token
+  kNoRoom,       // the request waited in the queue beyond the limit, and no step computed any part of it
   kGivenUp,      // worker groups were lost with the request too often, or the KV cache became too small for it
 };
 
-/// Receives the results of one request. The engine's thread calls it in order, so it must not block. Each choice gets
-/// OnToken for every token, then OnFinish. If the request fails, OnError comes once, and no other call follows it.
+/// Receives the results of one request. The engine's thread makes all calls, in order, so they must not block. Each
+/// choice gets OnToken for every token, then OnFinish. If the request fails, OnError comes once and is the last call.
 class RequestSink {
  public:
   virtual ~RequestSink() = default;
-  /// Called at most once, before all other calls: a step with work of the request was planned, waited_seconds after the
-  /// request's arrival.
+  /// Called at most once, before all other calls, when the first step with work of the request is planned.
+  /// waited_seconds is the time since the request's arrival.
   virtual void OnStart(double /*waited_seconds*/) {}
-  /// Gets the scores of the next prompt tokens. Every token comes once, in order, before the first token is drawn.
-  /// `prompt` begins with the whole prompt; drawn tokens may follow.
+  /// Gets the scores of the next prompt tokens. Every token is scored once, in order, before the first token is drawn.
+  /// `prompt` begins with the whole prompt; drawn tokens may follow it.
   virtual void OnPromptScores(const PromptScores&, const std::vector<TokenId>& /*prompt*/) {}
-  /// Gets the next token of a choice. Returns true when the text now contains a stop string: the engine then finishes
+  /// Gets the next token of a choice. Returns true when the text now contains a stop string; the engine then finishes
   /// the choice with kStop.
   virtual bool OnToken(const TokenEvent& event) = 0;
-  /// Called when a stop token ended the choice; the token is not delivered. Arguments: the choice and the token's
-  /// log-probability, if it was asked for.
+  /// Called when a stop token ended the choice; that token is not delivered. The arguments are the choice and the
+  /// token's log-probability, if the client asked for log-probabilities.
   virtual void OnHiddenStop(int, float) {}
   /// Gets the number of prompt tokens that came from the prefix cache. Called at most once, before the first token.
   virtual void OnCached(int) {}
@@ -55,8 +55,8 @@ class RequestSink {
   virtual void OnDrafts(int /*choice*/, int /*accepted*/, int /*refused*/) {}
   virtual void OnFinish(int choice, FinishReason reason) = 0;
   virtual void OnError(RequestError error, const std::string& message) = 0;
-  /// True once no client waits for the results. Engine::Adopt then drops the request: its cancellation may have reached
-  /// only the engine that it left.
+  /// True once no client waits for the results. Engine::Adopt then drops the request, because its cancellation may have
+  /// reached only the engine that the request left.
   virtual bool Abandoned() const { return false; }
 };
 

@@ -6,19 +6,19 @@
 
 namespace quire {
 
-/// How long the slowest worker took for a step, in microseconds.
+/// How long the slowest worker took for each part of a step, in microseconds.
 struct StepTimes {
   uint32_t compute_micros = 0;  // total time
   uint32_t swap_micros = 0;     // the part spent on block moves between device and host
-  uint32_t guess_micros = 0;    // the part that the draft model took
+  uint32_t guess_micros = 0;    // the part that the draft model took, after the step's other work
 };
 
-/// A choice that its sink ended, because the text reached a stop string. A replay has no sinks, so the journal keeps
+/// A choice that its sink ended, because the text contained a stop string. A replay has no sinks, so the journal keeps
 /// these records.
 struct StoppedChoice {
   RequestId request;
   int choice;
-  int token = 1;  // the last one delivered, counted from 1 among the step's tokens of the choice (drafts)
+  int token = 1;  // number of the last delivered token among the step's tokens of the choice, counted from 1
 
   bool operator==(const StoppedChoice&) const = default;
 };

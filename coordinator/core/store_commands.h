@@ -9,8 +9,8 @@
 
 namespace quire::command {
 
-// The engine's commands about blocks that go to a store outside of the pools, and come back (command.h says how
-// commands work).
+// Engine commands for blocks that are copied to a store outside of the pools and come back. command.h describes
+// commands in general.
 
 struct HoldCached {
   uint64_t ticket;

@@ -2,12 +2,12 @@
 
 namespace quire {
 
-/// The first argument that makes the program a grammar compiler.
+/// The program's first argument with which it runs as a grammar compiler (CompileGrammars).
 inline constexpr const char* kCompileGrammars = "compile-grammars";
 
-/// The main function of the grammar compiler process, whose standard input is a FrameSocket. First receives a
-/// Vocabulary for a model of vocab_size tokens and answers with GrammarReady 0. Then answers every GrammarMessage with
-/// a GrammarReady. Ends when the other side closes. Returns the exit status.
+/// The main function of the grammar compiler's process, whose standard input is a FrameSocket. First receives a
+/// Vocabulary, for a model of vocab_size tokens, and answers with GrammarReady 0. Then answers every GrammarMessage
+/// with a GrammarReady. Ends when the other side closes the socket. Returns the exit status.
 int CompileGrammars(int vocab_size);
 
 }  // namespace quire

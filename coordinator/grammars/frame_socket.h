@@ -10,8 +10,8 @@
 
 namespace quire {
 
-/// Frames between this process and a child process over a pair of stream sockets. On the wire a frame is its header,
-/// the body's length in 8 bytes, and the body. Not thread-safe; does not own the descriptor.
+/// Sends and receives frames between this process and a child process over a pair of stream sockets. Each frame is sent
+/// as its header, the body's length in 8 bytes, and the body. Not thread-safe; does not own the descriptor.
 class FrameSocket {
  public:
   explicit FrameSocket(int fd) : fd_(fd) {}
@@ -21,7 +21,7 @@ class FrameSocket {
   /// Blocks until a frame has arrived and returns it; nullopt when the other side has closed or announces a body of
   /// more than 64 MiB.
   std::optional<Frame> Receive() const;
-  /// Waits at most `time`. True when data has arrived or the other side has closed.
+  /// Waits at most `time`. Returns true when data has arrived or the other side has closed the socket.
   bool Readable(std::chrono::milliseconds time) const;
 
  private:

@@ -58,14 +58,14 @@ GrammarTrials::GrammarTrials(std::shared_ptr<const Vocabulary> vocabulary, std::
                              Limits limits)
     : vocabulary_(std::move(vocabulary)), command_(std::move(command)), limits_(limits) {}
 
-/// Throws ApiError 503, because this machine lacks descriptors, processes or memory for a trial.
+/// Throws ApiError 503. `error` tells why this machine could not start a process for a trial.
 void GrammarTrials::NoProcess(int error) {
   if (!std::exchange(told_of_lack_, true))
     spdlog::error("no process can be started for grammars: {}; later refusals are not told of", std::strerror(error));
   NoTime();
 }
 
-/// Kills the process and returns how it ended.
+/// Kills the compiler's process. Returns in words how the process ended.
 std::string GrammarTrials::End() {
   if (pid_ == 0) return "";
   ::kill(pid_, SIGKILL);
@@ -127,8 +127,8 @@ std::optional<std::string> GrammarTrials::Ask(const GrammarSource& source, const
 void GrammarTrials::Try(const GrammarSource& source, const std::stop_token& stop) {
   std::optional<std::string> problem;
   try {
-    // A process that compiled other grammars before may have ended for another reason, so try once more. If a new
-    // process ends, the grammar is the cause.
+    // The process may have ended because of a grammar that it compiled before. So try once more: if a new process ends,
+    // too, this grammar is the cause.
     for (bool is_new = false; !problem;) {
       if (is_new) Fail("cannot be compiled: it breaks the compiler");
       is_new = pid_ == 0;

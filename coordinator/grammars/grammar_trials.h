@@ -15,9 +15,9 @@
 namespace quire {
 
 /// Compiles clients' grammars on trial in a separate process, so that an expensive or harmful grammar hurts only that
-/// process. The process starts with the first grammar, and again after it was killed because of a grammar. Use from one
-/// thread at a time; that thread must live as long as the object is used, because the process dies with its parent
-/// thread.
+/// process. The process starts with the first grammar, and again with the next one after it was killed. Use from one
+/// thread at a time, which must live as long as the object is used, because the process dies with the thread that
+/// started it.
 class GrammarTrials {
  public:
   struct Limits {
@@ -30,9 +30,9 @@ class GrammarTrials {
   GrammarTrials(const GrammarTrials&) = delete;
   GrammarTrials& operator=(const GrammarTrials&) = delete;
 
-  /// Compiles the grammar on trial. Throws, when it does not compile within the limits, Error with the reason (its text
-  /// names no field), Stopped when `stop` is requested, or ApiError 503 when this machine has no time or no process for
-  /// the trial.
+  /// Compiles the grammar on trial. Throws Error with the reason, whose text names no field, when the grammar does not
+  /// compile within the limits; Stopped when `stop` is requested; ApiError 503 when this machine has no time or no
+  /// process for the trial.
   void Try(const GrammarSource& source, const std::stop_token& stop);
 
   /// Returns the compiler's process id; 0: no process.

@@ -6,9 +6,9 @@
 
 namespace quire {
 
-/// Counts the bytes that requests hold in this process's memory, for each client and for all clients together. A
-/// request is charged before it allocates, from the declared length of its body to the last byte of its answer. A
-/// refusal is a return value, and the caller decides how to answer it. Used by the I/O thread only.
+/// Counts the bytes of this process's memory that requests hold, per client and for all clients together. A request is
+/// charged before it allocates, from the arrival of its head to the last byte of its answer. Refusals are returned as a
+/// Verdict, and the caller decides how to answer. Used by the I/O thread only.
 class ByteBudget {
  public:
   struct Limits {
@@ -68,8 +68,8 @@ class ByteBudget {
   /// Returns the most bytes that one request of this client could ever hold.
   int64_t MostFor(const std::string& client) const;
   /// True when a client may hold `held` bytes while `free` bytes stay free. A client that is alone may hold
-  /// `per_client`. With many clients, a client may hold as much as all of them leave free (by default, where per_client
-  /// is half of in_all). No share applies to a client without a name, or where per_client >= in_all.
+  /// `per_client` bytes. If per_client is half of in_all (the default), the condition is held <= free. No such share
+  /// limits a client without a name, or any client where per_client >= in_all.
   bool InShare(const std::string& client, int64_t held, int64_t free) const;
   int64_t taken() const { return taken_; }
   size_t num_clients() const { return accounts_.size(); }

@@ -97,7 +97,7 @@ Connection::Clock::duration Connection::TimeFor(size_t bytes, int64_t bytes_per_
   return std::min(std::max(by_rate, shortest), longest);
 }
 
-/// Sets a deadline that cancels the pending operation; the connection stays open, so that the client may get an answer.
+/// Sets a deadline that cancels the pending operation. The connection stays open, so an answer can still be sent.
 void Connection::SetDeadline(Clock::time_point when) {
   timed_out_ = false;
   deadline_.expires_at(when);

@@ -13,8 +13,8 @@
 
 namespace quire {
 
-/// One client connection from accept to close. It is also the HttpResponder of the request that it serves. While a
-/// handler works, a connection holds little more than the socket: thousands of streams are open at the same time.
+/// One client connection, from accept to close. It is also the HttpResponder of the request that it serves. While a
+/// handler works, a connection holds little more than its socket, so thousands of streams can be open.
 class Connection : public HttpResponder, public std::enable_shared_from_this<Connection> {
  public:
   /// The references must outlive this object. `tls` is null for clear text.
@@ -23,9 +23,9 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
 
   /// Serves requests one after another until either side ends the connection, or GiveWay() is called.
   boost::asio::awaitable<void> Serve(ConnectionPlaces::Place& place);
-  /// Ends a connection that waits for its client to send or to read something.
+  /// Ends the connection while it waits for its client to send or to read something.
   void GiveWay();
-  /// Answers any request with 503 (the server is full), and closes.
+  /// Answers any request with 503, because the server is full, and closes the connection.
   boost::asio::awaitable<void> TurnAway();
   /// Closes the connection after an exception that no handler caught.
   void Abandon();
@@ -66,7 +66,7 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   void Tell();                    // reports the finished request (HttpService::answered)
   void SetDeadline(Clock::time_point when);
   void ClearDeadline();
-  /// Secure() does the TLS handshake. Returns false when it fails; a client in clear text got an answer that says so.
+  /// Secure() does the TLS handshake. It returns false on failure. A client without TLS gets an answer that says so.
   boost::asio::awaitable<bool> Secure(), AwaitBytes(size_t count);
   boost::asio::awaitable<void> SayGoodbye(), AwaitEarlyRead(), AwaitTurn();
   void ReadEarly();

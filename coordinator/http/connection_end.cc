@@ -21,7 +21,7 @@ constexpr auto kPollForEndEvery = std::chrono::milliseconds(200);
 constexpr auto kGoodbye = std::chrono::seconds(1);
 constexpr unsigned char kHandshake = 0x16;  // the first byte of every TLS connection
 constexpr auto kAfterHello = std::chrono::seconds(5);
-// A client's first record begins with its type, version and length, then the hello's type and length.
+// A client's first record begins with type, version and length of the record, then type and length of the hello.
 constexpr size_t kRecordHead = 5, kHelloHead = 4, kHeads = kRecordHead + kHelloHead;
 constexpr size_t kMostInRecord = 16 << 10;
 constexpr int kMostWaits = 64;  // waits of AwaitBytes: the kernel may wake it early when memory is short
@@ -104,7 +104,7 @@ asio::awaitable<bool> Connection::Secure() {
   }
 }
 
-/// Sends TLS's close_notify, and waits at most kGoodbye for the client's.
+/// Sends TLS's close_notify, then waits for the client's close_notify, kGoodbye at most.
 asio::awaitable<void> Connection::SayGoodbye() {
   if (gone_ || said_goodbye_) co_return;
   said_goodbye_ = true;
@@ -118,7 +118,7 @@ asio::awaitable<void> Connection::SayGoodbye() {
 void Connection::WatchForEnd() {
   watching_ = true;
   if (!socket_.encrypted()) return AwaitReadable();
-  // Under TLS only a read can tell the client's end from a next request. One byte is enough.
+  // Under TLS only a read tells whether the client has closed or sent its next request. One byte is enough.
   if (buffer_.size() > 0) return PollForEnd();
   ReadEarly();
 }

@@ -10,22 +10,22 @@
 
 namespace quire {
 
-/// The places of a port's connections: at most `most` in all, and `most_per_address` per address. A connection is
-/// silent while it waits for its client to send or to read something. When all places are taken, a newcomer takes the
-/// place of the connection that has been silent longest in the network with the most silent connections. That network
-/// must have more silent connections than the newcomer's network has connections. So a client with many addresses
-/// cannot keep others out with idle connections. A network is what TurnOf() returns (network_turns.h). Not thread-safe.
+/// The places of a port's connections: `most` in all, `most_per_address` per address. A connection is silent while it
+/// waits for its client to send or to read something. When all places are taken, a newcomer takes the place of the
+/// longest silent connection in the network with the most silent connections, if that network has more silent
+/// connections than the newcomer's network has connections. So a client with many addresses cannot keep others out with
+/// idle connections. A network is what TurnOf() returns (network_turns.h). Not thread-safe.
 class ConnectionPlaces {
  public:
   class Place;
 
-  /// most_per_address bounds one IPv4 address or one /64 network of IPv6; loopback addresses have no such bound.
+  /// most_per_address bounds each IPv4 address and each /64 network of IPv6. Loopback addresses have no such bound.
   ConnectionPlaces(int most, int most_per_address) : most_(most), most_per_address_(most_per_address) {}
   ConnectionPlaces(const ConnectionPlaces&) = delete;
   ConnectionPlaces& operator=(const ConnectionPlaces&) = delete;
 
-  /// Returns a place, at first silent; null: no place is free. This object must outlive the place. `give_way` is called
-  /// at most once, when the connection loses its place, and must end the connection.
+  /// Returns a place, which is silent at first; null when no place is free. This object must outlive the place.
+  /// `give_way` must end the connection; it is called at most once, when the connection loses its place.
   std::unique_ptr<Place> Take(const boost::asio::ip::address& address, std::function<void()> give_way);
 
   int taken() const { return taken_; }

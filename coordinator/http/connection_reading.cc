@@ -92,14 +92,14 @@ IoShares::Client Connection::Payer() const {
   return {request_.share.empty() ? TurnOf(peer_).to_string() : request_.share, request_.has_key};
 }
 
-/// Waits for the network's turn among those of other networks, and for the rest of a client beyond its share.
+/// Waits for the turn of the client's network; then, if the client is beyond its share (IoShares), until its rest ends.
 asio::awaitable<void> Connection::AwaitTurn() {
   co_await turns_.requests.Await(peer_);
   const IoShares::Client payer = Payer();
   co_await turns_.shares.Rest(payer);
 }
 
-/// Reads a head, and no byte after its last line. Checks the raw bytes for folded lines: the parser joins them.
+/// Reads a head and no byte after it. Checks the raw bytes for folded header lines, which the parser would join.
 asio::awaitable<HttpResponse> Connection::ParseHead(HttpParser& parser) {
   size_t bytes = 0;
   int reads = 0;
@@ -145,7 +145,7 @@ asio::awaitable<bool> Connection::ReadBody(HttpParser& parser) {
   beast::error_code error;
   int small_reads = 0;
   for (size_t received = buffer_.size(); !parser.is_done() && !error;) {
-    // A file has the time of a usual body for each usual body's bytes.
+    // An uploaded file may take as long as that many bodies of the usual size.
     const auto longest = usual * static_cast<int64_t>(1 + received / limits_.body_bytes);
     SetDeadline(begin + TimeFor(received, limits_.chosen.body_bytes_per_second, kBodyGrace, longest));
     auto [read_error, bytes] = co_await http::async_read_some(socket_, buffer_, parser, kToken);
@@ -191,7 +191,8 @@ asio::awaitable<void> Connection::Refuse(HttpResponse response) {
   co_await Send(std::move(response));
   Tell();
   if (socket_.encrypted()) co_await SayGoodbye();
-  // Read the client's input before the close: with unread input the kernel resets the connection and drops the answer.
+  // Read what the client still sends: with unread input the kernel resets the connection and drops the
+  // answer.
   beast::error_code ignored;
   socket_.tcp().shutdown(tcp::socket::shutdown_send, ignored);
   char drain[4096];

@@ -31,6 +31,7 @@ std::string Connection::LastLines() const {
 }
 
 void Connection::BeginAnswer() {
+  keep_alive_ = keep_alive_ && !limits_.last_requests;  // the server may have begun to drain since the request came
   waited_ = {};
   taken_ = 0;
 }
@@ -103,9 +104,9 @@ asio::awaitable<void> Connection::EndStream() {
 asio::awaitable<void> Connection::WriteRaw(std::string bytes) { co_await WriteFrom(bytes); }
 
 /// Writes the bytes. Most writes fit the kernel's buffer and do not wait. Ends the connection when its client reads
-/// nothing for write_seconds, or when all waits together exceed write_seconds and the client read fewer than
-/// write_bytes_per_second meanwhile. While the write waits, the connection's place may go to a newcomer. Yields the
-/// thread every kTurnBytes, because a write to a fast client never waits.
+/// nothing for write_seconds, or when it read fewer than write_bytes_per_second during waits of more than write_seconds
+/// in all. During a wait the connection's place may go to a newcomer. Lets other coroutines run after every kTurnBytes,
+/// because a write to a fast client never waits.
 asio::awaitable<void> Connection::WriteFrom(std::string_view bytes) {
   const std::chrono::seconds patience(limits_.chosen.write_seconds);
   for (size_t done = 0; done < bytes.size() && !gone_;) {

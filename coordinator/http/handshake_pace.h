@@ -9,7 +9,7 @@
 namespace quire {
 
 /// Spaces the starts of TLS handshakes. A handshake costs the I/O thread half a millisecond, or 4 ms with an RSA key of
-/// 4,096 bits, and any client can start one. So handshakes get 0.4 of that thread's time, and networks take turns.
+/// 4,096 bits, and any client can start one. So handshakes get 40 % of that thread's time, and networks take turns.
 /// After an idle time a burst of handshakes starts without pauses. The class is a leaky bucket, stored as the time when
 /// the bucket will be empty (the generic cell rate algorithm). Not thread-safe.
 class HandshakePace {
@@ -41,7 +41,7 @@ class HandshakePace {
   /// Charges one handshake.
   void Charge(Clock::time_point now) { empty_ = std::max(empty_, now) + apart_; }
   static constexpr std::chrono::seconds kLongestQueue{5};  // of one network; clients give up before long
-  /// Returns the network's oldest ticket when more of the network's tickets wait than begin in kLongestQueue.
+  /// Returns the network's oldest ticket if the network has more tickets in the queue than begin in kLongestQueue.
   std::optional<Ticket> Surplus(const boost::asio::ip::address& network) const {
     const auto most = static_cast<size_t>(std::max<int64_t>(1, kLongestQueue / apart_));
     return turns_.NumWaiting(network) > most ? std::optional(turns_.Oldest(network)) : std::nullopt;

@@ -23,13 +23,13 @@ class HandshakeTurns {
   using Ticket = TicketCalls::Ticket;
   Ticket NewTicket() { return calls_.NewTicket(); }
   /// Waits until a handshake from this address may begin. A ticket waits only once. `ended` returns whether the client
-  /// has left. Returns false when the client has left, after Leave(), or when more clients of the address's network
-  /// wait than 5 s serve: the oldest of them gives up its place. Then the connection must end.
+  /// has left. Returns false when the connection must end: the client has left, Leave() was called, or more clients of
+  /// its network wait than handshakes begin in 5 s and this client has waited longest.
   boost::asio::awaitable<bool> Await(Ticket ticket, boost::asio::ip::address address, std::function<bool()> ended);
-  /// Ends the ticket's Await(), if it waits, without a turn.
+  /// Removes the ticket from the queue; the Await() that waits with it, if any, returns false.
   void Leave(Ticket ticket, const boost::asio::ip::address& address);
 
-  /// The most open handshakes. Each takes 0.1 to 0.25 MB and lasts a few round trips, or as long as the client likes.
+  /// The most open handshakes. Each takes 0.1 to 0.25 MB, and lasts a few round trips, or longer if the client is slow.
   /// When one more begins, the oldest is ended.
   static constexpr size_t kMostOpen = 512;
   /// A handshake counts as open while this object lives.

@@ -104,8 +104,8 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
         if (!error) asio::co_spawn(acceptor.get_executor(), ServeOne(std::move(socket)), asio::detached);
       }
       if (!error || error == asio::error::would_block) continue;
-      // If the whole system is out of descriptors (ENFILE), another process could take the freed one, so no client is
-      // ended.
+      // If the whole system is out of descriptors (ENFILE), another process could take a freed descriptor, so no
+      // connection is ended.
       const bool one_ended = error == asio::error::no_descriptors && ports.EndOneSilent();
       if (!one_ended) CloseOneWaiting();
       retry.expires_after(one_ended ? kAfterOne : kBackOff);  // waits instead of spinning
@@ -113,9 +113,9 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
     }
   }
 
-  /// Closes the connection that has waited longest in the kernel's queue, by way of the spare descriptor. Call it when
-  /// the process is out of descriptors and no connection is silent. So the client learns without delay that it is not
-  /// served.
+  /// Closes the connection that has waited longest in the kernel's queue, with the help of the spare descriptor. Call
+  /// it when the process is out of descriptors and no connection is silent. So that client learns at once that it is
+  /// not served.
   void CloseOneWaiting() {
     ::close(spare);
     ::close(::accept(acceptor.native_handle(), nullptr, nullptr));
@@ -152,8 +152,8 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
     if (connection->began_handshake()) GiveBackMemory();
   }
 
-  /// Plans a malloc_trim. Memory blocks of OpenSSL's connections lie between blocks that live longer, so after
-  /// thousands of connections the allocator would keep their memory forever.
+  /// Plans a malloc_trim. OpenSSL's memory of ended connections lies between blocks that live longer, so without it the
+  /// allocator would keep that memory forever.
   void GiveBackMemory() {
     const auto when = trims.Count(TrimPace::Clock::now());
     if (!when) return;

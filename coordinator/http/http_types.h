@@ -29,7 +29,7 @@ struct HttpRequest {
   std::vector<std::pair<std::string, std::string>> answer_headers;  // headers of every answer to this request
   bool has_key = false;     // `share` names a key that the port knows
   bool background = false;  // a batch's request, which waits while other requests exist
-  /// Takes the body piece by piece, and `body` stays empty; the port's `admit` may set it. Must not throw.
+  /// Receives the body piece by piece; `body` then stays empty. The port's `admit` may set this. Must not throw.
   std::function<boost::asio::awaitable<void>(std::string piece)> take_body = {};
   std::string Header(const std::string& name) const { return headers.contains(name) ? headers.at(name) : ""; }
 };
@@ -43,11 +43,11 @@ struct HttpResponse {
   std::string_view fixed = {};        // a body that outlives all connections and is not copied; then `body` is empty
 };
 
-/// A handler answers by Send(), or by BeginStream() or BeginPieces(), then Write() repeatedly, then EndStream().
+/// A handler answers with Send(), or with BeginStream() or BeginPieces(), then Write() for each part, then EndStream().
 class HttpResponder {
  public:
   virtual ~HttpResponder() = default;
-  /// Sends a whole answer. After a stream or pieces have begun, ends the connection instead.
+  /// Sends a whole answer. If a stream or pieces have begun, ends the connection instead.
   virtual boost::asio::awaitable<void> Send(HttpResponse response) = 0;
   /// Begins a server-sent event stream.
   virtual boost::asio::awaitable<void> BeginStream() = 0;
@@ -72,12 +72,12 @@ inline constexpr std::string_view kUploadPath = "/v1/files";  // the path whose 
 
 /// The functions that serve the requests of one port.
 struct HttpService {
-  /// Called with the head alone. Returns a refusal; nullopt: the body is read. May set `client` and `memory`.
+  /// Called with the head alone. Returns a refusal, or nullopt: then the body is read. May set `client` and `memory`.
   std::function<std::optional<HttpResponse>(HttpRequest&)> admit;
   std::function<boost::asio::awaitable<void>(HttpRequest&, HttpResponder&)> handle;
   /// Called after every request, also a refused one; may be empty.
   std::function<void(const RequestRecord&)> answered = {};
-  /// Called with an error answer; rewrites it into the form that clients of its path expect. May be empty.
+  /// Called with an error answer, which it may rewrite into the form that clients of this path expect. May be empty.
   std::function<void(const RequestRecord&, HttpResponse&)> restate = {};
 };
 
@@ -93,7 +93,7 @@ struct HttpLimits {
   bool last_requests = false;                          // connections end with the answer to the next request
 };
 
-/// Returns an error answer in OpenAI's form, {"error": {...}}. The status gives `type`, and `code` where that is empty.
+/// Returns an error answer in OpenAI's form, {"error": {...}}. The status decides `type`, and `code` if that is empty.
 HttpResponse ErrorResponse(int status, const std::string& message, const std::string& param = "",
                            const std::string& code = "");
 

@@ -12,16 +12,17 @@
 namespace quire {
 
 /// Bounds the processor time that clients' requests take on the I/O thread while workers compute on the same
-/// processors. Ranks run in lock-step, so a moment taken from one rank's core delays all ranks. The time of each
-/// handler that serves a client is charged to the client's share (WorkShares). A client beyond its share rests before
-/// its next request is read or refused. Keys share a twentieth of the cores, and networks of requests without a key
-/// share another one, so strangers take nothing from keys. An io_context has one object. Used by its thread only.
+/// processors. Ranks run in lock-step, so a moment taken from one rank's core delays all ranks. Each handler's time is
+/// charged to the share (WorkShares) of the client that it serves. A client beyond its share waits before its next
+/// request is read or refused. All keys together get a twentieth of the cores, and networks of requests without a key
+/// another twentieth, so they take nothing from keys. An io_context has one object. Used by its thread only.
 class IoShares : public boost::asio::execution_context::service {
  public:
   using key_type = IoShares;
   using Clock = WorkShares::Clock;
   static inline boost::asio::execution_context::id id;
-  // Of one request. Rests of this length bound a flood as well, and probes with a time limit of 1 s get their answer.
+  // The longest rest before one request. It is enough against a flood, and probes with a limit of 1 s
+  // succeed.
   static constexpr std::chrono::milliseconds kLongestRest{500};
   struct Client {
     std::string name;      // of the key, or of the network
@@ -30,17 +31,17 @@ class IoShares : public boost::asio::execution_context::service {
 
   explicit IoShares(boost::asio::execution_context& context);
 
-  /// `busy` returns true while workers compute on this thread's processors. Until this call no client rests.
+  /// `busy` returns true while workers compute on this thread's processors. Before this call no client has to rest.
   void RestWhile(std::function<bool()> busy) { busy_ = std::move(busy); }
-  /// Says that the handler that runs serves this client. The handler's time from the first Serve() on is charged to the
-  /// client of the last one.
+  /// Says that the running handler serves this client. The handler's time since its first Serve() is charged to the
+  /// client of its last Serve().
   void Serve(Client client);
   /// Charges the time of the handler that has just ended. RunIo() calls it.
   void EndHandler();
-  /// The time for which the client must rest now.
+  /// Returns the time for which the client must rest now.
   Clock::duration RestOf(const Client& client) const;
-  /// Serves the client after the time that RestOf() returns. Rests end together, ten times a second: each interruption
-  /// delays the ranks, however short it is.
+  /// Waits until the client's rest (RestOf) is over. Rests of all clients end together, ten times a second, because
+  /// each interruption delays the ranks, however short it is.
   boost::asio::awaitable<void> Rest(Client client);
 
  private:

@@ -8,8 +8,8 @@
 
 namespace quire {
 
-/// A queue of tickets in which networks take turns for the I/O thread. However many connections other networks have
-/// waiting, a network's first ticket waits for at most one ticket of each of them. Tickets are ascending numbers. Not
+/// A queue of tickets in which networks take turns for the I/O thread. A network's first ticket waits for at most
+/// one ticket of each other network, however many tickets they have. Tickets are ascending numbers. Not
 /// thread-safe.
 class NetworkTurns {
  public:
@@ -40,7 +40,7 @@ class NetworkTurns {
 /// Returns the block of addresses that one host may own: an IPv4 address itself, or the /64 network of an IPv6 address.
 boost::asio::ip::address NetworkOf(const boost::asio::ip::address& address);
 
-/// Returns the block of addresses that one customer of a provider may own; its connections take turns as one. It is an
+/// Returns the block of addresses that one customer of a provider may own, and whose connections take turns as one: an
 /// IPv4 address itself, or the first 48 bits of an IPv6 address. All loopback addresses are one block.
 boost::asio::ip::address TurnOf(const boost::asio::ip::address& address);
 

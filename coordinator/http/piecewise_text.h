@@ -10,7 +10,7 @@
 
 namespace quire {
 
-/// The most bytes that one byte of a text becomes in JSON, as \u0001.
+/// The most bytes that one byte of a text takes in JSON, namely when it is escaped as \u0001.
 inline constexpr size_t kEscapedBytes = 6;
 
 /// Returns an upper bound of the bytes of a text in JSON, without its quotes.
@@ -23,8 +23,8 @@ inline size_t SpelledBytes(std::string_view text) {
   return bytes;
 }
 
-/// A text that is made while it is sent, so that memory holds only one piece, or one part, of it at a time. One thread
-/// uses it at a time.
+/// A text that is made while it is sent, so that memory holds only one piece or one part of it at a time. Only one
+/// thread may use it at a time.
 class PiecewiseText {
  public:
   virtual ~PiecewiseText() = default;
@@ -32,9 +32,9 @@ class PiecewiseText {
   /// Returns the next `bytes` bytes, or a little more (texts of an answer stay whole). Returns fewer only at the end.
   virtual std::string Next(size_t bytes) = 0;
   virtual bool done() const = 0;
-  /// Returns an estimate of the text's length in bytes. Bytes that take longer to make count more.
+  /// Returns an estimate of the text's length in bytes. Bytes that take longer to make count as several.
   virtual size_t estimated_bytes() const = 0;
-  /// Returns the most bytes that making the next piece may hold, beyond the text's sources and a usual piece.
+  /// Returns the most bytes that Next() may allocate besides its result, for parts of the text that are made whole.
   virtual size_t most_bytes() const = 0;
   /// Returns the bytes that are made but not returned yet.
   virtual size_t made_bytes() const { return 0; }

@@ -8,7 +8,7 @@
 
 namespace quire {
 
-/// The queues in which the connections of one port wait for each other, and the shares of the thread that serves them.
+/// The queues in which one port's connections wait for their turn, and their shares of the I/O thread's time.
 struct PortTurns {
   explicit PortTurns(boost::asio::io_context& io)
       : handshakes(io.get_executor()), requests(io.get_executor()), shares(boost::asio::use_service<IoShares>(io)) {}

@@ -6,9 +6,9 @@
 
 namespace quire {
 
-/// Returns the limits that hold in this process. Connections are capped by the file descriptors; the soft limit of
-/// descriptors is raised to the hard limit first. A client's share of the memory, if unset, becomes half of the memory,
-/// or the least allowed value.
+/// Returns the limits that hold in this process. First raises the soft limit of file descriptors to the hard limit,
+/// then lowers the connections to what the descriptors allow. memory_bytes_per_client, if unset, becomes half of the
+/// memory, or the least allowed value if that is more.
 Topology::Limits LimitsOfThisProcess(Topology::Limits wanted);
 
 /// Returns a warning for the operator, with numbers and remedy, when `here` (from LimitsOfThisProcess(wanted)) allows

@@ -6,8 +6,8 @@
 
 namespace quire {
 
-/// The log record of a request that is over: its client, path and result, but never its contents. Handlers fill in the
-/// numbers of tokens; the connection fills in the other members.
+/// The log record of a request that has ended: its client, path and result, but never its contents. Handlers fill in
+/// the numbers of tokens; the connection fills in the rest.
 struct RequestRecord {
   std::string id;           // x-request-id
   std::string traceparent;  // the client's traceparent header; may be empty

@@ -4,9 +4,9 @@
 
 namespace quire {
 
-/// The queue in which a port's requests wait once their heads have arrived. Only kInOnePass requests begin between two
-/// polls of all sockets, so the next poll comes soon even when many clients send requests as fast as they can. Networks
-/// take turns. Used by the I/O thread only.
+/// The queue of a port's requests whose heads have arrived. Only kInOnePass requests begin between two polls of all
+/// sockets, so the next poll comes soon even when many clients send requests as fast as they can. Networks take turns.
+/// Used by the I/O thread only.
 class RequestTurns {
  public:
   explicit RequestTurns(const boost::asio::any_io_executor& executor) : calls_(executor), pass_(executor) {}

@@ -27,10 +27,10 @@ namespace {
 
 constexpr size_t kMaxPemBytes = 1 << 20;
 constexpr int kMostRsaBits = 4096;
-// The cost of a handshake besides its signature: two products on a curve, keys, a dozen system calls.
+// The time of a handshake without its signature: two products on a curve, keys, a dozen system calls.
 constexpr std::chrono::microseconds kBesideSigning(300);
 
-/// Chooses http/1.1; OpenSSL's ALPN callback. A client that offers only other protocols (h2) gets a fatal alert.
+/// OpenSSL's ALPN callback; it chooses http/1.1. A client that offers only other protocols (h2) gets a fatal alert.
 int ChooseProtocol(SSL*, const unsigned char** chosen, unsigned char* size, const unsigned char* offered,
                    unsigned int offered_size, void*) {
   static constexpr unsigned char kOurs[] = "\x08http/1.1";
@@ -70,9 +70,9 @@ size_t MostBytes(int extension) {
   }
 }
 
-/// True when a list of the hello is longer than real clients send. OpenSSL compares both sides' lists in nested loops
-/// and parses names of authorities one by one. A hello with 4,000 groups and ciphers costs it 0.1 s. Extensions that
-/// OpenSSL does not know cost nothing, so they are not checked.
+/// True when a list of the hello is longer than real clients send. OpenSSL compares both sides' lists in nested loops,
+/// and parses the names of authorities one by one: a hello with 4,000 groups and ciphers costs it 0.1 s. It skips
+/// extensions that it does not know, so they are not checked here.
 bool HasLongLists(SSL* connection) {
   const unsigned char* list = nullptr;
   if (::SSL_client_hello_get0_ciphers(connection, &list) > 512) return true;
@@ -93,16 +93,16 @@ int StopOrPass(SSL* connection, int*, void*) {
   return std::exchange(bounds->may_pass_hello, false) ? SSL_CLIENT_HELLO_SUCCESS : SSL_CLIENT_HELLO_RETRY;
 }
 
-/// Ends the connection. OpenSSL reads no further byte, not even one that has arrived.
+/// Ends the connection. OpenSSL will read no further byte of it, not even one that has arrived.
 void CutOff(SSL* connection, const TlsBounds& bounds) {
   ::SSL_set_shutdown(connection, SSL_RECEIVED_SHUTDOWN);
   ::shutdown(bounds.socket, SHUT_RDWR);
 }
 
-/// Counts the messages that the client sends, and cuts off a client that sends too many; OpenSSL's message callback. A
-/// usual handshake has about five records and 0.5 to 4 KiB; a hello that must be repeated could have 128. After the
-/// handshake a client may update its keys (TLS 1.3). Each update costs as much as moving a page of bytes; real clients
-/// do it after 2^24 records, if ever.
+/// OpenSSL's message callback. Counts the messages that the client sends, and cuts off a client that sends too many. A
+/// usual handshake has about five records and 0.5 to 4 KiB; a hello that must be repeated could have 128 records. After
+/// the handshake a client may update its keys (TLS 1.3). Each update takes as much time as a page of data; real clients
+/// update after 2^24 records, if ever.
 void CountMessages(int is_sent, int, int type, const void* content, size_t size, SSL* connection, void* argument) {
   constexpr int kMostRecords = 64, kMostBytes = 24 << 10, kMostMessages = 16;
   if (is_sent != 0) return;
@@ -130,7 +130,7 @@ void SetRules(SSL_CTX* context) {
   ::SSL_CTX_set_client_hello_cb(context, StopOrPass, nullptr);
 }
 
-/// Returns the thread's time for one signature by the key: the shortest of three measurements.
+/// Returns the processor time for one signature with the key: the shortest of three measurements.
 std::chrono::nanoseconds SigningTime(EVP_PKEY* key, const std::string& key_file) {
   auto shortest = std::chrono::nanoseconds::max();
   for (int i = 0; i < 3; ++i) {
@@ -164,8 +164,8 @@ std::shared_ptr<ssl::context> Load(const std::string& certificate_file, const st
   if (asked) Fail("{} needs a passphrase; nobody is there to give it: store it without one, mode 0600", key_file);
   if (error) Fail("{} is not the private key, in PEM, of {}: {}", key_file, certificate_file, error.message());
   context->set_password_callback([](size_t, ssl::context::password_purpose) { return std::string(); });
-  // OpenSSL keeps one pair for each type of key. So it takes a key of another type than the certificate's, and holds
-  // that key without a certificate.
+  // An SSL_CTX keeps one key pair for each type of key. So it accepts a key whose type differs from the certificate's,
+  // and keeps it without a certificate.
   const X509* certificate = ::SSL_CTX_get0_certificate(context->native_handle());
   if (certificate == nullptr || ::SSL_CTX_check_private_key(context->native_handle()) != 1)
     Fail("{} is not the private key, in PEM, of {}: it belongs to another certificate", key_file, certificate_file);

@@ -82,8 +82,8 @@ bool WorkPool::Cancel(const JobPtr& job) {
   return true;
 }
 
-/// Takes the first job of the next client that may begin one; null: there is no such job. `rested` is lowered to the
-/// earliest time at which a client that used up its share may begin again. The caller holds mutex_.
+/// Takes the first job of the next client that may begin a job; null when there is none. Lowers `rested` to the
+/// earliest time at which a client that has used up its share may begin again. The caller holds mutex_.
 WorkPool::JobPtr WorkPool::TakeNext(WorkShares::Clock::time_point& rested) {
   const bool spaced = bounds_clients();
   const auto now = WorkShares::Clock::now();
@@ -119,8 +119,8 @@ WorkPool::JobPtr WorkPool::AwaitNext(std::unique_lock<std::mutex>& lock) {
 
 void WorkPool::EndComputing() {
   if (--num_computing_ > 0 || !limits_.beside_workers) return;
-  // A thread that has seen the workers compute holds the mutex until it waits. After this line it waits, so the next
-  // line wakes it.
+  // A thread that has seen the workers compute holds the mutex until it waits. So once this line has the mutex, that
+  // thread waits, and the next line wakes it.
   { const std::lock_guard lock(mutex_); }
   changed_.notify_all();
 }
@@ -130,7 +130,7 @@ bool WorkPool::TookTooLong(const JobPtr& job) const {
   return job->too_long;
 }
 
-/// Asks jobs to stop that have used up their time. While a job is in running_, its thread lives, so the thread's clock
+/// Asks jobs that have used up their time to stop. While a job is in running_ its thread lives, so the thread's clock
 /// can be read.
 void WorkPool::WatchJobs() {
   const auto every = std::clamp<std::chrono::milliseconds>(limits_.job_time / 10, kWatchAtMost, kWatchAtLeast);

@@ -20,8 +20,8 @@ namespace quire {
 
 /// Threads for work that would hold up the I/O thread because its cost grows with a request or an answer. Each client
 /// has a queue, and queues take turns: a job waits for at most one job of each other client. Large jobs leave one
-/// thread free for small ones. The number of waiting jobs is bounded; a cancelled one is dropped. While workers compute
-/// on the same processors, clients get a small share of them (WorkShares).
+/// thread free for small jobs. The number of waiting jobs is bounded. While workers compute on the same processors,
+/// clients get only a small share of the processors (WorkShares).
 class WorkPool {
  public:
   struct Limits {
@@ -30,11 +30,12 @@ class WorkPool {
     size_t jobs_per_client = 1024;
     size_t large_bytes = 64 << 10;  // a job of more bytes is large
     bool beside_workers = false;    // the pool shares its processors with workers
-    // The most processor time of one job; then the job is asked to stop. Every kind of work has a lower bound of its
-    // own; this limit catches the cases that such bounds miss. 0: no limit.
+    // The most processor time of one job; after it the job is asked to stop. Every kind of work has a lower bound of
+    // its own, so this one matters only where such a bound fails. 0: no limit.
     std::chrono::milliseconds job_time{20'000};
   };
-  /// The work of a job. It must check the token every few milliseconds, end early on a stop, and not throw.
+  /// The work of a job. It must check the token every few milliseconds, end soon after a stop, and never
+  /// throw.
   using Work = std::function<void(const std::stop_token&)>;
   struct Job;  // waits, runs, or is over
   using JobPtr = std::shared_ptr<Job>;

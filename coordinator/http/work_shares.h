@@ -6,10 +6,10 @@
 
 namespace quire {
 
-/// The share of the workers' processors that clients' work in the WorkPool may take. Ranks run in lock-step, so a
+/// The share of the workers' processors that clients' jobs in the WorkPool may take. Ranks run in lock-step, so a
 /// moment taken from one rank's core delays all ranks. All clients together therefore get a twentieth of the cores in
-/// the long run, in even parts. A client may take 0.2 s of a core without a pause. After that its next job waits, at
-/// most a minute. The class keeps one leaky bucket per client, as the time when the bucket will be empty. Not
+/// the long run, in even parts. A client may take 0.2 s of a core without a pause; after that its next job waits, at
+/// most a minute. For each client the class keeps a leaky bucket, as the time when the bucket will be empty. Not
 /// thread-safe.
 class WorkShares {
  public:
@@ -17,9 +17,9 @@ class WorkShares {
 
   explicit WorkShares(unsigned cores);
 
-  /// Returns the earliest time of the client's next job; a time not after the last `now` means that it need not wait.
+  /// Returns the time from which the client's next job may begin. It may lie in the past: then the job begins at once.
   Clock::time_point Next(const std::string& client) const;
-  /// Charges the client with `took` of a core's time.
+  /// Charges the client with `took`, the time for which its work kept one core busy.
   void Charge(const std::string& client, std::chrono::nanoseconds took, Clock::time_point now);
   /// Returns the number of clients with a bucket.
   size_t num_clients() const { return empty_.size(); }

@@ -14,9 +14,9 @@
 
 namespace quire {
 
-/// Serialises values for records of the step journal. A class lists its members once, in `template <class Archive> void
-/// Transfer(Archive&)`, for both directions. Trivially copyable structs are copied as bytes. The bytes suit only the
-/// program version that wrote them, which the journal checks.
+/// Writes values into records of the step journal. A class lists its members once, for both directions, in `template
+/// <class Archive> void Transfer(Archive&)`. Trivially copyable structs are copied as bytes. Only the same version of
+/// the program can read the bytes, which the journal checks.
 class ArchiveWriter {
  public:
   template <class... T>
@@ -76,7 +76,8 @@ class ArchiveWriter {
   std::vector<std::byte> bytes_;
 };
 
-/// Reads values that an ArchiveWriter has written. Throws Error when the bytes end too early or a count is impossible.
+/// Reads values that an ArchiveWriter has written. Throws Error when the bytes end too early or a count cannot be
+/// right.
 class ArchiveReader {
  public:
   explicit ArchiveReader(std::span<const std::byte> bytes) : bytes_(bytes) {}

@@ -9,7 +9,7 @@ namespace quire {
 
 namespace {
 
-// Self-contained commands are copied as bytes. Commands that refer to other values have their own pair of functions.
+// Commands without pointers are copied as bytes. Commands that point to other values have their own pair of functions.
 
 template <class C>
 void Save(ArchiveWriter& out, const C& command) {

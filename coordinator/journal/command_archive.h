@@ -9,7 +9,7 @@
 
 namespace quire {
 
-/// The part of a CommandOutcome that a replay can compare.
+/// The part of a CommandOutcome that a replay compares.
 struct OutcomeRecord {
   bool refused = false;
   StepId step = 0;  // 0: the outcome has no plan
@@ -24,7 +24,7 @@ struct OutcomeRecord {
 };
 OutcomeRecord RecordOf(const CommandOutcome& outcome);
 
-/// The values to which a command that was read from a journal refers.
+/// Owns the values that a command from a journal points to.
 struct CommandOperands {
   std::unique_ptr<Request> request;  // the submitted request without its sink
   std::vector<SampledToken> sampled;
@@ -35,10 +35,10 @@ struct CommandOperands {
   std::vector<BlockId> blocks;
 };
 
-/// Writes the command without its index in the variant; the record's type carries the index.
+/// Writes a command without its index in the variant, which the record's type contains.
 void SaveCommand(ArchiveWriter& out, const Command& command);
-/// Reads the command with that index; the command refers to `operands`. Throws Error for an unknown index or a record
-/// that is too short.
+/// Reads a command that has this index in the variant. The command points to `operands`. Throws Error for an unknown
+/// index or a record that is too short.
 Command LoadCommand(ArchiveReader& in, size_t number, CommandOperands& operands);
 
 }  // namespace quire

@@ -6,7 +6,7 @@ namespace quire {
 
 namespace {
 
-// The members of structs that are not trivially copyable, for saving and loading.
+// The lists of members of structs that are not trivially copyable, for both saving and loading.
 
 template <class Archive>
 void TransferSampling(Archive& archive, SamplingSpec& s) {
@@ -34,9 +34,8 @@ template <class Archive>
 void TransferSequence(Archive& archive, Sequence& s) {
   archive(s.id, s.choice, s.num_prompt_tokens, s.tokens, s.num_computed, s.num_in_flight, s.num_pending, s.blocks,
           s.first_block, s.told_first_block, s.host_blocks, s.slot, s.last_step, s.finished, s.contents.root,
-          s.contents.adapter, s.contents.hashes, s.contents.last, s.contents.num_named, s.state, s.host_state,
-          s.coming.num_tokens, s.coming.blocks, s.latest_checkpoint, s.begun, s.shared_prefix, s.drafts,
-          s.guess, s.guess_at);
+          s.contents.adapter, s.contents.hashes, s.contents.last, s.contents.num_named, s.state, s.host_state, s.coming,
+          s.latest_checkpoint, s.begun, s.shared_prefix, s.drafts, s.guess, s.guess_at);
 }
 
 void SaveBeamOptions(ArchiveWriter& out, const Request& r) {
@@ -92,7 +91,7 @@ std::unique_ptr<Request> LoadMoving(ArchiveReader& in) {
   return request;
 }
 
-// Saves drawn tokens. Of pooled vectors, which influence no decision, only the presence is stored.
+// Saves sampled tokens. Pooled vectors influence no decision, so only their presence is saved.
 void SaveTokens(ArchiveWriter& out, const std::vector<SampledToken>& tokens) {
   out(static_cast<uint32_t>(tokens.size()));
   for (const SampledToken& t : tokens) out(t.slot, t.token, t.logprob, t.top, !t.pooled.empty());
@@ -111,9 +110,9 @@ std::vector<SampledToken> LoadTokens(ArchiveReader& in) {
 template <class Archive>
 void EngineArchive::TransferScalars(Archive& archive, Engine& engine) {
   Scheduler& s = engine.scheduler_;
-  archive(engine.blocks_, s.cost_, s.company_left_, s.decisions_, s.running_, s.left_out_, s.drafting_,
-          s.preemption_, s.num_steps_, s.queue_.num_left_, engine.stats_,
-          engine.answers_, engine.epoch_, engine.step_, engine.next_sequence_id_);
+  archive(engine.blocks_, s.cost_, s.company_left_, s.decisions_, s.running_, s.left_out_, s.drafting_, s.preemption_,
+          s.num_steps_, s.queue_.num_left_, engine.stats_, engine.answers_, engine.epoch_, engine.step_,
+          engine.next_sequence_id_);
   std::vector<int> adapters(engine.adapters_.begin(), engine.adapters_.end());
   archive(adapters);
   engine.adapters_ = {adapters.begin(), adapters.end()};
@@ -152,9 +151,10 @@ void EngineArchive::SaveSteps(ArchiveWriter& out, const OutstandingSteps& steps)
 
 void EngineArchive::LoadSteps(ArchiveReader& in, Engine& engine) {
   const int count = in.Next<int>();
-  if (count < 0 || count > OutstandingSteps::kMost) Fail("journal: a snapshot with {} outstanding steps", count);
+  OutstandingSteps& steps = engine.scheduler_.steps_;
+  if (count < 0 || count > steps.most()) Fail("journal: a snapshot with {} outstanding steps", count);
   for (int i = 0; i < count; ++i) {
-    OutstandingStep& step = engine.scheduler_.steps_.Restore();
+    OutstandingStep& step = steps.Restore();
     in(step.computing, step.num_moved_blocks);
     for (auto members = in.Next<size_t>(); members > 0; --members) {
       StepMember m{};

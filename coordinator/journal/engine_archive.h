@@ -8,22 +8,22 @@
 
 namespace quire {
 
-/// Save and load a request as it was submitted, complete enough to submit it again.
+/// Save and load a request as it was submitted, so that it can be submitted again.
 void SaveSubmitted(ArchiveWriter& out, const Request& request);
 std::unique_ptr<Request> LoadSubmitted(ArchiveReader& in);
 
-/// Save and load a request in the state that it has on its way between two engines.
+/// Save and load a request as it is on its way from one engine to another.
 void SaveMoving(ArchiveWriter& out, const Request& request);
 std::unique_ptr<Request> LoadMoving(ArchiveReader& in);
 
 void SaveTokens(ArchiveWriter& out, const std::vector<SampledToken>& tokens);
 std::vector<SampledToken> LoadTokens(ArchiveReader& in);
 
-/// Saves and loads the whole state of an engine between two calls, outstanding steps included. A loaded engine makes
-/// the same plans from then on.
+/// Saves and loads the whole state of an engine between two calls, including outstanding steps. A loaded engine makes
+/// the same plans as the saved one from then on.
 class EngineArchive {
  public:
-  /// Save and load an engine. All requests of a loaded engine get `sink`, which may be null.
+  /// Save and load an engine. All requests of a loaded engine report to `sink`, which may be null.
   static void Save(ArchiveWriter& out, const Engine& engine);
   static std::unique_ptr<Engine> Load(ArchiveReader& in, const std::shared_ptr<RequestSink>& sink);
 

@@ -68,7 +68,7 @@ class Story {
     if (refused) text_ += "  refused: it can never fit\n";
   }
 
-  /// Stored blocks that came back to the cache for a request that enters later.
+  /// Stored blocks that were read back into the cache for a request that enters later.
   struct Stored {
     std::string salt;
     int adapter;
@@ -81,7 +81,7 @@ class Story {
     stored_.push_back({operands.salt, command.adapter, operands.tokens});
   }
 
-  /// Returns the number of leading prompt tokens that were cached after stored blocks had come back; 0: none came back.
+  /// Returns how many leading prompt tokens were cached once stored blocks had been read back; 0: no blocks were.
   size_t TakeStored(const Request& request) {
     size_t tokens = 0;
     std::erase_if(stored_, [&](const Stored& stored) {

@@ -13,7 +13,7 @@ namespace quire {
 
 namespace {
 
-// The time between a refused write and the next try doubles each time, because every try costs a snapshot.
+// Seconds until a refused write is tried again. They double each time, because every try costs a snapshot.
 constexpr double kFirstRetrySeconds = 5, kLastRetrySeconds = 600;
 
 double UnixSeconds() {
@@ -96,16 +96,16 @@ void Journal::BeforePlan(double now) {
     retry_after_ = 0;
     spdlog::info("the step journal is written again; {} records were lost in all", queue_.num_lost());
   }
-  // A big pool makes big snapshots. Segments then grow, so that snapshots take at most about half of the journal. While
-  // many bytes wait for the disk, no snapshot is added.
+  // A large pool makes large snapshots. Then segments are longer, so that snapshots are at most half of the journal.
+  // While many bytes wait for the disk, no snapshot is added.
   if (bytes_since_snapshot_ < std::max(segment_bytes_, snapshot_bytes_)) return;
   if (queue_.waiting_bytes() > queue_.max_bytes() / 4) return;
   queue_.StartSegment();
   WriteSnapshot();
 }
 
-/// Begins a new segment once the disk has taken the queued records, and after a refusal only after a delay. Called
-/// while records are lost.
+/// Called while records are lost. Begins a new segment once the queued records are on the disk; after a refused write,
+/// only when its delay is over.
 void Journal::GoOn() {
   const std::string error = queue_.error();
   if (!std::exchange(warned_, true))

@@ -12,8 +12,8 @@
 
 namespace quire {
 
-/// Kinds of records. Every segment begins with a snapshot, followed by the engine's commands in order and its
-/// decisions. Payloads are archives (archive.h) of the values in the comments.
+/// Kinds of records. Every segment begins with a snapshot. The engine's commands and decisions follow in order.
+/// Payloads are archives (archive.h) of the values in the comments.
 enum class JournalEntry : uint8_t {
   kSnapshot = 1,   // the last part: offset from the engine's clock to Unix time in seconds; kJournalFormat; the engine
   kSnapshotPart,   // an earlier part of a snapshot
@@ -34,10 +34,10 @@ constexpr uint8_t TypeOf() {
     return TypeOf<C, number + 1>();
 }
 
-/// Raise it when a record's layout or a type's number changes: a program reads only its own format.
-inline constexpr uint32_t kJournalFormat = 19;
+/// Raise it when a record's layout or the number of a type changes, because a program reads only its own format.
+inline constexpr uint32_t kJournalFormat = 21;
 
-/// The complete snapshot at the beginning of a segment. ReadSnapshot returns nullopt when the snapshot is incomplete,
+/// The complete snapshot at the beginning of a segment. ReadSnapshot returns nullopt when the snapshot is incomplete
 /// because the disk was full or the process ended during the write. Throws Error when the segment begins with something
 /// else. `foreign`: another format or program version wrote the segment, so it cannot be read.
 struct SegmentSnapshot {

@@ -10,27 +10,27 @@
 
 namespace quire {
 
-/// A queue of records for the disk. No call waits for the disk: a separate thread writes the queued records. Records
-/// without room, or for a sink with an error, are lost and counted. One thread may call the methods; any thread may
+/// A queue of records for the disk. No call waits for the disk, because a separate thread writes the records. A record
+/// is lost, and counted, if the queue is full or the sink has an error. One thread may call the methods; any thread may
 /// call the const ones.
 class RecordQueue {
  public:
   /// Starts the writing thread. max_bytes: the most payload bytes in the queue.
   RecordQueue(std::unique_ptr<RecordSink> sink, size_t max_bytes);
-  /// Writes the queued records. After 5 s without success, leaves the records to the writing thread and returns.
+  /// Waits until the queued records are written, but at most 5 s. After that the writing thread goes on alone.
   ~RecordQueue();
   RecordQueue(const RecordQueue&) = delete;
   RecordQueue& operator=(const RecordQueue&) = delete;
 
-  /// Queues a record. False when the record is lost.
+  /// Queues a record. Returns false when the record is lost.
   bool Append(uint8_t type, std::span<const std::byte> payload);
   /// Counts a record as lost without queuing it.
   void Lose();
-  /// Queues a record of a new segment's snapshot whatever the queue's length; segments begin only while the queue is
+  /// Queues a record of a new segment's snapshot, even if the queue is full. Segments begin only while the queue is
   /// short.
   void AppendToNewSegment(uint8_t type, std::span<const std::byte> payload);
   void StartSegment();
-  /// Begins a segment after records were lost, and accepts records again despite an earlier error of the sink. Requires
+  /// Begins a segment after records were lost, and accepts records again even if the sink had an error before. Requires
   /// idle().
   void Restart();
   /// Makes the writing thread pass everything queued to the operating system soon.

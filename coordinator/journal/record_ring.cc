@@ -68,7 +68,7 @@ std::optional<uint64_t> SegmentNumber(const std::string& name) {
   return number;
 }
 
-/// Returns the number and the size in bytes of every segment. Skips segments that vanish meanwhile.
+/// Returns the size in bytes of every segment, by the segment's number. Skips segments that vanish meanwhile.
 std::map<uint64_t, int64_t> ListSegments(const std::string& directory) {
   std::map<uint64_t, int64_t> segments;
   std::error_code error;
@@ -86,23 +86,25 @@ std::map<uint64_t, int64_t> ListSegments(const std::string& directory) {
 }  // namespace
 
 RecordWriter::RecordWriter(std::string directory, int64_t max_segment_bytes, int64_t max_total_bytes) : RecordWriter() {
-  // The delegated constructor has finished, so the destructor closes open descriptors when a statement here throws.
+  // From here on the destructor closes open descriptors when a statement throws, because the delegated constructor is
+  // done.
   directory_ = std::move(directory);
   max_segment_bytes_ = max_segment_bytes;
   max_total_bytes_ = max_total_bytes;
   if (max_segment_bytes <= 0 || max_total_bytes < max_segment_bytes)
-    Fail("{}: a journal of {} bytes in segments of {} bytes: the total must hold at least one segment", directory_,
-         max_total_bytes, max_segment_bytes);
+    FailSettings("{}: a journal of {} bytes in segments of {} bytes: the total must hold at least one segment",
+                 directory_, max_total_bytes, max_segment_bytes);
   if (::mkdir(directory_.c_str(), 0700) != 0 && errno != EEXIST)
-    Fail("{}: cannot make the journal's directory: {}; its parent must exist and be writable", directory_,
-         std::strerror(errno));
+    FailSettings("{}: cannot make the journal's directory: {}; its parent must exist and be writable", directory_,
+                 std::strerror(errno));
   directory_fd_ = ::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (directory_fd_ < 0)
-    Fail("{}: cannot open the journal's directory: {}; name a directory that this user owns", directory_,
-         std::strerror(errno));
+    FailSettings("{}: cannot open the journal's directory: {}; name a directory that this user owns", directory_,
+                 std::strerror(errno));
   lock_ = ::openat(directory_fd_, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (lock_ < 0)
-    Fail("{}/lock: cannot open: {}; the journal's directory must be writable", directory_, std::strerror(errno));
+    FailSettings("{}/lock: cannot open: {}; the journal's directory must be writable", directory_,
+                 std::strerror(errno));
   if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK)
       Fail("{}: another server writes its journal here; give each server a directory of its own", directory_);

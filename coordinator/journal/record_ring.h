@@ -19,9 +19,9 @@ namespace quire {
 //   record:  u32 payload bytes, u8 type, u32 CRC-32 of type and payload; then the payload
 inline constexpr size_t kMaxPayloadBytes = size_t{64} << 20;
 
-/// Writes a ring of segments. Only the constructor throws Error. When the system later refuses a write (full disk;
-/// RLIMIT_FSIZE with SIGXFSZ ignored), the writer drops records until the next segment, and error() gives the reason.
-/// Flushed records survive the end of the process, but not a crash of the machine. Belongs to one thread.
+/// Writes a ring of segments. Only the constructor throws Error. If the system refuses a write later (a full disk, or
+/// RLIMIT_FSIZE with SIGXFSZ ignored), the writer is off: it drops records until the next segment, and error() gives
+/// the reason. Flushed records survive the end of the process, but not a crash of the machine. Belongs to one thread.
 class RecordWriter : public RecordSink {
  public:
   /// Creates the directory (mode 0700; its parent must exist), locks it and begins a segment after the highest one.
@@ -34,9 +34,9 @@ class RecordWriter : public RecordSink {
   void Append(uint8_t type, std::span<const std::byte> payload) override;
   /// True when the current segment has reached max_segment_bytes. False while the writer is off.
   bool segment_full() const { return error_.empty() && segment_bytes_ >= max_segment_bytes_; }
-  /// Closes the current segment and begins the next one, in which a writer that was off writes again. Here and before
-  /// later writes the oldest segments are deleted while the total exceeds max_total_bytes. The current segment is never
-  /// deleted, so only it alone can exceed the limit.
+  /// Closes the current segment and begins the next one, in which a writer that was off writes again. While the total
+  /// size exceeds max_total_bytes, the oldest segments are deleted, here and before later writes. The current segment
+  /// is never deleted, so the limit is exceeded only if it alone exceeds it.
   void StartSegment() override;
   /// Passes buffered bytes (up to 64 KiB) to the operating system.
   void Flush() override;
@@ -69,7 +69,7 @@ struct Record {
   std::vector<std::byte> payload;
 };
 
-/// Reads the segments of a ring, even while a writer appends, without a lock. Ignores other files.
+/// Reads the segments of a ring, without a lock, even while a writer appends. Ignores other files.
 class RecordReader {
  public:
   /// Lists the segments. Throws Error when the directory cannot be listed.
@@ -81,7 +81,7 @@ class RecordReader {
   void Open(uint64_t segment);
   /// Returns the open segment's next record; nullopt at the end, or once a record is incomplete or damaged.
   std::optional<Record> Next();
-  /// True when Next() stopped at an incomplete or damaged record, not at the segment's end.
+  /// True when Next() has stopped at an incomplete or damaged record and not at the segment's end.
   bool torn() const { return torn_; }
   /// Returns the offset in the segment at which the next, or the damaged, record begins.
   int64_t offset() const { return offset_; }

@@ -10,10 +10,10 @@ namespace quire {
 
 namespace {
 
-/// Replaces the clients: ends each choice's text where it ended in the recorded run.
+/// Stands for the clients: ends each choice's text where it ended in the recorded run.
 class ReplaySink : public RequestSink {
  public:
-  /// `stopped`: for each choice that ends with the present step, the tokens of the step up to its end.
+  /// `stopped`: for each choice that ends in this step, how many of the step's tokens it takes.
   using Stopped = std::map<std::pair<RequestId, int>, int>;
 
   ReplaySink(RequestId request, Stopped& stopped) : request_(request), stopped_(stopped) {}
@@ -65,8 +65,8 @@ class SegmentReplay : public EngineObserver {
     result_.requests += std::holds_alternative<command::Submit>(command);
     result_.steps += then.step > 0;
     if (!CanFollow(command)) {
-      // After a different plan no recorded result fits, and a damaged file may contain anything, so the rest of the
-      // segment cannot be compared.
+      // After a plan that differs, the recorded results do not fit any more. A damaged file may contain anything. So
+      // the rest of the segment cannot be compared.
       strayed_ = true;
       if (!differs_) Differ("a record does not follow from those before it");
       return;
@@ -76,7 +76,7 @@ class SegmentReplay : public EngineObserver {
     if (outcome_ != then) Differ(WhatDiffers(then));
   }
 
-  /// True when the engine in its present state could have received the command.
+  /// True when the engine, as it is now, could have received the command.
   bool CanFollow(const Command& command) const {
     if (const auto* commit = std::get_if<command::Commit>(&command))
       return engine_->num_outstanding() > 0 && engine_->Fits(commit->tokens) &&

@@ -15,11 +15,12 @@ struct ReplayResult {
 };
 
 /// Replays a journal without workers: loads every segment's snapshot, applies the recorded commands, and compares their
-/// outcomes, such as the hash of every plan, with the recorded ones. Throws Error when there is no readable journal.
+/// outcomes, such as the hash of every plan, with the recorded outcomes. Throws Error when there is no readable
+/// journal.
 ReplayResult Replay(const std::string& directory);
 
-/// Returns the story of one request, found by its id or by its name (the "id" in API answers): its arrival and every
-/// decision about it with the reason. Throws Error when the journal does not contain the request.
+/// Returns the story of one request: its arrival, and every decision about it with the reason. `id_or_name`: its id, or
+/// the "id" of its API answer. Throws Error when the journal does not contain the request.
 std::string ExplainRequest(const std::string& directory, const std::string& id_or_name);
 
 }  // namespace quire

@@ -13,22 +13,22 @@
 namespace quire {
 
 /// Turns blocks into the contents of files and back. Every file is encrypted and authenticated (XChaCha20-Poly1305)
-/// under the name that it has, so a changed, shortened or renamed file, or a file of another secret, never opens. All
-/// keys come from one secret.
+/// under its own name, so a changed, shortened or renamed file, or a file of another secret, never opens. All keys are
+/// derived from one secret.
 class BlockSeal {
  public:
   static constexpr size_t kSecretBytes = 32;
   using Key = std::array<uint8_t, 32>;
 
-  /// `secret`: kSecretBytes bytes. `space`: a text with everything that blocks of one kind have in common: the model,
-  /// the type of keys and values, the block size.
+  /// `secret`: kSecretBytes bytes. `space`: a text of all that blocks of one kind have in common: the model, the type
+  /// of keys and values, the block size.
   BlockSeal(std::string_view secret, std::string_view space);
 
   /// Returns the key for hash chains (PrefixCache).
   const PrefixCache::Key& chain_key() const { return chain_key_; }
   /// Returns the name of the space's folder: 16 hexadecimal digits.
   const std::string& folder() const { return folder_; }
-  /// The name of the file of a block, or of the state after the block: 40 hexadecimal digits.
+  /// Returns the name of the file of a block, of the state after the block, or of a pin: 40 hexadecimal digits.
   std::string FileNameOf(const BlockHash& hash, StoredKind kind = StoredKind::kBlock) const;
 
   std::vector<std::byte> Seal(const StoredBlock& block) const;
@@ -36,9 +36,10 @@ class BlockSeal {
   /// of bytes.
   std::optional<std::vector<std::byte>> Open(const StoredName& name, std::span<const std::byte> file,
                                              size_t block_bytes) const;
-  /// True when Seal made the file, in this space and for a block with this file name.
-  bool Verify(const std::string& file_name, std::span<const std::byte> file) const;
-  /// Returns the size of a file, for blocks of this number of tokens and bytes.
+  /// Returns the block that Seal put into the file; nullopt unless Seal made the file in this space and under this file
+  /// name.
+  std::optional<StoredBlock> Unseal(const std::string& file_name, std::span<const std::byte> file) const;
+  /// Returns the bytes of a file for a block of this number of tokens and bytes.
   static size_t FileBytes(size_t num_tokens, size_t block_bytes);
 
  private:
@@ -51,7 +52,7 @@ class BlockSeal {
   std::string folder_;
 };
 
-/// Returns a new secret, from the system's random numbers.
+/// Returns a new secret, made from the system's random numbers.
 std::string NewKvSecret();
 
 }  // namespace quire

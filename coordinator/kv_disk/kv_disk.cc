@@ -29,7 +29,7 @@ KvStoreCounts KvDisk::counts() const {
     sum.stored_bytes += counts.stored_bytes;
     sum.found_bytes += counts.found_bytes;
     sum.removed += counts.removed;
-    sum.files = counts.files;  // every store counts the whole directory
+    sum.files = counts.files;  // not a sum, because every store counts the whole directory
     sum.bytes = counts.bytes;
     sum.resting |= counts.resting;
   }

@@ -10,10 +10,11 @@
 
 namespace quire {
 
-/// The server's directory of stored blocks, and one KvStore for each kind of blocks. Callable from any thread.
+/// The server's directory of stored blocks, and one KvStore for each kind of blocks. Any thread may call.
 class KvDisk {
  public:
-  /// Opens the directory. Throws Error with the place and the remedy when this server cannot use it.
+  /// Opens the directory. Throws Error, which names the place and the remedy, when this server cannot use the
+  /// directory.
   explicit KvDisk(const Topology::Cache::Disk& settings);
 
   /// Returns the store for blocks of this space (BlockSeal). Worker groups with equal spaces share a store. `about`: a

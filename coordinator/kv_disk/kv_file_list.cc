@@ -6,7 +6,7 @@ namespace quire {
 
 namespace {
 
-/// The share of each limit that stays filled after files were removed for want of room.
+/// The fraction of each limit that stays used after files were removed to make room.
 constexpr double kFilledShare = 0.95;
 
 int64_t FilledOf(int64_t limit) { return static_cast<int64_t>(kFilledShare * static_cast<double>(limit)); }

@@ -15,12 +15,12 @@
 
 namespace quire {
 
-/// The files of blocks in a directory, as far as this process knows, and their total size. The engine's thread asks
-/// only Holds, num_files and num_bytes, and never waits while another thread looks through all files. All functions may
-/// be called from any thread.
+/// The files of blocks in a directory, as far as this process knows them, and their total size. The engine's thread
+/// calls only Holds, num_files and num_bytes, and never waits while another thread looks through all files. Any thread
+/// may call all functions.
 class KvFileList {
  public:
-  /// Each file takes about 500 bytes of memory here.
+  /// The most files in the list; each takes about 500 bytes of memory.
   static constexpr int64_t kMostFiles = 1 << 18;
 
   struct File {
@@ -29,24 +29,25 @@ class KvFileList {
     double used_seconds = 0;  // Unix time of the last use
   };
 
-  /// `own_folder`: the folder whose files Holds looks for. At most `max_bytes` of files are wanted.
+  /// `own_folder`: the folder in which Holds looks for files. `max_bytes`: the total size that all files should not
+  /// exceed.
   KvFileList(std::string own_folder, int64_t max_bytes) : own_folder_(std::move(own_folder)), max_bytes_(max_bytes) {}
 
-  /// True when the own folder has a file of this name. The file may be gone.
+  /// True when the list has a file of this name in the own folder. The file itself may have been removed.
   bool Holds(const std::string& name) const;
-  /// Replaces the list by these files.
+  /// Replaces the list by `entries`.
   void Replace(std::vector<KvFolder::Entry> entries);
-  /// Adds a file of the own folder, or replaces it.
+  /// Adds a file of the own folder, or replaces an earlier entry of its name.
   void Add(const std::string& name, int64_t bytes, double used_seconds);
   void Forget(const std::string& name);
-  /// Returns the Unix time of a file's last use; nothing when the file is not known.
+  /// Returns the Unix time of a file's last use; nothing when the list does not have the file.
   std::optional<double> UseOf(const std::string& name) const;
-  /// Sets the time of a file's last use, if the file is known.
+  /// Sets the time of a file's last use, if the list has the file.
   void SetUse(const std::string& name, double used_seconds);
 
-  /// Returns the files to remove, with their folders, before a file of `bytes` bytes is added: the least recently used.
-  /// Returns none while the file fits both limits. Otherwise the removal leaves a twentieth of both limits free, so
-  /// that the next files fit, too.
+  /// Returns the least recently used files, with their folders, that must be removed before a file of `bytes` bytes is
+  /// added. Returns none while the file fits both limits. Otherwise the removal leaves a twentieth of both limits free,
+  /// so that the next files fit, too.
   std::vector<std::pair<std::string, std::string>> Surplus(int64_t bytes) const;
 
   int64_t num_files() const { return num_files_; }
@@ -61,10 +62,10 @@ class KvFileList {
   const std::string own_folder_;
   const int64_t max_bytes_;
   mutable std::mutex files_mutex_;  // guards the next three members
-  std::set<std::string> folders_;   // every folder that was ever seen
-  Files files_;                     // by their names
+  std::set<std::string> folders_;   // every folder that was ever in the list
+  Files files_;                     // the files by their names
   int64_t total_bytes_ = 0;         // total size of files_
-  mutable std::mutex held_mutex_;   // guards held_, for a moment at a time
+  mutable std::mutex held_mutex_;   // guards held_; threads hold it only for moments
   std::unordered_set<std::string> held_;
   std::atomic<int64_t> num_files_{0}, num_bytes_{0};
 };

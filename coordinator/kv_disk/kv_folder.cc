@@ -21,7 +21,7 @@ namespace {
 constexpr int kEvery = O_CLOEXEC | O_NOFOLLOW;
 constexpr const char *kSecretFile = "secret", *kAbout = "about";
 constexpr std::string_view kUnfinished = ".part";
-constexpr double kUnfinishedSeconds = 3600;  // an older unfinished file belongs to a server that died
+constexpr double kUnfinishedSeconds = 3600;  // the server of an older unfinished file has ended
 constexpr size_t kMostAboutBytes = 65536;
 
 std::string Why() { return std::strerror(errno); }
@@ -31,8 +31,8 @@ bool IsHex(const std::string& name, size_t digits) {
 }
 bool IsSpaceFolder(const std::string& name) { return IsHex(name, 16); }
 
-/// Writes a new file under a name that no other thread or process uses, syncs it and returns the name. Leaves no file
-/// after an error.
+/// Writes a new file under a name that no other thread or process uses, syncs the file and returns the name. Leaves no
+/// file after an error.
 std::string WriteUnfinished(int directory, const std::string& path, std::span<const std::byte> content) {
   static std::atomic<uint64_t> count{0};
   const std::string name = fmt::format("{}.{}{}", ::getpid(), ++count, kUnfinished);
@@ -51,7 +51,8 @@ std::string WriteUnfinished(int directory, const std::string& path, std::span<co
   Fail("{}/{}: {}", path, name, why);
 }
 
-/// Reads a whole plain file; nothing when it is missing. Throws Error when it is larger than `most` bytes.
+/// Reads a whole regular file; returns nothing when the file is missing. Throws Error when the file is larger than
+/// `most` bytes.
 std::optional<std::vector<std::byte>> ReadPlain(int directory, const std::string& name, const std::string& path,
                                                 size_t most, struct stat& info) {
   const Descriptor file(::openat(directory, name.c_str(), O_RDONLY | O_NONBLOCK | kEvery));
@@ -77,12 +78,15 @@ std::optional<std::vector<std::byte>> ReadPlain(int directory, const std::string
 bool IsBlockFile(const std::string& name) { return IsHex(name, 40); }
 
 KvFolder::KvFolder(const std::string& path, Existence existence)
-    : path_(path), directory_(OpenPrivateDirectory(path, "--kv-disk", existence == kMayBeMade)) {
-  if (existence == kMayBeMade) MakeSecret();
-  secret_ = ReadSecret();
+    : path_(path),
+      directory_(ReadAsSettings([&] { return OpenPrivateDirectory(path, "--kv-disk", existence == kMayBeMade); })) {
+  secret_ = ReadAsSettings([&] {
+    if (existence == kMayBeMade) MakeSecret();
+    return ReadSecret();
+  });
 }
 
-/// Makes the file `secret`. Several servers may do so at the same time; the first file stays.
+/// Makes the file `secret`. Several servers may do this at the same time; the first file stays.
 void KvFolder::MakeSecret() const {
   if (::faccessat(directory_.get(), kSecretFile, F_OK, AT_SYMLINK_NOFOLLOW) == 0) return;
   const std::string secret = NewKvSecret();
@@ -111,10 +115,19 @@ Descriptor KvFolder::OpenFolder(const std::string& folder) const {
   return opened;
 }
 
-void KvFolder::MakeSpace(const std::string& folder, const std::string& description) {
+void KvFolder::MakeFolder(const std::string& folder) {
   if (::mkdirat(directory_.get(), folder.c_str(), 0700) != 0 && errno != EEXIST)
     Fail("{}/{}: {}", path_, folder, Why());
+}
+
+void KvFolder::MakeSpace(const std::string& folder, const std::string& description) {
+  MakeFolder(folder);
   if (DescriptionOf(folder) != description) Write(folder, kAbout, std::as_bytes(std::span(description)));
+}
+
+void KvFolder::AddSpace(const std::string& folder, const std::string& description) {
+  MakeFolder(folder);
+  if (DescriptionOf(folder).empty()) Write(folder, kAbout, std::as_bytes(std::span(description)));
 }
 
 std::string KvFolder::DescriptionOf(const std::string& folder) const {
@@ -149,10 +162,17 @@ std::optional<std::vector<std::byte>> KvFolder::Read(const std::string& folder, 
   return content;
 }
 
-std::optional<std::vector<std::byte>> KvFolder::Peek(const std::string& folder, const std::string& name) const {
+std::optional<std::vector<std::byte>> KvFolder::Peek(const std::string& folder, const std::string& name,
+                                                     size_t most) const {
   struct stat info;
   const Descriptor directory = OpenFolder(folder);
-  return ReadPlain(directory.get(), name, path_ + "/" + folder, kMostBlockBytes, info);
+  return ReadPlain(directory.get(), name, path_ + "/" + folder, most, info);
+}
+
+std::vector<std::string> KvFolder::NamesEndingWith(const std::string& folder, std::string_view end) const {
+  std::vector<std::string> names = NamesInDirectory(OpenFolder(folder), path_ + "/" + folder);
+  std::erase_if(names, [end](const std::string& name) { return !name.ends_with(end); });
+  return names;
 }
 
 void KvFolder::NoteUse(const std::string& folder, const std::string& name) {

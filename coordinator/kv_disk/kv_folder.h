@@ -5,21 +5,22 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "comm/base/descriptor.h"
 
 namespace quire {
 
-/// The directory of stored blocks, which several servers may share: the file `secret`, and a folder for each space of
-/// blocks with one file for each block. A file appears whole or not at all: it is written under another name, synced
-/// and renamed. Nothing here follows symbolic links. Several threads may call all functions at the same time. They
-/// throw Error with the path and the system's reason.
+/// The directory of stored blocks, which several servers may share. It has the file `secret`, and a folder for each
+/// space of blocks with one file for each block. A file appears as a whole or not at all: it is written under another
+/// name, synced and renamed. The functions do not follow symbolic links, and several threads may call all of them at
+/// the same time. They throw Error, which names the path and the system's reason.
 class KvFolder {
  public:
   enum Existence { kMayBeMade, kMustExist };
-  /// Makes the directory (mode 0700) if it is missing, and in it the secret (mode 0600). Refuses a directory of another
-  /// user, or one that others may enter.
+  /// Makes the directory (mode 0700), and in it the secret (mode 0600), if they are missing. Throws Error for a
+  /// directory of another user, and for a directory that other users may enter.
   explicit KvFolder(const std::string& path, Existence existence = kMayBeMade);
 
   const std::string& path() const { return path_; }
@@ -27,20 +28,24 @@ class KvFolder {
 
   /// Makes the folder of a space if it is missing, with a file that describes the space.
   void MakeSpace(const std::string& folder, const std::string& description);
+  /// Makes the folder of a space, with its description, if the folder is missing. Keeps an existing description.
+  void AddSpace(const std::string& folder, const std::string& description);
   /// Returns the description of a space; empty when the folder has none.
   std::string DescriptionOf(const std::string& folder) const;
 
   void Write(const std::string& folder, const std::string& name, std::span<const std::byte> content);
-  /// Reads a file and notes its use. Returns nullopt when the file is missing. Removes a file that does not have
+  /// Reads a file and records its use. Returns nullopt when the file is missing. Removes a file that does not have
   /// exactly `bytes` bytes.
   std::optional<std::vector<std::byte>> Read(const std::string& folder, const std::string& name, size_t bytes) const;
-  /// Sets the time of a file's last use to now. A file that is missing is no error.
+  /// Sets the time of a file's last use to now. Does nothing if the file is missing.
   void NoteUse(const std::string& folder, const std::string& name);
-  /// The most bytes of a file of a block; larger files are not read.
+  /// The largest size, in bytes, of a block's file. Larger files are not read.
   static constexpr int64_t kMostBlockBytes = int64_t{1} << 30;
-  /// Reads a file without noting its use. Returns nullopt when the file is missing. Throws Error for a larger file.
-  std::optional<std::vector<std::byte>> Peek(const std::string& folder, const std::string& name) const;
-  /// Removes a file. A file that is missing already is no error.
+  /// Reads a file without recording its use. Returns nullopt when the file is missing. Throws Error for a larger file
+  /// than `most` bytes.
+  std::optional<std::vector<std::byte>> Peek(const std::string& folder, const std::string& name,
+                                             size_t most = kMostBlockBytes) const;
+  /// Removes a file. Does nothing if the file is missing.
   void Remove(const std::string& folder, const std::string& name);
 
   struct Entry {
@@ -48,11 +53,14 @@ class KvFolder {
     int64_t bytes = 0;
     double used_seconds = 0;  // Unix time of the last use
   };
-  /// Returns all blocks' files. Removes unfinished files that a dead server has left.
+  /// Returns the names of the folder's files that end with `end`.
+  std::vector<std::string> NamesEndingWith(const std::string& folder, std::string_view end) const;
+  /// Returns the files of all blocks. Removes unfinished files whose server has ended.
   std::vector<Entry> List();
 
  private:
   Descriptor OpenFolder(const std::string& folder) const;
+  void MakeFolder(const std::string& folder);
   std::string ReadSecret() const;
   void MakeSecret() const;
 
@@ -60,7 +68,7 @@ class KvFolder {
   Descriptor directory_;
 };
 
-/// True for names that files of blocks have.
+/// True for names that files of blocks can have.
 bool IsBlockFile(const std::string& name);
 
 }  // namespace quire

@@ -8,18 +8,18 @@
 #include <utility>
 
 #include "comm/base/error.h"
+#include "coordinator/kv_disk/unix_now.h"
 
 namespace quire {
 
 namespace {
 
-constexpr double kUseSeconds = 3600;  // a file that was used within this time need not be noted as used
+constexpr double kUseSeconds = 3600;  // a use within this time after the last recorded use of a file is not recorded
 constexpr double kScanSeconds = 60;   // seconds between two scans for files that other servers wrote or removed
-/// The seconds that waiting blocks get to be written at the end of the store.
+/// Seconds for writing waiting blocks when the store is destroyed.
 constexpr double kEndSeconds = 5;
 
 double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-double UnixNow() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
 }  // namespace
 
@@ -29,6 +29,7 @@ KvStore::KvStore(Options options)
       seal_(folder_.secret(), options_.space),
       files_(seal_.folder(), options_.max_bytes) {
   folder_.MakeSpace(seal_.folder(), options_.about);
+  pins_ = std::make_unique<KeptPins>(folder_, seal_);
   Rescan();
   writer_ = std::thread([this] { WriteAll(); });
   reader_ = std::thread([this] { ReadAll(); });
@@ -63,7 +64,8 @@ void KvStore::NoteUse(const std::vector<BlockHash>& blocks) {
   wake_.notify_all();
 }
 
-/// Sets the time of the last use of the blocks' files, unless the first one was used within kUseSeconds.
+/// Sets the time of the last use of the blocks' files, unless the use of the first file was recorded within
+/// kUseSeconds.
 void KvStore::NoteUses(const std::vector<BlockHash>& blocks) {
   const double now = UnixNow();
   const std::optional<double> used = files_.UseOf(seal_.FileNameOf(blocks.front()));
@@ -83,9 +85,17 @@ bool KvStore::HasRoom() const {
   return !Resting() && waiting_bytes_ < kMostWaitingBytes;
 }
 
+void KvStore::NoteOrigin(const BlockHash& root, const PrefixOrigin& origin) {
+  const std::lock_guard lock(mutex_);
+  if (origins_.size() >= kMostOrigins && !origins_.contains({root.low, root.high})) origins_.erase(origins_.begin());
+  origins_[{root.low, root.high}] = origin;
+}
+
 void KvStore::Write(StoredBlock block) {
   {
     const std::lock_guard lock(mutex_);
+    const auto origin = origins_.find({block.name.parent.low, block.name.parent.high});
+    if (origin != origins_.end()) block.name.origin = origin->second;
     waiting_bytes_ += static_cast<int64_t>(block.data.size());
     waiting_.push_back(std::move(block));
   }
@@ -109,7 +119,7 @@ KvStoreCounts KvStore::counts() const {
   return counts;
 }
 
-/// Notes a failure: logs the first failure after a success, and leaves the directory alone for kRestSeconds.
+/// Records a failure: logs the first failure after a success, and stops using the directory for kRestSeconds.
 void KvStore::Failed(const std::string& what) {
   const std::lock_guard lock(mutex_);
   ++counts_.failed;
@@ -205,7 +215,7 @@ std::optional<std::vector<std::byte>> KvStore::ReadOne(const StoredName& name, s
   const auto content = folder_.Read(seal_.folder(), file_name, file_bytes);
   auto data = content ? seal_.Open(name, *content, block_bytes) : std::nullopt;
   if (!data) {
-    // The file is missing or damaged, so no server can use it.
+    // The file is damaged, so no server can use it.
     if (content) folder_.Remove(seal_.folder(), file_name);
     files_.Forget(file_name);
   }

@@ -3,34 +3,31 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "coordinator/kv_disk/block_seal.h"
+#include "coordinator/kv_disk/kept_pins.h"
 #include "coordinator/kv_disk/kv_file_list.h"
 #include "coordinator/kv_disk/kv_folder.h"
+#include "coordinator/kv_disk/kv_store_counts.h"
 
 namespace quire {
 
-/// Totals since the start.
-struct KvStoreCounts {
-  int64_t stored = 0, found = 0, failed = 0;  // blocks written, blocks read, blocks of either kind that failed
-  int64_t stored_bytes = 0, found_bytes = 0;
-  int64_t removed = 0;           // files removed because of their age or the size limit
-  int64_t files = 0, bytes = 0;  // files in the directory now, and their bytes, as far as this process knows
-  bool resting = false;          // true: the directory failed a moment ago and is left alone
-};
-
-/// Stores blocks in a directory, with a writing and a reading thread. Only the constructor and the destructor wait for
-/// the disk. When the disk fails, blocks are not stored or not found; the failure is logged once, and the directory is
-/// not used for kRestSeconds.
+/// Stores blocks in a directory, with a writing thread and a reading thread. Only the constructor and the destructor
+/// wait for the disk. When the disk fails, blocks are not stored or not found; the first failure is logged, and the
+/// directory is not used for kRestSeconds.
 class KvStore {
  public:
   static constexpr double kRestSeconds = 30;
-  static constexpr size_t kMostUsesWaiting = 256;         // further uses are not noted
-  static constexpr int64_t kMostWaitingBytes = 64 << 20;  // to be written; beyond them HasRoom is false
+  static constexpr size_t kMostUsesWaiting = 256;         // further uses are not recorded
+  static constexpr int64_t kMostWaitingBytes = 64 << 20;  // bytes that wait to be written; beyond them HasRoom is false
+  static constexpr size_t kMostOrigins = 65536;           // a further origin replaces another one
 
   struct Options {
     std::string path;
@@ -41,27 +38,30 @@ class KvStore {
   };
   /// Opens the directory and lists its files. Throws Error when the directory cannot be opened or listed.
   explicit KvStore(Options options);
-  /// Waits at most kEndSeconds for blocks that are being written.
+  /// Waits at most kEndSeconds for blocks that are still to be written.
   ~KvStore();
   KvStore(const KvStore&) = delete;
   KvStore& operator=(const KvStore&) = delete;
 
   const PrefixCache::Key& chain_key() const { return seal_.chain_key(); }
 
-  /// True when a file of this block, or of the state after it, was seen or written. It may be gone.
+  /// True when a file of this block, or of the state after it, was seen or written. The file may have been removed.
   bool Holds(const BlockHash& hash, StoredKind kind = StoredKind::kBlock) const;
-  /// Notes that blocks, and the states after them, were used in memory, unless the first block's file was used within
-  /// the hour.
+  /// Records that blocks, and the states after them, were used in memory, unless the use of the first block's file was
+  /// recorded within the hour.
   void NoteUse(const std::vector<BlockHash>& blocks);
   bool HasRoom() const;
+  /// Remembers the origin of the chains from this root, for the files of their first blocks (StoredName::origin).
+  void NoteOrigin(const BlockHash& root, const PrefixOrigin& origin);
   void Write(StoredBlock block);
 
-  /// The bytes of the leading blocks that Read was asked for, up to the first block that is missing or damaged.
+  /// The bytes of the leading blocks of a Read call, up to the first block that is missing or damaged.
   using Found = std::vector<std::vector<std::byte>>;
-  /// Reads blocks of `block_bytes` bytes each. `done` is called on the reading thread.
+  /// Reads blocks of `block_bytes` bytes each. Calls `done` on the reading thread.
   void Read(std::vector<StoredName> names, size_t block_bytes, std::function<void(Found)> done);
 
   KvStoreCounts counts() const;
+  KeptPins& pins() { return *pins_; }
 
  private:
   struct Order {
@@ -83,11 +83,13 @@ class KvStore {
   KvFolder folder_;
   BlockSeal seal_;
   KvFileList files_;
-  mutable std::mutex mutex_;  // guards all members below; never held while the disk works
+  std::unique_ptr<KeptPins> pins_;
+  mutable std::mutex mutex_;  // guards all members below; no thread holds it while the disk works
   std::condition_variable wake_;
+  std::map<std::pair<uint64_t, uint64_t>, PrefixOrigin> origins_;  // by the root's hash
   std::deque<StoredBlock> waiting_;
   int64_t waiting_bytes_ = 0;
-  std::vector<std::vector<BlockHash>> used_;  // blocks whose files are to be noted as used, one list for each prompt
+  std::vector<std::vector<BlockHash>> used_;  // blocks whose files' use is to be recorded, one list for each prompt
   std::deque<Order> orders_;
   KvStoreCounts counts_;
   double rest_until_ = 0, next_scan_ = 0;  // seconds on the steady clock

@@ -23,8 +23,8 @@ namespace {
 constexpr size_t kWaitingLines = 8192;
 constexpr auto kBetweenTries = std::chrono::milliseconds(50);
 
-/// Writes every line completely. While the disk is full or gone, the same line is retried and later lines wait, so that
-/// a partly written line is always finished.
+/// Writes every line completely. While the disk is full or gone, it tries the same line again and later lines wait, so
+/// that a partly written line is always finished.
 class PatientFile : public spdlog::sinks::base_sink<std::mutex> {
  public:
   PatientFile(const std::string& file, std::shared_ptr<const std::atomic<bool>> is_over)
@@ -114,7 +114,7 @@ void LineLog::Reopen() {
   if (file_.empty()) return;
   auto is_over = std::make_shared<std::atomic<bool>>(false);
   std::shared_ptr<spdlog::async_logger> logger = Open(file_, writer_, is_over);
-  // When the path still leads to the same file, the waiting lines are kept: a line may be partly written.
+  // If the path still leads to the same file, the waiting lines are kept, because one of them may be partly written.
   if (FileOf(*logger).IsSameFile(FileOf(*logger_))) return;
   is_over_->store(true);
   is_over_ = std::move(is_over);

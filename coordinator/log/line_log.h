@@ -14,24 +14,24 @@ class thread_pool;
 
 namespace quire {
 
-/// Writes lines to a file or to standard error on its own thread. A slow disk may cost lines, but never delays the
-/// caller. Belongs to one thread.
+/// Writes lines to a file or to standard error on a thread of its own. A slow disk may cost lines, but never delays the
+/// caller. Use it from one thread.
 class LineLog {
  public:
-  /// Appends to `file`, which is created for its user only (by the process's umask); empty: standard error. Throws
-  /// Error when the file cannot be opened.
+  /// Appends to `file`; empty: standard error. A new file can be read by its user only. Throws Error when the file
+  /// cannot be opened.
   explicit LineLog(std::string file);
   ~LineLog();
 
   /// Queues a line. While the file cannot be written, up to 8,192 lines wait; then the oldest waiting line is lost.
   void Write(std::string_view line);
-  /// Opens a new file when the old file was moved away. Waiting lines that the old file cannot take now are lost. On
-  /// failure throws Error and continues with the old file.
+  /// Opens a new file when the old file was moved away. Waiting lines that the old file cannot take at once are lost.
+  /// On failure throws Error and continues with the old file.
   void Reopen();
 
  private:
   std::string file_;
-  // set when the open file is given up
+  // The flag is true once the open file is given up.
   std::shared_ptr<std::atomic<bool>> is_over_ = std::make_shared<std::atomic<bool>>(false);
   std::shared_ptr<spdlog::details::thread_pool> writer_;
   std::shared_ptr<spdlog::async_logger> logger_;

@@ -35,7 +35,7 @@ std::string& NameOfThread() {
   return name;
 }
 
-/// Returns the fields that LogField objects of this thread name, the oldest first.
+/// Returns the fields of this thread's LogField objects, the oldest first.
 LogFields& FieldsOfThread() {
   thread_local LogFields fields;
   return fields;
@@ -71,7 +71,7 @@ class JsonLine : public spdlog::formatter {
   std::unique_ptr<formatter> clone() const override { return std::make_unique<JsonLine>(); }
 };
 
-/// Formats %*: the thread's name, if it has one, and the message.
+/// Formats the pattern %*: the thread's name, if it has one, and the message.
 class Message : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& out) override {
@@ -102,7 +102,7 @@ std::string LineOfProgram(const std::string& line) {
   if (FormatOfProcess() == LogFormat::kText)
     return (NameOfThread().empty() ? "" : NameOfThread() + ": ") + WithoutControls(line);
   if (std::optional<std::string> own = AsJsonLogLine(line)) return *std::move(own);
-  // Lines that are not JSON come from mpirun or a dying worker, and report problems.
+  // Lines that are not JSON come from mpirun or from a worker that ends, and report problems.
   return JsonLogLine(std::chrono::system_clock::now(), LogLevel::kWarn, line, FieldsNow());
 }
 

@@ -9,8 +9,8 @@
 
 namespace quire {
 
-/// Logs to standard error, one line for each message: date and time with their zone, level, text. Standard output is
-/// for results. Control characters are escaped, so that text from outside can neither begin a line of its own nor
+/// Logs to standard error, one line for each message: date and time with the time zone, level, text. Standard output is
+/// left to results. Control characters are escaped, so that text from outside can neither begin a line of its own nor
 /// control the terminal.
 void SetUpLog(LogLevel level);
 
@@ -18,17 +18,18 @@ void SetUpLog(LogLevel level);
 void SetLogLevel(LogLevel level);
 LogLevel CurrentLogLevel();
 
-/// Changes the form of later lines, for all threads. With kJson each line is one object: time (UTC), level, message,
-/// and what LogName and LogField say.
+/// Changes the format of later lines, for all threads. With kJson each line is one object: time (UTC), level, message,
+/// and the fields of LogName and LogField.
 void SetLogFormat(LogFormat format);
 
-/// Returns another program's line (without line end) as a line of this log. As text: after LogName's text and with
-/// control characters escaped. With kJson: as an object; a line that is a JSON object already stays unchanged.
+/// Returns a line of another program, without its line end, as a line of this log. In the text format, LogName's text
+/// precedes it and control characters are escaped. With kJson it becomes an object; a line that is a JSON object
+/// already stays as it is.
 std::string LineOfProgram(const std::string& line);
 
-/// While this object lives, messages of this thread begin with "NAME: ", or have the field `part`. A thread that is
-/// started for the same purpose takes over the name with `const LogName named(name)`, where `name` is Current() of the
-/// starting thread. An empty name adds nothing.
+/// While this object lives, messages of this thread begin with "NAME: ", or have the field `part`. To pass the name on
+/// to a new thread, create `const LogName named(name)` there, where `name` is Current() of the thread that starts it.
+/// An empty name adds nothing.
 class LogName {
  public:
   explicit LogName(std::string name);
@@ -42,7 +43,7 @@ class LogName {
   std::string before_;
 };
 
-/// While this object lives, lines of this thread that are JSON have this field. Text does not show it.
+/// While this object lives, JSON lines of this thread have this field. Lines in the text format do not show it.
 class LogField {
  public:
   LogField(const char* name, std::string value);

@@ -23,7 +23,8 @@ struct BatchFilter {
   size_t limit = 0;
 };
 
-/// Batches of all clients: first those that are not over, the oldest first; then the others, the latest first.
+/// Batches of all clients. Those that are not over come first, the oldest first; then those that are over, the latest
+/// first.
 struct BatchViews {
   std::vector<BatchView> batches;  // at most BatchFilter::limit batches
   size_t matching = 0;             // batches that match the filter, listed or not

@@ -59,7 +59,7 @@ struct CallMetrics::All {
 
 CallMetrics::CallMetrics(prometheus::Registry& registry, const std::string& model_name) {
   const Series model(registry, {{"model_name", model_name}});
-  // Any replica may have computed a call, but dashboards group by this label.
+  // Dashboards group by this label, but any replica may have computed a call, so all calls have the label of replica 0.
   all_ = std::make_unique<All>(model.With("engine", "0"));
   for (const char* reason : kRejections) {
     all_->rejections[reason] =

@@ -13,8 +13,8 @@ class Registry;
 
 namespace quire {
 
-/// A finished call, as its client saw it. Times are in seconds since the server had the whole request; nullopt when
-/// there was no such moment.
+/// A finished call, as its client saw it. Times are seconds from the moment at which the server had the whole request;
+/// nullopt if the event did not happen.
 struct FinishedCall {
   std::string reason;  // stop, length, abort or error
   int prompt_tokens = 0, generated_tokens = 0;
@@ -37,7 +37,7 @@ class CallMetrics {
   /// Counts a call that was refused. `reason` must be one of kRejections (call_metrics.cc).
   void CountRejection(const std::string& reason);
 
-  /// Return the histograms of the first two Observe...() functions, in seconds.
+  /// Return the histograms that the first two Observe...() functions fill, in seconds.
   std::vector<CountedBucket> FirstTokenBuckets() const;
   std::vector<CountedBucket> InterTokenBuckets() const;
 

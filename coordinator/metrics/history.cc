@@ -37,7 +37,7 @@ uint64_t NewIn(const std::vector<CountedBucket>& before, const std::vector<Count
   return now[bucket].at_most - std::min(old, now[bucket].at_most);
 }
 
-/// Computes the columns from tokens_per_second on from two readings; nullopt: no value.
+/// Computes the columns from tokens_per_second on, which compare two readings. nullopt: the column has no value.
 std::vector<std::optional<double>> Derive(const HistoryReading& before, const HistoryReading& now) {
   const double seconds = std::max(1e-3, now.time - before.time);
   const double host = Grown(before.host_seconds, now.host_seconds);

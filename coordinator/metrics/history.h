@@ -11,19 +11,19 @@
 
 namespace quire {
 
-/// A histogram's bucket: the number of all values so far that are at most `bound`.
+/// One bucket of a histogram. It counts all values so far that are at most `bound`.
 struct CountedBucket {
   double bound = 0;
   uint64_t at_most = 0;
 };
 
-/// Returns the quantile `share` (0 to 1) of the values that a histogram got between two readings, interpolated within
-/// its bucket; nullopt when the histogram got no value.
+/// Returns the quantile `share` (0 to 1) of the values that a histogram got between two readings, interpolated within a
+/// bucket; nullopt when it got no value.
 std::optional<double> QuantileBetween(const std::vector<CountedBucket>& before, const std::vector<CountedBucket>& now,
                                       double share);
 
-/// Numbers of the server at one moment. Growing numbers with plural names count since the start of the server, or of
-/// the host.
+/// Numbers of the server at one moment. Counters (names in the plural) count since the start of the server, or of the
+/// host.
 struct HistoryReading {
   double time = 0;  // seconds since 1970
   int running = 0, waiting = 0;
@@ -37,8 +37,8 @@ struct HistoryReading {
   std::vector<CountedBucket> first_token, inter_token;  // times in seconds
 };
 
-/// Keeps the server's numbers of the last half hour, for the dashboard. A reading covers the time since the previous
-/// reading.
+/// Keeps the server's numbers of the last half hour, for the dashboard. A row covers the time from one reading to the
+/// next.
 class History {
  public:
   static constexpr std::chrono::seconds kPeriod{5};

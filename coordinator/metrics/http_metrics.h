@@ -15,7 +15,8 @@ class Registry;
 
 namespace quire {
 
-/// Metrics of HTTP requests on both ports, under the names of instrumented Python servers. Used on the I/O thread only.
+/// Metrics of HTTP requests on the data port and the admin port. Their names are those of Python servers that export
+/// metrics to Prometheus, such as http_requests_total. Used on the I/O thread only.
 class HttpMetrics {
  public:
   explicit HttpMetrics(prometheus::Registry& registry);
@@ -25,8 +26,8 @@ class HttpMetrics {
   /// label value creates a series that is never removed.
   void Observe(std::string_view route, const RequestRecord& record);
 
-  /// Return the number of refused answers (4xx, and 503 of a server that is busy or ending) and of failed answers
-  /// (other 5xx) of the endpoints /v1/... so far.
+  /// Return how many answers of the endpoints /v1/... were refusals (4xx, and 503 of a server that is busy or ending),
+  /// and how many were failures (other 5xx), so far.
   int64_t refused() const { return refused_; }
   int64_t failed() const { return failed_; }
 

@@ -40,7 +40,7 @@ struct OfModel {
   std::optional<OfWorkers> workers;  // absent until Update brings numbers of workers
 };
 
-/// Adds families of metrics to others, so that each name has one family.
+/// Adds metric families to a list, and joins those of the same name into one.
 void Merge(std::vector<prometheus::MetricFamily> more, std::vector<prometheus::MetricFamily>& families) {
   for (prometheus::MetricFamily& family : more) {
     const auto same = std::ranges::find(families, family.name, &prometheus::MetricFamily::name);

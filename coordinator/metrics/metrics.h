@@ -25,13 +25,13 @@ class Metrics {
   CallMetrics& calls(size_t model);
   HttpMetrics& http();
 
-  /// Take new numbers: of a replica, of moves between a model's replicas, or of a model. The page shows the numbers of
-  /// the last calls.
+  /// Take new numbers: of a replica, of moves between a model's replicas, or of a model. The page shows the latest
+  /// numbers.
   void Update(size_t model, int replica, const ReplicaSnapshot& snapshot);
   void Update(size_t model, const MigrationCounts& migrations);
   void Update(size_t model, const KvStoreCounts& disk);
   void Update(size_t model, const ModelNumbers& numbers);
-  /// Forgets what the model's replicas have counted, because its workers ended. Its counters begin at zero again.
+  /// Forgets the counts of the model's replicas, because its workers have ended. Its counters begin at zero again.
   void Forget(size_t model);
   /// Returns the page. batches: nullopt when the server keeps no batches.
   std::string Page(const std::optional<BatchNumbers>& batches = std::nullopt);

@@ -7,7 +7,7 @@
 
 namespace quire {
 
-/// The numbers of one model beside those of its engines.
+/// The numbers of one model that do not come from its engines.
 struct ModelNumbers {
   std::string state;  // as /v1/models names it
   int waiting = 0;    // requests that wait until the model is loaded
@@ -16,7 +16,7 @@ struct ModelNumbers {
   int64_t bytes = 0;        // memory of its workers while it is loaded; 0: unknown
 };
 
-/// Metrics of the life of one model: loaded and unloaded.
+/// Metrics about when one model is loaded and unloaded.
 class ModelMetrics {
  public:
   ModelMetrics(prometheus::Registry& registry, const std::string& model_name);

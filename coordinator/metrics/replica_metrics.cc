@@ -144,8 +144,8 @@ void ReplicaMetrics::Engine::Blocks(const ReplicaSnapshot& now) {
   series.With("state", "free").Gauge(host, host_help).Set(now.host_blocks.total - now.host_blocks.held);
 }
 
-/// Sets vllm:cache_config_info, from whose labels gateways read the number of blocks. A group of another shape may have
-/// another number.
+/// Sets vllm:cache_config_info, from whose labels gateways read the number of blocks. The number may change when a
+/// group is replaced by a group of another shape.
 void ReplicaMetrics::Engine::CacheShape(const ReplicaSnapshot& now) {
   if (shape != nullptr && shape_blocks == now.blocks.total && shape_host_blocks == now.host_blocks.total) return;
   if (shape != nullptr) shape->Set(0);

@@ -1,6 +1,18 @@
 #include "coordinator/metrics/series.h"
 
+#include "comm/base/printable.h"
+
 namespace quire {
+
+Series::Series(prometheus::Registry& registry, const Labels& labels) : registry_(registry) {
+  for (const auto& [label, value] : labels) labels_[label] = WithoutControls(value);
+}
+
+Series Series::With(const std::string& label, const std::string& value) const {
+  Series more = *this;
+  more.labels_[label] = WithoutControls(value);
+  return more;
+}
 
 void CopiedHistogram::RaiseTo(const Distribution& distribution) {
   const std::vector<int64_t>& counts = distribution.counts();

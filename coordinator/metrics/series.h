@@ -13,19 +13,16 @@
 
 namespace quire {
 
-/// Creates metrics with a common set of labels. A metric family is created with its first series.
+/// Creates metrics with a common set of labels. A metric family is created with its first series. Control characters in
+/// the labels' values are escaped, so that a model's name cannot control the terminal of a reader.
 class Series {
  public:
   using Labels = std::map<std::string, std::string>;
 
-  Series(prometheus::Registry& registry, Labels labels) : registry_(registry), labels_(std::move(labels)) {}
+  Series(prometheus::Registry& registry, const Labels& labels);
 
   /// Returns a copy with one more label.
-  Series With(const std::string& label, const std::string& value) const {
-    Series more = *this;
-    more.labels_[label] = value;
-    return more;
-  }
+  Series With(const std::string& label, const std::string& value) const;
   prometheus::Gauge& Gauge(const char* name, const char* help) const {
     return prometheus::BuildGauge().Name(name).Help(help).Register(registry_).Add(labels_);
   }

@@ -90,8 +90,12 @@ void AddPeaks(const PlanCommand& command, Report& report) {
 void AddSpeed(Report& report) {
   if (!report.peaks) return;
   const ModelSpec& spec = report.model.spec();
+  // In a pipeline of S stages a step has 1 / S of the sequences, and S steps run at the same time.
+  const int64_t stages = report.topology.parallel.pipeline;
   const auto step = [&](int64_t sequences, int64_t tokens) {
-    report.steps.push_back(StepSpeed(spec, report.memory, *report.peaks, sequences, tokens));
+    const int64_t rows = (sequences + stages - 1) / stages;
+    report.steps.push_back(StepSpeed(spec, report.memory, *report.peaks, rows, tokens));
+    report.steps.back().sequences = sequences;
   };
   for (const Concurrency& c : report.concurrency) step(1, c.tokens);
   for (const Concurrency& c : report.concurrency) {

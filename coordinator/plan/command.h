@@ -11,7 +11,8 @@ namespace quire {
 
 struct PlanCommand {
   double rank_memory_gib = 0;  // above 0: replaces the hosts' free memory
-  /// Peak rates of all ranks together: memory reads in GB/s and products in TFLOP/s. Empty: measured here, on the CPU.
+  /// Peak rates of all ranks together: GB/s read from memory, and TFLOP/s of products. Empty: measured here, on the
+  /// CPU.
   std::vector<double> peaks;
   bool speed = true;
   std::string trace;          // file with requests; empty: none
@@ -20,9 +21,9 @@ struct PlanCommand {
   bool json = false;
 };
 
-/// Runs `quire plan`: prints memory, blocks, concurrency and predicted speed of a topology, and the mpirun command.
-/// Plans each model of a list with its share of this host's memory. Starts no server. Returns 0 when the model, or the
-/// list, fits. Otherwise prints the reason, for one model also changes that would make it fit, and returns 1.
+/// Runs `quire plan`: prints memory, blocks, concurrency and predicted speed of a topology, and the mpirun command. For
+/// a list of models, plans each with its share of this host's memory. Starts no server. Returns 0 when the model, or
+/// the list, fits. Otherwise prints the reason, for one model also the changes with which it would fit, and returns 1.
 int RunPlanCommand(const Topology& topology, const PlanCommand& command);
 
 }  // namespace quire

@@ -8,6 +8,7 @@
 
 #include "comm/base/error.h"
 #include "comm/base/printable.h"
+#include "comm/model/stage_plan.h"
 #include "coordinator/cluster/hosts/link_bench.h"
 #include "coordinator/plan/stage_text.h"
 #include "coordinator/plan/step_runs.h"
@@ -17,6 +18,23 @@ namespace quire {
 namespace {
 
 /// One way to cut the model, and the memory that it takes.
+/// Returns the rows of a step. The stages of a pipeline compute different streams at the same time, so a step has a
+/// part of them.
+int RowsOf(int streams, int stages) { return (streams + stages - 1) / stages; }
+
+/// Returns the rows of all steps that are compared.
+std::vector<int> RowsOfAll(const Topology& topology, const CutQuestion& question) {
+  const int ranks = topology.parallel.num_ranks();
+  std::set<int> rows;
+  for (const int streams : question.streams) {
+    for (int stages = 1; stages <= ranks; ++stages) {
+      if (ranks % stages == 0 && (question.best || stages == topology.parallel.pipeline))
+        rows.insert(RowsOf(streams, stages));
+    }
+  }
+  return {rows.begin(), rows.end()};
+}
+
 struct Candidate {
   Topology topology;
   MemoryPlan plan;
@@ -24,6 +42,7 @@ struct Candidate {
   bool one_host = false;
 
   GroupCut cut() const { return plan.assignment.cut(); }
+  int RowsOfStep(int streams) const { return RowsOf(streams, topology.parallel.pipeline); }
   bool SpansHosts() const { return RanksOfStageOnHost(cut(), host_of_rank) < cut().stage_size(); }
 };
 
@@ -37,7 +56,7 @@ class Comparison {
         rank_memory_(rank_memory),
         peaks_(peaks),
         nodes_(nodes),
-        runs_(topology, model, question.streams) {}
+        runs_(topology, model, RowsOfAll(topology, question)) {}
 
   CutReport Run() {
     const int ranks = topology_.parallel.num_ranks();
@@ -62,7 +81,7 @@ class Comparison {
   }
 
  private:
-  /// Hosts of one worker each, when a link is stated and there are no nodes.
+  /// True when every worker is on a host of its own: a link is stated, and the topology has no nodes.
   bool EachItsOwnHost() const { return topology_.nodes.empty() && !question_.link.empty(); }
 
   void Add(int tensor, int pipeline, const std::vector<Topology::Node>& nodes, bool one_host) {
@@ -96,7 +115,7 @@ class Comparison {
     candidates_.push_back(std::move(one));
   }
 
-  /// The workers of one host alone, where the ways above have several hosts.
+  /// Adds a group of only one host's workers, if the other candidates have several hosts.
   void AddOneHost() {
     if (candidates_.empty()) return;
     const std::vector<int>& hosts = candidates_.front().host_of_rank;
@@ -120,33 +139,34 @@ class Comparison {
       cuts.emplace_back(one.topology.parallel.tensor, one.topology.parallel.pipeline);
     }
     if (whole == nullptr) return;
-    measured_ = MeasureWaits(whole->topology, whole->plan.placement.nodes, cuts, RowBytes(), question_.streams);
+    measured_ =
+        MeasureWaits(whole->topology, whole->plan.placement.nodes, cuts, RowBytes(), RowsOfAll(topology_, question_));
     report_.link_source = "measured";
   }
 
   int64_t RowBytes() const { return model_.spec().hidden_size * static_cast<int64_t>(sizeof(float)); }
 
-  CutWait WaitOf(const Candidate& one, int streams) const {
+  CutWait WaitOf(const Candidate& one, int rows) const {
     if (one.one_host) return {};
     if (!question_.link.empty()) {
       const HostLink link{question_.link[0] * 1e9 / 8, question_.link[1] * 1e-3};
-      return WaitOver(link, one.cut(), one.host_of_rank, RowBytes(), streams);
+      return WaitOver(link, one.cut(), one.host_of_rank, RowBytes(), rows);
     }
     const Topology::Parallel& parallel = one.topology.parallel;
     for (const MeasuredWait& wait : measured_) {
-      if (wait.tensor == parallel.tensor && wait.pipeline == parallel.pipeline && wait.rows == streams)
+      if (wait.tensor == parallel.tensor && wait.pipeline == parallel.pipeline && wait.rows == rows)
         return {wait.sum_seconds, wait.turn_seconds};
     }
     Fail("the ranks did not measure -tp {} -pp {}", parallel.tensor, parallel.pipeline);
   }
 
-  /// All ranks of a stage compute at once, and the stages one after the other.
-  double ComputeSeconds(const Candidate& one, int streams) {
+  /// All ranks of a stage compute a step at once, and the stages one after the other.
+  double ComputeSeconds(const Candidate& one, int rows) {
     const GroupCut cut = one.cut();
     if (peaks_) {
       const PeakRates stage =
           RatesOfPart(*peaks_, static_cast<double>(cut.stage_size()) / topology_.parallel.num_ranks());
-      return StepSpeed(model_.spec(), one.plan, stage, streams, kRunPrompt + kRunDrawn / 2).expected;
+      return StepSpeed(model_.spec(), one.plan, stage, rows, kRunPrompt + kRunDrawn / 2).expected;
     }
     const int together = RanksOfStageOnHost(cut, one.host_of_rank);
     const auto most_here = [&] {
@@ -155,20 +175,22 @@ class Comparison {
         most = std::max(most, static_cast<int>(std::ranges::count(one.host_of_rank, host)));
       return most;
     };
-    const double seconds = runs_.Seconds(together, ThreadsOfWorker(topology_, most_here()), streams);
+    const double seconds = runs_.Seconds(together, ThreadsOfWorker(topology_, most_here()), rows);
     return seconds * together / cut.stage_size();
   }
 
   CutSpeed SpeedOf(const Candidate& one, int streams) {
     const Topology::Parallel& parallel = one.topology.parallel;
+    const int rows = one.RowsOfStep(streams);
     CutSpeed speed{.tensor = parallel.tensor,
                    .pipeline = parallel.pipeline,
                    .one_host = one.one_host,
                    .streams = streams,
-                   .compute = ComputeSeconds(one, streams),
+                   .compute = ComputeSeconds(one, rows),
                    .sums = 0,
-                   .wait = WaitOf(one, streams)};
-    // Sums within a host are part of the time to compute.
+                   .wait = WaitOf(one, rows),
+                   .largest_stage = PartOfLargestStage(model_, one.cut().stage_layers)};
+    // The time to compute includes all-reduces within a host, so only those between hosts are counted here.
     if (one.SpansHosts()) speed.sums = WaitsOf(model_.spec(), parallel.tensor, parallel.pipeline).sums;
     return speed;
   }
@@ -196,10 +218,11 @@ void PrintCuts(const CutReport& report) {
   fmt::print("compute  {}; links {}\n", report.compute_source, report.link_source);
   for (const CutSpeed& one : report.speeds) {
     fmt::print(
-        "cut      {} at {} stream{}: {:.1f} tok/s, {:.2f} ms a step = {:.2f} to compute + {} sums over hosts of "
-        "{:.3f} + {:.3f} to hand over\n",
+        "cut      {} at {} stream{}: {:.1f} tok/s, {:.2f} ms a token; {:.2f} to compute, {} sums over hosts of {:.3f}, "
+        "{:.3f} to hand over{}\n",
         one.Name(), one.streams, one.streams == 1 ? "" : "s", one.tokens_a_second(), one.seconds() * 1e3,
-        one.compute * 1e3, one.sums, one.wait.sum * 1e3, one.wait.turn * 1e3);
+        one.compute * 1e3, one.sums, one.wait.sum * 1e3, one.wait.turn * 1e3,
+        one.pipeline == 1 ? "" : fmt::format("; the largest stage has {:.0f} % of the work", one.largest_stage * 100));
   }
   for (const std::string& line : report.impossible) fmt::print("not      {}\n", WithoutControls(line));
   for (const std::string& line : AdviceOf(report.speeds)) fmt::print("take     {}\n", line);
@@ -217,7 +240,8 @@ Json JsonOf(const CutReport& report) {
                     {"compute_seconds", one.compute},
                     {"sums", one.sums},
                     {"sum_seconds", one.wait.sum},
-                    {"turn_seconds", one.wait.turn}});
+                    {"turn_seconds", one.wait.turn},
+                    {"largest_stage", one.largest_stage}});
   }
   return {{"cuts", std::move(cuts)},
           {"impossible", report.impossible},

@@ -10,7 +10,7 @@
 
 namespace quire {
 
-/// What `quire plan` is asked about ways to cut the model among the workers.
+/// The question to `quire plan`: how to divide the model among the workers (tensor-parallel ranks, pipeline stages).
 struct CutQuestion {
   bool best = false;         // all ways among as many workers; otherwise only the topology's own
   std::vector<double> link;  // between hosts: Gbit/s and ms one way; empty: measured
@@ -25,9 +25,10 @@ struct CutReport {
   std::string compute_source, link_source;
 };
 
-/// Predicts the steps of each way. Where a stage spans hosts, each host is thought to be like this one. The time to
-/// compute is reckoned from `peaks` of all ranks together, or else measured with the model on this host. Without nodes,
-/// a stated link joins hosts of one worker each. rank_memory: as for PlanMemory. Throws Error with the remedy.
+/// Predicts the time of a step for each way to divide the model. Where a stage spans hosts, every host is assumed to be
+/// like this one. The time to compute comes from `peaks`, the rates of all ranks together, or is measured with the
+/// model on this host. If a link is stated and there are no nodes, it joins hosts of one worker each. rank_memory: as
+/// in PlanMemory. Throws Error with the remedy.
 CutReport CompareCuts(const Topology& topology, const ModelFiles& model, const CutQuestion& question,
                       int64_t rank_memory, const std::optional<PeakRates>& peaks, NodeAnswers& nodes);
 

@@ -14,16 +14,16 @@ namespace quire {
 
 namespace {
 
-/// Bytes of a rank that go in one piece of a sum (comm/collective/host_arena.h).
+/// Bytes of a rank's part that one piece of an all-reduce holds (comm/collective/host_arena.h).
 constexpr int64_t kPieceBytes = 256 << 10;
-/// Delays of a message about which MPI asks first: the question, the answer and the message.
+/// MPI sends a long message only after a question and an answer, so it takes three delays of the link.
 constexpr int kLegsOfLong = 3;
 
 double DelayOf(const HostLink& link, int64_t message_bytes) {
   return link.delay * (message_bytes <= kLongestUnaskedMessage ? 1 : kLegsOfLong);
 }
 
-/// Numbers of a stage's ranks by host.
+/// Returns how many ranks of a stage each host has.
 std::map<int, int> RanksByHost(const GroupCut& cut, const std::vector<int>& host_of_rank, int stage) {
   std::map<int, int> ranks;
   for (int place = 0; place < cut.stage_size(); ++place)
@@ -31,7 +31,7 @@ std::map<int, int> RanksByHost(const GroupCut& cut, const std::vector<int>& host
   return ranks;
 }
 
-/// Each host sends the parts of its ranks to every other host. Each rank has `bytes`.
+/// Returns the seconds in which each host sends the parts of its ranks, `bytes` bytes each, to every other host.
 double Exchange(const HostLink& link, const std::map<int, int>& ranks_by_host, int64_t bytes) {
   if (ranks_by_host.size() == 1) return 0;
   const int most = std::ranges::max(std::views::values(ranks_by_host));
@@ -44,8 +44,8 @@ double Exchange(const HostLink& link, const std::map<int, int>& ranks_by_host, i
   return seconds;
 }
 
-/// Each rank of a stage gives its part of the rows to the rank of its place in the next stage, which then puts the
-/// parts together.
+/// Returns the seconds in which the ranks of a stage give their parts of the rows to the ranks at the same places in
+/// the next stage, which then join the parts.
 double HandOver(const HostLink& link, const GroupCut& cut, const std::vector<int>& host_of_rank, int to,
                 int64_t bytes) {
   const int64_t part = bytes / cut.stage_size();

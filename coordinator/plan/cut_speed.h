@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -14,40 +15,47 @@ struct HostLink {
   double delay = 0;           // seconds that a byte takes to the other host
 };
 
-/// What the ranks of a cut wait for in a step of some rows, in seconds.
+/// The seconds for which the ranks wait for each other in a step of some rows.
 struct CutWait {
   double sum = 0;   // one sum over the ranks of a stage, averaged over the stages; 0 on one host
   double turn = 0;  // the rows from the first stage to the last one, and the drawn tokens back
 };
 
-/// Reckons the waits from the link. host_of_rank: the host of each rank, by any number. row_bytes: bytes of a token's
-/// row. A sum or hand-over within a host counts as nothing.
+/// Computes the waits from the link. host_of_rank: any number for each rank's host. row_bytes: bytes of one token's
+/// row. All-reduces and hand-overs within a host are taken as instant.
 CutWait WaitOver(const HostLink& link, const GroupCut& cut, const std::vector<int>& host_of_rank, int64_t row_bytes,
                  int64_t rows);
 
-/// The most ranks of any stage that are on one host.
+/// Returns the largest number of ranks that one stage has on one host.
 int RanksOfStageOnHost(const GroupCut& cut, const std::vector<int>& host_of_rank);
 
-/// The predicted step of one cut with some streams, each of which gets a token in a step.
+/// The predicted time in which each of some streams gets a token. In a pipeline of S stages a step has 1 / S of the
+/// streams: while one stage computes a step, the other stages compute the steps of the other streams.
 struct CutSpeed {
   int tensor = 1, pipeline = 1;
   bool one_host = false;  // a group of fewer ranks, all of them on the first host
   int streams = 1;
-  double compute = 0;  // seconds in which all stages compute, one after the other
-  int64_t sums = 0;    // sums over hosts in a step
+  double compute = 0;  // seconds in which all stages compute one step, one after the other
+  int64_t sums = 0;    // sums over hosts in that step
   CutWait wait;
+  double largest_stage = 1;  // the largest stage's part of the work of all stages
 
-  double seconds() const { return compute + static_cast<double>(sums) * wait.sum + wait.turn; }
+  /// A stream's next step begins when its last one has gone through all stages, and when the largest stage has computed
+  /// the steps of the other streams.
+  double seconds() const {
+    const double stages = compute + static_cast<double>(sums) * wait.sum;
+    return std::max(stages + wait.turn, stages * largest_stage * std::min(streams, pipeline));
+  }
   double tokens_a_second() const { return streams / seconds(); }
-  /// "-tp 2 -pp 1", or "-tp 1 on one host".
+  /// Returns "-tp 2 -pp 1", or "-tp 1 on one host".
   std::string Name() const;
 };
 
-/// The index of the cut that gives most tokens a second with so many streams. `speeds` has at least one of them.
+/// Returns the index of the entry with the most tokens per second at this number of streams. `speeds` must have one.
 size_t BestCut(const std::vector<CutSpeed>& speeds, int streams);
 
-/// Sentences that say which cut to take for each number of streams, and how much faster it is than the others. Empty
-/// when there is nothing to choose from.
+/// Returns sentences that say which division is fastest for each number of streams, and by how much. Returns none when
+/// there is only one.
 std::vector<std::string> AdviceOf(const std::vector<CutSpeed>& speeds);
 
 }  // namespace quire

@@ -42,7 +42,7 @@ class Stopwatch : public RequestSink {
   double first_ = 0, last_ = 0;
 };
 
-/// Simulates a replica's workers: the tokens that a step draws, and the step's duration.
+/// Simulates a replica's workers: the tokens that a step samples, and the step's duration.
 class Workers {
  public:
   Workers(const ModelSpec& spec, const MemoryPlan& plan, const PeakRates& peaks, int max_running)
@@ -54,7 +54,7 @@ class Workers {
 
   double seconds_per_move() const { return seconds_per_move_; }
 
-  /// Returns the seconds of a step, and the tokens that it draws.
+  /// Returns the seconds of a step, and the tokens that the step samples.
   std::pair<double, std::vector<SampledToken>> Run(const StepPlan& plan) {
     for (const AddedSequence& added : plan.added)
       slots_[added.slot] = {static_cast<int64_t>(added.tokens.size()), added.num_computed};
@@ -86,8 +86,8 @@ class Workers {
   std::vector<StepPart> members_;
 };
 
-/// Returns the options without drafts: a forecast's tokens are all alike, so that every guess from the text itself
-/// would be right.
+/// Returns the options without speculative decoding: the simulated tokens are all alike, so drafts taken from the text
+/// itself would always be right.
 EngineOptions WithoutDrafts(EngineOptions options) {
   options.drafts = {};
   return options;

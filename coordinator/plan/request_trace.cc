@@ -65,7 +65,7 @@ std::vector<TokenId> TokensOf(const TracedRequest& request, int64_t number, int6
   std::vector<TokenId> tokens(static_cast<size_t>(request.prompt_tokens));
   for (size_t i = 0; i < tokens.size(); ++i) {
     const size_t block = i / kTraceBlock;
-    // A hash covers the text before its block, too, so blocks with different prefixes never get equal tokens.
+    // A block's hash covers the text before the block, too, so blocks after different prefixes never get equal tokens.
     const uint64_t of =
         request.hashes.empty() ? ~static_cast<uint64_t>(number) : static_cast<uint64_t>(request.hashes[block]);
     tokens[i] = static_cast<TokenId>(((of * kTraceBlock + i % kTraceBlock + 1) * kMix >> 20) %

@@ -12,16 +12,16 @@ namespace quire {
 struct TracedRequest {
   double seconds = 0;                 // arrival time since the trace's first request
   int prompt_tokens = 0, tokens = 0;  // lengths of prompt and answer
-  // hashes of its blocks of kTraceBlock tokens, the last one partial; empty: shares no prefix
+  // Hashes of the prompt's blocks of kTraceBlock tokens; the last block may be partial. Empty: shares no prefix.
   std::vector<int64_t> hashes;
 };
 
-/// The tokens for which one hash of a trace stands.
+/// The number of tokens that one hash of a trace stands for.
 inline constexpr int kTraceBlock = 512;
 
 /// Reads a trace in Mooncake's format: a JSON object on each line with timestamp (milliseconds), input_length,
 /// output_length and optionally hash_ids. Ignores other members. Returns the requests in order of time. Throws Error
-/// with file and line.
+/// that names file and line.
 std::vector<TracedRequest> ReadTrace(const std::string& path);
 
 /// Returns made-up prompt tokens. Requests with equal hashes share these tokens; `number` is unique for each request.

@@ -11,7 +11,7 @@ namespace quire {
 
 namespace {
 
-/// A change of the settings that makes ranks smaller.
+/// A change of settings with which a rank needs less memory.
 struct Change {
   std::string flag;
   Topology topology;

@@ -9,22 +9,22 @@ namespace quire {
 
 namespace {
 
-/// The fractions of the peak rates that the engine reaches, measured on two cores (docs/benchmarks/2026-11-26-plan.md,
-/// by tests/bench/plan_speed.py and cpu_kernels_bench). Steps stream weights, and gather keys and values from scattered
-/// blocks.
+/// The fractions of the peak rates that the engine reaches in reading weights and in reading the KV cache. Measured on
+/// two cores (docs/benchmarks/2026-11-26-plan.md) with tests/bench/plan_speed.py and cpu_kernels_bench. Weights are
+/// read in sequence, keys and values from scattered blocks.
 constexpr double kWeightsReached = 0.95, kKvReached = 0.85;
 constexpr double kProductsReached = 0.65, kProductsInBytesReached = 0.58;
 constexpr double kAttentionReached = 0.65, kAttentionInBytesReached = 0.36;
-/// The fractions of attention's peak rate that single queries reach: computing stops while keys and values are
-/// gathered.
+/// The fractions of attention's peak rate that a sequence with a single query row reaches: nothing is computed while
+/// its keys and values are gathered.
 constexpr double kFewRowsReached = 0.36, kFewRowsInBytesReached = 0.1;
 /// The number of rows with which products reach half of their peak rate. With fewer rows, too few sums are independent.
 constexpr double kHalfRows = 1.5;
-/// The cost of everything else (norms, rotations, rounding, sums over ranks and waiting for them, step overhead), in
-/// fp32 operations at the peak rate for each element of a token's row in each layer.
+/// The cost of everything else (norms, RoPE, rounding, all-reduces and waiting for them, overhead of a step), as fp32
+/// operations at the peak rate, for each element of a token's row in each layer.
 constexpr double kOtherOperations = 2800;
 
-/// The context that a query at some position reads.
+/// The part of the context that attention reads for one query.
 struct Seen {
   double tokens;   // tokens whose keys and values are read, averaged over all layers' KV bytes
   double numbers;  // numbers of a query head times tokens seen, summed over the layers

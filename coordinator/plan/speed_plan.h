@@ -11,7 +11,7 @@
 
 namespace quire {
 
-/// Peak rates of all ranks of a replica together, in one second.
+/// Peak rates per second, of all ranks of a replica together.
 struct PeakRates {
   double read_bytes = 0;    // bytes read from memory, steadily
   double products = 0;      // operations of products with weights, in their computing type
@@ -20,7 +20,7 @@ struct PeakRates {
   bool products_in_bytes = false, attention_in_bytes = false;
 };
 
-/// The predicted time of one load.
+/// The predicted time of one kind of step: a decode step, or a prompt.
 struct SpeedRow {
   int64_t sequences = 1;
   int64_t tokens = 0;   // tokens of a prompt, or of each sequence's context
@@ -29,7 +29,7 @@ struct SpeedRow {
   std::string bound;    // slowest part: "reading weights", "reading the KV cache", "products", "attention"
 };
 
-/// Tokens [first, first + count) of a sequence that a step computes, and whether a token is drawn after them.
+/// The tokens [first, first + count) of a sequence that a step computes, and whether a token is sampled after them.
 struct StepPart {
   int64_t first = 0, count = 1;
   bool draws = true;
@@ -57,7 +57,7 @@ SpeedRow StepSpeed(const ModelSpec& spec, const MemoryPlan& plan, const PeakRate
 /// Predicts the time from the start of a lone prompt of `tokens` tokens to its first token.
 SpeedRow PromptSpeed(const ModelSpec& spec, const MemoryPlan& plan, const PeakRates& peaks, int64_t tokens);
 
-/// The rates of some of the ranks, `part` of all. In a pipeline one stage computes while the others wait for it.
+/// The rates of some of the ranks, `part` of all. A step of a pipeline goes through the stages one after the other.
 PeakRates RatesOfPart(const PeakRates& all, double part);
 
 /// True when weights are integers. Products then use assignment.compute.activations, otherwise fp32.

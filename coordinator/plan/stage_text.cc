@@ -43,7 +43,7 @@ std::vector<std::string> WaitLines(const ModelSpec& spec, const GroupCut& cut) {
   };
   std::vector<std::string> lines = {text(cut.stage_size(), cut.num_stages())};
   if (cut.num_stages() == 1) {
-    lines.push_back(text(1, ranks) + ": fewer, but the stages compute one after the other");
+    lines.push_back(text(1, ranks) + ": fewer, but with fewer streams than stages some stages wait");
   } else if (ranks <= spec.num_heads) {
     lines.push_back(text(ranks, 1) + ": more, but all ranks compute at once");
   }

@@ -10,21 +10,21 @@
 
 namespace quire {
 
-/// The number of times that a rank waits for others in a step. Each wait takes at least the time of a message.
+/// How often a rank waits for other ranks in a step. Each wait takes at least the time of a message.
 struct StepWaits {
   int64_t sums = 0;        // sums over the ranks of a stage, and gathers before drawing
   int64_t hand_overs = 0;  // from each stage to the next, and of tokens from the last stage to the others
 };
 StepWaits WaitsOf(const ModelSpec& spec, int tensor, int stages);
 
-/// Returns the first layer of a rank's stage, and the first one of the next stage.
+/// Returns the first layer of the rank's stage, and the first layer of the stage after it.
 std::pair<int64_t, int64_t> LayersOf(const ModelSpec& spec, const GroupCut& cut, Rank rank);
 
 /// Returns "stage 1 of 2 (layers 0 to 18), "; empty without a pipeline.
 std::string StageText(const ModelSpec& spec, const GroupCut& cut, Rank rank);
 
-/// Returns the lines that say how often the ranks wait for each other in a step, and how often with another cut among
-/// as many ranks. Returns no lines for one rank.
+/// Returns lines that say how often the ranks wait for each other in a step, and how often they would if as many ranks
+/// were divided into other stages. Returns no lines for one rank.
 std::vector<std::string> WaitLines(const ModelSpec& spec, const GroupCut& cut);
 
 }  // namespace quire

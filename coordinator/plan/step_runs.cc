@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kLeastSeconds = 1;  // measured for each number of sequences; other programs use the cores, too
 
-/// The topology of one stage on this host, with room for the longest run.
+/// Returns the topology of one stage on this host, with KV blocks for the longest run.
 Topology StageHere(const Topology& whole, const ModelSpec& spec, int ranks, int threads, int streams) {
   Topology one = whole;
   one.nodes.clear();
@@ -33,7 +33,7 @@ Topology StageHere(const Topology& whole, const ModelSpec& spec, int ranks, int 
   return one;
 }
 
-/// The mean time between the tokens of a batch, from the last request's first token on.
+/// Returns the mean seconds between a batch's tokens after the last request's first token.
 double StepSeconds(const BatchTimes& times) {
   double begin = 0, end = 0;
   for (const auto& tokens : times.tokens) begin = std::max(begin, tokens.front());
@@ -46,6 +46,8 @@ double StepSeconds(const BatchTimes& times) {
 }  // namespace
 
 double StepRuns::Seconds(int ranks, int threads, int streams) {
+  QUIRE_CHECK(std::ranges::find(streams_, streams) != streams_.end(), "steps of {} sequences are not measured",
+              streams);
   for (int attempt = 1; !seconds_.contains({ranks, threads, streams}); ++attempt) {
     try {
       Run(ranks, threads);

@@ -10,19 +10,19 @@
 
 namespace quire {
 
-/// Tokens of each sequence in a short run: its prompt, and those that are drawn after it.
+/// Tokens of each sequence in a run: its prompt, and the tokens that are sampled after it.
 inline constexpr int kRunPrompt = 16, kRunDrawn = 49;
 
 /// Runs a model on this host for some seconds to find out how long its steps take.
 class StepRuns {
  public:
-  /// `streams`: the numbers of sequences in a step that will be asked for.
+  /// `streams`: the numbers of sequences per step for which Seconds() will be called.
   StepRuns(const Topology& topology, const ModelFiles& model, std::vector<int> streams)
       : topology_(topology), model_(model), streams_(std::move(streams)) {}
 
-  /// The mean seconds of a step of so many sequences on one stage of `ranks` workers, each with `threads` threads.
-  /// Starts the workers at the first call for so many ranks and threads. Throws Error with the remedy when the model
-  /// does not run so.
+  /// Returns the mean seconds of a step of `streams` sequences on one stage of `ranks` workers with `threads` threads
+  /// each. The first call for a number of ranks and threads starts the workers. Throws Error with the remedy when the
+  /// model does not run so.
   double Seconds(int ranks, int threads, int streams);
 
  private:

@@ -4,11 +4,11 @@
 
 namespace quire {
 
-/// Returns 503 with Retry-After, because the workers are not ready yet.
+/// Returns status 503 with Retry-After, for the time before the workers are ready.
 HttpResponse NotReady();
 
-/// Returns the data port's answer before the workers are ready, without reading a body: 200 for /health and /ping,
-/// which only ask whether this process lives; otherwise NotReady().
+/// Returns the data port's answer before the workers are ready, without reading a body: status 200 for /health and
+/// /ping, which ask only whether this process lives; otherwise NotReady().
 HttpResponse AnswerBeforeReady(const HttpRequest& request);
 
 }  // namespace quire

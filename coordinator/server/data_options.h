@@ -10,7 +10,7 @@
 
 namespace quire {
 
-/// Returns the endpoint GET /metrics of the data port (metrics.on_data_port). `page` must outlive the port.
+/// Returns the route GET /metrics of the data port (metrics.on_data_port). `page` must outlive the port.
 Routes<DataHandler>::Route MetricsRoute(MetricsPage& page);
 
 /// Opens the store of files and batches; null without a directory. Throws Error when the directory cannot be used.

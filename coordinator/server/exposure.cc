@@ -95,8 +95,8 @@ void CheckAdmin(const Topology::Listener& admin, const std::string& where) {
       where, admin.listen);
 }
 
-/// Throws Error for a wildcard address of the metrics port. Metrics show load, client names and hosts, but no texts, so
-/// operators may expose them on other addresses without a key.
+/// Throws Error for a wildcard address of the metrics port. Other addresses need no key, because metrics show load,
+/// client names and hosts, but no texts.
 void CheckMetrics(const Topology::Metrics& metrics, const std::string& where) {
   if (metrics.listen.empty()) return;
   const std::string host = ParseHostPort(metrics.listen)->host;
@@ -109,7 +109,7 @@ void CheckMetrics(const Topology::Metrics& metrics, const std::string& where) {
 }
 
 /// Throws Error when other machines could read cache events and allow_unauthenticated is not set: the events show the
-/// tokens of prompts, and ZeroMQ serves everybody who connects.
+/// tokens of prompts, and ZeroMQ serves all clients that connect.
 void CheckKvEvents(const Topology::KvEvents& events, const std::string& where) {
   if (!events.enabled || events.allow_unauthenticated) return;
   const auto check = [&](const char* key, const std::string& endpoint) {

@@ -13,8 +13,8 @@ enum class Reach { kLoopback, kNetwork, kWildcard, kUnknown };  // kUnknown: not
 /// Returns the reach of an IPv4 or IPv6 address in any notation, or of "localhost". Never asks a name server.
 Reach ReachOf(const std::string& address);
 
-/// Refuses ports that other machines could use without keys, and wildcard addresses where one address must be named.
-/// Throws Error with the remedy; the message begins with `where`.
+/// Throws Error, which begins with `where` and names the remedy, for ports that other machines could use without keys,
+/// and for wildcard addresses where the topology must name one address.
 ///
 /// | | loopback | another address | 0.0.0.0, :: |
 /// | transport.bind | yes | with keys, or insecure: true | never |
@@ -24,7 +24,7 @@ Reach ReachOf(const std::string& address);
 /// | kv_events | yes | with allow_unauthenticated: true | with allow_unauthenticated: true |
 void CheckExposure(const Topology& topology, const std::string& where);
 
-/// True when the topology names keys, whose plain text this process will hold.
+/// True when the topology names keys. This process then holds their plain text.
 bool HasSecrets(const Topology& topology);
 
 /// Returns one line for each protection that the topology switches off.

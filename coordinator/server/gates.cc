@@ -18,7 +18,7 @@ namespace quire {
 
 namespace {
 
-/// Returns the paths that need no key: the files of a web page, which contain no data of this server, and `others`. The
+/// Returns the paths that need no key: `others`, and the files of a web page, which contain no data of this server. The
 /// page's later requests need a key, which the user types in.
 std::set<std::string> PublicPaths(WebPage page, std::set<std::string> others) {
   for (std::string& path : WebPaths(page)) others.insert(std::move(path));
@@ -44,8 +44,8 @@ Gate::Options AdminOptions(const Topology::Listener& admin) {
           .encrypted = !admin.certificate.empty()};
 }
 
-/// Returns the options of the metrics port's gate. On loopback it accepts only local host names; on other addresses
-/// collectors may use any name.
+/// Returns the options of the metrics port's gate. On loopback the gate accepts only local host names; on other
+/// addresses collectors may use any name.
 Gate::Options MetricsOptions(const Topology::Metrics& metrics) {
   return {.any_host = !metrics.listen.empty() && ReachOf(ParseHostPort(metrics.listen)->host) != Reach::kLoopback};
 }
@@ -110,12 +110,12 @@ void CheckKeyFiles(const Topology& topology) {
 
 void Gates::ReloadOnSignal(boost::asio::io_context& io, std::function<void()> also) {
   also_ = std::move(also);
-  signal_.emplace(io, SIGHUP);  // also without keys, because an unhandled SIGHUP would end the process
+  signal_.emplace(io, SIGHUP);  // even without keys, because an unhandled SIGHUP would end the process
   WarnOfLimitsWithoutKey();
   AwaitSignal();
 }
 
-/// Warns of limits whose name is in no key file, perhaps because it is misspelt: they apply to no client.
+/// Warns of limits whose name is in no key file and may be misspelt, because they apply to no client.
 void Gates::WarnOfLimitsWithoutKey() const {
   const std::vector<ApiKey>& keys = data.keys().keys();
   std::vector<std::string> unknown;

@@ -15,22 +15,22 @@
 
 namespace quire {
 
-/// The gates (access checks) and TLS certificates of the ports, as the topology configures them. SIGHUP rereads their
-/// files; a bad file changes nothing and is logged. Destroy this object before the io_context.
+/// The gates (access checks) and TLS certificates of the ports, as the topology configures them. SIGHUP makes them
+/// reread their files; an invalid file changes nothing and is logged. Destroy this object before the io_context.
 class Gates {
  public:
   /// Reads the key files and certificates. Throws Error when a file is invalid, or when one key opens both ports.
   explicit Gates(const Topology& topology);
 
-  /// Starts to listen for SIGHUP, which has no effect on gates without keys; calls `also` after each signal. Logs a
-  /// warning, here and after reloads, for limits (server.key_limits) under names that no key has.
+  /// Starts to listen for SIGHUP, which has no effect on gates without keys. Calls `also` after each signal. Now and
+  /// after each reload, logs a warning for limits (server.key_limits) under names that no key has.
   void ReloadOnSignal(boost::asio::io_context& io, std::function<void()> also);
 
-  /// Takes note of new limits of single keys, and warns of names that no key has.
+  /// Remembers new limits of single keys, and warns of names that no key has.
   void NoteKeyLimits(const std::map<std::string, Topology::KeyLimits>& limits);
 
   Gate data, admin, metrics;
-  std::unique_ptr<TlsCertificate> data_certificate, admin_certificate;  // null: clear text
+  std::unique_ptr<TlsCertificate> data_certificate, admin_certificate;  // null: no TLS on that port
 
  private:
   void AwaitSignal();
@@ -39,10 +39,10 @@ class Gates {
 
   std::optional<boost::asio::signal_set> signal_;
   std::function<void()> also_;
-  std::vector<std::string> limited_keys_;  // names in server.key_limits, except "default"
+  std::vector<std::string> limited_keys_;  // names in server.key_limits, without "default"
 };
 
-/// Reads every key file that the topology names before anything starts. Throws Error for an invalid file.
+/// Reads every key file that the topology names, before anything else starts. Throws Error for an invalid file.
 void CheckKeyFiles(const Topology& topology);
 
 }  // namespace quire

@@ -16,15 +16,15 @@ namespace quire {
 
 namespace {
 
-/// True for requests that passed the port's checks. Without that condition, strangers could displace other clients'
-/// spans and flood the collector.
+/// True for requests that passed the port's checks. Spans of other requests would let strangers displace clients' spans
+/// and flood the collector.
 bool IsWorthASpan(const RequestRecord& record, std::string_view port) {
   constexpr int kTurnedAway[] = {401, 403, 404, 405, 408, 413, 429, 431};
   return port == "data" && record.method == "POST" &&
          std::ranges::find(kTurnedAway, record.status) == std::end(kTurnedAway);
 }
 
-/// Returns a JSON line of the access or audit log with the members that every line of a JSON log has.
+/// Returns a JSON line of the access or audit log, extended by the members that every line of a JSON log has.
 std::string WithLevel(std::string line, const char* message) {
   return line.insert(1, fmt::format(R"("level":"info","message":"{}",)", message));
 }

@@ -11,14 +11,14 @@
 namespace quire {
 
 /// The logs of requests that the topology configures: the access log of both ports, the audit log of the admin port,
-/// and trace spans of POST requests to the data port. Belongs to the I/O thread; must outlive the servers that write to
-/// it.
+/// and trace spans of POST requests to the data port. Only the I/O thread may use it. It must outlive the servers that
+/// write to it.
 class RequestLogs {
  public:
   /// Opens the log files. Throws Error when a file cannot be written.
   explicit RequestLogs(const Topology& topology);
 
-  /// Logs a request to a port ("data" or "admin"), and sends its spans. Called when the request has ended.
+  /// Logs a request to a port ("data" or "admin"), and sends the request's spans. Called when the request has ended.
   void Write(const char* port, const RequestRecord& record);
   /// Wraps the admin port's service so that its changing requests are logged (audit_log.h).
   HttpService Audit(HttpService service);
@@ -28,7 +28,7 @@ class RequestLogs {
 
  private:
   const bool json_;
-  const bool access_in_log_, audit_in_log_;  // true: its lines go to standard error, as JSON with level and message
+  const bool access_in_log_, audit_in_log_;  // true: the log goes to standard error, as JSON with level and message
   std::unique_ptr<LineLog> access_, audit_;  // access_ is null without an access log
   std::unique_ptr<TraceExporter> traces_;    // null: no spans are sent
 };

@@ -42,13 +42,13 @@ namespace quire {
 namespace asio = boost::asio;
 
 namespace {
-constexpr auto kLastAnswers = std::chrono::milliseconds(150);  // for late clients, when no request runs
+constexpr auto kLastAnswers = std::chrono::milliseconds(150);  // time for late clients' answers if no request runs
 constexpr auto kJoinLimit = std::chrono::seconds(20), kHurriedJoinLimit = std::chrono::seconds(3);  // for threads
 const WorkPool::Limits kOfGrammars{.threads = 1, .jobs = 1024, .jobs_per_client = 128, .large_bytes = SIZE_MAX};
 void AddRoutes(DataPort::Options& options, std::vector<std::vector<Routes<DataHandler>::Route>> routes) {
   for (auto& some : routes) std::ranges::move(some, std::back_inserter(options.more_routes));
 }
-/// True when the coordinator's work has to leave the cores to the workers. Several models share all cores.
+/// True when the coordinator must leave the cores to the workers on this host. Several models share all cores.
 bool IsBesideWorkers(const Topology& topology) {
   return NumModels(topology) > 1 || WorkersNeedAllCores(topology, WorkPool::Limits().threads);
 }
@@ -59,14 +59,14 @@ WorkPool::Limits OfDisk(const Topology& topology) {
   return {.threads = 1, .large_bytes = SIZE_MAX, .beside_workers = beside_workers, .job_time = {}};
 }
 
-constexpr int64_t kAdminMemoryBytes = 256 << 20;  // limit of requests to the admin port and their answers
+constexpr int64_t kAdminMemoryBytes = 256 << 20;  // memory limit of all requests to the admin port and their answers
 
-/// One server. The server opens the listeners first, so that an occupied port is reported before models are loaded.
-/// Then it starts the workers, and then the APIs. The I/O thread runs throughout.
+/// One server. It opens the listeners first, so that an occupied port is reported before models are loaded. Then it
+/// starts the workers, and then the APIs. The I/O thread runs from the beginning to the end.
 class Server {
  public:
-  /// Opens the listeners. topology: with limits adapted to this process. given_limits: the limits that the operator
-  /// set.
+  /// Opens the listeners. `topology` has limits adapted to this process; `given_limits` are the limits that the
+  /// operator set.
   Server(const Topology& topology, const Topology::Limits& given_limits, const std::function<Topology()>& read_again)
       : topology_(topology),
         given_limits_(given_limits),
@@ -129,7 +129,7 @@ class Server {
       WorkPool grammar_pool(kOfGrammars);
       Metrics metrics(models_.Topologies());
       WorkPool disk_pool(OfDisk(topology_));
-      BatchService batches(kept_.get(), disk_pool, topology_.batches.concurrency,
+      BatchService batches(kept_.get(), disk_pool, data_memory_, topology_.batches.concurrency,
                            [this](const std::string& client) { return gates_->data.Knows(client); });
       const auto batch_numbers = [&batches] { return batches.Numbers(); };
       ModelKeeper keeper(models_, *io_,
@@ -186,14 +186,15 @@ class Server {
                  models_.num_workers());
   }
 
-  /// Returns the topology with the operator's own limits, and with "auto" settings resolved.
+  /// Returns the topology with the operator's own limits, and with the values chosen for "auto" settings.
   Topology AsGiven() const {
     Topology given = topology_;
     given.limits = given_limits_;
     return given;
   }
 
-  /// Ends the I/O thread, then the threads that deliver to it (stop_senders), then every connection. Idempotent.
+  /// Ends the I/O thread, then the threads that deliver to it (stop_senders), then every connection. Later calls do
+  /// nothing.
   void StopIo(const std::function<void()>& stop_senders) {
     if (!io_thread_.joinable()) return;
     io_->stop();
@@ -203,12 +204,12 @@ class Server {
     gates_.reset(), signals_.reset(), drain_timer_.reset();
     std::unique_ptr<asio::io_context> ending;
     const std::lock_guard lock(io_mutex_);
-    ending = std::move(io_);  // destroys waiting connections with the calls that they serve
+    ending = std::move(io_);  // destroys waiting connections together with the calls that they serve
   }
 
   // --- on the I/O thread ---
 
-  /// Applies the settings in force to the parts of the server outside the engines.
+  /// Applies the current settings to the parts of the server outside the engines.
   void Apply(const Topology& now, DataPort& data) {
     SetLogLevel(now.logs.level);
     topology_.limits.drain_seconds = now.limits.drain_seconds;
@@ -246,11 +247,11 @@ class Server {
   void OnWorkersLost(const std::string& reason) {
     spdlog::error("the worker group is lost: {}", reason);
     workers_lost_ = true;
-    Drain(std::chrono::seconds(2));  // seconds for the errors to reach their clients
+    Drain(std::chrono::seconds(2));  // time for the errors to reach their clients
   }
 
-  /// Reports to the keeper that a model has lost its workers for good. If there is no keeper yet, the report waits for
-  /// it.
+  /// Reports to the keeper that a model has lost its workers for good. If the keeper does not exist yet, it gets the
+  /// report when it does.
   void OnModelLost(size_t model, const std::string& reason) {
     if (keeper_ != nullptr) return keeper_->OnLost(model, reason);
     early_losses_.emplace_back(model, reason);
@@ -262,8 +263,8 @@ class Server {
     for (const auto& [model, reason] : std::exchange(early_losses_, {})) keeper.OnLost(model, reason);
   }
 
-  /// Waits until all requests have ended, at most `limit`. Meanwhile the port answers: /health with 200, /ready and new
-  /// work with 503.
+  /// Waits at most `limit` until all requests have ended. Meanwhile the port answers /health with status 200, and
+  /// /ready and new work with 503.
   void Drain(std::chrono::seconds limit) {
     data_server_->EndConnections();
     if (data_port_ != nullptr) data_port_->SetAccepting(true, false);
@@ -276,7 +277,7 @@ class Server {
     After(std::chrono::milliseconds(20), [this, deadline] { AwaitIdle(deadline); });
   }
 
-  /// Stops accepting connections after a moment in which clients with an answer may ask again, and then ends the server
+  /// Waits a moment in which clients with an answer may ask again, stops accepting connections, and ends the server
   /// after another moment in which answers are sent.
   void Leave() {
     After(kLastAnswers, [this] {
@@ -305,8 +306,8 @@ class Server {
     return head.body_bytes > 0 ? std::optional(NotReady()) : std::nullopt;
   }
 
-  /// Returns the refusal of a request to the admin port, if any, and charges its memory. Operators are trusted; their
-  /// requests have a separate memory budget, so that clients cannot block them.
+  /// Returns the refusal of a request to the admin port, if any, and charges the request's memory. The admin port has a
+  /// separate memory budget, so that clients of the data port cannot block operators.
   std::optional<HttpResponse> AdmitAdmin(HttpRequest& head) {
     if (admin_api_ == nullptr) return NotReady();
     if (std::optional<HttpResponse> refusal = admin_api_->Admit(head)) return refusal;
@@ -330,14 +331,14 @@ class Server {
   std::unique_ptr<Gates> gates_;
   RequestLogs logs_;
   ModelRoster models_;
-  std::unique_ptr<BatchStore> kept_;  // files and batches; null where none are kept
+  std::unique_ptr<BatchStore> kept_;  // the store of files and batches; null: the server keeps none
   ByteBudget data_memory_, admin_memory_{{kAdminMemoryBytes, kAdminMemoryBytes}};  // connections hold leases of these
   std::mutex io_mutex_;  // guards the pointer io_ against engine threads
   std::unique_ptr<asio::io_context> io_;
   std::unique_ptr<asio::signal_set> signals_;
   std::unique_ptr<asio::steady_timer> drain_timer_;
   std::unique_ptr<HttpServer> data_server_, admin_server_, metrics_server_;
-  DataPort* data_port_ = nullptr;  // this and the next six members are null until the workers are ready
+  DataPort* data_port_ = nullptr;  // null until the workers are ready, like the next six members
   AdminApi* admin_api_ = nullptr;
   AdminControl* control_ = nullptr;
   Metrics* metrics_ = nullptr;

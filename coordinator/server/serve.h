@@ -6,8 +6,9 @@
 
 namespace quire {
 
-/// Runs a server until SIGTERM or SIGINT, or until all its workers are lost. A second signal stops at once.
-/// Returns the exit status. `read_again` returns the operator's settings as they are now, for SIGHUP (SettingsFile).
+/// Runs a server until SIGTERM or SIGINT, or until all its workers are lost. A second signal stops the server
+/// immediately. Returns the exit status. `read_again` reads and returns the operator's current settings, for SIGHUP
+/// (SettingsFile).
 int Serve(const Topology& topology, const std::function<Topology()>& read_again);
 
 }  // namespace quire

@@ -8,16 +8,17 @@
 
 namespace quire {
 
-/// The operator's settings: topology file and flags. SIGHUP has them read again. Used by the I/O thread only.
+/// The operator's settings: topology file and flags. On SIGHUP they are read again. Only the I/O thread may use this
+/// object.
 class SettingsFile {
  public:
-  /// `read`: reads and validates the settings; throws Error for a mistake.
+  /// `read` reads and validates the settings, and throws Error for a mistake.
   explicit SettingsFile(std::function<Topology()> read) : read_(std::move(read)), last_(read_()) {}
 
   /// Reads the settings again. Keys that can change while the server runs, and that differ from the last reading, take
-  /// effect, also over an operator's changes. Logs a warning for other keys that differ: they need a restart. Settings
-  /// with a mistake change nothing, and an error is logged. Without `control`, before the server is ready, reads
-  /// nothing.
+  /// effect, even over an operator's changes. Logs a warning for other keys that differ, which need a restart. Settings
+  /// with a mistake change nothing, and the error is logged. Without `control`, which exists once the server is ready,
+  /// reads nothing.
   void Follow(boost::asio::io_context& io, AdminControl* control);
 
  private:

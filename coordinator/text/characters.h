@@ -13,7 +13,7 @@ bool IsWordCharacter(char32_t character);
 /// True for combining marks.
 bool IsMark(char32_t character);
 bool IsLetter(char32_t character);
-/// True for letters that have an upper and a lower case, if the letter is in the function's case.
+/// True for letters that have an upper and a lower case, and are in the case that the function's name says.
 bool IsUpperCase(char32_t character);
 bool IsLowerCase(char32_t character);
 /// True for decimal digits of any script.
@@ -26,7 +26,8 @@ bool IsPrintable(char32_t character);
 /// Appends the character in lower case, which may be two characters.
 void AppendLower(char32_t character, std::string& out);
 enum class LetterCase { kUpper, kLower, kTitle };
-/// Appends the character in another case like Python's str methods, except for context-dependent rules and ligatures.
+/// Appends the character in another case, as Python's str methods do, but without rules that depend on the context and
+/// without ligatures.
 void AppendInCase(char32_t character, LetterCase letter_case, std::string& out);
 
 /// Returns the byte length of the first extended grapheme cluster of a text (valid UTF-8, not empty).

@@ -5,7 +5,7 @@
 
 namespace quire {
 
-/// Text that records which bytes came from a user. Those bytes never become control tokens, whatever they spell.
+/// Text that records which of its bytes came from a user. Such bytes never become control tokens, whatever they spell.
 struct MarkedText {
   std::string text;
   std::string marks;  // one byte per byte of text: kTrusted or kFromUser

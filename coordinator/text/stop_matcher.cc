@@ -19,8 +19,8 @@ StopMatcher::Stop StopMatcher::Prepared(std::string text) {
   return stop;
 }
 
-/// Extends a partial match by one byte. `matched`: the number of leading bytes of the stop string (not all) with which
-/// the text before `byte` ended. Returns the number with which the text ends now.
+/// Extends a partial match by one byte. The text before `byte` ends with the first `matched` bytes of the stop string,
+/// which are not all of its bytes. Returns the number of its first bytes with which the text ends after `byte`.
 uint32_t StopMatcher::Extended(const Stop& stop, uint32_t matched, char byte) {
   while (matched > 0 && stop.text[matched] != byte) matched = stop.borders[matched - 1];
   return stop.text[matched] == byte ? matched + 1 : 0;

@@ -8,8 +8,9 @@
 
 namespace quire {
 
-/// Finds the first stop string in text that arrives in pieces. Holds back text that may begin a stop string. Time is
-/// proportional to the text and to the number of stop strings. Copies share the strings.
+/// Finds the first stop string in text that arrives in pieces. Holds back text that may be the beginning of a stop
+/// string. The time is proportional to the length of the text times the number of stop strings. Copies share the
+/// strings.
 class StopMatcher {
  public:
   StopMatcher(std::vector<std::string> stops, bool include_stop);
@@ -19,10 +20,10 @@ class StopMatcher {
     bool stopped = false;
     std::string stop = {};  // the stop string found, if stopped
   };
-  /// Adds text to the answer. Returns the text that can no longer become part of a stop string. Must not be called
-  /// after a stop string was found.
+  /// Adds text of the answer. Returns the text that can no longer become part of a stop string. Do not call it again
+  /// after it has found a stop string.
   Output Push(const std::string& text);
-  /// Returns the text still held back, when the answer ends without a stop string.
+  /// Returns the text that is still held back when the answer ends without a stop string.
   std::string Finish() { return std::move(held_); }
 
  private:

@@ -41,8 +41,8 @@ std::vector<utf8proc_int32_t> Decomposed(std::string_view text, utf8proc_option_
   return out;
 }
 
-/// Sorts the marks between two base characters by combining class. utf8proc's own method is quadratic in the number of
-/// marks, and a hostile text may have a million on one letter.
+/// Sorts the marks between two base characters by their combining class. utf8proc's own method takes quadratic time,
+/// and a hostile text may have a million marks on one letter.
 void OrderMarks(std::vector<utf8proc_int32_t>& characters) {
   for (auto begin = characters.begin(); begin != characters.end();) {
     if (CombiningClass(*begin) == 0) {

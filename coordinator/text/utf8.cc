@@ -6,7 +6,7 @@ namespace quire {
 
 namespace {
 
-/// The sequence length for a lead byte, and the range of its second byte; length 0: no lead byte.
+/// What a lead byte says: the length of the sequence, and the range of its second byte; length 0: it is no lead byte.
 struct Lead {
   size_t length;
   unsigned char low, high;

@@ -16,7 +16,7 @@ namespace {
 
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
-/// Decodes %41. Throws Error for a sign of percent without two hexadecimal digits.
+/// Decodes percent-encoded text (%41 is A). Throws Error for a percent sign without two hexadecimal digits.
 std::string Decoded(const std::string& text, const char* variable) {
   const auto digit = [](char c) -> int {
     if (c >= '0' && c <= '9') return c - '0';
@@ -53,7 +53,7 @@ Pairs PairsOf(const std::string& text, const char* variable) {
   return pairs;
 }
 
-/// Refuses a header that contains line ends, or that the request sets itself.
+/// Refuses a header that contains line ends, and a header that the request itself sets.
 void CheckHeaders(Pairs& headers, const char* variable) {
   for (auto& [name, value] : headers) {
     boost::algorithm::to_lower(name);
@@ -65,7 +65,7 @@ void CheckHeaders(Pairs& headers, const char* variable) {
   }
 }
 
-/// The variable for traces if it is set, otherwise the common variable; its name and its text.
+/// The name and the text of the variable for traces alone if it is set, otherwise of the variable for all signals.
 struct Chosen {
   const char* name;
   std::string text;

@@ -16,9 +16,9 @@ struct OtelVariables {
   std::map<std::string, std::string> resource;               // attributes of this server, such as service.name
 };
 
-/// Reads the variables. `variable`: returns a variable's text, empty when it is not set. A variable for traces alone
-/// takes precedence over the common variable. Throws Error that names the variable, never its text, which may be
-/// secret.
+/// Reads the variables. `variable`: returns a variable's text; empty when it is not set. A variable for traces alone
+/// takes precedence over the variable for all signals. Throws Error that names the variable, but never its text, which
+/// may be secret.
 OtelVariables ReadOtelVariables(const std::function<std::string(const char* name)>& variable);
 
 /// Reads the same variables from this process's environment.

@@ -11,10 +11,10 @@
 namespace quire {
 
 /// Returns the spans of a finished request as OTLP JSON (opentelemetry-proto, trace.proto). The first span covers the
-/// whole request. Inside it are spans for the queue, once the request was computed, and for prefill and decode, once it
-/// had a token. The spans belong to the trace in the request's traceparent header, or begin a new trace; an unsampled
-/// traceparent yields no spans. `ended`: the time when the answer ended. new_id: returns `bytes` random bytes as
-/// hexadecimal digits. Attribute names follow OpenTelemetry's conventions for HTTP and, as in vLLM, for generation.
+/// whole request. Inside it are a span for the queue, if the request was computed, and spans for prefill and decode, if
+/// it had a token. The spans belong to the trace in the request's traceparent header, or begin a new trace; if that
+/// trace is not sampled there are no spans. `ended`: when the answer ended. new_id: returns `bytes` random bytes as
+/// hexadecimal digits. Attribute names follow OpenTelemetry's conventions for HTTP, and vLLM's for generation.
 std::vector<Json> SpansOf(const RequestRecord& record, std::chrono::system_clock::time_point ended,
                           const std::function<std::string(int bytes)>& new_id);
 

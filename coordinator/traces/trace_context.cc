@@ -16,7 +16,7 @@ bool IsId(std::string_view text) { return IsHex(text) && text.find_first_not_of(
 }  // namespace
 
 std::optional<TraceContext> ParseTraceparent(std::string_view header) {
-  // version "-" trace id "-" parent id "-" flags. Later versions may append more after another "-".
+  // The form is: version "-" trace id "-" parent id "-" flags. Later versions may append more after another "-".
   constexpr size_t kLength = 55;
   if (header.size() < kLength || header[2] != '-' || header[35] != '-' || header[52] != '-') return std::nullopt;
   const std::string_view version = header.substr(0, 2), trace = header.substr(3, 32), parent = header.substr(36, 16),

@@ -27,18 +27,19 @@ struct Collector {
 /// invalid URL.
 Collector ParseCollector(const std::string& url);
 
-/// Sets `endpoint`, the URL of the settings, to the URL for spans: empty when OpenTelemetry's variables switch traces
-/// off; the variables' URL when the settings have none. Throws Error for an invalid URL or variable.
+/// Replaces `endpoint`, the URL in the settings, by the URL for spans. It is empty when OpenTelemetry's variables
+/// switch traces off, and comes from these variables when the settings have none. Throws Error for an invalid URL or
+/// variable.
 void TakeOtelVariables(std::string& endpoint);
 
-/// Sends requests' spans to an OpenTelemetry collector (OTLP over HTTP, as JSON) in batches, on its own thread. A slow
-/// or missing collector never delays a request; its lost spans are counted and logged.
+/// Sends the spans of requests to an OpenTelemetry collector (OTLP over HTTP, as JSON) in batches, on a thread of its
+/// own. A slow or missing collector never delays a request; spans that it does not get are counted and logged.
 class TraceExporter {
  public:
   /// `headers` are sent with each POST. `resource` holds the attributes that describe this server to the collector.
   TraceExporter(Collector collector, std::vector<std::pair<std::string, std::string>> headers,
                 const std::map<std::string, std::string>& resource);
-  /// Sends the waiting spans, for at most two seconds. A batch that is being sent may take five seconds before that.
+  /// Sends the waiting spans, for two seconds at most. Before that, a batch that is being sent may take five seconds.
   ~TraceExporter();
   TraceExporter(const TraceExporter&) = delete;
   TraceExporter& operator=(const TraceExporter&) = delete;

@@ -1,6 +1,6 @@
-# cmake -D PAGES=folder -D LIBRARIES=folder -D OUT=file -P embed.cmake: writes the files of both folders, by their paths
-# there, as raw strings into a C++ source that defines EmbeddedFiles() (web_texts.h). Files of JSON, in which no text
-# goes over a line's end, come without their indentation. g++ and clang take literals of any length.
+# cmake -D PAGES=folder -D LIBRARIES=folder -D OUT=file -P embed.cmake writes the files of both folders, under their
+# paths in the folders, as raw strings into a C++ source that defines EmbeddedFiles() (web_texts.h). JSON files, in
+# which no text spans lines, are written without indentation. g++ and clang accept literals of any length.
 file(GLOB_RECURSE pages RELATIVE ${PAGES} ${PAGES}/*)
 file(GLOB_RECURSE libraries RELATIVE ${LIBRARIES} ${LIBRARIES}/*)
 set(files ${pages} ${libraries})

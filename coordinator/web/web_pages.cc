@@ -14,7 +14,7 @@ std::string_view FolderOf(WebPage page) { return page == WebPage::kDashboard ? "
 
 bool IsPath(WebPage page, std::string_view path) { return path == "/" || (page == WebPage::kChat && path == "/chat"); }
 
-/// Returns the path of the file in web/pages/; empty when the page has no such file.
+/// Returns the file's path in web/pages/; empty when the page has no file with this path.
 std::string FileOf(WebPage page, std::string_view path) {
   if (IsPath(page, path)) return std::string(FolderOf(page)) + "index.html";
   if (!path.starts_with(kPrefix)) return "";
@@ -31,8 +31,8 @@ std::string TypeOf(std::string_view file) {
   return "image/svg+xml";
 }
 
-/// Returns the headers that protect a page: scripts, styles, pictures and connections of this server only; no frames in
-/// other sites; no referrer to other sites.
+/// Returns the headers that protect a page: they allow scripts, styles, pictures and connections of this server only,
+/// no frames in other sites, and no referrer to other sites.
 const std::vector<std::pair<std::string, std::string>>& Protections() {
   static const std::vector<std::pair<std::string, std::string>> headers = {
       {"Content-Security-Policy",

@@ -9,15 +9,15 @@
 namespace quire {
 
 /// The pages that the ports serve. A page consists of the files of its folder and of the shared folder. Pages load no
-/// file from other sites, and headers make the browser enforce that.
+/// files from other sites, and headers make browsers enforce this.
 enum class WebPage { kDashboard, kChat };
 
-/// The paths of all pages' files, except the page itself, which is at "/" (the chat page also at "/chat").
+/// The route of all pages' files, except the page itself, which is at "/" (the chat page also at "/chat").
 inline constexpr const char* kWebFiles = "/web/*";
 
 /// Returns all paths of a page's files.
 std::vector<std::string> WebPaths(WebPage page);
-/// Returns the file at one of these paths; 404 for any other path.
+/// Returns the page's file at this path; status 404 for any other path.
 HttpResponse WebFile(WebPage page, std::string_view path);
 
 /// Returns the OpenAPI document of the data port's endpoints.

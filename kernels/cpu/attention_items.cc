@@ -10,13 +10,13 @@ namespace quire::kernels {
 namespace {
 
 constexpr int64_t kFewQueries = kAttentionTile / 2;
-constexpr int64_t kWorthSharing = 64;  // common slots from which on a shared item saves time
+constexpr int64_t kWorthSharing = 64;  // number of common slots from which on a shared item saves time
 
 int64_t NumQueries(const PagedAttentionParams& p, int64_t sequence) {
   return p.query_start[sequence + 1] - p.query_start[sequence];
 }
 
-/// Returns the sequence's blocks that lie entirely before its queries.
+/// Returns the leading blocks of the sequence that lie entirely before its queries.
 std::span<const int32_t> BlocksBefore(const PagedAttentionParams& p, int64_t sequence) {
   const int64_t before = p.context_len[sequence] - NumQueries(p, sequence);
   return {p.block_tables + sequence * p.table_stride, static_cast<size_t>(before / p.cache.block_size)};
@@ -44,10 +44,10 @@ void AttentionItems::SortByTables(const PagedAttentionParams& p) {
   }
 }
 
-/// Groups sequences that share leading blocks. In the order of their tables, neighbours share the most; a group shares
-/// as much as its least similar neighbours. A sequence joins a group if the joint reading of shared blocks saves more
-/// than the other members lose. A sequence that shares fewer blocks with the next one than the next one with its own
-/// successor starts no group.
+/// Groups sequences that share leading blocks. The sequences are ordered by block table, so neighbours share the most;
+/// a group shares as many blocks as its least similar neighbours. A sequence joins a group if reading the shared blocks
+/// together saves more than the other members lose. A sequence starts no group if it shares fewer blocks with the next
+/// sequence than that sequence shares with its own successor.
 void AttentionItems::AddGroups(const PagedAttentionParams& p, int64_t most_queries) {
   SortByTables(p);
   for (size_t i = 0; i < few_.size();) {
@@ -73,12 +73,12 @@ void AttentionItems::Cut(const PagedAttentionParams& p, int num_threads) {
   members_.clear();
   few_.clear();
   items_.clear();
-  // Reserved for the most members possible, because items point into members_.
+  // The memory is reserved for the largest possible number of members, because items point into members_.
   members_.reserve(static_cast<size_t>(p.num_sequences + p.query_start[p.num_sequences]));
   int64_t few_queries = 0, group = 1;
   for (int64_t head = 0; head < p.cache.num_kv_heads; ++head)
     group = std::max<int64_t>(group, p.head_start[head + 1] - p.head_start[head]);
-  const int64_t tile = std::max<int64_t>(1, kPrefillRows / group);  // number of queries
+  const int64_t tile = std::max<int64_t>(1, kPrefillRows / group);  // number of queries per tile
   for (int64_t s = 0; s < p.num_sequences; ++s) {
     const int64_t queries = NumQueries(p, s);
     QUIRE_KERNEL_CHECK(p.context_len[s] >= queries);

@@ -19,10 +19,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kTries = 5, kReadTries = 31;
-constexpr size_t kReadBytes = size_t{128} << 20;  // bytes that each thread reads
+constexpr size_t kReadBytes = size_t{128} << 20;  // number of bytes that each thread reads
 
-/// Returns the rates of all threads together in units per second, one per try, ascending. work(thread) does some work
-/// and returns its amount.
+/// Returns the rates of all threads together in units per second, one rate per try, in ascending order. work(thread)
+/// does some work and returns its amount in units.
 template <class Work>
 std::vector<double> Rates(const CpuStream& stream, int tries, const Work& work) {
   const int threads = stream.pool().num_threads();
@@ -47,18 +47,19 @@ struct FreePages {
 };
 using PagesOfAThread = std::unique_ptr<uint64_t[], FreePages>;
 
-/// Allocates kReadBytes of huge pages, as weights and KV blocks use. With small pages a thread would wait for address
-/// translations.
+/// Allocates kReadBytes in huge pages, which weights and KV blocks use, too. With small pages a thread would wait for
+/// address translations.
 PagesOfAThread MakePages() {
   constexpr size_t kPage = size_t{2} << 20;
   PagesOfAThread pages(static_cast<uint64_t*>(std::aligned_alloc(kPage, kReadBytes)));
   if (pages == nullptr) throw std::bad_alloc();
-  ::madvise(pages.get(), kReadBytes, MADV_HUGEPAGE);  // a hint: small pages remain where the system has no huge ones
+  ::madvise(pages.get(), kReadBytes, MADV_HUGEPAGE);  // a hint: pages stay small where the system has no huge pages
   std::fill_n(pages.get(), kReadBytes / sizeof(uint64_t), 1);
   return pages;
 }
 
-/// Reads with prefetches into the second-level cache, as products do. Hardware prefetchers stop at page boundaries.
+/// Reads with prefetches into the second-level cache, as products do, because hardware prefetchers stop at page
+/// boundaries.
 double ReadAll(const uint64_t* memory) {
   constexpr size_t kNumbers = kReadBytes / sizeof(uint64_t), kAhead = 16384 / sizeof(uint64_t);
   uint64_t sums[8] = {};

@@ -18,7 +18,7 @@ bool HasAvx2() {
 }
 
 bool HasAvxVnni() {
-  unsigned a = 0, b = 0, c = 0, d = 0;  // cpuid tells, because some compilers do not know this feature's name
+  unsigned a = 0, b = 0, c = 0, d = 0;  // uses cpuid, because some compilers do not know this feature's name
   return HasAvx2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a >> 4 & 1) != 0;
 }
 
@@ -29,8 +29,8 @@ bool HasAvx512() {
 
 bool HasAvx512Vnni() { return HasAvx512() && __builtin_cpu_supports("avx512vnni"); }
 
-/// Returns true when the processor has AMX's tiles and Linux grants them to this process, which happens on request only
-/// (Documentation/arch/x86/xstate.rst).
+/// Returns true when the processor has AMX's tiles and Linux grants them to this process. Linux grants them only on
+/// request (Documentation/arch/x86/xstate.rst).
 bool HasAvx512Amx() {
   constexpr unsigned kBFloats = 1u << 22, kTiles = 1u << 24, kBytes = 1u << 25, kAll = kBFloats | kTiles | kBytes;
   constexpr long kAskForState = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
@@ -46,7 +46,7 @@ struct Choice {
   const RecurrentTable& (*recurrent)();
 };
 
-// Best instruction set first.
+// The instruction sets, the best one first.
 constexpr Choice kChoices[] = {
     {"avx512amx", HasAvx512Amx, avx512amx::Table, avx512::Recurrent},
     {"avx512vnni", HasAvx512Vnni, avx512vnni::Table, avx512::Recurrent},
@@ -56,8 +56,8 @@ constexpr Choice kChoices[] = {
     {"baseline", [] { return true; }, baseline::Table, baseline::Recurrent},
 };
 
-/// Returns the first set that this processor supports, starting at QUIRE_ISA's if that is set. An unknown name means
-/// baseline.
+/// Returns the first instruction set that this processor supports. The search starts at QUIRE_ISA's set if that
+/// variable is set. An unknown name means baseline.
 const Choice& Choose() {
   const char* wish = std::getenv("QUIRE_ISA");
   const Choice* first = std::begin(kChoices);

@@ -1,5 +1,5 @@
-// Router choices and ordering by expert. Plain C++, so that ranks with different instruction sets choose the same
-// experts.
+// Chooses experts by the router's scores and orders rows by expert. The code is plain C++, so that ranks with different
+// instruction sets choose the same experts.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -64,7 +64,8 @@ class Router {
     }
   }
 
-  /// Finds the indices of the highest numbers, highest first. No index occurs twice, whatever the numbers are.
+  /// Finds the indices of the highest numbers, the highest number first. No index occurs twice, even if numbers are
+  /// NaN.
   static void Best(std::span<const float> numbers, std::span<int32_t> places) {
     size_t count = 0;
     for (size_t i = 0; i < numbers.size(); ++i) {
@@ -77,7 +78,7 @@ class Router {
     }
   }
 
-  /// Excludes the experts outside the best groups from the comparison.
+  /// Excludes all experts outside the best groups from the choice.
   void LeaveBestGroups() {
     const auto groups = static_cast<size_t>(p_.num_groups), size = static_cast<size_t>(p_.num_experts) / groups;
     std::array<float, kMostExperts> sums;

@@ -20,7 +20,7 @@ void DecodeQ5(const std::byte* in, bool has_minimum, float* out) {
   for (int i = 0; i < kQuantBlock; ++i) out[i] = d * static_cast<float>(quants[i]) + m;
 }
 
-/// Decodes a q4_k superblock, or a q5_k one if `fifth` (the fifth bits) is not null.
+/// Decodes a q4_k superblock, or a q5_k superblock if `fifth` (the fifth bits) is not null.
 void DecodeQ45K(const std::byte* in, const std::byte* fifth, const std::byte* nibbles, float* out) {
   const float d = GetHalf(in), least = GetHalf(in + 2);
   const SixBitScales scales{in + 4};

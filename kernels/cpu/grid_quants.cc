@@ -1,5 +1,5 @@
-// GGUF's formats of 1 to 3 bits. In iq1, iq2 and iq3 a code stands for 8 or 4 numbers (quant_grids.h), whose signs are
-// stored apart. In tq1_0 and tq2_0 numbers are -1, 0 or 1: five of them in a byte, or four.
+// Decodes GGUF's formats of 1 to 3 bits. In iq1, iq2 and iq3 a code stands for 8 or 4 numbers (quant_grids.h), whose
+// signs are stored separately. In tq1_0 and tq2_0 numbers are -1, 0 or 1, and a byte holds five or four of them.
 #include "kernels/cpu/grid_quants.h"
 
 #include <bit>
@@ -19,12 +19,13 @@ namespace {
 constexpr int kBlocks = kSuperBlock / kQuantBlock;
 constexpr float kValuesOfIQ2[4] = {8, 25, 43, 0}, kValuesOfIQ3XXS[8] = {4, 12, 20, 28, 36, 44, 52, 62},
                 kValuesOfIQ3S[8] = {1, 3, 5, 7, 9, 11, 13, 15};
-constexpr float kDelta = 0.125f;  // iq1 adds it to all numbers of a group, or subtracts it
+constexpr float kDelta = 0.125f;  // iq1 adds this offset to all numbers of a group, or subtracts it from them
 
 uint16_t Word(const std::byte* from) { return static_cast<uint16_t>(At(from) | At(from + 1) << 8); }
 uint32_t LongWord(const std::byte* from) { return Word(from) | static_cast<uint32_t>(Word(from + 2)) << 16; }
 
-/// The signs of eight numbers from seven bits: the number of negative ones is even.
+/// Returns the signs of eight numbers from seven stored bits. The eighth sign follows from the others, because the
+/// number of negative numbers is even.
 unsigned SignsOf(unsigned seven) { return seven | (static_cast<unsigned>(std::popcount(seven)) & 1) << 7; }
 
 int NibbleAt(const std::byte* from, int i) { return At(from + i / 2) >> (i % 2 * 4) & 15; }
@@ -50,7 +51,7 @@ void PutIQ1(unsigned code, float delta, float scale, float* out) {
   for (int i = 0; i < 8; ++i) out[i] = scale * (static_cast<float>(static_cast<int>(code >> (2 * i) & 3) - 1) + delta);
 }
 
-// Decoders of one superblock. Where each 32 numbers share a scale, `scales` becomes these.
+// Decoders of one superblock. If each 32 numbers share a scale, `scales` becomes these scales.
 
 void DecodeIQ2XXS(const std::byte* in, float* out, float* scales) {
   const float d = GetHalf(in);
@@ -121,7 +122,7 @@ void DecodeIQ1S(const std::byte* in, float* out, float* scales) {
   }
 }
 
-/// The scale of the superblock is in the high four bits of each of the four words of scales.
+/// Decodes iq1_m. The four words of scales each have four bits of the superblock's scale in their high bits.
 void DecodeIQ1M(const std::byte* in, float* out) {
   const std::byte *high = in + 32, *words = in + 48;
   unsigned bits = 0;
@@ -136,7 +137,7 @@ void DecodeIQ1M(const std::byte* in, float* out) {
   }
 }
 
-/// Writes one of the numbers that each byte of a run has: number `digit` in the base of three.
+/// Writes one number from each byte of a run: digit number `digit` of the byte in base three.
 void PutDigits(const std::byte* bytes, int count, int digit, float d, float* out) {
   constexpr unsigned kPowers[5] = {1, 3, 9, 27, 81};
   for (int i = 0; i < count; ++i) {
@@ -207,12 +208,12 @@ void PutNibbles(const int (&numbers)[kQuantBlock], std::byte* out) {
     out[i] = static_cast<std::byte>(numbers[i] | numbers[i + kQuantBlock / 2] << 4);
 }
 
-/// Writes a block of iq1_s as q4_1. Numbers are -1, 0 and 1 plus one delta, all times the scale.
+/// Writes a block of iq1_s as q4_1. Its numbers are -1, 0 or 1, plus a delta that all share, times the scale.
 void PutWithMinimum(const float* numbers, float scale, std::byte* out) {
   int q[kQuantBlock];
   float delta = 0;
   for (int i = 0; i < kQuantBlock; ++i) {
-    const int eighths = Steps(numbers[i], scale * kDelta);  // 8 times -1, 0 or 1, and 1 more or less
+    const int eighths = Steps(numbers[i], scale * kDelta);  // 8 times -1, 0 or 1, plus or minus 1
     const int whole = (eighths + 12) / 8 - 1;
     q[i] = whole + 1;
     delta = static_cast<float>(eighths - 8 * whole) * kDelta;

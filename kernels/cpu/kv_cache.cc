@@ -17,7 +17,7 @@ int64_t KvHeadBytes(NumberType type, int64_t head_dim, int64_t block_size) {
     case NumberType::kF16:
       return (numbers + 1) / 2 * 4;
     case NumberType::kInt8:
-      return (block_size + (numbers + 3) / 4) * 4;  // a multiple of 4, because the next part begins with fp32 scales
+      return (block_size + (numbers + 3) / 4) * 4;  // a multiple of 4 bytes: the next part begins with fp32 scales
     default:
       QUIRE_KERNEL_CHECK(!"the CPU keeps keys and values as fp32, fp16 or int8");
   }

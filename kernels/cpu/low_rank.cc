@@ -1,4 +1,4 @@
-// Low-rank products of rows in groups.
+// Computes low-rank products of rows in groups.
 #include "kernels/low_rank.h"
 
 #include <algorithm>
@@ -13,13 +13,14 @@ namespace quire::kernels {
 
 namespace {
 
-/// A thread computes both products of an item for at most so many rows, and at least so many where there are enough:
-/// rows share each load of a weight. Then the rows' sums for a block of panels stay in the first-level cache.
+/// A thread computes both products of an item for at most kMostRows rows, so that the rows' sums for a block of panels
+/// stay in the first-level cache, and for at least kLeastRows rows if there are enough, so that rows share each load of
+/// a weight.
 constexpr int64_t kMostRows = 24, kLeastRows = 4, kUpPanels = 16;
-/// Items for each thread, so that all of them end at about the same time.
+/// The number of items per thread, so that all threads end at about the same time.
 constexpr int64_t kItemsPerThread = 4;
 
-/// Work for one thread: some rows of a group, and parts that share their first product.
+/// Work for one thread: some rows of a group, and the parts that share their first product.
 struct LowRankItem {
   const LowRankGroup* group;
   const LowRankPart* parts;
@@ -30,14 +31,14 @@ bool IsPlain(NumberType type) {
   return type == NumberType::kF32 || type == NumberType::kF16 || type == NumberType::kBF16;
 }
 
-/// Returns room for so many floats, which stays valid until the next call.
+/// Returns memory for `count` floats, which is valid until the next call with the same vector.
 float* RoomFor(std::vector<float>& room, int64_t count) {
   if (static_cast<int64_t>(room.size()) < count) room.resize(static_cast<size_t>(count));
   return room.data();
 }
 
-/// The item's rows of x, at which its first product may read them: in x itself where they are neighbours there, else in
-/// `copy`. Sets the stride.
+/// Returns the item's rows of x for its first product: in x itself if they are neighbours there, otherwise in `copy`.
+/// Sets the stride.
 const float* RowsOfX(const LowRankItem& item, const LowRankParams& p, std::vector<float>& copy, int64_t& stride) {
   const LowRankGroup& group = *item.group;
   const int32_t* rows = (group.x_rows != nullptr ? group.x_rows : group.rows) + item.first_row;
@@ -59,7 +60,7 @@ void AddUp(const LowRankItem& item, const LowRankPart& part, const LowRankParams
   float* const sums = RoomFor(room, item.num_rows * kUpPanels * kPanelRows);
   for (int64_t panel = 0; panel < up.num_panels(); panel += kUpPanels) {
     const int64_t first = panel * kPanelRows, columns = std::min(kUpPanels * kPanelRows, up.rows - first);
-    // The panels as a matrix of their own, so that its result has no room for the others.
+    // The panels form a matrix of their own, so that its result has no columns for the other panels.
     const PackedWeight mine = {up.type, up.data + panel * PanelBytes(up.type, up.cols), columns, up.cols};
     ActiveTable().matmul_plain({mine, 0, mine.num_panels(), sums, columns, item.num_rows}, inner, up.cols);
     for (int64_t i = 0; i < item.num_rows; ++i) {
@@ -102,11 +103,11 @@ void AddLowRank(const CpuStream& stream, const LowRankParams& p) {
   thread_local std::vector<LowRankItem> items;
   Check(p);
   items.clear();
-  int64_t rows = 0;  // of all items
+  int64_t rows = 0;  // number of rows of all items
   for (int64_t g = 0; g < p.num_groups; ++g) {
     const LowRankGroup& group = p.groups[g];
     for (int64_t i = 0; i < group.num_parts; ++i) {
-      // Neighbours may share their first product, as the weights of a fused matrix do.
+      // Neighbouring parts may share their first product, as the weights of a fused matrix do.
       if (i > 0 && group.parts[i].down.data == group.parts[i - 1].down.data) {
         ++items.back().num_parts;
         continue;
@@ -127,7 +128,7 @@ void AddLowRank(const CpuStream& stream, const LowRankParams& p) {
       items.back().num_rows = std::min(size, item.num_rows - first);
     }
   }
-  // The pool's threads must see this thread's list, not their own.
+  // This reference makes the pool's threads see this thread's list; `items` is thread-local.
   const std::vector<LowRankItem>& all = items;
   stream.pool().ForEach(static_cast<int64_t>(all.size()),
                         [&](int64_t i, int) { Compute(all[static_cast<size_t>(i)], p); });

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int8_t kTwice[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
-/// Returns twice the number i of a block, without scale.
+/// Returns twice number i of a block, without the scale.
 int TwiceOf(const std::byte* nibbles, bool pairs, int i) {
   const int byte = std::to_integer<int>(nibbles[pairs ? i / 2 : i % 16]);
   const bool high = pairs ? i % 2 == 1 : i >= 16;

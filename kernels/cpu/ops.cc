@@ -12,7 +12,8 @@ namespace quire::kernels {
 
 namespace {
 
-/// Returns fp32 scratch memory of this thread, which keeps it between calls, so that a step allocates nothing.
+/// Returns scratch memory for `floats` floats. Each thread keeps its memory between calls, so that a step allocates
+/// nothing.
 float* ThreadScratch(int64_t floats) {
   thread_local std::vector<float> scratch;
   if (static_cast<int64_t>(scratch.size()) < floats) scratch.resize(static_cast<size_t>(floats));
@@ -84,7 +85,7 @@ void GateMul(const CpuStream& stream, const GateMulParams& p) {
 
 void CapLogits(const CpuStream& stream, const CapLogitsParams& p) {
   QUIRE_KERNEL_CHECK(p.row_stride >= p.columns);
-  // Rows are few and long, so the threads share each row. Contiguous rows are treated as one.
+  // Rows are few and long, so the threads share each row. If the rows are contiguous, they are treated as one row.
   const bool together = p.row_stride == p.columns;
   const int64_t rows = together ? 1 : p.num_rows, columns = together ? p.num_rows * p.columns : p.columns;
   for (int64_t row = 0; row < rows; ++row) {
@@ -114,7 +115,7 @@ void CombineExperts(const CpuStream& stream, const CombineExpertsParams& p) {
 
 void PagedAttention(const CpuStream& stream, const PagedAttentionParams& p) {
   QUIRE_KERNEL_CHECK(p.head_start[p.cache.num_kv_heads] == p.num_heads && p.cache.block_size <= kMaxBlockSize);
-  QUIRE_KERNEL_CHECK(!p.both_ways || p.alibi_slopes == nullptr);
+  QUIRE_KERNEL_CHECK(p.relative_bias == nullptr || (p.alibi_slopes == nullptr && p.relative_reach > 0));
   thread_local AttentionItems cut;
   cut.Cut(p, stream.pool().num_threads());
   const std::vector<AttentionItem>& items = cut.list();

@@ -10,7 +10,7 @@ namespace {
 
 bool HasMinimum(NumberType type) { return type == NumberType::kQ4_1; }
 
-/// Returns the bytes of the fp16 numbers that precede the quants of a block: d, or d and m.
+/// Returns the bytes of the fp16 numbers before the quants of a block: d, or d and m.
 int64_t HeadBytes(NumberType type) { return HasMinimum(type) ? 4 : 2; }
 
 /// Packs a panel of plain numbers T, `together` neighbouring columns of a row side by side.
@@ -27,7 +27,7 @@ void PackNumbers(int64_t cols, const std::byte* const* rows, std::byte* out) {
   }
 }
 
-/// Writes the 32 quants of one row's block into the panel's cells, each plus 128.
+/// Writes the 32 quants of one row's block into the panel's cells, each quant plus 128.
 void PackBytes(const std::byte* quants, int64_t row, std::byte* cells) {
   for (int64_t col = 0; col < kQuantBlock; ++col) {
     const int64_t part = col / 8 * 2 + col / 2 % 2, place = col % 2 * 2 + col / 4 % 2;
@@ -36,7 +36,7 @@ void PackBytes(const std::byte* quants, int64_t row, std::byte* cells) {
 }
 
 void PackNibbles(const std::byte* quants, int64_t row, std::byte* cells) {
-  const auto number = [&](int64_t i) {  // GGUF's nibble order, see comm/base/number_type.h
+  const auto number = [&](int64_t i) {  // number i in GGUF's nibble order, see comm/base/number_type.h
     const auto byte = static_cast<unsigned>(quants[i % 16]);
     return i < 16 ? byte & 15 : byte >> 4;
   };

@@ -1,4 +1,4 @@
-// Products with packed weights: rows that share all weights, and rows grouped by expert.
+// Computes products with packed weights: for rows that share all weights, and for rows grouped by expert.
 #include <algorithm>
 #include <cstring>
 #include <span>
@@ -49,7 +49,7 @@ class IntegerBuffer {
   std::vector<float> scales_, lifts_, sums_;
 };
 
-/// The rows of one product in every form that its weights need. One product at a time per thread.
+/// The rows of one product in every form that its weights need. A thread prepares the rows of one product at a time.
 class PreparedRows {
  public:
   PreparedRows(const CpuStream& stream, const Rows& rows, std::span<const PackedWeight> weights,
@@ -97,7 +97,7 @@ struct ExpertItem {
 
 /// Cuts the product into items: panels of those experts that have rows.
 void CutItems(const ExpertMatmulParams& p, std::vector<ExpertItem>& items) {
-  constexpr int64_t kPanels = 8;  // 128 rows of a weight: enough work to outweigh taking an item
+  constexpr int64_t kPanels = 8;  // 128 rows of a weight: enough work to outweigh the cost of taking an item
   items.clear();
   for (int64_t e = 0; e < p.num_experts; ++e) {
     if (p.start[e] == p.start[e + 1]) continue;
@@ -160,7 +160,7 @@ void ExpertMatmul(const CpuStream& stream, const ExpertMatmulParams& p) {
   const std::span weights(p.weights, static_cast<size_t>(p.num_experts * p.num_weights));
   const PreparedRows x(stream, rows, weights, p.activations);
   CutItems(p, items);
-  const std::vector<ExpertItem>& cut = items;  // this thread's list; `items` is a different list in other threads
+  const std::vector<ExpertItem>& cut = items;  // this thread's list; each thread has its own variable `items`
   stream.pool().ForEach(static_cast<int64_t>(cut.size()), [&](int64_t i, int) {
     const ExpertItem& item = cut[static_cast<size_t>(i)];
     const int64_t first = p.start[item.expert], count = p.start[item.expert + 1] - first;

@@ -27,12 +27,14 @@ void DecodeRow(const Weight& weight, int64_t row, int64_t col, int64_t count, fl
 
 namespace {
 
-/// Rounds x * inverse to [least, most]. An inverse of 0 (scale 0 or not finite) gives 0.
+/// Rounds x * inverse to an integer in [least, most]. Returns 0 if `inverse` is 0 (because the scale is 0 or not
+/// finite).
 int Quant(float x, float inverse, int least, int most) {
   return inverse > 0 ? std::clamp(static_cast<int>(std::lrintf(x * inverse)), least, most) : 0;
 }
 
-/// Returns 0, or NaN if a number of the block is not finite. Added to the scale, NaN marks the block as broken.
+/// Returns NaN if a number of the block is not finite, else 0. Adding the result to the scale marks the block as
+/// broken.
 float Spoilt(const float* x) {
   float spoilt = 0;
   for (int i = 0; i < kQuantBlock; ++i) spoilt += x[i] - x[i];

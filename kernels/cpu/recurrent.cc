@@ -1,4 +1,5 @@
-// CPU ops of layers with a recurrent state: checks, work that is common to all parts, and the split into parts.
+// The CPU ops of layers with a recurrent state. They check parameters, do the work that all parts share, and split the
+// rest into parts.
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -13,7 +14,7 @@ namespace quire::kernels {
 namespace {
 
 /// Returns log(1 + exp(x)).
-float Softplus(float x) { return x > 20 ? x : std::log1p(std::exp(x)); }  // beyond 20 both are equal in fp32
+float Softplus(float x) { return x > 20 ? x : std::log1p(std::exp(x)); }  // beyond 20 both values are equal in fp32
 
 /// Replaces b by beta, and a by the state's decay factor, for all value heads of token t.
 void OpenGates(const GatedDeltaParams& p, int64_t t) {
@@ -55,7 +56,7 @@ void GatedDelta(const CpuStream& stream, const GatedDeltaParams& p) {
   QUIRE_KERNEL_CHECK(p.key_heads > 0 && p.value_heads % p.key_heads == 0);
   QUIRE_KERNEL_CHECK(p.state.Holds(HeadStateBytes(p.value_heads, p.key_dim, p.value_dim)));
   const auto dim = static_cast<float>(p.key_dim);
-  // x / sqrt(|x|^2 + e) equals RmsNorm with epsilon e / dim, times 1 / sqrt(dim).
+  // RmsNorm with epsilon e / dim, times 1 / sqrt(dim), equals x / sqrt(|x|^2 + e).
   thread_local std::vector<float> of_keys, of_queries;
   of_keys.assign(static_cast<size_t>(p.key_dim), 1 / std::sqrt(dim));
   of_queries.assign(static_cast<size_t>(p.key_dim), 1 / dim);
@@ -103,7 +104,7 @@ void GateSquares(const CpuStream& stream, const GateSquaresParams& p) {
 }
 
 void SigmoidGate(const CpuStream& stream, const SigmoidGateParams& p) {
-  QUIRE_KERNEL_CHECK(p.dtype == NumberType::kF32);
+  QUIRE_KERNEL_CHECK(p.dtype == NumberType::kF32 && p.columns_per_gate > 0 && p.columns % p.columns_per_gate == 0);
   stream.pool().ForRange(p.num_tokens, 1,
                          [&](int64_t begin, int64_t end, int) { ActiveRecurrentTable().sigmoid_gate(p, begin, end); });
 }

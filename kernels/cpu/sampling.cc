@@ -32,7 +32,8 @@ constexpr float kNothing = -std::numeric_limits<float>::infinity();
 /// Returns the logit, or -infinity in place of NaN.
 float OrNothing(float logit) { return std::isnan(logit) ? kNothing : logit; }
 
-/// The weights of a row's tokens in a draw, relative to the best token's. Valid until the same thread's next call.
+/// The weights of a row's tokens in a draw, relative to the best token's weight. Valid until the same thread's next
+/// call.
 struct Weights {
   std::span<const float> of_token;
   std::span<const float> of_block;  // one sum per kWeighBlock tokens
@@ -41,7 +42,7 @@ struct Weights {
 
 /// Computes the weights of a row's tokens. Tokens with logits below `least` get weight 0.
 Weights WeightsOf(std::span<const float> logits, float max, float temperature, float least) {
-  constexpr float kLeastTemperature = 1e-30f;  // small, with a finite inverse
+  constexpr float kLeastTemperature = 1e-30f;  // a small temperature whose inverse is finite
   thread_local std::vector<float> weights, sums;
   weights.resize(logits.size());
   sums.resize((logits.size() + kWeighBlock - 1) / kWeighBlock);
@@ -50,8 +51,8 @@ Weights WeightsOf(std::span<const float> logits, float max, float temperature, f
   return {weights, sums, std::accumulate(sums.begin(), sums.end(), 0.0)};
 }
 
-/// Returns the lowest float logit whose weight is at least `share` of the best token's. Logits are compared, because
-/// several logits may have the same weight.
+/// Returns the lowest float logit whose weight is at least `share` of the best token's weight. Callers compare logits,
+/// not weights, because several logits may have the same weight.
 float LogitOfShare(float max, float temperature, double share) {
   if (share <= 0) return kNothing;
   const double least = max + static_cast<double>(temperature) * std::log(share);
@@ -70,8 +71,8 @@ double Mass(std::span<const Ranked> ranked) {
   return std::accumulate(ranked.begin(), ranked.end(), 0.0, [](double sum, const Ranked& r) { return sum + r.weight; });
 }
 
-/// Returns the tokens of the highest logits, sorted by id: at least `count` tokens with at least `mass`, or all tokens
-/// with a weight.
+/// Returns the tokens with the highest logits, sorted by id: at least `count` tokens with at least the weight `mass`
+/// together, or all tokens that have a weight.
 std::vector<Ranked> Head(std::span<const float> logits, const Weights& weights, float max, float temperature,
                          size_t count, double mass) {
   std::vector<Ranked> head;
@@ -87,18 +88,18 @@ std::vector<Ranked> Head(std::span<const float> logits, const Weights& weights, 
   }
 }
 
-/// Finds the last token of the shortest prefix, by falling logit, whose amounts sum up to `enough`; the last token of
-/// all if none does. `amount` is a token's contribution. `ranked` is sorted by id. Only tokens around the end of the
-/// prefix are sorted: buckets of equal ranges of logits narrow it down. A draw thus takes time proportional to the
-/// row, whatever the request's settings.
+/// Finds the last token of the shortest prefix, in the order of falling logits, whose amounts sum up to `enough`;
+/// returns the last token of all if no prefix has enough. `amount` returns a token's contribution. `ranked` is sorted
+/// by id. Buckets of equal ranges of logits narrow the search to the tokens around the end of the prefix, and only
+/// these are sorted. So a draw takes time proportional to the row's length, whatever the request's settings.
 template <class Amount>
 Ranked LastOfHead(std::span<const Ranked> ranked, double enough, Amount amount) {
   constexpr size_t kBuckets = 1024, kFew = 64;
-  std::vector<Ranked> part;  // copy of the part under search after the first round
-  double before = 0;         // sum of the amounts before `ranked`
+  std::vector<Ranked> part;  // copy of the tokens under search after the first round
+  double before = 0;         // sum of the amounts of the tokens with higher logits than `ranked`
   while (true) {
     const auto [least, most] = std::ranges::minmax(ranked, {}, &Ranked::logit);
-    if (least.logit == most.logit) break;  // equal logits: the order by id is right
+    if (least.logit == most.logit) break;  // among equal logits the order by id is right
     if (ranked.size() <= kFew) {
       part.assign(ranked.begin(), ranked.end());
       std::ranges::sort(part, Before);
@@ -125,16 +126,16 @@ Ranked LastOfHead(std::span<const Ranked> ranked, double enough, Amount amount) 
   return ranked.back();
 }
 
-/// Reduces `ranked` to the shortest prefix, by falling logit, that has `enough`, at least one token. Keeps the order
-/// by id.
+/// Reduces `ranked` to the shortest prefix, in the order of falling logits, that has `enough`, but to at least one
+/// token. Keeps the order by id.
 template <class Amount>
 void KeepHead(std::vector<Ranked>& ranked, double enough, Amount amount) {
   const Ranked last = LastOfHead(ranked, enough, amount);
   std::erase_if(ranked, [&](const Ranked& r) { return Before(last, r); });
 }
 
-/// Returns the tokens that top-k and then top-p leave, sorted by id. The order by id makes the draw independent of how
-/// the tokens were found.
+/// Returns the tokens that top-k and then top-p leave, sorted by id. The order by id makes the draw independent of the
+/// way in which the tokens were found.
 std::vector<Ranked> Restricted(std::span<const float> logits, const Weights& weights, float max,
                                const SamplingParams& params) {
   const auto top_k = static_cast<size_t>(std::max(0, params.top_k));
@@ -148,8 +149,8 @@ std::vector<Ranked> Restricted(std::span<const float> logits, const Weights& wei
   return kept;
 }
 
-/// Walks the tokens in the order of ids up to `left` of the mass. Returns `otherwise` if no token was reached, and the
-/// last token with a weight if rounding leads past the end of a block.
+/// Walks through the tokens in the order of ids, up to `left` of the mass. Returns `otherwise` if no token was reached,
+/// and the last token with a weight if rounding leads past the end of a block.
 int32_t Walk(const Weights& weights, double left, int32_t otherwise) {
   for (size_t block = 0; block < weights.of_block.size(); ++block) {
     if (left >= weights.of_block[block]) {

@@ -1,4 +1,4 @@
-// Reads rows of q5_1, q5_k and q6_k with their own integers.
+// Converts rows of q5_1, q5_k and q6_k without changing their integers.
 #include <cstring>
 
 #include "kernels/check.h"

@@ -9,11 +9,11 @@ namespace quire::kernels {
 
 namespace {
 
-// How often a thread looks for the next job before it sleeps. The jobs of a step follow each other within microseconds;
-// an idle pool must cost nothing.
+// The number of times that a thread looks for the next job before it sleeps. The jobs of a step follow each other
+// within microseconds, and an idle pool must cost nothing.
 constexpr int kSpins = 4000;
-// After so many looks a waiting thread yields. With more threads than processors, the awaited thread may need its
-// processor.
+// After this many looks a waiting thread yields. If there are more threads than processors, the awaited thread may need
+// the waiting thread's processor.
 constexpr int kSpinsBetweenYields = 64;
 
 template <class T>

@@ -8,7 +8,8 @@
 
 namespace quire::kernels {
 
-/// Runs one job at a time on a fixed set of threads. The caller is thread 0. With num_threads 1 no thread is started.
+/// Runs one job at a time on a fixed set of threads. The caller is thread 0. If num_threads is 1, the pool starts no
+/// thread.
 class ThreadPool {
  public:
   explicit ThreadPool(int num_threads);
@@ -16,7 +17,7 @@ class ThreadPool {
 
   int num_threads() const { return static_cast<int>(threads_.size()) + 1; }
 
-  /// Calls body(begin, end, thread) once per thread with a contiguous part of [0, count); parts begin at multiples of
+  /// Calls body(begin, end, thread) once per thread with a contiguous part of [0, count). Parts begin at multiples of
   /// `grain`.
   void ForRange(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t, int)>& body);
 

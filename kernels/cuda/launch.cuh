@@ -5,12 +5,12 @@
 #include "kernels/check.h"
 #include "kernels/cuda/paged_cache.h"
 
-// Shared by the functions that check and launch kernels.
+// Helpers for the functions that check and launch kernels.
 namespace quire::kernels {
 
 inline bool Aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 
-/// Calls body with a value of the C++ type for dtype.
+/// Calls `body` with a value of the C++ type that `dtype` names.
 template <class Body>
 void WithType(NumberType dtype, Body body) {
   switch (dtype) {
@@ -50,7 +50,7 @@ void WithQuantizedType(NumberType dtype, NumberType type, const Run& run) {
   dtype == NumberType::kF16 ? of_type(simt::Half()) : of_type(simt::BFloat16());
 }
 
-/// Aborts unless a cache holds the type in which ops of type dtype compute, or E4M3.
+/// Aborts unless the cache holds either the type in which operations of type `dtype` compute, or E4M3.
 inline void CheckCacheType(NumberType dtype, const PagedCache& cache) {
   QUIRE_KERNEL_CHECK(cache.type == NumberType::kFp8E4M3 ||
                      (cache.type == dtype && cache.k_scale == 1 && cache.v_scale == 1));

@@ -4,10 +4,10 @@
 
 namespace quire::kernels {
 
-/// Reduces one float per thread of a block: lanes of a warp by shuffles, then warps through shared memory. The order
-/// is fixed, so that equal inputs give equal bits. `warps` holds one float per warp and must not be in use. Every
-/// thread of the block must take part and gets the result. The barrier inside also orders writes that precede the
-/// call.
+/// Reduces one float per thread of a thread block: first the lanes of a warp by shuffles, then the warps through shared
+/// memory. The order is fixed, so that equal inputs give equal bits. `warps` has one float per warp and must not be in
+/// use. Every thread of the block must take part, and gets the result. The barrier inside also orders writes that
+/// precede the call.
 template <int kWarps, class Combine>
 __device__ float BlockReduce(float value, const simt::SharedArray<float>& warps, Combine combine) {
   for (int mask = 16; mask > 0; mask /= 2) value = combine(value, simt::ShuffleXor(value, mask));

@@ -6,12 +6,12 @@
 
 namespace quire::kernels {
 
-/// The shared memory that the driver allows for one kernel's blocks, per device. The limit is only ever raised,
-/// because a lower one would break another thread's imminent launch, and telling the driver takes its lock.
+/// The shared memory that the driver allows one kernel's thread blocks to use, for each device. It is only ever raised:
+/// a lower limit would break a launch that another thread is about to make, and telling the driver takes its lock.
 class SharedMemoryLimit {
  public:
-  /// Returns once blocks on the device may use `bytes` bytes. Calls raise(), which tells the driver, only if
-  /// necessary.
+  /// Returns once thread blocks on the device may use `bytes` bytes. If they may not yet, calls raise(), which tells
+  /// the driver.
   template <class Raise>
   void Allow(int device, int bytes, Raise raise) {
     std::atomic<int>& allowed = allowed_.at(static_cast<size_t>(device));

@@ -44,7 +44,7 @@ class Say:
 
 
 class Agent:
-    """One agent. `turns`: the forced turns. `wanted`: the files with their content after the agent's end."""
+    """An agent. `turns` are the forced turns. `wanted` has the files and their content that the agent must leave."""
 
     name = None
     package = None      # name in requirements.txt
@@ -82,7 +82,7 @@ class Agent:
         raise NotImplementedError
 
     def usage(self, event):
-        """Returns (tokens of the prompt, cached ones among them) if the event has them; else None."""
+        """Returns (tokens of the prompt, cached tokens among them) if the event has these counts; None otherwise."""
         raise NotImplementedError
 
 
@@ -126,7 +126,7 @@ def install():
 
 
 class Turns:
-    """The requests and answers that the proxy saw, turn by turn."""
+    """The requests and answers that the proxy passed on, turn by turn."""
 
     def __init__(self):
         self.lock = threading.Lock()
@@ -145,7 +145,7 @@ class Proxy(PassingProxy):
         self.begin_serving()
 
     def request(self, method, path, raw):
-        """Returns the body to send, and as note the number of the turn and when it began; None as note when the request is no turn."""
+        """Returns the body to send and a note: the number of the turn and when it began, or None when the request is no turn."""
         if method != "POST" or path != self.agent.path:
             return raw, None
         body = json.loads(raw)

@@ -1,15 +1,13 @@
 #!/usr/bin/env python3
-"""Measures the cost of rounding. Compares several configurations of one model with the first of them, by the next token
-after pieces of English text. Prints a Markdown table. By hand; needs no quiet machine.
+"""Measures the cost of rounding: compares several configurations of one model with the first of them. The next token is predicted after
+pieces of English text. Prints a Markdown table. Run by hand; other programs may run at the same time.
 
   tests/bench/accuracy.py [--build build] [--texts 400] [--llama PATH/llama-server] EXACT-MODEL "MODEL [OPTION...]"...
 
-Text: this repository's own Markdown, cut at random places. A row's numbers: how often the likeliest token is the first
-row's;
-how far the log-probabilities of the tokens that both count among their ten likeliest are apart (mean, and the largest
-of 99 in
-100); the perplexity of the text's own next word's first token where the ten have it, over the places where all rows
-have it."""
+The text is this repository's own Markdown, cut at random places. A row of the table has three numbers. The first is how often the
+likeliest token equals that of the first row. The second is how far log-probabilities differ for tokens that are among the ten likeliest
+in both rows: the mean, and the largest of 99 in 100. The third is the perplexity of the first token of the text's own next word, over
+those places where the ten likeliest tokens of every row contain it."""
 import argparse
 import glob
 import json

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """adapters.py QUIRE MODEL [--rounds N] [--flags "..."] [--streams N] [--tokens N] [--prompt N] [--rank N] [--adapters N]: measures what LoRA
 adapters cost. Makes adapters of random numbers for all linear matrices of a Llama (a directory with config.json; --flags "--load-format dummy"
-makes up its weights), and starts one server with all of them. Sends it so many streams at once, in turns: all to the base model, all to one
-adapter, and to N adapters in rotation. Prints a table in Markdown: of each kind the tokens a second (median of the rounds), the part of the
-base model's tokens a second that it costs (median of the rounds, each against the base model's turns before and after it), all rounds, and
-the same of the workers' processor time, which other programs disturb less: run it with one thread for each worker, which never spins."""
+gives it random weights), and starts one server with all of them. Sends concurrent streams in turns: all to the base model, all to one
+adapter, and to N adapters in rotation. Prints a table in Markdown with a row for each kind of turn. It has the tokens per second (the median
+of the rounds), how much slower this is than the base model (the median of the rounds, each compared with the base model's turns before and
+after it), and all rounds. It has the same numbers for the workers' processor time, which other programs disturb less. Give each worker one
+thread, which never spins."""
 import argparse
 import concurrent.futures
 import json
@@ -25,7 +26,7 @@ MATRICES = {"self_attn.q_proj": ("hidden", "queries"), "self_attn.k_proj": ("hid
 
 
 def numbers(count, draws):
-    """Random float16 of about 0.01 in magnitude."""
+    """Returns random float16 numbers of about 0.01 in magnitude."""
     return b"".join(struct.pack("<H", 0x2000 + (draws.getrandbits(1) << 15) + draws.getrandbits(10)) for _ in range(min(count, 65536))) * \
         (count // 65536 + 1)
 
@@ -63,7 +64,7 @@ def processor_seconds(server):
 
 
 def turn(server, names, options, draws):
-    """Returns the tokens a second of one turn, and the processor time of a token."""
+    """Returns the tokens per second of one turn, and the processor time per token."""
     bodies = [{"model": names[i % len(names)], "prompt": [draws.randrange(10, 1000) for _ in range(options.prompt)],
                "max_tokens": options.tokens, "temperature": 0, "ignore_eos": True, "detokenize": False} for i in range(options.streams)]
     begin, used = time.monotonic(), processor_seconds(server)

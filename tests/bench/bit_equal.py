@@ -1,17 +1,13 @@
 #!/usr/bin/env python3
-"""Compares the numbers that two builds compute on the CPU: tokens and log-probabilities of the same requests, compared
-digit by
-digit. By hand; needs no quiet machine.
+"""Compares the numbers that two builds compute on the CPU: tokens and log-probabilities of the same requests must be equal in every digit.
+Run by hand; other programs may run at the same time.
 
   tests/bench/bit_equal.py BUILD OTHER-BUILD [--ranks 1,2,3] ["MODEL [OPTION...]"...]
 
-A build is a folder with quire and quire-worker. Without models: random ones of the Llama and Mistral families in fp32,
-fp16 and
-bf16, as they are, quantised and with every type of KV cache, and those of tests/golden that have tokenizers. Requests
-come one
-after another and all at once, greedy and by seed, with the 20 likeliest tokens of every place. Prints a line for each
-model, its
-options and a number of ranks; exit status 1 where anything differs."""
+A build is a folder with quire and quire-worker. Without MODEL, the script uses the models of tests/golden that have tokenizers, and random
+models of the Llama and Mistral families in fp32, fp16 and bf16: unchanged, quantised, and with every type of KV cache. Requests are sent
+one after another and all at once, with greedy sampling and with a seed, and ask for the 20 likeliest tokens at every position. Prints a
+line for each model, its options and a number of ranks. Ends with status 1 if anything differs."""
 import argparse
 import concurrent.futures
 import json

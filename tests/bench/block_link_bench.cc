@@ -1,5 +1,5 @@
-// Measures the speed at which KV blocks go from worker to worker, and compares it with a plain socket of the same kind.
-// Threads act as workers. Loopback is used, so the bench measures the work of both sides and no network.
+// Measures how fast KV blocks go from worker to worker, and compares this speed with that of a plain socket. Threads
+// act as workers over loopback, so the benchmark measures the work of both sides without a network.
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <sodium.h>
@@ -28,7 +28,7 @@ constexpr int kRounds = 5;
 
 double Seconds(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-/// Returns bytes per second over one TCP connection, written and read in pieces of a chunk.
+/// Returns the bytes per second over one TCP connection, written and read in pieces of a chunk.
 double PlainTcp(int64_t bytes) {
   const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
@@ -70,8 +70,8 @@ struct Case {
   bool tcp, keys;
 };
 
-/// Returns the bytes of each block that rank `self` of `selves` exchanges with each rank of the other side. Every rank
-/// of a side holds an even part of each block. Two ranks exchange the bytes that both hold.
+/// Returns the bytes of each block that rank `self` of `selves` ranks exchanges with each rank of the other side. Every
+/// rank of a side has an even part of each block. Two ranks exchange the bytes that both have.
 std::vector<BlockRuns> RunsOf(size_t self, size_t selves, size_t others) {
   std::vector<BlockRuns> all;
   const size_t own_begin = self * kBlockBytes / selves, own_end = (self + 1) * kBlockBytes / selves;
@@ -84,7 +84,7 @@ std::vector<BlockRuns> RunsOf(size_t self, size_t selves, size_t others) {
   return all;
 }
 
-/// Returns bytes per second, summed over all ranks.
+/// Returns the bytes per second, summed over all ranks.
 double Exchange(const Case& what) {
   std::vector<WorkerKeys> keys(what.givers);
   std::vector<std::string> public_keys, taker_keys(what.takers);

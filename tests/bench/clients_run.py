@@ -2,14 +2,11 @@
 """Runs unmodified clients from PyPI against a Quire server that this script starts.
 
   clients_run.py langchain MODEL [FLAG...]    langchain-openai: chats, streams, batches, tools, schemas, embeddings
-  clients_run.py litellm MODEL [FLAG...]      litellm: the same through its one interface, and raw completions (its
-  tools need mcp, too)
-  clients_run.py guidellm MODEL TOKENIZER [FLAG...]   guidellm: its load generator at several rates; TOKENIZER: a
-  directory of HF's
+  clients_run.py litellm MODEL [FLAG...]      litellm: the same through its own interface, and raw completions (its tools also need mcp)
+  clients_run.py guidellm MODEL TOKENIZER [FLAG...]   guidellm: its load generator at several rates; TOKENIZER: a directory of HF's
 
-Each needs the package it is named after, in an environment of its own: they pin each other's dependencies apart. Prints
-a line for each attempt, and ends with 1 when an attempt fails. MODEL needs a chat template. QUIRE_TEST_BUILD names the
-build directory."""
+Each client needs the package of its name, in a separate environment, because the packages need different versions of others. Prints a line
+for each attempt, and ends with status 1 when an attempt fails. MODEL needs a chat template. QUIRE_TEST_BUILD names the build directory."""
 import asyncio
 import importlib.metadata
 import json

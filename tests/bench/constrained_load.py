@@ -1,9 +1,7 @@
 #!/usr/bin/env python3
-"""constrained_load.py MODEL [ROUNDS]: measures the cost of a grammar in whole steps. 32 concurrent chats on two ranks of
-one thread, without a
-grammar and with a JSON schema in turns, 96 tokens each; prints tokens a second of every round and the medians.
-QUIRE_TEST_BUILD names
-the build directory."""
+"""constrained_load.py MODEL [ROUNDS]: measures what a grammar costs in whole steps. Runs 32 concurrent chats of 96 tokens on two ranks with
+one thread each, in turns without a grammar and with a JSON schema. Prints the tokens per second of every round, and the medians.
+QUIRE_TEST_BUILD names the build directory."""
 import json
 import os
 import statistics

@@ -94,7 +94,7 @@ void ScheduleAndCommitUnderAJournal(benchmark::State& state) {
 }
 BENCHMARK(ScheduleAndCommitUnderAJournal)->Arg(256)->Unit(benchmark::kMicrosecond);
 
-/// Looks up a prompt whose blocks are all cached, block by block. An item is a block.
+/// Looks up a prompt whose blocks are all cached. An item of the benchmark is a block.
 void PrefixLookups(benchmark::State& state) {
   BlockManagerOptions options;
   options.num_blocks = 1 << 16;
@@ -124,7 +124,7 @@ void PrefixLookups(benchmark::State& state) {
 }
 BENCHMARK(PrefixLookups)->ArgName("hashed_before")->Arg(0)->Arg(1);
 
-/// Reads block tables from position to slot, as the inputs of every step are made.
+/// Looks up the slots of positions in block tables, as every step does for its inputs.
 void TableLookups(benchmark::State& state) {
   DecodingEngine engine(256);
   int64_t lookups = 0, sum = 0;

@@ -1,7 +1,7 @@
-// Compares the CPU kernels with the ceilings of the same thread. Time is the thread's processor time, so other work on
-// the machine does not count. `collecting` and `steps` measure all threads together in wall-clock time, and need an
-// idle machine. Usage: cpu_kernels_bench [attention|products|rounding|collecting|steps]...; QUIRE_ISA selects a lesser
-// instruction set.
+// Compares the CPU kernels with the peak rates of the same thread. The time is the thread's processor time, so other
+// work on the machine does not count. `collecting` and `steps` measure all threads together in wall-clock time, and
+// need an idle machine. Usage: cpu_kernels_bench [attention|products|rounding|collecting|steps]...; QUIRE_ISA selects a
+// lesser instruction set.
 #include <fmt/format.h>
 #include <time.h>
 
@@ -30,7 +30,7 @@ double ThreadSeconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-/// Returns the shortest time of a call. Runs at least five calls, and at least `enough` seconds in all.
+/// Returns the shortest time of a call, of at least five calls that take at least `enough` seconds in total.
 double Least(const std::function<void()>& call, double enough = 0.15) {
   double best = 1e9, all = 0;
   for (int i = 0; i < 5 || all < enough; ++i) {
@@ -57,7 +57,7 @@ std::vector<float> Floats(int64_t count) {
   return list;
 }
 
-/// Measures the last `queries` of `context` tokens, in blocks of 16 in random order.
+/// Measures attention of the last `queries` of `context` tokens, in blocks of 16 tokens in random order.
 void MeasureAttention(const CpuStream& stream, NumberType type, Activations activations, int64_t heads,
                       int64_t kv_heads, int64_t dim, int64_t context, int64_t queries) {
   constexpr int64_t kBlockSize = 16;
@@ -143,8 +143,8 @@ void MeasureProducts(const CpuStream& stream) {
   }
 }
 
-/// Measures products with one weight of a layer's size after another, as a step of `m` sequences reads weights from
-/// memory. Uses all threads and the wall clock.
+/// Measures products with one weight after another, each as large as a layer's, as a step of `m` sequences reads
+/// weights from memory. Uses all threads and wall-clock time.
 void MeasureSteps(NumberType type, Activations activations, double steady) {
   constexpr int64_t kRows = 8192, kColumns = 2048, kLeastBytes = int64_t{512} << 20;
   const CpuStream stream(static_cast<int>(std::thread::hardware_concurrency()));

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""drafts.py QUIRE MODEL [--draft SMALL] [--rounds N] [--flags "..."] [--only WORDS] [--tokens PERCENT]: measures what speculation gains. Starts a server on
-MODEL for each method, and sends all of them the same requests in turns; every turn asks for something else. The methods: without drafts, with ngram and with
-suffix; with --draft: without drafts, and with the draft model SMALL.
-Prints a table in Markdown: tokens a second without drafts, and for each method the ratio of tokens a second (the median of the rounds), and of
-the last round steps as a part of those without drafts, drafts and right drafts. Steps do not depend on what else the machine does.
-Fails unless all answers, with their log-probabilities, are equal."""
+"""drafts.py QUIRE MODEL [--draft SMALL] [--ids] [--rounds N] [--flags "..."] [--only WORDS] [--tokens PERCENT]: measures what speculation gains.
+Starts a server on MODEL for each method, and sends all servers the same requests in turns. Every turn has other requests. The methods are:
+no drafts, ngram, suffix and auto; with --draft: no drafts, and the draft model SMALL. With --ids the requests are token ids, for models
+whose weights mean nothing (--load-format dummy): answers that repeat themselves, and answers that do not. Prints a table in Markdown: the tokens per second without
+drafts, and for each method the ratio to them (the median of the rounds). From the last round it also prints the number of steps as a share
+of the steps without drafts, the drafts, and the right drafts. Steps do not depend on what else the machine does. Fails unless all answers,
+with their log-probabilities, are equal."""
 import argparse
 import concurrent.futures
 import json
@@ -47,17 +48,18 @@ class Server:
         return urllib.request.urlopen(urllib.request.Request(url, data, {"Content-Type": "application/json"}), timeout=600)
 
     def counts(self):
-        """Returns drafts, right drafts and steps so far."""
+        """Returns the numbers of drafts, right drafts and steps so far."""
         text = self.open("/metrics", admin=True).read().decode()
         steps = json.load(self.open("/admin/status", admin=True))["steps"]
         return [*(sum(float(v) for v in re.findall(rf"vllm:spec_decode_num_{name}_total\{{\S+ (\S+)", text))
                   for name in ("draft_tokens", "accepted_tokens")), steps]
 
     def ask(self, bodies):
-        """Sends all bodies at the same time. Returns their choices, the generated tokens and the seconds."""
+        """Sends all bodies at the same time. Returns their choices, the number of generated tokens and the seconds."""
         begin = time.monotonic()
         with concurrent.futures.ThreadPoolExecutor(len(bodies)) as pool:
-            answers = list(pool.map(lambda body: json.load(self.open("/v1/chat/completions", body)), bodies))
+            path = "/v1/completions" if "prompt" in bodies[0] else "/v1/chat/completions"
+            answers = list(pool.map(lambda body: json.load(self.open(path, body)), bodies))
         seconds = time.monotonic() - begin
         return [a["choices"] for a in answers], sum(a["usage"]["completion_tokens"] for a in answers), seconds
 
@@ -76,6 +78,25 @@ def edited(name, **more):
 def predicted(name, **more):
     body, text = edited(name, **more)
     return {**body, "prediction": {"type": "content", "content": text}}
+
+
+def ids(seed, **more):
+    """Returns a request whose prompt is the ids of 200 tokens that do not repeat themselves."""
+    return {"prompt": [3 + (i * i + 31 * seed + i // 7) % 90 for i in range(200)], "max_tokens": 300, "temperature": 0, "logprobs": 1,
+            "ignore_eos": True, "detokenize": False, "return_token_ids": True, **more}
+
+
+def loads_of_ids():
+    """Returns the same as loads(), for models whose weights mean nothing."""
+    repeats = lambda seed: ids(seed, allowed_token_ids=[9, 10, 11])
+    varied = lambda seed: ids(seed, temperature=1, seed=seed)
+    half = lambda seed: ids(seed, temperature=0.7, seed=seed, allowed_token_ids=[9, 10, 11, 12])
+    return {"one stream that repeats itself": lambda turn: [repeats(turn)],
+            "one stream that repeats itself in part": lambda turn: [half(turn)],
+            "one stream that does not": lambda turn: [varied(turn)],
+            "4 streams that repeat themselves": lambda turn: [repeats(4 * turn + i) for i in range(4)],
+            "8 streams that do not": lambda turn: [varied(8 * turn + i) for i in range(8)],
+            "32 streams that do not": lambda turn: [{**varied(32 * turn + i), "max_tokens": 64} for i in range(32)]}
 
 
 def loads():
@@ -107,6 +128,7 @@ def main():
     parser.add_argument("quire")
     parser.add_argument("model")
     parser.add_argument("--draft")
+    parser.add_argument("--ids", action="store_true")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--flags", default="-tp 1")
     parser.add_argument("--only", default="")
@@ -114,12 +136,12 @@ def main():
     options = parser.parse_args()
     flags = shlex.split(options.flags)
     by_model = {"method": "draft_model", "model": options.draft, "num_speculative_tokens": 4}
-    configs = [{"method": "off"}, by_model] if options.draft else [{"method": method} for method in ("off", "ngram", "suffix")]
+    configs = [{"method": "off"}, by_model] if options.draft else [{"method": method} for method in ("off", "ngram", "suffix", "auto")]
     servers = [Server(options.quire, options.model, [*flags, "--speculative-config", json.dumps(config)]) for config in configs]
     print("| load | tokens/s without | " + " | ".join(f"{config['method']}, ratio | steps | drafts | right" for config in configs[1:]) + " |")
     print("| --- | ---: |" + " ---: | ---: | ---: | ---: |" * (len(configs) - 1))
     try:
-        for name, requests in loads().items():
+        for name, requests in (loads_of_ids() if options.ids else loads()).items():
             if options.only not in name:
                 continue
             rates, counts = [[] for _ in servers], [None for _ in servers]

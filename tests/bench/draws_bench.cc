@@ -1,4 +1,4 @@
-// Compares the costs of draws: greedy and sampled rows, with and without a grammar, over the ranks of one host. Run by
+// Compares what sampling costs: greedy and sampled rows, with and without a grammar, over the ranks of one host. Run by
 // hand, never by ctest. Results: docs/benchmarks/2026-11-25-constrained-draws.md.
 //   build/tests/draws_bench MODEL [RANKS [ROWS [STEPS [one of: greedy, greedy-json, drawn, drawn-json]]]]
 // Logits are random numbers over the model's vocabulary, so texts are random within the grammar.
@@ -32,7 +32,7 @@ constexpr const char* kSchema = R"({"type": "object", "properties": {
   "required": ["name", "age", "kind", "notes", "more"], "additionalProperties": false})";
 constexpr int kRowSets = 4;          // sets of rows, for different steps
 constexpr int kLongest = 1 << 20;    // tokens of a sequence
-constexpr int kLongestAnswer = 400;  // tokens; then the slot begins another answer
+constexpr int kLongestAnswer = 400;  // longest answer in tokens; then the slot begins another answer
 
 struct Case {
   const char* name;
@@ -48,7 +48,7 @@ double ThreadSeconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-/// One rank draws for its sequences step by step. When an answer ends, the rank begins a new sequence.
+/// One rank, which samples for its sequences step by step. When an answer ends, the rank begins a new sequence.
 class Rank {
  public:
   Rank(const Vocabulary& vocabulary, std::vector<Range> parts, Collective& collective, const Case& which, int rows)
@@ -56,7 +56,7 @@ class Rank {
         stop_(vocabulary.stop_tokens.front()),
         part_(parts[static_cast<size_t>(collective.rank())]),
         store_(vocabulary, static_cast<int>(parts.back().end)),
-        sampler_(parts, collective),
+        sampler_(parts, collective, stream_),
         table_(rows, kLongest, kLongest) {
     table_.constrain = [this](const GrammarSource& source, size_t given, size_t constrained) {
       return store_.Constrain(source, given, constrained);
@@ -111,6 +111,7 @@ class Rank {
   TokenId stop_;
   Range part_;
   GrammarStore store_;
+  const kernels::CpuStream stream_{1};
   Sampler sampler_;
   SequenceTable table_;
   StepPlan plan_;

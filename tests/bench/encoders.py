@@ -21,7 +21,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
 from server import ROOT, Server  # noqa: E402
 
 ROUNDS = 3
-# Name: number of texts, words of a text, texts of a call, concurrent calls.
+# For each load: number of texts, words of a text, texts in a call, concurrent calls.
 LOADS = {"short texts, 32 a call": (128, (5, 20), 32, 1),
          "long texts, 32 a call": (32, (60, 120), 32, 1),
          "mixed texts, one a call, 8 at once": (32, (3, 120), 1, 8)}

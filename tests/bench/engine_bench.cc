@@ -48,7 +48,7 @@ std::unique_ptr<Request> MakeRequest(RequestId id, const TraceRequest& shape, in
 /// Statistics of the KV blocks, summed over the steps.
 class BlockSamples {
  public:
-  /// reserved_tokens: the slots that count as held by each sequence; 0: the blocks that it really holds.
+  /// reserved_tokens: the number of slots that count as held by each sequence; 0: the blocks that it really holds.
   explicit BlockSamples(int reserved_tokens) : reserved_tokens_(reserved_tokens) {}
 
   void Take(const Engine& engine) {
@@ -179,8 +179,8 @@ std::vector<RecoveryPoint> MeasureRecovery(const Topology& topology, const Model
           prefill += times.compute_micros * 1e-6;
           engine.CommitStep(drawn, times, scores, guesses);
         }
-        // The next step also moves as many other blocks out; moving them in counts as the same time. The engine itself
-        // would not plan such a move now.
+        // The next step also moves as many other blocks out. Moving these blocks in is assumed to take the same time.
+        // The engine itself would not plan such a move now.
         StepPlan plan = *engine.NextPlan(0);
         const int blocks = (tokens + block_size - 1) / block_size, first = engine.blocks().num_usable() - blocks;
         for (int i = 1; i <= blocks; ++i) plan.swap_outs.push_back({first + i, i});

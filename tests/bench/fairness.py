@@ -1,13 +1,11 @@
 #!/usr/bin/env python3
 """Measures one client's waiting time while another client floods the server: docs/benchmarks/2026-11-22-fairness.md.
 
-  fairness.py MODEL [BUILD_DIR] [FLOOD ...]    FLOOD: choices, requests, prompts, beams, long; all of them if none is
-  named
+  fairness.py MODEL [BUILD_DIR] [FLOOD ...]    FLOOD: choices, requests, prompts, beams, long; all of them if none is named
 
-Serves MODEL (TP 2, one thread a rank, defaults else) once for every flood of client A, waits until the flood is being
-computed, and then sends ten requests of 5 tokens as client B, one after the other. Prints for each flood the seconds
-that B's answers took and the steps that were planned meanwhile; 503 counts as an answer.
-"""
+For every flood of client A, serves MODEL (two ranks, one thread each, otherwise default settings) and waits until the flood is being
+computed. Then sends ten requests of 5 tokens as client B, one after the other. Prints for each flood how many seconds B's answers took and
+how many steps were planned meanwhile; 503 counts as an answer. """
 import json
 import os
 import statistics

@@ -42,7 +42,7 @@ Frame Take(Channel& channel) {
   Fail("no frame came within 10 s");
 }
 
-/// A decode step of so many sequences, some of which get a block.
+/// Returns a decode step of this many sequences, some of which get a block.
 StepPlan DecodePlan(int sequences, StepId step) {
   StepPlan plan;
   plan.epoch = 1;
@@ -51,7 +51,7 @@ StepPlan DecodePlan(int sequences, StepId step) {
   return plan;
 }
 
-/// Prints what it takes to send a plan to so many ranks and to take their answers, on the coordinator's thread.
+/// Prints how long the coordinator's thread takes to send a plan to this many ranks and to receive their answers.
 void MeasureBroadcast(int ranks, int sequences) {
   constexpr int kSteps = 50;
   Channel router = Channel::Bind("tcp://127.0.0.1:0");
@@ -85,7 +85,7 @@ void MeasureBroadcast(int ranks, int sequences) {
   fmt::print("| {} | {} | {} | {:.0f} | {:.0f} |\n", ranks, sequences, bytes, MedianOf(send), MedianOf(answers));
 }
 
-/// The token that follows `known` tokens of a sequence that begins with these two.
+/// Returns the token that follows `known` tokens of a sequence that begins with these two.
 TokenId TokenAfter(TokenId first, TokenId second, int64_t known) {
   return static_cast<TokenId>((int64_t{first} * 7919 + int64_t{second} * 104'729 + known * 31) % 50'000);
 }
@@ -93,7 +93,7 @@ TokenId TokenAfter(TokenId first, TokenId second, int64_t known) {
 constexpr int kPrompt = 48, kDrawn = 100, kBlocks = 400, kPlaces = 32, kBlockSize = 16;
 constexpr double kStepSeconds = 0.01;
 
-/// Counts the tokens of one request, and those that are wrong.
+/// Counts the tokens of one request, and how many of them are wrong.
 class CheckingSink : public RequestSink {
  public:
   CheckingSink(TokenId first, TokenId second, int64_t& wrong, int64_t& done)
@@ -126,7 +126,7 @@ EngineOptions OptionsOfReplica() {
   return options;
 }
 
-/// A real engine, and workers that draw TokenAfter.
+/// A real engine, and workers that return TokenAfter.
 class SimulatedReplica {
  public:
   SimulatedReplica() : engine_(OptionsOfReplica()), slots_(kPlaces) {}
@@ -145,7 +145,7 @@ class SimulatedReplica {
     return view;
   }
 
-  /// Begins a step if there is work; true: it ends kStepSeconds later.
+  /// Begins a step if there is work, and returns whether it did. The step ends kStepSeconds later.
   bool Begin(double now) {
     const StepPlan* plan = busy || !serving ? nullptr : engine_.NextPlan(now);
     if (plan == nullptr) return false;
@@ -180,13 +180,13 @@ class SimulatedReplica {
   std::vector<SampledToken> drawn_;
 };
 
-/// Many replicas behind one choice, as in Replicas::Submit.
+/// Many replicas, among which each request chooses as in Replicas::Submit.
 class Fleet {
  public:
   Fleet(int replicas, int sequences) : replicas_(static_cast<size_t>(replicas)), at_once_(sequences) {}
 
-  /// Keeps `sequences` requests under way until three times as many are done. After a third of them a quarter of the
-  /// replicas is lost, and comes back after two thirds.
+  /// Keeps `sequences` requests running until three times as many have ended. When a third of them has ended, a quarter
+  /// of the replicas is lost; these replicas return when two thirds have ended.
   void Run() {
     const int64_t total = 3 * int64_t{at_once_};
     const auto begin = Clock::now();
@@ -303,7 +303,7 @@ class Fleet {
   const int at_once_;
   PrefixSketch sketch_{kBlockSize};
   std::priority_queue<End, std::vector<End>, std::greater<>> ends_;
-  std::vector<size_t> idle_;  // replicas that may have something to begin
+  std::vector<size_t> idle_;  // replicas that may have work to begin
   std::vector<double> choice_, views_took_, sketch_took_;
   double now_ = 0, moving_ = 0;
   int64_t submitted_ = 0, done_ = 0, wrong_ = 0, moved_ = 0;

@@ -1,16 +1,12 @@
 #!/usr/bin/env python3
-"""Measures the time between two tokens of streams while long prompts arrive, for each of several targets. By hand, on a
-machine that does nothing
-else.
+"""Measures the time between two tokens of streams while long prompts arrive, for each of several targets. Run by hand, on a machine that does
+nothing else.
 
-  tests/bench/inter_token.py [--build build] [--streams 4] [--prompt 4096] [--seconds 30] [--targets 0,200,100,50] MODEL
-  [OPTION...]
+  tests/bench/inter_token.py [--build build] [--streams 4] [--prompt 4096] [--seconds 30] [--targets 0,200,100,50] MODEL [OPTION...]
 
-A server for each target (--target-inter-token-latency; 0: none), with OPTIONS of `quire serve`. Streams go on one after
-another, each
-of 256 tokens behind a prompt of 16, while prompts of so many tokens, each another one, come one after the other and
-draw a single token.
-Prints a table: gaps between the tokens of all streams, and how fast the long prompts went."""
+Starts a server for each target (--target-inter-token-latency; 0: none), with OPTIONS of `quire serve`. Each stream has 16 prompt tokens
+and 256 answer tokens, and is followed by another one. Meanwhile different prompts of --prompt tokens come one after another, and each
+samples a single token. Prints a table: the times between the tokens of all streams, and how fast the long prompts were computed."""
 import argparse
 import asyncio
 import json

@@ -1,17 +1,12 @@
 #!/usr/bin/env python3
-"""Runs EleutherAI's lm-eval from PyPI against Quire: its local-completions model asks for log-likelihoods of
-continuations, of whole texts, and for generated text; its local-chat-completions model asks for generated text as
-chats. The tasks
-are in this file; nothing is fetched.
+"""Runs EleutherAI's lm-eval from PyPI against Quire. Its local-completions model asks for log-likelihoods of continuations and of whole texts,
+and for generated text; its local-chat-completions model asks for generated text as chats. The tasks are in this file; nothing is fetched.
 
-  lm_eval_run.py expect MODEL OUT.json            HF transformers' results for the same texts in float32 (a directory or
-  a GGUF file);
-                                                  needs torch and transformers
+  lm_eval_run.py expect MODEL OUT.json
+      writes HF transformers' results for the same texts in float32; MODEL is a directory or a GGUF file; needs torch and transformers
   lm_eval_run.py run [--expect FILE.json] MODEL [FLAG...]
-                                                  starts `quire serve MODEL FLAG...` and runs the tasks; needs
-                                                  lm-eval[api]. With
-                                                  --expect, ends with 1 where a log-likelihood is off by more than
-                                                  TOLERANCE a token
+      starts `quire serve MODEL FLAG...` and runs the tasks; needs lm-eval[api]. With --expect, ends with status 1 if a log-likelihood
+      differs by more than TOLERANCE for each token
 
 QUIRE_TEST_BUILD names the build directory."""
 import json

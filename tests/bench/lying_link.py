@@ -19,7 +19,7 @@ from pipeline_link import MTU, open_tun, topology
 from server import TINY, Server
 from stream_client import finish_streams, start_streams
 
-# name: (Gbit/s, ms one way, share of packets lost, share of packets that come later than the next ones)
+# For each link: Gbit/s, ms one way, share of packets lost, share of packets that arrive later than the next ones.
 LINKS = {
     "10 Gbit/s, 0.1 ms": (10, 0.1, 0, 0),
     "1 Gbit/s, 1 ms": (1, 1, 0, 0),

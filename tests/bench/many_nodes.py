@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Serves a tiny model on many simulated nodes: network namespaces of this machine, one worker each, in groups that are replicas of
-one server. Measures the start, the traffic and the processor time of an idle and of a busy server, and the loss of a rack: the links
-of many nodes are cut at once, while streams run.
+"""Serves a tiny model on many simulated nodes. A node is a network namespace of this machine with one worker; groups of nodes are replicas of
+one server. Measures the start, the traffic and the processor time of an idle server and of a busy one. Also measures the loss of a rack: the
+links of many nodes are cut at once, while streams run.
 
     tests/bench/many_nodes.py [--nodes 64] [--tensor 2] [--pipeline 2] [--rack 16] [--streams 32] [--tokens 200] [--idle 10]
-    tests/bench/many_nodes.py --pipeline 64 --tensor 1 --layers 64      # one group over all nodes, of made-up weights
+    tests/bench/many_nodes.py --pipeline 64 --tensor 1 --layers 64      # one group over all nodes, with random weights
 
-Needs root and iproute2. Prints what was measured, a line each. Fails when a stream's tokens change or a stream ends early."""
+Needs root and iproute2. Prints a line for each measurement. Fails when a stream's tokens change or a stream ends early."""
 import argparse
 import json
 import os
@@ -25,7 +25,7 @@ START_SECONDS = 600
 
 
 def made_up_model(network, layers):
-    """Writes the description of a tiny model with so many layers. Its weights are made up."""
+    """Writes the description of a tiny model with this many layers. Its weights are random."""
     folder = os.path.join(network.directory, "model")
     os.mkdir(folder)
     for name in os.listdir(TINY):
@@ -61,13 +61,13 @@ def cpu_seconds(pid):
 
 
 def resident_mib(pid):
-    """Memory that only this process has, and its part of what it shares."""
+    """Returns the memory that only this process has, and its part of the memory that it shares, in MiB."""
     with open(f"/proc/{pid}/smaps_rollup") as f:
         return next(int(line.split()[1]) for line in f if line.startswith("Pss:")) / 1024
 
 
 def bytes_of(network, node):
-    """Bytes that a node has sent and received on its link."""
+    """Returns the bytes that a node has sent and received on its link."""
     done = subprocess.run(["nsenter", f"--net=/run/netns/{node.namespace}", "cat", "/proc/net/dev"], capture_output=True, text=True, check=True)
     fields = next(line for line in done.stdout.splitlines() if line.strip().startswith("eth0:")).split(":")[1].split()
     return int(fields[0]) + int(fields[8])
@@ -106,7 +106,7 @@ def wait_for(condition, seconds, server):
 
 
 def lose_rack(network, server, asked, right, report):
-    """The last nodes are the rack: the first one leads, and a server whose own host is lost is no test."""
+    """The last nodes are the rack. The first node leads; a server whose own host is lost cannot be tested."""
     rack = network.nodes[-asked.rack:]
     streams = start_streams(server, asked.streams, asked.tokens)
     cut = time.monotonic()

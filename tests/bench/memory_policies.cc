@@ -20,7 +20,7 @@ namespace {
 struct PlannedStep {
   int64_t computed_tokens = 0;
   int64_t context_tokens = 0;  // keys and values that attention reads, including the step's own
-  int batch = 0;               // sequences that hold memory
+  int batch = 0;               // number of sequences that hold memory
   MemoryUsage usage;           // usage after the step
 };
 
@@ -92,7 +92,7 @@ class ContiguousServer : public Server {
     int computed = 0, scheduled = 0;
   };
 
-  /// Returns the slots of a finished request. The last drawn token needs none, because it is never computed.
+  /// Returns the number of slots of a finished request. The last drawn token needs no slot, because it is not computed.
   static int FinalSlots(const TraceRequest& request) { return request.prompt_tokens + request.output_tokens - 1; }
 
   int64_t RegionOf(const TraceRequest& request) const {
@@ -145,7 +145,7 @@ TokenId MadeUpToken(uint64_t request, uint64_t position) {
   return static_cast<TokenId>((bits ^ (bits >> 31)) % INT32_MAX);
 }
 
-/// The coordinator's own engine, without a model: this class makes up the draws.
+/// The coordinator's own engine without a model. This class makes up the drawn tokens.
 class PagedServer : public Server {
  public:
   explicit PagedServer(const MemorySetup& setup) : setup_(setup), engine_(OptionsOf(setup)) {}
@@ -202,7 +202,7 @@ class PagedServer : public Server {
     std::vector<size_t>& finished_;  // the server outlives its engine's requests
   };
 
-  /// Turns the prefix cache and host blocks off, so that the bench measures paging alone.
+  /// Turns the prefix cache and host blocks off, so that the benchmark measures only paging.
   static EngineOptions OptionsOf(const MemorySetup& setup) {
     EngineOptions options;
     options.scheduler.max_step_tokens = setup.max_step_tokens;

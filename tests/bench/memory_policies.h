@@ -8,7 +8,7 @@
 
 namespace quire {
 
-/// A policy that gives KV memory to requests. All policies except kPaged give one contiguous region at admission, for
+/// A policy by which requests get KV memory. All policies except kPaged give one contiguous region at admission, for
 /// the whole request. These three are the variants of Orca in the PagedAttention paper (arXiv 2309.06180).
 enum class KvPolicy {
   kPaged,       // the coordinator's own Engine: blocks as they are needed
@@ -43,7 +43,7 @@ struct MemoryUsage {
   double live = 0;      // slots that hold a computed token
   double reserved = 0;  // allocated slots that the request will fill
   double internal = 0;  // allocated, never filled. kPaged: all unfilled slots of held blocks, so reserved is 0
-  double external = 0;  // free, enough in sum for the first waiting request, but no piece is large enough
+  double external = 0;  // free slots that suffice for the first waiting request, but only in several pieces
   double free = 0;      // slots that are free
 
   double allocated() const { return live + reserved + internal; }
@@ -57,7 +57,7 @@ struct MemoryResult {
   double mean_batch = 0;  // mean number of sequences that hold memory, over the steps
   int peak_batch = 0;
   int64_t steps = 0;
-  int64_t computed_tokens = 0;  // includes recomputation after preemptions
+  int64_t computed_tokens = 0;  // recomputation after preemptions counts again
   int64_t preemptions = 0;
   double makespan_seconds = 0;  // seconds from time 0 to the last token
   double busy_seconds = 0;      // the part of the makespan that steps take
@@ -66,8 +66,8 @@ struct MemoryResult {
   double normalised_latency = 0;  // seconds from arrival to last token per output token, mean over requests
 };
 
-/// Simulates one server with continuous batching until the trace has ended: first come first served, prompts in chunks,
-/// running requests before new ones. Deterministic. Throws Error when a request can never fit.
+/// Simulates one server with continuous batching until the trace has ended: first come, first served, prompts in
+/// chunks, running requests before new requests. Deterministic. Throws Error when a request can never fit.
 MemoryResult SimulateMemory(KvPolicy policy, const MemorySetup& setup, std::span<const TraceRequest> trace);
 
 }  // namespace quire

@@ -25,7 +25,7 @@ constexpr std::array kAll{KvPolicy::kPaged, KvPolicy::kOracle, KvPolicy::kPowerO
 
 // --- traces ---
 
-TEST(MemoryTrace, Lengths_HaveTheMeansOfTheLiterature) {
+TEST(MemoryTrace, LengthsOfRequests_HaveTheMeansOfTheLiterature) {
   const auto means = [](LengthDistribution lengths) {
     double prompt = 0, output = 0;
     for (const TraceRequest& request : MakeTrace({lengths, 20000})) {
@@ -48,7 +48,7 @@ TEST(MemoryTrace, Lengths_HaveTheMeansOfTheLiterature) {
   EXPECT_NEAR(any_output, 512.5, 10);
 }
 
-TEST(MemoryTrace, Arrivals_HaveTheGivenRate_AndDoNotChangeTheLengths) {
+TEST(MemoryTrace, Arrivals_HaveTheGivenRate_AndTheLengthsOfRequestsDoNotDependOnIt) {
   const auto at_once = MakeTrace({LengthDistribution::kAlpaca, 10000, 0, 2048, 3});
   auto poisson = MakeTrace({LengthDistribution::kAlpaca, 10000, 4.0, 2048, 3});
   EXPECT_NEAR(poisson.back().arrival_seconds, 2500, 100);
@@ -170,7 +170,7 @@ TEST_F(MemoryPolicies, PagedWaste_GrowsWithTheBlockSize) {
   EXPECT_GT(less, 0.10);
 }
 
-TEST_F(MemoryPolicies, ReserveMax_WastesMost_AndTheOracleReservesOnlyUsedSlots) {
+TEST_F(MemoryPolicies, ReserveMaxPolicy_WastesTheMostMemory_AndTheOraclePolicyReservesOnlyUsedSlots) {
   EXPECT_THAT(Run(KvPolicy::kReserveMax).kv_waste, AllOf(Gt(0.60), Lt(0.85)));
   const MemoryResult oracle = Run(KvPolicy::kOracle);
   EXPECT_EQ(oracle.shares.internal, 0);
@@ -191,7 +191,7 @@ TEST_F(MemoryPolicies, ThroughputAndBatch_Shrink_WhenWasteGrows) {
   EXPECT_THAT(best / better.output_tokens_per_second, AllOf(Gt(2), Lt(4)));  // published: 2 to 4 times
 }
 
-TEST_F(MemoryPolicies, Shares_CountEverySlotOnce) {
+TEST_F(MemoryPolicies, SharesOfMemory_CountEverySlotOnce) {
   for (const KvPolicy policy : kAll) {
     const MemoryResult result = Run(policy);
     const MemoryUsage& s = result.shares;
@@ -220,7 +220,8 @@ TEST_F(MemoryPolicies, Policies_GiveEqualResults_ForTheSameTrace) {
   }
 }
 
-// One request, so that every number is known beforehand: a prompt of 10 tokens in chunks of 8, and 4 output tokens.
+// Simulates one request, so every number is known beforehand: a prompt of 10 tokens in chunks of 8, and 4 output
+// tokens.
 TEST(MemoryPoliciesAlone, SimulateMemory_ChargesOneRequestAsTheCostModelSays) {
   MemorySetup setup;
   setup.capacity_tokens = 64;

@@ -15,8 +15,8 @@ namespace {
 constexpr std::array kPolicies{KvPolicy::kPaged, KvPolicy::kOracle, KvPolicy::kPowerOfTwo, KvPolicy::kReserveMax};
 constexpr int kLargestBlock = 256;  // tokens of the largest block that is measured
 
-// Offered rates, as shares of the paged server's throughput when all requests arrive at time 0. Shares exceed 1 because
-// that throughput includes the end of the trace, when the batch runs empty.
+// Offered rates, as multiples of the paged server's throughput when all requests arrive at time 0. Some exceed 1,
+// because that throughput includes the end of the trace, when few requests are left.
 constexpr std::array kRateShares{0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.4, 1.6};
 
 /// Returns the run of the policy; aborts when there is none.

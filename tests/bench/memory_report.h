@@ -11,7 +11,7 @@
 
 namespace quire {
 
-/// The setup of the memory bench, which measures on a simulated server the memory that paging the KV cache saves.
+/// The settings of the memory benchmark, which measures on a simulated server the memory that paging saves.
 struct MemoryBench {
   MemorySetup setup;
   int num_requests = 2000;  // requests of each trace
@@ -37,11 +37,11 @@ struct MemoryReport {
   std::vector<MemoryRun> rates;        // Poisson arrivals; the highest rates are more than any policy can serve
 };
 
-/// Runs every policy over every trace. The same bench gives the same report.
+/// Runs every policy on every trace. The same settings give the same report.
 MemoryReport RunMemoryBench(const MemoryBench& bench);
 
 /// Returns the Poisson rate at which the mean normalised latency reaches bench.latency_limit, interpolated between
-/// simulated rates; nullopt when the limit lies outside them.
+/// simulated rates; nullopt when the limit is not reached between them.
 std::optional<double> SustainedRate(const MemoryReport& report, LengthDistribution lengths, KvPolicy policy);
 
 /// Returns the report as tables for people, in lines of at most 120 columns.

@@ -32,7 +32,7 @@ class Draw {
   std::mt19937_64 bits_;
 };
 
-/// The distribution of exp(x), where x is normal with mean mu and deviation sigma.
+/// The distribution of exp(x), where x is normal with mean mu and standard deviation sigma.
 struct LogNormalLength {
   double mu, sigma;
 };
@@ -49,7 +49,8 @@ constexpr LengthModel kAlpacaModel{{2.781, 0.6}, {3.662, 0.9}};
 
 int Rounded(double length) { return static_cast<int>(std::clamp(std::round(length), 1.0, 1e9)); }
 
-/// Draws the lengths of a request. A request that is too long is drawn again, because published traces leave it out.
+/// Chooses the lengths of a request at random. Lengths that are too long are chosen again, because published traces
+/// leave such requests out.
 TraceRequest DrawLengths(const LengthModel& model, int max_model_len, Draw& draw) {
   TraceRequest request;
   do {
@@ -82,7 +83,7 @@ LengthDistribution LengthDistributionNamed(std::string_view name) {
 }
 
 std::vector<TraceRequest> MakeTrace(const TraceSpec& spec) {
-  // Below this length, drawing again until the lengths fit would hardly ever end.
+  // Below this length, choosing again until the lengths fit would take almost for ever.
   constexpr int kShortestModelLen = 32;
   if (spec.max_model_len < kShortestModelLen) {
     Fail("a trace needs a maximum model length of {} or more tokens, not {}", kShortestModelLen, spec.max_model_len);

@@ -17,7 +17,7 @@ struct TraceRequest {
   bool operator==(const TraceRequest&) const = default;
 };
 
-/// The distribution of the lengths of a trace. Means are of prompt and output tokens.
+/// The distribution of the lengths of a trace. The means are those of prompt and output tokens.
 enum class LengthDistribution {
   kShareGpt,  // chat: long and varied; means 161 and 338 at max_model_len 2048
   kAlpaca,    // instructions: short; means 19 and 58

@@ -1,25 +1,18 @@
 #!/usr/bin/env python3
-"""Compares Quire with other engines, one server at a time, in turns. Writes a table of medians and ranges for each
-model, and with
---json the numbers of every round, how the peers were built and what failed, from which plot.py draws. By hand, on a
-machine that does
-nothing else.
+"""Compares Quire with other engines, one server at a time, in turns. Writes a table of medians and ranges for each model. With --json, also
+writes the numbers of every round, how the other engines were built and what failed; plot.py draws charts from this file. Run by hand, on
+a machine that does nothing else.
 
-  tests/bench/peers.py [--rounds 3] [--loads alone,2048,4096,8,32,prefix] [--json FILE] [--build build] [--llama
-  PATH/llama-server]
+  tests/bench/peers.py [--rounds 3] [--loads alone,2048,4096,8,32,prefix] [--json FILE] [--build build] [--llama PATH/llama-server]
                        [--vllm PATH/vllm] [--openvino PYTHON] MODEL...
 
-MODEL: FILE[,quire][,quire OPTION...][,llama.cpp][,vllm DIR OPTION...][,openvino DIR]: the first way is what the others
-are compared
-with; without any, Quire and llama.cpp. All serve FILE through HTTP but vLLM, which serves its own copy in DIR, and
-OpenVINO
-GenAI, which runs its own in process (PYTHON has openvino-genai).
+MODEL is FILE[,quire][,quire OPTION...][,llama.cpp][,vllm DIR OPTION...][,openvino DIR]. The first engine named is the one with which the
+others are compared; if none is named, Quire and llama.cpp run. All engines serve FILE through HTTP, with two exceptions: vLLM serves its
+own copy in DIR, and OpenVINO GenAI runs its own copy inside this process (PYTHON has openvino-genai).
 
-The loads are described in workloads.py; tokens are counted by the servers' usage. All KV pools hold as many tokens, and
-memory
-is the proportional share of resident pages after the loads. A way that fails is said to have failed, and the others go
-on. What
-the machine reads and computes at the most is measured in every round."""
+workloads.py describes the loads. Tokens are counted by the servers' usage. All KV pools hold the same number of tokens. Memory is the
+proportional share of resident pages after the loads. If an engine fails, this is reported, and the others go on. Every round also measures
+the most that the machine can read and compute."""
 import argparse
 import asyncio
 import json
@@ -120,7 +113,7 @@ def ceilings(o):
 
 
 async def ask(port, prompt, tokens):
-    """Returns when each piece of text came, in seconds from the request."""
+    """Returns when each piece of text arrived, in seconds after the request."""
     body = json.dumps({**ASKED, "prompt": prompt, "max_tokens": tokens}).encode()
     begin = time.monotonic()
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 22)

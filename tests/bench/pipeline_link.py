@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Compares tensor and pipeline parallelism over a slow link: two nodes (network namespaces) joined by a link with a rate and a
 delay. Prints a row for each shape and number of streams: medians of rounds in which the shapes take turns, and what `quire plan`
-predicted before and after each turn, over the link that it measured then.
+predicted before and after each turn from the link as it measured it then.
 
     tests/bench/pipeline_link.py MODEL [--gbit 1] [--delay-ms 1] [--rounds 5] [--tokens 24] [--streams 1,32] [--launch-args WORDS]
 
-Needs root, iproute2 and /dev/net/tun. The delay is of each packet on its way to the other node. A process of its own, first among
-the processes that wait for a core, carries the packets, because not every kernel has tc netem. Nodes share this machine's cores, with one thread a worker."""
+Needs root, iproute2 and /dev/net/tun. Each packet is delayed on its way to the other node. A separate process carries the packets, because
+not every kernel has tc netem; it has precedence over other processes. Nodes share this machine's cores, with one thread for each worker."""
 import argparse
 import collections
 import concurrent.futures
@@ -63,7 +63,7 @@ def carry(tuns, gbit, delay):
 
 
 def topology(network, model, tensor, pipeline, launch_args=()):
-    """Writes a topology; each shape has ports of its own."""
+    """Writes a topology; each shape has its own ports."""
     nodes, first = network.nodes[:tensor * pipeline], 20_000 + 1000 * (10 * tensor + pipeline)
     lines = [f"model: {{path: {model}}}", "backend: cpu", "threads_per_worker: 1", f"parallel: {{tensor: {tensor}, pipeline: {pipeline}}}",
              "cache: {num_blocks: 400}", "nodes:", *(f"  - {{host: {node.address}, interface: slow0}}" for node in nodes),
@@ -76,7 +76,7 @@ def topology(network, model, tensor, pipeline, launch_args=()):
 
 
 def predict(network, path, streams):
-    """Returns the tokens a second that `quire plan` predicts, by shape and streams."""
+    """Returns the tokens per second that `quire plan` predicts, by shape and number of streams."""
     command = network.nodes[0].command(QUIRE, "plan", path, "--best", "--json", "--streams", *map(str, streams))
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -87,7 +87,7 @@ def predict(network, path, streams):
 
 
 def measure(server, streams, tokens):
-    """Returns the tokens a second of so many concurrent streams, prompts left out."""
+    """Returns the tokens per second of this many concurrent streams, without the time for prompts."""
     def ask(i):
         status, answer = server.post("/v1/completions", {"prompt": [50 + i, 60, 70, 80], "max_tokens": tokens, "temperature": 0, "ignore_eos": True}, timeout=600)
         assert status == 200, answer

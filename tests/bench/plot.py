@@ -57,7 +57,7 @@ def lines(path, title, x_label, y_label, series, binary=False, most=None):
 
 
 def shares(path, title, runs):
-    """Draws the uses of KV slots, a bar for each policy."""
+    """Draws how KV slots are used, one bar for each policy."""
     figure, axes = pyplot.subplots(figsize=SIZE)
     below = [0.0] * len(runs)
     names = {"live": "live tokens", "reserved": "reserved", "internal": "internal frag.", "external": "external frag.", "free": "free"}

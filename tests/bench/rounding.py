@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Measures what rounding costs, over every token of English texts. Scores the same texts with several ways to serve one
-model, and compares each way with the first. Prints a Markdown table. By hand; needs no quiet machine.
+model, and compares each way with the first. Prints a Markdown table. Run by hand; other programs may run at the same time.
 
   tests/bench/rounding.py [--build build] [--texts 40] "MODEL [OPTION...]"...
 
-Texts: pieces of this repository's own Markdown, cut at random places (accuracy.py). A row's numbers: the mean distance
-of a token's log-probability from the first row's; the largest distance of 99 in 100 tokens; the perplexity; and how much
-the mean log-probability differs from the first row's, with its standard error."""
+The texts are pieces of this repository's own Markdown, cut at random places (accuracy.py). A row of the table has the mean distance
+between a token's log-probability and that of the first row; the largest distance of 99 in 100 tokens; the perplexity; and how much the
+mean log-probability differs from the first row's, with its standard error."""
 import argparse
 import math
 import os
@@ -18,7 +18,7 @@ from peers import quire
 
 
 def scores(o, way, texts):
-    """Returns the log-probability of every token of every text but each text's first."""
+    """Returns the log-probabilities of all tokens of every text, except each text's first token."""
     model, *options = way.split()
     found = []
     with quire(o, model, options) as server:

@@ -5,7 +5,7 @@ import statistics
 
 START, MEMORY = "start, s", "resident memory after the loads, MB"
 
-# Tokens that every server's KV pool holds, so that memory can be compared.
+# Tokens that the KV pool of every server holds, so that memory can be compared.
 POOL_TOKENS = 65536
 
 
@@ -60,8 +60,8 @@ def many(at_once, rng):
 
 
 def prefix(at_once, rng):
-    """Sends 16 concurrent requests. They begin with the same 512 tokens, new to the server, and have 16 more tokens and 32 answer tokens
-    each."""
+    """Sends 16 concurrent requests. They begin with the same 512 tokens, which are new to the server, followed by 16 different tokens;
+    each answer has 32 tokens."""
     _, seconds = at_once(prompts_of(rng, 16, 16, prefix_tokens=512), 32)
     return {"16 with one 512-token prefix, all done after, s": seconds}
 
@@ -70,8 +70,8 @@ LOADS = {"alone": alone, "2048": long_prompt(2048), "4096": long_prompt(4096), "
 
 
 def measure(at_once, loads, seed):
-    """Measures the chosen LOADS, and returns numbers by title. at_once(prompts, tokens) returns the times of each request's
-    tokens, in seconds from the request, and the time of all."""
+    """Measures the chosen LOADS, and returns numbers by title. at_once(prompts, tokens) returns when each token of each request came, in
+    seconds after the request, and the time of all requests together."""
     at_once(prompts_of(random.Random(seed), 1, 16), 8)  # covers costs that occur only once
     found = {}
     for load in loads:

@@ -1,4 +1,4 @@
-"""aider: changes a file as it is asked to, whole and streamed, in both of its forms of edits; a second request in the same chat."""
+"""aider: changes a file on request, whole and streamed, with both of its edit formats; also a second request in the same chat."""
 import os
 import pathlib
 import subprocess
@@ -15,7 +15,7 @@ BLOCK = f"I mend it.\n\nadd.py\n```python\n<<<<<<< SEARCH\n{WRONG}=======\n{RIGH
 
 
 def edit(*words, messages=("Mend the sum.",)):
-    """Runs aider on a file with a wrong sum. Returns the file's text and the lines that count tokens."""
+    """Runs aider on a file with a wrong sum. Returns the file's text and the lines that report token counts."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "add.py")
         path.write_text(WRONG, encoding="utf-8")

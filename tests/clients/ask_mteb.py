@@ -35,7 +35,7 @@ def about(kind, name, score):
 
 
 def split(ranked):
-    """Returns FACTS as documents; the query for a document is the document's first words."""
+    """Returns FACTS as documents. The query for a document is the beginning of its text."""
     ids = list(FACTS)
     return RetrievalSplitData(
         queries=Dataset.from_list([{"id": f"q-{name}", "text": " ".join(FACTS[name].split()[:5])} for name in ids]),
@@ -86,7 +86,8 @@ def score(model, task, **settings):
 
 
 def encoder():
-    """Returns mteb's client of /v1/embeddings. Texts go as `input`: by default it sends them as conversations, as vLLM alone takes them."""
+    """Returns mteb's client of /v1/embeddings. It sends texts as `input`; by default it would send conversations, a form that only vLLM
+    accepts."""
     return OpenAIAPIEncodeWrapper(trials.url, trials.model, api_key=KEY, use_chat_template=False)
 
 

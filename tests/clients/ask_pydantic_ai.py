@@ -1,4 +1,4 @@
-"""pydantic-ai: agents with a tool, outputs of a type, and streams, through chats, responses and messages."""
+"""pydantic-ai: agents with a tool, outputs of a given type, and streams, with chats, responses and messages."""
 import asyncio
 from typing import Literal
 

@@ -1,5 +1,5 @@
-"""Common parts of the scripts of all clients: a proxy between the client and the server, which counts the statuses of answers and
-may force an answer, and trials that print a line each. Uses only Python's own library, because it runs in the clients' environments."""
+"""Common parts of the scripts of all clients: a proxy between the client and the server, which counts the statuses of answers and may
+force an answer, and trials that print a line each. It uses only Python's own library, because it runs in the clients' environments."""
 import collections
 import importlib.metadata
 import json
@@ -51,8 +51,8 @@ class Say:
 
 
 class Proxy(PassingProxy):
-    """Passes requests on unchanged, but those of a trial with steps: its first request must be answered with the first step, and so
-    on. A small model does not do a client's task by itself."""
+    """Passes requests on unchanged, except those of a trial with steps: its first request must be answered with the first step, and so
+    on. A small model cannot do a client's task by itself."""
 
     def __init__(self, server_url):
         super().__init__(server_url.removeprefix("http://"))

@@ -1,5 +1,5 @@
-// Tests how adapters of embeddings, heads and experts are read, and those in llama.cpp's format. Others are refused
-// by name.
+// Tests how adapters of embeddings, heads and experts and adapters in llama.cpp's format are read. Other adapters must
+// be refused with an error that names them.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -57,7 +57,7 @@ TEST(AdapterTablesTest, Open_RefusesTokensAndWeights_ThatDoNotFitTheConfiguratio
   EXPECT_THAT(embedded.Error(), HasSubstr("lora_embedding_B: [72, 5] instead of [72, 4]"));
 }
 
-TEST(AdapterExpertsTest, Open_RefusesExperts_ThatAreMissingMisshapenOrThereTwice) {
+TEST(AdapterExpertsTest, Open_RefusesExperts_WhenTheyAreMissingMisshapenOrPresentTwice) {
   const std::string layer = "base_model.model.model.layers.1.mlp.experts";
   ChangedAdapter experts("qwen3moe", "qwen3moe_experts");
   const auto whole = experts.files.tensors;
@@ -93,7 +93,7 @@ TEST(AdapterExpertsTest, Open_RefusesExperts_ThatAreMissingMisshapenOrThereTwice
   EXPECT_THAT(error(), HasSubstr("change the same weight of the base model"));
 }
 
-/// An adapter in llama.cpp's format with `from` replaced by `to`, of the same length, and its error.
+/// Returns the error for an adapter in llama.cpp's format in which `from` is replaced by `to`, of the same length.
 std::string ErrorOfGguf(const std::string& from, const std::string& to, const std::string& model = "linear.gguf") {
   const std::string data = QUIRE_TEST_DATA;
   std::string bytes = ReadTextFile(data + "/adapters/linear_all.gguf", 1 << 20);

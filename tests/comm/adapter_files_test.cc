@@ -1,4 +1,4 @@
-// Tests how PEFT directories are read, and which are refused by name.
+// Tests how PEFT directories are read, and which directories are refused with an error that names the cause.
 #include "comm/model/adapter_files.h"
 
 #include <gmock/gmock.h>
@@ -23,14 +23,14 @@ using testing::HasSubstr;
 
 std::string BaseOfAdapters() { return std::string(QUIRE_TEST_DATA) + "/models/gqa"; }
 
-/// An adapter of gqa for all linear modules, which a test changes.
+/// An adapter for all linear modules of the golden model gqa. Tests change the adapter.
 class AdapterFilesTest : public testing::Test {
  protected:
   std::string Error() {
     const std::string path = adapter_.Write("adapter_model.safetensors");
     return ErrorThrownBy([&] { AdapterFiles::Open(path, base_); });
   }
-  /// Returns the error of a configuration with this value in place of the present one.
+  /// Returns the error of a configuration in which the key has this value.
   std::string ErrorWith(const std::string& key, const Json& value) {
     const Json before = adapter_.config;
     adapter_.config[key] = value;
@@ -68,6 +68,24 @@ TEST_F(AdapterFilesTest, OpenWithABound_KeepsTheBytesRead_WhenTheFileIsCutLater)
   const std::vector<std::byte> before(last.begin(), last.end());
   std::filesystem::resize_file(file, 10);
   EXPECT_TRUE(std::ranges::equal(copied.matrices().back().b.data, before));
+}
+
+TEST_F(AdapterFilesTest, Open_RefusesFilesOfHoles_BeforeReadingThem) {
+  constexpr std::uintmax_t kTebibyte = std::uintmax_t{1} << 40;
+  const std::string path = adapter_.Write("adapter_model.safetensors"), folder = path + "/adapter_model.safetensors";
+  const std::string gguf = path + "/adapter.gguf";
+  std::filesystem::copy_file(std::string(QUIRE_TEST_DATA) + "/adapters/gemma2_norms.gguf", gguf);
+  const ModelFiles gemma = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/gemma2");
+  const auto error_of = [&](const std::string& what, const ModelFiles& base, std::optional<size_t> most) {
+    return ErrorThrownBy([&] { AdapterFiles::Open(what, base, most); });
+  };
+  for (const std::string& file : {folder, gguf}) std::filesystem::resize_file(file, kTebibyte);
+  for (const std::optional<size_t> most : {std::optional<size_t>(), std::optional<size_t>(kTebibyte)}) {
+    EXPECT_THAT(error_of(path, base_, most), AllOf(HasSubstr(folder), HasSubstr("holes")));
+    EXPECT_THAT(error_of(gguf, gemma, most), AllOf(HasSubstr(gguf), HasSubstr("holes")));
+  }
+  std::filesystem::resize_file(path + "/adapter_config.json", kTebibyte);
+  EXPECT_THAT(error_of(path, base_, {}), AllOf(HasSubstr("adapter_config.json"), HasSubstr("4194304")));
 }
 
 TEST_F(AdapterFilesTest, Fingerprint_DiffersWithSettingsAndTensors) {
@@ -238,14 +256,14 @@ TEST(AdapterConfigTest, Targets_FollowsPeft_ForListsPatternsAndLayers) {
   EXPECT_FALSE(ConfigOf({{"layers_to_transform", 0}}).Targets(q2));
   EXPECT_TRUE(ConfigOf({{"layers_to_transform", {1, 2}}, {"layers_pattern", "layers"}}).Targets(q2));
   EXPECT_FALSE(ConfigOf({{"layers_to_transform", {2}}, {"layers_pattern", "blocks"}}).Targets(q2));
-  EXPECT_TRUE(ConfigOf({{"layers_to_transform", {1}}, {"target_modules", {q2}}}).Targets(q2));  // PEFT: its whole name
+  EXPECT_TRUE(ConfigOf({{"layers_to_transform", {1}}, {"target_modules", {q2}}}).Targets(q2));  // its whole name
   EXPECT_TRUE(ConfigOf({{"layers_to_transform", Json::array()}}).Targets(q2));
   EXPECT_FALSE(ConfigOf({{"exclude_modules", {q2}}}).Targets(q2));
   EXPECT_FALSE(ConfigOf({{"exclude_modules", R"(.*\.2\..*)"}}).Targets(q2));
   EXPECT_TRUE(ConfigOf({{"target_modules", "all-linear"}}).Targets("any"));
 }
 
-TEST(AdapterConfigTest, RanksAndScales_OfSingleModules_GoByTheFirstPatternThatMatches) {
+TEST(AdapterConfigTest, RanksAndScalesOfSingleModules_ComeFromTheFirstPatternThatMatches) {
   const std::string q0 = "model.layers.0.self_attn.q_proj", up = "model.layers.0.mlp.up_proj";
   const AdapterConfig config = ConfigOf({{"rank_pattern", {{"q_proj", 4}, {R"(layers\.0\..*)", 2}}},
                                          {"alpha_pattern", {{"^model.layers.0.mlp.up_proj", 3}}}});

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <functional>
@@ -46,8 +47,9 @@ std::vector<int64_t> WindowsOf(const ModelSpec& spec) {
 
 TEST(ArchitectureTest, Weights_HaveUniqueRolesAndNames_InEveryFamily) {
   for (const std::string family :
-       {"llama", "mistral", "ministral", "qwen2", "qwen3", "phi3", "granite", "smollm3", "olmo2", "olmo3", "gemma",
-        "gemma2", "gemma3_text", "gemma4_text", "glm", "glm4", "ernie4_5"}) {
+       {"llama",   "mistral", "ministral", "qwen2",    "qwen3",  "phi3",        "granite",
+        "smollm3", "olmo2",   "olmo3",     "gemma",    "gemma2", "gemma3_text", "gemma4_text",
+        "glm",     "glm4",    "ernie4_5",  "seed_oss", "arcee",  "exaone4",     "hunyuan_v1_dense"}) {
     const ModelSpec spec = Read(family, {{"tie_word_embeddings", false}});
     std::set<Role> roles;
     std::set<std::string> hf, gguf;
@@ -60,9 +62,10 @@ TEST(ArchitectureTest, Weights_HaveUniqueRolesAndNames_InEveryFamily) {
       EXPECT_EQ(numbered, IsOfLayer(weight.role)) << weight.hf;
       EXPECT_EQ(in_gguf.find("{}") != std::string::npos, numbered) << in_gguf;
     }
-    EXPECT_EQ(roles.contains(Role::kQueryBias), family == "qwen2" || family.starts_with("glm"));
-    EXPECT_EQ(roles.contains(Role::kQueryNorm),
-              family == "qwen3" || family.starts_with("olmo") || family == "gemma3_text" || family == "gemma4_text");
+    EXPECT_EQ(roles.contains(Role::kQueryBias), family == "qwen2" || family.starts_with("glm") || family == "seed_oss");
+    EXPECT_EQ(roles.contains(Role::kQueryNorm), family == "qwen3" || family.starts_with("olmo") ||
+                                                    family == "gemma3_text" || family == "gemma4_text" ||
+                                                    family == "exaone4" || family == "hunyuan_v1_dense");
   }
 }
 
@@ -149,16 +152,57 @@ TEST(ArchitectureTest, RotatedDims_FollowRotaryDimOrPartialRotaryFactor_InMiniMa
   EXPECT_EQ(rotated_of({{"rotary_dim", 4}, {"rope_parameters", {{"partial_rotary_factor", 0.5}}}}), 8);
 }
 
+TEST(ArchitectureTest, LayersOfExaone4_RotateOnlyWithinTheirWindow_UnlessNoneHasAWindow) {
+  const auto ropes_of = [](const Json& changes) {
+    std::vector<int64_t> ropes;
+    for (const LayerSpec& layer : Read("exaone4", changes).layers) ropes.push_back(layer.rope);
+    return ropes;
+  };
+  using Ropes = std::vector<int64_t>;
+  EXPECT_EQ(ropes_of({{"sliding_window_pattern", 2}}), (Ropes{0, -1, 0}));
+  EXPECT_EQ(WindowsOf(Read("exaone4", {{"sliding_window_pattern", 2}})), (std::vector<int64_t>{4096, 0, 4096}));
+  const Json kinds = {"full_attention", "sliding_attention", "full_attention"};
+  EXPECT_EQ(ropes_of({{"layer_types", kinds}, {"sliding_window_pattern", "GLG"}}), (Ropes{-1, 0, -1}));
+  EXPECT_EQ(ropes_of({{"sliding_window", nullptr}}), (Ropes{0, 0, 0}));
+  EXPECT_EQ(Read("exaone4", {{"sliding_window", nullptr}}).window(), 0);
+}
+
+TEST(ArchitectureTest, LayersOfLfm3_AreChosenByTheirNumber_UnlessTheFileListsThem) {
+  const auto kinds_of = [](const Json& changes) {
+    std::string kinds;
+    for (const LayerSpec& layer : Read("lfm3", changes).layers)
+      kinds += layer.has_state() ? 'c' : layer.window > 0 ? 's' : 'f';
+    return kinds;
+  };
+  EXPECT_EQ(kinds_of({{"num_hidden_layers", 9}}), "ccfcscfcs");
+  EXPECT_EQ(kinds_of({{"layer_types", {"sliding_attention", "conv", "full_attention"}}}), "scf");
+  const ModelSpec spec = Read("lfm3", {{"head_dim", 16}});
+  EXPECT_TRUE(spec.gate_by_head && spec.norms_after && spec.tied_embeddings);
+  EXPECT_EQ(spec.ropes[0].turning_pairs, 4);
+  EXPECT_EQ(spec.ropes[1].theta, 10000);
+  EXPECT_FALSE(Read("lfm3", {{"use_attention_gate", false}}).attention_gate);
+}
+
+TEST(ArchitectureTest, AlphaOfHunyuan_StretchesTheta_ByTheSizeOfHeads) {
+  const auto theta_of = [](const Json& scaling) {
+    return Read("hunyuan_v1_dense", {{"head_dim", 32}, {"rope_scaling", scaling}}).ropes[0].theta;
+  };
+  EXPECT_DOUBLE_EQ(theta_of({{"type", "dynamic"}, {"alpha", 1000.0}, {"factor", 1.0}}),
+                   10000 * std::pow(1000.0, 32.0 / 30.0));
+  EXPECT_EQ(theta_of({{"type", "default"}, {"alpha", 1000.0}}), 10000) << "HF reads it with type dynamic only";
+}
+
 TEST(ArchitectureTest, MissingKeys_GetTheDefaultsOfTheFamily) {
   const std::tuple<std::string, double, double, int64_t> usual[] = {
-      {"llama", 1e-6, 10000, 0},     {"mistral", 1e-6, 10000, 4096},  {"ministral", 1e-6, 10000, 4096},
-      {"qwen2", 1e-6, 10000, 0},     {"qwen3", 1e-6, 10000, 0},       {"phi3", 1e-5, 10000, 0},
-      {"granite", 1e-6, 10000, 0},   {"smollm3", 1e-6, 2000000, 0},   {"olmo2", 1e-5, 10000, 0},
-      {"olmo3", 1e-5, 500000, 4096}, {"gemma", 1e-6, 10000, 0},       {"gemma2", 1e-6, 10000, 4096},
-      {"glm", 1.5625e-7, 10000, 0},  {"glm4", 1.5625e-7, 10000, 0},   {"ernie4_5", 1e-5, 500000, 0},
-      {"lfm2", 1e-5, 1000000, 0},    {"qwen2_vl_text", 1e-5, 1e6, 0}, {"qwen2_5_vl_text", 1e-5, 1e6, 0},
-      {"cohere", 1e-5, 500000, 0},   {"cohere2", 1e-5, 10000, 4096},  {"qwen3_vl_text", 1e-6, 500000, 0},
-      {"starcoder2", 1e-5, 10000, 0}};
+      {"llama", 1e-6, 10000, 0},      {"mistral", 1e-6, 10000, 4096},      {"ministral", 1e-6, 10000, 4096},
+      {"qwen2", 1e-6, 10000, 0},      {"qwen3", 1e-6, 10000, 0},           {"phi3", 1e-5, 10000, 0},
+      {"granite", 1e-6, 10000, 0},    {"smollm3", 1e-6, 2000000, 0},       {"olmo2", 1e-5, 10000, 0},
+      {"olmo3", 1e-5, 500000, 4096},  {"gemma", 1e-6, 10000, 0},           {"gemma2", 1e-6, 10000, 4096},
+      {"glm", 1.5625e-7, 10000, 0},   {"glm4", 1.5625e-7, 10000, 0},       {"ernie4_5", 1e-5, 500000, 0},
+      {"lfm2", 1e-5, 1000000, 0},     {"qwen2_vl_text", 1e-5, 1e6, 0},     {"qwen2_5_vl_text", 1e-5, 1e6, 0},
+      {"cohere", 1e-5, 500000, 0},    {"cohere2", 1e-5, 10000, 4096},      {"qwen3_vl_text", 1e-6, 500000, 0},
+      {"starcoder2", 1e-5, 10000, 0}, {"seed_oss", 1e-6, 10000, 0},        {"arcee", 1e-5, 10000, 0},
+      {"exaone4", 1e-5, 10000, 4096}, {"hunyuan_v1_dense", 1e-5, 10000, 0}};
   for (const auto& [family, epsilon, theta, window] : usual) {
     const ModelSpec spec = Read(family, {{"head_dim", 16}});
     EXPECT_EQ(spec.norm_epsilon, epsilon) << family;
@@ -192,7 +236,7 @@ TEST(ArchitectureTest, MaxPosition_GrowsWithRopeScaling) {
   EXPECT_EQ(reach_of("llama", {{"type", "linear"}, {"factor", 0.5}}, 2048), Reach(2048, 2048));
 }
 
-TEST(ArchitectureTest, MissingHeadDim_IsDerivedOrTheFamilysDefault) {
+TEST(ArchitectureTest, HeadDim_IsDerivedOrTheFamilysDefault_WhenItIsMissing) {
   EXPECT_EQ(Read("llama").layers[0].head_dim, 16);
   EXPECT_EQ(Read("qwen2").layers[0].head_dim, 16);
   EXPECT_EQ(Read("qwen3").layers[0].head_dim, 128);
@@ -271,6 +315,36 @@ TEST(ArchitectureTest, FamiliesThatDescendFromLlama_ReadTheirOwnKeys_AndRefuseUn
       {"granite", {{"logits_scaling", 0}}, "divided by 0"},
       {"granite", {{"num_local_experts", 4}}, "num_local_experts"},
       {"olmo2", {{"clip_qkv", 8.0}}, "clip_qkv"},
+      {"seed_oss", {{"mlp_bias", true}}, "mlp_bias"},
+      {"arcee", {{"hidden_act", "silu"}}, "hidden_act \"silu\" is not supported; supported: relu2"},
+      {"arcee", {{"mlp_bias", true}}, "mlp_bias"},
+      {"exaone_moe",
+       {{"num_experts", 4},
+        {"num_experts_per_tok", 2},
+        {"moe_intermediate_size", 32},
+        {"mlp_layer_types", {"dense", "sparse"}}},
+       "mlp_layer_types lists 2 layers of 3"},
+      {"exaone_moe",
+       {{"num_experts", 4},
+        {"num_experts_per_tok", 2},
+        {"moe_intermediate_size", 32},
+        {"mlp_layer_types", {"dense", "sparse", "x"}}},
+       "mlp_layer_types: \"x\" is not supported"},
+      {"hy_v3",
+       {{"num_experts", 4}, {"num_experts_per_tok", 2}, {"moe_intermediate_size", 32}, {"first_k_dense_replace", 2}},
+       "first_k_dense_replace = 2 without mlp_layer_types"},
+      {"hunyuan_v1_moe", {{"num_experts", 4}, {"moe_topk", {2, 2, 3}}}, "moe_topk must be the same for all layers"},
+      {"hunyuan_v1_moe",
+       {{"num_experts", 4}, {"moe_topk", 2}, {"num_shared_expert", {2, 2, 2}}},
+       "num_shared_expert = 2"},
+      {"cwm", Json::object(), "rope_parameters is missing"},
+      {"lfm3", {{"layer_types", {"conv", "x", "full_attention"}}}, "\"x\" is not supported"},
+      {"lfm3", {{"conv_bias", true}}, "conv_bias"},
+      {"exaone4", {{"sliding_window_pattern", 0}}, "sliding_window_pattern = 0"},
+      {"exaone4", {{"sliding_window_pattern", "LLLG"}}, "sliding_window_pattern must be an integer"},
+      {"hunyuan_v1_dense", {{"num_experts", 8}}, "num_experts = 8"},
+      {"hunyuan_v1_dense", {{"rope_scaling", {{"type", "dynamic"}, {"factor", 2.0}}}}, "of type dynamic"},
+      {"hunyuan_v1_dense", {{"rope_scaling", {{"type", "dynamic"}, {"alpha", -1.0}}}}, "alpha = -1"},
       {"smollm3", {{"no_rope_layers", {1, 1}}}, "2 layers of 3"},
       {"mistral",
        {{"rope_parameters", {{"rope_type", "yarn"}, {"factor", 2.0}, {"llama_4_scaling_beta", 0.1}}}},
@@ -350,7 +424,7 @@ TEST(ArchitectureTest, Gemma4_HasHeadsOfTwoSizes_AndLayersThatReadKeysOfOtherLay
 }
 
 // Hosts compare these texts: hosts whose model files differ in any field must not compute together.
-TEST(ArchitectureTest, TextOfASpec_ChangesWithEveryField) {
+TEST(ArchitectureTest, DescriptionOfAModelSpec_ChangesWithEveryField) {
   const ModelSpec plain = Read("llama");
   const std::function<void(ModelSpec&)> changes[] = {
       [](ModelSpec& s) { s.architecture = "mistral"; },
@@ -416,6 +490,10 @@ TEST(ArchitectureTest, TextOfASpec_ChangesWithEveryField) {
       [](ModelSpec& s) { s.position = Position::kAlibi; },
       [](ModelSpec& s) { s.position_offset = 2; },
       [](ModelSpec& s) { s.alibi_max_bias = 16; },
+      [](ModelSpec& s) { s.relative_bias.buckets = 32; },
+      [](ModelSpec& s) { s.relative_bias.reach = 64; },
+      [](ModelSpec& s) { s.pooled_head.sparse = true; },
+      [](ModelSpec& s) { s.pooled_head.colbert = 8; },
       [](ModelSpec& s) { s.fused_by_head = true; },
       [](ModelSpec& s) { s.transposed = true; },
       [](ModelSpec& s) { s.interleaved_rope_rows = true; },
@@ -465,6 +543,22 @@ TEST(ArchitectureTest, AlibiSlopes_EqualThePapersSlopes) {
   EXPECT_THAT(slopes_of(6, 8), testing::ElementsAre(0x1p-2f, 0x1p-4f, 0x1p-6f, 0x1p-8f, 0x1p-1f, 0x1p-3f));
   EXPECT_THAT(slopes_of(2, 16), testing::ElementsAre(0x1p-8f, 0x1p-16f));
   EXPECT_TRUE(AlibiSlopes(Read("llama")).empty());
+}
+
+TEST(ArchitectureTest, BucketsOfDistances_GrowWithTheDistance_OnBothSides) {
+  const std::vector<int64_t> buckets = BucketsOfDistances({.buckets = 32, .reach = 128});
+  ASSERT_EQ(buckets.size(), 257U);
+  const auto at = [&](int64_t distance) { return buckets[static_cast<size_t>(distance + 128)]; };
+  for (int64_t distance = 0; distance < 8; ++distance) EXPECT_EQ(at(-distance), distance) << "one distance each";
+  EXPECT_EQ(at(1), 17) << "keys after the query have the other half";
+  EXPECT_EQ(at(-16), 10);
+  EXPECT_EQ(at(-64), 14);
+  EXPECT_EQ(at(-128), 15);
+  EXPECT_EQ(at(128), 31);
+  for (int64_t distance = 1; distance <= 128; ++distance) {
+    EXPECT_EQ(at(distance), at(-distance) + 16);
+    EXPECT_LE(at(-(distance - 1)), at(-distance));
+  }
 }
 
 TEST(ArchitectureTest, RowsOfFusedWeights_AreInOrderOrGroupedByHead) {
@@ -548,6 +642,33 @@ TEST(ArchitectureTest, FamiliesWithLayerNorm_RefuseUnsupportedKeysByName) {
     const std::string& name = family;
     EXPECT_THAT(ErrorThrownBy([&] { ReadLayerNorm(name, all); }), AllOf(HasSubstr(reason), HasSubstr("not supported")));
   }
+}
+
+TEST(ArchitectureTest, Encoders_RefuseUnsupportedValuesByName) {
+  const auto error = [](const char* family, const Json& changes) {
+    return ErrorThrownBy([&] { Read(family, changes); });
+  };
+  const Json nomic = {{"n_inner", 96}}, jina = {{"position_embedding_type", "alibi"}, {"feed_forward_type", "geglu"}};
+  const auto with = [](Json config, const char* key, const Json& value) {
+    config[key] = value;
+    return config;
+  };
+  EXPECT_THAT(error("nomic_bert", with(nomic, "prenorm", true)), HasSubstr("prenorm = true"));
+  EXPECT_THAT(error("nomic_bert", with(nomic, "rotary_scaling_factor", 2)), HasSubstr("rotary_scaling_factor"));
+  EXPECT_THAT(error("nomic_bert", with(nomic, "rotary_emb_fraction", 0.5)), HasSubstr("rotary_emb_fraction"));
+  EXPECT_THAT(error("nomic_bert", with(nomic, "activation_function", "gelu")), HasSubstr("activation_function"));
+  EXPECT_THAT(error("nomic_bert", with(nomic, "num_experts", 8)), HasSubstr("num_experts"));
+  EXPECT_THAT(error("nomic_bert", with(nomic, "n_embd", 128)), HasSubstr("contradict"));
+  EXPECT_THAT(error("new", {{"pack_qkv", false}}), HasSubstr("pack_qkv"));
+  EXPECT_THAT(error("new", {{"layer_norm_type", "rms_norm"}}), HasSubstr("layer_norm_type"));
+  EXPECT_THAT(error("new", {{"position_embedding_type", "absolute"}}), HasSubstr("position_embedding_type"));
+  EXPECT_THAT(error("new", {{"rope_scaling", {{"type", "ntk"}, {"factor", 2}, {"mixed_b", 1}}}}), HasSubstr("mixed_b"));
+  EXPECT_THAT(error("mpnet", {{"relative_attention_num_buckets", 6}}), HasSubstr("buckets"));
+  EXPECT_THAT(error("electra", {{"embedding_size", 32}}), HasSubstr("embedding_size"));
+  EXPECT_THAT(error("bert", with(jina, "feed_forward_type", "original")), HasSubstr("feed_forward_type"));
+  EXPECT_EQ(Read("bert", jina).position, Position::kAlibi);
+  EXPECT_EQ(Read("new", {{"rope_theta", 1000}, {"rope_scaling", {{"type", "ntk"}, {"factor", 2}}}}).ropes[0].theta,
+            2000);
 }
 
 TEST(ArchitectureTest, VariantsOfFalconAndCohere_FollowTheirFlags) {
@@ -656,7 +777,7 @@ ModelSpec Gemma4OfGguf(const std::map<std::string, GgufValue>& changes, std::vec
   return SpecFromGguf(gguf);
 }
 
-TEST(ArchitectureTest, GgufOfGemma4_DescribesTheDifferencesBetweenLayers) {
+TEST(ArchitectureTest, Gemma4FromGguf_HasTheDifferencesBetweenLayers) {
   const std::vector<float> quarter = {1, 1, 1e30f, 1e30f, 1e30f, 1e30f, 1e30f, 1e30f};
   const ModelSpec spec = Gemma4OfGguf({}, quarter);
   EXPECT_EQ(WindowsOf(spec), (std::vector<int64_t>{24, 0, 24, 0}));
@@ -709,7 +830,7 @@ ModelSpec OfGguf(const std::string& architecture, const std::map<std::string, Gg
   return SpecFromGguf(gguf);
 }
 
-TEST(ArchitectureTest, GgufOfMistral3_HasGrowingQueries_AsInHf) {
+TEST(ArchitectureTest, QueriesOfMistral3_GrowWithPosition_InGgufAsInHf) {
   const ModelSpec hf = Read("ministral3", {{"rope_parameters",
                                             {{"rope_type", "yarn"},
                                              {"factor", 16.0},
@@ -765,7 +886,7 @@ TEST(ArchitectureTest, Gemma4_ReadsItsTextConfig_WhenTheConfigurationIsOfTheWhol
   EXPECT_THAT(ErrorThrownBy([&] { read(whole); }), HasSubstr("text_config: attention_bias = true is not supported"));
 }
 
-TEST(ArchitectureTest, OlderFiles_MayLackThePrefixOfNames_AndHoldMasks) {
+TEST(ArchitectureTest, OlderFiles_AreRead_AlthoughNamesLackTheirPrefixAndMasksAreStored) {
   const Json floats = {{"dtype", "F32"}, {"shape", {1, 1, 1, 1}}}, bools = {{"dtype", "BOOL"}, {"shape", {1, 1, 2, 2}}};
   EXPECT_EQ(OpenRenamed("gpt2", "transformer.", {}), "");
   EXPECT_EQ(OpenRenamed("gpt2", "transformer.", {{"h.0.attn.bias", floats}}), "");
@@ -822,7 +943,7 @@ TEST(MixtureTest, LayersWithExperts_FollowTheConfiguration) {
   EXPECT_EQ(ReadMixture("qwen3_moe", {{"mlp_only_layers", {0, 1, 2}}}).mixture.experts, 0) << "no layer has any";
 }
 
-TEST(MixtureTest, Experts_HaveOwnTensorsInSafetensors_AndShareTensorsInGguf) {
+TEST(MixtureTest, Experts_AreReadFromTensorsOfTheirOwnInSafetensors_AndFromSharedTensorsInGguf) {
   const ModelSpec spec = ReadMixture("qwen2_moe", {{"mlp_only_layers", {0}}});
   std::map<std::string, std::vector<int64_t>> hf, gguf;
   for (const ExpectedTensor& t : ExpectedTensors(spec, WeightsOf(spec), Naming::kHf)) hf[t.name] = t.shape;
@@ -858,7 +979,7 @@ TEST(MixtureTest, MlpBesideTheExperts_IsTheSharedExpert_InGemma4) {
   EXPECT_FALSE(apart.contains("blk.1.ffn_gate_up_exps.weight"));
 }
 
-TEST(MixtureTest, MatrixNumbers_CountOnlyTheExpertsOfAToken) {
+TEST(MixtureTest, NumberOfWeightsUsed_CountsOnlyTheExpertsOfAToken) {
   const ModelSpec spec = ReadMixture("qwen3_moe", {{"mlp_only_layers", {0}}});
   EXPECT_EQ(MatrixNumbersPerUnit(spec, Axis::kExpertMlp), 2 * 2 * 3 * 64) << "two layers, two experts, three matrices";
   EXPECT_EQ(MatrixNumbersPerUnit(spec, Axis::kMlp), 3 * 64) << "of one layer";
@@ -866,7 +987,7 @@ TEST(MixtureTest, MatrixNumbers_CountOnlyTheExpertsOfAToken) {
   EXPECT_EQ(LayerMatrixNumbers(spec), 3 * 64 * (64 + 32 + 32 + 64) + 3 * 96 * 64 + 2 * (8 * 64 + 2 * 3 * 24 * 64));
 }
 
-TEST(MixtureTest, ReadPart_GrowsWithTheTokensOfAStep) {
+TEST(MixtureTest, PartOfTheWeightsThatAStepReads_GrowsWithItsTokens) {
   EXPECT_EQ(ReadPart(Read("llama"), 1), 1);
   const ModelSpec spec = ReadMixture("mixtral");  // each token chooses 2 of 8 experts of 96 columns, in all 3 layers
   const double others = 3 * (64 * (64 + 32 + 32 + 64) + 8 * 64) + 100 * 64, expert = 3 * 3 * 96 * 64;
@@ -912,7 +1033,7 @@ TEST(MixtureTest, UnsupportedRouting_IsRefusedByName) {
   }
 }
 
-TEST(MixtureTest, LayersThatPredictFurtherTokens_AreAllowed_InGlm4) {
+TEST(MixtureTest, MultiTokenPredictionLayers_AreAllowed_InGlm4) {
   EXPECT_TRUE(MayBePresent(ReadMixture("glm4_moe"), "model.layers.3.eh_proj.weight", Naming::kHf));
   EXPECT_FALSE(MayBePresent(ReadMixture("glm4_moe"), "model.layers.2.eh_proj.weight", Naming::kHf));
   EXPECT_FALSE(MayBePresent(ReadMixture("qwen3_moe"), "model.layers.3.eh_proj.weight", Naming::kHf));

@@ -24,7 +24,7 @@ Bytes Pattern(size_t size, unsigned seed) {
 
 constexpr EpochId kEpoch = 3;
 
-/// Returns runs that cover a whole block of this many bytes.
+/// Returns the runs of a whole block of this many bytes.
 BlockRuns Whole(int64_t bytes) { return {{0, bytes}}; }
 
 class BlockLinkTest : public testing::Test {
@@ -76,7 +76,7 @@ TEST_F(BlockLinkTest, Blocks_ArriveUnchanged) {
   EXPECT_TRUE(receiver_.idle() && sender_.idle());
 }
 
-TEST_F(BlockLinkTest, Transfers_DoNotMix_AndAnEmptyTransferEnds) {
+TEST_F(BlockLinkTest, SimultaneousTransfers_DoNotMixTheirBlocks_AndAnEmptyTransferEnds) {
   Bytes a = Pattern(1000, 1), b = Pattern(1000, 2), to_a(1000), to_b(1000), to_c(1000);
   Expect(1, {to_a});
   Expect(2, {to_b});
@@ -99,7 +99,7 @@ TEST_F(BlockLinkTest, Transfer_Fails_WhenItHasMoreBlocksThanRoom) {
   EXPECT_NE(taken_[0].problem, "");
 }
 
-/// Sends chunks by hand: in ticket 1 a chunk is missing, in 2 repeated, in 3 damaged; ticket 4 is correct.
+/// Sends chunks by hand: in transfer 1 a chunk is missing, in 2 repeated, in 3 damaged; transfer 4 is correct.
 TEST_F(BlockLinkTest, Transfer_Fails_WhenAChunkIsMissingRepeatedOrDamaged) {
   Channel channel = Channel::Connect(endpoint_, "b");
   Bytes block = Pattern(3000, 1);
@@ -147,9 +147,9 @@ TEST_F(BlockLinkTest, Chunks_AreIgnored_WhenTheyAreOfOtherEpochsOrRanks) {
   EXPECT_EQ(to, block);
 }
 
-/// Sends chunks whose numbers, offsets or sizes cannot be. Each chunk fails its transfer, and nothing is written
-/// outside a block.
-TEST_F(BlockLinkTest, Transfer_Fails_WhenAChunkHasAWrongPlace) {
+/// Sends chunks with impossible numbers, offsets or sizes. Each chunk must make its transfer fail, and nothing may be
+/// written outside a block.
+TEST_F(BlockLinkTest, Transfer_Fails_WhenAChunkNamesAWrongBlockOrOffset) {
   Channel channel = Channel::Connect(endpoint_, "b");
   const Bytes data = Pattern(1000, 1);
   const std::vector<ChunkPlace> places = {{1, 1, kEpoch, 0, 2, 1, 0},     {2, 1, kEpoch, 0, 1, 0, 1},
@@ -211,8 +211,8 @@ class BlockExchangeTest : public testing::TestWithParam<bool> {
   BlockSender::Self Giver(Rank rank) const {
     return {"giver" + std::to_string(rank), rank, GetParam() ? &keys_[static_cast<size_t>(rank)] : nullptr};
   }
-  /// Giver g holds its part for taker t at t * kPart. Taker t stores the part of giver g in two pieces, in swapped
-  /// order.
+  /// The bytes that rank g sends to rank t start at t * kPart. Rank t stores the bytes of rank g in two pieces, in
+  /// swapped order.
   static BlockRuns Given(size_t t) { return {{static_cast<int64_t>(t) * kPart, kPart}}; }
   static BlockRuns Taken(size_t g) {
     const int64_t at = static_cast<int64_t>(g) * kPart;

@@ -60,7 +60,7 @@ TEST(CollectiveTest, ManySmallOperations_OfDifferentKinds_DoNotMixUpTheirData) {
   OnRanks(4, [](Collective& c) { test::ExpectOperationsDoNotMixUp(c, 3000); });
 }
 
-TEST(CollectiveTest, Abort_FreesWaitingRanks) {
+TEST(CollectiveTest, Abort_EndsTheWaitsOfOtherRanks) {
   auto ranks = MakeThreadCollectives(3);
   std::vector<float> a(10), b(10);
   std::thread waiting([&] { EXPECT_THROW(ranks[0]->AllReduceAdd(a, a), CollectiveAborted); });
@@ -71,7 +71,7 @@ TEST(CollectiveTest, Abort_FreesWaitingRanks) {
   also_waiting.join();
 }
 
-TEST(CollectiveTest, NamedArena_IsExclusive_AndGoneAfterUnlink) {
+TEST(CollectiveTest, NamedSharedMemory_CannotBeCreatedTwice_AndIsGoneAfterUnlink) {
   const std::string name = "/quire.test." + std::to_string(::getpid());
   auto created = CreateArenaMemory(name, 2);
   EXPECT_ANY_THROW(CreateArenaMemory(name, 2));
@@ -108,7 +108,7 @@ TEST(SharedStageLinkTest, Messages_ArriveInOrder_WhenTheyAreLongerThanTheRing) {
   EXPECT_EQ(back, std::vector(sent.begin(), sent.begin() + 5));
 }
 
-TEST(SharedStageLinkTest, Waits_End_WhenAnotherRankIsGone) {
+TEST(SharedStageLinkTest, Waits_End_WhenAnotherRankHasEnded) {
   auto ranks = MakeThreadPeers({{1.0}, {1, 1}});
   std::thread other([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));

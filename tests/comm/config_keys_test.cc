@@ -1,5 +1,5 @@
-// Each key of config.json that HF's classes read is changed. If HF then computes a different result, Quire's
-// description must change, too, or be refused. tests/golden/make_config_keys.py asks HF, with the weights of the golden
+// Changes each key of config.json that HF's classes read. If HF then computes a different result, Quire must describe
+// the model differently, too, or refuse it. tests/golden/make_config_keys.py asks HF, with the weights of the golden
 // models.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -58,7 +58,10 @@ TEST(ConfigKeysTest, EveryFamily_IsInTheTableOfKeys) {
   const Json table = Golden("config_keys.json");
   std::set<std::string> walked;
   for (const auto& [family, entry] : table.items()) walked.insert(family);
+  // HF has no class that reads the keys of these families' published files. tests/comm/architecture_test.cc has them.
+  const std::set<std::string> published = {"nomic_bert", "new", "gte", "jina-bert-v2"};
   for (const std::string& family : Families()) {
+    if (published.contains(family)) continue;
     const std::string name = family.substr(0, family.find(" ("));
     const Wrapper* wrapper = FindWrapper(name);
     const std::map<std::string, std::string> as_others = {{"qwen2_vl_text", "qwen2"},

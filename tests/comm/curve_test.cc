@@ -134,7 +134,7 @@ TEST_F(CurveTest, Worker_SendsNothing_ToACoordinatorWithAnotherKey) {
   EXPECT_FALSE(Receive(server, 700));
 }
 
-TEST_F(CurveTest, SeveralServers_WorkSideBySide) {
+TEST_F(CurveTest, Worker_ReachesItsServer_WhenSeveralCurveServersRunInOneProcess) {
   Channel first = Listen(), second = Listen();
   const WorkerKeys keys = LoadWorkerKeys(keys_, 0);
   Channel worker = Channel::Connect(second.bound_endpoint(), "e1.r0", &keys);
@@ -155,7 +155,7 @@ TEST_F(CurveTest, UnixSockets_AreEncrypted) {
 }
 
 TEST_F(CurveTest, CanaryCheck_Throws_WhenStrangersAreAccepted) {
-  // This socket's context has no ZAP handler, so that the socket accepts any key: the canary check must notice this.
+  // This socket's context has no ZAP handler, so the socket accepts every key. The canary check must notice this.
   curve_ = std::make_shared<CurveServer>(LoadCoordinatorKeys(keys_, 2));
   Channel open = Channel::Bind("tcp://127.0.0.1:0");
   EXPECT_THROW(curve_->CheckThatStrangersAreRefused(open.bound_endpoint()), Error);

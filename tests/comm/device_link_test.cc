@@ -1,5 +1,4 @@
-// Tests transfers of KV blocks by a DeviceLink (device to device): announcements, failures, and when a link is given
-// up.
+// Tests transfers of KV blocks by a DeviceLink (device to device): announcements, failures, and the end of a link.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -26,7 +25,7 @@ Bytes Pattern(unsigned seed) {
   return bytes;
 }
 
-/// A carrier inside the test: a move is done once both ends have asked for it and `moves` is true.
+/// A carrier inside the test: a move is done once both ends have requested it and `moves` is true.
 class Carrier final : public DeviceCarrier {
  public:
   struct Wire {
@@ -91,7 +90,7 @@ class DeviceLinkTest : public testing::Test {
     while (!condition() && Clock::now() < deadline) Poll();
     ASSERT_TRUE(condition());
   }
-  /// Runs one transfer and expects that it succeeds.
+  /// Runs one transfer and expects it to succeed.
   void ExpectThatOneGoesWell(uint64_t ticket) {
     Bytes from = Pattern(static_cast<unsigned>(ticket)), to(kBlock);
     Expect(ticket, to, &carrier_);
@@ -126,7 +125,7 @@ TEST_F(DeviceLinkTest, EmptyTransfer_NeedsNoLink) {
   EXPECT_EQ(carrier_.meetings, 0);
 }
 
-/// The receiver must not write bytes of a chunk into device memory, nor a device's data into host memory.
+/// The receiver must not write a chunk's bytes into device memory, nor a device's data into host memory.
 TEST_F(DeviceLinkTest, Transfer_Fails_WhenOnlyOneEndUsesTheDevice) {
   Bytes from = Pattern(1), to(kBlock);
   Expect(1, to, &carrier_);

@@ -35,14 +35,14 @@ socklen_t SizeOf(const sockaddr_storage& address) {
   return address.ss_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
 }
 
-/// The doors on a free port of `address`, and clients that come from addresses of 127.0.0.0/8.
+/// Doors on a free port of `address`, with clients that connect from addresses of 127.0.0.0/8.
 struct TestDoors {
   explicit TestDoors(const std::string& at) : doors("tcp://" + at + ":0", hosts) { doors.LearnHosts(strangers); }
 
   uint16_t port() const {
     return static_cast<uint16_t>(std::stoi(doors.endpoint().substr(doors.endpoint().rfind(':') + 1)));
   }
-  /// Begins a connection from the address `from` to `to`, and does not wait until it is complete.
+  /// Begins a connection from the address `from` to `to`, and returns before it is complete.
   Descriptor Begin(const std::string& from, const std::string& to) const {
     const sockaddr_storage own = DoorAddress(from), there = DoorAddress(to, port());
     Descriptor socket(::socket(own.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -50,12 +50,12 @@ struct TestDoors {
     (void)::connect(socket.get(), reinterpret_cast<const sockaddr*>(&there), SizeOf(there));
     return socket;
   }
-  /// True when the connection is complete within half a second, which is before the kernel would try a second time.
+  /// True when the connection is complete within half a second, before the kernel would try a second time.
   static bool Connected(const Descriptor& socket) {
     pollfd writable{socket.get(), POLLOUT, 0};
     return ::poll(&writable, 1, 500) == 1 && (writable.revents & POLLERR) == 0;
   }
-  /// Accepts everything that waits at a socket; returns the peers' addresses.
+  /// Accepts all connections that wait at a socket, and returns the peers' addresses.
   static std::vector<std::string> Waiting(int door) {
     std::vector<std::string> all;
     for (;;) {

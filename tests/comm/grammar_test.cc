@@ -12,7 +12,7 @@ namespace {
 constexpr TokenId kControl = 0, kStop = 1;
 constexpr int kModelVocab = 300;  // the model has more tokens than its tokenizer
 
-/// Returns a vocabulary of every single byte and of some tokens of several bytes: parts of words, of JSON punctuation,
+/// Returns a vocabulary of all single bytes and of some tokens of several bytes: parts of words, of JSON punctuation,
 /// and of a character.
 Vocabulary TestVocabulary() {
   Vocabulary vocabulary{{"", ""}, {kStop}};
@@ -95,7 +95,7 @@ TEST(GrammarTest, Masks_AllowExactlyTheTokensOfAllWords_OfEbnfRules) {
                   {"a", "ab", "abc", "bca", "bcca"});
 }
 
-TEST(GrammarTest, State_DependsOnTheTokensAlone) {
+TEST(GrammarTest, StateOfAGrammar_DependsOnlyOnTheTokensThatItFollowed) {
   GrammarCompiler compiler(TestVocabulary(), kModelVocab);
   const auto grammar = compiler.Compile({GrammarSource::kRegex, "[a-c]{3,6}x"});
   const auto token = [](char c) { return static_cast<TokenId>(2 + static_cast<unsigned char>(c)); };
@@ -131,7 +131,8 @@ TEST(GrammarTest, Allow_ReturnsFalse_AtADeadEnd) {
   }
 }
 
-/// Follows the same letter, with masks, until the matcher is overworked. Returns the number of letters, or -1.
+/// Adds the same letter again and again, with masks, until the matcher is overworked. Returns the number of letters, or
+/// -1 when the matcher accepts `most` letters.
 int LettersUntilOverworked(const std::string& rules, int most) {
   GrammarCompiler compiler(TestVocabulary(), kModelVocab);
   GrammarMatcher matcher(compiler.Compile({GrammarSource::kEbnf, rules}));
@@ -146,7 +147,7 @@ int LettersUntilOverworked(const std::string& rules, int most) {
   return -1;
 }
 
-TEST(GrammarTest, AmbiguousGrammar_IsOverworked_AtTheSameTokenEachTime) {
+TEST(GrammarTest, AmbiguousGrammar_ExceedsItsWorkLimit_AtTheSameTokenEachTime) {
   const std::string rules = "root ::= s\ns ::= \"a\" | s s | s s s | s s s s";
   const int length = LettersUntilOverworked(rules, 99);  // overworked by its work; its memory stays far below the bound
   EXPECT_GT(length, 5);
@@ -154,7 +155,8 @@ TEST(GrammarTest, AmbiguousGrammar_IsOverworked_AtTheSameTokenEachTime) {
   EXPECT_EQ(LettersUntilOverworked("root ::= \"a\"*", 5000), -1);
 }
 
-/// Follows the same letter without masks until the matcher is overworked. Returns the number of letters, or -1.
+/// Adds the same letter again and again, without masks, until the matcher is overworked. Returns the number of letters,
+/// or -1 when the matcher accepts `most` letters.
 int LettersFollowedUntilOverworked(const GrammarSource& source, size_t most) {
   GrammarCompiler compiler(TestVocabulary(), kModelVocab);
   GrammarMatcher matcher(compiler.Compile(source));
@@ -164,7 +166,7 @@ int LettersFollowedUntilOverworked(const GrammarSource& source, size_t most) {
   return static_cast<int>(matcher.num_followed());
 }
 
-TEST(GrammarTest, Follow_OfAWholeSequence_TakesBoundedTime) {
+TEST(GrammarTest, Follow_TakesBoundedTime_ForAWholeSequence) {
   // Each letter completes every rule, and each completion visits all predictions made at the beginning.
   std::string rules = "root ::= x0", more;
   for (int i = 0; i < 30; ++i) {

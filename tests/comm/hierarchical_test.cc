@@ -1,4 +1,4 @@
-// The test simulates several hosts on one machine: each host has its own memory, and the ranks are threads.
+// Simulates several hosts on one machine: each host has its own memory, and its ranks are threads.
 #include "comm/collective/hierarchical.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 namespace quire {
 namespace {
 
-/// The data that the leaders of the hosts have sent each other, by operation and host.
+/// The data that the hosts' leaders have sent each other, by operation and host.
 struct Wire {
   std::mutex mutex;
   std::map<uint64_t, std::map<int, std::vector<std::byte>>> sent;
@@ -131,7 +131,8 @@ TEST(HierarchicalTest, ManyOperations_OfDifferentKinds_DoNotMixUpTheirData) {
 TEST(HierarchicalTest, Abort_EndsTheWaitsOfItsHost) {
   OnRanks({0, 0, 0, 1}, [](Collective& c) {
     std::vector<float> data(10);
-    // host 1 never joins in: the leader of host 0 waits for it, and the other ranks wait for the leader
+    // The ranks of host 1 leave. The leader of host 0 waits for them, and the other ranks of host 0 wait for the
+    // leader.
     if (c.rank() == 3) return;
     if (c.rank() == 2) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));

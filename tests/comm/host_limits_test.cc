@@ -16,7 +16,7 @@ constexpr int64_t kHostMiB = 1 << 20;
 
 using Files = std::map<std::string, std::string>;
 
-/// The files of a machine with 64 GiB, of which 48 are free, below a folder of its own.
+/// The files of a machine with 64 GiB of memory, of which 48 GiB are free, in a folder of the test.
 class FakeHost {
  public:
   explicit FakeHost(const Files& files) {

@@ -62,7 +62,7 @@ TEST(HybridsTest, LayersWithAttention_AreReadFromEveryFormOfConfiguration) {
               HasSubstr("full_attention_interval = 0"));
 }
 
-TEST(HybridsTest, LayersWithStateSpaces_AreReadFromEverySpelling) {
+TEST(HybridsTest, LayersWithStateSpaces_AreReadFromEveryFormOfConfiguration) {
   const Json kinds = {"mamba", "attention", "linear_attention", "full_attention"};
   const ModelSpec granite = ReadHybrid("granitemoehybrid", {{"layer_types", kinds}});
   EXPECT_THAT(Attending(granite), ElementsAre(false, true, false, true));
@@ -155,7 +155,7 @@ std::string RefusalOf(const std::string& architecture, const std::map<std::strin
 
 using CountsOfLayers = std::vector<int64_t>;
 
-TEST(HybridGgufTest, LayerLists_TellTheKindOfEachLayer) {
+TEST(HybridGgufTest, ListsInGguf_DecideTheKindOfEachLayer) {
   const ModelSpec spec = SpecFromGguf(FileOf("nemotron_h", {{"attention.head_count_kv", CountsOfLayers{0, 0, 2, 0}},
                                                             {"feed_forward_length", CountsOfLayers{0, 96, 0, 0}}}));
   EXPECT_THAT(Attending(spec), ElementsAre(false, false, true, false));
@@ -177,7 +177,7 @@ TEST(HybridGgufTest, LayerLists_TellTheKindOfEachLayer) {
               HasSubstr("ssm.inner_size = 60 does not divide over 7 heads"));
 }
 
-TEST(HybridGgufTest, LayersThatPredictFurtherTokens_AreLeftOut) {
+TEST(HybridGgufTest, MultiTokenPredictionLayers_AreLeftOut) {
   const ModelSpec spec =
       SpecFromGguf(FileOf("qwen35", {{"nextn_predict_layers", int64_t{1}}, {"full_attention_interval", int64_t{2}}}));
   EXPECT_THAT(Attending(spec), ElementsAre(false, true, false));
@@ -186,7 +186,7 @@ TEST(HybridGgufTest, LayersThatPredictFurtherTokens_AreLeftOut) {
               HasSubstr("interval = 0 is out of range"));
 }
 
-TEST(HybridGgufTest, PartialRotation_IsRefused_InGgufOfGraniteHybrids) {
+TEST(HybridGgufTest, PartialRope_IsRefused_InGgufOfGraniteHybrids) {
   const std::map<std::string, GgufValue> hybrid = {{"attention.head_count_kv", CountsOfLayers{0, 2, 0, 0}},
                                                    {"rope.scaling.finetuned", true}};
   EXPECT_EQ(RefusalOf("granitehybrid", hybrid), "");
@@ -230,7 +230,7 @@ TEST(HybridsTest, MlpColumnsOfLfm2_AreScaledAndRounded_UnlessAFlagMakesThemExact
   EXPECT_THAT(ErrorThrownBy([&] { columns({{"block_multiple_of", 0}}); }), HasSubstr("in multiples of 0"));
 }
 
-TEST(HybridsTest, SharedGate_IsOff_WhenAMixtureHasNoSharedExpert) {
+TEST(HybridsTest, GateOfTheSharedExpert_IsOff_WhenAMixtureHasNoSharedExpert) {
   Json experts = {{"num_experts", 4}, {"num_experts_per_tok", 2}, {"moe_intermediate_size", 8}};
   for (const int64_t shared : {0, 12}) {
     experts["shared_expert_intermediate_size"] = shared;
@@ -274,7 +274,7 @@ TEST(HybridsTest, ValuesOutOfRange_AreRefusedByName) {
   EXPECT_THAT(delta({{"full_attention_interval", 5}}), HasSubstr("models without attention"));
 }
 
-TEST(HybridsTest, TextOfASpec_ChangesWithEveryFieldOfTheRecurrence) {
+TEST(HybridsTest, DescriptionOfAModelSpec_ChangesWithEveryFieldOfTheRecurrence) {
   const ModelSpec plain = ReadHybrid("qwen3_5_text");
   std::set<std::string> texts = {TextOf(plain)};
   for (int64_t Recurrence::*field : {&Recurrence::taps, &Recurrence::channels, &Recurrence::key_heads,
@@ -293,7 +293,7 @@ TEST(HybridsTest, TextOfASpec_ChangesWithEveryFieldOfTheRecurrence) {
   EXPECT_TRUE(texts.insert(TextOf(other_mixer)).second);
 }
 
-/// Returns the places of the first and the last row of a weight: of layer 3 for weights of attention, else of layer 0.
+/// Returns where the first and the last row of a weight lie, in layer 3 for weights of attention, otherwise in layer 0.
 std::pair<int64_t, int64_t> Ends(const ModelSpec& spec, Role role) {
   const std::vector<WeightSpec> weights = WeightsOf(spec);
   const auto weight = std::ranges::find(weights, role, &WeightSpec::role);
@@ -303,7 +303,7 @@ std::pair<int64_t, int64_t> Ends(const ModelSpec& spec, Role role) {
 }
 
 TEST(HybridsTest, RowsOfProjections_AreGroupedByHeadInQwen3Next_AndInOrderInQwen35) {
-  // 2 key heads of size 8, each with 3 value heads of size 4.
+  // 2 key heads of size 8, each with 3 value heads of size 4
   const Json sizes = {{"linear_key_head_dim", 8}, {"linear_value_head_dim", 4}};
   Json mixture = {{"num_experts", 4},
                   {"num_experts_per_tok", 2},

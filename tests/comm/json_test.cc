@@ -9,7 +9,7 @@
 namespace quire {
 namespace {
 
-/// Returns why the text is refused, or "" when it is accepted.
+/// Returns the reason why the text is refused, or "" when it is accepted.
 std::string Refusal(const std::string& text) {
   return ErrorThrownBy([&] { ParseJson(text, "body"); });
 }

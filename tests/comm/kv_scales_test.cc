@@ -12,7 +12,7 @@
 namespace quire {
 namespace {
 
-/// A set of tensors of fp32 numbers.
+/// A set of tensors that hold fp32 numbers.
 class Numbers {
  public:
   void Add(const std::string& name, std::vector<int64_t> shape, std::vector<float> numbers) {

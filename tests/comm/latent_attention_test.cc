@@ -57,7 +57,7 @@ ModelSpec Read(const Json& changes) {
   return SpecFromHf(config.dump(), "", "model");
 }
 
-TEST(LatentAttentionTest, KvCache_HoldsOneHeadOfRotatedNumbersAndTheLatent) {
+TEST(LatentAttentionTest, KvCache_HoldsTheLatentAndOneHeadWithRope) {
   const ModelSpec spec = Read(Json::object());
   EXPECT_EQ(spec.layers[5].num_kv_heads, 1);
   EXPECT_EQ(spec.layers[5].head_dim, 64 + 512);
@@ -69,7 +69,7 @@ TEST(LatentAttentionTest, KvCache_HoldsOneHeadOfRotatedNumbersAndTheLatent) {
   EXPECT_EQ(spec.mixture.score, RouterScore::kSoftmax);
 }
 
-// The model's own code multiplies the scale of the softmax by the square of 0.1 * mscale_all_dim * ln(factor) + 1. It
+// DeepSeek's own code multiplies the scale of the softmax by the square of 0.1 * mscale_all_dim * ln(factor) + 1. It
 // leaves cosines and sines unscaled.
 TEST(LatentAttentionTest, AttentionScale_IncludesTheFactorOfYarn) {
   const double yarn = 0.1 * 0.707 * std::log(40.0) + 1;
@@ -88,7 +88,7 @@ TEST(LatentAttentionTest, Weights_DependOnQLoraRank) {
   EXPECT_FALSE(has(direct, Role::kQueryIn));
   EXPECT_TRUE(has(by_rank, Role::kQueryIn));
   for (const ModelSpec& spec : {direct, by_rank}) EXPECT_FALSE(has(spec, Role::kKey));
-  // Compares the numbers that a rank reads for one more head: of a layer's key and value parts, and of queries and
+  // Compares how many more numbers a rank reads for one more head: of a layer's keys and values, and of its queries and
   // output.
   EXPECT_EQ(LayerNumbersPerUnit(direct, Axis::kKeyParts)[3], 512);
   EXPECT_EQ(LayerNumbersPerUnit(direct, Axis::kValueParts)[3], 512 + 2048);

@@ -63,7 +63,8 @@ constexpr PlanLimits kLimits = {.num_blocks = 10,
                                 .vocab_size = 100,
                                 .state_blocks = 2,
                                 .num_adapters = 6,
-                                .max_guess = 4};
+                                .max_guess = 4,
+                                .max_draft_rows = 3};
 
 std::string ErrorOf(const StepPlan& plan, const PlanLimits& limits = kLimits) {
   return ErrorThrownBy([&] { DecodePlan(EncodePlan(plan), limits); });
@@ -133,9 +134,12 @@ TEST(MessagesTest, BlockMessages_AreRefused_OutOfBounds) {
 }
 
 TEST(MessagesTest, StepResult_SurvivesARoundTrip) {
-  const StepResult result{
-      2, 9, 1, 111, 222, 333, 44, {{4, 50, -0.5f, {{50, -0.5f}, {51, -2.0f}}}, {5, 6, 0, {}, {0.25f, -1.5f}}}, {},
-      {{4, {7, 8}}, {5, {9}}}, 55};
+  const StepResult result{2,   9,
+                          1,   111,
+                          222, 333,
+                          44,  {{4, 50, -0.5f, {{50, -0.5f}, {51, -2.0f}}}, {5, 6, 0, {}, {0.25f, -1.5f}}},
+                          {},  {{4, {7, 8}}, {5, {9}}},
+                          55};
   const Message decoded = Decode(EncodeResult(result));
   const auto& back = std::get<StepResult>(decoded);
   EXPECT_EQ(back.tokens, result.tokens);
@@ -211,7 +215,9 @@ TEST(MessagesTest, HandshakeMessages_SurviveARoundTrip) {
                                    .attention_backend = AttentionBackend::kV2,
                                    .expert_parallel = true},
                        .devices = {0, 3},
-                       .adapters = {"/a", "/b"}};
+                       .adapters = {"/a", "/b"},
+                       .draft = {"/d", "f01", 4, 8, 2048},
+                       .draft_rows = 72};
   const Message decoded = Decode(Encode(assign, 1, 0));
   const auto& back = std::get<AssignMessage>(decoded);
   EXPECT_EQ(back.model_path, "/m");
@@ -222,6 +228,8 @@ TEST(MessagesTest, HandshakeMessages_SurviveARoundTrip) {
   EXPECT_EQ(back.compute, assign.compute);
   EXPECT_EQ(back.devices, assign.devices);
   EXPECT_EQ(back.adapters, assign.adapters);
+  EXPECT_EQ(back.draft, assign.draft);
+  EXPECT_EQ(back.draft_rows, 72);
   EXPECT_EQ((std::vector{back.block_size, back.max_step_tokens, back.max_running, back.max_model_len, back.threads}),
             (std::vector{32, 512, 256, 8192, 2}));
   const Message hello = Decode(Encode(HelloMessage{.bytes_per_block = 7, .bytes_per_state = 1ll << 40}, 1, 0));
@@ -253,8 +261,8 @@ TEST(MessagesTest, HandshakeMessages_SurviveARoundTrip) {
   EXPECT_EQ(std::get<JoinMessage>(join).memory_limit, "control group /a (memory.max)");
 }
 
-// All ranks must compute alike: a worker never chooses these settings for itself.
-TEST(MessagesTest, Assignment_IsRefused_WhileATypeIsAuto) {
+// All ranks must use the same number type, so a worker never chooses it by itself.
+TEST(MessagesTest, Assignment_IsRefused_WhenANumberTypeIsStillAuto) {
   const ComputeSettings cpu{.backend = BackendKind::kCpu,
                             .dtype = ModelDtype::kFloat32,
                             .kv_cache_dtype = KvCacheDtype::kFloat16,
@@ -273,7 +281,7 @@ TEST(MessagesTest, Assignment_IsRefused_WhileATypeIsAuto) {
   EXPECT_NO_THROW(Decode(Encode(AssignMessage{.compute = gpu}, 1, 0))) << "a GPU's cache has the dtype";
 }
 
-// Frames spell settings as words: an unknown word is refused and does not become a default.
+// Messages contain some settings as words. An unknown word is refused and does not become a default.
 TEST(MessagesTest, Assignment_IsRefused_WithAnUnknownSetting) {
   Frame frame = Encode(AssignMessage{.compute = {.backend = BackendKind::kCpu,
                                                  .dtype = ModelDtype::kFloat32,
@@ -297,7 +305,7 @@ TEST(MessagesTest, PlanOf256Decodes_TakesLessThanOneKilobyte) {
   for (SlotId slot = 0; slot < 256; ++slot) {
     plan.decodes.push_back(slot);
     if (slot % 16 == 0)
-      // each sequence opens a new block every 16 tokens
+      // Each sequence begins a new block every 16 tokens.
       plan.tables.push_back({slot, 100, static_cast<BlockId>(slot + 1)});
   }
   EXPECT_LT(EncodePlan(plan).body.size() + sizeof(FrameHeader), 1024u);
@@ -364,6 +372,7 @@ TEST(MessagesTest, StepPlan_IsRefused_OutOfBounds) {
   EXPECT_NE(broken([](StepPlan& p) { p.drafts[0].tokens.clear(); }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.drafts[0].tokens[1] = 100; }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.drafts[0].tokens.assign(12, 1); }), "") << "more tokens than a step may have";
+  EXPECT_NE(broken([](StepPlan& p) { p.drafts[0].tokens.push_back(1); }), "") << "more rows than the states have";
 }
 
 TEST(PlanCheckTest, GuessOrders_AreRefused_OutOfBounds) {

@@ -1,4 +1,4 @@
-// Tests opening files as parts of a model: allowed and refused files, and files that change afterwards.
+// Tests which files can be opened as parts of a model, and what happens when such a file changes afterwards.
 #include "comm/model/model_tree.h"
 
 #include <fcntl.h>
@@ -66,7 +66,7 @@ TEST_F(ModelTreeTest, Open_RefusesPipesAndDevices_WithoutWaiting) {
       EXPECT_NE(ErrorThrownBy([&] { RegularFile::Open(path, links); }), "") << path;
     EXPECT_THAT(ErrorThrownBy([&] { RegularFile::Open(directory_ / "none", links); }), HasSubstr("No such file"));
   }
-  // Opening a pipe must not wait for a writer, wherever a model's or a topology's file is read.
+  // A pipe at the path of a model file or topology file is refused. Opening it must not wait for a writer.
   EXPECT_THAT(ErrorThrownBy([&] { MappedFile{pipe}; }), HasSubstr("not a regular file"));
   EXPECT_THAT(ErrorThrownBy([&] { ReadTextFile(pipe, 100); }), HasSubstr("not a regular file"));
   EXPECT_THAT(ErrorThrownBy([&] { ModelFiles::Open(pipe); }), HasSubstr("not a regular file"));
@@ -99,7 +99,7 @@ TEST_F(ModelTreeTest, Links_AreFollowed_WhenTheyStayInsideTheTree) {
 TEST_F(ModelTreeTest, Links_AreRefusedByName_WhenTheyLeaveTheTree) {
   const std::string secret = Write("secret", "hush");
   Write("model/text", "hello");
-  Write("model-of-another/text", "other");  // a folder whose name has the same beginning
+  Write("model-of-another/text", "other");  // a folder whose name begins with the same text
   for (const std::string& target : {secret, std::string("../secret"), std::string("../model-of-another/text")}) {
     fs::remove(directory_ / "model/link");
     fs::create_symlink(target, directory_ / "model/link");
@@ -220,7 +220,7 @@ TEST_F(ChecksumsTest, Files_AreAccepted_WhenTheyMatchTheList) {
   EXPECT_EQ(Verify(), "") << "names may begin with ./";
 }
 
-TEST_F(ChecksumsTest, ChangedByte_IsNoticed_ThoughTheFingerprintIsUnchanged) {
+TEST_F(ChecksumsTest, ChangedByteOfAFile_IsNoticedByChecksums_ThoughTheFingerprintIsUnchanged) {
   const std::string path = directory_ / "mqa/model-00001-of-00002.safetensors";
   const std::string before = ModelFiles::Open(directory_ / "mqa").Fingerprint();
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);

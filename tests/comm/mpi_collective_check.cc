@@ -1,5 +1,5 @@
-// ctest runs this program under mpirun with three ranks. The collective of a real start (shared memory on one host) and
-// those between hosts (MPI) must give the same bits as sums and gathers computed by hand.
+// ctest runs this program under mpirun with three ranks. The collective that a server uses on one host (shared memory)
+// and the collectives between hosts (MPI) must give the same bits as sums and gathers computed by hand.
 #include <unistd.h>
 
 #include <cstdio>
@@ -61,7 +61,8 @@ void CheckBootstrap(const quire::MpiBootstrap& mpi) {
     QUIRE_CHECK(x == static_cast<float>(mpi.world_size() * (mpi.world_size() + 1) / 2), "{}", x);
 }
 
-/// Aborts when a byte is wrong after three stages have sent rows, each to the next, and tokens, the last to the others.
+/// Aborts when a byte is wrong after three stages have sent rows and tokens: each stage sends rows to the next stage,
+/// and the last stage sends tokens to the others.
 void CheckLink(quire::StageLink& link) {
   const auto byte_of = [](int stage, size_t i) {
     return static_cast<std::byte>(stage * 31 + static_cast<int>(i % 97));
@@ -95,7 +96,7 @@ int main() {
   // One machine plays several hosts; the ranks of a host need not be consecutive.
   for (const std::vector<int>& hosts : {std::vector{0, 0, 1}, {0, 1, 0}, {0, 1, 1}, {0, 1, 2}})
     Check(*mpi.MakeHierarchicalCollective(hosts), "by hosts");
-  // Ranks 0 and 2 are a group, rank 1 another.
+  // Ranks 0 and 2 form one group, and rank 1 forms another.
   const auto part = mpi.MakeCollective(mpi.rank() % 2);
   QUIRE_CHECK(part->size() == (mpi.rank() == 1 ? 1 : 2), "a group of {}", part->size());
   Check(*part, "some of the ranks");

@@ -45,7 +45,7 @@ GateBytes Joined(GateBytes first, const GateBytes& second) {
   return first;
 }
 
-/// Returns a HELLO of valid form with a cryptographic box that cannot be opened.
+/// Returns a HELLO of valid form whose cryptographic box cannot be opened.
 GateBytes HelloOfNobody() {
   GateBytes hello{0x04, 200};
   hello.insert(hello.end(), kHelloCommand.begins.begin(), kHelloCommand.begins.end());
@@ -117,7 +117,7 @@ TEST(HandshakeWordsTest, Initiate_IsRefused_WhenItsAnnouncedSizeIsOutOfBounds) {
   for (const uint64_t size : {uint64_t{0}, uint64_t{200}, uint64_t{256}, uint64_t{1025}, uint64_t{1} << 20,
                               (uint64_t{64} << 20) - 1, uint64_t{1} << 40, ~uint64_t{0}})
     EXPECT_GE(FirstWrongOfInitiate(with_size(size)), 1) << size;
-  EXPECT_EQ(FirstWrongOfInitiate(with_size(300, 0x02)), 0);  // a message instead of a command
+  EXPECT_EQ(FirstWrongOfInitiate(with_size(300, 0x02)), 0);  // a message where a command must come
   EXPECT_EQ(FirstWrongOfInitiate({0x04, 255}), 1);           // too short for INITIATE
   EXPECT_EQ(FirstWrongOfInitiate(Joined(with_size(300), {8, 'I', 'N', 'I', 'T', 'I', 'A', 'T', 'O'})), 17);
 }
@@ -148,7 +148,7 @@ PeerName NameOfIp(const std::string& address) {
   return NameOf(peer);
 }
 
-TEST(StrangersTest, OldestConnection_GivesWay_WhenNetworksHoldEquallyMany) {
+TEST(StrangersTest, OldestConnection_IsDropped_WhenNetworksHoldEquallyMany) {
   Strangers strangers;
   const uint64_t first = strangers.Add(Descriptor(), NameOfIp("172.16.0.1"), Clock::now()).number;
   const uint64_t worker = strangers.Add(Descriptor(), NameOfIp("10.0.0.5"), Clock::now()).number;
@@ -158,7 +158,7 @@ TEST(StrangersTest, OldestConnection_GivesWay_WhenNetworksHoldEquallyMany) {
   EXPECT_NE(strangers.Find(worker), nullptr);
 }
 
-TEST(StrangersTest, AddressesOfALargeSubnet_GiveWay_BeforeASingleAddress) {
+TEST(StrangersTest, ConnectionsOfALargeSubnet_AreDropped_BeforeThatOfASingleAddress) {
   Strangers strangers;
   const uint64_t worker = strangers.Add(Descriptor(), NameOfIp("10.0.0.5"), Clock::now()).number;
   for (int i = 0; strangers.size() < Strangers::kMost; ++i)
@@ -227,7 +227,7 @@ struct LinkEnds {
   std::optional<Descriptor> peer, server;
 };
 
-TEST(GateLinksTest, BytesBeforeTheEnd_AllArrive_ThoughThePeerIsSlow) {
+TEST(GateLinksTest, AllBytesBeforeTheEnd_AreForwarded_WhenThePeerReadsSlowly) {
   GateLinks links;
   LinkEnds ends(links);
   const size_t written = ends.FillFromServer();
@@ -238,7 +238,7 @@ TEST(GateLinksTest, BytesBeforeTheEnd_AllArrive_ThoughThePeerIsSlow) {
   EXPECT_EQ(ends.ReadToTheEnd(), written);
 }
 
-TEST(GateLinksTest, Link_IsClosed_WhenThePeerDoesNotReadTheRest) {
+TEST(GateLinksTest, Link_IsClosed_WhenThePeerDoesNotReadTheRemainingBytes) {
   GateLinks links;
   LinkEnds ends(links);
   const size_t written = ends.FillFromServer();
@@ -285,7 +285,7 @@ TEST(StrangersTest, AcceptedNetwork_HasEverySecondTurn_WhenOthersWait) {
   EXPECT_EQ(strangers.NextTurn(), nullptr);
 }
 
-TEST(StrangersTest, AcceptedNetwork_GivesWay_OnlyToItself) {
+TEST(StrangersTest, ConnectionOfAnAcceptedNetwork_IsDropped_OnlyForItsOwnNetwork) {
   Strangers strangers;
   strangers.Accepted("10.0.0.5");
   const auto add = [&](const std::string& address) {
@@ -342,7 +342,8 @@ class PortGateTest : public ::testing::Test {
   static void Say(const Descriptor& socket, const GateBytes& bytes) {
     (void)::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
   }
-  /// Returns the time until the other side closes the connection; nullopt when it stays open for `patience`.
+  /// Returns the time until the other side closes the connection; nullopt when the connection stays open for
+  /// `patience`.
   static std::optional<milliseconds> HangsUp(const Descriptor& socket, milliseconds patience) {
     const auto begin = Clock::now();
     char buffer[4096];
@@ -362,9 +363,8 @@ class PortGateTest : public ::testing::Test {
     }
     return std::nullopt;
   }
-  /// Connects a worker and exchanges one frame each way. Each call uses a new epoch, as returning workers do: the
-  // server
-  /// refuses an identity while an earlier connection of that identity still looks open.
+  // Connects a worker and exchanges one frame each way. Each call uses a new epoch, as returning workers do, because
+  // the server refuses an identity while an earlier connection of that identity still looks open.
   bool WorkerIsServed(Rank rank, milliseconds patience = seconds(20), const std::string& from = "") {
     const WorkerKeys keys = LoadWorkerKeys(keys_, rank);
     const EpochId epoch = next_epoch_++;
@@ -424,7 +424,7 @@ TEST_F(PortGateTest, NewConnections_ReplaceSilentConnections_AndDescriptorsAreBo
   EXPECT_TRUE(WorkerIsServed(1));
 }
 
-/// Returns a HELLO as a worker that knows the server's public key makes it.
+/// Returns the HELLO of a worker that knows the server's public key.
 GateBytes HelloWithKey(const std::string& server_key) {
   uint8_t server[32], own[crypto_box_PUBLICKEYBYTES], secret[crypto_box_SECRETKEYBYTES], box[80];
   EXPECT_NE(::zmq_z85_decode(server, server_key.c_str()), nullptr);
@@ -450,7 +450,7 @@ TEST_F(PortGateTest, ConnectionWithTheKey_IsKept_WhenItsOwnNetworkFloodsThePort)
   EXPECT_FALSE(HangsUp(worker, milliseconds(500)));
 }
 
-TEST_F(PortGateTest, Flood_TakesNoMemory_AndWorkersConnectMeanwhile) {
+TEST_F(PortGateTest, Workers_Connect_AndMemoryStaysBounded_DuringAFloodOfStrangers) {
   const int64_t before = ResidentKib();
   const GateBytes words = Joined(Greeting(), Joined({0x06, 0, 0, 0, 0, 3, 255, 255, 255}, GateBytes(1 << 20)));
   std::atomic<bool> over{false};

@@ -1,5 +1,5 @@
-// Tests the table of published models' files: configurations and the names of tensors. Each model of the table
-// must open as published, or be refused with a reason. The tensors' bytes are holes in a file, because only names count
+// Tests that each model in a table of published models opens as published, or is refused with a reason. The table has
+// the configurations and the names of the tensors. The tensors' bytes are holes in a file, because only names count
 // here.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -55,9 +55,7 @@ std::vector<std::string> NamesOf(const Json& row) {
 
 /// A folder with the row's config.json and, later, a file of its tensors.
 struct PublishedFolder {
-  explicit PublishedFolder(const Json& row) {
-    WriteTextFile(folder.path() + "/config.json", row.at("config").dump());
-  }
+  explicit PublishedFolder(const Json& row) { WriteTextFile(folder.path() + "/config.json", row.at("config").dump()); }
 
   /// Writes a file with tensors of these names. A tensor that the model knows gets its shape, any other tensor one
   /// number.
@@ -89,7 +87,7 @@ struct PublishedFolder {
     const std::string file = folder.path() + "/model.safetensors";
     WriteTextFile(file, head + text);
     std::filesystem::resize_file(file, head.size() + text.size() + static_cast<uint64_t>(bytes));
-    // A head that differs from the embedding in its first number needs no comparison of gigabytes.
+    // Makes the head differ from the embedding in its first number, so that the comparison need not read gigabytes.
     std::fstream(file, std::ios::in | std::ios::out | std::ios::binary)
         .seekp(static_cast<std::streamoff>(head.size() + text.size()) + head_at)
         .put('\x01');
@@ -120,7 +118,7 @@ TEST(PublishedFilesTest, PublishedModels_Open_OrAreRefusedWithAReason) {
 }
 
 TEST(PublishedFilesTest, MissingAndUnknownNames_AreRefused_InPublishedModels) {
-  constexpr size_t kMostNames = 350;  // names of larger models take longer
+  constexpr size_t kMostNames = 350;  // larger models take longer
   for (const Json& row : PublishedRows()) {
     if (row.contains("refused") || !row.contains("tensors")) continue;
     const PublishedFolder published(row);

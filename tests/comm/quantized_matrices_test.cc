@@ -1,5 +1,5 @@
-// Tests matrices of GPTQ, AWQ, FP8 and compressed-tensors. The tests write the published layouts out once more, compare
-// where each number of a file is, and check refusals.
+// Tests matrices of GPTQ, AWQ, FP8, compressed-tensors, ModelOpt and bitsandbytes. The tests write the published
+// layouts by their own code, compare the place of each number in a file, and check refusals.
 #include "comm/model/formats/quantized_matrices.h"
 
 #include <gmock/gmock.h>
@@ -72,7 +72,7 @@ std::vector<float> Decoded(const Tensor& tensor, int64_t row) {
 using Method = StoredQuants::Method;
 
 constexpr int64_t kRows = 8, kCols = 16, kGroups = 2;
-/// Returns a made-up code that differs from its neighbours in both directions.
+/// Returns a made-up code that differs from the codes of neighbouring rows and columns.
 uint32_t Code(int64_t row, int64_t col) { return static_cast<uint32_t>(row * 5 + col * 3 + row * col) % 16; }
 uint32_t ZeroCode(int64_t row, int64_t group) { return static_cast<uint32_t>(row * 3 + group * 7 + 1) % 16; }
 float Scale(int64_t row, int64_t group) { return 0.5f + static_cast<float>(row) + 16 * static_cast<float>(group); }
@@ -302,6 +302,221 @@ TEST(QuantizedMatricesTest, BytesOfCompressedTensors_AreSigned) {
   EXPECT_EQ(parts.Refusal(quants), "model: tensor m.weight_zero_point is [2] instead of [2, 1]");
 }
 
+/// Returns bytes of codes: the first code of a pair is in the low half, or in the high half.
+std::vector<uint8_t> Packed(const std::vector<uint32_t>& codes, bool high_first) {
+  std::vector<uint8_t> bytes(codes.size() / 2);
+  for (size_t i = 0; i < codes.size(); ++i)
+    bytes[i / 2] |= static_cast<uint8_t>(codes[i] << ((i % 2 == 0) == high_first ? 4 : 0));
+  return bytes;
+}
+
+constexpr float kE2M1[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
+
+/// Returns the codes of a matrix [3, 32], in which all 16 codes occur.
+std::vector<uint32_t> Fp4Codes() {
+  std::vector<uint32_t> codes;
+  for (int64_t row = 0; row < 3; ++row) {
+    for (int64_t col = 0; col < 32; ++col) codes.push_back(Code(row, col));
+  }
+  return codes;
+}
+
+TEST(QuantizedMatricesTest, NvFp4_HasAScaleFor16Columns_AndOneForAllScales) {
+  const std::vector<uint8_t> scales = {0x38, 0x40, 0x30, 0x7e, 0x48, 0x01};  // 1, 2, 0.5, 448, 4, 2^-9
+  const float values[] = {1, 2, 0.5f, 448, 4, 0x1p-9f};
+  const auto expect = [&](const Parts& parts, Method method, float whole) {
+    const TensorMap tensors = parts.Join({.method = method});
+    ASSERT_EQ(tensors.size(), 1u);
+    EXPECT_EQ(tensors.at("m.weight").shape, (std::vector<int64_t>{3, 32}));
+    for (int64_t row = 0; row < 3; ++row) {
+      const std::vector<float> numbers = Decoded(tensors.at("m.weight"), row);
+      for (int64_t col = 0; col < 32; ++col)
+        EXPECT_EQ(numbers[static_cast<size_t>(col)], kE2M1[Code(row, col)] * (values[row * 2 + col / 16] * whole));
+      float part[5];  // a rank's columns may begin and end inside a group
+      tensors.at("m.weight").scaled->Decode(row, 13, 5, part);
+      EXPECT_TRUE(std::equal(part, part + 5, numbers.begin() + 13));
+    }
+  };
+  Parts modelopt;
+  modelopt.Add("m.weight", NumberType::kU8, {3, 16}, Packed(Fp4Codes(), false))
+      .Add("m.weight_scale", NumberType::kFp8E4M3, {3, 2}, scales)
+      .Floats("m.weight_scale_2", {}, {0.25f})
+      .Floats("m.input_scale", {}, {3});
+  expect(modelopt, Method::kModelOpt, 0.25f);
+  Parts compressed;
+  compressed.Add("m.weight_packed", NumberType::kU8, {3, 16}, Packed(Fp4Codes(), false))
+      .Add("m.weight_scale", NumberType::kFp8E4M3, {3, 2}, scales)
+      .Floats("m.weight_global_scale", {1}, {8})
+      .Floats("m.input_global_scale", {1}, {3});
+  expect(compressed, Method::kCompressedTensors, 0.125f);
+}
+
+TEST(QuantizedMatricesTest, PartsOfNvFp4_AreRefusedByName_WhenMissingOrMisshapen) {
+  const auto with = [&](const auto& change) {
+    Parts parts;
+    parts.Add("m.weight", NumberType::kU8, {3, 16}, Packed(Fp4Codes(), false))
+        .Add("m.weight_scale", NumberType::kFp8E4M3, {3, 2}, std::vector<uint8_t>(6, 0x38))
+        .Floats("m.weight_scale_2", {}, {1});
+    change(parts);
+    return parts.Refusal({.method = Method::kModelOpt});
+  };
+  EXPECT_EQ(with([](Parts&) {}), "");
+  EXPECT_EQ(with([](Parts& p) { p.Drop("m.weight_scale"); }), "model: tensor m.weight_scale is missing");
+  EXPECT_EQ(with([](Parts& p) { p.Drop("m.weight_scale_2"); }), "model: tensor m.weight_scale_2 is missing");
+  EXPECT_EQ(with([](Parts& p) { p.Floats("m.weight_scale_2", {}, {0}); }), "model: tensor m.weight_scale_2 is 0");
+  EXPECT_EQ(with([](Parts& p) {
+              p.Floats("m.weight_scale_2", {2}, {1, 1});
+            }),
+            "model: tensor m.weight_scale_2 is [2] instead of [1]");
+  EXPECT_EQ(with([](Parts& p) {
+              p.Floats("m.weight_scale", {3, 2}, std::vector<float>(6));
+            }),
+            "model: tensor m.weight_scale holds F32 numbers, which is not supported there");
+  EXPECT_EQ(with([](Parts& p) { p.Add("m.weight_scale", NumberType::kFp8E4M3, {6}, std::vector<uint8_t>(6)); }),
+            "model: tensor m.weight_scale is [6] instead of [3, 2]");
+  EXPECT_EQ(with([](Parts& p) {
+              p.Add("m.weight", NumberType::kU8, {3, 4}, std::vector<uint8_t>(12));
+            }),
+            "model: tensor m.weight has 8 columns, which are not groups of 16");
+  EXPECT_EQ(with([](Parts& p) { p.Add("m.weight", NumberType::kU8, {48}, std::vector<uint8_t>(48)); }),
+            "model: tensor m.weight is [48]: only matrices may be quantised");
+}
+
+TEST(QuantizedMatricesTest, ScalesThatAreBytes_ArePowersOfTwo_InMxFp4AndMxFp8) {
+  Parts fp4;
+  fp4.Add("m.weight_packed", NumberType::kU8, {3, 16}, Packed(Fp4Codes(), false))
+      .Add("m.weight_scale", NumberType::kU8, {3, 1}, std::vector<uint8_t>{127, 128, 120});
+  const TensorMap tensors = fp4.Join({.method = Method::kCompressedTensors});
+  EXPECT_EQ(tensors.at("m.weight").type, NumberType::kMxFp4Pairs);
+  EXPECT_EQ(tensors.at("m.weight").shape, (std::vector<int64_t>{3, 32}));
+  EXPECT_EQ(tensors.at("m.weight").scales.size(), 3u);
+  const auto decoded = [](Method method, const char* part) {
+    Parts parts;
+    parts
+        .Add("m.weight", NumberType::kFp8E4M3, {2, 64}, std::vector<uint8_t>(128, 0x3c))  // 1.5
+        .Add(part, NumberType::kU8, {2, 2}, std::vector<uint8_t>{127, 130, 0, 255});
+    const TensorMap joined = parts.Join({.method = method});
+    return std::pair(Decoded(joined.at("m.weight"), 0), Decoded(joined.at("m.weight"), 1));
+  };
+  for (const Method method : {Method::kFloat8, Method::kModelOpt, Method::kCompressedTensors}) {
+    for (const char* part : {"m.weight_scale", "m.weight_scale_inv"}) {
+      const auto [first, second] = decoded(method, part);
+      EXPECT_EQ(first[31], 1.5f);
+      EXPECT_EQ(first[32], 12);
+      EXPECT_EQ(second[0], 1.5f * 0x1p-127f);
+      EXPECT_TRUE(std::isnan(second[32]));
+    }
+  }
+}
+
+/// Returns a matrix [3, 10] of bitsandbytes' 4 bits in blocks of 4, which pass from row to row.
+Parts BitsAndBytesParts(const std::string& type, bool nested) {
+  std::vector<uint32_t> codes;
+  for (uint32_t i = 0; i < 30; ++i) codes.push_back(i * 7 % 16);
+  std::vector<float> map, scales, numbers(256);
+  for (int i = 0; i < 16; ++i) map.push_back(static_cast<float>(i) - 7.5f);
+  for (int i = 0; i < 8; ++i) scales.push_back(static_cast<float>(1 << i));
+  for (int i = 0; i < 256; ++i) numbers[static_cast<size_t>(i)] = static_cast<float>(i) / 4;
+  Parts parts;
+  parts.Add("m.weight", NumberType::kU8, {15, 1}, Packed(codes, true)).Floats("m.weight.quant_map", {16}, map);
+  std::string state = R"({"quant_type":")" + type + R"(","blocksize":4,"dtype":"bfloat16","shape":[3,10])";
+  if (nested) {
+    state += R"(,"nested_blocksize":3,"nested_dtype":"float32","nested_offset":0.5)";
+    parts.Add("m.weight.absmax", NumberType::kU8, {8}, std::vector<uint8_t>{0, 1, 2, 3, 4, 5, 6, 255})
+        .Floats("m.weight.nested_absmax", {3}, {1, 10, 100})
+        .Floats("m.weight.nested_quant_map", {256}, numbers);
+  } else {
+    parts.Floats("m.weight.absmax", {8}, scales);
+  }
+  state += "}";
+  const auto bytes = static_cast<int64_t>(state.size());
+  parts.Add("m.weight.quant_state.bitsandbytes__" + type, NumberType::kU8, {bytes},
+            std::vector<char>(state.begin(), state.end()));
+  return parts;
+}
+
+TEST(QuantizedMatricesTest, BlocksOfBitsAndBytes_PassFromRowToRow_WithPlainAndWithQuantisedScales) {
+  for (const bool nested : {false, true}) {
+    const Parts parts = BitsAndBytesParts("nf4", nested);
+    const TensorMap tensors = parts.Join({.method = Method::kBitsAndBytes});
+    ASSERT_EQ(tensors.size(), 1u);
+    EXPECT_EQ(tensors.at("m.weight").shape, (std::vector<int64_t>{3, 10}));
+    for (int64_t row = 0; row < 3; ++row) {
+      const std::vector<float> numbers = Decoded(tensors.at("m.weight"), row);
+      for (int64_t col = 0; col < 10; ++col) {
+        const int64_t place = row * 10 + col, block = place / 4;
+        const float outer[] = {1, 10, 100};
+        const float byte = block == 7 ? 255 : static_cast<float>(block);
+        const float scale = nested ? byte / 4 * outer[block / 3] + 0.5f : static_cast<float>(1 << block);
+        EXPECT_EQ(numbers[static_cast<size_t>(col)], scale * (static_cast<float>(place * 7 % 16) - 7.5f)) << place;
+      }
+      float part[3];  // a rank's columns may begin and end inside a block
+      tensors.at("m.weight").scaled->Decode(row, 5, 3, part);
+      EXPECT_TRUE(std::equal(part, part + 3, numbers.begin() + 5));
+    }
+  }
+}
+
+TEST(QuantizedMatricesTest, PartsOfBitsAndBytes_AreRefusedByName_WhenMissingOrMisshapen) {
+  const auto with = [&](const auto& change) {
+    Parts parts = BitsAndBytesParts("fp4", true);
+    change(parts);
+    return parts.Refusal({.method = Method::kBitsAndBytes});
+  };
+  const auto with_state = [&](const std::string& state) {
+    return with([&](Parts& p) {
+      p.Add("m.weight.quant_state.bitsandbytes__fp4", NumberType::kU8, {static_cast<int64_t>(state.size())},
+            std::vector<char>(state.begin(), state.end()));
+    });
+  };
+  EXPECT_EQ(with([](Parts&) {}), "");
+  for (const char* part :
+       {"weight", "weight.quant_map", "weight.absmax", "weight.nested_absmax", "weight.nested_quant_map"}) {
+    EXPECT_EQ(with([&](Parts& p) { p.Drop(std::string("m.") + part); }),
+              fmt::format("model: tensor m.{} is missing", part));
+  }
+  EXPECT_EQ(with([](Parts& p) { p.Add("m.weight", NumberType::kU8, {14}, std::vector<uint8_t>(14)); }),
+            "model: tensor m.weight has 14 bytes, which are not the codes of a matrix [3, 10]");
+  EXPECT_EQ(with([](Parts& p) { p.Floats("m.weight.absmax", {8}, std::vector<float>(8)); }),
+            "model: tensor m.weight.absmax holds F32 numbers, which is not supported there");
+  EXPECT_EQ(with([](Parts& p) {
+              p.Floats("m.weight.nested_absmax", {2}, {1, 2});
+            }),
+            "model: tensor m.weight.nested_absmax is [2] instead of [3]");
+  const std::string state = "model: tensor m.weight.quant_state.bitsandbytes__fp4 ";
+  EXPECT_THAT(with_state("{"), testing::StartsWith(state + "is no JSON"));
+  EXPECT_EQ(with_state(R"({"quant_type":"fp4","blocksize":4,"shape":[30]})"),
+            state + "describes no matrix: only matrices may be quantised");
+  EXPECT_EQ(with_state(R"({"quant_type":"nf4","blocksize":4,"shape":[3,10]})"),
+            state + "has another quant_type than its name says");
+  EXPECT_EQ(with_state(R"({"quant_type":"fp4","blocksize":0,"shape":[3,10]})"),
+            state + "has no blocksize from 1 to 1048576");
+  EXPECT_EQ(with_state(R"({"quant_type":"fp4","blocksize":4,"shape":[3,10],"nested_blocksize":3})"),
+            state + "has no nested_offset");
+}
+
+TEST(QuantizedMatricesTest, Int8OfBitsAndBytes_HasTheLargestNumberOfEachRow) {
+  const auto parts = [] {
+    Parts made;
+    made.Add("m.weight", NumberType::kInt8, {2, 3}, std::vector<int8_t>{127, -127, 1, 0, 64, -128})
+        .Floats("m.SCB", {2}, {127, 254})
+        .Add("m.weight_format", NumberType::kU8, {}, std::vector<uint8_t>{0});
+    return made;
+  };
+  const StoredQuants quants = {.method = Method::kBitsAndBytes};
+  const Parts good = parts();
+  const TensorMap tensors = good.Join(quants);
+  ASSERT_EQ(tensors.size(), 1u);
+  EXPECT_THAT(Decoded(tensors.at("m.weight"), 0), testing::Pointwise(testing::FloatEq(), {127, -127, 1}));
+  EXPECT_THAT(Decoded(tensors.at("m.weight"), 1), testing::Pointwise(testing::FloatEq(), {0, 128, -256}));
+  Parts other = parts();
+  other.Add("m.weight_format", NumberType::kU8, {}, std::vector<uint8_t>{2});
+  EXPECT_EQ(other.Refusal(quants), "model: tensor m.weight_format is not 0: only matrices in rows are supported");
+  other = parts();
+  other.Floats("m.SCB", {3}, {1, 2, 3});
+  EXPECT_EQ(other.Refusal(quants), "model: tensor m.SCB is [3] instead of [2]");
+}
+
 TEST(QuantizedMatricesTest, UnsupportedMethodsAndSettings_AreRefusedByName) {
   const auto read = [](const char* text) {
     const Json json = Json::parse(text);
@@ -321,9 +536,14 @@ TEST(QuantizedMatricesTest, UnsupportedMethodsAndSettings_AreRefusedByName) {
                      "config_groups":{"a":{"weights":{"block_structure":[128,128]}},"b":{"weights":null}}}})"),
             (StoredQuants{.method = Method::kCompressedTensors, .block_rows = 128, .block_cols = 128}));
   const std::pair<const char*, const char*> refused[] = {
-      {R"("quant_method":"bitsandbytes")",
-       "c: quantization_config: quant_method \"bitsandbytes\" is not supported for this architecture; supported: gptq, "
-       "awq, fp8, fbgemm_fp8, compressed-tensors"},
+      {R"("quant_method":"hqq")",
+       "c: quantization_config: quant_method \"hqq\" is not supported for this architecture; supported: gptq, awq, "
+       "fp8, "
+       "fbgemm_fp8, mxfp8, modelopt, bitsandbytes, compressed-tensors, auto-round, intel/auto-round; take the model in "
+       "one of them, as GGUF, or unquantised with --quantization"},
+      {R"("quant_method":"bitsandbytes","bnb_4bit_quant_type":"int3")", "bnb_4bit_quant_type \"int3\""},
+      {R"("quant_method":"modelopt","quant_algo":"NVFP4_AWQ")", "quant_algo \"nvfp4_awq\""},
+      {R"("quant_method":"compressed-tensors","format":"mxfp6-pack-quantized")", "format \"mxfp6-pack-quantized\""},
       {R"("bits":4)", "quant_method \"\""},
       {R"("quant_method":"gptq")", "quantization_config: bits is missing"},
       {R"("quant_method":"gptq","bits":3)", "bits = 3 is not supported; supported: 4, 8"},
@@ -338,7 +558,6 @@ TEST(QuantizedMatricesTest, UnsupportedMethodsAndSettings_AreRefusedByName) {
       {R"("quant_method":"fp8","weight_block_size":[128])", "weight_block_size must be"},
       {R"("quant_method":"fp8","weight_block_size":[0,128])", "weight_block_size must be"},
       {R"("quant_method":"fp8","weight_block_size":[1e30,128])", "weight_block_size must be"},
-      {R"("quant_method":"compressed-tensors","format":"nvfp4-pack-quantized")", "format \"nvfp4-pack-quantized\""},
       {R"("quant_method":"compressed-tensors","sparsity_config":{"format":"sparse-24-bitmask"})", "sparse-24-bitmask"},
       {R"("quant_method":"compressed-tensors","transform_config":{"a":1})", "transform_config"},
       {R"("quant_method":"compressed-tensors","config_groups":{"a":{"weights":{"block_structure":[1,2]}},
@@ -354,7 +573,7 @@ TEST(QuantizedMatricesTest, UnsupportedMethodsAndSettings_AreRefusedByName) {
 
 TEST(QuantizedMatricesTest, DamagedFiles_AreRefused_OrReadWithinBounds) {
   test::Random random(5);
-  for (const std::string name : {"gptq_act", "awq", "packed", "int8", "fp8"}) {
+  for (const std::string name : {"gptq_act", "awq", "packed", "int8", "fp8", "modelopt", "nvfp4_packed", "nf4"}) {
     const fs::path from = fs::path(QUIRE_TEST_DATA) / "models" / name;
     const TemporaryDirectory folder;
     const fs::path to = fs::path(folder.path()) / name;
@@ -365,7 +584,7 @@ TEST(QuantizedMatricesTest, DamagedFiles_AreRefused_OrReadWithinBounds) {
     int read = 0;
     for (int i = 0; i < 60; ++i) {
       std::string bad = good;
-      // Every second file gets other digits in its header; the others get random bytes in their data.
+      // Every second file gets other digits in its header, and the other files get random bytes in their data.
       const bool shapes = i % 2 == 0;
       for (int64_t m = random.Between(1, 3); m > 0; --m) {
         const auto at = static_cast<size_t>(shapes ? 8 + random.Below(static_cast<int64_t>(header))
@@ -387,7 +606,7 @@ TEST(QuantizedMatricesTest, DamagedFiles_AreRefused_OrReadWithinBounds) {
         EXPECT_NE(std::string(error.what()), "");
       }
     }
-    EXPECT_GT(read, 10) << name;  // damage of data alone is mostly readable
+    EXPECT_GT(read, 10) << name;  // files with damaged data can mostly be read
   }
 }
 
@@ -422,7 +641,7 @@ TEST(QuantizedMatricesTest, Open_RefusesModels_WithMissingOrUnreadableTensors) {
                              HasSubstr("unexpected: model.embed_token_.weight")));
 }
 
-/// The embedding of this model is quantised, which only an output head may be.
+/// The embedding of this model is quantised. Only an output head may be quantised.
 TEST(QuantizedMatricesTest, Open_RefusesQuantisedEmbeddings) {
   const TemporaryDirectory folder;
   const fs::path from = fs::path(QUIRE_TEST_DATA) / "models" / "packed", to = fs::path(folder.path()) / "packed";
@@ -448,7 +667,7 @@ TEST(QuantizedMatricesTest, Open_RefusesQuantisedEmbeddings) {
   EXPECT_THAT(ErrorThrownBy([&] { ModelFiles::Open(to); }), HasSubstr("model.embed_tokens.weight of I8"));
 }
 
-TEST(TensorMismatchTest, Text_JoinsNames_ThatDifferOnlyInNumbers) {
+TEST(TensorMismatchTest, ErrorOfMismatchedTensors_JoinsNames_ThatDifferOnlyInNumbers) {
   TensorMismatch mismatch;
   EXPECT_TRUE(mismatch.empty());
   for (int layer = 0; layer < 4; ++layer) {

@@ -12,7 +12,7 @@ TEST(RecentDelayTest, LargestDelay_IsRemembered_ForOneOrTwoWindows) {
   const RecentDelay::Clock::time_point begin{seconds(1000)};
   RecentDelay delay;
   EXPECT_EQ(delay.largest(), seconds(0));
-  delay.Note(milliseconds(50), milliseconds(40), begin);  // an event woke the thread before its time
+  delay.Note(milliseconds(50), milliseconds(40), begin);  // an event woke the thread early
   EXPECT_EQ(delay.largest(), seconds(0));
   delay.Note(milliseconds(50), milliseconds(850), begin + seconds(1));
   delay.Note(milliseconds(50), milliseconds(60), begin + seconds(2));

@@ -1,4 +1,4 @@
-// Tests the texts that grammars made of JSON schemas accept and refuse, byte by byte.
+// Tests, byte by byte, which texts the grammars of JSON schemas accept and refuse.
 #include <gtest/gtest.h>
 
 #include <tuple>
@@ -302,7 +302,7 @@ TEST(RegexGrammar, Dot_MatchesNoLineEnd) {
   EXPECT_TRUE(takes("(.|\\n)*", "a\nb"));
 }
 
-TEST(TagGrammar, Values_FollowTheirSchemas_InXmlStyles) {
+TEST(TagGrammar, ValuesOfTaggedArguments_FollowTheirSchemas_InXmlStyles) {
   const std::string schema = R"({"type":"object","properties":{"code":{"$ref":"#/$defs/Code"},)"
                              R"("n":{"anyOf":[{"type":"integer"},{"type":"null"}]}},"required":["code"],)"
                              R"("additionalProperties":false,"$defs":{"Code":{"type":"string","enum":["1","2"]}}})";
@@ -398,13 +398,13 @@ TEST(SchemaWork, Budget_StopsSchemas_ThatUnfoldWithoutEnd) {
   EXPECT_THROW(TextsWith("(.*a.{20}){20}(b|c.{30}){9}.*x.{90}"), Error);
 }
 
-/// Returns the units of one piece of work, which may fail.
+/// Returns the units of work that `run` takes; `run` may fail.
 template <class Work>
 int64_t Units(const Work& run) {
   const SchemaWork work(kSchemaWork);
   try {
     run();
-  } catch (const Error&) {  // the units before the error count
+  } catch (const Error&) {  // the units spent before the error count
   }
   return work.spent();
 }
@@ -452,7 +452,7 @@ TEST(SchemaWork, InnerBudget_IsTakenFromTheOuterBudget) {
   EXPECT_THROW(ChargeSchemaWork(1), Error);
 }
 
-TEST(NumberTexts, NumberTexts_NarrowBounds_OfExtremeMagnitude) {
+TEST(NumberTexts, NumberTexts_TightenBounds_OfExtremeMagnitude) {
   const auto takes = [](const char* number, bool upper, bool excluded, const char* text) {
     return NumberTexts({{number, upper, excluded}}).Accepts(text);
   };
@@ -506,7 +506,7 @@ TEST(SchemaValues, Exclude_IsTrue_OnlyWhenNoValueFitsBothSchemas) {
       exclude(R"({"type":"object","required":["n"]})", R"({"properties":{"m":{}},"additionalProperties":false})"));
 }
 
-TEST(SchemaReader, UnknownKeywords_AreListed_ButNotConstAndEnum) {
+TEST(SchemaReader, Remarks_ListUnknownKeywords_AndNoneForConstAndEnum) {
   const OrderedJson schema = ParseExactJson(
       R"({"type": "object", "properties": {"a": {"const": 1}, "b": {"enum": ["x", null]}, "c": {"x-note": 1}}})");
   SchemaRemarks remarks;

@@ -20,7 +20,7 @@ class SecretFileTest : public ::testing::Test {
     ASSERT_GE(::sodium_init(), 0);
     CreateFile(path_, "hush", 0600);
   }
-  /// Returns why the file is refused, or "" when it is accepted.
+  /// Returns the reason why the file is refused, or "" when it is accepted.
   std::string Refusal(FileAccess access = FileAccess::kOwnerOnly) const {
     return ErrorThrownBy([&] { (void)ReadGuardedFile(path_, access, 100); });
   }

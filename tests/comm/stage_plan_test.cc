@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "comm/base/group_cut.h"
+#include "comm/model/architecture.h"
 #include "tests/support/error_of.h"
 
 namespace quire {
@@ -41,7 +43,27 @@ TEST(StagePlanTest, Stages_CoverAllLayers_AndTheStageOfALargeHeadHasFewerLayers)
   EXPECT_EQ(PlanStages(files, 2), before) << "the coordinator closes the files";
 }
 
-TEST(StagePlanTest, Stages_NeedNoLayerWithKeysAndValues) {
+TEST(StagePlanTest, PlanStages_MakesTheLargestStageAsSmallAsPossible) {
+  for (const char* name : {"smollm3", "mixtral"}) {
+    const ModelFiles files = StagedFiles(name);
+    const ModelSpec& spec = files.spec();
+    const double planned = PartOfLargestStage(files, PlanStages(files, 2));
+    const std::vector<int64_t> numbers = MatrixNumbersOfLayers(spec);
+    const auto head = static_cast<double>(spec.vocab_size * spec.hidden_size);
+    const double all = head + static_cast<double>(LayerMatrixNumbers(spec));
+    double first = 0, best = 1;
+    for (int32_t layers = 1; layers < spec.num_layers(); ++layers) {
+      first += static_cast<double>(numbers[static_cast<size_t>(layers) - 1]);
+      const double part = std::max(first, all - first) / all;
+      EXPECT_NEAR(PartOfLargestStage(files, {layers, static_cast<int32_t>(spec.num_layers()) - layers}), part, 1e-12);
+      best = std::min(best, part);
+    }
+    EXPECT_NEAR(planned, best, 1e-12) << name;
+    EXPECT_EQ(PartOfLargestStage(files, {}), 1);
+  }
+}
+
+TEST(StagePlanTest, Stages_MayHaveNoLayerWithKeysAndValues) {
   const ModelFiles hybrid = StagedFiles("lfm2");  // one layer of four has attention
   for (const int stages : {2, 3, 4}) EXPECT_EQ(StagesProblem(hybrid.spec(), PlanStages(hybrid, stages)), "");
   EXPECT_EQ(StagesProblem(hybrid.spec(), {1, 1, 1, 1}), "");
@@ -49,7 +71,7 @@ TEST(StagePlanTest, Stages_NeedNoLayerWithKeysAndValues) {
 
 TEST(StagePlanTest, PlanStages_ThrowsAnErrorWithTheReason_WhenTheModelCannotBeCut) {
   EXPECT_NE(ErrorThrownBy([] { PlanStages(StagedFiles("gqa"), 4); }).find("cut into 1 to 3 stages"), std::string::npos);
-  // Layers 4 and 5 read keys and values of layers before them.
+  // Layers 4 and 5 use the keys and values of earlier layers.
   const ModelFiles shares = StagedFiles("gemma4");
   EXPECT_EQ(StagesProblem(shares.spec(), PlanStages(shares, 2)), "");
   EXPECT_NE(StagesProblem(shares.spec(), {5, 1}).find("reads keys and values of a layer in another stage"),

@@ -188,7 +188,8 @@ TEST(TopologyTest, Errors_NameFileLineAndReason) {
   EXPECT_NE(ErrorOf(std::string(2 << 20, ' ')).find("at most"), std::string::npos);
 }
 
-/// A megabyte of keys once took 19 s. The largest allowed file, whatever its structure, must be refused quickly.
+/// Reading a file of a megabyte of keys once took 19 s. The largest allowed file, whatever its structure, must be
+/// refused quickly.
 TEST(TopologyTest, LargeFiles_AreRefusedQuickly_WhateverTheirStructure) {
   constexpr size_t kBytes = 256 << 10;
   const auto filled = [](const std::string& begin, const std::function<std::string(int)>& part) {
@@ -244,7 +245,7 @@ TEST(TopologyTest, LargeFiles_AreRefusedQuickly_WhateverTheirStructure) {
   }
 }
 
-/// Each replica has its own mpirun, which needs ports of its own.
+/// Each replica has its own mpirun, which needs its own ports.
 TEST(TopologyTest, Replicas_HaveDisjointPorts) {
   Topology topology;
   topology.parallel.replicas = 3;

@@ -11,7 +11,7 @@ namespace {
 using Clock = Watchdog::Clock;
 constexpr auto kInterval = std::chrono::milliseconds(1);
 
-/// A watchdog with counters and a promise of its first report.
+/// A watchdog with counters for it to watch, and the watchdog's first report.
 struct Watched {
   std::atomic<int> probes = 0, reports = 0;
   std::atomic<bool> sick = false;
@@ -46,7 +46,7 @@ TEST(WatchdogTest, Watchdog_ReportsADeadlineThatPasses) {
   EXPECT_NE(watched.report.get_future().get().find("not done within"), std::string::npos);
 }
 
-TEST(WatchdogTest, Watchdog_ReportsNothing_WhenDeadlinesAreTakenBack) {
+TEST(WatchdogTest, Watchdog_ReportsNothing_WhenDeadlinesAreWithdrawn) {
   Watched watched;
   for (int i = 0; i < 20; ++i) {
     watched.dog.ExpectDoneBy(Clock::now() + std::chrono::seconds(60));

@@ -40,9 +40,10 @@ class AdapterGateTest : public testing::Test, private WorkerGroupListener {
   void OnAdapterReady(Rank rank, const AdapterReady& report) override { gate_.OnReady(rank, report); }
 
   void Load(uint64_t ticket) {
-    gate_.Load({ticket, kAdapter, "a", "/a", "hash", 99},
-               [this](const std::string& problem, int64_t bytes) { done_.emplace_back(problem, bytes); },
-               [this](const std::string& problem) { lost_.push_back(problem); });
+    gate_.Load(
+        {ticket, kAdapter, "a", "/a", "hash", 99},
+        [this](const std::string& problem, int64_t bytes) { done_.emplace_back(problem, bytes); },
+        [this](const std::string& problem) { lost_.push_back(problem); });
   }
   AdapterMessage Receive(Rank rank) {
     Channel* channel = &ranks_[static_cast<size_t>(rank)];
@@ -53,7 +54,7 @@ class AdapterGateTest : public testing::Test, private WorkerGroupListener {
     ADD_FAILURE() << "rank " << rank << " was told nothing";
     return {};
   }
-  /// Receives the next message on both ranks, expects equal tickets and paths, and returns the message of rank 0.
+  /// Receives the next message on both ranks, expects the same ticket and path in both, and returns that of rank 0.
   AdapterMessage Told() {
     const AdapterMessage first = Receive(0), second = Receive(1);
     EXPECT_EQ(first.ticket, second.ticket);
@@ -137,7 +138,7 @@ TEST_F(AdapterGateTest, Adapter_IsDroppedByAllRanks_WhenOneRankCannotReadTheAdap
   EXPECT_TRUE(lost_.empty());
 }
 
-TEST_F(AdapterGateTest, Unload_TakesTheAdapterFromTheEngineAndTheRanks_ByItsTicketAlone) {
+TEST_F(AdapterGateTest, Unload_RemovesTheAdapterFromEngineAndRanks_OnlyWithItsTicket) {
   Bring(1);
   gate_.Unload(5);
   Rounds(3);
@@ -193,7 +194,7 @@ TEST_F(AdapterGateTest, Requests_EndWithAnError_WhenNewRanksCannotReadTheirAdapt
   RoundsUntil([&] { return !lost_.empty(); });
   EXPECT_THAT(lost_.at(0), HasSubstr("gone"));
   EXPECT_TRUE(engine_.idle());
-  Submit(2);  // was on its way to the engine when the adapter was lost
+  Submit(2);  // this request was on its way to the engine when the adapter was lost
   Rounds(1);
   EXPECT_TRUE(engine_.idle());
   Told();  // the ranks drop the adapter

@@ -1,4 +1,4 @@
-// Encoding and loading take at most linear time, whatever a model's tokenizer files contain.
+// Tests that encoding and loading take at most linear time, whatever a model's tokenizer files contain.
 #include "coordinator/text/tokenizer/added_tokens.h"
 
 #include <gmock/gmock.h>
@@ -39,7 +39,7 @@ TokenizerData DataOf(const std::vector<AddedToken>& tokens) {
   return data;
 }
 
-/// Finds tokens for comparison: tries every token at every byte of the text, from the end to the beginning.
+/// Finds tokens as a reference: tries every token at every byte of the text, from the end to the beginning.
 std::vector<std::pair<size_t, const AddedToken*>> FoundSlowly(const std::vector<AddedToken>& tokens,
                                                               const MarkedText& text) {
   std::vector<std::pair<size_t, const AddedToken*>> found;
@@ -81,7 +81,8 @@ TEST(AddedTokenFinderTest, Finder_FindsTheTokensOfAnExhaustiveSearch_InTextsOfTw
   }
 }
 
-/// A search of quadratic time took 16 s with one long added token, and hours with as many tokens as a file may hold.
+/// A search in quadratic time once took 16 s with one long added token. With as many tokens as a file may have, it
+/// would have taken hours.
 TEST(AddedTokensTimeTest, Encode_TakesLinearTime_WhenTextsNearlyMatchTokens) {
   std::vector<AddedToken> almost = {{.id = 0, .text = std::string(1023, 'a') + "b"}}, nested, many;
   for (TokenId id = 0; id < 1024; ++id)
@@ -196,7 +197,7 @@ TEST(SentencePieceTimeTest, Normalizer_TakesLinearTime_WhenTextsNearlyMatchUserD
   EXPECT_EQ(normalizer.Apply("xabcab c", storage, budget), "\u2581xabcab\u2581c");
 }
 
-/// Each added token is compared with the list of special texts: 1.3 MiB of both took minutes.
+/// Each added token is compared with the list of special texts. A file with 1.3 MiB of both once took minutes.
 TEST(TokenizerFilesTimeTest, Load_TakesLinearTime_InSpecialTextsAndAddedTokens) {
   HfTokenizerFiles files;
   const std::string folder = std::string(QUIRE_TEST_DATA) + "/tokenizers/sp_llama2";
@@ -222,7 +223,7 @@ TEST(TokenizerFilesTimeTest, Load_TakesLinearTime_InSpecialTextsAndAddedTokens) 
   EXPECT_THAT(ErrorThrownBy([&] { Tokenizer{data}; }), HasSubstr("the token of beginning has 8000000 bytes"));
 }
 
-/// A predictable hash function let a file choose merges whose pairs all collide in one bucket.
+/// With a predictable hash function, a file could choose merges whose pairs all collide in one bucket.
 TEST(TokenizerFilesTimeTest, AddMerge_TakesLinearTime_WhenPairsAreChosenToCollide) {
   constexpr uint64_t kSpread = 0x9e3779b97f4a7c15;  // the former multiplier of the hash function
   Bpe bpe;

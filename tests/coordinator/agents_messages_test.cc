@@ -24,7 +24,7 @@ std::string AgentFault(const std::string& members) {
   return ErrorThrownBy<ApiError>([&] { Read(members); });
 }
 
-/// Returns the names of a list of OpenAI's objects.
+/// Returns the names of the tools in a list in OpenAI's format.
 std::string Names(const OrderedJson& tools) {
   std::string names;
   for (const OrderedJson& tool : tools) names += tool["function"]["name"].get<std::string>() + " ";
@@ -46,7 +46,7 @@ TEST(MessagesTools, DeferredTools_AreDescribed_WhereTheConversationLoadsThem) {
   EXPECT_EQ(Names(before.shown), "now ");
   EXPECT_EQ(Names(before.chat["tools"]), "now ");
   const MessagesRequest after = Read(tools + R"("messages": [{"role": "user", "content": "hi"}, )" + kFound + "]");
-  EXPECT_EQ(after.shown, before.shown);  // the prompt's beginning stays equal
+  EXPECT_EQ(after.shown, before.shown);  // the beginning of the prompt stays equal
   EXPECT_EQ(Names(after.chat["tools"]), "now late ");
   EXPECT_EQ(after.chat["messages"][1]["content"],
             R"({"type":"function","function":{"name":"late","parameters":{"type":"object","properties":{}}}})"

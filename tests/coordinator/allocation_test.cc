@@ -1,5 +1,5 @@
-// The scheduler must not allocate heap memory during steady decoding, except when a full list of a sequence doubles.
-// The test replaces operator new to count every allocation of this program.
+// The scheduler must not allocate heap memory during steady decoding, except when a sequence doubles a full list. This
+// program replaces operator new in order to count all its allocations.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -34,7 +34,7 @@ namespace {
 /// The parameter tells whether each step is planned while the previous one is still outstanding.
 class AllocationTest : public testing::TestWithParam<bool> {};
 
-TEST_P(AllocationTest, SteadyDecoding_AllocatesNothing_OnceListsAreLargeEnough) {
+TEST_P(AllocationTest, SteadyDecoding_AllocatesNoMemory_OnceListsAreLargeEnough) {
   constexpr int kSequences = 256, kPrompt = 20;
   EngineOptions options;
   options.scheduler.max_running = kSequences;

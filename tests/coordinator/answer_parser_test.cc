@@ -14,7 +14,7 @@
 namespace quire {
 namespace {
 
-/// The parts of an answer, joined by kind.
+/// The parts of an answer, with the text of each kind joined.
 struct Held {
   std::string content, reasoning;
   struct Call {
@@ -81,7 +81,7 @@ Held Whole(const AnswerShape& shape, std::string_view text, bool cut) {
   return held;
 }
 
-/// A recorded answer and the parts that parsing must yield.
+/// A recorded answer, and the parts into which it must be parsed.
 struct Recorded {
   std::string name, tools, reasoning, text;
   ReasoningStart start = ReasoningStart::kNone;
@@ -119,7 +119,7 @@ AnswerShape ShapeOf(const Recorded& answer) {
           answer.tools == "none" ? nullptr : SomeTools()};
 }
 
-TEST(AnswerParserTest, RecordedAnswers_YieldTheirRecordedParts) {
+TEST(AnswerParserTest, Parser_FindsTheRecordedParts_InRecordedAnswers) {
   for (const Recorded& answer : Answers())
     EXPECT_EQ(Whole(ShapeOf(answer), answer.text, answer.cut), answer.held) << answer.name;
 }
@@ -168,8 +168,8 @@ std::string WithoutSpace(const std::string& text) {
   return out;
 }
 
-/// An answer may end at any byte. Its names and arguments must then be beginnings of the whole answer's names and
-/// arguments.
+/// An answer may end at any byte. Its names and arguments must then be beginnings of the names and arguments of the
+/// whole answer.
 TEST(AnswerParserTest, CutAnswers_KeepCallsAndBeginningsOfArguments) {
   for (const Recorded& answer : Answers()) {
     if (!answer.held.broken.empty()) continue;
@@ -207,7 +207,7 @@ TEST(AnswerParserTest, Calls_BecomeContent_WhenTheirToolWasNotOffered) {
   }
 }
 
-/// Parses random pieces of answers, cut at random places: the result must depend on the text alone, and parsing must
+/// Parses random pieces of answers, cut at random places. The result must depend on the text alone, and parsing must
 /// end.
 TEST(AnswerParserTest, RandomTexts_YieldTheSameParts_HoweverTheTextsAreCut) {
   std::minstd_rand random(7);
@@ -268,7 +268,8 @@ TEST(AnswerParserTest, Whitespace_IsHeldBack_OnlyUpToABound) {
   }
 }
 
-// A client is charged for held bytes: the parser holds a call until its name comes, and a value until the value ends.
+// Clients are charged for held bytes. The parser holds a call back until its name comes, and a value until the value
+// ends.
 TEST(AnswerParserTest, HeldBytes_CountUnfinishedCallsAndValues) {
   const std::string long_text(30'000, 'x');
   const std::pair<ToolFormat, std::string> begun[] = {

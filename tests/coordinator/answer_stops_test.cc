@@ -23,7 +23,7 @@ AnswerShape ShapeOf(ToolFormat tools, ReasoningFormat reasoning, ReasoningStart 
   return {{tools, reasoning}, start, tools == ToolFormat::kNone ? nullptr : kTools};
 }
 
-/// Returns the parts that a client gets when the text comes in pieces of this many bytes.
+/// Returns the parts that a client gets when the text arrives in pieces of this many bytes.
 HeldBack Told(const AnswerShape& shape, const std::string& text, const std::vector<std::string>& stops, size_t size,
               bool include_stop = false) {
   AnswerStops finder(StopMatcher(stops, include_stop), !stops.empty(), shape);

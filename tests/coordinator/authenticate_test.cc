@@ -48,7 +48,7 @@ TEST_F(AuthenticateTest, NewKeys_AreLongAndDistinct_AndTheirFileLineHidesTheKey)
   EXPECT_EQ(alice_.line.find(alice_.key), std::string::npos);
 }
 
-TEST_F(AuthenticateTest, ApiKeys_AreFound_ByTheirHash) {
+TEST_F(AuthenticateTest, ApiKeys_AreFound_ThoughOnlyTheirHashIsStored) {
   const ApiKeys keys = ApiKeys::Load(File("# who may call\n\n" + alice_.line + bob_.line));
   ASSERT_NE(keys.Find(alice_.key), nullptr);
   EXPECT_EQ(keys.Find(alice_.key)->name, "alice");
@@ -75,7 +75,7 @@ TEST_F(AuthenticateTest, Load_NamesTheLine_WhenAKeyFileIsWrong) {
   EXPECT_THROW(ApiKeys::Load(File("# nobody\n")), Error);
 }
 
-TEST_F(AuthenticateTest, Gate_AsksForAKey_OnAllButPublicPaths) {
+TEST_F(AuthenticateTest, Gate_RequiresAKey_OnAllPathsButPublicOnes) {
   Gate gate({File(alice_.line), {"/health"}, false});
   for (const char* path :
        {"/v1/models", "/", "/health/", "/healthx", "/HEALTH", "/nope", "/metrics", "/v1/../health"}) {
@@ -84,7 +84,7 @@ TEST_F(AuthenticateTest, Gate_AsksForAKey_OnAllButPublicPaths) {
       EXPECT_EQ(Status(gate, Ask(path, "", method)), path == std::string("/health") && reads ? 200 : 401)
           << method << " " << path;
     }
-    gate = Gate({File(alice_.line), {"/health"}, false});  // the new gate has not slowed any address yet
+    gate = Gate({File(alice_.line), {"/health"}, false});  // the new gate slows no address yet
   }
   EXPECT_EQ(Status(gate, Ask("/health", "")), 200);
 }
@@ -128,7 +128,7 @@ TEST_F(AuthenticateTest, Gate_SlowsGuessesPerAddress_ButPassesValidKeys) {
     slowed += status == 429;
   }
   EXPECT_EQ(unauthorized + slowed, 200);
-  EXPECT_GE(slowed, 200 - 3 * 20);  // the loop may cross a second or two
+  EXPECT_GE(slowed, 200 - 3 * 20);  // the loop may last longer than a second
   EXPECT_EQ(Status(gate, Ask("/v1/models", "Bearer " + alice_.key)), 200);
   HttpRequest other = Ask("/v1/models", "");
   other.peer = "10.1.1.2";
@@ -299,7 +299,7 @@ TEST_F(BrowserTest, Gate_LetsOnlyPagesOfAllowedOriginsReadAnswers) {
   EXPECT_EQ(HeaderOf(others.answer_headers, "Vary"), "Origin");
   EXPECT_FALSE(gate.Refuse(none));
   EXPECT_EQ(HeaderOf(none.answer_headers, "Access-Control-Allow-Origin"), "");
-  // an allowed origin, but a host that is not
+  // The origin is allowed, but the host is not.
   HttpRequest rebound = From("https://chat.example", "POST", "evil.example");
   EXPECT_EQ(gate.Refuse(rebound)->status, 403);
 }
@@ -318,7 +318,7 @@ TEST_F(BrowserTest, PreflightRequests_AreAnsweredWithoutAKey_FromAllowedOrigins)
   EXPECT_EQ(HeaderOf(answer.headers, "Access-Control-Allow-Headers"), "authorization, content-type,x-stainless-lang");
   EXPECT_EQ(HeaderOf(ask("https://chat.example", "a:b").headers, "Access-Control-Allow-Headers"), "");
   EXPECT_EQ(ask("https://evil.example", "").status, 401);
-  HttpRequest request = From("https://chat.example");  // the request itself needs a key; the page may read the refusal
+  HttpRequest request = From("https://chat.example");  // the request needs a key, and the page may read the refusal
   EXPECT_EQ(gate.Refuse(request)->status, 401);
   EXPECT_EQ(HeaderOf(request.answer_headers, "Access-Control-Allow-Origin"), "https://chat.example");
 }
@@ -343,7 +343,7 @@ TEST_F(BrowserTest, Gate_AnswersOnlyAllowedHostsAndLocalhost_ExceptOnPublicPaths
       EXPECT_EQ(status(host), 200) << host;
     for (const char* host : {"evil.example", "models.example.evil.example", "10.0.0.1:8000"}) {
       EXPECT_EQ(status(host), 403) << host;
-      EXPECT_EQ(status(host, "/health"), 200) << host;  // health probes use addresses
+      EXPECT_EQ(status(host, "/health"), 200) << host;  // health probes address the server by its IP address
     }
   }
 }

@@ -10,7 +10,7 @@
 namespace quire {
 namespace {
 
-/// An engine with blocks of 4 tokens. Its "model" draws 100, 101, ... by position.
+/// An engine with blocks of 4 tokens. Its "model" samples 100, 101, ... by position.
 class BackgroundTest : public testing::Test {
  protected:
   explicit BackgroundTest() {
@@ -96,7 +96,7 @@ TEST_F(BackgroundTest, BackgroundRequest_LosesTheTokenOfItsOutstandingStep_WhenA
   Submit(1, true, 9, 8);
   EXPECT_EQ(PlannedStep(), Ids{1});
   Submit(2, false, 9, 1);
-  Commit();  // its token is dropped
+  Commit();  // the step's token for the background request is dropped
   EXPECT_TRUE(sinks_[1].choices.empty() || sinks_[1].choices[0].tokens.empty());
   EXPECT_EQ(Step(), Ids{2});
   while (!engine_->idle()) Step();

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -23,7 +24,7 @@ std::string RequestLine(const std::string& id, const std::string& url = "/v1/com
   return R"({"custom_id":")" + id + R"(","method":"POST","url":")" + url + R"(","body":{"prompt":"a"}})";
 }
 
-/// A store in a directory of its own. Tests can close it as a kill would, and open it again.
+/// A store in a directory of its own. Tests can close the store as a kill would, and open it again.
 class BatchStoreTest : public testing::Test {
  protected:
   BatchStoreTest() {
@@ -123,6 +124,17 @@ TEST_F(BatchStoreTest, OpenFile_FollowsNoLink_InPlaceOfAFile) {
   fs::remove(dir() + "/" + file.id);
   fs::create_symlink(folder_ / "secret", dir() + "/" + file.id);
   EXPECT_THROW(store().OpenFile(file), Error);
+}
+
+TEST_F(BatchStoreTest, DeletedFile_TakesNoRoom_WhileAReaderStillHasItOpen) {
+  const FileRecord file = Add("anna", std::string(100'000, 'x'));
+  const Descriptor reader = store().OpenFile(file);
+  store().DeleteFile("anna", file.id);
+  struct stat info;
+  ASSERT_EQ(::fstat(reader.get(), &info), 0);
+  EXPECT_EQ(info.st_size, 0);
+  EXPECT_EQ(ReadAt(reader.get(), 0, 10, "file"), "");
+  EXPECT_EQ(store().totals().bytes, 0);
 }
 
 TEST_F(BatchStoreTest, UnfinishedFiles_AreRemoved_AtAStartAndWhenTheClientLeaves) {
@@ -230,8 +242,8 @@ TEST_F(BatchStoreTest, Result_HoldsSpilledText_BetweenBeginAndEndOfTheLine) {
   spilled->Append("\"");
   spilled->Append(text);
   EXPECT_EQ(store().totals().bytes, BytesOnDisk());
-  store().Record(batch.id, true, {BatchAnswerBegin("batch_req_1", "a", 200, "req"), spilled,
-                                  "\"" + std::string(kBatchAnswerEnd)});
+  store().Record(batch.id, true,
+                 {BatchAnswerBegin("batch_req_1", "a", 200, "req"), spilled, "\"" + std::string(kBatchAnswerEnd)});
   spilled = nullptr;
   EXPECT_EQ(store().totals().bytes, BytesOnDisk());
   store().Finish(batch.id, BatchStatus::kCompleted);
@@ -300,7 +312,7 @@ TEST_F(BatchStoreTest, Scan_ReturnsOnlyRequestsWithoutResult_AfterAKill) {
   }
   store().Record(batch.id, true, {BatchAnswerLine("batch_req_1", "b", 200, "req", "{}")});
   {
-    // Writes a part of a line, as a kill in the middle of a write leaves it.
+    // Writes part of a line, as a process does that is killed in the middle of a write.
     std::ofstream cut(dir() + "/" + batch.id + ".output", std::ios::app);
     cut << R"({"id":"batch_req_2","custom_id":"c","resp)";
   }
@@ -369,6 +381,86 @@ TEST_F(BatchStoreTest, UnexecutedRequests_AreRecordedAsErrors_WhenABatchExpires)
   EXPECT_EQ(first["error"]["code"], "batch_expired");
 }
 
+TEST_F(BatchStoreTest, ExpiredLines_AreLeftOutAndCounted_WhenThereIsNoRoom) {
+  std::string content;
+  for (int i = 0; i < 100; ++i) content += RequestLine(std::string(400, 'x') + std::to_string(i)) + "\n";
+  limits_.bytes = static_cast<int64_t>(content.size()) + 30'000;
+  Open();
+  const BatchRecord batch = Create("", content);
+  const auto scan = Scanned(batch.id);
+  (void)store().Validated(batch.id, *scan);
+  std::deque<LinePlace> pending = scan->pending();
+  for (int calls = 0; !pending.empty() && calls < 20; ++calls) store().RecordExpired(batch.id, pending, 10);
+  EXPECT_TRUE(pending.empty());
+  store().Finish(batch.id, BatchStatus::kExpired);
+  EXPECT_LE(store().totals().bytes, limits_.bytes);
+  EXPECT_EQ(store().totals().bytes, BytesOnDisk());
+  const BatchRecord done = store().FindBatch("", batch.id);
+  const std::string lines = ContentOf(store().FindFile("", done.error_file_id));
+  const auto written = std::ranges::count(lines, '\n');
+  EXPECT_GT(written, 20);
+  EXPECT_LT(written, 80);
+  EXPECT_EQ(done.status, BatchStatus::kExpired);
+  EXPECT_EQ(done.failed, 100);
+  ASSERT_EQ(done.faults.size(), 1u);
+  EXPECT_EQ(done.faults[0].code, "batch_expired");
+  EXPECT_TRUE(done.faults[0].message.starts_with(std::to_string(100 - written) + " requests"))
+      << done.faults[0].message;
+}
+
+TEST_F(BatchStoreTest, ExpiredLines_AreAllLeftOut_WhenTheStoreIsFull) {
+  limits_.bytes = 60'000;
+  Open();
+  const BatchRecord batch = Create("", RequestLine("a") + "\n" + RequestLine("b") + "\n");
+  const auto scan = Scanned(batch.id);
+  (void)store().Validated(batch.id, *scan);
+  store().Record(batch.id, true,
+                 {BatchAnswerLine("batch_req_1", "a", 200, "req", '"' + std::string(70'000, 'x') + '"')});
+  const int64_t before = store().totals().bytes;
+  std::deque<LinePlace> pending{scan->pending()[1]};
+  store().RecordExpired(batch.id, pending, 10);
+  EXPECT_TRUE(pending.empty());
+  EXPECT_EQ(store().totals().bytes, before);
+  store().Finish(batch.id, BatchStatus::kExpired);
+  const BatchRecord done = store().FindBatch("", batch.id);
+  EXPECT_EQ(done.error_file_id, "");
+  EXPECT_EQ(done.ToPublic()["request_counts"], Json({{"total", 2}, {"completed", 1}, {"failed", 1}}));
+  EXPECT_EQ(done.faults.size(), 1u);
+}
+
+TEST_F(BatchStoreTest, Faults_AreLeftOut_WhenTheRecordHasNoRoomForAllOfThem) {
+  std::string content;
+  for (int i = 0; i < 100; ++i) content += "{oops\n";
+  limits_.bytes = static_cast<int64_t>(content.size()) + 5000;
+  Open();
+  const BatchRecord batch = Create("", content);
+  const BatchRecord failed = store().Validated(batch.id, *Scanned(batch.id));
+  EXPECT_EQ(failed.status, BatchStatus::kFailed);
+  EXPECT_GE(failed.faults.size(), 1u);
+  EXPECT_LT(failed.faults.size(), 100u);
+  EXPECT_EQ(failed.faults[0].line, 1);
+  EXPECT_LE(store().totals().bytes, limits_.bytes);
+}
+
+TEST_F(BatchStoreTest, Scan_FindsResultsByTheBeginningOfTheirLines_HoweverLongTheAnswers) {
+  const std::string id = std::string(500, 'x'), other = std::string(500, 'x') + "y";
+  const BatchRecord batch = Create("anna", RequestLine(id) + "\n" + RequestLine(other) + "\n");
+  (void)store().Validated(batch.id, *Scanned(batch.id));
+  const std::string answer = R"({"custom_id":")" + std::string(700'000, 'z') + R"("})";
+  store().Record(batch.id, true, {BatchAnswerLine("batch_req_1", id, 200, "req", answer)});
+  const auto scan = Scanned(batch.id);
+  EXPECT_TRUE(scan->faults().empty());
+  ASSERT_EQ(scan->pending().size(), 1u);
+  EXPECT_EQ(scan->pending()[0].number, 2);
+}
+
+TEST(InputScan, MostBytes_GrowWithTheFile_AndStayBelowAnUpperBound) {
+  const InputScan::Bounds bounds{.line_bytes = (2 << 20) + 4096, .requests = 50'000};
+  EXPECT_LT(InputScan::MostBytes(1000, bounds), 10'000);
+  EXPECT_EQ(InputScan::MostBytes(int64_t{200} << 20, bounds), InputScan::MostBytes(int64_t{100} << 20, bounds));
+  EXPECT_LT(InputScan::MostBytes(int64_t{200} << 20, bounds), 9 << 20);
+}
+
 TEST_F(BatchStoreTest, CancelBatch_IsIdempotent_AndRefusedForEndedBatches) {
   const BatchRecord batch = Create("anna", RequestLine("a") + "\n");
   EXPECT_EQ(StatusOf([&] { store().CancelBatch("bert", batch.id); }), 404);
@@ -378,7 +470,7 @@ TEST_F(BatchStoreTest, CancelBatch_IsIdempotent_AndRefusedForEndedBatches) {
   EXPECT_EQ(store().CancelBatch("anna", batch.id).status, BatchStatus::kCancelling);
   Open();
   ASSERT_EQ(store().Unfinished().size(), 1u);
-  EXPECT_EQ(store().Unfinished().front().ends_as, BatchStatus::kCancelled);
+  EXPECT_EQ(store().Unfinished().front().status, BatchStatus::kCancelling);
   store().Finish(batch.id, BatchStatus::kCancelled);
   const Json done = store().FindBatch("anna", batch.id).ToPublic();
   EXPECT_EQ(done["status"], "cancelled");

@@ -60,7 +60,7 @@ TEST(BlockPoolTest, Allocate_TakesEmptyBlocksFirst_ThenTheLeastRecentlyReleasedC
   for (const BlockId block : {2, 1, 3}) pool.Release(block);
   EXPECT_EQ(pool.num_cached(), 3);
   EXPECT_EQ(pool.num_free(), 4);
-  pool.AddReference(1);  // a cache hit takes block 1 into use again
+  pool.AddReference(1);  // a cache hit gives block 1 a holder again
   pool.Release(1);       // now block 1 is the most recently used block
   EXPECT_EQ(pool.Allocate(), 4) << "the empty one first";
   EXPECT_EQ(pool.Allocate(), 2);
@@ -217,7 +217,7 @@ TEST(SlidingWindowTest, LeaveWindow_FreesBlocks_WhenNoLaterQueryReadsThem) {
 
 // --- prefix cache ---
 
-/// A block manager with prefix cache; prompts are computed, and their blocks stay cached once freed.
+/// A block manager with prefix cache. Prompts are computed, and their blocks stay cached when they are freed.
 class PrefixCacheTest : public testing::Test {
  protected:
   Sequence Prompt(std::vector<TokenId> tokens, const std::string& salt = "") {

@@ -74,7 +74,7 @@ TEST(ByteBudgetTest, ClientsWithoutAName_ShareTheWholeBudget) {
   EXPECT_EQ(budget.MostFor("alice"), 60);
 }
 
-TEST(ByteBudgetTest, Lease_IsCountedOnceAndReturnedOnce_WhenTheObjectIsMoved) {
+TEST(ByteBudgetTest, BytesOfALease_AreCountedAndReturnedOnce_WhenTheLeaseIsMoved) {
   ByteBudget budget({.in_all = 100, .per_client = 100});
   {
     ByteBudget::Lease first = budget.For("alice");

@@ -68,7 +68,7 @@ TEST_F(CacheEventsTest, ReusedBlock_IsReportedAsRemoved_BeforeItsNewContent) {
   const auto stored = log_.Take();
   blocks_.Free(first);
   EXPECT_TRUE(log_.Take().empty()) << "free blocks stay cached";
-  Compute({11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22});  // two empty blocks, then the block of 5 to 8
+  Compute({11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22});  // takes two empty blocks, then the block of tokens 5 to 8
   const auto events = log_.Take();
   ASSERT_EQ(events.size(), 2u);
   EXPECT_EQ(events[0].kind, Kind::kRemoved);
@@ -139,7 +139,7 @@ TEST(KvEventsSettingsTest, EachGroupOfWorkers_HasAnEndpointOfItsOwn) {
   EXPECT_EQ(ReplicaTopology(ModelTopology(t, 1), 1).kv_events.endpoint, "tcp://[::1]:5560");
 }
 
-TEST(KvEventsSettingsTest, Endpoints_ThatNoReplicaCanUse_AreRefused) {
+TEST(KvEventsSettingsTest, Endpoints_AreRefused_WhenNoReplicaCanUseThem) {
   Topology t;
   t.model.path = "/m";
   t.parallel.replicas = 2;

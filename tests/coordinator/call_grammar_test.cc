@@ -23,7 +23,7 @@ constexpr const char* kWeather = R"({"type": "object", "properties": {
   "city": {"type": "string", "maxLength": 6}, "days": {"type": "integer", "minimum": 0, "maximum": 9},
   "deep": {"type": "boolean"}}, "required": ["city", "days"], "additionalProperties": false})";
 
-/// The format in which a test's model writes its answers.
+/// The format in which the model of a test writes its answers.
 struct Form {
   ToolFormat tools;
   bool has_tokens;  // the markers of calls are control tokens
@@ -122,7 +122,7 @@ bool Accepts(const std::string& arguments) {
   return true;
 }
 
-/// Returns a random text that the grammar accepts: mostly `target`, with some parts left out and others put in.
+/// Returns a random text that the grammar accepts: mostly `target`, with some parts left out and others inserted.
 /// Returns an empty string when the text does not end within 400 tokens.
 std::string Walk(const GrammarAnswers& answers, const std::string& target, std::mt19937& random) {
   const std::vector<TokenId> aim = answers.Spelled(target);
@@ -145,7 +145,7 @@ std::string Walk(const GrammarAnswers& answers, const std::string& target, std::
       for (TokenId other = kFirstByte; other < answers.num_tokens(); ++other) {
         if (GrammarAnswers::MayCome(other, allowed)) others.push_back(other);
       }
-      if (others.empty()) return text;  // only the end is allowed
+      if (others.empty()) return text;  // only the end of the answer is allowed
       // Prefers printable characters and markers to other bytes.
       token = others[random() % others.size()];
       for (int i = 0; i < 4 && token < kFirstControl && (token - kFirstByte < ' ' || token - kFirstByte > '~'); ++i)
@@ -168,12 +168,12 @@ std::string Replaced(std::string text, std::string_view what, const std::string&
   return text;
 }
 
-/// A form whose calls follow a mark, anywhere in an answer.
+/// A format whose calls follow a mark, anywhere in an answer.
 struct MarkedForm {
   ToolFormat tools;
-  /// A call. $C and $D stand for the bare city and number of days, $A for the arguments as a JSON object.
+  /// The text of a call. $C and $D stand for the city and the number of days, $A for the arguments as a JSON object.
   std::string call;
-  std::vector<std::string> words = {};  // text that would be a call if no grammar constrained the calls
+  std::vector<std::string> words = {};  // texts that would be calls if no grammar constrained the answer
   std::vector<bool> with_tokens = {false, true};
 };
 
@@ -490,7 +490,8 @@ TEST(AnswerWordsTest, BesideWords_MatchesNoBeginningOfAWord) {
     begun += of_words, beside += left;
     ASSERT_FALSE(of_words && left) << text;
     if (!left && !of_words) {
-      // A text that begins no word and is still refused contains a byte that the pattern excludes at that place.
+      // If a refused text does not begin with any of the words, the pattern must exclude one of its bytes at the byte's
+      // place.
       size_t common = 0;
       for (const std::string& word : words) {
         const auto [a, b] = std::ranges::mismatch(word, text);

@@ -95,9 +95,9 @@ TEST(ChatTemplateTest, JoinedTemplates_UseTheToolTemplate_ForConversationsWithTo
   Conversation conversation;
   conversation.messages = OrderedJson::parse(R"([{"role": "user", "content": "hi"}])");
   EXPECT_EQ(chat.Render(conversation).text, " hi");
-  conversation.messages.push_back(OrderedJson::parse(
-      R"({"role": "assistant", "content": "x",)"
-      R"( "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": "{}"}}]})"));
+  conversation.messages.push_back(
+      OrderedJson::parse(R"({"role": "assistant", "content": "x",)"
+                         R"( "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": "{}"}}]})"));
   EXPECT_TRUE(chat.Render(conversation).text.find("<hi>") != std::string::npos) << chat.Render(conversation).text;
   EXPECT_EQ(JoinedTemplates("a", ""), "a");
   EXPECT_EQ(JoinedTemplates("", "b"), "b");
@@ -184,7 +184,7 @@ INSTANTIATE_TEST_SUITE_P(Files, ReleasedTemplateTest, testing::ValuesIn(NamesOfR
                            return word;
                          });
 
-/// Returns the fault of a template file with this text; nothing when the template can be used.
+/// Returns the error of a template file with this text, or "" when the template can be used.
 std::string ErrorOfFile(const std::string& source) {
   const std::string path = testing::TempDir() + "chat.jinja";
   WriteTextFile(path, source);
@@ -240,7 +240,7 @@ TEST(ChatTemplateTest, Traits_TellWhichPartsOfAConversationTheTemplateShows) {
   };
   EXPECT_FALSE(traits(printing("{{ c.function.arguments | tojson }}")).text_arguments);
   EXPECT_TRUE(traits(printing("{{ 'x' + c.function.arguments }}")).text_arguments);
-  // Python prints an object in a form that is not JSON
+  // Python prints an object in a form that is not JSON.
   EXPECT_TRUE(traits(printing("{{ c.function.arguments }}")).text_arguments);
   EXPECT_TRUE(
       traits("{% for m in messages %}{% if m.content is none %}{{ m.tool_calls | tojson }}{% endif %}{% endfor %}")
@@ -299,7 +299,11 @@ TEST(ChatTemplateTest, Adapting_ReportsTheBytesOfIds_BeforeMakingTheIds) {
   const std::string id = called.messages[1]["tool_calls"][0]["id"];
   const std::string name = called.messages[1]["tool_calls"][0]["function"]["name"];
   EXPECT_EQ(bytes, 2 * name.size() + ("functions." + name + ":0").size());
-  EXPECT_THROW(AdaptedTo(traits, called, [](size_t more) { if (more > 0) throw Error("too much"); }), Error);
+  EXPECT_THROW(AdaptedTo(traits, called,
+                         [](size_t more) {
+                           if (more > 0) throw Error("too much");
+                         }),
+               Error);
 }
 
 TEST(ChatTemplateTest, Arguments_BecomeAnObject_WhenTheTemplateIteratesOverThem) {
@@ -450,10 +454,10 @@ TEST(ChatTemplateTest, EmptyAnswer_IsInsertedAfterToolResults_WhenTheTemplateNee
   conversation.messages.erase(2);  // the call has no result
   EXPECT_EQ(chat.Render(conversation).text, "uask;a{};a;umore;");
   conversation.messages.erase(1);
-  EXPECT_THROW(chat.Render(conversation), Error);  // as with HF
+  EXPECT_THROW(chat.Render(conversation), Error);  // HF refuses this conversation, too
 }
 
-TEST(ChatTemplateTest, EmptyAnswers_GetABlank_WhenTheTemplateNeedsText) {
+TEST(ChatTemplateTest, EmptyAnswers_GetASpace_WhenTheTemplateNeedsText) {
   const ChatTemplate chat(
       WithTemplate("{% for m in messages %}{% if m.role == 'assistant' and not m.content and not m.tool_calls %}"
                    "{{ raise_exception('words') }}{% endif %}{{ m.role[0] + (m.content or '') }};{% endfor %}"));

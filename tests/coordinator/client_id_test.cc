@@ -8,7 +8,7 @@
 namespace quire {
 namespace {
 
-TEST(CacheSaltTest, Salts_DifferBetweenClients_WhateverSaltTheirRequestsName) {
+TEST(CacheSaltTest, CacheSalts_DifferBetweenClients_WhateverSaltTheirRequestsName) {
   const std::set<std::string> salts = {CacheSalt("", ""),   CacheSalt("ab", ""),  CacheSalt("", "ab"),
                                        CacheSalt("a", "b"), CacheSalt("ab", "c"), CacheSalt("a", "bc"),
                                        CacheSalt("", "abc")};

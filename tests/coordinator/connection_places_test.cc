@@ -34,7 +34,7 @@ TEST_F(ConnectionPlacesTest, Take_LimitsConnectionsPerAddress_AndPerNetworkForIp
   EXPECT_TRUE(gave_way_.empty());
 }
 
-TEST_F(ConnectionPlacesTest, Take_LimitsLoopbackOnlyByTheTotal) {
+TEST_F(ConnectionPlacesTest, Take_LimitsLoopbackConnections_OnlyByTheTotal) {
   Hold("127.0.0.1", kMost);
   EXPECT_EQ(places_.taken(), kMost);
   EXPECT_EQ(Take("127.0.0.2"), nullptr) << "loopback addresses are one network";
@@ -65,14 +65,14 @@ TEST_F(ConnectionPlacesTest, Place_IsFreed_WhenItsConnectionEnds) {
 TEST_F(ConnectionPlacesTest, Take_EvictsTheLongestSilentConnectionOfTheLargestNetwork_WhenAllPlacesAreTaken) {
   Hold("192.0.2.1", 5);
   Hold("192.0.2.2", 7);
-  held_[5]->ServeClient();  // the longest silent connection of the larger network becomes the latest
+  held_[5]->ServeClient();  // this connection was the longest silent one of the larger network; now it is the latest
   held_[5]->AwaitClient();
   const Place first = Take("192.0.2.3"), second = Take("192.0.2.3");
   EXPECT_NE(first, nullptr);
   EXPECT_NE(second, nullptr);
   EXPECT_EQ(gave_way_, (std::vector<std::string>{"192.0.2.2/1", "192.0.2.2/2"}));
   EXPECT_EQ(places_.taken(), kMost);
-  held_[6].reset();  // a connection that left already is not counted twice
+  held_[6].reset();  // a connection that has already ended is not counted twice
   EXPECT_EQ(places_.taken(), kMost);
 }
 

@@ -1,5 +1,5 @@
-// Tests of the edits that requests of the Messages API ask for in their history. In these tests a token is a byte of
-// the messages' JSON.
+// Tests the edits of the history that requests of the Messages API ask for. In these tests a token is a byte of the
+// messages' JSON.
 #include "coordinator/api/requests/context_edits.h"
 
 #include <gtest/gtest.h>
@@ -54,7 +54,7 @@ Done Apply(const std::string& list) {
   return done;
 }
 
-/// Returns the cleared results, as digits.
+/// Returns the numbers of the results that were cleared, as digits.
 std::string Cleared(const OrderedJson& messages) {
   std::string cleared;
   for (const OrderedJson& message : messages) {
@@ -113,7 +113,7 @@ TEST(ContextEdits, ClearToolUses_ClearsResults_OnlyAboveItsTrigger) {
   EXPECT_EQ(done.applied[0]["type"], "clear_tool_uses_20250919");
   EXPECT_EQ(done.applied[0]["cleared_tool_uses"], 2);
   EXPECT_EQ(done.applied[0]["cleared_input_tokens"], static_cast<size_t>(tokens) - done.messages.dump().size());
-  EXPECT_EQ(Cleared(Apply(R"({"type": "clear_tool_uses_20250919"})").messages), "");  // 100,000 tokens
+  EXPECT_EQ(Cleared(Apply(R"({"type": "clear_tool_uses_20250919"})").messages), "");  // the default: 100,000 tokens
   EXPECT_EQ(done.messages[1]["tool_calls"][0]["function"]["arguments"], R"({"x":1})");
 }
 

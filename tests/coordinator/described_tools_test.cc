@@ -105,7 +105,7 @@ TEST(DescribedToolsTest, PythonicCalls_BecomeText_InTheModelsForm) {
   EXPECT_FALSE(WriteOutCalls(ToolFormat::kGlm45, other, growth));
 }
 
-/// Returns a call of a function with a name of this many bytes, and this many results of the call.
+/// Returns a conversation that calls a function with a name of this many bytes, and has this many results of the call.
 Conversation CalledOften(size_t name_bytes, int results) {
   Conversation asked;
   const OrderedJson function = {{"name", std::string(name_bytes, 'x')}, {"arguments", "{}"}};
@@ -137,7 +137,7 @@ TEST(DescribedToolsTest, Results_AreRefused_WhereTheyRepeatMoreThanTheRequestMay
   EXPECT_THROW(write(1, stopped.get_token()), Error);
 }
 
-TEST(TextGrowth, Growth_IsRefused_BeyondEightTimesTheRequestsBytes) {
+TEST(TextGrowth, TextMadeOfARequest_IsRefused_BeyondEightTimesTheRequestsBytes) {
   TextGrowth growth("input", 100);
   growth.Add(TextGrowth::kBeside);
   growth.Add(800);
@@ -148,7 +148,7 @@ TEST(TextGrowth, Growth_IsRefused_BeyondEightTimesTheRequestsBytes) {
   EXPECT_THROW(growth.Add(SIZE_MAX), ApiError);
 }
 
-TEST(TextGrowth, SizeOfJson_CountsTextsNamesAndValues) {
+TEST(TextGrowth, TextBytesOfJson_CountTextsNamesAndValues) {
   EXPECT_EQ(TextBytes(OrderedJson::parse(R"({"abc": ["de", 1, {"f": null}]})")), 6 * 8u + 3 + 2 + 1);
 }
 

@@ -1,4 +1,4 @@
-// Which models make a pair: a served model, and a draft model that guesses for it.
+// Tests which served models and draft models fit together.
 #include "coordinator/cluster/launch/draft_model.h"
 
 #include <gmock/gmock.h>
@@ -49,10 +49,22 @@ TEST(DraftModelPairTest, ModelsThatCannotGuess_AreRefused_WithBothNames) {
   };
   EXPECT_THAT(problem("lfm2", "gqa"),
               AllOf(HasSubstr(PathOf("lfm2") + " cannot guess for " + PathOf("gqa")), HasSubstr("carries a state")));
-  EXPECT_THAT(problem("gqa", "qwen35"), HasSubstr("the served model carries a state"));
+  EXPECT_EQ(problem("gqa", "qwen35"), "") << "only the draft model must be without states";
   EXPECT_THAT(problem("bert", "gqa"), HasSubstr("the draft model makes no text"));
   EXPECT_THAT(problem("gqa", "bert"), HasSubstr("the served model makes embeddings"));
   EXPECT_THAT(problem("nowhere", "gqa"), HasSubstr("nowhere"));
+}
+
+TEST(DraftRowsTest, WorkersOfAHybrid_KeepTheRowsOfAllSequencesThatMayHaveDraftsInAStep) {
+  const auto hybrid = ModelFiles::Open(PathOf("lfm2"));
+  Topology topology;
+  EXPECT_EQ(MostDraftRows(topology, hybrid.spec()), 8 * 9) << "predictions are drafts by default";
+  EXPECT_EQ(MostDraftRows(topology, ModelFiles::Open(PathOf("gqa")).spec()), 0) << "it carries no state";
+  topology.speculation.num_tokens = 3;
+  topology.scheduler.max_running = 5;
+  EXPECT_EQ(MostDraftRows(topology, hybrid.spec()), 5 * 4);
+  topology.speculation.method = SpeculationMethod::kOff;
+  EXPECT_EQ(MostDraftRows(topology, hybrid.spec()), 0);
 }
 
 TEST(SameTokensTest, Tokenizers_ThatDiffer_AreRefused_WithBothNamesAndTheToken) {

@@ -1,8 +1,12 @@
-// Tests of drafts in the core: the sources of guesses, the sequences that get drafts, and the verification of drafts.
+// Tests drafts in the engine's core: the sources of guesses, the sequences that get drafts, and the verification of
+// drafts.
 #include <gtest/gtest.h>
+
+#include <deque>
 
 #include "coordinator/core/engine/engine.h"
 #include "tests/support/collecting_sink.h"
+#include "tests/support/random.h"
 
 namespace quire {
 namespace {
@@ -19,7 +23,7 @@ Tokens GuessAfter(const Tokens& tokens, int most, DraftOptions options = {.num_t
   return guess;
 }
 
-/// Returns a request with a prompt, tokens that were generated since, and a prediction of its answer.
+/// Returns a request with a prompt, tokens that have already been generated, and a prediction of its answer.
 Request Predicted(const Tokens& prompt, const Tokens& generated, const Tokens& prediction) {
   Request request;
   request.sequences = NewSequences(prompt, 1);
@@ -38,17 +42,17 @@ Tokens GuessOf(const Tokens& prediction, const Tokens& generated, int most) {
   return guess;
 }
 
-TEST(RepeatProposerTest, Guess_ContinuesTheLongestCommonPart) {
+TEST(RepeatProposerTest, Guess_ContinuesTheLongestMatchWithTheEndOfTheText) {
   EXPECT_EQ(GuessAfter({1, 2, 3, 4, 5, 9, 2, 3, 7, 1, 2, 3}, 2), (Tokens{4, 5})) << "three common tokens beat two";
   EXPECT_EQ(GuessAfter({2, 3, 4, 8, 2, 3, 5, 8, 2, 3}, 1), (Tokens{5})) << "the later of two equal places";
 }
 
-TEST(RepeatProposerTest, Guess_EndsWithTheText) {
+TEST(RepeatProposerTest, Guess_IsCut_WhereTheSearchedTextEnds) {
   EXPECT_EQ(GuessAfter({1, 2, 7, 1, 2}, 8), (Tokens{7, 1, 2}));
   EXPECT_EQ(GuessAfter({5, 5, 5, 5}, 8), (Tokens{5})) << "the last place but one";
 }
 
-TEST(RepeatProposerTest, Guess_IsEmpty_WithoutACommonPartOfTheMinimumLength) {
+TEST(RepeatProposerTest, Guess_IsEmpty_WithoutAMatchOfTheMinimumLength) {
   EXPECT_TRUE(GuessAfter({1, 2, 3, 4}, 4).empty());
   EXPECT_TRUE(GuessAfter({1, 2, 3, 1}, 4).empty()) << "one common token";
   EXPECT_EQ(GuessAfter({1, 2, 3, 1}, 4, {.num_tokens = 4, .min_match = 1}), (Tokens{2, 3, 1}));
@@ -71,14 +75,15 @@ TEST(PredictionTest, Guess_FindsItsPlaceInThePrediction_AfterTheAnswerDeviated) 
   EXPECT_EQ(GuessOf(prediction, {10, 13, 14}, 1), (Tokens{15})) << "two were left out";
 }
 
-TEST(PredictionTest, Guess_ContinuesTheLongestCommonPart_ThenTheNearestPlace) {
+TEST(PredictionTest, Guess_ContinuesTheLongestMatch_AndOfEqualOnesTheNearest) {
   EXPECT_EQ(GuessOf({1, 2, 50, 7, 1, 2, 60, 8, 1, 2, 70}, {9, 7, 1, 2}, 1), (Tokens{60})) << "three tokens beat two";
   const Tokens lines = {1, 2, 50, 0, 1, 2, 60, 0, 1, 2, 70, 0};
   EXPECT_EQ(GuessOf(lines, {3, 3, 3, 3, 1, 2}, 1), (Tokens{60}));
   EXPECT_EQ(GuessOf(lines, {3, 3, 3, 3, 3, 3, 3, 3, 3, 1, 2}, 1), (Tokens{70}));
 }
 
-/// `runs` runs of 62 tokens 1 with a 2 before each: every place shares up to 62 tokens with an answer of tokens 1.
+/// Returns `runs` runs, each a token 2 and then 62 tokens 1, so that every place has up to 62 tokens in common with an
+/// answer of tokens 1.
 Tokens RunsOfOnes(size_t runs) {
   Tokens tokens;
   for (size_t run = 0; run < runs; ++run) {
@@ -102,7 +107,7 @@ TEST(PredictionTest, Search_BoundsComparisons_AndLooksAtTheNearestPlacesFirst) {
 }
 
 TEST(RepeatProposerTest, Search_BoundsComparisons_InATextOfOneToken) {
-  // The place before 77 has eight tokens in common. All nearer places have seven.
+  // The place before 77 has eight tokens in common with the text's end. All nearer places have seven tokens in common.
   const auto text_of = [](size_t runs) {
     Tokens text(8, 1);
     text.push_back(77);
@@ -141,7 +146,7 @@ Tokens Found(const EarlierAnswers& answers, const Request& request, const Tokens
   return {part.follows.begin(), part.follows.end()};
 }
 
-TEST(EarlierAnswersTest, Guess_ContinuesTheLongestCommonPart_ThenTheLatestAnswer) {
+TEST(EarlierAnswersTest, Guess_ContinuesTheLongestMatch_AndOfEqualOnesTheLatestAnswer) {
   EarlierAnswers answers;
   answers.Add(Of("a"), Tokens{1, 2, 3, 4, 5});
   answers.Add(Of("a"), Tokens{9, 1, 2, 3, 6, 7});
@@ -212,7 +217,7 @@ TEST(DraftPaceTest, Sequence_PausesLonger_TheMoreDraftsInARowFail) {
   EXPECT_TRUE(pace.IsReady()) << "a right draft ends the series";
 }
 
-TEST(DraftPaceTest, Order_FollowsTheCost_AndIsTriedAgain_AfterEverLongerRests) {
+TEST(DraftPaceTest, OrdersForGuesses_StopWhenTheyCostTooMuch_AndAreTriedAgainAfterEverLongerRests) {
   DraftPace pace;
   EXPECT_EQ(pace.LengthToOrder(3, 0.02), 3) << "guesses cost next to nothing";
   EXPECT_EQ(pace.LengthToOrder(8, 0.4), 1);
@@ -228,7 +233,26 @@ TEST(DraftPaceTest, Order_FollowsTheCost_AndIsTriedAgain_AfterEverLongerRests) {
   EXPECT_FALSE(pace.RestsAfter(2)) << "the rests have begun anew";
 }
 
-TEST(DraftCostTest, Guess_IsLearned_AndOneLongReadingCountsLittle) {
+TEST(DraftPaceTest, Sequence_AffordsDrafts_FromWhatEarlierOnesSaved) {
+  DraftPace pace;
+  EXPECT_EQ(pace.Affordable(0.15, 0.03), 1) << "a first try";
+  EXPECT_EQ(pace.Affordable(0.5, 0.03), 0) << "too expensive for a first try";
+  pace.Spend(0.18);
+  EXPECT_EQ(pace.Affordable(0.15, 0.03), 0);
+  pace.Gained(10);
+  EXPECT_EQ(pace.Affordable(0.15, 0.03), 0) << "ten tokens pay for a tenth of one";
+  pace.Gained(2);
+  EXPECT_EQ(pace.Affordable(0.15, 0.03), 1);
+  pace.Verified(3, 4);
+  EXPECT_EQ(pace.Affordable(0.15, 0.03), 21) << "right drafts saved three steps";
+  EXPECT_EQ(pace.Affordable(0.15, 1.03), 14) << "in a pipeline";
+  pace.Verified(64, 64);
+  pace.Gained(1);
+  EXPECT_EQ(pace.Affordable(1, 0), 32) << "not more than so much is remembered";
+  EXPECT_GT(pace.Affordable(0, 0), 64) << "rows that cost nothing";
+}
+
+TEST(DraftCostTest, CostOfAGuess_IsLearned_AndOneLongReadingCountsLittle) {
   DraftCost cost;
   const double before = cost.guess();
   cost.ObserveGuess(1, 4, 0.5);
@@ -240,7 +264,7 @@ TEST(DraftCostTest, Guess_IsLearned_AndOneLongReadingCountsLittle) {
     cost.ObserveGuess(2, 8, 0.016);
   }
   EXPECT_NEAR(cost.guess(), 0.2, 1e-3);
-  EXPECT_EQ(cost.row(), DraftCost().row()) << "guesses are no rows";
+  EXPECT_EQ(cost.row(1), DraftCost().row(1)) << "guesses are no rows";
   cost.ObserveGuess(1, 4, 60);
   cost.ObserveGuess(1, 0, 60);
   cost.ObserveGuess(1000, 4, 60);
@@ -251,29 +275,37 @@ TEST(DraftCostTest, Guess_IsLearned_AndOneLongReadingCountsLittle) {
 
 TEST(DraftCostTest, CostOfADraftedRow_IsLearned_FromStepsWithAndWithoutDrafts) {
   DraftCost cost;
-  const double before = cost.row();
+  const double before = cost.row(1);
   cost.Observe(1, 4, 0.5);
-  EXPECT_EQ(cost.row(), before) << "no step without drafts was seen";
+  EXPECT_EQ(cost.row(1), before) << "no step without drafts was seen";
   for (int i = 0; i < 100; ++i) {
     cost.Observe(1, 0, 0.010);
     cost.Observe(1, 5, 0.015);
     cost.Observe(2, 0, 0.020);
     cost.Observe(2, 10, 0.030);
   }
-  EXPECT_NEAR(cost.row(), 0.1, 1e-3);
+  EXPECT_NEAR(cost.row(1), 0.1, 1e-3);
+  EXPECT_NEAR(cost.row(2), 0.1, 1e-3);
+  EXPECT_EQ(cost.row(9), cost.row(2)) << "as in the largest smaller step, as long as nothing is known";
+  for (int i = 0; i < 100; ++i) {
+    cost.Observe(8, 0, 0.040);
+    cost.Observe(8, 16, 0.080);
+  }
+  EXPECT_NEAR(cost.row(9), 0.5, 1e-3) << "rows cost more beside many sequences";
+  EXPECT_NEAR(cost.row(7), 0.1, 1e-3);
   cost.Observe(1000, 4, 1);
   cost.Observe(1, 1, 1e9);
-  EXPECT_LE(cost.row(), 0.2) << "one outlier counts little";
+  EXPECT_LE(cost.row(1), 0.2) << "one outlier counts little";
 }
 
-/// Returns draws of these tokens for slot 0.
+/// Returns these tokens as the draws of slot 0.
 std::vector<SampledToken> Drawn(const Tokens& tokens) {
   std::vector<SampledToken> drawn;
   for (const TokenId token : tokens) drawn.push_back({0, token, 0, {}});
   return drawn;
 }
 
-/// Proposes the tokens that the test sets.
+/// A proposer of the drafts that the test sets.
 class Said final : public DraftProposer {
  public:
   DraftSource Propose(const Request&, const Sequence&, int most, Tokens& guess) override {
@@ -415,6 +447,67 @@ TEST_F(DraftingTest, Drafts_MayFillThePool_WhenTheirRequestMay) {
   EXPECT_EQ(Got(1), (Tokens{7, 10, 11, 12, 14}));
 }
 
+/// Runs one sequence of `tokens` tokens, whose steps take 10 ms and 5 ms for each draft. `right` of a hundred guesses
+/// are right. Returns how much longer it took than without drafts.
+class DraftsThatMustPay : public DraftingTest {
+ protected:
+  double LossOf(int tokens, int right, bool must_pay) {
+    Make(500);
+    options_.max_model_len = 2000;
+    options_.drafts.must_pay = must_pay;
+    options_.drafts.num_tokens = 8;
+    engine_ = std::make_unique<Engine>(options_);
+    engine_->set_proposer(&said_);
+    const RequestId id = ++last_;
+    EXPECT_FALSE(engine_->Submit(New(id, 3, tokens)));
+    test::Random random(7);
+    std::deque<StepPlan> sent;
+    double seconds = 0;
+    while (!engine_->idle()) {
+      said_.next.assign(8, random.Below(100) < right ? 7 : 8);
+      for (StepPlan plan = Plan(); !plan.empty(); plan = Plan()) sent.push_back(plan);
+      std::vector<SampledToken> drawn = {{0, 7, 0, {}}};
+      size_t drafts = 0;
+      if (!sent.front().drafts.empty()) {
+        drafts = sent.front().drafts[0].tokens.size();
+        if (sent.front().drafts[0].tokens[0] == 7) drawn.insert(drawn.end(), drafts, {0, 7, 0, {}});
+      }
+      sent.pop_front();
+      const auto micros = static_cast<uint32_t>(10'000 + 5'000 * drafts);
+      seconds += micros * 1e-6;
+      engine_->CommitStep(drawn, {micros, 0, 0});
+    }
+    EXPECT_EQ(Got(id).size(), static_cast<size_t>(tokens));
+    return seconds / (tokens * 0.010) - 1;
+  }
+  DraftCounts Counts() const { return engine_->stats().all_drafts(); }
+
+ private:
+  RequestId last_ = 0;
+};
+
+TEST_F(DraftsThatMustPay, Drafts_CostNoMoreThanAHundredthOfTheTime_WhenTheyAreSeldomRight) {
+  for (const int right : {0, 20, 35, 45}) {
+    EXPECT_LE(LossOf(1500, right, true), 0.012) << right;
+    EXPECT_GT(Counts().tokens, 10) << "texts change, so they are tried again";
+  }
+  EXPECT_GT(LossOf(1500, 35, false), 0.015) << "drafts that need not pay cost more";
+}
+
+TEST_F(DraftsThatMustPay, Drafts_SaveAsMuchAsOthers_WhenTheyAreOftenRight) {
+  const double free = LossOf(400, 95, false), bound = LossOf(400, 95, true);
+  EXPECT_LT(free, -0.3);
+  EXPECT_LT(bound, free + 0.03);
+}
+
+/// In a pipeline a step that waits for results costs the time of the other stages.
+TEST_F(DraftsThatMustPay, Steps_AreSeldomHeldUp_InAPipeline) {
+  options_.scheduler.num_stages = 3;
+  EXPECT_LE(LossOf(1500, 0, true), 0.012);
+  EXPECT_LE(Counts().drafts, 7) << "a try costs two steps of the other stages, and fifteen are allowed";
+  EXPECT_GE(Counts().drafts, 1);
+}
+
 TEST_F(DraftingTest, Sequences_GetNoDrafts_WhenThreeRunTogether) {
   Make(40);
   for (const RequestId id : {1, 2, 3}) ASSERT_FALSE(engine_->Submit(New(id, 3, 10)));
@@ -451,7 +544,7 @@ TEST_F(DraftingTest, Request_GetsDraftsOnlyFromItsPrediction_WhenDraftsFromTextA
   EXPECT_EQ(Plan().drafts, (std::vector<Draft>{{0, {10, 11, 12}}}));
   Commit({{0, 10}, {0, 11}, {0, 12}, {0, 13}});
   engine_->Cancel(1);
-  ASSERT_FALSE(engine_->Submit(New(2, 9, 20)));  // its text repeats itself
+  ASSERT_FALSE(engine_->Submit(New(2, 9, 20)));  // the text of this request repeats itself
   Plan();
   EXPECT_FALSE(Plan().empty()) << "nothing can be guessed, so steps are planned ahead";
 }
@@ -491,8 +584,8 @@ class DraftModelTest : public DraftingTest {
  protected:
   void MakeWithModel(int usable_blocks = 40, int model_max_len = 1000) {
     Make(usable_blocks);
-    options_.drafts = {.num_tokens = 4, .max_batch = 2, .from_text = false, .from_model = true,
-                       .model_max_len = model_max_len};
+    options_.drafts = {
+        .num_tokens = 4, .max_batch = 2, .from_text = false, .from_model = true, .model_max_len = model_max_len};
     engine_ = std::make_unique<Engine>(options_);
     sinks_.clear();
   }
@@ -539,7 +632,7 @@ TEST_F(DraftModelTest, Guess_IsOrderedWithAStep_AndVerifiedInTheNextOne) {
   EXPECT_FALSE(Plan().empty()) << "steps without orders are planned ahead";
 }
 
-TEST_F(DraftModelTest, Sequence_GoesOn_WhenNoGuessComes) {
+TEST_F(DraftModelTest, Sequence_Continues_WhenTheDraftModelGivesNoGuess) {
   MakeWithModel();
   BeginWithModel(30);
   for (TokenId token = 8; token < 14; ++token) {
@@ -549,7 +642,7 @@ TEST_F(DraftModelTest, Sequence_GoesOn_WhenNoGuessComes) {
   EXPECT_EQ(counts().drafts, 0);
 }
 
-TEST_F(DraftModelTest, Guesses_EndWithTheAnswer_AndWithWhatTheModelReads) {
+TEST_F(DraftModelTest, Guesses_EndAtTheEndOfTheAnswer_AndOfTheDraftModelsContext) {
   MakeWithModel();
   BeginWithModel(4);
   EXPECT_EQ(Plan().guesses, (std::vector<GuessOrder>{{0, 1}})) << "two tokens are left, and one is drawn anyway";
@@ -566,7 +659,7 @@ TEST_F(DraftModelTest, Guesses_EndWithTheAnswer_AndWithWhatTheModelReads) {
   EXPECT_TRUE(Plan().guesses.empty());
 }
 
-TEST_F(DraftModelTest, Nobody_HasOrders_InFullSteps_WithAPredictionOrWithBeams) {
+TEST_F(DraftModelTest, Engine_OrdersNoGuess_InFullSteps_OrForRequestsWithAPrediction) {
   MakeWithModel();
   for (RequestId id = 1; id <= 3; ++id) ASSERT_FALSE(engine_->Submit(New(id, 3, 20)));
   Plan();
@@ -583,7 +676,7 @@ TEST_F(DraftModelTest, Nobody_HasOrders_InFullSteps_WithAPredictionOrWithBeams) 
   EXPECT_EQ(plan.drafts.size(), 1u) << "its prediction";
 }
 
-TEST_F(DraftModelTest, Orders_End_WhereTheModelIsTooSlow) {
+TEST_F(DraftModelTest, OrdersForGuesses_Stop_WhenTheDraftModelIsTooSlow) {
   MakeWithModel(300);
   BeginWithModel(900);
   int orders = 0;

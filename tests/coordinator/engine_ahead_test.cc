@@ -12,7 +12,7 @@ using test::MakeRequest;
 using Slots = std::vector<SlotId>;
 using Tokens = std::vector<TokenId>;
 
-/// An engine with a few blocks of 4 tokens. The test chooses each token that the "model" draws.
+/// An engine with a few blocks of 4 tokens. The test chooses each token that the "model" samples.
 class EngineAheadTest : public testing::Test {
  protected:
   void Make(int usable_blocks, int max_step_tokens = 64) {
@@ -41,7 +41,7 @@ class EngineAheadTest : public testing::Test {
     return plan != nullptr ? *plan : StepPlan{};
   }
 
-  /// Commits the result of the oldest outstanding plan: the same token for every draw.
+  /// Commits the result of the oldest outstanding plan: the same token for every sample.
   void Commit(TokenId token) {
     std::vector<SampledToken> drawn;
     for (const StepMember& m : engine_->scheduler().outstanding().at(0).members) {
@@ -117,7 +117,7 @@ TEST_F(EngineAheadTest, TokensOfAnEndedSequence_AreDropped_WhenAStepAheadDrawsTh
   Commit(20);
   EXPECT_EQ(Plan().decodes, (Slots{0, 1}));
   std::vector<SampledToken> drawn = {{0, 42, 0, {}}, {1, 21, 0, {}}};
-  engine_->CommitStep(drawn);  // step 3 is outstanding and still contains both sequences
+  engine_->CommitStep(drawn);  // the outstanding step 3 still contains both sequences
   EXPECT_EQ(sinks_[1].choices[0].finished, FinishReason::kStop);
   EXPECT_EQ(engine_->requests().size(), 1u);
   const StepPlan plan = Plan();

@@ -19,8 +19,8 @@ class LeavingSink : public CollectingSink {
   bool abandoned = false;
 };
 
-/// Two engines with blocks of 4 tokens. Their "model" draws 100, 101, ... by position, so that tokens that are lost,
-/// repeated or drawn for a wrong position show.
+/// Two engines with blocks of 4 tokens. Their "model" samples 100, 101, ... by position, which reveals tokens that are
+/// lost, repeated or sampled for a wrong position.
 class EngineMigrationTest : public testing::Test {
  protected:
   EngineMigrationTest() {
@@ -357,7 +357,7 @@ TEST_F(EngineMigrationTest, AbandonedRequest_IsDropped_WhileItMoves) {
   EXPECT_EQ(sinks_[1].choices[0].tokens.size(), 2u);
 }
 
-TEST_F(EngineMigrationTest, TimeLimits_HoldAtTheDestination) {
+TEST_F(EngineMigrationTest, TimeLimitsOfARequest_Hold_AfterItHasMoved) {
   for (const RequestId id : {1, 2}) {
     auto request = MakeRequest(id, Tokens(9, static_cast<TokenId>(id)), 50, sinks_[id]);
     if (id == 1) request->limits.max_seconds = 5;
@@ -412,8 +412,9 @@ TEST_F(EngineMigrationTest, Beams_DrawTheSameTokens_WhenTheirRequestMoves) {
   for (int beam = 0; beam < 2; ++beam) EXPECT_EQ(sinks_[2].choices[beam].tokens, sinks_[1].choices[beam].tokens);
 }
 
-/// One of two beams has its blocks; the other waits for a prefix that an outstanding step computes. Neither beam can
-/// run yet, so that no plan is sent: a swap-in recorded now would never reach the workers and leave the blocks empty.
+/// One of two beams has its blocks; the other beam waits for a prefix that an outstanding step computes. Neither can
+/// run yet, so no plan is sent. A swap-in recorded in the plan would never reach the workers and would leave the blocks
+/// empty.
 TEST_F(EngineMigrationTest, SwapIn_WaitsForANonEmptyPlan_WhileABeamAwaitsItsPrefix) {
   const Tokens prefix = {1, 102, 103, 103, 9};  // the tokens of the second beam's first block
   const auto commit = [](Engine& engine) {

@@ -87,6 +87,29 @@ TEST(EngineWatcherTest, BrokenPins_AreReportedAsTheirOwnKindOfEvent) {
   EXPECT_STREQ(EventName(events[1].kind), "request_held");
 }
 
+TEST(EngineWatcherTest, RequestThatStandsBack_IsHeld) {
+  EngineOptions options;
+  options.blocks.num_blocks = 10;
+  const Engine engine(options);
+  EventFeed feed;
+  EngineWatcher(feed, engine, 0).OnDecision({DecisionKind::kStoodBack, 7, 0, 6, 4});
+  const auto events = feed.After(0, 10).events;
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_STREQ(EventName(events[0].kind), "request_held");
+}
+
+TEST(EngineWatcherTest, SumsOfGuessedTokens_AreNoEvents) {
+  EngineOptions options;
+  options.blocks.num_blocks = 10;
+  const Engine engine(options);
+  EventFeed feed;
+  EngineWatcher watcher(feed, engine, 0);
+  for (const DecisionKind kind : {DecisionKind::kDraftedByPrediction, DecisionKind::kDraftedFromText,
+                                  DecisionKind::kDraftedFromAnswers, DecisionKind::kDraftedByModel})
+    watcher.OnDecision({kind, 7, 0, 3, 5});
+  EXPECT_EQ(feed.newest(), 0u);
+}
+
 TEST(EventFeedTest, EveryKindOfEvent_HasItsOwnName) {
   std::vector<std::string> names;
   for (size_t kind = 0; kind < kNumEventKinds; ++kind) names.emplace_back(EventName(static_cast<EventKind>(kind)));

@@ -111,7 +111,7 @@ TEST(EventQueueTest, Queue_HoldsEventsOfAStalledClient_OnlyWhileMayHoldReturnsTr
   EXPECT_NE(queue->TryNext()->error, "");
 }
 
-TEST(HandoffTest, Handoff_DeliversAValueOfAnotherThread_Once) {
+TEST(HandoffTest, Handoff_DeliversAValue_FromAnotherThread) {
   asio::io_context io(1);
   int sum = 0;
   std::vector<std::thread> threads;

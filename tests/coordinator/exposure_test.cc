@@ -104,7 +104,7 @@ TEST(ExposureTest, CheckExposure_RefusesReachablePorts_WithoutKeys) {
   struct Row {
     const char* port;
     const char* address;
-    bool none, keys, excused;  // start allowed: without keys, with keys, with the warning accepted
+    bool none, keys, excused;  // starts that are allowed: without keys, with keys, with the warning accepted
   };
   const Row rows[] = {
       {"transport", "127.0.0.1", true, true, true},
@@ -163,7 +163,7 @@ TEST(ExposureTest, ExposureWarnings_NameProtectionsThatAreSwitchedOff) {
   t.transport.insecure = true;
   EXPECT_TRUE(ExposureWarnings(t).empty());  // nothing listens on the network
   t.transport.bind = "127.0.0.1";
-  EXPECT_TRUE(ExposureWarnings(t).empty());  // the settings ask for loopback without keys
+  EXPECT_TRUE(ExposureWarnings(t).empty());  // the settings ask for loopback, without keys
   t.transport.insecure = false;
   ASSERT_EQ(ExposureWarnings(t).size(), 1u);
   EXPECT_NE(ExposureWarnings(t)[0].find("every user of this host can join as a worker"), std::string::npos);

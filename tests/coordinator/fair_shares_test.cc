@@ -1,4 +1,4 @@
-// Tests of the rules by which clients share places, blocks and steps, one rule in each test. The simulator (tests/sim)
+// Tests the rules by which clients share places, blocks and steps, one rule in each test. The simulator (tests/sim)
 // checks the rules for random sets of clients.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -135,7 +135,7 @@ TEST_F(FairSharesTest, NewClient_RunsOnceOutstandingStepsEnd_WhenStepsArePlanned
   EXPECT_EQ(TokensOf(9), 1u) << "the first plan that was made for it";
 }
 
-TEST_F(FairSharesTest, Scheduler_PreemptsNoClient_WithinItsShare) {
+TEST_F(FairSharesTest, Scheduler_PreemptsNoRequestOfAClient_WithinItsShare) {
   Make(1000, 8, 64);
   for (RequestId id = 1; id <= 4; ++id) ASSERT_FALSE(Submit(id, "a", 4, 100));
   for (RequestId id = 5; id <= 8; ++id) ASSERT_FALSE(Submit(id, "b", 4, 100));
@@ -151,8 +151,8 @@ TEST_F(FairSharesTest, NewClient_GetsItsShareOfBlocks_WhenAnotherClientHoldsMore
   ASSERT_FALSE(Submit(1, "a", 60, 60));
   ASSERT_FALSE(Submit(2, "a", 60, 60));
   for (int i = 0; i < 3; ++i) Step();
-  ASSERT_EQ(engine_->scheduler().num_running(), 2);  // they hold 32 of 40 blocks
-  ASSERT_FALSE(Submit(3, "b", 40, 4));               // 10 blocks; the share of client b is 20
+  ASSERT_EQ(engine_->scheduler().num_running(), 2);  // the two requests hold 32 of 40 blocks
+  ASSERT_FALSE(Submit(3, "b", 40, 4));               // needs 10 blocks; the share of client b is 20 blocks
   Step();
   EXPECT_FALSE(Runs(2));
   EXPECT_TRUE(Runs(3));
@@ -207,7 +207,7 @@ TEST_F(FairSharesTest, ShortPrompt_DoesNotWait_ForALongPromptOfAnotherClient) {
 TEST_F(FairSharesTest, Steps_AreShortAndSequencesOfOneClientTakeTurns_WhenSeveralClientsRun) {
   Make(60'000, 200, 512);
   ASSERT_FALSE(Submit(1, "a", 5, 1000, 190));
-  for (int i = 0; i < 20; ++i) Step({1'000'000, 0});  // about 5 ms for a token; a step has at least 64 tokens
+  for (int i = 0; i < 20; ++i) Step({1'000'000, 0});  // about 5 ms per token; a step has at least 64 tokens
   ASSERT_FALSE(Submit(2, "b", 10, 1000));
   const auto fewest = [&] {
     size_t tokens = 1000;
@@ -266,7 +266,7 @@ TEST_F(FairSharesTest, RequestsWithBeams_TakeTurns_WhenSeveralClientsRun) {
     for (RequestId id = 1; id <= kWithBeams; ++id) tokens += Computed(plan, id);
     return tokens;
   };
-  for (int i = 0; i < 5; ++i) Step({320'000, 0});  // 2 ms for a token
+  for (int i = 0; i < 5; ++i) Step({320'000, 0});  // 2 ms per token
   EXPECT_EQ(of_beams(Step({320'000, 0})), 160) << "of a client alone";
   ASSERT_FALSE(SubmitBeams(kOther, "b", 20));
   ASSERT_FALSE(Submit(kShort, "c", 5, 1000));
@@ -376,7 +376,7 @@ TEST_F(FairSharesTest, StepsWithDecodes_KeepTheTargetTime_WhilePromptsAreCompute
   engine_->Cancel(2);
   engine_->ChangeOptions({.target_step_seconds = 0.1});
   ASSERT_FALSE(Submit(3, "a", 4000, 5));
-  longest_of(3, chunks = 0);  // the cost model forgets long steps
+  longest_of(3, chunks = 0);  // the cost model forgets the long steps
   EXPECT_LT(longest_of(40, chunks), 0.1);
   EXPECT_GT(chunks, 40 * 25) << "and the prompt goes on";
   engine_->ChangeOptions({.target_step_seconds = 0.001});
@@ -436,7 +436,7 @@ TEST_F(FairSharesTest, ClientAtItsLimit_DoesNotDelayOtherClients) {
   Make(1000, 8, 64);
   const ClientLimits two{2, 0}, blocks{0, 10};
   for (RequestId id = 1; id <= 3; ++id) ASSERT_FALSE(Submit(id, "a", 4, 50, 1, two));
-  ASSERT_FALSE(Submit(4, "b", 4, 29, 1, blocks));  // 8 blocks at its maximum length
+  ASSERT_FALSE(Submit(4, "b", 4, 29, 1, blocks));  // needs 8 blocks at its full length
   ASSERT_FALSE(Submit(5, "b", 4, 29, 1, blocks));
   ASSERT_FALSE(Submit(6, "c", 4, 5));
   Step();
@@ -458,7 +458,7 @@ TEST_F(FairSharesTest, ClientWithItsFullShare_TakesNoRoom_ThatAnotherClientHasAR
     ASSERT_FALSE(Submit(2, "a", 4, 100));
     ASSERT_FALSE(Submit(3, "b", 40, 100));
     while (TokensOf(3) == 0) Step();
-    // One place is left. Client a was served less, and its turn comes first; client b has a right to the place.
+    // One place is left. Client a was served less, so its turn comes first, but client b has a right to the place.
     ASSERT_FALSE(Submit(4, "a", 4, 100));
     ASSERT_FALSE(Submit(5, "b", 4, 100));
     for (int i = 0; i < 5; ++i) Step();
@@ -477,6 +477,63 @@ TEST_F(FairSharesTest, ClientWithItsFullShare_TakesRoom_ThatNoClientHasARightTo)
   ASSERT_FALSE(Submit(4, "a", 4, 100));
   Step();
   EXPECT_TRUE(Runs(4)) << "no place stays empty while somebody waits";
+}
+
+TEST_F(FairSharesTest, RequestAboveAShare_IsNotAdmitted_IntoRoomThatOtherClientsHaveARightTo) {
+  for (const bool plan_ahead : {false, true}) {
+    Make(100'000, 12, 64, plan_ahead);
+    ASSERT_FALSE(Submit(1, "a", 4, 100, 6));  // the share of each client is 4 places
+    ASSERT_FALSE(Submit(2, "b", 4, 10, 4));
+    ASSERT_FALSE(Submit(3, "c", 4, 10, 4));
+    Step();
+    EXPECT_TRUE(Runs(2) && Runs(3));
+    EXPECT_FALSE(Runs(1)) << "its turn came first";
+    while (!Runs(1)) Step();
+    EXPECT_EQ(engine_->scheduler().num_preemptions(), 0) << "nobody was admitted only to give way";
+    sinks_.clear();
+  }
+}
+
+TEST_F(FairSharesTest, RequestAboveAShare_KeepsItsTurnAndIsProtected_AfterItStoodBack) {
+  Make(100'000, 12, 64);
+  ASSERT_FALSE(Submit(1, "a", 4, 100, 6));
+  ASSERT_FALSE(Submit(2, "b", 4, 10, 4));
+  ASSERT_FALSE(Submit(3, "c", 4, 10, 4));
+  while (!Runs(1)) Step();
+  ASSERT_FALSE(Submit(4, "b", 4, 10, 4));
+  ASSERT_FALSE(Submit(5, "c", 4, 10, 4));
+  for (int64_t i = 1; i < Scheduler::kProtectedSteps; ++i) {
+    Step();
+    ASSERT_TRUE(Runs(1) && Runs(4) && !Runs(5)) << i;
+  }
+  Step();
+  EXPECT_TRUE(Runs(5));
+}
+
+TEST_F(FairSharesTest, RequestAboveAShare_RunsAtOnce_WhenThereIsRoomForAll) {
+  Make(100'000, 12, 64);
+  ASSERT_FALSE(Submit(1, "a", 4, 100, 6));
+  ASSERT_FALSE(Submit(2, "b", 4, 10, 3));
+  ASSERT_FALSE(Submit(3, "c", 4, 10, 3));
+  Step();
+  EXPECT_TRUE(Runs(1) && Runs(2) && Runs(3));
+}
+
+TEST_F(FairSharesTest, Scheduler_KeepsAPlaceFree_ForAClientThatStillRunsAnotherRequest) {
+  Make(60'000, 8, 64);
+  for (RequestId id = 1; id <= 8; ++id) ASSERT_FALSE(Submit(id, "a", 4, 1000));
+  Step();
+  ASSERT_FALSE(Submit(9, "b", 4, 1000));
+  Step();
+  for (RequestId id = 10; id <= 12; ++id) {
+    ASSERT_FALSE(Submit(id, "b", 4, 1));
+    Step();
+    EXPECT_EQ(TokensOf(id), 1u);
+    for (int i = 0; i < 20; ++i) Step();
+  }
+  EXPECT_EQ(engine_->scheduler().num_preemptions(), 2) << "for the first two requests; their two places were kept";
+  for (int64_t i = 0; i < Scheduler::kReservedSteps; ++i) Step();
+  EXPECT_EQ(engine_->scheduler().num_running(), 8) << "no second request came again";
 }
 
 TEST_F(FairSharesTest, PromptsThatCannotBeCut_AreComputedInOneStepEach_WhenSeveralClientsRun) {

@@ -21,7 +21,7 @@ using Words = std::vector<std::string>;
 
 Words SplitWords(std::string_view text) { return CLI::detail::split(std::string(text), ' '); }
 
-/// The commands whose flags foreign flags are translated into.
+/// The Quire commands to whose flags other programs' flags are translated.
 struct Commands {
   Commands() {
     AddServeFlags(*app.add_subcommand("serve"), flags);
@@ -38,9 +38,9 @@ struct Commands {
   std::string text;
 };
 
-/// Expects that foreign flags are translated as the row says.
+/// Expects that flags of another program are translated as the row says.
 void ExpectFate(Words typed, const std::string& shown, FlagFate fate, Words ours, std::string_view to) {
-  static Commands commands;  // declaring all flags for each row would take longer than all else
+  static Commands commands;  // declaring all flags again for each row would take most of the test's time
   const Words before = {typed[0]};
   if (fate == FlagFate::kRefused) {
     const std::string error = commands.ErrorOf(typed);
@@ -58,7 +58,7 @@ void ExpectFate(Words typed, const std::string& shown, FlagFate fate, Words ours
   EXPECT_NO_THROW(commands.app.parse(reversed)) << shown;
 }
 
-TEST(ForeignFlagsTest, EveryFlag_IsTranslatedPassedOverOrRefused) {
+TEST(ForeignFlagsTest, EveryFlag_IsTranslatedIgnoredOrRefused) {
   for (const ForeignFlag& flag : ForeignFlags()) {
     for (const std::string& name : SplitWords(flag.names)) {
       const bool takes_value = flag.takes != FlagTakes::kNothing;
@@ -72,7 +72,7 @@ TEST(ForeignFlagsTest, EveryFlag_IsTranslatedPassedOverOrRefused) {
   }
 }
 
-TEST(ForeignFlagsTest, EveryListedValue_IsTranslatedPassedOverOrRefused) {
+TEST(ForeignFlagsTest, EveryListedValue_IsTranslatedIgnoredOrRefused) {
   for (const ForeignValue& row : ForeignValues()) {
     for (const std::string& flag : SplitWords(row.flags)) {
       for (const std::string& value : SplitWords(row.values))
@@ -210,11 +210,10 @@ TEST(ForeignWordsTest, Errors_NameTheCommandAndTheFlag_WhenAShortFlagIsUnknownOr
       << "no key stands in a log";
 }
 
-TEST(FlagValuesTest, TokensMayHaveAUnit) {
-  const std::pair<const char*, const char*> cases[] = {{"4096", "4096"},   {"32k", "32000"}, {"32K", "32768"},
-                                                       {"1M", "1048576"},  {"2m", "2000000"}, {"25.6k", "25600"},
-                                                       {"auto", "auto"},   {"k", "k"},        {"1kk", "1kk"},
-                                                       {"1.5.2k", "1.5.2k"}};
+TEST(FlagValuesTest, NumbersOfTokens_MayHaveAUnitSuffix_InFlags) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"4096", "4096"},   {"32k", "32000"}, {"32K", "32768"}, {"1M", "1048576"}, {"2m", "2000000"},
+      {"25.6k", "25600"}, {"auto", "auto"}, {"k", "k"},       {"1kk", "1kk"},    {"1.5.2k", "1.5.2k"}};
   for (const auto& [text, tokens] : cases) EXPECT_EQ(ValueOfTokens(text, "--max-model-len").scalar, tokens);
 }
 
@@ -225,7 +224,8 @@ TEST(FlagValuesTest, ValuesOfFlag_ListsTheAcceptedWords) {
     const std::string name = "--" + option->get_lnames().front();
     ServeFlags flags;
     flags.given = {{name, "no-such-word"}};
-    if (name == "--set" || name == "--host" || name == "--port" || name == "--admin-port") continue;
+    if (name == "--set" || name == "--host" || name == "--port" || name == "--admin-port" || name == "--model-dir")
+      continue;
     const std::string error = ErrorThrownBy([&] { SettingsFromFlags(flags); });
     const bool is_choice = error.find("must be one of") != std::string::npos || name.ends_with("-parser");
     EXPECT_EQ(is_choice, option->get_type_name().find('{') != std::string::npos) << name << ": " << error;

@@ -12,7 +12,7 @@ struct Call {
   int number = 0;
 };
 
-/// Serves `turns` calls in turn, and returns their clients.
+/// Serves `count` calls in turn, and returns their clients.
 std::string Serve(GateTurns& turns, std::list<Call>& calls, int count) {
   std::string served;
   for (int i = 0; i < count; ++i) {
@@ -33,14 +33,14 @@ TEST(GateTurnsTest, Clients_TakeTurns_WhateverNumberOfCallsEachHas) {
   EXPECT_EQ(Serve(turns, calls, 7), "abmammm");
 }
 
-TEST(GateTurnsTest, CallsOfAClient_GoByArrival) {
+TEST(GateTurnsTest, CallsOfAClient_AreServedInTheOrderOfArrival) {
   GateTurns turns;
   std::list<Call> calls;
   for (int i = 0; i < 3; ++i) turns.Come("a"), calls.push_back({"a", i});
   EXPECT_EQ(turns.Next(calls)->number, 0);
 }
 
-TEST(GateTurnsTest, NewClients_ComeAfterAClientThatWaits_HoweverManyTheyAre) {
+TEST(GateTurnsTest, NewClients_ComeAfterAWaitingClient_HoweverManyNewClientsThereAre) {
   GateTurns turns;
   std::list<Call> calls = {{"m", 0}, {"a", 1}};
   turns.Come("m"), turns.Come("a");

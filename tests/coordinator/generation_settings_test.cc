@@ -29,7 +29,7 @@ std::string GgufInteger(const std::string& key, int32_t value) {
   return GgufText(key) + BytesOf(uint32_t{5}) + BytesOf(value);
 }
 
-/// Returns the bytes of a golden model in GGUF with more metadata. A filler keeps the tensors at their alignment.
+/// Returns the bytes of a golden model in GGUF with additional metadata, and a filler that keeps the tensors aligned.
 std::string WithMetadata(const std::string& pairs, uint64_t count) {
   const auto from = std::filesystem::path(QUIRE_TEST_DATA) / "models" / "mqa.gguf";
   std::string bytes = ReadTextFile(from, kMostBytes);

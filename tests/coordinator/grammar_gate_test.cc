@@ -65,7 +65,8 @@ class GrammarGateTest : public testing::Test, private WorkerGroupListener {
     Rounds(through_ + 1, millis);
     return ranks_[0].TryReceive().has_value();
   }
-  /// Runs rounds until `expected` requests went through the gate or `millis` passed; returns how many went through.
+  /// Runs rounds until `expected` requests have passed the gate or `millis` milliseconds are over. Returns how many
+  /// requests have passed.
   int Rounds(int expected, int millis = 30000) {
     for (const auto deadline = Clock::now() + std::chrono::milliseconds(millis);
          Clock::now() < deadline && through_ < expected;) {
@@ -74,7 +75,7 @@ class GrammarGateTest : public testing::Test, private WorkerGroupListener {
     }
     return through_;
   }
-  /// Returns an arrival of one request, whose `submit` gives the request to the engine, unless EndAll was called.
+  /// Returns an arrival of one request. Its `submit` gives the request to the engine, unless EndAll was called.
   Arrival Count() {
     const auto id = static_cast<RequestId>(++calls_);
     return {.submit =
@@ -152,7 +153,7 @@ TEST_F(GrammarGateTest, Requests_LeaveTheEngineAfterANewEpoch_UntilTheNewRanksAr
   constrained.grammar = kFirst;
   engine_.Submit(test::MakeRequest(1, {1, 2}, 2, first, 1, constrained));
   engine_.Submit(test::MakeRequest(2, {1, 2}, 2, second));
-  gate_.Round(engine_, now_);  // still the first epoch: requests that passed the gate stay
+  gate_.Round(engine_, now_);  // in the first epoch, requests that have passed the gate stay
   EXPECT_EQ(engine_.requests().size(), 2u);
   engine_.StartEpoch(2);
   gate_.Round(engine_, now_);
@@ -166,7 +167,7 @@ TEST_F(GrammarGateTest, Requests_LeaveTheEngineAfterANewEpoch_UntilTheNewRanksAr
     gate_.Round(engine_, now_);
   }
   EXPECT_TRUE(engine_.requests().contains(1));
-  // The new ranks are not ready in time: the client gets an error.
+  // The new ranks are not ready in time, so the client gets an error.
   engine_.StartEpoch(3);
   gate_.Round(engine_, now_);
   now_ += 61;
@@ -248,7 +249,7 @@ TEST_F(GrammarGateTest, Gate_DoesNotAskAgain_ForAGrammarThatTheRanksKeep) {
   EXPECT_FALSE(IsTold());
 }
 
-TEST_F(GrammarGateTest, Grammars_AreKept_WhileRequestsNeedThem) {
+TEST_F(GrammarGateTest, Grammars_AreKeptByTheRanks_WhileRequestsNeedThem) {
   constexpr uint64_t kSixth = GrammarGate::kRoom / 6;
   std::vector<uint64_t> tickets;
   for (int i = 0; i < 3; ++i) {

@@ -98,7 +98,7 @@ TEST_F(HandshakePaceTest, AddressesOfOneIpv6Customer_ShareOneTurn) {
   EXPECT_NE(TurnOf(make_address("192.0.2.1")), TurnOf(make_address("192.0.2.2")));
 }
 
-TEST_F(HandshakePaceTest, SkippedClient_CostsNothing) {
+TEST_F(HandshakePaceTest, Take_ChargesNoHandshake) {
   Wait("192.0.2.1", 2);
   for (int i = 0; i < 500; ++i) pace_.Charge(now_);
   const int64_t before = UntilNext();
@@ -110,7 +110,7 @@ TEST_F(HandshakePaceTest, SkippedClient_CostsNothing) {
 
 class HandshakeQueueTest : public testing::Test {
  protected:
-  /// Begins `count` handshakes of one address, in turn. `ended`: their clients have left.
+  /// Begins `count` handshakes of one address, in turn. `ended` says whether their clients have left.
   void Ask(const std::string& address, int count, bool ended) {
     for (int i = 0; i < count; ++i)
       boost::asio::co_spawn(io_, One(make_address(address), ended), boost::asio::detached);
@@ -129,7 +129,7 @@ class HandshakeQueueTest : public testing::Test {
 
   boost::asio::io_context io_;
   HandshakeTurns turns_{io_.get_executor()};
-  std::vector<std::optional<bool>> results_;  // of each handshake, in the order of the requests; nothing: it waits
+  std::vector<std::optional<bool>> results_;  // each handshake's result, in the order of requests; nothing: it waits
 };
 
 TEST_F(HandshakeQueueTest, ClientsThatLeft_AreSkipped) {
@@ -165,7 +165,7 @@ TEST(HandshakeTurnsTest, OldestOpenHandshake_Ends_WhenMoreThanTheLimitAreOpen) {
   for (size_t i = 0; i < HandshakeTurns::kMostOpen; ++i) begin(i);
   EXPECT_TRUE(gave_way.empty());
   begin(1000);
-  begin(1001);  // the handshakes that gave way have not ended yet
+  begin(1001);  // the handshakes that lost their places have not ended yet
   EXPECT_EQ(gave_way, (std::vector<size_t>{0, 1}));
   for (size_t i = 0; i < 10; ++i) open[i].reset();
   for (size_t i = 0; i < 8; ++i) begin(2000 + i);

@@ -5,12 +5,24 @@
 #include <limits>
 
 #include "comm/base/json.h"
+#include "coordinator/metrics/series.h"
 
 namespace quire {
 namespace {
 
 using Buckets = std::vector<CountedBucket>;
 constexpr double kNoBound = std::numeric_limits<double>::infinity();
+
+TEST(Series, Labels_HaveNoControlCharacters) {
+  prometheus::Registry registry;
+  const Series series(registry, {{"model_name", "m\x1b[2J"}});
+  series.With("host", "h\n\u009bx").Gauge("quire:test", "A test");
+  const auto families = registry.Collect();
+  ASSERT_EQ(families.size(), 1u);
+  std::map<std::string, std::string> labels;
+  for (const auto& label : families[0].metric.at(0).label) labels[label.name] = label.value;
+  EXPECT_EQ(labels, (std::map<std::string, std::string>{{"model_name", "m\\x1b[2J"}, {"host", "h\\n\\u009bx"}}));
+}
 
 TEST(QuantileBetween, QuantileBetween_CountsOnlyValuesBetweenTwoReadings) {
   const Buckets before = {{0.1, 100}, {0.2, 100}, {kNoBound, 100}};

@@ -55,7 +55,8 @@ TEST_F(HostHealthTest, Host_IsUsedAgain_AfterTenMinutes) {
   EXPECT_EQ(health_.LeftOut(now_), Hosts{});
 }
 
-/// Four nodes, the second one with two ranks. Beats are given in ms; 0: the rank never beat.
+/// There are four nodes; the second node has two ranks. Heartbeats are given in ms; 0 means that the rank never sent a
+/// heartbeat.
 TEST(SilentHostsTest, Hosts_AreSilentTogether_WhenTheirRanksStoppedAndTheyDoNotAnswer) {
   const std::vector<Topology::Node> nodes = {{.host = "a"}, {.host = "b"}, {.host = "c"}, {.host = "d"}};
   const std::vector<NodeRanks> placement = {{0, 0, 1}, {1, 1, 2}, {2, 3, 1}, {3, 4, 1}};

@@ -13,7 +13,7 @@ namespace {
 namespace asio = boost::asio;
 using asio::ip::tcp;
 
-/// A server that sends a text, then `drops` times one byte after 5 ms, and then nothing more.
+/// A server that sends a text, then `drops` single bytes 5 ms apart, and then nothing more.
 class Dripper {
  public:
   Dripper(asio::io_context& io, std::string said, int drops)
@@ -74,7 +74,7 @@ TEST(HttpClientTest, Client_GivesUp_WhenNoBytesArrive) {
               HasSubstr("nothing came for 0.05 s"));
 }
 
-// A server that sent a byte now and then blocked a batch for as long as the server liked.
+// A server that sent a byte now and then could block a batch for any time.
 TEST(HttpClientTest, Client_GivesUp_WhenAnAnswerArrivesTooSlowly) {
   const int endless = 4000;
   EXPECT_THAT(AnswerOf(kWhole, endless, milliseconds(10'000), milliseconds(200), {}).problem,

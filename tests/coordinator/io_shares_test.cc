@@ -1,5 +1,5 @@
-// Clients' shares of the I/O thread while workers compute: which handlers are charged to which client, and which client
-// rests.
+// Tests the clients' shares of the I/O thread while workers compute: which client each handler is charged to, and which
+// client rests.
 #include "coordinator/http/io_shares.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace {
 
 namespace asio = boost::asio;
 
-/// More processor time than a client may take at once (WorkShares).
+/// More processor time than a client may take at one time (WorkShares).
 constexpr std::chrono::milliseconds kMuch(350);
 
 const IoShares::Client kAlice{"alice", true}, kBob{"bob", true}, kStranger{"192.0.2.1"};
@@ -70,7 +70,7 @@ TEST_F(IoSharesTest, Handler_IsChargedToTheLastClient_WhenItServesSeveral) {
   EXPECT_FALSE(Rests(kStranger));
 }
 
-TEST_F(IoSharesTest, LaterHandlers_AreNotCharged_WhenTheyServeNobody) {
+TEST_F(IoSharesTest, LaterHandlers_AreNotCharged_WhenTheyServeNoClient) {
   Handle([this] { shares_.Serve(kAlice); });
   Handle([] { Compute(kMuch); });
   EXPECT_FALSE(Rests(kAlice));
@@ -97,7 +97,7 @@ TEST_F(IoSharesTest, Keys_DoNotRest_HoweverManyNetworksTakeTime) {
   EXPECT_TRUE(Rests({"192.0.2.999"}));
 }
 
-TEST_F(IoSharesTest, NobodyRests_WhileNoWorkerComputes) {
+TEST_F(IoSharesTest, NoClient_Rests_WhileNoWorkerComputes) {
   busy_ = false;
   Handle([this] {
     shares_.Serve(kAlice);
@@ -121,7 +121,7 @@ void AwaitAnswers(asio::ip::tcp::socket& socket, int count) {
   }
 }
 
-TEST_F(IoSharesTest, Server_ServesOtherClientsFirst_WhenOneRests) {
+TEST_F(IoSharesTest, Server_ServesOtherClientsFirst_WhenOneClientRests) {
   std::vector<std::string> served;
   const HttpService service{
       .admit =

@@ -19,7 +19,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// An engine with a journal as observer, random traffic of every kind, and random draws.
+/// An engine with a journal as observer, random traffic of every kind, and randomly sampled tokens.
 class JournalTest : public testing::Test {
  protected:
   JournalTest() { std::filesystem::remove_all(directory_); }
@@ -62,7 +62,7 @@ class JournalTest : public testing::Test {
     return request;
   }
 
-  /// Returns random draws for the oldest outstanding step.
+  /// Returns random tokens as the samples of the oldest outstanding step.
   std::vector<SampledToken> Draws(const Engine& engine) {
     std::vector<SampledToken> out;
     const auto draw = [&](SlotId slot, std::optional<TokenId> right = {}) {
@@ -79,7 +79,8 @@ class JournalTest : public testing::Test {
     return out;
   }
 
-  /// Moves a random running request out of the engine, by host memory or by device, and adopts it again.
+  /// Moves a random running request out of the engine, through host memory or from device to device, and adopts it
+  /// again.
   void Move(Engine& engine) {
     const std::vector<Request*>& running = engine.scheduler().running();
     if (running.empty()) return;
@@ -98,7 +99,8 @@ class JournalTest : public testing::Test {
     engine.ReleaseTicket(to);
   }
 
-  /// What the draft model guesses after the oldest outstanding step: some of what was ordered.
+  /// Returns guesses of a draft model after the oldest outstanding step: a random part of the guesses that the step
+  /// ordered.
   std::vector<Draft> Guesses(const Engine& engine) {
     std::vector<Draft> guesses;
     for (const StepMember& m : engine.scheduler().outstanding().at(0).members) {
@@ -145,7 +147,7 @@ class JournalTest : public testing::Test {
   std::string directory_ = testing::TempDir() + "quire-journal-" + std::to_string(::getpid());
   test::Random random_{42};
   std::map<RequestId, test::CollectingSink> sinks_;
-  bool drafts_ = false;  // requests have predictions, and few different tokens are drawn
+  bool drafts_ = false;  // requests have predictions, and draws come from few different tokens
   RequestId last_id_ = 0;
   uint64_t last_ticket_ = 0;
   int num_bare_ = 0, num_ahead_ = 0, num_by_host_ = 0;  // number of moves of each kind
@@ -185,7 +187,7 @@ TEST_F(JournalTest, Replay_YieldsTheSamePlans_WhenTheModelHasHybridStates) {
   {
     Journal journal(directory_, {64 << 10, 64 << 20}, engine);
     engine.set_observer(&journal);
-    Live(engine, 1500);
+    Live(engine, 2000);
     engine.set_observer(nullptr);
   }
   EXPECT_GT(engine.blocks().prefixes().checkpoints().num_kept(), 50u);
@@ -197,7 +199,31 @@ TEST_F(JournalTest, Replay_YieldsTheSamePlans_WhenTheModelHasHybridStates) {
   EXPECT_GT(result.segments, 5);
 }
 
-/// Lives with drafts, and expects that more than 50 tokens of each source are accepted and that the replay plans alike.
+TEST_F(JournalTest, Replay_YieldsTheSamePlans_WhenThePipelineChangesItsLength) {
+  EngineOptions options = Options();
+  options.scheduler.num_stages = 2;
+  options.blocks.num_blocks = 61;
+  options.blocks.state_blocks = 2;
+  options.blocks.state_spacing = 4;
+  Engine engine(options);
+  engine.StartEpoch(1);
+  {
+    Journal journal(directory_, {64 << 10, 64 << 20}, engine);
+    engine.set_observer(&journal);
+    for (const int stages : {3, 1, 2}) {
+      Live(engine, 700);
+      engine.StartEpoch(++epoch_, engine.blocks().sizes(), stages);
+    }
+    engine.set_observer(nullptr);
+  }
+  const ReplayResult result = Replay(directory_);
+  EXPECT_EQ(result.differing, 0) << result.first_difference;
+  EXPECT_EQ(result.steps, steps_);
+  EXPECT_GT(result.segments, 5);
+}
+
+/// Runs steps with drafts. Expects that more than 50 tokens of each source are accepted, and that the replay yields the
+/// same plans.
 class DraftJournalTest : public JournalTest {
  protected:
   void ExpectReplay(const DraftOptions& drafts, std::initializer_list<DraftSource> sources) {
@@ -377,7 +403,7 @@ TEST_F(JournalTest, ExplainRequest_TellsWhyARequestWaitedAndWhichRequestPreempte
   EXPECT_THROW(ExplainRequest(directory_, "cmpl-99"), Error);
 }
 
-TEST_F(JournalTest, Replay_LosesOnlyTheLastRecord_WhenTheTailIsTorn) {
+TEST_F(JournalTest, Replay_LosesOnlyTheLastRecord_WhenTheFileEndsInsideIt) {
   Engine engine(Options());
   {
     Journal journal(directory_, {}, engine);
@@ -428,7 +454,7 @@ TEST_F(JournalTest, Journal_LosesRecordsButDelaysNoPlan_WhenTheDiskHangs) {
     for (int i = 0; i < 100; ++i) LiveUntilWritten(engine, journal);
     EXPECT_EQ(journal.health().lost_records, 0u);
     disk.Close();
-    while (journal.health().lost_records < 1000) Live(engine, 100);  // every call returns, although the disk hangs
+    while (journal.health().lost_records < 1000) Live(engine, 100);  // every call returns although the disk hangs
     EXPECT_LE(journal.health().waiting_bytes, limits.waiting_bytes);
     EXPECT_EQ(journal.health().error, "");
     disk.Open();

@@ -26,12 +26,12 @@ class KeyQuotasTest : public testing::Test {
     }
     return -1;
   }
-  /// Returns the HTTP status of a call with one choice, `after` the start of the quotas.
+  /// Returns the HTTP status of a call with one choice, this long after the start of the quotas.
   int StatusAfter(KeyQuotas& quotas, const std::string& client, milliseconds after) const {
     return StatusOf(quotas.Refuse(client, 1, begin_ + after));
   }
 
-  // Read before any token bucket exists: a bucket gains no tokens before this moment.
+  // Read before any token bucket exists, because a bucket gains no tokens for the time before its creation.
   const KeyQuotas::Clock::time_point begin_ = KeyQuotas::Clock::now();
 
  private:
@@ -106,7 +106,7 @@ TEST_F(KeyQuotasTest, TokensOfAMinute_MayBeUsedInAMoment_AndReturnEvenly) {
   EXPECT_EQ(RetryAfter(refusal), 1);
   EXPECT_THAT(refusal->body, HasSubstr("tokens_per_minute of this API key, 600, are used up; try again in 1 s"));
   EXPECT_EQ(StatusAfter(quotas, "alice", milliseconds(100)), 200);
-  *taken += 30;  // one token was left
+  *taken += 30;  // one token was left in the bucket
   EXPECT_EQ(StatusAfter(quotas, "alice", milliseconds(2900)), 429);
   EXPECT_EQ(StatusAfter(quotas, "alice", milliseconds(3100)), 200);
 }
@@ -114,7 +114,7 @@ TEST_F(KeyQuotasTest, TokensOfAMinute_MayBeUsedInAMoment_AndReturnEvenly) {
 TEST_F(KeyQuotasTest, RetryAfter_IsTheTimeUntilATokenIsAvailable) {
   Limit("alice", {.tokens_per_minute = 60});
   KeyQuotas quotas = Make();
-  *quotas.Meter("alice") += 100;  // 40 tokens too many, which a running call may use
+  *quotas.Meter("alice") += 100;  // uses 40 tokens too many, which a running call may do
   const int64_t wait = RetryAfter(quotas.Refuse("alice", 1, begin_));
   EXPECT_EQ(wait, 41);
   EXPECT_EQ(StatusAfter(quotas, "alice", seconds(wait - 1)), 429);
@@ -130,11 +130,11 @@ TEST_F(KeyQuotasTest, TokenBucket_HoldsAtMostOneMinutesTokens) {
   EXPECT_EQ(StatusAfter(quotas, "alice", std::chrono::hours(10)), 429);
 }
 
-TEST_F(KeyQuotasTest, Meter_IsSharedByAllCallsOfAClient) {
+TEST_F(KeyQuotasTest, TokenCounter_IsSharedByAllCallsOfAClient) {
   Limit("default", {.tokens_per_minute = 60});
   KeyQuotas quotas = Make();
   *quotas.Meter("alice") += 40;
-  *quotas.Meter("alice") += 40;  // 20 tokens too many; no delay of this process can earn that many
+  *quotas.Meter("alice") += 40;  // uses 20 tokens too many; no delay of this process lasts long enough to earn as many
   EXPECT_EQ(StatusAfter(quotas, "alice", seconds(0)), 429);
   EXPECT_EQ(StatusAfter(quotas, "bob", seconds(0)), 200) << "each under default has a minute's tokens of its own";
 }

@@ -19,7 +19,7 @@ KvFolder::Entry EntryNamed(const std::string& name, int64_t bytes, double used_s
   return entry;
 }
 
-TEST(KvFileListTest, Sums_FollowFiles_ThatAreAddedReplacedAndForgotten) {
+TEST(KvFileListTest, SumsOfBytesAndFiles_FollowFiles_ThatAreAddedReplacedAndForgotten) {
   KvFileList files("own", 1000);
   files.Add("a", 100, 1);
   files.Add("b", 50, 2);
@@ -43,7 +43,7 @@ TEST(KvFileListTest, Holds_IsTrue_OnlyForFilesOfTheOwnFolder) {
   EXPECT_FALSE(files.Holds("a"));
 }
 
-TEST(KvFileListTest, Surplus_NamesTheFilesUsedLongestAgo_UntilATwentiethOfTheBytesIsFree) {
+TEST(KvFileListTest, FilesToRemove_AreThoseUsedLongestAgo_UntilATwentiethOfTheBytesIsFree) {
   KvFileList files("own", 1000);
   files.Replace({EntryNamed("new", 400, 30), EntryNamed("oldest", 100, 10, "other"), EntryNamed("old", 300, 20)});
   EXPECT_THAT(files.Surplus(200), IsEmpty());

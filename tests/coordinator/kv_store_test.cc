@@ -42,7 +42,7 @@ class KvStoreTest : public testing::Test {
     return std::make_unique<KvStore>(KvStore::Options{
         .path = dir(), .max_bytes = max_bytes, .max_age_seconds = 3600, .space = space, .about = "it"});
   }
-  /// Writes blocks first .. last and waits for their end.
+  /// Writes blocks `first` to `last` and waits until they are written.
   static void Write(KvStore& store, uint64_t first, uint64_t last) {
     const KvStoreCounts before = store.counts();
     for (uint64_t number = first; number <= last; ++number) store.Write(BlockOf(number));
@@ -163,7 +163,7 @@ TEST_F(KvStoreTest, ReadBlock_IsAMiss_ForAFileOfAnotherModelOrAnotherName) {
   EXPECT_FALSE(other->Holds({1, 7}));
   EXPECT_TRUE(Read(*other, 1, 1).empty());
   Write(*other, 1, 2);
-  // The file of block 1 under the name of block 2, and the other model's file under this model's name.
+  // Puts the file of block 1 under the name of block 2, and the other model's file under this model's name.
   const std::vector<fs::path> files = Files();
   ASSERT_EQ(files.size(), 4u);
   for (size_t i = 0; i < files.size(); ++i) {
@@ -180,7 +180,7 @@ TEST_F(KvStoreTest, ReadBlock_IsAMiss_ForAFileOfAnotherModelOrAnotherName) {
   }
 }
 
-TEST_F(KvStoreTest, State_AndTheBlockBeforeIt_HaveFilesOfTheirOwn) {
+TEST_F(KvStoreTest, StateAndTheBlockBeforeIt_HaveSeparateFiles) {
   const auto store = Open();
   Write(*store, 1, 1);
   EXPECT_FALSE(store->Holds({1, 7}, StoredKind::kState));
@@ -197,7 +197,7 @@ TEST_F(KvStoreTest, State_AndTheBlockBeforeIt_HaveFilesOfTheirOwn) {
   for (int i = 0; i < 2000 && store->counts().stored < 3; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_EQ(Read(*store, {state.name}, 3 * kBlockBytes), (KvStore::Found{state.data}));
-  // The block's file under the state's name, although both are as large.
+  // Puts the block's file under the state's name. Both files have the same size.
   state.data.resize(kBlockBytes);
   store->Write(state);
   for (int i = 0; i < 2000 && store->counts().stored < 4; ++i)
@@ -311,7 +311,7 @@ TEST_F(KvStoreTest, NoteUse_RenewsTheTimeOfAFile_AtMostOncePerHour) {
     age(minutes);
     const auto store = Open();
     store->NoteUse({{1, 7}, {2, 7}});
-    Write(*store, 9, 9);  // the writing thread has begun anew
+    Write(*store, 9, 9);  // the writing thread has started again
     EXPECT_EQ(num_young(), 1) << "the new block's";
     fs::remove_all(dir());
     Write(*Open(), 1, 3);
@@ -364,7 +364,7 @@ TEST_F(KvStoreTest, Links_AreNotFollowed) {
   }
 }
 
-TEST_F(KvStoreTest, Secret_ThatOthersMayRead_IsRefused) {
+TEST_F(KvStoreTest, Secret_IsRefused_WhenOtherUsersMayReadIt) {
   Open();
   const fs::path secret = fs::path(dir()) / "secret";
   fs::permissions(secret, fs::perms(0644));

@@ -1,5 +1,5 @@
-// Tests of the translation of grammars in lark's notation into patterns. The tests match texts with the code that
-// constrains answers.
+// Tests how grammars in lark's notation become patterns. The tests match texts with the code that also constrains
+// answers.
 #include "coordinator/api/requests/responses/lark_pattern.h"
 
 #include <gtest/gtest.h>

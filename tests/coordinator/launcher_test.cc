@@ -37,7 +37,7 @@ TEST(LauncherTest, RuntimeDir_FallsBackToTmp_WhenTheRuntimeFolderHasALongPath) {
   const TemporaryDirectory near;
   const std::string far = near / std::string(120, 'x');
   std::filesystem::create_directory(far);
-  if (near.path().size() <= 64) {  // the machine's own temporary folder may have a long path
+  if (near.path().size() <= 64) {  // the machine's own temporary folder may have too long a path
     ::setenv("XDG_RUNTIME_DIR", near.path().c_str(), 1);
     EXPECT_THAT(RuntimeDir().path(), StartsWith(near / "quire."));
   }

@@ -38,7 +38,7 @@ TEST(LearnedCostTest, Observe_LearnsTheCostOfTokensAndContext_DespiteNoise) {
   EXPECT_NEAR(cost.RecomputeSeconds(8000), 8000 * Truth(4000), 0.25 * 8000 * Truth(4000));
 }
 
-TEST(LearnedCostTest, Cost_OfLongContexts_IsNotLearnedFromNoise_OfShortContexts) {
+TEST(LearnedCostTest, CostOfLongContexts_IsNotLearned_FromNoiseOfShortContexts) {
   std::mt19937 random(1);
   std::normal_distribution<> noise(1, 0.3), length(100, 5);
   LearnedCost cost;
@@ -54,7 +54,7 @@ TEST(LearnedCostTest, Cost_StaysPositive_WhenTheFitWouldBeNegative) {
   EXPECT_GT(cost.TokenSeconds(0), 0);
 }
 
-TEST(LearnedCostTest, SwapTime_IsNotCountedAsComputing) {
+TEST(LearnedCostTest, LearnedCost_LeavesOutTheTimeOfSwaps) {
   LearnedCost cost;
   cost.Observe(100, 0, 10, 3, 2);
   EXPECT_DOUBLE_EQ(cost.TokenSeconds(0), 0.01);

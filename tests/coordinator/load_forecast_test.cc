@@ -74,14 +74,14 @@ TEST(TokensOfTest, Tokens_AreEqual_ForEqualHashesOfATrace) {
   EXPECT_TRUE(std::ranges::all_of(tokens, [](TokenId token) { return token >= 0 && token < 1000; }));
 }
 
-/// One rank, whose every step takes one second to read the weights; blocks of 16 tokens.
+/// A plan of one rank that takes one second per step to read the weights, and has blocks of 16 tokens.
 class ForecastTest : public testing::Test {
  protected:
   ForecastTest() {
     plan_.assignment.block_size = 16;
     plan_.assignment.max_step_tokens = 100;
     plan_.ranks.resize(1);
-    plan_.ranks[0].weight_bytes = 950'000;  // the device reads 1e6 bytes a second at 95 % efficiency
+    plan_.ranks[0].weight_bytes = 950'000;  // the device reads 1e6 bytes per second at an efficiency of 95 %
     plan_.pools.num_blocks = 1001;
     plan_.model_len = 4000;
     topology_.scheduler.max_running = 8;
@@ -100,7 +100,7 @@ class ForecastTest : public testing::Test {
 };
 
 TEST_F(ForecastTest, SingleRequest_TakesTheTimeOfItsSteps) {
-  const LoadRow row = Run({{0, 250, 4, {}}});  // three steps for the prompt; the last one draws a token
+  const LoadRow row = Run({{0, 250, 4, {}}});  // three steps for the prompt, the last of which draws a token
   EXPECT_EQ(row.answered, 1);
   ASSERT_EQ(row.first_token.size(), 1u);
   EXPECT_NEAR(row.first_token[0], 3, 1e-6);

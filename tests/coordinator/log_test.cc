@@ -20,7 +20,7 @@
 namespace quire {
 namespace {
 
-/// Limits the size of this process's files to this many bytes, as a full disk does, until destroyed.
+/// While it exists, limits the size of this process's files to this many bytes, as a full disk does.
 class FullDisk {
  public:
   explicit FullDisk(rlim_t bytes) {
@@ -67,7 +67,7 @@ TEST_F(LineLogTest, Write_KeepsEveryLineInOrder_WhileTheDiskIsFull) {
   log.Write("before");
   AwaitLines(path_, 1, "before");
   {
-    const FullDisk full(10);  // the limit cuts the next line in its middle
+    const FullDisk full(10);  // the limit cuts the next line in the middle
     for (int i = 0; i < 1000; ++i) log.Write("line " + std::to_string(i));
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     EXPECT_EQ(std::filesystem::file_size(path_), 10u);

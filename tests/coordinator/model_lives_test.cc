@@ -18,7 +18,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::UnorderedElementsAre;
 
-/// Wishes for the model, expects the order to load it alone, and reports it as loaded.
+/// Requests the model, expects the order to load it alone, and reports it as loaded.
 void LoadNow(ModelLives& lives, size_t model, double now) {
   lives.Wish(model, now);
   ASSERT_THAT(lives.Decide(now).load, ElementsAre(model));
@@ -26,7 +26,7 @@ void LoadNow(ModelLives& lives, size_t model, double now) {
   lives.NoWish(model);
 }
 
-TEST(ModelLivesTest, Wish_LoadsAModel_WhenThereIsRoom) {
+TEST(ModelLivesTest, WaitingRequest_HasItsModelLoaded_WhenThereIsMemory) {
   ModelLives lives(100);
   lives.Add("a", 60, -1, false, 0);
   EXPECT_FALSE(lives.IsOpen(0, 0));
@@ -87,7 +87,7 @@ TEST(ModelLivesTest, Models_AreNotUnloaded_WhenTheFreedRoomWouldNotSuffice) {
   EXPECT_THAT(lives.Decide(1).unload, IsEmpty());
 }
 
-TEST(ModelLivesTest, BusyModel_GivesWay_AfterItsTurn_AndIsPausedAfterAnother) {
+TEST(ModelLivesTest, BusyModel_TakesNoRequestsAfterItsTurn_AndIsPausedAfterAnotherTurn) {
   ModelLives lives(100);
   lives.Add("busy", 60, -1, true, 0);
   lives.Add("wished", 60, -1, false, 0);
@@ -107,7 +107,7 @@ TEST(ModelLivesTest, BusyModel_GivesWay_AfterItsTurn_AndIsPausedAfterAnother) {
   EXPECT_THAT(lives.Decide(paused + 0.1).pause, ElementsAre(0)) << "until its requests have left";
   EXPECT_LT(lives.NextTime(paused + 0.1), paused + 0.2);
   lives.EndUse(0, paused + 0.2, {"m"});
-  lives.Wish(0, paused + 0.2, {"m"});  // the paused request waits for its turn, and the model is unloaded all the same
+  lives.Wish(0, paused + 0.2, {"m"});  // the paused request waits for its turn, and the model is unloaded nevertheless
   EXPECT_THAT(lives.Decide(paused + 0.2).unload, ElementsAre(0));
   lives.OnUnloaded(0);
   EXPECT_THAT(lives.Decide(paused + 0.3).load, ElementsAre(1));
@@ -175,9 +175,7 @@ TEST(ModelLivesTest, ZeroKeepAlive_UnloadsAfterTheLastRequest_AndNegativeKeepAli
 TEST(ModelLivesTest, Client_ShortensTheTimeOfItsOwnRequestsOnly) {
   ModelLives lives(100);
   lives.Add("a", 10, 300, true, 0);
-  const auto use = [&](const char* client, double end) {
-    lives.BeginUse(0, {client}), lives.EndUse(0, end, {client});
-  };
+  const auto use = [&](const char* client, double end) { lives.BeginUse(0, {client}), lives.EndUse(0, end, {client}); };
   use("alice", 10);
   lives.KeepAlive(0, 0, "mallory");
   use("mallory", 20);
@@ -205,7 +203,7 @@ TEST(ModelLivesTest, ManyClients_AreRemembered_WithTheLatestEnd) {
   EXPECT_EQ(clients.End(0), 150);
 }
 
-TEST(ModelLivesTest, IdleModel_ServesATurn_BeforeAnotherClientsWishUnloadsIt) {
+TEST(ModelLivesTest, IdleModel_ServesATurn_BeforeItIsUnloadedForAnotherClient) {
   ModelLives lives(100);
   lives.Add("a", 60, -1, true, 0);
   lives.Add("b", 60, -1, false, 0);
@@ -227,7 +225,7 @@ TEST(ModelLivesTest, IdleModel_IsUnloaded_WhenItsTurnIsOver) {
   EXPECT_THAT(lives.Decide(ModelLives::kTurn).unload, ElementsAre(0));
 }
 
-TEST(ModelLivesTest, Turns_RotateAmongClients_HoweverManyModelsOneWants) {
+TEST(ModelLivesTest, Turns_RotateAmongClients_HoweverManyModelsOneClientRequests) {
   ModelLives lives(100);
   for (const char* name : {"b", "c", "d", "a"}) lives.Add(name, 60, -1, false, 0);
   for (size_t i = 0; i < 3; ++i) lives.Wish(i, 0, {"mallory"});
@@ -240,7 +238,7 @@ TEST(ModelLivesTest, Turns_RotateAmongClients_HoweverManyModelsOneWants) {
   EXPECT_THAT(lives.Decide(12).load, ElementsAre(3)) << "the wishes of mallory are older, but she had her turn";
 }
 
-TEST(ModelLivesTest, LinesOfBatches_GiveWayAtOnce_AndWaitBehindOtherRequests) {
+TEST(ModelLivesTest, RequestsOfBatches_GiveWayImmediately_AndWaitBehindOtherRequests) {
   ModelLives lives(100);
   lives.Add("b", 60, -1, true, 0);
   lives.Add("a", 60, -1, false, 0);
@@ -320,7 +318,7 @@ TEST(ModelLivesTest, LeavingModel_TakesNoNewRequests_AndIsUnloadedAfterItsLastRe
   EXPECT_THAT(lives.Decide(2).unload, ElementsAre(0));
 }
 
-TEST(ModelLivesTest, TwoWishesAtOnce_HaveTheirVictimsUnloadedAtOnce) {
+TEST(ModelLivesTest, Models_AreUnloadedForBothRequests_WhenTwoRequestsWaitForModels) {
   ModelLives lives(100);
   for (const char* name : {"a", "b"}) lives.Add(name, 50, -1, true, 0);
   for (const char* name : {"c", "d"}) lives.Add(name, 50, -1, false, 0);
@@ -333,14 +331,14 @@ TEST(ModelLivesTest, TwoWishesAtOnce_HaveTheirVictimsUnloadedAtOnce) {
   EXPECT_THAT(lives.Decide(3).load, ElementsAre(3));
 }
 
-/// Puts a loaded model to sleep, at once.
+/// Puts a loaded model to sleep and reports immediately that the model sleeps.
 void SleepNow(ModelLives& lives, size_t model, int64_t bytes, double now) {
   lives.Sleep(model);
   ASSERT_THAT(lives.Decide(now).sleep, ElementsAre(model));
   lives.OnAsleep(model, bytes);
 }
 
-TEST(ModelLivesTest, SleepingModel_TakesLess_AndAWishWakesIt) {
+TEST(ModelLivesTest, SleepingModel_TakesLessMemory_AndIsWokenByARequest) {
   ModelLives lives(100);
   lives.Add("a", 60, -1, true, 0);
   SleepNow(lives, 0, 20, 1);
@@ -359,7 +357,7 @@ TEST(ModelLivesTest, SleepingModel_TakesLess_AndAWishWakesIt) {
   EXPECT_THAT(lives.Decide(4).sleep, IsEmpty());
 }
 
-TEST(ModelLivesTest, OrderToSleep_EndsWithTheWorkers) {
+TEST(ModelLivesTest, OrderToSleep_IsForgotten_WhenTheModelsWorkersEnd) {
   ModelLives lives(100);
   lives.Add("a", 60, -1, true, 0);
   lives.Sleep(0);
@@ -402,7 +400,7 @@ TEST(ModelLivesTest, SleepingModel_IsWoken_OnceThereIsRoomForItsCache) {
   EXPECT_THAT(lives.Decide(4).wake, ElementsAre(0));
 }
 
-TEST(ModelLivesTest, SleepingModel_IsUnloaded_WhereItsBytesAreNeeded) {
+TEST(ModelLivesTest, SleepingModel_IsUnloaded_WhenItsMemoryIsNeeded) {
   ModelLives lives(100);
   lives.Add("sleeper", 60, -1, true, 0);
   lives.Add("loaded", 40, -1, true, 5);
@@ -432,7 +430,7 @@ TEST(ModelLivesTest, SleepingModel_IsUnloaded_WhenItsTimeIsOverOrItIsToLeave) {
   EXPECT_THAT(lives.Decide(302).load, ElementsAre(1));
 }
 
-TEST(ModelLivesTest, ModelThatLeaves_DoesNotFallAsleep_AndTheReverseIsUnloadedAfterwards) {
+TEST(ModelLivesTest, ModelToUnload_IsNotPutToSleep_AndAModelFallingAsleepIsUnloadedAfterwards) {
   ModelLives lives(100);
   lives.Add("a", 10, -1, true, 0);
   lives.Leave(0);
@@ -451,9 +449,9 @@ TEST(ModelLivesTest, ModelThatLeaves_DoesNotFallAsleep_AndTheReverseIsUnloadedAf
 }
 
 TEST(KeepAliveTest, Times_AreSpelledAsOllamaDoes) {
-  const std::pair<const char*, double> good[] = {
-      {"5m", 300},      {"300", 300},   {"0", 0},      {"-1", -1},     {"-1m", -1},       {"1h30m", 5400},
-      {"24h", 86400},   {"1.5s", 1.5},  {"500ms", 0.5}, {"0s", 0},      {"1000000h", -1}};
+  const std::pair<const char*, double> good[] = {{"5m", 300},    {"300", 300},    {"0", 0},        {"-1", -1},
+                                                 {"-1m", -1},    {"1h30m", 5400}, {"24h", 86400},  {"1.5s", 1.5},
+                                                 {"500ms", 0.5}, {"0s", 0},       {"1000000h", -1}};
   for (const auto& [text, value] : good) EXPECT_EQ(ParseKeepAlive(text), value) << text;
   for (const char* bad : {"", "-", "m", "5 m", "5x", "5m3", "five", "1e3", "--5", "5m-1s", ".", "+5", "nan", "inf"})
     EXPECT_EQ(ParseKeepAlive(bad), std::nullopt) << bad;
@@ -462,7 +460,7 @@ TEST(KeepAliveTest, Times_AreSpelledAsOllamaDoes) {
 /// Makes random requests of several clients and of a batch for three models that do not fit together, and puts models
 /// to sleep at random. At every moment the loaded models must fit into the room, no model with requests may lose its
 /// workers, and every request must be served in the end. Half of the requests can be paused.
-TEST(ModelLivesTest, RandomRequests_AreAllServed_WithinTheRoom) {
+TEST(ModelLivesTest, RandomRequests_AreAllServed_WithinTheMemory) {
   constexpr int kModels = 3, kRequests = 400;
   int slept = 0, woken = 0;
   for (unsigned seed = 0; seed < 40; ++seed) {
@@ -476,7 +474,7 @@ TEST(ModelLivesTest, RandomRequests_AreAllServed_WithinTheRoom) {
       size_t model;
       Change change;
     };
-    std::vector<Event> changes;  // starts, ends and sleeps of workers that are on their way
+    std::vector<Event> changes;  // starts, ends and sleeps of workers that are not complete yet
     struct Asked {
       size_t model = 0;
       ModelClient client;

@@ -121,6 +121,23 @@ TEST_F(ModelSourceTest, FindModel_ReturnsTheGgufFileOfAFolder_WithoutOtherWeight
   EXPECT_EQ(FindModel("Org/Split"), root_ / "hub/models--Org--Split/snapshots/c/m-00001-of-00002.gguf");
 }
 
+TEST_F(ModelSourceTest, ModelsIn_NamesFoldersAndGgufFiles_ASplitOneOnce) {
+  const fs::path folder = root_ / "models";
+  for (const char* file : {"zeta/config.json", "alpha/x-Q8_0.gguf", "notes/readme.md", "one.Q4_1.gguf",
+                           "mmproj-F16.gguf", "list.txt", "big-00001-of-00002.gguf", "big-00002-of-00002.gguf"}) {
+    fs::create_directories((folder / file).parent_path());
+    WriteTextFile(folder / file, "{}");
+  }
+  const std::vector<std::pair<std::string, std::string>> models = {{"alpha", folder / "alpha"},
+                                                                   {"big", folder / "big-00001-of-00002.gguf"},
+                                                                   {"one.Q4_1", folder / "one.Q4_1.gguf"},
+                                                                   {"zeta", folder / "zeta"}};
+  EXPECT_EQ(ModelsIn(folder), models);
+  EXPECT_THROW(ModelsIn(folder / "notes"), Error) << "no model";
+  EXPECT_THROW(ModelsIn(folder / "nowhere"), Error);
+  EXPECT_THROW(ModelsIn(folder / "list.txt"), Error) << "no directory";
+}
+
 TEST_F(ModelSourceTest, FindModel_ReturnsPathsUnchanged) {
   AddModel("models--here--there", "c", {"config.json"});
   const fs::path before = fs::current_path();

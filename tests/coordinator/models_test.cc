@@ -15,7 +15,8 @@ using testing::HasSubstr;
 
 constexpr int64_t kMiB = 1 << 20;
 
-/// Returns the need of a model; sizes in MiB. `least` equal to `most` means that the settings give the KV cache's size.
+/// Returns the memory that a model needs, given in MiB. If `least` equals `most`, the settings give the KV cache's
+/// size.
 ModelNeed Need(const char* name, int64_t weights, int64_t least, int64_t most) {
   return {.name = name,
           .weights = weights * kMiB,
@@ -30,7 +31,7 @@ std::vector<int64_t> Shares(int64_t room, const std::vector<ModelNeed>& needs) {
   return kv;
 }
 
-TEST(ModelSharesTest, Room_IsDividedEvenly_BesideTheWeights) {
+TEST(ModelSharesTest, MemoryBesideTheWeights_IsDividedEvenlyAmongModels) {
   EXPECT_THAT(Shares(1000, {Need("a", 100, 10, 5000), Need("b", 300, 10, 5000)}), ElementsAre(300, 300));
 }
 
@@ -44,7 +45,7 @@ TEST(ModelSharesTest, ModelWithAConfiguredCacheSize_KeepsThatSize) {
   EXPECT_THAT(Shares(1000, {Need("a", 100, 400, 400), Need("b", 100, 10, 5000)}), ElementsAre(400, 400));
 }
 
-TEST(ModelSharesTest, SumOfAllModels_NeverExceedsTheRoom) {
+TEST(ModelSharesTest, WeightsAndCachesOfAllModels_NeverExceedTheMemory) {
   for (int64_t room = 330; room < 2000; room += 37) {
     const std::vector<ModelNeed> needs = {Need("a", 100, 10, 90), Need("b", 30, 20, 700), Need("c", 150, 10, 9000)};
     const std::vector<int64_t> kv = Shares(room, needs);
@@ -64,7 +65,7 @@ TEST(ModelSharesTest, ModelsThatDoNotFit_AreRefusedWithTheirSizes) {
   EXPECT_THAT(Shares(620, {Need("a", 300, 10, 900), Need("b", 300, 10, 900)}), ElementsAre(10, 10));
 }
 
-TEST(ModelSharesTest, Share_BecomesBlocks_WithoutTheNullBlock) {
+TEST(ModelSharesTest, KvShareOfAModel_BecomesABlockCount_WithoutTheNullBlock) {
   Topology::Cache cache;
   ModelNeed need = Need("a", 1, 1, 9);
   need.block_bytes = 3 * kMiB;
@@ -89,9 +90,9 @@ TEST(ModelNamedInTest, ModelNamedIn_ReadsTheMemberOfTheOutermostObjectOnly) {
 }
 
 TEST(ModelNamedInTest, ModelNamedIn_ReturnsNothing_WithoutATextMemberModel) {
-  for (const char* body : {"", "{}", "[\"model\", \"a\"]", R"({"model": 5})", R"({"model": null, "x": "a"})",
-                           R"({"model": {"model": "a"}})", R"({"model": ["a"]})", R"({"x": "model")", "\"model\"",
-                           "\xff"})
+  for (const char* body :
+       {"", "{}", "[\"model\", \"a\"]", R"({"model": 5})", R"({"model": null, "x": "a"})",
+        R"({"model": {"model": "a"}})", R"({"model": ["a"]})", R"({"x": "model")", "\"model\"", "\xff"})
     EXPECT_EQ(ModelNamedIn(body), "") << body;
 }
 
@@ -104,7 +105,7 @@ TEST(ModelListTest, Model_InheritsTheDocumentsSettings_UnlessTheModelHasOwnSetti
       "  - {name: a, path: /a}\n"
       "  - {name: [b, c], path: /b, scheduler: {max_model_len: 32}, parallel: {tensor: 2}, threads_per_worker: 3}\n");
   ASSERT_EQ(NumModels(t), 2);
-  EXPECT_EQ(t.model.path, "/a");  // the settings of a model are those of the first
+  EXPECT_EQ(t.model.path, "/a");  // the settings of the single model are those of the list's first model
   const Topology second = ModelTopology(t, 1);
   EXPECT_EQ(second.model.path, "/b");
   EXPECT_EQ(second.model.aliases, std::vector<std::string>{"c"});
@@ -131,7 +132,7 @@ TEST(ModelListTest, Groups_HavePortsAndJournalsOfTheirOwn) {
   EXPECT_EQ(ReplicaTopology(ModelTopology(t, 0), 1).journal, "/j/model-0/replica-1");
 }
 
-/// Returns a need of a model that is loaded on request.
+/// Returns the same need, for a model that is loaded on request.
 ModelNeed OnRequest(ModelNeed need, int64_t whole) {
   need.on_request = true;
   need.kv_whole = whole * kMiB;
@@ -175,7 +176,7 @@ TEST(ModelListTest, ListOfOneModel_MeansTheSame_AsASingleModel) {
   EXPECT_EQ(alone, listed);
 }
 
-TEST(ModelListTest, List_IsRefused_WhereANameMeansTwoModelsOrSettingsClash) {
+TEST(ModelListTest, List_IsRefused_WhenANameMeansTwoModelsOrSettingsClash) {
   const auto refusal = [](const std::string& yaml) {
     return ErrorThrownBy([&] { ValidateTopology(ListOf(yaml), "t.yaml"); });
   };

@@ -51,7 +51,7 @@ std::vector<std::string> KeysUnder(const std::string& section) {
   return keys;
 }
 
-// A value for each key that differs from the key's default.
+// For each key, a value that differs from the default.
 const std::map<std::string, std::string> kValues = {
     {"model.path", "/m"},
     {"model.name", "x"},
@@ -248,6 +248,7 @@ const FlagInAFile kFlagsInFiles[] = {
      "speculation: {method: ngram, num_speculative_tokens: 5, prompt_lookup_max: 4}"},
     {{"--speculative-config", R"({"method": "draft_model", "model": "/d", "num_speculative_tokens": 4})"},
      "speculation: {method: draft_model, model: /d, num_speculative_tokens: 4}"},
+    {{"--speculative-config", R"({"method": "auto"})"}, "speculation: {method: auto}"},
     {{"--kv-events-config",
       R"({"enable_kv_cache_events": true, "publisher": "zmq", "endpoint": "ipc:///e", "hwm": 5})"},
      "kv_events: {endpoint: \"ipc:///e\", hwm: 5}"},
@@ -275,8 +276,9 @@ const FlagInAFile kFlagsInFiles[] = {
     {{"--batch-max-bytes", "1GiB"}, "batches: {max_bytes: 1GiB}"},
     {{"--batch-concurrency", "3"}, "batches: {concurrency: 3}"},
 };
-// Flags without an entry in kFlagsInFiles: other tests cover --set and --enable-prefix-caching; --help is no setting.
-const std::vector<std::string> kOtherFlags = {"--help", "--set", "--fetch", "--enable-prefix-caching"};
+// Flags without an entry in kFlagsInFiles. Other tests cover --set, --enable-prefix-caching and --model-dir; --help is
+// no setting.
+const std::vector<std::string> kOtherFlags = {"--help", "--set", "--fetch", "--enable-prefix-caching", "--model-dir"};
 
 TEST(OptionsTest, EveryFlag_SetsAKeyOfTheSettingsFile) {
   std::vector<std::string> tried = kOtherFlags, known;
@@ -317,10 +319,10 @@ TEST(OptionsTest, Errors_NameTheFlagAndTheReason) {
       {{"--kv-events-config", "{\"publisher\": \"nats\"}"},
        "--kv-events-config: kv_events: publisher must be zmq or null, not \"nats\""},
       {{"--speculative-config", "{\"num_speculative_tokens\": 5}"},
-       "--speculative-config: speculation: method is missing: prediction, ngram, suffix, draft_model, or off"},
+       "--speculative-config: speculation: method is missing: prediction, ngram, suffix, draft_model, auto, or off"},
       {{"--speculative-config", "{\"method\": \"eagle3\"}"},
-       "--speculative-config: speculation: method must be one of off, prediction, ngram, suffix, draft_model, not "
-       "\"eagle3\""},
+       "--speculative-config: speculation: method must be one of off, prediction, ngram, suffix, draft_model, auto, "
+       "not \"eagle3\""},
       {{"--speculative-config", "{\"method\": \"ngram\", \"model\": \"/m\"}"},
        "--speculative-config: speculation: model is for method draft_model, not for ngram"},
       {{"--speculative-config", "{\"method\": \"draft_model\"}"},

@@ -1,4 +1,4 @@
-// Tests of the estimates of `quire plan`: blocks of sequences, and step times at given peak rates.
+// Tests the estimates of `quire plan`: numbers of blocks of sequences, and step times at given peak rates.
 #include <gtest/gtest.h>
 
 #include "comm/model/architecture.h"
@@ -44,7 +44,7 @@ TEST(BlocksOfSequenceTest, NumberOfBlocks_IsBounded_ForSlidingWindows) {
   EXPECT_EQ(most, 1 + (spec.window() - 1 + 3) / 4);
 }
 
-TEST(SequencesAtOnceTest, Number_IsBoundedByBlocksStatesAndPlaces) {
+TEST(SequencesAtOnceTest, NumberOfSequencesAtOnce_IsBoundedByBlocksStatesAndPlaces) {
   const ModelSpec spec = SpecOf("gqa");
   Topology topology;
   topology.cache.block_size = 16;
@@ -96,7 +96,7 @@ TEST(PromptSpeedTest, Attention_GrowsWithTheSquareOfThePrompt_AndEachStepReadsTh
                  twice = PromptSpeed(spec, TwoRanks(), attention, 2000);
   EXPECT_NEAR(twice.roofline / once.roofline, 4, 1e-6);
   EXPECT_EQ(once.bound, "attention");
-  // A query costs 4 operations for each number of all heads and each token before it.
+  // A query takes 4 operations for each number of all heads and each earlier token.
   const auto pairs = 4.0 * static_cast<double>(spec.num_layers() * spec.num_heads * spec.layers[0].head_dim);
   EXPECT_NEAR(once.roofline, pairs * 1000 * 1000 / 2 / 1e6, 1e-6 * once.roofline);
 
@@ -106,7 +106,7 @@ TEST(PromptSpeedTest, Attention_GrowsWithTheSquareOfThePrompt_AndEachStepReadsTh
   EXPECT_NEAR(PromptSpeed(spec, plan, reading, 250).roofline, 3 * 2.0, 1e-9);  // steps of 100, 100 and 50 tokens
 }
 
-/// 1 Gbit/s, and 1 ms to the other host.
+/// A link of 1 Gbit/s with a delay of 1 ms.
 constexpr HostLink kSlowLink{1.25e8, 1e-3};
 
 GroupCut CutOf(int tensor, int stages) {
@@ -114,31 +114,32 @@ GroupCut CutOf(int tensor, int stages) {
           stages > 1 ? std::vector<int32_t>(static_cast<size_t>(stages), 1) : std::vector<int32_t>()};
 }
 
-TEST(CutWaitTest, Sum_TakesOneDelayAndTheTimeOfItsBytes_OverTwoHosts) {
+TEST(CutWaitTest, AllReduce_TakesOneDelayAndTheTimeOfItsBytes_OverTwoHosts) {
   const CutWait short_row = WaitOver(kSlowLink, CutOf(2, 1), {0, 1}, 2304, 1);
   EXPECT_NEAR(short_row.sum, 1e-3 + 2304 / 1.25e8, 1e-12);
   EXPECT_EQ(short_row.turn, 0);
   EXPECT_NEAR(WaitOver(kSlowLink, CutOf(2, 1), {0, 1}, 2304, 32).sum, 1e-3 + 73'728 / 1.25e8, 1e-12);
-  // MPI asks before it sends more than 320 KiB: 400,000 bytes of two ranks wait for three delays.
+  // MPI asks the receiver before it sends more than 320 KiB, so the 400,000 bytes of two ranks wait for three delays.
   EXPECT_NEAR(WaitOver(kSlowLink, CutOf(4, 1), {0, 0, 1, 1}, 2000, 100).sum, 3e-3 + 400'000 / 1.25e8, 1e-12);
-  // A rank's 600,000 bytes go in three pieces, the last of 75,712.
+  // A rank's 600,000 bytes are sent in three pieces, the last one of 75,712 bytes.
   EXPECT_NEAR(WaitOver(kSlowLink, CutOf(2, 1), {0, 1}, 6000, 100).sum, 3e-3 + 600'000 / 1.25e8, 1e-12);
-  // Two ranks of a host send together, to two other hosts.
+  // Two ranks of a host send at the same time, to two other hosts.
   EXPECT_NEAR(WaitOver(kSlowLink, CutOf(6, 1), {0, 0, 1, 1, 2, 2}, 1000, 1).sum, 1e-3 + 2 * 2000 / 1.25e8, 1e-12);
   EXPECT_EQ(WaitOver(kSlowLink, CutOf(2, 1), {0, 0}, 2304, 32).sum, 0) << "one host";
 }
 
-TEST(CutWaitTest, Turn_HandsTheRowsOverOnceAStage_AndTheTokensBack) {
+TEST(CutWaitTest, PipelineWait_CountsOneHandOverPerStage_AndTheTokensBack) {
   const CutWait two = WaitOver(kSlowLink, CutOf(1, 2), {0, 1}, 2304, 1);
   EXPECT_EQ(two.sum, 0);
   EXPECT_NEAR(two.turn, 2e-3 + 2304 / 1.25e8, 1e-12);
   EXPECT_NEAR(WaitOver(kSlowLink, CutOf(1, 3), {0, 1, 2}, 2304, 32).turn, 2 * (1e-3 + 73'728 / 1.25e8) + 1e-3, 1e-12);
   EXPECT_EQ(WaitOver(kSlowLink, CutOf(1, 2), {0, 0}, 2304, 32).turn, 0);
-  // Ranks 0 and 1 are the last stage, on one host; each of the first stage hands half of the rows over.
+  // Ranks 0 and 1 are the last stage, on one host. Each rank of the first stage sends half of the rows to the last
+  // stage.
   const CutWait both = WaitOver(kSlowLink, CutOf(2, 2), {0, 0, 1, 1}, 2304, 32);
   EXPECT_EQ(both.sum, 0);
   EXPECT_NEAR(both.turn, 2e-3 + 73'728 / 1.25e8, 1e-12);
-  // Stages that span the hosts sum over them, but hand over within a host, and gather the halves.
+  // Stages that span both hosts sum over the hosts. They send rows within a host, and then gather the halves.
   const CutWait across = WaitOver(kSlowLink, CutOf(2, 2), {0, 1, 0, 1}, 2304, 1);
   EXPECT_NEAR(across.sum, 1e-3 + 2304 / 1.25e8, 1e-12);
   EXPECT_NEAR(across.turn, 1e-3 + 1152 / 1.25e8, 1e-12);
@@ -150,7 +151,7 @@ TEST(CutWaitTest, RanksOfAStageOnAHost_AreCounted) {
   EXPECT_EQ(RanksOfStageOnHost(CutOf(2, 2), {0, 0, 1, 1}), 2);
 }
 
-TEST(CutSpeedTest, Step_IsComputingAndWaiting_AndTheFastestCutIsAdvisedForEachNumberOfStreams) {
+TEST(CutSpeedTest, FastestCut_IsAdvised_ForEachNumberOfStreams) {
   const CutSpeed tensor{.tensor = 2, .pipeline = 1, .streams = 1, .compute = 0.01, .sums = 61, .wait = {1e-3, 0}};
   EXPECT_NEAR(tensor.seconds(), 0.071, 1e-12);
   EXPECT_NEAR(tensor.tokens_a_second(), 1 / 0.071, 1e-9);
@@ -158,6 +159,7 @@ TEST(CutSpeedTest, Step_IsComputingAndWaiting_AndTheFastestCutIsAdvisedForEachNu
   CutSpeed many = tensor, alone = stages;
   many.streams = alone.streams = 32;
   alone.one_host = true;
+  alone.pipeline = 1;
   alone.compute = 1;
   const std::vector<CutSpeed> speeds = {tensor, stages, many, alone};
   EXPECT_EQ(BestCut(speeds, 1), 1U);
@@ -166,6 +168,15 @@ TEST(CutSpeedTest, Step_IsComputingAndWaiting_AndTheFastestCutIsAdvisedForEachNu
             (std::vector<std::string>{"-tp 1 -pp 2 for 1 stream: 3.23 times as fast as -tp 2 -pp 1",
                                       "-tp 2 -pp 1 for 32 streams: 14.11 times as fast as -tp 1 on one host"}));
   EXPECT_TRUE(AdviceOf({tensor}).empty()) << "nothing to choose from";
+}
+
+TEST(CutSpeedTest, LargestStage_SetsTheTime_WhereAllStagesHaveStreams) {
+  CutSpeed cut{.tensor = 1, .pipeline = 4, .streams = 32, .compute = 0.04, .wait = {0, 2e-3}, .largest_stage = 0.25};
+  EXPECT_NEAR(cut.seconds(), 0.042, 1e-12) << "even stages";
+  cut.largest_stage = 0.4;
+  EXPECT_NEAR(cut.seconds(), 4 * 0.016, 1e-12);
+  cut.streams = 2;
+  EXPECT_NEAR(cut.seconds(), 0.042, 1e-12) << "two steps are under way, and each goes through all stages";
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ TEST(PoolSizingTest, TokensOfAStep_SufficeForTheLongestPrompt_OfAnEncoder) {
   EXPECT_EQ(ChooseModelLen(t, spec), 1000) << "a given step bounds the prompts";
 }
 
-TEST(PoolSizingTest, ModelLen_IsTheTrainedLength_UnlessAScaledLengthIsRequested) {
+TEST(PoolSizingTest, MaxModelLen_IsTheTrainedLength_UnlessAScaledLengthIsRequested) {
   ModelSpec spec;
   spec.max_position = 2048;
   spec.longest_position = 16384;  // positions are scaled linearly
@@ -162,6 +162,9 @@ TEST(PoolSizingTest, Sizes_AreRefused_WhenTheHostCanNeverHoldThem) {
        "--kv-cache-memory-bytes and --swap-space"},
       {"the other replica's ranks are here, too",
        [](Topology& t) { t.cache.memory_bytes = 3 * kGiB, t.parallel.replicas = 2; }, "--kv-cache-memory-bytes"},
+      {"memory of all models that fits", [](Topology& t) { t.models_memory_bytes = 10 * kGiB; }, ""},
+      {"memory of all models that does not", [](Topology& t) { t.models_memory_bytes = 10 * kGiB + 1; },
+       "--models-memory"},
   };
   for (const Case& c : cases) {
     Topology topology;
@@ -198,6 +201,14 @@ TEST(PoolSizingTest, Sizes_CauseAWarning_WhenTheyExceedTheHostsFreeMemory) {
   ASSERT_EQ(HostWarnings(t, BackendKind::kCpu, ranks).size(), 1);
   EXPECT_NE(HostWarnings(t, BackendKind::kCpu, ranks)[0].find("may take 4.0 GiB, and 2.0 GiB are free"),
             std::string::npos);
+}
+
+TEST(PoolSizingTest, ModelsMemory_CausesAWarning_WhenItExceedsTheFreeMemory) {
+  Topology t;
+  EXPECT_EQ(ModelsMemoryWarning(t, kGiB), "");
+  t.models_memory_bytes = kGiB;
+  EXPECT_EQ(ModelsMemoryWarning(t, kGiB), "");
+  EXPECT_NE(ModelsMemoryWarning(t, kGiB / 2).find("take 1.0 GiB, and 512.0 MiB are free now"), std::string::npos);
 }
 
 TEST(PoolSizingTest, Threads_CauseAWarning_WhenTheyOutnumberProcessors) {

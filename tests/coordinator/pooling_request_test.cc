@@ -2,13 +2,20 @@
 // fields.
 #include "coordinator/api/requests/pooling_request.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 
+#include "comm/model/formats/mapped_file.h"
+#include "coordinator/api/models/pooling_settings.h"
+#include "coordinator/api/openai/call_preparer.h"
 #include "coordinator/api/openai/pooled_answer.h"
 #include "coordinator/api/requests/known_fields.h"
 #include "coordinator/http/api_error.h"
+#include "tests/support/error_of.h"
+#include "tests/support/temporary_directory.h"
 
 namespace quire {
 namespace {
@@ -105,6 +112,74 @@ TEST(PoolingRequestTest, Pairs_BecomeOnePromptEach_WhenScoredByAnswer) {
             "instruction");
 }
 
+const auto kLabels =
+    std::make_shared<const std::vector<std::string>>(std::vector<std::string>{"\"bad\"", "good", "so"});
+const PoolingOptions kClasses{.pooling = Pooling::kCls,
+                              .no_pooling = "a classifier",
+                              .hidden = 3,
+                              .labels = kLabels,
+                              .class_scale = ClassScale::kSoftmax,
+                              .row = 8};
+const PoolingOptions kTokens{
+    .pooling = Pooling::kMean, .hidden = 8, .row = 4, .sparse = true, .colbert = true, .opening = 1, .closing = 2};
+
+TEST(PoolingRequestTest, Classes_AreThoseOfAClassifier_AndPlainNumbersOnRequest) {
+  PoolingTerms terms;
+  GenerateCall call = ParseBody(ParseClassifyRequest, {{"input", {"a", "b"}}}, kClasses, terms);
+  EXPECT_EQ(call.prompts.size(), 2u);
+  EXPECT_EQ(call.sampling.pooling, Pooling::kCls);
+  EXPECT_EQ(terms.class_scale, ClassScale::kSoftmax);
+  for (const char* field : {"use_activation", "activation"}) {
+    ParseBody(ParseClassifyRequest, {{"input", "a"}, {field, false}}, kClasses, terms);
+    EXPECT_EQ(terms.class_scale, ClassScale::kNone) << field;
+  }
+  EXPECT_NE(Fault(ParseClassifyRequest, {{"input", "a"}}, kVectors), "") << "no classifier";
+  EXPECT_EQ(Fault(ParseClassifyRequest, Json::object(), kClasses), "input");
+}
+
+TEST(PoolingRequestTest, Task_ChoosesWhatPoolingAnswers) {
+  const auto pooling = [](const Json& body, const PoolingOptions& options, PoolingTerms& terms) {
+    return ParseBody(ParsePoolingRequest, body, options, terms).sampling.pooling;
+  };
+  PoolingTerms vectors, classes, rows, weights, colbert;
+  EXPECT_EQ(pooling({{"input", "a"}}, kVectors, vectors), Pooling::kLast);
+  EXPECT_EQ(vectors.row, 0);
+  EXPECT_EQ(pooling({{"input", "a"}}, kClasses, classes), Pooling::kCls);
+  EXPECT_EQ(classes.labels, kLabels);
+  EXPECT_EQ(pooling({{"input", "a"}, {"task", "token_embed"}}, kClasses, rows), Pooling::kAll);
+  EXPECT_EQ(rows.row, 8);
+  EXPECT_EQ(pooling({{"input", "a"}, {"task", "token_embed"}, {"dimensions", 4}}, kTokens, colbert), Pooling::kColbert);
+  EXPECT_TRUE(colbert.row == 4 && colbert.opening && !colbert.closing);
+  EXPECT_EQ(pooling({{"input", "a"}, {"task", "token_classify"}}, kTokens, weights), Pooling::kSparse);
+  EXPECT_TRUE(weights.row == 1 && weights.weights && weights.opening && weights.closing);
+  for (const auto& [field, value] :
+       std::vector<std::pair<const char*, Json>>{{"dimensions", 5}, {"encoding_format", "base64"}}) {
+    EXPECT_EQ(Fault(ParsePoolingRequest, {{"input", "a"}, {"task", "token_embed"}, {field, value}}, kTokens), field);
+  }
+  EXPECT_EQ(Fault(ParsePoolingRequest, {{"input", "a"}, {"task", "token_classify"}, {"dimensions", 1}}, kTokens),
+            "dimensions");
+  EXPECT_EQ(Fault(ParsePoolingRequest, {{"input", "a"}, {"task", "token_classify"}}, kClasses), "task");
+  EXPECT_EQ(Fault(ParsePoolingRequest, {{"input", "a"}, {"normalize", true}}, kClasses), "normalize");
+  EXPECT_EQ(Fault(ParsePoolingRequest, {{"input", "a"}, {"use_activation", true}}, kVectors), "use_activation");
+  EXPECT_EQ(Fault(ParsePoolingRequest, {{"input", "a"}, {"task", "plugin"}}, kVectors), "task");
+  PoolingOptions none = kVectors;
+  none.no_tokens = "only encoders do";
+  EXPECT_THAT(Fault(ParsePoolingRequest, {{"input", "a"}, {"task", "token_embed"}}, none),
+              testing::HasSubstr("only encoders"));
+}
+
+TEST(PooledAnswerTest, ScaleClasses_MakesProbabilities_AlsoOfLargeNumbers) {
+  std::vector<float> numbers = {1000, 1000, -1000};
+  ScaleClasses(ClassScale::kSoftmax, numbers);
+  EXPECT_EQ(numbers, (std::vector<float>{0.5f, 0.5f, 0}));
+  numbers = {0, 1000, -1000};
+  ScaleClasses(ClassScale::kSigmoid, numbers);
+  EXPECT_EQ(numbers, (std::vector<float>{0.5f, 1, 0}));
+  numbers = {3, -4};
+  ScaleClasses(ClassScale::kNone, numbers);
+  EXPECT_EQ(numbers, (std::vector<float>{3, -4}));
+}
+
 TEST(PooledAnswerTest, FitVector_CutsToTheDimensionsAndNormalises) {
   std::vector<float> vector = {3, 4, 12};
   FitVector(2, true, vector);
@@ -171,6 +246,122 @@ TEST(PooledAnswerTest, AnswerBodies_AreWrittenInPieces) {
   EXPECT_EQ(answer["results"][1]["document"]["text"], "near");
   terms.kind = PoolingTerms::Kind::kScore;
   EXPECT_EQ(whole(terms, {{1, 0}, {2, 0}})["data"][0]["object"], "score");
+
+  answer = whole({.kind = PoolingTerms::Kind::kClasses, .labels = kLabels}, {{0, 2, 1}, {3, -1, 0}});
+  EXPECT_EQ(answer["data"][0], (Json{{"index", 0}, {"label", "good"}, {"probs", {0.0, 2.0, 1.0}}, {"num_classes", 3}}));
+  EXPECT_EQ(answer["data"][1]["label"], "\"bad\"") << "a label may need escapes";
+  answer = whole({.kind = PoolingTerms::Kind::kPooling, .normalize = false}, {{3, 4}});
+  EXPECT_EQ(answer["data"][0], (Json{{"object", "pooling"}, {"index", 0}, {"data", {3.0, 4.0}}}));
+  PoolingTerms rows{.kind = PoolingTerms::Kind::kPooling, .row = 2, .opening = 1, .prompts = {{1, 7, 2}, {7}, {1}}};
+  answer = whole(rows, {{9, 9, 3, 4, 0, 2}, {5, 0}, {1, 1}});
+  EXPECT_EQ(answer["data"][0]["data"].dump(), "[[0.6,0.8],[0,1]]") << "without the opening token";
+  EXPECT_EQ(answer["data"][1]["data"].dump(), "[[1,0]]");
+  EXPECT_EQ(answer["data"][2]["data"], Json::array()) << "nothing else is there";
+  rows.row = 1, rows.weights = true, rows.closing = 2;
+  answer = whole(rows, {{0.5f, 3, 0.25f}, {5}, {1}});
+  EXPECT_EQ(answer["data"][0], (Json{{"object", "pooling"}, {"index", 0}, {"data", {3.0}}, {"token_ids", {7}}}));
+  EXPECT_EQ(answer["data"][2]["token_ids"], Json::array());
+}
+
+TEST(PooledAnswerTest, EstimatedBytes_CountALabelForEachPrompt) {
+  const auto estimated = [](const std::string& label) {
+    const auto labels = std::make_shared<const std::vector<std::string>>(std::vector<std::string>{"a", label});
+    const Json envelope = {{"id", "embd-1"}, {"object", "x"}, {"created", 7}, {"model", "m"}};
+    const PoolingTerms terms{.kind = PoolingTerms::Kind::kClasses, .labels = labels};
+    return PooledAnswer(envelope, terms, {{0, 2}, {3, 1}, {1, 2}}, {})->estimated_bytes();
+  };
+  EXPECT_EQ(estimated(std::string(1001, 'b')), estimated("b") + 3 * 1000);
+}
+
+TEST(PoolingRequestTest, ModelsPrompts_AreBounded_ForAllInputsTogether) {
+  PoolingOptions options = kVectors;
+  options.prompts = {{"long", std::string(16 << 10, 'p')}, {"short", "p"}};
+  const auto fault = [&](const char* name, size_t count) {
+    return Fault(ParseEmbeddingRequest, {{"input", Json(std::vector<std::string>(count, "a"))}, {"prompt_name", name}},
+                 options);
+  };
+  EXPECT_EQ(fault("short", 2048), "");
+  EXPECT_EQ(fault("long", 256), "");
+  EXPECT_EQ(fault("long", 257), "input");
+}
+
+/// A copy of a golden model, whose files a test may change.
+class ChangedModel {
+ public:
+  explicit ChangedModel(const std::string& name) {
+    std::filesystem::copy(std::string(QUIRE_TEST_DATA) + "/models/" + name, folder_ / "model",
+                          std::filesystem::copy_options::recursive);
+  }
+  std::string PathOf(const std::string& file) const { return folder_ / ("model/" + file); }
+  Json Read(const std::string& file) const { return ParseJson(ReadTextFile(PathOf(file), 1 << 20), file); }
+  PoolingOptions Open() const {
+    const ModelFiles files = ModelFiles::Open(folder_ / "model");
+    return PoolingOf(files, Tokenizer(TokenizerDataOf(files)), Topology());
+  }
+  /// Returns the error with these contents in place of a file's.
+  std::string Problem(const std::string& file, const Json& contents) const {
+    WriteTextFile(PathOf(file), DumpJson(contents));
+    return ErrorThrownBy([&] { Open(); });
+  }
+
+ private:
+  TemporaryDirectory folder_;
+};
+
+TEST(PoolingSettingsTest, NamesOfClasses_AreRefused_ThatAreNoTextsOrTooLong) {
+  const ChangedModel model("distilbert_classes");
+  const std::string path = model.PathOf("config.json");
+  Json config = model.Read("config.json");
+  config["id2label"]["1"] = std::string(1025, 'x');
+  EXPECT_EQ(model.Problem("config.json", config),
+            path + ": id2label: the name of class 1 has 1025 bytes, at most 1024 are allowed");
+  for (const Json& wrong : {Json(7), Json(nullptr), Json::array({"a"})}) {
+    config["id2label"]["1"] = wrong;
+    EXPECT_EQ(model.Problem("config.json", config), path + ": id2label: the name of class 1 is no text");
+  }
+  config["id2label"]["1"] = std::string(1024, 'x');
+  EXPECT_EQ(model.Problem("config.json", config), "");
+  EXPECT_EQ(model.Open().labels->at(1).size(), 1024u);
+  config["sbert_ce_default_activation_function"] = 5;
+  EXPECT_EQ(model.Problem("config.json", config), path + ": sbert_ce_default_activation_function is no text");
+}
+
+TEST(PoolingSettingsTest, Prompts_AreRefused_ThatAreTooLong) {
+  const ChangedModel model("bert");
+  const std::string file = "config_sentence_transformers.json";
+  EXPECT_EQ(model.Problem(file, {{"prompts", {{"query", std::string(16 << 10, 'x')}}}}), "");
+  EXPECT_EQ(model.Problem(file, {{"prompts", {{"query", std::string((16 << 10) + 1, 'x')}}}}),
+            model.PathOf(file) + ": the prompt query has 16385 bytes, at most 16384 are allowed");
+}
+
+TEST(CallPreparerTest, Echo_IsRefused_OfPromptsWhoseTokensAreLongTexts) {
+  TokenizerData data;
+  data.tokens = {"a", std::string(64 << 10, 'b')};
+  const Tokenizer tokenizer(data);
+  const CallPreparer preparer({.model_name = "m",
+                               .request = {.vocab_size = 2, .max_model_len = 4096},
+                               .no_chat_reason = "none",
+                               .most_choices = 16},
+                              tokenizer, nullptr);
+  const auto prepare = [&](TokenId token, int count, bool echo) {
+    const Json body = {{"model", "m"},
+                       {"prompt", std::vector<TokenId>(static_cast<size_t>(count), token)},
+                       {"echo", echo},
+                       {"max_tokens", 1}};
+    return preparer.Prepare(DumpJson(body), Dialect::kCompletions, {}, 16, {});
+  };
+  const auto fault = [&](TokenId token, int count, bool echo) -> std::string {
+    try {
+      prepare(token, count, echo);
+    } catch (const ApiError& error) {
+      return error.param + ": " + error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(prepare(1, 256, true).echo.at(0).size(), size_t{16} << 20);
+  EXPECT_THAT(fault(1, 257, true), testing::AllOf(testing::StartsWith("echo: "), testing::HasSubstr("16777216")));
+  EXPECT_EQ(fault(1, 4000, false), "");
+  EXPECT_EQ(fault(0, 4000, true), "");
 }
 
 TEST(UnknownFieldsTest, UnknownFields_AreRefused_AndTheNearestKnownNameIsFound) {

@@ -32,8 +32,8 @@ TEST(PublishedTokenizersTest, Configurations_NameTokensAndTemplates_AndOnlyToken
     EXPECT_EQ(read.eos_token, TextOfToken(config, "eos_token")) << row.at("name");
     EXPECT_EQ(read.pad_token, TextOfToken(config, "pad_token")) << row.at("name");
     EXPECT_EQ(!read.chat_template.empty(), has_template) << row.at("name");
-    // Beside a tokenizer.json, HF does not heed add_bos_token and add_eos_token of any class: the post-processor
-    // decides, and this one adds nothing.
+    // If a tokenizer.json exists, HF ignores add_bos_token and add_eos_token of any class. The post-processor decides
+    // then, and this one adds nothing.
     EXPECT_TRUE(read.prefix.empty() && read.suffix.empty()) << row.at("name");
     adding += config.value("add_bos_token", false);
     ++models;

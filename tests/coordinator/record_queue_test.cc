@@ -17,7 +17,7 @@ void AwaitIdle(const RecordQueue& queue) {
 }
 
 TEST(RecordQueueTest, Destructor_WritesAllRecordsAndClosesTheSink) {
-  /// A sink that records its calls, its destruction included, in a text.
+  /// A sink that records all its calls, and its destruction, in a text.
   struct Keeper : RecordSink {
     explicit Keeper(std::string& to) : all(to) {}
     ~Keeper() override { all += "closed"; }
@@ -62,7 +62,7 @@ TEST(RecordQueueTest, Append_DoesNotBlock_AndLosesRecordsWithoutRoom_WhenTheSink
   EXPECT_EQ(queue.error(), "");
 }
 
-TEST(RecordQueueTest, Error_IsReported_UntilTheNextSegment_WhenTheSinkRefuses) {
+TEST(RecordQueueTest, Error_IsReportedUntilTheNextSegment_WhenTheSinkRefusesARecord) {
   auto sink = std::make_unique<test::GatedSink>();
   test::GatedSink& disk = *sink;
   RecordQueue queue(std::move(sink), 1000);

@@ -236,7 +236,7 @@ TEST_F(RecordRingTest, SegmentNumbers_MayExceedTwelveDigits_AndTheLastNumberIsRe
   EXPECT_THAT(ErrorOfWriter(), HasSubstr("segment-18446744073709551615.qj: no number is left"));
 }
 
-TEST_F(RecordRingTest, TornTail_EndsTheSegment_AfterTheLastCompleteRecord) {
+TEST_F(RecordRingTest, Segment_EndsAfterTheLastCompleteRecord_WhenTheFileEndsInsideARecord) {
   Write({{1, "first"}, {2, ""}, {3, "the last"}});
   const std::string whole = ReadFile(Segment(1));
   const size_t last = whole.size() - kRecordHead - 8;
@@ -266,7 +266,7 @@ TEST_F(RecordRingTest, TornTail_EndsTheSegment_AfterTheLastCompleteRecord) {
   EXPECT_EQ(fs::file_size(Segment(1)), whole.size() + 100);
 }
 
-TEST_F(RecordRingTest, FlippedBit_EndsTheSegment_BeforeItsRecord) {
+TEST_F(RecordRingTest, Segment_EndsBeforeARecord_WithAFlippedBit) {
   const Content records = {{1, "first"}, {2, ""}, {3, "the last"}};
   Write(records);
   const std::string whole = ReadFile(Segment(1));

@@ -32,8 +32,8 @@ class RecoveryTest : public ::testing::Test {
     return request;
   }
 
-  /// Serves until no request is left. The workers die whenever a plan is sent while the request `poison` runs; the step
-  /// is lost with the workers.
+  /// Serves until no request is left. The workers die, and the step is lost, whenever a plan is sent while the request
+  /// `poison` runs.
   void ServeWithPoison(RequestId poison) {
     for (int rounds = 0; !engine_->idle(); ++rounds) {
       ASSERT_LT(rounds, 500) << "no end in sight";

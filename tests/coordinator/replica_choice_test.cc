@@ -83,7 +83,7 @@ TEST(ChooseReliefTest, ChooseRelief_NeedsWaitingRequestsAtTheSource_AndFreeBlock
   EXPECT_EQ(ChooseRelief(views, 0, false, kShape), std::nullopt) << "a quarter stays free";
 }
 
-TEST(PrefixSketchTest, Leading_CountsTheCachedPrefixBlocks_OfOneReplicaAndSalt) {
+TEST(PrefixSketchTest, Leading_CountsThePromptsBlocksCachedAtAReplica_UnderTheSameSalt) {
   PrefixSketch sketch(4);
   std::vector<TokenId> prompt(18, 5);
   const auto hashes = sketch.HashesOf("a", prompt);
@@ -103,7 +103,7 @@ TEST(PrefixSketchTest, Sketch_ForgetsTheHashes_ThatWereNotedLongestAgo) {
   const auto hashes = [&](TokenId token) { return sketch.HashesOf("", std::vector<TokenId>(4, token)); };
   sketch.Note(hashes(1), 0);
   sketch.Note(hashes(2), 0);
-  sketch.Note(hashes(1), 0);  // noted again: no longer the oldest
+  sketch.Note(hashes(1), 0);  // recorded again, so these hashes are no longer the oldest
   sketch.Note(hashes(3), 0);
   EXPECT_EQ(sketch.Leading(hashes(1), 0), 4);
   EXPECT_EQ(sketch.Leading(hashes(2), 0), 0);

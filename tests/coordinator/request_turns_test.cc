@@ -28,7 +28,7 @@ class RequestTurnsTest : public testing::Test {
     co_await turns_.Await(from);
     begun_.push_back(address);
   }
-  /// Counts, at each poll of timers and sockets, how many requests have begun since the last poll.
+  /// Records, at each poll of timers and sockets, how many requests have begun since the last poll.
   asio::awaitable<void> Look() {
     asio::steady_timer timer(io_);
     for (size_t seen = 0; begun_.size() < wanted_;) {

@@ -354,7 +354,8 @@ TEST(ResponsesRequestTest, AgentSettingsWithoutEffect_AreAccepted) {
             "text.verbosity must be low, medium or high");
 }
 
-/// Expects that an answer with `parts` has the items `items` as a whole, and the events `events` as a stream.
+/// Expects that an answer with `parts` has the items `items` when it is returned as a whole, and the events `events`
+/// when it is streamed.
 void ExpectItems(const AnswerParts& parts, AnswerChoice choice, ResponseTools tools, const OrderedJson& items,
                  std::vector<std::string> events) {
   const ResponseTerms terms{R"("user":null)", "[1]", false, true, std::move(tools)};
@@ -577,7 +578,7 @@ TEST(ResponseStoreTest, Put_EvictsTheClientsLeastRecentlyUsedAnswers) {
   ResponseStore store(
       {.bytes = 1 << 20, .bytes_per_client = 10'000, .conversation_bytes = 1'000, .count = 100, .count_per_client = 3});
   for (const char* id : {"1", "2", "3"}) store.Put("a", id, OfBytes(10));
-  EXPECT_NE(store.Find("a", "1"), nullptr);  // after this use "2" is the least recently used
+  EXPECT_NE(store.Find("a", "1"), nullptr);  // this use makes "2" the least recently used answer
   store.Put("a", "4", OfBytes(10));
   EXPECT_EQ(store.Find("a", "2"), nullptr);
   store.Put("a", "5", OfBytes(9'000));  // the limit of bytes evicts as many answers as needed
@@ -612,7 +613,7 @@ TEST(ResponseStoreTest, Put_EvictsAnswersOfTheLargestClient_WhenTheStoreIsFull) 
   EXPECT_NE(store.Find("small", "1"), nullptr);
   EXPECT_NE(store.Find("other", "1"), nullptr);
   EXPECT_LE(store.bytes(), 20'000);
-  // the limit on the number of answers also evicts
+  // The limit on the number of answers evicts, too.
   for (const char* id : {"2", "3", "4", "5"}) store.Put("small", id, OfBytes(1));
   EXPECT_EQ(store.Find("other", "1"), nullptr);
   EXPECT_NE(store.Find("small", "1"), nullptr);

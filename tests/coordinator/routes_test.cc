@@ -15,7 +15,7 @@ class RoutesTest : public ::testing::Test {
     request.path = path;
     return request;
   }
-  /// Returns the number of the matching route, or 0 when none matches.
+  /// Returns the number of the matching route, or 0 when no route matches.
   int Taken(const std::string& method, const std::string& path) const {
     const auto* handler = routes_.Find(Ask(method, path));
     return handler == nullptr ? 0 : (*handler)();

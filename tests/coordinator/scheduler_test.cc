@@ -18,7 +18,7 @@ using test::MakeRequest;
 using Blocks = std::vector<BlockId>;
 using Slots = std::vector<SlotId>;
 
-/// An engine with a few blocks of 4 tokens. The test chooses each token that the "model" draws.
+/// An engine with a few blocks of 4 tokens. The test chooses each token that the "model" samples.
 class SchedulerTest : public testing::Test {
  protected:
   void Make(int usable_blocks, int max_step_tokens = 64, int max_running = 8) {
@@ -41,7 +41,7 @@ class SchedulerTest : public testing::Test {
         MakeRequest(id, std::vector<TokenId>(static_cast<size_t>(prompt), 5), max_tokens, sinks_[id], n));
   }
 
-  /// Runs one step: plans it, draws `token` for every member that draws, and commits.
+  /// Runs one step: plans it, gives `token` to every member that samples, and commits.
   StepPlan Step(TokenId token = 9) {
     const StepPlan* next = engine_->NextPlan(0);
     EXPECT_NE(next, nullptr);
@@ -52,7 +52,7 @@ class SchedulerTest : public testing::Test {
     return plan;
   }
 
-  /// Returns the draws of a step: all decodes, and chunks that reach the end of their sequence.
+  /// Returns the sampled tokens of a step: for all decodes, and for chunks that reach the end of their sequence.
   std::vector<SampledToken> Draws(const StepPlan& plan, TokenId token) {
     std::vector<SampledToken> out;
     for (const SlotId slot : plan.decodes) out.push_back({slot, token, 0, {}});
@@ -370,7 +370,7 @@ TEST_F(SchedulerTest, PreemptedRequest_IsRecomputed_WhenHostBlocksAreShort) {
 
 // --- order of service ---
 
-/// Submits requests of one drawn token and notes the order in which they end.
+/// Submits requests for one token each, and records the order in which they end.
 class OrderTest : public SchedulerTest {
  protected:
   void Add(RequestId id, const std::string& client, double arrival, int priority = 0, int prompt = 4) {
@@ -380,7 +380,7 @@ class OrderTest : public SchedulerTest {
     request->priority = priority;
     ASSERT_FALSE(engine_->Submit(std::move(request)));
   }
-  /// Steps until all requests have ended; returns their ids in the order of their ends.
+  /// Runs steps until all requests have ended; returns the ids in the order in which the requests ended.
   std::vector<RequestId> Order() {
     std::vector<RequestId> order;
     while (!engine_->idle()) {
@@ -430,7 +430,7 @@ TEST_F(OrderTest, AbsentClient_EarnsNoCredit) {
   for (const RequestId id : {1, 2, 3, 4}) Add(id, "a", 0);
   Step();
   Step();
-  Add(5, "b", 1);  // client b comes after two services of client a, and starts level with it
+  Add(5, "b", 1);  // client b arrives after client a was served twice, and starts level with client a
   Add(6, "b", 1);
   EXPECT_EQ(Order(), (std::vector<RequestId>{3, 5, 4, 6}));
 }
@@ -440,7 +440,7 @@ TEST_F(OrderTest, Priorities_OrderRequestsOfAClient_UntilWaitingOutweighsThem) {
   Add(1, "", 0, 2);
   Add(2, "", 10, 0);
   Add(3, "", 20, -1);
-  Add(4, "", 100, -1);  // arrives long after the first request: one level is worth 30 seconds
+  Add(4, "", 100, -1);  // arrives long after the first request; one level of priority is worth 30 seconds
   EXPECT_EQ(Order(), (std::vector<RequestId>{3, 2, 1, 4}));
 }
 
@@ -470,7 +470,7 @@ TEST_F(OrderTest, IdleClients_AreForgotten_LongestIdleFirst) {
 
 // --- decodes before chunks ---
 
-/// Steps of 8 tokens for one client. Younger requests decode while an older one still computes its prompt.
+/// Steps of 8 tokens for one client. Younger requests decode while an older request still computes its prompt.
 class DecodesFirstTest : public SchedulerTest {
  protected:
   void Add(RequestId id, double arrival, int prompt, int priority = 0, int n = 1) {
@@ -481,7 +481,7 @@ class DecodesFirstTest : public SchedulerTest {
     ASSERT_FALSE(engine_->Submit(std::move(request)));
   }
   /// Runs steps, each of which must decode every sequence that has one token to compute. Returns the number of decodes
-  /// in steps that also have chunks.
+  /// in steps that also compute prompts.
   int DecodesBesideChunks(int steps) {
     int beside = 0;
     for (int i = 0; i < steps; ++i) {
@@ -526,7 +526,8 @@ TEST_F(DecodesFirstTest, Decodes_AreServed_BesideAnOlderRequestWhoseChoicesAreRe
   Add(2, 1, 2);
   for (int i = 0; i < 14; ++i) Step();
   engine_->StartEpoch(2, engine_->blocks().sizes());
-  // The prompt ends in the middle of a step, which admits the younger request. Both choices still have chunks to do.
+  // The prompt ends in the middle of a step, which admits the younger request. Both choices still have prompt to
+  // compute.
   EXPECT_GE(DecodesBesideChunks(12), 2);
 }
 

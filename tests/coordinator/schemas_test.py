@@ -17,7 +17,7 @@ LEAVES = ["string", "integer", "number", "boolean", "null", "enum", "const"]
 # Keywords that grammars cannot express: a schema with one of these members must be refused.
 REFUSED = [{"uniqueItems": True}, {"contains": {"type": "null"}}, {"not": {"type": "null"}}, {"if": {}, "then": {}}, {"dependentRequired": {"a": ["b"]}},
            {"multipleOf": 0.5, "type": "number"}, {"pattern": "(?=a)", "type": "string"}, {"oneOf": [{"type": "integer"}, {"type": "number"}]}]
-# Keywords that grammars express together with others, or that demand nothing.
+# Keywords that a grammar can express only together with others, and keywords that demand nothing.
 OTHERS = [{"type": "object", "propertyNames": {"maxLength": 2}}, {"type": "object", "unevaluatedProperties": False}, {"format": "json-pointer", "type": "string"},
           {"type": "object", "required": ["zz"]}, {"x-order": 1}, {"type": "array", "uniqueItems": False},
           {"type": "object", "patternProperties": {"a": {"type": "integer"}, "^b": {"type": "null"}}, "properties": {"ab": {"minimum": 3}}},
@@ -95,7 +95,7 @@ def make(depth):
             "oneOf": lambda: {"oneOf": [{"type": "string", "maxLength": 3}, {"type": dice.choice(["integer", "null", "boolean"])}]},
             "allOf": lambda: {"allOf": [make(depth - 1)]}, "types": lambda: {"type": dice.sample(["string", "null", "boolean", "integer"], 2)},
             "ref": lambda: {"$ref": "#/$defs/D"}, "any": lambda: {}, "boolean": lambda: {"type": "boolean"}, "null": lambda: {"type": "null"},
-            # Rare, because otherwise few deep schemas would be free of refused keywords.
+            # This kind is rare, because few deep schemas would be free of refused keywords otherwise.
             "other": lambda: dict(dice.choice(OTHERS)), "refused": lambda: dict(dice.choice(REFUSED)) if dice.random() < 0.2 else texts()}
     return made[kind]()
 

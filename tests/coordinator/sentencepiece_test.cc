@@ -24,8 +24,8 @@ using Type = SentencePieceModel::Type;
 
 std::string Folder(const std::string& name) { return std::string(QUIRE_TEST_DATA) + "/tokenizers/" + name; }
 
-/// Expects the tokens that sentencepiece makes of the texts of the folder `name` (tests/golden/make_unigram_golden.py).
-/// Control tokens count as text there.
+/// Expects the tokens that sentencepiece makes of the texts in the folder `name` (tests/golden/make_unigram_golden.py).
+/// Control tokens in these texts count as text.
 void ExpectCases(const Tokenizer& tokenizer, const std::string& name) {
   const std::string path = Folder(name) + "/cases.json";
   const Json cases = ParseJson(ReadTextFile(path, 64 << 20), path, {.max_nodes = 2'000'000});
@@ -244,7 +244,7 @@ TEST(CharsmapTest, BrokenTables_AreRefusedOrHaveNoEntries) {
               HasSubstr("says that its array has 8"));
   EXPECT_THAT(ErrorThrownBy([] { Charsmap(std::string("\x04\0\0\0abcdx", 9)); }), HasSubstr("does not end"));
   EXPECT_THAT(ErrorThrownBy([] { Charsmap(std::string("\x04\0\0\0abcd\xff\0", 10)); }), HasSubstr("not valid UTF-8"));
-  const Charsmap astray(std::string("\x04\0\0\0\xff\xff\xff\x7f\0", 9));  // the root leads far outside
+  const Charsmap astray(std::string("\x04\0\0\0\xff\xff\xff\x7f\0", 9));  // the root refers to a place far outside
   EXPECT_EQ(astray.Longest("abc").length, 0u);
   const SentencePieceModel model = ReadSentencePieceModel(ModelBytes("sp_t5"), "");
   const Charsmap charsmap(model.normalizer.charsmap);

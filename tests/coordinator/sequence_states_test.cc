@@ -6,6 +6,7 @@
 #include <memory>
 #include <numeric>
 
+#include "coordinator/core/blocks/draft_counts.h"
 #include "coordinator/core/engine/engine.h"
 #include "tests/support/collecting_sink.h"
 
@@ -182,7 +183,7 @@ TEST_F(SequenceStatesTest, State_IsNotKept_WhenItSavesFewTokens) {
   EXPECT_EQ(manager_->states().CutAt(b, 8, 14), 14) << "12 are but 4 more";
 }
 
-// A kept state must be usable as a whole, or not at all.
+// A kept state must be usable as a whole or not at all.
 TEST_F(SequenceStatesTest, KeptState_IsForgotten_WhenABlockOfTheStateOrOfItsPrefixIsEvicted) {
   for (const bool table_goes_first : {false, true}) {
     manager_ = std::make_unique<BlockManager>(StateOptions(8));
@@ -223,7 +224,7 @@ TEST_F(SequenceStatesTest, State_OfAnOutstandingStep_IsKeptOnceItsResultIsCommit
   a.num_in_flight = 8;
   Grow(a, 9);  // this step is planned ahead
   EXPECT_EQ(plan_.copies, (Copies{{state[0], a.state[0]}, {state[1], a.state[1]}}));
-  EXPECT_EQ(a.coming.blocks, state);
+  EXPECT_EQ(a.coming.at(0).blocks, state);
   EXPECT_EQ(NumKept(), 0u);
   manager_->Computed(a, 8);
   a.num_in_flight = 1;
@@ -246,6 +247,56 @@ TEST_F(SequenceStatesTest, LatestState_IsKept_WhileTokensAreGenerated) {
   Sequence again = Prompt(a.tokens);
   EXPECT_EQ(Attach(again), 2 * stride);
   EXPECT_EQ(manager_->states().CutAt(a, 0, 2 * stride + 1), 2 * stride) << "when it is computed again";
+}
+
+TEST_F(SequenceStatesTest, Drafts_EndWhereAStateIsKept_AndTheirBlocksCauseNoSecondCopy) {
+  manager_ = std::make_unique<BlockManager>(StateOptions(100));
+  const int stride = 4 * SequenceStates::kCheckpointBlocks;
+  Sequence a = Prompt(PlacedTokens(3));
+  Compute(a, 3);
+  EXPECT_EQ(manager_->states().DraftsUpToCheckpoint(a), stride - 4) << "the step computes position 3, too";
+  for (int count = 4; count <= stride - 2; ++count) {
+    a.tokens.push_back(7);
+    Compute(a, count);
+  }
+  ASSERT_EQ(manager_->states().DraftsUpToCheckpoint(a), 1);
+  a.tokens.insert(a.tokens.end(), 2, 7);
+  Compute(a, stride);  // a decode and a right draft
+  EXPECT_EQ(NumKept(), 0u) << "the next step keeps the state";
+  EXPECT_EQ(manager_->states().DraftsUpToCheckpoint(a), stride - 1);
+  a.tokens.push_back(7);
+  plan_.Clear();
+  manager_->Grow(a, stride + 1, plan_);
+  EXPECT_EQ(NumKept(), 1u);
+  const size_t copies = plan_.copies.size();
+  const std::vector<BlockId> state = a.state;
+  manager_->Extend(a, stride + 6, plan_);
+  EXPECT_EQ(plan_.copies.size(), copies) << "the step's state is writable already";
+  EXPECT_EQ(a.state, state);
+  EXPECT_EQ(std::ssize(a.blocks), manager_->BlocksFor(stride + 6));
+  manager_->states().Settle();
+
+  BlockManagerOptions uncached = StateOptions(20);
+  uncached.prefix_caching = false;
+  manager_ = std::make_unique<BlockManager>(uncached);
+  Sequence b = Prompt(PlacedTokens(3));
+  EXPECT_GE(manager_->states().DraftsUpToCheckpoint(b), kMostDrafts) << "no state is kept";
+}
+
+/// An answer that ends with a right draft before other right drafts: its state has gone beyond its end.
+TEST_F(SequenceStatesTest, LastState_IsKept_OnlyWhereTheAnswerHasItsTokens) {
+  for (const int end : {16, 15, 13}) {
+    manager_ = std::make_unique<BlockManager>(StateOptions(100));
+    Sequence a = Prompt(PlacedTokens(9));
+    a.begun = 8;  // too near for states of the prompt
+    a.tokens = PlacedTokens(17);
+    Compute(a, 16);
+    a.tokens.resize(static_cast<size_t>(end));
+    const size_t before = NumKept();
+    manager_->states().KeepLast(a);
+    EXPECT_EQ(NumKept() - before, end == 16 ? 1u : 0u) << end;
+    manager_->Free(a);
+  }
 }
 
 TEST_F(SequenceStatesTest, Swap_MovesTheState_AndKeepsItShared) {
@@ -317,7 +368,7 @@ class EngineStatesTest : public testing::Test {
   Engine engine_{MakeOptions()};
 };
 
-/// Hears which states are kept.
+/// Records which states are kept.
 struct KeptStates : CacheListener {
   void OnFindable(const Sequence& /*sequence*/, int /*index*/) override {}
   void OnStateKept(const Sequence& sequence, int num_tokens, CheckpointId id) override {

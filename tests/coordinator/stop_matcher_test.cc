@@ -42,7 +42,8 @@ TEST(StopMatcherTest, EarliestStopString_EndsTheText_AndMayBeIncluded) {
   EXPECT_EQ(Feed(StopMatcher({}, false), {"a", "b"}).text, "ab");
 }
 
-// Stop strings that overlap themselves, in texts that nearly contain them: the matcher must reuse partial matches.
+// Tests stop strings that overlap themselves, in texts that nearly contain them. The matcher must reuse partial
+// matches.
 TEST(StopMatcherTest, SelfOverlappingStopStrings_AreFound_WhereTheirFirstOccurrenceEnds) {
   const std::string run(900, 'a');
   EXPECT_EQ(Feed(StopMatcher({run + "b", "aaba"}, false), {run, run, "aab", "x"}).text, std::string(902, 'a'));
@@ -55,7 +56,7 @@ TEST(StopMatcherTest, SelfOverlappingStopStrings_AreFound_WhereTheirFirstOccurre
   EXPECT_TRUE(out.stopped);
 }
 
-// The result does not depend on how the text is cut.
+// The result must not depend on how the text is cut.
 TEST(StopMatcherTest, Result_EqualsTheResultOfTheWholeText_HoweverTheTextIsCut) {
   test::Random random(2);
   for (int round = 0; round < 3000; ++round) {
@@ -79,7 +80,7 @@ TEST(StopMatcherTest, Result_EqualsTheResultOfTheWholeText_HoweverTheTextIsCut) 
     if (!shown.stopped) {
       ASSERT_EQ(shown.text, text);
     } else {
-      // The shown text ends where a stop string begins, and contains no stop string. The stop string is not always the
+      // The shown text ends where a stop string begins, and contains no stop string. That stop string need not begin
       // earliest: a longer one may begin earlier and end later.
       ASSERT_EQ(text.rfind(shown.text, 0), 0u);
       bool at_stop = false;

@@ -226,7 +226,7 @@ TEST(SchemaCheckTest, SupportedSchemas_AreAccepted) {
        R"({"properties": {"a": {"oneOf": [{"type": "string"}, {"type": "null"}]}}, )"
        R"("additionalProperties": {"type": "number"}})",
        R"({"type": "array", "prefixItems": [{"type": "string", "pattern": "^a\\d\\.[!-~]"}], "items": false})",
-       // Members without a schema in properties, keywords for other types, and combinations.
+       // Schemas with members that `properties` does not name, keywords of other types, and combinations.
        R"({"type": "object", "properties": {"a": {}}, "required": ["a", "b"]})", R"({"type": "string", "minimum": 5})",
        R"({"type": "string", "pattern": "a\"b\\\\\\n", "maxLength": 5})", R"({"enum": ["a", 5], "type": "string"})",
        R"({"$ref": "#/$defs/a", "$defs": {"a": {}}, "type": "string"})", R"({"anyOf": [{}], "properties": {}})",

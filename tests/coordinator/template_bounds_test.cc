@@ -1,5 +1,5 @@
 // Tests that rendering stops, with an error that names the limit, when a template takes too long, makes too many bytes
-// or nests too deep; and that long conversations are rendered.
+// or is nested too deeply. Also tests that long conversations are rendered.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -80,7 +80,7 @@ TEST(TemplateDepthTest, Sums_InsideMacrosAndLists_DoNotOverflowTheStack) {
   std::string nested = "1";
   for (int i = 0; i < 20; ++i) nested = "([" + nested + "] | length)" + sum;
   EXPECT_THAT(ErrorOnSmallStack("{{ " + nested + " }}"), HasSubstr("nests deeper than 500"));
-  // Chains inside arguments, subscripts, slices, conditions and named arguments count in the same way.
+  // Chains are limited in the same way inside arguments, subscripts, slices, conditions and named arguments.
   for (const auto& [before, after] :
        std::vector<std::pair<std::string, std::string>>{{"range(", ")|length"},
                                                         {"[1][", " * 0]"},
@@ -106,7 +106,7 @@ TEST(TemplateDepthTest, DeepValues_AreDestroyedSafely_AndRefusedWhenPrintedOrCom
   const std::string deep =
       "{% set n = namespace(x=[], y=[]) %}{% for i in range(50000) %}{% set n.x = [n.x] %}{% set n.y = [n.y] %}"
       "{% endfor %}";
-  EXPECT_EQ(ErrorOnSmallStack(deep), "no error");  // deep values are made and destroyed
+  EXPECT_EQ(ErrorOnSmallStack(deep), "no error");  // deep values can be made and destroyed
   for (const std::string use : {"{{ n.x }}", "{{ n.x | tojson }}", "{{ n.x == n.y }}", "{{ n.x in [n.y] }}",
                                 "{{ [n.x, n.y] | unique | list }}", "{{ [n.y].count(n.x) }}", "{{ [n.x] | join }}",
                                 "{{ n.x is equalto n.y }}", "{{ n.x ~ '' }}", "{{ n.x | string | length }}"}) {

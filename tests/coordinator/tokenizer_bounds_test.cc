@@ -69,7 +69,7 @@ TEST(SplitterBoundsTest, Errors_NameTheCharacterInThePattern) {
   EXPECT_THAT(ErrorThrownBy([&] { Tokenizer{DataWith(std::vector<std::string>(33, "a"))}; }), HasSubstr("33 patterns"));
 }
 
-TEST(SplitterBoundsTest, EmptyMatches_DoNotLoop) {
+TEST(SplitterBoundsTest, Splitting_Ends_WhenAPatternMatchesTheEmptyText) {
   EXPECT_EQ(Split("x*", "axxb"), (std::vector<std::string_view>{"a", "xx", "b"}));
   EXPECT_EQ(Split("(?=b)", "aébb"), (std::vector<std::string_view>{"aébb"}));
   EXPECT_EQ(Split("(?<=b)a|", "bab"), (std::vector<std::string_view>{"b", "a", "b"}));
@@ -115,7 +115,7 @@ TEST(SplitterBoundsTest, IsLinear_HoldsOnlyForKnownPatterns) {
   EXPECT_FALSE(Tokenizer(data).is_linear());
 }
 
-TEST(SplitterBoundsTest, TimeLimit_CoversAllPiecesTogether) {
+TEST(SplitterBoundsTest, TimeLimitOfSplitting_CoversAllPiecesTogether) {
   const Tokenizer tokenizer(DataWith({R"(\p{N})", "(?=.*[ab]*=)[ab]"}));
   const std::string text = RepeatedText(std::string(3000, 'a') + "1", 200'000);
   const auto begin = ThreadTime();
@@ -124,7 +124,7 @@ TEST(SplitterBoundsTest, TimeLimit_CoversAllPiecesTogether) {
   EXPECT_LT(ThreadTime() - begin, std::chrono::seconds(20));
 }
 
-TEST(SplitterBoundsTest, TimeLimit_CoversAllTexts_ThatShareABudget) {
+TEST(SplitterBoundsTest, TimeLimitOfSplitting_CoversAllTexts_ThatShareABudget) {
   const Tokenizer tokenizer(DataWith({"(?=.*[ab]*=)[ab]"}));
   const std::string text(1000, 'a');
   SplitBudget shared(text.size(), std::chrono::milliseconds(300));
@@ -139,7 +139,7 @@ TEST(SplitterBoundsTest, TimeLimit_CoversAllTexts_ThatShareABudget) {
 /// The split patterns of real models take linear time in adversarial texts.
 TEST(SplitterBoundsTest, KnownPatterns_SplitAdversarialTexts_WithinTheirBudget) {
   for (const char* pattern : {kGpt2Pattern, kLlama3Pattern, kQwen2Pattern, kO200kPattern, kTekkenPattern}) {
-    // The stack of the last pattern suffices for words of some hundred thousand letters.
+    // The last pattern's stack suffices for words of some hundred thousand letters.
     const size_t bytes = pattern == kTekkenPattern ? 256 << 10 : 1 << 20;
     std::string marks = RepeatedText("\u0301\u0323", bytes),
                 indented = RepeatedText(std::string(1000, ' ') += 'a', bytes);
@@ -157,7 +157,7 @@ TEST(SplitterBoundsTest, KnownPatterns_SplitAdversarialTexts_WithinTheirBudget) 
   }
 }
 
-/// Formerly, thousands of reserved tokens with a common beginning were each compared at every byte.
+/// Formerly, each of thousands of reserved tokens with a common beginning was compared at every byte.
 TEST(AddedTokensBoundsTest, ManyTokensWithACommonBeginning_CostNoMoreThanOneToken) {
   TokenizerData data = DataWith({kGpt2Pattern});
   for (TokenId id = 0; id < 20'000; ++id) {
@@ -178,6 +178,14 @@ TEST(AddedTokensBoundsTest, ManyTokensWithACommonBeginning_CostNoMoreThanOneToke
   }
   data.added[7].text = std::string(2000, 'a');
   EXPECT_THAT(ErrorThrownBy([&] { Tokenizer{data}; }), HasSubstr("added token 7 has 2000 bytes, at most 1024"));
+}
+
+TEST(TokenBoundsTest, Token_IsRefused_WhenItIsTooLong) {
+  TokenizerData data;
+  data.tokens = {"a", std::string(64 << 10, 'b')};
+  EXPECT_EQ(Tokenizer(data).Bytes(1).size(), size_t{64} << 10);
+  data.tokens[1] += 'b';
+  EXPECT_EQ(ErrorThrownBy([&] { Tokenizer{data}; }), "tokenizer: token 1 has 65537 bytes, at most 65536 are allowed");
 }
 
 TEST(AddedTokensBoundsTest, LongestAddedToken_IsFound_AmongTheTokensThatUsersMayWrite) {

@@ -92,7 +92,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, SmallTokenizerTest,
                                          "metaspace_first", "metaspace_split", "metaspace_across"),
                          [](const testing::TestParamInfo<std::string>& kind) { return kind.param; });
 
-// Tests of Unigram models, and of the steps before and after a model (cases of tests/golden/make_unigram_golden.py).
+// Tests Unigram models, and the steps before and after a model (cases of tests/golden/make_unigram_golden.py).
 class StepsTest : public testing::TestWithParam<std::string> {
  protected:
   std::string directory_ = std::string(QUIRE_TEST_DATA) + "/tokenizers/" + GetParam();
@@ -113,8 +113,8 @@ INSTANTIATE_TEST_SUITE_P(Kinds, StepsTest,
                                          "pre_words"),
                          [](const testing::TestParamInfo<std::string>& kind) { return kind.param; });
 
-// Tests of a BOS token, and of added tokens of all kinds, alone and inside words: special or not, single words,
-// stripping on the left or right, found in normalised text.
+// Tests a BOS token, and added tokens of all kinds, alone and inside words: special or not, single words, tokens that
+// strip spaces on the left or right, and tokens that are found in normalised text.
 class AddedTokensTest : public testing::TestWithParam<std::string> {
  protected:
   std::string directory_ = std::string(QUIRE_TEST_DATA) + "/tokenizers/" + GetParam();
@@ -159,7 +159,7 @@ TEST(EncodeBoundsTest, Encode_EndsEarly_WhenStoppedOrOverMaxTokens) {
   EXPECT_THROW(tokenizer.EncodePrompt(one_piece, false, {.stop = stop.get_token()}), Stopped);
 }
 
-// The tokenizer caches the tokens of a word of a long text: repeated words must get the same tokens.
+// The tokenizer caches the tokens of words of a long text. A repeated word must get the same tokens.
 TEST(RecentWordsTest, RepeatedWords_GetTheSameTokens) {
   for (const std::string name : {"gpt2", "metaspace_llama2", "unigram_t5", "pre_falcon"}) {
     const Tokenizer tokenizer(TokenizerDataFromHf(std::string(QUIRE_TEST_DATA) + "/tokenizers/" + name));

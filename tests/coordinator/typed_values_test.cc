@@ -1,5 +1,5 @@
-// Tests of tool-call arguments that are bare text between tags: their JSON under the tool's schema, and grammars, which
-// must accept only calls that the schema accepts.
+// Tests tool-call arguments that are bare text between tags: their JSON under the tool's schema, and the grammars,
+// which must accept only calls that the schema accepts.
 #include "coordinator/text/answers/typed_values.h"
 
 #include <gtest/gtest.h>
@@ -85,7 +85,7 @@ TEST(TypedValues, TypedValue_FollowsAdditionalAndPatternProperties) {
   EXPECT_EQ(TypedValue(tool, "b", "5"), "\"5\"");
 }
 
-/// Returns a schema of a string "a", and of strings "p0" to "p39" with patterns that are too expensive to expand.
+/// Returns a schema of a string "a", and of strings "p0" to "p39" whose patterns take too much work to expand.
 OrderedJson DearParameters() {
   OrderedJson schema = {{"type", "object"}, {"properties", {{"a", {{"type", "string"}}}}}};
   for (int i = 0; i < 40; ++i)

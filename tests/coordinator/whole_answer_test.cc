@@ -1,4 +1,5 @@
-// Tests of the texts of answers that are not streamed, made in one call and piece by piece.
+// Tests the texts of answers that are not streamed, when they are made in one call and when they are made piece by
+// piece.
 #include "coordinator/api/openai/whole_answer.h"
 
 #include <gtest/gtest.h>

@@ -7,6 +7,7 @@
 #include "comm/base/error.h"
 #include "comm/base/json.h"
 #include "comm/model/formats/mapped_file.h"
+#include "comm/model/model_files.h"
 #include "coordinator/text/tokenizer/detokenizer.h"
 #include "coordinator/text/tokenizer/tokenizer.h"
 
@@ -50,6 +51,13 @@ TEST(EncoderTokenizers, TokensAndTypes_EqualHuggingFace_OnTextsAndPairs) {
     ExpectGoldenTexts(Tokenizer(TokenizerDataFromHf(kEncoders + model)), GoldenTexts(model));
 }
 
+TEST(EncoderTokenizers, TokensAndTypes_EqualHuggingFace_InGgufFiles) {
+  for (const std::string model : {"bert", "nomicbert", "jinabert"}) {
+    const ModelFiles files = ModelFiles::Open(kEncoders + model + ".gguf");
+    ExpectGoldenTexts(Tokenizer(TokenizerDataOf(files)), GoldenTexts(model));
+  }
+}
+
 /// Returns the files of a directory that has vocab.txt instead of tokenizer.json.
 HfTokenizerFiles WithVocabTxt(const char* line_end) {
   const TokenizerData data = TokenizerDataFromHf(kEncoders + "bert");
@@ -90,7 +98,7 @@ TEST(EncoderTokenizers, Tokens_AreDecodedToText_WithoutMarks) {
   EXPECT_EQ(Decode(tokenizer, tokenizer.EncodePrompt("Hello the lazy dog", true), true), "hello the lazy dog");
 }
 
-// The lengths are as with Hugging Face's "longest_first".
+// Long pairs are cut to the same lengths as by Hugging Face's "longest_first".
 TEST(EncoderTokenizers, LongPairs_LoseTheEndOfTheLongerText_First) {
   const Tokenizer tokenizer(TokenizerDataFromHf(kEncoders + "bert"));
   const auto lengths = [&](size_t first, size_t second, size_t most) {

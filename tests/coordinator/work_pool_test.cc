@@ -1,4 +1,4 @@
-// Tests of work on the threads of a pool beside the I/O thread: the order of clients, cancellation, and coroutines that
+// Tests work on the threads of a pool beside the I/O thread: the order of clients, cancellation, and coroutines that
 // wait for results. The thread sanitizer runs these tests, too (CONTRIBUTING.md).
 #include "coordinator/http/work_pool.h"
 
@@ -23,7 +23,7 @@ namespace asio = boost::asio;
 
 constexpr size_t kSmall = 100, kLarge = 1 << 20;
 
-/// Makes work that runs until Open is called.
+/// Makes jobs that run until Open is called.
 class Gate {
  public:
   WorkPool::Work Work() {
@@ -60,7 +60,7 @@ TEST(WorkPoolTest, Clients_TakeTurns_HoweverManyJobsOneClientQueued) {
       order += who;
     };
   };
-  // large jobs use one thread, so that their order is fixed
+  // Large jobs use one thread, so their order is fixed.
   for (int i = 0; i < 5; ++i) pool.Add("a", kLarge, note('a'));
   pool.Add("b", kLarge, note('b'));
   for (int i = 0; i < 2; ++i) pool.Add("c", kLarge, note('c'));
@@ -79,7 +79,7 @@ TEST(WorkPoolTest, LargeJobs_LeaveOneThreadToSmallJobs) {
   gate.AwaitEntered(1);
   std::promise<void> done;
   pool.Add("patient", kSmall, [&](const std::stop_token&) { done.set_value(); });
-  done.get_future().wait();  // waits for ever if large jobs took both threads
+  done.get_future().wait();  // would wait for ever if large jobs took both threads
   EXPECT_EQ(pool.num_waiting(), 9u);
   gate.Open();
 }
@@ -92,7 +92,7 @@ TEST(WorkSharesTest, Clients_ShareATwentiethOfTheCores_BeyondTheirInitialAllowan
   const WorkShares::Clock::time_point begin{};
   auto now = begin;
   int jobs = 0;
-  for (; now < begin + seconds(100); ++jobs) {  // as many jobs of 10 ms as allowed
+  for (; now < begin + seconds(100); ++jobs) {  // runs as many jobs of 10 ms as allowed
     now = std::max(now, shares.Next("mallory"));
     shares.Charge("mallory", milliseconds(10), now);
   }
@@ -148,7 +148,7 @@ void AwaitDone(const std::atomic<int>& done, int count) {
 TEST(WorkPoolTest, Client_RestsWhileWorkersCompute_ButOtherClientsDoNot) {
   WorkPool pool({.threads = 1, .large_bytes = SIZE_MAX, .beside_workers = true});
   std::atomic<int> mallory{0}, alice{0};
-  // More time than the client's allowance: afterwards the client must rest for 2 to 5 s.
+  // This takes more time than the client's allowance. Afterwards the client must rest for 2 to 5 s.
   const milliseconds much(200 + std::max(100U, 100 * std::thread::hardware_concurrency()));
   {
     const WorkPool::Computing computing(pool);
@@ -159,7 +159,7 @@ TEST(WorkPoolTest, Client_RestsWhileWorkersCompute_ButOtherClientsDoNot) {
     AwaitDone(alice, 1);
     EXPECT_EQ(mallory, 1);
   }
-  AwaitDone(mallory, 2);  // ends at once, because no worker computes
+  AwaitDone(mallory, 2);  // ends immediately, because no worker computes
   const WorkPool::Computing computing(pool);
   pool.Add("mallory", kSmall, Busy(milliseconds(0), mallory));
   AwaitDone(mallory, 3);  // ends after the rest, although no event wakes a thread

@@ -72,6 +72,14 @@ TEST_F(WorkerGroupTest, AwaitStep_ReturnsTheTokens_WhenAllRanksAgree) {
   EXPECT_EQ(group_.AwaitStep().tokens.at(0).token, 7);
 }
 
+TEST_F(WorkerGroupTest, AwaitStepFor_ReturnsNothing_WhileARankHasNotAnswered) {
+  for (const Rank rank : {2, 0}) Answer(rank, 7);
+  EXPECT_FALSE(group_.AwaitStepFor(std::chrono::milliseconds(0)));
+  EXPECT_FALSE(group_.AwaitStepFor(std::chrono::milliseconds(50)));
+  Answer(1, 7);
+  EXPECT_EQ(group_.AwaitStepFor(kPatience)->tokens.at(0).token, 7);
+}
+
 TEST_F(WorkerGroupTest, AwaitStep_Throws_AndNamesARankThatDrewAnotherToken) {
   for (const Rank rank : {0, 1, 2}) Answer(rank, rank == 2 ? 8 : 7);
   try {
@@ -85,7 +93,7 @@ TEST_F(WorkerGroupTest, AwaitStep_Throws_AndNamesARankThatDrewAnotherToken) {
   }
 }
 
-/// A listener and launcher watch that notes all calls of the group.
+/// A listener of the group and its launcher that records all calls.
 class Notes : public WorkerGroupListener, public LauncherWatch {
  public:
   bool Stopping() override { return stopping; }
@@ -108,10 +116,10 @@ class Notes : public WorkerGroupListener, public LauncherWatch {
   std::vector<std::string> told;
 };
 
-/// A group that no rank has joined, with a noting listener.
+/// A group that no rank has joined, with a listener that records all calls.
 class ListenerTest : public testing::Test {
  protected:
-  /// Returns the cause of the failure that ends the group's wait.
+  /// Waits until the group fails, and returns the cause.
   LossCause CauseOfEnd() {
     try {
       for (;;) group_.Idle(-1, 10);
@@ -128,7 +136,7 @@ class ListenerTest : public testing::Test {
                      &notes_};
 };
 
-TEST_F(ListenerTest, Waits_End_WhenTheListenerStopsOrTheLauncherHasEnded) {
+TEST_F(ListenerTest, WaitsForRanks_End_WhenTheListenerStopsOrTheLauncherHasEnded) {
   group_.Idle(-1, 10);
   EXPECT_EQ(notes_.rounds, 0) << "nobody listens yet";
   group_.set_listener(&notes_);
@@ -147,7 +155,7 @@ TEST_F(ListenerTest, SilenceOfARank_IsToleratedLonger_BeforeItsFirstHeartbeat) {
       rank.Send("", Encode(JoinMessage{.build = kBuildVersion, .host = "host0", .pid = 1, .world_size = 1}, 1, 0)));
   group_.AwaitJoined(kPatience);
   std::thread loading([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(2500));  // a connection that waits behind strangers
+    std::this_thread::sleep_for(std::chrono::milliseconds(2500));  // as if the connection waited behind others
     EXPECT_TRUE(rank.Send("", Encode(HelloMessage{.isa = "avx2", .bytes_per_block = 1}, 1, 0)));
   });
   EXPECT_NO_THROW(group_.Load({}));
@@ -168,7 +176,7 @@ TEST_F(ListenerTest, Reports_ReachTheListener_UnlessTheyComeFromAnotherEpoch) {
   for (const auto deadline = Clock::now() + kPatience; notes_.told.size() < 4 && Clock::now() < deadline;)
     group_.Idle(-1, 10);
   EXPECT_THAT(notes_.told, testing::ElementsAre("rank 0: blocks of 5", "rank 0: grammar 6", "rank 0: grammar 8",
-                                                  "rank 0: adapter 9"));
+                                                "rank 0: adapter 9"));
 }
 
 }  // namespace

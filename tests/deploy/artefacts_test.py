@@ -1,6 +1,5 @@
-"""Checks deploy/'s files for other systems, as far as possible without these systems: Kubernetes manifests and the Helm
-chart,
-Dockerfiles and the compose file, the Slurm script, the systemd unit. Also checks that all fetched files are pinned."""
+"""Checks deploy/'s files for other systems, as far as possible without these systems: Kubernetes manifests and the Helm chart, Dockerfiles
+and the compose file, the Slurm script, the systemd unit. Also checks that all fetched files are pinned."""
 import fnmatch
 import glob
 import json
@@ -30,8 +29,7 @@ def read(*path):
 
 
 def render(template, values):
-    """Renders the part of Helm's language that the chart uses: values, sums, toJson, and if ... else ... end and range
-    ... end on lines of
+    """Renders the part of Helm's language that the chart uses: values, sums, toJson, and if ... else ... end and range ... end on lines of
     their own."""
     lines, shown, loop = [], [True], None
     for line in template.splitlines():
@@ -142,7 +140,7 @@ class KubernetesTest(unittest.TestCase):
         policy, = of_kind(objects, "NetworkPolicy")
         self.assertTrue(all(policy["spec"]["podSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items() for pod in templates))
         self.assertIn("Ingress", policy["spec"]["policyTypes"])
-        # Only the API's port is open to all; the admin port and mpirun's ports are not.
+        # Only the API's port is open to all; the admin port and mpirun's ports are not open.
         open_to_all = [port for rule in policy["spec"]["ingress"] if "from" not in rule for port in rule["ports"]]
         self.assertEqual([port["port"] in (8000, "http") for port in open_to_all], [True])
 
@@ -210,7 +208,7 @@ class KubernetesTest(unittest.TestCase):
         pod, = pods(chart())
         self.assertNotIn("topology", json.dumps(pod["spec"]["volumes"]))
 
-    def test_scrapers_are_invited_only_where_the_policy_lets_them_in(self):
+    def test_collectors_are_told_of_pods_only_when_the_network_policy_lets_them_in(self):
         for changes, annotated, monitored in (({}, False, False), ({"metricsFrom": "watch"}, True, False),
                                               ({"metricsFrom": "watch", "serviceMonitor": True}, False, True)):
             objects = chart(**changes)

@@ -1,5 +1,5 @@
-"""The caches of the scripts that fetch (deploy/user_cache.py): a folder of the user that no other user can reach or replace. Nothing from
-this folder is compiled or run before its hash was compared with one in this tree."""
+"""Tests the caches of the scripts that fetch files (deploy/user_cache.py): a folder of the user that no other user can reach or replace.
+Nothing from this folder may be compiled or run before its hash has been compared with a hash in this tree."""
 import concurrent.futures
 import glob
 import hashlib
@@ -76,7 +76,7 @@ class FolderTest(Case):
             made = self.folder(**environment)
             self.assertEqual((made.returncode, made.stdout), (0, wanted + "\n"), made.stderr)
             self.assertEqual(self.mode(wanted), 0o700)
-        # An earlier version may have made the folder with the umask of its time.
+        # An earlier version may have made the folder with the umask that was set then.
         os.chmod(home + "/.cache/quire", 0o755)
         self.assertEqual(self.folder(HOME=home).returncode, 0)
         self.assertEqual(self.mode(home + "/.cache/quire"), 0o700)

@@ -23,8 +23,8 @@ OWNER = f"quire-{os.getpid()}"  # the ordinary user; a name that does not exist 
 
 
 class Owner:
-    """The user that owns the images and containers, in namespaces of its own. The server has a network with loopback only, and the
-    cgroups are those of Debian (version 2 only), whatever this machine mixes."""
+    """The user that owns the images and containers, in namespaces of its own. The server has a network with only loopback, and control
+    groups of version 2 only, as on Debian, whatever versions this machine mixes."""
 
     def __init__(self, undo):
         if subprocess.run(["id", OWNER], capture_output=True).returncode == 0:
@@ -58,7 +58,7 @@ class Owner:
                 os.chown(os.path.join(folder, name), self._uid, self._gid, follow_symlinks=False)
 
     def command(self, *words, network=False, **environment):
-        """Returns a command line that runs the words as the owner. network: use this machine's network, for commands that fetch
+        """Returns a command line that runs the words as the owner. network: with this machine's network, for commands that fetch
         packages."""
         settings = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": self.home, "XDG_RUNTIME_DIR": self._runtime, "STORAGE_DRIVER": "overlay", **environment}
         spaces = ["--mount"] if network else ["--mount", "--net"]

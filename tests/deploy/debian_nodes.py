@@ -85,7 +85,7 @@ def install_quire(folder, build):
 
 
 def end_cleanly():
-    """Makes SIGTERM end this script by way of its clean-up."""
+    """Makes SIGTERM end this script with its clean-up."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
 
@@ -268,7 +268,7 @@ class Server:
 
 
 def right_answer(node, step, log):
-    """Returns the answer of one worker on a node, for comparison, with the model in the shared home; and a Server of that node."""
+    """Returns the answer that one worker gives on a node, for comparison, with the model in the shared home; and a Server of that node."""
     with step("one worker on one node answers, for comparison"):
         alone = node.start("quire", "serve", "model", "-tp", "1", "--threads-per-worker", "1", "--backend", "cpu", user=USER, log=log)
         server = Server(node)

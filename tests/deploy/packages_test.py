@@ -1,5 +1,5 @@
-"""Checks what deploy/release packs, from the programs of this build: the files and scripts of the Debian package, and the wheel's
-list, names and libraries, installed into an environment. tests/deploy/release_run tries the whole on bare systems."""
+"""Checks what deploy/release packs, from the programs of this build: the files and scripts of the Debian package, and the wheel's file
+list, names and libraries, after installation into an environment. tests/deploy/release_run tests everything on bare systems."""
 import base64
 import csv
 import gzip

@@ -1,4 +1,4 @@
-"""Runs axe-core on a page, and walks over the page with the Tab key."""
+"""Runs axe-core on a page, and walks through the page with the Tab key."""
 import os
 
 import axe_core_python
@@ -7,8 +7,8 @@ AXE = os.path.join(os.path.dirname(axe_core_python.__file__), "axe.min.js")
 
 
 def violations(browser):
-    """Returns a line for each breach of WCAG 2 A or AA, or of axe's best practices, on the page in its present theme. Waits first
-    until colours have changed from one theme to the other."""
+    """Returns a line for each violation of WCAG 2 A or AA, or of axe's best practices, on the page in its present
+    theme. First waits until the colours of a change of theme have settled."""
     browser.until("no transition runs", lambda: browser.run("return document.getAnimations().every((a) => a.playState !== 'running' || a.effect.getTiming().iterations === Infinity)"))
     with open(AXE, encoding="utf-8") as f:
         browser.run(f.read())
@@ -27,8 +27,8 @@ def sticking_out(browser):
 
 
 def tab_stops(browser, most=200):
-    """Returns the labels of the elements that get the focus, one Tab after another, from the beginning of the page until the
-    first element comes again."""
+    """Returns the labels of the elements that get the focus by the Tab key, in order, from the beginning of the page
+    until the first element gets it again."""
     browser.run("document.body.tabIndex = -1; document.body.focus(); document.body.removeAttribute('tabindex'); window.scrollTo(0, 0)")
     stops = []
     for _ in range(most):

@@ -60,7 +60,7 @@ class Loop:
         self.ending.set()
 
     def learn(self):
-        """Asks each adapter alone."""
+        """Asks each adapter alone, and keeps its answers."""
         for name in (None, self.first, self.second):
             model = name or self.server.base
             if name:
@@ -105,7 +105,7 @@ class Loop:
                 self.count("swaps")
                 continue
             name = (self.first, self.second)[kind - 1]
-            self.away[name] = True  # from now on clients may find it away
+            self.away[name] = True  # from now on clients may get 404 for this name
             self.operate(UNLOAD, {"lora_name": name})
             self.count("unloads")
             time.sleep(draws.random() * 0.05)

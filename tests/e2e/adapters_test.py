@@ -1,4 +1,4 @@
-"""Tests LoRA adapters behind the server: names, answers, caches, journals, killed workers, and what is refused at the start."""
+"""Tests LoRA adapters of a running server: names, answers, caches, journals, killed workers, and adapters that are refused at the start."""
 import concurrent.futures
 import json
 import os
@@ -41,7 +41,7 @@ def body_of(model, case, **fields):
 
 
 def start(*flags):
-    """Returns the exit status and the errors of a server that does not start."""
+    """Starts a server that must refuse to start. Returns its exit status and error output."""
     ended = subprocess.run([QUIRE, "serve", "--model", TINY, "--port", "0", "--admin-port", "0", *flags], capture_output=True, text=True,
                            stdin=subprocess.DEVNULL, timeout=120)
     return ended.returncode, ended.stderr

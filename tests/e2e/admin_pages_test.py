@@ -68,7 +68,7 @@ class PagesCase(unittest.TestCase):
         self.assertIn(word, json.load(refusal.exception)["error"]["message"])
 
     def paused_with(self, *bodies):
-        """Starts streams and pauses the server. The test's cleanup ends them."""
+        """Starts streams with these requests and pauses the server. The test's cleanup ends the streams."""
         streams = [stream_in_background(self.server, 1500, body=body) for body in bodies]
         self.order("/admin/pause")
         self.addCleanup(lambda: [thread.join(timeout=60) for thread, _ in streams])
@@ -326,7 +326,7 @@ class HistoryTest(unittest.TestCase):
 
 
 class FilesTest(unittest.TestCase):
-    """The files of the pages need no key; the data that they show does."""
+    """The pages' own files need no key, but the data that the pages show needs one."""
 
     @classmethod
     def setUpClass(cls):

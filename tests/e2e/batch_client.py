@@ -4,7 +4,7 @@ import urllib.request
 
 
 def make_batch(server, requests, tokens):
-    """Uploads a file of so many generations of so many tokens, and returns the id of the batch that works through it."""
+    """Uploads a file of `requests` generations of `tokens` tokens each. Returns the id of the batch that works through it."""
     lines = [json.dumps({"custom_id": f"line-{i}", "method": "POST", "url": "/v1/completions",
                          "body": {"prompt": [5 + i % 40, 6], "max_tokens": tokens, "temperature": 0, "ignore_eos": True}}) for i in range(requests)]
     parts = (("purpose", "", "batch"), ("file", '; filename="in.jsonl"', "\n".join(lines)))

@@ -1,4 +1,4 @@
-"""/v1/files and /v1/batches with the official openai client, unchanged, against a server that is killed in the midst of a batch."""
+"""Tests /v1/files and /v1/batches with the official, unchanged openai client, and a server that is killed in the middle of a batch."""
 import io
 import json
 import os
@@ -30,7 +30,7 @@ def generations(count, max_tokens):
 
 
 class BatchCase(unittest.TestCase):
-    """A server with a directory, which each test may end and start again."""
+    """Tests of a server with a batch directory, which each test may stop and start again."""
     FLAGS, CONFIG = (), {}
 
     def setUp(self):
@@ -82,7 +82,7 @@ class BatchCase(unittest.TestCase):
         return by_id
 
     def recorded(self, batch):
-        """Returns the number of lines with a result on the disk."""
+        """Returns the number of lines whose result is on the disk."""
         path = self.directory / f"{batch.id}.output"
         return path.read_text().count("\n") if path.exists() else 0
 
@@ -188,7 +188,7 @@ class BatchesTest(BatchCase):
             self.assertEqual((status, answer["error"]["param"]), (400, field), answer)
 
     def test_restarted_server_runs_only_batch_lines_without_a_result(self):
-        """Every line has a result, and no line with a recorded result runs again, however often the server is killed."""
+        """Every line gets a result, and no line with a recorded result runs again, however often the server is killed."""
         count, length = 40, 200
         batch = self.create(generations(count, length))
         seen = {}
@@ -263,7 +263,7 @@ class BatchesTest(BatchCase):
         self.assertTrue(self.client.files.delete(batch.input_file_id).deleted)
 
     def test_other_requests_are_answered_while_a_batch_could_fill_the_server(self):
-        """Tests that a request is answered soon, beside a batch that could fill the server."""
+        """Other requests are answered soon while a batch that could fill the server is running."""
         batch = self.create(generations(400, 400))
         deadline = time.monotonic() + 60
         while self.recorded(batch) < 1:
@@ -303,7 +303,7 @@ class EndpointsTest(BatchCase):
 
     @staticmethod
     def said(endpoint, answer):
-        """Returns the part of an answer that the model made."""
+        """Returns the part of an answer that the model wrote."""
         if endpoint == "/v1/responses":
             return [content["text"] for item in answer["output"] for content in item["content"]]
         if endpoint == "/v1/embeddings":
@@ -351,6 +351,31 @@ class KeysTest(BatchCase):
         with self.assertRaises(openai.NotFoundError):
             self.bert.files.content(done.output_file_id)
         self.assertEqual(len(self.lines(done.output_file_id, self.anna)), 2)
+
+
+class NarrowTest(BatchCase):
+    FLAGS = ("--batch-max-bytes", "600KiB")  # one client may use half of this
+
+    def test_expired_batch_says_how_many_lines_found_no_room(self):
+        count = 500
+        content = "".join(line(f"{'x' * 300}-{i}", prompt=prompt_of(i), max_tokens=400) + "\n" for i in range(count))
+        self.assertLess(len(content), 290 << 10, "it can be uploaded")
+        done = self.wait(self.create(content, window="1s"), "expired")
+        self.assertEqual((done.request_counts.total, done.request_counts.completed + done.request_counts.failed), (count, count))
+        told = done.errors.data
+        self.assertEqual([one.code for one in told], ["batch_expired"])
+        errors = self.lines(done.error_file_id) if done.error_file_id else {}
+        self.assertEqual(int(told[0].message.split()[0]), done.request_counts.failed - len(errors))
+        self.assertLess(len(errors), done.request_counts.failed)
+        self.assertEqual({one["error"]["code"] for one in errors.values()} - {"batch_expired"}, set())
+
+    def test_expired_batches_end_one_after_another_although_an_older_batch_runs(self):
+        older = self.create(generations(200, 400))
+        batches = [self.create(line("a", prompt=[5], max_tokens=400), window="1s") for _ in range(5)]
+        for batch in batches:
+            self.wait(batch, "expired")
+        self.assertIn(self.client.batches.cancel(older.id).status, ("cancelling", "cancelled"))
+        self.wait(older, "cancelled")
 
 
 class WithoutDirectoryTest(unittest.TestCase):

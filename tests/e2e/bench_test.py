@@ -1,4 +1,5 @@
-"""Tests that each `quire bench` command finishes and reports plausible numbers. Their size is not tested."""
+"""Tests that each `quire bench` command finishes and reports plausible numbers. How large the numbers are is not
+tested."""
 import json
 import os
 import subprocess
@@ -91,7 +92,7 @@ class ServeBenchTest(unittest.TestCase):
         self.assertIn("cannot connect", done.stderr)
 
     def test_bench_serve_refuses_a_malformed_address(self):
-        done = bench("serve", "--base-url", "ftp://example/v1", status=1)
+        done = bench("serve", "--base-url", "ftp://example/v1", status=2)
         self.assertIn("is not http://HOST:PORT", done.stderr)
 
 

@@ -110,7 +110,8 @@ class Browser:
         return self.do("POST", "/execute/sync", script=script, args=list(arguments))
 
     def until(self, what, condition):
-        """Returns the first true value of condition(). Raises an error with the text `what` if there is none in time."""
+        """Returns the first true value of condition(). Raises an error with the text `what` if no value is true in
+        time."""
         deadline = time.monotonic() + self.PATIENCE
         while True:
             value = condition()
@@ -121,7 +122,7 @@ class Browser:
             time.sleep(0.05)
 
     def see(self, selector):
-        """Waits until a fitting element is shown, and returns it."""
+        """Waits until an element that matches the selector is shown, and returns it."""
         script = "const e = [...document.querySelectorAll(arguments[0])].find((e) => e.getClientRects().length > 0); return e ?? null"
         return self.until(f"{selector} is shown", lambda: self.run(script, selector))
 
@@ -129,7 +130,7 @@ class Browser:
         return self.run("return ![...document.querySelectorAll(arguments[0])].some((e) => e.getClientRects().length > 0)", selector)
 
     def text(self, selector):
-        """Returns the text of the first fitting element, shown or not; empty if there is none."""
+        """Returns the text of the first element that matches, shown or not; empty if there is none."""
         return self.run("return document.querySelector(arguments[0])?.textContent ?? ''", selector)
 
     def sees(self, selector, text):
@@ -144,7 +145,7 @@ class Browser:
         self.do("POST", f"/element/{element[ELEMENT]}/value", text=text)
 
     def hover(self, selector, x=0, y=0):
-        """Moves the pointer over the element; x, y: offset from its middle."""
+        """Moves the pointer over the element, to a place x and y pixels from its middle."""
         self.pointer({ELEMENT: self.see(selector)[ELEMENT]}, x, y)
 
     def pointer(self, origin, x, y):
@@ -152,7 +153,7 @@ class Browser:
         self.do("POST", "/actions", actions=[{"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": [move]}])
 
     def press(self, *names):
-        """Presses keys one after another: names of KEYS, or characters. "Shift+Tab" holds one key."""
+        """Presses keys one after another: names of KEYS, or characters. "Shift+Tab" presses Tab while Shift is held."""
         actions = []
         for name in names:
             keys = [KEYS.get(part, part) for part in name.split("+")] if len(name) > 1 else [name]
@@ -160,7 +161,7 @@ class Browser:
         self.do("POST", "/actions", actions=[{"type": "key", "id": "keyboard", "actions": actions}])
 
     def focused(self):
-        """Describes the focused element: its label, else its text, else its id."""
+        """Describes the focused element: by its label, or otherwise its text, or otherwise its id."""
         return self.run("const e = document.activeElement; return e.getAttribute('aria-label') ?? (e.labels?.[0]?.textContent ?? e.textContent).trim() ?? e.id")
 
     def console(self):

@@ -105,7 +105,7 @@ class PipeTest(unittest.TestCase):
             self.assertEqual(self.chat(["Hello"], "--max-tokens", "2", url=url).returncode, 0, url)
         for url in ("http://", "ftp://host:1/x", "host:port"):
             wrong = self.chat([], url=url)
-            self.assertNotEqual(wrong.returncode, 0, url)
+            self.assertEqual(wrong.returncode, 2, url)
             self.assertIn("is not http://HOST:PORT", wrong.stderr)
 
 

@@ -1,4 +1,5 @@
-"""Conversations of the chat page: where an answer belongs, what the browser keeps, what is written anew, sent along and saved."""
+"""Tests conversations of the chat page: which conversation gets an answer, what the browser keeps, and messages that are edited, attached
+and saved."""
 import glob
 import json
 import os
@@ -33,7 +34,7 @@ class AnswerBelongsTest(ScriptedCase):
         self.half_answered()
         self.browser.run("""document.getElementById("new-chat").click(); document.getElementById("message").value = "Second?"; document.getElementById("composer").requestSubmit()""")
         self.browser.until("all that ran has ended, or the second is asked", lambda: self.browser.hidden("#stop") or len(self.asked()) == 2)
-        if len(self.asked()) == 1:  # the page still waited for the end of the first
+        if len(self.asked()) == 1:  # the page was still waiting for the end of the first answer
             self.browser.press("Enter")
         self.browser.until("the second is asked", lambda: len(self.asked()) == 2)
         self.say("Yes.")
@@ -211,7 +212,7 @@ class KeptTest(ScriptedCase):
         self.assertEqual(sorted(self.kept()), ["From the other tab", "One?"])
         self.assertTrue(other)
 
-    def test_kept_conversations_have_bounds(self):
+    def test_number_and_size_of_stored_conversations_are_bounded(self):
         left = self.browser.run("""
             const {Conversations, newConversation, MOST_CONVERSATIONS, MOST_CHARACTERS} = await import("/web/chat/conversations.js");
             const store = new Conversations(), results = [];
@@ -282,7 +283,7 @@ class FilesTest(ScriptedCase):
         self.browser.click('[aria-label="Remove a.txt"]')
         self.assertTrue(self.browser.hidden("#files"))
 
-    def test_files_that_are_no_text_or_too_long_are_refused_by_name(self):
+    def test_attached_files_that_are_no_text_or_too_long_are_refused_by_name(self):
         for name, content, words in (("a.png", b"\x89PNG\r\n\xff\xfe", "a.png is no text"), ("b.bin", b"a\0b", "b.bin is no text"), ("c.txt", b"x" * ((1 << 20) + 1), "c.txt has 1.0 MiB")):
             self.browser.run("document.getElementById('complaint').hidden = true")
             self.attach((name, content))
@@ -314,6 +315,43 @@ class WindowTest(ScriptedCase):
                     self.assertEqual(browser.run("return document.documentElement.scrollWidth <= innerWidth"), True, size)
                 finally:
                     self.browser = kept
+
+    def test_panels_open_in_sight_of_a_reader_who_is_far_down_on_a_phone(self):
+        with Browser(400, 860) as phone:
+            self.browser, kept = phone, self.browser
+            try:
+                self.setUp()
+                self.answer("Long?", self.LONG)
+                self.browser.until("the page is at its end", lambda: phone.run("return scrollY > 500"))
+                place = phone.run("return scrollY")
+                for panel, other in (("settings", "kept"), ("kept", "settings")):
+                    phone.click(f"#{panel}-button")
+                    self.assertTrue(phone.hidden(f"#{other}"), "one lies over the conversation at a time")
+                    top, bottom, head = phone.run("""const box = document.getElementById(arguments[0]).getBoundingClientRect();
+                        return [box.top, box.bottom, document.querySelector("header").getBoundingClientRect().bottom]""", panel)
+                    self.assertGreaterEqual(top, head)
+                    self.assertLessEqual(bottom, phone.run("return document.getElementById('composer').getBoundingClientRect().top"))
+                    self.assertEqual(phone.run("return scrollY"), place)
+                    self.assertEqual(phone.run("return document.getElementById(arguments[0]).getAttribute('aria-expanded')", f"{panel}-button"), "true")
+                phone.click("#kept-list .title")
+                self.assertTrue(phone.hidden("#kept"), "a chosen conversation is seen")
+            finally:
+                self.browser = kept
+
+    def test_words_in_tables_stay_whole_on_a_phone(self):
+        with Browser(400, 860) as phone:
+            self.browser, kept = phone, self.browser
+            try:
+                self.setUp()
+                self.answer("Table?", "| name | value | what it means in a long sentence |\n| --- | --- | --- |\n| alpha | 1000000000000000000 | the first of the letters, with more words than fit |\n")
+                lines = phone.run("""return [...document.querySelectorAll(".block td, .block th")].slice(0, 5).map((cell) => {
+                    const range = document.createRange();
+                    range.selectNodeContents(cell);
+                    return new Set([...range.getClientRects()].map((r) => r.top)).size})""")
+                self.assertEqual([lines[0], lines[1], lines[3], lines[4]], [1, 1, 1, 1])
+                self.assertEqual(accessibility.sticking_out(phone), [])
+            finally:
+                self.browser = kept
 
     def test_chat_page_follows_an_answer_unless_the_reader_went_up(self):
         self.begin("Long?")

@@ -1,4 +1,5 @@
-"""The chat page in a browser, with a user's actions; and a chat page whose model gives the answers that a test wants."""
+"""The chat page in a browser, with a user's actions; and a chat page whose model gives the answers that the test
+sets."""
 import json
 import unittest
 
@@ -63,7 +64,7 @@ class ChatCase(unittest.TestCase):
         return {entry["title"]: entry["turns"] for entry in map(json.loads, entries)}
 
     def shown(self):
-        """Returns role and words of every turn on the page."""
+        """Returns the role and the text of every turn on the page."""
         return self.browser.run("return [...document.querySelectorAll('.turn')].map((t) => [t.classList[1], t.querySelector('.text').innerText.trim()])")
 
 
@@ -74,6 +75,10 @@ class ScriptedCase(ChatCase):
         super().load()
         self.browser.run(SCRIPTED)
 
+    def drawn(self):
+        """Waits until the page has drawn all text that has arrived."""
+        self.browser.until("all is drawn", lambda: self.browser.run("return document.querySelector('[aria-busy=true]') === null"))
+
     def refuse(self, what):
         self.browser.run("window.refuse = arguments[0]", what)
 
@@ -82,7 +87,7 @@ class ScriptedCase(ChatCase):
         return self.browser.run("return window.asked.map((b) => b.messages.map((m) => [m.role, m.content]))")
 
     def begin(self, question):
-        """Asks, and waits until the page has asked the model."""
+        """Sends a question, and waits until the page has sent the request to the model."""
         before = len(self.asked())
         self.ask(question)
         self.browser.until("the model is asked", lambda: len(self.asked()) == before + 1)
@@ -95,6 +100,7 @@ class ScriptedCase(ChatCase):
                                                                   "usage": {"prompt_tokens": 3, "completion_tokens": 5}}))
         self.browser.run("window.event('[DONE]')")
         self.browser.until("the answer is whole", lambda: self.browser.hidden("#stop"))
+        self.drawn()
 
     def answer(self, question, *parts):
         """Sends a question and waits until the page shows the whole answer."""

@@ -20,7 +20,7 @@ class ChatTest(ChatCase):
     MODEL = REAL
 
     def answered(self, turns=1):
-        """Returns the last answer as the model wrote it, once it is whole."""
+        """Returns the last answer as the model wrote it, once the answer is complete."""
         self.browser.until("the answer is whole", lambda: self.browser.run(
             "return [...document.querySelectorAll('.assistant .facts')].filter((f) => f.textContent).length") == turns and self.browser.hidden("#stop"))
         return self.browser.run("return JSON.parse(localStorage.getItem('quire.conversation.' + sessionStorage.getItem('quire.open-conversation'))).turns.at(-1).content")
@@ -157,7 +157,7 @@ class KeyTest(unittest.TestCase):
                 browser.sees(".facts", "tokens")
                 self.assertEqual(browser.run("return [location.pathname, location.search, location.hash, document.cookie]"), ["/", "", "", ""])
                 self.assertNotIn(key, browser.run("return JSON.stringify(localStorage)"))
-                browser.click("#sign-out")  # deletes what the next user must not read
+                browser.click("#sign-out")  # deletes the conversations, which the next user must not read
                 browser.click('#confirm button[value="no"]')
                 self.assertEqual(browser.run("return document.querySelectorAll('.turn').length"), 2)
                 browser.click("#sign-out")

@@ -1,4 +1,4 @@
-"""The chat page shows a model's words as Markdown, code and formulas; nothing in them runs or sends a request."""
+"""Tests that the chat page shows a model's text as Markdown, code and formulas, and that nothing in the text runs or sends a request."""
 import re
 import time
 import unittest
@@ -35,7 +35,8 @@ def sail(ship):
 ```
 """
 
-# Each text would run "window.hurt = 1", or ask another server, if any part of it were read as more than text.
+# Each text would run "window.hurt = 1", or send a request to another server, if any part of it were read as more than
+# text.
 ATTACKS = [
     '<img src=x onerror="window.hurt=1">', "<script>window.hurt=1</script>", '<svg onload="window.hurt=1"><script>window.hurt=1</script></svg>',
     '<iframe srcdoc="<script>parent.hurt=1</script>"></iframe>', '<details open ontoggle="window.hurt=1">x</details>', "<style>@import 'https://example.org/x'; body { display: none }</style>",
@@ -97,7 +98,7 @@ class TextTest(ScriptedCase):
             self.browser.click(button)
             self.browser.sees(button, "Copied")
             self.assertEqual(self.browser.run("return navigator.clipboard.readText()"), wanted)
-        # Pages that came without TLS have no clipboard of their own.
+        # Pages that came without TLS have no access to the clipboard.
         self.browser.run("Object.defineProperty(navigator, 'clipboard', {value: undefined}); navigator.constructor.prototype")
         self.browser.run("document.querySelectorAll('.bar button')[0].textContent = 'Copy'")
         self.browser.click('[aria-label="Copy the code"]')
@@ -157,6 +158,80 @@ class TextTest(ScriptedCase):
             self.assertLess(took, 20, name)
             self.assertGreater(len(self.browser.run("return [...document.querySelectorAll('.assistant .text')].at(-1).textContent")), 2, name)
             print(f"{name}: {len(text)} characters are shown after {took:.2f} s")
+
+    def html(self):
+        return self.browser.run("return [...document.querySelectorAll('.assistant .text')].at(-1).innerHTML")
+
+    def test_long_answer_is_read_in_short_pieces_and_in_bounded_work(self):
+        self.browser.run("""
+            window.read = [];
+            const {lex} = marked.Lexer.prototype;
+            marked.Lexer.prototype.lex = function (text) { window.read.push(text.length); return lex.call(this, text); }""")
+        self.browser.cdp("Performance.enable", timeDomain="threadTicks")  # processor time is independent of other programs
+        work = lambda: next(m["value"] for m in self.browser.cdp("Performance.getMetrics")["metrics"] if m["name"] == "ScriptDuration")
+        texts = {"list": "- item **bold** text\n", "nested lists": "- a\n  - b\n    - c *d*\n", "paragraph": "word and *em* text ", "formulas": "$x$ ", "formulas on lines": "$$\\frac{a}{b}$$\n\n",
+                 "rows": "| a | b |\n| - | - |\n", "headings": "# h\n", "brackets": "[", "quotes": "> - ", "openings": "$a \\( ", "signs": "_a*",
+                 "words that grow": "$$\\def\\a{" + "x" * 800 + "}" + "\\a" * 60 + "$$\n\n", "names": "[a]: https://example.org\n"}
+        for name, text in texts.items():
+            with self.subTest(name):
+                text = (text * (200000 // len(text) + 1))[:200000]
+                self.browser.click("#new-chat")
+                self.begin(name)
+                before = work()
+                for begin in range(0, len(text), 20000):
+                    self.say(text[begin:begin + 20000])
+                self.finish()
+                took, elements = work() - before, self.browser.run("return document.querySelectorAll('.assistant .text *').length")
+                self.assertLessEqual(self.browser.run("return Math.max(...window.read.splice(0))"), 8200)
+                self.assertLess(elements, 45000)
+                self.assertLess(took, 15)
+                self.assertEqual(self.browser.run("return [...document.querySelectorAll('.assistant .text')].at(-1).textContent.includes('too long for the page')"), elements > 30000)
+                print(f"{name}: {elements} elements, {took:.2f} s of a processor")
+
+    def test_answer_past_the_bounds_goes_on_as_plain_text(self):
+        text = "".join(f"**word {i}**\n\n" for i in range(14000))
+        self.answer("Go on.", text)
+        self.assertIn("The rest is shown as it was written", self.inside("p")[-1])
+        shown = self.browser.run("return document.querySelector('.assistant .text').textContent")
+        self.assertEqual(re.findall(r"word (\d+)", shown), [str(i) for i in range(14000)])
+        self.assertTrue(shown.endswith("**word 13999**\n\n"))
+
+    def test_blocks_that_are_longer_than_a_piece_keep_their_form(self):
+        code = "".join(f"\tline {i} <b>\n\n" for i in range(1500)) + "    ```\n" + "x" * 30000
+        rows = "| a | b |\n| - | - |\n" + "".join(f"| {i} | x |\n" for i in range(1500))
+        items = "".join(f"{i}. item\n" for i in range(1, 1500))
+        inside = "- code:\n\n  ```c\n" + "  int x;\n" * 1500 + "  ```\n- last\n"
+        self.answer("Code?", f"Here:\n\n```make\n{code}\n```\n\n**after**\n")
+        self.assertEqual(self.inside("pre", "textContent"), [code.strip()])
+        self.assertEqual(self.inside(".bar span"), ["make"])
+        self.assertEqual(self.inside("strong"), ["after"])
+        self.browser.cdp("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
+        self.browser.run("scrollTo(0, 0)")
+        self.browser.click('[aria-label="Copy the code"]')
+        self.browser.sees('[aria-label="Copy the code"]', "Copied")
+        self.assertEqual(self.browser.run("return navigator.clipboard.readText()").strip(), code.strip())
+        self.answer("Rows?", f"{rows}\n**after**\n")
+        self.assertEqual(self.inside("td:first-child"), [str(i) for i in range(1500)])
+        self.answer("Items?", f"{items}\n**after**\n")
+        self.assertEqual(self.browser.run("return [...document.querySelectorAll('.text ol')].flatMap((l) => [...l.children].map((_, i) => l.start + i))"), list(range(1, 1500)))
+        self.answer("Inside?", f"{inside}\n**after**\n")
+        self.assertEqual(sum(text.count("int x;") for text in self.inside("pre", "textContent")), 1501 - 1)
+        self.assertEqual(self.inside("li")[-1], "last")
+        self.assertEqual(self.inside("strong"), ["after"] * 4)
+
+    def test_answer_that_came_in_pieces_looks_like_the_whole_answer(self):
+        links = "".join(f"See [harbour] {i} and [the *map*][m].\n\n" for i in range(600)) + "[harbour]: https://example.org/harbour\n[m]: https://example.org/m\n"
+        for name, text in {"ships": TEXT * 30, "links": links, "formulas": "Let $a_1$ be\n$$\n\\frac{1}{2}\n\nx\n$$\n\nand \\(b\\).\n\n" * 200, "attacks": "\n\n".join(ATTACKS), "lines\r\n": "one\r\ntwo\n\tthree\n" * 500}.items():
+            with self.subTest(name):
+                self.browser.click("#new-chat")
+                self.answer(name, *[text[i:i + 777] for i in range(0, len(text), 777)])
+                came = self.html()
+                self.load()
+                self.drawn()
+                self.assertEqual(self.html(), came)
+        self.browser.click("#new-chat")
+        self.answer("links", links)
+        self.assertEqual(self.inside("a", "href"), ["https://example.org/harbour", "https://example.org/m"] * 600)
 
     def test_chat_page_passes_axe_with_every_kind_of_text(self):
         self.answer("Tell me of ships.", TEXT, "\n$$\\sum_i x_i$$\n")

@@ -1,5 +1,5 @@
-"""Tests `quire check`. It must find what is broken, name the host and the remedy, and end with 1; it ends with 0 if nothing is
-broken."""
+"""Tests `quire check`. It must find faults, name the host and the remedy, and exit with status 1; it exits with 0 if it
+finds no fault."""
 import contextlib
 import json
 import os

@@ -18,7 +18,7 @@ from server import QUIRE, REAL, ROOT, TINY, Server
 
 PAGES = ("README.md", "docs/tutorial.md", "docs/serving.md", "docs/api.md", "docs/questions.md")
 
-# Lines that are not run here, and why.
+# Lines that are not run here, with the reason.
 ELSEWHERE = [
     (r"deploy/quickstart\b", "QuickstartTest below, with programs that are built already"),
     (r"tests/run\b", "it runs this test"),
@@ -30,7 +30,7 @@ ELSEWHERE = [
     (r"build/quire bench kernels .*", "needs a GPU: tests/gpu"),
     (r"build/quire serve two\.yaml", "needs two hosts: e2e/multi_node_test"),
 ]
-# Replacements for files named on pages; longer words come first.
+# Replacements for files named on pages. Longer words come first.
 MODEL_WORDS = ("~/.cache/quire/SmolLM2-135M-Instruct.Q4_1.gguf", "DIR|FILE.gguf", "Qwen/Qwen3-0.6B", "ORG/NAME", "--model FILE", "--model DIR", "serve MODEL")
 
 
@@ -90,7 +90,7 @@ class CodeBlocksTest(unittest.TestCase):
 
     def test_every_code_block_of_the_documents_runs(self):
         count = 0
-        self.waiting = []  # (command, future) of commands that wait long for hosts which do not exist
+        self.waiting = []  # (command, future) of commands that wait long for hosts that do not exist
         self.pool = self.enterContext(concurrent.futures.ThreadPoolExecutor())
         for page in PAGES:
             self.journal = None
@@ -139,7 +139,7 @@ class CodeBlocksTest(unittest.TestCase):
     def run_command(self, command):
         name = " ".join(command.split()[:3])
         run = re.sub(r"\bpython3\b", sys.executable, self.here(command))
-        run = re.sub(r"(^|[|;&] *)curl ", r"\1curl --fail-with-body ", run)  # else curl ends with status 0 after a refusal, too
+        run = re.sub(r"(^|[|;&] *)curl ", r"\1curl --fail-with-body ", run)  # curl ends with status 0 after a refusal
         verb = run.split()[1] if run.startswith("build/quire ") else ""
         if verb == "serve":
             return self.serve(name, run)
@@ -156,7 +156,7 @@ class CodeBlocksTest(unittest.TestCase):
                    "serve": " --num-prompts 2 --input-len 8 --output-len 4 --vocab-size 257"}
             run += few.get(run.split()[2], "")
         words = ["bash", "-o", "pipefail", "-c", run.replace("TOPOLOGY.yaml", "deploy/topologies/cpu.yaml")]
-        # The hosts of examples do not exist here. A problem of the file itself would be reported first.
+        # The hosts of examples do not exist here. An error in the file itself would be reported earlier.
         if verb == "check" and re.search(r"two(_nodes)?\.yaml", run):
             place = os.path.join(self.enterContext(tempfile.TemporaryDirectory()), "folder")
             shutil.copytree(self.folder, place, symlinks=True)  # the next blocks may change the files
@@ -171,7 +171,7 @@ class CodeBlocksTest(unittest.TestCase):
 
     @contextlib.contextmanager
     def served(self, run):
-        """Starts a server by that command, on other ports."""
+        """Starts a server by this command, but on other ports."""
         more = "" if "server.yaml" in run else " --port 0"
         if "cpu.yaml" in run:
             more += f" --model {TINY}"
@@ -234,7 +234,8 @@ class CodeBlocksTest(unittest.TestCase):
 class QuickstartTest(unittest.TestCase):
     @unittest.skipUnless(REAL, "QUIRE_TEST_MODEL names no model (tests/run fetches one)")
     def test_quickstart_answers_a_question(self):
-        """Runs deploy/quickstart whole, but for the compiler: `cmake` only notes that it was called, and the programs are there."""
+        """Runs all of deploy/quickstart except the compiler: `cmake` only records that it was called, and the programs
+        already exist."""
         folder = self.enterContext(tempfile.TemporaryDirectory())
         shutil.copytree(os.path.join(ROOT, "deploy"), os.path.join(folder, "deploy"), symlinks=True)
         for name in ("build", "bin"):

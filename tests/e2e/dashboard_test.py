@@ -1,4 +1,4 @@
-"""Tests the dashboard in a browser, by pointer and by keyboard."""
+"""Tests the dashboard in a browser, with pointer and keyboard."""
 import json
 import os
 import re
@@ -80,7 +80,7 @@ class RequestsTest(DashboardCase):
         return [request["tables"][0]["blocks"][0][0] for request in self.server.get("/admin/block_map", admin=True)["requests"]]
 
     def place_of(self, block):
-        """Returns the block's place in whole pixels from the middle of the canvas."""
+        """Returns the block's position in whole pixels, relative to the middle of the canvas."""
         return self.browser.run("""
             const box = document.querySelector("#device-map canvas").getBoundingClientRect(), block = arguments[0] - 1;
             const total = 300;
@@ -233,7 +233,7 @@ class ControlsTest(DashboardCase):
     def test_control_buttons_pause_resume_and_drain_the_server(self):
         self.browser.click("#controls button:nth-child(1)")
         self.browser.sees("#confirm-text", "until somebody resumes")
-        self.browser.press("Enter")  # the answer that changes nothing has the focus
+        self.browser.press("Enter")  # "Cancel" has the focus
         self.browser.until("the dialog closes", lambda: self.browser.hidden("#confirm"))
         self.assertEqual(self.server.get("/admin/status", admin=True)["state"], "serving")
         self.browser.click("#controls button:nth-child(1)")
@@ -412,7 +412,7 @@ class KeyboardAndEyesTest(DashboardCase):
         self.assertEqual(accessibility.violations(self.browser), [])
         self.browser.press("Escape")
 
-    def test_nothing_widens_the_page_at_any_width(self):
+    def test_dashboard_never_scrolls_sideways_at_any_width(self):
         begin(self.server, [5] * 40)
         self.order("/admin/pause")
         for width in (360, 642, 900):
@@ -437,7 +437,7 @@ class KeyboardAndEyesTest(DashboardCase):
 
 
 class BatchesTest(unittest.TestCase):
-    """The table of batches, on a server that keeps some."""
+    """Tests the table of batches, on a server with a batch directory."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

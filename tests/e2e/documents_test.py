@@ -1,4 +1,5 @@
-"""Compares documents with the program, in both directions: links, flags, endpoints, metrics. Tests shell completion and the manual page."""
+"""Compares documents with the program: what a document names exists, and what exists is documented (links, flags, endpoints, metrics). Also
+tests shell completion and the manual page."""
 import glob
 import json
 import os

@@ -1,5 +1,5 @@
-"""Tests speculation as clients see it: every answer is, bit for bit, the one of a server without it, also when a worker is
-killed in the middle; and a replay of the journal plans the same drafts."""
+"""Tests speculation as clients see it: every answer equals, bit for bit, the answer of a server without speculation,
+even if a worker is killed in the middle. A replay of the journal must plan the same drafts."""
 import array
 import concurrent.futures
 import json
@@ -13,6 +13,7 @@ import tempfile
 import unittest
 
 import verdict
+from hybrids_test import Served
 from server import QUIRE, TINY, Server
 
 REPEATS = [7, 8, 9, 10, 11, 12, 13] * 6
@@ -26,7 +27,7 @@ BODIES = [
     {"prompt": REPEATS, "max_tokens": 20, "temperature": 0, "use_beam_search": True, "n": 2},
     {"prompt": REPEATS, "max_tokens": 60, "temperature": 0, "structured_outputs": {"regex": "(ab|cd){1,20}"}},
     {"prompt": REPEATS, "max_tokens": 30, "temperature": 0, "prompt_logprobs": 1},
-    # A choice of few tokens soon repeats itself.
+    # An answer that may use only two tokens soon repeats itself.
     {"prompt": REPEATS, "max_tokens": 150, "temperature": 0, "allowed_token_ids": [9, 10], "logprobs": 1, "ignore_eos": True},
     {"prompt": REPEATS, "max_tokens": 150, "temperature": 0.4, "seed": 5, "allowed_token_ids": [9, 10, 11], "logprobs": 1,
      "ignore_eos": True},
@@ -34,7 +35,7 @@ BODIES = [
 
 
 def answers(server, bodies=BODIES, whole=None):
-    """Returns the choices of all answers. The answers are added to `whole`."""
+    """Returns the choices of all answers, and adds the whole answers to `whole`."""
     def ask(body):
         status, answer = server.post("/v1/completions", body, timeout=120)
         assert status == 200, answer
@@ -46,14 +47,14 @@ def answers(server, bodies=BODIES, whole=None):
 
 
 def counts(server):
-    """Returns the guesses, their tokens and the right ones, over all replicas."""
+    """Returns how many guesses, guessed tokens and right tokens there were, over all replicas."""
     text = server.get("/metrics", admin=True)
     return [sum(float(value) for value in re.findall(rf"vllm:spec_decode_num_{name}_total\{{\S+ (\S+)", text))
             for name in ("drafts", "draft_tokens", "accepted_tokens")]
 
 
 def accepted_by_method(server):
-    """Returns how many guessed tokens became tokens of answers, by where the guesses come from."""
+    """Returns, for each source of guesses, how many guessed tokens became part of answers."""
     text = server.get("/metrics", admin=True)
     return {method: float(value) for method, value in
             re.findall(r'quire:accepted_draft_tokens_total\{.*method="(\w+)".*\} (\S+)', text)}
@@ -70,7 +71,7 @@ def predicting(bodies, right):
 
 
 def told(whole):
-    """Returns the guessed tokens of all answers, and those that are in the answers."""
+    """Returns how many tokens were guessed for all answers, and how many of these tokens are in the answers."""
     details = [answer["usage"]["completion_tokens_details"] for answer in whole]
     accepted = sum(each["accepted_prediction_tokens"] for each in details)
     return accepted + sum(each["rejected_prediction_tokens"] for each in details), accepted
@@ -125,8 +126,48 @@ class DraftsTest(unittest.TestCase):
             self.assertRegex(explained.stdout, r"request \d+ \d+ of \d+ tokens guessed from (its own text|earlier answers) were right")
 
 
+class HybridDraftsTest(unittest.TestCase):
+    """Models that carry a state from token to token."""
+    # The golden models have other tokens than the tokenizer of the test, so nothing here depends on texts but predictions.
+    BODIES = [body for body in BODIES if not {"stop", "structured_outputs", "prompt_logprobs"} & set(body)]
+
+    def test_answers_of_hybrids_keep_their_bits_with_drafts_and_with_a_killed_worker(self):
+        for model, method in (("qwen35", "suffix"), ("lfm2", "auto"), ("granitehybrid", "ngram")):
+            speculation = json.dumps({"method": method, "num_speculative_tokens": 6, "disable_by_batch_size": 16})
+            flags = ["-tp", "2", "--num-kv-blocks", "2000", "--speculative-config", speculation]
+            with self.subTest(model):
+                with Served(model, *flags[:4], "--speculative-config", '{"method": "off"}') as plain:
+                    right = answers(plain, self.BODIES)
+                    without = plain.get("/admin/status", admin=True)["ranks"]
+                with Served(model, *flags) as server:
+                    whole = []
+                    for body, got, wanted in zip(self.BODIES, answers(server, self.BODIES, whole), right):
+                        self.assertEqual(got, wanted, body)
+                    drafts, tokens, accepted = counts(server)
+                    self.assertEqual((tokens, accepted), told(whole))
+                    self.assertGreater(accepted, 20)
+                    self.check_memory(server, without, flags)
+                    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                        again = pool.submit(answers, server, self.BODIES)
+                        while counts(server)[0] == drafts:
+                            pass  # the answers are on their way
+                        os.kill(server.worker_pids()[1], signal.SIGKILL)
+                        for body, got, wanted in zip(self.BODIES, again.result(), right):
+                            self.assertEqual(got, wanted, body)
+                    self.assertEqual(server.get("/admin/status", admin=True)["epoch"], 2)
+
+    def check_memory(self, server, without, flags):
+        """Checks that the rows kept for states count as weights, in the server and in the plan."""
+        ranks = server.get("/admin/status", admin=True)["ranks"]
+        planned = subprocess.run([QUIRE, "plan", "--no-speed", "--json", "--exact", "--model", server.folder.name, *flags], capture_output=True,
+                                 text=True, stdin=subprocess.DEVNULL, timeout=60)
+        for rank, before, plan in zip(ranks, without, json.loads(planned.stdout)["ranks"]):
+            self.assertGreater(rank["weight_bytes"], before["weight_bytes"])
+            self.assertEqual(plan["weight_bytes"], rank["weight_bytes"])
+
+
 def other_model(folder):
-    """Returns the path of a model with the vocabulary of TINY and other weights: each matrix has its numbers in reverse."""
+    """Returns the path of a model with the vocabulary of TINY and other weights: the numbers of each matrix are reversed."""
     path = os.path.join(folder, "other")
     shutil.copytree(TINY, path)
     with open(os.path.join(path, "model.safetensors"), "r+b") as file:
@@ -150,7 +191,7 @@ def draft_config(path):
 class DraftModelTest(unittest.TestCase):
     GREEDY = [{"prompt": REPEATS[i:], "max_tokens": 120, "temperature": 0, "logprobs": 2, "ignore_eos": True} for i in range(3)]
 
-    def test_answers_keep_their_bits_whichever_model_guesses_also_with_a_killed_worker_and_a_replay(self):
+    def test_answers_keep_their_bits_with_any_draft_model_also_with_a_killed_worker_and_a_replay(self):
         bodies = BODIES[:8] + self.GREEDY
         with tempfile.TemporaryDirectory(prefix="quire-drafts-") as folder:
             journal = os.path.join(folder, "j")
@@ -181,7 +222,7 @@ class DraftModelTest(unittest.TestCase):
             self.assertRegex(explained.stdout, r"request \d+ \d+ of \d+ tokens guessed by the draft model were right")
 
     def kill_rank_0_while(self, server, bodies, right, drafts):
-        """Asks again, kills the rank that has the draft model in the middle, and compares the answers."""
+        """Sends the requests again, kills the rank that has the draft model in the middle, and compares the answers."""
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             again = pool.submit(answers, server, bodies)
             while counts(server)[0] == drafts:
@@ -191,7 +232,7 @@ class DraftModelTest(unittest.TestCase):
                 self.assertEqual(got, wanted, body)
         self.assertEqual(server.get("/admin/status", admin=True)["epoch"], 2)
 
-    def test_guesses_of_the_model_itself_are_right_also_after_a_reshard_and_with_blocks_from_a_disk(self):
+    def test_guesses_are_right_when_the_draft_model_is_the_served_model_also_after_a_reshard_and_with_blocks_from_a_disk(self):
         def ask(server):
             before = counts(server)
             got = answers(server, self.GREEDY)

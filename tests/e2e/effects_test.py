@@ -1,5 +1,5 @@
-"""Tests that each field and flag takes effect. A setting that is lost on the way to the workers, mistaken for another one, or off
-by one, gives other tokens or numbers."""
+"""Tests that each field and flag takes effect: a setting that is lost on the way to the workers, mistaken for another one, or off by one,
+would change tokens or numbers."""
 import os
 import tempfile
 import unittest
@@ -67,7 +67,7 @@ class RequestTest(unittest.TestCase):
         self.assertEqual(self.text(repetition_penalty=4)[:2], "ab")
         self.assertEqual(self.text(repetition_penalty=4, prompt="xa")[:2], "ba")
 
-    def test_min_p_top_k_and_top_p_leave_the_best_token_at_their_strictest(self):
+    def test_strictest_min_p_top_k_and_top_p_leave_only_the_best_token(self):
         greedy = self.answer()["choices"]
         for restriction in ({"min_p": 1}, {"top_k": 1}, {"top_p": 1e-6}):
             self.assertEqual(self.answer(temperature=2, seed=3, **restriction)["choices"], greedy, restriction)
@@ -94,7 +94,7 @@ class RequestTest(unittest.TestCase):
 
 
 class FlagsTest(unittest.TestCase):
-    """Flags that change how workers round or store numbers must change the results, but only slightly."""
+    """Tests flags that change how workers round or store numbers. They must change the results, but only slightly."""
 
     def serve(self, *flags, topology=None):
         """Returns (log-probabilities of the first tokens, each rank's report of its memory)."""
@@ -112,7 +112,7 @@ class FlagsTest(unittest.TestCase):
         return top, [(rank["weight_bytes"], rank["kv_bytes_per_block"]) for rank in ranks]
 
     def expect_rounded(self, plain, rounded, at_most):
-        # parts of a multi-byte character are printed alike
+        # The bytes of a multi-byte character all look the same in print.
         letters = [token for token in plain if token in rounded and token.isascii()]
         differences = [abs(plain[token] - rounded[token]) for token in letters]
         self.assertGreater(len(differences), 4)

@@ -256,7 +256,7 @@ class FilesTest(unittest.TestCase):
             self.assertEqual(done.returncode, 2, modules)
             self.assertIn("modules.json: must be a list of modules", done.stderr)
 
-    def test_model_without_pooling_refuses_and_names_the_flag(self):
+    def test_generating_model_without_pooling_flag_refuses_embeddings_and_names_the_flag(self):
         with Server("--threads-per-worker", "1", model=LINEAR) as server:
             status, answer = server.post("/v1/embeddings", {"input": "a"})
             self.assertEqual((status, "--pooling" in answer["error"]["message"]), (400, True))
@@ -265,7 +265,7 @@ class FilesTest(unittest.TestCase):
 
 
 class HeadlessTest(unittest.TestCase):
-    """A model as Qwen3-Embedding is published: saved without its head, so the tensors' names lack their beginning."""
+    """Tests a model as Qwen3-Embedding is published: without an output head, so the tensors' names lack their beginning."""
 
     def test_a_model_without_a_head_embeds_and_refuses_to_generate(self):
         with tempfile.TemporaryDirectory() as directory:
@@ -296,7 +296,7 @@ class HeadlessTest(unittest.TestCase):
 
 @unittest.skipUnless(REAL, "QUIRE_TEST_MODEL is not set")
 class YesNoTest(unittest.TestCase):
-    """Scores of pairs are the probability of "yes" against "no", as prompt_logprobs gives it for the same tokens."""
+    """Tests that the score of a pair is the probability of "yes" against "no", as prompt_logprobs gives it for the same tokens."""
 
     BEFORE = ('<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct provided. Note that '
               'the answer can only be "yes" or "no".<|im_end|>\n<|im_start|>user\n')

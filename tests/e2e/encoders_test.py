@@ -67,7 +67,9 @@ class EmbeddingsTest(EncoderCase):
             self.expect_near(got, normalized(case[way]))
 
     def test_embeddings_equal_transformers_on_two_workers(self):
-        for name, mode, way in (("bert", "mean_tokens", "mean"), ("xlmr", "cls_token", "cls"), ("modernbert", "mean_tokens", "mean")):
+        for name, mode, way in (("bert", "mean_tokens", "mean"), ("xlmr", "cls_token", "cls"), ("modernbert", "mean_tokens", "mean"),
+                                ("mpnet", "mean_tokens", "mean"), ("nomicbert", "mean_tokens", "mean"), ("gte", "cls_token", "cls"),
+                                ("jinabert", "mean_tokens", "mean"), ("distilbert", "cls_token", "cls")):
             with self.subTest(name):
                 self.check_golden(self.serve(sentence_transformer(self.folder(), name, mode), "-tp", "2"), name, way)
 
@@ -110,6 +112,101 @@ class EmbeddingsTest(EncoderCase):
         self.assertEqual(self.embed(usual, "fox"), self.embed(server, "the quick fox"))
 
 
+class ClassifierTest(EncoderCase):
+    def test_classes_equal_transformers_by_the_kind_of_problem(self):
+        def softmax(numbers):
+            total = sum(math.exp(x) for x in numbers)
+            return [math.exp(x) / total for x in numbers]
+
+        def sigmoids(numbers):
+            return [1 / (1 + math.exp(-x)) for x in numbers]
+
+        labels = ["sad", "glad", "mad", "so so"]
+        for name, names, scale in (("modernbert_classes", [f"LABEL_{i}" for i in range(3)], softmax), ("distilbert_classes", labels, sigmoids)):
+            with self.subTest(name):
+                server = self.serve(os.path.join(MODELS, name), "-tp", "2")
+                singles = [case for case in GOLDEN[name]["cases"] if not case["second"]]
+                prompts = [case["prompt"] for case in singles]
+                plain = self.post(server, "/v1/classify", input=prompts, use_activation=False)["data"]
+                for index, (entry, raw, case) in enumerate(zip(self.post(server, "/classify", input=prompts)["data"], plain, singles)):
+                    right = scale(case["answer"])
+                    self.assertEqual((entry["index"], entry["num_classes"]), (index, len(names)))
+                    self.assertEqual(entry["label"], names[max(range(len(names)), key=lambda i: case["answer"][i])])
+                    self.expect_near(entry["probs"], right)
+                    self.expect_near(raw["probs"], case["answer"], 1e-4)
+                pooled = self.post(server, "/pooling", input=prompts)["data"]
+                self.expect_near(pooled[0]["data"], scale(singles[0]["answer"]))
+                for path, body in (("/v1/embeddings", {"input": "a"}), ("/v1/score", {"text_1": "a", "text_2": "b"}), ("/v1/completions", {"prompt": "a"})):
+                    self.assertIn("/classify", self.post(server, path, 400, **body)["error"]["message"])
+
+    def test_cross_encoders_classify_single_texts_and_embedders_do_not(self):
+        server = self.serve(os.path.join(MODELS, "bert_pairs"))
+        case = GOLDEN["bert_pairs"]["cases"][4]
+        entry, = self.post(server, "/classify", input=[case["prompt"]])["data"]
+        self.assertEqual((entry["label"], entry["num_classes"]), ("LABEL_0", 1))
+        self.expect_near(entry["probs"], [1 / (1 + math.exp(-case["answer"][0]))])
+        embedder = self.serve(sentence_transformer(self.folder(), "bert"))
+        self.post(embedder, "/classify", 400, input="a")
+        self.post(embedder, "/pooling", 400, input="a", task="classify")
+
+
+class TokenNumbersTest(EncoderCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.server = Server("--threads-per-worker", "1", "--served-model-name", "tiny", "-tp", "2",
+                            model=sentence_transformer(folder.name, "m3", "cls_token"))
+        cls.addClassCleanup(cls.server.__exit__)
+        cls.text = next(entry for entry in GOLDEN["m3"]["texts"] if len(entry["ids"]) in range(8, 16) and "second" not in entry)
+
+    def pool(self, given, **fields):
+        return self.post(self.server, "/pooling", input=given, **fields)["data"]
+
+    def test_vectors_and_weights_of_tokens_equal_torch(self):
+        for case in GOLDEN["m3"]["cases"]:
+            if "colbert" not in case or case["second"]:
+                continue
+            tokens, columns = len(case["prompt"]), len(case["colbert"]) // len(case["prompt"])
+            entry, = self.pool([case["prompt"]], task="token_embed", normalize=False)
+            self.assertEqual(len(entry["data"]), tokens)
+            self.expect_near(sum(entry["data"], []), case["colbert"], 1e-4)
+            normed, = self.pool([case["prompt"]], task="token_embed")
+            self.expect_near(normed["data"][-1], normalized(case["colbert"][-columns:]))
+            weights, = self.pool([case["prompt"]], task="token_classify")
+            self.expect_near(weights["data"], case["sparse"], 1e-4)
+            self.assertEqual(weights["token_ids"], case["prompt"])
+
+    def test_special_tokens_around_a_text_have_no_weight_and_the_first_no_vector(self):
+        ids = self.text["ids"]
+        weights, = self.pool(self.text["text"], task="token_classify")
+        self.assertEqual(weights["token_ids"], ids[1:-1])
+        whole, = self.pool([ids[1:]], task="token_embed")
+        self.assertEqual(len(whole["data"]), len(ids) - 1, "these tokens begin without the special one")
+        rows, = self.pool(self.text["text"], task="token_embed", dimensions=5)
+        self.assertEqual([len(row) for row in rows["data"]], [5] * (len(ids) - 1))
+
+    def test_pooled_vectors_are_those_of_embeddings_and_wrong_tasks_are_refused(self):
+        one, = self.pool(self.text["text"])
+        self.assertEqual(one["data"], self.embed(self.server, self.text["text"])[0])
+        many = self.pool([self.text["text"], "a"], task="embed", dimensions=7)
+        self.assertEqual([entry["data"] for entry in many], self.embed(self.server, [self.text["text"], "a"], dimensions=7))
+        for fields in ({"task": "plugin"}, {"task": "classify"}, {"task": "token_embed", "encoding_format": "base64"}, {"task": "token_classify", "dimensions": 1},
+                       {"use_activation": True}, {"dimensions": 0}):
+            self.post(self.server, "/pooling", 400, input="a", **fields)
+        without = self.serve(sentence_transformer(self.folder(), "bert"))
+        self.post(without, "/pooling", 400, input="a", task="token_classify")
+        case = next(case for case in GOLDEN["m3"]["cases"] if len(case["prompt"]) == 7)
+        path = os.path.join(self.folder(), "plain")
+        shutil.copytree(os.path.join(MODELS, "m3"), path)
+        for name in ("sparse_linear", "colbert_linear"):
+            os.rename(os.path.join(path, f"{name}.safetensors"), os.path.join(path, f"{name}.pt"))
+        plain = self.serve(path)
+        entry, = self.post(plain, "/pooling", input=[case["prompt"]], normalize=False)["data"]
+        self.expect_near(sum(entry["data"], []), case["all"], 1e-4)
+        self.assertIn("pickle", plain.text())
+
+
 class CrossEncoderTest(EncoderCase):
     def check_ranking(self, server, golden, score):
         right = [score(logit) for logit in golden["logits"]]
@@ -125,7 +222,7 @@ class CrossEncoderTest(EncoderCase):
         self.expect_near([pair["score"] for pair in pairs], right[:2])
 
     def test_rankings_equal_transformers(self):
-        for name in ("bert_pairs", "xlmr_pairs"):
+        for name in ("bert_pairs", "xlmr_pairs", "electra_pairs"):
             with self.subTest(name):
                 server = self.serve(os.path.join(MODELS, name), "-tp", "2")
                 self.check_ranking(server, GOLDEN[name]["ranking"], lambda x: 1 / (1 + math.exp(-x)))

@@ -17,8 +17,8 @@ from server import QUIRE, TINY, Server
 
 REQUESTS = 10  # requests of the patient client beside the flood
 MOST_SECONDS = 10  # limit for each request; without fairness the server refuses it after 60 s for lack of room
-# Most steps of the typical request. It needs 7 or 8, and some are planned while the test reads the count. A flood needs several
-# times as many steps before any of its requests ends, so a client that waits for the flood takes more.
+# The most steps of the typical request. It needs 7 or 8, and some are planned while the test reads the count. A flood
+# needs several times as many steps before any of its requests ends, so a client that waits for the flood takes more.
 TYPICAL_STEPS = 40
 STEP_TOKENS, LONG = 256, 2000
 FLOODS = {
@@ -40,7 +40,7 @@ def make_keys(directory, *names):
 
 
 class Flood:
-    """Sends calls again whenever they are answered, until the end of the block; then gives them up."""
+    """Sends calls again whenever they are answered, until the end of the block, and then cancels them."""
 
     def __init__(self, server, key, calls):
         self.port, self.key, self.waiting = server.port, key, selectors.DefaultSelector()
@@ -220,7 +220,7 @@ class UsageTest(unittest.TestCase):
     def test_key_limits_of_unknown_names_are_warned_of_once_per_change(self):
         def reload(times):
             self.server.reload("API keys again")
-            for _ in range(20):  # once the I/O thread has answered so often, it has handled the signal
+            for _ in range(20):  # after this many answers, the I/O thread has handled the signal
                 self.server.get("/health")
             self.assertEqual(self.server.text().count(warning), times, self.server.text())
 

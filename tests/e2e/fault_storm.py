@@ -21,7 +21,7 @@ from stream_client import stream_in_background, text_of
 PROMPTS = [[5, 6, 7], [9, 3], [4] * 40, [8, 1, 2, 3, 4, 5, 6, 7], [11] * 100, [2, 9, 2, 9]]
 
 def bodies(count):
-    """Returns requests with different prompts and ways to draw; request i is the same in every round."""
+    """Returns requests with different prompts and sampling settings; request i is the same in every round."""
     for i in range(count):
         sampled = {"temperature": 0.8, "seed": i, "top_p": 0.9} if i % 3 == 2 else {}
         yield {"prompt": PROMPTS[i % len(PROMPTS)], **sampled}
@@ -55,8 +55,8 @@ class Storm:
         return self.server.get("/admin/status", admin=True)
 
     def hit(self, strike):
-        """Strikes, and waits until tokens flow again. Returns the longest time without a token in any stream. strike() returns
-        the time to wait for another epoch if none must come."""
+        """Calls strike(), and waits until tokens flow again. Returns the longest time without a token in any stream. strike() returns how
+        long to wait if no new epoch need come."""
         before = self.status()
         pids = [rank["pid"] for rank in before["ranks"]]
         begin = self.last_line = time.monotonic()
@@ -159,7 +159,7 @@ def storm_of_links(o, rng):
                 healing.append(threading.Timer(seconds, network["b"].link, [True]))
                 healing[-1].start()
                 cuts.append(seconds)
-                return 4  # a second without the link may pass unnoticed
+                return 4  # a second without the link may have no effect
 
             cuts, returns = [], []
             storm.run(lambda: len(cuts) < o.count, cut)

@@ -26,10 +26,10 @@ class Hub(http.server.ThreadingHTTPServer):
         for name in os.listdir(TINY):
             with open(os.path.join(TINY, name), "rb") as file:
                 self.files[name] = file.read()
-        self.sent = []  # files whose content was asked for
+        self.sent = []  # files whose contents were requested
         self.cut = set()  # files of which the next answer ends in the middle
         self.begun = []  # offsets of answers to requests for a later part of a file
-        self.damaged = set()  # files that come with other bytes than their hash says
+        self.damaged = set()  # files that are sent with other bytes than their hash says
         self.commit = COMMIT  # the commit that the hub names
         self.headers = {}  # headers of every file in place of the true ones
         super().__init__(("127.0.0.1", 0), Answer)
@@ -138,7 +138,7 @@ class FetchModelTest(unittest.TestCase):
         self.assertEqual(len(self.hub.sent), sent, "everything was there already")
 
     def test_fetch_flag_fetches_a_model_and_continues_an_interrupted_fetch(self):
-        self.hub.files["more.safetensors"] = bytes(24 << 20)  # the client keeps what came in pieces of 10 MB
+        self.hub.files["more.safetensors"] = bytes(24 << 20)  # the client keeps arrived parts in pieces of 10 MB
         self.addCleanup(self.hub.files.pop, "more.safetensors")
         self.hub.cut.add("more.safetensors")
         with Server("Org/Tiny", "--fetch", env=self.env, wait=False) as server:
@@ -151,7 +151,7 @@ class FetchModelTest(unittest.TestCase):
             with Server("Org/Tiny", *flags, env={**self.env, "HF_ENDPOINT": "http://127.0.0.1:9"}) as server:
                 self.assertEqual(server.get("/v1/models")["data"][0]["id"], "Org/Tiny")
         self.assertEqual(len(self.hub.sent), sent)
-        # A snapshot without weights is fetched to its end.
+        # A snapshot without weights is fetched completely.
         snapshot = os.path.join(self.cache.name, "hub", "models--Org--Tiny", "snapshots", COMMIT)
         weights = os.path.join(snapshot, "model.safetensors")
         os.remove(os.path.realpath(weights))

@@ -1,5 +1,5 @@
-"""Tests every request field by its effect and by the exact usage. The tiny model has one token per byte; "!" to "~" are tokens 0
-to 93. logit_bias steers its draws, so that expectations are computed and not recorded."""
+"""Tests every request field by its effect and by the exact usage. The tiny model has one token per byte; "!" to "~" are tokens 0 to 93.
+logit_bias determines its samples, so that expectations are computed and not recorded."""
 import codecs
 import collections
 import json
@@ -27,7 +27,7 @@ CHAT_PROMPT = "user: hi<|end|>assistant: "  # the template's text for the messag
 
 
 def only(*tokens, **more):
-    """Returns a logit_bias with which only these tokens are ever drawn; `more` adds a bias by letter."""
+    """Returns a logit_bias with which only these tokens are ever sampled; `more` adds a bias by letter."""
     extra = {ord(letter) - 33: bias for letter, bias in more.items()}
     return {str(token): FIRM + extra.get(token, 0) for token in [*tokens, *(t for t in extra if t not in tokens)]}
 
@@ -114,7 +114,7 @@ class FieldCase(unittest.TestCase):
         return {str(token): FIRM + math.log(p) - raw[token] for token, p in probabilities.items()}
 
     def draws(self, probabilities, count=128, **fields):
-        """Draws `count` times with these probabilities, and returns how often each letter came first."""
+        """Samples `count` times with these probabilities, and returns how often each letter came first."""
         bias = self.shares(probabilities)
         answer = self.complete(n=count, max_tokens=1, temperature=fields.pop("temperature", 1), seed=11, logit_bias=bias, ignore_eos=True, **fields)
         return collections.Counter(choice["text"] for choice in answer["choices"])
@@ -340,7 +340,7 @@ class CompletionTest(FieldCase):
     def test_temperature_flattens_and_sharpens_the_distribution(self):
         quarters = {A: 0.5, B: 0.3, C: 0.15, D: 0.05}
         plain, flat, sharp = (self.draws(quarters, temperature=t, top_p=1) for t in (1, 4, 0.2))  # D is at the edge of the default
-        # Expected counts in 128 draws at temperatures 1, 4 and 0.2: D is drawn 6, 20 and 0 times, A 64, 41 and 119
+        # Expected counts in 128 samples at temperatures 1, 4 and 0.2: D is sampled 6, 20 and 0 times, A 64, 41 and 119
         # times.
         self.assertEqual(set(plain), set("ABCD"))
         self.assertGreater(flat["D"], 11)
@@ -396,7 +396,7 @@ class CompletionTest(FieldCase):
 
     def test_repetition_penalty_applies_to_tokens_of_prompt_and_text(self):
         # The letters A and B have logits far above 0. The penalty makes a letter of the prompt rare, and also a letter
-        # that was drawn.
+        # that was sampled.
         bias = only(A, B, C, A=20, B=12, C=-12)
         self.ends(self.complete(prompt=[9, A], logit_bias=bias, max_tokens=3), ("AAA", "length"))
         self.ends(self.complete(prompt=[9, 9], logit_bias=bias, max_tokens=3, repetition_penalty=2), ("ABC", "length"))
@@ -420,8 +420,8 @@ class CompletionTest(FieldCase):
         self.assertLess(forced["token_logprobs"][0], free["token_logprobs"][0])
 
     def test_text_offset_counts_characters_whole_and_streamed(self):
-        """The chat's answer to the same prompt has the bytes of every token; the offset is the number of characters that were
-        readable before the token."""
+        """The chat's answer to the same prompt has the bytes of every token. The offset of a token is the number of characters that were
+        readable before it."""
         ask = {"max_tokens": 60, "ignore_eos": True, "skip_special_tokens": False, "stop": ["\ufffd\ufffd\ufffd\ufffd\ufffd\ufffd"]}
         chat = self.chat(logprobs=True, **ask)["choices"][0]
         decoder, offsets, length = codecs.getincrementaldecoder("utf-8")("replace"), [], 0
@@ -489,7 +489,7 @@ class CompletionTest(FieldCase):
         self.assertEqual(right["choices"], plain["choices"])
         accepted, rejected = drafts(right)
         self.assertTrue(25 <= accepted <= 39 and rejected <= 2, (accepted, rejected))
-        # A list of parts; the answer leaves the prediction and comes back to it.
+        # The prediction is a list of parts. The answer leaves the prediction and comes back to it.
         parts = [{"type": "text", "text": text[:10]}, {"type": "text", "text": "!?" + text[11:]}]
         changed = self.complete(prediction={"type": "content", "content": parts}, **fields)
         self.assertEqual(changed["choices"], plain["choices"])
@@ -497,7 +497,7 @@ class CompletionTest(FieldCase):
         self.assertGreater(drafts(changed)[1], 0)
         wrong = self.complete(prediction={"type": "content", "content": "~" * 40}, **fields)
         self.assertEqual((wrong["choices"], drafts(wrong)[0]), (plain["choices"], 0))
-        # Tokens that were guessed right and lie behind the end are not of the answer.
+        # Tokens that were guessed right but lie beyond the end do not belong to the answer.
         stopped = self.complete(prediction={"type": "content", "content": text}, stop=text[20:24], **fields)
         end = text.index(text[20:24])
         self.assertEqual(stopped["choices"][0]["text"], text[:end])
@@ -602,7 +602,7 @@ class ChatTest(FieldCase):
         self.refused("continue_final_message", path="chat", messages=[{"role": "assistant", "content": " "}], continue_final_message=True)
 
     def test_continue_final_message_finds_the_message_when_the_template_repeats_its_words(self):
-        """Words that the template has behind the message, too, or another message."""
+        """The template repeats text of the message after it, or in another message."""
         for words in ("<", ">", "end", "<|end|>", "|", "assistant: ", "e", " \n{", "THE_ANSWER_GOES_ON_0_", "THE_ANSWER_GOES_ON_18446744073709551615_", "hi"):
             messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": words}]
             status, shown = self.server.post("/v1/chat/completions/render", {"messages": messages, "continue_final_message": True})
@@ -722,7 +722,7 @@ class RefusalMetricsTest(FieldCase):
         self.assertEqual(self.sample("vllm:prompt_tokens_total"), 0)
 
 
-# The test that shows the effect of each field
+# For each field, the test that shows its effect.
 TESTS = {
     "prompt": CompletionTest.test_usage_counts_the_tokens_of_every_form_of_prompt,
     "messages": ChatTest.test_chat_messages_become_the_templates_text,
@@ -771,7 +771,7 @@ TESTS = {
     "use_beam_search": BeamTest.test_beam_search_equals_transformers,
     "length_penalty": BeamTest.test_beam_search_equals_transformers,
     "early_stopping": BeamTest.test_beam_search_equals_transformers,
-    "response_format": structured_output_test.FormTest.test_response_format_of_chat_validates_whole_and_streamed,
+    "response_format": structured_output_test.FormTest.test_whole_and_streamed_chat_answers_match_the_response_format,
     "structured_outputs": structured_output_test.FormTest.test_structural_tag_answers_match_the_tag_and_its_schema,
     "guided_json": structured_output_test.ValidityTest.test_guided_json_answers_validate_on_one_to_three_workers,
     "guided_regex": structured_output_test.FormTest.test_guided_regex_answers_match_the_pattern,
@@ -856,7 +856,7 @@ class UnknownFieldTest(FieldCase):
             self.assertRegex(answer["error"]["message"], f"^{sent} is .*; use {re.escape(here)}$")
             self.assertEqual(answer["error"].get("param", sent), sent)
 
-    def test_fields_that_change_nothing_pass_on_every_endpoint(self):
+    def test_fields_without_effect_are_accepted_on_every_endpoint(self):
         chat = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}
         off = {"verbosity": "low", "guided_decoding_backend": "xgrammar", "rid": "x", "prompt_cache_options": {}, "separate_reasoning": True,
                "return_hidden_states": False, "timings_per_token": False, "spaces_between_special_tokens": False, "mm_processor_kwargs": {}}
@@ -959,7 +959,7 @@ class ModelDefaultsTest(unittest.TestCase):
                         for server in (bare, strict)]
             self.assertEqual(*logprobs)  # these values, the defaults, leave the reported values as they are
 
-    def test_quire_as_generation_config_leaves_the_files_alone(self):
+    def test_generation_config_flag_quire_ignores_the_files_of_the_model(self):
         with self.serve({"temperature": 7}, "--generation-config", "quire") as server:
             self.assertEqual(self.source(server), "quire")
             self.assertEqual(self.default_sampling(server), {"temperature": 0.8, "top_k": 40, "top_p": 0.95, "min_p": 0.05, "repetition_penalty": 1})

@@ -25,6 +25,7 @@ import kv_events_test
 import live_adapters_test
 import logs_test
 import model_life_test
+import models_test
 import tls_test
 
 import verdict
@@ -40,7 +41,7 @@ def num_threads(pid):
 
 
 class FlagCase(unittest.TestCase):
-    KEY = {}  # headers of all requests
+    KEY = {}  # headers that all requests have
 
     @classmethod
     def tearDownClass(cls):
@@ -59,7 +60,7 @@ class FlagCase(unittest.TestCase):
         return answer
 
     def cached_again(self, length):
-        """Returns how many tokens of a prompt its second request finds in the cache."""
+        """Returns how many tokens of a prompt are cached when it is sent a second time."""
         for _ in range(2):
             answer = self.complete(prompt=[8] * length, max_tokens=1)
         return answer["usage"]["prompt_tokens_details"]["cached_tokens"]
@@ -89,7 +90,7 @@ class FlagCase(unittest.TestCase):
 
 
 class PlainTest(FlagCase):
-    """A server with only the flags that every server here has."""
+    """Tests a server with only the flags that every server here has."""
 
     @classmethod
     def setUpClass(cls):
@@ -106,7 +107,7 @@ class PlainTest(FlagCase):
         with Server("--speculative-config", config, model=TINY) as server:
             self.assertEqual(server.get("/admin/status", admin=True)["settings"]["speculative_config"],
                              {"method": "ngram", "model": None, "num_speculative_tokens": 5, "prompt_lookup_min": 2, "prompt_lookup_max": 8, "disable_by_batch_size": 8})
-        for method, more in (("ngram", ""), ("suffix", ""), ("draft_model", f', "model": "{TINY}"')):
+        for method, more in (("ngram", ""), ("suffix", ""), ("auto", ""), ("draft_model", f', "model": "{TINY}"')):
             refused = quire("serve", "--model", TINY, "--backend", "cuda", "--speculative-config", f'{{"method": "{method}"{more}}}')
             self.assertEqual(refused.returncode, 2, refused)
             self.assertIn(f"--speculative-config, method {method} is for the CPU", refused.stderr)
@@ -299,7 +300,7 @@ class BatchTest(FlagCase):
 
 
 class SmallTest(FlagCase):
-    """A server with small sizes, each different from the others."""
+    """Tests a server with small sizes, each different from the others."""
 
     @classmethod
     def setUpClass(cls):
@@ -580,7 +581,7 @@ class DoorsTest(FlagCase):
         self.assertIn("every interface", quire("serve", "--model", TINY, "--metrics-listen", "0.0.0.0:9100").stderr)
 
     def test_metrics_on_data_port_flag_serves_metrics_on_the_data_port(self):
-        """With keys, too, no key is needed for it; metrics_test.py tests that."""
+        """No key is needed for metrics on the data port, even on a server with keys, as metrics_test.py tests."""
         self.assertIs(self.setting("metrics_on_data_port"), True)
         with urllib.request.urlopen(self.server.url + "/metrics", timeout=20) as response:
             self.assertIn(b"vllm:num_requests_running", response.read())
@@ -630,7 +631,7 @@ class FormatTest(FlagCase):
 
 
 class MixtureTest(FlagCase):
-    """A mixture of experts whose workers have whole experts, with steps planned for a target time."""
+    """Tests a mixture of experts whose workers have whole experts, with steps planned for a target time."""
 
     @classmethod
     def setUpClass(cls):
@@ -646,7 +647,7 @@ class MixtureTest(FlagCase):
         cls.server = cls.start("--enable-expert-parallel", "--max-num-batched-tokens", "auto", "--target-inter-token-latency", "1")
 
     def test_enable_expert_parallel_flag_keeps_the_tokens(self):
-        """worker/golden_test knows the right tokens. This test compares them with those of workers that have columns of every
+        """worker/golden_test compares the tokens with HF's. This test compares them with those of workers that have columns of every
         expert."""
         self.assertTrue(self.setting("expert_parallel"))
         ask = {"prompt": [5, 6, 7], "max_tokens": 30, "temperature": 0, "ignore_eos": True, "return_token_ids": True}
@@ -658,7 +659,7 @@ class MixtureTest(FlagCase):
         self.assertIn("--enable-expert-parallel is for mixtures of experts", refused.stderr)
 
     def test_target_inter_token_latency_flag_shortens_prompt_chunks_beside_streams(self):
-        """Beside a stream, a prompt is computed with the fewest tokens allowed per step; otherwise with whole steps."""
+        """While a stream runs, a prompt is computed with the fewest tokens allowed per step; otherwise whole steps are used."""
         self.assertEqual(self.setting("max_num_batched_tokens"), 512)
         self.assertEqual(self.setting("target_inter_token_ms"), 1)
         self.complete(prompt=[5] * 1500, max_tokens=1)  # the server learns that its steps exceed a millisecond
@@ -681,7 +682,7 @@ class MixtureTest(FlagCase):
         self.assertEqual(beside, [400])
 
 
-# The test that shows the effect of each flag
+# For each flag, the test that shows its effect.
 TESTS = {
     "--enable-expert-parallel": MixtureTest.test_enable_expert_parallel_flag_keeps_the_tokens,
     "--target-inter-token-latency": MixtureTest.test_target_inter_token_latency_flag_shortens_prompt_chunks_beside_streams,
@@ -709,6 +710,7 @@ TESTS = {
     "--audit-log-file": DoorsTest.test_audit_log_file_flag_writes_admin_actions,
     "--metrics-listen": DoorsTest.test_metrics_listen_flag_serves_metrics_on_another_address,
     "--otlp-traces-endpoint": DoorsTest.test_otlp_traces_endpoint_flag_refuses_malformed_urls,
+    "--model-dir": models_test.FlagsTest.test_model_dir_flag_serves_the_models_of_a_directory_and_loads_each_at_its_first_request,
     "--fetch": fetch_model_test.FetchModelTest.test_fetch_flag_fetches_a_model_and_continues_an_interrupted_fetch,
     "--served-model-name": SmallTest.test_served_model_name_flag_names_the_model,
     "--chat-template": PlainTest.test_chat_template_flag_replaces_the_template_of_the_model,
@@ -768,7 +770,7 @@ EXCEPTIONS = {
 
 
 class CommandLineTest(unittest.TestCase):
-    """Messages of the program about unknown words and about itself."""
+    """Tests messages of the program about unknown words and about itself."""
 
     def test_unknown_words_of_a_command_line_end_with_status_2_and_one_line(self):
         for arguments, said in ((("serve", "-xyz", TINY), "quire serve has no flag -xyz"),

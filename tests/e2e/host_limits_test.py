@@ -1,11 +1,12 @@
-"""Tests that sizes of memory, threads and file descriptors follow the machine and its control groups, alike in serve, plan and
-check. The groups are real ones, of v1 or v2, made for each test."""
+"""Tests that sizes of memory, threads and file descriptors follow the machine and its control groups, in the same way in serve, plan and
+check. The groups are real, of v1 or v2, and made for each test."""
 import contextlib
 import json
 import os
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -32,8 +33,8 @@ def memory_nodes():
         return f.read().strip()
 
 
-# The names of a controller's limit in each hierarchy, and how the limit is written. A limit of cpuset is a list of processors; a
-# group of v1 below another one has its processors only if they are copied into it.
+# The name of each controller's limit in each hierarchy, and how the limit is written. A limit of cpuset is a list of
+# processors. A group of v1 below another one has its processors only if they are copied into it.
 V1 = {"cpuset": lambda limit: {"cgroup.clone_children": "1", "cpuset.cpus": limit, "cpuset.mems": memory_nodes()},
       "memory": lambda limit: {"memory.limit_in_bytes": str(limit)},
       "cpu": lambda limit: {"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": str(int(limit * 100000))}}
@@ -59,8 +60,8 @@ def unavailable(controller):
 
 @contextlib.contextmanager
 def group(controller, limit, nested=False):
-    """Returns the words before a command that run it in a new group. nested: in a group without a limit, below the group that has
-    the limit."""
+    """Returns the words that, put before a command, run it in a new group. nested: in a group without a limit, below the group that has the
+    limit."""
     root, files = hierarchy(controller)
     outer = inner = os.path.join(root, f"quire-test-{os.getpid()}-{time.monotonic_ns()}")
     os.mkdir(outer)
@@ -85,7 +86,7 @@ def group(controller, limit, nested=False):
 
 class SizesTest(unittest.TestCase):
     def assert_refused(self, flags, flag, prefix=(), limit="the machine allows"):
-        """Expects that all three commands refuse the size in the same words."""
+        """Expects that all three commands refuse the size with the same message."""
         done = run("plan", "--no-speed", *flags, prefix=prefix)
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         problem, = (line.removeprefix("does not fit: ") for line in done.stdout.splitlines() if line.startswith("does not fit: "))
@@ -108,6 +109,40 @@ class SizesTest(unittest.TestCase):
             with self.subTest(flags=flags):
                 self.assert_refused(flags, flag)
 
+    @staticmethod
+    @contextlib.contextmanager
+    def two_models(memory):
+        """Yields the path of a topology file with two models on request, which may take `memory` bytes together."""
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+            json.dump({"models": [{"name": name, "path": TINY, "load": "request"} for name in ("a", "b")], "models_memory": str(memory)}, file)
+            file.flush()
+            yield file.name
+
+    def outcomes_of_models(self, memory, prefix=()):
+        """Returns status and output of each command for two models that may take `memory` bytes together."""
+        with self.two_models(memory) as file:
+            words = {"plan": ("--no-speed",), "check": PORTS, "serve": PORTS}
+            done = {command: subprocess.run([*prefix, QUIRE, command, file, *more], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+                    for command, more in words.items()}
+        return {command: (one.returncode, one.stdout + one.stderr) for command, one in done.items()}
+
+    def assert_models_refused(self, memory, limit, prefix=()):
+        for command, (status, text) in self.outcomes_of_models(memory, prefix).items():
+            self.assertEqual(status, 2 if command == "serve" else 1, text)
+            self.assertRegex(text, rf"models_memory lets all models take .*{limit} allows .* in all; lower --models-memory")
+
+    def test_memory_of_all_models_beyond_the_machine_is_refused_by_serve_plan_and_check(self):
+        self.assert_models_refused("200000GiB", "the machine")
+
+    def test_serve_plan_and_check_warn_alike_of_memory_of_all_models_beyond_the_free_memory(self):
+        with self.two_models(total_memory()) as file:
+            for command, more in (("plan", ("--no-speed",)), ("check", PORTS)):
+                done = subprocess.run([QUIRE, command, file, *more], capture_output=True, text=True, timeout=120)
+                self.assertEqual(done.returncode, 0, done.stdout)
+                self.assertRegex(done.stdout, "warning.* models_memory lets all models take .* free now")
+            with Server(file, model=None) as server:
+                self.assertRegex(server.text(), "warning.* models_memory lets all models take .* free now")
+
     def test_serve_plan_and_check_warn_alike_of_sizes_beyond_the_free_memory(self):
         """Two workers with half of the memory each fit into the machine, but never into its free memory."""
         half = ("--kv-cache-memory-bytes", str(total_memory() // 2 - 8 * MIB))
@@ -119,6 +154,17 @@ class SizesTest(unittest.TestCase):
         self.assertRegex(done.stdout, "warning sizes .* may take ")
         with Server("-tp", "2", *half, model=TINY) as server:
             self.assertRegex(server.text(), "warning.* may take ")
+
+    def test_plan_and_check_warn_alike_of_adapters_and_files_beyond_the_machine(self):
+        with tempfile.TemporaryDirectory() as folder:
+            disk, batches = os.path.join(folder, "kv"), os.path.join(folder, "batches")
+            for flags, told in ((("--lora-dir", folder, "--lora-memory", "200000GiB"), "adapters may hold .*--lora-memory"),
+                                (("--kv-disk", disk, "--kv-disk-size", "2000000GiB"), "kv may take .*--kv-disk-size.* room for"),
+                                (("--batch-dir", batches, "--batch-max-bytes", "2000000GiB"), "batches may take .*--batch-max-bytes.* room for")):
+                with self.subTest(flags=flags):
+                    said = json.loads(run("plan", "--no-speed", "--json", *flags).stdout)
+                    self.assertRegex(" ".join(said["warnings"]), told)
+                    self.assertRegex(run("check", *flags).stdout, f"warning sizes .*{told}")
 
     def test_server_and_check_warn_of_too_few_file_descriptors(self):
         few = ("prlimit", "--nofile=1000:1000")
@@ -138,6 +184,7 @@ class SizesTest(unittest.TestCase):
             with self.subTest(nested=nested), group("memory", 2 * GIB, nested) as inside:
                 self.assert_refused(("--kv-cache-memory-bytes", "3GiB"), "--kv-cache-memory-bytes", inside, r"control group /quire-test-\S+ \(\S+\) allows")
                 self.assert_refused(("--swap-space", "2"), "--swap-space", inside, r"control group /quire-test-\S+ \(\S+\) allows")
+                self.assert_models_refused("3GiB", r"control group /quire-test-\S+ \(\S+\)", inside)
 
     @unittest.skipIf(unavailable("memory"), unavailable("memory"))
     def test_automatic_sizes_stay_within_the_group(self):

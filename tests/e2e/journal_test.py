@@ -1,4 +1,4 @@
-"""Tests the step journal and its commands, as an operator uses them."""
+"""Tests the step journal and its commands, in the ways in which operators use them."""
 import concurrent.futures
 import os
 import signal

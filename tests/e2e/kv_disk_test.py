@@ -1,5 +1,6 @@
-"""Tests KV on disk (--kv-disk): what is cached outlives the server. On as many workers as before, answers keep their bits. On
-another number of workers sums round otherwise, with and without a cache: tokens are equal, log-probabilities nearly."""
+"""Tests KV on disk (--kv-disk): cached blocks survive the end of the server. With as many workers as before, answers keep their
+bits. With another number of workers, sums are rounded differently, with and without a cache: tokens are equal, and
+log-probabilities nearly so."""
 import collections
 import os
 import pathlib
@@ -19,7 +20,7 @@ BLOCK = 16
 
 
 def prompt_of(count, start=1, vocabulary=143):
-    """Returns token ids without a repetition that a shorter prompt would have."""
+    """Returns token ids. Their order changes with every 50 tokens, so that a prompt does not repeat itself."""
     return [3 + (i * 7 + i // 50 + start) % (vocabulary - 3) for i in range(count)]
 
 
@@ -83,8 +84,9 @@ class KvDiskTest(unittest.TestCase):
             answer = ask(server, turn)
             self.expect(answer, right, same_bits=workers_before == workers_after)
             self.assertGreaterEqual(cached(answer), 0.95 * (length + 32))
-            again = ask(server, turn)  # from memory
-            self.assertEqual(said(again), said(answer))
+            again = ask(server, turn)  # these blocks come from memory
+            # If fewer blocks were worth fetching than are in memory now, another part of the prompt was computed.
+            self.expect(again, answer, same_bits=cached(again) == cached(answer))
             other = ask(server, turn, cache_salt="another")
             self.assertEqual(cached(other), 0)
             self.assertEqual(said(other), said(right))
@@ -111,7 +113,7 @@ class KvDiskTest(unittest.TestCase):
     def test_next_turn_of_a_model_with_windows_finds_its_blocks_on_another_number_of_workers(self):
         self.check_restart(2, 1, model="swa", length=600)
 
-    # A hybrid's next turn begins at the state that was kept at the prompt's last full block: 992 of 1,032 tokens.
+    # A hybrid's next turn begins at the state that was stored at the prompt's last full block: 992 of 1,032 tokens.
     def test_next_turn_of_a_hybrid_keeps_its_bits_after_a_kill_on_as_many_workers(self):
         self.check_restart(2, 2, model="qwen3next", length=1000, states=1, vocabulary=131)
 
@@ -125,7 +127,7 @@ class KvDiskTest(unittest.TestCase):
         self.check_restart(3, 2, model="granitehybridmoe", length=1000, states=1, vocabulary=131)
 
     def test_broken_and_foreign_states_are_misses_and_change_no_token(self):
-        """Two prompts with nothing in common. Their states change places, or are cut, or have a bit flipped; blocks stay right."""
+        """Two prompts have nothing in common. Their states are swapped, or cut, or get a flipped bit; the blocks stay intact."""
         prompts = [prompt_of(400, start, 131) for start in (1, 60)]
         with self.serve(model="lfm2") as server:
             answers = [ask(server, prompt) for prompt in prompts]
@@ -262,6 +264,159 @@ class KvDiskTest(unittest.TestCase):
                     path = "/admin/restart_workers" if end == "the workers are replaced" else f"/admin/models/{name}/unload"
                     self.assertEqual(server.post(path, {}, admin=True)[0], 200)
                     self.assertEqual(cached(ask(server, prompt, 1)), 1488)
+
+    def export(self, archive, *words):
+        """Moves blocks to the directory of another machine, and returns what import said."""
+        passphrase = os.path.join(self.folder, "passphrase")
+        with open(passphrase, "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as f:
+            f.write("correct horse battery\n")
+        seal = ("--passphrase-file", passphrase)
+        status, text = self.cache("export", self.disk, archive, *seal, *words)
+        self.assertEqual(status, 0, text)
+        self.disk = archive + "-kv"
+        status, text = self.cache("import", self.disk, archive, *seal)
+        self.assertEqual(status, 0, text)
+        return text
+
+    def check_export(self, model, states, vocabulary, workers, salt=""):
+        """Serves a conversation on 2 workers, moves its blocks to another directory, and serves the next turn there."""
+        prompt = prompt_of(1000, vocabulary=vocabulary)
+        with self.serve("-tp", "2", model=model) as server:
+            first = ask(server, prompt, 32, cache_salt=salt)
+            turn = prompt + first["choices"][0]["token_ids"] + prompt_of(20, 5, vocabulary)
+            self.wait_for_files((1000 + 31) // BLOCK + states)
+            self.kill(server)
+        with self.serve("-tp", str(workers), model=model, disk=False) as server:
+            right = ask(server, turn, cache_salt=salt)
+        source = {os.path.basename(path) for path in block_files(self.disk)}
+        self.assertIn(f"64 blocks and {states} states imported", self.export(os.path.join(self.folder, "archive")))
+        self.assertFalse(source & {os.path.basename(path) for path in block_files(self.disk)}, "names tell no content")
+        self.assertEqual(self.cache("verify", self.disk), (0, f"{64 + states} blocks are right, 0 are not\n"))
+        with self.serve("-tp", str(workers), model=model) as server:
+            self.assertEqual(cached(ask(server, turn, cache_salt=salt + "other")), 0)
+            answer = ask(server, turn, cache_salt=salt)
+            self.expect(answer, right, same_bits=workers == 2)
+            self.assertGreaterEqual(cached(answer), 0.95 * (1000 + 32))
+
+    def test_exported_blocks_are_found_on_another_machine_with_one_worker(self):
+        self.check_export("gqa", 0, 143, workers=1)
+
+    def test_exported_blocks_of_a_salt_keep_their_bits_on_another_machine_with_as_many_workers(self):
+        self.check_export("gqa", 0, 143, workers=2, salt="tenant")
+
+    def test_exported_states_of_a_hybrid_are_found_on_another_machine(self):
+        self.check_export("qwen3next", 2, 131, workers=1)  # after the prompt and after 1,024 tokens
+
+    def test_blocks_of_another_model_are_not_found_and_broken_archives_change_nothing(self):
+        prompt, archive = prompt_of(400), os.path.join(self.folder, "archive")
+        with self.serve() as server:
+            ask(server, prompt)
+            self.wait_for_files(400 // BLOCK)
+            with open(os.path.join(self.disk, "secret"), "rb") as f:
+                secret = f.read()
+        other = os.path.join(self.folder, "other")
+        os.mkdir(other, 0o700)
+        with open(os.path.join(other, "secret"), "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as f:
+            f.write(os.urandom(32))
+        sealed = ("--secret-file", os.path.join(other, "secret"))
+        self.assertEqual(self.cache("export", self.disk, archive)[0], 2, "neither a passphrase nor a secret")
+        self.assertEqual(self.cache("export", self.disk, archive, *sealed, "--model", "swa")[0], 1)
+        self.assertEqual(self.cache("export", self.disk, archive, *sealed, "--model", "gqa")[0], 0)
+        self.assertEqual(self.cache("export", self.disk, archive, *sealed)[0], 1, "the file exists")
+        right = pathlib.Path(archive).read_bytes()
+        self.assertNotIn(secret, right)
+        for number, wrong in enumerate((right[:-1], right[:len(right) // 2], right[:3], b"", right + b"x", right[:500] + b"x" + right[501:])):
+            made = f"{archive}-{number}"
+            pathlib.Path(made).write_bytes(wrong)
+            status, text = self.cache("import", other, made)
+            self.assertEqual((status, block_files(other)), (1, []), text)
+        for words in (("--model", "swa"), ("--size", "0.0001")):
+            self.assertEqual((self.cache("import", other, archive, *words)[0], block_files(other)), (1, []))
+        self.assertEqual(self.cache("import", self.disk, archive)[0], 1, "sealed for another directory")
+        self.assertEqual(self.cache("import", other, archive)[0], 0)
+        self.disk = other
+        with self.serve(model="swa") as server:
+            self.assertEqual(cached(ask(server, prompt)), 0)
+        with self.serve() as server:
+            self.assertEqual(cached(ask(server, prompt)), 384)
+
+    def test_pinned_prompts_are_pinned_again_after_a_kill(self):
+        """Tests four pins on a server with few blocks: a named pin, a pin without a name, a pin that is ended, and a
+        pin of a key."""
+        flags = ("--num-kv-blocks", "200")
+        prompts = {name: prompt_of(330, start) for name, start in (("agent", 1), ("", 40), ("ended", 80))}
+        with self.serve(*flags) as server:
+            for name, prompt in prompts.items():
+                ask(server, prompt, 1, cache_salt="s")
+                order = {"prompt": prompt, "cache_salt": "s", "ttl_seconds": 3600, **({"name": name} if name else {})}
+                status, pinned = server.post("/admin/pin", order, admin=True)
+                self.assertEqual((status, pinned["pinned_tokens"]), (200, 320), pinned)
+                self.assertEqual(pinned["name"] == name, bool(name))
+            self.assertEqual(server.post("/admin/unpin", {"name": "ended"}, admin=True), (200, {"unpinned": True}))
+            self.assertEqual(server.post("/admin/unpin", {"name": "ended"}, admin=True), (200, {"unpinned": False}))
+            self.wait_for_files(3 * 20)
+            self.wait_for_pins(2)
+            right = ask(server, prompts["agent"], cache_salt="s")
+            self.kill(server)
+        with self.serve(*flags) as server:
+            self.wait_until(lambda: len(self.pins(server)) == 2, "the prompts are not pinned again")
+            self.assertEqual([pin["blocks"] for pin in self.pins(server)], [20, 20])
+            self.assertIn("agent", [pin["name"] for pin in self.pins(server)])
+            self.assertLessEqual(max(pin["seconds_left"] for pin in self.pins(server)), 3600)
+            shutil.rmtree(os.path.dirname(block_files(self.disk)[0]))  # now only memory has the blocks
+            for start in range(3):
+                ask(server, prompt_of(1500, 100 + start), 1)  # takes every block that is not pinned
+            answer = ask(server, prompts["agent"], cache_salt="s")
+            self.assertEqual((said(answer), cached(answer)), (said(right), 320))
+            self.assertEqual(cached(ask(server, prompts["ended"], cache_salt="s")), 0)
+
+    def test_pins_come_back_with_new_workers_and_end_with_a_flush(self):
+        prompt = prompt_of(330)
+        with self.serve() as server:
+            self.assertEqual(server.post("/admin/pin", {"prompt": prompt, "name": "x" * 200}, admin=True)[0], 400)
+            ask(server, prompt, 1)
+            self.assertEqual(server.post("/admin/pin", {"prompt": prompt, "name": "agent"}, admin=True)[0], 200)
+            self.wait_for_files(20)
+            os.kill(server.worker_pids()[0], signal.SIGKILL)
+            self.wait_until(lambda: server.get("/admin/status", admin=True)["replicas"][0]["epoch"] > 1, "no new workers")
+            self.wait_until(lambda: [(pin["name"], pin["blocks"]) for pin in self.pins(server)] == [("agent", 20)], "not pinned again")
+            self.assertEqual(cached(ask(server, prompt, 1)), 320)
+            self.wait_for_pins(1)
+            # A pin of the same name replaces the old pin, which stays if the new pin fails.
+            self.assertEqual(server.post("/admin/pin", {"prompt": prompt[:160], "name": "agent"}, admin=True)[1]["pinned_tokens"], 160)
+            self.assertIsNone(server.post("/admin/pin", {"prompt": prompt_of(99, 9), "name": "agent"}, admin=True)[1]["pin"])
+            self.assertEqual([(pin["name"], pin["blocks"]) for pin in self.pins(server)], [("agent", 10)])
+            self.assertEqual(server.post("/admin/flush_cache", {}, admin=True)[1]["dropped_pins"], 1)
+            self.wait_for_pins(0)
+            self.assertEqual(self.pins(server), [])
+        with self.serve(disk=False) as server:
+            ask(server, prompt, 1)
+            self.assertEqual(server.post("/admin/pin", {"prompt": prompt, "name": "agent"}, admin=True)[0], 400)
+            self.assertNotIn("name", server.post("/admin/pin", {"prompt": prompt}, admin=True)[1])
+
+    def test_a_pinned_prompt_is_exported_alone(self):
+        prompt = prompt_of(330)
+        with self.serve() as server:
+            for tokens in (prompt + prompt_of(64, 70), prompt_of(400, 50)):
+                ask(server, tokens, 1)
+            self.assertEqual(server.post("/admin/pin", {"prompt": prompt, "name": "agent"}, admin=True)[0], 200)
+            self.wait_for_files(24 + 25)
+            self.wait_for_pins(1)
+        self.assertIn("20 blocks and 0 states imported", self.export(os.path.join(self.folder, "archive"), "--pin", "agent"))
+        with self.serve() as server:
+            self.assertEqual(cached(ask(server, prompt, 1)), 320)
+
+    def pins(self, server):
+        return server.get("/admin/pins", admin=True)["pins"]
+
+    def wait_until(self, condition, why, seconds=20):
+        deadline = time.monotonic() + seconds
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, why)
+            time.sleep(0.05)
+
+    def wait_for_pins(self, count):
+        self.wait_until(lambda: len(list(pathlib.Path(self.disk).rglob("*.pin"))) == count, f"not {count} files of pins")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
-"""Tests the events of the prefix cache as a router sees them: decoded with the types that vLLM publishes, followed by an index
-of blocks that then knows which replica has a prompt's beginning."""
+"""Tests the events of the prefix cache as a router sees them. The test decodes them with the types that vLLM publishes, and keeps an
+index of blocks that tells which replica has a prompt's beginning."""
+import contextlib
 import os
 import signal
+import socket
 import tempfile
 import time
 import unittest
@@ -54,10 +56,10 @@ class Router:
         self.context = zmq.Context()
         self.sockets, self.cached, self.numbers, self.batches = [], [], [], []
         for endpoint in endpoints:
-            socket = self.context.socket(zmq.SUB)
-            socket.setsockopt_string(zmq.SUBSCRIBE, topic)
-            (socket.bind if listens else socket.connect)(endpoint)
-            self.sockets.append(socket)
+            subscriber = self.context.socket(zmq.SUB)
+            subscriber.setsockopt_string(zmq.SUBSCRIBE, topic)
+            (subscriber.bind if listens else subscriber.connect)(endpoint)
+            self.sockets.append(subscriber)
             self.cached.append({})
             self.numbers.append([])
 
@@ -72,15 +74,15 @@ class Router:
         deadline = time.monotonic() + seconds
         while not until():
             assert time.monotonic() < deadline, (self.cached, self.numbers)
-            for replica, socket in enumerate(self.sockets):
-                if socket.poll(20):
-                    topic, number, payload = socket.recv_multipart()
+            for replica, subscriber in enumerate(self.sockets):
+                if subscriber.poll(20):
+                    topic, number, payload = subscriber.recv_multipart()
                     self.numbers[replica].append(int.from_bytes(number, "big"))
                     self.take(replica, decode(payload))
                     self.topic = topic
 
     def join(self, server):
-        """Waits until the subscriptions have arrived: a replica's batch reaches the router. Each flush makes one."""
+        """Waits until the subscriptions have arrived, which shows when a batch of each replica arrives. Each flush makes a batch."""
         for _ in range(100):
             status, answer = server.post("/admin/flush_cache", {}, admin=True)
             assert status == 200, answer
@@ -166,7 +168,7 @@ class KvEventsTest(unittest.TestCase):
         socket = router.context.socket(zmq.DEALER)
         self.addCleanup(socket.close, 0)
         socket.connect(endpoint)
-        socket.send_multipart([b"", b"1"])  # no number of 8 bytes: no answer
+        socket.send_multipart([b"", b"1"])  # the number has no 8 bytes, so there is no answer
         socket.send_multipart([b"", (1).to_bytes(8, "big")])
         batches = {}
         while True:
@@ -197,6 +199,20 @@ class KvEventsTest(unittest.TestCase):
             router.join(server)
             ask(server, prompt(0, 3))
             router.follow(lambda: router.leading(0, prompt(0, 3)) == 12)
+
+    def test_router_gets_a_place_though_strangers_hold_them_all(self):
+        port = free_port()
+        config = f'{{"enable_kv_cache_events": true, "publisher": "zmq", "endpoint": "tcp://127.0.0.1:{port}", "bind": true}}'
+        ready = b"\x05READY\x0bSocket-Type\0\0\0\3SUB\x08Identity\0\0\0\0"
+        greeting = b"\xff" + bytes(8) + b"\x7f\3\0NULL" + bytes(48)
+        with Server("--kv-events-config", config, "--block-size", str(BLOCK), "--num-kv-blocks", "40", model=TINY) as server, contextlib.ExitStack() as strangers:
+            for _ in range(64):  # these clients subscribe to a topic that is never published, and stay
+                stranger = strangers.enter_context(socket.create_connection(("127.0.0.1", port), source_address=("127.0.0.2", 0)))
+                stranger.sendall(greeting + bytes([4, len(ready)]) + ready + b"\0\5\1none")
+            with Router(f"tcp://127.0.0.1:{port}") as router:
+                router.join(server)
+                ask(server, prompt(0, 3))
+                router.follow(lambda: router.leading(0, prompt(0, 3)) == 12)
 
     def test_event_endpoint_beyond_loopback_needs_explicit_permission(self):
         with Server("--kv-events-config", '{"endpoint": "tcp://*:5557"}', model=TINY, wait=False) as server:

@@ -217,7 +217,7 @@ class SizeTest(LimitCase):
         self.check({"top_logprobs": 20}, {"top_logprobs": 21}, "top_logprobs", path="/v1/chat/completions", logprobs=True)
 
     def unread_stream(self, tokens):
-        """Returns the events of a stream that the client began to read after its end."""
+        """Returns the events of a stream that the client began to read only after the stream had ended."""
         s = self.connect(receive_buffer=4096)
         s.sendall(post(json.dumps({"prompt": [5], "max_tokens": tokens, "logprobs": 20, "stream": True, "ignore_eos": True}).encode()))
         select.select([s], [], [], 60)
@@ -260,7 +260,7 @@ class SizeTest(LimitCase):
 
 
 class TimeTest(LimitCase):
-    """Tests all limits of time together. Each limit is recognised because its time lies between those of the others."""
+    """Tests all time limits together. Each limit is recognised because its time lies between those of the others."""
     HEAD, BODY, IDLE, WRITE = 2, 5, 5, 3
     LARGE = {"prompt": [5], "n": 128, "max_tokens": 16, "logprobs": 20, "ignore_eos": True}
 
@@ -286,7 +286,7 @@ class TimeTest(LimitCase):
         super().tearDownClass()
 
     def in_two(self, data, at, seconds):
-        """Sends the rest after so many seconds (None: never), and returns the answer."""
+        """Sends the rest after this many seconds (None: never), and returns the answer."""
         s = self.connect()
         s.sendall(data[:at])
         if seconds is not None:
@@ -321,7 +321,7 @@ class TimeTest(LimitCase):
         return answer_of(s)[0], answer_of(s)
 
     def slow_reader(self):
-        """Reads for much longer than the limit in all, but some bytes every now and then."""
+        """Reads for much longer than the limit in total, but always some bytes within the limit."""
         s = self.connect(receive_buffer=64 << 10)
         s.sendall(post(json.dumps(self.LARGE).encode(), "Connection: close"))
         data = b""
@@ -332,7 +332,7 @@ class TimeTest(LimitCase):
         return data.count(b'"finish_reason":"length"')
 
     def no_reader(self):
-        """Returns the connection's states while the server waits, and the answer's end after it has given up."""
+        """Returns the connection's states while the server waits, and the end of the answer after the server has given up."""
         s = self.connect(receive_buffer=4096)
         s.sendall(post(json.dumps(self.LARGE).encode(), "Connection: close"))
         select.select([s], [], [], 60)
@@ -429,7 +429,7 @@ class MemoryTest(LimitCase):
     def test_request_gets_429_when_the_request_memory_of_its_key_is_full(self):
         self.assertEqual(self.status()["settings"]["limits"]["memory_bytes_per_client"], self.OF_ONE * self.BODY)
         held = {}
-        # Each key may take as much memory as is left after it.
+        # Each client may take as much memory as the clients before it have left.
         for name, bodies in (("alice", self.OF_ONE), ("bob", self.OF_ONE // 2), ("carol", self.OF_ONE // 4)):
             held[name] = [self.promise(name) for _ in range(bodies)]
             self.assertEqual([status for _, status in held[name]], [100] * bodies)
@@ -446,7 +446,7 @@ class MemoryTest(LimitCase):
 
 
 class KeyTest(LimitCase):
-    """Tests the limits of single keys; each key has the name of its limit."""
+    """Tests the limits of single keys. Each key has the same name as its limit."""
     LIMITS = {"seqs": "{max_running_seqs: 2}", "queue": "{max_running_seqs: 1, max_queued_reqs: 1}",
               "tokens": "{tokens_per_minute: 60}", "blocks": "{max_blocks: 10}", "default": "{max_queued_reqs: 3}"}
 
@@ -533,7 +533,7 @@ class KeyTest(LimitCase):
 
 
 class RateTest(LimitCase):
-    """Tests rates far above the usual ones, with times far above those that the rates lead to."""
+    """Tests rates far above the usual ones, with time limits far above the times that the rates lead to."""
 
     @classmethod
     def setUpClass(cls):
@@ -683,7 +683,7 @@ class AddressTest(LimitCase):
             self.assertEqual(status, None if i in (6, 9) else 200, i)
 
     def test_connection_that_reads_no_answers_gives_way_to_a_newcomer(self):
-        """The client asks for a file of the chat page, which needs no key, again and again, and never reads."""
+        """A client asks for a file of the chat page, which needs no key, again and again, and never reads the answers."""
         asked = b"GET /web/chat/main.js HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100
         held = self.hold(lambda s: s.sendall(asked), receive_buffer=4096)
         time.sleep(0.5)  # waits until the kernel's buffers are full

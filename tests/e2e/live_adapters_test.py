@@ -19,7 +19,7 @@ OF = {name: [case for model, case in cases() if model == name] for name in (*ADA
 
 
 def resized(source, target, rank):
-    """Writes an adapter of this rank, of zeros, for the modules of the source."""
+    """Writes an adapter of this rank for the modules of the source, with zeros in all matrices."""
     with open(os.path.join(source, "adapter_model.safetensors"), "rb") as f:
         head = json.loads(f.read(int.from_bytes(f.read(8), "little")))
     data, at = b"", {}
@@ -316,7 +316,7 @@ class LiveAdaptersTest(unittest.TestCase):
             self.assertEqual(post(LOAD, "admin_key"), 200)
             self.assertEqual(operate(server.url, UNLOAD, {"lora_name": "x"}, {"Authorization": "Bearer " + keys["admin_key"]})[0], 200)
 
-    def test_loads_and_unloads_in_a_loop_under_load_leak_nothing(self):
+    def test_adapters_loaded_and_unloaded_in_a_loop_leak_nothing(self):
         script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "adapter_loop.py")
         ended = subprocess.run([sys.executable, script, "4"], capture_output=True, text=True, timeout=120)
         self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)

@@ -1,5 +1,5 @@
-"""Tests the settings that operators change while the server runs: their effects, the refusal of other settings, and the
-access that a change requires."""
+"""Tests the settings that operators change while the server runs: the effects of changes, settings that are refused, and the access that a
+change requires."""
 import contextlib
 import http.client
 import json
@@ -38,7 +38,7 @@ def settings(server):
 
 
 class ReadAgainTest(unittest.TestCase):
-    """SIGHUP reads the topology file again."""
+    """Tests that SIGHUP makes the server read the topology file again."""
 
     def write(self, **limits):
         text = json.dumps({"model": {"path": TINY}, "logs": {"level": self.level}, "cache": {"num_blocks": self.blocks, "prefix_caching": self.caching},
@@ -66,10 +66,10 @@ class ReadAgainTest(unittest.TestCase):
                 now = settings(self.server)
                 self.assertEqual((now["log_level"], now["limits"]["queue_seconds"]), ("debug", 51))
                 self.assertEqual((now["limits"]["idle_seconds"], now["limits"]["write_seconds"]), (33, 7), "a flag's, and an operator's")
-                for _ in range(2):  # the engine forgets and no longer keeps prompts
+                for _ in range(2):  # the engine forgets cached prompts and keeps no new ones
                     status, answer = self.server.post("/v1/completions", {"prompt": PROMPT, "max_tokens": 1})
                 self.assertEqual((status, answer["usage"]["prompt_tokens_details"]["cached_tokens"]), (200, 0))
-                # null goes back to the file's value, not to the one of the start.
+                # null restores the file's present value, not the value at the start.
                 self.assertEqual(patch(self.server, {"server.limits.queue_seconds": 9})[0], 200)
                 self.assertEqual(patch(self.server, {"server.limits.queue_seconds": None})[0], 200)
                 self.assertEqual(settings(self.server)["limits"]["queue_seconds"], 51)
@@ -159,7 +159,7 @@ class LiveSettingsTest(unittest.TestCase):
             self.assertFalse(settings(self.server)["enable_prefix_caching"])
 
     def wait_and_end(self, change, words):
-        """Requests wait on both replicas while nothing is planned; the change must end them."""
+        """Lets requests wait on both replicas while nothing is planned. The change must end these requests."""
         self.server.post("/admin/pause", b"", admin=True)
         answers = []
         prompts = [[10 + i] * 600 for i in range(4)]
@@ -187,7 +187,7 @@ class LiveSettingsTest(unittest.TestCase):
         self.wait_and_end({"server.limits.request_seconds": 1}, "not done within 1 s")
 
     def promise(self, size, held):
-        """Returns the status of the first answer to a request's head whose body does not come; 100: the body may come."""
+        """Returns the status of the first answer to a request whose body does not come; 100: the body may come."""
         s = held.enter_context(socket.create_connection(("127.0.0.1", self.server.port), timeout=30))
         s.sendall(f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: {size}\r\n\r\n".encode())
         return int(s.recv(65536)[9:12])

@@ -1,5 +1,5 @@
-"""Runs 64 streams at a time and 1,000 requests in all, with random cancels. Every answer must be right, every block free, and no
-process left."""
+"""Runs 1,000 requests, 64 streams at a time, and cancels some at random. Every answer must be right, every block must
+be free in the end, and no process may be left."""
 import asyncio
 import json
 import os
@@ -46,14 +46,15 @@ async def request(port, prompt, max_tokens, cancel_after=None):
 
 class LoadTest(unittest.TestCase):
     def test_a_thousand_requests_with_random_cancels_get_correct_answers(self):
-        # A pool for about a dozen of the longer requests, so that preemption happens all the time.
+        # The pool holds about a dozen of the longer requests, so that preemption happens all the time.
         with Server("--exact", "-tp", "2", "--num-kv-blocks", "60", "--max-num-seqs", "64", "--max-num-batched-tokens", "128", model=TINY) as server:
             pids = server.worker_pids()
             expected = {}
             for i, case in enumerate(CASES):
                 _, answer = server.post("/v1/completions", {"prompt": case["prompt"], "max_tokens": 60, "temperature": 0, "ignore_eos": True})
                 _, decoded = server.post("/detokenize", {"tokens": case["tokens"][:60]})
-                # An answer that is cut inside a character ends before it; /detokenize shows the part of the character.
+                # An answer that is cut inside a character ends before that character; /detokenize shows the part of the
+                # character.
                 rest = decoded["prompt"].replace("<|end|>", "").removeprefix(answer["choices"][0]["text"])
                 self.assertIn(rest, ("", "\N{REPLACEMENT CHARACTER}"), f"case {i}")
                 expected[i] = answer["choices"][0]["text"]

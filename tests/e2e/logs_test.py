@@ -18,7 +18,7 @@ def keygen(*arguments):
 
 
 def lines_of(path, number, seconds=20):
-    """Returns the file's lines once there are so many; another thread writes them."""
+    """Returns the file's lines once it has this many; another thread writes them."""
     deadline = time.monotonic() + seconds
     while True:
         text = ""
@@ -33,7 +33,7 @@ def lines_of(path, number, seconds=20):
 
 class JsonFormatTest(unittest.TestCase):
     def test_every_line_on_standard_error_is_a_json_object(self):
-        """Coordinator, workers, mpirun, access and audit log, through a lost worker and to the end."""
+        """Checks the lines of coordinator, workers, mpirun, access log and audit log, through a lost worker and to the end."""
         with Server("-tp", "2", "--log-format", "json", "--access-log", "json", model=TINY) as server:
             self.assertEqual(server.get("/admin/config", admin=True)["settings"]["log_format"], "json")
             server.post("/v1/completions", {"prompt": [3, 4], "max_tokens": 2}, headers={"x-request-id": "mine"})
@@ -92,7 +92,7 @@ class LogsTest(unittest.TestCase):
         cls.directory.cleanup()
 
     def entries(self, path, request_id):
-        """Returns the lines about that request, once there is one."""
+        """Returns the entries about this request, once there is one."""
         deadline = time.monotonic() + 20
         while True:
             found = [line for line in map(json.loads, lines_of(path, 1)) if line["request_id"] == request_id]
@@ -158,7 +158,7 @@ class LogsTest(unittest.TestCase):
         self.assertEqual(self.server.admin_get("/admin/status", self.ops)["state"], "serving")
 
     def test_sighup_reopens_the_log_files(self):
-        # Other tests read the log under its name, which the server creates again.
+        # Other tests read the log at its path, which the server creates again.
         os.rename(self.access, self.access + ".1")
         self.server.process.send_signal(signal.SIGHUP)
         deadline = time.monotonic() + 20

@@ -1,5 +1,5 @@
-"""Tests Anthropic's Messages API: answers of the tiny model, whose draws are steered, and the unchanged official client with the
-quickstart model."""
+"""Tests Anthropic's Messages API: with answers of the tiny model, whose samples a bias or a grammar determines, and with the unchanged
+official client and the quickstart model."""
 import http.client
 import json
 import os
@@ -63,7 +63,7 @@ class MessagesCase(unittest.TestCase):
         return answer
 
     def refused(self, message, kind="invalid_request_error", want=400, **fields):
-        """Expects an error in Anthropic's form, with a message that begins like this."""
+        """Expects an error in Anthropic's form, with a message that begins with this text."""
         answer = self.ask(want=want, **fields)
         self.assertEqual((answer["type"], answer["error"]["type"]), ("error", kind))
         self.assertTrue(answer["error"]["message"].startswith(message), answer)
@@ -293,7 +293,7 @@ class ToolsCase(unittest.TestCase):
         return answer
 
     def streamed(self, **fields):
-        """Returns (blocks put together as clients do it, the last delta)."""
+        """Returns the blocks, put together as clients do it, and the last delta."""
         blocks, ending = [], None
         for name, data in events_of(self.server, {"messages": HI, "temperature": 4, "seed": 1, **fields}):
             if name == "content_block_start":

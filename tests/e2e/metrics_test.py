@@ -1,5 +1,5 @@
-"""Tests /metrics: every family that vLLM's dashboards draw, right values, the separate port, and the names in the shipped
-dashboard and rules."""
+"""Tests /metrics: every family that vLLM's dashboards show, right values, the separate port, and the names in the shipped dashboard and
+rules."""
 import http.client
 import json
 import os
@@ -206,7 +206,7 @@ class ShippedTest(unittest.TestCase):
         for alert in alerts:
             self.assertRegex(alert, r"labels: \{severity: (info|warning|critical)\}", alert.split("\n")[0])
 
-    def test_version_is_a_metric(self):
+    def test_metrics_page_has_the_version_as_a_label(self):
         version = subprocess.run([QUIRE, "version"], capture_output=True, text=True, check=True).stdout.split()[1]
         with Server(model=TINY) as server:
             self.assertRegex(server.get("/metrics", admin=True), rf'quire:build_info\{{protocol="\d+",version="{version}"\}} 1')
@@ -240,7 +240,8 @@ class ShippedTest(unittest.TestCase):
             f.write(made)
         subprocess.run([promtool, "check", "rules", path], check=True, stdout=subprocess.DEVNULL)
         linted = subprocess.run([promtool, "check", "metrics"], input=page, text=True, capture_output=True)
-        # promtool wants units and no colons in names, but vLLM's names differ. Any other complaint is a fault of the page.
+        # promtool wants units in names and no colons, but vLLM's names differ. Any other complaint is a fault of the
+        # page.
         known = re.compile(r"vllm:|quire:\S+ metric names should not contain ':'|iteration_tokens_total")
         self.assertNotEqual(linted.returncode, 1, linted.stderr)
         self.assertEqual([line for line in linted.stderr.splitlines() if line and not known.search(line)], [])

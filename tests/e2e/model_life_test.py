@@ -1,4 +1,5 @@
-"""Tests the life of models: loaded on request, unloaded by idle time, by bytes and by operators; waits, failures and ends meanwhile."""
+"""Tests when models are loaded and unloaded: loaded on request, unloaded after idle time, for room or by operators. Also tests requests
+that wait, fail or end meanwhile."""
 import concurrent.futures
 import http.client
 import json
@@ -153,7 +154,7 @@ class SwitchingTest(LifeCase):
 
 
 class RoomTest(LifeCase):
-    """Two models of which one fits."""
+    """Tests two models of which only one fits."""
 
     @classmethod
     def setUpClass(cls):
@@ -193,7 +194,7 @@ class RoomTest(LifeCase):
         self.expect_golden(server, "third")
         self.assertEqual(self.models(server)["second"]["state"], "unloaded")
 
-    def test_a_client_that_leaves_ends_its_wait(self):
+    def test_a_client_that_disconnects_stops_waiting_for_its_model(self):
         server = self.server
         self.expect_golden(server, "second")
         server.post("/admin/pause", {}, admin=True)
@@ -283,7 +284,7 @@ class RoomTest(LifeCase):
 
 
 class TurnsTest(LifeCase):
-    """Two models of which one fits, and a batch."""
+    """Tests two models of which only one fits, and a batch."""
 
     def test_a_batchs_request_is_paused_for_another_and_goes_on_without_a_token_twice(self):
         models = listed(("second", "third"))
@@ -297,7 +298,7 @@ class TurnsTest(LifeCase):
             batch = client.batches.create(input_file_id=file.id, endpoint="/v1/completions", completion_window="24h")
             self.wait_for(server, "second", "ready")
             server.wait_until_running(1)
-            # The batch has room again at once, because nothing keeps the other model.
+            # The batch has room again at once, because keep_alive 0 lets the other model go.
             self.expect_golden(server, "third", keep_alive=0)
             deadline = time.monotonic() + 60
             while (now := client.batches.retrieve(batch.id)).status != "completed":
@@ -324,7 +325,7 @@ class IdleTest(LifeCase):
             self.assertEqual(len(pids), 1)
             self.wait_for(server, name, "unloaded")
             self.assertEqual(wait_gone(pids, 5), [])
-            # Blocks of the prefix cache are found on the disk again, as far as fetching is quicker than computing.
+            # Blocks of the prefix cache are found on disk again if fetching is quicker than computing.
             again = server.post("/v1/completions", {**body, "keep_alive": -1})[1]
             self.assertEqual(again["choices"][0]["token_ids"], first["choices"][0]["token_ids"])
             self.assertGreater(again["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
@@ -342,7 +343,7 @@ class IdleTest(LifeCase):
             time.sleep(0.3)
             name = server.get("/v1/models")["data"][0]["id"]
             self.assertEqual(self.models(server)[name]["state"], "ready")
-            # An operator's order unloads it, and it comes back with the same blocks.
+            # An operator unloads the model, and it comes back with the same blocks.
             blocks = server.get("/admin/status", admin=True)["blocks"]["device"]["total"]
             self.assertEqual(server.post(f"/admin/models/{name}/unload", {}, admin=True)[0], 200)
             self.assertEqual(server.post("/v1/completions", {"prompt": [5], "max_tokens": 2})[0], 200)
@@ -388,7 +389,7 @@ class FailureTest(LifeCase):
                 os.kill(pid, signal.SIGKILL)
             return asked.result(timeout=60)[0]
 
-    def test_a_worker_killed_while_loading_costs_one_try(self):
+    def test_a_worker_killed_while_its_model_loads_counts_as_one_failed_start(self):
         with serve(listed(("second", "third"))) as server:
             self.expect_golden(server, "third")
             self.assertIn(self.kill_while_loading(server, "second"), (200, 503))

@@ -22,11 +22,12 @@ from models_test import NAMES, path_of
 from server import Server
 
 CLIENTS, PROMPTS, TOKENS = 6, 6, 12
-LEAST = 30  # answers, however slow the machine is
+LEAST = 30  # number of answers, however slow the machine is
+PATIENCE = 600  # seconds that a request may wait for its model; long enough for busy machines
 
 
 def settings_of(paths):
-    """The settings of these models: loaded on request, with blocks for a few prompts."""
+    """Returns the settings of these models: loaded on request, with blocks for a few prompts."""
     return [{"name": name, "path": path, "load": "request", "cache": {"num_blocks": 300}, "parallel": {"tensor": 1 + number % 2},
              "threads_per_worker": 1} for number, (name, path) in enumerate(paths.items())]
 
@@ -39,7 +40,7 @@ def start(models, **settings):
 
 
 def prompts_of(number):
-    """Prompts of one model. Most begin alike, so that they find each other's blocks."""
+    """Returns the prompts of one model. Most prompts begin alike, so that they find each other's blocks."""
     return [prompt_of(40 + 70 * i, 1 + number + (i % 2) * 40, 97) for i in range(PROMPTS)]
 
 
@@ -47,15 +48,19 @@ def ask(server, name, prompt, **fields):
     body = {"model": name, "prompt": prompt, "max_tokens": TOKENS, "temperature": 0, "ignore_eos": True, "detokenize": False,
             "return_token_ids": True, **fields}
     if fields.get("stream"):
-        return [t for event in server.stream("/v1/completions", body) for t in event["choices"][0].get("token_ids") or []]
-    status, answer = server.post("/v1/completions", body, timeout=300)
+        events = list(server.stream("/v1/completions", body, timeout=2 * PATIENCE))
+        errors = [event["error"] for event in events if "error" in event]
+        if errors:
+            raise AssertionError(f"{name}: {errors}")
+        return [t for event in events for t in event["choices"][0].get("token_ids") or []]
+    status, answer = server.post("/v1/completions", body, timeout=2 * PATIENCE)
     if status != 200:
         raise AssertionError(f"{name}: {status} {answer}")
     return answer["choices"][0]["token_ids"]
 
 
 def memory_of(pids):
-    """The memory of these processes. What several of them share counts once."""
+    """Returns the memory of these processes. Memory that several of them share counts once."""
     total = 0
     for pid in pids:
         try:
@@ -77,7 +82,7 @@ class Mix:
         self.lock = threading.Lock()
 
     def references(self):
-        """The answers of each model alone, and the memory of a worker beyond what its model takes."""
+        """Returns the answers of each model alone, and the memory of a worker beyond what its model takes."""
         right, beyond = {}, 0
         for number, model in enumerate(self.models):
             with start([{**model, "load": "start"}]) as server:
@@ -106,7 +111,7 @@ class Mix:
         choice = random.Random(0)
         while not self.over.wait(0.2 + choice.random()):
             verb = choice.choice(("sleep", "sleep", "wake", "unload"))
-            status, answer = server.post(f"/admin/models/{choice.choice(self.names)}/{verb}", {}, admin=True)
+            status, answer = server.post(f"/admin/models/{choice.choice(self.names)}/{verb}", {}, timeout=2 * PATIENCE, admin=True)
             if status not in (200, 409):
                 self.problems.append(f"{verb}: {status} {answer}")
             self.counts["orders"] += 1
@@ -121,7 +126,8 @@ class Mix:
 
     def run(self):
         right, beyond = self.references()
-        with start(self.models, models_memory=str(self.room)) as server, \
+        with start(self.models, models_memory=str(self.room),
+                   server={"limits": {"queue_seconds": PATIENCE}}) as server, \
                 concurrent.futures.ThreadPoolExecutor(CLIENTS + 2) as pool:
             tasks = [pool.submit(self.client, server, right, seed) for seed in range(CLIENTS)]
             tasks += [pool.submit(self.operator, server), pool.submit(self.watch, server)]
@@ -131,10 +137,11 @@ class Mix:
                 time.sleep(0.1)
             self.over.set()
             for task in tasks:
-                task.result(timeout=300)
+                task.result(timeout=2 * PATIENCE)
             states = server.get("/admin/models", admin=True)
             loads = {model["name"]: model["loads"] for model in states["models"]}
             failures = sum(model["load_failures"] for model in states["models"])
+            reasons = [model["problem"] for model in states["models"] if model["problem"]]
             status = server.terminate()
         most = max(self.samples, key=lambda sample: sample[0] - sample[2] * beyond)
         limit = int(1.05 * self.room)
@@ -143,7 +150,7 @@ class Mix:
         if max(taken for _, taken, _ in self.samples) > self.room:
             self.problems.append("more is planned than there is room")
         if failures or status != 0:
-            self.problems.append(f"{failures} starts failed; the server ended with {status}")
+            self.problems.append(f"{failures} starts failed: {reasons}; the server ended with {status}")
         return {"seconds": self.seconds, "answers": self.counts["answers"], "orders": self.counts["orders"], "loads": loads,
                 "room_bytes": self.room, "planned_bytes": self.size, "most_measured_bytes": most[0] - most[2] * beyond,
                 "bytes_of_an_empty_worker": beyond, "most_planned_at_once": max(taken for _, taken, _ in self.samples)}

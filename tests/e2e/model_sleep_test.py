@@ -1,5 +1,5 @@
-"""Tests models that sleep: their workers stay with the weights, the memory of their cache goes back to the system, and a request or an
-operator wakes them. Also vLLM's /sleep, /wake_up and /is_sleeping."""
+"""Tests models that sleep: their workers keep the weights, the memory of their cache goes back to the system, and a request or an operator
+wakes them. Also tests vLLM's /sleep, /wake_up and /is_sleeping."""
 import concurrent.futures
 import os
 import subprocess
@@ -18,7 +18,7 @@ TOKENS = 1500
 
 
 def private_bytes(pids):
-    """The memory of these processes that no file backs."""
+    """Returns the memory of these processes that no file backs."""
     total = 0
     for pid in pids:
         with open(f"/proc/{pid}/smaps_rollup") as f:
@@ -38,7 +38,7 @@ def post(server, path, admin=True, headers=None):
 
 class SleepTest(LifeCase):
     def check_cycle(self, *flags, keeps):
-        """Caches prompts, sleeps, wakes by an order and by a request. keeps: cached blocks stay in memory."""
+        """Caches prompts, puts the model to sleep, and wakes it by an order and by a request. keeps: cached blocks stay in memory."""
         prompts = [prompt_of(TOKENS, start) for start in range(1, 9)]
         with Server("--block-size", "16", "--num-kv-blocks", "2000", "--threads-per-worker", "1", "-tp", "2", *flags, model=TINY) as server:
             name = server.get("/v1/models")["data"][0]["id"]
@@ -158,7 +158,7 @@ class SleepTest(LifeCase):
             self.assertEqual(said(ask(server, prompt_of(50), 4)), said(right))
             self.assertEqual(self.models(server)[name]["state"], "ready")
 
-    def test_sleeping_models_leave_room_for_others_and_come_back(self):
+    def test_sleeping_models_leave_memory_to_others_and_wake_again(self):
         models = listed(("first", "second"))
         for model in models:
             model["cache"]["num_blocks"] = 1000

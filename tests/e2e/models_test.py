@@ -61,7 +61,7 @@ def body_of(name, case, **fields):
 
 
 def start(*flags, yaml=None):
-    """Returns the exit status and the errors of a server that does not start."""
+    """Starts a server that must refuse to start. Returns its exit status and error output."""
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
         f.write(yaml or "{}")
         f.flush()
@@ -133,7 +133,7 @@ class ListedModelsTest(unittest.TestCase):
                   "/v1/responses": {"input": "Hi"}, "/v1/embeddings": {"input": "Hi"}, "/tokenize": {"prompt": "Hi"},
                   "/detokenize": {"tokens": [3]}, "/v1/messages/count_tokens": chat, "/v1/chat/completions/render": chat}
         for path, body in bodies.items():
-            # The name behind a long text is found, too.
+            # The model's name is found even after a long text.
             for more in ({}, {"user": "x" * 9000}):
                 status, answer = self.server.post(path, {**more, **body, "model": "fourth"})
                 self.assertEqual(status, 404, (path, answer))
@@ -238,8 +238,29 @@ class FlagsTest(unittest.TestCase):
                 self.assertEqual((status, answer["choices"][0]["token_ids"]), (200, case["tokens"]))
             self.assertEqual(server.terminate(), 0)
 
+    def test_model_dir_flag_serves_the_models_of_a_directory_and_loads_each_at_its_first_request(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkdir(os.path.join(folder, "empty"))
+            for name in ("first", "second"):
+                os.symlink(path_of(NAMES[name]), os.path.join(folder, name))
+            with Server("--model-dir", folder, "--exact") as server:
+                def states():
+                    return {model["name"]: model["state"] for model in server.get("/admin/models", admin=True)["models"]}
+                self.assertEqual(states(), {"first": "unloaded", "second": "unloaded"})
+                case = cases("mha")[0]
+                status, answer = server.post("/v1/completions", body_of("second", case))
+                self.assertEqual((status, answer["choices"][0]["token_ids"]), (200, case["tokens"]))
+                self.assertEqual(states(), {"first": "unloaded", "second": "ready"})
+            with Server("--model-dir", folder, "--exact", "--load", "start") as server:
+                self.assertEqual({model["state"] for model in server.get("/v1/models")["data"]}, {"ready"})
+
     def test_contradictory_lists_of_models_are_refused(self):
         gqa, mha = path_of("gqa"), path_of("mha")
+        with tempfile.TemporaryDirectory() as folder:
+            for flags in (("--model-dir", folder), ("--model-dir", folder + "/nowhere"), ("--model-dir", folder, "--model", gqa)):
+                status, errors = start(*flags)
+                self.assertEqual(status, 2, (flags, errors))
+                self.assertIn("--model-dir", errors)
         for flags, reason in ((("--model", f"a={gqa}", "--model", mha), "--model NAME=PATH"),
                               (("--model", f"a={gqa}", "--model", f"a={mha}"), 'two models are called "a"'),
                               (("--model", f"a={gqa}", "--model", f"b={mha}", "--served-model-name", "c"), "--served-model-name"),

@@ -1,5 +1,5 @@
 """Tests moves of requests with their KV blocks to groups on other hosts, and to groups that divide the heads differently. Network
-namespaces stand for hosts. Links break and workers die during moves; no stream may notice."""
+namespaces stand for hosts. Links break and workers die during moves, but every stream must continue unchanged."""
 import contextlib
 import operator
 import os
@@ -73,7 +73,7 @@ class StreamsCase(unittest.TestCase):
             self.assertEqual(text_of(lines), self.right[i % len(PROMPTS)], f"stream {i}")
 
     def expect_rest(self, server):
-        """Expects that no replica holds anything when no request is left."""
+        """Expects that no replica holds any resource when no request is left."""
         def held():
             return [r["blocks"]["device"]["used"] + r["blocks"]["host"]["used"] for r in status_of(server)["replicas"]]
         wait_for(lambda: not any(held()), lambda: f"{held()} blocks are held")
@@ -88,8 +88,8 @@ class StreamsCase(unittest.TestCase):
 
 
 class MovesBetweenShapesTest(StreamsCase):
-    """Moves between two ranks, three ranks, and uneven ranks. The model has nine query heads and three KV heads, which ranks
-    partly share."""
+    """Tests moves between two ranks, three ranks, and ranks with uneven shares. The model has nine query heads and three KV heads, which
+    ranks partly share."""
 
     def test_streams_are_unchanged_when_blocks_move_between_shapes_pool_to_pool(self):
         self.expect_right_answers_of({"tensor": 3}, {"tensor": 1}, {"tensor": 2, "shares": [1, 3]}, flags=("--swap-space", "0"))
@@ -115,8 +115,8 @@ class MovesBetweenShapesTest(StreamsCase):
 @unittest.skipIf(netns.unavailable(), netns.unavailable())
 class MovesBetweenHostsTest(StreamsCase):
     def serve(self, network, tensor=2, ahead=True):
-        """Starts a server: the first node leads, and each other node is a replica. `ahead`: blocks go from pool to pool;
-        otherwise by the hosts' memory."""
+        """Starts a server: the first node leads, and each other node is a replica. `ahead`: blocks go from pool to pool; otherwise they go
+        through host memory."""
         nodes = [{"host": node.address, "interface": "eth0", "slots": tensor} for node in network.nodes[1:]]
         path = write_topology(network, nodes=nodes, tensor=tensor)
         with open(path) as f:
@@ -133,14 +133,14 @@ class MovesBetweenHostsTest(StreamsCase):
                 self.assertGreater(moved["with_blocks"], 10, server.text())
                 self.assertGreater(moved["bytes"], 0)
                 self.assertGreater(moved["seconds"], 0)
-                # on a slow machine, some requests grow faster than they move, and so move without blocks
+                # on a slow machine, some requests grow faster than they move, and therefore move without blocks
                 self.assertNotIn("did not go", server.text())
                 self.expect_rest(server)
                 self.assertEqual(server.terminate(), 0)
 
     @staticmethod
     def ports_for_blocks(network):
-        """Returns (node, port) of every gate at which workers take blocks; a gate greets every connection."""
+        """Returns (node, port) of every gate at which workers receive blocks; a gate greets every connection."""
         found = []
         for node in network.nodes[1:]:
             for port in range(46000, 46100):
@@ -247,7 +247,7 @@ class MovesBetweenHostsTest(StreamsCase):
             wait_for(lambda: status_of(server)["replicas"][replicas[side]]["epoch"] == 2, lambda: "the loss is not noticed:\n" + server.text())
             self.assertEqual(wait_gone(old, 6), [])
         moved, epochs = self.cut_in_the_middle(act, ahead=ahead)
-        # A request that continues at the source meanwhile stays there.
+        # A request that meanwhile continues at the source stays at the source.
         self.assertEqual((moved["with_blocks"], moved["failed"]), (0, 0 if ahead else 1))
         self.assertEqual(epochs, [2, 1] if side == 0 else [1, 2])
 

@@ -1,5 +1,5 @@
-"""Tests several nodes from one topology file. Network namespaces stand for hosts; all else is as in a real deployment, from
-mpirun's daemons to the tokens. Needs root; skipped without."""
+"""Tests several nodes from one topology file. Network namespaces stand for hosts; everything else is as in a real deployment, from mpirun's
+daemons to the tokens. The tests need root and are skipped without it."""
 import contextlib
 import json
 import os
@@ -15,7 +15,7 @@ import verdict
 from server import QUIRE, REAL, TINY, Server, found_as_promised, wait_gone
 from stream_client import stream_in_background, text_of
 
-# A stream that is still running when its node goes away.
+# The length of a stream that must still run when its node goes away.
 TOKENS = 800
 PROMPTS = [[5, 6, 7], [9, 8, 7, 6, 5, 4], list(range(3, 60))]
 
@@ -143,7 +143,7 @@ class StrangeNodeTest(unittest.TestCase):
                 self.assertEqual(server.terminate(), 0)
 
     def test_workers_join_again_while_a_node_floods_with_the_servers_public_key(self):
-        """The strangers have 60 addresses. Their HELLOs are as good as those of workers."""
+        """The strangers use 60 addresses. Their HELLOs look like those of workers."""
         with netns.Network("a", "b", "c") as network, network["a"].inside():
             addresses = [f"10.77.0.{last}" for last in range(100, 160)]
             for address in addresses:
@@ -164,8 +164,8 @@ class StrangeNodeTest(unittest.TestCase):
 @unittest.skipIf(netns.unavailable(), netns.unavailable())
 class NodeLossTest(unittest.TestCase):
     def survive(self, act, heal, expect, seconds):
-        """Runs a stream; act(network) takes node b away and heal(network) gives it back. The stream must end as it would without,
-        and the log must match `expect`."""
+        """Runs a stream. act(network) takes node b away, and heal(network) gives it back. The stream must end as it
+        would without the fault, and the log must match `expect`."""
         with netns.Network("a", "b") as network, network.nodes[0].inside():
             with serve(network, write_topology(network)) as server:
                 thread, fault_free = stream_in_background(server, TOKENS)
@@ -206,7 +206,7 @@ class NodeLossTest(unittest.TestCase):
 
 
     def go_on_without_b(self, names, nodes, hosts, expect):
-        """Cuts b off for good; the stream must continue on the other nodes."""
+        """Cuts node b off for good. The stream must continue on the other nodes."""
         with netns.Network(*names) as network, network.nodes[0].inside():
             address = {name: network[name].address for name in names}
             entries = [{"host": address[name], "interface": "eth0", **extra} for name, extra in nodes]

@@ -52,7 +52,7 @@ def unavailable():
 
 
 class Node:
-    """One namespace. `address` is its address on the bridge's network, on the interface eth0."""
+    """A namespace. `address` is its address on the bridge's network, on the interface eth0."""
 
     def __init__(self, network, name, address):
         self.network, self.name, self.address = network, name, address
@@ -61,7 +61,7 @@ class Node:
         self.port = f"to-{name}"  # the bridge's side of its link
 
     def command(self, *argv):
-        """Returns the command line that runs argv on this node; its process id is that of argv."""
+        """Returns the command line that runs argv on this node. The process id is that of argv."""
         return [*_enter(self.namespace), "unshare", "--uts", "sh", "-c", _ENTER, self.host, *argv]
 
     @contextlib.contextmanager
@@ -86,9 +86,8 @@ class Node:
         ip("link", "set", self.port, "up" if up else "down", inside=self.network.switch)
 
     def mute(self, *others):
-        """Frames from this node no longer arrive (at these other nodes), but this node still receives. The frames go to
-        a
-        hardware address that no node has."""
+        """Makes frames from this node no longer arrive (at these other nodes), while the node still receives frames.
+        Its frames go to a hardware address that no node has."""
         for other in others or self.network.nodes:
             ip("neighbor", "replace", other.address, "lladdr", _NOBODY, "dev", "eth0", "nud", "permanent", inside=self.namespace)
 
@@ -118,7 +117,7 @@ def _remove(namespace):
 
 
 def _abandoned():
-    """Removes namespaces of tests that were killed; the names tell the owners."""
+    """Removes namespaces whose tests were killed. A namespace's name tells its owner."""
     names = os.listdir("/run/netns") if os.path.isdir("/run/netns") else []
     owned = [(name, re.match(r"quire-(\d+)-\d+-", name)) for name in names]
     return [name for name, match in owned if match and not os.path.exists(f"/proc/{match[1]}")]

@@ -34,7 +34,7 @@ class OpenAiClientTest(unittest.TestCase):
         self.assertEqual(answer.choices[0].finish_reason, "stop")
         self.assertEqual(answer.usage.total_tokens, answer.usage.prompt_tokens + answer.usage.completion_tokens)
 
-    def test_chat_stream_equals_whole(self):
+    def test_streamed_chat_answer_equals_the_whole_answer(self):
         ask = dict(model="smol", temperature=0, max_tokens=40, messages=[{"role": "user", "content": "Count to five."}])
         whole = self.client.chat.completions.create(**ask)
         chunks = list(self.client.chat.completions.create(**ask, stream=True, stream_options={"include_usage": True}))

@@ -1,4 +1,4 @@
-"""Tests operations on a running server: other numbers of workers under load, restarts, pauses, draining, aborting."""
+"""Tests operations on a running server: a changed number of workers under load, restarts, pauses, draining, aborting."""
 import json
 import os
 import signal
@@ -151,7 +151,7 @@ class OperationsTest(unittest.TestCase):
 
             def profile(seconds):
                 while (answer := server.post("/admin/profile", {"seconds": seconds}, admin=True))[0] == 409:
-                    pass  # one of the short profiles below was answered first
+                    pass  # one of the short profiles below was answered before
                 answers.append(answer)
 
             first = threading.Thread(target=profile, args=(1,))

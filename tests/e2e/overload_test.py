@@ -25,7 +25,7 @@ def request_bytes(path, body, *lines):
 
 
 def text_of(size):
-    """Returns words and numbers, as in books and tables."""
+    """Returns a text of words and numbers, like those of books and tables."""
     words = " ".join(f"word{i % 977} {i}" for i in range(size // 8))
     return words[:size]
 
@@ -129,8 +129,8 @@ class OverloadCase(unittest.TestCase):
 
     @contextlib.contextmanager
     def nobody_else_notices(self, stream=True):
-        """Checks the promise of this file while the block runs. On a busy machine everything waits, so that wait is measured
-        first, and allowed for."""
+        """Checks the promise of this file while the block runs. On a busy machine all requests wait, so the usual wait
+        is measured first and allowed for."""
         waits = {"health": self.health, **({"stream": self.gaps_of_a_stream()} if stream else {})}
         watchers = {name: Watcher(wait) for name, wait in waits.items()}
         time.sleep(1.5)
@@ -305,12 +305,13 @@ class PatternTest(OverloadCase):
     @classmethod
     def setUpClass(cls):
         def cut_slowly(config):
-            split = {"type": "Split", "pattern": {"Regex": "(?=.*.*=)a"}, "behavior": "Isolated", "invert": False}
+            slow = "|".join(["(?=.*.*=)a"] * 8)  # all eight are tried at every letter
+            split = {"type": "Split", "pattern": {"Regex": slow}, "behavior": "Isolated", "invert": False}
             config["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [split, {"type": "ByteLevel", "add_prefix_space": False}]}
         cls.start(tokenizer=cut_slowly)
 
     def test_short_texts_with_slow_patterns_are_refused_without_delaying_others(self):
-        text = "a" * 3900
+        text = "a" * 1200
         with self.nobody_else_notices():
             for path in ("/v1/completions", "/tokenize"):
                 status, answer = self.server.post(path, {"prompt": text})
@@ -318,7 +319,7 @@ class PatternTest(OverloadCase):
                 self.assertIn("s to split", answer["error"]["message"])
 
     def test_bad_words_share_one_time_bound_for_splitting(self):
-        """Each bad word alone is far below the bound."""
+        """Each bad word by itself is far below the bound."""
         with self.nobody_else_notices():
             status, answer = self.server.post("/v1/completions", {"prompt": [5], "max_tokens": 1, "bad_words": ["a" * 256] * 64})
         self.assertEqual(status, 400, answer)

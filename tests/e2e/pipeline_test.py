@@ -1,5 +1,5 @@
-"""Tests pipelines (--pipeline-parallel-size): stages of layers, each with workers of its own. Answers have the bits of one stage
-of as many workers. Workers of every stage are killed, blocks move to groups of other shapes, and stages are on other nodes."""
+"""Tests pipelines (--pipeline-parallel-size): stages of layers, each with its own workers. Answers must have the same bits as those of one
+stage with as many workers. Workers of every stage are killed, blocks move to groups of other shapes, and stages are on other nodes."""
 import concurrent.futures
 import json
 import os
@@ -77,7 +77,7 @@ class PipelineTest(StreamsCase):
             self.assertEqual(server.terminate(), 0)
 
     def test_hybrids_answers_are_unchanged_when_a_worker_of_each_stage_is_killed(self):
-        """One layer of four has attention, so the other stages keep states alone. QUIRE_TEST_ALL_SHAPES: all families with states."""
+        """One layer of four has attention, so the other stages keep only states. QUIRE_TEST_ALL_SHAPES tests all families with states."""
         for model in HYBRIDS if os.environ.get("QUIRE_TEST_ALL_SHAPES") else HYBRIDS[:1]:
             cases = golden(model)[:8]
             for tensor, pipeline in SHAPES if os.environ.get("QUIRE_TEST_ALL_SHAPES") else SHAPES[:1]:
@@ -156,7 +156,7 @@ class PipelineTest(StreamsCase):
             done = run_quire("serve", "--model", TINY, *ports, *words)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(reason, done.stderr)
-        # Later layers read the keys and values of the first one.
+        # Later layers use the keys and values of the first one.
         done = run_quire("plan", "--model", os.path.join(MODELS, "gemma4whole"), "-pp", "2", "--no-speed")
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertIn("cut into 1 to 1 stages", done.stderr)
@@ -204,7 +204,7 @@ class PipelineOverNodesTest(unittest.TestCase):
         with Server("-tp", "2", *FLAGS, model=TINY) as server:
             right = answers(server)
         with netns.Network("a", "b") as network, network.nodes[0].inside():
-            # Ranks 0 to 2 are on the first node: the last stage, and one place of the first stage.
+            # Ranks 0 to 2 are on the first node: the last stage, and one rank of the first stage.
             nodes = [{"host": node.address, "interface": "eth0", "slots": slots} for node, slots in zip(network.nodes, (3, 1))]
             with serve(network, write_topology(network, nodes=nodes, tensor="2, pipeline: 2")) as server:
                 self.assertEqual(answers(server), right)

@@ -51,7 +51,7 @@ class PlanTest(unittest.TestCase):
         for field in ("blocks", "host_blocks", "max_model_len"):
             self.assertEqual(said[field], taken[field], field)
 
-    def test_plan_equals_the_memory_that_workers_take_for_all_models(self):
+    def test_plan_predicts_the_memory_that_workers_take_for_all_models(self):
         for model, *flags in CASES:
             with self.subTest(model=model, flags=flags):
                 self.assert_equal_to_what_workers_take(os.path.join(MODELS, model), *flags)
@@ -82,7 +82,7 @@ class PlanTest(unittest.TestCase):
         self.assertEqual(said["concurrency"], [{"tokens": 64, "sequences": 2}])
 
     def test_plan_derives_the_speed_from_the_given_peaks(self):
-        """Twice the rate halves the time of work that is bound by reading. Nothing is measured with given peaks."""
+        """Twice the rate halves the time of work that is bound by reading. With given peak rates nothing is measured."""
         _, slow = plan("--model", TINY, "-tp", "1", "--peaks", "1", "1000")
         _, fast = plan("--model", TINY, "-tp", "1", "--peaks", "2", "1000")
         self.assertTrue(slow["steps"])
@@ -92,7 +92,7 @@ class PlanTest(unittest.TestCase):
             self.assertLess(a["roofline_seconds"], a["seconds"])
 
     def test_plan_adds_the_waits_of_a_stated_link_to_the_given_peaks(self):
-        """A sum of 60 floats over 1 Gbit/s and 1 ms waits for the delay alone, as does a hand-over."""
+        """A sum of 60 floats over a link of 1 Gbit/s and 1 ms waits only for the delay, and so does a hand-over between stages."""
         peaks = ("--peaks", "1", "1000")
         _, said = plan("--model", TINY, "-tp", "2", *peaks, "--best", "--link", "1", "1")
         cuts = {(cut["tensor"], cut["pipeline"], cut["one_host"], cut["streams"]): cut for cut in said["cuts"]["cuts"]}
@@ -119,12 +119,12 @@ class PlanTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, "compute  measured with the model on this host.*; links measured\n")
         for shape in ("-tp 4 -pp 1", "-tp 2 -pp 2"):
-            self.assertRegex(done.stdout, rf"cut      {shape} at 2 streams: [0-9.]+ tok/s, [0-9.]+ ms a step = [0-9.]+ to compute \+ 0 sums")
+            self.assertRegex(done.stdout, rf"cut      {shape} at 2 streams: [0-9.]+ tok/s, [0-9.]+ ms a token; [0-9.]+ to compute, 0 sums")
         self.assertRegex(done.stdout, "not      -tp 1 -pp 4: .*cut into 1 to 3 stages")
         self.assertRegex(done.stdout, "take     -tp ")
 
     def test_plan_names_flags_that_would_fit_when_a_model_does_not(self):
-        """For a model of some hundred KB, 64 KiB hold neither weights nor blocks, but four-bit weights on more ranks fit."""
+        """For a model of some hundred KB, 64 KiB hold neither its weights nor blocks, but its four-bit weights on more ranks fit."""
         small = ("--rank-memory", str(200 / 1024 / 1024), "--no-speed")
         status, said = plan("--model", TINY, "-tp", "1", *small)
         self.assertEqual((status, said["fits"]), (1, False))
@@ -134,7 +134,7 @@ class PlanTest(unittest.TestCase):
         status, said = plan("--model", TINY, flag, value, *small)
         self.assertEqual((status, said["fits"]), (0, True), said)
 
-    def test_plan_prints_a_readable_report(self):
+    def test_plan_prints_memory_speed_and_the_mpirun_command(self):
         done = subprocess.run([QUIRE, "plan", "--model", TINY, "-tp", "2"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
         self.assertEqual(done.returncode, 0, done.stderr)
         for line in (r"backend  cpu, 2 ranks", r"rank 1 .* of weights \+ .* of KV cache = ", r"blocks   \d+ of 16 tokens",
@@ -142,7 +142,7 @@ class PlanTest(unittest.TestCase):
             self.assertRegex(done.stdout, line)
 
     def test_plan_reports_memory_when_speed_cannot_be_measured(self):
-        """mpirun is missing: nothing can be started, but sizes are known."""
+        """Without mpirun workers cannot be started, but their sizes are known."""
         bare = {**os.environ, "PATH": "/nowhere"}
         done = subprocess.run([QUIRE, "plan", "--model", TINY, "-tp", "1", "--json"], env=bare, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               timeout=60)

@@ -64,7 +64,7 @@ class LmEvalTest(ScoresTest):
                     own, best = case["logprobs"][context - 1:], case["best"][context - 1:]
                     self.assertAlmostEqual(total, sum(own), delta=TOLERANCE * max(1, len(own)))
                     self.assertEqual(greedy, own == best)
-                # The prompts are in the prefix cache now, but must be computed again, to the same bits.
+                # The prompts are in the prefix cache now, but must be computed again, with the same bits.
                 self.assertEqual(again["choices"], first["choices"])
                 self.assertEqual(again["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
 

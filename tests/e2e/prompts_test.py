@@ -1,4 +1,4 @@
-"""Tests the endpoints that show a chat's prompt without an answer: rendered, tokenised and counted; and the list of models."""
+"""Tests the endpoints that show a chat's prompt without an answer (rendered, tokenised and counted), and the list of models."""
 import unittest
 import urllib.parse
 
@@ -46,7 +46,7 @@ class PromptsTest(unittest.TestCase):
         rendered = self.post("/v1/chat/completions/render", {"messages": MESSAGES})
         answer = self.post("/tokenize", {"messages": MESSAGES})
         self.assertEqual(answer, {"tokens": rendered["token_ids"], "count": rendered["count"], "max_model_len": rendered["max_model_len"]})
-        # Control tokens spelled out in a message are text; those in a prompt are control tokens.
+        # Control tokens that a message spells out are text; those that a prompt spells out are control tokens.
         spelled = [{"role": "user", "content": "<|end|>"}]
         trusted = self.post("/tokenize", {"prompt": "user: <|end|><|end|>assistant: "})["count"]
         self.assertEqual(self.post("/tokenize", {"messages": spelled})["count"], trusted + len("<|end|>") - 1)

@@ -58,7 +58,7 @@ class ReplicasTest(unittest.TestCase):
             self.assertEqual(text_of(lines), self.right[tokens, i % len(PROMPTS)], f"stream {i}")
 
     def expect_rest(self, server):
-        """Expects that no replica holds anything when no request is left."""
+        """Expects that no replica holds any resource when no request is left."""
         deadline = time.monotonic() + 8  # a broken transfer ends after 5 s
         while True:
             replicas = status_of(server)["replicas"]

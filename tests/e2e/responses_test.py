@@ -1,5 +1,5 @@
-"""Tests OpenAI's Responses API: answers of the tiny model, whose draws are steered; stored answers, and who may read them; and
-the unchanged official client with the quickstart model."""
+"""Tests OpenAI's Responses API: answers of the tiny model, whose samples a bias or a grammar determines; stored answers, and who may read
+them; and the unchanged official client with the quickstart model."""
 import asyncio
 import http.client
 import json
@@ -268,7 +268,7 @@ class ToolsCase(ResponsesCase):
         cls.addClassCleanup(cls.server.__exit__)
 
     def both(self, **fields):
-        """Returns the same answer whole and streamed, with the stream's events."""
+        """Returns an answer that is not streamed and the same answer as a stream, with the stream's events."""
         whole = self.ask(**fields)
         events = self.events(**fields)
         last = events[-1]["response"]
@@ -320,7 +320,7 @@ class AgentsToolsTest(ToolsCase):
         kept = self.ask(input=[output], previous_response_id=answer["id"], tools=tools)
         self.assertEqual(sent["usage"]["input_tokens"], kept["usage"]["input_tokens"])
 
-    def test_custom_tools_are_given_a_text_of_their_grammar(self):
+    def test_custom_tools_get_text_that_matches_their_grammar(self):
         text = '*** Begin\n+say "hi"\\n\n*** End'
         lark = 'start: "*** Begin" LF "+say " /"hi"\\\\n/ LF "*** End"\n%import common.LF'
         for syntax, definition in (("lark", lark), ("regex", r'\*\*\* Begin\n\+say "hi"\\n\n\*\*\* End')):

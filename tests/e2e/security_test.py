@@ -58,7 +58,7 @@ def write(path, content):
 
 
 class Keys:
-    """A directory with one of each: transport keys for two ranks, an API key of alice, an admin token."""
+    """A directory with transport keys for two ranks, an API key of alice, and an admin token."""
 
     def __init__(self, directory):
         self.transport, self.api_file, self.admin_file = (os.path.join(directory, name) for name in ("transport", "api.keys", "admin.token"))
@@ -105,7 +105,7 @@ class StartTest(WithKeys):
             if server.process.poll() is not None:
                 self.assertEqual(server.process.returncode, 2, server.text())
                 return server.text()
-            server.process.kill()  # draining a server without workers shows nothing
+            server.process.kill()  # a server without workers has nothing to drain
             server.process.wait()
             return "starts"
 
@@ -178,7 +178,7 @@ class StartTest(WithKeys):
         self.assertEqual(keygen("--transport", self.keys.transport, "--ranks", "3").count("\n"), 1)  # r2.secret, r2.pub
         for path, content in before.items():
             self.assertEqual(read(path), content)
-        self.assertEqual(quire("keygen", "--admin", "--file", self.keys.admin_file).returncode, 1)
+        self.assertEqual(quire("keygen", "--admin", "--file", self.keys.admin_file).returncode, 2)
         second = keygen("--api", "bob", "--file", self.keys.api_file)
         with open(self.keys.api_file) as f:
             lines = f.read().splitlines()
@@ -320,7 +320,7 @@ class PrivateNetworkTest(unittest.TestCase):
             self.assertNotEqual(os.readlink(f"/proc/{pid}/ns/net"), os.readlink("/proc/self/ns/net"))
             listening = {end for end, _ in tcp_sockets()[0]}
             self.assertEqual(listening & {end for end in listening if end[1] in ports}, set())
-            # The successor of a lost worker has a private network, too.
+            # The worker that replaces a lost worker has a private network, too.
             lost = server.worker_pids()[1]
             os.kill(lost, signal.SIGKILL)
             deadline = time.monotonic() + 60
@@ -338,10 +338,10 @@ class PrivateNetworkTest(unittest.TestCase):
             self.assertEqual(self.reachable(ports), set())
             self.assertEqual({end[0] for end, _ in tcp_sockets()[0] if end[1] in ports} - {"127.0.0.1", "::1"}, set())
             self.assertIn("mpirun listens on loopback alone", server.text())
-            for pid in server.worker_pids():  # mpirun alone loads what keeps it there
+            for pid in server.worker_pids():  # only mpirun loads the library that keeps it in the private network
                 self.assertNotIn(b"quire-loopback", read(f"/proc/{pid}/environ") + read(f"/proc/{pid}/maps"))
 
-    # shows that the two tests before can fail
+    # This test shows that the two tests before it are able to fail.
     def test_mpirun_is_reachable_where_the_module_is_missing(self):
         with tempfile.TemporaryDirectory() as folder:
             for name in ("quire", "quire-worker"):
@@ -401,7 +401,7 @@ class TransportTest(WithKeys):
         self.addCleanup(self.context.destroy, 0)
 
     def peer(self, identity, key=None, port=None):
-        """Returns a DEALER. key: "r0" (that worker's), "unknown", "plain", or None for no security."""
+        """Returns a DEALER socket. key: "r0" (that worker's), "unknown", "plain", or None for no security."""
         s = self.context.socket(zmq.DEALER)
         s.linger, s.routing_id = 0, identity
         if key == "plain":
@@ -441,7 +441,7 @@ class TransportTest(WithKeys):
                 mpirun.wait()
 
     def bother(self):
-        """Connects to both ports in every role but a worker's. The server must ignore all these connections."""
+        """Connects to both ports in every role except a worker's. The server must ignore all these connections."""
         peers = []
         for port in (self.data, self.ctrl):
             for rubbish in (b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 5000, b"\x16\x03\x01\x02\x00" + os.urandom(500), b"\xff\x00\x00\x00\x00\x00\x00\x00\x01\x7f"):
@@ -449,7 +449,8 @@ class TransportTest(WithKeys):
                     s.sendall(rubbish)
             idle = [socket.create_connection(("127.0.0.1", port), timeout=5) for _ in range(50)]
             peers += [self.peer(b"e1.r0", key, port) for key in (None, "plain", "unknown")]
-            # A worker's own key with another rank's name; the connection closes before the rank comes.
+            # A connection with the worker's own key and another rank's name. The gate closes it before that rank
+            # connects.
             peers.append(self.peer(b"e1.r0", "r1", port))
             for peer in peers:
                 with contextlib.suppress(zmq.Again):
@@ -543,13 +544,13 @@ class FloodTest(WithKeys):
 
 # --- the HTTP ports ---
 
-DATA_ROUTES = ("/v1/models", "/v1/models/tiny", "/v1/completions", "/v1/chat/completions", "/v1/chat/completions/render", "/v1/messages", "/v1/messages/count_tokens", "/v1/responses", "/v1/responses/resp_1", "/v1/embeddings", "/v1/rerank", "/v2/rerank", "/rerank", "/v1/score", "/score", "/openapi.json", "/tokenize", "/detokenize", "/tokenizer_info",
+DATA_ROUTES = ("/v1/models", "/v1/models/tiny", "/v1/completions", "/v1/chat/completions", "/v1/chat/completions/render", "/v1/messages", "/v1/messages/count_tokens", "/v1/responses", "/v1/responses/resp_1", "/v1/embeddings", "/v1/rerank", "/v2/rerank", "/rerank", "/v1/score", "/score", "/classify", "/v1/classify", "/pooling", "/v1/pooling", "/openapi.json", "/tokenize", "/detokenize", "/tokenizer_info",
                "/version", "/load", "//", "/chat/", "/web", "/web/", "/web/chat/", "/web/dashboard/main.js", "/web/shared/../chat/main.js", "/metrics", "/docs", "/admin/status", "/v1", "/health/", "/health%2f", "//health", "/health;x")
-ADMIN_ROUTES = ("/admin/status", "/admin/blocks", "/metrics", "/admin/flush_cache", "/admin/pin", "/admin/unpin", "/reset_prefix_cache",
+ADMIN_ROUTES = ("/admin/status", "/admin/blocks", "/metrics", "/admin/flush_cache", "/admin/pin", "/admin/unpin", "/admin/pins", "/reset_prefix_cache",
                 "/admin/reshard", "/admin/restart_workers", "/health", "/nope", "/admin/requests", "/admin/requests/x", "/admin/config",
                 "/sleep", "/wake_up", "/is_sleeping", "/admin/topology", "/admin/block_map", "/admin/batches", "/admin/events", "/admin/help", "//", "/chat", "/web/", "/web/chat/main.js")
 METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH")
-# Patterns that an error must not contain: files, shared memory, addresses in memory.
+# What an error must not contain: paths of files, shared memory, addresses in memory.
 LEAK = re.compile(r"/(dev|proc|tmp|home|root|usr|var|run|etc|work)/|0x[0-9a-f]{6,}|\.cc:|\.safetensors|quire\.[A-Za-z0-9]{6}")
 
 
@@ -582,7 +583,7 @@ class HttpKeysTest(unittest.TestCase):
         return int(status.split()[1]), headers, body
 
     def refused(self, *arguments, **named):
-        """Returns the status of a request without a valid key; waits while there were too many."""
+        """Returns the status of a request without a valid key. Waits as long as there were too many such requests."""
         while (answer := self.ask(*arguments, **named))[0] == 429:
             self.assertIn("Retry-After: 1", answer[1])
             time.sleep(0.2)
@@ -611,7 +612,7 @@ class HttpKeysTest(unittest.TestCase):
         self.assertEqual(self.ask("/v1/models", self.keys.api)[0], 200)
         self.assertEqual(self.ask("/v1/completions", self.keys.api, "POST", body={"prompt": [3], "max_tokens": 1})[0], 200)
         self.assertEqual(self.ask("/admin/status", self.keys.admin, admin=True)[0], 200)
-        # it is ambiguous which of the two headers counts
+        # two headers give different keys, and which one counts is ambiguous
         self.assertEqual(self.ask("/v1/models", self.keys.api, lines=("Authorization: Bearer x",))[0], 400)
 
     def test_a_server_that_holds_keys_leaves_no_core_dump(self):

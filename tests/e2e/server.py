@@ -23,7 +23,7 @@ given_ports = set()
 
 
 def free_port():
-    """Returns a port on which no program listens, a different one at each call: the system may return the same port twice."""
+    """Returns a port on which no program listens. Each call returns another port, because the system may return the same one twice."""
     while True:
         with socket.socket() as s:
             s.bind(("127.0.0.1", 0))
@@ -75,7 +75,7 @@ class Server:
             return f.read()
 
     def reload(self, expect):
-        """Sends SIGHUP, and waits until the log says `expect` once more."""
+        """Sends SIGHUP, and waits until the log contains `expect` once more."""
         before = self.text().count(expect)
         self.process.send_signal(signal.SIGHUP)
         deadline = time.monotonic() + 10
@@ -96,7 +96,7 @@ class Server:
         raise AssertionError(f"not ready in {seconds} s:\n{self.text()}")
 
     def wait_until_running(self, count=1, seconds=60):
-        """Waits until so many requests run, so that later requests come among them."""
+        """Waits until this many requests run, so that later requests come while they run."""
         deadline = time.monotonic() + seconds
         while (running := self.get("/admin/status", admin=True)["running"]) < count:
             if time.monotonic() > deadline:

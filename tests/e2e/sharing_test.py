@@ -1,4 +1,4 @@
-"""Tests shared KV blocks from outside: parallel samples, beams, the prefix cache, pins, swapping."""
+"""Tests from outside how KV blocks are shared: parallel samples, beams, the prefix cache, pins, swapping."""
 import concurrent.futures
 import random
 import threading
@@ -70,7 +70,7 @@ class SharingTest(unittest.TestCase):
         before = self.status()["computed_tokens"]
         answers = together(self.server, [completion(prefix + prompt(16, 10 + i)) for i in range(16)])
         computed = self.status()["computed_tokens"] - before
-        # Each choice computes its own 16 tokens and 7 decodes (the last drawn token is not computed).
+        # Each choice computes its own 16 tokens and 7 decodes. The last sampled token is not computed.
         self.assertEqual(computed, 512 + 16 * (16 + 7))
         cached = sorted(a["usage"]["prompt_tokens_details"]["cached_tokens"] for a in answers)
         self.assertEqual(cached, [0] + [512] * 15)
@@ -101,6 +101,9 @@ class SharingTest(unittest.TestCase):
         self.assertEqual(answer["pinned_tokens"], 64)
         blocks = self.server.get("/admin/blocks", admin=True)
         self.assertEqual([b["owners"] for b in blocks["blocks"] if b["ref_count"] > 0], [[{"pin": answer["pin"]}]] * 4)
+        pins = self.server.get("/admin/pins", admin=True)["pins"]
+        self.assertEqual([(pin["pin"], pin["replica"], pin["blocks"]) for pin in pins], [(answer["pin"], 0, 4)])
+        self.assertTrue(0 < pins[0]["seconds_left"] <= 60, pins)
         status, unpinned = self.server.post("/admin/unpin", {"pin": answer["pin"]}, admin=True)
         self.assertEqual((status, unpinned), (200, {"unpinned": True}))
         _, flushed = self.server.post("/admin/flush_cache", {}, admin=True)
@@ -117,7 +120,7 @@ class SharingTest(unittest.TestCase):
         self.assertEqual(self.server.post("/admin/unpin", {}, admin=True)[0], 400)
 
     def test_deadline_ends_a_request_and_frees_its_blocks(self):
-        # 1,500 steps take longer on any machine
+        # 1,500 steps take longer than 50 ms on any machine.
         body = completion(prompt(100, 9), max_tokens=1500, deadline_seconds=0.05)
         status, answer = self.server.post("/v1/completions", body)
         self.assertEqual(status, 504, answer)

@@ -1,5 +1,5 @@
-"""Tests the parts of answers that programs read beside the text: whether to retry, which field was wrong, and which request it
-was."""
+"""Tests the parts of answers that programs read besides the text: whether to retry, which field was wrong, and to which
+request the answer belongs."""
 import contextlib
 import json
 import socket
@@ -122,7 +122,7 @@ class SignsTest(unittest.TestCase):
 
 
 class BrowserTest(unittest.TestCase):
-    """Tests a server that pages of one site may use, under one name of its own."""
+    """Tests a server that allows pages of one site and has a name of its own."""
     PAGE = "https://chat.example"
 
     @classmethod

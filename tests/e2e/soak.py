@@ -32,7 +32,7 @@ def usage(pid):
 
 
 def slope(points):
-    """Returns the growth in MB per ten minutes, by least squares over (seconds, MB)."""
+    """Returns the growth in MB per ten minutes, by least squares over pairs (seconds, MB)."""
     return 600 * statistics.linear_regression(*zip(*points)).slope
 
 

@@ -31,7 +31,7 @@ def decode_z85(text):
 
 
 def known_hello(server_key):
-    """Returns a HELLO as anybody makes it who knows the server's public key."""
+    """Returns a HELLO like that of any client that knows the server's public key."""
     sodium = ctypes.CDLL("libsodium.so.23")
     own, secret, box = (ctypes.create_string_buffer(size) for size in (32, 32, 80))
     sodium.crypto_box_keypair(own, secret)
@@ -41,7 +41,7 @@ def known_hello(server_key):
 
 
 def words(server_key=None):
-    """Returns each stranger's first bytes, and whether BODY follows."""
+    """Returns each stranger's first bytes, and true if BODY follows them."""
     if server_key:
         return [(GREETING + known_hello(server_key), False)]
     hello = HELLO + os.urandom(32) + b"\0" * 7 + b"\x01" + os.urandom(80)
@@ -63,7 +63,7 @@ def words(server_key=None):
 
 
 class Crowd:
-    """The connections. A closed connection is opened again and sends the next words."""
+    """Holds the connections. A connection that the server closes is opened again and sends the next words."""
 
     def __init__(self, address, port, size, server_key=None, own_addresses=()):
         self.address, self.port, self.size = address, port, size

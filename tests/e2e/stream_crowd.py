@@ -54,7 +54,7 @@ class Client:
         if self.kind == "whole":
             self.tail = data
             return True
-        # The part kept of the last piece is shorter than the text that is counted, so that nothing counts twice.
+        # The part that is kept of the last piece is shorter than the text that is counted, so nothing counts twice.
         self.events += data.count(b"\ndata: {")
         self.done = self.done or b"[DONE]" in data
         self.cut = self.cut or b"slowly" in data

@@ -12,7 +12,7 @@ from server import TINY, Server
 
 CLIENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stream_crowd.py")
 STREAMS, SECONDS, BURST = 1000, 12, 500
-MOST_BYTES = 16 << 10  # the server's memory for each stream, at most
+MOST_BYTES = 16 << 10  # most bytes of the server's memory for each stream
 
 
 def anonymous_memory(pid):
@@ -22,7 +22,7 @@ def anonymous_memory(pid):
 
 
 class Clients:
-    """The process with the clients. It reports line by line, and continues after each line that it reads."""
+    """Starts the process with the clients. It reports line by line, and continues after each line that it reads."""
 
     def __init__(self, *arguments):
         self.process = subprocess.Popen([sys.executable, CLIENT, *map(str, arguments)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

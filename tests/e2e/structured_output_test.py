@@ -1,5 +1,5 @@
-"""Tests answers with a grammar. The tiny model has random weights and one token per byte: without a grammar it writes noise. With
-a grammar its answers must parse and validate, on any number of workers, whatever happens to the workers."""
+"""Tests answers with a grammar. The tiny model has random weights and one token per byte, so without a grammar it writes noise. With a
+grammar its answers must parse and validate, on any number of workers, also when workers are killed."""
 import itertools
 import json
 import os
@@ -136,7 +136,7 @@ class FormTest(TinyCase):
             if "response_format" in fields:
                 self.assertTrue(all(isinstance(value, dict) for value in values))
 
-    def test_response_format_of_chat_validates_whole_and_streamed(self):
+    def test_whole_and_streamed_chat_answers_match_the_response_format(self):
         shape = {"type": "json_schema", "json_schema": {"name": "person", "strict": True, "schema": SCHEMAS[0]}}
         answer = self.post(self.server, path="/v1/chat/completions", n=6, response_format=shape)
         whole = [choice["message"]["content"] for choice in answer["choices"]]
@@ -163,7 +163,7 @@ class FormTest(TinyCase):
         answer = self.post(self.server, guided_choice=["ab"], logprobs=2)
         logprobs = answer["choices"][0]["logprobs"]
         self.assertEqual(logprobs["tokens"], ["a", "b"])
-        # the model's own log-probabilities: without the grammar it would write another text
+        # These are the model's own log-probabilities: without the grammar it would write another text.
         self.assertLess(max(logprobs["token_logprobs"]), -0.1)
 
     def test_unsupported_schemas_and_grammars_are_refused_by_name(self):
@@ -192,8 +192,8 @@ class FormTest(TinyCase):
 
 
 class CompilationTest(TinyCase):
-    """Grammars are compiled in a separate process that can be killed. No request waits for another one's grammar."""
-    # A grammar that takes the compiler minutes and hundreds of MiB
+    """Tests that grammars are compiled in a separate process that can be killed, and that no request waits for another one's grammar."""
+    # The compiler needs minutes and hundreds of MiB for this grammar.
     ENDLESS = {"structural_tag": {"format": {"type": "json_schema", "style": "minimax_xml", "json_schema": {
         "type": "object", "properties": {f"k{i}": {"type": "string"} for i in range(900)}, "additionalProperties": False, "minProperties": 60,
         "maxProperties": 128}}}}
@@ -257,7 +257,7 @@ class CompilationTest(TinyCase):
 
 
 class SurvivalTest(TinyCase):
-    # A schema whose answers are long enough for an interruption
+    # The answers of this schema are long enough for an interruption.
     SHAPE = {"type": "array", "items": SCHEMAS[0], "minItems": 8, "maxItems": 8}
 
     def ask(self, server, seed, into, n=1):

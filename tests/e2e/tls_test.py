@@ -1,4 +1,4 @@
-"""Tests TLS on both ports: versions, certificates, failing handshakes, and that requests work as in clear text."""
+"""Tests TLS on both ports: versions, certificates, failing handshakes, and that requests work as they do in clear text."""
 import contextlib
 import json
 import os
@@ -28,7 +28,7 @@ def make_certificate(directory, name, *more):
 
 
 def make_key(directory, kind, *options):
-    """Makes a private key of a type of OpenSSL's genpkey. Returns its path."""
+    """Makes a private key of the type `kind`, a word of `openssl genpkey`. Returns its path."""
     key = os.path.join(directory, kind + ".key")
     subprocess.run(["openssl", "genpkey", "-algorithm", kind, *options, "-out", key], check=True, capture_output=True, stdin=subprocess.DEVNULL)
     os.chmod(key, 0o600)
@@ -40,7 +40,7 @@ def head(method, path, *lines, body=b""):
 
 
 class TlsServer(Server):
-    """The harness checks readiness in clear text, so a test of TLS checks it itself."""
+    """A server whose readiness the test checks itself, because the base class checks it in clear text."""
 
     def __init__(self, *flags, **named):
         super().__init__(*flags, wait=False, **named)
@@ -144,7 +144,7 @@ class TlsTest(unittest.TestCase):
             reply = s.makefile("rb").read()
         self.assertTrue(reply.startswith(b"HTTP/1.1 400 "), reply)
         self.assertIn(b"https://", reply)
-        with self.plain() as s:  # bytes that are neither TLS nor HTTP
+        with self.plain() as s:  # these bytes are neither TLS nor HTTP
             s.sendall(b"\x00\x01\x02\x03")
             self.assertEqual(s.recv(100), b"")
 
@@ -154,7 +154,7 @@ class TlsTest(unittest.TestCase):
             for s in slow[:20]:
                 s.sendall(b"\x16\x03\x01\x02\x00\x01")
             begin = time.monotonic()
-            with self.assertRaises((ssl.SSLError, OSError)):  # all 40 connections are taken
+            with self.assertRaises((ssl.SSLError, OSError)):  # all 40 places for connections are taken
                 self.connect().close()
             for s in slow:
                 with contextlib.suppress(ConnectionResetError):
@@ -215,7 +215,7 @@ class TlsTest(unittest.TestCase):
 
         body = json.dumps({"prompt": [5, 6], "max_tokens": 2000, "ignore_eos": True, "n": 4, "stream": True}).encode()
         for leave in (goodbye, lambda s: s.shutdown(socket.SHUT_WR), lambda s: s.close()):
-            with self.connect() as s, self.paused():  # only the client's leaving can end the request
+            with self.connect() as s, self.paused():  # the request can end only if the client leaves
                 s.settimeout(2)
                 s.sendall(head("POST", "/v1/completions", body=body))
                 self.await_requests(1)
@@ -242,7 +242,7 @@ class TlsTest(unittest.TestCase):
             self.server.reload("kept the certificate as it was")  # the key still belongs to the first certificate
             put(self.certificate, first_pair[0])
             self.assertEqual(subject(self.certificate), "first")
-            # A renewal may change the type of the key. The server may read the pair when only one file is new.
+            # A renewal may change the type of the key. The server may read the files when only one of them is new.
             for kind in ("RSA", "ED25519"):
                 put(self.key, get(make_key(self.directory.name, kind)))
                 self.server.reload("kept the certificate as it was")
@@ -306,8 +306,8 @@ class HelloTest(unittest.TestCase):
             return next(int(line.split()[1]) for line in f if line.startswith("VmRSS:")) / 1024
 
     def test_memory_of_unfinished_client_hellos_is_bounded_and_freed(self):
-        # Hellos with a record header only, with a begun record, with one byte missing, and whole hellos that no byte
-        # follows.
+        # Hellos with only a record header, with a record that has begun, with one byte missing, and whole hellos after
+        # which nothing comes.
         hello = self.hello()
         before = self.resident_mib()
         for data in (hello[:9], hello[:200], hello[:-1], hello):

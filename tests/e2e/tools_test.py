@@ -1,5 +1,5 @@
-"""Tests tools and thoughts. The tiny model has random weights and one token per byte. Its text is steered by logit_bias and
-greedy draws where it must be exact, and by a grammar in the request elsewhere."""
+"""Tests tools and reasoning. The tiny model has random weights and one token per byte. Its text is determined by logit_bias and greedy
+sampling where it must be exact, and by a grammar in the request elsewhere."""
 import json
 import os
 import signal
@@ -210,7 +210,7 @@ class ConstrainedTest(ToolCase):
 
 
 class ShownTest(ToolCase):
-    """Tests the inputs of the template by the number of the prompt's tokens; each token is a byte."""
+    """Tests the inputs of the template by the number of the prompt's tokens. Each token is a byte."""
 
     def prompt_bytes(self, **fields):
         return self.chat(**{"max_tokens": 1, **fields})["usage"]["prompt_tokens"]
@@ -277,7 +277,7 @@ class ThoughtTest(ToolCase):
             message = answer["choices"][0]["message"]
             if not fields:
                 self.assertEqual((message["content"], message["reasoning_content"], message["reasoning"]), ("Yes.", "Hm, 3 < 4.", "Hm, 3 < 4."))
-                # counted from the token at which thoughts are recognised
+                # The tokens are counted from the token at which reasoning is recognised.
                 self.assertEqual(answer["usage"]["completion_tokens_details"]["reasoning_tokens"], len(">Hm, 3 < 4.\n</think>"))
             else:
                 self.assertIn(message["content"], ("Yes.", None))
@@ -322,12 +322,12 @@ class ThoughtTest(ToolCase):
 
 
 class ThoughtBudgetTest(ToolCase):
-    """Tests thoughts between control tokens, which the model by itself hardly ever draws."""
+    """Tests reasoning between control tokens, which the model by itself hardly ever samples."""
     TEMPLATE, TOKENS = THINKING, {188: "<think>", 189: "</think>"}
     OPEN, CLOSE, A = 188, 189, 32
 
     def thoughts(self, **fields):
-        """Returns the number of tokens of the thoughts, with the end token, in an answer of 12 tokens, and the answer's length."""
+        """Returns the number of reasoning tokens, including the end token, in an answer of 12 tokens, and the answer's length."""
         body = {"max_tokens": 12, "temperature": 0, "logit_bias": {str(self.A): 60, str(self.CLOSE): -60}, "return_token_ids": True, **fields}
         answer = self.chat(**body)
         message, streamed = answer["choices"][0]["message"], self.streamed(**body)[0]
@@ -350,7 +350,7 @@ class ThoughtBudgetTest(ToolCase):
         self.assertEqual(limited, [self.OPEN] + 4 * [self.OPEN] + [self.CLOSE] + 2 * [self.OPEN])
 
     def test_grammars_apply_to_the_answer_after_thoughts(self):
-        """Tests thoughts that the answer opens, and thoughts that the prompt opens. Without thoughts, the form is all of the
+        """Tests reasoning that the answer opens, and reasoning that the prompt opens. Without reasoning, the form applies to the whole
         answer."""
         schema = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"const": 7}}}
         for form, text in (({"guided_choice": ["7x"]}, "7x"), ({"response_format": schema}, "7"), ({"guided_regex": "7+x"}, "7x")):
@@ -423,7 +423,8 @@ class ChosenParserTest(ToolCase):
 
 
 class GenericTest(ToolCase):
-    """A template that knows no tools, no system messages and no results of tools; users and assistants alternate."""
+    """Tests a template that knows no tools, no system messages and no results of tools, and in which users and
+    assistants alternate."""
     TEMPLATE, FLAGS = ("{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('turns must alternate') }}{% endif %}"
                        + PLAIN.removeprefix("{% for m in messages %}")), ()
 
@@ -497,13 +498,13 @@ class ControlTokenTest(ToolCase):
 
 
 class FormatTest(ToolCase):
-    """Tests calls in every form in which they can be required."""
+    """Tests every format of calls that supports tool_choice "required": arguments keep to their schemas."""
     FLAGS = ()
 
     FORMS = ("generic", "hermes", "llama3_json", "pythonic", "mistral", "deepseek_v3", "deepseek_v31", "openai", "glm45", "granite", "qwen3_coder", "nemotron_json", "kimi_k2", "minimax_m2", "deepseek_v32", "lfm2", "olmo3", "gemma4", "glm47", "phi4_mini_json", "cohere_command3", "command_r")
 
     def served(self, name, *bodies):
-        """Returns answers of a server with this form."""
+        """Returns the answers of a server with this format."""
         with Server("--threads-per-worker", "1", "--tool-call-parser", name, model=self.model) as server:
             return [server.post("/v1/chat/completions", {"messages": ASK, "max_tokens": 900, "temperature": 4, "seed": 1, "n": 8, **body}) for body in bodies]
 
@@ -511,7 +512,7 @@ class FormatTest(ToolCase):
         for choice, calls in zip(answer["choices"], self.calls_of(answer)):
             self.check(calls if choice["finish_reason"] == "tool_calls" else calls[:-1], 0)
 
-    def test_tool_calls_validate_with_every_parser(self):
+    def test_tool_calls_match_their_schemas_with_every_parser(self):
         for name in self.FORMS:
             (status, required), (left_status, left_answer) = self.served(name, {"tools": TOOLS, "tool_choice": "required"}, {"tools": STRICT, "max_tokens": 200})
             self.assertEqual((status, left_status), (200, 200), required)
@@ -528,7 +529,7 @@ class FormatTest(ToolCase):
 
 
 class KeptSchemasTest(ToolCase):
-    """For tools whose calls are written without types, the schemas are kept until the answer's end."""
+    """Tests tools whose calls are written without types. Their schemas are kept until the answer's end."""
     TEMPLATE, FLAGS = PLAIN.replace("assistant: ", "{% for tool in tools or [] %}{{ tool.function.name }}{% endfor %}assistant: "), ()
 
     def taken(self, parser, tools):

@@ -25,7 +25,7 @@ def top(*words):
 
 
 class Load:
-    """Clients that ask for long answers, one after the other, until the end of the block."""
+    """Runs clients that ask for long answers, one after the other, until the end of the block."""
 
     def __init__(self, server, clients):
         self.server, self.over = server, threading.Event()
@@ -53,7 +53,7 @@ class PipeTest(unittest.TestCase):
         cls.addClassCleanup(cls.server.__exit__)
 
     def pause_with(self, running, waiting):
-        """Pauses the server while so many requests run and wait."""
+        """Pauses the server while this many requests run and wait."""
         deadline = time.monotonic() + 60
         while True:
             self.assertLess(time.monotonic(), deadline)

@@ -12,7 +12,7 @@ TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 
 
 class Collector(http.server.ThreadingHTTPServer):
-    """Takes spans in OTLP's form; `silent`: accepts connections and never answers."""
+    """Receives spans in OTLP's form. `silent`: accepts connections and never answers."""
     daemon_threads = True
 
     def __init__(self, silent=False):
@@ -113,7 +113,7 @@ class TracesTest(unittest.TestCase):
         self.assertEqual({head.get("authorization") for head in collector.heads}, {"Bearer secret-token"})
         told = collector.resources[0]
         self.assertEqual((told["service.name"], told["deployment.environment"]), ("chat", "test"))
-        # Switched off: nothing is sent, though a collector is named.
+        # Tracing is switched off: nothing is sent, although a collector is named.
         sent = len(collector.spans)
         with Server("-tp", "1", "--otlp-traces-endpoint", collector.url, model=TINY, env={"OTEL_SDK_DISABLED": "true"}) as server:
             self.assertEqual(server.post("/v1/completions", self.BODY)[0], 200)

@@ -1,5 +1,5 @@
-// Input: a form of calls, a form of thoughts, and a text of words and marks. The parts of an answer must not depend on
-// how its text was cut, no word may be lost, and the work must be bounded by the text.
+// Input: a form of calls, a form of reasoning, and a text of words and markers. The parts of an answer must not depend
+// on how its text was cut, no word may be lost, and the work must be bounded by the text's length.
 #include <algorithm>
 #include <optional>
 
@@ -14,7 +14,7 @@ namespace {
 
 constexpr ReasoningStart kStarts[] = {ReasoningStart::kUndecided, ReasoningStart::kInside, ReasoningStart::kNone};
 
-/// Texts that calls of all forms are made of. Marks of the input's own form come in addition.
+/// Texts from which calls of all forms are made. Markers of the input's own form are added.
 constexpr const char* kWords[] = {"{\"name\": \"f\", \"arguments\": {\"a\": 1}}",
                                   "{\"tool_name\": \"f\", \"parameters\": {}}",
                                   "f\n```json\n{}\n```",
@@ -142,7 +142,7 @@ void CheckCalls(const AnswerParts& parts, bool cut) {
   end(!is_broken && !cut);
 }
 
-/// Aborts when an answer without calls lost more of `text` than white space and marks of thoughts.
+/// Aborts when an answer without calls lost more of `text` than white space and markers of reasoning.
 void CheckWords(const AnswerShape& shape, const AnswerParts& parts, const std::string& text) {
   const bool harmony =
       shape.format.tools == ToolFormat::kHarmony || shape.format.reasoning == ReasoningFormat::kHarmony;

@@ -1,5 +1,5 @@
-// Input: a frame, either with its own header, or a body of any kind under a fitting header. A decoded message must stay
-// the same when it is encoded and decoded again.
+// Input: a frame with its own header, or a body of any kind, to which a fitting header is added. A decoded message must
+// stay the same when it is encoded and decoded again.
 #include <cstring>
 
 #include "comm/base/error.h"

@@ -1,5 +1,5 @@
-// Input: the words that a stranger sends to the gate of a CURVE port. The gate must find a wrong byte when it reads
-// that byte, however the bytes are cut into pieces, and must not read a byte behind a word.
+// Input: the messages that a stranger sends to the gate of a CURVE port. The gate must find a wrong byte when it reads
+// this byte, however the bytes are cut into pieces, and must not read a byte beyond a message.
 #include <fcntl.h>
 #include <sys/socket.h>
 
@@ -39,14 +39,14 @@ PrefixState StateOf(Awaits awaits, Bytes bytes) {
   }
 }
 
-/// The result of reading a word: its length, or the number of right bytes before the first wrong byte.
+/// The result of reading a message: its length, or the number of right bytes before the first wrong byte.
 struct Found {
   size_t bytes = 0;
   Reading reading = Reading::kMore;
 };
 
-/// Reads byte by byte. Each right byte lowers the number of missing bytes by one, except where a head gives its word's
-/// size.
+/// Reads byte by byte. Each right byte lowers the number of missing bytes by one, except where a head gives the size of
+/// its message.
 Found ReadSlowly(Awaits awaits, Bytes text) {
   for (size_t length = 0; length <= text.size(); ++length) {
     const PrefixState state = StateOf(awaits, text.first(length));
@@ -73,7 +73,7 @@ struct Pair {
   Descriptor peer, gate;
 };
 
-/// Aborts unless a gate reads the same from a connection whose bytes arrive in two pieces.
+/// Aborts unless a gate gets the same result from a connection whose bytes arrive in two pieces.
 void CheckReading(Awaits awaits, Bytes text, size_t cut, const Found& found) {
   const Pair pair;
   std::vector<uint8_t> word;

@@ -62,7 +62,7 @@ def json_request():
 
 
 class Table:
-    """A FlatBuffers table, written in the simplest way: fields by index, each an inline scalar or an offset to bytes."""
+    """A FlatBuffers table, written in the simplest way: fields by index, each of them an inline scalar or an offset to bytes."""
 
     def __init__(self):
         self.fields = {}
@@ -326,8 +326,8 @@ def text_stream():
 
 
 def answer_forms():
-    """Writes one recorded answer of each pair of forms: the form of calls, of thoughts, and the start; whether a grammar keeps calls, where
-    there are tools; whether the answer was cut; the size of its pieces; its text."""
+    """Writes one recorded answer for each pair of forms: the form of calls, of reasoning, and the start; whether a grammar keeps calls,
+    where there are tools; whether the answer was cut; the size of its pieces; its text."""
     with open(os.path.join(ROOT, "coordinator", "text", "answers", "answer_format.cc"), encoding="utf-8") as f:
         lists = re.findall(r"constexpr Name<\w+> \w+\[\] = \{(.*?)\n\};", f.read(), re.S)
     tools, reasoning = (re.findall(r'\{"(\w+)", ', names) for names in lists)
@@ -347,7 +347,7 @@ def answer_forms():
 
 
 def gate_words():
-    """Writes words of the handshake: which of five words, the place of the cut in two bytes, and the word."""
+    """Writes messages of the handshake: which of five messages, the place of the cut in two bytes, and the message."""
     greeting = b"\xff" + bytes(7) + b"\1\x7f\3\1CURVE" + bytes(47)
     short = lambda name, size: bytes([4, size]) + bytes([len(name)]) + name + bytes(size - 1 - len(name))
     long = lambda name, size: b"\6" + struct.pack(">Q", size) + bytes([len(name)]) + name + bytes(size - 1 - len(name))

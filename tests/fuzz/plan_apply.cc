@@ -16,7 +16,8 @@ constexpr PlanLimits kLimits = {.num_blocks = 24,
                                 .max_model_len = 48,
                                 .vocab_size = 50,
                                 .state_blocks = 2,
-                                .max_guess = 4};
+                                .max_guess = 4,
+                                .max_draft_rows = 32};
 
 class PlanMaker {
  public:

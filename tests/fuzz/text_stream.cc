@@ -10,7 +10,7 @@
 namespace quire {
 namespace {
 
-/// Returns a tokenizer whose token i is byte i; some further tokens are whole or broken characters.
+/// Returns a tokenizer whose token i is byte i. Some further tokens are whole or broken characters.
 const Tokenizer& ByteTokenizer() {
   static const Tokenizer tokenizer = [] {
     TokenizerData data;
@@ -25,7 +25,7 @@ const Tokenizer& ByteTokenizer() {
   return tokenizer;
 }
 
-/// Returns the text up to the first stop string, which is included if `include` is set; found by a plain search.
+/// Returns the text up to the first stop string, which is included if `include` is set. The search is a simple one.
 std::string CutAtStop(const std::string& text, const std::vector<std::string>& stops, bool include) {
   size_t first = std::string::npos, length = 0;
   for (const std::string& stop : stops) {

@@ -57,7 +57,7 @@ def adapted(messages, null_content, text_arguments):
 
 
 class Beyond(Exception):
-    """HF refuses a feature that Quire supports: a change of a list, llama.cpp's filter from_json, or a selection as JSON."""
+    """A feature that Quire supports and HF refuses: a change of a list, llama.cpp's filter from_json, or a selection as JSON."""
 
 
 def rendered(template, messages, tools, settings):

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""Compares Quire's tokenizer with HF tokenizers and sentencepiece on many texts. The vocabularies are the published
-ones that PyPI has: Mistral's SentencePiece models (a tokenizer.json against HF tokenizers, a GGUF file and a
-tokenizer.model against sentencepiece). In addition, every kind of make_unigram_golden.py is compared, with larger
-vocabularies and SentencePiece's default charsmap.
-Needs: pip install tokenizers jinja2 gguf sentencepiece mistral-common protobuf
+"""Compares Quire's tokenizer with HF tokenizers and sentencepiece on many texts. The vocabularies are the published ones that PyPI has:
+Mistral's SentencePiece models (a tokenizer.json against HF tokenizers, a GGUF file and a tokenizer.model against sentencepiece). In
+addition, every kind of make_unigram_golden.py is compared, with larger vocabularies and SentencePiece's default charsmap. Needs: pip
+install tokenizers jinja2 gguf sentencepiece mistral-common protobuf
 
   compare_tokenizers.py TEST FOLDER [COUNT [KIND..]]   TEST: build/tests/coordinator_tokenizer_test; COUNT strings of each
                                                        kind (100,000); KIND: mistral, or a name in make_unigram_golden.py

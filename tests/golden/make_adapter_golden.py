@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""Makes LoRA adapters for the small models of models/, with PEFT, and the greedy tokens and log-probabilities that HF
-transformers expects with each of them, in float32: adapters/, adapters.json, and adapter_formats.json for the
-adapters of FORMATS, which have the parts of a model that few adapters change.
-Needs: pip install torch transformers peft safetensors.
+"""Makes LoRA adapters for the small models of models/, with PEFT, and the greedy tokens and log-probabilities that HF transformers expects
+with each of them, in float32: adapters/, adapters.json, and adapter_formats.json for the adapters of FORMATS, which have the parts of a
+model that few adapters change. Needs: pip install torch transformers peft safetensors.
 
   make_adapter_golden.py [NAME...]   all adapters, or the named ones"""
 import json
@@ -23,7 +22,7 @@ from make_hybrid_golden import Uncached
 LENGTHS = [3, 17, 40, 90]  # of prompts, in tokens
 ATTENTION = ["q_proj", "k_proj", "v_proj", "o_proj"]
 
-# Each adapter: its base, and what its LoraConfig says.
+# Each adapter: its base model, and the settings of its LoraConfig.
 ADAPTERS = {
     "gqa_all": dict(base="gqa", r=8, lora_alpha=16, target_modules="all-linear"),
     "gqa_patterns": dict(base="gqa", r=4, lora_alpha=6, use_rslora=True,
@@ -99,7 +98,7 @@ def open_base(name):
 
 @torch.no_grad()
 def difference(one, other, ids):
-    """The largest difference of log-probabilities at the end of a text."""
+    """Returns the largest difference of log-probabilities at the end of a text."""
     rows = [torch.log_softmax(model(input_ids=torch.tensor([ids])).logits[0, -1].double(), -1) for model in (one, other)]
     return (rows[0] - rows[1]).abs().max().item()
 
@@ -120,7 +119,7 @@ def save_random(base, settings, directory):
 
 
 def save_apart(base, settings, directory, names):
-    """Saves an adapter of experts as older versions of HF did, each expert's matrices for themselves."""
+    """Saves an adapter of experts as older versions of HF did, with separate matrices for each expert."""
     config = AutoModelForCausalLM.from_pretrained(f"{HERE}/models/{base}").config
     hidden, columns, rank, tensors = config.hidden_size, config.moe_intermediate_size, settings["r"], {}
     for layer in range(config.num_hidden_layers):

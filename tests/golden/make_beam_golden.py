@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""Makes beams_*.json, the expected results of the engine's beam search: hypotheses and scores of HF transformers'
-`generate`, in float32, on the tiny models of make_golden.py and on the quickstart model.
-Needs: pip install torch transformers accelerate gguf safetensors.
+"""Makes beams_*.json, the expected results of the engine's beam search: hypotheses and scores of HF transformers' `generate`, in float32,
+on the tiny models of make_golden.py and on the quickstart model. Needs: pip install torch transformers accelerate gguf safetensors.
 
   make_beam_golden.py [NAME...]        all tiny models, or the named ones
   make_beam_golden.py real FILE.gguf   beams_smollm2.json for the quickstart model, on the same dequantised weights

@@ -31,10 +31,12 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 HERE = os.path.dirname(os.path.abspath(__file__))
 OUT = f"{HERE}/config_keys.json"
 # The model to use for a family that has several: the one in which more keys have an effect.
-PREFERRED = {"llama": "gqa", "mistral": "swa", "qwen2": "qwen2", "phi3": "phi3", "falcon": "falcon", "gpt_neox": "neox",
+PREFERRED = {"exaone4": "exaone4", "llama": "gqa", "mistral": "swa", "qwen2": "qwen2", "phi3": "phi3", "falcon": "falcon", "gpt_neox": "neox",
              "stablelm": "stablelm", "qwen2_moe": "qwen2moe", "granitemoehybrid": "granitehybridmoe", "nemotron_h": "nemotronhmoe",
              "gemma4_text": "gemma4moe", "modernbert": "modernbert_classes"}
-# Names in the sources that are no keys of a model's own configuration.
+# Models whose config.json has the keys of published files, which HF's classes do not read.
+PUBLISHED = {"nomicbert", "gte", "jinabert"}
+# Names in the sources that are not keys of a model's configuration.
 NOT_KEYS = {"name_or_path", "to_dict", "from_dict", "get_text_config", "update", "items", "keys", "get", "pop", "copy", "device", "dtype",
             "shape", "model_type", "architectures", "transformers_version", "torch_dtype", "per_layer_config", "layer_type", "id2label",
             "label2id", "num_labels", "problem_type", "return_dict", "output_attentions", "output_hidden_states", "use_return_dict"}
@@ -63,7 +65,7 @@ def models():
         with open(path) as f:
             config = json.load(f, object_hook=as_transformers_reads)
         family = config["model_type"]
-        if name.endswith((".stacked", ".mxfp4")) or (family in found and PREFERRED.get(family, found[family][0]) != name):
+        if name in PUBLISHED or name.endswith((".stacked", ".mxfp4")) or (family in found and PREFERRED.get(family, found[family][0]) != name):
             continue
         found[family] = (name, config)
     return found
@@ -81,7 +83,7 @@ def keys_of(config, model):
 
 
 def text_of(config):
-    """Returns the configuration of the text model, which may be nested in that of a multimodal model."""
+    """Returns the configuration of the text model, which may be nested in the configuration of a multimodal model."""
     return config.get("text_config", config)
 
 
@@ -145,7 +147,7 @@ class Probe:
         return "numbers" if not torch.allclose(logits, self.logits, rtol=0, atol=1e-4) else "same"
 
     def first_that_counts(self, key, values, changed):
-        """Returns [key, value, verdict] of the first value with an effect, else of the first value that HF accepts."""
+        """Returns [key, value, verdict] of the first value with an effect, or otherwise of the first value that HF accepts."""
         taken = None
         for value in values:
             try:

@@ -36,12 +36,12 @@ def load(folder):
 
 @torch.no_grad()
 def rows(model, ids):
-    """Log-probabilities behind every position, computed at once: no cache may forget too much."""
+    """Returns log-probabilities after every position, computed at once: no cache may forget too much."""
     return torch.log_softmax(model(input_ids=torch.tensor([ids]), use_cache=False).logits[0].double(), -1)
 
 
 def answer(model, prompt):
-    """Greedy tokens and their log-probabilities; None where two tokens are about equally likely."""
+    """Returns greedy tokens and their log-probabilities; None where two tokens are about equally likely."""
     tokens, logprobs = [], []
     for _ in range(NUM_NEW):
         best = torch.topk(rows(model, prompt + tokens)[-1], 2)
@@ -59,7 +59,7 @@ def golden(name, folder):
     weights = os.path.join(folder, "model.safetensors")
     with open(weights, "rb") as f:
         crc32 = zlib.crc32(f.read())
-    # HF keeps ERNIE's corrections as a row.
+    # HF stores ERNIE's corrections as a row.
     save_file({key: value[None] if key.endswith("moe_statics.e_score_correction_bias") else value for key, value in load_file(weights).items()},
               weights, {"format": "pt"})
     model, rng, cases = load(folder), random.Random(name), []

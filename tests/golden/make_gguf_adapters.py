@@ -27,7 +27,7 @@ def number_of(patterns, name, usual):
 
 
 def split_experts(pairs, config, experts):
-    """Makes stacks of single experts' matrices of PEFT's flattened ones; gates and ups become separate."""
+    """Makes stacks of single experts' matrices from PEFT's flattened ones. Gate and up matrices become separate."""
     out = {}
     for module, (a, b) in pairs.items():
         if not module.endswith((".experts", ".experts.base_layer")):
@@ -47,7 +47,8 @@ def split_experts(pairs, config, experts):
 
 
 def read(name):
-    """Returns the matrices of a PEFT adapter by modules, B multiplied by the whole factor, and its configuration."""
+    """Returns the matrices of a PEFT adapter by modules, with B multiplied by the whole factor, and the adapter's
+    configuration."""
     with open(f"{HERE}/adapters/{name}/adapter_config.json") as file:
         config = json.load(file)
     tensors = load_file(f"{HERE}/adapters/{name}/adapter_model.safetensors")

@@ -21,10 +21,11 @@ from safetensors.numpy import load_file
 FAMILIES = {"llama": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "phi3": "phi3", "granite": "granite", "smollm3": "smollm3",
             "olmo2": "olmo2", "olmo3": "olmo2", "gemma": "gemma", "gemma2": "gemma2", "gemma3_text": "gemma3", "glm4": "glm4", "mixtral": "llama", "qwen2_moe": "qwen2moe",
             "qwen3_moe": "qwen3moe", "olmoe": "olmoe", "granitemoe": "granitemoe", "glm4_moe": "glm4moe",
+            "seed_oss": "seed_oss", "arcee": "arcee", "exaone4": "exaone4", "hunyuan_v1_dense": "hunyuan-dense", "hunyuan_v1_moe": "hunyuan-moe", "afmoe": "afmoe",
             "dots1": "dots1", "minimax_m2": "minimax-m2", "ernie4_5": "ernie4_5", "ernie4_5_moe": "ernie4_5-moe",
             "deepseek_v2": "deepseek2", "deepseek_v3": "deepseek2", "glm4_moe_lite": "deepseek2"}
 ARCHITECTURES = {name: arch for arch, name in gguf.MODEL_ARCH_NAMES.items()}
-PERMUTED = ("llama", "granite", "granitemoe", "smollm3")
+PERMUTED = ("llama", "granite", "granitemoe", "smollm3", "arcee")
 MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "models")
 def permute(weight, heads):
     """Reorders the rows of each head: HF puts the two dimensions of a rotated pair half a head apart, GGUF side by side."""
@@ -45,6 +46,8 @@ def divisors(rope, head_dim):
 def add_scaling(writer, rope, config, dim):
     """Adds the scaling of positions, which holds for all layers without a window."""
     kind = rope["rope_type"]
+    if kind == "dynamic":  # HunYuan's: it is part of the base
+        return
     if kind == "linear":
         writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
         writer.add_rope_scaling_factor(rope["factor"])
@@ -79,6 +82,8 @@ def add_own(writer, family, config):
     if family == "gemma2":
         writer.add_attn_logit_softcapping(config["attn_logit_softcapping"])
         writer.add_final_logit_softcapping(config["final_logit_softcapping"])
+    if family in ("exaone4", "afmoe") and config.get("sliding_window"):
+        writer.add_sliding_window_pattern([kind == "sliding_attention" for kind in config["layer_types"]])
     if family == "gemma3":
         writer.add_array("gemma3.attention.sliding_window_pattern", [kind == "sliding_attention" for kind in config["layer_types"]])
 
@@ -92,13 +97,22 @@ def add_mixture(writer, config):
     if experts is None:
         return
     writer.add_expert_count(experts)
-    writer.add_expert_used_count(first_of(config, "num_experts_per_tok", "moe_k"))
+    writer.add_expert_used_count(first_of(config, "num_experts_per_tok", "moe_k") or config["moe_topk"][0])
     if "moe_intermediate_size" in config:
         writer.add_expert_feed_forward_length(config["moe_intermediate_size"])
     if "shared_expert_intermediate_size" in config:
         writer.add_expert_shared_feed_forward_length(config["shared_expert_intermediate_size"])
+    if config["model_type"] == "hunyuan_v1_moe":
+        writer.add_expert_feed_forward_length(config["intermediate_size"])
+        writer.add_expert_shared_feed_forward_length(config["intermediate_size"])
     if config["model_type"] == "minimax_m2":
         writer.add_expert_feed_forward_length(config["intermediate_size"])
+        writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+    if config["model_type"] == "afmoe":
+        writer.add_leading_dense_block_count(config["num_dense_layers"])
+        writer.add_expert_shared_count(config["num_shared_experts"])
+        writer.add_expert_weights_scale(config["route_scale"])
+        writer.add_expert_weights_norm(True)
         writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
     if config["model_type"] == "ernie4_5_moe":
         writer.add_leading_dense_block_count(config["moe_layer_start_index"])
@@ -180,7 +194,7 @@ def make(name):
         writer.add_value_length(dim)
         writer.add_rope_dimension_count(int(dim * rope.get("partial_rotary_factor", 1)))
     writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
-    writer.add_rope_freq_base(rope["rope_theta"])
+    writer.add_rope_freq_base(rope["rope_theta"] * rope.get("alpha", 1) ** (dim / (dim - 2)))
     writer.add_token_list([f"t{i}" for i in range(config["vocab_size"])])
     add_scaling(writer, rope, config, dim)
     add_own(writer, family, config)
@@ -190,7 +204,7 @@ def make(name):
         if latents and by_head:
             tensors = {name: part for tensor, weight in tensors.items() for name, part in by_heads(config, tensor, weight).items()}
         for tensor, weight in tensors.items():
-            tensor = tensor.replace("e_score_correction_bias", "e_score_correction.bias")
+            tensor = tensor.replace("e_score_correction_bias", "e_score_correction.bias").replace(".expert_bias", ".expert_bias.bias")
             target = names.get_name(tensor, try_suffixes=(".weight", ".bias"))
             if family in PERMUTED and ".attn_q" in target:
                 weight = permute(weight, heads)
@@ -212,5 +226,6 @@ def make(name):
 if __name__ == "__main__":
     for twin in sys.argv[1:] or ("linear", "mqa", "qwen25", "qwen3", "phi3", "granite", "smollm3", "yarn", "olmo3", "gemma", "gemma2", "gemma3",
                                  "glm4", "ernie", "mixtral", "qwen3moe", "qwen2moe_all", "olmoe", "granitemoe", "glm4moe", "dots1", "minimaxm2",
-                                 "erniemoe", "deepseekv2", "deepseekv3", "glm4moelite"):
+                                 "erniemoe", "deepseekv2", "deepseekv3", "glm4moelite", "seedoss", "arcee", "exaone4", "exaone4full",
+                                 "hunyuan", "afmoe", "hunyuanmoe"):
         make(twin)

@@ -14,9 +14,9 @@ import random
 import sys
 
 import torch
-from transformers import (AutoModelForCausalLM, AutoTokenizer, Ernie4_5Config, Gemma2Config, Gemma3TextConfig, Gemma4Config, Gemma4TextConfig,
-                          GemmaConfig, Glm4Config, GlmConfig, GraniteConfig, LlamaConfig, Ministral3Config, MinistralConfig, MistralConfig, Olmo2Config, Olmo3Config, Phi3Config,
-                          Qwen2Config, Qwen3Config, SmolLM3Config)
+from transformers import (ArceeConfig, AutoModelForCausalLM, AutoTokenizer, CwmConfig, Ernie4_5Config, Exaone4Config, Gemma2Config, Gemma3TextConfig,
+                          Gemma4Config, Gemma4TextConfig, GemmaConfig, Glm4Config, GlmConfig, GraniteConfig, HunYuanDenseV1Config, LlamaConfig, Ministral3Config, MinistralConfig, MistralConfig, Olmo2Config, Olmo3Config, Phi3Config,
+                          Qwen2Config, Qwen3Config, SeedOssConfig, SmolLM3Config)
 
 from prompts import prompt_texts
 
@@ -37,7 +37,7 @@ TINY = {
                                   original_max_position_embeddings=64)),
     "swa": dict(hidden_size=60, num_hidden_layers=3, num_attention_heads=6, num_key_value_heads=2, head_dim=10,
                 intermediate_size=77, vocab_size=151, tie_word_embeddings=False, sliding_window=24),
-    # make_tiny_tokenizer.py makes this model's tokens.
+    # The tokens of this model come from make_tiny_tokenizer.py.
     "linear": dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
                    intermediate_size=52, vocab_size=259, tie_word_embeddings=False, bos_token_id=256, eos_token_id=257,
                    rope_scaling=dict(rope_type="linear", factor=4.0)),
@@ -124,6 +124,28 @@ TINY = {
                  head_dim=16, intermediate_size=64, vocab_size=151, tie_word_embeddings=False),
     "glm": dict(kind=GlmConfig, hidden_size=40, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
                 head_dim=12, intermediate_size=56, vocab_size=131, tie_word_embeddings=False),
+    "seedoss": dict(kind=SeedOssConfig, hidden_size=40, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2,
+                    head_dim=12, intermediate_size=60, vocab_size=133, tie_word_embeddings=False,
+                    rope_parameters=dict(rope_type="default", rope_theta=1000000.0)),
+    "arcee": dict(kind=ArceeConfig, hidden_size=48, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=3, head_dim=12,
+                  intermediate_size=68, vocab_size=141,
+                  rope_parameters=dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=64)),
+    # The second and fourth layer see the whole context and do not rotate.
+    "exaone4": dict(kind=Exaone4Config, hidden_size=40, num_hidden_layers=4, num_attention_heads=5, num_key_value_heads=1, head_dim=16,
+                    intermediate_size=56, vocab_size=147, sliding_window=20, sliding_window_pattern=2,
+                    rope_parameters=dict(rope_type="llama3", rope_theta=10000.0, factor=8.0, low_freq_factor=1.0,
+                                         high_freq_factor=4.0, original_max_position_embeddings=64)),
+    # The structure of the smaller model: no windows, and all layers rotate.
+    "exaone4full": dict(kind=Exaone4Config, hidden_size=48, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=3,
+                        head_dim=12, intermediate_size=64, vocab_size=151, sliding_window=None, tie_word_embeddings=True,
+                        layer_types=["full_attention", "full_attention"]),
+    "cwm": dict(kind=CwmConfig, hidden_size=40, num_hidden_layers=5, num_attention_heads=5, num_key_value_heads=1, head_dim=16,
+                intermediate_size=56, vocab_size=155, sliding_window=20,
+                rope_parameters=dict(rope_type="llama3", rope_theta=10000.0, factor=8.0, low_freq_factor=1.0,
+                                     high_freq_factor=4.0, original_max_position_embeddings=64)),
+    "hunyuan": dict(kind=HunYuanDenseV1Config, hidden_size=48, num_hidden_layers=3, num_attention_heads=6, num_key_value_heads=2,
+                    head_dim=16, intermediate_size=72, vocab_size=149, tie_word_embeddings=True,
+                    rope_parameters=dict(rope_type="dynamic", rope_theta=10000.0, factor=1.0, alpha=50.0)),
 }
 LENGTHS = [1, 2, 7, 15, 16, 17, 31, 33, 64, 100, 150, 200]  # prompt lengths in tokens
 # HF initialises biases to 0 and norms to 1, which hides mistakes. This spread makes their values random.

@@ -31,6 +31,12 @@ TINY = {
     "lfm2moe": dict(kind="Lfm2Moe", hidden_size=40, num_hidden_layers=4, num_attention_heads=5, num_key_value_heads=1, intermediate_size=52,
                     vocab_size=133, conv_L_cache=4, layer_types=["conv", FULL, "conv", "conv"], tie_word_embeddings=True, num_experts=5,
                     num_experts_per_tok=2, moe_intermediate_size=20, num_dense_layers=1, routed_scaling_factor=1.5),
+    # The heads' ropes: half of the pairs turn in layers that see everything, all in those with a window.
+    "lfm3": dict(kind="Lfm3", hidden_size=48, num_hidden_layers=5, num_attention_heads=6, num_key_value_heads=2, head_dim=12,
+                 intermediate_size=60, vocab_size=135, conv_L_cache=5, sliding_window=20, tie_word_embeddings=True,
+                 layer_types=["conv", FULL, "sliding_attention", "conv", FULL],
+                 rope_parameters=dict(sliding_attention=dict(rope_type="default", rope_theta=10000.0),
+                                      full_attention=dict(rope_type="proportional", partial_rotary_factor=0.5, rope_theta=500.0))),
     "qwen3next": dict(kind="Qwen3Next", hidden_size=40, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
                       intermediate_size=56, vocab_size=137, layer_types=[LINEAR, FULL, LINEAR], linear_num_key_heads=3,
                       linear_num_value_heads=6, linear_key_head_dim=12, linear_value_head_dim=10, linear_conv_kernel_dim=4,

@@ -77,6 +77,23 @@ TINY = {
                         intermediate_size=56, moe_intermediate_size=20, vocab_size=141, n_routed_experts=6, num_experts_per_tok=2,
                         n_shared_experts=1, routed_scaling_factor=1.5, q_lora_rank=24, kv_lora_rank=32, qk_nope_head_dim=32,
                         qk_rope_head_dim=16, v_head_dim=24, rms_norm_eps=1e-5),
+    # The second and fourth layer see the whole context and do not rotate.
+    "afmoe": dict(kind="Afmoe", hidden_size=40, num_hidden_layers=4, num_attention_heads=5, num_key_value_heads=1, head_dim=16,
+                  intermediate_size=56, moe_intermediate_size=20, vocab_size=143, num_experts=6, num_experts_per_tok=2,
+                  num_shared_experts=2, num_dense_layers=1, route_scale=1.7, global_attn_every_n_layers=2, sliding_window=20,
+                  mup_enabled=True),
+    "exaonemoe": dict(kind="ExaoneMoe", hidden_size=40, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2, head_dim=12,
+                      intermediate_size=56, moe_intermediate_size=20, vocab_size=145, num_experts=6, num_experts_per_tok=2,
+                      n_group=3, topk_group=2, routed_scaling_factor=1.5, sliding_window=20, sliding_window_pattern=2),
+    "hunyuanmoe": dict(kind="HunYuanMoEV1", hidden_size=48, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=3,
+                       head_dim=12, intermediate_size=28, vocab_size=153, num_experts=6, moe_topk=[3, 3], tie_word_embeddings=True,
+                       rope_parameters=dict(rope_type="dynamic", rope_theta=10000.0, factor=1.0, alpha=50.0)),
+    "hunyuan3": dict(kind="HYV3", hidden_size=40, num_hidden_layers=3, num_attention_heads=5, num_key_value_heads=1, head_dim=16,
+                     intermediate_size=56, moe_intermediate_size=20, vocab_size=147, num_experts=7, num_experts_per_tok=3,
+                     num_shared_experts=2, router_scaling_factor=1.7, mlp_layer_types=["dense", "sparse", "sparse"]),
+    "solaropen": dict(kind="SolarOpen", hidden_size=48, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2, head_dim=12,
+                      moe_intermediate_size=20, vocab_size=139, n_routed_experts=8, num_experts_per_tok=3, n_shared_experts=2,
+                      n_group=4, topk_group=2, routed_scaling_factor=1.5, attention_bias=True),
     # The structure of the large Gemma 4 model: layers without a window use their keys as values, and have fewer KV heads.
     "gemma4moe": dict(kind="Gemma4Text", hidden_size=40, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
                       head_dim=12, global_head_dim=16, num_global_key_value_heads=1, attention_k_eq_v=True, intermediate_size=37,
@@ -111,7 +128,7 @@ class RouterMargins:
         self.least = float("inf")
         for name, module in model.named_modules():
             is_plain = name.endswith("mlp.gate") and type(module) is torch.nn.Linear  # DeepSeek-V2's
-            if is_plain or type(module).__name__.lower().endswith(("topkrouter", "gemma4textrouter")):
+            if is_plain or type(module).__name__.lower().endswith(("topkrouter", "gemma4textrouter", "tokenchoicerouter", "hunyuanmoev1gate")):
                 module.config = getattr(module, "config", model.config)
                 module.register_forward_hook(self.look)
 

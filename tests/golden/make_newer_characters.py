@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""Prints the table of coordinator/text/newer_characters.cc: ranges that hold every character newer than Unicode 9.0
-that is a mark, or that a normal form changes or moves. To keep the ranges few, they also hold other characters, for
-which the table makes no difference.
-Needs: pip install unicodedata2; perl, whose tables give the Unicode version of each character."""
+"""Prints the table of coordinator/text/newer_characters.cc: ranges that hold every character newer than Unicode 9.0 that is a mark, or that
+a normal form changes or moves. To keep the ranges few, they also hold other characters, for which the table makes no difference. Needs: pip
+install unicodedata2; perl, whose tables give the Unicode version of each character."""
 import subprocess
 import unicodedata2 as unicodedata
 

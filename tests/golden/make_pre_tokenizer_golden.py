@@ -18,6 +18,7 @@ REST = r"\s*[\r\n]+|\s+(?!\S)|\s+"
 UPPER, LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 LLAMA3 = WORDS + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|" + REST
 QWEN2 = WORDS + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|" + REST
+SEED = WORDS + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+|" + REST
 QWEN35 = WORDS + r"|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|" + REST
 CASES = r"[^\r\n\p{L}\p{N}]?%s*%s+%s|[^\r\n\p{L}\p{N}]?%s+%s*%s|"
 O200K = CASES % (UPPER, LOWER, WORDS + "?", UPPER, LOWER, WORDS + "?") + r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|" + REST
@@ -72,6 +73,7 @@ KINDS = {
     "pixtral": ([split(LLAMA3)], False),
     "glm4": ([split(LLAMA3)], False),
     "qwen2": ([split(QWEN2)], True),
+    "seed-coder": ([split(SEED)], False),
     "deepseek-r1-qwen": ([split(QWEN2)], False),
     "qwen35": ([split(QWEN35)], True),
     "gpt-4o": ([split(O200K)], False),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Makes published_files.json: what stands in the files of published models, shrunk to facts: configurations without keys that change
-nothing, what tokenizer_config.json says (of chat templates: whether there is one), and names of tensors as patterns with ranges of numbers. Usage: make_published_files.py CLONES. CLONES is a folder with a clone
+"""Makes published_files.json: the facts in the files of published models. These are the configurations without keys that change nothing,
+the content of tokenizer_config.json (with only a mark for a chat template), and names of tensors as patterns with ranges of numbers. Usage: make_published_files.py CLONES. CLONES is a folder with a clone
 of each repository below, as OWNER+NAME/repo. These public repositories hold copies of models' small files."""
 import json
 import os
@@ -81,8 +81,6 @@ MODELS = [
 REFUSED = {
     "falcon-40b": 'architecture "RefinedWeb" is not supported',
     "granite-3b-code-instruct-128k": "attention_bias = true is not supported",
-    "Meta-Llama-3.1-8B-Instruct in bitsandbytes": 'quant_method "bitsandbytes" is not supported',
-    "Orpheus-3B-0.1 in bitsandbytes": 'quant_method "bitsandbytes" is not supported',
     "genz-70b in GPTQ": "bits = 3 is not supported",
     "Mistral-Small-4 in MLX": 'text_config: architecture "mistral4" is not supported',
     "DeepSeek-R1-Distill-Qwen-14B in MLX": 'quant_method "" is not supported',
@@ -119,7 +117,7 @@ def ranges(numbers):
 
 
 def facts(config):
-    """Returns a configuration without the keys that change nothing. Of the vision part only the type is kept."""
+    """Returns a configuration without the keys that change nothing. The vision part keeps only its type."""
     kept = {}
     for key, value in config.items():
         if key == "vision_config":

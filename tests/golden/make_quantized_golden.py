@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Makes a random Llama in the published forms of quantised models (models/NAME, safetensors), and the continuations of
-prompts by HF transformers in float32 on the dequantised weights (tiny_NAME.json). This script packs GPTQ and AWQ by
-their published layouts. The package compressed-tensors packs and dequantises its own formats. Needs: pip install torch
-transformers accelerate safetensors compressed-tensors
+prompts by HF transformers in float32 on the dequantised weights (tiny_NAME.json). This script packs GPTQ, AWQ and
+ModelOpt's formats by their published layouts. The packages compressed-tensors and bitsandbytes pack and dequantise their
+own formats. Needs: pip install torch transformers accelerate safetensors compressed-tensors bitsandbytes
 
   make_quantized_golden.py [NAME...]
 
@@ -14,8 +14,10 @@ import os
 import random
 import sys
 
+import bitsandbytes.functional as bnb
 import torch
 from compressed_tensors.compressors import BaseCompressor
+from compressed_tensors.compressors.nvfp4.helpers import unpack_fp4_from_uint8
 from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme
 from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM, LlamaConfig
@@ -146,6 +148,101 @@ def compressed_config(form):
                 config_groups=dict(group_0=dict(targets=["Linear"], weights={}, input_activations=None)))
 
 
+E2M1 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
+FLOAT8 = torch.float8_e4m3fn
+
+
+def nvfp4(weight):
+    """Returns the packed codes, the FP8 scales of 16 columns, the scale of all scales, and the numbers they stand for."""
+    rows, cols = weight.shape
+    groups = weight.reshape(rows, -1, 16)
+    whole = weight.abs().max() / (6 * 448)
+    scales = (groups.abs().amax(2) / 6 / whole).to(FLOAT8)
+    spread = (scales.float() * whole)[:, :, None]
+    codes = ((groups / spread)[..., None] - E2M1).abs().argmin(-1).reshape(rows, cols)
+    packed = (codes[:, ::2] | codes[:, 1::2] << 4).to(torch.uint8)
+    return packed, scales, whole, (E2M1[codes].reshape(groups.shape) * spread).reshape(rows, cols)
+
+
+def exponents_of(weight, most, log2_of_most):
+    """Returns E8M0 scales of 32 columns, and their values. `most`: the largest number of the format."""
+    groups = weight.reshape(len(weight), -1, 32)
+    powers = groups.abs().amax(2).log2().floor() - log2_of_most
+    assert (groups.abs() / 2 ** powers[:, :, None] < 2 * most).all()
+    return (powers + 127).to(torch.uint8), 2.0 ** powers
+
+
+def mxfp8(weight):
+    stored, scales = exponents_of(weight, 448, 8)
+    spread = scales.repeat_interleave(32, 1)
+    numbers = (weight / spread).clamp(-448, 448).to(FLOAT8)
+    return numbers, stored, numbers.float() * spread
+
+
+def modelopt(config, module, weight):
+    """Packs the MLP's matrices as MXFP8 or FP8 in turn, where the file mixes formats, and all others as NVFP4."""
+    if config["quant_algo"] == "MIXED_PRECISION" and module.endswith("up_proj"):
+        numbers, scales, plain = mxfp8(weight)
+        return dict(weight=numbers, weight_scale=scales), plain
+    if config["quant_algo"] == "MIXED_PRECISION" and module.endswith("down_proj"):
+        scale = weight.abs().max() / 448
+        numbers = (weight / scale).to(FLOAT8)
+        return dict(weight=numbers, weight_scale=scale, input_scale=torch.tensor(0.25)), numbers.float() * scale
+    packed, scales, whole, plain = nvfp4(weight)
+    return dict(weight=packed, weight_scale=scales, weight_scale_2=whole, input_scale=torch.tensor(0.25)), plain
+
+
+def float_packed(form):
+    """Returns a function that packs by compressed-tensors' compressor for floating-point formats in groups."""
+    def make(config, module, weight):
+        args = QuantizationArgs(**config["config_groups"]["group_0"]["weights"])
+        scheme = QuantizationScheme(targets=["Linear"], weights=args)
+        compressor = BaseCompressor.get_value_from_registry(form)
+        if form.startswith("nvfp4"):
+            most = weight.abs().reshape(len(weight), -1, 16).amax(2)
+            whole = (6 * 448 / weight.abs().max()).reshape(1)
+            state = dict(weight=weight, weight_scale=(most / 6 * whole).to(FLOAT8).float(), weight_global_scale=whole)
+        else:
+            state = dict(weight=weight, weight_scale=exponents_of(weight, *((448, 8) if "8" in form else (6, 2)))[1])
+        parts = compressor.compress(state, scheme)
+        plain = compressor.decompress(dict(parts), scheme)["weight"].float()
+        if form.startswith("nvfp4"):  # the package computes in bfloat16, which would round products of numbers and scales
+            numbers = unpack_fp4_from_uint8(parts["weight_packed"], *weight.shape, dtype=torch.float32)
+            exact = numbers * (parts["weight_scale"].float() / whole).repeat_interleave(16, 1)
+            assert torch.allclose(exact, plain, rtol=2**-7, atol=0)
+            plain = exact
+        return {name: part for name, part in parts.items() if part is not None}, plain
+    return make
+
+
+def bitsandbytes(config, module, weight):
+    """Packs a matrix with the code of bitsandbytes: 8 bits, or 4 bits with plain or quantised scales."""
+    if config["load_in_8bit"]:
+        numbers, most, _ = bnb.int8_vectorwise_quant(weight.half())
+        parts = dict(weight=numbers, SCB=most.float(), weight_format=torch.tensor(0, dtype=torch.uint8))
+        return parts, bnb.int8_vectorwise_dequant(numbers, most.float())
+    # Blocks follow each other in row-major order. The package's code for CPUs takes wrong scales where a block passes from
+    # row to row, so it sees a matrix with one block in each row.
+    codes, state = bnb.quantize_4bit(weight.reshape(-1, 64), blocksize=64, compress_statistics=config["bnb_4bit_use_double_quant"],
+                                     quant_type=config["bnb_4bit_quant_type"])
+    plain = bnb.dequantize_4bit(codes, state).reshape(weight.shape)
+    state.shape = weight.shape
+    parts = dict(weight=codes) | {f"weight.{name}": part for name, part in state.as_dict(packed=True).items()}
+    return parts, plain
+
+
+def bnb_config(**settings):
+    return dict(quant_method="bitsandbytes", load_in_4bit=True, load_in_8bit=False, bnb_4bit_quant_type="nf4",
+                bnb_4bit_use_double_quant=True, bnb_4bit_quant_storage="uint8", llm_int8_skip_modules=["lm_head"]) | settings
+
+
+def float_config(form, bits, group, **more):
+    config = compressed_config(form)
+    config["config_groups"]["group_0"]["weights"] = dict(type="float", num_bits=bits, strategy="tensor_group" if group == 16 else "group",
+                                                         group_size=group, symmetric=True, **more)
+    return config
+
+
 FORMS = {
     "gptq": (gptq, GPTQ),
     "gptq_act": (gptq, GPTQ | dict(group_size=64, desc_act=True, sym=False)),
@@ -159,6 +256,15 @@ FORMS = {
     "fp8_tensor": (fp8, FP8 | dict(activation_scheme="static")),
     "fp8_channel": (compressed("float-quantized", lambda module: dict(type="float", num_bits=8, strategy="channel")),
                     compressed_config("float-quantized")),
+    "nvfp4": (modelopt, dict(quant_method="modelopt", quant_algo="NVFP4", ignore=["lm_head"])),
+    "modelopt": (modelopt, dict(quant_method="modelopt", quant_algo="MIXED_PRECISION", ignore=["lm_head"])),
+    "nvfp4_packed": (float_packed("nvfp4-pack-quantized"), float_config("nvfp4-pack-quantized", 4, 16)),
+    "mxfp4_packed": (float_packed("mxfp4-pack-quantized"), float_config("mxfp4-pack-quantized", 4, 32, scale_dtype="torch.uint8")),
+    "mxfp8": (float_packed("mxfp8-quantized"), float_config("mxfp8-quantized", 8, 32, scale_dtype="torch.uint8")),
+    # Blocks of 64 numbers pass from row to row, because rows have 96 numbers.
+    "nf4": (bitsandbytes, bnb_config()),
+    "fp4": (bitsandbytes, bnb_config(bnb_4bit_quant_type="fp4", bnb_4bit_use_double_quant=False)),
+    "bnb_int8": (bitsandbytes, bnb_config(load_in_4bit=False, load_in_8bit=True)),
 }
 
 

@@ -1,4 +1,4 @@
-"""The GPU of this machine by nvidia-smi: its name and sizes, and its clocks, temperature and power during a run."""
+"""Reads this machine's GPU by nvidia-smi: its name and sizes, and its clocks, temperature and power during a run."""
 import subprocess
 import threading
 import time

@@ -66,8 +66,8 @@ class Pool {
   std::map<size_t, std::vector<std::byte*>> free_;
 };
 
-/// Reserves addresses without memory. Tests need two pages of tens of gigabytes, which neither device memory nor
-/// managed memory could provide on every machine.
+/// Reserves addresses without memory. Some tests touch two pages that lie tens of gigabytes apart. Neither device
+/// memory nor managed memory could be that large on every machine.
 std::byte* Addresses(size_t bytes) {
   void* data = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (data == MAP_FAILED) Refuse(bytes, "addresses", std::strerror(errno));

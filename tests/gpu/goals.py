@@ -2,7 +2,7 @@
 run measured."""
 import collections
 
-# share: of the best copy ("of_copy") or product ("of_gemm") of the same run; None where neither applies.
+# share: the share of the best copy ("of_copy") or product ("of_gemm") of the same run; None where neither applies.
 Row = collections.namedtuple("Row", "what goal bound value share", defaults=(None,))
 
 # (quantity, "at least" or "at most", bound, section, prefix of the case, prefix of the variant, field)

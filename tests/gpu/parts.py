@@ -1,6 +1,5 @@
-"""Executes and judges the parts of a GPU run. A part is a process group with a time limit. When a test ends its
-process, the test
-is named, and the remaining tests continue in another process."""
+"""Executes and judges the parts of a GPU run. A part is a process group with a time limit. When a test ends its process, the test is named,
+and the remaining tests continue in another process."""
 import os
 import re
 import shutil
@@ -54,7 +53,7 @@ def ended_with(status):
 
 
 class Process:
-    """One process of a part; its output is appended to a file."""
+    """A process of a part; its output is appended to a file."""
 
     def __init__(self, command, env, log):
         self.log = log
@@ -83,7 +82,7 @@ class Process:
 
 
 class Progress:
-    """The progress of a gtest program, from its output: the outcome of each test, and the running test."""
+    """The progress of a gtest program, read from its output: the outcome of each test, and the running test."""
 
     def __init__(self, test_seconds):
         self.test_seconds = test_seconds

@@ -4,7 +4,7 @@ import collections
 # One call on a borrowed machine lasts ten minutes, unpacking included.
 CALL_SECONDS, UNPACK_SECONDS = 600, 20
 RUN_SECONDS = CALL_SECONDS - UNPACK_SECONDS
-# The time of a run outside its parts: at begin and end, and around each part.
+# The time of a run outside its parts: at the beginning and end, and around each part.
 FIXED_SECONDS, SECONDS_PER_PART = 10, 1
 
 # The first tests of every kernel: a general fault shows within seconds.
@@ -14,11 +14,11 @@ SMOKE = [
     "RmsNormTest/Cuda.*", "GateMulTest/Cuda.*", "EmbeddingTest/Cuda.*", "ScatterTableTest.ScatterTable*", "GatherRowsTest.*", "FeedTokensTest.*", "CountsTest.Fill*",
     "RouteExpertsTest/Cuda.*", "GroupByExpertTest/Cuda.*", "CudaExpertMatmulTest.ExpertMatmul_*", "CombineExpertsTest/Cuda.*"]
 
-# The tests under sanitizers: every kernel, but few shapes, because sanitizers are some hundred times slower.
+# The tests under sanitizers: every kernel, but few shapes, because sanitizers are about a hundred times slower.
 SANITIZED = [
     "RopeKvWriteTest.*", "BlockCopyTest/Cuda.*", "*PackRunsTest.*", "RmsNormTest/Cuda.*", "GateMulTest/Cuda.*", "EmbeddingTest/Cuda.*",
     "PagedDecodeTest.Partitions*", "PagedDecodeTest.Alibi*", "DecodeAttentionTest.Split*", "DecodeAttentionTest.Alibi*",
-    "DecodeAttentionTest.TablesIn*", "PrefillAttentionTest.Alibi*", "PrefillAttentionTest.Cuts*", "SkinnyGemmTest.FusedNorm*",
+    "DecodeAttentionTest.TablesIn*", "PrefillAttentionTest.Alibi*", "PrefillAttentionTest.*HoweverAPromptIsCut*", "SkinnyGemmTest.FusedNorm*",
     "SkinnyGemmTest.ARow*", "QuantizedGemmTest.Rows*", "QuantizeRowsTest.*", "SamplingTest.Ties*", "SamplingTest.OnlyAllowedToken*", "SamplingTest.Extreme*", "ScatterTableTest.ScatterTable*",
     "GatherRowsTest.*", "FeedTokensTest.*", "CountsTest.*", "RouteExpertsTest/Cuda.*", "GroupByExpertTest/Cuda.*",
     "CudaExpertMatmulTest.*", "CombineExpertsTest/Cuda.*"]

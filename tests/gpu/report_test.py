@@ -176,7 +176,7 @@ class GtestTest(Folder):
         outcome = self.outcome(["A.One", "A.Hangs", "A.Two"], test_seconds=0.5)
         self.assertEqual((outcome.status, outcome.detail), ("failed", "2 passed; A.Hangs hung for 0 s"))
 
-    def test_restarts_of_a_gtest_program_are_bounded(self):
+    def test_a_gtest_program_is_restarted_a_bounded_number_of_times(self):
         names = [f"A.Crashes{i}" for i in range(parts.MAX_RESTARTS + 3)] + ["A.Last"]
         outcome = self.outcome(names)
         self.assertEqual(outcome.detail.count("took its process along"), parts.MAX_RESTARTS + 1)
@@ -337,7 +337,7 @@ class ReportTest(Folder):
 
 
 class RunTest(Folder):
-    """Whole runs, with fake programs and a fake nvidia-smi."""
+    """Tests whole runs, with fake programs and a fake nvidia-smi."""
 
     def run_it(self, names, the_plan, checks=None):
         stand_ins.pack(self.at("pack"), names, CEILINGS, {"decode": DECODE, "products": PRODUCTS, "steps": STEPS},
@@ -475,7 +475,8 @@ class PackTest(Folder):
         self.assertEqual(list(outcomes), [part.name for part in plan.PARTS], ran.stderr)
         self.assertEqual(outcomes["kernel tests"]["status"], "passed")
         self.assertEqual(outcomes["bench decode"]["status"], "passed")
-        # The fake server ends immediately: this proves that all files up to the start of the server are in the pack.
+        # The fake server ends immediately, which proves that the pack has all files that are needed until a server
+        # starts.
         self.assertIn("the server ended with 0", outcomes["tensor parallel tests"]["detail"])
         self.assertEqual(ran.returncode, 1)
 

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""Times attention by PyTorch, and by cuDNN through PyTorch, at the shapes of quire bench kernels and by the same rules:
-random data,
-more than 320 MB rotating, CUDA graphs between events, several rounds. Writes JSON to the named file, and prints one
-line about the kernels that were not available."""
+"""Times attention by PyTorch, and by cuDNN through PyTorch, at the shapes of quire bench kernels and by the same rules: random data, more
+than 320 MB rotating, CUDA graphs between events, several rounds. Writes JSON to the named file, and prints one line about the kernels that
+were not available."""
 import json
 import statistics
 import sys

@@ -1,4 +1,4 @@
-// Tests ops on rows and on blocks, on the CPU and on a device.
+// Tests operations on rows and on blocks, on the CPU and on a GPU.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ using Doubles = std::vector<double>;
 
 void Append(Doubles& out, const Doubles& more) { out.insert(out.end(), more.begin(), more.end()); }
 
-/// Returns the sum. The residual is stored as this sum, rounded to its type.
+/// Returns the sum of both. The residual is stored as this sum, rounded to its type.
 Doubles Added(const Numbers& to, const Numbers& delta) {
   Doubles sum;
   for (int64_t i = 0; i < to.count; ++i) sum.push_back(to[i] + delta[i]);
@@ -184,7 +184,7 @@ void ExpectRowsOf(const Stream& stream, NumberType dtype, double tolerance, int6
                        .first_id = first_id,
                        .scale = 2.5f,
                        .adds = adds});
-    // The number that is added was rounded before, so that errors add up.
+    // The added number has already been rounded, so both rounding errors add up.
     ExpectNear(out.Floats(), expected, adds ? 4 * tolerance : tolerance, adds ? "sum" : "rows");
   }
 }
@@ -308,8 +308,8 @@ TYPED_TEST(CombineExpertsTest, CombineExperts_WeighsRowsOfTheExpertsAndOfTheShar
       const Numbers rows = Numbers::Of(dtype, tokens * k * columns, random),
                     shared = Numbers::Of(dtype, tokens * columns, random), out(dtype, tokens * columns);
       const DeviceBuffer<float> weights(random.Floats(tokens * k)), gates(random.Floats(tokens * stride));
-      // A place of -1 says that another rank has the expert: the first of the second token, two of the third, all of
-      // the last.
+      // A place of -1 means that another rank has the expert: the first expert of the second token, two experts of the
+      // third, and all experts of the last.
       const DeviceBuffer<int32_t> places(std::vector<int32_t>{3, 0, 7, -1, 2, 11, 4, -1, -1, -1, -1, -1});
       CombineExperts(this->device_.stream,
                      {dtype, rows.data(), places.data(), weights.data(), shares ? shared.data() : nullptr,
@@ -361,7 +361,7 @@ template <class Device>
 class NoRowsTest : public OpTest<Device> {};
 TYPED_TEST_SUITE(NoRowsTest, Devices, DeviceName);
 
-TYPED_TEST(NoRowsTest, Ops_AcceptNullPointers_WhenThereAreNoRows) {
+TYPED_TEST(NoRowsTest, Functions_AcceptNullPointers_WhenThereAreNoRows) {
   const auto& stream = this->device_.stream;
   const auto kF32 = NumberType::kF32;
   RmsNorm(stream, {kF32, nullptr, nullptr, nullptr, nullptr, 0, 64, 1e-5f});
@@ -375,7 +375,7 @@ TYPED_TEST(NoRowsTest, Ops_AcceptNullPointers_WhenThereAreNoRows) {
   BlockCopy(stream, {nullptr, nullptr, 16, nullptr, 0});
 }
 
-// The CPU has these as separate ops. On CUDA they are parts of RopeKvWrite (cuda/ops_test.cc).
+// The operations below exist only on the CPU. On CUDA they are parts of RopeKvWrite (cuda/ops_test.cc).
 
 TEST(HeadNormTest, HeadNorm_NormsEachHeadOfAStridedRow_BitEqualToARowOfItsOwn) {
   Random random(4);

@@ -20,7 +20,7 @@ struct Case {
   Activations activations = Activations::kInt16;
 };
 
-/// Six experts with two weights each, and tokens that do not use all experts
+/// Six experts with two weights each, and tokens that do not use all experts.
 class ExpertMatmulTest : public testing::TestWithParam<Case> {
  protected:
   static constexpr int64_t kExperts = 6, kPerToken = 2, kRows[] = {37, 140}, kAll = 177;
@@ -69,7 +69,7 @@ class ExpertMatmulTest : public testing::TestWithParam<Case> {
 
   int64_t cols_ = 96;
   Random random_{7};
-  // Experts 1 and 4 have no tokens, expert 3 one, expert 0 many.
+  // Experts 1 and 4 have no tokens, expert 3 has one, and expert 0 has many.
   std::vector<int32_t> chosen_ = {0, 2, 0, 5, 2, 0, 0, 5, 5, 0, 0, 2, 3, 0, 0, 5, 0, 2, 0, 5, 0, 2, 0, 5, 0, 2, 0, 5};
   std::vector<std::vector<std::byte>> packed_;
   std::vector<PackedWeight> weights_;

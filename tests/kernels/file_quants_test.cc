@@ -69,8 +69,8 @@ TEST_P(FileQuantsTest, RecodeRow_StaysCloseToTheNumbers_WhenAFormatIsPacked) {
   }
 }
 
-// Tolerances. Scale and minimum of q4_k become fp16 with 11 bits. Rounding again to 127 steps errs by half a step and
-// by the scale's own rounding.
+// The tolerances. Scale and minimum of q4_k become fp16 with 11 bits. Rounding again to 127 steps errs by half a step
+// and by the scale's own rounding.
 INSTANTIATE_TEST_SUITE_P(
     Formats, FileQuantsTest,
     testing::Values(Case{"Q5_0", NumberType::kQ5_0, 0}, Case{"Q5_1", NumberType::kQ5_1, 0.0045f},
@@ -84,7 +84,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"TQ1_0", NumberType::kTQ1_0, 0}, Case{"TQ2_0", NumberType::kTQ2_0, 0}),
     [](const testing::TestParamInfo<Case>& format) { return format.param.name; });
 
-/// A row of two blocks. Each half block has all 16 codes. The scale of the first block is 2, that of the second 2^-3.
+/// A row of two blocks. Each half block has all 16 codes. The scales of the blocks are 2 and 2^-3.
 struct MxFp4Row {
   explicit MxFp4Row(NumberType type) {
     for (const int scale : {128, 124}) {

@@ -3,11 +3,11 @@
 #include "kernels/cpu/isa/intrinsics_plain.h"
 #include "kernels/cpu/isa/table.h"
 
-// An instruction set that no processor has: VNNI's products of bytes as plain loops, so that the code that uses them
-// runs on any machine.
+// An instruction set that no processor has. It computes VNNI's products of bytes by plain loops, so that code with such
+// products runs on any machine.
 namespace quire::kernels::QUIRE_ISA {
 
-/// Returns the table of the same vectors without products of bytes. It serves the ops that multiply no integers.
+/// Returns the table of the same vectors without products of bytes, for operations that multiply no integers.
 inline const IsaTable& WithoutByteProducts() { return baseline::Table(); }
 
 /// sum[i] += a[2 i] * b[2 i] + a[2 i + 1] * b[2 i + 1]

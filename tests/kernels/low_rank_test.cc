@@ -1,4 +1,4 @@
-// Tests low-rank products of rows in groups against fp64, and that a row's bits are its own.
+// Tests low-rank products of grouped rows against fp64, and that a row's bits do not depend on other rows.
 #include "kernels/low_rank.h"
 
 #include <gtest/gtest.h>
@@ -16,8 +16,8 @@ using test::Random;
 using test::RandomWeight;
 using test::Storage;
 
-/// Three groups with one to three parts of ranks 1 to 50 in several types, whose rows are neighbours or not; some rows
-/// have no group.
+/// Three groups with one to three parts of ranks 1 to 50 in several types. The rows of a group are neighbours or not,
+/// and some rows are in no group.
 class LowRankTest : public testing::Test {
  protected:
   static constexpr int64_t kCols = 70, kWidth = 333, kRows = 40, kStride = 340;
@@ -36,7 +36,7 @@ class LowRankTest : public testing::Test {
     return {{type, p.packed_down.data(), rank, kCols}, {type, p.packed_up.data(), rows, rank}, column, scale};
   }
 
-  /// Returns a part that shares its first product with another one.
+  /// Returns a part that shares its first product with this part.
   LowRankPart Beside(const LowRankPart& part, int64_t column, int64_t rows) {
     LowRankPart other = Part(part.down.rows, column, rows);
     pairs_.back().down = pairs_[pairs_.size() - 2].down;
@@ -46,7 +46,7 @@ class LowRankTest : public testing::Test {
   }
 
   void SetUp() override {
-    parts_.resize(3);  // their pairs are made in the order of the parts
+    parts_.resize(3);  // the pairs' parts are made in the order of parts_
     parts_[0] = {Part(8, 0, 160, NumberType::kF16, 0.25f), Part(50, 160, 100), Part(1, 260, 73)};
     parts_[1] = {Part(17, 5, 250, NumberType::kBF16, -2.0f), Part(3, 255, 20)};
     parts_[1].push_back(Beside(parts_[1].back(), 275, 40));
@@ -123,9 +123,9 @@ TEST_F(LowRankTest, AddLowRank_GivesEveryRowTheSameBits_AloneAndBesideAnyOtherRo
   }
 }
 
-TEST_F(LowRankTest, AddLowRank_ReadsOtherRowsOfX_WhereAGroupNamesThem) {
+TEST_F(LowRankTest, AddLowRank_ReadsOtherRowsOfX_WhenAGroupNamesThem) {
   const std::vector<float> right = Run({0, 1, 2}, 2), x = x_;
-  // Every group finds its rows of x in other places, several rows of y in one place.
+  // Every group has its rows of x at other places than its rows of y, and several rows of y use the same row of x.
   x_rows_ = {{9, 9, 2, 0, 11}, {30, 31, 32, 33}, {12, 13}};
   for (size_t g = 0; g < rows_.size(); ++g) {
     for (size_t i = 0; i < rows_[g].size(); ++i)
@@ -134,7 +134,7 @@ TEST_F(LowRankTest, AddLowRank_ReadsOtherRowsOfX_WhereAGroupNamesThem) {
   const std::vector<float> moved = Run({0, 1, 2}, 2);
   for (size_t g = 0; g < rows_.size(); ++g) {
     for (size_t i = 0; i < rows_[g].size(); ++i) {
-      if (g == 0 && i == 0) continue;  // its row of x was overwritten by the next one's
+      if (g == 0 && i == 0) continue;  // the next part's row of x overwrote this part's
       for (int64_t c = 0; c < kStride; ++c) {
         const auto at = static_cast<size_t>(rows_[g][i] * kStride + c);
         ASSERT_EQ(moved[at], right[at]) << g << ", " << i;

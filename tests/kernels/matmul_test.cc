@@ -54,7 +54,8 @@ class MatmulTest : public testing::TestWithParam<Case> {
     return isa == "avx512amx" || isa == "plaintiles";
   }
   bool quantised() const { return LayoutOf(type()).block_numbers > 1; }
-  /// True if x is rounded to 8 bits. Otherwise 16-bit integers round numbers that 8 bits hold exactly.
+  /// True if x is rounded to 8 bits. Otherwise x consists of numbers that 8 bits hold exactly, and is rounded to 16
+  /// bits.
   bool takes_bytes() const {
     return quantised() && GetParam().activations == Activations::kInt8 && ActiveTable().takes_int8(type());
   }
@@ -140,9 +141,10 @@ TEST_P(MatmulTest, Matmul_WritesWeightsOfSeveralTypesIntoOneRow) {
 }
 
 /// Returns the standard deviation of the error of a product of x [k] with w [k]. Rounding x to integers moves each
-/// number by up to half a step, evenly distributed: a variance of step^2 / 12 times the square of its weight. A step is
-/// the largest number of the block over the largest integer. Each addition of fp32 numbers rounds the sum by up to half
-/// of 2^-23 of itself; there is one addition a number or, where a block is summed in integers, three a block.
+/// number by up to half a step, evenly distributed, which gives a variance of step^2 / 12 times the square of the
+/// number's weight. A step is the largest number of the block over the largest integer. Each addition of fp32 numbers
+/// rounds the sum by up to half of 2^-23 of the sum. There is one addition per number or, if a block is summed in
+/// integers, three additions per block.
 double DeviationOfProduct(const float* x, const double* w, int64_t k, bool quantised, int most) {
   const int64_t block = quantised ? kQuantBlock : 1;
   double of_rounding = 0, of_terms = 0;
@@ -173,11 +175,11 @@ TEST_P(MatmulTest, Matmul_HasNoLargerErrors_ThanTheRoundingOfXExplains) {
       const auto at = static_cast<size_t>(i * n + j);
       const double deviations =
           (y[at] - expected[at]) / DeviationOfProduct(&x[i * k], &weights[j * k], k, quantised(), most());
-      EXPECT_LT(std::abs(deviations), 6) << "row " << i << ", column " << j;  // one in a billion lies further off
+      EXPECT_LT(std::abs(deviations), 6) << "row " << i << ", column " << j;  // one in a billion deviates further
       squares += deviations * deviations;
     }
   }
-  // The root mean square of all deviations; truncation instead of rounding would make it 2.
+  // The root mean square of all deviations. If numbers were truncated instead of rounded, it would be 2.
   EXPECT_LT(std::sqrt(squares / static_cast<double>(m * n)), 1.3);
 }
 
@@ -186,7 +188,7 @@ TEST_P(MatmulTest, Matmul_LosesPrecisionOnlyInTheBlockOfALargeNumber) {
   const int64_t n = 20, k = 96;
   const Storage w = RandomWeight(type(), n, k, random);
   auto x = random.Floats(k);
-  x[40] = 3000.0f;  // makes the block's steps 0.09 (16 bits) or 24 (8 bits), for its 31 neighbours, too
+  x[40] = 3000.0f;  // makes the steps of its block, also for its 31 neighbours, 0.09 (16 bits) or 24 (8 bits)
   const auto y = Run(w.weight, x, 1, 1);
   const auto expanded = reference::Expand(w.weight);
   const auto expected = reference::Matmul({x.begin(), x.end()}, expanded, 1, n, k);
@@ -207,7 +209,7 @@ TEST_P(MatmulTest, Matmul_GivesNonFiniteResults_WhenXIsNotFinite) {
   }
 }
 
-// An instruction may take more columns than a product has. Bytes behind the product's columns must not count.
+// An instruction may load more columns than a product has. The bytes after the product's columns must have no effect.
 TEST_P(MatmulTest, Matmul_IsUnaffected_WhenAnEarlierCallHadInfiniteNumbers) {
   Random random(16);
   const int64_t m = 31, k = quantised() ? 32 : 37;
@@ -249,7 +251,7 @@ TEST_P(MatmulTest, Matmul_GivesZeros_WhenWeightsAreZero) {
   Random random(14);
   const int64_t m = 31, n = 17, k = 64;
   Storage w = RandomWeight(type(), n, k, random);
-  // Integers of zero, whatever their scale. The minima of q4_1 are zeroed, too.
+  // The integers are zero, whatever their scale. The minima of q4_1 are zeroed, too.
   const NumberLayout layout = LayoutOf(type());
   const int zero = type() == NumberType::kQ4_0 ? 0x88 : 0;
   for (size_t i = 0; i < w.bytes.size(); ++i) {
@@ -327,13 +329,13 @@ TEST(EncodeTest, EncodeRow_RoundsNumbersWithinHalfAStep) {
     DecodeRow({type, encoded.data(), 1, 96, RowBytes(type, 96)}, 0, 0, 96, back.data());
     for (size_t i = 0; i < 96; ++i) {
       const float span = i < 32 ? 2 : i < 64 ? 200 : 0;
-      // The scale is itself rounded to 11 bits.
+      // The scale is also rounded, to 11 bits.
       EXPECT_NEAR(back[i], numbers[i], span * (0.5f / steps + 0x1p-11f)) << "number " << i;
     }
   }
 }
 
-TEST(DecodeTest, DecodeRow_ReadsSubnormalAndInfiniteHalves) {
+TEST(DecodeTest, DecodeRow_ReadsSubnormalAndInfiniteFp16Numbers) {
   const uint16_t halves[] = {0x0001, 0x03ff, 0x0400, 0x7bff, 0x8001, 0x7c00, 0xfc00, 0x3c00, 0, 0x8000, 0x1234, 0x3555};
   const Weight w{NumberType::kF16, reinterpret_cast<const std::byte*>(halves), 1, 12, 24};
   std::vector<float> out(12);

@@ -8,12 +8,12 @@
 #include "comm/base/number_type.h"
 #include "kernels/stream.h"
 
-// Runs one test body for every op on both devices, over types and tolerances. Without a GPU the CUDA device is
+// Runs one test body for every operation on both devices and for several types. Without a GPU the CUDA device is
 // emulated.
 namespace quire::kernels::test_case {
 
-/// A type that an op computes in, and the tolerance of a result that was rounded once to it, relative to max(1,
-/// |result|)
+/// A type that an operation computes in, and the tolerance of a result that was rounded once to this type, relative to
+/// max(1, |result|).
 struct OpType {
   NumberType dtype;
   double tolerance;
@@ -22,7 +22,7 @@ struct OpType {
 struct Cpu {
   static constexpr const char* kName = "Cpu";
   static constexpr OpType kTypes[] = {{NumberType::kF32, 2e-6}};
-  static constexpr int64_t kColumns[] = {1, 7, 8, 33, 1000};  // with and without whole vectors
+  static constexpr int64_t kColumns[] = {1, 7, 8, 33, 1000};  // numbers of columns with and without whole vectors
   CpuStream stream{2};
 };
 
@@ -34,7 +34,7 @@ struct Cuda {
   CudaStream stream;
 };
 
-/// Calls a body for every type of the device, or every type and number of columns.
+/// Calls the body for every type of the device, or for every type and number of columns.
 template <class Device>
 class OpTest : public testing::Test {
  protected:

@@ -8,7 +8,7 @@
 #include "kernels/packed_weight.h"
 #include "tests/support/random.h"
 
-// Weights and activations for tests of products.
+// Makes weights and activations for tests of products.
 namespace quire::test {
 
 using kernels::kPanelRows;

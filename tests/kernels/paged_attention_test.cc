@@ -18,8 +18,8 @@ namespace {
 
 using test::Random;
 
-/// The type of a cache's numbers, how they are multiplied, and the tolerance against the reference (which rounds
-/// queries as the kernel does, but not the softmax weights)
+/// The type of a cache's numbers, how they are multiplied, and the tolerance of the comparison with the reference. The
+/// reference rounds queries as the kernel does, but does not round the softmax weights.
 struct Form {
   const char* name;
   NumberType type;
@@ -35,7 +35,8 @@ constexpr Form kFloats = kForms[0], kHalves = kForms[1], kBytesOfCache = kForms[
 
 void PrintTo(const Form& form, std::ostream* out) { *out << form.name; }
 
-/// A paged cache with shuffled blocks. Every float that no sequence owns is NaN, so that a stray read shows.
+/// A paged cache with shuffled blocks. Every float that no sequence owns is NaN, so that reading a wrong place changes
+/// the result.
 struct Case {
   Form form;
   int64_t block_size, head_dim;
@@ -46,6 +47,8 @@ struct Case {
   int64_t num_blocks = 1, table_stride = 0, window = 0;
   std::vector<float> sinks;   // empty, or one for each query head
   std::vector<float> slopes;  // ALiBi slopes: empty, or one for each query head
+  std::vector<float> bias;    // [query heads, 2 * reach + 1] numbers added by distance; or empty
+  int64_t reach = 0;
   float soft_cap = 0;
   bool both_ways = false;
 
@@ -74,15 +77,23 @@ struct Case {
             slopes.empty() ? nullptr : slopes.data(),
             form.activations,
             sinks.empty() ? nullptr : sinks.data(),
-            both_ways};
+            both_ways,
+            bias.empty() ? nullptr : bias.data(),
+            reach};
   }
 
-  /// Sets ALiBi slopes, a different one for each head.
+  /// Sets numbers that are added by distance, different for each head.
+  void Lean(int64_t new_reach, uint64_t seed) {
+    reach = new_reach;
+    bias = Random(seed).Floats(heads() * (2 * reach + 1));
+  }
+
+  /// Sets ALiBi slopes, a different slope for each head.
   void Slope() {
     for (int64_t h = 0; h < heads(); ++h) slopes.push_back(std::exp2(-1.5f * static_cast<float>(h)));
   }
 
-  /// Sets the window and clears the table entries of blocks that no query sees any more, as the server may do.
+  /// Sets the window, and clears the table entries of blocks that no query sees any more, as the server does.
   void Slide(int64_t new_window) {
     window = new_window;
     for (size_t s = 0; s < context_len.size(); ++s) {
@@ -166,8 +177,8 @@ TEST_P(PagedAttentionTest, PagedAttention_EqualsReference_OverShapesAndLengths) 
   }
 }
 
-/// Expects that a prompt computed in pieces gives the bits of the whole. Each piece has the block table that the server
-/// has at that time.
+/// Expects that a prompt computed in pieces gives the same bits as the whole prompt. Each piece has the block table
+/// that the server has at that time.
 void ExpectChunksEqualWhole(const Form& form, int64_t block_size, int64_t head_dim, int64_t window,
                             bool adjusted = false) {
   Case whole = MakeCase(form, block_size, head_dim, {0, 3, 6, 9}, {{77, 77}, {40, 1}}, 99);
@@ -197,8 +208,8 @@ void ExpectChunksEqualWhole(const Form& form, int64_t block_size, int64_t head_d
   }
 }
 
-// A chunk of one query has few rows, the whole prompt many: kernels for both must agree.
-TEST_P(PagedAttentionTest, PagedAttention_ChangesNotABit_WhenPromptsAreChunkedOrBatched) {
+// A chunk of one query has few rows, and the whole prompt has many. The kernels for both must agree.
+TEST_P(PagedAttentionTest, PagedAttention_GivesTheSameBits_WhenPromptsAreChunkedOrBatched) {
   for (const int64_t window : {0, 1, 5, 16, 24, 33, 70}) ExpectChunksEqualWhole(GetParam(), 16, 64, window);
   for (const int64_t block_size : {1, 17, 64}) ExpectChunksEqualWhole(GetParam(), block_size, 12, 24);
   for (const int64_t head_dim : {80, 70, 3}) ExpectChunksEqualWhole(GetParam(), 8, head_dim, 0);
@@ -207,7 +218,7 @@ TEST_P(PagedAttentionTest, PagedAttention_ChangesNotABit_WhenPromptsAreChunkedOr
   for (const int64_t window : {0, 24}) ExpectChunksEqualWhole(GetParam(), 16, 64, window, true);
 }
 
-// Prompts of a few tokens have few rows, others many.
+// Prompts of a few tokens have few rows, and the other prompts have many.
 TEST_P(PagedAttentionTest, PagedAttention_EqualsReference_WhenQueriesSeeBothWays) {
   uint64_t seed = 700;
   for (const auto& grouping : kGroupings) {
@@ -241,6 +252,37 @@ TEST_P(PagedAttentionTest, PagedAttention_EqualsReference_WithAlibiSlopes) {
         PagedAttention(CpuStream(2), c.Params());
         EXPECT_NE(c.out, level);
         ExpectNearReference(c, 4e-6, "window " + std::to_string(window) + ", block " + std::to_string(block_size));
+      }
+    }
+  }
+}
+
+TEST_P(PagedAttentionTest, PagedAttention_EqualsReference_WithAlibiSlopesBothWays) {
+  uint64_t seed = 550;
+  for (const auto& grouping : kGroupings) {
+    for (const int64_t block_size : {16, 17}) {
+      Case c = MakeCase(GetParam(), block_size, 64, grouping, {{1, 1}, {3, 3}, {33, 33}, {70, 21}, {300, 2}}, ++seed);
+      c.both_ways = true;
+      c.Slope();
+      PagedAttention(CpuStream(2), c.Params());
+      ExpectNearReference(c, 4e-6, "block " + std::to_string(block_size));
+    }
+  }
+}
+
+TEST_P(PagedAttentionTest, PagedAttention_EqualsReference_WithNumbersOfDistances) {
+  uint64_t seed = 580;
+  for (const auto& grouping : kGroupings) {
+    for (const bool both_ways : {false, true}) {
+      for (const int64_t reach : {3, 128}) {
+        Case c = MakeCase(GetParam(), 16, 64, grouping, {{1, 1}, {3, 3}, {33, 33}, {70, 21}, {300, 2}}, ++seed);
+        c.both_ways = both_ways;
+        PagedAttention(CpuStream(1), c.Params());
+        const std::vector<float> level = c.out;
+        c.Lean(reach, seed);
+        PagedAttention(CpuStream(2), c.Params());
+        EXPECT_NE(c.out, level);
+        ExpectNearReference(c, 4e-6, "reach " + std::to_string(reach));
       }
     }
   }
@@ -286,8 +328,8 @@ void SharePrefix(Case& c, const std::vector<int64_t>& blocks) {
     std::copy_n(c.tables.begin(), blocks[s], c.tables.begin() + static_cast<ptrdiff_t>(s) * c.table_stride);
 }
 
-/// Makes 27 sequences. Sequences 0, 1, 2, 4 and twenty more share 160 tokens (rounded down to whole blocks), 3 shares
-/// 80 with these, 6 shares none. 5 has too many queries to join.
+/// Makes 27 sequences. Sequences 0, 1, 2, 4 and twenty more share 160 tokens, rounded down to whole blocks. Sequence 3
+/// shares 80 tokens with these, sequence 6 none. Sequence 5 has too many queries to join.
 Case SharingCase(const Form& form, int64_t block_size, int64_t head_dim, std::vector<int32_t> head_start) {
   std::vector<Lengths> lengths = {{180, 1}, {200, 2}, {161, 1}, {100, 3}, {170, 1}, {190, 20}, {150, 1}};
   lengths.resize(27, {165, 1});
@@ -299,7 +341,7 @@ Case SharingCase(const Form& form, int64_t block_size, int64_t head_dim, std::ve
   return c;
 }
 
-/// Computes every sequence of the case separately.
+/// Computes attention for every sequence of the case separately.
 void AttendOneByOne(Case& c) {
   for (size_t s = 0; s < c.context_len.size(); ++s) {
     PagedAttentionParams p = c.Params();
@@ -314,7 +356,7 @@ void AttendOneByOne(Case& c) {
   }
 }
 
-TEST_P(PagedAttentionTest, PagedAttention_ChangesNotABit_WhenSequencesShareAPrefix) {
+TEST_P(PagedAttentionTest, PagedAttention_GivesTheSameBits_WhenSequencesShareAPrefix) {
   for (const int64_t block_size : {1, 16, 17, 64}) {
     for (const int64_t head_dim : {64, 12}) {
       Case c = SharingCase(GetParam(), block_size, head_dim, kGroupings[static_cast<size_t>(block_size % 4)]);
@@ -330,9 +372,9 @@ TEST_P(PagedAttentionTest, PagedAttention_ChangesNotABit_WhenSequencesShareAPref
   }
 }
 
-// Alone, a sequence's one query has many rows, one for each head. In a group it goes through the shared prefix with few
-// rows at a time.
-TEST_P(PagedAttentionTest, PagedAttention_ChangesNotABit_WhenSequencesOfManyHeadsShareAPrefix) {
+// Alone, a sequence's single query has many rows, one for each head. In a group it goes through the shared prefix with
+// few rows at a time.
+TEST_P(PagedAttentionTest, PagedAttention_GivesTheSameBits_WhenSequencesOfManyHeadsShareAPrefix) {
   Case c = SharingCase(GetParam(), 16, 64, {0, 20});
   PagedAttention(CpuStream(1), c.Params());
   ExpectNearReference(c, 2e-6, "20 heads");
@@ -420,7 +462,7 @@ TEST_P(PagedAttentionTest, PagedAttention_EqualsReference_WithAWindow_AndReadsNo
   }
 }
 
-TEST_P(PagedAttentionTest, PagedAttention_ChangesNotABit_WhenTheWindowIsLongerThanTheContext) {
+TEST_P(PagedAttentionTest, PagedAttention_GivesTheSameBits_WhenTheWindowIsLongerThanTheContext) {
   Case c = MakeCase(GetParam(), 16, 64, {0, 3, 6, 9}, {{77, 77}, {40, 1}}, 98);
   PagedAttention(CpuStream(1), c.Params());
   const std::vector<float> full = c.out;
@@ -445,7 +487,7 @@ TEST_P(PagedAttentionTest, PagedAttention_MasksSlotsBeforeTheWindow_InABlockThat
   EXPECT_EQ(c.out, clean);
 }
 
-/// Groupings with few rows (one head) and with many (twenty heads)
+/// Groupings with few rows (one head) and with many rows (twenty heads).
 const std::vector<std::vector<int32_t>> kFewAndMany = {{0, 1}, {0, 20}};
 
 TEST_P(PagedAttentionTest, PagedAttention_DoesNotOverflow_WithLargeScores) {
@@ -475,7 +517,8 @@ void ExpectInfinityWhereItIsSeen(const Form& form, const std::vector<int32_t>& g
     const int64_t query = row / c.heads();
     const bool sees = query >= 2 && (window == 0 || query < 2 + window);
     const auto first = static_cast<size_t>(row * 64);
-    // An infinite key gives a score of NaN, or one that takes all or none of the weight, by the query's sign.
+    // An infinite key gives a score of NaN, or a score that takes all or none of the weight, depending on the query's
+    // sign.
     if (sees) {
       EXPECT_FALSE(std::isfinite(c.out[first]) && !bad_keys) << "query " << query << ", window " << window;
       continue;
@@ -528,9 +571,9 @@ TEST(KvWriteTest, KvWrite_RoundsEachVectorWithItsOwnScale) {
   }
 }
 
-TEST(KvWriteTest, KvWrite_RoundsToTheNearestHalf) {
+TEST(KvWriteTest, KvWrite_RoundsToTheNearestFp16Number) {
   std::vector<float> numbers;
-  // every finite half, the middle to the next one, and the floats beside the middle
+  // Tests every finite half, the middle between each half and the next, and the floats beside this middle.
   for (uint32_t half = 0; half < 0x7c00; ++half) {
     const float low = static_cast<float>(std::bit_cast<_Float16>(static_cast<uint16_t>(half)));
     const float next =
@@ -563,7 +606,7 @@ TEST(KvWriteTest, KvWrite_RoundsToTheNearestHalf) {
   }
 }
 
-TEST(KvWriteTest, Attention_GivesNaN_WhenAKeyIsTooLargeForHalves) {
+TEST(KvWriteTest, Attention_GivesNaN_WhenAKeyIsTooLargeForFp16) {
   for (const float large : {70000.0f, -70000.0f}) {
     Case c = MakeCase(kHalves, 16, 64, {0, 1}, {{2, 2}}, 18);
     std::vector<float> key(64, 0.5f);
@@ -575,7 +618,7 @@ TEST(KvWriteTest, Attention_GivesNaN_WhenAKeyIsTooLargeForHalves) {
   }
 }
 
-TEST(KvWriteTest, KvWrite_PutsHalvesWhereTheLayoutSays) {
+TEST(KvWriteTest, KvWrite_PutsFp16NumbersWhereTheLayoutSays) {
   Case c = MakeCase(kHalves, 16, 12, {0, 1, 2}, {{40, 1}}, 15);
   const KvCacheView cache = c.Params().cache;
   const auto keys = Random(16).Floats(24), values = Random(17).Floats(24);
@@ -592,7 +635,7 @@ TEST(KvWriteTest, KvWrite_PutsHalvesWhereTheLayoutSays) {
   }
 }
 
-/// Rounds one vector to int8, in the plainest way.
+/// Rounds one vector to int8 in the simplest way.
 std::vector<int8_t> Rounded(const float* vector, int64_t dim, float& scale) {
   float largest = 0;
   for (int64_t d = 0; d < dim; ++d) largest = std::max(largest, std::abs(vector[d]));
@@ -603,7 +646,7 @@ std::vector<int8_t> Rounded(const float* vector, int64_t dim, float& scale) {
   return out;
 }
 
-TEST(KvWriteTest, KvWrite_PutsBytesAndScalesWhereTheLayoutSays) {
+TEST(KvWriteTest, KvWrite_PutsInt8NumbersAndScalesWhereTheLayoutSays) {
   Random random(13);
   for (const int64_t dim : {12, 64, 80}) {
     for (const int64_t block_size : {1, 16, 17}) {

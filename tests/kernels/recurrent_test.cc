@@ -1,4 +1,4 @@
-// Tests ops of layers that keep a recurrent state, on the CPU and on a device. Sequences are cut into steps in many
+// Tests operations of layers that keep a recurrent state, on the CPU and on a GPU. Sequences are cut into steps in many
 // ways.
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ Floats RandomFloats(int64_t count, Random& random, float size) {
   return numbers;
 }
 
-/// Returns the first row of a sequence. Rows of all sequences follow each other: [tokens, width].
+/// Returns the index of a sequence's first row. The rows of all sequences follow each other: [tokens, width].
 int64_t FirstRow(int64_t sequence) { return std::accumulate(kLengths, kLengths + sequence, int64_t{0}); }
 int64_t AllRows() { return FirstRow(kSequences); }
 
@@ -53,25 +53,29 @@ Doubles Columns(const Floats& rows, int64_t width, int64_t sequence, int64_t fir
   return out;
 }
 
-/// States in blocks that are scattered over a pool of NaN, in memory that kernels of either device may access
+/// States in blocks that are scattered over a pool of NaN, in memory that kernels of either device may access.
 class States {
  public:
-  States(int64_t bytes, int64_t offset, int64_t block_bytes)
+  /// `gap`: bytes at the end of each block that no state uses.
+  States(int64_t bytes, int64_t offset, int64_t block_bytes, int64_t gap = 0)
       : offset_(offset),
         block_bytes_(block_bytes),
+        stride_(block_bytes + gap),
         per_state_((offset + bytes + block_bytes - 1) / block_bytes),
-        pool_((kSequences * per_state_ + 1) * block_bytes, std::byte{0xff}),
+        pool_((kSequences * per_state_ + 1) * stride_, std::byte{0xff}),
         step_blocks_((kSequences + 1) * per_state_),
         query_start_(kSequences + 2),
-        context_len_(kSequences + 1) {
+        context_len_(kSequences + 1),
+        held_(kSequences + 1) {
     const int64_t blocks = kSequences * per_state_;
     for (int64_t i = 0; i < blocks; ++i) blocks_.push_back(static_cast<int32_t>(1 + i * 7 % blocks));
     if (blocks % 7 == 0) std::iota(blocks_.rbegin(), blocks_.rend(), 1);
   }
 
-  /// Returns the states of a step's sequences. A padding sequence with one row and the null block follows them.
+  /// Returns the states of a step's sequences. A padding sequence with one row and the null block follows them. With
+  /// `hold` the step leaves all states as they are.
   StateView View(const std::vector<int64_t>& members, const std::vector<int64_t>& counts,
-                 const std::vector<int64_t>& done) {
+                 const std::vector<int64_t>& done, bool hold) {
     const int64_t count = std::ssize(members);
     for (int64_t i = 0; i < count; ++i) {
       const auto s = static_cast<size_t>(members[static_cast<size_t>(i)]);
@@ -79,50 +83,82 @@ class States {
                   step_blocks_.data() + i * per_state_);
       query_start_[i + 1] = query_start_[i] + static_cast<int32_t>(counts[s]);
       context_len_[i] = static_cast<int32_t>(done[s] + counts[s]);
+      held_[i] = 1;
     }
     std::fill_n(step_blocks_.data() + count * per_state_, per_state_, 0);
     query_start_[count + 1] = query_start_[count] + 1;
-    context_len_[count] = 0;
-    return {pool_.data(), block_bytes_,        step_blocks_.data(), per_state_,
-            offset_,      query_start_.data(), context_len_.data(), count + 1};
+    context_len_[count] = held_[count] = 0;
+    return {.pool = pool_.data(),
+            .block_stride = stride_,
+            .blocks = step_blocks_.data(),
+            .blocks_per_state = per_state_,
+            .offset = offset_,
+            .query_start = query_start_.data(),
+            .context_len = context_len_.data(),
+            .num_sequences = count + 1,
+            .held = hold ? held_.data() : nullptr,
+            .bytes_of_block = stride_ > block_bytes_ ? block_bytes_ : 0};
   }
 
-  /// Returns whether only bytes [offset, offset + bytes) of every state were written.
+  /// Returns true if only bytes [offset, offset + bytes) of every state were written.
   bool OthersUntouched(int64_t bytes) const {
     for (int64_t s = 0; s < kSequences; ++s) {
       for (int64_t at = 0; at < per_state_ * block_bytes_; ++at) {
         if (at >= offset_ && at < offset_ + bytes) continue;
-        const int64_t block = blocks_[static_cast<size_t>(s * per_state_ + at / block_bytes_)];
-        if (pool_[block * block_bytes_ + at % block_bytes_] != std::byte{0xff}) return false;
+        if (!Untouched(BlockOf(s, at / block_bytes_) * stride_ + at % block_bytes_)) return false;
+      }
+      for (int64_t at = 0; at < per_state_ * (stride_ - block_bytes_); ++at) {
+        const int64_t gap = stride_ - block_bytes_;
+        if (!Untouched(BlockOf(s, at / gap) * stride_ + block_bytes_ + at % gap)) return false;
       }
     }
-    return std::all_of(pool_.data(), pool_.data() + block_bytes_, [](std::byte b) { return b == std::byte{0xff}; });
+    return std::all_of(pool_.data(), pool_.data() + stride_, [](std::byte b) { return b == std::byte{0xff}; });
   }
 
  private:
-  int64_t offset_, block_bytes_, per_state_;
+  int64_t BlockOf(int64_t sequence, int64_t index) const {
+    return blocks_[static_cast<size_t>(sequence * per_state_ + index)];
+  }
+  bool Untouched(int64_t at) const { return pool_[at] == std::byte{0xff}; }
+
+  int64_t offset_, block_bytes_, stride_, per_state_;
   std::vector<int32_t> blocks_;
   DeviceBuffer<std::byte> pool_;
-  DeviceBuffer<int32_t> step_blocks_, query_start_, context_len_;
+  DeviceBuffer<int32_t> step_blocks_, query_start_, context_len_, held_;
 };
 
-/// Calls run(rows, states) for each step until all sequences are computed, where `rows` are the step's tokens. A step
-/// takes some of the next tokens of some sequences, and the first token again as padding. With `whole` there is one
-/// step.
+/// How sequences are cut into steps.
+enum class Cut {
+  kWhole,   // one step
+  kSteps,   // a step has some of the next tokens of some sequences
+  kDrafts,  // the same, but before each step all tokens of its sequences that are left are computed from held states;
+            // blocks have gaps
+};
+
+/// Calls run(rows, states) for each step until all sequences are computed, where `rows` are the step's tokens, and the
+/// first token again as padding.
 template <class Run>
-void InSteps(States& states, bool whole, Random& random, const Run& run) {
+void InSteps(States& states, Cut cut, Random& random, const Run& run) {
   std::vector<int64_t> done(kSequences);
   while (done != std::vector<int64_t>(std::begin(kLengths), std::end(kLengths))) {
-    std::vector<int64_t> members, counts(kSequences), rows;
+    std::vector<int64_t> members, counts(kSequences), left(kSequences);
     for (int64_t s = 0; s < kSequences; ++s) {
       const auto i = static_cast<size_t>(s);
-      const int64_t left = kLengths[s] - done[i];
-      counts[i] = whole ? left : std::min(left, static_cast<int64_t>(random.Below(5)));
+      left[i] = kLengths[s] - done[i];
+      counts[i] = cut == Cut::kWhole ? left[i] : std::min(left[i], static_cast<int64_t>(random.Below(5)));
       if (counts[i] > 0) members.push_back(s);
-      for (int64_t t = 0; t < counts[i]; ++t) rows.push_back(FirstRow(s) + done[i] + t);
     }
-    rows.push_back(0);  // a padding row is computed from a zero state, as the first token is
-    run(rows, states.View(members, counts, done));
+    const auto step = [&](const std::vector<int64_t>& count, bool hold) {
+      std::vector<int64_t> rows;
+      for (const int64_t s : members) {
+        for (int64_t t = 0; t < count[static_cast<size_t>(s)]; ++t)
+          rows.push_back(FirstRow(s) + done[static_cast<size_t>(s)] + t);
+      }
+      rows.push_back(0);  // a padding row is computed from a zero state, as the first token is
+      run(rows, states.View(members, count, done, hold));
+    };
+    if (cut == Cut::kDrafts) step(left, true);
+    step(counts, false);
     for (size_t i = 0; i < done.size(); ++i) done[i] += counts[i];
   }
 }
@@ -159,16 +195,16 @@ struct ConvCase {
   bool gated, silu;
 };
 
-/// Returns the outputs of all sequences. Expects that no byte beside their states changed.
+/// Returns the outputs of all sequences. Expects that no byte outside their states changed.
 template <class Stream>
 Floats Convolve(const Stream& stream, NumberType dtype, const ConvCase& c, const Floats& rows, const Floats& weight,
-                const Floats& bias, bool whole, int64_t block_bytes) {
+                const Floats& bias, Cut cut, int64_t block_bytes) {
   const int64_t bytes = CausalConvStateBytes(c.channels, c.taps), width = 3 * c.channels;
   const DeviceBuffer<float> taps(weight), biases(bias);
-  States states(bytes, 24, block_bytes);
+  States states(bytes, 24, block_bytes, cut == Cut::kDrafts ? 16 : 0);
   Random random(3);
   Floats out(static_cast<size_t>(AllRows() * c.channels));
-  InSteps(states, whole, random, [&](const std::vector<int64_t>& step, const StateView& view) {
+  InSteps(states, cut, random, [&](const std::vector<int64_t>& step, const StateView& view) {
     const Numbers in = InType(dtype, Gather(rows, width, step)), made(dtype, std::ssize(step) * c.channels);
     CausalConv(stream, {.dtype = dtype,
                         .x = At(in, 2 * c.channels),
@@ -214,13 +250,16 @@ TYPED_TEST(CausalConvTest, CausalConv_EqualsReference_HoweverSequencesAreCutInto
         for (size_t i = 0; c.gated && i < out.size(); ++i) out[i] *= out_gate[i];
         expected.insert(expected.end(), out.begin(), out.end());
       }
-      const auto convolved = [&](bool whole, int64_t block_bytes) {
-        return Convolve(this->device_.stream, dtype, c, rows, weight, bias, whole, block_bytes);
+      const auto convolved = [&](Cut cut, int64_t block_bytes) {
+        return Convolve(this->device_.stream, dtype, c, rows, weight, bias, cut, block_bytes);
       };
-      const Floats whole = convolved(true, 1 << 20);
+      const Floats whole = convolved(Cut::kWhole, 1 << 20);
       ExpectNear(whole, expected, tolerance + 1e-6, "convolved");
-      EXPECT_EQ(convolved(false, 1 << 20), whole) << "in steps";
-      EXPECT_EQ(convolved(false, kOddBlock<TypeParam>), whole) << "in small blocks";
+      EXPECT_EQ(convolved(Cut::kSteps, 1 << 20), whole) << "in steps";
+      EXPECT_EQ(convolved(Cut::kSteps, kOddBlock<TypeParam>), whole) << "in small blocks";
+      if (!std::is_same_v<TypeParam, test_case::Cuda>) {
+        EXPECT_EQ(convolved(Cut::kDrafts, kOddBlock<TypeParam>), whole) << "held";
+      }
     }
   });
 }
@@ -235,7 +274,7 @@ TYPED_TEST(CausalConvTest, CausalConv_GivesEqualResults_InPlace) {
     const DeviceBuffer<float> weight(RandomFloats(taps * channels, random, 1));
     for (void* to : {out.data(), in.data()}) {
       States states(CausalConvStateBytes(channels, taps), 0, 64);
-      InSteps(states, true, random, [&](const std::vector<int64_t>&, const StateView& view) {
+      InSteps(states, Cut::kWhole, random, [&](const std::vector<int64_t>&, const StateView& view) {
         CausalConv(this->device_.stream, {dtype, in.data(), nullptr, nullptr, channels, to, channels, weight.data(),
                                           nullptr, channels, taps, true, view});
       });
@@ -258,13 +297,13 @@ struct DeltaWeights {
 
 template <class Stream>
 Floats Recur(const Stream& stream, NumberType dtype, const DeltaCase& c, const Floats& rows, const DeltaWeights& w,
-             bool whole, int64_t block_bytes) {
+             Cut cut, int64_t block_bytes) {
   const int64_t bytes = HeadStateBytes(c.value_heads, c.key_dim, c.value_dim);
   const DeviceBuffer<float> rate(w.rate), bias(w.bias);
-  States states(bytes, 12, block_bytes);
+  States states(bytes, 12, block_bytes, cut == Cut::kDrafts ? 16 : 0);
   Random random(5);
   Floats out(static_cast<size_t>(AllRows() * c.values()));
-  InSteps(states, whole, random, [&](const std::vector<int64_t>& step, const StateView& view) {
+  InSteps(states, cut, random, [&](const std::vector<int64_t>& step, const StateView& view) {
     const Numbers in = InType(dtype, Gather(rows, c.width(), step)), made(dtype, std::ssize(step) * c.values());
     const int64_t gates = 2 * c.keys() + c.values();
     GatedDelta(stream, {.dtype = dtype,
@@ -323,18 +362,21 @@ TYPED_TEST(GatedDeltaTest, GatedDelta_EqualsReference_HoweverSequencesAreCutInto
       DeltaWeights w = {RandomFloats(c.value_heads, random, 0.4f), RandomFloats(c.value_heads, random, 1)};
       for (float& r : w.rate) r = std::abs(r);
       w.bias[0] = 25;  // so large that softplus returns its argument
-      const auto recurred = [&](bool whole, int64_t block_bytes) {
-        return Recur(this->device_.stream, dtype, c, rows, w, whole, block_bytes);
+      const auto recurred = [&](Cut cut, int64_t block_bytes) {
+        return Recur(this->device_.stream, dtype, c, rows, w, cut, block_bytes);
       };
-      const Floats whole = recurred(true, 1 << 20);
+      const Floats whole = recurred(Cut::kWhole, 1 << 20);
       ExpectNear(whole, ExpectedOfDelta(c, rows, w), tolerance + 2e-6, "out");
-      EXPECT_EQ(recurred(false, 1 << 20), whole) << "in steps";
-      EXPECT_EQ(recurred(false, 33 * kOddBlock<TypeParam>), whole) << "in small blocks";
+      EXPECT_EQ(recurred(Cut::kSteps, 1 << 20), whole) << "in steps";
+      EXPECT_EQ(recurred(Cut::kSteps, 33 * kOddBlock<TypeParam>), whole) << "in small blocks";
+      if (!std::is_same_v<TypeParam, test_case::Cuda>) {
+        EXPECT_EQ(recurred(Cut::kDrafts, 33 * kOddBlock<TypeParam>), whole) << "held";
+      }
     }
   });
 }
 
-/// The value heads [first, first + value_heads) of a model, as one rank has them
+/// The value heads [first, first + value_heads) of a model, as one rank has them.
 struct SpaceCase {
   int64_t heads_per_key, first, value_heads, key_dim, value_dim;
 
@@ -350,13 +392,13 @@ struct SpaceWeights {
 
 template <class Stream>
 Floats Scan(const Stream& stream, NumberType dtype, const SpaceCase& c, const Floats& rows, const SpaceWeights& w,
-            bool whole, int64_t block_bytes) {
+            Cut cut, int64_t block_bytes) {
   const int64_t bytes = HeadStateBytes(c.value_heads, c.key_dim, c.value_dim);
   const DeviceBuffer<float> rate(w.rate), bias(w.bias), skip(w.skip);
-  States states(bytes, 20, block_bytes);
+  States states(bytes, 20, block_bytes, cut == Cut::kDrafts ? 16 : 0);
   Random random(6);
   Floats out(static_cast<size_t>(AllRows() * c.values()));
-  InSteps(states, whole, random, [&](const std::vector<int64_t>& step, const StateView& view) {
+  InSteps(states, cut, random, [&](const std::vector<int64_t>& step, const StateView& view) {
     const Numbers in = InType(dtype, Gather(rows, c.width(), step)), made(dtype, std::ssize(step) * c.values());
     StateSpace(stream, {.dtype = dtype,
                         .queries = in.data(),
@@ -415,13 +457,16 @@ TYPED_TEST(StateSpaceTest, StateSpace_EqualsReference_HoweverSequencesAreCutInto
       SpaceWeights w = {RandomFloats(c.value_heads, random, 0.4f), RandomFloats(c.value_heads, random, 1),
                         RandomFloats(c.value_heads, random, 2)};
       for (float& r : w.rate) r = std::abs(r);
-      const auto scanned = [&](bool whole, int64_t block_bytes) {
-        return Scan(this->device_.stream, dtype, c, rows, w, whole, block_bytes);
+      const auto scanned = [&](Cut cut, int64_t block_bytes) {
+        return Scan(this->device_.stream, dtype, c, rows, w, cut, block_bytes);
       };
-      const Floats whole = scanned(true, 1 << 20);
+      const Floats whole = scanned(Cut::kWhole, 1 << 20);
       ExpectNear(whole, ExpectedOfSpace(c, rows, w), tolerance + 2e-6, "out");
-      EXPECT_EQ(scanned(false, 1 << 20), whole) << "in steps";
-      EXPECT_EQ(scanned(false, 33 * kOddBlock<TypeParam>), whole) << "in small blocks";
+      EXPECT_EQ(scanned(Cut::kSteps, 1 << 20), whole) << "in steps";
+      EXPECT_EQ(scanned(Cut::kSteps, 33 * kOddBlock<TypeParam>), whole) << "in small blocks";
+      if (!std::is_same_v<TypeParam, test_case::Cuda>) {
+        EXPECT_EQ(scanned(Cut::kDrafts, 33 * kOddBlock<TypeParam>), whole) << "held";
+      }
     }
   });
 }
@@ -430,7 +475,7 @@ template <class Device>
 class GateSquaresTest : public OpTest<Device> {};
 TYPED_TEST_SUITE(GateSquaresTest, Devices, DeviceName);
 
-TYPED_TEST(GateSquaresTest, GateSquares_OfAllRanksGiveTheNormOverGroups) {
+TYPED_TEST(GateSquaresTest, GateSquares_GiveTheNormOverGroups_WhenAllRanksAddThemUp) {
   this->ForEachType([&](NumberType dtype, double tolerance) {
     const int64_t tokens = 5, group_size = 21, groups = 3, all = group_size * groups, stride = 70;
     Random random(8);
@@ -446,8 +491,8 @@ TYPED_TEST(GateSquaresTest, GateSquares_OfAllRanksGiveTheNormOverGroups) {
       const Doubles normed = reference::RmsNorm(gated, {first, first + group_size}, 1e-5);
       expected.insert(expected.end(), normed.begin(), normed.end());
     }
-    // The columns of four ranks: the first has a part of a group; the second, the rest of that group and most of the
-    // next ones; the third, none; the fourth, the rest.
+    // The ends of the columns of four ranks. The first rank has a part of a group; the second has the rest of that
+    // group and most of the next groups; the third has no columns; the fourth has the rest.
     const int64_t ends[] = {0, 10, 50, 50, all};
     std::vector<Numbers> parts;
     const DeviceBuffer<float> squares(tokens * groups);
@@ -478,7 +523,7 @@ TYPED_TEST(GateSquaresTest, GateSquares_OfAllRanksGiveTheNormOverGroups) {
       for (int64_t i = 0; i < parts[rank].count; ++i)
         normed[static_cast<size_t>(i / columns * all + ends[rank] + i % columns)] = static_cast<float>(parts[rank][i]);
     }
-    // Gated numbers were rounded before, so that errors add up.
+    // The gated numbers have already been rounded, so the errors add up.
     ExpectNear(normed, expected, 3 * tolerance, "normed");
   });
 }
@@ -527,6 +572,41 @@ TYPED_TEST(SigmoidGateTest, SigmoidGate_MultipliesRowsByTheirGates) {
     SigmoidGate(this->device_.stream, {dtype, rows.data(), gates.data(), tokens, columns, stride});
     ExpectNear(rows.Floats(), expected, tolerance, "gated");
   });
+}
+
+TYPED_TEST(SigmoidGateTest, SigmoidGate_MultipliesWholeHeads_WithOneGateForEach) {
+  this->ForEachTypeAndSize([&](NumberType dtype, double tolerance, int64_t dim) {
+    const int64_t tokens = 4, heads = 3, stride = heads + 8;
+    Random random(5);
+    const Numbers rows = Numbers::Of(dtype, tokens * heads * dim, random, 3),
+                  gates = Numbers::Of(dtype, tokens * stride, random, 60);
+    Doubles expected;
+    for (int64_t i = 0; i < rows.count; ++i)
+      expected.push_back(rows[i] / (1 + std::exp(-gates[i / (heads * dim) * stride + i / dim % heads])));
+    SigmoidGate(this->device_.stream, {dtype, rows.data(), gates.data(), tokens, heads * dim, stride, dim});
+    ExpectNear(rows.Floats(), expected, tolerance, "gated");
+  });
+}
+
+// Only the CPU has heads that are no multiples of 16 bytes.
+TEST(SigmoidGateOfHeadsTest, SigmoidGate_MultipliesHeadsOfAnySize_WithOneGateForEach) {
+  Random random(5);
+  const CpuStream stream(2);
+  for (const int64_t dim : {1, 5, 16, 40}) {
+    const int64_t tokens = 3, heads = 3, columns = heads * dim, stride = heads + 7;
+    std::vector<float> rows(static_cast<size_t>(tokens * columns)), gates(static_cast<size_t>(tokens * stride));
+    for (float& number : rows) number = static_cast<float>(random.Between(-100, 100)) / 16;
+    for (float& number : gates) number = static_cast<float>(random.Between(-100, 100)) / 16;
+    const std::vector<float> before = rows;
+    SigmoidGate(stream, {NumberType::kF32, rows.data(), gates.data(), tokens, columns, stride, dim});
+    for (int64_t t = 0; t < tokens; ++t) {
+      for (int64_t i = 0; i < columns; ++i) {
+        const auto at = static_cast<size_t>(t * columns + i);
+        const double gate = gates[static_cast<size_t>(t * stride + i / dim)];
+        EXPECT_NEAR(rows[at], before[at] / (1 + std::exp(-gate)), 2e-6) << dim << " " << t << " " << i;
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ double Number(NumberType type, const std::byte* block, int i) {
       return Half(block) * (nibble(2) - 8);
     case NumberType::kQ4_1:
       return Half(block) * nibble(4) + Half(block + 2);
-    default:  // formats that only files have are compared with golden numbers
+    default:  // other tests compare these formats with golden numbers
       break;
   }
   QUIRE_KERNEL_CHECK(false);
@@ -154,7 +154,7 @@ std::vector<double> GateMul(const std::vector<double>& gate, const std::vector<d
 
 namespace {
 
-/// Returns the places of the `count` highest numbers, the highest first.
+/// Returns the indices of the `count` highest numbers, the highest first.
 std::vector<int32_t> Highest(const std::vector<double>& numbers, int64_t count) {
   std::vector<int32_t> places(numbers.size());
   std::iota(places.begin(), places.end(), 0);
@@ -299,7 +299,7 @@ double KvNumber(const KvCacheView& cache, const std::byte* head, int64_t offset,
   return double{reinterpret_cast<const float*>(head)[offset]} * numbers[index];
 }
 
-/// Returns the query times the scale, rounded to 8 bits where the kernel does so.
+/// Returns the query times the scale, rounded to 8 bits if the kernel rounds it.
 std::vector<double> QueryOf(const PagedAttentionParams& p, const float* query) {
   const int64_t dim = p.cache.head_dim;
   std::vector<double> out;
@@ -314,8 +314,8 @@ std::vector<double> QueryOf(const PagedAttentionParams& p, const float* query) {
   return out;
 }
 
-/// Returns the keys (or else the values) of a head of the cache at positions [first, end) of a sequence, [end - first,
-/// head_dim].
+/// Returns the keys, or otherwise the values, of a head of the cache at positions [first, end) of a sequence: [end -
+/// first, head_dim].
 std::vector<double> CachedNumbers(const PagedAttentionParams& p, bool keys, int64_t sequence, int64_t kv, int64_t first,
                                   int64_t end) {
   const KvCacheView& cache = p.cache;
@@ -332,15 +332,21 @@ std::vector<double> CachedNumbers(const PagedAttentionParams& p, bool keys, int6
 }
 
 /// Returns the numbers by which a query weighs the values of positions [first, context), and their sum. `key` points to
-/// the first position's key.
+/// the first position's key, `position` is the query's.
 std::pair<std::vector<double>, double> WeightsOf(const PagedAttentionParams& p, const std::vector<double>& query,
-                                                 const double* key, int64_t head, int64_t first, int64_t context) {
+                                                 const double* key, int64_t head, int64_t first, int64_t context,
+                                                 int64_t position) {
   std::vector<double> weights;
   const double slope = p.alibi_slopes == nullptr ? 0 : p.alibi_slopes[head];
   for (int64_t t = first; t < context; ++t, key += p.cache.head_dim) {
     double score = 0;
     for (size_t d = 0; d < query.size(); ++d) score += query[d] * key[d];
-    weights.push_back(Capped(score, 1, p.soft_cap) + slope * static_cast<double>(t - (context - 1)));
+    double added = -slope * static_cast<double>(std::abs(t - position));
+    if (p.relative_bias != nullptr) {
+      const int64_t reach = p.relative_reach;
+      added = p.relative_bias[head * (2 * reach + 1) + reach + std::clamp(t - position, -reach, reach)];
+    }
+    weights.push_back(Capped(score, 1, p.soft_cap) + added);
   }
   double max = *std::max_element(weights.begin(), weights.end());
   if (p.sinks != nullptr) max = std::max(max, double{p.sinks[head]});
@@ -366,14 +372,15 @@ std::vector<double> PagedAttention(const PagedAttentionParams& p) {
       return p.window > 0 ? std::min(context_of(query) + p.window - 1, all) : all;
     };
     if (begin == end) return;
-    const int64_t read = first_of(begin);  // positions before this one may be gone
+    const int64_t read = first_of(begin);  // earlier positions may no longer be cached
     const std::vector<double> keys = CachedNumbers(p, true, s, kv, read, p.context_len[s]);
     const std::vector<double> values = CachedNumbers(p, false, s, kv, read, p.context_len[s]);
     for (int64_t q = begin; q < end; ++q) {
       const int64_t skipped = (first_of(q) - read) * dim;
       for (int64_t h = first_head; h < end_head; ++h) {
         const std::vector<double> query = QueryOf(p, p.queries + q * p.query_stride + h * dim);
-        const auto [weights, sum] = WeightsOf(p, query, keys.data() + skipped, h, first_of(q), past_seen(q));
+        const auto [weights, sum] =
+            WeightsOf(p, query, keys.data() + skipped, h, first_of(q), past_seen(q), context_of(q) - 1);
         double* const result = &out[static_cast<size_t>((q * p.num_heads + h) * dim)];
         const double* value = values.data() + skipped;
         for (const double weight : weights)

@@ -9,13 +9,13 @@
 #include "kernels/route_experts.h"
 #include "kernels/weight.h"
 
-// Plain fp64 versions of the ops, with which tests compare every backend
+// Simple fp64 versions of the operations, with which tests compare every backend.
 namespace quire::kernels::reference {
 
 /// Expands a weight to fp64, [rows, cols], by the definition of its storage type.
 std::vector<double> Expand(const Weight& weight);
 
-/// Returns x [m, k] * w [n, k]^T.
+/// Returns the product of x [m, k] and the transposed w [n, k].
 std::vector<double> Matmul(const std::vector<double>& x, const std::vector<double>& w, int64_t m, int64_t n, int64_t k);
 
 std::vector<double> RmsNorm(const std::vector<double>& x, const std::vector<double>& weight, double epsilon);
@@ -29,7 +29,7 @@ double Activate(double x, Activation activation);
 /// Rotates one head [head_dim] to `position` with the angles position * base^(-2i/head_dim).
 std::vector<double> Rope(const std::vector<double>& head, int64_t position, double base);
 
-/// Returns experts and their weights for one row of logits, the best first. `correction` may be empty
+/// Returns the experts of one row of logits and their weights, best first. `correction` may be empty
 /// (RouteExpertsParams).
 std::vector<std::pair<int32_t, double>> RouteExperts(const std::vector<double>& logits,
                                                      const std::vector<double>& correction, RouterScore score,
@@ -39,8 +39,8 @@ std::vector<std::pair<int32_t, double>> RouteExperts(const std::vector<double>& 
 std::vector<double> GateMul(const std::vector<double>& gate, const std::vector<double>& up,
                             Activation activation = Activation::kSilu, double limit = 0);
 
-/// Returns the causal convolution of x [tokens, channels], a sequence from its beginning; weight [taps, channels]; bias
-/// [channels] or empty.
+/// Returns the causal convolution of x [tokens, channels], a sequence from its beginning on. `weight` is [taps,
+/// channels], and `bias` is [channels] or empty.
 std::vector<double> CausalConv(const std::vector<double>& x, const std::vector<double>& weight,
                                const std::vector<double>& bias, int64_t channels, int64_t taps, bool silu);
 
@@ -59,8 +59,8 @@ std::vector<double> StateSpace(const std::vector<double>& q, const std::vector<d
 /// Returns scale * x or, with a cap, cap * tanh(scale * x / cap).
 double Capped(double x, double scale, double cap);
 
-/// Reads keys and values through the block tables: all scores of a query, then softmax, then the weighted sum. Returns
-/// [num_queries, num_heads * head_dim].
+/// Computes attention by reading keys and values through the block tables: all scores of a query, then softmax, then
+/// the weighted sum. Returns [num_queries, num_heads * head_dim].
 std::vector<double> PagedAttention(const PagedAttentionParams& params);
 
 }  // namespace quire::kernels::reference

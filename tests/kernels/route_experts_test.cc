@@ -109,7 +109,7 @@ void ExpectTiesToGoToTheLowerNumber(const Stream& stream) {
                             {1, 2, 0, 3, 2, 1, 1, 2, 0, 0, 0}, {});
 }
 
-/// Expects different experts within range for a token, even where its logits are NaN.
+/// Expects that the experts of a token are different and exist, even if the token's logits are NaN.
 template <class Stream>
 void ExpectDifferentExpertsOfNaN(const Stream& stream) {
   const int64_t experts = 9, per_token = 4;

@@ -59,7 +59,7 @@ TEST(SamplingTest, SampleToken_DrawsNothing_WhenTheBestLogitIsNotFinite) {
 }
 
 TEST(SamplingTest, SampleToken_FiltersByLogits_WhenWeightsAreEqualInFp32) {
-  // At this temperature the fp32 weights of all tokens are equal.
+  // At this temperature all tokens have the same weight in fp32.
   const std::vector<float> logits = {5.0f, 5.0000005f, 5.000001f};
   std::map<int32_t, double> share = Frequencies(logits, {.temperature = 100, .top_k = 2});
   EXPECT_EQ(share.count(0), 0u);
@@ -127,7 +127,7 @@ TEST(SamplingTest, SampleToken_DrawsFromTheKBest_WithTopK) {
 
 TEST(SamplingTest, SampleToken_DrawsFromTheFewestTokensThatReachP_WithTopP) {
   EXPECT_EQ(Frequencies(kLogits, {.top_p = 0.39f}).size(), 1u);
-  const auto share = Frequencies(kLogits, {.top_p = 0.6f});  // 0.4 is less than 0.6, 0.4 + 0.25 reaches it
+  const auto share = Frequencies(kLogits, {.top_p = 0.6f});  // 0.4 is less than 0.6; 0.4 + 0.25 reaches 0.6
   EXPECT_EQ(share.size(), 2u);
   EXPECT_NEAR(share.at(3), 0.25 / 0.65, 0.012);
 }
@@ -160,8 +160,8 @@ TEST(SamplingTest, SampleToken_KeepsTheSameTokensAsAFullSort_WithTopPOverALargeV
   }
 }
 
-// Rows whose order is hard to find: equal logits, steps, one logit far above the others, all logits within the last
-// bits of a float.
+// Rows that are hard to order: equal logits, steps, one logit far above the others, and logits that differ only in the
+// last bits of a float.
 TEST(SamplingTest, SampleToken_KeepsTheSameTokensAsAFullSort_ForRowsThatAreHardToOrder) {
   test::Random random(11);
   for (int round = 0; round < 400; ++round) {
@@ -197,7 +197,7 @@ TEST(SamplingTest, SampleToken_KeepsTheSameTokensAsAFullSort_ForRowsThatAreHardT
   }
 }
 
-// The lowest ids of equal logits are kept, and every kept token is drawn.
+// Of equal logits, the tokens with the lowest ids are kept, and every kept token is drawn at some time.
 TEST(SamplingTest, SampleToken_KeepsTheLowestIds_WhenLogitsAreEqual) {
   const std::vector<float> logits(500, 0.5f);
   for (const SamplingParams& params :
@@ -209,7 +209,8 @@ TEST(SamplingTest, SampleToken_KeepsTheLowestIds_WhenLogitsAreEqual) {
 }
 
 TEST(SamplingTest, Philox_MatchesPublishedVectors) {
-  // Random123 kat_vectors, philox4x32-10, counter and key zero: 6627e8d5 e169c58d bc57ac4c 9b00dbd8.
+  // The vector of Random123's kat_vectors for philox4x32-10 with counter and key zero: 6627e8d5 e169c58d bc57ac4c
+  // 9b00dbd8.
   const double expected = static_cast<double>((uint64_t{0x6627e8d5} << 21) ^ (0xe169c58du >> 11)) * 0x1p-53;
   EXPECT_EQ(UniformFromKey({0, 0, 0}), expected);
 }

@@ -1,4 +1,4 @@
-"""The description of one mutant: a small bug that is planted on purpose."""
+"""Describes one mutant: a small bug that is planted on purpose."""
 import dataclasses
 
 

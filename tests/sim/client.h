@@ -9,7 +9,7 @@
 
 namespace quire::sim {
 
-/// A simulated client. It compares every event with the right answer as the event comes.
+/// A simulated client. It compares every event with the right answer when the event arrives.
 class Client : public RequestSink {
  public:
   explicit Client(const Ask& ask)
@@ -49,8 +49,8 @@ class Client : public RequestSink {
 
   bool cancelled = false;
   std::optional<Ending> due;  // the error that may end the request now
-  /// The next report about guessed tokens that each choice must get: the number of guessed tokens in the answer, and of
-  /// the others.
+  /// The next counts of guessed tokens that each choice must get: how many guessed tokens are in the answer, and how
+  /// many are not.
   std::map<int, std::pair<int, int>> due_drafts;
 
  private:

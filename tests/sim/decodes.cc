@@ -9,17 +9,21 @@ namespace quire::sim {
 
 void Decodes::BeginPlan() {
   ready_.clear();
+  turns_.clear();
   running_.clear();
   for (const Request* request : engine_.scheduler().running()) {
     running_.insert(request->id);
-    // The beams of a request draw in the same step. Skips the request while a beam waits for a step's result, or has
-    // tokens to compute before its last one.
+    // The beams of a request get their next tokens in the same step. The request is skipped while one of its beams
+    // waits for a step's result, or has tokens to compute before its last token.
     const bool is_beam = request->beams != nullptr;
     const auto waits = [](const Sequence& s) {
       return !s.finished && (s.num_pending > 0 || s.length() - s.num_planned() > 1);
     };
     if (is_beam && std::ranges::any_of(request->sequences, waits)) continue;
+    const bool takes_turns = !is_beam && request->LeaderAtWork() == nullptr;
     for (const Sequence& s : request->sequences) {
+      if (takes_turns && request->TokensToCompute(s) == 1)
+        turns_.push_back({request->id, s.choice, s.num_pending, s.last_step});
       // The first choice computes the prompt for all choices, except the last token, and then waits for the result.
       const bool leads = !request->forked && request->sequences.size() > 1 && s.num_computed + 1 < s.num_prompt_tokens;
       const bool complete = s.finished || s.length() == s.num_prompt_tokens + request->limits.max_tokens;
@@ -29,16 +33,46 @@ void Decodes::BeginPlan() {
   }
 }
 
-/// Returns the sequence, if its request still runs.
-const Sequence* Decodes::Find(const Ready& ready) const {
+/// Returns the sequence if its request still runs, otherwise null.
+const Sequence* Decodes::Find(RequestId request, int choice) const {
   const auto& running = engine_.scheduler().running();
-  const auto it = std::ranges::find(running, ready.request, &Request::id);
+  const auto it = std::ranges::find(running, request, &Request::id);
   if (it == running.end()) return nullptr;
-  return &(*it)->sequences[static_cast<size_t>(ready.choice)];
+  return &(*it)->sequences[static_cast<size_t>(choice)];
+}
+
+/// Returns the request and choice of each decode that must skip the step. With S stages a step has 1 / S of the
+/// decodes, rounded up. It takes decodes for which no outstanding step draws, those computed longest ago first. Only if
+/// there is none, it takes decodes for which one outstanding step draws. If no step is outstanding, the most senior
+/// decode is computed beside these.
+std::set<std::pair<RequestId, int>> Decodes::OutOfTurn(bool ahead) const {
+  const auto stages = static_cast<size_t>(engine_.options().scheduler.num_stages);
+  std::set<std::pair<RequestId, int>> out;
+  if (!engine_.scheduler().takes_turns()) return out;
+  std::vector<Turn> line = turns_;
+  size_t part = (turns_.size() + stages - 1) / stages;
+  const auto key = [](const Turn& turn) { return std::pair(turn.num_pending > 0, turn.last_step); };
+  if (!ahead && !line.empty()) {
+    line.erase(line.begin());
+    part = std::max<size_t>(1, part - 1);
+  }
+  std::ranges::stable_sort(line, {}, key);
+  const bool may_repeat = !line.empty() && line.front().num_pending > 0;
+  size_t taken = 0;
+  for (const Turn& turn : line) {
+    const bool fits = turn.num_pending == 0 || (may_repeat && turn.num_pending == 1);
+    if (fits && taken < part) {
+      ++taken;
+    } else {
+      out.emplace(turn.request, turn.choice);
+    }
+  }
+  return out;
 }
 
 /// True when a running request without work in the plan may have lacked blocks. Such a request ends the planning of a
-/// step: a step that is planned ahead may not preempt, and blocks that are being copied will soon be free.
+/// step, because a step that is planned ahead may not preempt, and because blocks that are being copied will soon be
+/// free.
 bool Decodes::LacksBlocks(const std::set<SlotId>& computed, bool ahead) const {
   const BlockManager& blocks = engine_.blocks();
   if (!ahead && blocks.device_holdings().empty()) return false;
@@ -59,9 +93,20 @@ void Decodes::Planned(const StepPlan& plan, bool ahead, bool alone) const {
   for (const Chunk& chunk : plan.chunks) computed.insert(chunk.slot);
   if (LacksBlocks(computed, ahead)) return;
   std::set<std::string> waiting;  // clients with a decode that is left out
+  const auto out_of_turn = OutOfTurn(ahead);
+  // If there are several clients, requests may make way for others both before and after the turns are taken.
+  const auto& now = engine_.scheduler().running();
+  const bool turns_are_known =
+      alone || (now.size() == running_.size() &&
+                std::ranges::all_of(now, [this](const Request* request) { return running_.contains(request->id); }));
   for (const Ready& ready : ready_) {
-    const Sequence* sequence = Find(ready);
-    if (sequence == nullptr || (sequence->slot && computed.contains(*sequence->slot))) continue;
+    const Sequence* sequence = Find(ready.request, ready.choice);
+    const bool is_computed = sequence != nullptr && sequence->slot && computed.contains(*sequence->slot);
+    const bool skips = out_of_turn.contains({ready.request, ready.choice});
+    if (!turns_are_known && engine_.scheduler().takes_turns()) continue;
+    if (is_computed && skips)
+      throw Failure{fmt::format("request {}, choice {} is computed out of its turn", ready.request, ready.choice)};
+    if (sequence == nullptr || is_computed || skips) continue;
     if (alone)
       throw Failure{
           fmt::format("request {}, choice {} has one token to compute and is left out of a step with {} chunks",
@@ -71,26 +116,26 @@ void Decodes::Planned(const StepPlan& plan, bool ahead, bool alone) const {
   for (const std::string& client : waiting) CheckShare(client, plan);
 }
 
-/// Checks the tokens of a client whose decodes do not all fit into the step: its chunks may get at most one token more
-/// than its decodes.
+/// Checks the tokens of a client whose decodes do not all fit into the step: its prompt chunks may get at most one
+/// token more than its decodes.
 void Decodes::CheckShare(const std::string& client, const StepPlan& plan) const {
   int decodes = 0, chunks = 0;
-  // The part was divided before requests were preempted, so it includes the decodes of preempted requests.
+  // The client's share was divided before requests were preempted, so it includes the decodes of preempted requests.
   for (const Ready& ready : ready_) {
     const auto request = engine_.requests().find(ready.request);
-    const bool left = request != engine_.requests().end() && Find(ready) == nullptr;
+    const bool left = request != engine_.requests().end() && Find(ready.request, ready.choice) == nullptr;
     decodes += left && !ready.is_beam && request->second->client == client;
   }
   for (const Request* request : engine_.scheduler().running()) {
     if (request->client != client) continue;
-    const bool is_new = !running_.contains(request->id);  // newcomers' chunks get the tokens that are left
+    const bool is_new = !running_.contains(request->id);  // chunks of new requests get the tokens that are left
     for (const Sequence& s : request->sequences) {
       if (!s.slot) continue;
       decodes += request->beams == nullptr && std::ranges::find(plan.decodes, *s.slot) != plan.decodes.end();
       decodes += std::ranges::find(plan.drafts, *s.slot, &Draft::slot) != plan.drafts.end();
       const auto chunk = std::ranges::find(plan.chunks, *s.slot, &Chunk::slot);
       if (chunk == plan.chunks.end()) continue;
-      if (chunk->count == 1) ++decodes;  // a prompt of one token decodes from its first step on
+      if (chunk->count == 1) ++decodes;  // a prompt of one token decodes in its first step
       if (chunk->count > 1 && !is_new) chunks += chunk->count;
     }
   }

@@ -2,24 +2,26 @@
 
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "coordinator/core/engine/engine.h"
 
 namespace quire::sim {
 
-/// Checks the promise that decodes are served before chunks. While one client is alone, a plan contains every sequence
-/// that has one token to compute, however large the prompts of older requests are. While several clients are active, a
-/// client's decodes take turns only if its chunks, those of preempted requests included, have at most half of the
-/// client's tokens. The promise does not cover a request for which the plan has no blocks, nor the requests after it.
+/// Checks the promise that decodes are served before prompt chunks. While one client is alone, a plan contains every
+/// sequence that has one token to compute, however large the prompts of older requests are. While several clients are
+/// active, a client's decodes take turns only if its chunks, including those of preempted requests, have at most half
+/// of the client's tokens. The promise does not cover a request for which the plan has no blocks, nor the requests
+/// after it. If the workers form a pipeline, the step has exactly the decodes whose turn it is (StageTurns).
 class Decodes {
  public:
   explicit Decodes(const Engine& engine) : engine_(engine) {}
 
-  /// Notes that the engine is about to make a plan.
+  /// Records that the engine is about to make a plan.
   void BeginPlan();
   /// Checks a plan that was made. `ahead`: another step is outstanding. `alone`: the rules for several clients do not
-  /// apply. Throws Failure when a decode is left out for a chunk.
+  /// apply. Throws Failure when a prompt chunk was planned in place of a decode.
   void Planned(const StepPlan& plan, bool ahead, bool alone) const;
 
  private:
@@ -29,12 +31,21 @@ class Decodes {
     int choice;
     bool is_beam;
   };
-  const Sequence* Find(const Ready& ready) const;
+  /// A sequence that takes turns in a pipeline, as it was before the plan.
+  struct Turn {
+    RequestId request;
+    int choice;
+    int num_pending;
+    int64_t last_step;
+  };
+  std::set<std::pair<RequestId, int>> OutOfTurn(bool ahead) const;
+  const Sequence* Find(RequestId request, int choice) const;
   bool LacksBlocks(const std::set<SlotId>& computed, bool ahead) const;
   void CheckShare(const std::string& client, const StepPlan& plan) const;
 
   const Engine& engine_;
   std::vector<Ready> ready_;
+  std::vector<Turn> turns_;
   std::set<RequestId> running_;  // the running requests before the plan
 };
 

@@ -38,8 +38,8 @@ void Disk::BeginToSave(size_t num_sent) {
     saving.names.push_back(name);
   }
   if (saving.blocks.empty()) return;
-  // The blocks before the saved ones are held and released with them, so that no block is reused before the blocks
-  // after it.
+  // The blocks before the stored blocks are held and released with them, so that no block is reused before the blocks
+  // that follow it.
   std::vector<BlockId> held;
   const auto hold = [&](BlockId block, const BlockHash& hash) {
     const bool is_there = block != kNullBlock && engine_.blocks().prefixes().cache().HashOf(block) == hash;
@@ -64,6 +64,8 @@ void Disk::OnStateKept(const Sequence& sequence, int num_tokens, CheckpointId id
   const size_t index = static_cast<size_t>(num_tokens) / block_size_ - 1;
   if (static_cast<size_t>(num_tokens) % block_size_ != 0)
     throw Failure{fmt::format("a state is kept after {} tokens, within a block", num_tokens)};
+  if (num_tokens > sequence.num_tokens())
+    throw Failure{fmt::format("a state is kept after {} of {} tokens", num_tokens, sequence.num_tokens())};
   fresh_states_.emplace_back(id, sequence.contents.hashes[index]);
 }
 
@@ -86,7 +88,7 @@ void Disk::SaveState() {
   saving_state_.reset();
 }
 
-/// Brings back the last stored state that stands beyond the kept ones and within the cached blocks.
+/// Fetches the last stored state that lies after the kept blocks and within the cached blocks.
 void Disk::BeginToFetchState(size_t num_sent, const Arrival& some) {
   const PrefixSharing& prefixes = engine_.blocks().prefixes();
   const std::span<const TokenId> prompt(some.ask.prompt);
@@ -186,7 +188,7 @@ void Disk::BeginToFetch(size_t num_sent, std::span<const Arrival> arrived) {
 }
 
 /// True when the prefix is still cached, and no block has the hash of a block that comes back. A sequence may hold a
-/// block whose predecessors are forgotten; then lookups find no other block with the same hash.
+/// block whose predecessors are forgotten; lookups then find no other block with the same hash.
 bool Disk::IsClear(const Fetch& fetch, std::span<const TokenId> tokens) const {
   const PrefixSharing& prefixes = engine_.blocks().prefixes();
   const std::string& salt = fetch.of->cache_salt;

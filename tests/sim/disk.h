@@ -11,22 +11,22 @@
 
 namespace quire::sim {
 
-/// A store of blocks beside the engine, like the disk tier. The store is slow, loses blocks on their way back, or
-/// returns fewer blocks than it was asked for. It survives the loss of workers. Every query that reads a returned block
-/// checks its contents.
+/// A store of blocks outside the engine, like the disk tier. The store is slow, loses blocks on their way back, or
+/// returns fewer blocks than requested. It survives the loss of workers. Every query that reads a returned block checks
+/// the block's contents.
 class Disk : public CacheListener {
  public:
-  /// Decides from the seed whether the life has a store: half of the lives have one.
+  /// Decides from the seed whether this run has a store: half of the runs have one.
   Disk(uint64_t seed, Engine& engine, std::vector<SimWorker>& workers);
 
   void OnFindable(const Sequence& sequence, int index) override;
   void OnStateKept(const Sequence& sequence, int num_tokens, CheckpointId id) override;
-  /// Called after every event. num_sent: plans that the workers have not run yet; arrived: requests so far.
+  /// Called after every event. The workers have not run `num_sent` plans yet. `arrived`: all requests so far.
   void Round(size_t num_sent, std::span<const Arrival> arrived);
   void PlanRan();
   /// Forgets all blocks and tickets, because the worker group was lost.
   void GroupLost();
-  /// Ends the reads and writes that are under way.
+  /// Ends the reads and writes that have begun.
   void End();
 
   int64_t num_stored = 0, num_returned = 0;
@@ -43,7 +43,7 @@ class Disk : public CacheListener {
     uint64_t ticket;
     std::vector<BlockId> blocks;
     std::vector<Name> names;
-    size_t plans_before;  // plans that the workers run before they copy
+    size_t plans_before;  // number of plans that the workers run before they copy
   };
   struct SavingState {
     uint64_t ticket;
@@ -55,7 +55,7 @@ class Disk : public CacheListener {
     uint64_t ticket;
     const Arrival* of;
     int prefix, count;    // count 0: the state after the prefix
-    size_t plans_before;  // plans that may still use the blocks: the workers run them before they write
+    size_t plans_before;  // number of plans that may still use the blocks; the workers run them before they write
   };
   using Key = std::pair<uint64_t, uint64_t>;
   static Key KeyOf(const BlockHash& hash) { return {hash.low, hash.high}; }
@@ -82,7 +82,7 @@ class Disk : public CacheListener {
   std::optional<SavingState> saving_state_;
   std::optional<Fetch> fetch_;
   std::map<Key, std::vector<KvValue>> stored_;
-  std::map<Key, std::vector<std::vector<KvValue>>> stored_states_;  // block by block
+  std::map<Key, std::vector<std::vector<KvValue>>> stored_states_;  // words of each block, by the state's key
   uint64_t last_ticket_ = uint64_t{1} << 40;
 };
 

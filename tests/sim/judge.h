@@ -16,34 +16,35 @@ struct Ending {
 };
 using Endings = std::map<RequestId, Ending>;
 
-/// Returns the number of device blocks that the request needs at its full length when it shares none.
+/// Returns the number of device blocks that the request needs at its full length if it shares no blocks.
 int64_t BlocksAtLongest(const Ask& ask, const EngineOptions& options);
 
 /// Returns a part of the message with which an engine must refuse the request; empty: the engine must accept it.
 std::string RightRefusal(const Ask& ask, const EngineOptions& options, int usable_blocks);
 
 /// Decides how requests without an answer must end, and how many tokens an answer may cost. Uses only the clients'
-/// requests, the options and the workers' losses, and no records of the engine.
+/// requests, the options and the losses of workers, and none of the engine's records.
 class Judge {
  public:
   explicit Judge(const EngineOptions& options) : options_(options), cached_(options.blocks.prefix_caching) {}
 
-  /// Notes that an operator changed the options.
+  /// Records that an operator changed the options.
   void Changed(const LiveOptions& options);
 
   void Took(RequestId id, const Ask& ask, double now);
-  /// Notes that the request runs and that a step was sent.
+  /// Records that the request runs and that a step was sent.
   void Began(RequestId id) { records_.at(id).began = true; }
-  /// Notes that the request leaves the engine and will come back, with its computed blocks or without.
+  /// Records that the request leaves the engine and will come back, with or without its computed blocks.
   void Departed(RequestId id, bool with_blocks);
   void CameBack(RequestId id, bool with_blocks);
   void Ended(RequestId id) { records_.erase(id); }
   void SwappedOut(RequestId id) { records_.at(id).swapped = true; }
   void Restarts(RequestId id) { records_.at(id).restarted = true; }
 
-  /// Notes a step's result: `count` tokens of the request were computed for good, and `drawn` were drawn.
+  /// Records a step's result: `count` tokens of the request were computed for good, and `drawn` tokens were drawn.
   void Computed(RequestId id, int count, int drawn);
-  /// Notes that the workers and all tokens that they computed are lost. `computed`: the requests of outstanding steps.
+  /// Records that the workers and all tokens that they computed are lost. `computed`: the requests of outstanding
+  /// steps.
   void GroupLost(const std::set<RequestId>& computed);
 
   bool has_begun(RequestId id) const { return records_.at(id).began; }
@@ -52,16 +53,16 @@ class Judge {
   int BlocksNeeded() const;
 
   /// Overdue returns the requests that must end because their time is up. MayEnd also returns the requests whose time
-  /// is up exactly now, which may end or not.
+  /// is up exactly now, which may or may not end.
   Endings Overdue(double now) const { return OverdueBy(now, kRounding); }
   Endings MayEnd(double now) const { return OverdueBy(now, -kRounding); }
-  /// Returns the requests that end when an epoch begins with so many usable blocks.
+  /// Returns the requests that end when an epoch begins with this number of usable blocks.
   Endings GivenUp(int usable_blocks) const;
   /// Returns `ending` for every present request.
   Endings All(const Ending& ending) const;
 
-  /// Throws Failure unless an answered request cost the right amount: every token but the last drawn one is computed
-  /// once.
+  /// Throws Failure unless the steps of an answered request computed the right number of tokens: every token once,
+  /// except the last token drawn.
   void CheckWork(RequestId id, int cached_tokens) const;
 
  private:

@@ -3,9 +3,12 @@
 
   mutants.py plant SOURCE_DIR OUT_DIR   writes OUT_DIR/<file>.cc for every file that has a mutant; all bugs are in, each
                                         behind `active_mutant == k`, so that one build serves them all
-  mutants.py hunt SIM SEEDS [WORDS]     runs the mutated simulator without a bug, which must pass, and then with every bug
-                                        switched on (or those whose words hold WORDS), seed after seed. Fails when a bug
-                                        survives, or is found by a crash or a hang where the list does not say so
+  mutants.py hunt SIM SEEDS [WORDS]     runs the mutated simulator with every bug switched on (or those whose words hold
+                                        WORDS): first the seed that found the bug before (found.txt), then, if that seed
+                                        finds it no more, seed after seed. Fails when a bug survives, when it is found by
+                                        a crash or a hang where the list does not say so, or when a seed that finds a
+                                        bug fails without the bug, too
+  mutants.py record SIM SEEDS           the same for all bugs, always seed after seed, and writes found.txt
 
 The code of the core itself knows nothing of this. A mutant whose text is no longer there is an error: it moves with the code.
 """
@@ -15,11 +18,13 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 
 HANG_SECONDS = 600
+FOUND = os.path.join(os.path.dirname(os.path.abspath(__file__)), "found.txt")
 
-# (file, description of the bug, present text, text with the bug). A text that ends in ; or } is a statement, otherwise an
-# expression. A fifth entry, CRASH, means that the bug may access wrong memory before any check can find it.
+# (file of coordinator/core, or of the repository for one of worker/, description of the bug, present text, text with the bug). A text that ends in ; or } is a statement, any other
+# text an expression. A fifth entry, CRASH, means that the bug may access wrong memory before a check finds it.
 CRASH = "crash"
 MUTANTS = [
     ("schedule/step_results.cc", "wrong drafts keep their blocks",
@@ -53,6 +58,18 @@ MUTANTS = [
      "for_state ? blocks_.states().num_blocks() : count", "count"),
     ("blocks/block_manager.cc", "a prefix is taken for the state after it",
      "std::span(holding->blocks).last(count)", "std::span(holding->blocks).first(count)", CRASH),
+    # Turns of decodes in a pipeline.
+    ("schedule/stage_turns.cc", "a step of a pipeline takes the decodes of all stages",
+     "(ready_.size() + drawing_.size() + stages - 1) / stages", "ready_.size() + drawing_.size()"),
+    ("schedule/stage_turns.cc", "decodes that waited longest do not go first",
+     "std::ranges::stable_sort(*decodes, {}, &Sequence::last_step);", ";"),
+    ("schedule/stage_turns.cc", "the most senior request may sit out a step without another one outstanding",
+     "!draft.ahead && !ready_.empty()", "false", CRASH),
+    ("schedule/stage_turns.cc", "a sequence runs two draws ahead", "places > 0 && sequence->num_pending <= 1", "places > 0"),
+    ("schedule/stage_turns.cc", "a step takes sequences of outstanding steps beside others",
+     "if (!decodes->empty()) places = 0;", ";"),
+    ("schedule/stage_turns.cc", "a mark from the last step stays", "sequence.sits_out = false;", ";"),
+    ("schedule/drafting.cc", "only the oldest outstanding step is asked for drafts", "outstanding.at(i)", "outstanding.at(0)"),
     ("schedule/drafting.cc", "a step is planned before drafts are verified",
      "outstanding.HasDrafts()", "false"),
     ("schedule/drafting.cc", "a step is planned before the draft model's guesses come",
@@ -64,17 +81,23 @@ MUTANTS = [
     ("schedule/step_results.cc", "a guess may be longer than its order",
      "guess.tokens.size() <= most", "true"),
     ("schedule/drafting.cc", "drafts take more than the step's budget",
-     "std::min({drafts_.num_tokens, left, draft.budget})", "std::min({drafts_.num_tokens, left})"),
+     "std::min({drafts_.num_tokens, TokensLeft(member), draft.budget})", "std::min(drafts_.num_tokens, TokensLeft(member))"),
     ("schedule/drafting.cc", "drafts are not charged to the step's budget",
      "draft.budget -= count;", ";"),
     ("schedule/drafting.cc", "drafts take blocks that are not there",
      "blocks_.BlocksToGrow({&target, 1}) > blocks_.num_free()", "false", CRASH),
     ("schedule/drafting.cc", "beams get drafts",
      "request.beams == nullptr", "true"),
-    ("schedule/drafting.cc", "a sequence with a state gets drafts",
-     "!blocks_.has_states()", "true"),
+    ("worker/engine/remaining_rows.cc", "a state is one row late",
+     "static_cast<int32_t>(drawn - kept)", "std::max(0, static_cast<int32_t>(drawn - kept) - 1)"),
+    ("schedule/drafting.cc", "drafts skip a state that is to be kept",
+     "blocks_.has_states()", "false"),
+    ("blocks/sequence_states.cc", "drafts end a token behind a state that is to be kept",
+     "stride - sequence.num_planned() % stride - 1", "stride - sequence.num_planned() % stride"),
+    ("blocks/sequence_states.cc", "the state of an answer that ended among its drafts is kept for the answer",
+     "computed <= sequence.num_tokens()", "true"),
     ("schedule/drafting.cc", "the blocks of drafts are not asked for",
-     "blocks_.Grow(sequence, target.num_tokens, draft.plan);", ";"),
+     "blocks_.Extend(sequence, target.num_tokens, draft.plan);", ";"),
     ("engine/engine_delivery.cc", "tokens after the end of a choice are delivered",
      "token != drawn.tokens.end() && !reason", "token != drawn.tokens.end()"),
     ("engine/engine_delivery.cc", "a choice of several new tokens counts one",
@@ -107,7 +130,7 @@ MUTANTS = [
     ("blocks/block_manager.cc", "a fork does not count as an owner of the last block",
      "i >= child.first_block", "i >= child.first_block && i + 1 < BlocksFor(parent.num_computed)"),
     ("blocks/block_manager.cc", "two owners are not reason enough to copy before a write",
-     "pool_.ref_count(sequence.blocks[index]) > 1", "pool_.ref_count(sequence.blocks[index]) > 2"),
+     "pool.ref_count(sequence.blocks[index]) > 1", "pool.ref_count(sequence.blocks[index]) > 2"),
     ("blocks/block_manager.cc", "one token too many in the last block",
      "static_cast<int>(sequence.blocks.size()) < BlocksFor(num_tokens)",
      "static_cast<int>(sequence.blocks.size()) < BlocksFor(num_tokens - 1)"),
@@ -306,7 +329,7 @@ MUTANTS = [
     ("schedule/request_work.cc", "what the cache has after a preemption is counted once more",
      "gained == 0 || request.num_preemptions > 0", "gained == 0"),
     ("schedule/scheduler.cc", "who had no room ahead is passed over again",
-     "left_out_ || drafting_.WaitsForDrafts(steps_.at(0))", "drafting_.WaitsForDrafts(steps_.at(0))"),
+     "left_out_ || drafting_.WaitsForDrafts(steps_)", "drafting_.WaitsForDrafts(steps_)"),
     ("schedule/room_estimate.cc", "somebody joins a request that may kill workers",
      "crowd.suspect = crowd.suspect || IsSuspect(request);", ";"),
     ("schedule/room_estimate.cc", "a request that may kill workers joins the others",
@@ -342,21 +365,32 @@ MUTANTS = [
     ("schedule/client_shares.cc", "a limit of blocks forgets what comes",
      "account.use.longest_blocks + longest > limits.max_blocks", "account.use.longest_blocks > limits.max_blocks"),
     ("schedule/room_estimate.cc", "whoever runs something takes the room that is kept",
-     "reserved.sequences > 0 && shares_.Has(*request.account, Resource::kSlots, draft) > 0", "false"),
+     "shares_.CountReserves(*request.account, draft)", "KeptRoom()"),
     ("schedule/client_shares.cc", "no place is kept for who is away",
-     "reserved.sequences += account.reserve.sequences;", ";"),
+     "reserved.sequences += kept(Resource::kSlots, account.reserve.sequences);", ";"),
+    ("schedule/client_shares.cc", "no place is kept for a client that still runs something",
+     "account.reserve.until_step <= draft.number || account.use.gave_way",
+     "account.reserve.until_step <= draft.number || account.use.gave_way || account.active > account.num_waiting()"),
+    ("schedule/place_sharing.cc", "what a client runs already is not kept for it",
+     "shares_.Has(*head.account, resource, draft) + shares_.Needs(head, resource)", "shares_.Needs(head, resource)"),
     ("schedule/admission.cc", "room is kept no longer for who came again",
-     "reserve.until_step > draft.number", "false"),
+     "reserve.until_step = draft.number + kReservedSteps;", ";"),
     ("schedule/admission.cc", "everybody overtakes a request that is held",
      "client->use.passed_over = others_held = true;", "client->use.passed_over = true;"),
-    ("schedule/client_shares.cc", "a client that has its share takes room that another has a right to",
-     "account.use.stands_back = covers(Resource::kSlots) && covers(Resource::kBlocks);", "return false;"),
-    ("schedule/room_estimate.cc", "places that are kept for a client are kept from it, too",
-     "(leaves ? reserved.sequences : 0)", "reserved.sequences"),
-    ("schedule/room_estimate.cc", "blocks that are kept for a client are kept from it, too",
-     "(leaves ? reserved.blocks : 0)", "reserved.blocks"),
+    ("schedule/room_estimate.cc", "a client that has its share takes room that another has a right to",
+     "client.use.stands_back = true;", "return false;"),
+    ("schedule/room_estimate.cc", "a request above a share takes room that another client has a right to",
+     "client.use.left_room = exceeds_alone;", "if (exceeds_alone) return false;"),
+    ("schedule/room_estimate.cc", "a request above a share stands back again and again",
+     "head.num_yields > 0", "false"),
+    ("schedule/admission.cc", "a request that stood back did not give way",
+     "++head.num_yields;", ";"),
+    ("schedule/client_shares.cc", "places that are kept for a client are kept from it, too",
+     "&account == &taker", "false"),
+    ("schedule/room_estimate.cc", "room that is kept for a client is kept from those that have nothing",
+     "shares_.Has(*request.account, Resource::kSlots, draft) == 0", "false"),
     ("schedule/client_shares.cc", "room is kept for a client that has come back",
-     "account.active > account.num_waiting() || account.use.gave_way", "account.use.gave_way"),
+     "std::min(most, ShareOf(resource)) - Has(account, resource, draft)", "std::min(most, ShareOf(resource))"),
     # Decodes before chunks.
     ("schedule/step_shares.cc", "an older request's chunk takes the tokens of decodes after it",
      "draft.budget - decodes - later_decodes", "draft.budget - decodes"),
@@ -414,9 +448,9 @@ MUTANTS = [
      "holding->blocks.size() < names.size()", "holding->blocks.size() <= names.size()"),
     ("schedule/migration.cc", "a sequence that arrives bare is still behind its window",
      "sequence.first_block = 0;", ";"),
-    ("schedule/migration.cc", "an admitted request that has nothing yet arrives as new",
-     "request.num_preemptions == 0", "request.first_scheduled_seconds < 0"),
-    # Swaps between the device pool and the host pool.
+    ("schedule/migration.cc", "a request that was admitted once arrives as new",
+     "request.num_preemptions == 0", "request.num_preemptions <= 1"),
+    # Bugs in swaps between the device pool and the host pool.
     ("schedule/scheduler.cc", "device blocks on their way survive the workers",
      "blocks_.device_holdings().ReleaseAll();", ";"),
     ("blocks/block_manager.cc", "a block that is not full comes along",
@@ -455,8 +489,7 @@ MUTANTS = [
     ("blocks/sequence_states.cc", "a state that a plan copies from is given away in the same plan",
      "settling_.insert(settling_.end(), before.begin(), before.end());", "pool_.ReleaseAll(before);"),
     ("blocks/sequence_states.cc", "a state that was to be kept is held for ever",
-     "Keep(sequence, sequence.coming.num_tokens, sequence.coming.blocks);\n  pool_.ReleaseAll(sequence.coming.blocks);",
-     "Keep(sequence, sequence.coming.num_tokens, sequence.coming.blocks);"),
+     "pool_.ReleaseAll(coming.front().blocks);", ";"),
     ("blocks/sequence_states.cc", "whoever forks does not hold the state",
      "for (const BlockId block : child.state) pool_.AddReference(block);", ";"),
     ("blocks/sequence_states.cc", "a sequence that gave up its blocks keeps its state", "pool_.ReleaseAll(sequence.state);", ";"),
@@ -498,7 +531,8 @@ def planted(number, old, new):
 
 def plant(source_dir, out_dir):
     for name in sorted({m[0] for m in MUTANTS}):
-        with open(os.path.join(source_dir, name), encoding="utf-8") as f:
+        folder = os.path.join(source_dir, "..", "..") if name.startswith("worker/") else source_dir
+        with open(os.path.join(folder, name), encoding="utf-8") as f:
             text = f.read()
         places = []
         for number, (file, what, old, new, *_) in enumerate(MUTANTS, 1):
@@ -518,10 +552,23 @@ def plant(source_dir, out_dir):
             f.write('#include "tests/sim/active_mutant.h"\n' + text)
 
 
-def live(sim, number, seeds):
-    """Returns the end of a run: (None, "promise", "invariant", "crash" or "hang"; the seed; the last words)."""
+def read_found():
+    """Returns {words: seed} of the bugs that a seed has found before."""
+    with open(FOUND, encoding="utf-8") as f:
+        lines = [line.rstrip("\n").split(" ", 1) for line in f if not line.startswith("#")]
+    return {words: int(seed) for seed, words in lines}
+
+
+def write_found(found):
+    with open(FOUND, "w", encoding="utf-8") as f:
+        f.write("# Written by mutants.py record: the first seed that finds each planted bug, and the bug's words.\n")
+        f.writelines(f"{seed} {words}\n" for words, seed in found.items())
+
+
+def live(sim, number, first, count):
+    """Returns how a run ended: None, "promise", "invariant", "crash" or "hang", with the seed and the last lines of its output."""
     try:
-        run = subprocess.run([sim, "0", seeds, str(number)], capture_output=True, text=True, timeout=HANG_SECONDS)
+        run = subprocess.run([sim, str(first), str(count), str(number)], capture_output=True, text=True, timeout=HANG_SECONDS)
     except subprocess.TimeoutExpired:
         return "hang", None, f"no end within {HANG_SECONDS} s"
     if run.returncode == 0:
@@ -536,29 +583,54 @@ def live(sim, number, seeds):
     return CRASH, seed, f"status {run.returncode}: {said}"
 
 
-def hunt(sim, seeds, words=""):
-    how, seed, said = live(sim, 0, seeds)
-    if how:
-        sys.exit(f"without a planted bug: {how} at seed {seed}: {said}")
+def is_allowed(how, number):
+    return how is not None and (how not in (CRASH, "hang") or how in MUTANTS[number - 1][4:])
+
+
+def look(sim, number, seeds, found):
+    """Returns the end of a bug's run, and whether the seed in `found` was enough."""
+    seed = found.get(MUTANTS[number - 1][1])
+    if seed is not None:
+        end = live(sim, number, seed, 1)
+        if is_allowed(end[0], number):
+            return end, True
+    return live(sim, number, 0, seeds), False
+
+
+def fails_without_bugs(sim, seeds):
+    """Returns what the simulator says of these seeds when no bug is switched on; "" if it keeps its promises."""
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as f:
+        f.writelines(f"{seed}\n" for seed in sorted(seeds))
+        f.flush()
+        run = subprocess.run([sim, "--kept", f.name], capture_output=True, text=True)
+    return "" if run.returncode == 0 else f"without a planted bug: status {run.returncode}: {run.stderr[-200:]}"
+
+
+def hunt(sim, seeds, words="", record=False):
+    seeds, found = int(seeds), {} if record else read_found()
     chosen = [number for number, mutant in enumerate(MUTANTS, 1) if words in mutant[1]]
-    ends, firsts, wrong = {}, [], 0
+    ends, firsts, wrong, searched = {}, {}, 0, 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for number, (how, seed, said) in zip(chosen, pool.map(lambda n: live(sim, n, seeds), chosen)):
-            what, may = MUTANTS[number - 1][1], MUTANTS[number - 1][4:]
-            is_wrong = how is None or (how in (CRASH, "hang") and how not in may)
+        for number, ((how, seed, said), known) in zip(chosen, pool.map(lambda n: look(sim, n, seeds, found), chosen)):
+            what, allowed = MUTANTS[number - 1][1], is_allowed(how, number)
             print(f"{number:3} {what}: " + (f"{how} at seed {seed}: {said}" if how else "SURVIVES") +
-                  (" (NOT IN THIS WAY)" if how and is_wrong else ""), flush=True)
+                  (" (NOT IN THIS WAY)" if how and not allowed else ""), flush=True)
             ends[how] = ends.get(how, 0) + 1
-            firsts += [seed] if how and seed is not None else []
-            wrong += is_wrong
+            if how and seed is not None:
+                firsts[what] = seed
+            searched += not known
+            wrong += not allowed
     print(f"{len(chosen)} planted bugs within {seeds} seeds each: " +
           ", ".join(f"{ends.get(how, 0)} {text}" for how, text in (
               ("promise", "break a promise"), ("invariant", "break an invariant"), (CRASH, "crash"), ("hang", "hang"),
-              (None, "survive"))))
-    print("found at seed " + ", ".join(f"{low} to {high}: {sum(low <= seed <= high for seed in firsts)}"
-                                       for low, high in ((0, 7), (8, 99), (100, 499), (500, int(seeds) - 1))))
-    sys.exit(1 if wrong else 0)
+              (None, "survive"))) + f"; {searched} of them were searched for")
+    print("found at seed " + ", ".join(f"{low} to {high}: {sum(low <= seed <= high for seed in firsts.values())}"
+                                       for low, high in ((0, 7), (8, 99), (100, 499), (500, seeds - 1))))
+    if record:
+        write_found(firsts)
+    broken = fails_without_bugs(sim, set(firsts.values()))
+    sys.exit(broken or (1 if wrong else 0))
 
 
 if __name__ == "__main__":
-    plant(*sys.argv[2:]) if sys.argv[1] == "plant" else hunt(*sys.argv[2:])
+    {"plant": plant, "hunt": hunt, "record": lambda sim, seeds: hunt(sim, seeds, record=True)}[sys.argv[1]](*sys.argv[2:])

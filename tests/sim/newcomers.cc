@@ -8,9 +8,8 @@
 namespace quire::sim {
 
 /// True when the prompt is within a client's share of the places, of the blocks, and of the shortest step's tokens. The
-/// step's share is computed after one token for each beam, since beams always draw together, and one for the most
-/// senior request. Nothing may be pinned, or on its way to a
-/// store or from there.
+/// share of the step is computed after one token is subtracted for each beam, because beams always get their tokens in
+/// the same step, and one for the most senior request. No block may be pinned, or on its way to or from a store.
 bool Newcomers::IsPromised(const Wait& wait, int num_clients) const {
   constexpr int kShortestStep = 64;
   const EngineOptions& options = engine_.options();
@@ -29,7 +28,7 @@ void Newcomers::Planned(const std::set<RequestId>& draws, int num_clients, bool 
   for (auto it = waiting_.begin(); it != waiting_.end();) {
     auto& [id, wait] = *it;
     wait.plans += others_may_give_way && IsPromised(wait, num_clients);
-    if (wait.plans > kMostPlans)
+    if (wait.plans > engine_.options().scheduler.most_outstanding())
       throw Failure{fmt::format("request {} of a client that has nothing gets no token with {} plans", id, wait.plans)};
     const bool drawn = draws.contains(id);
     num_promised += drawn && wait.plans > 0;

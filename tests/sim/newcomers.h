@@ -8,13 +8,12 @@
 
 namespace quire::sim {
 
-/// Checks the promise to a client without waiting or running requests: one of the next kMostPlans plans draws the first
-/// token of the client's short request, whatever other clients send. Plans that were outstanding when the request came
-/// do not count. Plans made while the promise's conditions do not hold (IsPromised) do not count, either.
+/// Checks the promise to a client without waiting or running requests: one of the next two plans, or of the next S + 1
+/// plans in a pipeline of S stages, draws the first token of the client's short request, whatever other clients send.
+/// Plans that were outstanding when the request came do not count, nor do plans made while the promise's conditions do
+/// not hold (IsPromised).
 class Newcomers {
  public:
-  static constexpr int kMostPlans = 2;
-
   explicit Newcomers(const Engine& engine) : engine_(engine) {}
 
   /// Records a request of a client that has no other request.
@@ -24,12 +23,12 @@ class Newcomers {
   void Left(RequestId id) { waiting_.erase(id); }
   void GroupLost() { waiting_.clear(); }
 
-  /// Checks a plan that draws for the requests in `draws`. Throws Failure when a newcomer has waited for too many
-  /// plans. `others_may_give_way`: no running request is protected from giving way again, and no request is suspected
-  /// of killing workers.
+  /// Checks a plan that draws for the requests in `draws`. Throws Failure when a new client's request has waited for
+  /// too many plans. `others_may_give_way`: no running request is protected from giving way again, and no request is
+  /// suspected of killing workers.
   void Planned(const std::set<RequestId>& draws, int num_clients, bool others_may_give_way);
 
-  // newcomers that got their token in time; newcomers that got it with the first plan
+  // Requests of new clients that got their token in time, and those that got it with the first plan.
   int64_t num_promised = 0, num_prompt = 0;
 
  private:

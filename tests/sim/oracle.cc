@@ -20,8 +20,8 @@ bool Stops(const Ask& ask, TokenId token) {
   return std::ranges::find(ask.limits.stop_token_ids, token) != ask.limits.stop_token_ids.end();
 }
 
-/// Returns a finished token list as a client gets it: stop tokens are hidden, and the client's own stop string ends the
-/// list early.
+/// Returns a finished list of tokens as a client gets it: without stop tokens, and cut at the client's own stop
+/// string.
 Answer Deliver(const Ask& ask, std::vector<TokenId> tokens) {
   Answer answer;
   const bool may_stop = static_cast<int>(tokens.size()) > ask.sampling.min_tokens;
@@ -44,7 +44,7 @@ Answer Sample(const Ask& ask, int choice) {
   while (static_cast<int>(generated.size()) < ask.limits.max_tokens) {
     generated.push_back(Draw(ContextAfter(ask, generated), sampling, ask.prompt.size() + generated.size()));
     const int count = static_cast<int>(generated.size());
-    // min_tokens counts the tokens of the text, without the stop token.
+    // min_tokens counts the tokens of the text without the stop token.
     const bool stops = Stops(ask, generated.back()) && count > ask.sampling.min_tokens;
     if (stops || (ask.sink_stops_after > 0 && count >= ask.sink_stops_after)) break;
   }
@@ -56,7 +56,7 @@ struct Hypothesis {
   float score;
 };
 
-/// Runs a textbook beam search over whole vocabularies, written from HF's description and not from the core's code.
+/// Runs a textbook beam search over the whole vocabulary, written from HF's description and not from the core's code.
 std::vector<Answer> SearchBeams(const Ask& ask) {
   const BeamOptions& options = *ask.beams;
   const auto width = static_cast<size_t>(options.width);
@@ -123,6 +123,11 @@ std::vector<float> RightPooled(const Ask& ask) {
       return {static_cast<float>(sum / static_cast<double>(activations.size()))};
     case Pooling::kCls:
       return {activations.front()};
+    case Pooling::kAll:
+      return activations;
+    case Pooling::kSparse:
+    case Pooling::kColbert:
+      break;  // these settings need layers, which simulated models do not have
   }
   return {};
 }

@@ -6,7 +6,7 @@
 
 namespace quire::sim {
 
-/// A client's request, without the members that the engine adds.
+/// A client's request, without the members that the engine adds later.
 struct Ask {
   std::vector<TokenId> prompt;
   SamplingSpec sampling;  // sampling of choice 0
@@ -23,7 +23,7 @@ struct Answer {
   FinishReason reason = FinishReason::kLength;
 };
 
-/// The model's score of one prompt token.
+/// The model's scores of one prompt token.
 struct PromptScore {
   float logprob;
   int32_t rank;
@@ -32,13 +32,13 @@ struct PromptScore {
   bool operator==(const PromptScore&) const = default;
 };
 
-/// Returns the right scores of every prompt token but the first; empty when the client does not ask for them.
+/// Returns the right scores of every prompt token except the first; empty when the client asks for no scores.
 std::vector<PromptScore> RightScores(const Ask& ask);
 
-/// Returns the prompt's right pooled vector; empty when the client does not ask for one.
+/// Returns the prompt's right pooled vector; empty when the client asks for none.
 std::vector<float> RightPooled(const Ask& ask);
 
-/// Returns the right answers, one for each choice. Computes one sequence after the other, without paging, batching or
+/// Returns the right answers, one for each choice. Computes one sequence after another, without paging, batching or
 /// faults.
 std::vector<Answer> RightAnswers(const Ask& ask);
 

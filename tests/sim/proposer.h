@@ -4,15 +4,15 @@
 
 namespace quire::sim {
 
-/// Proposes the tokens that the simulated model will draw, some of them altered. The guess depends on the seed and on
-/// the sequence alone.
+/// Proposes the tokens that the simulated model will draw, some of them altered. The guess depends only on the seed and
+/// on the sequence.
 class Proposer final : public DraftProposer {
  public:
-  /// `percent_right`: the probability in percent that a draft is right if the drafts before it are.
+  /// `percent_right`: the probability, in percent, that a draft is right if the drafts before it are right.
   Proposer(uint64_t seed, int percent_right) : seed_(seed), percent_right_(percent_right) {}
   DraftSource Propose(const Request& request, const Sequence& sequence, int most, std::vector<TokenId>& guess) override;
 
-  /// Guesses `count` tokens that follow `tokens`. `key` chooses those that are made wrong.
+  /// Guesses `count` tokens that follow `tokens`. `key` chooses which of the guesses are made wrong.
   std::vector<TokenId> Guess(const SamplingSpec& sampling, int adapter, const std::vector<TokenId>& tokens, int count,
                              uint64_t key) const;
 

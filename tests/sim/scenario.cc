@@ -43,8 +43,8 @@ EngineOptions MakeEngine(Random& random) {
   return options;
 }
 
-/// Returns a number of tokens: near the edges of blocks, or any number. At most half of the pool, so that several
-/// requests fit.
+/// Returns a number of tokens: near the ends of blocks, or any number. The number is at most half of the pool, so that
+/// several requests fit.
 int Length(Random& random, const BlockManagerOptions& blocks) {
   const int size = blocks.block_size, half_pool = (blocks.num_blocks - 1) * size / 2;
   const int around[] = {1, size - 1, size, size + 1, 2 * size};
@@ -77,7 +77,7 @@ Ask MakeAsk(Random& random, const std::vector<std::vector<TokenId>>& stems, cons
   ask.n = Chance(random, 70) ? 1 : static_cast<int>(random.Between(2, 2 + random.Below(Chance(random, 20) ? 18 : 7)));
   ask.sink_stops_after = Chance(random, 10) ? static_cast<int>(random.Between(1, 10)) : 0;
   ask.sampling.temperature = 0;
-  // There are few seeds, so that equal prompts often continue equally and find each other's cached blocks.
+  // There are few seeds, so requests with equal prompts often get equal answers and find each other's cached blocks.
   ask.sampling.seed = salt << 32 | static_cast<uint64_t>(random.Below(3));
   if (Chance(random, 15)) ask.beams = MakeBeams(random, ask.n);
   return ask;
@@ -93,7 +93,7 @@ Faults MakeFaults(Random& random) {
   return faults;
 }
 
-/// Shortens a request until it can just be served, so that the edges of all limits are tested.
+/// Shortens a request until the engine can just serve it, so that the limits are tested exactly.
 void CutToFit(Ask& ask, const EngineOptions& options) {
   const int usable = options.blocks.num_blocks - 1;
   const auto model_len = static_cast<size_t>(options.max_model_len);
@@ -114,7 +114,7 @@ void MeetLimits(uint64_t seed, Scenario& scenario) {
   EngineOptions& options = scenario.engine;
   options.max_model_len = OneOf(random, {160, 160, 160, 40, 90});
   if (options.max_wait_seconds < 1e9) options.max_wait_seconds = OneOf(random, {3.0, 3.0, 6.0, 12.0});
-  const int served = OneOf(random, {90, 100, 100});  // percentage made to fit; some others fit, too
+  const int served = OneOf(random, {90, 100, 100});  // percentage of requests made to fit; some of the others fit, too
   for (Arrival& arrival : scenario.arrivals) {
     Ask& ask = arrival.ask;
     if (Chance(random, served)) CutToFit(ask, options);
@@ -147,7 +147,7 @@ void GiveStates(uint64_t seed, Scenario& scenario) {
   Random random = RandomOf(seed, Draws::kStates);
   BlockManagerOptions& blocks = scenario.engine.blocks;
   blocks.state_blocks = OneOf(random, {0, 0, 1, 3});
-  blocks.state_spacing = scenario.own_salts ? 64 : OneOf(random, {1, 1, 8, 64});  // newcomers have a promise
+  blocks.state_spacing = scenario.own_salts ? 64 : OneOf(random, {1, 1, 8, 64});  // extra steps would break a promise
   blocks.num_blocks += blocks.state_blocks * static_cast<int>(random.Between(1, 12));
   if (blocks.num_host_blocks > 0)
     blocks.num_host_blocks += blocks.state_blocks * static_cast<int>(random.Between(1, 12));
@@ -200,7 +200,7 @@ void Flood(uint64_t seed, Scenario& scenario) {
   std::ranges::stable_sort(scenario.arrivals, {}, &Arrival::seconds);
 }
 
-/// In some runs, some clients have limits of their own.
+/// In some runs, some clients have their own limits.
 void LimitClients(uint64_t seed, Scenario& scenario) {
   Random random = RandomOf(seed, Draws::kClientLimits);
   if (!Chance(random, 15)) return;
@@ -280,6 +280,8 @@ void GuessDrafts(uint64_t seed, Scenario& scenario) {
   drafts.num_tokens = OneOf(random, {1, 2, 4, 16});
   drafts.max_batch = OneOf(random, {1, 4, 20});
   scenario.drafts_right = OneOf(random, {0, 50, 90, 100});
+  Random of_pay = RandomOf(seed, Draws::kMustPay);
+  drafts.must_pay = Chance(of_pay, 30);
   Random of_model = RandomOf(seed, Draws::kDraftModel);
   if (!Chance(of_model, 50)) return;
   drafts.from_model = true;
@@ -287,8 +289,8 @@ void GuessDrafts(uint64_t seed, Scenario& scenario) {
   scenario.guesses_late = OneOf(of_model, {0, 0, 30});
 }
 
-/// In 15 % of the runs, some requests are of batches, but none of newcomers, which must get their first token by the
-/// second plan.
+/// In 15 % of the runs, some requests belong to batches, but never those of newcomers, which must get their first token
+/// by the second plan.
 void MakeBackground(uint64_t seed, Scenario& scenario) {
   Random random = RandomOf(seed, Draws::kBackground);
   if (!Chance(random, 15)) return;
@@ -316,8 +318,15 @@ void ReadWholePrompts(uint64_t seed, Scenario& scenario) {
     ask.limits.stop_token_ids.clear();
     ask.sampling.min_tokens = 0;
     ask.sampling.num_prompt_logprobs = -1;
-    ask.sampling.pooling = OneOf(random, {Pooling::kLast, Pooling::kMean, Pooling::kCls});
+    ask.sampling.pooling = OneOf(random, {Pooling::kLast, Pooling::kMean, Pooling::kCls, Pooling::kAll});
   }
+}
+
+/// In three of eight runs the workers form a pipeline, and in one of four runs its length changes.
+void CutIntoStages(uint64_t seed, Scenario& scenario) {
+  Random random = RandomOf(seed, Draws::kStages);
+  scenario.engine.scheduler.num_stages = OneOf(random, {1, 1, 1, 1, 1, 2, 2, 3});
+  scenario.restage = OneOf(random, {0.0, 0.0, 0.0, 0.5});
 }
 
 }  // namespace
@@ -377,6 +386,7 @@ Scenario MakeScenario(uint64_t seed) {
   GiveAdapters(seed, scenario);
   MakeBackground(seed, scenario);
   ReadWholePrompts(seed, scenario);
+  CutIntoStages(seed, scenario);
   return scenario;
 }
 

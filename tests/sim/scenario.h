@@ -9,8 +9,8 @@
 
 namespace quire::sim {
 
-/// The random sequences of a run. Each has a number of its own, so that a change in the use of one sequence leaves the
-/// others unchanged. Add a new sequence at the end, so that older seeds keep their meaning.
+/// The sequences of random numbers of a run. Each sequence has its own seed, so that a change in the use of one leaves
+/// the others unchanged. Add a new sequence at the end, so that older seeds keep their meaning.
 enum class Draws : uint64_t {
   kWorld = 1,
   kEvents,
@@ -40,8 +40,10 @@ enum class Draws : uint64_t {
   kLaterAdapters,
   kDraftModel,
   kGuesses,
+  kStages,
+  kMustPay,
 };
-/// Returns the random sequence `draws` of the run with this seed.
+/// Returns the sequence of random numbers `draws` of the run with this seed.
 test::Random RandomOf(uint64_t seed, Draws draws);
 
 /// Probabilities of faults in each step. The seed chooses the faults whose probability is above 0 (swarm testing), so
@@ -52,7 +54,7 @@ struct Faults {
   double frame_is_repeated = 0;  // a plan arrives twice
   double answer_is_lost = 0;
   double answer_is_wrong = 0;  // an answer has a wrong token hash
-  double clock_jumps = 0;      // the clock jumps, as after the machine slept
+  double clock_jumps = 0;      // the clock jumps, as after the machine has slept
   double no_new_group = 0;     // probability that no new group follows a loss; all clients then get an error
   double no_numbers = 0;       // a draw has no valid logits
   RequestId poison = 0;        // workers die whenever they compute this request; 0: none
@@ -71,8 +73,8 @@ struct Interference {
   double change = 0;   // an operator changes options
 };
 
-/// Requests name adapters 1 to kMostAdapters, or none. In lives with later adapters, numbers count from
-/// kMostListedAdapters + 1 on.
+/// Requests name adapters 1 to kMostAdapters, or none. In runs with later adapters, numbers start at
+/// kMostListedAdapters + 1.
 inline constexpr int kMostAdapters = 2;
 
 /// A request and its arrival time.
@@ -84,24 +86,25 @@ struct Arrival {
   bool background = false;
 };
 
-/// All parameters of a simulated run (a life), drawn from one seed.
+/// All parameters of a simulated run, chosen at random from one seed.
 struct Scenario {
   EngineOptions engine;
   int num_workers = 1;
-  /// Probability that a step is planned while the previous one is outstanding; other events then also happen between
-  /// plan and result. 0: one step at a time, without events inside it.
+  /// The probability that a step is planned while the previous one is outstanding. Other events then also happen
+  /// between plan and result. 0: one step at a time, without other events before its result.
   double plan_ahead = 0;
   double resize = 0;     // probability that a new epoch changes the pools' sizes
+  double restage = 0;    // probability that a new epoch has another number of stages
   double shrink = 0;     // probability that new pools are too small for some request
   int drafts_right = 0;  // percentage of right drafts, in runs with speculation
-  int guesses_late = 0;  // percentage of a draft model's guesses that do not come, or a step late
+  int guesses_late = 0;  // percentage of a draft model's guesses that never come, or come a step late
   Faults faults;
   Interference interference;
   std::vector<Arrival> arrivals;  // sorted by time
-  /// One client floods the engine, and others send short requests. Clients share no cached blocks, as in the real
-  /// server.
+  /// True when one client floods the engine and others send short requests. Clients then do not share cached blocks, as
+  /// in the real server.
   bool own_salts = false;
-  /// Adapters are loaded and unloaded while requests run.
+  /// True when adapters are loaded and unloaded while requests run.
   bool later_adapters = false;
 };
 

@@ -3,12 +3,13 @@
 #include <algorithm>
 
 #include "comm/base/error.h"
+#include "worker/engine/remaining_rows.h"
 
 namespace quire::sim {
 
 namespace {
 
-/// Returns the context values of a sequence: entry p stands for tokens 0 .. p.
+/// Returns the context values of a sequence: entry p stands for tokens 0 to p.
 std::vector<KvValue> ContextOf(const SequenceState& sequence) {
   std::vector<KvValue> values;
   KvValue value = FirstKv(sequence.sampling.seed, sequence.adapter);
@@ -68,7 +69,7 @@ void SimWorker::CheckContext(const BatchMember& member) {
   }
 }
 
-/// Checks that an encoder computes a prompt in one step, with all its tokens, because its first token reads the last
+/// Checks that an encoder computes a prompt in one step, with all its tokens, because the first token sees the last
 /// one.
 void SimWorker::CheckWhole(const BatchMember& member) const {
   const int tokens = table_.at(member.slot).num_prompt_tokens;
@@ -77,7 +78,7 @@ void SimWorker::CheckWhole(const BatchMember& member) const {
                               member.slot, member.start, member.count, tokens)};
 }
 
-/// Checks the state after num_tokens tokens. Before the first token a state is zeros, whatever its blocks hold.
+/// Checks the state after num_tokens tokens. Before the first token the state is zeros, whatever its blocks contain.
 void SimWorker::CheckState(const BatchMember& member, int num_tokens) {
   const SequenceState& sequence = table_.at(member.slot);
   if (num_tokens == 0) return;
@@ -91,9 +92,9 @@ void SimWorker::CheckState(const BatchMember& member, int num_tokens) {
   }
 }
 
-void SimWorker::WriteState(const BatchMember& member) {
+void SimWorker::WriteState(const BatchMember& member, int num_tokens) {
   const SequenceState& sequence = table_.at(member.slot);
-  const KvValue context = ContextOf(sequence)[static_cast<size_t>(member.start + member.count) - 1];
+  const KvValue context = ContextOf(sequence)[static_cast<size_t>(num_tokens) - 1];
   const auto size = static_cast<size_t>(limits_.block_size);
   for (size_t word = 0; word < sequence.state.size() * size; ++word)
     Slot(sequence.state[word / size], static_cast<int>(word % size)) = StateWord(context, word);
@@ -128,7 +129,7 @@ PromptScores SimWorker::ScoresOf(const BatchMember& member) const {
   return scores;
 }
 
-/// Pools prompts as the engines do, on hidden states of one number.
+/// Pools prompts as the engines do, from hidden states of one number.
 void SimWorker::Pool(const std::vector<BatchMember>& batch, std::vector<SampledToken>& tokens) {
   std::vector<float> rows;
   for (const BatchMember& member : batch) {
@@ -136,7 +137,7 @@ void SimWorker::Pool(const std::vector<BatchMember>& batch, std::vector<SampledT
     for (int p = member.start; p < member.start + member.count; ++p)
       rows.push_back(Activation(contexts[static_cast<size_t>(p)]));
   }
-  const auto rows_at = [&](int64_t row, int64_t count) {
+  const auto rows_at = [&](Pooling, int64_t row, int64_t count) {
     return std::span<const float>(rows).subspan(static_cast<size_t>(row), static_cast<size_t>(count));
   };
   pooler_.Pool(rows_at, batch, table_, tokens);
@@ -154,17 +155,19 @@ StepResult SimWorker::Execute(const Frame& frame) {
   Move(plan.copies, device_, device_);
   for (const BatchMember& member : batch) CheckWhole(member);
   for (const BatchMember& member : batch) CheckState(member, member.start);
-  for (const BatchMember& member : batch) WriteState(member);
-  // Like each layer of a forward pass: all new keys and values are written before any query reads.
+  // As in each layer of a forward pass, all new keys and values are written before any query reads.
   for (const BatchMember& member : batch) Write(member);
-  for (const BatchMember& member : batch) CheckContext(member);
-  for (const BatchMember& member : batch) CheckState(member, member.start + member.count);
   StepResult result{plan.epoch, plan.step, 0, frame.header.body_hash, 0, 0, 0, {}, {}};
   for (const BatchMember& member : batch) {
     DrawFor(member, result.tokens);
     if (member.scores.count > 0) result.scores.push_back(ScoresOf(member));
   }
   table_.KeepVerified(batch, result.tokens);
+  // Wrong drafts are no part of a state.
+  const std::vector<int32_t> rows = RemainingRows(batch, result.tokens);
+  for (size_t i = 0; i < batch.size(); ++i) WriteState(batch[i], batch[i].start + rows[i]);
+  for (const BatchMember& member : batch) CheckContext(member);
+  for (size_t i = 0; i < batch.size(); ++i) CheckState(batch[i], batch[i].start + rows[i]);
   Pool(batch, result.tokens);
   table_.Resolve(table_.Advance(batch), result.tokens);
   result.token_hash = HashTokens(result.tokens);

@@ -12,10 +12,11 @@
 
 namespace quire::sim {
 
-/// A worker without arithmetic. Frame checks and the sequence table are real; each slot of a KV block holds a hash in
-/// place of keys and values. A query reads its whole context through the block table. Content of another prefix than
-/// its own (from an aliased, stale, lost or prematurely freed block) is a violation. States are checked likewise: a
-/// chunk must find the state of exactly the tokens before it, and must leave the state after its own tokens.
+/// A worker without arithmetic. Frame checks and the sequence table are real. Each slot of a KV block holds a hash
+/// instead of keys and values. A query reads its whole context through the block table. It is a violation if a slot has
+/// the hash of another prefix, as in an aliased, stale, lost or prematurely freed block. States are checked likewise: a
+/// chunk must find the state of exactly the tokens before it, and must leave the state after its own tokens but for
+/// wrong drafts.
 class SimWorker {
  public:
   SimWorker(const PlanLimits& limits, int sliding_window, bool whole_prompts = false);
@@ -23,18 +24,18 @@ class SimWorker {
   /// Runs a plan. Throws Error for a frame or plan that a worker must refuse, and Violation for wrong KV contents.
   StepResult Execute(const Frame& frame);
 
-  /// Sets the later adapters that sequences may name from now on.
+  /// Sets the numbers of the later adapters that sequences may name from now on.
   void SetAdapters(const std::vector<int32_t>& adapters) { limits_.later_adapters = adapters; }
 
-  /// Copies blocks of a leaving request to the host. Copy later moves them from host to host, or from device to device,
-  /// to the place where another worker would receive them.
+  /// Copies blocks of a request that leaves to the host. Copy later moves them from host to host, or from device to
+  /// device, to the places where another worker would receive them.
   void SwapOut(const std::vector<BlockCopyPair>& moves) { Move(moves, device_, host_); }
   void Copy(const std::vector<BlockCopyPair>& pairs, MigrationWay way) {
     std::vector<KvValue>& pool = way == MigrationWay::kHost ? host_ : device_;
     Move(pairs, pool, pool);
   }
 
-  /// Read returns the values of a whole device block, and Fill sets them: blocks go to a store and come back.
+  /// Read returns the values of a whole device block, and Fill sets them. Blocks go to a store and come back this way.
   std::vector<KvValue> Read(BlockId block) const;
   void Fill(BlockId block, const std::vector<KvValue>& values);
 
@@ -53,7 +54,7 @@ class SimWorker {
   void CheckContext(const BatchMember& member);
   void CheckWhole(const BatchMember& member) const;
   void CheckState(const BatchMember& member, int num_tokens);
-  void WriteState(const BatchMember& member);
+  void WriteState(const BatchMember& member, int num_tokens);
   void DrawFor(const BatchMember& member, std::vector<SampledToken>& drawn) const;
   PromptScores ScoresOf(const BatchMember& member) const;
   void Pool(const std::vector<BatchMember>& batch, std::vector<SampledToken>& tokens);

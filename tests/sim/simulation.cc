@@ -20,6 +20,7 @@ Simulation::Simulation(uint64_t seed, bool aloud)
       ways_(RandomOf(seed, Draws::kWays)),
       later_(RandomOf(seed, Draws::kLaterAdapters)),
       guessing_(RandomOf(seed, Draws::kGuesses)),
+      stages_(RandomOf(seed, Draws::kStages)),
       proposer_(seed, scenario_.drafts_right),
       engine_(scenario_.engine),
       judge_(scenario_.engine),
@@ -60,6 +61,7 @@ Outcome Simulation::Run() {
   outcome_.cached_tokens = engine_.stats().cached_tokens;
   outcome_.dropped = num_drawn_ - num_wanted_;
   outcome_.gave_way = watcher_.gave_way;
+  outcome_.stood_back = watcher_.stood_back;
   outcome_.set_aside = watcher_.set_aside;
   outcome_.newcomers = newcomers_.num_promised;
   outcome_.prompt_newcomers = newcomers_.num_prompt;
@@ -190,7 +192,8 @@ void Simulation::Act() {
 bool Simulation::Plan() {
   watcher_.BeginPlan();
   decodes_.BeginPlan();
-  const bool has_most = engine_.num_outstanding() == (scenario_.engine.plan_ahead ? OutstandingSteps::kMost : 1);
+  const bool has_most =
+      engine_.num_outstanding() == (scenario_.engine.plan_ahead ? engine_.scheduler().outstanding().most() : 1);
   const StepPlan* plan = engine_.NextPlan(now_);
   constexpr double kCompanyKept = 3;
   if (turns_.NumActive() > 1) company_left_ = kCompanyKept;
@@ -205,8 +208,8 @@ bool Simulation::Plan() {
   engine_.scheduler().CheckIntegrity();
   const BlockManager& blocks = engine_.blocks();
   const auto watermark = static_cast<int>(scenario_.engine.blocks.watermark * blocks.num_usable());
-  // With several clients, some requests are admitted before the others' work in the step is known. Then block copies
-  // add to the expected blocks, and a window may give back fewer blocks than expected.
+  // If there are several clients, some requests are admitted before the other clients' work in the step is known. Then
+  // block copies add to the expected blocks, and a window may give back fewer blocks than expected.
   const bool one_client = turns_.NumActive() == 1;
   const int copies = one_client ? 0 : static_cast<int>(plan->copies.size());
   const bool is_exact = one_client || scenario_.engine.blocks.sliding_window == 0;
@@ -240,7 +243,8 @@ void Simulation::ForgetSetAside() {
   for (const RequestId id : std::exchange(watcher_.just_set_aside, {})) Forget(id);
 }
 
-/// Loads adapters on the workers, or unloads them. The workers drop an adapter after the plans that were sent before.
+/// Loads adapters on the workers, or unloads them. The workers drop an adapter only after the plans that were sent
+/// before.
 void Simulation::MoveAdapters() {
   for (int32_t i = 1; scenario_.later_adapters && i <= kMostAdapters; ++i) {
     const int32_t adapter = kMostListedAdapters + i;
@@ -254,7 +258,7 @@ void Simulation::MoveAdapters() {
       adapters_.push_back(adapter);
       engine_.AdapterCame(adapter);
       ++outcome_.adapters;
-      // Requests that were taken up go before other requests of their client, so these have no promise any more.
+      // Requests that move into the engine go before other requests of their client, and these lose the promise.
       for (const auto& [id, request] : engine_.requests()) {
         if (request->adapter == adapter) LeaveNewcomers(request->client);
       }
@@ -430,10 +434,11 @@ void Narrate(uint64_t seed) {
   const EngineOptions& o = scenario.engine;
   fmt::print(
       "{} blocks of {}, {} of a state, {} on the host, window {}, cache {} ({} bits), {} tokens a step, {} sequences, "
-      "{} of the steps ahead, {} s to wait, {} s in all, {} epochs may be lost alone\n",
+      "{} stages, {} of the steps ahead, {} s to wait, {} s in all, {} epochs may be lost alone\n",
       o.blocks.num_blocks - 1, o.blocks.block_size, o.blocks.state_blocks, o.blocks.num_host_blocks,
       o.blocks.sliding_window, o.blocks.prefix_caching, o.blocks.hash_bits, o.scheduler.max_step_tokens,
-      o.scheduler.max_running, scenario.plan_ahead, o.max_wait_seconds, o.max_request_seconds, o.max_lost_epochs);
+      o.scheduler.max_running, o.scheduler.num_stages, scenario.plan_ahead, o.max_wait_seconds, o.max_request_seconds,
+      o.max_lost_epochs);
   for (size_t i = 0; i < scenario.arrivals.size(); ++i) {
     const Arrival& a = scenario.arrivals[i];
     fmt::print("request {} at {:.3f} s: {} + {} tokens, n {}{}, client \"{}\", priority {}\n", i + 1, a.seconds,

@@ -18,7 +18,7 @@
 
 namespace quire::sim {
 
-/// One simulated run (a life), from a seed. simulation.cc has the course of events, simulation_workers.cc the workers.
+/// One simulated run, from a seed. simulation.cc has the course of events, and simulation_workers.cc the workers.
 class Simulation {
  public:
   Simulation(uint64_t seed, bool aloud);
@@ -34,15 +34,15 @@ class Simulation {
     SlotId slot;
     int count;                           // computed tokens, drafts included
     int num_drafts;                      // drafts among them
-    std::vector<BlockId> blocks, state;  // the tables that the workers must have for this step
+    std::vector<BlockId> blocks, state;  // the tables that the workers must have in this step
   };
   /// A plan that was sent and has no result yet.
   struct Sent {
     Frame frame;
     std::vector<Member> members;
-    std::vector<GuessOrder> guesses;  // what the draft model is to guess after this step
+    std::vector<GuessOrder> guesses;  // guesses that the draft model must make after this step
   };
-  /// A request on its way to another engine. Here both engines are the same one, with two tickets.
+  /// A request on its way to another engine. The simulation has one engine and uses two tickets.
   struct Traveller {
     RequestId id = 0;
     std::unique_ptr<Request> request;  // null while only its blocks are on the way
@@ -90,8 +90,10 @@ class Simulation {
   // --- workers ---
   PlanLimits Limits() const;
   PoolSizes PoolsOfNextEpoch();
+  int StagesOfNextEpoch();
   void StartEpoch();
   void NoteMembers(const StepPlan& plan, Sent& sent);
+  void CheckKeptStates(const StepPlan& plan) const;
   void CheckLeftOut(int num_tokens);
   void CheckNewcomers(const StepPlan& plan);
   void CheckPlaces() const;
@@ -133,7 +135,7 @@ class Simulation {
   bool IsTravelling(RequestId id) const;
 
   Scenario scenario_;
-  test::Random random_, order_, sizes_, moves_, more_, changes_, ways_, later_, guessing_;
+  test::Random random_, order_, sizes_, moves_, more_, changes_, ways_, later_, guessing_, stages_;
   Proposer proposer_;
   Engine engine_;
   Judge judge_;
@@ -152,7 +154,7 @@ class Simulation {
   std::vector<int32_t> adapters_;    // numbers of the later adapters that the workers have
   std::map<uint64_t, double> pins_;  // expiry time of each pin, by pin
   std::vector<Traveller> travellers_;
-  /// A transfer that broke off: the destination's ticket, and the blocks that still arrive under it.
+  /// A transfer that broke off: the destination's ticket, and the blocks that still arrive for it.
   struct Straggler {
     uint64_t ticket;
     MigrationWay way;
@@ -166,10 +168,10 @@ class Simulation {
   double now_ = 0;
   EpochId epoch_ = 0;
   StepId last_step_ = 0;
-  double company_left_ = 0;  // seconds of steps for which the rules for several clients outlast the second client
-  bool left_out_ = false;    // true: the last plan was made ahead and had no room for some request
+  double company_left_ = 0;   // seconds of steps for which the rules for several clients still apply to one client
+  bool left_out_ = false;     // true: the last plan was made ahead and had no room for some request
   int64_t drafts_right_ = 0;  // guessed tokens in answers
-  std::map<SlotId, std::vector<TokenId>> last_guesses_;  // of the draft model, right or not
+  std::map<SlotId, std::vector<TokenId>> last_guesses_;        // the draft model's last guesses, right or wrong
   int64_t num_drawn_ = 0, num_wanted_ = 0, num_computed_ = 0;  // draws; draws for unended sequences; tokens in plans
   Outcome outcome_;
 };

@@ -1,4 +1,4 @@
-// Moves of requests between engines, and broken-off moves.
+// Simulates moves of requests between engines, and moves that break off.
 #include <algorithm>
 
 #include "tests/sim/simulation.h"
@@ -61,7 +61,7 @@ void Simulation::Depart(RequestId id) {
   const bool wants_blocks = moves_.Below(4) > 0;
   const int room = blocks + (wants_blocks ? static_cast<int>(moves_.Below(3)) : 0);
   const bool with_blocks = wants_blocks && Reserve(traveller.to, room, traveller.way);
-  // This is an upper bound: blocks of tokens in flight stay behind, and all blocks may have left the window.
+  // An upper bound: blocks of tokens in flight do not move, and all blocks may have left the window.
   const bool fit_host = scenario_.engine.blocks.sliding_window == 0 &&
                         (request.swapped_out() || blocks <= engine_.blocks().host_pool().num_free());
   // A state that outstanding steps continue from cannot be moved.

@@ -1,4 +1,4 @@
-// The workers of a run: their plans, their answers, their loss, and block moves between engines.
+// Simulates the workers of a run: their plans, answers and losses, and block moves between engines.
 #include <tuple>
 
 #include "comm/base/error.h"
@@ -19,7 +19,8 @@ PlanLimits Simulation::Limits() const {
           pools.state_blocks,
           kMostAdapters,
           {},
-          o.drafts.from_model ? o.drafts.num_tokens : 0};
+          o.drafts.from_model ? o.drafts.num_tokens : 0,
+          o.drafts.max_batch * (1 + o.drafts.num_tokens)};
 }
 
 PoolSizes Simulation::PoolsOfNextEpoch() {
@@ -40,11 +41,18 @@ PoolSizes Simulation::PoolsOfNextEpoch() {
           first.state_blocks};
 }
 
+/// Chooses the number of stages of the next group; a new group may be a pipeline of another length.
+int Simulation::StagesOfNextEpoch() {
+  const int stages = scenario_.engine.scheduler.num_stages;
+  return Happens(stages_, scenario_.restage) ? static_cast<int>(stages_.Between(1, 3)) : stages;
+}
+
 void Simulation::StartEpoch() {
   const PoolSizes pools = PoolsOfNextEpoch();
   turns_.GroupLost();
   pins_.clear();
-  Expect(judge_.GivenUp(pools.num_blocks - 1), [&] { engine_.StartEpoch(++epoch_, pools); });
+  const int stages = StagesOfNextEpoch();
+  Expect(judge_.GivenUp(pools.num_blocks - 1), [&] { engine_.StartEpoch(++epoch_, pools, stages); });
   ForgetSetAside();
   workers_.assign(
       static_cast<size_t>(scenario_.num_workers),
@@ -52,7 +60,7 @@ void Simulation::StartEpoch() {
   adapters_.clear();
   disk_.GroupLost();
   stragglers_.clear();                        // their tickets end with the engine's epoch
-  for (Traveller& traveller : travellers_) {  // the blocks are gone with the workers
+  for (Traveller& traveller : travellers_) {  // the blocks are lost with the workers
     traveller.blocks.clear();
     traveller.moves.clear();
     traveller.plans_before = 0;
@@ -78,12 +86,13 @@ void Simulation::NoteMembers(const StepPlan& plan, Sent& sent) {
     note(draft.slot, 1 + count, count);
   }
   for (const Chunk& chunk : plan.chunks) note(chunk.slot, chunk.count);
+  CheckKeptStates(plan);
   int tokens = 0;
   for (const Member& member : sent.members) tokens += member.count;
   if (tokens > scenario_.engine.scheduler.max_step_tokens)
     throw Failure{fmt::format("a step of {} tokens, at most {}", tokens, scenario_.engine.scheduler.max_step_tokens)};
   num_computed_ += tokens;
-  int rows = 0;  // rows that score a prompt, minus one for each prompt; the step is charged for them, too
+  int rows = 0;  // rows that score a prompt, minus one per prompt; the step's budget pays for them, too
   for (const Chunk& chunk : plan.chunks) {
     const auto member = std::ranges::find(sent.members, chunk.slot, &Member::slot);
     const Client& client = *clients_.at(member->request);
@@ -96,6 +105,24 @@ void Simulation::NoteMembers(const StepPlan& plan, Sent& sent) {
   CheckLeftOut(tokens + rows);
 }
 
+/// Checks that a step with drafts ends at each generated token after which the state is kept: a state between two steps
+/// cannot be kept.
+void Simulation::CheckKeptStates(const StepPlan& plan) const {
+  const BlockManager& blocks = engine_.blocks();
+  if (!blocks.has_states() || !blocks.prefixes().enabled()) return;
+  const int stride = SequenceStates::kCheckpointBlocks * blocks.block_size();
+  for (const Request* request : engine_.scheduler().running()) {
+    for (const Sequence& sequence : request->sequences) {
+      const auto draft = std::ranges::find(plan.drafts, sequence.slot, &Draft::slot);
+      if (draft == plan.drafts.end()) continue;
+      const int last = sequence.num_computed + static_cast<int>(draft->tokens.size());
+      if (last / stride != sequence.num_computed / stride)
+        throw Failure{fmt::format("slot {}: a step from token {} to {} skips a state that is kept", draft->slot,
+                                  sequence.num_computed, last)};
+    }
+  }
+}
+
 /// Checks that a request without room in a plan made ahead is not passed over by a second plan made ahead: the next
 /// plan must wait for results.
 void Simulation::CheckLeftOut(int num_tokens) {
@@ -105,12 +132,13 @@ void Simulation::CheckLeftOut(int num_tokens) {
   const auto is_idle = [&](const Request* request) {
     const bool known = std::ranges::all_of(request->sequences, [](const Sequence& s) { return s.finished || s.slot; });
     const bool needs_budget_at_once = request->beams != nullptr;
-    return known && !needs_budget_at_once && std::ranges::none_of(sent_, [&](const Sent& sent) {
+    const bool takes_turns = engine_.scheduler().takes_turns() && request->NumDecodes() > 0;
+    return known && !takes_turns && !needs_budget_at_once && std::ranges::none_of(sent_, [&](const Sent& sent) {
              return std::ranges::find(sent.members, request->id, &Member::request) != sent.members.end();
            });
   };
   if (ahead && left_out_) throw Failure{"somebody for whom there was no room is passed over again"};
-  // With several clients, and for a while after, some requests pause although there is room.
+  // If there are several clients, and for a while afterwards, some requests pause although there is room.
   left_out_ = IsAlone() && ahead && has_budget && std::ranges::any_of(engine_.scheduler().running(), is_idle);
 }
 
@@ -202,11 +230,11 @@ void Simulation::Commit(const Sent& sent, std::vector<SampledToken>& tokens, con
   company_left_ = std::max(0.0, company_left_ - times.compute_micros * 1e-6);
 }
 
-/// Sometimes breaks one draw: no valid logits, a grammar that takes too much work, or a grammar that allows no token.
+/// Sometimes breaks one draw: its logits are invalid, its grammar takes too much work, or its grammar allows no token.
 Endings Simulation::BreakNumbers(const Sent& sent, std::vector<SampledToken>& tokens) {
   if (tokens.empty() || !Happens(more_, scenario_.faults.no_numbers)) return {};
   const SlotId slot = tokens[static_cast<size_t>(more_.Below(static_cast<int64_t>(tokens.size())))].slot;
-  // Workers keep a broken draw only as the first one of a sequence, and then keep no further one.
+  // Workers keep a broken sample only as the first one of a sequence, and then keep none after it.
   const auto first = std::ranges::find(tokens, slot, &SampledToken::slot);
   tokens.erase(std::next(first), std::find_if(first, tokens.end(), [&](auto& t) { return t.slot != slot; }));
   SampledToken& token = *first;
@@ -232,7 +260,7 @@ void Simulation::CheckFits(const std::vector<SampledToken>& tokens) {
     change(other);
     if (engine_.Fits(other)) throw Failure{"an answer that does not fit the plan is taken for one that does"};
   };
-  // If drafts were right, an answer without one of them fits, too: workers end an answer before a broken draw.
+  // If drafts were right, an answer without one of them fits, too, because workers end an answer before a broken draw.
   if (std::ranges::count(tokens, tokens[at].slot, &SampledToken::slot) == 1) {
     refuses([&](auto& other) { other.erase(other.begin() + static_cast<ptrdiff_t>(at)); });
     refuses([&](auto& other) { other[at].slot += 1; });

@@ -17,35 +17,36 @@ struct Outcome {
   int64_t returned_states = 0;                  // kept states that went to a store and came back
   int64_t floods = 0;                           // 1 when one client floods and others send short requests
   int64_t gave_way = 0;                         // requests that gave way to other clients' requests
+  int64_t stood_back = 0;                       // requests above a share that lost their room to other clients
   int64_t adapters = 0;                         // adapters that were loaded later
   int64_t set_aside = 0;                        // requests of batches that were set aside for others
-  int64_t newcomers = 0, prompt_newcomers = 0;  // newcomers with a kept promise; newcomers served by the next plan
+  int64_t newcomers = 0, prompt_newcomers = 0;  // new clients with a kept promise; those served by the next plan
   int64_t scored = 0;                           // scored prompt tokens
   int64_t pooled = 0;                           // choices with a pooled prompt
   int64_t whole = 0;                            // pooled choices whose prompt could not be cut into chunks
   int64_t states = 0;                           // 1 when the model has states in this run
   int64_t states_kept = 0, states_begun = 0;    // checkpoints; tokens before checkpoints that sequences started from
   int64_t may_fail = 0, lost_a_group = 0;       // 1 when faults were possible in this run; 1 when a second epoch began
-  // Outcomes of the requests: the counts from `answered` to `no_numbers` add up to `asked`.
+  // How the requests ended. The counts from `answered` to `no_numbers` add up to `asked`.
   int64_t asked = 0, answered = 0, cancelled = 0, refused = 0;
-  int64_t no_room = 0, overtime = 0, past_deadline = 0;  // waited too long; ran too long; too late for the client
+  int64_t no_room = 0, overtime = 0, past_deadline = 0;  // waited too long; ran too long; beyond the client's limit
   int64_t given_up = 0, aborted = 0, no_numbers = 0;     // lost with the workers; by an operator; broken draws
-  int64_t drafts = 0, drafts_right = 0;                  // guessed tokens; those that verification kept
+  int64_t drafts = 0, drafts_right = 0;                  // guessed tokens; guessed tokens that verification kept
   int64_t guesses = 0;                                   // guesses that a draft model made
   int64_t changes = 0;                                   // changes of options by an operator
 };
 
-/// A broken promise. Broken invariants inside the core abort instead, and so does a lack of progress.
+/// A broken promise. A broken invariant inside the core aborts instead, and so does a lack of progress.
 struct Failure {
   std::string what;
 };
 
 /// Runs one seed's scenario: the real engine, real frames, simulated workers, a virtual clock, and faults. After every
-/// event the engine's invariants are recomputed from scratch. Every client must get the oracle's tokens, once each and
-/// in order, or the error that is due, when it is due. At the end no resource may be held. Throws Failure.
+/// event the engine's invariants are computed again from scratch. Every client must get the oracle's tokens, once each
+/// and in order, or the right error at the right time. At the end no resource may be held. Throws Failure.
 Outcome Simulate(uint64_t seed);
 
-/// Like Simulate, and prints the events on standard output.
+/// Does what Simulate does, and prints the events on standard output.
 void Narrate(uint64_t seed);
 
 }  // namespace quire::sim

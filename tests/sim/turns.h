@@ -12,17 +12,18 @@ class WaitingQueue;
 
 namespace quire::sim {
 
-/// Computes the order of admission a second time, from the rules in the README: the requests that wait, and the tokens
-/// that every client was served. A client's own requests have a fixed order. Watcher checks which clients may be passed
-/// over.
+/// Computes the order of admission a second time, by the rules of the README, from the waiting requests and the number
+/// of tokens that every client was served. A client's own requests have a fixed order. Watcher checks which clients may
+/// be passed over.
 class Turns {
  public:
   using Requests = std::map<RequestId, std::unique_ptr<Request>>;
 
-  /// Notes a request that is new or comes from another engine. If it was admitted there, it counts as preempted.
+  /// Records a request that is new or comes from another engine. If it was admitted in that engine, it counts as
+  /// preempted.
   void Joined(const Request& request);
   void Left(RequestId id) { entries_.at(id).state = State::kGone; }
-  /// Notes a request that waits because other requests go first. Joined follows when the request is taken up.
+  /// Records a request that waits because other requests go first. Joined follows when the request is taken up.
   void SetAside(const Request& request) {
     entries_[request.id].client = request.client;
     Left(request.id);
@@ -30,8 +31,8 @@ class Turns {
   void Preempted(RequestId id) { entries_.at(id).state = State::kPreempted; }
   /// Puts all running requests back into the queue, after a loss of the group.
   void GroupLost();
-  /// Both functions throw Failure unless the request is its client's next one. `requests`: all present requests, for
-  /// the number of their tokens that came from the cache.
+  /// Admitted and the function after it throw Failure unless the request is its client's next one. `requests` has all
+  /// present requests, which show how many of their tokens came from the cache.
   void Admitted(RequestId id, const Requests& requests);
   void Held(RequestId id, const Requests& requests);
   /// Returns the next requests of other clients that come before this one. Call this before Admitted.

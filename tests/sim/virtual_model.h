@@ -10,7 +10,7 @@ namespace quire::sim {
 
 inline constexpr int kVocab = 48;
 
-/// Mixes two numbers (SplitMix64), so that neighbouring inputs give unrelated results.
+/// Mixes two numbers (SplitMix64), so that similar inputs give unrelated results.
 inline uint64_t Mix(uint64_t a, uint64_t b = 0) {
   uint64_t z = a + 0x9e3779b97f4a7c15ull * (b + 1);
   z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
@@ -19,7 +19,8 @@ inline uint64_t Mix(uint64_t a, uint64_t b = 0) {
 }
 
 /// The content of one position of the KV cache: a hash of all tokens up to this position, of the adapter, and of the
-/// cache salt, which is in the seed's upper half. So a block shared across adapters or salts is noticed, too.
+/// cache salt, which is in the seed's upper half. So the checks also notice a block that adapters or salts wrongly
+/// share.
 using KvValue = uint64_t;
 inline KvValue FirstKv(uint64_t seed, int adapter) {
   return Mix(seed >> 32, 77 + 1000 * static_cast<uint64_t>(adapter));
@@ -36,7 +37,7 @@ inline TokenId Draw(KvValue context, const SamplingSpec& sampling, size_t positi
   return static_cast<TokenId>(Mix(context, key) % kVocab);
 }
 
-/// Returns the log-probability of a token after a context. Not normalised: only the order and the sums matter.
+/// Returns the log-probability of a token after a context. It is not normalised, because only order and sums matter.
 inline float Logprob(KvValue context, TokenId token) {
   const uint64_t bits = Mix(context, 5000 + static_cast<uint64_t>(token)) >> 40;
   return -static_cast<float>(bits) / static_cast<float>(1 << 20);  // 0 to -16, 24 bits

@@ -24,6 +24,9 @@ void Watcher::OnDecision(const Decision& d) {
     case DecisionKind::kGivesUpBlocks:
       OnGivesWay(d);
       break;
+    case DecisionKind::kStoodBack:
+      OnStoodBack(d);
+      break;
     case DecisionKind::kHeldForSlots:
     case DecisionKind::kHeldForBlocks:
       turns_.Held(d.request, engine_.requests());
@@ -33,7 +36,7 @@ void Watcher::OnDecision(const Decision& d) {
       pins_broken = true;
       break;
     case DecisionKind::kSetAside:
-      if (d.b == 0) break;  // it was never queued
+      if (d.b == 0) break;  // the request was never queued
       turns_.Left(d.request);
       judge_.Restarts(d.request);
       just_set_aside.push_back(d.request);
@@ -60,11 +63,11 @@ void Watcher::BeginPlan() {
   clients_that_gave_way_.clear();
 }
 
-/// Checks that of several clients the client that was served least gets its next request admitted first. A client may
-/// be passed over if it gave way in this plan, if its next request is to be swapped in, or if it has a limit of its
-/// own. A client without running requests may pass over every other client. A client with its full share stands back
-/// for clients with less than their share. The turn of a swapped-in request was decided before running requests found
-/// more of their tokens cached, which lowers the service of their clients.
+/// Checks that the client that was served least gets its next request admitted first. A client may be passed over if it
+/// gave way in this plan, if its next request is to be swapped in, or if it has its own limit. A client without running
+/// requests may pass over every other client. A client with its full share waits for clients with less than their
+/// share. The turn of a swapped-in request is decided before running requests find more of their tokens cached, which
+/// lowers the service of their clients.
 void Watcher::OnAdmitted(const Decision& d) {
   const std::string& client = turns_.ClientOf(d.request);
   const std::vector<RequestId> before = turns_.Before(d.request);
@@ -84,11 +87,12 @@ void Watcher::OnAdmitted(const Decision& d) {
   turns_.Admitted(d.request, engine_.requests());
   admitted_step_[d.request] = engine_.stats().steps;
   KeptRoom& room = kept_rooms_[client];
-  if (room.until_step > engine_.stats().steps) room.until_step = engine_.stats().steps + Scheduler::kReservedSteps;
+  if (room.until_step > engine_.stats().steps && UseWith(*engine_.requests().at(d.request)).sequences >= room.sequences)
+    room.until_step = engine_.stats().steps + Scheduler::kReservedSteps;
   if (engine_.scheduler().num_running() > 1) admitted_beside_others = true;
 }
 
-/// Returns the most places and blocks that the client has with this request, whether the request runs already or not.
+/// Returns the most places and blocks that the client has with this request, whether the request already runs or not.
 Watcher::Use Watcher::UseWith(const Request& head) const {
   const auto longest = [&](const Request& r) {
     const auto& client = dynamic_cast<const Client&>(*r.sink);
@@ -112,23 +116,34 @@ bool Watcher::IsAtLimit(const Request& head) const {
 
 int Watcher::ShareOfPlaces() const { return std::max(1, engine_.options().scheduler.max_running / turns_.NumActive()); }
 
-/// True for a request that its client's share covers, whatever is cached, when all places of that share are taken.
+/// True for a request that fits into its client's share, whatever is cached, when all places of that share are taken,
+/// and for a request with more choices than a share has places that never gave room away.
 bool Watcher::MustStandBack(const Request& request) const {
+  if (turns_.NumActive() > 1 && static_cast<int>(request.sequences.size()) > ShareOfPlaces())
+    return !num_yields_.contains(request.id);
   const auto& client = dynamic_cast<const Client&>(*request.sink);
   return MayStandBack(request) && UseWith(request).sequences > ShareOfPlaces() &&
          BlocksAtLongest(client.ask(), engine_.options()) <= ShareOfBlocks();
 }
 
-/// True for a request that the client's share may cover, but not together with the client's other requests. Counts the
-/// most blocks that may be needed, because the real number depends on caches.
+/// True for a request that may fit into the client's share, but not together with the client's other requests, and for
+/// one that may exceed a share by itself and never gave room away. Counts the most blocks that may be needed, because
+/// the real number depends on caches.
 bool Watcher::MayStandBack(const Request& request) const {
-  if (turns_.NumActive() < 2 || static_cast<int>(request.sequences.size()) > ShareOfPlaces()) return false;
+  if (turns_.NumActive() < 2) return false;
+  const bool too_many = static_cast<int>(request.sequences.size()) > ShareOfPlaces();
+  const auto& client = dynamic_cast<const Client&>(*request.sink);
+  const int64_t most = std::max<int64_t>(BlocksAtLongest(client.ask(), engine_.options()), MostToBegin(request));
+  if (too_many || most > ShareOfBlocks()) {
+    if (!num_yields_.contains(request.id)) return true;
+    if (too_many) return false;
+  }
   const Use use = UseWith(request);
   return use.sequences > ShareOfPlaces() || (turns_.Runs(request.client) && use.blocks > ShareOfBlocks());
 }
 
-/// Checks places kept for absent clients. A client with running requests must leave free the places of absent clients
-/// for which a request gave way recently, or that came back recently.
+/// Checks kept places. A client with running requests must leave other clients the places that these used when a
+/// request last gave way for them, for a while after they last used as many.
 void Watcher::CheckKeptRoom(const Request& request) const {
   const auto of_it = [&](const Request* r) { return r == &request; };
   const int n = static_cast<int>(request.sequences.size());
@@ -140,14 +155,27 @@ void Watcher::CheckKeptRoom(const Request& request) const {
     throw Failure{fmt::format("request {} takes the room that is kept for a client that is away", request.id)};
 }
 
-/// Returns the number of places that the request must leave to absent clients.
+/// Returns the number of free places that the request must leave to other clients.
 int Watcher::KeptPlaces(const Request& request) const {
   int places = 0;
   for (const auto& [client, room] : kept_rooms_) {
-    const bool away = RunningSequences(client) == 0 && !clients_that_gave_way_.contains(client);
-    if (away && client != request.client && room.until_step > engine_.stats().steps) places += room.sequences;
+    const bool kept = client != request.client && !clients_that_gave_way_.contains(client);
+    if (kept && room.until_step > engine_.stats().steps)
+      places += std::max(0, std::min(room.sequences, ShareOfPlaces()) - RunningSequences(client));
   }
   return places;
+}
+
+/// Returns an upper bound of the blocks that a running or returning request takes soon.
+int Watcher::MostToGrow(const Request& request) const {
+  const BlockManager& blocks = engine_.blocks();
+  int most = 0;
+  for (const Sequence& s : request.sequences) {
+    const int soon = s.length() + engine_.options().scheduler.lookahead_tokens;
+    const int more = blocks.BlocksFor(soon) - static_cast<int>(s.blocks.size());
+    if (!s.finished) most += std::max(0, more) + 1 + 3 * blocks.sizes().state_blocks;
+  }
+  return most;
 }
 
 /// Returns an upper bound of the blocks that a waiting request takes to begin or to come back.
@@ -167,29 +195,23 @@ std::vector<RequestId> Watcher::ReturningBefore(const Request& request) const {
   return returning;
 }
 
-/// False when the pool has room for the request beside all that running and returning requests can take soon, the room
-/// that is kept for others, and the watermark.
+/// False when the pool has room for the request together with the blocks that all running and returning requests can
+/// take soon, the room that is kept for others, and the watermark.
 bool Watcher::MayLackBlocks(const Request& request) const {
   const BlockManager& blocks = engine_.blocks();
   const int watermark = static_cast<int>(engine_.options().blocks.watermark * blocks.num_usable());
   int most = MostToBegin(request) + watermark;
   std::vector<const Request*> present(engine_.scheduler().running().begin(), engine_.scheduler().running().end());
   for (const RequestId id : ReturningBefore(request)) present.push_back(engine_.requests().at(id).get());
-  for (const Request* other : present) {
-    for (const Sequence& s : other->sequences) {
-      const int soon = s.length() + engine_.options().scheduler.lookahead_tokens;
-      const int more = blocks.BlocksFor(soon) - static_cast<int>(s.blocks.size());
-      if (!s.finished) most += std::max(0, more) + 1 + 3 * blocks.sizes().state_blocks;
-    }
-  }
+  for (const Request* other : present) most += MostToGrow(*other);
   if (RunningSequences(request.client) > 0) {
     for (const auto& [client, room] : kept_rooms_) most += client != request.client ? room.blocks : 0;
   }
   return most > blocks.num_free();
 }
 
-/// Checks that a client with its full share does not take room to which another client has a right: a request of that
-/// other client would soon preempt the newcomer, and the tokens computed meanwhile would be lost.
+/// Checks that a client with its full share does not take room to which another client has a right. A request of that
+/// other client would soon preempt the admitted request, and the tokens computed meanwhile would be lost.
 void Watcher::CheckRightToRoom(const Request& request) const {
   if (!MustStandBack(request)) return;
   for (const RequestId id : turns_.HeadsOfOthers(request.id)) {
@@ -250,11 +272,28 @@ void Watcher::OnGivesWay(const Decision& d) {
   ++gave_way;
   clients_that_gave_way_.insert(victim.client);
   gives_way_ = {d.request, d.cause};
-  kept_rooms_[cause.client] = {n, MostToBegin(cause), engine_.stats().steps + Scheduler::kReservedSteps};
+  int blocks = MostToBegin(cause);
+  for (const Request* running : engine_.scheduler().running()) {
+    if (running->client != cause.client) continue;
+    blocks += MostToGrow(*running);
+    for (const Sequence& s : running->sequences) blocks += static_cast<int>(s.blocks.size());
+  }
+  kept_rooms_[cause.client] = {RunningSequences(cause.client) + n, blocks,
+                               engine_.stats().steps + Scheduler::kReservedSteps};
 }
 
-/// Checks that, for lack of blocks, a junior request is preempted. With several clients, the client furthest above its
-/// share comes first.
+/// Checks that only a request that never gave room away stands back, and loses its room only where its client's share
+/// does not cover it.
+void Watcher::OnStoodBack(const Decision& d) {
+  const Request& request = *engine_.requests().at(d.request);
+  if (!MayStandBack(request)) throw Failure{fmt::format("request {} stands back, which it need not", d.request)};
+  if (num_yields_.contains(d.request)) throw Failure{fmt::format("request {} stands back again", d.request)};
+  ++num_yields_[d.request];
+  ++stood_back;
+}
+
+/// Checks that the right request is preempted for lack of blocks: a junior one, and with several clients one of the
+/// client furthest above its share.
 void Watcher::CheckSeniority(const Request& victim, const Request& cause) const {
   if (&victim == engine_.scheduler().running().front()) throw Failure{"the most senior request is preempted"};
   const auto excess = [&](const Request& r) { return std::max(0, r.account->use.blocks - ShareOfBlocks()); };
@@ -267,7 +306,7 @@ void Watcher::OnPreempted(const Decision& d) {
   if (std::exchange(gives_way_, {}) != std::pair{d.request, d.cause}) CheckSeniority(victim, cause);
   if (engine_.num_outstanding() > 0) throw Failure{"somebody is preempted while a step is outstanding"};
   const bool swapped = d.kind == DecisionKind::kPreemptedSwap;
-  // For a request that is recomputed: a pooled vector over a whole prompt does not outlive its slot.
+  // A request that pools over its whole prompt loses the pooled rows when it loses its slot.
   const bool whole = PoolsFromTheFirst(victim.sampling.pooling);
   const bool may_wait = !engine_.blocks().device_holdings().empty();  // true: a plan may stay without work
   const bool may_swap = !whole && !may_wait && d.b > 0 && d.b <= engine_.blocks().host_pool().num_free();

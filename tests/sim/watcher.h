@@ -12,31 +12,33 @@
 
 namespace quire::sim {
 
-/// Checks the scheduler's decisions: which request is admitted next, which request is preempted, how and for which
-/// other request, which request gives way to another client, and the room that admission leaves free.
+/// Checks the scheduler's decisions: which request is admitted next; which request is preempted, how, and for which
+/// other request; which request gives way to another client; and the room that admission leaves free.
 class Watcher : public DecisionLog {
  public:
   Watcher(const Engine& engine, PreemptionMode mode, Turns& turns, Judge& judge, bool aloud)
       : engine_(engine), mode_(mode), turns_(turns), judge_(judge), aloud_(aloud) {}
   void OnDecision(const Decision& decision) override;
 
-  /// Notes that the engine is about to make a plan.
+  /// Records that the engine is about to make a plan.
   void BeginPlan();
-  /// True when the request gave way before and must not give way again so soon.
+  /// True when the request gave way recently and must not give way again yet.
   bool IsProtected(RequestId id) const;
 
   bool preempted_in_step = false, admitted_beside_others = false, pins_broken = false;
-  int64_t gave_way = 0, set_aside = 0;
+  int64_t gave_way = 0, stood_back = 0, set_aside = 0;
   std::vector<RequestId> just_set_aside;  // the tokens that outstanding steps draw for them are dropped
 
  private:
   void OnAdmitted(const Decision& decision);
   void OnGivesWay(const Decision& decision);
+  void OnStoodBack(const Decision& decision);
   void OnPreempted(const Decision& decision);
   void CheckKeptRoom(const Request& request) const;
   void CheckRightToRoom(const Request& request) const;
   int MostToBegin(const Request& request) const;
   int KeptPlaces(const Request& request) const;
+  int MostToGrow(const Request& request) const;
   std::vector<RequestId> ReturningBefore(const Request& request) const;
   bool MayLackBlocks(const Request& request) const;
   void CheckSeniority(const Request& victim, const Request& cause) const;
@@ -64,10 +66,10 @@ class Watcher : public DecisionLog {
   std::map<RequestId, int64_t> admitted_step_;
   struct KeptRoom {
     int sequences = 0;
-    int blocks = 0;  // the most blocks that the client may need
+    int blocks = 0;  // most blocks that the client may need
     int64_t until_step = 0;
   };
-  // keyed by client: the room kept for it the last time that a request gave way
+  // For each client, the room that it had, with the request for which another one last gave way.
   std::map<std::string, KeptRoom> kept_rooms_;
 };
 

@@ -77,7 +77,7 @@ enum class CopyBug {
   kTargetOutside,
 };
 
-/// Lets each of 64 threads copy 8 bytes and read those of a thread of the other warp.
+/// Lets each of 64 threads copy 8 bytes and read the bytes of a thread of the other warp.
 template <CopyBug kBug>
 struct BadCopy {
   using Params = CopiedInts;
@@ -134,7 +134,7 @@ TEST(AsyncCopyTest, Emulator_ReportsMisuseOfAsyncCopies) {
   run(BadCopy<CopyBug::kNone>{});
 }
 
-/// Appends the number of its block to a list. Only the emulator orders the blocks.
+/// Each block appends its number to a list. Only the emulator orders the blocks.
 template <bool kTogether>
 struct Roll {
   using Params = CopiedInts;

@@ -81,7 +81,7 @@ template <class T, class Change>
 T Atomic(const Global<T>& array, Index i, Change change) {
   return array.Replace(i, change);
 }
-/// Sets array[i] to array[i] + value, or to max(array[i], value), and returns the old value.
+/// Sets array[i] to array[i] + value, or to max(array[i], value); returns the old value.
 template <template <class> class Memory, class T>
 T AtomicAdd(const Memory<T>& array, Index i, T value) {
   return Atomic(array, i, [value](T old) { return old + value; });

@@ -55,14 +55,14 @@ class Executor final : private Order {
   /// Waits for the lanes of `mask`. Shuffles return the value of lane `source`, ballots the lanes whose value is not 0.
   using Combine = void (*)(void* const (&lanes)[32]);
   uint64_t Collect(Collective kind, uint32_t mask, uint64_t value, int source, Where where, Combine combine = nullptr);
-  /// Performs a collective of all 32 lanes: when all have arrived, `combine` is called with the value of each.
+  /// Performs a collective of all 32 lanes. When all have arrived, `combine` is called with the values of all.
   void Exchange(void* mine, Combine combine, Where where);
   /// Copies to shared memory while the thread runs on. The thread waits for all but the last `pending` groups of
   /// copies.
   void StartCopy(int64_t offset, const void* bytes, size_t size, Where where);
   void CommitCopies();
   void WaitForCopies(size_t pending, Where where);
-  /// Products of a warpgroup, computed when the thread waits for them (group_mma.cuh).
+  /// Begins products of a warpgroup, which are computed when the thread waits for them (group_mma.cuh).
   void BeginGroupMmas() { Running().mmas.begun = group_mmas_ = true; }
   void QueueGroupMma(std::function<void()> multiply, Where where);
   void WaitForGroupMmas();
@@ -77,13 +77,13 @@ class Executor final : private Order {
   }
   /// Checks and notes an access to shared memory, and returns its bytes.
   std::byte* Shared(int64_t offset, size_t size, Access access, Where where);
-  /// Notes an access to bytes of an allocation. Fails if another block of the launch wrote them last, unless both
-  /// accesses are atomic: nothing orders the blocks of a launch.
+  /// Notes an access to bytes of an allocation. Fails if another block of the launch wrote the bytes last, unless both
+  /// accesses are atomic, because nothing orders the blocks of a launch.
   void NoteGlobal(Range& range, const std::byte* at, size_t size, Access access, Where where);
-  /// Keeps a write to another device's memory until Release, or else until the launch ends.
+  /// Holds a write to another device's memory back until Release, or until the launch ends.
   void WriteLate(std::byte* to, const void* bytes, size_t size);
-  /// Delivers the late writes that come before a release by the running thread: the thread's own, and those that
-  /// barriers order before it.
+  /// Delivers the late writes that come before a release by the running thread: the thread's own writes, and writes
+  /// that barriers order before it.
   void Release();
   size_t shared_bytes() const { return shared_.size(); }
   int lane() const { return running_ % 32; }

@@ -15,8 +15,8 @@ class Writers {
   Writers(const Writers&) = delete;
   Writers& operator=(const Writers&) = delete;
 
-  /// Returns the stamp of a byte's writer: twice the block's number, plus 1 for an atomic operation; 0 for no kernel.
-  /// Blocks of all launches of an OS thread are counted from 1.
+  /// Returns the stamp of a byte's writer: twice the block's number, plus 1 for an atomic operation; 0 if no kernel has
+  /// written the byte. The blocks of all launches of an OS thread are counted from 1.
   uint32_t* at(size_t offset) const { return stamps_ + offset; }
 
  private:

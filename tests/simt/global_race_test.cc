@@ -1,5 +1,5 @@
-// Tests what the emulator says about global memory that several blocks of a launch touch, and about writes to another
-// device's memory.
+// Tests how the emulator reports global memory that several blocks of a launch touch, and writes to another device's
+// memory.
 #include <gtest/gtest.h>
 
 #include <simt/device.cuh>
@@ -68,7 +68,7 @@ TEST(GlobalRaceTest, Emulator_AllowsNeighbouringBytes_AndReadsInLaterLaunches) {
   EXPECT_EQ(ErrorInSomeOrder<ReadAllBytes>({out.data()}), "");
 }
 
-/// All blocks write the same number to one place.
+/// Lets all blocks write the same number to one place.
 struct WriteAlike {
   using Params = RacedBytes;
   static void Run(const RacedBytes& p) {
@@ -86,7 +86,7 @@ struct RacedWords {
   uint32_t* words;
 };
 
-/// Counts blocks by atomic operations. The last block sets the count back, plainly.
+/// Counts blocks by atomic operations. The last block sets the count back by a plain write.
 struct CountBlocks {
   using Params = RacedWords;
   static void Run(const RacedWords& p) {
@@ -104,7 +104,7 @@ TEST(GlobalRaceTest, Emulator_AllowsAtomicCounts_AndAPlainWriteByTheLastBlock) {
   EXPECT_EQ(words[1], uint32_t{kBlocks});
 }
 
-/// Counts blocks by atomic operations, and reads the count plainly.
+/// Counts blocks by atomic operations, and reads the count by a plain read.
 struct ReadCount {
   using Params = RacedWords;
   static void Run(const RacedWords& p) {
@@ -123,7 +123,7 @@ struct Message {
   uint32_t *text, *flag;  // text: a word for each of 64 threads, and one for the numbers that arrived before the flag
 };
 
-/// 64 threads write to another device. Thread 0 sets a flag there, behind a barrier or not.
+/// Lets 64 threads write to another device. Thread 0 sets a flag there, after a barrier or without one.
 template <bool kBarrier>
 struct SendMessage {
   using Params = Message;
@@ -150,11 +150,11 @@ uint32_t ArrivedWithTheFlag() {
   return text[64];
 }
 
-TEST(RemoteWriteTest, WordsOfAllThreads_ArriveWithTheFlag_BehindABarrier) {
+TEST(RemoteWriteTest, RemoteWritesOfAllThreads_AreSeenWithTheFlag_BehindABarrier) {
   EXPECT_EQ(ArrivedWithTheFlag<true>(), 64u);
 }
 
-TEST(RemoteWriteTest, WordsOfOtherThreads_ArriveAfterTheFlag_WithoutABarrier) {
+TEST(RemoteWriteTest, RemoteWritesOfOtherThreads_MayBeSeenAfterTheFlag_WithoutABarrier) {
   EXPECT_EQ(ArrivedWithTheFlag<false>(), 1u);
 }
 

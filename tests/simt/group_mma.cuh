@@ -1,8 +1,8 @@
 #pragma once
 
-// The emulator's version of kernels/cuda/simt/group_mma.cuh, which describes the layouts. A product is computed when it
-// is waited for. So registers that are read too early hold old values, and shared memory that is overwritten too early
-// gives wrong results.
+// The emulator's version of kernels/cuda/simt/group_mma.cuh, which describes the layouts. A product is computed when
+// the thread waits for it. So registers that are read too early hold old values, and shared memory that is overwritten
+// too early gives wrong results.
 
 #include <simt/tensor_core.cuh>
 

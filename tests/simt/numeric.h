@@ -1,13 +1,14 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 
 namespace quire::simt {
 
-/// The 16-bit and 8-bit formats as the device has them: round to nearest even; E4M3 saturates at +-448 and has one NaN
-/// (OCP 8-bit Floating Point Specification, OFP8).
+/// The 16-bit and 8-bit formats as GPUs have them: numbers are rounded to nearest even; E4M3 saturates at +-448 and has
+/// one NaN (OCP 8-bit Floating Point Specification, OFP8).
 struct Half {
   uint16_t bits;
 };
@@ -18,17 +19,41 @@ struct Fp8E4M3 {
   uint8_t bits;
 };
 
-float ToFloat(Half x);
-float ToFloat(BFloat16 x);
+// Kernels convert for every number of a product, so halves and bf16 are converted by a few integer operations.
+inline float ToFloat(Half x) {
+  const uint32_t magnitude = x.bits & 0x7fffu;
+  // As a float, the shifted bits have an exponent that is too small by the difference of the biases, 112. The product
+  // is exact, for subnormal halves, too.
+  const float finite = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
+  const float value = magnitude > 0x7c00 ? NAN : magnitude == 0x7c00 ? INFINITY : finite;
+  return x.bits & 0x8000 ? -value : value;
+}
+inline float ToFloat(BFloat16 x) { return std::bit_cast<float>(uint32_t{x.bits} << 16); }
 float ToFloat(Fp8E4M3 x);
 inline float ToFloat(float x) { return x; }
 
 template <class T>
 T FromFloat(float x);
 template <>
-Half FromFloat<Half>(float x);
+inline Half FromFloat<Half>(float x) {
+  if (std::isnan(x)) return {0x7fff};
+  const uint32_t sign = std::signbit(x) ? 0x8000 : 0, bits = std::bit_cast<uint32_t>(std::fabs(x));
+  uint32_t magnitude;
+  if (std::fabs(x) >= 65520.0f) {
+    magnitude = 0x7c00;
+  } else if (bits >= std::bit_cast<uint32_t>(0x1p-14f)) {  // no subnormal half
+    magnitude = ((bits + 0xfff + (bits >> 13 & 1)) >> 13) - (112u << 10);
+  } else {  // the last place of floats from 0.5 on is the unit of subnormal halves, and the sum rounds to it
+    magnitude = std::bit_cast<uint32_t>(std::fabs(x) + 0.5f) - std::bit_cast<uint32_t>(0.5f);
+  }
+  return {static_cast<uint16_t>(sign | magnitude)};
+}
 template <>
-BFloat16 FromFloat<BFloat16>(float x);
+inline BFloat16 FromFloat<BFloat16>(float x) {
+  if (std::isnan(x)) return {0x7fff};
+  const auto bits = std::bit_cast<uint32_t>(x);
+  return {static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16)};
+}
 template <>
 Fp8E4M3 FromFloat<Fp8E4M3>(float x);
 template <>

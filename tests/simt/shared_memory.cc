@@ -21,7 +21,7 @@ void SharedMemory::Split(size_t line, size_t grain) {
 
 template <class Visit>
 void SharedMemory::ForGrains(size_t offset, size_t size, Visit visit) {
-  // Grains of at most this size end neither before the first byte of the access nor behind its last byte.
+  // Grains of at most this size reach neither before the first byte of the access nor beyond its last byte.
   const size_t fitting = size_t{1} << std::countr_zero(offset | size | kLine);
   for (size_t at = offset; at < offset + size;) {
     const size_t line = at / kLine;

@@ -27,8 +27,8 @@ class Order {
 };
 
 /// The shared memory of the running block, with the history of every byte. A history is the last write and the last two
-/// reads by different threads (of different warps where there are such); stamps older than the block mean "never".
-/// Bytes that the block has always touched together, a grain of up to 16, share one history.
+/// reads by different threads (of different warps if possible); stamps older than the block mean "never". Bytes that
+/// the block has always touched together, up to 16 (a grain), share one history.
 class SharedMemory {
  public:
   /// Makes fresh bytes for a block, whose accesses carry epochs from first_epoch on.
@@ -57,7 +57,7 @@ class SharedMemory {
   static constexpr size_t kLine = 16;  // bytes, the widest access
 
   Fault NoteGrain(Cell& cell, Access access, const Stamp& now, const Order& order);
-  /// Calls visit(cell) for the grains of the bytes until it returns false, after a split of grains that reach beyond.
+  /// Calls visit(cell) for the grains of the bytes until it returns false. Splits grains that reach beyond the bytes.
   template <class Visit>
   void ForGrains(size_t offset, size_t size, Visit visit);
   void Split(size_t line, size_t grain);

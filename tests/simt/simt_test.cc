@@ -1,5 +1,5 @@
-// Tests the emulator's results, and that the emulator finds planted bugs: every kernel here has a right form and wrong
-// ones.
+// Tests the emulator's results, and that the emulator finds planted bugs. Every kernel here has a correct form and
+// wrong forms.
 #include <gtest/gtest.h>
 
 #include <simt/device.cuh>
@@ -89,8 +89,8 @@ TEST(SimtTest, Emulator_ReportsReuseOfABufferWithoutABarrier) {
   }
 }
 
-/// After a barrier, one thread writes byte 5 of the 16 bytes that it wrote in one access before, and a thread of
-/// another warp reads element kAt of the same bytes as T.
+/// After a barrier, one thread writes byte 5 of 16 bytes that it wrote before in one access, and a thread of another
+/// warp reads element kAt of the same bytes as T.
 template <class T, int kAt>
 struct OtherSize {
   using Params = Ints;

@@ -13,7 +13,7 @@ namespace quire::simt {
 /// Work that is given to a stream. It runs now, or is kept while the calling thread records a graph.
 using Work = std::function<void()>;
 
-/// Returns the place where the calling thread keeps submitted work; null if work runs as soon as it is submitted.
+/// Returns where the calling thread keeps submitted work; null if work runs as soon as it is submitted.
 inline std::vector<Work>*& Recording() {
   thread_local std::vector<Work>* recording = nullptr;
   return recording;
@@ -25,7 +25,7 @@ inline std::atomic<int64_t>& NumRecorded() {
   return recorded;
 }
 
-/// Holds the kernels that the calling thread's device has loaded, which are the kernels that it ran.
+/// Returns the kernels that the calling thread's device has loaded, which are the kernels that it ran.
 inline std::set<std::type_index>& LoadedKernels() {
   thread_local std::set<std::type_index> loaded;
   return loaded;

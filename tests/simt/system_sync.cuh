@@ -1,7 +1,7 @@
 #pragma once
 
 // Words with which ranks signal each other when ranks are OS threads. kernels/cuda/simt/system_sync.cuh has the same
-// names for nvcc. Each OS thread must register the memory of the other ranks before its kernels touch it.
+// names for GPUs. Each OS thread must register the memory of the other ranks before its kernels touch it.
 
 #include <atomic>
 #include <functional>
@@ -29,7 +29,7 @@ inline uint32_t LoadAcquireSystem(const Global<uint32_t>& array, Index i) {
   if (BeforeAcquire()) BeforeAcquire()();
   return SystemWord(array, i).load(std::memory_order_acquire);
 }
-/// Yields, because there may be more ranks than cores.
+/// Yields, because there may be more ranks than processor cores.
 inline void SpinPause() { std::this_thread::yield(); }
 
 }  // namespace quire::simt

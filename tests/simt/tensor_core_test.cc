@@ -129,7 +129,7 @@ struct Pairs {
   }
 };
 
-TEST(TensorCoreTest, Pairs_HoldTheFirstNumberInTheLowHalf) {
+TEST(TensorCoreTest, PackedPairs_HaveTheFirstNumberInTheLowHalf) {
   const DeviceBuffer<float> out(9);
   Launch<Pairs>({1}, 1, 0, CudaStream{}, {out.data()});
   const std::vector<float> expected{1.5f, -INFINITY, 1.0f, 0x1.c4p127f, 0x1p-9f, -1.0f, 1.0f, 448.0f, 0.125f};

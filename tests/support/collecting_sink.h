@@ -17,7 +17,7 @@ class CollectingSink : public RequestSink {
     std::vector<float> logprobs;
     std::vector<std::vector<std::pair<TokenId, float>>> top;
     std::optional<FinishReason> finished;
-    int announced = 0;  // tokens that the engine announced to come next
+    int announced = 0;  // number of tokens that the engine announced as the next ones
   };
 
   void OnPromptScores(const PromptScores& scores, const std::vector<TokenId>&) override {
@@ -38,6 +38,7 @@ class CollectingSink : public RequestSink {
     if (!event.pooled.empty()) pooled = event.pooled;
     return stop_after > 0 && choice.tokens.size() >= stop_after;
   }
+  void OnCached(int tokens) override { cached = tokens; }
   void OnDrafts(int index, int accepted, int refused) override {
     QUIRE_CHECK(!choices[index].finished && error.empty(), "guesses are counted after the end of choice {}", index);
     accepted_drafts += accepted;
@@ -50,13 +51,14 @@ class CollectingSink : public RequestSink {
   void OnError(RequestError, const std::string& message) override { error = message; }
 
   std::map<int, Choice> choices;
-  std::vector<float> prompt_logprobs;  // log-probability of every prompt token but the first
+  std::vector<float> prompt_logprobs;  // log-probability of every prompt token except the first
   std::vector<int32_t> prompt_ranks;
   std::vector<std::pair<TokenId, float>> prompt_top;
   std::vector<float> pooled;  // the prompt's pooled vector
   std::string error;
+  int cached = 0;                               // tokens of the prompt that came from the cache
   int accepted_drafts = 0, refused_drafts = 0;  // guessed tokens in the answers, and others
-  size_t stop_after = 0;  // pretends that the text ends with a stop string after so many tokens
+  size_t stop_after = 0;                        // pretends that the text ends with a stop string after so many tokens
 };
 
 /// Makes a request of n sequences with the given prompt.

@@ -6,7 +6,8 @@
 
 namespace quire {
 
-/// Returns the words of the error of type Thrown that `work` throws, or `otherwise` if it throws none.
+/// Returns the message of the exception of type Thrown that `work` throws, or `otherwise` if it throws no such
+/// exception.
 template <class Thrown = Error, class Work>
 std::string ErrorThrownBy(const Work& work, const char* otherwise = "") {
   try {

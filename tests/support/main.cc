@@ -1,6 +1,7 @@
-// The main program of every test program, which holds the test files of a folder. `--file=coordinator/scheduler_test`
-// runs the cases of one file; ctest has an entry for each file. A run in which all cases skip exits with 77, which
-// ctest shows as skipped. Every skip's reason goes to the file QUIRE_SKIP_LOG, which tests/skips.py checks.
+// The main program of every test program. A test program holds the test files of a folder.
+// `--file=coordinator/scheduler_test` runs the cases of one file; ctest has an entry for each file. A run in which all
+// cases skip exits with 77, which ctest shows as skipped. Every skip's reason goes to the file QUIRE_SKIP_LOG, which
+// tests/skips.py checks.
 #include <fnmatch.h>
 #include <gmock/gmock.h>
 
@@ -47,7 +48,7 @@ bool Fits(const std::string& name, const std::string& patterns) {
   return false;
 }
 
-/// Narrows gtest's filter, "YES:YES-NO:NO", to the cases in tests/FILE.cc. Returns whether there are any.
+/// Narrows gtest's filter, "YES:YES-NO:NO", to the cases in tests/FILE.cc. Returns true if there are any.
 bool KeepCasesOf(std::string_view file) {
   const std::string filter = GTEST_FLAG_GET(filter), end = "/" + std::string(file) + ".cc";
   const size_t minus = filter.find('-');

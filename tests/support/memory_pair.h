@@ -59,7 +59,7 @@ class MemoryPairs {
       std::vector<std::byte> got;
       while (!TakeNext(got)) {
         Check();
-        if (given_up_()) return;  // a device would also return after queueing; nothing has arrived
+        if (given_up_()) return;  // a device, too, would return after queueing the work; nothing has arrived
         std::this_thread::yield();
       }
       if (static_cast<int64_t>(got.size()) != bytes) Fail("{} bytes came, not {}", got.size(), bytes);

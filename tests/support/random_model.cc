@@ -29,12 +29,12 @@ void AppendNumber(std::string& bytes, float x, const std::string& dtype) {
   bytes.append(reinterpret_cast<const char*>(&bits), 2);
 }
 
-/// Builds a safetensors file.
+/// Writes tensors into a safetensors file.
 class TensorWriter {
  public:
   TensorWriter(std::string dtype, uint64_t seed) : dtype_(std::move(dtype)), random_(seed) {}
 
-  /// Adds a tensor of numbers of about `spread` around `centre`.
+  /// Adds a tensor of random numbers around `centre`, which differ from it by about `spread`.
   void Add(const std::string& name, std::vector<int64_t> shape, float centre, float spread) {
     const size_t begin = data_.size();
     int64_t count = 1;
@@ -123,8 +123,8 @@ bool IsOfLayerNormFamily(const std::string& family) {
       .contains(family);
 }
 
-/// Returns a configuration with every family's names for the sizes; each family ignores the others' names. The MLP's
-/// width is the family's default when its files do not state it.
+/// Returns a configuration that gives the sizes under every family's names; each family ignores the others' names. The
+/// MLP's width is the family's default if the family's files do not give it.
 Json LayerNormConfigOf(const ModelShape& s) {
   Json config = {
       {"model_type", s.family}, {"vocab_size", s.vocab}, {"tie_word_embeddings", s.tied}, {"eos_token_id", 0}};
@@ -152,6 +152,10 @@ Json MixersOf(const ModelShape& s, const char* keeps_state) {
   return kinds;
 }
 
+bool HasLatents(const std::string& family) {
+  return family == "deepseek_v2" || family == "deepseek_v3" || family == "glm4_moe_lite";
+}
+
 /// Returns the family's own keys, set so that all its features are used.
 Json OwnKeysOf(const ModelShape& s) {
   if (s.family == "phi3") {
@@ -159,7 +163,8 @@ Json OwnKeysOf(const ModelShape& s) {
     for (int64_t i = 0; i < s.head_dim * 3 / 8; ++i) factors.push_back(1 + 0.1 * static_cast<double>(i));
     return {{"partial_rotary_factor", 0.75},
             {"original_max_position_embeddings", 1024},
-            {"rope_scaling", {{"type", "su"},
+            {"rope_scaling",
+             {{"type", "su"},
               {"original_max_position_embeddings", 1024},
               {"short_factor", factors},
               {"long_factor", factors}}}};
@@ -209,6 +214,20 @@ Json OwnKeysOf(const ModelShape& s) {
   if (s.family == "ernie4_5_moe") {
     return {{"moe_num_experts", 6}, {"moe_k", 2}, {"moe_intermediate_size", s.intermediate}};
   }
+  if (s.family == "arcee") return {{"hidden_act", "relu2"}};
+  if (s.family == "exaone4") return {{"sliding_window_pattern", 2}};
+  if (s.family == "hunyuan_v1_dense")
+    return {{"rope_scaling", {{"type", "dynamic"}, {"factor", 1.0}, {"alpha", 50.0}}}};
+  if (s.family == "afmoe") {
+    return {{"num_experts", 6},
+            {"num_experts_per_tok", 2},
+            {"num_shared_experts", 1},
+            {"num_dense_layers", 1},
+            {"moe_intermediate_size", s.intermediate},
+            {"route_scale", 1.5},
+            {"global_attn_every_n_layers", 2},
+            {"mup_enabled", true}};
+  }
   if (s.family == "dots1") {
     return {{"n_routed_experts", 6},
             {"num_experts_per_tok", 2},
@@ -220,20 +239,31 @@ Json OwnKeysOf(const ModelShape& s) {
             {"first_k_dense_replace", 1},
             {"max_window_layers", 1}};
   }
-  if (s.family == "deepseek_v3") {
-    return {{"n_routed_experts", 8},
-            {"num_experts_per_tok", 3},
-            {"moe_intermediate_size", s.intermediate},
-            {"n_group", 4},
-            {"topk_group", 2},
-            {"routed_scaling_factor", 1.5},
-            {"n_shared_experts", 1},
-            {"first_k_dense_replace", 1},
-            {"kv_lora_rank", 64},
-            {"q_lora_rank", 96},
-            {"qk_nope_head_dim", 32},
-            {"qk_rope_head_dim", 16},
-            {"v_head_dim", 64}};
+  if (HasLatents(s.family)) {
+    const int64_t rotated = std::max<int64_t>(s.head_dim / 8, 16);
+    Json keys = {{"n_routed_experts", 8},
+                 {"num_experts_per_tok", 3},
+                 {"moe_intermediate_size", s.intermediate},
+                 {"n_group", 4},
+                 {"topk_group", 2},
+                 {"routed_scaling_factor", 1.5},
+                 {"n_shared_experts", 1},
+                 {"first_k_dense_replace", 1},
+                 {"num_key_value_heads", s.heads},
+                 {"head_dim", rotated},
+                 {"kv_lora_rank", s.head_dim},
+                 {"q_lora_rank", 96},
+                 {"qk_nope_head_dim", 32},
+                 {"qk_rope_head_dim", rotated},
+                 {"v_head_dim", 64}};
+    if (s.family == "deepseek_v2")
+      keys.update({{"q_lora_rank", nullptr}, {"n_group", nullptr}, {"topk_group", nullptr}, {"topk_method", "greedy"}});
+    if (s.family == "glm4_moe_lite") {
+      std::vector<std::string> kinds(static_cast<size_t>(s.layers), "sparse");
+      kinds.front() = "dense";
+      keys.update({{"n_group", 1}, {"topk_group", 1}, {"mlp_layer_types", kinds}});
+    }
+    return keys;
   }
   if (s.family == "glm4_moe") {
     return {{"n_routed_experts", 8},  {"num_experts_per_tok", 3}, {"moe_intermediate_size", s.intermediate},
@@ -286,15 +316,34 @@ Json OwnKeysOf(const ModelShape& s) {
                  {"logits_scaling", 0.7}});
     return keys;
   }
+  if (s.family == "lfm3") {
+    constexpr const char* kKinds[] = {"conv", "full_attention", "sliding_attention"};
+    Json kinds = Json::array();
+    for (int64_t i = 0; i < s.layers; ++i) kinds.push_back(kKinds[i % 3]);
+    return {
+        {"layer_types", kinds},
+        {"conv_L_cache", 5},
+        {"rope_parameters",
+         {{"full_attention", {{"rope_type", "proportional"}, {"rope_theta", 500.0}, {"partial_rotary_factor", 0.5}}},
+          {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 10000.0}}}}}};
+  }
   if (s.family == "nemotron_h") {
-    return {{"layers_block_type", {"linear_attention", "mlp", "full_attention", "linear_attention", "mlp"}},
+    const char* mlp = s.experts ? "moe" : "mlp";
+    return {{"layers_block_type", {"linear_attention", mlp, "full_attention", "linear_attention", mlp}},
+            {"n_routed_experts", 6},
+            {"num_experts_per_tok", 2},
+            {"moe_intermediate_size", 40},
+            {"moe_shared_expert_intermediate_size", 24},
+            {"n_group", 1},
+            {"topk_group", 1},
+            {"routed_scaling_factor", 2.5},
             {"mamba_num_heads", 6},
             {"mamba_head_dim", 24},
             {"n_groups", 2},
             {"ssm_state_size", 72},
             {"conv_kernel", 4}};
   }
-  // HF takes another number from the file for its layers without a window only.
+  // HF takes a number in the file only for layers without a window.
   if (s.family == "olmo3") return {{"rope_theta", 500000.0}};
   if (s.family == "gemma") return {{"hidden_act", "gelu_pytorch_tanh"}};
   if (s.family == "gemma2") {
@@ -381,7 +430,7 @@ Numbers NumbersOf(const ExpectedTensor& tensor) {
   // The logits are far apart, so that rounding does not change the choice of experts.
   if (tensor.role == Role::kRouter) return {0, 8 / std::sqrt(static_cast<float>(tensor.shape[1]))};
   if (tensor.role == Role::kRouterCorrection) return {0, 0.1f};
-  if (tensor.role == Role::kRouterNorm) {  // the engine divides its input by the square root of the length
+  if (tensor.role == Role::kRouterNorm) {  // the engine divides the norm's result by the square root of the hidden size
     const float root = std::sqrt(static_cast<float>(tensor.shape[0]));
     return {root, 0.2f * root};
   }
@@ -408,7 +457,7 @@ RandomModel::RandomModel(const ModelShape& s, uint64_t seed) {
   std::ofstream(path_ / "config.json") << config;
   TensorWriter tensors(s.dtype, seed);
   const ModelSpec spec = SpecFromHf(config, "", path_);
-  std::set<std::string> written;  // names of written tensors: the head may share the embedding's
+  std::set<std::string> written;  // names of written tensors, because the head may share the embedding's tensor
   for (const ExpectedTensor& tensor : ExpectedTensors(spec, WeightsOf(spec), Naming::kHf)) {
     if (!written.insert(tensor.name).second) continue;
     const auto [centre, spread] = NumbersOf(tensor);

@@ -6,7 +6,7 @@
 
 namespace quire::test {
 
-/// The shape of a model with random weights.
+/// The shape of a model with random weights. With latent attention, head_dim is the number of a latent's numbers.
 struct ModelShape {
   int64_t hidden = 128, layers = 2, heads = 2, kv_heads = 1, head_dim = 64, intermediate = 96, vocab = 173;
   int64_t sliding_window = 0;  // in tokens; for every layer except, in the Qwen family, the first
@@ -14,12 +14,12 @@ struct ModelShape {
   bool parallel = true;          // for gpt_neox and stablelm: parallel attention and MLP
   std::string dtype = "BF16";    // number type of the safetensors: F32, F16 or BF16
   std::string family = "llama";  // config.json's model_type; a llama with a window becomes a mistral
-  /// For gemma4_text. True: all layers but the first two read those layers' keys and values, and layers have inputs of
-  /// their own. False: every other layer uses its keys as values, with one key head.
+  /// For gemma4_text. True: all layers except the first two use the keys and values of these two, and each layer has
+  /// its own inputs. False: every other layer uses its keys as values, with one key head.
   bool shares_kv = true;
-  bool experts = false;  // for gemma4_text, which then shares no keys
-  /// 4 or 8: the layers' matrices are compressed-tensors' packed integers of so many bits, with a scale for each 32
-  /// columns. With 4 bits, the MLPs' matrices have zero points.
+  bool experts = false;  // for gemma4_text, which then shares no keys, and nemotron_h
+  /// With 4 or 8, the layers' matrices are compressed-tensors' packed integers of this many bits, with a scale for each
+  /// 32 columns. With 4 bits, the MLPs' matrices have zero points.
   int packed_bits = 0;
   bool mxfp4 = false;  // for gpt_oss: MXFP4 experts
   bool fp8 = false;    // FP8 matrices in layers with a scale for each 128 x 128 block; scales of the KV cache

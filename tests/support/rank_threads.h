@@ -10,7 +10,7 @@
 
 namespace quire::test {
 
-/// One thread for each rank of a group, for the group's whole life, because a device belongs to the thread that opened
+/// One thread for each rank of a group, as long as the group exists, because a device belongs to the thread that opened
 /// it.
 class RankThreads {
  public:

@@ -13,8 +13,8 @@
 
 namespace quire::test {
 
-/// A golden model in another published form: the same numbers, with other names and settings. Adapters, in the folder
-/// beside the models, have a configuration file of another name.
+/// A golden model in another published form: the same numbers under other names and settings. An adapter's
+/// configuration file has another name than a model's, and adapters lie in the folder beside the models.
 class RewrittenModel {
  public:
   explicit RewrittenModel(const std::string& name, const std::string& config_file = "config.json")

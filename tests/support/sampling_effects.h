@@ -11,8 +11,8 @@ namespace quire::test {
 
 inline constexpr int64_t kEffectVocab = 50;
 
-/// The effect of a sampling setting. With these logits after these tokens, exactly the tokens in `drawn` are drawn:
-/// each at some seed from 0 to kEffectSeeds - 1, and no others.
+/// The effect of a sampling setting. With these logits after these tokens, exactly the tokens in `drawn` are sampled:
+/// each at some seed from 0 to kEffectSeeds - 1.
 struct SamplingEffect {
   const char* what;
   std::vector<std::pair<TokenId, float>> logits;  // logits of the tokens that matter; all others are far lower
@@ -29,8 +29,8 @@ struct SamplingEffect {
 
 inline constexpr uint64_t kEffectSeeds = 64;
 
-/// Effects in a vocabulary of kEffectVocab tokens. Confusing two settings, or an error by one, changes the drawn
-/// tokens.
+/// Effects in a vocabulary of kEffectVocab tokens. If two settings are confused, or one is off by one, other tokens are
+/// sampled.
 inline std::vector<SamplingEffect> SamplingEffects() {
   const auto log = [](double p) { return static_cast<float>(std::log(p)); };
   const std::vector<std::pair<TokenId, float>> close = {{3, 5.0f}, {40, 3.5f}}, negative = {{3, -5.0f}, {40, -6.0f}},

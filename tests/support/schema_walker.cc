@@ -1,5 +1,5 @@
-// Reads JSON schemas, one on each line. For each, prints the server's reason for refusing it, or some allowed texts.
-// The texts are drawn at random from a small vocabulary; texts that do not end are left out. Used by
+// Reads JSON schemas, one on each line. For each schema, prints the server's reason for refusing it, or some allowed
+// texts. The texts are chosen at random from a small vocabulary; texts that do not end are left out. Used by
 // coordinator/schemas_test.py.
 #include <spdlog/spdlog.h>
 
@@ -30,7 +30,7 @@ Vocabulary WalkersVocabulary() {
 
 bool Closes(const std::string& bytes) { return bytes == "\"" || bytes == "}" || bytes == "]"; }
 
-/// Draws a text, with a preference for tokens that end it. Returns nullopt when the text did not end.
+/// Chooses tokens at random, preferably tokens that end the text. Returns nullopt when the text did not end.
 std::optional<std::string> Walk(const std::shared_ptr<const CompiledGrammar>& grammar, const Vocabulary& vocabulary,
                                 std::mt19937& random) {
   GrammarMatcher matcher(grammar);

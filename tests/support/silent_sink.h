@@ -4,7 +4,7 @@
 
 namespace quire::test {
 
-/// Ignores all events. For measuring and counting.
+/// Ignores all events, for tests that measure or count.
 class SilentSink : public RequestSink {
  public:
   bool OnToken(const TokenEvent&) override { return false; }

@@ -18,7 +18,7 @@ inline std::shared_ptr<void> ZeroedMemory(size_t bytes) {
   return memory;
 }
 
-/// Makes collectives for `size` ranks that are threads of this process; element r belongs to rank r.
+/// Returns collectives for `size` ranks that are threads of this process; element r belongs to rank r.
 inline std::vector<std::unique_ptr<Collective>> MakeThreadCollectives(int size) {
   const std::shared_ptr<void> memory = ZeroedMemory(SharedArena::BytesFor(size));
   std::vector<std::unique_ptr<Collective>> ranks;
@@ -28,7 +28,7 @@ inline std::vector<std::unique_ptr<Collective>> MakeThreadCollectives(int size) 
   return ranks;
 }
 
-/// The ranks of a group that are threads of this process, by rank: each one's stage, and its link to other stages (null
+/// The ranks of a group that are threads of this process. By rank: its stage, and its link to other stages (null
 /// without a pipeline).
 struct ThreadPeers {
   std::unique_ptr<Collective> stage;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -18,13 +19,16 @@ namespace quire::test {
 /// Makes the engine of one rank. Called on the rank's thread.
 using EngineMaker = std::function<std::unique_ptr<RankEngine>(const ModelFiles&, const EngineSizes&, Collective&)>;
 
-/// A whole worker group as threads of this process. Executors, collectives and frames are real; mpirun and sockets are
-/// absent. A pipeline runs on the CPU engine.
+/// A whole worker group as threads of this process. Executors, collectives and frames are real; there are no mpirun and
+/// no sockets. A pipeline runs on the CPU engine.
 class ThreadGroup {
  public:
   ThreadGroup(const ModelFiles& files, const EngineSizes& sizes, int num_blocks, int num_host_blocks = 0,
               const EngineMaker& make_engine = MakeCpuEngine)
-      : peers_(MakeThreadPeers(sizes.cut())), ranks_(peers_.size()), threads_(peers_.size()) {
+      : peers_(MakeThreadPeers(sizes.cut())),
+        ranks_(peers_.size()),
+        num_accepted_(peers_.size()),
+        threads_(peers_.size()) {
     std::vector<int> blocks_of_rank(ranks_.size());
     OnAllRanks([&](size_t rank) {
       const ThreadPeers& peers = peers_[rank];
@@ -41,7 +45,7 @@ class ThreadGroup {
     OnAllRanks([&](size_t rank) { ranks_[rank].reset(); });
   }
 
-  /// Returns the blocks that hold a sequence's state on every rank; 0: the model has no states.
+  /// Returns the number of blocks that a sequence's state takes on every rank; 0: the model has no states.
   int state_blocks() const { return state_blocks_; }
 
   /// Sets the vocabulary for grammars. Call this before adding a sequence with a grammar.
@@ -49,28 +53,35 @@ class ThreadGroup {
     OnAllRanks([&](size_t rank) { ranks_[rank]->SetVocabulary(vocabulary); });
   }
 
-  /// Brings an adapter to every rank while they serve, under a number above kMostListedAdapters.
+  /// Gives an adapter to every rank while it serves, under a number above kMostListedAdapters.
   void SetAdapter(int number, const ModelFiles& base, const AdapterFiles& adapter) {
-    OnAllRanks([&](size_t rank) {
-      ranks_[rank]->SetAdapter(number, ranks_[rank]->engine().ReadAdapter(base, adapter));
-    });
+    OnAllRanks(
+        [&](size_t rank) { ranks_[rank]->SetAdapter(number, ranks_[rank]->engine().ReadAdapter(base, adapter)); });
   }
 
-  /// Queues the plan for every rank.
-  void Send(const StepPlan& plan) { queue_.push_back(EncodePlan(plan)); }
+  /// Sends the plan to every rank.
+  void Send(const StepPlan& plan) { plans_.push_back(EncodePlan(plan)); }
 
-  /// Begins queued plans as far as the engines can, as a worker does, and finishes the oldest step. Checks that all
-  /// ranks drew the same tokens, and returns rank 0's.
+  /// Lets each rank begin sent plans as far as its engine can, as a worker does, and finish the oldest step. Checks
+  /// that all ranks drew the same tokens, and returns rank 0's.
   std::vector<SampledToken> Await() {
-    for (; !queue_.empty() && ranks_[0]->can_begin(); queue_.pop_front()) {
-      begun_.push_back(queue_.front().header);
-      OnAllRanks([&](size_t rank) { ranks_[rank]->Begin(queue_.front()); });
-    }
-    if (begun_.size() > 1) ++num_overlapped_;
     std::vector<StepResult> results(ranks_.size());
-    OnAllRanks([&](size_t rank) { results[rank] = ranks_[rank]->Finish(); });
-    const FrameHeader plan = begun_.front();
-    begun_.pop_front();
+    std::atomic<bool> overlaps = false;
+    OnAllRanks([&](size_t rank) {
+      StepExecutor& executor = *ranks_[rank];
+      do {
+        if (executor.can_accept() && num_accepted_[rank] < plans_.size())
+          executor.Accept(plans_[num_accepted_[rank]++]);
+        if (!executor.can_begin()) break;
+        executor.Begin();
+      } while (true);
+      if (executor.num_in_flight() > 1) overlaps = true;
+      results[rank] = executor.Finish();
+      --num_accepted_[rank];
+    });
+    num_overlapped_ += overlaps;
+    const FrameHeader plan = plans_.front().header;
+    plans_.pop_front();
     for (const StepResult& result : results) {
       QUIRE_CHECK(result.plan_hash == plan.body_hash && result.step == plan.step, "step {}", result.step);
       QUIRE_CHECK(result.token_hash == results[0].token_hash, "rank {} drew other tokens", result.rank);
@@ -87,13 +98,13 @@ class ThreadGroup {
     return Await();
   }
 
-  /// Returns the prompt scores of the last awaited step.
+  /// Returns the log-probabilities of prompts from the last awaited step.
   const std::vector<PromptScores>& scores() const { return scores_; }
 
-  /// What the draft model guessed after the last awaited step.
+  /// Returns the draft model's guesses after the last awaited step.
   const std::vector<Draft>& guesses() const { return guesses_; }
 
-  /// Returns the number of steps that finished after the next step had begun.
+  /// Returns the number of steps that finished after a rank had begun the next step.
   int num_overlapped() const { return num_overlapped_; }
 
  private:
@@ -104,8 +115,8 @@ class ThreadGroup {
 
   std::vector<ThreadPeers> peers_;
   std::vector<std::unique_ptr<StepExecutor>> ranks_;
-  std::deque<Frame> queue_;
-  std::deque<FrameHeader> begun_;
+  std::deque<Frame> plans_;           // plans that were sent and not awaited
+  std::vector<size_t> num_accepted_;  // for each rank, the number of plans in plans_ that it has accepted
   std::vector<PromptScores> scores_;
   std::vector<Draft> guesses_;
   int num_overlapped_ = 0;

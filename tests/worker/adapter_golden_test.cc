@@ -102,7 +102,7 @@ TEST(AdapterCacheTest, AdaptersAndTheBase_NeverShareCachedBlocks) {
   EXPECT_NE(in_turn[1].tokens, in_turn[0].tokens);
 }
 
-TEST(AdapterMemoryTest, WeightBytes_OfAStageCountItsLayersAlone) {
+TEST(AdapterMemoryTest, WeightBytesOfAStage_CountOnlyItsLayers) {
   const ModelFiles files = OpenAdapted("gqa").files;
   const EngineSizes whole{16, 64, 8, 200, 1, {1}};
   EngineSizes cut = whole;

@@ -15,7 +15,7 @@ namespace quire {
 namespace {
 
 struct Hypothesis {
-  std::vector<TokenId> tokens;  // the stop token included
+  std::vector<TokenId> tokens;  // includes the stop token
   double score;
 };
 
@@ -76,7 +76,7 @@ void Compare(const BeamCase& c, test::CollectingSink& sink, size_t index, double
     if (stopped) expected.pop_back();  // the stop token is not delivered
     EXPECT_EQ(choice.tokens, expected) << "case " << index << ", hypothesis " << h;
     EXPECT_EQ(choice.finished, stopped ? FinishReason::kStop : FinishReason::kLength) << "case " << index;
-    if (stopped) continue;  // nor is the stop token's part of the score
+    if (stopped) continue;  // the stop token's part of the score is not delivered, either
     double sum = 0;
     for (const float logprob : choice.logprobs) sum += double{logprob};
     const double score = sum / std::pow(static_cast<double>(expected.size()), double{c.options.length_penalty});
@@ -148,7 +148,7 @@ TEST_P(RealModelBeamsTest, Hypotheses_EqualTransformers) {
   EXPECT_EQ(ExpectGolden(ModelFiles::Open(path), cases, GetParam()) > 0, GetParam().num_blocks < 1000);
 }
 
-// The model's weights are quantised, so activations are rounded to 16 bits and scores differ by more.
+// The model's weights are quantised, so activations are rounded to 16 bits and scores differ more.
 INSTANTIATE_TEST_SUITE_P(SmolLm2, RealModelBeamsTest,
                          testing::Values(Room{1, 2000, 0, PreemptionMode::kAuto, 5e-3},
                                          Room{2, 50, 0, PreemptionMode::kRecompute, 5e-3},

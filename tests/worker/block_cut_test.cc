@@ -9,7 +9,7 @@
 namespace quire {
 namespace {
 
-/// Makes a model of four layers. Layer 1 has its own head count and head size, and layer 3 reads the keys and values of
+/// Makes a model of four layers. Layer 1 has its own head count and head size, and layer 3 uses the keys and values of
 /// layer 1.
 ModelSpec SpecOf(int64_t heads, int64_t kv_heads) {
   ModelSpec spec;
@@ -107,7 +107,7 @@ TEST(BlockCutTest, CutBetween_GivesEachRankEveryByteOfItsBlockOnce_ForAllSharesO
     for (int from = 1; from <= 3; ++from) {
       for (int to = 1; to <= 4; ++to) {
         for (const auto& a : SharesOf(from)) {
-          // With three or four taking ranks, only every fifth assignment is tried, to save time.
+          // With three or four receiving ranks, only every fifth assignment is tried, to save time.
           const auto others = SharesOf(to);
           for (size_t i = 0; i<others.size(); i += to> 2 ? 5 : 1) ExpectWholeBlocks(spec, a, others[i]);
         }
@@ -132,7 +132,7 @@ TEST(BlockCutTest, CutBetween_CopiesWholeBlocksRankToRank_WhenBothGroupsAreEqual
   }
 }
 
-/// When two givers hold the same head, each sends it to half of the four takers.
+/// When two sending ranks hold the same head, each sends it to half of the four receiving ranks.
 TEST(BlockCutTest, CutBetween_SpreadsReceiversOverGivers_WhenTheyHoldTheSameHead) {
   const ModelSpec spec = SpecOf(6, 1);
   const std::vector<RankShard> givers = PlanShards(spec, {1, 1}), takers = PlanShards(spec, {1, 1, 1, 1});
@@ -141,6 +141,24 @@ TEST(BlockCutTest, CutBetween_SpreadsReceiversOverGivers_WhenTheyHoldTheSameHead
     for (Rank taker = 0; taker < 4; ++taker)
       receivers += CutBetween(spec, givers, giver, takers, taker, HeadBytes).given.empty() ? 0 : 1;
     EXPECT_EQ(receivers, 2) << giver;
+  }
+}
+
+TEST(BlockCutTest, CutBetween_MovesLatentsOnce_WhenBlocksHoldThemOnce) {
+  ModelSpec spec = SpecOf(4, 1);
+  spec.latent.rank = 4;
+  const std::vector<RankShard> givers = PlanShards(spec, {1, 1}), takers = PlanShards(spec, {1, 1, 2});
+  for (Rank taker = 0; taker < 3; ++taker) {
+    const RankShard& to = takers[static_cast<size_t>(taker)];
+    const int64_t bytes = KvLayout(spec, to, HeadBytes, true).block_bytes;
+    EXPECT_EQ(KvLayout(spec, to, HeadBytes).block_bytes, 2 * bytes);
+    std::vector<int> written(static_cast<size_t>(bytes));
+    for (Rank giver = 0; giver < 2; ++giver) {
+      for (const BlockRun& run : CutBetween(spec, givers, giver, takers, taker, HeadBytes, true).taken) {
+        for (int64_t at = run.at; at < run.at + run.bytes; ++at) ++written.at(static_cast<size_t>(at));
+      }
+    }
+    EXPECT_EQ(written, std::vector<int>(written.size(), 1));
   }
 }
 
@@ -173,11 +191,11 @@ TEST(BlockCutTest, PartsOfTheWhole_CoverAWholeBlockOnce_AndGiveEveryRankItsBlock
   }
 }
 
-/// Checks that between groups with any heads and stages, every byte of every block arrives once, from the rank that has
-/// its layer.
-TEST(BlockCutTest, BytesOfEveryTakerArriveOnce_BetweenPipelinesOfAnyShape) {
+/// Checks that between groups with any heads and stages, every byte of every block arrives once, from a rank that has
+/// the byte's layer.
+TEST(BlockCutTest, EachRank_GetsEveryByteOfItsBlockOnce_BetweenPipelinesOfAnyShape) {
   const ModelSpec spec = SpecOf(9, 3);
-  // Layer 3 reads the keys and values of layer 1, so the layers from 1 on are one stage.
+  // Layer 3 uses the keys and values of layer 1, so the layers from 1 on are one stage.
   const std::vector<GroupCut> cuts = {
       {{1.0}, {}}, {{1, 1}, {}}, {{1, 2}, {1, 3}}, {{1.0}, {1, 3}}, {{1, 1, 1}, {1, 3}}};
   for (const GroupCut& from : cuts) {
@@ -201,7 +219,7 @@ TEST(BlockCutTest, BytesOfEveryTakerArriveOnce_BetweenPipelinesOfAnyShape) {
   }
 }
 
-TEST(BlockCutTest, BlockCuts_OfOneRankEqualCutBetween) {
+TEST(BlockCutTest, BlockCutsOfOneRank_EqualTheResultsOfCutBetween) {
   const ModelSpec spec = SpecOf(9, 3);
   const std::vector<double> two = {1, 1}, three = {1, 1, 1};
   const std::vector<RankShard> givers = PlanShards(spec, two), takers = PlanShards(spec, three);

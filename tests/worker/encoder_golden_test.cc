@@ -1,4 +1,4 @@
-// Compares pooled vectors and classifiers' answers of encoders with HF transformers
+// Compares pooled vectors, numbers of every token and classifiers' answers of encoders with HF transformers
 // (tests/golden/make_encoder_golden.py). The real scheduler, block manager, frames, executors and collectives run.
 #include <gtest/gtest.h>
 
@@ -22,7 +22,8 @@ struct EncoderGolden {
   std::map<Pooling, std::vector<float>> vectors;
 };
 
-std::vector<EncoderGolden> ReadCases(const std::string& model, bool mean) {
+std::vector<EncoderGolden> ReadCases(std::string model, bool mean) {
+  model = model.substr(0, model.find(".gguf"));  // the GGUF file has the same weights
   const std::string path = std::string(QUIRE_TEST_DATA) + "/encoders.json";
   const Json json = ParseJson(ReadTextFile(path, 8 << 20), path, {.max_depth = 8, .max_nodes = 1'000'000});
   std::vector<EncoderGolden> cases;
@@ -34,6 +35,9 @@ std::vector<EncoderGolden> ReadCases(const std::string& model, bool mean) {
     read("last", Pooling::kLast);
     read("mean", Pooling::kMean);
     read("cls", Pooling::kCls);
+    read("all", Pooling::kAll);
+    read("sparse", Pooling::kSparse);
+    read("colbert", Pooling::kColbert);
     read("answer", mean ? Pooling::kMean : Pooling::kCls);
     cases.push_back(std::move(golden));
   }
@@ -64,7 +68,7 @@ class EncoderGoldenTest : public testing::TestWithParam<const char*> {
     options.blocks.prefix_caching = false;
     options.max_model_len = kLongest;
     Engine engine(options);
-    std::vector<CollectingSink> sinks(cases_.size() * 3);
+    std::vector<CollectingSink> sinks(cases_.size() * 6);
     RequestId id = 0;
     for (const EncoderGolden& golden : cases_) {
       for (const auto& [pooling, vector] : golden.vectors) {
@@ -97,7 +101,7 @@ class EncoderGoldenTest : public testing::TestWithParam<const char*> {
         const std::vector<float>& got = vectors[next++];
         ASSERT_EQ(got.size(), right.size()) << "case " << c;
         for (size_t d = 0; d < right.size(); ++d)
-          ASSERT_NEAR(got[d], right[d], 5e-5) << "case " << c << ", pooling " << int(pooling) << ", number " << d;
+          ASSERT_NEAR(got[d], right[d], 1e-4) << "case " << c << ", pooling " << int(pooling) << ", number " << d;
       }
     }
   }
@@ -106,21 +110,21 @@ class EncoderGoldenTest : public testing::TestWithParam<const char*> {
   std::vector<EncoderGolden> cases_ = ReadCases(GetParam(), files_.spec().pooled_head.mean);
 };
 
-TEST_P(EncoderGoldenTest, VectorsEqualTransformers_OnOneToThreeRanks) {
+TEST_P(EncoderGoldenTest, EmbeddingsEqualTransformers_OnOneToThreeRanks) {
   ExpectGolden(Pool({}));
   ExpectGolden(Pool({.shares = {1, 1}}));
   ExpectGolden(Pool({.shares = {1, 1, 1}}));
 }
 
-TEST_P(EncoderGoldenTest, VectorsEqualTransformers_OnTwoStages) {
+TEST_P(EncoderGoldenTest, EmbeddingsEqualTransformers_OnTwoStages) {
   ExpectGolden(Pool({.shares = {1, 1}, .stages = {1, static_cast<int32_t>(files_.spec().num_layers()) - 1}}));
 }
 
-TEST_P(EncoderGoldenTest, VectorsEqualTransformers_OnUnevenRanks_WithSeveralThreads) {
+TEST_P(EncoderGoldenTest, EmbeddingsEqualTransformers_OnUnevenRanks_WithSeveralThreads) {
   ExpectGolden(Pool({.shares = {3, 1}, .threads = 2}));
 }
 
-TEST_P(EncoderGoldenTest, Vectors_AreBitEqual_WhateverTheBatchAndThePool) {
+TEST_P(EncoderGoldenTest, Embeddings_AreBitEqual_WhateverTheBatchAndThePool) {
   const auto batches = Pool({.max_step_tokens = 900});
   EXPECT_EQ(Pool({}), batches);
   EXPECT_EQ(Pool({.num_blocks = 15}), batches) << "one long prompt at a time";
@@ -139,8 +143,10 @@ TEST(Encoders, Prompts_AreRefused_OnlyAboveTheContextLength) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, EncoderGoldenTest,
-                         testing::Values("bert", "bert_pairs", "xlmr", "xlmr_pairs", "modernbert",
-                                         "modernbert_classes"));
+                         testing::Values("bert", "bert_pairs", "xlmr", "xlmr_pairs", "modernbert", "modernbert_classes",
+                                         "electra_pairs", "distilbert", "distilbert_classes", "mpnet", "nomicbert",
+                                         "gte", "jinabert", "m3", "bert.gguf", "nomicbert.gguf", "jinabert.gguf",
+                                         "xlmr.gguf"));
 
 }  // namespace
 }  // namespace quire

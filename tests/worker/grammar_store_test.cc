@@ -57,7 +57,7 @@ TEST(GrammarStoreTest, PreparedGrammar_IsKept_UntilItIsForgotten) {
     changed.notify_one();
   });
   const auto numbered = [](int i) { return GrammarSource{GrammarSource::kRegex, "a{" + std::to_string(i) + "}b"}; };
-  constexpr int kMany = 300;  // more than the store keeps as the most recently used
+  constexpr int kMany = 300;  // more grammars than the store keeps
   for (int i = 1; i <= kMany; ++i) store.Prepare({static_cast<uint64_t>(i), numbered(i)});
   std::unique_lock lock(mutex);
   ASSERT_TRUE(changed.wait_for(lock, std::chrono::seconds(60), [&] { return reports == kMany; }));
@@ -67,7 +67,7 @@ TEST(GrammarStoreTest, PreparedGrammar_IsKept_UntilItIsForgotten) {
   store.Forget(1);
   EXPECT_FALSE(store.IsReady(numbered(1)));
   EXPECT_TRUE(store.IsReady(numbered(2)));
-  EXPECT_FALSE(store.IsReady({GrammarSource::kEbnf, numbered(2).text}));  // the same text is another grammar
+  EXPECT_FALSE(store.IsReady({GrammarSource::kEbnf, numbered(2).text}));  // the same text makes another grammar
 }
 
 TEST(GrammarStoreTest, UnpreparedGrammar_IsCompiled_WhenAConstraintNeedsIt) {

@@ -1,4 +1,4 @@
-// Compares the weights of latent attention with the file's matrix of keys and values: [heads, key_dim + value_dim,
+// Compares the weights of latent attention with the file's matrix for keys and values: [heads, key_dim + value_dim,
 // rank].
 #include "worker/cpu/latents.h"
 

@@ -13,7 +13,7 @@
 namespace quire {
 namespace {
 
-/// A directory of NUMA nodes laid out as Linux lists them
+/// A directory of NUMA nodes laid out as Linux lists them.
 class NodesTest : public testing::Test {
  protected:
   void Add(int number, const std::string& processors) {
@@ -43,7 +43,7 @@ std::vector<int> NumbersOf(const std::vector<NumaNode>& nodes) {
 TEST_F(NodesTest, ReadNumaNodes_ListsNodesInOrderWithTheirAllowedProcessors) {
   Add(10, "4-5,7");
   Add(2, "0-3,8");
-  Add(3, "");  // a node with memory and no processors
+  Add(3, "");  // a node with memory and without processors
   std::ofstream(path() / "online") << "0\n";
   std::filesystem::create_directory(path() / "power");
   const std::vector<NumaNode> nodes = Read({1, 2, 5, 6, 7, 8});

@@ -9,7 +9,7 @@ namespace {
 
 TEST(OneShotThresholdTest, Threshold_EndsBeforeTheFirstSizeAtWhichOneShotIsSlower) {
   const std::vector<SumTiming> timings = {{8192, 5, 20}, {16384, 7, 20}, {32768, 21, 20}, {65536, 20, 25}};
-  EXPECT_EQ(OneShotThreshold(timings), 16384);  // sizes after the first slower one are not trusted
+  EXPECT_EQ(OneShotThreshold(timings), 16384);  // sizes after the first slower size are not trusted
   EXPECT_EQ(OneShotThreshold(std::span(timings).first(2)), 16384);
   EXPECT_EQ(OneShotThreshold(std::span(timings).subspan(2, 1)), 0);
   EXPECT_EQ(OneShotThreshold({}), 0);

@@ -35,7 +35,7 @@ struct Course {
   int rounds = 1;        // number of rounds; each sends every prompt once
 };
 
-/// The vectors of a course, ordered by round, then pooling (kAll), then golden prompt
+/// The vectors of all rounds, ordered by round, then pooling (kAll), then golden prompt.
 struct Pooled {
   std::vector<CollectingSink> sinks;
   int64_t preemptions = 0, swapped_out = 0, cached = 0;
@@ -115,12 +115,12 @@ class PoolingGoldenTest : public testing::TestWithParam<const char*> {
   std::vector<PooledGolden> goldens_;
 };
 
-TEST_P(PoolingGoldenTest, VectorsEqualTransformers_OnOneToThreeRanks) {
+TEST_P(PoolingGoldenTest, EmbeddingsEqualTransformers_OnOneToThreeRanks) {
   for (int ranks = 1; ranks <= std::min<int64_t>(3, files_.spec().num_heads); ++ranks)
     ExpectGolden(Pool({.ranks = ranks}));
 }
 
-TEST_P(PoolingGoldenTest, Vectors_AreBitEqual_WhateverTheChunksBatchAndCache) {
+TEST_P(PoolingGoldenTest, Embeddings_AreBitEqual_WhateverTheChunksBatchAndCache) {
   const Pooled one = Pool({.prefix_caching = false});
   const Pooled chunks = Pool({.max_step_tokens = 33});
   const Pooled whole = Pool({.max_step_tokens = 600, .rounds = 2});
@@ -140,7 +140,7 @@ TEST_P(PoolingGoldenTest, Cache_ServesOnlyPoolingOfTheLastToken_WhenPromptsRepea
   EXPECT_LE(pooled.cached, 3 * cacheable) << "means and first tokens are computed whole";
 }
 
-TEST_P(PoolingGoldenTest, VectorsEqualTransformers_WhenPoolingRequestsAreSwappedOrRecomputed) {
+TEST_P(PoolingGoldenTest, EmbeddingsEqualTransformers_WhenPoolingRequestsAreSwappedOrRecomputed) {
   for (const int num_host_blocks : {0, 60}) {
     const Pooled pooled =
         Pool({.num_blocks = 30, .max_step_tokens = 12, .num_host_blocks = num_host_blocks, .crowded = true});

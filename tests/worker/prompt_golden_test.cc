@@ -17,7 +17,7 @@ using test::CollectingSink;
 
 struct PromptGolden {
   std::vector<TokenId> prompt;
-  std::vector<float> logprobs, best;  // for every token but the first: its own, and the likeliest token's
+  std::vector<float> logprobs, best;  // for every token except the first: its own, and the likeliest token's
 };
 
 Json ReadGoldens(const std::string& name) {
@@ -41,7 +41,7 @@ struct PromptSetup {
   int n = 1;
   int max_tokens = 12;
   int num_host_blocks = 0;
-  bool twice = false;       // every prompt is sent again when all are done
+  bool twice = false;       // every prompt is sent again after all have ended
   double tolerance = 1e-3;  // tolerance of log-probabilities
   std::vector<int32_t> stages = {};
 };
@@ -106,7 +106,7 @@ void ExpectPromptGolden(const ModelFiles& files, const std::vector<PromptGolden>
       ASSERT_NEAR(sink.prompt_logprobs[i], golden.logprobs[i], setup.tolerance) << "case " << id << ", token " << i + 1;
       ASSERT_NEAR(best.second, golden.best[i], setup.tolerance) << "case " << id << ", token " << i + 1;
       ASSERT_GE(best.second, second.second);
-      // A log-probability that is reported twice is equal to the last bit.
+      // A log-probability that is reported twice must have the same bits both times.
       const int32_t rank = sink.prompt_ranks[i];
       ASSERT_EQ(rank == 1, best.first == token);
       ASSERT_EQ(rank == 2, second.first == token);

@@ -15,7 +15,7 @@ namespace {
 
 using test::CollectingSink;
 
-/// Returns a model whose matrices have whole blocks of columns on one rank and on two
+/// Returns a model whose matrices have whole blocks of columns on one rank and on two ranks.
 const ModelFiles& Model() {
   static const test::RandomModel model({.heads = 4, .kv_heads = 2, .intermediate = 128, .dtype = "F32"}, 3);
   static const ModelFiles files = ModelFiles::Open(model.path());
@@ -34,7 +34,7 @@ EngineSizes Sizes(int ranks, Quantization quantization, ActivationType activatio
 
 const std::vector<std::vector<TokenId>> kPrompts = {{5, 6, 7}, {9, 3}, {4, 4, 4, 4, 8, 1}, {11, 2, 9, 2, 9, 30, 31}};
 
-/// Returns greedy continuations of the prompts, with the log-probabilities of the 20 likeliest tokens at each place.
+/// Returns greedy continuations of the prompts, with the log-probabilities of the 20 likeliest tokens at each position.
 std::vector<CollectingSink::Choice> Serve(const ModelFiles& files, const std::vector<std::vector<TokenId>>& prompts,
                                           const EngineSizes& sizes, int max_tokens) {
   test::ThreadGroup group(files, sizes, 64);
@@ -59,7 +59,7 @@ std::vector<CollectingSink::Choice> Serve(int ranks, Quantization quantization, 
   return Serve(Model(), kPrompts, Sizes(ranks, quantization), max_tokens);
 }
 
-/// Returns the largest difference of log-probabilities at the first place, among tokens that both report.
+/// Returns the largest difference of log-probabilities at the first position, among tokens that both report.
 double WorstDifference(const std::vector<CollectingSink::Choice>& a, const std::vector<CollectingSink::Choice>& b) {
   double worst = 0;
   int compared = 0;
@@ -106,6 +106,24 @@ TEST(QuantizationTest, Logprobs_StayCloseToFp32_WithInt8Experts) {
   for (size_t i = 0; i < int8.size(); ++i) EXPECT_EQ(int8[i].tokens, split[i].tokens);
 }
 
+TEST(QuantizationTest, Int8_TakesAboutHalfOfTheMemory_OfFilesThatTake16Bits) {
+  for (const std::string name : {"nvfp4", "nf4", "mxfp8"}) {
+    const ModelFiles files = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + name);
+    const auto wide = Serve(files, kPrompts, Sizes(1, Quantization::kNone), 1),
+               packed = Serve(files, kPrompts, Sizes(1, Quantization::kInt8), 1);
+    const double worst = WorstDifference(wide, packed);
+    EXPECT_GT(worst, 0) << name << ": nothing was packed";
+    EXPECT_LT(worst, 0.1) << name;
+    const auto bytes_with = [&](Quantization quantization) {
+      const auto collectives = MakeThreadCollectives(1);
+      return MakeCpuEngine(files, Sizes(1, quantization), *collectives[0])->weight_bytes();
+    };
+    EXPECT_LT(static_cast<double>(bytes_with(Quantization::kInt8)),
+              0.75 * static_cast<double>(bytes_with(Quantization::kNone)))
+        << name;
+  }
+}
+
 TEST(QuantizationTest, Logprobs_StayCloseToFp32_WithInt8LatentAttention) {
   const test::RandomModel model({.heads = 4, .intermediate = 128, .dtype = "F32", .family = "deepseek_v3"}, 3);
   const ModelFiles files = ModelFiles::Open(model.path());
@@ -118,12 +136,12 @@ TEST(QuantizationTest, Logprobs_StayCloseToFp32_WithInt8LatentAttention) {
     const double worst = WorstDifference(exact, int8);
     EXPECT_GT(worst, 0) << "nothing was quantised";
     EXPECT_LT(worst, 0.1) << NameOf(cache);
-    // Sums in another order may round to another step.
+    // Sums in another order may be rounded to a neighbouring step.
     EXPECT_LT(WorstDifference(int8, split), 0.05) << NameOf(cache);
   }
 }
 
-TEST(QuantizationTest, Logprobs_StayCloseTo16BitActivations_With8BitActivations) {
+TEST(QuantizationTest, Logprobs_StayCloseToThoseOf16BitActivations_With8BitActivations) {
   const auto int16 = Serve(1, Quantization::kInt4, 1),
              int8 = Serve(Model(), kPrompts, Sizes(1, Quantization::kInt4, ActivationType::kInt8), 1);
   EXPECT_LT(WorstDifference(int16, int8), 0.1);
@@ -134,7 +152,7 @@ int64_t BlockBytes(const EngineSizes& sizes) {
   return MakeCpuEngine(Model(), sizes, *collectives[0])->block_bytes();
 }
 
-TEST(QuantizationTest, Logprobs_StayCloseToFp32_WithASmallerKvCache) {
+TEST(QuantizationTest, Logprobs_StayCloseToThoseOfFp32_WithASmallerKvCache) {
   struct Way {
     KvCacheDtype dtype;
     double difference;      // largest allowed difference of log-probabilities
@@ -154,8 +172,8 @@ TEST(QuantizationTest, Logprobs_StayCloseToFp32_WithASmallerKvCache) {
   }
 }
 
-// Formats that only files have, compared with transformers on the same numbers (tests/golden/make_kquant_golden.py).
-// Two ranks cut the columns of o and down within a block of 256, three ranks within one of 32.
+// Compares formats that only files have with transformers on the same numbers (tests/golden/make_kquant_golden.py). Two
+// ranks cut the columns of o and down inside a block of 256, three ranks inside a block of 32.
 TEST(QuantizationTest, LogprobsEqualTransformers_ForQuantisedFileFormats_OnOneToFourRanks) {
   const std::string folder = QUIRE_TEST_DATA;
   const ModelFiles files = ModelFiles::Open(folder + "/models/kquants.gguf");
@@ -178,7 +196,7 @@ TEST(QuantizationTest, Weights_TakeLessMemory_WithInt8AndInt4) {
     const auto collectives = MakeThreadCollectives(1);
     return MakeCpuEngine(Model(), Sizes(1, quantization), *collectives[0])->weight_bytes();
   };
-  // Except for the norms, fp32 takes 32 bits a number, q8_0 8.5 and q4_1 5.
+  // Except for the norms, fp32 takes 32 bits for each number, q8_0 takes 8.5 and q4_1 takes 5.
   EXPECT_LT(bytes(Quantization::kInt8), bytes(Quantization::kNone) * 0.3);
   EXPECT_LT(bytes(Quantization::kInt4), bytes(Quantization::kInt8));
 }

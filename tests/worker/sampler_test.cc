@@ -30,7 +30,7 @@ std::vector<SamplingSpec> Specs() {
   return specs;
 }
 
-/// The tokens before a draw
+/// The tokens before a sampled token.
 struct Context {
   std::vector<TokenId> prompt = {1}, generated = {};
 };
@@ -175,7 +175,8 @@ TEST(DrawTest, RowDrawer_DoesNotAskTheConstraintAgain_WhenAnotherChoiceWasOverwo
   EXPECT_EQ(other->asked, 2) << "requests that share no more than a grammar";
 }
 
-/// Draws on so many ranks and expects that all ranks agree, except in row `broken`, whose NaN is never equal to itself.
+/// Samples on this many ranks, which have two, three, one, two, ... threads. Expects that all ranks agree, except in
+/// row `broken`, whose NaN equals nothing.
 std::vector<SampledToken> DrawOn(int ranks, const std::vector<float>& logits, const std::vector<SamplingSpec>& specs,
                                  size_t broken = SIZE_MAX, const Context& context = {},
                                  const decltype(SequenceTable::constrain)& constrain = AllowOneToken) {
@@ -192,7 +193,8 @@ std::vector<SampledToken> DrawOn(int ranks, const std::vector<float>& logits, co
         const auto begin = logits.begin() + static_cast<ptrdiff_t>(row) * kSampledVocab;
         mine.insert(mine.end(), begin + vocab[r].begin, begin + vocab[r].end);
       }
-      drawn[r] = Sampler(vocab, *collectives[r]).Draw(mine, batch.members, batch.table);
+      const kernels::CpuStream stream(1 + static_cast<int>(r + 1) % 3);
+      drawn[r] = Sampler(vocab, *collectives[r], stream).Draw(mine, batch.members, batch.table);
     });
   }
   for (auto& thread : threads) thread.join();
@@ -208,7 +210,7 @@ std::vector<SampledToken> DrawOn(int ranks, const std::vector<float>& logits, co
   return drawn[0];
 }
 
-TEST(SamplerTest, Ranks_DrawTheTokensOfOneRank_FromShardedRows) {
+TEST(SamplerTest, Ranks_DrawTheSameTokensAsOneRank_FromShardedRows) {
   const auto specs = Specs();
   auto logits = test::Random(3).Floats(static_cast<int64_t>(specs.size()) * kSampledVocab);
   for (float& x : logits) x *= 4;
@@ -270,8 +272,8 @@ TEST(DrawTest, KeepAllowed_MasksExactlyTheForbiddenTokens_OfARanksPart) {
   }
 }
 
-TEST(SamplerTest, Ranks_KeepToTheMasksThatOtherRanksMade) {
-  // Greedy rows without and with log-probabilities share the masks. Each draws the best allowed token.
+TEST(SamplerTest, Ranks_SampleOnlyTokens_ThatMasksOfOtherRanksAllow) {
+  // Greedy rows with and without log-probabilities share the masks. In each row the best allowed token is drawn.
   test::Random random(6);
   constexpr size_t kRows = 11;
   std::vector<SamplingSpec> specs(2 * kRows);
@@ -308,8 +310,8 @@ TEST(SamplerTest, Ranks_KeepToTheMasksThatOtherRanksMade) {
 }
 
 TEST(SamplerTest, Ranks_MarkRows_WhenAGrammarIsOverworkedOrAtADeadEnd) {
-  // Two requests of three choices each: one overworked, one at a dead end. Both are greedy, without and then with
-  // log-probabilities.
+  // Two requests of three choices each: one exceeds its work limit, the other is at a dead end. Both are greedy, first
+  // without and then with log-probabilities.
   for (const int32_t num_logprobs : {-1, 2}) {
     std::vector<SamplingSpec> specs(7);
     for (size_t row = 0; row < 6; ++row) {
@@ -334,7 +336,7 @@ TEST(SamplerTest, Ranks_MarkRows_WhenAGrammarIsOverworkedOrAtADeadEnd) {
   }
 }
 
-TEST(SamplerTest, Rows_AreMarkedBroken_WhenTheirLogitsAreNaNOrInfinite) {
+TEST(SamplerTest, SampledRows_AreMarkedBroken_WhenTheirLogitsAreNaNOrInfinite) {
   const auto specs = Specs();
   auto logits = test::Random(4).Floats(static_cast<int64_t>(specs.size()) * kSampledVocab);
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
@@ -353,7 +355,7 @@ TEST(SamplerTest, Rows_AreMarkedBroken_WhenTheirLogitsAreNaNOrInfinite) {
   }
 }
 
-/// Draws greedily from logits that order tokens 3, 40, 20.
+/// Samples greedily from logits in which token 3 leads, then 40, then 20.
 TokenId DrawGreedily(SamplingSpec spec, const Context& context = {}) {
   std::vector<float> logits(static_cast<size_t>(kSampledVocab), -5.0f);
   logits[3] = 5, logits[40] = 4, logits[20] = 3;

@@ -7,6 +7,7 @@
 
 #include "comm/base/error.h"
 #include "tests/support/error_of.h"
+#include "worker/engine/remaining_rows.h"
 
 namespace quire {
 namespace {
@@ -128,7 +129,7 @@ TEST(SequenceTableTest, Apply_ThrowsAnError_WhenAPlanContradictsTheTable) {
   EXPECT_NE(ErrorAfter(decode, false), "") << "a prompt is no decode";
 }
 
-/// Returns a plan that gives the sequence of Added(), after its first draw, two drafts.
+/// Returns a plan that gives two drafts to the sequence of Added() after its first drawn token.
 StepPlan Drafted() {
   StepPlan plan;
   plan.tables = {{0, 2, 5}, {0, 3, 6}};
@@ -137,7 +138,7 @@ StepPlan Drafted() {
   return plan;
 }
 
-TEST(SequenceTableTest, Drafts_AreComputed_AndTheVerifiedTokensAreKept) {
+TEST(SequenceTableTest, SequenceTable_ComputesDrafts_AndKeepsTheVerifiedTokens) {
   for (const auto& [drawn, kept] : {std::pair(std::vector<TokenId>{10, 11, 12}, std::vector<TokenId>{10, 11, 12}),
                                     {{10, 20, 12}, {10, 20}},
                                     {{30, 11, 12}, {30}}}) {
@@ -158,6 +159,25 @@ TEST(SequenceTableTest, Drafts_AreComputed_AndTheVerifiedTokensAreKept) {
     EXPECT_EQ(table.at(0).num_computed, static_cast<int>(all.size()) - 1);
     EXPECT_EQ(table.at(0).blocks.size(), (all.size() + 1) / 2) << "without blocks for wrong drafts";
   }
+}
+
+TEST(SequenceTableTest, RemainingRows_CountAllTokensOfAStepButWrongDrafts) {
+  SequenceTable table(4, 2, 16);
+  table.Resolve(table.Advance(table.Apply(Added())), {{0, 9, 0, {}}});
+  StepPlan plan = Drafted();
+  plan.added = {Added().added[0]};
+  plan.added[0].slot = 1;
+  plan.chunks = {{1, 0, 3}};  // one token of the prompt is left, so nothing is drawn
+  std::vector<BatchMember> batch = table.Apply(plan);
+  const auto rows = [&](const std::vector<TokenId>& drawn) {
+    std::vector<SampledToken> tokens;
+    for (const TokenId token : drawn) tokens.push_back({0, token, 0, {}});
+    table.KeepVerified(batch, tokens);
+    return RemainingRows(batch, tokens);
+  };
+  EXPECT_EQ(rows({10, 11, 12}), (std::vector<int32_t>{3, 3}));
+  EXPECT_EQ(rows({10, 20, 12}), (std::vector<int32_t>{2, 3}));
+  EXPECT_EQ(rows({30, 11, 12}), (std::vector<int32_t>{1, 3}));
 }
 
 TEST(SequenceTableTest, KeepVerified_EndsBeforeABrokenDraw_UnlessItIsTheFirst) {

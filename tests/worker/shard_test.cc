@@ -25,8 +25,8 @@ ModelSpec SmolLm2() {
   return c;
 }
 
-/// Returns how many matrix numbers a rank reads for a token, in units of the hidden size. Every layer has its own keys
-/// and values.
+/// Returns how many numbers of matrices a rank reads for a token, divided by the hidden size. Every layer has its own
+/// keys and values.
 int64_t NumbersReadBy(const ModelSpec& c, const RankShard& s) {
   int64_t numbers = s.vocab.size();
   for (size_t i = 0; i < c.layers.size(); ++i) {

@@ -13,8 +13,8 @@
 namespace quire {
 namespace {
 
-/// Short convolutions; the delta rule; state spaces whose ranks share a head of keys; these beside MLPs in layers
-/// alone.
+/// Models with short convolutions, with the delta rule, with state spaces whose ranks share a head of keys, and with
+/// such state spaces beside layers that have only an MLP.
 class StateCutTest : public testing::TestWithParam<const char*> {
  protected:
   const ModelFiles files_ = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + GetParam());
@@ -35,7 +35,7 @@ class StateCutTest : public testing::TestWithParam<const char*> {
     }
     return cuts;
   }
-  /// Bytes of the parts of a rank's state, without the gaps between them.
+  /// Returns the bytes of the parts of a rank's state, without the gaps between them.
   int64_t BytesOfParts(const RankShard& shard) const {
     int64_t bytes = 0;
     for (int64_t i = shard.stage.begin; i < shard.stage.end; ++i) {
@@ -58,7 +58,7 @@ void Copy(const BlockRuns& from_runs, const std::vector<int>& from, const BlockR
   }
 }
 
-TEST_P(StateCutTest, WholeState_IsGivenOnce_AndComesBackAsItWas_WhateverTheGroup) {
+TEST_P(StateCutTest, WholeState_IsSentOnce_AndRestoredUnchanged_ByGroupsOfAnyShape) {
   const int64_t whole_bytes = StateCut(spec_, {{1.0}, {}}, 0).whole_bytes;
   EXPECT_EQ(whole_bytes, BytesOfParts(PlanShards(spec_, {1.0}).front()));
   std::vector<int> whole(static_cast<size_t>(whole_bytes));
@@ -84,7 +84,8 @@ TEST_P(StateCutTest, WholeState_IsGivenOnce_AndComesBackAsItWas_WhateverTheGroup
 }
 
 INSTANTIATE_TEST_SUITE_P(Golden, StateCutTest,
-                         testing::Values("lfm2", "qwen3next", "qwen35moe", "granitehybridmoe", "bamba", "nemotronh"));
+                         testing::Values("lfm2", "lfm3", "qwen3next", "qwen35moe", "granitehybridmoe", "bamba",
+                                         "nemotronh"));
 
 }  // namespace
 }  // namespace quire

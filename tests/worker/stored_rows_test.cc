@@ -20,8 +20,8 @@ ModelFiles GoldenModel(const std::string& name) {
   return ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + name);
 }
 
-/// Recodes rows to `form`, decodes them and compares them with the file's. Scale and minimum of a block are fp16: a
-/// number is off by the rounding of either, at most 15 or 128 scales.
+/// Recodes rows to `form`, decodes them and compares them with the file's numbers. Scale and minimum of a block are
+/// fp16. A number's error is the sum of their rounding errors; the scale's error counts up to 15 or 128 times.
 void ExpectSameNumbers(const Tensor& tensor, NumberType form) {
   const int64_t cols = tensor.cols();
   std::vector<float> wanted(static_cast<size_t>(cols)), got(wanted.size());

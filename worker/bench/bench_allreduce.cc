@@ -22,7 +22,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kMinRounds = 20;
 constexpr int64_t kFullRoundsBytes = 64 << 10;
 
-/// Returns a way to sum in host memory; `add` adds the parts of all ranks to `total`.
+/// Returns an all-reduce in host memory; `add` adds the parts of all ranks to `total`.
 SumMethod HostMethod(const std::string& name, const std::string& note, int64_t max_bytes,
                      std::function<void(std::span<float> part, std::span<float> total)> add) {
   const auto floats = static_cast<size_t>(max_bytes) / sizeof(float);
@@ -52,7 +52,7 @@ void CheckSum(const SumMethod& method, int64_t bytes, const MpiBootstrap& mpi) {
   }
 }
 
-/// Returns the microseconds of each round, on the slowest rank.
+/// Returns the microseconds of each round, measured on the slowest rank.
 std::vector<double> Time(const SumMethod& method, int64_t bytes, int rounds, const MpiBootstrap& mpi) {
   std::vector<double> micros(static_cast<size_t>(rounds));
   for (double& m : micros) {

@@ -14,24 +14,24 @@ struct AllReduceBench {
   int rounds = 500;  // for sizes up to 64 KiB; fewer for longer messages
 };
 
-/// One method of summing over the ranks.
+/// One way to compute an all-reduce.
 struct SumMethod {
   std::string name, note;
   int64_t max_bytes = INT64_MAX;
   /// Sets all elements of this rank's message to `value`.
   std::function<void(int64_t bytes, float value)> fill;
-  /// Sums the message over the ranks in place and returns when the sum is complete.
+  /// Runs the all-reduce in place, and returns when the sum is complete.
   std::function<void(int64_t bytes)> sum;
-  /// Returns the first and the last element of the sum.
+  /// Returns the first and the last number of the sum.
   std::function<std::pair<float, float>(int64_t bytes)> ends;
 };
 
-/// Returns the methods that need GPUs; empty without GPUs or in a build without CUDA. Collective call.
+/// Returns the all-reduces on GPUs; none without GPUs or in a build without CUDA. Collective call.
 std::vector<SumMethod> DeviceSumMethods(MpiBootstrap& mpi, int64_t max_bytes);
 
-/// Times fp32 sums over the ranks: shared memory (or host by host), MPI's gather, MPI_Allreduce, and on GPUs NCCL and
-/// one-shot. A round begins with a barrier and lasts as long as on the slowest rank. The sums of every method are
-/// checked first. Collective call. Throws Error when a sum is wrong.
+/// Times all-reduces in fp32: over shared memory (or host by host), by MPI's gather, by MPI_Allreduce, and on GPUs by
+/// NCCL and the one-shot kernel. A round begins with a barrier, and lasts as long as on the slowest rank. The sums of
+/// every method are checked first. Collective call. Throws Error when a sum is wrong.
 int RunAllReduceBench(const AllReduceBench& bench, MpiBootstrap& mpi);
 
 }  // namespace quire

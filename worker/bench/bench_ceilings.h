@@ -11,7 +11,7 @@ struct CeilingsBench {
   int threads = 1;        // threads of each rank
 };
 
-/// Measures the read and compute rates of all ranks together, running at the same time. Collective call.
+/// Measures the rates of reading and computing of all ranks together, while all of them run. Collective call.
 int RunCeilingsBench(const CeilingsBench& bench, MpiBootstrap& mpi);
 
 }  // namespace quire

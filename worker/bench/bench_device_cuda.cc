@@ -11,7 +11,7 @@ namespace {
 
 constexpr auto kSumDeadline = std::chrono::seconds(20);
 
-/// Returns a way to sum in the memory of this rank's device.
+/// Returns an all-reduce in the memory of this rank's device.
 SumMethod DeviceMethod(const std::string& name, int64_t max_bytes, const std::shared_ptr<DeviceGroup>& group,
                        std::function<void(void*, int64_t, void*)> queue) {
   void* data = AllocateOnDevice(static_cast<size_t>(max_bytes));
@@ -41,7 +41,7 @@ SumMethod DeviceMethod(const std::string& name, int64_t max_bytes, const std::sh
 }  // namespace
 
 std::vector<SumMethod> DeviceSumMethods(MpiBootstrap& mpi, int64_t max_bytes) {
-  // Every rank takes its own device; without one on some rank, no rank measures.
+  // Every rank needs a device of its own. If some rank has none, no rank measures.
   const int devices = CudaDeviceCount();
   for (const std::string& missing : mpi.GatherAll(devices <= mpi.local_rank() ? "none" : "")) {
     if (!missing.empty()) return {};

@@ -29,13 +29,13 @@ double SecondsOf(int rounds, const std::function<void()>& once) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// The number of rounds that take kSeconds, when kFirstRounds took so long.
+/// Returns the number of rounds that take kSeconds, when kFirstRounds rounds have taken `seconds`.
 int RoundsAfter(double seconds) {
   return static_cast<int>(
       std::clamp(kSeconds * kFirstRounds / std::max(seconds, 1e-9), double{kLeastRounds}, double{kMostRounds}));
 }
 
-/// One rank's part in a way to cut a model.
+/// Measures, on one rank, the waits of one way to divide a model among the ranks.
 class CutBench {
  public:
   CutBench(int tensor, int stages, MpiBootstrap& mpi)
@@ -46,7 +46,7 @@ class CutBench {
         collective_(mpi.MakeCollective(stage_)),
         link_(mpi.MakeStageLink(cut_)) {}
 
-  /// The mean time of a sum of so many bytes, averaged over the stages. The stages take turns, as in a step.
+  /// Returns the seconds of one all-reduce of `bytes` bytes within a stage, averaged over ranks. Stages run one by one.
   double SumSeconds(int64_t bytes) {
     double seconds = 0;
     if (collective_->size() > 1) {
@@ -64,7 +64,7 @@ class CutBench {
     return SumOverRanks(seconds) / mpi_.world_size();
   }
 
-  /// The mean time in which rows of so many bytes go through all stages and `rows` tokens come back.
+  /// Returns the mean seconds in which rows of `bytes` bytes go through all stages and `rows` tokens come back.
   double TurnSeconds(int64_t bytes, int rows) {
     if (link_ == nullptr) return 0;
     rows_.resize(static_cast<size_t>(bytes));
@@ -117,7 +117,7 @@ class CutBench {
   std::vector<std::byte> rows_, tokens_;
 };
 
-/// Reads "2x1,1x2" as pairs.
+/// Parses "2x1,1x2" into pairs of numbers.
 std::vector<std::pair<int, int>> CutsOf(const std::string& text, int ranks) {
   std::vector<std::pair<int, int>> cuts;
   for (size_t begin = 0; begin < text.size();) {

@@ -10,20 +10,21 @@
 
 namespace quire {
 
-/// The memory of an adapter's shard.
+/// Allocates the memory of a rank's shard of an adapter.
 class AdapterStorage {
  public:
-  /// reads: false leaves the memory out, and only counts it.
+  /// `reads`: false to count the memory without allocating it.
   explicit AdapterStorage(bool reads) : reads_(reads) {}
 
   int64_t bytes() const { return bytes_; }
   bool reads() const { return reads_; }
 
-  /// Returns so many bytes; null without reading, or where there are none.
+  /// Returns `bytes` bytes of memory; null when it only counts, or when `bytes` is 0.
   std::byte* Take(int64_t bytes);
-  /// Packs rows and columns of a matrix, in its own type or, where that takes as much memory, in fp32.
+  /// Packs the given rows and columns of a matrix, in the matrix's own type, or in fp32 if the own type would take as
+  /// much memory.
   kernels::PackedWeight Pack(const Tensor& tensor, const std::vector<int64_t>& rows, const std::vector<int64_t>& cols);
-  /// Packs whole rows of a matrix in its own type.
+  /// Packs the given rows of a matrix, with all columns, in the matrix's own type.
   kernels::PackedWeight PackRows(const Tensor& tensor, const std::vector<int64_t>& rows);
   /// Copies a matrix in its own type, row by row.
   kernels::Weight Copy(const Tensor& tensor);

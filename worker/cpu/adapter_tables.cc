@@ -8,7 +8,7 @@ namespace quire {
 
 namespace {
 
-/// Copies a matrix in fp32, multiplied by `scale`. `turned`: its columns become rows.
+/// Copies a matrix in fp32, multiplied by `scale`. With `turned` the copy is transposed.
 const float* CopyNumbers(const Tensor& tensor, bool turned, float scale, AdapterStorage& storage) {
   const int64_t rows = tensor.rows(), cols = tensor.cols();
   auto* to = reinterpret_cast<float*>(storage.Take(rows * cols * static_cast<int64_t>(sizeof(float))));
@@ -28,7 +28,7 @@ const float* CopyNumbers(const Tensor& tensor, bool turned, float scale, Adapter
 AdapterTables::AdapterTables(const ModelFiles& base, const AdapterFiles& adapter, const RankShard& shard,
                              AdapterStorage& storage)
     : hidden_(base.spec().hidden_size) {
-  // Every stage makes the inputs of layers from embeddings.
+  // Every stage computes the inputs of layers from embeddings.
   if (shard.is_first() || base.spec().layer_input_size > 0) LoadEmbedding(adapter.embedding(), storage);
   if (shard.is_last()) LoadHead(adapter.head(), shard.vocab, storage);
 }

@@ -10,28 +10,29 @@
 
 namespace quire {
 
-/// What a LoRA adapter changes in the embedding, which every rank holds whole, and what it puts in place of the rank's
-/// rows of the output head.
+/// The changes that a LoRA adapter makes to the embedding, which every rank has as a whole, and to the rank's rows of
+/// the output head.
 class AdapterTables {
  public:
   AdapterTables(const ModelFiles& base, const AdapterFiles& adapter, const RankShard& shard, AdapterStorage& storage);
 
   bool changes_embedding() const { return embedding_.data != nullptr || !rows_.empty() || rank_ > 0; }
-  /// Changes the token's embedding `row` [hidden], which is the base model's times `scale`.
+  /// Adds the adapter's change to `row` [hidden], the token's embedding in the base model times `scale`.
   void Embed(TokenId token, float scale, float* row) const;
 
-  /// The head of its own: [the rank's vocabulary, hidden]; no data: the base model's.
+  /// Returns the adapter's own output head: [the rank's vocabulary, hidden]. It has no data if the adapter keeps the
+  /// base model's head.
   const kernels::PackedWeight& head() const { return head_; }
-  /// Rows of the head of their own, one for each of head_columns(): [columns, hidden].
+  /// Returns the rows of the output head that the adapter replaces, one for each of head_columns(): [columns, hidden].
   const kernels::PackedWeight& head_rows() const { return head_rows_; }
-  /// Their columns of the rank's logits.
+  /// Returns the columns of the rank's logits that head_rows() computes.
   const std::vector<int64_t>& head_columns() const { return head_columns_; }
 
  private:
   void LoadEmbedding(const AdapterTable& table, AdapterStorage& storage);
   void LoadHead(const AdapterTable& table, const Range& vocab, AdapterStorage& storage);
 
-  kernels::Weight embedding_;  // [vocabulary, hidden]; no data: the base model's
+  kernels::Weight embedding_;  // [vocabulary, hidden]; no data: the base model's embedding
   std::unordered_map<TokenId, int64_t> rows_;
   kernels::Weight row_table_;  // [rows_, hidden]
   int64_t rank_ = 0, hidden_ = 0;

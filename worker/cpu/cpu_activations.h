@@ -7,9 +7,9 @@
 
 namespace quire {
 
-/// The number of rows that pass through a product and the operation after it together: few enough that the product's
-/// result stays in the second-level cache until it is gated or summed over the ranks, and enough for one pass over the
-/// weights. A product keeps equally many rows of x in that cache.
+/// The number of rows that go together through a product and the operation after it. It is small enough that the
+/// product's result stays in the second-level cache until the result is gated or summed over the ranks, and large
+/// enough to read the weights only once. A product keeps the same number of rows of x in that cache.
 inline constexpr int64_t kRowsTogether = 120;
 
 /// The fp32 activations of T tokens that a forward pass keeps between operations. Each buffer has room for the widest
@@ -26,7 +26,7 @@ struct CpuActivations {
   std::vector<float> squares;       // [2, T, 2] sums of squares of queries and keys: this rank's, then all ranks'
   std::vector<float> layer_inputs;  // [T, layers, layer_input_size]; empty: no layer inputs
   std::vector<float> gated_input;   // [T, layer_input_size]; empty: no layer inputs
-  std::vector<float> delta;         // [T, hidden]: this rank's part of what attention or MLP adds to the residual
+  std::vector<float> delta;         // [T, hidden]: this rank's part of what attention or the MLP adds to the residual
 };
 
 }  // namespace quire

@@ -11,7 +11,7 @@ namespace quire {
 
 namespace {
 
-/// Returns the columns of a slice in the rank's order.
+/// Returns the slice's columns in the order in which the rank keeps them.
 std::vector<int64_t> ColumnsOf(const WeightSlice& slice) {
   std::vector<int64_t> columns;
   const std::vector<Range> whole = {slice.cols};
@@ -102,7 +102,7 @@ void CpuAdapter::Load(const ModelFiles& files, const ModelSpec& layout, const Ra
   const auto slice_of = [&](const AdaptedWeight& weight) {
     return SliceOf(layout, files.weight(weight.role), weight.rows, shard, matrix.layer);
   };
-  // Weights of one matrix share x, and so the first of its two factors.
+  // The weights of one matrix share x and therefore the first of the adapter's two factors.
   std::vector<int64_t> ranks(static_cast<size_t>(matrix.rank())), columns_of_b = ranks;
   std::iota(ranks.begin(), ranks.end(), 0);
   for (size_t i = 0; i < ranks.size(); ++i) columns_of_b[i] = matrix.b_first + ranks[i] * matrix.b_step;

@@ -14,8 +14,8 @@
 
 namespace quire {
 
-/// The products that adapters may add to. Weights of one product share x and lie side by side in y. The last two belong
-/// to no layer and are called with layer 0.
+/// The products to which adapters may add. The weights of one product share x, and their results lie side by side in y.
+/// The last two products belong to no layer and are called with layer 0.
 enum class AdaptedProduct : uint8_t {
   kQkv,
   kAttentionOut,
@@ -35,12 +35,12 @@ enum class AdaptedProduct : uint8_t {
 };
 inline constexpr size_t kNumAdaptedProducts = 15;
 
-/// Returns the roles of a product's weights, in the order in which ModelWeights holds the weights.
+/// Returns the roles of a product's weights, in the order of these weights in ModelWeights.
 std::vector<Role> RolesOf(const ModelFiles& files, int64_t layer, AdaptedProduct product);
 
-/// A rank's shard of a LoRA adapter, in its file's type. Both matrices follow the rank's part of the base matrix: a
-/// product whose rows are split has its rows of b; one whose columns are split has its columns of a, and the sum over
-/// the ranks that the base product needs sums up the adapter's, too.
+/// A rank's shard of a LoRA adapter, in the type of the adapter's file. Both matrices are split like the base matrix:
+/// where the base matrix is split by rows, the rank has these rows of b; where it is split by columns, the rank has
+/// these columns of a. The sum over the ranks that the base product needs includes the adapter's product.
 class CpuAdapter final : public AdapterShard {
  public:
   using Parts = std::vector<kernels::LowRankPart>;
@@ -49,8 +49,8 @@ class CpuAdapter final : public AdapterShard {
   CpuAdapter(const ModelFiles& base, const AdapterFiles& adapter, const RankShard& shard, bool reads = true);
 
   int64_t bytes() const override { return storage_.bytes(); }
-  /// Returns the parts that the adapter adds to the product; none: nothing on this rank. Experts are counted from the
-  /// rank's first one.
+  /// Returns the parts that the adapter adds to the product; no parts: the adapter adds nothing on this rank. Experts
+  /// are counted from the rank's first expert.
   const Parts& PartsOf(int64_t layer, AdaptedProduct product, int64_t expert = 0) const;
   const AdapterTables& tables() const { return tables_; }
 
@@ -59,12 +59,12 @@ class CpuAdapter final : public AdapterShard {
 
   AdapterStorage storage_;
   int64_t layers_;
-  std::vector<std::vector<Parts>> parts_;  // [layers * products], then [experts of the rank] or [1]; [0]: none
+  std::vector<std::vector<Parts>> parts_;  // [layers * products][experts of the rank, or 1]; [0] is empty: no parts
   AdapterTables tables_;
 };
 
-/// A rank's LoRA adapters by their numbers (AddedSequence::adapter): adapters of the model's files, and adapters loaded
-/// while serving.
+/// A rank's LoRA adapters by their numbers (AddedSequence::adapter): the adapters listed with the model's files, and
+/// the adapters loaded while the server runs.
 class CpuAdapters {
  public:
   CpuAdapters(const ModelFiles& files, const RankShard& shard);
@@ -72,11 +72,11 @@ class CpuAdapters {
   /// Returns the bytes that bytes() would return, without reading a matrix.
   static int64_t Bytes(const ModelFiles& files, const RankShard& shard);
 
-  /// Returns the number of adapters of the model's files.
+  /// Returns the number of adapters listed with the model's files.
   int num_listed() const { return num_listed_; }
   int64_t bytes() const;
   const CpuAdapter& at(int number) const { return *adapters_.at(number); }
-  /// Sets a later adapter; null: drops it.
+  /// Sets an adapter loaded while the server runs; null: drops the adapter.
   void Set(int number, std::shared_ptr<const CpuAdapter> adapter);
 
  private:

@@ -11,6 +11,7 @@
 #include "kernels/gate_mul.h"
 #include "kernels/layer_norm.h"
 #include "kernels/rms_norm.h"
+#include "worker/model/relative_bias.h"
 #include "worker/model/rope_table.h"
 
 namespace quire {
@@ -28,7 +29,7 @@ kernels::Activations ActivationsOf(ActivationType type) {
     case ActivationType::kInt8:
       return kernels::Activations::kInt8;
     case ActivationType::kAuto:
-      break;  // the coordinator has replaced kAuto
+      break;  // the coordinator has already replaced kAuto
     case ActivationType::kInt16:
       return kernels::Activations::kInt16;
   }
@@ -48,9 +49,10 @@ CpuDecoder::CpuDecoder(const ModelFiles& files, const RankShard& shard, const ke
       adapters_(files, shard),
       activations_(ActivationsOf(sizes.compute.activations)),
       alibi_slopes_(LocalSlopes(spec_, shard)),
+      relative_bias_(RelativeBiasOf(files, shard)),
       buffers_(spec_, shard, sizes.max_step_tokens),
       experts_(spec_, shard, sizes.max_step_tokens),
-      mixers_(spec_, shard_, stream, collective_, sizes.max_step_tokens),
+      mixers_(spec_, shard_, stream, collective_, sizes),
       latents_(spec_, shard_, stream, activations_, sizes.max_step_tokens) {
   if (spec_.value_norm) ones_.assign(static_cast<size_t>(LargestHead(spec_)), 1);
   for (int64_t rope = 0; rope < std::ssize(spec_.ropes); ++rope) {
@@ -180,7 +182,7 @@ void CpuDecoder::MultiplyHead(const float* rows, int64_t count, std::span<const 
   QUIRE_CHECK(has_head(), "a {} has no output head", spec_.architecture);
   const int64_t vocab = shard_.vocab.size();
   logits_.resize(static_cast<size_t>(count * vocab));
-  // int16 always: no later layer evens out the output head's rounding errors.
+  // The output head always takes x in int16, because no later layer evens out its rounding errors.
   Matmul(rows, weights_.head, logits_.data(), vocab, count, kernels::Activations::kInt16);
   ReplaceLogits(rows, adapters);
   AddAdapters(AdaptedProduct::kHead, 0, rows, spec_.hidden_size, adapters, logits_.data(), vocab);
@@ -266,7 +268,7 @@ void CpuDecoder::AddDelta(int64_t row, int64_t rows) {
   };
   const int64_t count = rows * spec_.hidden_size;
   if (collective_.size() > 1) return add(0, count, 0);
-  stream_.pool().ForRange(count, 64, add);  // with one rank there is no barrier, so threads can add in parallel
+  stream_.pool().ForRange(count, 64, add);  // with one rank there is no barrier, so the threads can add in parallel
 }
 
 void CpuDecoder::AddNormOfDelta(const std::vector<float>& weight, float scale) {

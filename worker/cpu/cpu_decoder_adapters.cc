@@ -1,4 +1,4 @@
-// CpuDecoder's changes for tokens with LoRA adapters.
+// CpuDecoder's functions for tokens with LoRA adapters.
 #include <algorithm>
 #include <numeric>
 #include <vector>
@@ -11,8 +11,8 @@ namespace quire {
 namespace {
 
 /// Orders `rows` by adapter, and appends a group for each adapter that changes the product. Rows of the base model
-/// (adapter 0) come first and get no group. adapter_of(row) and parts_of(adapter) return a row's adapter and an
-/// adapter's parts. `x_rows`: for each ordered row, the row of x; null: the row itself.
+/// (adapter 0) come first and get no group. adapter_of(row) returns a row's adapter, and parts_of(adapter) returns the
+/// adapter's parts. `x_rows`: for each ordered row, its row of x; null: the row itself.
 template <class AdapterOf, class PartsOf>
 void AppendGroups(std::span<int32_t> rows, const AdapterOf& adapter_of, const PartsOf& parts_of, const int32_t* x_rows,
                   std::vector<kernels::LowRankGroup>& groups) {

@@ -20,7 +20,7 @@ void CpuDecoder::PositionAndStore(int64_t layer) {
   float* k = q + heads * dim;
   float* v = spec_.latent.rank > 0 ? k : k + kv_heads * dim;
   if (!w.qkv_bias.empty()) AddBias(w.qkv_bias, q, tokens_, width);
-  if (spec_.qk_norm != QkNorm::kNone) NormQueriesAndKeys(layer);
+  if (spec_.qk_norm != QkNorm::kNone && !spec_.qk_norm_rotated) NormQueriesAndKeys(layer);
   if (const int64_t rotated = spec_.rotated_dims(l); rotated > 0) {
     const float* table = ropes_[static_cast<size_t>(l.rope)].data();
     const std::vector<float>& of_queries = query_ropes_[static_cast<size_t>(l.rope)];
@@ -34,6 +34,7 @@ void CpuDecoder::PositionAndStore(int64_t layer) {
       rotate(k, kv_heads, table);
     }
   }
+  if (spec_.qk_norm_rotated) NormQueriesAndKeys(layer);
   if (l.has_kv()) kernels::KvWrite(stream_, {k, v, width, inputs_->slots.data(), tokens_, cache_->Layer(layer)});
 }
 
@@ -53,8 +54,8 @@ void CpuDecoder::NormQueriesAndKeys(int64_t layer) {
     if (spec_.value_norm) kernels::HeadNorm(stream_, {v, ones_.data(), tokens_, kv_heads, dim, width, epsilon});
     return;
   }
-  // The ranks add up their sums of squares. A KV head on several ranks is counted by the rank with its first query
-  // head.
+  // The ranks add up their sums of squares. A KV head that several ranks have is counted by the rank with the head's
+  // first query head.
   const int64_t counted = CountedKvHeads(spec_, shard_, layer) * dim, all = tokens_ * 2;
   float* part = buffers_.squares.data();
   kernels::SumSquares(
@@ -73,21 +74,37 @@ void CpuDecoder::NormQueriesAndKeys(int64_t layer) {
 
 void CpuDecoder::Attend(int64_t layer) {
   const LayerSpec& l = LayerOf(layer);
-  kernels::PagedAttention(
-      stream_, {buffers_.qkv.data(), QkvWidth(spec_, shard_, layer), buffers_.attended.data(), HeadsWidth(layer),
-                cache_->Layer(layer), inputs_->block_tables.data(), inputs_->table_stride, inputs_->query_start.data(),
-                inputs_->context_len.data(), shard_.layer(layer).head_start.data(), inputs_->num_sequences(),
-                shard_.heads.size(), AttentionScale(spec_, l), l.window, static_cast<float>(spec_.score_cap),
-                DataOf(alibi_slopes_), activations_, DataOf(weights(layer).sinks), spec_.bidirectional});
+  kernels::PagedAttentionParams params = {buffers_.qkv.data(),
+                                          QkvWidth(spec_, shard_, layer),
+                                          buffers_.attended.data(),
+                                          HeadsWidth(layer),
+                                          cache_->Layer(layer),
+                                          inputs_->block_tables.data(),
+                                          inputs_->table_stride,
+                                          inputs_->query_start.data(),
+                                          inputs_->context_len.data(),
+                                          shard_.layer(layer).head_start.data(),
+                                          inputs_->num_sequences(),
+                                          shard_.heads.size(),
+                                          AttentionScale(spec_, l),
+                                          l.window,
+                                          static_cast<float>(spec_.score_cap),
+                                          DataOf(alibi_slopes_),
+                                          activations_,
+                                          DataOf(weights(layer).sinks),
+                                          spec_.bidirectional};
+  params.relative_bias = DataOf(relative_bias_);
+  params.relative_reach = spec_.relative_bias.reach;
+  kernels::PagedAttention(stream_, params);
   if (spec_.latent.rank > 0) latents_.MakeValues(weights(layer).latents, buffers_.attended.data(), tokens_);
   if (!spec_.attention_gate) return;
-  const int64_t width = QkvWidth(spec_, shard_, layer), columns = HeadsWidth(layer);
-  kernels::SigmoidGate(stream_, {NumberType::kF32, buffers_.attended.data(), buffers_.qkv.data() + width - columns,
-                                 tokens_, columns, width});
+  const int64_t width = QkvWidth(spec_, shard_, layer), gates = GateWidth(spec_, shard_, layer);
+  kernels::SigmoidGate(stream_, {NumberType::kF32, buffers_.attended.data(), buffers_.qkv.data() + width - gates,
+                                 tokens_, HeadsWidth(layer), width, spec_.gate_by_head ? l.head_dim : 1});
 }
 
 void CpuDecoder::NormMixerIn(int64_t layer) {
-  if (mixers_.in_width() == 0) return;  // other ranks have all heads
+  if (mixers_.in_width() == 0) return;  // other ranks have all heads of this layer
   const LayerWeights& w = weights(layer);
   const float* x = Normed(w.attention_norm);
   Matmul(x, w.mixer.in, mixers_.in(), mixers_.in_width(), tokens_, activations_);
@@ -96,6 +113,12 @@ void CpuDecoder::NormMixerIn(int64_t layer) {
 }
 
 void CpuDecoder::MixTokens(int64_t layer) { mixers_.Mix(layer, weights(layer).mixer, *inputs_, *cache_); }
+
+void CpuDecoder::AdvanceStates(std::span<const int32_t> rows) {
+  for (int64_t layer = shard_.stage.begin; layer < shard_.stage.end; ++layer) {
+    if (LayerOf(layer).has_state()) mixers_.AdvanceHeld(layer, weights(layer).mixer, *inputs_, rows, *cache_);
+  }
+}
 
 void CpuDecoder::AddMixed(int64_t layer) {
   const LayerWeights& w = weights(layer);

@@ -13,10 +13,10 @@ namespace quire {
 
 namespace {
 
-/// Returns the columns of the router's product: one logit per expert, plus one for the shared expert's gate.
+/// Returns the number of columns of the router's product: one logit per expert, plus one for the shared expert's gate.
 int64_t RouterWidth(const Mixture& mixture) { return mixture.experts + (mixture.shared_gate ? 1 : 0); }
 
-/// Applies the activation function to the experts' first products. `in` holds gates and ups of gated experts. Without
+/// Applies the activation function to the experts' first products. For gated experts, `in` holds gates and ups. Without
 /// gates, `out` already holds the products.
 void Activate(const kernels::CpuStream& stream, const ModelSpec& spec, const std::vector<float>& in,
               std::vector<float>& out, int64_t rows, int64_t columns) {

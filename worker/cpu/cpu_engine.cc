@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <utility>
 
 #include "comm/base/error.h"
@@ -11,7 +12,9 @@
 #include "worker/cpu/cpu_decoder.h"
 #include "worker/cpu/draft_stack.h"
 #include "worker/cpu/sampler.h"
+#include "worker/cpu/stage_tokens.h"
 #include "worker/cpu/step_inputs.h"
+#include "worker/engine/remaining_rows.h"
 #include "worker/model/state_layout.h"
 #include "worker/sampling/pooled_layers.h"
 #include "worker/sampling/pooler.h"
@@ -40,10 +43,17 @@ KvShape KvShapeOf(const ModelSpec& spec, const RankShard& shard, const EngineSiz
   return {spec, shard, KvTypeOf(sizes.compute.kv_cache_dtype), sizes.block_size};
 }
 
-/// Returns the places of the rank's models in a block. Without a draft model the served model has all of it.
+/// Returns where each model keeps its numbers in a block. Without a draft model the served model has the whole block.
 DraftStack::Places PlacesOf(const KvShape& shape, const EngineSizes& sizes) {
   const int64_t own = shape.block_bytes();
   return sizes.draft.files == nullptr ? DraftStack::Places{own, own, 0} : DraftStack::PlacesFor(sizes, own);
+}
+
+/// Returns the bytes of the blocks that a state of `bytes` bytes needs, or fewer: the draft model's part of a block
+/// holds nothing of a state.
+int64_t StateBytesIn(const DraftStack::Places& places, int64_t own_block_bytes, int64_t bytes) {
+  if (places.block_bytes == own_block_bytes) return bytes;
+  return (bytes + own_block_bytes - 1) / own_block_bytes * places.block_bytes;
 }
 
 /// Returns the sizes of one rank: rank 0 alone has a draft model.
@@ -58,7 +68,7 @@ bool IsRank0(const CpuPeers& peers) {
   return in_last_stage && peers.stage.rank() == 0;
 }
 
-/// Returns the tokens of a step of a model that only pools: token 0, which nobody reads, for every row that draws.
+/// Returns token 0 for every row that draws, for models that only pool. No caller uses the tokens.
 std::vector<SampledToken> WithoutDraws(const std::vector<BatchMember>& batch) {
   std::vector<SampledToken> tokens;
   for (const BatchMember& member : batch) {
@@ -77,7 +87,7 @@ class CpuEngine final : public RankEngine {
         kv_shape_(KvShapeOf(files.spec(), shard_, sizes)),
         stream_(sizes.threads),
         decoder_(files, shard_, stream_, peers, sizes),
-        sampler_(VocabRanges(shards_), peers.stage),
+        sampler_(VocabRanges(shards_), peers.stage, stream_),
         tells_(IsRank0(peers)),
         pooler_(files.spec().hidden_size),
         pooled_layers_(files),
@@ -87,7 +97,7 @@ class CpuEngine final : public RankEngine {
 
   std::string device() const override { return kernels::CpuIsaName(); }
   int64_t weight_bytes() const override {
-    const int64_t own = decoder_.weights().bytes() + decoder_.adapters().bytes();
+    const int64_t own = decoder_.weights().bytes() + decoder_.adapters().bytes() + decoder_.held_bytes();
     return drafts_ == nullptr ? own : own + drafts_->weight_bytes() + places_.spare_blocks * places_.block_bytes;
   }
   int num_adapters() const override { return decoder_.adapters().num_listed(); }
@@ -101,8 +111,8 @@ class CpuEngine final : public RankEngine {
   int64_t block_bytes() const override { return places_.block_bytes; }
   int64_t own_block_bytes() const override { return kv_shape_.block_bytes(); }
   int64_t kv_head_bytes(int64_t head_dim) const override { return kv_shape_.head_bytes(head_dim); }
-  int64_t state_bytes() const override { return decoder_.state_bytes(); }
-  int64_t available_bytes() const override { return ReadMemoryRoom().available; }
+  int64_t state_bytes() const override { return StateBytesIn(places_, own_block_bytes(), decoder_.state_bytes()); }
+  int64_t available_bytes() const override { return ReadMemoryRoom().available - decoder_.held_bytes(); }
   int64_t AllocateBlocks(int num_blocks, int num_host_blocks) override;
 
   void SwapOut(const std::vector<BlockCopyPair>& pairs) override {
@@ -129,26 +139,38 @@ class CpuEngine final : public RankEngine {
     memory.GiveBack(static_cast<size_t>(first) * bytes, static_cast<size_t>(count) * bytes);
   }
 
-  bool CanBegin() const override { return !busy_; }
+  bool CanBegin(bool computes_pending) const override {
+    if (in_flight_.empty()) return true;
+    return !shard_.is_last() && !computes_pending && in_flight_.back().drafted.empty();
+  }
   void Begin(const StepPlan& plan, const std::vector<BatchMember>& batch, const SequenceTable& table) override;
-  bool Done() override { return true; }
+  bool Done() override { return shard_.is_last() || link_->HasBytes(link_->num_stages() - 1); }
   ComputedStep Finish(const SequenceTable&) override {
-    if (!shard_.is_last()) TakeTokens();
-    busy_ = false;
-    return std::move(outcome_);
+    InFlight step = std::move(in_flight_.front());
+    in_flight_.pop_front();
+    if (!shard_.is_last()) {
+      step.outcome.tokens = stage_tokens_.Take(*link_, step.most_tokens);
+      AdvanceStates(step);
+    }
+    return std::move(step.outcome);
   }
 
  private:
   void Swap(const StepPlan& plan);
-  /// Draws the step's tokens, in the last stage only; sets outcome_.
-  void DrawStep(std::span<float> logits, const std::vector<BatchMember>& batch, const SequenceTable& table);
-  /// GiveTokens sends the drawn tokens from the last stage to the other stages, which receive them by TakeTokens.
-  void GiveTokens();
-  void TakeTokens();
+  /// A step that has begun. The last stage has at most one. The other stages compute their layers and then wait for the
+  /// tokens, so several of their steps may be in flight.
+  struct InFlight {
+    ComputedStep outcome;
+    size_t most_tokens;                // rows that draw
+    std::vector<BatchMember> drafted;  // the batch, where states wait for the verification of drafts; else empty
+  };
+  /// Draws the step's tokens, in the last stage only.
+  ComputedStep DrawStep(std::span<float> logits, const std::vector<BatchMember>& batch, const SequenceTable& table);
+  void AdvanceStates(const InFlight& step);
 
   EngineSizes sizes_;
   StageLink* const link_;
-  std::vector<RankShard> shards_;  // of the ranks of its stage
+  std::vector<RankShard> shards_;  // shards of the ranks of this rank's stage
   const RankShard& shard_;
   KvShape kv_shape_;
   kernels::CpuStream stream_;
@@ -158,14 +180,13 @@ class CpuEngine final : public RankEngine {
   Pooler pooler_;
   PooledLayers pooled_layers_;
   StepInputs inputs_;
-  std::unique_ptr<DraftStack> drafts_;  // null: the rank has no draft model
+  std::unique_ptr<DraftStack> drafts_;  // null: this rank has no draft model
   DraftStack::Places places_;
-  HostMemory pool_;  // [num_blocks, block bytes], and the spare blocks of the draft model
+  HostMemory pool_;  // [num_blocks, block bytes], then the draft model's spare blocks
   std::unique_ptr<KvCache> cache_;
   HostMemory host_blocks_;  // [num_host_blocks, block bytes]
-  ComputedStep outcome_;
-  std::vector<int32_t> handed_;  // tokens on their way between stages: their number, then slot and token of each
-  bool busy_ = false;            // true from Begin until Finish
+  std::deque<InFlight> in_flight_;
+  StageTokens stage_tokens_;
 };
 
 std::vector<std::string> CpuEngine::notes() const {
@@ -183,7 +204,7 @@ int64_t CpuEngine::AllocateBlocks(int num_blocks, int num_host_blocks) {
   if (drafts_ != nullptr) drafts_->UsePool(pool_.data(), places_, num_blocks);
   if (num_host_blocks == 0) return 0;
   host_blocks_ = HostMemory(static_cast<size_t>(num_host_blocks) * static_cast<size_t>(block_bytes()));
-  // Times swapping of up to 16 unused blocks. The first round touches the pages.
+  // Times swapping of up to 16 unused blocks. The first round makes the system allocate the pages.
   StepPlan trial;
   for (int i = 1; i < std::min({num_blocks, num_host_blocks, 17}); ++i) trial.swap_outs.push_back({i, i});
   if (trial.swap_outs.empty()) return 0;
@@ -207,56 +228,47 @@ void CpuEngine::Swap(const StepPlan& plan) {
 void CpuEngine::Begin(const StepPlan& plan, const std::vector<BatchMember>& batch, const SequenceTable& table) {
   const auto begin = Clock::now();
   Swap(plan);
-  outcome_.swap_micros =
-      static_cast<uint32_t>(std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin).count());
+  const auto swap_time = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin);
   kernels::BlockCopy(
       stream_, {cache_->pool(), cache_->pool(), block_bytes(), reinterpret_cast<const int32_t*>(plan.copies.data()),
                 static_cast<int64_t>(plan.copies.size())});
   if (drafts_ != nullptr) drafts_->Overwrite(batch, table);
   inputs_.Build(table, batch, sizes_.block_size);
   const std::span<float> logits = decoder_.Forward(inputs_, *cache_);
-  if (link_ != nullptr) {
-    size_t rows = 0;
-    for (const BatchMember& member : batch) rows += static_cast<size_t>(member.num_rows());
-    handed_.assign(1 + 2 * rows, 0);
-  }
+  InFlight step{};
+  for (const BatchMember& member : batch) step.most_tokens += static_cast<size_t>(member.num_rows());
+  if (!inputs_.held_rows.empty()) step.drafted = batch;
   if (shard_.is_last()) {
-    DrawStep(logits, batch, table);
-    GiveTokens();
+    step.outcome = DrawStep(logits, batch, table);
+    if (link_ != nullptr) stage_tokens_.Give(*link_, step.outcome.tokens, step.most_tokens);
+    AdvanceStates(step);
   }
-  busy_ = true;
+  step.outcome.swap_micros = static_cast<uint32_t>(swap_time.count());
+  in_flight_.push_back(std::move(step));
 }
 
-void CpuEngine::DrawStep(std::span<float> logits, const std::vector<BatchMember>& batch, const SequenceTable& table) {
-  outcome_.tokens = decoder_.has_head() ? sampler_.Draw(logits, batch, table) : WithoutDraws(batch);
-  outcome_.scores =
+ComputedStep CpuEngine::DrawStep(std::span<float> logits, const std::vector<BatchMember>& batch,
+                                 const SequenceTable& table) {
+  ComputedStep outcome;
+  outcome.tokens = decoder_.has_head() ? sampler_.Draw(logits, batch, table) : WithoutDraws(batch);
+  outcome.scores =
       sampler_.Score([this](int64_t row, int64_t count) { return decoder_.LogitsOfRows(row, count); }, batch, table);
   if (tells_) {
-    const auto rows = [this](int64_t row, int64_t count) { return decoder_.NormedRows(row, count); };
-    pooler_.Pool(rows, batch, table, outcome_.tokens);
-    for (SampledToken& token : outcome_.tokens) {
-      if (!token.pooled.empty()) pooled_layers_.Apply(token.pooled);
+    const auto rows = [this](Pooling pooling, int64_t row, int64_t count) {
+      return PoolsEachToken(pooling) ? decoder_.TokenRows(pooling, row, count) : decoder_.NormedRows(row, count);
+    };
+    pooler_.Pool(rows, batch, table, outcome.tokens);
+    for (SampledToken& token : outcome.tokens) {
+      if (!token.pooled.empty() && !PoolsEachToken(table.at(token.slot).sampling.pooling))
+        pooled_layers_.Apply(token.pooled);
     }
   }
+  return outcome;
 }
 
-void CpuEngine::GiveTokens() {
-  if (link_ == nullptr) return;
-  handed_[0] = static_cast<int32_t>(outcome_.tokens.size());
-  for (size_t i = 0; i < outcome_.tokens.size(); ++i) {
-    handed_[1 + 2 * i] = static_cast<int32_t>(outcome_.tokens[i].slot);
-    handed_[2 + 2 * i] = outcome_.tokens[i].token;
-  }
-  for (int stage = 0; stage < link_->stage(); ++stage) link_->Send(stage, std::as_bytes(std::span(handed_)));
-}
-
-void CpuEngine::TakeTokens() {
-  link_->Receive(link_->num_stages() - 1, std::as_writable_bytes(std::span(handed_)));
-  const auto count = static_cast<size_t>(handed_[0]);
-  QUIRE_CHECK(2 * count < handed_.size(), "{} tokens for {} rows", count, handed_.size() / 2);
-  outcome_.tokens.clear();
-  for (size_t i = 0; i < count; ++i)
-    outcome_.tokens.push_back({static_cast<SlotId>(handed_[1 + 2 * i]), handed_[2 + 2 * i], 0, {}});
+/// Advances the states of sequences with drafts, now that the step's tokens are known.
+void CpuEngine::AdvanceStates(const InFlight& step) {
+  if (!step.drafted.empty()) decoder_.AdvanceStates(RemainingRows(step.drafted, step.outcome.tokens));
 }
 
 }  // namespace
@@ -274,14 +286,15 @@ RankMemory MemoryOfCpuRank(const ModelFiles& files, const EngineSizes& group, Ra
   const EngineSizes sizes = SizesOfRank(group, files, rank == 0);
   const RankShard shard =
       PlanGroup(files.spec(), sizes.cut(), sizes.compute.expert_parallel)[static_cast<size_t>(rank)];
-  const DraftStack::Places places = PlacesOf(KvShapeOf(files.spec(), shard, sizes), sizes);
-  int64_t weights = ModelWeights::Bytes(files, shard, sizes.compute.quantization) + CpuAdapters::Bytes(files, shard);
+  const KvShape shape = KvShapeOf(files.spec(), shard, sizes);
+  const DraftStack::Places places = PlacesOf(shape, sizes);
+  int64_t weights = ModelWeights::Bytes(files, shard, sizes.compute.quantization) + CpuAdapters::Bytes(files, shard) +
+                    CpuMixers::HeldBytes(files.spec(), shard, sizes);
   if (sizes.draft.files != nullptr)
     weights += DraftStack::WeightBytes(sizes) + places.spare_blocks * places.block_bytes;
-  return {
-      .weight_bytes = weights,
-      .block_bytes = places.block_bytes,
-      .state_bytes = StateLayout(files.spec(), shard).bytes};
+  return {.weight_bytes = weights,
+          .block_bytes = places.block_bytes,
+          .state_bytes = StateBytesIn(places, shape.block_bytes(), StateLayout(files.spec(), shard).bytes)};
 }
 
 }  // namespace quire

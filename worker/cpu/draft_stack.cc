@@ -10,9 +10,9 @@ namespace quire {
 
 namespace {
 
-constexpr int64_t kHeadBytes = 64;  // of a block's part; they hold the number of tokens that were read
+constexpr int64_t kHeadBytes = 64;  // bytes before the numbers in a block's part, for the number of read tokens
 constexpr int kMostLanes = 64;      // sequences for which one call guesses
-// Passes and time of one call that read what the model has not read yet.
+// Bounds on the passes and the time that one call spends on tokens that the draft model has not read yet.
 constexpr int kMostPasses = DraftStack::kMostRows / DraftStack::kRowsAtOnce;
 constexpr auto kReading = std::chrono::milliseconds(100);
 
@@ -20,7 +20,7 @@ int64_t RoundUp(int64_t bytes) { return (bytes + kHeadBytes - 1) / kHeadBytes * 
 
 RankShard WholeShard(const ModelSpec& spec) { return PlanShards(spec, {1.0}).front(); }
 
-/// Returns the sizes of the draft model's own passes.
+/// Returns the sizes for the draft model's own passes.
 EngineSizes PassSizes(EngineSizes sizes) {
   sizes.max_step_tokens = DraftStack::kRowsAtOnce;
   sizes.max_model_len = sizes.draft.max_model_len;
@@ -32,8 +32,8 @@ KvShape ShapeOf(const EngineSizes& sizes) {
   return {spec, WholeShard(spec), KvTypeOf(sizes.compute.kv_cache_dtype), sizes.block_size};
 }
 
-/// Spare blocks of one lane: the last known token may be the last one of its block, and all guessed tokens but the last
-/// come after it.
+/// Returns how many spare blocks the draft model needs for one sequence: for the block of the last known token, and for
+/// all guessed tokens but the last. In the worst case the last known token is the last token of its block.
 int SpareBlocks(const EngineSizes& sizes) {
   return (sizes.block_size - 1 + sizes.draft.num_tokens - 1) / sizes.block_size + 1;
 }
@@ -93,7 +93,7 @@ std::vector<Draft> DraftStack::Guess(const std::vector<GuessOrder>& orders, cons
   const auto end_of_reading = std::chrono::steady_clock::now() + kReading;
   for (int pass = 1; !Collect(orders, table) && pass < kMostPasses; ++pass) {
     if (std::chrono::steady_clock::now() >= end_of_reading) break;
-    for (Lane& lane : lanes_) lane.guesses = false;  // one more pass reads, before all guess together
+    for (Lane& lane : lanes_) lane.guesses = false;  // this pass only reads; all lanes guess together afterwards
     Read();
   }
   if (lanes_.empty()) return {};
@@ -114,7 +114,7 @@ std::vector<Draft> DraftStack::Guess(const std::vector<GuessOrder>& orders, cons
   return drafts;
 }
 
-/// Sets the lanes of the next pass. Returns false when the pass cannot read all that the orders need.
+/// Sets the lanes of the next pass. Returns false when one pass cannot read all the tokens that the orders need.
 bool DraftStack::Collect(const std::vector<GuessOrder>& orders, const SequenceTable& table) {
   lanes_.clear();
   writing_.clear();
@@ -135,7 +135,7 @@ bool DraftStack::Collect(const std::vector<GuessOrder>& orders, const SequenceTa
   return whole;
 }
 
-/// Computes the tokens that the lanes have not read.
+/// Computes the tokens that the lanes have not read yet.
 void DraftStack::Read() {
   BeginTails();
   BeginPass();
@@ -144,7 +144,7 @@ void DraftStack::Read() {
   EndTails();
 }
 
-/// True when the model can guess about the sequence, once it has read the sequence.
+/// True when the draft model can guess about the sequence after reading it.
 bool DraftStack::MayGuess(const GuessOrder& order, const SequenceState& s) const {
   const auto known = static_cast<int>(s.tokens.size());
   const auto unknown = [this](TokenId token) { return token < 0 || token >= num_tokens_; };
@@ -152,8 +152,8 @@ bool DraftStack::MayGuess(const GuessOrder& order, const SequenceState& s) const
          std::ranges::none_of(s.tokens, unknown) && std::ranges::find(s.blocks, kNullBlock) == s.blocks.end();
 }
 
-/// Returns the first position of the sequence whose keys and values the draft model lacks, at most that of its last
-/// token.
+/// Returns the first position of the sequence whose keys and values the draft model lacks, but at most the last token's
+/// position.
 int DraftStack::FirstUnread(SlotId slot, const SequenceState& sequence, int tail) {
   Reader& reader = readers_[slot];
   if (reader.serial != sequence.serial) reader = {sequence.serial, 0};
@@ -164,8 +164,8 @@ int DraftStack::FirstUnread(SlotId slot, const SequenceState& sequence, int tail
   return std::min(reader.blocks * size + NumRead(sequence.blocks[index]), static_cast<int>(sequence.tokens.size()) - 1);
 }
 
-/// Sets `lane` to the next tokens that the order needs, at most `room` of them. Returns false when another lane of the
-/// pass writes one of their blocks: sequences share it, and once is enough.
+/// Sets `lane` to at most `room` of the next tokens that the order needs. Returns false when another lane of the pass
+/// already writes one of their blocks, which the sequences share.
 bool DraftStack::Prepare(const GuessOrder& order, const SequenceTable& table, int room, Lane& lane) {
   const SequenceState& s = table.at(order.slot);
   const int size = sizes_.block_size, known = static_cast<int>(s.tokens.size());
@@ -187,7 +187,7 @@ bool DraftStack::Prepare(const GuessOrder& order, const SequenceTable& table, in
   return true;
 }
 
-/// Several sequences may have the block of their last computed tokens in common, so each lane writes into a copy.
+/// Several sequences may share the block of their last computed tokens, so each lane writes into a copy of that block.
 void DraftStack::BeginTails() {
   for (const Lane& lane : lanes_) {
     const auto tail = static_cast<size_t>(lane.tail);
@@ -195,8 +195,8 @@ void DraftStack::BeginTails() {
   }
 }
 
-/// Marks what the first pass has read, and brings the computed tokens of each last block back. What lies behind them in
-/// the block is not marked.
+/// Records the tokens that the first pass has read, and copies the computed tokens of each last block back. Later
+/// tokens in the block are not recorded.
 void DraftStack::EndTails() {
   const int size = sizes_.block_size;
   for (const Lane& lane : lanes_) {
@@ -235,7 +235,8 @@ void DraftStack::Enter(const Lane& lane, int begin, int end) {
   inputs_.block_tables.resize(inputs_.context_len.size() * stride, kNullBlock);
 }
 
-/// Computes what was entered. Each lane that has entered a row after its last token gets the likeliest next token.
+/// Computes the inputs of the pass. Each lane with an input at or after its last known token gets the likeliest next
+/// token.
 void DraftStack::Pass() {
   const std::span<const float> logits = decoder_.Forward(inputs_, *cache_);
   const size_t rows = inputs_.draw_rows.size(), width = rows == 0 ? 0 : logits.size() / rows;

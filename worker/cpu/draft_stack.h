@@ -16,25 +16,25 @@
 namespace quire {
 
 /// The draft model of rank 0: a whole, smaller model that guesses which tokens follow a sequence. Its keys and values
-/// lie in the blocks of the served model, in a part of each block behind the served model's own part. The draft model's
-/// part begins with a number: how many leading tokens of the block the draft model has read. Copies of whole blocks
-/// carry both parts. The draft model computes what a guess needs, and nothing else. Before it guesses, it reads the
-/// tokens that it has not read yet, some of them in each step. A wrong or missing number changes no answer, only how
-/// good guesses are.
+/// are in the blocks of the served model, in a part of each block behind the served model's own part. The draft model's
+/// part begins with the number of the block's leading tokens that the draft model has read. Copies of whole blocks
+/// contain both parts. The draft model computes only what a guess needs: before it guesses, it reads the tokens that it
+/// has not read yet, some of them in each step. Wrong or missing numbers worsen guesses and change no answer.
 class DraftStack {
  public:
-  /// Tokens that one call of Guess reads before it guesses, of all sequences: fewer where they take long.
+  /// The most tokens, of all sequences together, that one call of Guess reads before it guesses. A call reads fewer
+  /// tokens if they take long.
   static constexpr int kMostRows = 256;
-  static constexpr int kRowsAtOnce = 64;  // of them in one pass
+  static constexpr int kRowsAtOnce = 64;  // tokens that one pass reads
   /// `sizes.draft` names the model's files. The stream must outlive the object.
   DraftStack(const EngineSizes& sizes, const kernels::CpuStream& stream);
 
   int64_t weight_bytes() const { return decoder_.weights().bytes(); }
-  /// Where the model's numbers lie in the blocks, of which the served model takes the first bytes.
+  /// Where the draft model's numbers lie in the blocks, whose first bytes belong to the served model.
   struct Places {
-    int64_t part_at = 0;      // bytes of a block before the draft model's part
-    int64_t block_bytes = 0;  // bytes of a block, this part included
-    int spare_blocks = 0;     // blocks after those of the pool, for tokens that are guessed
+    int64_t part_at = 0;      // offset in bytes of the draft model's part in a block
+    int64_t block_bytes = 0;  // bytes of a block, both parts together
+    int spare_blocks = 0;     // number of blocks behind the pool's blocks, for guessed tokens
   };
   static Places PlacesFor(const EngineSizes& sizes, int64_t own_bytes);
   static int64_t WeightBytes(const EngineSizes& sizes);
@@ -43,29 +43,29 @@ class DraftStack {
   void UsePool(std::byte* pool, const Places& places, int num_blocks);
   /// Marks the batch's tokens as not read by the draft model. Called before the served model computes the batch.
   void Overwrite(const std::vector<BatchMember>& batch, const SequenceTable& table);
-  /// Bytes from elsewhere are about to come into the block, which need not be one of the pool.
+  /// Marks the block, which need not be in the pool, as unread by the draft model. Called before other bytes are copied
+  /// into it.
   static void Void(std::byte* block, const Places& places);
 
-  /// Guesses the tokens that follow the known tokens of each ordered sequence. An order has no guess where the model
-  /// has still to read too many tokens, where the sequence is too long for the model, or where blocks have left the
-  /// window.
+  /// Guesses the tokens that follow the known tokens of each ordered sequence. Returns no guess for an order if the
+  /// draft model must first read too many tokens, the sequence is too long for it, or blocks have left the window.
   std::vector<Draft> Guess(const std::vector<GuessOrder>& orders, const SequenceTable& table);
 
  private:
-  /// One ordered sequence.
+  /// An ordered sequence in a pass.
   struct Lane {
     const SequenceState* sequence;
     Draft draft;
-    int count;                // tokens to guess
+    int count;                // number of tokens to guess
     int begin, end;           // positions that the first pass computes; the last one gives the first guess
-    int tail;                 // index of the block of the last known token; from there on blocks are spare ones
+    int tail;                 // index of the block of the last known token; the blocks from there on are spare blocks
     bool guesses = true;      // false: the first pass does not reach the last known token
-    std::vector<int> blocks;  // the draft model's table
+    std::vector<int> blocks;  // the block table for the draft model
   };
-  /// How far the draft model has read a sequence.
+  /// Records how far the draft model has read a sequence.
   struct Reader {
     uint64_t serial = 0;
-    int blocks = 0;  // leading blocks that it has read whole
+    int blocks = 0;  // leading blocks of which it has read all tokens
   };
 
   bool Collect(const std::vector<GuessOrder>& orders, const SequenceTable& table);
@@ -86,7 +86,7 @@ class DraftStack {
   LoneCollective alone_;
   KvShape shape_;
   CpuDecoder decoder_;
-  int64_t num_tokens_;  // tokens that both models know
+  int64_t num_tokens_;  // number of token ids that both models have
   Places places_;
   std::byte* pool_ = nullptr;
   int num_blocks_ = 0;

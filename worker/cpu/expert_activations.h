@@ -8,8 +8,8 @@
 
 namespace quire {
 
-/// The buffers of layers with a mixture, for T tokens that each choose k experts. Rows of experts are grouped by
-/// expert (kernels/route_experts.h). All are empty in models without mixtures.
+/// The buffers of layers with a mixture of experts, for T tokens that each choose k experts. Rows are grouped by expert
+/// (kernels/route_experts.h). All buffers are empty in models without mixtures.
 struct ExpertActivations {
   ExpertActivations(const ModelSpec& spec, const RankShard& shard, int64_t max_tokens);
 
@@ -24,8 +24,8 @@ struct ExpertActivations {
   std::vector<float> out;                               // [T * k, hidden]
   std::vector<float> shared_gate_up, shared_activated;  // [T, 2 * local shared mlp], [T, local shared mlp]
   std::vector<float> shared;                            // [T, hidden]
-  // Used with Mixture::normed_apart: [2 * T, hidden] each, the shared expert's outputs, then the routed experts'.
-  // `terms` is this rank's part, `sums` the sum over the ranks.
+  // For models with Mixture::normed_apart: [2 * T, hidden] each; first the shared expert's outputs, then the routed
+  // experts'. `terms` has this rank's part, `sums` the sum over the ranks.
   std::vector<float> terms, sums;
 };
 

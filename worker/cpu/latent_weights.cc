@@ -9,21 +9,21 @@ namespace quire {
 
 namespace {
 
-/// Returns the slice with the rows of one head out of the rows of all heads, `count` rows per head.
+/// Returns the slice with one head's rows, from a slice with the rows of all heads. Each head has `count` rows.
 WeightSlice PartOfRows(const WeightSlice& all, int64_t head, int64_t count) {
   const auto begin = all.rows.begin() + head * count;
   return {{begin, begin + count}, all.cols};
 }
 
-/// Returns the slice of a whole matrix.
+/// Returns the slice that covers the whole matrix.
 WeightSlice WholeOf(const Tensor& tensor) {
   WeightSlice slice{std::vector<int64_t>(static_cast<size_t>(tensor.rows())), {0, tensor.cols()}};
   std::iota(slice.rows.begin(), slice.rows.end(), int64_t{0});
   return slice;
 }
 
-/// Transposes the given rows into `room`, which must outlive the result. Plain matrices keep their type; others become
-/// fp32, because their blocks lie along rows. With `counts` the result has a shape but no numbers.
+/// Transposes the given rows into `room`, which must outlive the result. Plain matrices keep their type. Quantised
+/// matrices become fp32, because their blocks lie along rows. With `counts` the result has a shape but no numbers.
 Tensor RowsTurned(const Tensor& tensor, const WeightSlice& rows, bool counts, std::vector<std::byte>& room) {
   const bool plain = LayoutOf(tensor.type).block_numbers == 1 && tensor.scaled == nullptr;
   const NumberType type = plain ? tensor.type : NumberType::kF32;

@@ -14,7 +14,76 @@ namespace quire {
 
 namespace {
 
-kernels::StateView StatesOf(const StepInputs& inputs, const KvCache& cache, int64_t offset) {
+int64_t MostHeld(const EngineSizes& sizes) { return std::min(sizes.draft_rows, sizes.max_step_tokens); }
+
+}  // namespace
+
+CpuMixers::CpuMixers(const ModelSpec& spec, const RankShard& shard, const kernels::CpuStream& stream,
+                     Collective& collective, const EngineSizes& sizes)
+    : spec_(spec),
+      shard_(shard),
+      stream_(stream),
+      collective_(collective),
+      states_(spec, shard),
+      shape_(spec, shard),
+      max_held_(MostHeld(sizes)),
+      held_(static_cast<size_t>(HeldBytes(spec, shard, sizes))) {
+  in_.resize(static_cast<size_t>(sizes.max_step_tokens * shape_.in_width));
+  out_.resize(static_cast<size_t>(sizes.max_step_tokens * shape_.out_width));
+  if (shape_.mixer == Mixer::kStateSpace)
+    squares_.resize(static_cast<size_t>(2 * sizes.max_step_tokens * spec.recurrence.key_heads));
+}
+
+int64_t CpuMixers::HeldBytes(const ModelSpec& spec, const RankShard& shard, const EngineSizes& sizes) {
+  const int64_t rows = StateLayout(spec, shard).num_kept * MostHeld(sizes);
+  return rows * MixerShape(spec, shard).in_width * static_cast<int64_t>(sizeof(float));
+}
+
+void CpuMixers::Mix(int64_t layer, const MixerWeights& weights, const StepInputs& inputs, const KvCache& cache) {
+  if (shape_.mixer == Mixer::kNone || shape_.mixer == Mixer::kAttention) Fail("layer {} keeps no state", layer);
+  if (shape_.in_width > 0) {
+    if (!inputs.held_rows.empty()) Hold(layer, inputs);
+    Recur(layer, weights, inputs, cache);
+    if (shape_.mixer == Mixer::kGatedDelta) NormHeads(weights.vectors.norm, inputs.num_tokens());
+  }
+  if (shape_.mixer == Mixer::kStateSpace) NormGroups(weights.vectors.norm, inputs.num_tokens());
+}
+
+/// Keeps the input rows of sequences with drafts, one sequence's behind the other's. Recur may change them in in().
+void CpuMixers::Hold(int64_t layer, const StepInputs& inputs) {
+  int64_t held = 0;
+  for (size_t s = 0; s < inputs.held_rows.size(); ++s) {
+    const int64_t rows = inputs.held_rows[s];
+    QUIRE_CHECK(held + rows <= max_held_, "{} rows with drafts, at most {}", held + rows, max_held_);
+    std::copy_n(in_.data() + inputs.query_start[s] * shape_.in_width, rows * shape_.in_width, HeldRow(layer, held));
+    held += rows;
+  }
+}
+
+float* CpuMixers::HeldRow(int64_t layer, int64_t row) {
+  return reinterpret_cast<float*>(held_.data()) + (states_.layer(layer).index * max_held_ + row) * shape_.in_width;
+}
+
+void CpuMixers::AdvanceHeld(int64_t layer, const MixerWeights& weights, const StepInputs& inputs,
+                            std::span<const int32_t> rows, const KvCache& cache) {
+  if (shape_.in_width == 0) return;
+  StepInputs& r = remains_;
+  r.Clear();
+  r.state_stride = inputs.state_stride;
+  int64_t held = 0;
+  for (size_t s = 0; s < inputs.held_rows.size(); ++s) {
+    if (inputs.held_rows[s] == 0) continue;
+    std::copy_n(HeldRow(layer, held), rows[s] * shape_.in_width, in_.data() + r.query_start.back() * shape_.in_width);
+    held += inputs.held_rows[s];
+    r.query_start.push_back(r.query_start.back() + rows[s]);
+    r.context_len.push_back(inputs.context_len[s] - inputs.held_rows[s] + rows[s]);
+    const auto blocks = inputs.state_blocks.begin() + static_cast<std::ptrdiff_t>(s) * inputs.state_stride;
+    r.state_blocks.insert(r.state_blocks.end(), blocks, blocks + inputs.state_stride);
+  }
+  Recur(layer, weights, r, cache);
+}
+
+kernels::StateView CpuMixers::StatesAt(int64_t offset, const StepInputs& inputs, const KvCache& cache) const {
   return {.pool = cache.pool(),
           .block_stride = cache.block_bytes(),
           .blocks = inputs.state_blocks.data(),
@@ -22,42 +91,19 @@ kernels::StateView StatesOf(const StepInputs& inputs, const KvCache& cache, int6
           .offset = offset,
           .query_start = inputs.query_start.data(),
           .context_len = inputs.context_len.data(),
-          .num_sequences = inputs.num_sequences()};
+          .num_sequences = inputs.num_sequences(),
+          .held = inputs.held_rows.empty() ? nullptr : inputs.held_rows.data(),
+          .bytes_of_block = cache.own_bytes()};
 }
 
-}  // namespace
-
-CpuMixers::CpuMixers(const ModelSpec& spec, const RankShard& shard, const kernels::CpuStream& stream,
-                     Collective& collective, int64_t max_tokens)
-    : spec_(spec), shard_(shard), stream_(stream), collective_(collective), states_(spec, shard), shape_(spec, shard) {
-  in_.resize(static_cast<size_t>(max_tokens * shape_.in_width));
-  out_.resize(static_cast<size_t>(max_tokens * shape_.out_width));
-  if (shape_.mixer == Mixer::kStateSpace)
-    squares_.resize(static_cast<size_t>(2 * max_tokens * spec.recurrence.key_heads));
-}
-
-void CpuMixers::Mix(int64_t layer, const MixerWeights& weights, const StepInputs& inputs, const KvCache& cache) {
+/// Computes out() without the norms, and advances the states.
+void CpuMixers::Recur(int64_t layer, const MixerWeights& weights, const StepInputs& inputs, const KvCache& cache) {
   const StateLayout::Layer& place = states_.layer(layer);
-  const kernels::StateView convolution = StatesOf(inputs, cache, place.convolution_at);
-  const kernels::StateView heads = StatesOf(inputs, cache, place.heads_at);
-  switch (shape_.mixer) {
-    case Mixer::kNone:
-    case Mixer::kAttention:
-      Fail("layer {} keeps no state", layer);
-    case Mixer::kShortConvolution:
-      if (shape_.in_width > 0) Convolve(weights, convolution);
-      return;
-    case Mixer::kGatedDelta:
-      if (shape_.in_width == 0) return;
-      ConvolveHeads(weights, convolution);
-      return LearnByDelta(weights, heads);
-    case Mixer::kStateSpace:
-      if (shape_.in_width > 0) {
-        ConvolveHeads(weights, convolution);
-        ScanStates(weights, heads);
-      }
-      return NormGroups(weights.vectors.norm, inputs.num_tokens());
-  }
+  const kernels::StateView convolution = StatesAt(place.convolution_at, inputs, cache);
+  if (shape_.mixer == Mixer::kShortConvolution) return Convolve(weights, convolution);
+  ConvolveHeads(weights, convolution);
+  const kernels::StateView heads = StatesAt(place.heads_at, inputs, cache);
+  shape_.mixer == Mixer::kGatedDelta ? LearnByDelta(weights, heads) : ScanStates(weights, heads);
 }
 
 void CpuMixers::Convolve(const MixerWeights& weights, const kernels::StateView& state) {
@@ -93,7 +139,6 @@ void CpuMixers::ConvolveHeads(const MixerWeights& weights, const kernels::StateV
 
 void CpuMixers::LearnByDelta(const MixerWeights& weights, const kernels::StateView& heads) {
   const Recurrence& r = spec_.recurrence;
-  const int64_t value_heads = shard_.value_heads.size();
   kernels::GatedDelta(stream_, {.dtype = NumberType::kF32,
                                 .queries = in_.data(),
                                 .keys = in_.data() + shape_.keys,
@@ -106,14 +151,10 @@ void CpuMixers::LearnByDelta(const MixerWeights& weights, const kernels::StateVi
                                 .bias = weights.vectors.decay_bias.data(),
                                 .out = out_.data(),
                                 .key_heads = shard_.key_heads.size(),
-                                .value_heads = value_heads,
+                                .value_heads = shard_.value_heads.size(),
                                 .key_dim = r.key_dim,
                                 .value_dim = r.value_dim,
                                 .state = heads});
-  const int64_t tokens = heads.query_start[heads.num_sequences];
-  kernels::GatedNorm(stream_,
-                     {NumberType::kF32, out_.data(), in_.data() + shape_.gates, weights.vectors.norm.data(), tokens,
-                      value_heads, r.value_dim, shape_.in_width, static_cast<float>(spec_.norm_epsilon)});
 }
 
 void CpuMixers::ScanStates(const MixerWeights& weights, const kernels::StateView& heads) {
@@ -134,6 +175,13 @@ void CpuMixers::ScanStates(const MixerWeights& weights, const kernels::StateView
                                 .key_dim = r.key_dim,
                                 .value_dim = r.value_dim,
                                 .state = heads});
+}
+
+/// Norms each value head for itself.
+void CpuMixers::NormHeads(const std::vector<float>& weight, int64_t tokens) {
+  kernels::GatedNorm(stream_, {NumberType::kF32, out_.data(), in_.data() + shape_.gates, weight.data(), tokens,
+                               shard_.value_heads.size(), spec_.recurrence.value_dim, shape_.in_width,
+                               static_cast<float>(spec_.norm_epsilon)});
 }
 
 /// Norms the value heads of each key head together, even if several ranks hold parts of them.

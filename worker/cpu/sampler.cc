@@ -5,10 +5,16 @@
 #include <limits>
 #include <numeric>
 
+#include "kernels/cpu/thread_pool.h"
+
 namespace quire {
 
-Sampler::Sampler(std::vector<Range> vocab_of_rank, Collective& collective)
-    : vocab_of_rank_(std::move(vocab_of_rank)), vocab_size_(vocab_of_rank_.back().end), collective_(collective) {}
+Sampler::Sampler(std::vector<Range> vocab_of_rank, Collective& collective, const kernels::CpuStream& stream)
+    : vocab_of_rank_(std::move(vocab_of_rank)),
+      vocab_size_(vocab_of_rank_.back().end),
+      collective_(collective),
+      stream_(stream),
+      joined_rows_(static_cast<size_t>(stream.pool().num_threads())) {}
 
 std::vector<SampledToken> Sampler::Draw(std::span<float> logits, const std::vector<BatchMember>& batch,
                                         const SequenceTable& table) {
@@ -33,11 +39,7 @@ std::vector<SampledToken> Sampler::Draw(std::span<float> logits, const std::vect
   if (!greedy.empty()) DrawGreedy(logits, greedy, out);
   if (!whole.empty()) {
     Deal(logits, whole);
-    RowDrawer drawer;
-    for (size_t i = rank(); i < whole.size(); i += num_ranks()) {
-      const SlotId slot = out[whole[i]].slot;
-      out[whole[i]] = drawer.Draw(DealtRow(logits, whole, i), prefixes_[whole[i]], slot);
-    }
+    DrawDealt(logits, whole, out);
     ShareDrawn(whole, out);
   }
   table.KeepVerified(batch, out);
@@ -46,7 +48,7 @@ std::vector<SampledToken> Sampler::Draw(std::span<float> logits, const std::vect
 
 std::vector<size_t> Sampler::Mask(std::span<float> logits, const std::vector<size_t>& rows,
                                   std::vector<SampledToken>& out) {
-  // The entry of one row in masks_: its outcome, then its mask.
+  // A row's entry in masks_ has its outcome, then its mask.
   const size_t words = 1 + MaskWords(vocab_size_);
   RowDrawer drawer;
   masks_.clear();
@@ -66,7 +68,7 @@ std::vector<size_t> Sampler::Mask(std::span<float> logits, const std::vector<siz
   const Range local = vocab_of_rank_[rank()];
   const auto width = static_cast<size_t>(local.size());
   std::vector<size_t> allowed;
-  size_t before = 0;  // rows dealt to lower ranks
+  size_t before = 0;  // number of rows dealt to lower ranks
   for (size_t r = 0; r < num_ranks(); before += NumDealt(rows.size(), r), ++r) {
     for (size_t i = r; i < rows.size(); i += num_ranks()) {
       const auto mask = std::span(masks_).subspan((before + i / num_ranks()) * words, words);
@@ -87,12 +89,12 @@ void Sampler::DrawGreedy(std::span<const float> logits, const std::vector<size_t
   const Range local = vocab_of_rank_[static_cast<size_t>(collective_.rank())];
   const auto width = static_cast<size_t>(local.size());
   const auto ranks = static_cast<size_t>(collective_.size());
-  std::vector<kernels::Candidate> mine, all(rows.size() * ranks);
-  for (const size_t row : rows) {
+  std::vector<kernels::Candidate> mine(rows.size()), all(rows.size() * ranks);
+  stream_.pool().ForEach(std::ssize(rows), [&](int64_t i, int) {
     kernels::Candidate best{-std::numeric_limits<float>::infinity(), 0};
-    if (width > 0) best = kernels::ArgMax(logits.subspan(row * width, width));
-    mine.push_back({best.logit, best.token + static_cast<int32_t>(local.begin)});
-  }
+    if (width > 0) best = kernels::ArgMax(logits.subspan(rows[static_cast<size_t>(i)] * width, width));
+    mine[static_cast<size_t>(i)] = {best.logit, best.token + static_cast<int32_t>(local.begin)};
+  });
   const std::vector<size_t> counts(ranks, mine.size() * sizeof(kernels::Candidate));
   collective_.AllGather(std::as_bytes(std::span(mine)), counts, std::as_writable_bytes(std::span(all)));
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -124,17 +126,35 @@ void Sampler::Deal(std::span<const float> logits, const std::vector<size_t>& row
   collective_.AllToAll(std::as_bytes(std::span(outgoing_)), sizes, std::as_writable_bytes(std::span(incoming_)));
 }
 
-std::span<float> Sampler::DealtRow(std::span<float> logits, const std::vector<size_t>& rows, size_t i) {
+std::span<float> Sampler::DealtRow(std::span<float> logits, const std::vector<size_t>& rows, size_t i, int thread) {
   const auto width = static_cast<size_t>(vocab_size_);
   if (num_ranks() == 1) return logits.subspan(rows[i] * width, width);
-  row_.clear();
+  std::vector<float>& joined = joined_rows_[static_cast<size_t>(thread)];
+  joined.clear();
   const float* part = incoming_.data();
   for (const Range& range : vocab_of_rank_) {
     const float* mine = part + static_cast<ptrdiff_t>(i / num_ranks()) * range.size();
-    row_.insert(row_.end(), mine, mine + range.size());
+    joined.insert(joined.end(), mine, mine + range.size());
     part += static_cast<ptrdiff_t>(NumDealt(rows.size(), rank())) * range.size();
   }
-  return row_;
+  return joined;
+}
+
+void Sampler::DrawDealt(std::span<float> logits, const std::vector<size_t>& rows, std::vector<SampledToken>& out) {
+  std::vector<size_t> without_grammar;  // indices of `rows`
+  RowDrawer drawer;
+  for (size_t i = rank(); i < rows.size(); i += num_ranks()) {
+    if (prefixes_[rows[i]].sequence.constraint == nullptr) {
+      without_grammar.push_back(i);
+    } else {
+      out[rows[i]] = drawer.Draw(DealtRow(logits, rows, i, 0), prefixes_[rows[i]], out[rows[i]].slot);
+    }
+  }
+  stream_.pool().ForEach(std::ssize(without_grammar), [&](int64_t item, int thread) {
+    const size_t i = without_grammar[static_cast<size_t>(item)];
+    SampledToken& drawn = out[rows[i]];
+    drawn = DrawFromRow(DealtRow(logits, rows, i, thread), prefixes_[rows[i]], drawn.slot);
+  });
 }
 
 Sampler::Records Sampler::Share(const std::vector<size_t>& sizes, const Records& mine) {
@@ -155,7 +175,7 @@ Sampler::Records Sampler::Share(const std::vector<size_t>& sizes, const Records&
 void Sampler::ShareDrawn(const std::vector<size_t>& rows, std::vector<SampledToken>& out) {
   const size_t ranks = num_ranks();
   if (ranks == 1) return;
-  // Each row's records: its token, then its alternatives, each with its log-probability.
+  // The records of a row: its token, then its alternatives, each with its log-probability.
   std::vector<size_t> sizes;
   for (const size_t row : rows) sizes.push_back(1 + NumAlternatives(prefixes_[row].sampling(), vocab_size_));
   Records mine;
@@ -176,7 +196,7 @@ void Sampler::ShareDrawn(const std::vector<size_t>& rows, std::vector<SampledTok
 }
 
 void Sampler::ShareScored(int num_rows, const PromptScores& mine, PromptScores& scores) {
-  // Each row's records: its token's log-probability and rank, then its alternatives.
+  // The records of a row: its token's log-probability and rank, then its alternatives.
   const auto num_top = static_cast<size_t>(mine.num_top);
   Records records;
   for (size_t i = 0; i < mine.count(); ++i) {
@@ -213,8 +233,17 @@ std::vector<PromptScores> Sampler::Score(const LogitsOfRows& logits_of, const st
       const std::span<float> logits = logits_of(first_row + position - member.start, count);
       Deal(logits, rows);
       PromptScores mine{member.slot, position, out.back().num_top, {}, {}, {}};
-      for (size_t i = rank(); i < rows.size(); i += num_ranks())
-        AddScore(DealtRow(logits, rows, i), sequence, position + static_cast<int>(i), mine);
+      std::vector<PromptScores> each(NumDealt(rows.size(), rank()), mine);
+      stream_.pool().ForEach(std::ssize(each), [&](int64_t item, int thread) {
+        const size_t i = rank() + static_cast<size_t>(item) * num_ranks();
+        AddScore(DealtRow(logits, rows, i, thread), sequence, position + static_cast<int>(i),
+                 each[static_cast<size_t>(item)]);
+      });
+      for (const PromptScores& one : each) {
+        mine.logprobs.insert(mine.logprobs.end(), one.logprobs.begin(), one.logprobs.end());
+        mine.ranks.insert(mine.ranks.end(), one.ranks.begin(), one.ranks.end());
+        mine.top.insert(mine.top.end(), one.top.begin(), one.top.end());
+      }
       ShareScored(count, mine, out.back());
     }
     first_row += member.count;

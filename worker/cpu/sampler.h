@@ -7,6 +7,7 @@
 
 #include "comm/collective/collective.h"
 #include "kernels/sampling.h"
+#include "kernels/stream.h"
 #include "worker/engine/sequence_table.h"
 #include "worker/model/shard.h"
 #include "worker/sampling/draw.h"
@@ -15,20 +16,21 @@ namespace quire {
 
 /// Draws the step's tokens from vocabulary-parallel logits and scores prompts. Greedy rows are drawn from candidates
 /// that every rank gathers. Grammar masks and all other rows are dealt out to the ranks, which share their results, so
-/// that all ranks get the same tokens. Not thread-safe.
+/// that all ranks get the same tokens. The threads of a rank share its rows. Not thread-safe.
 class Sampler {
  public:
-  Sampler(std::vector<Range> vocab_of_rank, Collective& collective);
+  /// `stream` has the rank's threads. It must outlive the sampler, and nothing else may use it during a call.
+  Sampler(std::vector<Range> vocab_of_rank, Collective& collective, const kernels::CpuStream& stream);
 
-  /// Draws from logits [R, local vocab], which has the rows that draw, in batch order. Overwrites `logits`. Returns the
-  /// verified draws (SequenceTable::KeepVerified). Collective call.
+  /// Draws from `logits` [R, local vocab], the rows that draw in batch order, and overwrites them. Returns the verified
+  /// draws (SequenceTable::KeepVerified). Every rank must call it.
   std::vector<SampledToken> Draw(std::span<float> logits, const std::vector<BatchMember>& batch,
                                  const SequenceTable& table);
 
-  /// Returns the local logits of the step's rows [row, row + count), count <= kScoredAtOnce: [count, local vocab],
-  /// valid until the next call.
+  /// Returns the rank's logits of the step's rows [row, row + count), where count <= kScoredAtOnce: [count, local
+  /// vocab], valid until the next call.
   using LogitsOfRows = std::function<std::span<float>(int64_t row, int64_t count)>;
-  /// Scores the batch's prompts, up to kScoredAtOnce rows at a time. Collective call.
+  /// Scores the batch's prompts, up to kScoredAtOnce rows at a time. Every rank must call it.
   std::vector<PromptScores> Score(const LogitsOfRows& logits_of, const std::vector<BatchMember>& batch,
                                   const SequenceTable& table);
 
@@ -36,31 +38,37 @@ class Sampler {
   using Records = std::vector<kernels::Candidate>;
   /// Draws the rows that need only the best logit over all ranks, and sets their tokens.
   void DrawGreedy(std::span<const float> logits, const std::vector<size_t>& rows, std::vector<SampledToken>& out);
-  /// Masks the rows by their grammars. Returns the rows with a drawable token; marks the others.
+  /// Masks the rows by their grammars. Returns the rows that have a token to draw, and marks the other rows.
   std::vector<size_t> Mask(std::span<float> logits, const std::vector<size_t>& rows, std::vector<SampledToken>& out);
-  /// Sends whole rows to the ranks to which they are dealt.
+  /// Sends each whole row to the rank that draws it.
   void Deal(std::span<const float> logits, const std::vector<size_t>& rows);
-  /// Returns the whole row rows[i], which Deal has sent to this rank. Valid until the next call.
-  std::span<float> DealtRow(std::span<float> logits, const std::vector<size_t>& rows, size_t i);
+  /// Returns the whole row rows[i], which Deal has sent to this rank. Valid until this thread's next call.
+  std::span<float> DealtRow(std::span<float> logits, const std::vector<size_t>& rows, size_t i, int thread);
+  /// Draws the tokens of the rows that Deal has sent to this rank. One thread draws all rows with grammars; the threads
+  /// share the others.
+  void DrawDealt(std::span<float> logits, const std::vector<size_t>& rows, std::vector<SampledToken>& out);
   // Returns the number of ranks. Rows are dealt in turns: rank r has rows r, r + ranks, ...
   size_t num_ranks() const { return static_cast<size_t>(collective_.size()); }
   size_t rank() const { return static_cast<size_t>(collective_.rank()); }
   size_t NumDealt(size_t num_rows, size_t rank) const { return (num_rows + num_ranks() - 1 - rank) / num_ranks(); }
-  /// Makes the drawn tokens known to all ranks. Before: rank r has drawn rows r, r + ranks, ... of `rows`. After: `out`
-  /// has the tokens of all rows.
+  /// Makes the drawn tokens known to all ranks. Before the call, rank r has drawn rows r, r + ranks, ... of `rows`.
+  /// After the call, `out` has the tokens of all rows.
   void ShareDrawn(const std::vector<size_t>& rows, std::vector<SampledToken>& out);
-  /// Makes the scores known to all ranks. Before: rank r has scored rows r, r + ranks, ... in `mine`. After: `scores`
-  /// has the scores of all rows.
+  /// Makes the scores known to all ranks. Before the call, rank r has scored rows r, r + ranks, ... in `mine`. After
+  /// the call, `scores` has the scores of all rows.
   void ShareScored(int num_rows, const PromptScores& mine, PromptScores& scores);
-  /// Gathers the records of all rows in row order. Row i has sizes[i] records; `mine` has those of this rank's rows.
+  /// Gathers the records of all rows in row order. Row i has sizes[i] records. `mine` has the records of this rank's
+  /// rows.
   Records Share(const std::vector<size_t>& sizes, const Records& mine);
 
   std::vector<Range> vocab_of_rank_;
   int64_t vocab_size_;
   Collective& collective_;
+  const kernels::CpuStream& stream_;
   std::vector<Prefix> prefixes_;  // prefixes of the rows that the step draws, in batch order
   // Buffers that are kept from step to step: freeing and allocating megabytes costs more than the work done in them.
-  std::vector<float> outgoing_, incoming_, row_;
+  std::vector<float> outgoing_, incoming_;
+  std::vector<std::vector<float>> joined_rows_;  // by thread
   std::vector<uint32_t> masks_, masks_dealt_;
 };
 

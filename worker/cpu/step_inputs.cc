@@ -14,6 +14,7 @@ void StepInputs::Clear() {
   block_tables.clear();
   draw_rows.clear();
   state_blocks.clear();
+  held_rows.clear();
   adapters.clear();
   table_stride = state_stride = 0;
 }
@@ -41,6 +42,9 @@ void StepInputs::Build(const SequenceTable& table, const std::vector<BatchMember
               block_tables.begin() + static_cast<ptrdiff_t>(s) * table_stride);
     state_blocks.insert(state_blocks.end(), sequence.state.begin(), sequence.state.end());
     state_stride = static_cast<int64_t>(sequence.state.size());
+    const bool is_held = member.num_drafts > 0 && state_stride > 0;
+    if (is_held) held_rows.resize(s);
+    if (is_held || !held_rows.empty()) held_rows.push_back(is_held ? member.count : 0);
     if (sequence.adapter > 0) adapters.resize(token_ids.size() - static_cast<size_t>(member.count));
     if (sequence.adapter > 0 || !adapters.empty()) adapters.resize(token_ids.size(), sequence.adapter);
     for (int row = member.num_rows(); row > 0; --row) draw_rows.push_back(static_cast<int32_t>(token_ids.size()) - row);

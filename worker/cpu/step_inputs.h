@@ -7,20 +7,22 @@
 
 namespace quire {
 
-/// A batch as flat arrays for the kernels: T tokens of S sequences, with R rows that draw.
+/// A batch as flat arrays for the kernels: T tokens of S sequences; R of the T rows draw a token.
 struct StepInputs {
   std::vector<int32_t> token_ids;     // [T]
   std::vector<int32_t> positions;     // [T]
   std::vector<int32_t> token_types;   // [T] 1 for tokens of the second text of a pair, else 0
   std::vector<int64_t> slots;         // [T] cache slot of each new token: block id * block_size + offset in the block
   std::vector<int32_t> query_start;   // [S + 1] first row of each sequence, then the number of rows
-  std::vector<int32_t> context_len;   // [S] including the new tokens
+  std::vector<int32_t> context_len;   // [S] number of the sequence's tokens, the new tokens included
   std::vector<int32_t> block_tables;  // [S, table_stride]
   int64_t table_stride = 0;
   std::vector<int32_t> state_blocks;  // [S, state_stride]: blocks of the sequences' states
   int64_t state_stride = 0;           // blocks per state; 0: the model has none
-  std::vector<int32_t> adapters;      // [T] number of each token's LoRA adapter, 0: none; empty: no token has one
-  std::vector<int32_t> draw_rows;     // [R] rows in [0, T) after which a token is drawn, in batch order
+  /// [S] rows of each sequence with drafts whose state must wait for verification, 0 for other sequences; empty: none.
+  std::vector<int32_t> held_rows;
+  std::vector<int32_t> adapters;   // [T] number of each token's LoRA adapter, 0: none; empty: no token has one
+  std::vector<int32_t> draw_rows;  // [R] rows in [0, T) after which a token is drawn, in batch order
 
   int64_t num_tokens() const { return static_cast<int64_t>(token_ids.size()); }
   int64_t num_sequences() const { return static_cast<int64_t>(context_len.size()); }

@@ -12,13 +12,14 @@ namespace quire {
 
 namespace {
 
-/// Makes the columns of a slice, row by row, in the packed type. A row stays valid until kPanelRows later rows are
-/// made.
+/// Makes the columns of a slice, row by row, in the packed type. A row stays valid until kPanelRows later rows have
+/// been made.
 class RowMaker {
  public:
   RowMaker(const Tensor& source, const WeightSlice& slice, NumberType type, NumberType form)
       : source_(source), type_(type), recode_(type != source.type && type == form), pieces_(slice.pieces) {
-    // Reads whole blocks of the file that contain the wanted columns. If the columns are in pieces, reads all columns.
+    // Reads whole blocks of the file that contain the wanted columns, or all columns if the wanted columns lie in
+    // several pieces.
     const Range cols = pieces_.empty() ? slice.cols : Range{0, source.cols()};
     joined_bytes_ = kernels::RowBytes(type, slice.cols.size());
     if (!pieces_.empty()) joined_.resize(static_cast<size_t>(kernels::kPanelRows * joined_bytes_));
@@ -46,7 +47,7 @@ class RowMaker {
   }
 
  private:
-  /// Makes one row of columns that are contiguous in the file.
+  /// Makes one row whose columns are contiguous in the file.
   const std::byte* MakeNeighbours(int64_t row) {
     if (type_ == source_.type) {
       const kernels::Weight stored = AsWeight(source_);
@@ -71,13 +72,13 @@ class RowMaker {
   const Tensor& source_;
   NumberType type_;
   bool recode_;
-  Range read_{};                         // columns of the file
-  int64_t skip_ = 0, made_numbers_ = 0;  // numbers of read_ before the wanted columns; numbers of a made row
-  int64_t next_ = 0;                     // place of the next row in made_
+  Range read_{};                         // columns that are read from the file
+  int64_t skip_ = 0, made_numbers_ = 0;  // numbers of read_ before the wanted columns; numbers in a made row
+  int64_t next_ = 0;                     // index in made_ of the next row
   std::vector<float> numbers_;
   std::vector<std::byte> made_;
   const std::vector<Range>& pieces_;
-  std::vector<std::byte> joined_;  // rows joined from pieces
+  std::vector<std::byte> joined_;  // a row joined from pieces
   int64_t joined_bytes_ = 0, next_joined_ = 0;
 };
 
@@ -261,7 +262,15 @@ ModelWeights::ModelWeights(const ModelFiles& files, const RankShard& shard, Quan
   if (wanted_) wanted_ = NumberType::kQ8_0;
   if (files.Has(Role::kHead) && shard.is_last())
     head = {Pack(files.Get(Role::kHead), SliceOf(files, shard, Role::kHead))};
-  files.ReleasePages();  // the embedding's pages go too; rows that are looked up are read again
+  if (files.spec().pooled_head.sparse && shard.is_last()) {
+    sparse = {Load(files, shard, Role::kSparse, 0)};
+    sparse_bias = vector(Role::kSparseBias);
+  }
+  if (files.spec().pooled_head.colbert > 0 && shard.is_last()) {
+    colbert = {Load(files, shard, Role::kColbert, 0)};
+    colbert_bias = vector(Role::kColbertBias);
+  }
+  files.ReleasePages();  // also releases the embedding's pages; rows that are looked up are read again
 }
 
 }  // namespace quire

@@ -16,56 +16,57 @@
 
 namespace quire {
 
-/// Matrices that are multiplied with the same x: y = x * W^T for each, results side by side. Each may have its own
-/// type.
+/// Matrices that are multiplied with the same x: y = x * W^T for each, with the results side by side. Each matrix may
+/// have its own type.
 using Matrices = std::vector<kernels::PackedWeight>;
 
-/// Weight and bias of a norm, [hidden] each. An empty bias means no bias; if weight and bias are empty there is no
-/// norm.
+/// The weight and bias of a norm, [hidden] each. An empty bias means that there is no bias; if both are empty, there is
+/// no norm.
 struct NormWeights {
   std::vector<float> weight, bias;
 };
 
-/// One rank's weights of a layer's mixture. Empty members do not exist in the model.
+/// One rank's weights of a layer's mixture of experts. Members that the model lacks are empty.
 struct MixtureWeights {
   Matrices router;                             // [experts, hidden], then [1, hidden] if the shared expert has a gate
   std::vector<float> router_bias, correction;  // [experts]
   std::vector<float> scales;                   // [experts]: factors of the experts' outputs
-  // Only with Mixture::normed_apart.
+  // Weights that only models with Mixture::normed_apart have.
   NormWeights router_norm, experts_norm;
   std::vector<float> experts_after_norm, shared_after_norm;  // [hidden]
   std::vector<float> in_bias, down_bias;                     // [local experts, rows of in], [local experts, hidden]
-  Matrices in;                      // for each local expert gate (if any) and up: [local expert mlp, hidden]
-  Matrices down;                    // for each local expert [hidden, local expert mlp]
+  Matrices in;                      // for each local expert, gate (if any) and up: [local expert mlp, hidden]
+  Matrices down;                    // for each local expert: [hidden, local expert mlp]
   Matrices shared_in, shared_down;  // first and last products of the shared expert
 };
 
 /// One rank's weights of a layer that keeps a recurrent state.
 struct MixerWeights {
-  Matrices in;   // [parts of MixerShape's input row, hidden], in that order
+  Matrices in;   // [parts of MixerShape's input row, hidden], in the order of the parts
   Matrices out;  // [hidden, MixerShape::out_width]
   MixerVectors vectors;
 };
 
-/// One rank's weights of latent attention. The output projection is LayerWeights::attention_out.
+/// One rank's weights of latent attention. LayerWeights::attention_out is the output projection.
 struct LatentWeights {
   Matrices in;                    // the queries' low-rank input [query_rank, hidden] (if any), then the
                                   // row to cache [rank + rotated_dim, hidden], latents first
   std::vector<float> query_norm;  // [query_rank]; empty: no low-rank input
   Matrices query;                 // [local heads * query_dim, query_rank or hidden]
   std::vector<float> norm;        // [rank]
-  Matrices keys, values;          // for each local head [rank, key_dim] and [value_dim, rank]
+  Matrices keys, values;          // for each local head: [rank, key_dim] and [value_dim, rank]
 };
 
-/// One rank's weights of one layer. Empty members do not exist in the model.
+/// One rank's weights of one layer. Members that the model lacks are empty.
 struct LayerWeights {
   NormWeights attention_norm;
   NormWeights mlp_norm;                                     // empty if attention and MLP share one norm
   std::vector<float> attention_after_norm, mlp_after_norm;  // [hidden]
-  /// Query heads, then key and value heads (unless the layer reads another layer's), then the heads' gates if the
-  /// model has them: [heads * head_dim, hidden] each, local heads. Empty in a layer that keeps a state.
+  /// The rows of query heads, then those of key and value heads (unless the layer reads another layer's), then those of
+  /// the heads' gates if the model has gates: [heads * head_dim, hidden] each, local heads. Empty in a layer that keeps
+  /// a state.
   Matrices qkv;
-  LatentWeights latents;                    // instead of qkv
+  LatentWeights latents;                    // weights of latent attention, which replace qkv
   std::vector<float> qkv_bias;              // one per row of qkv
   std::vector<float> query_norm, key_norm;  // [head_dim], or one number per row of the local heads
   Matrices attention_out;                   // [hidden, local heads * head_dim]
@@ -75,31 +76,32 @@ struct LayerWeights {
   std::vector<float> up_bias;               // [local mlp]
   Matrices down;                            // [hidden, local mlp]
   std::vector<float> down_bias;             // [hidden]
-  MixtureWeights mixture;                   // instead of an MLP
+  MixtureWeights mixture;                   // weights of a mixture of experts, which replace the MLP
   Matrices input_gate, input_out;           // [layer_input_size, hidden], [hidden, layer_input_size]
   std::vector<float> input_norm;            // [hidden]
-  MixerWeights mixer;                       // instead of attention
+  MixerWeights mixer;                       // weights of a recurrent state, which replace attention
   float scale = 1;                          // factor of the residual after the layer
 };
 
-/// Weights of the per-token inputs of layers, beside the residual. All are empty in models without layer inputs.
+/// Weights that make the inputs that each layer gets for each token besides the residual. All are empty in models
+/// without layer inputs.
 struct LayerInputWeights {
   kernels::Weight embedding;  // [vocab, layers * layer_input_size], whole, read in place from the mapped file
   Matrices projection;        // [layers * layer_input_size, hidden]
   std::vector<float> norm;    // [layer_input_size]: norm of the projection, divided by sqrt(2)
 };
 
-/// Returns a kernel's argument for a vector that a model may lack: null if empty.
+/// Returns the vector's data as a kernel's argument; null if the model lacks the vector.
 inline const float* DataOf(const std::vector<float>& vector) { return vector.empty() ? nullptr : vector.data(); }
 
-/// A rank's shard of the model, packed from the mapped files. Only the shard's bytes are read: of a pipeline's stage,
+/// A rank's shard of the model, packed from the mapped files. Only the shard's bytes are read: for a pipeline's stage,
 /// its layers, and the head in the last stage. A matrix is packed in the type that FormOf (worker/model/stored_rows.h)
 /// returns, with these exceptions:
-///   a quantised matrix whose column range would cut a packed block is expanded to fp32;
-///   with quantization int8 or int4, unquantised forms with whole blocks of columns become q8_0 or q4_1;
-///   with int4 the output head becomes q8_0, because no later layer evens out its errors;
-///   routers keep their form, because a rounded router chooses other experts;
-///   the few weights that make decays and betas of states keep their form, too.
+///  a quantised matrix whose column range would cut a packed block is expanded to fp32;
+///  with quantization int8 or int4, unquantised forms with whole blocks of columns become q8_0 or q4_1;
+///  with int4 the output head becomes q8_0, because no later layer evens out its errors;
+///  routers keep their form, because a rounded router chooses other experts;
+///  the few weights that make decays and betas of states keep their form, too.
 class ModelWeights {
  public:
   ModelWeights(const ModelFiles& files, const RankShard& shard, Quantization quantization)
@@ -110,18 +112,22 @@ class ModelWeights {
     return ModelWeights(files, shard, quantization, Loading::kCount).bytes();
   }
 
-  std::vector<LayerWeights> layers;  // by number in the model; empty where another stage has the layer
+  std::vector<LayerWeights> layers;  // by layer number in the model; empty for the layers of other stages
   NormWeights embedding_norm;        // empty: no such norm
   NormWeights final_norm;
   kernels::Weight embedding;    // [vocab, hidden], whole, read in place from the mapped file
-  kernels::Weight positions;    // [positions, hidden], in the mapped file, from position 0 on; no rows: none
-  kernels::Weight token_types;  // [token types, hidden], in the mapped file; no rows: none
+  kernels::Weight positions;    // [positions, hidden], in the mapped file, from position 0 on; may have no rows
+  kernels::Weight token_types;  // [token types, hidden], in the mapped file; no rows: the model has none
   LayerInputWeights layer_inputs;
   Matrices head;                 // [local vocab, hidden]; empty: the model only pools, or another stage has the head
   std::vector<float> head_bias;  // [local vocab]; empty: no bias
+  // The layers that return numbers for every token (PooledHead), in the last stage: [1, hidden] and
+  // [PooledHead::colbert, hidden].
+  Matrices sparse, colbert;
+  std::vector<float> sparse_bias, colbert_bias;
 
   int64_t bytes() const { return bytes_; }
-  /// Returns sentences for the log about matrices that take more memory than in the file, and why.
+  /// Returns sentences for the log that name matrices that take more memory than in the file, and the reason.
   std::vector<std::string> Notes() const;
 
  private:
@@ -136,12 +142,12 @@ class ModelWeights {
                              int64_t expert = 0);
   kernels::PackedWeight Pack(const Tensor& tensor, const WeightSlice& slice);
 
-  /// Returns the packed type of a matrix with the form `form` and these columns.
+  /// Returns the packed type for the given columns of a matrix stored in `form`.
   NumberType TypeFor(NumberType form, const WeightSlice& slice) const;
 
   const Loading loading_;
   std::string path_;
-  std::optional<NumberType> wanted_;    // type that plain weights become, if any
+  std::optional<NumberType> wanted_;    // type to which plain weights are converted, if any
   std::map<std::string, int> widened_;  // for each reason, the number of matrices that take more bits than in the file
   std::deque<HostMemory> storage_;
   int64_t bytes_ = 0;

@@ -20,11 +20,12 @@ namespace quire {
 
 namespace {
 
-// A step that takes longer than this is taken to have lost a rank in a sum.
+// A step that takes longer than this has probably lost a rank during an all-reduce.
 constexpr auto kStepDeadline = std::chrono::seconds(60);
-// Device memory that the engine leaves free for graphs and for later allocations of the driver and NCCL.
+// Bytes of device memory that the engine leaves free for graphs, and for later allocations of the driver and of NCCL.
 constexpr int64_t kReserveBytes = int64_t{512} << 20;
-// Stream marks, one per set of staging: before block moves, after block moves, and when the results are on the host.
+// Stream marks, for each of the two sets of staging memory: before block moves, after block moves, and when the results
+// are on the host.
 constexpr int kBegunMark[] = {0, 3}, kMovedMark[] = {1, 4}, kDoneMark[] = {2, 5};
 
 class CudaEngine final : public RankEngine {
@@ -59,6 +60,7 @@ class CudaEngine final : public RankEngine {
   int64_t weight_bytes() const override { return decoder_.weight_bytes(); }
   int64_t block_bytes() const override { return CudaKvCache::BlockBytes(spec_, sizes_.shard, format_); }
   int64_t kv_head_bytes(int64_t head_dim) const override { return format_.head_bytes(head_dim); }
+  bool latents_once() const override { return true; }
   int64_t state_bytes() const override { return sizes_.state_bytes; }
   int64_t available_bytes() const override {
     return std::max<int64_t>(0, device_.free_bytes() / options_.sharers - kReserveBytes);
@@ -74,7 +76,7 @@ class CudaEngine final : public RankEngine {
   bool pool_on_host() const override { return false; }
   DeviceCarrier* carrier() override { return options_.carrier; }
 
-  bool CanBegin() const override { return in_flight_.empty() || (in_flight_.size() == 1 && overlaps_); }
+  bool CanBegin(bool) const override { return in_flight_.empty() || (in_flight_.size() == 1 && overlaps_); }
   void Begin(const StepPlan& plan, const std::vector<BatchMember>& batch, const SequenceTable& table) override;
   bool Done() override { return device_.Reached(kDoneMark[in_flight_.front().set]); }
   ComputedStep Finish(const SequenceTable& table) override;
@@ -131,8 +133,8 @@ int64_t CudaEngine::AllocateBlocks(int num_blocks, int num_host_blocks) {
          static_cast<int64_t>(trial.size());
 }
 
-/// Measures how to compute decode steps fastest, for every size that a graph may have. Runs before there are requests,
-/// so that no request waits for it. Each rank measures alone, because the measured work contains no sums over ranks.
+/// Measures which way of computing decode steps is fastest, for every size that a graph may have. Runs before there are
+/// requests, so that none waits for it. Each rank measures alone, because the measured work has no all-reduces.
 void CudaEngine::ChooseWays() {
   for (int64_t rows = 1; options_.graphs && rows <= sizes_.max_sequences; rows = PaddedRows(rows + 1))
     options_.tune ? decoder_.Tune(rows) : decoder_.SetFused(rows, options_.fuse);
@@ -151,8 +153,8 @@ void CudaEngine::EditTables(const StepPlan& plan, const SequenceTable& table, in
     entries.push_back({static_cast<int32_t>(slot), static_cast<int32_t>(index), block});
     if (static_cast<int64_t>(entries.size()) == edits_.capacity()) send();
   };
-  // For added and branched slots, write the whole row as the plan left it. This includes the plan's edits of such
-  // rows.
+  // For added and branched slots, write the whole row of the table, with the plan's edits of that row already
+  // made.
   const auto add_row = [&](SlotId slot) {
     const auto& blocks = table.at(slot).blocks;
     for (size_t i = 0; i < blocks.size(); ++i) add(slot, i, blocks[i]);
@@ -206,8 +208,8 @@ void CudaEngine::Run(const StepShape& shape, int num_candidates) {
   if (!options_.graphs || shape.num_chunks > 0) return Queue(shape, num_candidates);
   const GraphKey key{shape.num_rows, shape.combines[0], shape.combines[1], shape.max_context, num_candidates};
   const auto [kept, is_first] = graphs_.try_emplace(key);
-  // The first step of a shape runs without a graph: at first use kernels are loaded and NCCL connects the ranks for
-  // sums of a size, and neither may happen during capture.
+  // The first step of a shape runs without a graph: at the first use kernels are loaded, and NCCL connects the ranks
+  // for all-reduces of a size. Neither may happen during a capture.
   if (is_first) return Queue(shape, num_candidates);
   if (kept->second == nullptr) kept->second = device_.Capture([&] { Queue(shape, num_candidates); });
   device_.Launch(*kept->second);
@@ -232,7 +234,9 @@ ComputedStep CudaEngine::Finish(const SequenceTable& table) {
     return decoder_.logits();
   });
   if (step.keeps_rows && sampler_sizes_.rank == 0) {
-    const auto rows = [this](int64_t row, int64_t count) { return rows_.Fetch(decoder_.NormedRows(row), count); };
+    const auto rows = [this](Pooling, int64_t row, int64_t count) {
+      return rows_.Fetch(decoder_.NormedRows(row), count);
+    };
     pooler_.Pool(rows, step.batch, table, outcome.tokens);
   }
   if (step.swaps)

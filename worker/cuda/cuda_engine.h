@@ -26,8 +26,8 @@ struct CudaEngineOptions {
   std::function<void(int64_t, int64_t)> progress = [](int64_t, int64_t) {};  // bytes loaded, total bytes
 };
 
-/// Makes the engine on one NVIDIA GPU and loads the weights. `collective` must outlive the engine; null: a group of
-/// one. Throws Error if the kernels do not support the device or the model.
+/// Makes the engine on one NVIDIA GPU and loads the weights. `collective` must outlive the engine; null: the group has
+/// one rank. Throws Error if the kernels do not support the device or the model.
 std::unique_ptr<RankEngine> MakeCudaEngine(const ModelFiles& files, const EngineSizes& sizes,
                                            const CudaEngineOptions& options, Rank rank, NormingCollective* collective);
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "comm/base/error.h"
+#include "kernels/cuda/latent/latent_attention.h"
 #include "kernels/cuda/paged/paged_decode.h"
 #include "kernels/state_view.h"
 #include "worker/cuda/decoder/cuda_decoder.h"
@@ -14,11 +15,15 @@ namespace quire {
 
 namespace {
 
-/// The largest head_dim of DecodeAttention; larger heads use v1 or v2.
+/// The largest head_dim that DecodeAttention supports; larger heads use v1 or v2.
 constexpr int64_t kMostPlannedDims = 256;
 
-/// Throws Error when v1 is wanted and the scores of the longest context do not fit into its shared memory.
+/// Throws Error when v1 or v2 is chosen for a model with latents, or when v1 is chosen and the scores of the longest
+/// context do not fit into its shared memory.
 void CheckAttention(const ModelSpec& spec, const EngineSizes& sizes, AttentionBackend attention, const Device& device) {
+  const bool is_baseline = attention == AttentionBackend::kV1 || attention == AttentionBackend::kV2;
+  if (spec.latent.rank > 0 && is_baseline)
+    FailSettings("--attention-backend v1 and v2 know no latent attention: leave the flag out");
   if (attention != AttentionBackend::kV1) return;
   const int64_t needed = kernels::PagedDecodeV1SharedBytes(sizes.max_model_len, LargestHead(spec), sizes.block_size);
   const int64_t missing = needed - device.shared_bytes_per_block(), most = sizes.max_model_len - (missing + 3) / 4;
@@ -29,17 +34,27 @@ void CheckAttention(const ModelSpec& spec, const EngineSizes& sizes, AttentionBa
       most, sizes.max_model_len);
 }
 
-/// Returns one sentence that says which feature of the model the CUDA kernels lack; empty if they support the model.
+/// Returns a sentence about sizes of latent attention that the CUDA kernels lack; empty if they have them.
+std::string UnsupportedLatents(const LatentAttention& latent) {
+  for (const int64_t size : {latent.rank, latent.query_rank, latent.key_dim, latent.rotated_dim, latent.value_dim}) {
+    if (size % 8 != 0)
+      return fmt::format("the CUDA kernels need sizes of latents that are multiples of 8, not {}", size);
+  }
+  if (latent.rank <= kernels::kMostLatentRank && latent.rank + latent.rotated_dim <= kernels::kMostLatentHeadSize)
+    return "";
+  return fmt::format(
+      "the CUDA kernels know latents of at most {} numbers, and {} with what rotates; the model's have {} "
+      "and {}",
+      kernels::kMostLatentRank, kernels::kMostLatentHeadSize, latent.rank, latent.rank + latent.rotated_dim);
+}
+
+/// Returns a sentence about a feature of the model that the CUDA kernels lack; empty if they support the model.
 std::string Unsupported(const ModelSpec& spec) {
   if (spec.bidirectional) {
     return fmt::format("the CUDA engine computes no encoders, such as models of the kind {}", spec.architecture);
   }
   if (spec.latent.rank > 0) {
-    return fmt::format("the CUDA engine has no latent attention, which models of the kind {} have", spec.architecture);
-  }
-  if (spec.num_mixture_layers() > 0 && !spec.gated_mlp) {
-    return fmt::format("the CUDA engine has no experts without gates, which models of the kind {} have",
-                       spec.architecture);
+    if (const std::string problem = UnsupportedLatents(spec.latent); !problem.empty()) return problem;
   }
   if (spec.recurrence.channels % kMlpUnit != 0) {
     return fmt::format("the CUDA kernels need convolutions of channels that are a multiple of {}, the model has {}",
@@ -53,7 +68,8 @@ std::string Unsupported(const ModelSpec& spec) {
   }
   for (const LayerSpec& layer : spec.layers) {
     constexpr int64_t kHeads[] = {64, 80, 96, 128, 256, 512};
-    if (!layer.has_attention() || std::ranges::find(kHeads, layer.head_dim) != std::end(kHeads)) continue;
+    const bool is_plain = layer.has_attention() && spec.latent.rank == 0;
+    if (!is_plain || std::ranges::find(kHeads, layer.head_dim) != std::end(kHeads)) continue;
     return fmt::format("the CUDA kernels know heads of {} numbers, the model's have {}", fmt::join(kHeads, ", "),
                        layer.head_dim);
   }
@@ -98,9 +114,11 @@ CudaEngineSizes::CudaEngineSizes(const ModelSpec& spec, const EngineSizes& engin
   max_sequences = PaddedRows(engine.max_running);
   max_tokens = std::max<int64_t>(engine.max_step_tokens, max_sequences);
   max_blocks = (engine.max_model_len + engine.block_size - 1) / engine.block_size;
-  const bool is_large = LargestHead(spec) > kMostPlannedDims && options.dtype != NumberType::kF32;
-  const bool in_groups = options.attention == AttentionBackend::kWgmma;
-  attention = in_groups ? AttentionBackend::kAuto : options.attention;
+  const LatentAttention& latent = spec.latent;
+  const bool has_latents = latent.rank > 0;
+  const bool is_large = !has_latents && LargestHead(spec) > kMostPlannedDims && options.dtype != NumberType::kF32;
+  const bool in_groups = !has_latents && options.attention == AttentionBackend::kWgmma;
+  attention = options.attention == AttentionBackend::kWgmma ? AttentionBackend::kAuto : options.attention;
   if (attention == AttentionBackend::kAuto && is_large) attention = AttentionBackend::kV2;
   const bool planned = attention == AttentionBackend::kAuto;
   const int64_t block_bytes = CudaKvCache::BlockBytes(spec, shard, {CachedType(options), engine.block_size});
@@ -108,29 +126,34 @@ CudaEngineSizes::CudaEngineSizes(const ModelSpec& spec, const EngineSizes& engin
   state_blocks = (state_bytes + block_bytes - 1) / block_bytes;
   builder.state_blocks = state_blocks;
   builder.block_size = engine.block_size;
-  builder.decodes_as_chunks = planned && options.dtype == NumberType::kF32;
+  const auto latent_dims = static_cast<int32_t>(LargestHead(spec)), latent_rank = static_cast<int32_t>(latent.rank);
+  const bool in_tiles = has_latents ? kernels::HasLatentTiles(options.dtype, latent_dims, latent_rank)
+                                    : options.dtype != NumberType::kF32;
+  builder.decodes_as_chunks = planned && !in_tiles;
   builder.unplanned_context = planned ? 0 : engine.max_model_len;
   attention_workspace = 0;
   for (const AttentionKind& kind : KindsOf(spec)) {
     const auto layer = std::ranges::find(spec.layers, kind, KindOf) - spec.layers.begin();
     const auto head_dim = static_cast<int32_t>(kind.head_dim);
+    const int32_t out_dim = has_latents ? latent_rank : head_dim;  // of a head's result
+    const kernels::DecodeDevice sms{device.num_sms(), device.shared_bytes_per_sm(), device.shared_bytes_per_block()};
     kernels::DecodeGrid grid{1, 2};
-    if (planned && options.dtype != NumberType::kF32) {
-      grid =
-          kernels::ChooseDecodeGrid({device.num_sms(), device.shared_bytes_per_sm(), device.shared_bytes_per_block()},
-                                    options.dtype, CachedType(options), head_dim);
+    if (planned && in_tiles) {
+      grid = has_latents ? kernels::ChooseLatentGrid(sms)
+                         : kernels::ChooseDecodeGrid(sms, options.dtype, CachedType(options), head_dim);
     }
     AttentionSizes sizes{.window = static_cast<int32_t>(kind.window), .head_start = shard.layer(layer).head_start};
     sizes.decode_ctas = grid.num_ctas;
     sizes.decode_stages = grid.stages;
-    sizes.tile_rows = kernels::PrefillTileRows(options.dtype, head_dim);
+    sizes.tile_rows = has_latents ? kernels::LatentTileRows(options.dtype, head_dim, latent_rank, sms.shared_per_block)
+                                  : kernels::PrefillTileRows(options.dtype, head_dim);
     sizes.in_groups = in_groups;
-    int64_t floats = sizes.DecodeWork(max_sequences).WorkspaceFloats(head_dim);
+    int64_t floats = sizes.DecodeWork(max_sequences).WorkspaceFloats(out_dim);
     if (attention == AttentionBackend::kV2)
       floats = kernels::DecodeWorkspaceFloats(engine.max_model_len, max_sequences, shard.heads.size(), head_dim);
-    if (options.dtype != NumberType::kF32 && head_dim <= kMostPlannedDims) {
+    if (in_tiles && (has_latents || head_dim <= kMostPlannedDims)) {
       sizes.split = {2 * device.num_sms(), static_cast<int32_t>(sizes.head_start.size()) - 1};
-      floats = std::max(floats, sizes.split.WorkspaceFloats(sizes.tile_rows, head_dim));
+      floats = std::max(floats, sizes.split.WorkspaceFloats(sizes.tile_rows, out_dim));
     }
     attention_workspace = std::max(attention_workspace, floats);
     builder.attention.push_back(std::move(sizes));

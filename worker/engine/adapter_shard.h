@@ -4,11 +4,11 @@
 
 namespace quire {
 
-/// A rank's part of a LoRA adapter, as the rank's engine computes with it. It does not change.
+/// A rank's part of a LoRA adapter, in the form in which the rank's engine computes with it. It does not change.
 class AdapterShard {
  public:
   virtual ~AdapterShard() = default;
-  /// Returns the bytes of memory that the shard takes.
+  /// Returns the number of bytes of memory that the shard takes.
   virtual int64_t bytes() const = 0;
 };
 

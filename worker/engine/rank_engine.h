@@ -19,7 +19,7 @@ class ModelFiles;
 
 /// The result of one step.
 struct ComputedStep {
-  std::vector<SampledToken> tokens;  // one for each batch member that draws, in batch order
+  std::vector<SampledToken> tokens;  // one for each batch member that samples, in batch order
   std::vector<PromptScores> scores;  // one for each batch member that scores, in batch order; at least on rank 0
   uint32_t swap_micros = 0;          // microseconds spent on moving blocks to and from the host
 };
@@ -30,20 +30,20 @@ class RankEngine {
  public:
   virtual ~RankEngine() = default;
 
-  /// Returns the name of the computing device for people: "avx2", "NVIDIA H200".
+  /// Returns the name of the device that computes, as shown to people, for example "avx2" or "NVIDIA H200".
   virtual std::string device() const = 0;
   virtual int64_t weight_bytes() const = 0;
   /// Returns sentences for the log that say how the weights are stored.
   virtual std::vector<std::string> notes() const { return {}; }
   virtual int64_t block_bytes() const = 0;  // bytes of one KV block: all layers, and the draft model's part
-  /// Returns the leading bytes of a block that are the served model's; the rest is the draft model's.
+  /// Returns how many of a block's bytes belong to the served model. They come first; the draft model's part follows.
   virtual int64_t own_block_bytes() const { return block_bytes(); }
-  /// Returns the bytes that the keys (or the values) of one KV head with `head_dim` numbers take in a block. KvLayout
-  /// says where they lie.
+  /// Returns the bytes that the keys, or the values, of one KV head take in a block (KvLayout).
   virtual int64_t kv_head_bytes(int64_t head_dim) const = 0;
-  /// Returns the bytes of one sequence's recurrent state on this rank; 0: the model has no such state. The state lies
-  /// in blocks of the KV pool (SequenceState::state), as many as every rank needs. A chunk that begins at position 0
-  /// starts from a zero state, whatever the blocks contain.
+  virtual bool latents_once() const { return false; }  // see KvLayout
+  /// Returns the bytes of one sequence's recurrent state on this rank, and of the draft model's parts of its blocks; 0:
+  /// the model has no such state. The state lies in blocks of the KV pool (SequenceState::state), as many as every rank
+  /// needs. A chunk that begins at position 0 starts from a zero state, whatever the blocks contain.
   virtual int64_t state_bytes() const { return 0; }
   /// Returns the number of LoRA adapters that were loaded with the model.
   virtual int num_adapters() const { return 0; }
@@ -80,19 +80,20 @@ class RankEngine {
   /// Returns the carrier of pool blocks from this device to other ranks; null where the pool lies in host memory.
   virtual DeviceCarrier* carrier() { return nullptr; }
 
-  /// True when Begin may be called now. Some engines accept the next step while the previous step still runs; a
-  /// sequence whose last token is not known yet then ends in kPendingToken in the table.
-  virtual bool CanBegin() const = 0;
+  /// True when Begin may be called now. Some engines accept further steps while earlier ones are in flight. A sequence
+  /// whose last token is not known yet then ends in kPendingToken in the table. `computes_pending`: the step computes
+  /// such a token.
+  virtual bool CanBegin(bool computes_pending) const = 0;
   /// Starts a step: moves the blocks of the plan, then computes the batch. `table` is the state after
   /// SequenceTable::Apply(plan). The arguments need not outlive the call.
   virtual void Begin(const StepPlan& plan, const std::vector<BatchMember>& batch, const SequenceTable& table) = 0;
   /// True when Finish() will return without waiting.
   virtual bool Done() = 0;
-  /// Returns the result of the oldest step in flight. Its drawn tokens are still pending in `table`.
+  /// Returns the result of the oldest step in flight. Its sampled tokens are still pending in `table`.
   virtual ComputedStep Finish(const SequenceTable& table) = 0;
 
-  /// Guesses, with the draft model, which tokens follow sequences whose last token is known and not computed yet.
-  /// Returns at most one guess for each order, in their order. No step may be in flight.
+  /// Guesses, with the draft model, which tokens follow sequences whose last token is known but not computed yet.
+  /// Returns at most one guess for each order, in the sequence of the orders. No step may be in flight.
   virtual std::vector<Draft> Guess(const std::vector<GuessOrder>&, const SequenceTable&) { return {}; }
 };
 

@@ -4,7 +4,7 @@
 
 namespace quire {
 
-/// The device memory that a rank's engine will take, computed before the engine is made.
+/// The device memory that a rank's engine will take, computed before the engine exists.
 struct RankMemory {
   int64_t weight_bytes = 0;
   int64_t block_bytes = 0;     // bytes of one KV block, all layers

@@ -11,7 +11,7 @@
 
 namespace quire {
 
-/// Stands in a sequence for a token that a step in flight will draw.
+/// Stands in a sequence for a token that a step in flight will sample.
 inline constexpr TokenId kPendingToken = -1;
 
 /// A worker's view of one running sequence, a mirror of the coordinator's.
@@ -31,8 +31,8 @@ struct SequenceState {
 };
 
 /// One sequence's part of a step: the sequence in `slot` computes tokens [start, start + count). `draws` is true when
-/// this range reaches the sequence's last token; a new token is then drawn. `scores` are the prompt rows within the
-/// range to score. The last `num_drafts` tokens of the range are a guess; a token is drawn before each of them, too.
+/// this range reaches the sequence's last token; the step then samples the next token. `scores` are the prompt rows of
+/// the range to score. The last `num_drafts` tokens are a guess; a token is sampled in place of each of them, too.
 struct BatchMember {
   SlotId slot;
   int start;
@@ -41,11 +41,11 @@ struct BatchMember {
   ScoredRows scores = {};
   int num_drafts = 0;
 
-  /// Returns the number of the member's rows that draw.
+  /// Returns the number of the member's rows from which a token is sampled.
   int num_rows() const { return draws ? 1 + num_drafts : 0; }
 };
 
-/// Tokens that a step in flight will draw: between 1 and max_tokens. The first one goes to `position` of the sequence
+/// Tokens that a step in flight will sample: between 1 and max_tokens. The first one goes to `position` of the sequence
 /// with number `serial` in `slot`.
 struct PendingDraw {
   SlotId slot;
@@ -68,15 +68,15 @@ class SequenceTable {
   /// Applies the plan's releases, additions, branches and block table edits, and returns the batch in plan order.
   std::vector<BatchMember> Apply(const StepPlan& plan);
 
-  /// Advances the counts of computed tokens for a batch that has begun. Each member that draws gets a pending token.
+  /// Advances the counts of computed tokens for a batch that has begun. Each member that samples gets a pending token.
   std::vector<PendingDraw> Advance(const std::vector<BatchMember>& batch);
-  /// Replaces pending tokens by the drawn ones; `tokens` has the verified tokens of each draw. A sequence with drafts
-  /// keeps the verified tokens only, and gives up table entries beyond its last token. Skips a sequence that was
+  /// Replaces pending tokens by the sampled ones; `tokens` has the verified tokens of each PendingDraw. A sequence with
+  /// drafts keeps only the verified tokens, and gives up table entries beyond its last token. Skips a sequence that was
   /// released meanwhile, or whose pending token a branch replaced.
   void Resolve(const std::vector<PendingDraw>& draws, const std::vector<SampledToken>& tokens);
 
-  /// Removes the draws that verification rejects. Before: `drawn` has the tokens of all rows of a batch that has not
-  /// advanced, in batch order. After: it has those of CountVerified for each member that draws.
+  /// Removes the sampled tokens that verification rejects. Before: `drawn` has the tokens of all rows of a batch that
+  /// has not advanced, in batch order. After: it has those of CountVerified for each member that samples.
   void KeepVerified(const std::vector<BatchMember>& batch, std::vector<SampledToken>& drawn) const;
 
   bool Has(SlotId slot) const { return slots_[slot].has_value(); }

@@ -13,7 +13,7 @@ class TokenConstraint {
   enum class Outcome {
     kMasked,
     kDeadEnd,     // no token is allowed: the answer cannot be completed
-    kOverworked,  // finding the allowed tokens exceeds the work that one sequence may take from the steps
+    kOverworked,  // finding the allowed tokens takes more work than one sequence may cause in a step
   };
 
   virtual ~TokenConstraint() = default;

@@ -11,8 +11,8 @@ namespace {
 
 constexpr size_t kKnownCuts = 16;
 
-/// Returns the rank that gives `head` to the rank `taker`: the giver of the same number if that rank holds the head,
-/// else a holder chosen by the taker's number.
+/// Returns the rank that gives `head` to the rank `taker`: the giver with the same number if that rank has the head,
+/// otherwise one of the givers that have it, chosen by the taker's number.
 Rank GiverOf(int64_t head, const std::vector<RankShard>& givers, Rank taker, int64_t layer) {
   std::vector<Rank> holders;
   for (Rank rank = 0; rank < static_cast<Rank>(givers.size()); ++rank) {
@@ -33,10 +33,10 @@ void Append(BlockRuns& runs, int64_t at, int64_t bytes) {
 }  // namespace
 
 BlockCut CutBetween(const ModelSpec& spec, const std::vector<RankShard>& givers, Rank giver,
-                    const std::vector<RankShard>& takers, Rank taker,
-                    const std::function<int64_t(int64_t)>& head_bytes) {
+                    const std::vector<RankShard>& takers, Rank taker, const std::function<int64_t(int64_t)>& head_bytes,
+                    bool latents_once) {
   const RankShard &from = givers[static_cast<size_t>(giver)], &to = takers[static_cast<size_t>(taker)];
-  const KvLayout from_layout(spec, from, head_bytes), to_layout(spec, to, head_bytes);
+  const KvLayout from_layout(spec, from, head_bytes, latents_once), to_layout(spec, to, head_bytes, latents_once);
   BlockCut cut;
   for (int64_t i = 0; i < static_cast<int64_t>(spec.layers.size()); ++i) {
     const LayerSpec& layer = spec.layers[static_cast<size_t>(i)];
@@ -44,6 +44,7 @@ BlockCut CutBetween(const ModelSpec& spec, const std::vector<RankShard>& givers,
     const KvLayout::Layer &source = from_layout.layer(i), &target = to_layout.layer(i);
     const int64_t bytes = head_bytes(layer.head_dim);
     for (const bool values : {false, true}) {
+      if (values && source.values_at == source.keys_at) continue;  // latents, stored once
       for (int64_t head = to.layer(i).kv_heads.begin; head < to.layer(i).kv_heads.end; ++head) {
         if (GiverOf(head, givers, taker, i) != giver) continue;
         const int64_t there = head - from.layer(i).kv_heads.begin, here = head - to.layer(i).kv_heads.begin;
@@ -56,10 +57,11 @@ BlockCut CutBetween(const ModelSpec& spec, const std::vector<RankShard>& givers,
 }
 
 WholeBlockPart PartOfWhole(const ModelSpec& spec, const GroupCut& cut, Rank rank,
-                           const std::function<int64_t(int64_t)>& head_bytes) {
+                           const std::function<int64_t(int64_t)>& head_bytes, bool latents_once) {
   const std::vector<RankShard> own = PlanGroup(spec, cut), one = PlanShards(spec, {1.0});
-  return {KvLayout(spec, one[0], head_bytes).block_bytes, CutBetween(spec, own, rank, one, 0, head_bytes).taken,
-          CutBetween(spec, one, 0, own, rank, head_bytes).given};
+  return {KvLayout(spec, one[0], head_bytes, latents_once).block_bytes,
+          CutBetween(spec, own, rank, one, 0, head_bytes, latents_once).taken,
+          CutBetween(spec, one, 0, own, rank, head_bytes, latents_once).given};
 }
 
 const std::vector<BlockRuns>& BlockCuts::Find(Known& known, const GroupCut& cut, bool gives) {
@@ -75,8 +77,11 @@ const std::vector<BlockRuns>& BlockCuts::Find(Known& known, const GroupCut& cut,
   const std::vector<RankShard> own = PlanGroup(*own_.spec, own_.cut), others = PlanGroup(*own_.spec, cut);
   std::vector<BlockRuns>& runs = known[cut];
   for (Rank other = 0; other < static_cast<Rank>(others.size()); ++other) {
-    runs.push_back(gives ? CutBetween(*own_.spec, own, own_.rank, others, other, own_.head_bytes).given
-                         : CutBetween(*own_.spec, others, other, own, own_.rank, own_.head_bytes).taken);
+    const auto cut_of = [&](const std::vector<RankShard>& from, Rank giver, const std::vector<RankShard>& to,
+                            Rank taker) {
+      return CutBetween(*own_.spec, from, giver, to, taker, own_.head_bytes, own_.latents_once);
+    };
+    runs.push_back(gives ? cut_of(own, own_.rank, others, other).given : cut_of(others, other, own, own_.rank).taken);
   }
   return runs;
 }

@@ -11,9 +11,9 @@
 
 namespace quire {
 
-/// The bytes of every KV block that go from one rank of a group to one rank of another group. `given` lists runs of
-/// the source block and `taken` runs of the destination block: equal bytes in total, in the same order. Both are empty
-/// where no bytes go.
+/// The bytes of every KV block that go from one rank of a group to one rank of another group. `given` lists runs of the
+/// source block and `taken` lists runs of the destination block: the same number of bytes in the same order. Both lists
+/// are empty where no bytes go.
 struct BlockCut {
   BlockRuns given, taken;
 };
@@ -22,38 +22,39 @@ struct BlockCut {
 /// and the same KV layout per head, but may split heads and layers differently. Each head of a layer comes from one
 /// rank: from the giver with the taker's own number if that rank has the head, else from the holders in turn by the
 /// taker's number.
-/// `head_bytes`: see KvLayout.
+/// `head_bytes`, `latents_once`: see KvLayout.
 BlockCut CutBetween(const ModelSpec& spec, const std::vector<RankShard>& givers, Rank giver,
-                    const std::vector<RankShard>& takers, Rank taker,
-                    const std::function<int64_t(int64_t)>& head_bytes);
+                    const std::vector<RankShard>& takers, Rank taker, const std::function<int64_t(int64_t)>& head_bytes,
+                    bool latents_once = false);
 
-/// A rank's part of a whole block: a block as a group of one rank has it.
+/// A rank's part of a whole block, which is a block as the only rank of a group has it.
 struct WholeBlockPart {
   int64_t block_bytes = 0;  // bytes of the whole block
   BlockRuns given;          // runs of the whole block that this rank would send to a group of one rank
-  BlockRuns taken;          // runs that this rank would get from there
+  BlockRuns taken;          // runs of the whole block that this rank would get from a group of one rank
 };
 WholeBlockPart PartOfWhole(const ModelSpec& spec, const GroupCut& cut, Rank rank,
-                           const std::function<int64_t(int64_t)>& head_bytes);
+                           const std::function<int64_t(int64_t)>& head_bytes, bool latents_once = false);
 
-/// The runs of one rank's blocks in exchanges with groups of any split. The cuts asked for most recently are cached.
+/// The runs of one rank's blocks in exchanges with groups of any split. The most recently used cuts are cached.
 class BlockCuts {
  public:
   struct Own {
-    const ModelSpec* spec;  // outlives the object
-    GroupCut cut;           // of the rank's own group
+    const ModelSpec* spec;  // must outlive the object
+    GroupCut cut;           // cut of the rank's own group
     Rank rank;
     int64_t block_bytes;
     std::function<int64_t(int64_t)> head_bytes;
+    bool latents_once = false;
   };
   explicit BlockCuts(Own own) : own_(std::move(own)) {}
 
   /// Returns, by rank of the other group, the runs of this rank's blocks that are sent to (To) or received from (From)
-  /// that rank. If both groups cut the model alike, whole blocks go between equal ranks, states included. Throws Error
-  /// on a cut that does not fit the model.
+  /// that rank. If both groups cut the model in the same way, whole blocks go between ranks of equal number, states
+  /// included. Throws Error on a cut that does not fit the model.
   const std::vector<BlockRuns>& To(const GroupCut& cut) { return Find(to_, cut, true); }
   const std::vector<BlockRuns>& From(const GroupCut& cut) { return Find(from_, cut, false); }
-  /// The rank's part of a sequence's whole state.
+  /// Returns the rank's part of a sequence's whole state.
   const StateCut& State() {
     if (!state_) state_.emplace(*own_.spec, own_.cut, own_.rank);
     return *state_;

@@ -19,56 +19,58 @@ class DecoderOps {
  public:
   virtual ~DecoderOps() = default;
 
-  /// residual = the tokens' embeddings, scaled, plus learned position embeddings and vectors of token types where the
-  /// model has them; normed where the model does so. For models with layer inputs: inputs = (norm(residual *
-  /// projection^T / sqrt(hidden)) + the tokens' layer embeddings * sqrt(layer_input_size)) / sqrt(2), with one norm per
-  /// layer.
+  /// Computes residual = the tokens' embeddings, scaled, plus learned position embeddings and vectors of token types if
+  /// the model has them, normed if the model norms them. For models with layer inputs, also computes inputs =
+  /// (norm(residual * projection^T / sqrt(hidden)) + the tokens' layer embeddings * sqrt(layer_input_size)) / sqrt(2),
+  /// with one norm per layer.
   virtual void Embed() = 0;
   /// TakeRows and GiveRows join the stages of a pipeline; backends without pipelines never get these calls. TakeRows
-  /// sets residual to the rows that the stage before gave: [T, hidden]. For models with layer inputs it makes inputs as
-  /// Embed does.
+  /// sets residual [T, hidden] to the rows that the previous stage gave. For models with layer inputs it makes `inputs`
+  /// as Embed does.
   virtual void TakeRows() {}
   /// Gives the residual to the next stage: [T, hidden].
   virtual void GiveRows() {}
-  /// projected = norm(residual) * [Q; K; V]^T. In models that norm only the terms to be added, or their sums with the
-  /// residual, the residual is not normed here.
+  /// Computes projected = norm(residual) * [Q; K; V]^T. In models that norm only the outputs of attention and MLP, or
+  /// only their sums with the residual, this operation does not norm the residual.
   virtual void NormQkv(int64_t layer) = 0;
-  /// Adds biases and norms to queries and keys where the model has them, rotates both, and writes keys and values
-  /// (with their biases and norms) into the KV cache.
+  /// Adds biases and norms to queries and keys if the model has them, rotates both, and writes keys and values (with
+  /// their biases and norms) into the KV cache.
   virtual void PositionAndStore(int64_t layer) = 0;
-  /// attended = softmax(scores) * values. The scores are queries * keys of the context, within the layer's window,
-  /// soft-capped, minus ALiBi's slopes where the model has those. In encoders, scores with later tokens count, too.
-  /// Models with an attention gate multiply by its sigmoid.
+  /// Computes attended = softmax(scores) * values. The scores are queries * keys of the context, within the layer's
+  /// window, soft-capped, minus ALiBi's slopes if the model has them. In encoders, queries see later tokens, too. In
+  /// models with an attention gate, attended is multiplied by the gate's sigmoid.
   virtual void Attend(int64_t layer) = 0;
-  /// residual += attended * O^T + bias, summed over the ranks; the addition is scaled or normed where the model does
-  /// so. In models that norm sums, the residual is normed after that.
+  /// Computes residual += attended * O^T + bias, summed over the ranks. The sum is scaled or normed before it is added,
+  /// if the model does that. In models that norm sums, the residual is normed afterwards.
   virtual void AddAttention(int64_t layer) = 0;
   /// NormMixerIn, MixTokens and AddMixed replace the four operations above in layers that keep a recurrent state.
-  /// projected = norm(residual) * [the mixer's input weights]^T
+  /// NormMixerIn computes projected = norm(residual) * [the mixer's input weights]^T.
   virtual void NormMixerIn(int64_t layer) = 0;
-  /// mixed = the output of the layer's mixer for the new tokens. The mixer reads and updates the states of the
+  /// Computes mixed = the output of the layer's mixer for the new tokens. The mixer reads and updates the states of the
   /// sequences.
   virtual void MixTokens(int64_t layer) = 0;
-  /// residual += mixed * out^T, summed over the ranks.
+  /// Computes residual += mixed * out^T, summed over the ranks.
   virtual void AddMixed(int64_t layer) = 0;
-  /// activated = activation(norm(residual) * gate^T) .* (norm(residual) * up^T); without a gate
-  /// activation(norm(residual) * up^T + bias). In models with a shared norm, NormQkv's norm is used.
+  /// Computes activated = activation(norm(residual) * gate^T) .* (norm(residual) * up^T), or without a gate
+  /// activation(norm(residual) * up^T + bias). Models with a shared norm use NormQkv's norm.
   virtual void NormMlpIn(int64_t layer) = 0;
-  /// residual += activated * down^T + bias, summed, scaled and normed like AddAttention.
+  /// Computes residual += activated * down^T + bias, summed, scaled and normed as in AddAttention.
   virtual void AddMlp(int64_t layer) = 0;
-  /// chosen = the experts that the layer's router chooses for each row of norm(residual), with their weights. All
-  /// ranks choose the same. With Mixture::normed_apart the router has its own norm, divided by sqrt(hidden).
+  /// Computes chosen = the experts that the layer's router chooses for each row of norm(residual), with their weights.
+  /// All ranks choose the same experts. With Mixture::normed_apart the router has its own norm, whose result is divided
+  /// by sqrt(hidden).
   virtual void NormRoute(int64_t layer) = 0;
-  /// residual += the weighted sum of the chosen experts' outputs for norm(residual), plus the shared expert's
-  /// output, summed over the ranks and scaled or normed like AddAttention. With Mixture::normed_apart, routed and
-  /// shared experts read norms of their own, and both terms are normed after the sum over the ranks.
+  /// Computes residual += the weighted sum of the chosen experts' outputs for norm(residual), plus the shared expert's
+  /// output, summed over the ranks and scaled or normed as in AddAttention. With Mixture::normed_apart, routed and
+  /// shared experts each have a norm before them, and both terms are normed after the sum over the ranks.
   virtual void AddExperts(int64_t layer) = 0;
-  /// residual += norm((activation(residual * gate^T) .* the layer's inputs) * out^T). Every rank computes all of
-  /// it.
+  /// Computes residual += norm((activation(residual * gate^T) .* the layer's inputs) * out^T). Every rank computes all
+  /// of it.
   virtual void AddLayerInput(int64_t layer) = 0;
   /// Adds attention and MLP together, for models in which both read the same residual.
   virtual void AddAttentionAndMlp(int64_t layer) = 0;
-  /// logits = norm(residual) * head^T for the rows that draw, scaled and capped; none without a head.
+  /// Computes logits = norm(residual) * head^T for the rows that draw, scaled and capped. Does nothing if the model has
+  /// no head.
   virtual void Logits() = 0;
 };
 

@@ -6,8 +6,9 @@ namespace quire {
 
 namespace {
 
-/// Bytes of a block in a stage without keys and values: a sequence's state then takes about as many blocks as on a rank
-/// with all layers. At least one layer's keys and values, because every rank has blocks.
+/// Returns the bytes of a block in a stage without keys and values, chosen so that a sequence's state takes about as
+/// many blocks as on a rank with all layers. The result is at least the size of one layer's keys and values, because
+/// every rank has blocks.
 int64_t BytesForStates(const ModelSpec& spec, const RankShard& shard,
                        const std::function<int64_t(int64_t)>& head_bytes) {
   int64_t states = 0;
@@ -22,7 +23,9 @@ int64_t BytesForStates(const ModelSpec& spec, const RankShard& shard,
 
 }  // namespace
 
-KvLayout::KvLayout(const ModelSpec& spec, const RankShard& shard, const std::function<int64_t(int64_t)>& head_bytes) {
+KvLayout::KvLayout(const ModelSpec& spec, const RankShard& shard, const std::function<int64_t(int64_t)>& head_bytes,
+                   bool latents_once) {
+  const bool has_values = !latents_once || spec.latent.rank == 0;
   for (size_t i = 0; i < spec.layers.size(); ++i) {
     const LayerSpec& layer = spec.layers[i];
     if (!layer.has_attention() || !shard.stage.Contains(static_cast<int64_t>(i))) {
@@ -31,8 +34,8 @@ KvLayout::KvLayout(const ModelSpec& spec, const RankShard& shard, const std::fun
       layers.push_back(layers[static_cast<size_t>(layer.kv_from_layer)]);
     } else {
       const int64_t heads = shard.layers[i].kv_heads.size(), half = heads * head_bytes(layer.head_dim);
-      layers.push_back({heads, layer.head_dim, block_bytes, block_bytes + half});
-      block_bytes += 2 * half;
+      layers.push_back({heads, layer.head_dim, block_bytes, block_bytes + (has_values ? half : 0)});
+      block_bytes += has_values ? 2 * half : half;
     }
   }
   if (block_bytes == 0) block_bytes = BytesForStates(spec, shard, head_bytes);

@@ -4,7 +4,8 @@
 
 namespace quire {
 
-/// The angles are fp32 products as in HF transformers: at long positions their rounding is visible in the logits.
+/// Computes the angles as fp32 products, as HF transformers does, because their rounding is visible in the logits at
+/// long positions.
 std::vector<float> RopeTable(const ModelSpec& spec, int64_t number, int64_t max_position, bool of_queries) {
   const Rope& rope = spec.ropes[static_cast<size_t>(number)];
   const int64_t rotated_dims = RotatedDims(spec, number);

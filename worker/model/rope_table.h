@@ -6,9 +6,9 @@
 
 namespace quire {
 
-/// Makes the table of rotations, [max_position, rotated_dims]: for each position first the cosines of its
-/// rotated_dims / 2 angles, then the sines. With `of_queries`, both are multiplied by the position-dependent growth
-/// of queries.
+/// Returns the table of rotations, [max_position, rotated_dims]: for each position first the cosines of its
+/// rotated_dims / 2 angles, then the sines. With `of_queries`, both are multiplied by the queries' growth with the
+/// position.
 std::vector<float> RopeTable(const ModelSpec& spec, int64_t rope, int64_t max_position, bool of_queries = false);
 
 }  // namespace quire

@@ -23,8 +23,8 @@ std::vector<Range> ToRanges(const std::vector<int64_t>& counts) {
   return ranges;
 }
 
-/// Rounds non-negative amounts to integers with the same total: takes floors, then adds one to the largest
-/// remainders (lower index first).
+/// Rounds non-negative amounts to integers with the same total: takes the floors, then adds one to the amounts with the
+/// largest remainders (lower index first).
 std::vector<int64_t> RoundKeepingSum(const std::vector<double>& amounts, int64_t total) {
   std::vector<int64_t> counts;
   for (const double amount : amounts) counts.push_back(static_cast<int64_t>(std::floor(amount + 1e-9)));
@@ -51,11 +51,12 @@ std::vector<int64_t> SplitHeads(int64_t heads, const std::vector<double>& shares
   return counts;
 }
 
-/// Returns the unit in which `columns` MLP columns are split.
+/// Returns the number of columns in which `columns` MLP columns are split.
 int64_t UnitOf(int64_t columns) { return columns % kMlpUnit == 0 ? kMlpUnit : 1; }
 
-/// Splits `units` pieces of `cost` each so that load / share is as even as possible over the ranks, and adds their cost
-/// to the loads. Returns the pieces per rank. Finds by bisection the level up to which every rank is filled.
+/// Splits `units` pieces of `cost` each so that load / share is as even as possible over the ranks, and adds the
+/// pieces' cost to the loads. Returns the number of pieces per rank. Finds by bisection the level up to which every
+/// rank is filled.
 std::vector<int64_t> FillUp(int64_t units, double cost, const std::vector<double>& shares, std::vector<double>& loads) {
   const auto pieces_at = [&](double level) {
     std::vector<double> pieces;
@@ -85,7 +86,7 @@ LayerShard KvHeadsOf(const Range& heads, int64_t group) {
   return shard;
 }
 
-/// Returns the number of matrix elements, over all layers, that belong to the rank's heads.
+/// Returns how many matrix elements of all layers together belong to the rank's heads.
 int64_t NumbersOfHeads(const ModelSpec& spec, const RankShard& shard) {
   const std::vector<int64_t> queries = LayerNumbersPerUnit(spec, Axis::kQueries);
   const std::vector<int64_t> kv = LayerNumbersPerUnit(spec, Axis::kKeyValues);
@@ -99,7 +100,8 @@ int64_t NumbersOfHeads(const ModelSpec& spec, const RankShard& shard) {
   return numbers;
 }
 
-/// Returns the cost of one column for each MLP size of the model, in matrix elements of all layers with this size.
+/// Returns, for each MLP size of the model, the cost of one column: the number of its matrix elements in all layers of
+/// this size.
 std::map<int64_t, int64_t> MlpNumbersBySize(const ModelSpec& spec) {
   const std::vector<int64_t> of_layers = LayerNumbersPerUnit(spec, Axis::kMlp);
   std::map<int64_t, int64_t> numbers;
@@ -109,8 +111,8 @@ std::map<int64_t, int64_t> MlpNumbersBySize(const ModelSpec& spec) {
   return numbers;
 }
 
-/// The unit in which state heads are split. With the gated delta rule, all value heads of a key head go to one
-/// rank. State spaces split value heads one by one, because a model may have a single key head.
+/// How heads that keep a state are split. With the gated delta rule, all value heads of a key head go to one rank.
+/// State spaces split value heads one by one, because a model may have a single key head.
 struct StateHeads {
   int64_t at_once;
   double cost;  // cost of one unit, in units of hidden_size numbers
@@ -133,8 +135,8 @@ Range KeyHeadsOf(const Range& value_heads, int64_t group) {
   return {value_heads.begin / group, (value_heads.end - 1) / group + 1};
 }
 
-/// Splits axis after axis to even out the load that the query heads leave. The load of a rank is the weights that
-/// it reads in a step of one token, in units of hidden_size numbers. Vectors are too short to count.
+/// Splits one axis after the other, and evens out the load that the split of query heads leaves. A rank's load is the
+/// weights that it reads in a step of one token, in units of hidden_size numbers. Vectors are too short to count.
 class Dealer {
  public:
   Dealer(const ModelSpec& spec, const std::vector<double>& shares, std::vector<RankShard>& shards)
@@ -157,7 +159,7 @@ class Dealer {
     for (RankShard& shard : shards_) shard.key_heads = KeyHeadsOf(shard.value_heads, recurrence.heads_per_key());
   }
 
-  /// Splits the columns of every expert, or with `whole` the experts themselves.
+  /// Splits the columns of every expert, or with `whole` the experts.
   void DealExperts(bool whole) {
     const Mixture& mixture = spec_.mixture;
     if (!whole) {
@@ -187,7 +189,7 @@ class Dealer {
   double InRows(int64_t numbers) const { return static_cast<double>(numbers) / static_cast<double>(spec_.hidden_size); }
   double CostOf(Axis axis) const { return InRows(MatrixNumbersPerUnit(spec_, axis)); }
 
-  /// Splits `columns` in pieces of `unit` columns. Returns the range of each rank.
+  /// Splits `columns` in pieces of `unit` columns. Returns each rank's range.
   std::vector<Range> Fill(int64_t columns, int64_t unit, double cost_of_column) {
     std::vector<int64_t> counts = FillUp(columns / unit, static_cast<double>(unit) * cost_of_column, shares_, loads_);
     for (int64_t& count : counts) count *= unit;
@@ -216,8 +218,13 @@ int64_t CountedKvHeads(const ModelSpec& spec, const RankShard& shard, int64_t la
 int64_t QkvWidth(const ModelSpec& spec, const RankShard& shard, int64_t layer) {
   const LayerSpec& l = spec.layers[static_cast<size_t>(layer)];
   if (spec.latent.rank > 0) return l.head_dim * (shard.heads.size() + 1);
-  const int64_t heads = shard.heads.size() * (spec.attention_gate ? 2 : 1);
-  return l.head_dim * (heads + (l.has_kv() ? 2 * shard.layer(layer).kv_heads.size() : 0));
+  const int64_t kv_heads = l.has_kv() ? shard.layer(layer).kv_heads.size() : 0;
+  return l.head_dim * (shard.heads.size() + 2 * kv_heads) + GateWidth(spec, shard, layer);
+}
+
+int64_t GateWidth(const ModelSpec& spec, const RankShard& shard, int64_t layer) {
+  if (!spec.attention_gate) return 0;
+  return shard.heads.size() * (spec.gate_by_head ? 1 : spec.layers[static_cast<size_t>(layer)].head_dim);
 }
 
 int64_t ConvolvedChannels(const ModelSpec& spec, const RankShard& shard) {

@@ -12,7 +12,7 @@ namespace {
 
 constexpr auto kFloatBytes = static_cast<int64_t>(sizeof(float));
 
-/// Neighbouring channels of a rank's convolution, as they stand in its rows and in the rows of the whole.
+/// Neighbouring channels of a rank's convolution: their places in the rank's rows and in the rows of the whole state.
 struct Channels {
   int64_t here = 0, whole = 0, count = 0;
   bool gives = true;  // false: another rank gives these channels
@@ -30,7 +30,7 @@ void Append(StateCut::Runs& runs, int64_t here, int64_t whole, int64_t bytes) {
   runs.whole.back().bytes += bytes;
 }
 
-/// True when an earlier rank of the rank's stage has the key head, too.
+/// True when an earlier rank of the rank's stage also has the key head.
 bool IsGivenBefore(int64_t head, const std::vector<RankShard>& shards, Rank rank) {
   const RankShard& own = shards[static_cast<size_t>(rank)];
   const auto end = shards.begin() + rank;

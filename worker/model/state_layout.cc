@@ -16,6 +16,7 @@ StateLayout::StateLayout(const ModelSpec& spec, const RankShard& shard) {
     const bool mine = shard.stage.Contains(std::ssize(layers));
     Layer& place = layers.emplace_back();
     if (!layer.has_state() || !mine) continue;
+    place.index = num_kept++;
     place.convolution_at = take(kernels::CausalConvStateBytes(ConvolvedChannels(spec, shard), r.taps));
     if (layer.has_state_heads())
       place.heads_at = take(kernels::HeadStateBytes(shard.value_heads.size(), r.key_dim, r.value_dim));

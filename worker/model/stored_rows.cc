@@ -35,6 +35,7 @@ bool AllZerosAre(const ScaledMatrix& matrix, int zero) {
 PackedForm FormOf(const ScaledMatrix& matrix) {
   constexpr NumberType kWide = NumberType::kF16;
   if (matrix.fp8 != nullptr) return {kWide, "products have no FP8"};
+  if (matrix.codes != nullptr) return {kWide, "products have no NVFP4, NF4 and FP4"};
   if (!matrix.InOrder()) return {kWide, "act-order: neighbouring columns have scales of their own"};
   if (matrix.group % kernels::kQuantBlock != 0 && matrix.groups() > 1)
     return {kWide, "groups of columns that are no multiple of 32"};
@@ -62,7 +63,7 @@ void PutBlock(NumberType type, const uint8_t* ints, float scale, int zero, std::
 void RecodeInts(const ScaledMatrix& matrix, NumberType type, int64_t row, int64_t col, int64_t count, std::byte* out) {
   std::vector<uint8_t> ints(static_cast<size_t>(count));
   matrix.Ints(row, col, count, ints.data());
-  int64_t known = -1;  // the group to which scale and zero belong
+  int64_t known = -1;  // the group to which `scale` and `zero` belong
   float scale = 0;
   int zero = 0;
   for (int64_t at = 0; at < count; at += kernels::kQuantBlock, out += LayoutOf(type).block_bytes) {

@@ -56,6 +56,8 @@ Range PartOf(const ModelSpec& spec, Axis axis, const RankShard& shard, int64_t l
     case Axis::kPositionRows:
     case Axis::kTypes:
     case Axis::kOutputs:
+    case Axis::kColbertDims:
+    case Axis::kBuckets:
     case Axis::kExperts:
     case Axis::kStateHeadDim:
     case Axis::kTaps:
@@ -64,7 +66,7 @@ Range PartOf(const ModelSpec& spec, Axis axis, const RankShard& shard, int64_t l
   Fail("unknown axis");
 }
 
-/// Returns the file's row for `row`, in files that store the two dimensions of a rotated pair side by side.
+/// Returns the file's row for `row`, for files that store the two dimensions of a rotated pair side by side.
 int64_t InterleavedRow(int64_t row, int64_t head_dim, int64_t rotated_dims) {
   const int64_t head = row / head_dim, i = row % head_dim, half = rotated_dims / 2;
   if (i >= rotated_dims) return row;
@@ -76,7 +78,7 @@ int64_t TiledHead(const Recurrence& recurrence, int64_t head) {
   return head % recurrence.heads_per_key() * recurrence.key_heads + head / recurrence.heads_per_key();
 }
 
-/// Returns the numbers of one value head along an axis; 0 for axes without value heads.
+/// Returns how many numbers one value head has along an axis; 0 for axes without value heads.
 int64_t PerValueHead(const Recurrence& recurrence, Axis axis) {
   return axis == Axis::kStateHeads ? 1 : axis == Axis::kStateValues ? recurrence.value_dim : 0;
 }
@@ -174,8 +176,7 @@ Tensor Transposed(const Tensor& tensor, std::vector<std::byte>& room) {
 }
 
 kernels::Weight AsWeight(const Tensor& tensor) {
-  if (!IsWeightType(tensor.type))
-    FailSettings("a weight of {} numbers is not supported", LayoutOf(tensor.type).name);
+  if (!IsWeightType(tensor.type)) FailSettings("a weight of {} numbers is not supported", LayoutOf(tensor.type).name);
   return {tensor.type,
           tensor.data.data(),
           tensor.rows(),
@@ -190,7 +191,7 @@ std::vector<float> ReadVector(const ModelFiles& files, const RankShard& shard, R
   const Tensor& tensor = files.Get(role, layer, expert);
   const kernels::Weight stored = AsWeight(tensor);
   std::vector<float> whole(static_cast<size_t>(tensor.rows() * tensor.cols())), part;
-  for (int64_t row = 0; row < tensor.rows(); ++row)  // more than one row where the file stores a vector as a matrix
+  for (int64_t row = 0; row < tensor.rows(); ++row)  // more than one row if the file stores a vector as a matrix
     kernels::DecodeRow(stored, row, 0, tensor.cols(), whole.data() + row * tensor.cols());
   const ModelSpec& spec = files.spec();
   const float add = IsNorm(role) && spec.norms_add_one ? 1 : 0;

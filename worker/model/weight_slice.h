@@ -11,11 +11,11 @@
 namespace quire {
 
 kernels::Activation AsKernel(Activation activation);
-/// Returns the routing parameters that the mixture determines. The backend adds the places of logits and results.
+/// Returns the routing parameters that the mixture determines. The backend adds pointers to logits and results.
 kernels::RouteExpertsParams RoutingOf(const Mixture& mixture);
 
-/// The part of a weight that a rank holds: rows, in the order in which the rank keeps them, and columns of each
-/// row. A vector counts as a matrix with one column.
+/// The part of a weight that a rank has: its rows, in the rank's order, and the columns of each row. A vector counts as
+/// a matrix with one column.
 struct WeightSlice {
   std::vector<int64_t> rows;
   Range cols;
@@ -24,12 +24,12 @@ struct WeightSlice {
 };
 
 /// Computes the slice from the weight's axes and the rank's shard. Rows are counted in the file's tensor, which may
-/// also contain rows of other weights. Rows of heads come in rotation order: dimension i of a head rotates with
-/// dimension i + half of the rotated dimensions. Value heads that keep a state come next to the others of their key
-/// head. The file's order does not matter.
+/// also contain rows of other weights. Rows of heads come in rotation order, whatever the file's order is: dimension i
+/// of a head rotates with dimension i + half of the rotated dimensions. Value heads that keep a state come next to the
+/// other value heads of their key head.
 WeightSlice SliceOf(const ModelFiles& files, const RankShard& shard, Role role, int64_t layer = 0);
-/// The same of a tensor outside of the model's files, as adapters have them: `layout` has the orders of its rows and
-/// columns, and `places` the rows that the weight occupies.
+/// Computes the slice of a tensor outside of the model's files, as adapters have it. `layout` has the orders of the
+/// tensor's rows and columns, and `places` has the rows that the weight occupies.
 WeightSlice SliceOf(const ModelSpec& layout, const WeightSpec& weight, const RowPlaces& places, const RankShard& shard,
                     int64_t layer);
 
@@ -44,8 +44,8 @@ kernels::Weight AsWeight(const Tensor& tensor);
 std::vector<float> ReadVector(const ModelFiles& files, const RankShard& shard, Role role, int64_t layer = 0,
                               int64_t expert = 0);
 
-/// Returns a rank's convolution taps, the channels of one role after those of another: [taps, channels] in fp32; the
-/// oldest token's tap comes first.
+/// Returns a rank's convolution taps, the channels of one role after those of another: [taps, channels] in fp32, with
+/// the oldest token's tap first.
 std::vector<float> ReadTaps(const ModelFiles& files, const RankShard& shard, const std::vector<Role>& roles,
                             int64_t layer);
 

@@ -76,7 +76,7 @@ bool ForbidsTokens(const SamplingSpec& s) {
 
 std::vector<std::pair<TokenId, int32_t>> SeenTokens(const Prefix& prefix, size_t vocab_size) {
   constexpr int32_t kUnseen = -1;
-  std::vector<int32_t> places(vocab_size, kUnseen);  // index into `seen`
+  std::vector<int32_t> places(vocab_size, kUnseen);  // each token's index in `seen`
   std::vector<std::pair<TokenId, int32_t>> seen;
   const std::span<const TokenId> tokens = prefix.tokens();
   for (size_t i = 0; i < tokens.size(); ++i) {
@@ -118,7 +118,7 @@ SampledToken DrawFromRow(std::span<float> logits, const Prefix& prefix, SlotId s
   SampledToken drawn{slot, 0, 0, {}};
   double log_sum_exp = 0;
   std::vector<float> raw;
-  if (spec.num_logprobs >= 0) {  // the reported probabilities are the model's own, before the request's settings
+  if (spec.num_logprobs >= 0) {  // the reported log-probabilities are the model's own, before any setting
     raw.assign(logits.begin(), logits.end());
     log_sum_exp = kernels::LogSumExp(raw);
     if (spec.logprob_tokens.empty()) drawn.top = kernels::TopLogprobs(raw, log_sum_exp, spec.num_logprobs);
@@ -147,7 +147,7 @@ SampledToken DrawFromRow(std::span<float> logits, const Prefix& prefix, SlotId s
     drawn.logprob = forbidden && ForbidsTokens(spec) ? kNever : std::numeric_limits<float>::quiet_NaN();
   } else if (spec.num_logprobs >= 0) {
     const double logprob = raw[static_cast<size_t>(drawn.token)] - log_sum_exp;
-    // Finite, because infinity is a mark.
+    // Finite, because an infinite value would mark the row as broken.
     drawn.logprob = static_cast<float>(std::max<double>(logprob, std::numeric_limits<float>::lowest()));
   }
   return drawn;

@@ -9,8 +9,9 @@
 
 namespace quire {
 
-/// The leading tokens of a sequence after which one token is drawn. Where a step draws several rows of a sequence, each
-/// row has a prefix of its own. A Prefix refers to the sequence, and converts from a sequence with all of its tokens.
+/// The leading tokens of a sequence after which one token is sampled. Where a step samples in several rows of a
+/// sequence, each row has its own prefix. A Prefix refers to the sequence, and is also made from a whole
+/// sequence.
 struct Prefix {
   const SequenceState& sequence;
   size_t length;
@@ -27,22 +28,22 @@ struct Prefix {
   }
 };
 
-// Return whether the draw after the prefix bans tokens until min_tokens, has penalties, or allows only some tokens.
+// Return whether tokens are banned until min_tokens, whether there are penalties, and whether tokens are forbidden.
 bool BansTokens(const Prefix& prefix);
 bool HasPenalties(const SamplingSpec& spec);
 bool ForbidsTokens(const SamplingSpec& spec);
-/// Returns true for greedy sampling without any other setting: the draw is the best token that a grammar allows.
+/// Returns true for greedy sampling without any other setting: then the best token that a grammar allows is taken.
 bool NeedsOnlyTheBest(const Prefix& prefix);
 
 /// Returns the number of alternatives to report with each token of the sequence.
 size_t NumAlternatives(const SamplingSpec& spec, int64_t vocab_size);
 
 /// Returns each token of the prefix with its number of occurrences among the generated tokens, in order of first
-/// appearance. Tokens of the prompt alone have count 0. This function runs for every draw, so it takes one pass over
-/// the prefix without searches.
+/// appearance. Tokens that occur only in the prompt have count 0. The function runs for each sampled token, so it goes
+/// through the prefix once and never searches it.
 std::vector<std::pair<TokenId, int32_t>> SeenTokens(const Prefix& prefix, size_t vocab_size);
 
-/// Returns the words of a token mask; token i is bit i % 32 of word i / 32.
+/// Returns the number of words in a token mask; bit i % 32 of word i / 32 stands for token i.
 inline size_t MaskWords(int64_t vocab_size) { return static_cast<size_t>((vocab_size + 31) / 32); }
 
 /// The grammar's verdict on the token after a prefix.
@@ -54,17 +55,17 @@ struct RowMask {
 /// Sets the logits of forbidden tokens to minus infinity. logits[i] belongs to token first + i.
 void KeepAllowed(std::span<const uint32_t> allowed, int64_t first, std::span<float> logits);
 
-/// Returns the result for a row without a drawable token: `drawn` with the mark of `outcome`. `outcome` must not be
-/// kMasked.
+/// Returns the result for a row in which no token can be sampled: `drawn` with the mark for `outcome`, which must not
+/// be kMasked.
 SampledToken MarkOf(TokenConstraint::Outcome outcome, SampledToken drawn);
 
-/// Draws the token after the prefix from one whole row of logits by the sequence's sampling settings. Overwrites
+/// Samples the token after the prefix from one whole row of logits, by the sequence's sampling settings. Overwrites
 /// `logits`. `mask` is set if and only if the sequence has a grammar. The result depends on the arguments alone.
 SampledToken DrawFromRow(std::span<float> logits, const Prefix& prefix, SlotId slot, const RowMask* mask = nullptr);
 
-/// Masks and draws the rows of one step. Once the grammar of one choice of a request exceeds its work limit, the
-/// request ends, and its other choices are no longer masked: a step's work for a request must not grow with the number
-/// of choices.
+/// Masks the rows of one step and samples their tokens. Once the grammar of one choice of a request exceeds its work
+/// limit, the request ends, and its other choices are no longer masked: the work of a step for a request must not grow
+/// with the number of choices.
 class RowDrawer {
  public:
   /// Asks the constraint of a sequence with a grammar. The mask is valid until the next call.
@@ -76,12 +77,12 @@ class RowDrawer {
   std::vector<uint32_t> allowed_;
 };
 
-/// Prompt rows that are scored at a time. This bounds the memory of their logits, however many rows a step scores.
+/// The number of prompt rows that are scored at a time. It bounds the memory of their logits.
 inline constexpr int kScoredAtOnce = 32;
 
-/// Returns an empty result for the prompt rows `rows`, with memory reserved for their scores.
+/// Returns an empty result for the prompt rows `rows`, with memory reserved for their log-probabilities.
 PromptScores EmptyScores(SlotId slot, const SequenceState& sequence, ScoredRows rows, int64_t vocab_size);
-/// Appends the score of the prompt token after `position`. `logits` is the whole row computed at `position`.
+/// Appends the log-probability of the prompt token after `position`. `logits` is the whole row computed at `position`.
 void AddScore(std::span<const float> logits, const SequenceState& sequence, int position, PromptScores& scores);
 
 }  // namespace quire

@@ -6,11 +6,11 @@
 
 namespace quire {
 
-/// The layers after pooling (ModelSpec::pooled_head), with their weights in fp32. One rank computes them for one vector
-/// at a time, in fp64.
+/// The layers after pooling (ModelSpec::pooled_head), with their weights in fp32. One rank computes these layers, for
+/// one vector at a time, in fp64.
 class PooledLayers {
  public:
-  /// Reads the weights; there are none in models without layers after pooling.
+  /// Reads the weights. Models without layers after pooling have none.
   explicit PooledLayers(const ModelFiles& files);
 
   /// Replaces a pooled row, [hidden], by the model's answer: [ModelSpec::pooled_head.outputs]. Without layers, the row

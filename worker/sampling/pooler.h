@@ -12,20 +12,20 @@ namespace quire {
 /// Returns the rows of the prompt that are pooled, among those of a step that computes tokens [start, start + count).
 ScoredRows RowsToPool(Pooling pooling, int num_prompt_tokens, int start, int count);
 
-/// Pools the last activations of a prompt into one vector, chunk by chunk. Sums are doubles and follow the order of
-/// the tokens, so the result does not depend on how the prompt was cut. Only the rank that reports the vector needs a
-/// Pooler: activations are equal on all ranks.
+/// Pools the last activations of a prompt into one vector, chunk by chunk, or collects the numbers of every token. Sums
+/// are doubles and follow the order of the tokens, so the result does not depend on how the prompt was cut. Only the
+/// rank that reports the vector needs a Pooler: activations are equal on all ranks.
 class Pooler {
  public:
   explicit Pooler(int64_t hidden) : hidden_(static_cast<size_t>(hidden)) {}
 
-  /// Returns rows [row, row + count) of the step's normed last activations: [count, hidden], count <= kPooledAtOnce.
-  /// The result is valid until the next call.
-  using RowsAt = std::function<std::span<const float>(int64_t row, int64_t count)>;
+  /// Returns the step's rows [row, row + count), count <= kPooledAtOnce: the normed last activations [count, hidden],
+  /// or what kSparse and kColbert make of each. The result is valid until the next call.
+  using RowsAt = std::function<std::span<const float>(Pooling pooling, int64_t row, int64_t count)>;
   static constexpr int kPooledAtOnce = 32;
 
-  /// Adds the batch's rows of pooled prompts. Stores the vector of each completed prompt in the member's entry of
-  /// `tokens`. A vector with non-finite numbers marks its token as broken. `table` may be the state before or after
+  /// Adds the batch's rows of prompts that are pooled. Stores the vector of each completed prompt in the member's entry
+  /// of `tokens`. A vector with non-finite numbers marks its token as broken. `table` may be the state before or after
   /// the step. Throws Error for rows that do not follow the previous ones.
   void Pool(const RowsAt& rows_at, const std::vector<BatchMember>& batch, const SequenceTable& table,
             std::vector<SampledToken>& tokens);
@@ -36,11 +36,12 @@ class Pooler {
     uint64_t serial = 0;
     int num_rows = 0;
     std::vector<double> values;  // [hidden]
+    std::vector<float> rows;     // the numbers of every token, instead of `values` (PoolsEachToken)
   };
-  void Add(const RowsAt& rows_at, int64_t row, int64_t count, Sum& sum) const;
+  void Add(const RowsAt& rows_at, Pooling pooling, int64_t row, int64_t count, Sum& sum) const;
 
   size_t hidden_;
-  std::map<SlotId, Sum> sums_;  // sums of incomplete prompts, at most one for each slot
+  std::map<SlotId, Sum> sums_;  // the sums of incomplete prompts, at most one in each slot
 };
 
 /// True if some of the member's rows are pooled.

@@ -6,7 +6,7 @@ namespace quire {
 
 namespace {
 
-/// Returns the part of `generated` after `open`, which must stand near its beginning; nullopt if `open` is not there.
+/// Returns what follows `open` in `generated`; nullopt if `open` does not stand near the beginning.
 std::optional<std::span<const TokenId>> Behind(std::span<const TokenId> open, std::span<const TokenId> generated) {
   const auto beginning = generated.first(std::min(generated.size(), kMostBeforeThoughts + open.size()));
   const auto found = std::ranges::search(beginning, open);
@@ -22,7 +22,7 @@ std::optional<TokenId> TokenThatEndsThoughts(const ThoughtLimit& limit, std::spa
   const auto most = static_cast<size_t>(limit.tokens);
   if (!thoughts || thoughts->size() < most) return std::nullopt;
   const auto kept = thoughts->first(most);
-  if (std::ranges::find(kept, limit.close.front()) != kept.end()) return std::nullopt;  // closed by the model
+  if (std::ranges::find(kept, limit.close.front()) != kept.end()) return std::nullopt;  // already closed by the model
   const size_t closing = thoughts->size() - most;
   return closing < limit.close.size() ? std::optional(limit.close[closing]) : std::nullopt;
 }

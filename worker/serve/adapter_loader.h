@@ -17,27 +17,27 @@
 
 namespace quire {
 
-/// Loads LoRA adapters on a rank while it serves. A thread with low priority reads them, so that steps go on. The
-/// computing thread calls all methods. Between its steps it takes the adapters that were read into use.
+/// Loads LoRA adapters on a rank while it serves. A thread with low priority reads the adapters, so that steps go on
+/// meanwhile. The computing thread calls all methods; between its steps, it puts adapters that have been read into use.
 class AdapterLoader {
  public:
-  /// `on_read` is called on the loader's thread when TakeReports has something to return. The references must outlive
-  /// this object.
+  /// The loader's thread calls `on_read` when TakeReports has something to return. The references must outlive this
+  /// object.
   AdapterLoader(const ModelFiles& base, StepExecutor& executor, std::function<void()> on_read);
   ~AdapterLoader();
 
-  /// Begins to read an adapter. An order without a path drops the adapter of its ticket, whether it waits, is being
-  /// read, or is in use.
+  /// Begins to read an adapter. An order without a path drops the adapter of its ticket, whether the adapter waits, is
+  /// being read, or is in use.
   void Follow(const AdapterMessage& order);
-  /// Takes adapters that were read into use. Returns the reports for the coordinator, one for each adapter that was
-  /// read, or failed to be, and is still wanted.
+  /// Puts adapters that have been read into use. Returns the reports for the coordinator: one for each adapter that has
+  /// been read, or could not be read, and is still wanted.
   std::vector<AdapterReady> TakeReports();
 
  private:
   struct Read {
     AdapterMessage order;
     AdapterReady report;
-    std::shared_ptr<const AdapterShard> shard;  // null: `report` has a problem
+    std::shared_ptr<const AdapterShard> shard;  // null: `report` names a problem
   };
   void Run();
   Read ReadOne(const AdapterMessage& order) const;
@@ -45,7 +45,7 @@ class AdapterLoader {
   const ModelFiles& base_;
   StepExecutor& executor_;
   const std::function<void()> on_read_;
-  std::set<uint64_t> wanted_;         // tickets that were not withdrawn
+  std::set<uint64_t> wanted_;         // tickets that have not been withdrawn
   std::map<int, uint64_t> in_use_;    // tickets by the adapters' numbers
   std::atomic<bool> has_read_{false};
   std::mutex mutex_;

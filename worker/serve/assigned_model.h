@@ -11,7 +11,7 @@ namespace quire {
 /// be opened here, or differ from the coordinator's.
 ModelFiles OpenAssigned(const AssignMessage& assign);
 
-/// Opens the draft model that the message names; nothing when it names none. Throws like OpenAssigned.
+/// Opens the draft model that the message names; returns nothing when it names none. Throws as OpenAssigned does.
 std::optional<ModelFiles> OpenAssignedDraft(const AssignMessage& assign);
 
 }  // namespace quire

@@ -17,7 +17,8 @@ inline EngineSizes AssignedSizes(const AssignMessage& assign) {
           .stage_layers = assign.stage_layers,
           .draft = {.num_tokens = assign.draft.num_tokens,
                     .max_sequences = assign.draft.max_sequences,
-                    .max_model_len = assign.draft.max_model_len}};
+                    .max_model_len = assign.draft.max_model_len},
+          .draft_rows = assign.draft_rows};
 }
 
 }  // namespace quire

@@ -21,23 +21,23 @@ struct Accelerators {
   std::string problem;  // the reason why `count` is 0; otherwise empty
 };
 
-/// Finds the GPUs that this build can use. There are two implementations: backend_with_cuda.cc and
+/// Finds the GPUs that this build can use. The build chooses between two implementations: backend_with_cuda.cc and
 /// backend_without_cuda.cc.
 Accelerators FindAccelerators();
 
-/// Makes an engine and owns the resources that the engine needs. The backend outlives the engine.
+/// Makes an engine and owns the resources that the engine needs. The backend must outlive the engine.
 class Backend {
  public:
   virtual ~Backend() = default;
-  virtual std::unique_ptr<RankEngine> MakeEngine() = 0;  // collective call; call once
+  virtual std::unique_ptr<RankEngine> MakeEngine() = 0;  // every rank must call it, once
 };
 
-/// Returns the memory that the engine of each rank would take on the coordinator's chosen backend. Works without the
-/// device.
+/// Returns the memory that the engine of each rank would take on the backend that the coordinator chose. Works on hosts
+/// without the device, too.
 std::vector<RankMemory> MemoryOfRanks(const ModelFiles& files, const EngineSizes& sizes, const AssignMessage& assign);
 
-/// Makes the backend that the coordinator chose. Collective call. Calls `progress` with the bytes loaded and the total
-/// bytes of the weights.
+/// Makes the backend that the coordinator chose. Every rank must call it. Calls `progress` with the bytes loaded so far
+/// and the total bytes of the weights.
 std::unique_ptr<Backend> MakeBackend(const ModelFiles& files, const EngineSizes& sizes, const AssignMessage& assign,
                                      MpiBootstrap& mpi, const std::function<void(int64_t, int64_t)>& progress);
 

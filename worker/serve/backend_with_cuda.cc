@@ -45,8 +45,8 @@ bool HasFp8Cache(KvCacheDtype dtype) {
   FailSettings("GPUs keep no KV cache of type {}", NameOf(dtype));
 }
 
-/// Returns the options that the assignment determines. The rank itself finds its device and the ranks that share this
-/// device.
+/// Returns the options that the assignment determines. The rank finds its device, and the ranks that share this device,
+/// by itself.
 CudaEngineOptions OptionsFrom(const AssignMessage& assign) {
   CudaEngineOptions options;
   options.dtype = DTypeOf(assign.compute.dtype);

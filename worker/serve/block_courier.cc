@@ -74,8 +74,8 @@ void BlockCourier::ReportEnds(const std::vector<BlockTransferEnd>& ends) {
   }
 }
 
-/// Makes one piece of memory of a state's blocks, which travels as one block. The blocks are reserved, so no step
-/// touches them.
+/// Makes one piece of memory for a state's blocks, which are transferred as one block. The blocks are reserved, so no
+/// step touches them.
 BlockMemory BlockCourier::Pack(uint64_t ticket, BlockMemory blocks, bool arrives) {
   StateParcel& parcel = states_[ticket];
   parcel = {{}, std::move(blocks), arrives};
@@ -84,7 +84,7 @@ BlockMemory BlockCourier::Pack(uint64_t ticket, BlockMemory blocks, bool arrives
   return {parcel.bytes};
 }
 
-/// Copies a state that has arrived into its blocks. Ignores other transfers.
+/// Copies a state that has arrived into its blocks. Ignores transfers of other contents.
 void BlockCourier::Unpack(const BlockTransferEnd& end) {
   const auto found = states_.find(end.ticket);
   if (found == states_.end()) return;
@@ -97,7 +97,7 @@ void BlockCourier::Unpack(const BlockTransferEnd& end) {
   states_.erase(found);
 }
 
-/// Listens on the highest free port of the range: MPI takes the lowest ones.
+/// Listens on the highest free port of the range, because MPI takes the lowest.
 BlockReceiver BlockCourier::ReceiverOnNetwork(const TakeBlocksMessage& message) const {
   if (message.keys.empty() != (self_.keys == nullptr)) Fail("the coordinator has keys, or this worker, and not both");
   std::shared_ptr<CurveServer> curve;
@@ -157,8 +157,8 @@ void BlockCourier::Wait(int patience_millis) {
 
 void BlockCourier::Run() {
   while (!stopping_) {
-    // Wait 1 ms while blocks move or the sender is busy: a full link is tried again and device copies are polled. Wait
-    // 100 ms while blocks are expected, to notice deadlines; else 1 s.
+    // Waits 1 ms while blocks move or the sender is busy, because a full link is tried again and device copies are
+    // polled. Waits 100 ms while blocks are expected, in order to notice deadlines; otherwise 1 s.
     const bool receiving = std::ranges::any_of(receivers_, [](const auto& known) { return !known.second.idle(); });
     const bool moving = std::ranges::any_of(receivers_, [](const auto& known) { return known.second.moving(); });
     Wait(moving || !sender_.idle() ? 1 : receiving ? 100 : 1000);

@@ -15,7 +15,7 @@
 
 namespace quire {
 
-/// Sends KV blocks to workers of other groups and receives theirs, on a thread of its own, while steps run. The
+/// Sends KV blocks to workers of other groups, and receives their blocks, on a thread of its own while steps run. The
 /// coordinator has reserved the blocks whose memory a transfer uses.
 class BlockCourier {
  public:
@@ -23,8 +23,8 @@ class BlockCourier {
     std::string identity;     // unique among all workers that may send blocks to the same receiver
     Rank rank = 0;            // rank in its own group
     EpochId epoch = 0;        // epoch of its own group
-    std::string coordinator;  // the coordinator's endpoint; TCP listens on the local address that reaches this endpoint
-    const WorkerKeys* keys;   // outlive the courier; null: transport without encryption
+    std::string coordinator;  // the coordinator's endpoint; TCP uses the local address that reaches this endpoint
+    const WorkerKeys* keys;   // must outlive the courier; null: no encryption
   };
   explicit BlockCourier(Self self);
   ~BlockCourier();
@@ -32,7 +32,7 @@ class BlockCourier {
   BlockCourier& operator=(const BlockCourier&) = delete;
 
   struct TakeOrder {
-    TakeBlocksMessage message;  // the order; its `blocks` have become the member below
+    TakeBlocksMessage message;  // the order; the courier moves its `blocks` into the next member
     StepExecutor::LentBlocks blocks;
     std::vector<BlockRuns> runs;  // keyed by sending rank
   };
@@ -53,15 +53,15 @@ class BlockCourier {
   std::vector<BlocksReport> TakeReports();
   /// Returns an eventfd that is readable while reports may be waiting.
   int report_fd() const { return report_fd_; }
-  /// Makes report_fd readable, for another object that also reports to the coordinator. Thread-safe.
+  /// Makes report_fd readable on behalf of another object that reports to the coordinator. Thread-safe.
   void Wake();
 
  private:
-  /// A state's bytes on their way. The runs of its cut count over all of its blocks.
+  /// A state's bytes during a transfer. The runs of the state's cut are offsets in all of its blocks together.
   struct StateParcel {
     std::vector<std::byte> bytes;
     BlockMemory blocks;  // the state's blocks
-    bool arrives;        // true: the bytes come and go into the blocks; false: they were copied from the blocks
+    bool arrives;        // true: the bytes arrive and go into the blocks; false: they were copied from the blocks
   };
   BlockMemory Pack(uint64_t ticket, BlockMemory blocks, bool arrives);
   void Unpack(const BlockTransferEnd& end);
@@ -76,9 +76,9 @@ class BlockCourier {
   void ReportEnds(const std::vector<BlockTransferEnd>& ends);
 
   const Self self_;
-  std::map<std::string, BlockReceiver> receivers_;  // keyed by endpoint; "" for TCP; used only by the courier's thread
+  std::map<std::string, BlockReceiver> receivers_;  // by endpoint; "" for TCP; only the courier's thread uses it
   BlockSender sender_;
-  std::map<uint64_t, StateParcel> states_;  // keyed by ticket; used only by the courier's thread
+  std::map<uint64_t, StateParcel> states_;  // by ticket; only the courier's thread uses it
   int order_fd_, report_fd_;                // eventfds
   std::mutex mutex_;                        // guards the next two members
   std::vector<Order> orders_;

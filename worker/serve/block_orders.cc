@@ -9,7 +9,7 @@ namespace quire {
 
 namespace {
 
-/// A state goes to a group of one rank, and comes from there.
+/// Throws Error unless a state is transferred in as many blocks as it takes, from or to a group of one rank.
 void CheckState(const GroupCut& cut, size_t num_blocks, const StepExecutor& executor) {
   if (cut.num_ranks() != 1 || static_cast<int>(num_blocks) != executor.state_blocks())
     Fail("a state in {} blocks of {}, for {} ranks", num_blocks, executor.state_blocks(), cut.num_ranks());

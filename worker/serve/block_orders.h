@@ -7,11 +7,11 @@
 
 namespace quire {
 
-/// True for frame kinds with which the coordinator orders transfers of KV blocks between groups, or has blocks freed.
+/// True for the kinds of frames by which the coordinator orders transfers of KV blocks between groups, or frees blocks.
 bool IsBlockOrder(FrameKind kind);
 
-/// Executes one order: takes blocks from other workers, gives blocks to them, stops a transfer, or gives the memory of
-/// blocks back to the system. Steps before and after are unaffected. The executor must be idle.
+/// Executes one order: takes blocks from other workers, gives blocks to them, stops a transfer, or returns the memory
+/// of blocks to the system. Earlier and later steps are unaffected. The executor must be idle.
 void FollowBlockOrder(const Frame& frame, StepExecutor& executor, BlockCuts& cuts, BlockCourier& courier);
 
 }  // namespace quire

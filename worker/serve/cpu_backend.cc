@@ -24,7 +24,7 @@ class CpuBackend final : public Backend {
  private:
   const ModelFiles& files_;
   EngineSizes sizes_;
-  std::unique_ptr<Collective> collective_;  // of the rank's stage
+  std::unique_ptr<Collective> collective_;  // the ranks of this rank's stage
   std::unique_ptr<StageLink> link_;         // null: no pipeline
 };
 

@@ -16,9 +16,9 @@ namespace {
 using Compiled = std::shared_ptr<const CompiledGrammar>;
 
 /// Returns the bounds of a new sequence's matcher. Up to 30 sequences with a grammar get the full bounds of one matcher
-/// (8 MiB of states and 2 ms of work); each later one gets an equal part of what 30 full matchers may take. 256
-/// sequences together take at most 760 MiB, and 60 ms in a step in which all of them begin. The result depends on the
-/// plans alone, so all ranks agree.
+/// (8 MiB of states and 2 ms of work). Each further sequence gets an equal part of what 30 full matchers may take. 256
+/// sequences together take at most 760 MiB, and at most 60 ms in a step in which all of them begin. The result depends
+/// only on the plans, so all ranks agree.
 GrammarMatcher::Bounds BoundsOf(size_t num_constrained) {
   constexpr int64_t kOfAll = 30;
   const GrammarMatcher::Bounds most;
@@ -41,8 +41,8 @@ class GrammarConstraint final : public TokenConstraint {
     const bool goes_on = matcher_->Follow(generated) && matcher_->Allow(allowed);
     if (goes_on) return Outcome::kMasked;
     if (matcher_->overworked()) return Outcome::kOverworked;
-    // Steps that were planned before the dead end was known may bring tokens drawn behind it. Tokens that came with
-    // the sequence were delivered already, so a dead end among those is an error.
+    // Steps planned before the dead end was known may still bring tokens that were drawn after it. Tokens that came
+    // with the sequence were delivered already, so a dead end among those tokens is an error.
     if (matcher_->num_followed() < num_given_) Fail("a sequence comes with tokens that its grammar does not allow");
     return Outcome::kDeadEnd;
   }
@@ -51,8 +51,8 @@ class GrammarConstraint final : public TokenConstraint {
   std::shared_future<Compiled> grammar_;
   size_t num_given_;  // number of generated tokens that the sequence had when it was added
   GrammarMatcher::Bounds bounds_;
-  std::optional<GrammarMatcher> matcher_;  // only a cache of the last call's position
-  std::optional<GrammarMatcher> certain_;  // while matcher_ has followed drafts: its state before them
+  std::optional<GrammarMatcher> matcher_;  // a cache of the state after the last call's tokens
+  std::optional<GrammarMatcher> certain_;  // the state before the drafts that matcher_ has followed, if any
 };
 
 }  // namespace

@@ -17,19 +17,19 @@
 namespace quire {
 
 /// Compiles and keeps the grammars of a rank's sequences. A thread with low priority compiles, so that the computing
-/// thread goes first. A constraint that is asked before its grammar is compiled waits.
+/// thread goes first. A constraint that is used before its grammar is compiled waits for the grammar.
 class GrammarStore {
  public:
   GrammarStore(Vocabulary vocabulary, int vocab_size);
   ~GrammarStore();
 
-  /// Returns the constraint of a new sequence that already has `num_given` generated tokens. Does not wait: a grammar
-  /// that is not compiled yet is put ahead of all grammars that are only prepared. `num_constrained` counts the
-  /// sequences with a grammar, this one included. The larger this number, the less memory and work each matcher may
+  /// Returns the constraint of a new sequence that already has `num_given` generated tokens. Does not wait: if the
+  /// grammar is not compiled yet, it is compiled before all grammars that are only prepared. `num_constrained` counts
+  /// the sequences with a grammar, this one included. The larger this number, the less memory and work each matcher may
   /// use.
   std::shared_ptr<TokenConstraint> Constrain(const GrammarSource& source, size_t num_given, size_t num_constrained);
 
-  /// Compiles a grammar and keeps it, so that later sequences need not wait. TakeReports reports the completion.
+  /// Compiles a grammar and keeps it, so that later sequences need not wait for it. TakeReports reports the completion.
   void Prepare(const GrammarMessage& order);
   /// Drops the grammar that was prepared under this ticket.
   void Forget(uint64_t ticket);
@@ -55,7 +55,7 @@ class GrammarStore {
   std::deque<std::function<void(GrammarCompiler&)>> tasks_;  // guarded by mutex_, like the next three members
   std::vector<GrammarReady> reports_;
   std::map<uint64_t, Prepared> prepared_;  // keyed by ticket
-  GrammarCompiler* compiler_ = nullptr;    // owned by the thread; null until the thread has made it
+  GrammarCompiler* compiler_ = nullptr;    // owned by the thread; null until the thread has made the compiler
   bool stopping_ = false;
   std::thread thread_;
 };

@@ -22,13 +22,13 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kBeatEvery(250), kWait(50), kLongSleep(500);
 constexpr milliseconds kOrphanedAfter(3000), kMostForBusyness(10'000);
-// Timeout of the first answer. The coordinator waits as long for the first beat, because other connections may be
-// served before.
+// Timeout of the first answer. The coordinator waits as long for the first beat, because it may serve other connections
+// first.
 constexpr milliseconds kFirstAnswer(20'000);
 
 int64_t Micros(Clock::duration time) { return std::chrono::duration_cast<microseconds>(time).count(); }
 
-/// Returns the time to wait for the answer to a beat when threads here or at the coordinator wake up late by `late`. A
+/// Returns the time to wait for the answer to a beat if threads here or at the coordinator wake up late by `late`. A
 /// beat and its answer need four wake-ups: a thread and its socket's thread on both sides.
 Clock::duration Patience(Clock::duration late) {
   return kOrphanedAfter + std::min<Clock::duration>(4 * late, kMostForBusyness);
@@ -61,7 +61,7 @@ void Lease::Run() {
   Clock::duration theirs(0);
   while (!stopping_) {
     if (Clock::now() >= next_beat) {
-      const StepId answered = answered_.load(std::memory_order_relaxed);  // read first, so that it never exceeds begun_
+      const StepId answered = answered_.load(std::memory_order_relaxed);  // read before begun_, which it never exceeds
       const BeatMessage beat = {begun_.load(std::memory_order_relaxed), answered, Micros(own.largest()),
                                 StarvedMicros()};
       channel.Send("", Encode(beat, epoch_, 0));
@@ -78,7 +78,7 @@ void Lease::Run() {
       const Message message = Decode(received->frame);
       if (const auto* beat = std::get_if<BeatMessage>(&message)) theirs = microseconds(beat->late_micros);
     }
-    // If this thread overslept, an answer may still be on its way through the socket's thread, which overslept, too.
+    // If this thread overslept, so did the socket's thread, and an answer may still wait there.
     if (woken - asked > kWait + kLongSleep) last_heard = std::max(last_heard, woken - kBeatEvery);
     const auto late = std::max(own.largest(), theirs);
     if (woken - last_heard > (heard ? Patience(late) : kFirstAnswer)) {

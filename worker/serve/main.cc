@@ -17,7 +17,7 @@
 
 namespace {
 
-/// What a worker measures instead of serving. One of them is asked for at most.
+/// The measurements that a worker can make instead of serving. At most one of them is requested.
 struct Benches {
   quire::AllReduceBench sums;
   quire::CeilingsBench ceilings;
@@ -51,7 +51,7 @@ void AddBenches(CLI::App& app, Benches& benches) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // A rank must not outlive its mpirun: the kernel kills it when the parent dies.
+  // A rank must not outlive its mpirun, so the kernel kills it when its parent process ends.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::signal(SIGPIPE, SIG_IGN);
 

@@ -58,7 +58,7 @@ bool InNetwork(in_addr address, const std::string& network) {
   return (ntohl(address.s_addr) & mask) == (ntohl(base.s_addr) & mask);
 }
 
-/// Returns "up ADDRESS", "down NAME", or "missing; there are NAMES".
+/// Returns "up ADDRESS", "down NAME", or "missing; there are NAMES" for the wanted interface.
 std::string DescribeInterface(const std::string& wanted) {
   const bool network = wanted.find('/') != std::string::npos;
   std::vector<std::string> names;

@@ -5,7 +5,7 @@
 
 namespace quire {
 
-/// The parts of a host that `quire check` wants examined.
+/// The parts of a host that `quire check` wants to examine.
 struct ProbeOptions {
   std::string interface;   // name or network; empty: not examined
   std::vector<int> ports;  // first and last port that MPI may listen on; empty: not examined
@@ -13,9 +13,9 @@ struct ProbeOptions {
   std::string keys;        // directory; empty: not examined
 };
 
-/// Prints facts about this host to standard output, a line "key value..." each: version, host, interface, ports, shm,
-/// memory, memory_total, memory_limit, processors, devices, model, keys. A fact that cannot be found has the reason as
-/// its value; the exit status is 0 in any case.
+/// Prints facts about this host to standard output, one line "key value..." for each: version, host, interface, ports,
+/// shm, memory, memory_total, memory_limit, processors, devices, model, keys. If a fact cannot be found, its value is
+/// the reason. Returns exit status 0 in any case.
 int RunProbe(const ProbeOptions& options);
 
 }  // namespace quire

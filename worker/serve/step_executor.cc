@@ -88,30 +88,40 @@ void StepExecutor::SwapOut(const std::vector<BlockCopyPair>& moves) {
   if (!moves.empty()) engine_->SwapOut(moves);
 }
 
-void StepExecutor::Begin(const Frame& plan_frame) {
-  const PlanLimits limits{num_blocks_,        num_host_blocks_,       sizes_.block_size,
-                          sizes_.max_running, sizes_.max_step_tokens, sizes_.max_model_len,
-                          vocab_size_,        state_blocks_,          engine_->num_adapters(), later_adapters_,
-                          sizes_.draft.num_tokens};
-  const auto begin = Clock::now();
-  const StepPlan plan = DecodePlan(plan_frame, limits);
+void StepExecutor::Accept(const Frame& plan_frame) {
+  const PlanLimits limits{num_blocks_,        num_host_blocks_,        sizes_.block_size,
+                          sizes_.max_running, sizes_.max_step_tokens,  sizes_.max_model_len,
+                          vocab_size_,        state_blocks_,           engine_->num_adapters(),
+                          later_adapters_,    sizes_.draft.num_tokens, sizes_.draft_rows};
+  StepPlan plan = DecodePlan(plan_frame, limits);
   if (plan.step != last_step_ + 1 || (epoch_ != 0 && plan.epoch != epoch_)) {
     Fail("plan: epoch {} step {} after epoch {} step {}", plan.epoch, plan.step, epoch_, last_step_);
   }
   epoch_ = plan.epoch;
   last_step_ = plan.step;
-  const std::vector<BatchMember> batch = table_.Apply(plan);
-  engine_->Begin(plan, batch, table_);
-  in_flight_.push_back(
-      {{plan.epoch, plan.step, rank_, plan_frame.header.body_hash, 0, 0, 0, {}, {}},
-                        table_.Advance(batch),
-                        rank_ == 0 ? plan.guesses : std::vector<GuessOrder>(),
+  std::vector<BatchMember> batch = table_.Apply(plan);
+  const bool computes_pending = std::ranges::any_of(batch, [this](const BatchMember& member) {
+    return table_.at(member.slot).tokens[static_cast<size_t>(member.start + member.count - 1)] == kPendingToken;
+  });
+  next_.emplace(std::move(plan), std::move(batch), plan_frame.header.body_hash, computes_pending);
+}
+
+bool StepExecutor::can_begin() const { return next_ && engine_->CanBegin(next_->computes_pending && !idle()); }
+
+void StepExecutor::Begin() {
+  const auto begin = Clock::now();
+  AcceptedPlan next = std::move(*next_);
+  next_.reset();
+  engine_->Begin(next.plan, next.batch, table_);
+  in_flight_.push_back({{next.plan.epoch, next.plan.step, rank_, next.hash, 0, 0, 0, {}, {}},
+                        table_.Advance(next.batch),
+                        rank_ == 0 ? std::move(next.plan.guesses) : std::vector<GuessOrder>(),
                         begin});
 }
 
 StepResult StepExecutor::Finish() {
   ComputedStep outcome = engine_->Finish(table_);
-  InFlight step = std::move(in_flight_.front());
+  PlanInFlight step = std::move(in_flight_.front());
   in_flight_.pop_front();
   table_.Resolve(step.draws, outcome.tokens);
   StepResult result = std::move(step.result);
@@ -122,7 +132,7 @@ StepResult StepExecutor::Finish() {
   }
   result.swap_micros = outcome.swap_micros;
   Guess(step, result);
-  // A step that began while an earlier step still ran counts from the end of the earlier step.
+  // The time of a step that began while an earlier step was running counts from the end of the earlier step.
   const auto now = Clock::now(), since = std::max(step.begin, last_finish_);
   result.compute_micros =
       static_cast<uint32_t>(std::chrono::duration_cast<std::chrono::microseconds>(now - since).count());
@@ -130,9 +140,9 @@ StepResult StepExecutor::Finish() {
   return result;
 }
 
-/// Lets the draft model guess what follows the tokens that the step drew. A sequence of whose last guess no token was
-/// right has no guess in the next step either (PROTOCOL.md, Guesses of a draft model).
-void StepExecutor::Guess(InFlight& step, StepResult& result) {
+/// Lets the draft model guess what follows the tokens that the step drew. If no token of a sequence's last guess was
+/// right, the sequence has no guess in the next step (PROTOCOL.md, Guesses of a draft model).
+void StepExecutor::Guess(PlanInFlight& step, StepResult& result) {
   std::erase_if(step.guesses, [&](const GuessOrder& order) {
     const auto draw = std::ranges::find(step.draws, order.slot, &PendingDraw::slot);
     return draw->max_tokens > 1 && std::ranges::count(result.tokens, order.slot, &SampledToken::slot) == 1;
@@ -140,12 +150,13 @@ void StepExecutor::Guess(InFlight& step, StepResult& result) {
   if (step.guesses.empty()) return;
   const auto begin = Clock::now();
   result.guesses = engine_->Guess(step.guesses, table_);
-  result.guess_micros = static_cast<uint32_t>(
-      std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin).count());
+  result.guess_micros =
+      static_cast<uint32_t>(std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin).count());
 }
 
 StepResult StepExecutor::Execute(const Frame& plan_frame) {
-  Begin(plan_frame);
+  Accept(plan_frame);
+  Begin();
   return Finish();
 }
 

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "comm/model/model_spec.h"
@@ -11,10 +12,11 @@
 #include "worker/engine/rank_engine.h"
 #include "worker/engine/sequence_table.h"
 #include "worker/serve/grammar_store.h"
+#include "worker/serve/plans_in_flight.h"
 
 namespace quire {
 
-/// Turns step plans into results for one rank. Checks each plan against the previous ones, keeps the table of running
+/// Turns step plans into results for one rank. Checks each plan against the previous plans, keeps the table of running
 /// sequences, and lets the engine compute. Uses no sockets.
 class StepExecutor {
  public:
@@ -27,19 +29,20 @@ class StepExecutor {
   /// Returns the store of grammars; null before SetVocabulary.
   GrammarStore* grammars() { return grammars_.get(); }
 
-  /// Compiles an announced grammar beside the steps, or drops one that no further sequence will use.
+  /// Compiles an announced grammar while steps run, or drops a grammar that no further sequence will use.
   void FollowGrammarOrder(const Frame& order);
   void EndGrammars();
 
-  /// Lets later plans name an adapter that was loaded while serving; null: they may no longer (RankEngine::SetAdapter).
+  /// Lets later plans name an adapter that was loaded while the worker serves; null: later plans may not name it any
+  /// more (RankEngine::SetAdapter).
   void SetAdapter(int number, std::shared_ptr<const AdapterShard> shard);
 
-  /// Calls RankEngine::AllocateBlocks. A sequence's state takes `state_blocks` blocks; throws Error if a state does
-  /// not fit.
+  /// Calls RankEngine::AllocateBlocks and returns its result. A sequence's state takes `state_blocks` blocks; throws
+  /// Error if a state does not fit.
   int64_t AllocateBlocks(int num_blocks, int num_host_blocks = 0, int state_blocks = 0);
 
-  /// The memory of pool or host blocks, for transfers to and from other workers. `carrier` moves device memory; null
-  /// for host memory. Throws Error for unknown block ids.
+  /// The memory of pool or host blocks, for transfers to and from other workers. `carrier` moves device memory; it is
+  /// null for host memory. Lend and LendToFill throw Error for unknown block ids.
   struct LentBlocks {
     std::vector<std::span<std::byte>> memory;
     DeviceCarrier* carrier;
@@ -49,34 +52,35 @@ class StepExecutor {
   LentBlocks LendToFill(const std::vector<BlockId>& blocks, bool on_device);
   /// Returns the number of blocks that a sequence's state takes; 0: the model has no states.
   int state_blocks() const { return state_blocks_; }
-  /// Gives the memory of blocks that hold nothing back to the system: runs of device blocks or host blocks, each a
-  /// first block and a count. The executor must be idle. Throws Error for unknown blocks.
+  /// Returns the memory of unused blocks to the system. `runs` has a first block and a count for each run of device
+  /// blocks or host blocks. The executor must be idle. Throws Error for unknown blocks.
   void FreeBlocks(const std::vector<BlockId>& runs, bool on_device);
   /// Copies device blocks to host blocks. The executor must be idle. Throws Error for unknown block ids.
   void SwapOut(const std::vector<BlockCopyPair>& moves);
 
-  /// True when another plan may begin, even while earlier plans still run.
-  bool can_begin() const { return engine_->CanBegin(); }
+  /// True when another plan may be accepted, even while earlier plans are running.
+  bool can_accept() const { return !next_ && engine_->CanBegin(false); }
   bool idle() const { return in_flight_.empty(); }
+  /// Returns the number of plans whose steps have begun but not ended.
+  int num_in_flight() const { return static_cast<int>(in_flight_.size()); }
 
-  /// Decodes and checks a plan, then starts its step. Throws Error if the plan contradicts the previous ones.
-  void Begin(const Frame& plan_frame);
+  /// Decodes, checks and keeps a plan; Begin starts its step. Throws Error if the plan contradicts the previous plans.
+  void Accept(const Frame& plan_frame);
+  /// True when the accepted plan's step may begin now. If it may not begin yet, it needs tokens that a step in flight
+  /// draws; call Finish first.
+  bool can_begin() const;
+  /// Starts the accepted plan's step. Requires can_begin().
+  void Begin();
   /// True when the result of the oldest plan in flight is ready.
   bool Done() { return engine_->Done(); }
   /// Waits for the oldest plan in flight and returns its result.
   StepResult Finish();
 
-  /// Calls Begin, then Finish.
+  /// Calls Accept, Begin and Finish, and returns the result. No plan may be in flight.
   StepResult Execute(const Frame& plan_frame);
 
  private:
-  struct InFlight {
-    StepResult result;
-    std::vector<PendingDraw> draws;
-    std::vector<GuessOrder> guesses;
-    std::chrono::steady_clock::time_point begin;
-  };
-  void Guess(InFlight& step, StepResult& result);
+  void Guess(PlanInFlight& step, StepResult& result);
 
   int32_t vocab_size_;
   EngineSizes sizes_;
@@ -84,11 +88,12 @@ class StepExecutor {
   std::unique_ptr<RankEngine> engine_;
   std::unique_ptr<GrammarStore> grammars_;
   SequenceTable table_;
-  std::deque<InFlight> in_flight_;
+  std::optional<AcceptedPlan> next_;
+  std::deque<PlanInFlight> in_flight_;
   int num_blocks_ = 0, num_host_blocks_ = 0, state_blocks_ = 0;
   EpochId epoch_ = 0;
   StepId last_step_ = 0;
-  std::vector<int32_t> later_adapters_;  // numbers
+  std::vector<int32_t> later_adapters_;  // numbers of adapters loaded while the worker serves
   std::chrono::steady_clock::time_point last_finish_;
 };
 

@@ -6,8 +6,8 @@
 
 namespace quire {
 
-/// Writes into `hello` which part of a whole block, and of a whole state, the rank has (HelloMessage). Writes nothing
-/// for a model with states whose pool lies on a device, because states are cut in host memory.
+/// Writes into `hello` which bytes this rank has of a whole group's KV block, and of a sequence's state. Writes nothing
+/// for a model with states if the KV pool lies on a device: only states in host memory can be cut into parts.
 void AddWholeParts(const ModelSpec& spec, const GroupCut& cut, Rank rank, const RankEngine& engine,
                    HelloMessage& hello);
 

@@ -13,6 +13,7 @@
 #include "comm/base/host_limits.h"
 #include "comm/base/host_name.h"
 #include "comm/base/process_hardening.h"
+#include "comm/collective/stage_link.h"
 #include "comm/model/formats/mapping_errors.h"
 #include "comm/wire/channel.h"
 #include "worker/serve/adapter_loader.h"
@@ -34,8 +35,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kJoinDeadline = std::chrono::seconds(60), kJoinAgainAfter = std::chrono::seconds(1);
 
-/// Returns the ZeroMQ identity of the data connection. Without an epoch, a random suffix distinguishes this worker from
-/// workers of earlier groups.
+/// Returns the ZeroMQ identity of the data connection. If the worker has no epoch yet, a random suffix distinguishes it
+/// from workers of earlier groups.
 std::string Identity(const WorkerOptions& options, Rank rank) {
   const std::string identity = WorkerIdentity(options.epoch, rank);
   return options.epoch > 0 ? identity : fmt::format("{}.{:08x}", identity, ::randombytes_random());
@@ -59,7 +60,7 @@ class Line {
     return received ? std::optional(std::move(received->frame)) : std::nullopt;
   }
 
-  /// Waits for a frame; nullopt when the deadline passes.
+  /// Waits for a frame; returns nullopt when the deadline passes.
   std::optional<Frame> Receive(Clock::time_point deadline) {
     while (Clock::now() < deadline) {
       if (auto received = channel_.TryReceive()) return std::move(received->frame);
@@ -73,7 +74,8 @@ class Line {
     Channel::Wait(channels, wake_fd, 200);
   }
 
-  /// Joins the group. A worker without an epoch asks again every second: an old group may just be ending.
+  /// Joins the group. A worker without an epoch asks again every second, because the previous group may still be
+  /// ending.
   std::optional<AssignMessage> Join(const JoinMessage& join) {
     const auto deadline = Clock::now() + kJoinDeadline;
     const bool asks = epoch_ == 0;
@@ -86,8 +88,8 @@ class Line {
     return TakeAs<AssignMessage>(frame, "assignment");
   }
 
-  /// Decodes the frame as a message of type T. Returns nullopt for a Shutdown message; a missing frame or any other
-  /// message is an Error.
+  /// Decodes the frame as a message of type T. Returns nullopt for a Shutdown message. Throws Error for a missing frame
+  /// and for any other message.
   template <class T>
   static std::optional<T> TakeAs(const std::optional<Frame>& frame, const char* what) {
     if (!frame) Fail("no {} from the coordinator in time; is it running, and is the address right?", what);
@@ -103,7 +105,7 @@ class Line {
   Channel channel_;
 };
 
-/// Returns the name of this host in messages.
+/// Returns the name that messages give this host.
 std::string HostName(const WorkerOptions& options) { return options.node.empty() ? OwnHostName() : options.node; }
 
 /// Waits for the Start message, which says how many blocks to reserve. If the model has a tokenizer, the vocabulary
@@ -128,30 +130,29 @@ void AnswerOldest(Line& line, StepExecutor& executor, Lease& lease) {
   lease.SetAnswered(result.step);
 }
 
-/// Serves steps until Shutdown. Begins a plan before the previous result is ready, if the engine allows this.
+/// Serves steps until Shutdown. Begins a plan before earlier results are ready, if the engine allows that.
 void ServeSteps(Line& line, StepExecutor& executor, Lease& lease, BlockCuts& cuts, BlockCourier& courier,
                 AdapterLoader& adapters) {
+  StagePatience patience;
   for (;;) {
     for (const BlocksReport& report : courier.TakeReports()) line.Send(report);
     for (const AdapterReady& report : adapters.TakeReports()) line.Send(report);
     if (executor.grammars() != nullptr) {
       for (const GrammarReady& report : executor.grammars()->TakeReports()) line.Send(report);
     }
-    if (!executor.idle() && (executor.Done() || !executor.can_begin())) {
+    if (!executor.idle() && (executor.Done() || !executor.can_accept())) {
       AnswerOldest(line, executor, lease);
+      patience = {};
       continue;
     }
     const auto frame = line.TryReceive();
     if (!frame) {
-      if (executor.idle()) {
-        line.Wait(courier.report_fd());
-      } else {
-        std::this_thread::yield();
-      }
+      executor.idle() ? line.Wait(courier.report_fd()) : patience.Pause();
       continue;
     }
+    patience = {};
     if (frame->header.kind == FrameKind::kShutdown) {
-      Decode(*frame);  // throws if the frame is malformed
+      Decode(*frame);  // throws Error if the frame is malformed
       return;
     }
     if (IsBlockOrder(frame->header.kind)) {
@@ -168,7 +169,9 @@ void ServeSteps(Line& line, StepExecutor& executor, Lease& lease, BlockCuts& cut
       continue;
     }
     lease.SetBegun(frame->header.step);
-    executor.Begin(*frame);
+    executor.Accept(*frame);
+    while (!executor.can_begin()) AnswerOldest(line, executor, lease);
+    executor.Begin();
   }
 }
 
@@ -177,7 +180,8 @@ BlockCuts CutsOf(const ModelSpec& spec, const AssignMessage& assign, Rank rank, 
                     .cut = assign.cut(),
                     .rank = rank,
                     .block_bytes = engine.own_block_bytes(),
-                    .head_bytes = [&engine](int64_t head_dim) { return engine.kv_head_bytes(head_dim); }});
+                    .head_bytes = [&engine](int64_t head_dim) { return engine.kv_head_bytes(head_dim); },
+                    .latents_once = engine.latents_once()});
 }
 
 /// Returns a function that prints rank 0's loading progress to stderr, at most once a second.
@@ -206,7 +210,7 @@ JoinMessage JoinOf(const WorkerOptions& options, const MpiBootstrap& mpi) {
           .memory_limit = memory.limited_by};
 }
 
-/// Goes through Join, Assign, Hello, Start, Ready and the steps. `phase` says how far it came, for the error message.
+/// Goes through Join, Assign, Hello, Start, Ready and the steps. `phase` names the current phase, for error messages.
 void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiBootstrap& mpi, const char*& phase) {
   phase = "join";
   const auto assign = line.Join(JoinOf(options, mpi));
@@ -246,14 +250,14 @@ void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiB
   line.Send(ReadyMessage{start->num_blocks, start->num_host_blocks, swap_nanos, start->state_blocks});
 
   phase = "serve";
-  // The receiver must tell this worker's blocks from those of other workers that send to it.
+  // The identity lets a receiver tell this worker's blocks from those of other workers.
   BlockCourier courier({.identity = fmt::format("blocks.{}.{}.{}", HostName(options), ::getpid(), mpi.rank()),
                         .rank = mpi.rank(),
                         .epoch = line.epoch(),
                         .coordinator = options.coordinator,
                         .keys = keys});
   BlockCuts cuts = CutsOf(files.spec(), *assign, mpi.rank(), engine);
-  const GrammarsEnd end{executor};  // destroyed before the courier, through which its reports go
+  const GrammarsEnd end{executor};  // destroyed before the courier, through which its reports are sent
   if (executor.grammars() != nullptr) executor.grammars()->set_on_report([&courier] { courier.Wake(); });
   AdapterLoader adapters(files, executor, [&courier] { courier.Wake(); });
   ServeSteps(line, executor, lease, cuts, courier, adapters);
@@ -263,7 +267,7 @@ void Live(Line& line, const WorkerOptions& options, const WorkerKeys* keys, MpiB
 void Report(std::optional<Line>& line, const FailureMessage& failure) {
   try {
     if (line) line->Send(failure);
-  } catch (const std::exception&) {  // the error is on stderr already
+  } catch (const std::exception&) {  // stderr already has the error
   }
 }
 

@@ -9,12 +9,12 @@ namespace quire {
 struct WorkerOptions {
   std::string coordinator;  // data endpoint: tcp://HOST:PORT or ipc://PATH
   EpochId epoch = 0;        // 0: the coordinator assigns one
-  std::string node;         // this host's name in the topology; empty: its host name
+  std::string node;         // this host's name in the topology; empty: the system's name of the host
   std::string keys;         // key directory (comm/wire/curve/curve_keys.h); empty: no encryption
 };
 
-/// Runs one rank: joins the coordinator, loads the assigned model, and serves steps until told to stop. Returns the
-/// process's exit status. Every end is explained on stderr or to the coordinator.
+/// Runs one rank: joins the coordinator, loads the assigned model, and serves steps until it is told to stop. Returns
+/// the process's exit status. The reason of every end is told on stderr or to the coordinator.
 int RunWorker(const WorkerOptions& options, MpiBootstrap& mpi);
 
 /// The exit status of a worker that lost its coordinator (EX_TEMPFAIL).

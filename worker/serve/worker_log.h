@@ -8,7 +8,7 @@
 
 namespace quire {
 
-/// Sets the form of later lines of this process. Without a call it is text.
+/// Sets the form of this process's later log lines. The form is text until the first call.
 void SetWorkerLog(LogFormat format);
 
 /// Writes a line to standard error: "quire-worker: rank 0 on HOST: TEXT" with control characters escaped, or a JSON

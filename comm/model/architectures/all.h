@@ -28,18 +28,33 @@ extern const Architecture kStableLm;                                  // stablel
 extern const Architecture kMixtral;                                   // mixtral.cc
 extern const Architecture kQwen2Moe, kQwen3Moe;                       // qwen_moe.cc
 extern const Architecture kOlmoe;                                     // olmoe.cc
-extern const Architecture kGlm4Moe;                                   // glm4_moe.cc
+extern const Architecture kGlm4Moe, kSolarOpen;                       // glm4_moe.cc
 extern const Architecture kPhiMoe;                                    // phimoe.cc
 extern const Architecture kDots1;                                     // dots1.cc
 extern const Architecture kMiniMaxM2;                                 // minimax_m2.cc
 extern const Architecture kErnie, kErnieMoe;                          // ernie.cc
-extern const Architecture kLfm2, kLfm2Moe;                            // lfm2.cc
+extern const Architecture kLfm2, kLfm2Moe, kLfm3;                     // lfm2.cc
 extern const Architecture kQwen3Next, kQwen35Text, kQwen35MoeText;    // qwen_hybrid.cc
 extern const Architecture kBamba;                                     // bamba.cc
 extern const Architecture kNemotronH, kNemotronHMoe;                  // nemotron_h.cc
+extern const Architecture kSeedOss;                                   // seed_oss.cc
+extern const Architecture kArcee;                                     // arcee.cc
+extern const Architecture kExaone4, kExaoneMoe;                       // exaone4.cc
+extern const Architecture kAfmoe;                                     // afmoe.cc
+extern const Architecture kHunyuanDense, kHunyuanMoe, kHunyuan3;      // hunyuan.cc
+extern const Architecture kCwm;                                       // cwm.cc
 extern const Architecture kGptOss;                                    // gpt_oss.cc
 extern const Architecture kDeepseekV2, kDeepseekV3, kGlm4MoeLite;     // deepseek.cc
 extern const Architecture kBert, kRoberta, kXlmRoberta, kCamembert;   // bert.cc
+extern const Architecture kElectra;                                   // bert.cc
 extern const Architecture kModernBert;                                // modern_bert.cc
+extern const Architecture kDistilBert;                                // distilbert.cc
+extern const Architecture kMpNet;                                     // mpnet.cc
+extern const Architecture kNomicBert;                                 // nomic_bert.cc
+extern const Architecture kNew, kGte;                                 // gte.cc
+extern const Architecture kJinaBert;                                  // jina_bert.cc
+
+/// Reads the files of kJinaBert, which have the same family name as BERT's files.
+ModelSpec JinaBertFromHf(const HfConfig& config);
 
 }  // namespace quire::architectures

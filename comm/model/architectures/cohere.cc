@@ -11,7 +11,7 @@ namespace quire::architectures {
 
 namespace {
 
-constexpr double kCohereTheta = 500000;  // default of the first generation
+constexpr double kCohereTheta = 500000;  // default theta of the first generation
 constexpr int64_t kCohereFullEvery = 4;
 
 void MakeCohere(ModelSpec& spec) {

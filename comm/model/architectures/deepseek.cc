@@ -99,7 +99,7 @@ ModelSpec DeepseekFromGguf(const GgufConfig& config) {
                             .rotated_dim = config.Count("rope.dimension_count"),
                             .norm_epsilon = spec.norm_epsilon,
                             .by_head = Has(config, kGgufKeys)};
-  // In newer files, the plain keys state the cached sizes, and keys with _mla state the heads' sizes.
+  // In newer files, the plain keys have the cached sizes, and keys with _mla have the heads' sizes.
   latent.key_dim =
       config.Count(config.Has("attention.key_length_mla") ? "attention.key_length_mla" : "attention.key_length") -
       latent.rotated_dim;
@@ -110,7 +110,7 @@ ModelSpec DeepseekFromGguf(const GgufConfig& config) {
     const double of_logarithm = config.Real("rope.scaling.yarn_log_multiplier", 0);  // a tenth of mscale_all_dim
     if (of_logarithm != 0) {
       yarn = YarnAttention(spec.ropes[0].factor, 10 * of_logarithm);
-      spec.ropes[0].attention_factor = 1;  // in all such models, mscale equals mscale_all_dim
+      spec.ropes[0].attention_factor = 1;  // in all models of this family, mscale equals mscale_all_dim
     }
   }
   SetLatent(latent, yarn, config.path(), spec);

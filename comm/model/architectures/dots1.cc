@@ -15,7 +15,7 @@ ModelSpec Dots1FromHf(const HfConfig& config) {
   const int64_t last = config.Count("max_window_layers", 62);
   ReadKinds(config, spec, window, [&](int64_t layer) { return layer >= last; });
   config.At("n_shared_experts");
-  config.Has("scoring_func");  // accepted and ignored, as HF does, which uses sigmoids; files say noaux_tc
+  config.Has("scoring_func");  // accepted and ignored, as in HF, whose class uses sigmoids; files say noaux_tc
   SetMixtureFrom(config.Count("first_k_dense_replace", 0), spec, CorrectedMixtureFromHf(config, false), config.path());
   return spec;
 }

@@ -3,27 +3,56 @@
 #include "comm/model/architecture.h"
 #include "comm/model/architectures/layer_norm_family.h"
 
-// Common parts of encoders: models whose tokens see each other in both directions, and that have no output head.
+// Common parts of encoders. Their tokens see each other in both directions, and they have no output head.
 namespace quire::architectures {
 
 /// Sets the settings that all encoders share: no output head, and tokens that see later tokens.
 void SetEncoder(ModelSpec& spec);
 
-/// True when config.json names a class that scores pairs of texts or classes of texts. Such a class has layers after
-/// pooling, which the caller describes.
+/// Does what SetEncoder does, for models like BERT: the embeddings are normed, and each layer norms its sums.
+void SetPostNormEncoder(ModelSpec& spec);
+
+/// Ends of the names of tensors in older files that contain the numbers 0, 1, 2, .. or zeros.
+inline constexpr const char* kPositionIds[] = {"embeddings.position_ids", "embeddings.token_type_ids"};
+
+inline constexpr const char *kBertTokens = "bert.embeddings.word_embeddings.weight",
+                            *kBertTypes = "bert.embeddings.token_type_embeddings.weight";
+/// Returns the weights of BERT's embeddings (with token types, without positions) and of its attention, under the names
+/// of BERT's files.
+std::vector<WeightSpec> BertAttentionWeights();
+
+/// Reads an encoder like BERT from a GGUF file, except its positions and activation. Throws Error when the file's
+/// tokens see only earlier tokens.
+ModelSpec PostNormEncoderFromGguf(const GgufConfig& config);
+
+/// Gives token types and norms the names that GGUF files of models like BERT use.
+std::vector<WeightSpec> WithGgufNames(std::vector<WeightSpec> weights);
+
+/// True when config.json names a class that scores pairs of texts, or that classifies texts. Such a class has layers
+/// after pooling, which the caller describes.
 bool Classifies(const HfConfig& config);
 
-/// Returns the number of a classifier's scores, as HF counts them: the labels of id2label, or num_labels, or 2.
+/// Returns the number of a classifier's scores, as HF counts them: the number of labels in id2label, or num_labels, or
+/// 2.
 int64_t LabelsOf(const HfConfig& config);
 
 inline constexpr const char *kClassifier = "classifier.weight", *kClassifierBias = "classifier.bias";
+
+// The layers for every row: their file names without extension, then the names of their weight and bias tensors.
+inline constexpr const char *kSparseLayer = "sparse_linear.weight", *kSparseLayerBias = "sparse_linear.bias",
+                            *kColbertLayer = "colbert_linear.weight", *kColbertLayerBias = "colbert_linear.bias";
 
 /// Names of the layers after pooling in safetensors. Layers that a family never has need no name.
 struct PooledHeadNames {
   const char *in = nullptr, *in_bias = nullptr, *norm = nullptr, *norm_bias = nullptr, *out = nullptr,
              *out_bias = nullptr;
 };
-/// Appends the layers after pooling that the model has.
+/// The names that RoBERTa, ELECTRA and MPNet use.
+inline constexpr PooledHeadNames kInnerClassifier = {.in = "classifier.dense.weight",
+                                                     .in_bias = "classifier.dense.bias",
+                                                     .out = "classifier.out_proj.weight",
+                                                     .out_bias = "classifier.out_proj.bias"};
+/// Appends the model's layers after pooling, and its layers for every row.
 void AddPooledHead(const ModelSpec& spec, const PooledHeadNames& names, std::vector<WeightSpec>& weights);
 
 }  // namespace quire::architectures

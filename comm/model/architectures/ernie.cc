@@ -16,7 +16,7 @@ MixtureNames ErnieMixtureNames() {
   return names;
 }
 
-/// Reads a count: `otherwise` when the key is missing, `if_null` when it is null.
+/// Reads a count. Returns `otherwise` when the key is missing, and `if_null` when it is null.
 int64_t CountOrNull(const HfConfig& config, const char* key, int64_t otherwise, int64_t if_null) {
   return config.RealOrNull(key, 1) == 0 ? if_null : config.Count(key, otherwise);
 }
@@ -49,7 +49,7 @@ void SetRouter(Mixture& mixture, int64_t shared, const std::string& path) {
   mixture.renormalize = true;
 }
 
-/// Gives the mixture to each interval-th layer from `first` to `last`.
+/// Gives the mixture to every interval-th layer from `first` to `last`.
 void SetMixtureBetween(int64_t first, int64_t last, int64_t interval, const Mixture& mixture, const std::string& path,
                        ModelSpec& spec) {
   if (interval < 1) Fail("{}: experts in each {}-th layer", path, interval);

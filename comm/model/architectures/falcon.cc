@@ -1,5 +1,5 @@
-// Falcon: parallel attention and MLP with one norm or one each, and one or several key and value heads; its first form
-// is sequential. A group's queries come before its key and value.
+// Falcon: parallel attention and MLP, with one norm for both or one for each, and one or several key and value heads.
+// The first form is sequential. A group's queries come before its key and value.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/bloom.h"
@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kSecondNorm = "blk.{}.attn_norm_2.weight";
 
-/// Models with ALiBi are refused as an unread key, because HF rounds their biases to bfloat16 by position.
+/// Refuses models with ALiBi as an unread key, because HF rounds their biases to bfloat16 by position.
 void ReadBlock(const HfConfig& config, ModelSpec& spec) {
   const bool grouped = config.Flag("new_decoder_architecture");
   const bool one_key = !grouped && config.Flag("multi_query", true);
@@ -63,7 +63,7 @@ std::vector<WeightSpec> FalconWeights(const ModelSpec& spec) {
   using enum Axis;
   std::vector<WeightSpec> weights = BloomWeights(spec);
   if (spec.parallel_block && !spec.shared_norm) {
-    // GGUF's first norm belongs to the MLP.
+    // GGUF's first norm is the norm of the MLP.
     const auto norm = [](Role role, const char* hf, const char* gguf) {
       return WeightSpec{.role = role, .hf = hf, .rows = kHidden, .cols = kOne, .gguf = gguf};
     };

@@ -29,7 +29,7 @@ ModelSpec GemmaFromHf(const HfConfig& config, const RopeHabits& habits) {
   return spec;
 }
 
-/// Reads the first generation. Early files write "gelu" for the tanh approximation with which the models were trained.
+/// Reads the first generation. Early files write "gelu" for the tanh approximation that the models were trained with.
 /// HF ignores hidden_activation, which some of these files also have.
 ModelSpec Gemma1FromHf(const HfConfig& config) {
   ModelSpec spec = GemmaFromHf(config, {});
@@ -47,7 +47,7 @@ ModelSpec SlidingGemmaFromHf(const HfConfig& config, const RopeHabits& habits, i
   ModelSpec spec = GemmaFromHf(config, habits);
   spec.norms_after = true;
   spec.SetAll(&LayerSpec::num_kv_heads, config.Count("num_key_value_heads", 4));
-  config.Has("hidden_act");  // accepted and ignored, as HF does; older files have it, too
+  config.Has("hidden_act");  // accepted and ignored, as in HF; older files have the key, too
   const std::string activation = config.Text("hidden_activation", "gelu_pytorch_tanh");
   if (activation != "gelu_pytorch_tanh") {
     Fail("{}: hidden_activation \"{}\" is not supported", config.path(), activation.substr(0, 100));
@@ -97,8 +97,8 @@ ModelSpec GemmaFromGguf(const GgufConfig& config) {
   return spec;
 }
 
-/// Reads a GGUF file of Gemma 2 or Gemma 3. A file may lack the scale of attention scores. A model of
-/// `layers_of_largest` layers then takes the scale from hidden size / heads.
+/// Reads a GGUF file of Gemma 2 or Gemma 3. If a file lacks the scale of attention scores, a model with
+/// `layers_of_largest` layers takes the scale from hidden size / heads.
 ModelSpec SlidingGemmaFromGguf(const GgufConfig& config, int64_t full_every, int64_t layers_of_largest) {
   ModelSpec spec = GemmaFromGguf(config);
   spec.norms_after = true;

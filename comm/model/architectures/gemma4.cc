@@ -22,7 +22,7 @@ constexpr double kFullTheta = 1000000, kLocalTheta = 10000;
 constexpr int64_t kGemma4FullEvery = 6, kFullHeadDim = 512;
 constexpr const char* kGgufExpertsIn = "blk.{}.ffn_gate_up_exps.weight";
 
-/// Reads one layer's head settings. HF's newer files have such an object for each layer that differs.
+/// Reads one layer's head settings. Newer HF files have an object with these settings for each layer that differs.
 void ReadHeads(const HfConfig& config, LayerSpec& layer) {
   layer.head_dim = config.Count("head_dim", layer.head_dim);
   layer.num_kv_heads = config.Count("num_key_value_heads", layer.num_kv_heads);
@@ -91,7 +91,7 @@ void SetExperts(ModelSpec& spec, Mixture mixture, const std::string& path) {
 }
 
 void ReadExperts(const HfConfig& config, ModelSpec& spec) {
-  config.Has("num_experts");  // accepted also in files without mixtures
+  config.Has("num_experts");  // accepted in files without mixtures, too
   if (!config.Flag("enable_moe_block")) return;
   SetExperts(spec,
              {.experts = config.Count("num_experts"),
@@ -118,7 +118,7 @@ void ReadRopes(const HfConfig& config, ModelSpec& spec) {
   if (local_dim > 0) read("sliding_attention", local_dim, spec.ropes[1]);
 }
 
-/// Sets everything that Gemma 4's files leave out.
+/// Sets all settings that Gemma 4's files leave out.
 void MakeGemma4(ModelSpec& spec) {
   spec.embedding_scale = static_cast<float>(std::sqrt(static_cast<double>(spec.hidden_size)));
   spec.activation = Activation::kGeluTanh;
@@ -138,7 +138,7 @@ ModelSpec Gemma4FromHf(const HfConfig& config) {
   if (activation != "gelu_pytorch_tanh") {
     Fail("{}: hidden_activation \"{}\" is not supported", config.path(), activation.substr(0, 100));
   }
-  // "vision" makes no difference for text tokens.
+  // For text tokens "vision" makes no difference.
   const std::string both_ways = config.Text("use_bidirectional_attention", "vision");
   if (both_ways != "vision") {
     Fail("{}: use_bidirectional_attention \"{}\" is not supported", config.path(), both_ways.substr(0, 100));
@@ -146,7 +146,7 @@ ModelSpec Gemma4FromHf(const HfConfig& config) {
   const int64_t window = config.Count("sliding_window", 512);
   if (window < 1) Fail("{}: sliding_window = {} is out of range", config.path(), window);
   ReadKinds(config, spec, window, [](int64_t layer) { return (layer + 1) % kGemma4FullEvery != 0; });
-  spec.layers.back().window = 0;  // the last layer sees everything, whatever layer_types says
+  spec.layers.back().window = 0;  // the last layer sees the whole context, whatever layer_types says
   const bool values_are_keys = config.Flag("attention_k_eq_v");
   for (LayerSpec& layer : spec.layers) layer.values_are_keys = values_are_keys && layer.window == 0;
   ReadHeadsOfLayers(config, spec);
@@ -175,8 +175,8 @@ std::vector<TokenId> EndTokens(const GgufConfig& config) {
   return ends;
 }
 
-/// Reads the number of turning pairs. GGUF files of Gemma 4 disable the other pairs by dividing their frequencies by
-/// 1e30.
+/// Reads the number of dimension pairs that rotate. GGUF files of Gemma 4 disable the other pairs by dividing their
+/// frequencies by 1e30.
 void ReadTurningPairs(const std::string& path, Rope& rope) {
   constexpr float kStill = 1e20f;
   if (rope.divisors.empty()) Fail("{}: {} is missing", path, kRopeDivisors);
@@ -190,8 +190,8 @@ void ReadTurningPairs(const std::string& path, Rope& rope) {
   std::fill(still, rope.divisors.end(), 1.0f);
 }
 
-/// Reads a GGUF file. Its head sizes belong to layers without a window; keys with the suffix _swa state the others. A
-/// layer whose values are its keys has no tensor for values.
+/// Reads a GGUF file. Its head sizes apply to layers without a window; keys with the suffix _swa give the sizes of the
+/// other layers. A layer whose values are its keys has no tensor for values.
 ModelSpec Gemma4FromGguf(const GgufConfig& config) {
   ModelSpec spec = LlamaFromGguf(config);
   KeepWindows(config, spec, kGemma4FullEvery);
@@ -222,7 +222,8 @@ ModelSpec Gemma4FromGguf(const GgufConfig& config) {
   return spec;
 }
 
-/// Adds the experts. HF files have them stacked; a GGUF file may have gates apart from ups.
+/// Adds the experts' weights. HF files have the experts stacked; a GGUF file may have gates and ups in separate
+/// tensors.
 void AddExperts(const ModelSpec& spec, std::vector<WeightSpec>& weights) {
   MixtureNames names = {.router = "model.layers.{}.router.proj.weight",
                         .gate = "model.layers.{}.experts.gate_up_proj",

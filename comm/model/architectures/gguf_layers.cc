@@ -8,7 +8,7 @@ namespace quire::architectures {
 
 namespace {
 
-/// Returns the list's values for the model's layers. The file may list further layers after these.
+/// Returns the list's values for the model's layers. The file may list further layers after them.
 std::vector<int64_t> ListOf(const GgufConfig& config, const char* key, const ModelSpec& spec) {
   std::vector<int64_t> counts = config.Counts(key);
   if (counts.size() < spec.layers.size())

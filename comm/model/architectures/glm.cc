@@ -41,7 +41,7 @@ std::vector<WeightSpec> Glm4Weights(const ModelSpec& spec) {
   std::vector<WeightSpec> weights = GlmWeights(spec);
   AddNormsAfter(weights);
   Rename(weights, Role::kAttentionAfterNorm, "model.layers.{}.post_self_attn_layernorm.weight");
-  Rename(weights, Role::kMlpAfterNorm, "model.layers.{}.post_mlp_layernorm.weight");
+  Rename(weights, Role::kMlpAfterNorm, kPostMlpNorm);
   return weights;
 }
 

@@ -1,5 +1,5 @@
 // GLM-4.5 and later: Llama with biases or norms of queries and keys, and rotation of a part of each head. Dense layers
-// come first, then mixtures with a shared expert. Their routers use sigmoids with a correction and groups of experts.
+// come first, then mixtures with a shared expert. The routers use sigmoids with a correction and groups of experts.
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/gguf_layers.h"
 #include "comm/model/architectures/gguf_names.h"
@@ -16,6 +16,18 @@ ModelSpec Glm4MoeFromHf(const HfConfig& config) {
   spec.qkv_bias = config.Flag("attention_bias");
   spec.qk_norm = config.Flag("use_qk_norm") ? QkNorm::kHeads : QkNorm::kNone;
   SetMixtureFrom(config.Count("first_k_dense_replace", 1), spec, CorrectedMixtureFromHf(config, true), config.path());
+  return spec;
+}
+
+/// Reads Solar Open: mixtures in all layers, and rotation of whole heads.
+ModelSpec SolarOpenFromHf(const HfConfig& config) {
+  ModelSpec spec = LlamaFromHf(config, {.theta = 1000000});
+  spec.norm_epsilon = config.Real("rms_norm_eps", 1e-5);
+  spec.SetAll(&LayerSpec::num_kv_heads, config.Count("num_key_value_heads", 8));
+  spec.SetAll(&LayerSpec::head_dim, config.Count("head_dim", 128));
+  spec.qkv_bias = config.Flag("attention_bias");
+  for (const char* ignored : {"first_k_dense_replace", "use_qk_norm", "partial_rotary_factor"}) config.Has(ignored);
+  SetMixture(spec, CorrectedMixtureFromHf(config, true));
   return spec;
 }
 
@@ -47,5 +59,7 @@ constexpr Architecture kGlm4Moe = {
     .weights = Glm4MoeWeights,
     .predicts_further = true,
 };
+
+constexpr Architecture kSolarOpen = {"solar_open", nullptr, SolarOpenFromHf, nullptr, Glm4MoeWeights};
 
 }  // namespace quire::architectures

@@ -54,7 +54,7 @@ std::vector<WeightSpec> Gpt2Weights(const ModelSpec& spec) {
   return WithoutMissingBiases(spec, std::move(weights));
 }
 
-// Ends of the names of attention masks, which older files hold although they are no weights.
+// Ends of the names of attention masks, which older files have although masks are no weights.
 constexpr const char* kGpt2Buffers[] = {".attn.bias", ".attn.masked_bias"};
 
 }  // namespace

@@ -53,7 +53,7 @@ std::vector<WeightSpec> GptNeoXWeights(const ModelSpec& spec) {
   return WithoutMissingBiases(spec, std::move(weights));
 }
 
-// Ends of the names of attention masks, which older files hold although they are no weights.
+// Ends of the names of attention masks, which older files have although masks are no weights.
 constexpr const char* kGptNeoXBuffers[] = {".attention.bias", ".attention.masked_bias"};
 
 }  // namespace

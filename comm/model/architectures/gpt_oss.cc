@@ -45,7 +45,7 @@ bool HasMxFp4(const HfConfig& config) {
 }
 
 ModelSpec GptOssFromHf(const HfConfig& config) {
-  if (!config.Has("rope_scaling")) config.At("rope_parameters");  // HF's defaults without these keys fit no real model
+  if (!config.Has("rope_scaling")) config.At("rope_parameters");  // HF's defaults for missing keys fit no real model
   ModelSpec spec = LlamaFromHf(config, {.theta = kGptOssTheta});
   spec.norm_epsilon = config.Real("rms_norm_eps", 1e-5);
   spec.SetAll(&LayerSpec::head_dim, config.Count("head_dim", 64));

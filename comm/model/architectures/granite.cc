@@ -54,14 +54,14 @@ Mixture GraniteMixtureFromHf(const HfConfig& config) {
   return mixture;
 }
 
-/// Reads a Granite in which every MLP is a mixture.
+/// Reads a Granite model in which every MLP is a mixture.
 ModelSpec GraniteMoeFromHf(const HfConfig& config) {
   ModelSpec spec = GraniteFromHf(config);
   SetMixture(spec, GraniteMixtureFromHf(config));
   return spec;
 }
 
-/// Reads Granite 4. Without experts, the shared expert is the MLP.
+/// Reads Granite 4. In models without experts, the shared expert is the MLP.
 ModelSpec GraniteHybridFromHf(const HfConfig& config) {
   ModelSpec spec = GraniteFromHf(config);
   const std::string positions = config.Text("position_embedding_type", "nope");
@@ -82,9 +82,8 @@ ModelSpec GraniteHybridFromHf(const HfConfig& config) {
   return spec;
 }
 
-/// Reads a GGUF file; layers without keys are state spaces. Files converted from Bamba, which rotates a part of each
-/// head, have this name, too. They are refused, because their row order pairs other dimensions for rotation than the
-/// model does.
+/// Reads a GGUF file; layers without keys are state spaces. Files converted from Bamba have this architecture name,
+/// too. They are refused, because their row order pairs other dimensions for rotation than the model does.
 ModelSpec GraniteHybridFromGguf(const GgufConfig& config) {
   ModelSpec spec = GraniteFromGguf(config);
   spec.SetAll(&LayerSpec::rope, config.Flag("rope.scaling.finetuned", false) ? 0 : -1);

@@ -7,7 +7,7 @@ namespace quire::architectures {
 
 namespace {
 
-/// Returns true when the model has this weight, as far as its flags tell. Weights other than biases are always there.
+/// Returns true when the model's flags say that it has this weight. Weights other than biases always exist.
 bool HasBias(const ModelSpec& spec, Role role) {
   switch (role) {
     case Role::kEmbeddingNormBias:
@@ -31,7 +31,7 @@ bool HasBias(const ModelSpec& spec, Role role) {
   }
 }
 
-/// Sets the settings that all these families share. The sizes must be set before.
+/// Sets the settings that all these families share. Call it after the sizes are set.
 void SetFamily(ModelSpec& spec, const std::string& path) {
   if (spec.num_heads < 1 || spec.hidden_size % spec.num_heads != 0)
     Fail("{}: a hidden size of {} does not divide over {} heads", path, spec.hidden_size, spec.num_heads);

@@ -10,18 +10,19 @@
 // in one tensor.
 namespace quire::architectures {
 
-/// Reads the count under whichever of these names the file has; `otherwise` when it has none. Throws Error when two of
-/// the names have different values, because HF would take the last one in the file.
+/// Reads a count under the one of these names that the file has; returns `otherwise` when the file has none of them.
+/// Throws Error when two of the names have different values, because HF would take the last one in the file.
 int64_t CountOf(const HfConfig& config, const std::vector<const char*>& names,
                 std::optional<int64_t> otherwise = std::nullopt);
 
 /// Sets head_dim to hidden size / heads. Throws Error when the file states another head_dim.
 void SetHeadDim(const HfConfig& config, ModelSpec& spec);
 
-/// Reads the name of an activation function as HF spells it. Throws Error for an unsupported one.
+/// Reads the name of an activation function as HF spells it. Throws Error for an unsupported function.
 Activation ActivationFromHf(const HfConfig& config, const char* key, const char* otherwise);
 
-/// HF names of the sizes that every family has; most families use these. Several names for one size are alternatives.
+/// HF's names of the sizes that every family has. The defaults are the names that most families use. Several names for
+/// one size are alternatives.
 struct HfSizes {
   std::vector<const char*> hidden = {"hidden_size"};
   std::vector<const char*> layers = {"num_hidden_layers"};
@@ -36,12 +37,12 @@ struct HfSizes {
 /// the kind of positions.
 ModelSpec LayerNormFromHf(const HfConfig& config, const HfSizes& sizes, bool tied);
 
-/// Reads as LayerNormFromHf does, from a GGUF file. The head is the embedding when the file has no head. Attention and
-/// MLP have the biases that the first layer in the file has. Fused tensors hold their parts in order, and nothing is
+/// Does what LayerNormFromHf does, for a GGUF file. The head is the embedding when the file has no head. Attention and
+/// MLP have the biases that the first layer in the file has. Fused tensors have their parts in order, and nothing is
 /// transposed.
 ModelSpec LayerNormFromGguf(const GgufConfig& config);
 
-/// Sets all biases of attention, and all biases of the MLP.
+/// Sets whether attention has all its biases, and whether the MLP has all its biases.
 void SetBiases(ModelSpec& spec, bool attention, bool mlp);
 
 /// Adds queries, keys and values as one tensor, and their biases when the model has them.

@@ -1,5 +1,5 @@
 // LFM2: short convolutions between two gates in most layers, attention in the others; MLPs or, after the first layers,
-// mixtures.
+// mixtures. LFM3 adds norms after mixers and MLPs, gates of attention's heads, and layers with a window.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/gguf_layers.h"
@@ -11,8 +11,8 @@ namespace quire::architectures {
 
 namespace {
 
-/// Returns the columns of the MLPs. Usually that is two thirds of the file's number, times a factor, rounded up to a
-/// multiple; a flag makes the file's number exact.
+/// Returns the number of columns of the MLPs. Usually it is two thirds of the file's number, times a factor, rounded up
+/// to a multiple of another number; a flag makes the file's number exact.
 int64_t Lfm2MlpColumns(const HfConfig& config) {
   const int64_t said = config.Has("block_ff_dim") ? config.Count("block_ff_dim") : config.Count("intermediate_size");
   const int64_t multiple = config.Count("block_multiple_of", 256);
@@ -62,7 +62,7 @@ ModelSpec Lfm2FromHf(const HfConfig& config) {
   return spec;
 }
 
-/// Reads a mixture. HF divides weights by their sum plus 1e-6, a difference that does not matter.
+/// Reads a mixture. HF divides weights by their sum plus 1e-6; the 1e-6 makes no difference that matters.
 ModelSpec Lfm2MoeFromHf(const HfConfig& config) {
   ModelSpec spec = MixersFromHf(config);
   Mixture mixture = MixtureFromHf(config, "moe_intermediate_size");
@@ -71,6 +71,51 @@ ModelSpec Lfm2MoeFromHf(const HfConfig& config) {
   mixture.renormalize = config.Flag("norm_topk_prob", true);
   mixture.scale = config.Real("routed_scaling_factor", 1);
   SetMixtureFrom(config.Count("num_dense_layers", 2), spec, mixture, config.path());
+  return spec;
+}
+
+/// Sets LFM3's mixers and windows by layer_types or, without that list, by the layers' numbers.
+void ReadLfm3Mixers(const HfConfig& config, ModelSpec& spec) {
+  const std::vector<std::string> kinds = KindsOfLayers(config, spec);
+  const int64_t window = config.Count("sliding_window", 256);
+  for (size_t i = 0; i < spec.layers.size(); ++i) {
+    LayerSpec& layer = spec.layers[i];
+    const bool full = kinds.empty() ? i % 4 == 2 : kinds[i] == "full_attention";
+    const bool slides = kinds.empty() ? i % 4 == 0 && i > 0 : kinds[i] == "sliding_attention";
+    if (!full && !slides && !kinds.empty() && kinds[i] != "conv")
+      Fail("{}: layer_types: \"{}\" is not supported", config.path(), kinds[i].substr(0, 100));
+    if (!full && !slides) layer.mixer = Mixer::kShortConvolution;
+    if (slides) layer.window = window;
+    layer.rope = slides ? 1 : 0;
+  }
+}
+
+/// Reads LFM3's two ropes: the rope of layers without a window, then that of layers with a window.
+std::vector<Rope> Lfm3Ropes(const HfConfig& config, int64_t head_dim) {
+  constexpr double kFullTheta = 1000000, kSlidingTheta = 10000;
+  if (!config.Has("rope_parameters")) {
+    return {{.theta = kFullTheta, .turning_pairs = head_dim / 4}, {.theta = kSlidingTheta}};
+  }
+  const HfConfig kinds(config.At("rope_parameters"), config.path() + ": rope_parameters");
+  const auto rope_of = [&](const char* kind, double theta) {
+    const HfConfig scaling(kinds.At(kind), kinds.path() + ": " + kind);
+    return RopeFromHf(config, scaling, head_dim, {.theta = theta, .proportional = true});
+  };
+  return {rope_of("full_attention", kFullTheta), rope_of("sliding_attention", kSlidingTheta)};
+}
+
+ModelSpec Lfm3FromHf(const HfConfig& config) {
+  ModelSpec spec = LlamaFromHf(config, {.by_kind = true});
+  spec.norm_epsilon = config.Real("norm_eps", 1e-5);
+  spec.tied_embeddings = config.Flag("tie_embedding", config.Flag("tie_word_embeddings", true));
+  spec.SetAll(&LayerSpec::num_kv_heads, config.Count("num_key_value_heads", 4));
+  spec.SetAll(&LayerSpec::head_dim, config.Count("head_dim", 128));
+  spec.qk_norm = QkNorm::kHeads;
+  spec.norms_after = config.Flag("use_sandwich_norm", true);
+  spec.attention_gate = spec.gate_by_head = config.Flag("use_attention_gate", true);
+  ReadLfm3Mixers(config, spec);
+  spec.ropes = Lfm3Ropes(config, spec.layers[0].head_dim);
+  if (spec.num_state_layers() > 0) spec.recurrence = {config.Count("conv_L_cache", 7), spec.hidden_size};
   return spec;
 }
 
@@ -100,20 +145,18 @@ constexpr MixtureNames kLfm2MixtureNames = {.router = "model.layers.{}.feed_forw
                                             .down = "model.layers.{}.feed_forward.experts.{}.w2.weight",
                                             .correction = "model.layers.{}.feed_forward.expert_bias"};
 
-std::vector<WeightSpec> Lfm2Weights(const ModelSpec& spec) {
+/// Returns the weights that have the same names in LFM2 and LFM3.
+std::vector<WeightSpec> CommonWeights(const ModelSpec& spec) {
   using enum Axis;
   std::vector<WeightSpec> weights = LlamaWeights(spec);
   Rename(weights, Role::kAttentionNorm, "model.layers.{}.operator_norm.weight");
   Rename(weights, Role::kMlpNorm, "model.layers.{}.ffn_norm.weight");
-  Rename(weights, Role::kAttentionOut, "model.layers.{}.self_attn.out_proj.weight");
   Rename(weights, Role::kGate, "model.layers.{}.feed_forward.w1.weight");
   Rename(weights, Role::kUp, "model.layers.{}.feed_forward.w3.weight");
   Rename(weights, Role::kDown, "model.layers.{}.feed_forward.w2.weight");
   Rename(weights, Role::kFinalNorm, "model.embedding_norm.weight");
   WeightOf(weights, Role::kFinalNorm).gguf = GgufName(Role::kEmbeddingNorm);
   AddQueryKeyNorms(weights, kHeadDim, kHeadDim);
-  Rename(weights, Role::kQueryNorm, "model.layers.{}.self_attn.q_layernorm.weight");
-  Rename(weights, Role::kKeyNorm, "model.layers.{}.self_attn.k_layernorm.weight");
   const char* in = "model.layers.{}.conv.in_proj.weight";
   const WeightSpec convolution[] = {{Role::kConvInGate, in, kChannels, kHidden, false, Fusion::kInOrder},
                                     {Role::kConvOutGate, in, kChannels, kHidden, false, Fusion::kInOrder},
@@ -125,9 +168,29 @@ std::vector<WeightSpec> Lfm2Weights(const ModelSpec& spec) {
   return weights;
 }
 
+std::vector<WeightSpec> Lfm2Weights(const ModelSpec& spec) {
+  std::vector<WeightSpec> weights = CommonWeights(spec);
+  Rename(weights, Role::kAttentionOut, "model.layers.{}.self_attn.out_proj.weight");
+  Rename(weights, Role::kQueryNorm, "model.layers.{}.self_attn.q_layernorm.weight");
+  Rename(weights, Role::kKeyNorm, "model.layers.{}.self_attn.k_layernorm.weight");
+  return weights;
+}
+
+std::vector<WeightSpec> Lfm3Weights(const ModelSpec& spec) {
+  std::vector<WeightSpec> weights = CommonWeights(spec);
+  if (spec.norms_after) {
+    AddNormsAfter(weights);
+    Rename(weights, Role::kAttentionAfterNorm, "model.layers.{}.post_operator_norm.weight");
+    Rename(weights, Role::kMlpAfterNorm, "model.layers.{}.post_ffn_norm.weight");
+  }
+  if (spec.attention_gate) AddAttentionGate(weights, Axis::kHeads);
+  return weights;
+}
+
 }  // namespace
 
 constexpr Architecture kLfm2 = {"lfm2", "lfm2", Lfm2FromHf, Lfm2FromGguf, Lfm2Weights};
 constexpr Architecture kLfm2Moe = {"lfm2_moe", "lfm2moe", Lfm2MoeFromHf, Lfm2MoeFromGguf, Lfm2Weights};
+constexpr Architecture kLfm3 = {"lfm3", nullptr, Lfm3FromHf, nullptr, Lfm3Weights};
 
 }  // namespace quire::architectures

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "comm/base/error.h"
+#include "comm/base/json.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/gguf_layers.h"
 #include "comm/model/architectures/gguf_names.h"
@@ -20,8 +21,8 @@ constexpr const char* kPostAttentionNorm = "model.layers.{}.post_attention_layer
 
 int64_t UsualHeadDim(const ModelSpec& spec) { return spec.num_heads > 0 ? spec.hidden_size / spec.num_heads : 0; }
 
-/// Reads the MLP's columns. Families in which all layers are mixtures may omit this size, which they do not use. The
-/// first files of LFM2 call it block_ff_dim.
+/// Reads the number of the MLP's columns. Families in which all layers are mixtures may omit this size, which they do
+/// not use. LFM2's first files call it block_ff_dim.
 int64_t MlpColumns(const HfConfig& config) {
   for (const char* key : {"intermediate_size", "block_ff_dim", "moe_intermediate_size"}) {
     if (config.Has(key)) return config.Count(key);
@@ -29,7 +30,7 @@ int64_t MlpColumns(const HfConfig& config) {
   return config.Count("intermediate_size");
 }
 
-/// Reads the MLP's columns. Files of models in which all MLPs are mixtures may omit this size.
+/// Reads the number of the MLP's columns. Files of models in which all MLPs are mixtures may omit this size.
 void ReadMlpColumns(const GgufConfig& config, ModelSpec& spec) {
   const bool left_out = !config.Has(kGgufMlpColumns) && config.Has("expert_feed_forward_length");
   ReadCounts(config, left_out ? "expert_feed_forward_length" : kGgufMlpColumns, &LayerSpec::intermediate_size, spec);
@@ -37,8 +38,8 @@ void ReadMlpColumns(const GgufConfig& config, ModelSpec& spec) {
 
 constexpr const char *kFull = "full_attention", *kSliding = "sliding_attention";
 
-/// Throws Error unless all layers in config.json's layer_types are of the kind `wanted`. For families whose layers must
-/// be alike.
+/// Throws Error unless config.json's layer_types has only the kind `wanted`. For families whose layers must all be of
+/// one kind.
 void RequireKinds(const HfConfig& config, const ModelSpec& spec, const std::string& wanted) {
   for (const std::string& kind : KindsOfLayers(config, spec)) {
     if (kind == wanted) continue;
@@ -47,7 +48,7 @@ void RequireKinds(const HfConfig& config, const ModelSpec& spec, const std::stri
   }
 }
 
-/// Reads a GGUF file whose architecture is llama. Mixtral's files have this name, too.
+/// Reads a GGUF file whose architecture is llama. Mixtral's files use this architecture name, too.
 ModelSpec InterleavedFromGguf(const GgufConfig& config) {
   ModelSpec spec = LlamaFromGguf(config);
   spec.interleaved_rope_rows = true;
@@ -62,7 +63,7 @@ ModelSpec InterleavedFromGguf(const GgufConfig& config) {
 
 constexpr int64_t kMistralWindow = 4096;
 
-/// Reads a Mistral, whose attention stays within the window. A llama ignores its file's window, as HF does.
+/// Reads a Mistral model, whose attention stays within the window. For llama, the file's window is ignored, as in HF.
 ModelSpec MistralFromHf(const HfConfig& config, const RopeHabits& habits, int64_t usual_window) {
   ModelSpec spec = LlamaFromHf(config, habits);
   const int64_t window = WindowOf(config, usual_window);
@@ -73,8 +74,8 @@ ModelSpec MistralFromHf(const HfConfig& config, const RopeHabits& habits, int64_
 
 ModelSpec PlainMistralFromHf(const HfConfig& config) { return MistralFromHf(config, {}, kMistralWindow); }
 
-/// Reads a Mistral whose queries grow with their positions. rope_parameters is required, because HF's defaults without
-/// it fit no real model.
+/// Reads a Mistral model whose queries grow with their positions. rope_parameters is required, because HF's defaults
+/// without it fit no real model.
 ModelSpec Ministral3FromHf(const HfConfig& config) {
   config.At("rope_parameters");
   ModelSpec spec = MistralFromHf(config, {.queries_grow = true}, 0);
@@ -82,7 +83,7 @@ ModelSpec Ministral3FromHf(const HfConfig& config) {
   return spec;
 }
 
-/// Reads the text model of Mistral 3 as GGUF stores it: a llama whose queries may grow with their positions.
+/// Reads the text model of Mistral 3 from a GGUF file. It is a llama whose queries may grow with their positions.
 ModelSpec Mistral3FromGguf(const GgufConfig& config) {
   ModelSpec spec = LlamaFromGguf(config);
   spec.interleaved_rope_rows = true;
@@ -98,7 +99,7 @@ ModelSpec PlainLlamaFromHf(const HfConfig& config) {
   return spec;
 }
 
-/// Reads a Mistral with a window in some layers.
+/// Reads a Mistral model with a window in some layers.
 ModelSpec MinistralFromHf(const HfConfig& config) {
   ModelSpec spec = LlamaFromHf(config);
   const int64_t window = WindowOf(config, kMistralWindow);
@@ -165,7 +166,7 @@ ModelSpec LlamaFromGguf(const GgufConfig& config) {
   spec.num_heads = config.Count("attention.head_count");
   ReadCounts(config, kGgufKvHeads, &LayerSpec::num_kv_heads, spec, spec.num_heads);
   spec.SetAll(&LayerSpec::head_dim, config.Count("attention.key_length", UsualHeadDim(spec)));
-  const bool has_latents = config.Has("attention.kv_lora_rank");  // deepseek.cc reads their heads
+  const bool has_latents = config.Has("attention.kv_lora_rank");  // deepseek.cc reads the heads of these models
   if (!has_latents && config.Count("attention.value_length", spec.layers[0].head_dim) != spec.layers[0].head_dim) {
     Fail("{}: values of another length than keys are not supported", config.path());
   }
@@ -263,6 +264,14 @@ void AddAttentionOutBias(std::vector<WeightSpec>& weights) {
 
 void AddHeadBias(std::vector<WeightSpec>& weights) {
   weights.push_back({Role::kHeadBias, "lm_head.bias", Axis::kVocab, Axis::kOne});
+}
+
+void AddAttentionGate(std::vector<WeightSpec>& weights, Axis rows, const char* gguf) {
+  weights.push_back({.role = Role::kAttentionGate,
+                     .hf = "model.layers.{}.self_attn.gate_proj.weight",
+                     .rows = rows,
+                     .cols = Axis::kHidden,
+                     .gguf = gguf});
 }
 
 void AddNormsAfter(std::vector<WeightSpec>& weights) {

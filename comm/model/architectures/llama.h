@@ -7,12 +7,12 @@
 #include "comm/model/architecture.h"
 #include "comm/model/architectures/rotation.h"
 
-// Common parts of families that descend from Llama. The files of the families add their own parts.
+// Common parts of families that descend from Llama. Each family's file adds the family's own parts.
 namespace quire::architectures {
 
-/// Reads sizes, rotation and norm. No layer has a window.
+/// Reads sizes, rotation and norm from config.json. No layer has a window.
 ModelSpec LlamaFromHf(const HfConfig& config, const RopeHabits& habits = {});
-/// Reads as LlamaFromHf does, from a GGUF file. All layers have the file's window, if the file names a window. Query
+/// Does what LlamaFromHf does, for a GGUF file. All layers have the file's window, if the file names a window. Query
 /// and key rows are not interleaved.
 ModelSpec LlamaFromGguf(const GgufConfig& config);
 
@@ -20,7 +20,7 @@ ModelSpec LlamaFromGguf(const GgufConfig& config);
 /// gated MLP.
 std::vector<WeightSpec> LlamaWeights(const ModelSpec& spec);
 
-/// Returns the output head: a tensor of its own with this name in safetensors, or the embedding.
+/// Returns the output head: a tensor with this name in safetensors, or the embedding if they are tied.
 WeightSpec HeadOf(const ModelSpec& spec, const WeightSpec& embedding, const char* name = "lm_head.weight");
 
 /// Returns `count` equal layers. Throws Error when the count is out of range.
@@ -39,10 +39,10 @@ bool IsSliding(const HfConfig& config, const std::string& kind);
 /// returns true.
 void ReadKinds(const HfConfig& config, ModelSpec& spec, int64_t window, const std::function<bool(int64_t)>& slides);
 
-/// The final norm's name in safetensors of some families. Other families call it model.norm.
+/// The final norm's name in safetensors of some families. The other families call it model.norm.
 inline constexpr const char* kFinalLayerNorm = "model.final_layernorm.weight";
 
-/// Returns the weight with this role. Aborts when there is none.
+/// Returns the weight with this role. Aborts when the list has no such weight.
 WeightSpec& WeightOf(std::vector<WeightSpec>& weights, Role role);
 /// Changes the safetensors name of the weight with this role.
 void Rename(std::vector<WeightSpec>& weights, Role role, const char* hf);
@@ -52,7 +52,7 @@ void Fuse(std::vector<WeightSpec>& weights, std::initializer_list<Role> roles, c
 void FuseGatesAndUps(std::vector<WeightSpec>& weights);
 /// Adds biases of queries, keys and values. `rotate`: WeightSpec::rotates of the biases of queries and keys.
 void AddQkvBiases(std::vector<WeightSpec>& weights, bool rotate);
-/// Adds a bias to each norm of the list, for LayerNorm. `final_norm_bias` is the name of the final norm's bias in
+/// Adds a bias to each norm of the list, as LayerNorm needs. `final_norm_bias` is the name of the final norm's bias in
 /// safetensors.
 void AddNormBiases(std::vector<WeightSpec>& weights, const char* final_norm_bias = "model.norm.bias");
 /// Adds norms of queries and keys, over `query` and `key` numbers.
@@ -64,5 +64,11 @@ void AddNormsAfter(std::vector<WeightSpec>& weights);
 /// Adds norms of the outputs of attention and MLP to a model that also has a norm before the MLP. The MLP's first norm
 /// then has another name.
 void AddNormsAround(std::vector<WeightSpec>& weights);
+
+/// Adds the weights of gates of attention's output. `gguf`: their GGUF name; null: no GGUF file has these weights.
+void AddAttentionGate(std::vector<WeightSpec>& weights, Axis rows, const char* gguf = nullptr);
+
+/// The name of the norm after the MLP in some families.
+inline constexpr const char* kPostMlpNorm = "model.layers.{}.post_mlp_layernorm.weight";
 
 }  // namespace quire::architectures

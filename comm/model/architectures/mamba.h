@@ -17,14 +17,14 @@ struct StateSpaceKeys {
 /// Reads a state space's sizes. Throws Error for unsupported settings: biases of projections, bounds of time steps.
 Recurrence StateSpaceFromHf(const HfConfig& config, const StateSpaceKeys& keys);
 
-/// The keys of Granite and Bamba.
+/// The keys that Granite and Bamba use.
 extern const StateSpaceKeys kMambaKeys;
 
-/// Reads as StateSpaceFromHf does, from a GGUF file; some layer must be a state space. Throws Error for sizes that
-/// contradict each other.
+/// Does what StateSpaceFromHf does, for a GGUF file. At least one layer must be a state space. Throws Error for sizes
+/// that contradict each other.
 Recurrence StateSpaceFromGguf(const GgufConfig& config, const ModelSpec& spec);
 
-/// Sets each layer's mixer from the family's name of its kind. Throws Error for other names.
+/// Sets each layer's mixer from the family's name of the layer's kind. Throws Error for other names.
 void SetStateSpaces(const HfConfig& config, const std::vector<std::string>& kinds, ModelSpec& spec);
 
 /// The safetensors names of a state space's weights.
@@ -32,7 +32,7 @@ struct StateSpaceNames {
   const char *in, *taps, *taps_bias, *rate, *step_bias, *skip, *norm, *out;
 };
 
-/// The names of Granite and Bamba, which begin with model.layers.N.mamba.
+/// The names that Granite and Bamba use, which begin with model.layers.N.mamba.
 extern const StateSpaceNames kMambaNames;
 
 void AddStateSpaceWeights(const ModelSpec& spec, const StateSpaceNames& names, std::vector<WeightSpec>& weights);

@@ -36,6 +36,17 @@ constexpr MixtureNames kCorrectedMixtureNames = {
     .correction = "model.layers.{}.mlp.gate.e_score_correction_bias",
 };
 
+constexpr MixtureNames kExpertBiasMixtureNames = {
+    .router = "model.layers.{}.mlp.router.gate.weight",
+    .gate = kQwenMixtureNames.gate,
+    .up = kQwenMixtureNames.up,
+    .down = kQwenMixtureNames.down,
+    .shared_gate = kCorrectedMixtureNames.shared_gate,
+    .shared_up = kCorrectedMixtureNames.shared_up,
+    .shared_down = kCorrectedMixtureNames.shared_down,
+    .correction = "model.layers.{}.mlp.expert_bias",
+};
+
 namespace {
 
 Fusion FusionOf(GateUpRows rows) {
@@ -76,7 +87,7 @@ Mixture MixtureFromGguf(const GgufConfig& config) {
 }
 
 void RequireSigmoid(const HfConfig& config) {
-  // "noaux_tc" is not a score but a way of choosing experts, which uses sigmoids.
+  // "noaux_tc" is not a score. It is a way of choosing experts that uses sigmoids.
   const std::string score = config.Text("scoring_func", "sigmoid");
   if (score != "sigmoid" && score != "noaux_tc") {
     Fail("{}: scoring_func \"{}\" is not supported; supported: sigmoid", config.path(), score.substr(0, 100));
@@ -135,11 +146,25 @@ void SetMixtureFrom(int64_t first, ModelSpec& spec, const Mixture& mixture, cons
   if (spec.num_mixture_layers() > 0) spec.mixture = mixture;
 }
 
+void SetMixtureWhereListed(const HfConfig& config, int64_t first, ModelSpec& spec, const Mixture& mixture) {
+  constexpr const char* kKey = "mlp_layer_types";
+  const std::vector<std::string> kinds = config.Texts(kKey);
+  if (kinds.empty()) return SetMixtureFrom(first, spec, mixture, config.path());
+  if (kinds.size() != spec.layers.size())
+    Fail("{}: {} lists {} layers of {}", config.path(), kKey, kinds.size(), spec.layers.size());
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    if (kinds[i] != "dense" && kinds[i] != "sparse")
+      Fail("{}: {}: \"{}\" is not supported", config.path(), kKey, kinds[i].substr(0, 100));
+    spec.layers[i].mixture = kinds[i] == "sparse";
+  }
+  if (spec.num_mixture_layers() > 0) spec.mixture = mixture;
+}
+
 namespace {
 
 /// Returns a family's names for files with stacked experts.
 MixtureNames Stacked(MixtureNames names) {
-  names.router = kQwenMixtureNames.router;
+  if (names.router == kBlockSparseMixtureNames.router) names.router = kQwenMixtureNames.router;
   names.gate = names.up = kStackedGateUp;
   names.down = kStackedDown;
   return names;

@@ -9,22 +9,23 @@
 // Common parts of families whose MLPs are mixtures of experts.
 namespace quire::architectures {
 
-/// Reads the number of experts, the number that a token chooses, and an expert's size. Every config.json has these,
-/// under different names.
+/// Reads the number of experts, the number of experts that a token chooses, and an expert's size. Families' config.json
+/// files have these under different names.
 Mixture MixtureFromHf(const HfConfig& config, const char* intermediate_size);
 
-/// Reads as MixtureFromHf does, from a GGUF file. Also reads the router's settings.
+/// Does what MixtureFromHf does, for a GGUF file. Also reads the router's settings.
 Mixture MixtureFromGguf(const GgufConfig& config);
 
 /// Throws Error when the file's router scores are anything but sigmoids.
 void RequireSigmoid(const HfConfig& config);
 
-/// Reads a mixture with DeepSeek-V3's kind of router: sigmoid scores with a correction, groups of experts, and shared
+/// Reads a mixture with a router like DeepSeek-V3's: sigmoid scores with a correction, groups of experts, and shared
 /// experts without a gate. `renormalize` is the default for dividing the weights by their sum.
 Mixture CorrectedMixtureFromHf(const HfConfig& config, bool renormalize);
 Mixture CorrectedMixtureFromGguf(const GgufConfig& config);
 
-/// Returns the columns of the single MLP that `count` shared experts of the mixture's size form together.
+/// Returns the number of columns of the MLP that `count` shared experts, each of the size of a routed expert, form
+/// together.
 int64_t ColumnsOfShared(const Mixture& mixture, int64_t count, const std::string& path);
 
 /// Gives the mixture to every layer.
@@ -35,6 +36,10 @@ void SetMixtureWhereSparse(const HfConfig& config, ModelSpec& spec, const Mixtur
 
 /// Gives the mixture to all layers from layer `first` on.
 void SetMixtureFrom(int64_t first, ModelSpec& spec, const Mixture& mixture, const std::string& path);
+
+/// Gives the mixture to the layers that mlp_layer_types calls sparse or, without that list, to all layers from layer
+/// `first` on. Throws Error for other kinds of layers.
+void SetMixtureWhereListed(const HfConfig& config, int64_t first, ModelSpec& spec, const Mixture& mixture);
 
 /// The names of a mixture's weights in safetensors. GGUF names are the same in all families.
 struct MixtureNames {
@@ -47,17 +52,20 @@ struct MixtureNames {
              *shared_after_norm = nullptr;
 };
 
-/// The names of Qwen and of families that follow it: they begin with model.layers.N.mlp.
+/// The names that Qwen and the families that follow it use: they begin with model.layers.N.mlp.
 extern const MixtureNames kQwenMixtureNames;
 
-/// The names of Mixtral and of families that follow it.
+/// The names that Mixtral and the families that follow it use.
 extern const MixtureNames kBlockSparseMixtureNames;
 
-/// Qwen's names, in families with routers of DeepSeek-V3's kind.
+/// Qwen's names, for families with routers like DeepSeek-V3's.
 extern const MixtureNames kCorrectedMixtureNames;
 
-/// The tensors of gates and ups, and of downs, of all experts together: in gpt-oss and in newer files of other
-/// families.
+/// Qwen's names for experts, with the names that Trinity and HunYuan 3 give to the router and its correction.
+extern const MixtureNames kExpertBiasMixtureNames;
+
+/// The tensor of all experts' gates and ups, and the tensor of all experts' downs, in gpt-oss and in newer files of
+/// other families.
 inline constexpr const char *kStackedGateUp = "model.layers.{}.mlp.experts.gate_up_proj",
                             *kStackedDown = "model.layers.{}.mlp.experts.down_proj";
 /// The end of the name of stacked gates and ups, after the layer's number.

@@ -1,5 +1,5 @@
-// ModernBERT: rotation, gated MLPs, norms before, and windows to both sides in two of three layers. The first layer has
-// no norm before its attention.
+// ModernBERT: rotation, gated MLPs, norms before attention and MLP, and windows to both sides in two of three layers.
+// The first layer has no norm before its attention.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/encoder_family.h"
@@ -17,7 +17,7 @@ constexpr const char* kUnusedOfModernBert[] = {"head.", "decoder."};
 /// Reads the layers' windows. A token sees half of local_attention to each side, and itself.
 void ReadLocalAttention(const HfConfig& config, ModelSpec& spec) {
   const int64_t whole = config.Count("local_attention", 128), every = config.Count("global_attn_every_n_layers", 3);
-  const int64_t half = config.Count("sliding_window", whole / 2);  // HF's other name
+  const int64_t half = config.Count("sliding_window", whole / 2);  // HF's other name for half of the window
   if (half < 1) Fail("{}: local_attention = {} is out of range", config.path(), whole);
   if (every < 1) Fail("{}: global_attn_every_n_layers = {} is out of range", config.path(), every);
   ReadKinds(config, spec, half + 1, [&](int64_t layer) { return layer % every != 0; });

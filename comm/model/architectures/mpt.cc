@@ -7,7 +7,7 @@ namespace quire::architectures {
 
 namespace {
 
-/// Throws Error when attn_config has a setting that HF's class does not use: it always has ALiBi with slopes down to
+/// Throws Error when attn_config has a setting that HF's class ignores. The class always uses ALiBi with slopes down to
 /// 2^-8.
 void CheckAttention(const HfConfig& config) {
   if (!config.Has("attn_config")) return;

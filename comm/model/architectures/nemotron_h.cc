@@ -1,5 +1,5 @@
-// Nemotron-H and Nemotron 3: each layer is only one of these: a Mamba-2 state space, attention without positions, an
-// MLP with squared ReLU, or a mixture of such MLPs.
+// Nemotron-H and Nemotron 3: each layer is only one of four kinds: a Mamba-2 state space, attention without positions,
+// an MLP with squared ReLU, or a mixture of such MLPs.
 #include "comm/base/error.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/gguf_layers.h"
@@ -12,7 +12,7 @@ namespace quire::architectures {
 
 namespace {
 
-/// Returns the kind of each layer, from words or, in older files, from letters.
+/// Returns the kind of each layer. Newer files have words, older files have letters.
 std::vector<std::string> KindsFromHf(const HfConfig& config) {
   std::vector<std::string> kinds = config.Texts("layers_block_type");
   if (!kinds.empty()) return kinds;
@@ -25,8 +25,8 @@ std::vector<std::string> KindsFromHf(const HfConfig& config) {
   return kinds;
 }
 
-/// Throws Error for a lower bound of time steps above the usual one: HF applies it to prompts alone. Also throws Error
-/// for other spellings of keys, which HF accepts and no known file has.
+/// Throws Error for a lower bound of time steps above the usual bound, because HF applies the bound to prompts only.
+/// Also throws Error for other spellings of keys, which HF accepts and no known file has.
 void RefuseOtherSteps(const HfConfig& config) {
   constexpr double kUsualLeast = 0.001;
   if (config.Real("time_step_min", kUsualLeast) > kUsualLeast)
@@ -126,7 +126,7 @@ ModelSpec NemotronHMoeFromGguf(const GgufConfig& config) {
 }
 
 constexpr const char* kEmbeddings = "backbone.embeddings.weight";
-/// All kinds of layers use the same name for their norm.
+/// The name of the norm in layers of all kinds.
 constexpr const char* kNorm = "backbone.layers.{}.norm.weight";
 
 constexpr StateSpaceNames kNemotronStateNames = {.in = "backbone.layers.{}.mixer.in_proj.weight",
@@ -176,7 +176,7 @@ constexpr Architecture kNemotronH = {.hf = "nemotron_h",
                                      .from_gguf = NemotronHFromGguf,
                                      .weights = NemotronHWeights,
                                      .predicts_further = true};
-/// GGUF's name for models with mixtures.
+/// The name of models with mixtures in GGUF.
 constexpr Architecture kNemotronHMoe = {.hf = nullptr,
                                         .gguf = "nemotron_h_moe",
                                         .from_hf = nullptr,

@@ -18,7 +18,7 @@ void AddNorms(ModelSpec& spec) {
   spec.qk_norm = QkNorm::kWhole;
 }
 
-/// Gives layers with a window a second rope without scaling, when the first rope scales.
+/// Gives layers with a window a second rope without scaling, if the first rope has scaling.
 void GiveRopes(ModelSpec& spec) {
   Rope plain;
   plain.theta = spec.ropes[0].theta;

@@ -8,8 +8,8 @@ namespace quire::architectures {
 
 namespace {
 
-/// Reads the windows. Layers slide from max_window_layers on, or as newer files list them, but only with
-/// use_sliding_window.
+/// Reads the windows. Layers slide from max_window_layers on, or as listed in newer files, but only if
+/// use_sliding_window is set.
 void ReadWindows(const HfConfig& config, ModelSpec& spec, int64_t usual_first = 28) {
   const int64_t first = config.Count("max_window_layers", usual_first);
   const int64_t window = config.Flag("use_sliding_window") ? WindowOf(config, 4096) : 0;
@@ -20,7 +20,7 @@ ModelSpec Qwen2FromHf(const HfConfig& config) {
   ModelSpec spec = LlamaFromHf(config);
   ReadWindows(config, spec);
   spec.qkv_bias = true;
-  config.Has("attention_bias");  // accepted and ignored, as HF does; some files have it
+  config.Has("attention_bias");  // accepted and ignored, as in HF; some files have the key
   return spec;
 }
 
@@ -38,8 +38,8 @@ ModelSpec Qwen3FromHf(const HfConfig& config) {
   return spec;
 }
 
-/// The text models of Qwen2-VL, Qwen2.5-VL and Qwen3-VL. For text, the three positions of a sectioned rotation are
-/// equal.
+/// The rotation of the text models of Qwen2-VL, Qwen2.5-VL and Qwen3-VL. For text, the three positions of a sectioned
+/// rotation are equal.
 constexpr RopeHabits kQwenVl = {.theta = 1000000, .sections_agree = true};
 
 ModelSpec Qwen2VlFromHf(const HfConfig& config) {

@@ -11,7 +11,7 @@ namespace quire::architectures {
 
 namespace {
 
-/// Reads layer_types. Without it, each full_attention_interval-th layer is attention.
+/// Reads layer_types. Without that list, every full_attention_interval-th layer is attention.
 void ReadMixers(const HfConfig& config, ModelSpec& spec) {
   const int64_t interval = config.Count("full_attention_interval", 4);
   const std::vector<std::string> kinds = KindsOfLayers(config, spec);
@@ -61,7 +61,8 @@ ModelSpec Qwen35MoeFromHf(const HfConfig& config) {
   return spec;
 }
 
-/// Reads a GGUF file. Its norm weights are the factors themselves. Every full_attention_interval-th layer is attention.
+/// Reads a GGUF file. Its norm weights are the factors themselves, with 1 already added. Every
+/// full_attention_interval-th layer is attention.
 ModelSpec HybridFromGguf(const GgufConfig& config) {
   ModelSpec spec = LlamaFromGguf(config);
   DropFurtherLayers(config, spec);
@@ -104,7 +105,7 @@ ModelSpec Qwen35FromGguf(const GgufConfig& config) {
 
 ModelSpec Qwen35MoeFromGguf(const GgufConfig& config) { return WithMixture(config, Qwen35FromGguf(config)); }
 
-/// Returns the input projections of the gated delta rule. Recurrence says how files differ.
+/// Returns the input projections of the gated delta rule. Recurrence describes how files differ.
 std::vector<WeightSpec> Projections(const Recurrence& recurrence) {
   using enum Axis;
   const bool gates = recurrence.gates_by_key_head, betas = recurrence.betas_by_key_head;

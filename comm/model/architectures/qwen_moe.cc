@@ -9,8 +9,8 @@ namespace quire::architectures {
 
 namespace {
 
-/// Reads a Qwen2 mixture. With sliding windows, HF slides every other layer, from the first one to before
-/// max_window_layers.
+/// Reads a Qwen2 mixture. If sliding windows are on, HF slides every other layer, from the first layer to the layer
+/// before max_window_layers.
 ModelSpec Qwen2MoeFromHf(const HfConfig& config) {
   ModelSpec spec = LlamaFromHf(config);
   spec.qkv_bias = config.Flag("qkv_bias", true);
@@ -46,7 +46,7 @@ ModelSpec Qwen3MoeFromHf(const HfConfig& config) {
   return spec;
 }
 
-/// Reads a GGUF file. GGUF files do not state that weights are divided by their sum, but always mean it.
+/// Reads a GGUF file. Weights are always divided by their sum; GGUF files do not state this.
 ModelSpec Qwen3MoeFromGguf(const GgufConfig& config) {
   ModelSpec spec = LlamaFromGguf(config);
   spec.qk_norm = QkNorm::kHeads;

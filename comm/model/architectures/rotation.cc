@@ -43,7 +43,7 @@ void ReadLlama3(const HfConfig& scaling, Rope& rope) {
   rope.high_frequency_factor = scaling.Real("high_freq_factor", 4);
 }
 
-/// Returns the number of rotated dimensions as Rope stores it: 0 for all.
+/// Returns the number of rotated dimensions as Rope stores it: 0 means all dimensions.
 int64_t RotatedDims(double part, int64_t head_dim, const std::string& path) {
   if (!(part > 0 && part <= 1)) Fail("{}: a partial_rotary_factor of {} is out of range", path, part);
   return part == 1 ? 0 : static_cast<int64_t>(static_cast<double>(head_dim) * part);
@@ -112,13 +112,19 @@ Rope RopeFromHf(const HfConfig& config, const HfConfig& scaling, int64_t head_di
   if (habits.calls_longrope_otherwise && (type == "su" || type == "yarn")) type = "longrope";
   if (habits.sections_agree) {
     scaling.Has("mrope_section");
-    if (type == "mrope") type = "default";  // the name in older files
+    if (type == "mrope") type = "default";  // the type's name in older files
+  }
+  if (const double alpha = habits.alpha_stretches ? scaling.Real("alpha", 0) : 0; type == "dynamic" && alpha != 0) {
+    if (!(alpha > 0) || head_dim <= 2) Fail("{}: alpha = {} is out of range", scaling.path(), alpha);
+    const auto dims = static_cast<double>(head_dim);
+    rope.theta *= std::pow(alpha, dims / (dims - 2));
+    type = "default";
   }
   if (type == "default") {
     scaling.RefuseWhatNobodyRead();
     return rope;
   }
-  // The outer object has precedence. Without either key, the default is max_position_embeddings.
+  // The outer object has precedence. If neither object has the key, the default is max_position_embeddings.
   constexpr const char* kOriginal = "original_max_position_embeddings";
   const auto made_for = static_cast<double>(config.Count("max_position_embeddings"));
   rope.original_max_position = config.Real(kOriginal, scaling.Real(kOriginal, made_for));

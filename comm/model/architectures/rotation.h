@@ -11,18 +11,21 @@ namespace quire::architectures {
 /// A family's defaults and variants of rotary settings.
 struct RopeHabits {
   double theta = 10000;
-  /// The default part of each head that rotates. 0: all of each head rotates, and other values in files are refused.
+  /// The default fraction of each head that rotates. 0 means that each head rotates as a whole and that other values in
+  /// files are refused.
   double partial = 0;
   bool calls_longrope_otherwise = false;  // files may call its longrope "su" or "yarn"
   bool queries_grow = false;              // llama_4_scaling_beta sets the growth
   bool proportional = false;              // rope_type "proportional" sets how many pairs turn
-  /// Files may have mrope_section, which splits rotation among times, heights and widths. For text all three equal the
-  /// position.
+  /// True when files may have mrope_section, which splits the rotation among times, heights and widths. For text all
+  /// three equal the position.
   bool sections_agree = false;
+  /// True when a scaling of type "dynamic" with an alpha stretches theta equally for all lengths, as in HunYuan.
+  bool alpha_stretches = false;
   bool by_kind = false;  // files may have a rope for each kind of layer; RopesOfKindsFromHf reads them
 };
 
-/// Reads the rope of all layers: rope_parameters or, in older files, rope_scaling and rope_theta.
+/// Reads the rope of all layers from rope_parameters or, in older files, from rope_scaling and rope_theta.
 Rope RopeFromHf(const HfConfig& config, int64_t head_dim, const RopeHabits& habits);
 
 /// Reads a rope from `scaling`, an object of the configuration. `habits` supplies theta and partial when the object
@@ -30,15 +33,15 @@ Rope RopeFromHf(const HfConfig& config, int64_t head_dim, const RopeHabits& habi
 Rope RopeFromHf(const HfConfig& config, const HfConfig& scaling, int64_t head_dim, const RopeHabits& habits);
 
 struct RopesOfKinds {
-  Rope full, sliding;  // ropes of layers without a window, and of layers with one
+  Rope full, sliding;  // ropes of layers without a window, and of layers with a window
 };
 
-/// Reads rope_parameters when it has an object for each kind of layer; returns nullopt otherwise.
+/// Reads rope_parameters if it has an object for each kind of layer; returns nullopt otherwise.
 std::optional<RopesOfKinds> RopesOfKindsFromHf(const HfConfig& config, int64_t head_dim, double full_theta,
                                                double sliding_theta);
 
-/// Returns YaRN's factor for cosines and sines in a context `scale` times as long. Scores of attention grow by its
-/// square.
+/// Returns YaRN's factor for cosines and sines in a context `scale` times as long as the original one. Attention scores
+/// grow by the factor's square.
 double YarnAttention(double scale, double mscale);
 
 Rope RopeFromGguf(const GgufConfig& config, int64_t head_dim);

@@ -9,8 +9,8 @@ namespace {
 
 constexpr int64_t kUsualInterval = 4;
 
-/// Reads which layers rotate: no_rope_layers has a 1 for each; without it, each `no_rope_layer_interval`-th layer does
-/// not rotate.
+/// Reads which layers rotate. no_rope_layers has a 1 for each layer that rotates; without that list, every
+/// `no_rope_layer_interval`-th layer does not rotate.
 void ReadRotation(const HfConfig& config, ModelSpec& spec) {
   const std::vector<double> listed = config.Reals("no_rope_layers");
   const int64_t interval = config.Count("no_rope_layer_interval", kUsualInterval);

@@ -20,8 +20,8 @@ ModelSpec StableLmFromHf(const HfConfig& config) {
   return spec;
 }
 
-/// Reads a GGUF file. The tensors tell whether attention and MLP are parallel, because files also claim this for models
-/// with a norm for each.
+/// Reads a GGUF file. The tensors tell whether attention and MLP are parallel, because files claim this also for models
+/// that have a norm for each.
 ModelSpec StableLmFromGguf(const GgufConfig& config) {
   ModelSpec spec = LayerNormFromGguf(config);
   spec.gated_mlp = true;

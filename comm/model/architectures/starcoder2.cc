@@ -13,7 +13,7 @@ ModelSpec StarCoder2FromHf(const HfConfig& config) {
   spec.SetAll(&LayerSpec::num_kv_heads, config.Count("num_key_value_heads", 2));
   spec.SetAll(&LayerSpec::intermediate_size, config.Count("intermediate_size"));
   spec.activation = ActivationFromHf(config, "hidden_act", "gelu_pytorch_tanh");
-  config.Has("activation_function");  // accepted and ignored, as HF does; left over from training
+  config.Has("activation_function");  // accepted and ignored, as in HF; left over from training
   spec.ropes = {RopeFromHf(config, spec.layers[0].head_dim, {})};
   for (LayerSpec& layer : spec.layers) layer.window = config.Count("sliding_window", 0);
   const bool biased = config.Flag("use_bias", true);

@@ -1,6 +1,7 @@
 // Reads matrices with separate scales: FP8 and int8 as MODULE.weight [rows, cols], and compressed-tensors' packed
-// integers as MODULE.weight_packed, int32 words along a row. A scale belongs to the whole matrix, a row, a group of
-// columns, or a block of rows and columns. FP8's weight_scale_inv is a factor like weight_scale, despite its name.
+// integers as MODULE.weight_packed, int32 words along a row. Reads the files of NVIDIA's ModelOpt, too. A scale belongs
+// to the whole matrix, a row, a group of columns, or a block of rows and columns. FP8's weight_scale_inv is a factor
+// like weight_scale, despite its name.
 #include <cstring>
 
 #include "comm/base/error.h"
@@ -12,19 +13,23 @@ namespace {
 
 constexpr int64_t kPackedWordBits = 32;
 constexpr uint8_t kSigned = 0x80;
+constexpr std::initializer_list<NumberType> kScalesOfFp8 = {NumberType::kF32, NumberType::kF16, NumberType::kBF16,
+                                                            NumberType::kU8};
 
 /// Returns numbers / of, rounded up, without overflow for any number in a file.
 int64_t Blocks(int64_t numbers, int64_t of) { return numbers / of + (numbers % of != 0 ? 1 : 0); }
 
-/// Sets the scales and group of a matrix whose rows and columns are set.
+/// Sets the scales and the group of a matrix whose rows and columns are set. Scales that are bytes are powers of two,
+/// as in MXFP8.
 void SetScales(const QuantizedParts& parts, const std::string& module, const char* part, const Tensor& scales,
-               const StoredQuants& quants, ScaledMatrix& matrix) {
+               const StoredQuants& quants, std::initializer_list<NumberType> types, ScaledMatrix& matrix) {
   const int64_t rows = matrix.rows, cols = matrix.cols;
-  parts.Require(module, part, scales, kScaleTypes, scales.shape);
+  parts.Require(module, part, scales, types, scales.shape);
   std::vector<int64_t> shape = scales.shape;
   while (shape.size() < 2) shape.push_back(1);
   if (shape.size() > 2) parts.Refuse(module, part, "has more than two dimensions");
   matrix.scales = {.type = scales.type, .data = scales.data.data(), .row_stride = shape[1], .group_stride = 1};
+  if (scales.type == NumberType::kU8) matrix.scales.form = ScaleForm::kPowerOfTwo;
   const bool blocks = quants.block_rows > 0 && shape[0] == Blocks(rows, quants.block_rows) &&
                       shape[1] == Blocks(cols, quants.block_cols);
   if (blocks) {
@@ -54,7 +59,7 @@ void JoinUnpacked(QuantizedParts& parts, const StoredQuants& quants, const std::
   std::optional<Tensor> scales = parts.TakeIf(module, part);
   if (!scales) scales = parts.TakeIf(module, part = "weight_scale_inv");
   if (!scales) parts.Refuse(module, "weight_scale", "is missing");
-  SetScales(parts, module, part, *scales, quants, matrix);
+  SetScales(parts, module, part, *scales, quants, fp8 ? kScalesOfFp8 : kScaleTypes, matrix);
   if (fp8) {
     matrix.fp8 = numbers.data.data();
   } else {
@@ -92,7 +97,7 @@ std::pair<int64_t, int64_t> ShapeOf(QuantizedParts& parts, const std::string& mo
   return {numbers[0], numbers[1]};
 }
 
-/// Returns the bits of an integer when `cols` columns take `words` words; 0 when no supported size fits.
+/// Returns the number of bits of an integer when `cols` columns take `words` words; 0 when no supported size fits.
 int BitsOf(int64_t cols, int64_t words) {
   for (const int bits : {4, 8}) {
     if (cols > 0 && words == Blocks(cols, kPackedWordBits / bits)) return bits;
@@ -112,7 +117,7 @@ void JoinPacked(QuantizedParts& parts, const StoredQuants& quants, const std::st
   ScaledMatrix matrix{.rows = rows, .cols = cols};
   const std::optional<Tensor> scales = parts.TakeIf(module, "weight_scale");
   if (!scales) parts.Refuse(module, "weight_scale", "is missing");
-  SetScales(parts, module, "weight_scale", *scales, quants, matrix);
+  SetScales(parts, module, "weight_scale", *scales, quants, kScaleTypes, matrix);
   matrix.ints = {.data = words.data.data(), .bits = bits, .row_stride = words.shape[1], .col_stride = 1};
   matrix.zero = 1 << (bits - 1);
   if (const std::optional<Tensor> zeros = parts.TakeIf(module, "weight_zero_point")) {
@@ -126,7 +131,7 @@ void JoinPacked(QuantizedParts& parts, const StoredQuants& quants, const std::st
     parts.Require(module, "weight_g_idx", *groups, {NumberType::kInt32}, {cols});
     int32_t first = 0;
     std::memcpy(&first, groups->data.data(), sizeof(first));
-    if (first != -1) matrix.column_groups = groups->data.data();  // -1: columns are in order
+    if (first != -1) matrix.column_groups = groups->data.data();  // -1: the columns are in order
   }
   parts.Put(module, bits == 4 ? NumberType::kInt4 : NumberType::kInt8, words, *scales, matrix);
 }
@@ -137,9 +142,17 @@ void JoinFp8(QuantizedParts& parts, const StoredQuants& quants) {
   JoinAllUnpacked(parts, quants, NumberType::kFp8E4M3);
 }
 
+void JoinModelOpt(QuantizedParts& parts, const StoredQuants& quants) {
+  for (const std::string& module : parts.ModulesWith("weight", NumberType::kU8))
+    JoinFp4(parts, module, "weight", {.part = "weight_scale_2", .divides = false});
+  JoinAllUnpacked(parts, quants, NumberType::kFp8E4M3);
+}
+
 void JoinCompressedTensors(QuantizedParts& parts, const StoredQuants& quants) {
   for (const std::string& module : parts.ModulesWith("weight_packed", NumberType::kInt32))
     JoinPacked(parts, quants, module);
+  for (const std::string& module : parts.ModulesWith("weight_packed", NumberType::kU8))
+    JoinFp4(parts, module, "weight_packed", {.part = "weight_global_scale", .divides = true});
   JoinAllUnpacked(parts, quants, NumberType::kFp8E4M3);
   JoinAllUnpacked(parts, quants, NumberType::kInt8);
 }

@@ -8,7 +8,7 @@ namespace quire {
 
 namespace {
 
-// Type codes from the GGUF specification.
+// Codes of value types from the GGUF specification.
 enum ValueType : uint32_t {
   kUint8,
   kInt8,
@@ -27,7 +27,7 @@ enum ValueType : uint32_t {
 constexpr uint64_t kMaxKeyBytes = 65535;
 constexpr uint64_t kMaxDimensions = 4;
 
-/// Reads little-endian values, and never past the end.
+/// Reads little-endian values, and never beyond the end of the file.
 class Cursor {
  public:
   Cursor(std::span<const std::byte> bytes, const std::string& path) : bytes_(bytes), path_(path) {}
@@ -47,7 +47,7 @@ class Cursor {
     at_ += length;
     return text;
   }
-  /// Reads a count of items that take at least min_bytes each.
+  /// Reads a count of items that take at least min_bytes bytes each.
   uint64_t ReadCount(uint64_t min_bytes, const char* what) {
     const auto count = Read<uint64_t>();
     if (count > remaining() / min_bytes) Fail("{}: {} {} cannot fit the file", path_, count, what);
@@ -118,7 +118,7 @@ GgufValue ReadValue(Cursor& in, const std::string& what) {
   return ReadInteger(in, type, what);
 }
 
-// Type names by ggml's type code; empty for removed codes.
+// Type names by ggml's type code. Codes that ggml has removed have empty names.
 constexpr const char* kGgmlTypes[] = {"F32",     "F16",    "Q4_0",    "Q4_1",  "",       "",      "Q5_0",  "Q5_1",
                                       "Q8_0",    "Q8_1",   "Q2_K",    "Q3_K",  "Q4_K",   "Q5_K",  "Q6_K",  "Q8_K",
                                       "IQ2_XXS", "IQ2_XS", "IQ3_XXS", "IQ1_S", "IQ4_NL", "IQ3_S", "IQ2_S", "IQ4_XS",

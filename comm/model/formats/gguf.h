@@ -11,13 +11,13 @@
 
 namespace quire {
 
-/// One metadata value. Integers of every width become int64; a uint64 above its range is refused. Arrays are flat.
+/// One metadata value. Integers of every width become int64; a uint64 above int64's range is refused. Arrays are flat.
 using GgufValue = std::variant<int64_t, double, bool, std::string, std::vector<int64_t>, std::vector<double>,
                                std::vector<std::string>>;
 
 struct GgufFile {
   std::map<std::string, GgufValue> metadata;
-  TensorMap tensors;  // row-major shapes [rows, cols], the reverse of the file's
+  TensorMap tensors;  // row-major shapes [rows, cols]; the file has the dimensions in reverse order
 
   /// Returns the value of `key` as T. Throws Error with the key when it is missing or has another type.
   template <class T>
@@ -29,8 +29,8 @@ struct GgufFile {
   std::string path;
 };
 
-/// Reads GGUF versions 2 and 3. Checks all counts, lengths, offsets and products against the file before using them.
-/// Tensors are views of `bytes`. Throws Error with the file (`path`) and the place.
+/// Reads GGUF versions 2 and 3. Checks all counts, lengths, offsets and products against the file's size before using
+/// them. Tensors are views of `bytes`. Throws Error, which names the file (`path`) and the place in it.
 GgufFile ReadGguf(std::span<const std::byte> bytes, const std::string& path);
 
 }  // namespace quire

@@ -12,10 +12,10 @@ namespace quire {
 
 namespace {
 
-constexpr int64_t kMostParts = 400;  // kMaxMappings of mapping_errors.cc has room for more files than this
+constexpr int64_t kMostParts = 400;  // kMaxMappings of mapping_errors.cc has room for more than this number of files
 constexpr const char *kNumber = "split.no", *kCount = "split.count", *kTensors = "split.tensors.count";
 
-/// Removes a number of five digits from the end of `text` and returns it; -1 when there is none.
+/// Removes a number of five digits from the end of `text` and returns the number; returns -1 when there is none.
 int64_t TakeNumber(std::string_view& text) {
   constexpr size_t kDigits = 5;
   if (text.size() < kDigits) return -1;

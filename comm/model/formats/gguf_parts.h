@@ -19,12 +19,12 @@ struct GgufPart {
   std::string PathOf(int64_t part) const;
 };
 
-/// Parses the name of a part; nullopt for any other name.
+/// Parses the name of a part; returns nullopt for any other name.
 std::optional<GgufPart> GgufPartNamed(const std::string& path);
 
-/// Reads a GGUF model: a single file, or all parts when `path` is the first part. Appends to `files` the mapped files
-/// that the tensors are views of. Throws Error with the part that is missing, belongs to another model, or is not the
-/// first.
+/// Reads a GGUF model: a single file, or all parts when `path` is the first part. Appends the mapped files, of which
+/// the tensors are views, to `files`. Throws Error, which names the part that is missing, belongs to another model, or
+/// is not the first.
 GgufFile ReadGgufParts(const std::string& path, std::vector<MappedFile>& files);
 
 /// Returns the paths of all files of a GGUF model.

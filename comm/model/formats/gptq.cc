@@ -1,5 +1,5 @@
-// Reads GPTQ and AWQ. A matrix is MODULE.qweight, int32 words of integers; MODULE.qzeros, the same for each group of
-// columns; and MODULE.scales [groups, rows]. GPTQ and AWQ store [cols, rows] of y = x * W^T.
+// Reads GPTQ and AWQ matrices. A matrix is MODULE.qweight, int32 words of integers; MODULE.qzeros, words with one
+// integer for each group of columns; and MODULE.scales [groups, rows]. GPTQ and AWQ store [cols, rows] of y = x * W^T.
 #include "comm/base/error.h"
 #include "comm/model/formats/quantized_matrices.h"
 
@@ -9,10 +9,10 @@ namespace {
 
 constexpr int64_t kWordBits = 32;
 
-/// Scales and zeros, which GPTQ and AWQ store alike.
+/// Scales and zeros, which GPTQ and AWQ store in the same way.
 struct Groups {
   Tensor scales;
-  ScaledMatrix matrix;  // scales and zeros only, no integers yet
+  ScaledMatrix matrix;  // scales and zeros; the integers are not set yet
 };
 
 Groups TakeGroups(QuantizedParts& parts, const std::string& module, const StoredQuants& quants, int64_t rows,
@@ -34,7 +34,7 @@ Groups TakeGroups(QuantizedParts& parts, const std::string& module, const Stored
   return {std::move(scales), matrix};
 }
 
-/// Throws Error unless the tensor is a nonempty matrix of words.
+/// Throws Error unless the tensor is a non-empty matrix of int32 words.
 void RequireWords(const QuantizedParts& parts, const std::string& module, const Tensor& words) {
   const bool is_matrix = words.shape.size() == 2 && words.shape[0] > 0 && words.shape[1] > 0;
   if (!is_matrix)

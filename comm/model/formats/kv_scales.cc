@@ -12,7 +12,7 @@ namespace quire {
 
 namespace {
 
-/// Returns the layer of an attention tensor; nullopt for other names.
+/// Returns the layer of a tensor of attention by its name; nullopt for other names.
 std::optional<int64_t> LayerOf(std::string_view name) {
   constexpr std::string_view kLayers = "layers.", kAttention = ".self_attn.";
   const size_t at = name.find(kLayers), attention = name.find(kAttention);
@@ -23,7 +23,7 @@ std::optional<int64_t> LayerOf(std::string_view name) {
   return error == std::errc() && end == number.data() + number.size() ? std::optional(layer) : std::nullopt;
 }
 
-/// Returns the number of a tensor with a single number; nullopt for other tensors.
+/// Returns the number in a tensor of one number; nullopt for other tensors.
 std::optional<float> NumberOf(const Tensor& tensor) {
   if (!IsFloat(tensor.type) || static_cast<int64_t>(tensor.data.size()) != ByteSize(tensor.type)) return std::nullopt;
   return ScaleGrid{tensor.type, tensor.data.data()}.At(0, 0);

@@ -7,7 +7,7 @@
 
 namespace quire {
 
-/// The divisors of a layer's keys and values when an FP8 KV cache stores them.
+/// The divisors by which an FP8 KV cache divides a layer's keys and values before it stores them.
 struct KvScales {
   float key = 1, value = 1;
 };

@@ -8,17 +8,17 @@
 
 namespace quire {
 
-/// The bytes of a regular file in memory. Maps the file read-only, or copies it.
+/// The bytes of a regular file in memory, either mapped read-only or copied.
 ///
-/// A mapping: the page cache supplies pages when they are touched; all processes that
-/// map the file share them. The size is read once, at opening. If the file is truncated later or its disk fails,
-/// touching a missing page ends the process (comm/model/formats/mapping_errors.h).
+/// With a mapping, the page cache supplies pages when they are touched, and all processes that map the file share them.
+/// The size is read once, at opening. If the file is truncated later or its disk fails, touching a missing page ends
+/// the process (comm/model/formats/mapping_errors.h).
 class MappedFile {
  public:
   explicit MappedFile(const std::string& path);
   explicit MappedFile(const RegularFile& file);
-  /// Copies the file, whose later changes then harm nothing. Throws Error when it is larger than `most_bytes`, or
-  /// becomes shorter meanwhile.
+  /// Copies the file into memory, so that later changes of the file do no harm. Throws Error when the file is larger
+  /// than `most_bytes`, or becomes shorter during the copy.
   MappedFile(const RegularFile& file, size_t most_bytes);
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept;
@@ -27,7 +27,7 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::string& path() const { return path_; }
 
-  /// Unmaps the touched pages. They stay in the page cache and return when they are read again. Not for copies.
+  /// Unmaps the touched pages. They stay in the page cache and return when they are read again. Not for copied files.
   void ReleasePages() const;
 
  private:
@@ -40,7 +40,7 @@ class MappedFile {
 /// Reads a small text file. Throws Error when it is missing, empty, larger than max_bytes, or not a regular file.
 std::string ReadTextFile(const std::string& path, size_t max_bytes);
 
-/// Writes a file, in place of an earlier one. Throws Error when writing fails.
+/// Writes a file and replaces an earlier file of this name. Throws Error when writing fails.
 void WriteTextFile(const std::string& path, const std::string& text);
 
 }  // namespace quire

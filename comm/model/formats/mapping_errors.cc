@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kMaxMappings = 512, kMaxText = 512;
 
-/// A mapping that a signal handler can read. Its fields are complete while `begin` is set.
+/// A mapping that a signal handler can read. All its fields are set while `begin` is set.
 struct Mapping {
   std::atomic<const std::byte*> begin{nullptr};
   std::atomic<bool> taken{false};
@@ -23,7 +23,7 @@ struct Mapping {
   char path[kMaxText] = {};
 };
 
-/// Static data, because a signal handler can reach nothing else.
+/// The known mappings, as static data, because a signal handler can reach nothing else.
 struct Known {
   std::array<Mapping, kMaxMappings> mappings;
   char who[kMaxText] = {};
@@ -39,7 +39,7 @@ void Copy(std::string_view text, char (&to)[kMaxText]) {
   to[size] = '\0';
 }
 
-/// Collects a line and writes it in one call, so that other processes' lines cannot split it.
+/// Collects a line and writes it in one call, so that other processes' lines cannot split the line.
 struct Line {
   char text[3 * kMaxText];
   size_t size = 0;

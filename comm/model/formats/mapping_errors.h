@@ -5,13 +5,14 @@
 
 namespace quire {
 
-/// Makes the process end with a message when a page of a mapped file is gone. Without this call, SIGBUS kills the
+/// Makes the process end with a message when a page of a mapped file is missing. Without this call, SIGBUS kills the
 /// process silently. The message on standard error begins with `who` and names the file; the exit status is 1. Call
-/// this after MPI_Init, because MPI installs signal handlers, too. Any other cause of SIGBUS ends the process as
-/// before.
+/// this function after MPI_Init, because MPI installs signal handlers, too. Any other cause of SIGBUS ends the process
+/// as before.
 void ReportMappingErrors(const std::string& who);
 
-/// Registers a mapping of MappedFile for the message. Mappings beyond some hundred are not registered.
+/// Registers a mapping of MappedFile for the message of ReportMappingErrors. After some hundred mappings, further
+/// mappings are not registered.
 void NoteMapping(const std::byte* begin, size_t size, const std::string& path);
 void ForgetMapping(const std::byte* begin);
 

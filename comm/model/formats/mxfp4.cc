@@ -13,8 +13,6 @@ constexpr int64_t kBlockBytes = 16, kBlockNumbers = 32;
 
 }  // namespace
 
-bool IsPartOfMxFp4(const std::string& name) { return name.ends_with(kBlocks) || name.ends_with(kScales); }
-
 void JoinMxFp4(TensorMap& tensors, const std::string& path) {
   TensorMap joined;
   for (auto& [name, tensor] : tensors) {
@@ -33,10 +31,17 @@ void JoinMxFp4(TensorMap& tensors, const std::string& path) {
       Fail("{}: tensor {} is too long", path, name);
     joined.emplace(whole, Tensor{NumberType::kMxFp4Pairs, std::move(shape), tensor.data, scales->second.data});
   }
-  std::erase_if(tensors, [](const auto& entry) { return entry.second.type == NumberType::kU8; });
   for (auto& [name, tensor] : joined) {
+    tensors.erase(name + std::string(kBlocks));
+    tensors.erase(name + std::string(kScales));
     if (!tensors.emplace(name, std::move(tensor)).second) Fail("{}: tensor {} is there twice", path, name);
   }
+}
+
+void DropMasks(TensorMap& tensors) {
+  std::erase_if(tensors, [](const auto& entry) {
+    return entry.second.type == NumberType::kU8 && !entry.first.ends_with(".weight");
+  });
 }
 
 }  // namespace quire

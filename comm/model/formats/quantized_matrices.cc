@@ -17,6 +17,10 @@ void JoinQuantized(TensorMap& tensors, const StoredQuants& quants, const std::st
       return JoinFp8(parts, quants);
     case StoredQuants::Method::kCompressedTensors:
       return JoinCompressedTensors(parts, quants);
+    case StoredQuants::Method::kModelOpt:
+      return JoinModelOpt(parts, quants);
+    case StoredQuants::Method::kBitsAndBytes:
+      return JoinBitsAndBytes(parts);
   }
 }
 

@@ -11,8 +11,8 @@ namespace quire {
 namespace {
 
 constexpr std::string_view kActivationParts[] = {
-    ".input_scale", ".input_scale_ub", ".input_zero_point", ".output_scale", ".output_zero_point", ".activation_scale",
-    ".q_scale",     ".k_zero_point",   ".v_zero_point"};
+    ".input_scale",       ".input_scale_ub",   ".input_zero_point", ".input_global_scale", ".output_scale",
+    ".output_zero_point", ".activation_scale", ".q_scale",          ".k_zero_point",       ".v_zero_point"};
 
 std::string NameOf(const std::string& module, std::string_view part) { return module + '.' + std::string(part); }
 
@@ -54,6 +54,10 @@ void QuantizedParts::Put(const std::string& module, NumberType type, const Tenso
                          ScaledMatrix matrix) {
   Tensor whole{type, {matrix.rows, matrix.cols}, numbers.data, scales.data};
   whole.scaled = std::make_shared<const ScaledMatrix>(matrix);
+  PutWhole(module, std::move(whole));
+}
+
+void QuantizedParts::PutWhole(const std::string& module, Tensor whole) {
   if (!tensors_.emplace(NameOf(module, "weight"), std::move(whole)).second)
     Refuse(module, "weight", "is there in two forms");
 }

@@ -5,7 +5,6 @@
 
 #include "comm/base/error.h"
 #include "comm/base/json.h"
-#include "comm/model/formats/mxfp4.h"
 
 namespace quire {
 
@@ -18,22 +17,17 @@ NumberType TypeOf(const std::string& dtype, const std::string& what) {
   if (dtype == "F32") return NumberType::kF32;
   if (dtype == "F16") return NumberType::kF16;
   if (dtype == "BF16") return NumberType::kBF16;
-  // The types below occur only in parts of quantised matrices. A tensor that becomes no part is refused later, as an
-  // unexpected tensor of the model.
-  if (dtype == "U8") return NumberType::kU8;
+  // The types below occur only in parts of quantised matrices. A tensor that does not become a part is refused later,
+  // as an unexpected tensor of the model.
+  if (dtype == "U8" || dtype == "F8_E8M0") return NumberType::kU8;
   if (dtype == "I8") return NumberType::kInt8;
   if (dtype == "I32") return NumberType::kInt32;
   if (dtype == "I64") return NumberType::kInt64;
   if (dtype == "F8_E4M3") return NumberType::kFp8E4M3;
   Fail(
-      "{}: dtype {} is not supported; supported are F32, F16, BF16, MXFP4 and, of quantised matrices, F8_E4M3, I8, "
-      "I32 and I64",
+      "{}: dtype {} is not supported; supported are F32, F16, BF16, MXFP4 and, of quantised matrices, F8_E4M3, "
+      "F8_E8M0, U8, I8, I32 and I64",
       what, dtype.substr(0, 20));
-}
-
-/// True for attention masks in older files, which are no weights.
-bool IsMask(const std::string& dtype, const std::string& name) {
-  return dtype == "BOOL" || (dtype == "U8" && !IsPartOfMxFp4(name));
 }
 
 std::string CheckedName(const std::string& name, const std::string& path) {
@@ -71,7 +65,7 @@ void ReadEntry(const std::string& name, const Json& entry, std::span<const std::
                         entry["data_offsets"].size() == 2;
   if (!complete) Fail("{}: expected exactly dtype, shape and data_offsets", what);
   ranges.push_back(RangeOf(name, entry["data_offsets"], data, what));
-  if (IsMask(entry["dtype"].get<std::string>(), name)) return;
+  if (entry["dtype"] == "BOOL") return;  // an attention mask in an older file, which is no weight
   Tensor tensor;
   tensor.type = TypeOf(entry["dtype"].get<std::string>(), what);
   for (const Json& extent : entry["shape"]) tensor.shape.push_back(NonNegative(extent, what));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -21,7 +22,7 @@ T Load(const std::byte* from) {
   return value;
 }
 
-/// The position of neighbour i in AWQ's word of eight.
+/// The position of neighbour i in AWQ's word of eight numbers.
 constexpr std::array<int, 8> kEvensFirst = {0, 4, 1, 5, 2, 6, 3, 7};
 
 template <class Word, int kBits>
@@ -40,8 +41,8 @@ void ReadAlongRow(const IntGrid& grid, int64_t row, int64_t col, int64_t count, 
   }
 }
 
-/// Reads words that pack a column: each word contributes one number to the row, and neighbouring columns' words are
-/// apart.
+/// Reads words that each pack numbers of one column: each word contributes one number to the row, and the words of
+/// neighbouring columns are apart.
 template <class Word, int kBits>
 void ReadAcrossWords(const IntGrid& grid, int64_t row, int64_t col, int64_t count, uint8_t* out) {
   constexpr int64_t kPerWord = sizeof(Word) * 8 / kBits;
@@ -72,7 +73,8 @@ constexpr float PowerOfTwo(int exponent) {
   return power;
 }
 
-/// E4M3: four exponent bits with a bias of 7, and three mantissa bits. Numbers with exponent 0 have no leading one.
+/// Makes the values of E4M3 bytes: four exponent bits with a bias of 7, and three mantissa bits. Numbers with exponent
+/// 0 have no leading one.
 constexpr std::array<float, 256> MakeFp8Table() {
   std::array<float, 256> table{};
   for (int i = 0; i < 256; ++i) {
@@ -92,11 +94,38 @@ constexpr std::array<float, 256> kFp8 = MakeFp8Table();
 
 float FromFp8(std::byte number) { return kFp8[std::to_integer<size_t>(number)]; }
 
-float ScaleGrid::At(int64_t row, int64_t group) const {
-  const std::byte* from = data + (row / rows_per_scale * row_stride + group * group_stride) * ByteSize(type);
+namespace {
+
+float ReadScale(NumberType type, const std::byte* from) {
   if (type == NumberType::kF32) return Load<float>(from);
   if (type == NumberType::kF16) return static_cast<float>(Load<Float16>(from));
+  if (type == NumberType::kFp8E4M3) return FromFp8(*from);
   return std::bit_cast<float>(static_cast<uint32_t>(Load<uint16_t>(from)) << 16);
+}
+
+/// Decodes a byte of E8M0.
+float FromPower(std::byte exponent) {
+  constexpr int kNan = 255, kBias = 127;
+  const int e = std::to_integer<int>(exponent);
+  return e == kNan ? std::numeric_limits<float>::quiet_NaN() : std::ldexp(1.0f, e - kBias);
+}
+
+}  // namespace
+
+float ScaleGrid::At(int64_t row, int64_t group) const {
+  const int64_t place = row / rows_per_scale * row_stride + group * group_stride;
+  const std::byte* from = data + place * ByteSize(type);
+  switch (form) {
+    case ScaleForm::kNumber:
+      return factor * ReadScale(type, from);
+    case ScaleForm::kPowerOfTwo:
+      return factor * FromPower(*from);
+    case ScaleForm::kNested:
+      return factor * (Load<float>(numbers + 4 * std::to_integer<int64_t>(*from)) *
+                           Load<float>(outer + 4 * (place / outer_block)) +
+                       offset);
+  }
+  Fail("a scale of form {} is unknown", static_cast<int>(form));
 }
 
 int64_t ScaledMatrix::GroupOf(int64_t col) const {
@@ -129,7 +158,23 @@ int ScaledMatrix::Zero(int64_t row, int64_t group_index) const {
   return zero + stored;
 }
 
+void ScaledMatrix::DecodeCodes(int64_t row, int64_t col, int64_t count, float* out) const {
+  const int64_t first = row * cols;
+  for (const int64_t end = col + count; col < end;) {
+    const int64_t in_order = flat ? first + col : col, group_of = in_order / group;
+    const int64_t group_end = std::min(end, col + (group_of + 1) * group - in_order);
+    const float scale = flat ? scales.At(0, group_of) : scales.At(row, group_of);
+    for (; col < group_end; ++col) {
+      const int64_t place = first + col;
+      const int shift = (place % 2 == 0) == high_first ? 4 : 0;
+      const auto code = std::to_integer<size_t>(codes[place / 2] >> shift & std::byte{15});
+      *out++ = scale * code_numbers[code];
+    }
+  }
+}
+
 void ScaledMatrix::Decode(int64_t row, int64_t col, int64_t count, float* out) const {
+  if (codes != nullptr) return DecodeCodes(row, col, count, out);
   constexpr int64_t kAtOnce = 256;
   uint8_t stored[kAtOnce];
   for (const int64_t end = col + count; col < end;) {

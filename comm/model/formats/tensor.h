@@ -19,9 +19,9 @@ struct Tensor {
   NumberType type = NumberType::kF32;
   std::vector<int64_t> shape;
   std::span<const std::byte> data;
-  std::span<const std::byte> scales = {};  // for kMxFp4Pairs: one byte per block; with `scaled`: its scales
-  /// For kInt4, kInt8 and kFp8E4M3: the places of its numbers and scales. `data` holds all its numbers, but not in the
-  /// order of `shape`.
+  std::span<const std::byte> scales = {};  // for kMxFp4Pairs one byte per block; with `scaled` the matrix's scales
+  /// For kInt4, kInt8 and kFp8E4M3: where the numbers and scales are. `data` has all the numbers, but not in the order
+  /// of `shape`.
   std::shared_ptr<const ScaledMatrix> scaled = nullptr;
 
   int64_t rows() const { return shape.size() < 2 ? 1 : shape.front(); }

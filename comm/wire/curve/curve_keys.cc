@@ -25,7 +25,7 @@ void CheckCurve() {
     Fail("this machine's ZeroMQ was built without CURVE: it cannot encrypt; install the distribution's libzmq");
 }
 
-/// Reads the single line of a key file.
+/// Reads a key file, which has a single line.
 Secret ReadKey(const std::string& path, FileAccess access) {
   const Secret file = ReadGuardedFile(path, access, kMaxFileBytes);
   std::string_view line = file.view();
@@ -47,11 +47,11 @@ std::string ReadPublicKey(const std::string& path) {
   return std::string(ReadKey(path, FileAccess::kOthersMayRead).view());
 }
 
-/// Reads NAME.secret and NAME.pub. Throws Error unless they are a pair.
+/// Reads NAME.secret and NAME.pub. Throws Error unless they belong together.
 CurveKeyPair ReadPair(const std::string& name) {
   CurveKeyPair pair{ReadPublicKey(name + ".pub"), ReadKey(name + ".secret", FileAccess::kOwnerOnly)};
   std::array<char, kZ85Bytes + 1> derived{};
-  // The secret key was shortened by one byte, so the terminating zero still follows it.
+  // The secret key was shortened by one byte, so the zero at its end is still there.
   ::zmq_curve_public(derived.data(), pair.secret_key.data());
   if (derived.data() != pair.public_key)
     Fail("{}.pub does not belong to {}.secret: copy both from where they were made", name, name);
@@ -61,11 +61,11 @@ CurveKeyPair ReadPair(const std::string& name) {
 void CheckDirectory(const std::string& directory) {
   struct stat info {};
   if (::stat(directory.c_str(), &info) != 0 || !S_ISDIR(info.st_mode))
-    Fail("there is no key directory {}: quire keygen --transport {} --ranks N", directory, directory);
+    FailSettings("there is no key directory {}: quire keygen --transport {} --ranks N", directory, directory);
   if (info.st_uid != ::geteuid())
-    Fail("{} belongs to user {}, this process is user {}", directory, info.st_uid, ::geteuid());
+    FailSettings("{} belongs to user {}, this process is user {}", directory, info.st_uid, ::geteuid());
   if ((info.st_mode & 077) != 0)
-    Fail("others can reach into {} (mode {:04o}): chmod 0700 {}", directory, info.st_mode & 07777, directory);
+    FailSettings("others can reach into {} (mode {:04o}): chmod 0700 {}", directory, info.st_mode & 07777, directory);
 }
 
 std::string WorkerName(const std::string& directory, Rank rank) {
@@ -73,7 +73,8 @@ std::string WorkerName(const std::string& directory, Rank rank) {
 }
 
 void MakeDirectory(const std::string& path) {
-  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) Fail("cannot make {}: {}", path, std::strerror(errno));
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
+    FailSettings("cannot make {}: {}", path, std::strerror(errno));
 }
 
 void WritePair(const std::string& name, std::vector<std::string>& written) {

@@ -27,10 +27,10 @@ struct WorkerKeys {
 };
 
 /// Reads a key directory (mode 0700): coordinator.secret, coordinator.pub, workers/r0.secret, workers/r0.pub, ... Every
-/// file is one line of Z85; secrets have mode 0600. Throws Error with the path and a remedy for anything else
-/// (secret_file.h), and when fewer than `num_ranks` workers have keys.
+/// file is one line of Z85; secrets have mode 0600. Throws Error with the path and a remedy if anything differs from
+/// this (secret_file.h), and when fewer than `num_ranks` workers have keys.
 CoordinatorKeys LoadCoordinatorKeys(const std::string& directory, int num_ranks);
-/// Reads the rank's own keys and coordinator.pub only, so a host needs no other rank's secret.
+/// Reads only the rank's own keys and coordinator.pub, so a host needs no secret of another host's ranks.
 WorkerKeys LoadWorkerKeys(const std::string& directory, Rank rank);
 
 /// Creates the directory with keys for `num_ranks` ranks. Existing keys stay as they are. Returns the paths of the

@@ -34,8 +34,8 @@ RawKey Decoded(const std::string& z85) {
   return raw;
 }
 
-/// A ZAP request about one peer's handshake (RFC 27). Its parts: version, request id, domain, address, identity,
-/// mechanism, credentials.
+/// A request by which ZeroMQ asks the ZAP handler about one peer's handshake (RFC 27). Its parts: version, request id,
+/// domain, address, identity, mechanism, credentials.
 struct Question {
   std::vector<zmq::message_t> parts;
   enum Part { kVersion, kId, kDomainPart, kAddress, kIdentity, kMechanism, kCredentials, kCount };
@@ -70,7 +70,7 @@ void Answer(zmq::socket_t& handler, const Question& question, const std::string&
     handler.send(zmq::buffer(parts[i]), i + 1 < std::size(parts) ? zmq::send_flags::sndmore : zmq::send_flags::none);
 }
 
-/// Returns the event that ended the test connection's handshake; nullopt after the deadline.
+/// Returns the event that ended the handshake of the test connection; nullopt if none came before the deadline.
 std::optional<uint16_t> HandshakeEvent(zmq::socket_t& monitor, Clock::time_point deadline) {
   while (Clock::now() < deadline) {
     zmq::message_t event, address;
@@ -88,7 +88,7 @@ std::optional<uint16_t> HandshakeEvent(zmq::socket_t& monitor, Clock::time_point
 struct CurveServer::Impl {
   explicit Impl(CoordinatorKeys k)
       : keys(std::move(k)), raw_key(sizeof(RawKey)), context(1), handler(context, zmq::socket_type::rep) {
-    // The key's text has a terminating zero after its view.
+    // The view of the key's text is followed by a zero, which the decoder needs.
     if (::zmq_z85_decode(reinterpret_cast<uint8_t*>(raw_key.data()), keys.own.secret_key.data()) == nullptr)
       Fail("the secret key is no CURVE key");
     for (size_t rank = 0; rank < keys.workers.size(); ++rank)
@@ -147,7 +147,8 @@ uint64_t CurveServer::num_refused() const { return impl_->num_refused; }
 uint64_t CurveServer::CountRefused() { return ++impl_->num_refused; }
 
 bool CurveServer::CanOpen(std::span<const uint8_t> hello) const {
-  // The frame's head, name, version and padding, then the client's key, the nonce's end, and a box of 64 zeros.
+  // The client's key comes after the frame's head, the command's name, version and padding. After the key come the
+  // nonce's end and a box of 64 zeros.
   constexpr size_t kKey = 2 + 6 + 2 + 72, kNonce = kKey + sizeof(RawKey), kNonceEnd = 8, kBox = kNonce + kNonceEnd;
   constexpr size_t kPlain = 64, kBoxed = crypto_box_MACBYTES + kPlain;
   static_assert(sizeof(RawKey) == crypto_box_PUBLICKEYBYTES);
@@ -162,8 +163,8 @@ bool CurveServer::CanOpen(std::span<const uint8_t> hello) const {
 
 void CurveServer::Secure(zmq::socket_t& socket) const {
   socket.set(zmq::sockopt::curve_server, 1);
-  // A binary key would need no Z85 copy, but that form of the option needs exactly 32 bytes. ZeroMQ copies the key
-  // either way.
+  // The option also takes a binary key, without a copy in Z85, but only of exactly 32 bytes. ZeroMQ copies the key in
+  // either case.
   socket.set(zmq::sockopt::curve_secretkey, impl_->keys.own.secret_key.view());
   socket.set(zmq::sockopt::zap_domain, std::string_view(kDomain));
 }

@@ -16,9 +16,9 @@ class socket_t;
 
 namespace quire {
 
-/// The server side of CURVE. CURVE alone encrypts and accepts any client that has a key pair. A ZAP handler, on a
-/// thread that this object owns, accepts the listed workers' keys only, each under the user id "r<rank>". Sockets live
-/// in this object's own context, whose handler starts before the first socket is created.
+/// The server side of CURVE. CURVE alone encrypts, and accepts any client that has a key pair. This object's ZAP
+/// handler, on a thread of its own, accepts only the listed workers' keys, each under the user id "r<rank>". Sockets
+/// belong to this object's own context, whose handler starts before the first socket is created.
 class CurveServer {
  public:
   /// Throws Error when the ZeroMQ library cannot encrypt.
@@ -36,10 +36,10 @@ class CurveServer {
 
   /// True when the client that made this HELLO frame knows this server's public key.
   bool CanOpen(std::span<const uint8_t> hello) const;
-  /// Counts a client that was refused before the handler saw its key. Returns num_refused.
+  /// Counts a client that was refused before the handler saw its key. Returns num_refused() with this client.
   uint64_t CountRefused();
 
-  /// Returns the addresses from which workers connect, for all ports of this server.
+  /// Returns the addresses from which workers have connected to any port of this server.
   WorkerHosts& hosts();
 
   /// Returns the number of ranks that have a key.

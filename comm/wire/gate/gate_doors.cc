@@ -17,11 +17,11 @@ namespace quire {
 
 namespace {
 
-// Numbers of the port's two sockets, in the order in which they began to listen. The kernel's program (BPF) returns the
-// number of the socket that gets a connection.
+// Indices of the port's two sockets, in the order in which they began to listen. The program in the kernel (BPF)
+// returns the index of the socket that gets a connection.
 constexpr uint32_t kOthers = 0, kWorkers = 1;
-// Offsets for the kernel's program: where the IP header begins, where an IPv4 header and an IPv6 header have the source
-// address, and the bytes of one word of an address.
+// Offsets for the program in the kernel: where the IP header begins, where the source address is in an IPv4 and in an
+// IPv6 header, and the bytes of one word of an address.
 constexpr uint32_t kHeader = static_cast<uint32_t>(SKF_NET_OFF), kSourceOfV4 = 12, kSourceOfV6 = 8, kWord = 4;
 
 sock_filter Load(uint32_t at) { return BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kHeader + at); }
@@ -45,7 +45,7 @@ std::vector<uint32_t> WordsOf(const sockaddr_storage& address) {
   return all;
 }
 
-/// Appends steps that compare the source of a packet of one IP version with the hosts of that version.
+/// Appends steps that compare a packet's source address with the hosts of one IP version.
 void CompareSources(const std::vector<sockaddr_storage>& hosts, bool v6, std::vector<sock_filter>& program) {
   const uint32_t num_words = v6 ? 4 : 1;
   for (uint32_t i = 0; i < num_words; ++i) {
@@ -64,7 +64,7 @@ void CompareSources(const std::vector<sockaddr_storage>& hosts, bool v6, std::ve
   program.push_back(Return(kOthers));
 }
 
-/// Returns the kernel's program that chooses a socket for a packet.
+/// Returns the program that chooses a socket for a packet in the kernel.
 std::vector<sock_filter> ProgramFor(const std::vector<sockaddr_storage>& hosts) {
   std::vector<sock_filter> v4, program;
   CompareSources(hosts, false, v4);
@@ -83,14 +83,14 @@ bool Attach(int listening, const std::vector<sockaddr_storage>& hosts) {
   return ::setsockopt(listening, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program)) == 0;
 }
 
-/// Returns a second socket that listens at the address of `first`; one that is not open when the system does not allow
+/// Returns a second socket that listens at the address of `first`. It is not open if the system does not allow
 /// that.
 Descriptor ListenBeside(int first) {
   sockaddr_storage own{};
   socklen_t size = sizeof(own);
   const int one = 1;
   if (::getsockname(first, reinterpret_cast<sockaddr*>(&own), &size) != 0) return {};
-  // The first socket began to listen without this option. So it could not share a port with another process.
+  // The first socket began to listen without this option, so another process cannot have shared its port.
   if (::setsockopt(first, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one)) != 0) return {};
   Descriptor second(::socket(own.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const bool listens = second.open() &&

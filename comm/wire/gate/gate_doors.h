@@ -9,12 +9,12 @@
 
 namespace quire {
 
-/// Two listening sockets on one TCP port: one for hosts of workers, one for all others. The kernel chooses the socket
-/// by the peer's address. Each socket has its own queue of new connections, so a flood from other hosts can fill only
-/// the other queue. Where the kernel cannot choose, one socket listens for all hosts.
+/// Two listening sockets on one TCP port: one for hosts of workers, one for all other hosts. The kernel chooses by the
+/// peer's address. Each socket has its own queue of new connections, so a flood from other hosts can fill only the
+/// queue of other hosts. If the kernel cannot choose, one socket listens for all hosts.
 class GateDoors {
  public:
-  /// The marks of the two sockets' events.
+  /// The values in epoll events that mean these two sockets.
   static constexpr uint64_t kOthersMark = 0, kWorkersMark = UINT64_MAX;
 
   /// Listens as ListenOnTcp does. Adds the addresses of this host to `hosts`, which must outlive this object. Throws
@@ -28,9 +28,9 @@ class GateDoors {
   /// Returns the bound endpoint, with the port that the system chose.
   const std::string& endpoint() const { return endpoint_; }
 
-  /// Tells the kernel, and `strangers`, the hosts that were added since the last call.
+  /// Tells the kernel and `strangers` about hosts that were added since the last call.
   void LearnHosts(Strangers& strangers);
-  /// Calls epoll_ctl for both sockets.
+  /// Calls epoll_ctl for each of the two sockets.
   void Watch(int epoll, uint32_t events, int operation) const;
 
  private:

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "comm/base/error.h"
+#include "comm/wire/gate/first_message.h"
 
 namespace quire {
 
@@ -26,22 +27,18 @@ constexpr uint64_t kWakeLinks = 0;  // links are numbered from 1
 
 struct GateLinks::Way {
   int from = -1, to = -1;
-  std::vector<char> late;  // bytes read but not yet taken by the other side
-  size_t sent = 0;         // bytes of `late` already sent
-  size_t left = SIZE_MAX;  // bytes that `from` may still send
+  std::vector<char> late;                 // bytes read but not yet taken by the other side
+  size_t sent = 0;                        // bytes of `late` already sent
+  size_t left = SIZE_MAX;                 // bytes that `from` may still send
+  std::unique_ptr<FirstMessage> awaited;  // while the first message has a deadline
   bool full() const { return sent < late.size(); }
 };
 
 struct GateLinks::Link {
-  explicit Link(std::atomic<int>& num_links) : count(num_links) { ++count; }
-  ~Link() { --count; }
-  Link(const Link&) = delete;
-  Link& operator=(const Link&) = delete;
-
-  std::atomic<int>& count;
   Descriptor sides[2];  // the peer's connection, the ZeroMQ socket's connection
   Way ways[2];          // ways[i] reads from sides[i]
   uint32_t watched[2] = {0, 0};
+  std::chrono::milliseconds to_speak{0};
   int ended = -1;  // the side that has closed while the other side receives the remaining bytes; -1: none
 };
 
@@ -61,35 +58,65 @@ GateLinks::~GateLinks() {
   thread_.join();
 }
 
-void GateLinks::Add(Descriptor outer, Descriptor inner, size_t most_bytes) {
-  auto link = std::make_unique<Link>(num_links_);
-  link->ways[0] = {.from = outer.get(), .to = inner.get(), .left = most_bytes};
-  link->ways[1] = {.from = inner.get(), .to = outer.get()};
+uint64_t GateLinks::Add(Descriptor outer, Descriptor inner, const LinkBounds& bounds) {
+  auto link = std::make_unique<Link>();
+  link->ways[0].from = link->ways[1].to = outer.get();
+  link->ways[0].to = link->ways[1].from = inner.get();
+  link->ways[0].left = bounds.most_bytes;
+  link->to_speak = bounds.to_speak;
+  if (bounds.to_speak.count() > 0) link->ways[0].awaited = std::make_unique<FirstMessage>();
   link->sides[0] = std::move(outer);
   link->sides[1] = std::move(inner);
+  uint64_t number = 0;
   {
     const std::lock_guard lock(mutex_);
-    new_ones_.push_back(std::move(link));
+    number = ++last_number_;
+    new_ones_.emplace(number, std::move(link));
+    living_.insert(number);
   }
   (void)::eventfd_write(wake_.get(), 1);
+  return number;
+}
+
+void GateLinks::End(uint64_t number) {
+  {
+    const std::lock_guard lock(mutex_);
+    to_end_.push_back(number);
+  }
+  (void)::eventfd_write(wake_.get(), 1);
+}
+
+bool GateLinks::Lives(uint64_t number) const {
+  const std::lock_guard lock(mutex_);
+  return living_.contains(number);
+}
+
+void GateLinks::Erase(uint64_t number) {
+  links_.erase(number);
+  const std::lock_guard lock(mutex_);
+  living_.erase(number);
 }
 
 void GateLinks::TakeNewOnes() {
   eventfd_t count = 0;
   (void)::eventfd_read(wake_.get(), &count);
-  std::vector<std::unique_ptr<Link>> taken;
+  std::map<uint64_t, std::unique_ptr<Link>> taken;
+  std::vector<uint64_t> to_end;
   {
     const std::lock_guard lock(mutex_);
     taken.swap(new_ones_);
+    to_end.swap(to_end_);
   }
-  for (auto& link : taken) {
-    const uint64_t number = ++last_number_;
-    if (Watch(*link, number)) links_.emplace(number, std::move(link));
+  for (auto& [number, link] : taken) {
+    if (link->to_speak.count() > 0) silent_.push_back({Clock::now() + link->to_speak, number});
+    const auto added = links_.emplace(number, std::move(link)).first;
+    if (!Watch(*added->second, number)) Erase(number);
   }
+  for (const uint64_t number : to_end) Erase(number);
 }
 
-/// Registers for the events that each side needs: readable while the other side has taken everything, writable while it
-/// has not. Returns false when epoll fails, which ends the link.
+/// Asks epoll for the events that each side needs: readable once the other side has taken everything, writable until it
+/// has. Returns false when epoll fails, which ends the link.
 bool GateLinks::Watch(Link& link, uint64_t number) {
   if (link.ended >= 0) {  // the closed side would report its end forever, and the other side has no receiver any more
     if (link.watched[link.ended] == 0) return true;
@@ -103,7 +130,7 @@ bool GateLinks::Watch(Link& link, uint64_t number) {
   return true;
 }
 
-/// Sets the watched events of one side. 0 stops watching it altogether, even for its end.
+/// Sets the events that epoll reports of one side. 0: no event at all, not even the side's end.
 bool GateLinks::WatchSide(Link& link, int side, uint32_t events, uint64_t number) {
   const uint32_t before = std::exchange(link.watched[side], events);
   if (before == events) return true;
@@ -114,7 +141,7 @@ bool GateLinks::WatchSide(Link& link, int side, uint32_t events, uint64_t number
   return ::epoll_ctl(epoll_.get(), operation, link.sides[side].get(), &event) == 0;
 }
 
-/// Forwards bytes in one direction, at most kAtOnce at a time.
+/// Forwards at most kAtOnce bytes in one direction.
 GateLinks::Carried GateLinks::Carry(Way& way) {
   const auto waits = [] { return errno == EAGAIN || errno == EINTR; };
   while (way.full()) {
@@ -128,6 +155,7 @@ GateLinks::Carried GateLinks::Carry(Way& way) {
   if (got <= 0) return got < 0 && waits() ? Carried::kGoesOn : Carried::kAllRead;
   if (static_cast<size_t>(got) > way.left) return Carried::kAllRead;  // the rest counts as never sent
   way.left -= static_cast<size_t>(got);
+  if (way.awaited && way.awaited->Reached({buffer_.data(), static_cast<size_t>(got)})) way.awaited.reset();
   ssize_t sent = ::send(way.to, buffer_.data(), static_cast<size_t>(got), MSG_NOSIGNAL);
   if (sent < 0 && !waits()) return Carried::kNotTaken;
   sent = sent < 0 ? 0 : sent;
@@ -135,7 +163,7 @@ GateLinks::Carried GateLinks::Carry(Way& way) {
   return Carried::kGoesOn;
 }
 
-/// Handles an event on one side. Returns false when the link is over.
+/// Handles an event on one side. Returns false when the link has ended.
 bool GateLinks::Serve(Link& link, int side, uint32_t events) {
   const bool ended = (events & (EPOLLHUP | EPOLLERR)) != 0;
   if (link.ended >= 0) return !ended && Carry(link.ways[link.ended]) == Carried::kGoesOn;
@@ -151,14 +179,20 @@ bool GateLinks::Serve(Link& link, int side, uint32_t events) {
 
 int GateLinks::MillisToWait() const {
   if (stopping_) return 10;
-  if (ending_.empty()) return -1;
-  const auto wait = std::chrono::ceil<std::chrono::milliseconds>(ending_.front().at - Clock::now());
+  auto next = Clock::time_point::max();
+  for (const auto* queue : {&ending_, &silent_})
+    if (!queue->empty()) next = std::min(next, queue->front().at);
+  if (next == Clock::time_point::max()) return -1;
+  const auto wait = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now());
   return static_cast<int>(std::max<int64_t>(0, wait.count()));
 }
 
 void GateLinks::EndLateOnes() {
-  for (; !ending_.empty() && ending_.front().at <= Clock::now(); ending_.pop_front())
-    links_.erase(ending_.front().number);
+  for (; !ending_.empty() && ending_.front().at <= Clock::now(); ending_.pop_front()) Erase(ending_.front().number);
+  for (; !silent_.empty() && silent_.front().at <= Clock::now(); silent_.pop_front()) {
+    const auto link = links_.find(silent_.front().number);
+    if (link != links_.end() && link->second->ways[0].awaited) Erase(link->first);
+  }
 }
 
 void GateLinks::Run() {
@@ -176,7 +210,7 @@ void GateLinks::Run() {
       const auto link = links_.find(mark / 2);
       if (link == links_.end()) continue;  // the link ended with an earlier event of its other side
       if (!Serve(*link->second, static_cast<int>(mark % 2), event.events) || !Watch(*link->second, link->first))
-        links_.erase(link);
+        Erase(link->first);
     }
     EndLateOnes();
     if (stopping_ && links_.empty()) return;

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -14,9 +15,15 @@
 
 namespace quire {
 
-/// Forwards bytes in both directions between accepted peers' connections and the ZeroMQ socket behind the gate, on its
-/// own thread. Buffers are bounded: a side that sends faster than the other side receives is not read. When one side
-/// closes, the other side has three seconds to receive the remaining bytes.
+/// What a peer may do. One that does something else loses its link.
+struct LinkBounds {
+  size_t most_bytes = SIZE_MAX;           // bytes that the peer sends in all
+  std::chrono::milliseconds to_speak{0};  // until its first message or subscription begins; 0: no limit
+};
+
+/// Forwards bytes in both directions between the connections of accepted peers and the ZeroMQ socket that the gate
+/// protects, on its own thread. Buffers are bounded: while a side sends faster than the other side receives, it is not
+/// read. When one side closes, the other side has three seconds to receive the remaining bytes.
 class GateLinks {
  public:
   GateLinks();
@@ -25,11 +32,13 @@ class GateLinks {
   GateLinks(const GateLinks&) = delete;
   GateLinks& operator=(const GateLinks&) = delete;
 
-  /// Adds a link between a peer's connection and a connection to the ZeroMQ socket, both non-blocking. A peer that
-  /// sends more than `most_bytes` in all loses its link. May be called from any thread.
-  void Add(Descriptor outer, Descriptor inner, size_t most_bytes = SIZE_MAX);
-  /// Returns the number of links that have been added and have not ended. May be called from any thread.
-  int size() const { return num_links_; }
+  /// Adds a link between a peer's connection and a connection to the ZeroMQ socket, both non-blocking. Returns the
+  /// link's number. May be called from any thread, like the next two functions.
+  uint64_t Add(Descriptor outer, Descriptor inner, const LinkBounds& bounds = {});
+  /// Closes both connections of a link.
+  void End(uint64_t number);
+  /// True for a link that has been added and has not ended.
+  bool Lives(uint64_t number) const;
 
  private:
   struct Way;   // one direction of a link
@@ -44,20 +53,23 @@ class GateLinks {
   bool WatchSide(Link& link, int side, uint32_t events, uint64_t number);
   int MillisToWait() const;
   void EndLateOnes();
+  void Erase(uint64_t number);
 
   Descriptor epoll_, wake_;
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<Link>> new_ones_;      // guarded by mutex_
-  std::map<uint64_t, std::unique_ptr<Link>> links_;  // this and the members below are used by the thread only
+  mutable std::mutex mutex_;  // guards the next four
+  std::map<uint64_t, std::unique_ptr<Link>> new_ones_;
+  std::vector<uint64_t> to_end_;
+  std::set<uint64_t> living_;
   uint64_t last_number_ = 0;
+  std::map<uint64_t, std::unique_ptr<Link>> links_;  // this and the members below are used by the thread only
   struct Ending {
     std::chrono::steady_clock::time_point at;
     uint64_t number;  // the link's number; the link may be gone
   };
   std::deque<Ending> ending_;  // links that are ending, in the order of `at`
+  std::deque<Ending> silent_;  // when links end whose peers have said nothing until then, in the order of `at`
   std::vector<char> buffer_;
   std::atomic<bool> stopping_{false};
-  std::atomic<int> num_links_{0};
   std::thread thread_;
 };
 

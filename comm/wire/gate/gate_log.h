@@ -9,8 +9,8 @@
 
 namespace quire {
 
-/// Logs events about unknown clients at a port. Writes at most one line in ten seconds, because those clients control
-/// how many events there are.
+/// Logs events about unknown clients at a port, at most one line in ten seconds, because such clients decide how many
+/// events there are.
 class GateLog {
  public:
   explicit GateLog(const std::string& endpoint) : endpoint_(endpoint) {}
@@ -19,7 +19,7 @@ class GateLog {
     if (IsTime())
       spdlog::warn("turned away {} from the workers' port {}: {} ({} so far)", address, endpoint_, reason, num_refused);
   }
-  /// Logs that a client of a port without keys was closed, because `most` others are connected.
+  /// Logs that a client of a port without keys was disconnected, because `most` others are connected.
   void Full(const std::string& address, int most) {
     if (IsTime()) spdlog::warn("turned away {} from {}: {} peers are connected already", address, endpoint_, most);
   }

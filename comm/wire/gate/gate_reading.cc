@@ -16,7 +16,7 @@ using Awaits = Stranger::Awaits;
 
 namespace {
 
-/// Checks the bytes of the awaited message so far.
+/// Checks the part of the awaited message that has come so far.
 PrefixState StateOf(Awaits awaits, std::span<const uint8_t> word) {
   switch (awaits) {
     case Awaits::kGreeting:

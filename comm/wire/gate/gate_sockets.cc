@@ -21,6 +21,7 @@ namespace quire {
 namespace {
 
 constexpr std::string_view kTcpScheme = "tcp://";
+constexpr const char* kLoopback = "loopback";  // a neighbourhood
 
 Descriptor Listening(const addrinfo& at) {
   Descriptor socket(::socket(at.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -47,7 +48,8 @@ std::string AddressOfInterface(const std::string& name, int family) {
   return "";
 }
 
-/// Creates a folder of mode 0700 under `base` whose path leaves room for a socket's name; empty when it cannot.
+/// Creates a folder of mode 0700 in `base`. Returns its path; empty if that fails or the path is too long for a
+/// socket's name.
 std::string FreshFolder(const char* base) {
   constexpr size_t kMostBytes = 90;
   if (base == nullptr || std::strlen(base) > kMostBytes - 16) return "";
@@ -112,9 +114,13 @@ PeerName NameOf(const sockaddr_storage& address) {
   PeerName name;
   name.address = name.network = AddressText(peer);
   name.neighbourhood = name.network.substr(0, name.network.rfind('.'));  // the /24 of an IPv4 address
+  if (name.network.starts_with("127.")) name.neighbourhood = kLoopback;
   if (peer.ss_family != AF_INET6) return name;
   in6_addr network = reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr;
-  if (IN6_IS_ADDR_LOOPBACK(&network)) return name;
+  if (IN6_IS_ADDR_LOOPBACK(&network)) {
+    name.neighbourhood = kLoopback;
+    return name;
+  }
   constexpr size_t kKept = 6;
   std::memset(network.s6_addr + kKept, 0, sizeof(network.s6_addr) - kKept);
   char text[INET6_ADDRSTRLEN] = {};
@@ -149,7 +155,7 @@ Descriptor PrivateSocket::Connect() const {
   Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   sockaddr_un name{};
   name.sun_family = AF_UNIX;
-  // Connects to the socket's inode through the descriptor that still holds it.
+  // Connects to the socket's inode through the descriptor that this object holds.
   fmt::format_to_n(name.sun_path, sizeof(name.sun_path) - 1, "/proc/self/fd/{}", inode_.get());
   if (socket.open() && ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)) != 0) {
     const int error = errno;

@@ -12,8 +12,8 @@ namespace quire {
 constexpr int kGateBacklog = 128;
 
 /// Listens on "tcp://HOST:PORT" without blocking. HOST is an IPv4 address, a name that has one, an interface of this
-/// host, or "*" for all addresses. HOST in brackets means the same for IPv6, because workers try IPv6 for brackets
-/// only. Port 0 or "*" means any free port. Throws Error when the endpoint is none of these or cannot be bound.
+/// host, or "*" for all addresses. HOST in brackets means the same for IPv6, because workers use IPv6 only for hosts in
+/// brackets. Port 0 or "*" means any free port. Throws Error when the endpoint is none of these or cannot be bound.
 Descriptor ListenOnTcp(const std::string& endpoint);
 /// Returns the endpoint of a listening TCP socket, with the port that the system chose.
 std::string TcpEndpointOf(int listening);
@@ -21,13 +21,14 @@ std::string TcpEndpointOf(int listening);
 /// True when the errno means that no descriptors, or no memory for them, are left.
 bool LacksDescriptors(int error);
 
-/// Accepts the next connection; not open, with errno set, when there is none. The connection does not block, sends
-/// small messages without delay (TCP_NODELAY), and ends when the peer acknowledges nothing for 3 s.
+/// Accepts the next connection. Returns a descriptor that is not open, with errno set, when there is none. The
+/// connection does not block, sends small messages without delay (TCP_NODELAY), and ends when the peer acknowledges
+/// nothing for 3 s.
 Descriptor AcceptPeer(int listening, sockaddr_storage& peer);
 
 /// A peer's address as text, its network and its neighbourhood. Each network (an IPv4 address or an IPv6 /48) has a
 /// limit of unauthenticated connections. When all networks together have too many, the largest neighbourhood (an IPv4
-/// /24 or an IPv6 /48) loses one first.
+/// /24, an IPv6 /48, or loopback) loses one first.
 struct PeerName {
   std::string address, network, neighbourhood;
 };
@@ -41,7 +42,7 @@ class PrivateSocket {
 
   /// Returns the listening socket's descriptor. The caller closes it.
   int Release() { return listening_.Release(); }
-  /// Returns a non-blocking connection to the socket; not open, with errno set, when connecting fails.
+  /// Returns a non-blocking connection to the socket. It is not open, and errno is set, when connecting fails.
   Descriptor Connect() const;
 
  private:

@@ -24,7 +24,7 @@ Stranger* Strangers::WhoGivesWay(const std::string& network) {
   return Oldest();
 }
 
-/// Returns the oldest connection that may be dropped, in the neighbourhoods with the most such connections; null when
+/// Returns the oldest connection that may be dropped, in the neighbourhood with the most such connections; null when
 /// none may be dropped.
 Stranger* Strangers::OldestOfLargest(const std::function<bool(const Stranger&)>& may_go, bool knows_key) {
   size_t most = 0;

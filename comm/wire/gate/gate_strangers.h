@@ -39,19 +39,19 @@ struct Stranger {
   std::vector<uint8_t> said, word;  // the peer's earlier messages; the current message so far
 };
 
-/// The unauthenticated connections at a port, limited in total and for each network. A newcomer always finds room,
-/// because the oldest connection is dropped: one of the newcomer's network when that network is full, otherwise one of
-/// the neighbourhood with the most connections. Connections whose peers know the server's public key are dropped only
-/// once they outnumber the others. So a flood ends no handshake, and copies of one HELLO cannot fill the port. Networks
-/// take turns in expensive work; networks from which a peer was accepted before have every second turn to themselves.
-/// So workers that start again do not wait behind a flood. Belongs to one thread.
+/// The unauthenticated connections at a port, limited in all and for each network. A new connection always gets a
+/// place, because the oldest one is dropped: one of the same network if that network is full, otherwise one of the
+/// neighbourhood with the most connections. Connections whose peers know the server's public key are dropped only once
+/// they outnumber the others. So a flood ends no handshake, and copies of one HELLO cannot fill the port. Networks take
+/// turns for expensive work, and every second turn is for networks from which a peer was accepted before, so workers
+/// that start again do not wait behind a flood. Belongs to one thread.
 class Strangers {
  public:
   static constexpr size_t kMost = 256, kMostOfNetwork = 64, kMostAccepted = 1024;
 
   /// True when both the port and `network` have room for one more connection.
   bool HasRoom(const std::string& network) const;
-  /// Returns the connection to drop for a newcomer from this network; null when there are no connections.
+  /// Returns the connection to drop for a new one from this network; null when there are no connections.
   Stranger* WhoGivesWay(const std::string& network);
   /// Adds a connection. Requires HasRoom(name.network).
   Stranger& Add(Descriptor outer, PeerName name, Stranger::Clock::time_point deadline);
@@ -62,13 +62,13 @@ class Strangers {
   void KnowsKey(Stranger& stranger);
   /// Records that a peer from this network was accepted, for the first kMostAccepted networks.
   void Accepted(const std::string& network);
-  /// Returns the oldest connection, whose deadline is the next; null when there is none.
+  /// Returns the oldest connection, whose deadline comes first; null when there is none.
   Stranger* Oldest();
   size_t size() const { return strangers_.size(); }
 
   /// Appends the connection to its network's queue.
   void AwaitTurn(const Stranger& stranger);
-  /// Takes the next connection whose turn it is; null when none waits.
+  /// Removes and returns the next connection whose turn it is; null when none waits.
   Stranger* NextTurn();
   bool anybody_waits() const { return !turns_[0].empty() || !turns_[1].empty(); }
 

@@ -12,7 +12,7 @@ using std::string_view_literals::operator""sv;
 constexpr uint8_t kShortFrame = 0x04, kLongFrame = 0x06;  // command frames with a size of 1 byte, of 8 bytes
 constexpr size_t kShortHead = 2, kLongHead = 9, kMostInShort = 255;
 
-// HELLO: name, version 1.0, and 72 zeros that make the answer no longer than the question.
+// HELLO has a name, version 1.0, and 72 zeros, which make the server's answer no longer than the HELLO.
 constexpr size_t kPadding = 72;
 constexpr std::string_view kHelloHead = "\x05HELLO\x01\x00"sv;
 constexpr auto kHelloBegins = [] {
@@ -44,7 +44,7 @@ PrefixState Missing(size_t have, size_t want) { return {false, have < want ? wan
 }  // namespace
 
 const HandshakeCommand kHelloCommand{{kHelloBegins.data(), kHelloBegins.size()}, 200, 200};
-// INITIATE has a cookie, a box with the client's lasting key, and two properties. One property is the client's
+// INITIATE has a cookie, a box with the client's long-term key, and two properties. One of them is the client's
 // identity, which has at most 255 bytes.
 const HandshakeCommand kInitiateCommand{"\x08INITIATE"sv, 257, 1024};
 const HandshakeCommand kWelcomeCommand{"\x07WELCOME"sv, 168, 168};

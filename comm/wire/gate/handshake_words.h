@@ -8,7 +8,8 @@
 namespace quire {
 
 /// A command of the CURVE handshake (ZMTP 3, RFC 23 and RFC 26). All handshake messages have known sizes, and an
-/// invalid one is recognised at its first wrong byte. So the gate never stores bytes that cannot become a handshake.
+/// invalid message is recognised at its first wrong byte. So the gate stores no bytes that cannot belong to a
+/// handshake.
 struct HandshakeCommand {
   std::string_view begins;  // length of the name, the name, and the constant bytes after it
   size_t least, most;       // bytes of the command, without the head of its frame; at most 64 KiB
@@ -18,7 +19,7 @@ constexpr size_t kGreetingBytes = 64;
 
 /// The client's first command: its key, and a box that only the holder of the server's secret key can open.
 extern const HandshakeCommand kHelloCommand;
-/// The client's second command: its identity and lasting key.
+/// The client's second command: its identity and its long-term key.
 extern const HandshakeCommand kInitiateCommand;
 /// The server's answers: WELCOME to HELLO, and READY to INITIATE when the client is accepted.
 extern const HandshakeCommand kWelcomeCommand;
@@ -32,9 +33,9 @@ struct PrefixState {
   size_t missing = 0;  // bytes that come next in any case; 0: complete
 };
 
-/// Checks a client's greeting: version 3, mechanism CURVE.
+/// Checks a client's greeting, which must have version 3 and mechanism CURVE.
 PrefixState StateOfGreeting(std::span<const uint8_t> bytes);
-/// Checks a frame that must hold this command.
+/// Checks a frame that must contain this command.
 PrefixState StateOfCommand(std::span<const uint8_t> bytes, const HandshakeCommand& command);
 
 /// Returns the greeting that a client sends. The gate uses it to ask a server for its greeting.

@@ -5,14 +5,17 @@
 
 #include <atomic>
 #include <cerrno>
+#include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "comm/base/error.h"
 #include "comm/base/give_way.h"
 #include "comm/wire/gate/gate_links.h"
 #include "comm/wire/gate/gate_log.h"
 #include "comm/wire/gate/gate_sockets.h"
+#include "comm/wire/gate/open_places.h"
 
 namespace quire {
 
@@ -23,8 +26,9 @@ constexpr int kMillisWithoutDescriptors = 50;  // then the gate tries again
 }  // namespace
 
 struct OpenGate::Impl {
-  Impl(const std::string& at, const std::string& what)
+  Impl(const std::string& at, const std::string& what, std::chrono::milliseconds speak)
       : log(what),
+        to_speak(speak),
         listening(ListenOnTcp(at)),
         endpoint(TcpEndpointOf(listening.get())),
         wake(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
@@ -39,29 +43,52 @@ struct OpenGate::Impl {
 
   void Run();
   bool AcceptOne();
+  bool HasRoomFor(const PeerName& name);
 
   GateLog log;
+  const std::chrono::milliseconds to_speak;
   Descriptor listening;
   const std::string endpoint;
   PrivateSocket inner;
   Descriptor wake;
   GateLinks links;
+  struct Peer {
+    uint64_t link;
+    PeerName name;
+  };
+  std::vector<Peer> peers;  // the latest is last; used by the thread alone
   std::atomic<bool> stopping{false};
   std::thread thread;
 };
 
-/// Accepts the next connection, if one waits. Returns false when the process has no descriptors left.
+/// True when a peer of this name may have a place. Takes the place from another peer, where necessary.
+bool OpenGate::Impl::HasRoomFor(const PeerName& name) {
+  std::erase_if(peers, [&](const Peer& peer) { return !links.Lives(peer.link); });
+  if (peers.size() < kMostPeers) return true;
+  std::vector<PeerName> names;
+  for (const Peer& peer : peers) names.push_back(peer.name);
+  const std::optional<size_t> place = PlaceFor(name, names);
+  if (!place) return false;
+  const auto loser = peers.begin() + static_cast<ptrdiff_t>(*place);
+  links.End(loser->link);
+  peers.erase(loser);
+  return true;
+}
+
+/// Accepts the next connection, if there is one. Returns false when the process has no file descriptors left.
 bool OpenGate::Impl::AcceptOne() {
   sockaddr_storage peer{};
   Descriptor outer = AcceptPeer(listening.get(), peer);
   if (!outer.open()) return !LacksDescriptors(errno);
-  if (links.size() >= kMostPeers) {
-    log.Full(NameOf(peer).address, kMostPeers);
+  const PeerName name = NameOf(peer);
+  if (!HasRoomFor(name)) {
+    log.Full(name.address, kMostPeers);
     return true;
   }
   Descriptor way_in = inner.Connect();
   if (!way_in.open()) return !LacksDescriptors(errno);
-  links.Add(std::move(outer), std::move(way_in), kMostBytes);
+  const LinkBounds bounds = {.most_bytes = kMostBytes, .to_speak = to_speak};
+  peers.push_back({links.Add(std::move(outer), std::move(way_in), bounds), name});
   return true;
 }
 
@@ -75,8 +102,8 @@ void OpenGate::Impl::Run() {
   }
 }
 
-OpenGate::OpenGate(const std::string& endpoint, const std::string& what)
-    : impl_(std::make_unique<Impl>(endpoint, what)) {}
+OpenGate::OpenGate(const std::string& endpoint, const std::string& what, std::chrono::milliseconds to_speak)
+    : impl_(std::make_unique<Impl>(endpoint, what, to_speak)) {}
 OpenGate::~OpenGate() = default;
 const std::string& OpenGate::endpoint() const { return impl_->endpoint; }
 int OpenGate::ReleaseInner() { return impl_->inner.Release(); }

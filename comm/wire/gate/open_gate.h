@@ -1,25 +1,29 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <string>
 
 namespace quire {
 
-/// Guards a TCP port of a ZeroMQ socket that serves anybody, without keys. ZeroMQ keeps every subscription, and every
-/// part of a message that has not ended, without a bound: 30 bytes for each byte that a peer sends. It also accepts
-/// connections until the process has no descriptors left. So the gate accepts the connections, at most kMostPeers at
-/// once, and forwards at most kMostBytes from each peer. A peer that sends more, or that comes when the gate is full,
-/// is closed. ZeroMQ's clients then connect again by themselves.
+/// Protects a TCP port of a ZeroMQ socket that serves anybody, without keys. ZeroMQ stores every subscription, and
+/// every part of an unfinished message, without a bound: 30 bytes for each byte that a peer sends. It also accepts
+/// connections until the process has no file descriptors left. So the gate accepts the connections, at most kMostPeers
+/// once, and forwards at most kMostBytes from each peer. A peer is closed that sends more, that neither subscribes nor
+/// asks in time, or that takes nothing for 3 s while its system has no room for more (AcceptPeer). When the gate
+/// is full, PlaceFor says whose place a newcomer gets, or that it is closed. ZeroMQ's clients connect again by
+/// themselves.
 class OpenGate {
  public:
   static constexpr int kMostPeers = 64;
   static constexpr size_t kMostBytes = 8 << 10;
 
   /// Listens on "tcp://HOST:PORT" as ListenOnTcp does, without accepting a peer yet. `what` names the port in the log.
-  /// Throws Error when it cannot listen.
-  OpenGate(const std::string& endpoint, const std::string& what);
-  /// Keeps forwarding for up to 200 ms.
+  /// `to_speak`: the time until a peer's first subscription or message; 0: no limit. Throws Error when it cannot
+  /// listen.
+  OpenGate(const std::string& endpoint, const std::string& what, std::chrono::milliseconds to_speak);
+  /// Goes on forwarding for up to 200 ms.
   ~OpenGate();
   OpenGate(const OpenGate&) = delete;
   OpenGate& operator=(const OpenGate&) = delete;

@@ -106,8 +106,8 @@ void PortGate::Impl::Accept(int door) {
       continue;
     }
     if (!LacksDescriptors(errno)) return;
-    // No descriptors are left. Closing a connection whose peer has not shown a key frees a descriptor. The kernel
-    // queues new connections.
+    // No descriptors are left. Closing a connection whose peer has not shown that it knows the server's key frees one.
+    // The kernel queues new connections meanwhile.
     if (Stranger* one = strangers.WhoGivesWay("")) End(*one, kGaveWay);
     doors.Watch(epoll.get(), 0, EPOLL_CTL_MOD);
     resume = Clock::now() + kBackOff;
@@ -135,7 +135,7 @@ void PortGate::Impl::Advance(Stranger& stranger) {
   }
 }
 
-/// Handles a complete handshake message. Returns false when there is nothing more to read or `stranger` is gone.
+/// Handles a complete handshake message. Returns false when nothing more is to be read, or `stranger` is gone.
 bool PortGate::Impl::OnWord(Stranger& stranger) {
   const std::vector<uint8_t> word = std::exchange(stranger.word, {});
   bool passed_on = true;
@@ -182,7 +182,7 @@ bool PortGate::Impl::OnVerdict(Stranger& stranger) {
     strangers.Remove(stranger.number);
     return false;
   }
-  // The ZAP handler has counted the refusal, unless the connection is our own test (CheckThatStrangersAreRefused).
+  // The ZAP handler has counted the refusal, unless this was our own test connection (CheckThatStrangersAreRefused).
   const uint64_t refused = curve->num_refused();
   if (std::exchange(refused_before, refused) != refused) log.TurnedAway(stranger.name.address, kUnknownKey, refused);
   End(stranger, nullptr);
@@ -210,7 +210,7 @@ void PortGate::Impl::LookAtHellos() {
   }
 }
 
-/// Puts the connection back into the queue, because the ZeroMQ socket cannot be reached now.
+/// Puts the connection back into the queue, because the ZeroMQ socket takes no connection now.
 void PortGate::Impl::Delay(Stranger& stranger) {
   const int error = errno;
   log.KeptWaiting(stranger.name.address, error);
@@ -220,8 +220,8 @@ void PortGate::Impl::Delay(Stranger& stranger) {
   if (Stranger* one = strangers.WhoGivesWay(""); one != nullptr && one != &stranger) End(*one, kGaveWay);
 }
 
-/// Connects to the ZeroMQ socket and sends the peer's messages there. Returns false on failure; errno tells the reason
-/// when `stranger.inner` is not open.
+/// Connects to the ZeroMQ socket and sends the peer's messages to it. Returns false on failure. If `stranger.inner` is
+/// not open then, errno tells the reason.
 bool PortGate::Impl::Introduce(Stranger& stranger) {
   stranger.inner = inner.Connect();
   if (!stranger.inner.open() || !SendWhole(stranger.inner.get(), stranger.said)) return false;

@@ -22,15 +22,15 @@ const char* PostScope(KeyKind kind);
 
 /// The keys of a file. A line is `name:sha256hex` or `name:sha256hex:scopes`; empty lines and lines that begin with #
 /// are skipped. Scopes are "read" and PostScope(), separated by commas; a line without scopes has both. A name may have
-/// several lines, so that a key is replaced without a gap.
+/// several lines, so that its old key still works while a new one is introduced.
 class ApiKeys {
  public:
-  /// Throws Error "file:line: reason" for a bad line, and Error for a file that other users can reach
+  /// Throws Error "file:line: reason" for a bad line, and Error when other users may read or replace the file
   /// (comm/base/secret_file.h).
   static ApiKeys Load(const std::string& file, KeyKind kind = KeyKind::kApi);
 
-  /// Returns the key with this text's SHA-256, or null. The time does not depend on which key matches, or whether one
-  /// does.
+  /// Returns the key with this text's SHA-256; null when there is none. The time that it takes tells nothing about the
+  /// keys.
   const ApiKey* Find(std::string_view key) const;
 
   const std::vector<ApiKey>& keys() const { return keys_; }

@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kLongestBody = 4096;  // a longer body is not parsed
 constexpr size_t kLongestValue = 256;
 
-/// True for fields that hold neither text of users nor keys.
+/// True for fields whose values hold neither users' text nor keys.
 bool IsShown(const std::string& name) {
   constexpr const char* kShown[] = {"all",     "level",  "pin",    "pipeline",   "replica",
                                     "request", "shares", "tensor", "ttl_seconds"};

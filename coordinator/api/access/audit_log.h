@@ -7,12 +7,12 @@
 
 namespace quire {
 
-/// Wraps the admin port's service, which is behind its Gate, so that operators' actions are logged. For every POST and
-/// PATCH with a known token, `write` gets one line of JSON: the time, the token's name, the address, the path, the
-/// parameters and the outcome. Parameters that may hold a prompt or a key appear without their value.
+/// Wraps the admin port's service, inside its Gate, so that operators' actions are logged. For every POST and PATCH
+/// with a known token, `write` gets one line of JSON: the time, the token's name, the address, the path, the parameters
+/// and the outcome. Parameters that may hold a prompt or a key appear without their value.
 HttpService Audited(HttpService service, std::function<void(const std::string& line)> write);
 
-/// Returns the parameters of this body that an audit line shows, as JSON.
+/// Returns the body's parameters as JSON, as an audit line shows them.
 std::string AuditedParameters(const std::string& body);
 
 }  // namespace quire

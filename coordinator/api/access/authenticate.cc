@@ -28,7 +28,7 @@ std::string WithoutPort(std::string host) {
   return host;
 }
 
-/// True for a Host by which users of this machine reach the server. A page of another site comes with that site's name.
+/// True for a Host with which users of this machine reach the server. Requests of a foreign page have its site's name.
 bool IsLocalName(const std::string& host) {
   const bool numeric = host.find_first_not_of("0123456789.") == std::string::npos;  // an IP address, not a name
   return boost::beast::iequals(host, "localhost") || (numeric && host.starts_with("127.")) || host == "[::1]";
@@ -137,7 +137,8 @@ std::optional<HttpResponse> Gate::AnswerBrowser(HttpRequest& request) const {
   if (!asks_first) return std::nullopt;
   HttpResponse answer{.status = 204};
   answer.headers.emplace_back("Access-Control-Allow-Methods", "GET, POST, DELETE");
-  // The page's origin is allowed, so all of its header fields are (official clients send many of their own).
+  // An allowed origin may send any header fields: official clients
+  // add many of their own.
   const std::string fields = request.Header("access-control-request-headers");
   if (!fields.empty() && IsFieldList(fields)) answer.headers.emplace_back("Access-Control-Allow-Headers", fields);
   answer.headers.emplace_back("Access-Control-Max-Age", "600");
@@ -200,7 +201,8 @@ std::optional<HttpResponse> RefuseForeignType(const HttpRequest& request) {
   std::string_view type = std::string_view(value).substr(0, value.find(';'));  // the media type without parameters
   while (type.ends_with(' ') || type.ends_with('\t')) type.remove_suffix(1);
   if (request.method != "POST" || value.empty() || boost::beast::iequals(type, "application/json")) return std::nullopt;
-  // Forms bring files. Browsers say where a form comes from, and ask before a page of another site may bring a key.
+  // For an upload by form, browsers send an Origin, and ask before a page of another site may add a
+  // key.
   const bool form = request.path == kUploadPath && boost::beast::iequals(type, "multipart/form-data");
   if (form && (request.Header("origin").empty() || !request.Header("authorization").empty())) return std::nullopt;
   return ErrorResponse(415, "the Content-Type must be application/json");

@@ -28,9 +28,9 @@ class FailureLimit {
   std::map<std::string, int> counts_;  // network -> requests in this second
 };
 
-/// Authenticates the requests of one port; a refused request goes no further. With keys, every path except the public
-/// ones needs a key. Without keys, the port serves only users of this machine. It then refuses requests that a foreign
-/// web page makes their browser send, by their Host (DNS rebinding) or Origin. Used by the I/O thread only.
+/// Authenticates the requests of one port, so that a refused request goes no further. With keys, every path except the
+/// public ones needs a key. Without keys, the port serves only users of this machine. It then refuses, by Host (DNS
+/// rebinding) or Origin, requests that a foreign web page makes a user's browser send.
 class Gate {
  public:
   struct Options {
@@ -38,7 +38,7 @@ class Gate {
     std::set<std::string> public_paths;     // exact; GET and HEAD only
     bool any_host = false;                  // a server without keys accepts any Host header
     std::vector<std::string> origins = {};  // web pages that may send requests ("https://chat.example"); "*": all
-    // Accepted Host names besides localhost; empty: any name where keys are needed.
+    // Accepted Host names besides localhost. If this is empty and keys are needed, any name is accepted.
     std::vector<std::string> hosts = {};
     KeyKind kind = KeyKind::kApi;         // kind of the lines in key_file
     bool encrypted = false;               // the port speaks TLS, so its own pages have an https origin
@@ -49,23 +49,24 @@ class Gate {
   /// Decides whether the request may be served. Returns the refusal; nullopt when the request is admitted. Sets the
   /// request's `client` and `share`.
   std::optional<HttpResponse> Refuse(HttpRequest& request);
-  /// Returns the client's name for this key: the key's name where keys are needed, else a digest; empty: the key is
-  /// unknown.
+  /// Returns the client's name for this key: the key's name where keys are needed, otherwise a digest; empty when the
+  /// key is unknown.
   std::string ClientOf(const std::string& key) const;
   /// True if this client may send requests: no keys are needed, or one of the keys has the client's name.
   bool Knows(const std::string& client) const;
   /// Reads the key file again. Throws Error, and keeps the old keys, when the file cannot be read or parsed, or when
-  /// one of its keys opens the `other` port, too.
+  /// one of its keys also opens the `other` port.
   void Reload(const Gate& other);
 
-  /// From now on admits requests to these paths only with a key of the gate `operators`; without such keys refuses
-  /// them. `operators` must outlive this gate.
+  /// From now on, requests to these paths need a key of the gate `operators`. If that gate has no keys, they are
+  /// refused. `operators` must outlive this gate.
   void LeaveToOperators(std::set<std::string> paths, Gate& operators);
 
   bool has_keys() const { return !options_.key_file.empty(); }
   const ApiKeys& keys() const { return keys_; }
 
-  /// Puts the service behind this gate: the body of a refused request is never read. The gate must outlive the service.
+  /// Returns the service behind this gate, which never reads the body of a refused request. The gate must outlive
+  /// it.
   HttpService Guard(HttpService service);
 
  private:

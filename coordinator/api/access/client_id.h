@@ -8,8 +8,8 @@ namespace quire {
 /// such header.
 std::string ClientId(const std::string& authorization);
 
-/// Returns the salt of a request's cached blocks. Requests with equal salts share blocks: requests of one client with
-/// one `cache_salt`.
+/// Returns the salt of a request's cached blocks. Only requests with equal salts share blocks, so these are requests of
+/// the same client with the same `cache_salt`.
 std::string CacheSalt(const std::string& client, const std::string& cache_salt);
 
 }  // namespace quire

@@ -39,8 +39,8 @@ class KeyQuotas {
   static int64_t TokensOfBody(size_t bytes) { return 1 + static_cast<int64_t>(bytes) / 4; }
   /// Returns the limits that the scheduler must enforce for this client's requests.
   ClientLimits EngineLimits(const std::string& client) const;
-  /// Returns the counter to which any thread adds the client's used tokens; null when the client has no limit of
-  /// tokens.
+  /// Returns the counter to which threads add the tokens that the client has used; null when the client has no limit of
+  /// tokens. Callable on the I/O thread only; any thread may add.
   std::shared_ptr<std::atomic<int64_t>> Meter(const std::string& client);
   /// Returns the number of clients with pending choices; other clients take no memory here.
   size_t num_pending_clients() const { return pending_.num_clients(); }

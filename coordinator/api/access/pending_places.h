@@ -5,10 +5,10 @@
 
 namespace quire {
 
-/// Counts the server's places for choices that wait or run. A client alone may take all `most` places. Yet no client
-/// keeps another out: a client below an even part (most / clients with places) gets up to that part, even when all
-/// places are taken. So K clients that ask for everything hold (1 + 1/2 + ... + 1/K) * most places together. Used by
-/// the I/O thread only.
+/// Counts the places of choices that wait or run at one model. A client alone may take all `most` places. Yet no client
+/// keeps another out: a client below an even part (most / clients with places) may take places up to that part, even
+/// when all places are taken. So K clients that ask for everything hold (1 + 1/2 + ... + 1/K) * most places together.
+/// Used by the I/O thread only.
 class PendingPlaces {
  public:
   explicit PendingPlaces(int most) : most_(most) {}
@@ -30,7 +30,7 @@ class PendingPlaces {
     Taken(const Taken&) = delete;
     Taken& operator=(const Taken&) = delete;
 
-    /// Changes the number of places to `count`, whether there is room or not.
+    /// Changes the number of places to `count`, whether that many are free or not.
     void Resize(int count);
     int count() const { return count_; }
 

@@ -30,7 +30,7 @@ void RefuseOtherFields(const Json& body, std::initializer_list<std::string_view>
   }
 }
 
-/// Returns the text of a required field, of at most `most` bytes. Throws ApiError when the field is missing or not fit.
+/// Returns the text of a required field. Throws ApiError when the field is missing, empty or longer than `most` bytes.
 std::string Needed(const JsonFields& fields, const char* field, size_t most) {
   const std::string text = fields.Text(field).value_or("");
   if (text.empty()) JsonFields::Refuse(field, "is missing");
@@ -54,8 +54,8 @@ DataHandler Sent(AdminHandler handler) {
   };
 }
 
-/// While an object of this class lives, the name counts as being loaded. Its constructor throws ApiError when the name
-/// is being loaded already.
+/// Marks a name as being loaded while an object of this class lives. The constructor throws ApiError when the name is
+/// being loaded already.
 class Coming {
  public:
   Coming(std::set<std::string>& names, const std::string& name) : names_(names), name_(name) {

@@ -12,9 +12,9 @@
 
 namespace quire {
 
-/// The endpoints by which operators load and unload LoRA adapters while serving, with vLLM's paths, fields and answers.
-/// The admin port has these endpoints, and the data port for clients with an admin token (Gate::LeaveToOperators). Used
-/// by the I/O thread.
+/// The endpoints with which operators load and unload LoRA adapters while the server runs. Paths, fields and answers
+/// are vLLM's. The admin port has these endpoints; the data port has them for clients with an admin token
+/// (Gate::LeaveToOperators). Used by the I/O thread.
 class AdapterPages {
  public:
   /// The references must outlive this object. Stop the pool before destroying this object.
@@ -33,8 +33,8 @@ class AdapterPages {
   std::set<std::string> coming_;  // names that are being loaded
 };
 
-/// Returns, for /admin/status, the adapters that were loaded while serving, and the memory of all adapters that ranks
-/// still have.
+/// Returns a part of /admin/status: the adapters that were loaded while serving, and the memory of all adapters that
+/// ranks still hold.
 Json AdaptersJson(const AdapterShelf& shelf);
 
 }  // namespace quire

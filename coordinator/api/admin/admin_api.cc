@@ -4,13 +4,9 @@
 
 #include "comm/base/error.h"
 #include "comm/base/json.h"
-#include "coordinator/api/access/client_id.h"
 #include "coordinator/api/admin/admin_reports.h"
 #include "coordinator/api/admin/asked_model.h"
-#include "coordinator/api/admin/pin_order.h"
 #include "coordinator/api/openai/on_engine.h"
-#include "coordinator/api/openai/on_pool.h"
-#include "coordinator/api/requests/json_fields.h"
 #include "coordinator/web/web_pages.h"
 
 namespace quire {
@@ -24,8 +20,7 @@ constexpr size_t kLongestOrder = 4 << 10;  // most bytes of a body, except for /
 std::vector<std::unique_ptr<AdminReports>> ReportsOf(const AdminReports::Server& server, ModelRoster& models,
                                                      WorkPool& pool) {
   std::vector<std::unique_ptr<AdminReports>> reports;
-  for (size_t i = 0; i < models.size(); ++i)
-    reports.push_back(std::make_unique<AdminReports>(server, models, i, pool));
+  for (size_t i = 0; i < models.size(); ++i) reports.push_back(std::make_unique<AdminReports>(server, models, i, pool));
   return reports;
 }
 
@@ -40,19 +35,18 @@ HttpLimits AdminLimits() {
 
 AdminApi::AdminApi(Options options, ModelRoster& models, MetricsPage& metrics, HistoryRecorder& history,
                    AdminControl& control, ModelKeeper& keeper, WorkPool& pool)
-    : client_of_key_(std::move(options.client_of_key)),
-      adapters_(options.adapters),
+    : adapters_(options.adapters),
       sleep_(options.sleep),
       models_(models),
       metrics_(metrics),
       history_(history),
       control_(control),
       model_control_(models, keeper),
-      pool_(pool),
+      pins_(std::move(options.client_of_key), models, pool),
       reports_(ReportsOf(options.server, models, pool)),
       routes_(MakeRoutes()) {}
 
-/// Returns the routes of the reports, each about the model that the request asks for.
+/// Returns the routes of the reports. Each report is about the model that the request names.
 std::vector<AdminRoutes::Route> AdminApi::RoutesOfReports() {
   std::vector<std::vector<AdminRoutes::Route>> of_models;
   for (const auto& reports : reports_) of_models.push_back(reports->MakeRoutes());
@@ -79,15 +73,13 @@ AdminRoutes AdminApi::MakeRoutes() {
        "the last half hour in numbers, a row every five seconds: what the dashboard draws; ?since=MILLISECONDS"},
       {"POST", "/admin/flush_cache", flush, "forgets all cached blocks and pins"},
       {"POST", "/reset_prefix_cache", flush, "the same, as vLLM names it"},
-      {"POST", "/admin/pin", [this](HttpRequest& request, HttpResponder& responder) { return Pin(request, responder); },
-       "keeps a prompt's cached blocks for a while"},
-      {"POST", "/admin/unpin", [this](HttpRequest& request, HttpResponder&) { return Unpin(request); }, "ends a pin"},
   };
   for (auto& route : adapters_.RoutesOfAdminPort()) routes.push_back(std::move(route));
   for (auto& route : sleep_.RoutesOfAdminPort()) routes.push_back(std::move(route));
   for (auto& route : RoutesOfReports()) routes.push_back(std::move(route));
   for (auto& route : control_.MakeRoutes()) routes.push_back(std::move(route));
   for (auto& route : model_control_.MakeRoutes()) routes.push_back(std::move(route));
+  for (auto& route : pins_.MakeRoutes()) routes.push_back(std::move(route));
   return AdminRoutes(std::move(routes));
 }
 
@@ -116,6 +108,7 @@ asio::awaitable<HttpResponse> AdminApi::FlushCaches(HttpRequest& request) {
         cached += engine.blocks().pool().num_cached();
         pins += engine.blocks().pins().all().size();
         engine.FlushCache();
+        if (KvTier* const tier = model->replicas().at(r).tier(); tier != nullptr) tier->pins().Forget();
         return std::string();
       };
       const std::string nothing = co_await OnEngine(model->replicas().at(r).loop(), std::move(flush));
@@ -123,45 +116,6 @@ asio::awaitable<HttpResponse> AdminApi::FlushCaches(HttpRequest& request) {
   }
   HttpResponse response;
   response.body = DumpJson({{"flushed_blocks", cached}, {"dropped_pins", pins}});
-  co_return response;
-}
-
-/// Pins the cached blocks of a prompt: the blocks stay cached for a while.
-asio::awaitable<HttpResponse> AdminApi::Pin(HttpRequest& request, HttpResponder& responder) {
-  const size_t size = request.body.size();
-  ServedModel& model = TakeAskedModel(models_, request);
-  const auto workers = HoldAsked(model);
-  std::function<PinOrder(const std::stop_token&)> read =
-      [&model, body = std::exchange(request.body, {})](const std::stop_token& stop) {
-        return ReadPinOrder(body, model.text().tokenizer, model.replicas().size(), stop);
-      };
-  std::optional<PinOrder> order = co_await OnPool(pool_, responder, kPoolClient, size, std::move(read));
-  HttpResponse response;
-  if (!order) co_return response;  // the client is gone
-  const std::string salt = CacheSalt(order->key ? client_of_key_(*order->key) : "", order->cache_salt);
-  EngineTask pin = [salt, tokens = std::move(order->tokens), seconds = order->seconds](Engine& engine) {
-    const auto made = engine.PinPrefix(salt, tokens, EngineLoop::Now() + seconds);
-    if (!made) return DumpJson({{"pinned_tokens", 0}, {"pin", nullptr}});
-    const size_t blocks = engine.blocks().pins().all().back().blocks.size();
-    return DumpJson({{"pinned_tokens", blocks * static_cast<size_t>(engine.blocks().block_size())}, {"pin", *made}});
-  };
-  response.body = co_await OnEngine(model.replicas().at(order->replica).loop(), std::move(pin));
-  co_return response;
-}
-
-asio::awaitable<HttpResponse> AdminApi::Unpin(HttpRequest& request) {
-  const auto workers = HoldAsked(TakeAskedModel(models_, request));
-  Replicas& replicas = workers->replicas();
-  const Json body = ParseJson(request.body, "body");
-  const JsonFields fields(body);
-  const auto pin = fields.Integer("pin", 1, INT64_MAX);
-  if (!pin) JsonFields::Refuse("pin", "is missing");
-  const auto replica = fields.Integer("replica", 0, replicas.size() - 1).value_or(0);
-  EngineTask unpin = [pin](Engine& engine) {
-    return DumpJson({{"unpinned", engine.Unpin(static_cast<uint64_t>(*pin))}});
-  };
-  HttpResponse response;
-  response.body = co_await OnEngine(replicas.at(static_cast<int>(replica)).loop(), std::move(unpin));
   co_return response;
 }
 
@@ -179,7 +133,7 @@ asio::awaitable<void> AdminApi::Handle(HttpRequest& request, HttpResponder& resp
     response = ErrorResponse(400, error.what());
   }
   if (responder.record.status != 0) co_return;  // the answer was a stream
-  // A long list that its client does not read stays in memory until the connection ends, so it is charged.
+  // A list whose client reads slowly stays in memory until the connection ends, so its bytes are charged.
   const auto held = static_cast<int64_t>(request.body.capacity() + response.body.capacity());
   if (request.memory.Resize(held) != ByteBudget::Verdict::kTaken)
     response = ErrorResponse(429, "answers that wait to be taken fill this port's memory; try again later");

@@ -13,18 +13,19 @@
 #include "coordinator/api/admin/history_recorder.h"
 #include "coordinator/api/admin/metrics_page.h"
 #include "coordinator/api/admin/model_control.h"
+#include "coordinator/api/admin/pin_pages.h"
 #include "coordinator/api/admin/sleep_pages.h"
 #include "coordinator/api/models/model_roster.h"
 #include "coordinator/http/work_pool.h"
 
 namespace quire {
 
-/// Returns the limits of the admin port's connections. They are few, because operators are few: connections of all
-/// ports together must stay within the descriptors that clients leave free (process_limits.h).
+/// Returns the limits of the admin port's connections. There are few, because the connections of all ports together
+/// must stay within the file descriptors of the process (process_limits.h).
 HttpLimits AdminLimits();
 
-/// The handlers of the admin port: reports, control, cache and pins. Each replica's part of an answer shows one moment
-/// between two steps.
+/// The handlers of the admin port: reports, control and the cache. Each replica's part of an answer shows one moment
+/// the same moment between two steps.
 class AdminApi {
  public:
   struct Options {
@@ -37,7 +38,7 @@ class AdminApi {
   AdminApi(Options options, ModelRoster& models, MetricsPage& metrics, HistoryRecorder& history, AdminControl& control,
            ModelKeeper& keeper, WorkPool& pool);
 
-  /// Returns 404 or 405 for a request without an endpoint, from its head alone.
+  /// Returns 404 or 405, by its head alone, for a request whose path or method has no endpoint.
   std::optional<HttpResponse> Admit(const HttpRequest& head) const { return routes_.Refusal(head); }
   boost::asio::awaitable<void> Handle(HttpRequest& request, HttpResponder& responder);
   /// Returns the pattern of a path's endpoint, as metrics label it; "none" when the path has no endpoint.
@@ -48,13 +49,10 @@ class AdminApi {
 
   AdminRoutes MakeRoutes();
   std::vector<AdminRoutes::Route> RoutesOfReports();
-  boost::asio::awaitable<HttpResponse> Pin(HttpRequest& request, HttpResponder& responder);
-  boost::asio::awaitable<HttpResponse> Unpin(HttpRequest& request);
   boost::asio::awaitable<HttpResponse> FlushCaches(HttpRequest& request);
   boost::asio::awaitable<HttpResponse> HelpPage();
   static boost::asio::awaitable<HttpResponse> DashboardFile(const std::string& path);
 
-  const std::function<std::string(const std::string&)> client_of_key_;
   AdapterPages& adapters_;
   SleepPages& sleep_;
   ModelRoster& models_;
@@ -62,7 +60,7 @@ class AdminApi {
   HistoryRecorder& history_;
   AdminControl& control_;
   ModelControl model_control_;
-  WorkPool& pool_;
+  PinPages pins_;
   std::vector<std::unique_ptr<AdminReports>> reports_;  // one for each model
   AdminRoutes routes_;
 };

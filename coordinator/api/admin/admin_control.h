@@ -13,7 +13,7 @@
 
 namespace quire {
 
-/// The handlers by which an operator changes a running server: pause, drain, abort, migrate, new workers, settings,
+/// The handlers with which an operator changes a running server: pause, drain, abort, migrate, new workers, settings,
 /// profile. Used by the I/O thread only.
 class AdminControl {
  public:
@@ -25,13 +25,13 @@ class AdminControl {
   /// The references must outlive this object.
   AdminControl(ModelRoster& models, LiveSettings& settings, DataPort data_port);
 
-  /// Returns the routes; their handlers refer to this object. Most routes apply to all replicas of all models; those
-  /// that concern one model take its name in the query (asked_model.h). Reshard and
-  /// restart_workers replace the workers of one replica after another, or of the replica that "replica" names, and
-  /// answer when that is done.
+  /// Returns the routes; their handlers refer to this object. Most routes apply to all replicas of all models.
+  /// Routes about one model take its name from the query (asked_model.h). Reshard and restart_workers replace the
+  /// workers of one replica after another, or only of the replica that the field "replica" names, and answer when
+  /// that is done.
   std::vector<AdminRoutes::Route> MakeRoutes();
 
-  /// Pauses a model that was just loaded if the server is paused, and gives it the settings in force.
+  /// Gives a model that was just loaded the settings in force, and pauses it if the server is paused.
   void OnLoaded(ServedModel& model);
 
   /// Applies the settings of `now` that differ from `before` (LiveSettings::Follow). The engines receive them soon

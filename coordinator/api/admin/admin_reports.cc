@@ -160,7 +160,7 @@ asio::awaitable<HttpResponse> AdminReports::RequestsPage(HttpRequest& request, H
   co_return response;
 }
 
-/// Reports all requests of one id; a call with several prompts has several.
+/// Reports all requests with one id: a call with several prompts has several requests.
 asio::awaitable<HttpResponse> AdminReports::RequestPage(HttpRequest& request, HttpResponder& responder) {
   const std::optional<std::string> name = PercentDecoded(std::string_view(request.path).substr(kRequestPath.size()));
   RequestFilter filter;
@@ -216,7 +216,7 @@ asio::awaitable<HttpResponse> AdminReports::BlockMapPage(HttpRequest& request, H
   co_return response;
 }
 
-/// Adds the parts of the status that concern the server, and the model's name.
+/// Adds the model's name and the parts of the status that concern the whole server.
 void AdminReports::AddServer(Json& page) const {
   page["version"] = kBuildVersion;
   page["warnings"] = server_.warnings;

@@ -19,12 +19,12 @@
 
 namespace quire {
 
-/// The client's name of the admin port's jobs on the pool; no API key can have this name.
+/// The client's name under which the admin port's jobs run in the pool. No API key can have this name.
 inline constexpr const char* kPoolClient = "(admin)";
 
 /// The handlers of the admin port's reports about one model: requests, blocks, ranks, settings, events. An engine's
-/// thread only copies its data. The pool makes texts whose size grows with requests or blocks; the I/O thread makes the
-/// other texts. Used by the I/O thread only.
+/// thread only copies its data. Texts whose size grows with requests or blocks are made by the pool, other texts by the
+/// I/O thread. Used by the I/O thread only.
 class AdminReports {
  public:
   /// The state of the server beside its replicas.

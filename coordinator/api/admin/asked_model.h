@@ -9,7 +9,7 @@
 
 namespace quire {
 
-// The first three functions read the model that a request's query names (?model=NAME), and take the name out of the
+// The first three functions read the model that a request's query names (?model=NAME), and remove the name from the
 // query. On a server of one model they leave the query as it is. They throw ApiError 404 for an unknown name, and 400
 // for a name that is malformed or given twice.
 
@@ -17,7 +17,7 @@ namespace quire {
 ServedModel& TakeAskedModel(ModelRoster& models, HttpRequest& request);
 /// Returns the named model. Without a name: the first model that is loaded; while none is loaded, the first model.
 ServedModel& TakeReportedModel(ModelRoster& models, HttpRequest& request);
-/// Returns the named model alone. Without a name: all models.
+/// Returns the named model only, or all models when the query has no name.
 std::vector<ServedModel*> TakeAskedModels(ModelRoster& models, HttpRequest& request);
 
 /// Returns the model with this name, alias or adapter. Throws ApiError 404, which names `field`, when there is none.

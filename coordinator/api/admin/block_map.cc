@@ -7,7 +7,7 @@ namespace quire {
 
 namespace {
 
-/// Copies block tables until kMostEntries entries are copied; it counts the other entries.
+/// Copies block tables until kMostEntries entries are copied, then only counts entries.
 class Copier {
  public:
   explicit Copier(BlockMap& map) : map_(map) {}

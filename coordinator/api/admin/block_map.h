@@ -7,8 +7,8 @@
 
 namespace quire {
 
-/// The owner of each block of a replica's pool at one moment; the dashboard draws it. The engine's thread copies the
-/// tables, in a tenth of a millisecond for 100,000 entries. Other threads use the copy.
+/// The owner of each block of a replica's pool at one moment, for the dashboard. The engine's thread copies the tables,
+/// which takes 0.1 ms for 100,000 entries; other threads use the copy.
 struct BlockMap {
   static constexpr size_t kMostEntries = 400'000;  // most copied table entries; bounds the time of the engine's thread
 
@@ -26,8 +26,8 @@ struct BlockMap {
     uint64_t id = 0;
     std::vector<BlockId> blocks;
   };
-  /// A saved recurrent state with which a sequence can begin; `behind` is the cached block after whose last token the
-  /// state was saved.
+  /// A saved recurrent state with which a sequence can begin. `behind`: the state was saved after the last token of
+  /// this cached block.
   struct KeptState {
     BlockId behind = kNullBlock;
     std::vector<BlockId> blocks;

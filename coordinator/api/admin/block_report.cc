@@ -19,11 +19,13 @@ std::vector<std::pair<BlockId, BlockList::Owner>> OwnersIn(const Engine& engine)
         if (sequence.blocks[i] == kNullBlock) continue;
         owners.push_back({sequence.blocks[i], {.request = request->id, .choice = sequence.choice, .index = i}});
       }
-      for (const auto* state : {&sequence.state, &sequence.coming.blocks}) {
-        for (size_t i = 0; i < state->size(); ++i)
+      const auto add_state = [&](const std::vector<BlockId>& state) {
+        for (size_t i = 0; i < state.size(); ++i)
           owners.push_back(
-              {(*state)[i], {.request = request->id, .choice = sequence.choice, .index = i, .is_state = true}});
-      }
+              {state[i], {.request = request->id, .choice = sequence.choice, .index = i, .is_state = true}});
+      };
+      add_state(sequence.state);
+      for (const ComingCheckpoint& coming : sequence.coming) add_state(coming.blocks);
     }
   }
   for (const auto& pin : engine.blocks().pins().all()) {
@@ -37,7 +39,7 @@ Json OwnerJson(const BlockList::Owner& owner) {
   return {{"request", owner.request}, {"choice", owner.choice}, {owner.is_state ? "state" : "index", owner.index}};
 }
 
-/// Tells for each block whether the block is part of a recurrent state, and after which cached block the state was
+/// Finds, for each block that is part of a recurrent state, the cached block after whose last token the state was
 /// saved.
 class StateParts {
  public:
@@ -50,8 +52,8 @@ class StateParts {
       for (const BlockId block : checkpoint.blocks) parts_[block] = checkpoint.end;
     }
   }
-  /// Returns the cached block after which the state with this block was saved: the null block for a running sequence's
-  /// state, and a null pointer for a block that is part of no state.
+  /// Returns the cached block after which this block's state was saved. Returns a pointer to the null block for a
+  /// running sequence's state, and a null pointer for a block that is part of no state.
   const BlockId* Find(BlockId block) const {
     const auto part = parts_.find(block);
     return part == parts_.end() ? nullptr : &part->second;

@@ -45,7 +45,7 @@ Json EventJson(const ServerEvent& event) {
           {"text", event.text}};
 }
 
-/// Returns the events after number `read`, in the form of server-sent events; empty when there are none.
+/// Returns the events after number `read`, as server-sent events, and a note of lost events that `left_out_told` lacks.
 std::string EventStream::NextText(uint64_t& read, uint64_t& left_out_told) const {
   const EventFeed::Batch batch = feed_.After(read, kEventsAtOnce);
   std::string text;

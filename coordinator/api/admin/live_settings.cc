@@ -45,8 +45,8 @@ void CopyLimit(const Topology& from, Topology& to) {
   to.limits.*limit = from.limits.*limit;
 }
 
-// Changes of these settings reach the running server by LiveSettings::Apply or Engine::ChangeOptions. All other
-// settings are read at the start only, when workers, pools, listeners and files are made.
+// Changes of these settings reach the running server through LiveSettings::Apply or Engine::ChangeOptions. All other
+// settings are read only at the start, when workers, pools, listeners and files are made.
 constexpr LiveKey kLive[] = {
     {"cache.prefix_caching", CopyModels<CopyPrefixCaching>, CopyPrefixCaching},
     {"logs.level", [](const Topology& from, Topology& to) { to.logs.level = from.logs.level; }},

@@ -13,12 +13,12 @@ namespace quire {
 /// by the I/O thread only.
 class LiveSettings {
  public:
-  /// Takes the settings from now on in force to the parts of the server that use them.
+  /// Passes the settings that are now in force to the parts of the server that use them.
   using Apply = std::function<void(const Topology&)>;
 
   /// `started` holds the settings as the operator gave them. The limits that follow from them in this process
-  /// (LimitsOfThisProcess) are computed here, now and after every change. Objects that `apply` refers to must outlive
-  /// this object.
+  /// (LimitsOfThisProcess) are computed here, now and after every change. Objects that `apply` uses must outlive this
+  /// object.
   LiveSettings(Topology started, Apply apply);
 
   /// Returns the settings in force.
@@ -26,15 +26,15 @@ class LiveSettings {
   /// Returns the keys of a topology file that can change at run time, sorted.
   static std::vector<std::string> Keys();
 
-  /// Changes settings, {"logs.level": "debug"}, with keys and values as in a topology file. null restores the value of
-  /// the start. In server.key_limits an entry replaces that API key's limits, null removes them, and other API keys
-  /// keep theirs. Either all changes are made, or none when one is refused. Returns the given keys. Throws Error or
+  /// Changes settings, {"logs.level": "debug"}, with keys and values as in a topology file. The value null restores the
+  /// value of the start. In server.key_limits an entry replaces the limits of that API key, and null removes them;
+  /// other API keys keep theirs. If one change is refused, none is made. Returns the given keys. Throws Error or
   /// ApiError that names the key and the remedy.
   std::vector<std::string> Change(const Json& changes);
 
   /// Compares two readings of the operator's settings files, and applies the differences in keys that can change at run
-  /// time. They replace earlier changes; null then restores the new value. Returns the names of the changed keys.
-  /// Throws Error that names the key and the remedy; nothing is changed then.
+  /// time. They replace earlier changes; a later null restores the new value. Returns the names of the changed keys.
+  /// Throws Error that names the key and the remedy; then nothing is changed.
   std::vector<std::string> Follow(const Topology& before, const Topology& now);
   static bool AreEqualButForLiveKeys(const Topology& one, const Topology& other);
 

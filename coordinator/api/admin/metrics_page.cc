@@ -13,8 +13,8 @@ MetricsPage::MetricsPage(Metrics& metrics, ModelRoster& models, const ModelKeepe
                          std::function<std::optional<BatchNumbers>()> batches)
     : metrics_(metrics), models_(models), keeper_(keeper), batches_(std::move(batches)), loads_(models.size()) {}
 
-/// Reads the numbers of one model into the metrics. If its workers were started since the last reading, their counts
-/// begin at zero.
+/// Reads the numbers of one model into the metrics. If its workers were started since the last reading, its counters
+/// begin at zero again.
 asio::awaitable<void> MetricsPage::ReadModel(size_t model) {
   const ServedModel& served = models_.at(model);
   const ModelKeeper::Report report = keeper_.ReportOf(served);
@@ -53,7 +53,7 @@ asio::awaitable<HttpResponse> MetricsPage::Recent() {
 
 HttpLimits MetricsLimits() {
   HttpLimits limits;
-  // The port needs no key. It has few connections, with short timeouts, so no client keeps a collector out for long.
+  // The port needs no key. Its connections are few and time out soon, so no client keeps a collector out for long.
   limits.chosen.connections = 64;
   limits.chosen.connections_per_address = 16;
   limits.chosen.head_seconds = limits.chosen.idle_seconds = 5;

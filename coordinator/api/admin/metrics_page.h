@@ -23,7 +23,7 @@ class MetricsPage {
   /// Makes and returns the page of this moment.
   boost::asio::awaitable<HttpResponse> Now();
 
-  /// Returns a page that is at most about a second old. So frequent requests of clients without a key cost little.
+  /// Returns a page that is about a second old at most, so that frequent requests of clients without a key cost little.
   boost::asio::awaitable<HttpResponse> Recent();
 
  private:
@@ -45,8 +45,8 @@ class MetricsPage {
 /// Returns the limits of connections to the metrics port.
 HttpLimits MetricsLimits();
 
-/// Returns the service of the metrics port (metrics.listen), which serves only /metrics. So a collector's network needs
-/// no access to the admin port. `page` is null until the workers are ready, and must outlive the service.
+/// Returns the service of the metrics port (metrics.listen), which serves only /metrics, so that a collector's network
+/// needs no access to the admin port. `page` is null until the workers are ready, and must outlive the service.
 HttpService MetricsService(MetricsPage* const& page);
 
 }  // namespace quire

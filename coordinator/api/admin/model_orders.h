@@ -7,14 +7,14 @@
 
 namespace quire {
 
-// An operator's orders about one model. Each function returns when the model is in the state that the order asks for.
-// All throw ApiError when that cannot be. They run on the I/O thread. `force` ends the model's requests.
+// Operators' orders about one model. Each function returns when the model is in the ordered state, and throws ApiError
+// when that state cannot be reached. They run on the I/O thread. `force` ends the model's running requests first.
 
 boost::asio::awaitable<void> LoadModel(ModelKeeper& keeper, ServedModel& model, HttpResponder& responder);
 boost::asio::awaitable<void> UnloadModel(ModelKeeper& keeper, ServedModel& model, bool force);
-/// 409 for a model without workers, 400 for one on GPUs.
+/// Throws ApiError 409 for a model without workers, and 400 for a model on GPUs.
 boost::asio::awaitable<void> SleepModel(ModelKeeper& keeper, ServedModel& model, bool force);
-/// 409 for a model without workers.
+/// Throws ApiError 409 for a model without workers.
 boost::asio::awaitable<void> WakeModel(ModelKeeper& keeper, ServedModel& model, HttpResponder& responder);
 
 }  // namespace quire

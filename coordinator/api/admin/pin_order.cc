@@ -1,6 +1,9 @@
 #include "coordinator/api/admin/pin_order.h"
 
+#include <fmt/format.h>
+
 #include "coordinator/api/requests/json_fields.h"
+#include "coordinator/kv_disk/stored_pins.h"
 
 namespace quire {
 
@@ -29,6 +32,9 @@ PinOrder ReadPinOrder(const std::string& text, const Tokenizer& tokenizer, int n
     JsonFields::Refuse("prompt", "must be text or token ids");
   }
   order.key = fields.Text("api_key");
+  order.name = fields.Text("name").value_or("");
+  if (order.name.size() > StoredPin::kMostNameBytes)
+    JsonFields::Refuse("name", fmt::format("takes at most {} bytes", StoredPin::kMostNameBytes));
   order.cache_salt = fields.Text("cache_salt").value_or("");
   order.seconds = fields.Number("ttl_seconds", 0.001, kLongestPinSeconds).value_or(order.seconds);
   order.replica = static_cast<int>(fields.Integer("replica", 0, num_replicas - 1).value_or(0));

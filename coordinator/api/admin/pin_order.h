@@ -9,12 +9,13 @@
 
 namespace quire {
 
-/// The body of /admin/pin: {"prompt": text or token ids, "ttl_seconds", "cache_salt", "api_key", "replica"}. "api_key"
-/// is the key that the prompt's clients use.
+/// The body of /admin/pin: {"prompt": text or token ids, "name", "ttl_seconds", "cache_salt", "api_key", "replica"}.
+/// "api_key" is the key that the prompt's clients use.
 struct PinOrder {
   std::vector<TokenId> tokens;
   std::optional<std::string> key;
   std::string cache_salt;
+  std::string name;  // empty: one is made
   double seconds = 600;
   int replica = 0;
 };

@@ -36,8 +36,8 @@ Json RankJson(const ReplicaSnapshot& replica, size_t rank) {
           {"heartbeat_age_millis", BeatAge(info, replica).count()}};
 }
 
-/// Returns the counts of the clients in the snapshot: the clients that were served last, because without keys their
-/// number is unbounded.
+/// Returns the counts of the clients in the snapshot. The snapshot has only the clients that were served last, because
+/// without keys the number of clients is unbounded.
 Json ClientsJson(const ReplicaSnapshot& replica) {
   Json clients = Json::object();
   for (const auto& [name, c] : replica.clients) {
@@ -51,7 +51,7 @@ Json ClientsJson(const ReplicaSnapshot& replica) {
   return clients;
 }
 
-/// Returns the counts of verified guesses by source, and the counts of accepted tokens by their place in the guess.
+/// Returns the numbers of verified draft tokens by source, and of accepted ones by their position in the draft.
 Json DraftsJson(const ReplicaSnapshot& replica) {
   Json methods = Json::object(), positions = Json::array();
   for (size_t i = 0; i < kDraftSources; ++i) {

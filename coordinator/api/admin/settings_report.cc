@@ -16,8 +16,8 @@ std::string_view PreemptionName(const EngineOptions& engine) {
   return NameOf(mode == PreemptionMode::kAuto && !choice ? PreemptionMode::kRecompute : mode);
 }
 
-/// Returns the name of the KV cache's type. With kAuto, which remains only on GPUs, that is the type of the
-/// computation.
+/// Returns the name of the KV cache's type. kAuto remains only on GPUs, where the cache has the type of the
+/// computation. Then that type's name is returned.
 std::string_view KvCacheDtypeName(const ComputeSettings& compute) {
   return compute.kv_cache_dtype == KvCacheDtype::kAuto ? NameOf(compute.dtype) : NameOf(compute.kv_cache_dtype);
 }

@@ -6,9 +6,9 @@
 
 namespace quire {
 
-/// Returns the settings in force, under the names of their flags, or of the topology's keys where there is no flag.
-/// Where "auto" or no value was given, the report has the chosen value. `topology` is the server's, with the limits of
-/// this process. `replica`: a snapshot of any replica; all have the same settings.
+/// Returns the settings in force under the names of their flags, or of the topology's keys where there is no flag.
+/// Where "auto" or no value was given, the report has the chosen value. `topology`: the server's, with the limits of
+/// this process. `replica`: a snapshot of any replica, because all have the same settings.
 Json SettingsJson(const Topology& topology, const ReplicaSnapshot& replica);
 
 }  // namespace quire

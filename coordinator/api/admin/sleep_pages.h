@@ -12,8 +12,8 @@
 namespace quire {
 
 /// vLLM's endpoints /sleep, /wake_up and /is_sleeping. The query's `model` names a model; without it all models are
-/// meant. The admin port has them, and the data port for those who have an admin token (Gate::LeaveToOperators). Used
-/// by the I/O thread only.
+/// meant. The admin port has them; the data port has them for clients with an admin token (Gate::LeaveToOperators).
+/// Used by the I/O thread only.
 class SleepPages {
  public:
   /// The references must outlive this object.

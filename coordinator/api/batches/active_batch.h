@@ -1,12 +1,14 @@
 #pragma once
 
 #include <chrono>
+#include <ctime>
 #include <deque>
 #include <map>
 #include <set>
 #include <string>
 
 #include "coordinator/api/batches/batch_runner.h"
+#include "coordinator/http/byte_budget.h"
 
 namespace quire {
 
@@ -14,6 +16,8 @@ namespace quire {
 struct BatchRunner::Active {
   std::string id, client, endpoint;
   int64_t expires_at = 0;
+  Turn turn = Turn::kRun;
+  ByteBudget::Lease memory;             // of the scan, then of `pending`; returned on the I/O thread, by Drop()
   std::deque<LinePlace> pending;        // requests without a result that are not running
   std::set<LineResponder*> responders;  // the responders of running requests
   std::map<int64_t, int> failures;      // failed tries of each request that is tried again, by its line
@@ -24,5 +28,7 @@ struct BatchRunner::Active {
   BatchStatus ends_as = BatchStatus::kCompleted;
   Clock::time_point rests_until{};  // no request begins before this time; set when room was lacking or the disk failed
 };
+
+inline int64_t NowSeconds() { return static_cast<int64_t>(std::time(nullptr)); }
 
 }  // namespace quire

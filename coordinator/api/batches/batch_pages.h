@@ -13,8 +13,8 @@ namespace quire {
 /// The endpoints of /v1/batches. Used by the I/O thread only; the store is used on the disk's thread.
 class BatchPages {
  public:
-  /// changed: called when a batch was created or cancelled. The references must outlive this object; stop the pool
-  /// before destroying this object.
+  /// Calls `changed` after a batch was created or cancelled. The references must outlive this object. Stop the pool
+  /// before this object is destroyed.
   BatchPages(BatchStore& store, WorkPool& disk, std::function<void()> changed)
       : store_(store), disk_(disk), changed_(std::move(changed)) {}
 

@@ -37,7 +37,7 @@ int64_t RetryAfter(const HttpResponse& answer) {
 
 }  // namespace
 
-/// Tries a request of the batch once. If it gets no result, puts it back in front of the batch's list.
+/// Tries a request of the batch once. If the request gets no result, it becomes the batch's next pending request again.
 asio::awaitable<void> BatchRunner::RunLine(ActivePtr batch, LinePlace place) {
   const bool recorded = co_await TryLine(batch, place);
   if (!recorded) batch->pending.push_front(place);
@@ -92,7 +92,7 @@ asio::awaitable<HttpResponse> BatchRunner::Ask(ActivePtr batch, std::string body
   co_return responder.Take();
 }
 
-/// True when the request must be tried again: without a limit for lack of room, a few times after a loss of workers.
+/// True when the request must be tried again: always after a lack of room, at most a few times after a loss of workers.
 bool BatchRunner::PutOff(Active& batch, const LinePlace& place, const HttpResponse& answer) {
   if (answer.status != 429 && answer.status < 500) return false;
   if (HeaderOf(answer, "x-should-retry") == "false") return false;

@@ -6,7 +6,6 @@
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <ctime>
 #include <utility>
 
 #include "coordinator/api/batches/active_batch.h"
@@ -23,11 +22,8 @@ namespace {
 constexpr auto kErrorAsValue = asio::as_tuple(asio::use_awaitable);
 constexpr auto kBusyTick = std::chrono::milliseconds(20), kIdleTick = std::chrono::milliseconds(1000);
 constexpr auto kBetweenPrunes = std::chrono::minutes(1);
-constexpr size_t kMostActive = 16;       // batches whose requests run in turn
 constexpr size_t kScanBytes = 64 << 10;  // bytes of an input file that one job of the disk's thread reads
 constexpr size_t kExpiredAtOnce = 500;   // expired requests that one job of the disk's thread records
-
-int64_t NowSeconds() { return static_cast<int64_t>(std::time(nullptr)); }
 
 }  // namespace
 
@@ -45,7 +41,7 @@ class BatchRunner::OpenTimer {
   asio::steady_timer timer_;
 };
 
-void BatchRunner::Begin(const asio::any_io_executor& io, DataPort& port) {
+void BatchRunner::Begin(const asio::any_io_executor& io, LinePort& port) {
   io_ = io;
   port_ = &port;
   Spawn(Run());
@@ -79,9 +75,9 @@ asio::awaitable<void> BatchRunner::Run() {
     if (Clock::now() - looked >= kIdleTick) changed_ = true;  // a batch may have expired
     if (std::exchange(changed_, false)) {
       looked = Clock::now();
-      std::function<std::vector<BatchRecord>()> list = [this] { return store_.Unfinished(); };
-      std::optional<std::vector<BatchRecord>> unfinished =
-          co_await TryOnDisk<std::vector<BatchRecord>>(disk_, "", std::move(list));
+      std::function<std::vector<UnfinishedBatch>()> list = [this] { return store_.Unfinished(); };
+      std::optional<std::vector<UnfinishedBatch>> unfinished =
+          co_await TryOnDisk<std::vector<UnfinishedBatch>>(disk_, "", std::move(list));
       if (unfinished) Update(*unfinished);
     }
     StopWhatIsOver();
@@ -97,41 +93,10 @@ asio::awaitable<void> BatchRunner::Run() {
   }
 }
 
-/// Starts batches whose turn has come, and stops batches that were cancelled.
-void BatchRunner::Update(const std::vector<BatchRecord>& unfinished) {
-  for (const BatchRecord& batch : unfinished) {
-    const auto known = std::ranges::find(active_, batch.id, [](const ActivePtr& active) { return active->id; });
-    const bool cancelled = batch.status == BatchStatus::kCancelling;
-    if (known == active_.end()) {
-      const bool busy = std::ranges::any_of(
-          active_, [&](const ActivePtr& active) { return active->client == batch.client && !active->stopping; });
-      const bool over = cancelled || batch.expires_at <= NowSeconds();
-      const auto going = std::ranges::count_if(active_, [&](const ActivePtr& active) { return MayGo(active->client); });
-      if (over || (!busy && std::cmp_less(going, kMostActive) && MayGo(batch.client))) Activate(batch);
-    } else if (cancelled && !(*known)->stopping) {
-      Stop(**known, BatchStatus::kCancelled);
-    }
-  }
-}
-
 void BatchRunner::Stop(Active& batch, BatchStatus ends_as) {
   batch.stopping = true;
   batch.ends_as = ends_as;
   batch.rests_until = {};
-}
-
-void BatchRunner::Activate(const BatchRecord& batch) {
-  const auto active = std::make_shared<Active>();
-  active->id = batch.id;
-  active->client = batch.client;
-  active->endpoint = batch.endpoint;
-  active->expires_at = batch.expires_at;
-  active_.push_back(active);
-  if (batch.status == BatchStatus::kCancelling) {
-    active->ready = true;
-    return Stop(*active, BatchStatus::kCancelled);
-  }
-  Spawn(Read(active));
 }
 
 /// Reads all of a batch's input, before its first request runs. A fault in any line fails the batch.
@@ -146,7 +111,7 @@ asio::awaitable<void> BatchRunner::Read(ActivePtr batch) {
   }
   std::optional<bool> over;
   if (scan && whole && *whole) {
-    // The disk's thread also frees the scan's memory, because there may be much of it.
+    // The disk's thread also frees the scan's memory, because there may be much of it; below, too.
     std::function<bool()> end = [this, batch, scan = std::exchange(*scan, nullptr)]() mutable {
       const bool is_over = IsOver(store_.Validated(batch->id, *scan).status);
       if (!is_over) batch->pending = std::move(scan->pending());
@@ -154,6 +119,8 @@ asio::awaitable<void> BatchRunner::Read(ActivePtr batch) {
       return is_over;
     };
     over = co_await TryOnDisk<bool>(disk_, batch->client, std::move(end));
+  } else if (scan) {
+    disk_.Add(batch->client, 0, [scan = std::move(*scan)](const std::stop_token&) {});
   }
   if (!over && !batch->stopping) {
     std::function<bool()> abandon = [this, id = batch->id] {
@@ -166,12 +133,13 @@ asio::awaitable<void> BatchRunner::Read(ActivePtr batch) {
       over = true;  // not known, so the next look at the store decides
     }
   }
-  if (over && *over) std::erase(active_, batch);
+  (void)batch->memory.Resize(static_cast<int64_t>(batch->pending.size() * sizeof(LinePlace)));
+  if (over && *over) Drop(batch);
   batch->ready = true;
   Wake();
 }
 
-/// Ends batches that were cancelled, have expired, or have results for all requests.
+/// Ends batches that were cancelled, that have expired, or whose requests all have results.
 void BatchRunner::StopWhatIsOver() {
   const std::list<ActivePtr> all = active_;
   for (const ActivePtr& batch : all) {
@@ -181,7 +149,7 @@ void BatchRunner::StopWhatIsOver() {
       const std::set<LineResponder*> running = batch->responders;
       for (LineResponder* responder : running) responder->Leave();
     }
-    // The disk's thread uses the list until the batch is ready, and again while the batch ends.
+    // The disk's thread uses batch->pending until the batch is ready, and again while the batch ends.
     if (!batch->ready || batch->ending || batch->in_flight > 0 || batch->rests_until > Clock::now()) continue;
     if (!batch->stopping && !batch->pending.empty()) continue;
     batch->ending = true;
@@ -195,13 +163,15 @@ int BatchRunner::Allowed() const {
   return port_->num_pending_of_others() > 0 ? 1 : concurrency_;
 }
 
-/// True when the client's batches may run: its key may still generate, and there is room for results.
+/// True when requests of the client's batches may run: its key may still generate, and there is room for results.
 bool BatchRunner::MayGo(const std::string& client) const { return may_run_(client) && store_.HasRoom(client); }
 
 /// Returns the reason why no request of the batch runs; "" when requests may run. active: null when the runner does not
 /// work on the batch.
 std::string BatchRunner::WhyWaiting(const BatchView& view, const ActivePtr& active) const {
   if (active != nullptr && (active->stopping || active->ending)) return "";
+  if (lacking_memory_.contains(view.id)) return "its requests find no room in the memory of requests";
+  if (active == nullptr && view.expires_at <= NowSeconds()) return "its window has ended; others end before it";
   if (!may_run_(view.client)) return "its API key is gone or may not generate";
   if (!store_.HasRoom(view.client)) return "there is no room for its results";
   if (active == nullptr) {
@@ -258,7 +228,7 @@ asio::awaitable<void> BatchRunner::End(ActivePtr batch) {
     done = co_await TryOnDisk<bool>(disk_, batch->client, std::move(finish));
   }
   if (done) {
-    std::erase(active_, batch);
+    Drop(batch);
   } else {
     batch->rests_until = Clock::now() + kAfterFailure;
     batch->ending = false;

@@ -10,27 +10,30 @@
 #include <string>
 
 #include "coordinator/api/batches/batch_store.h"
+#include "coordinator/api/batches/line_port.h"
 #include "coordinator/api/batches/line_responder.h"
-#include "coordinator/api/openai/data_port.h"
+#include "coordinator/http/byte_budget.h"
 #include "coordinator/http/work_pool.h"
 
 namespace quire {
 
 class SpilledAnswer;
 
-/// Runs the requests of batches. They take the way of every other request of their client, but have no connection. One
-/// batch of each client runs at a time, the oldest first; clients' batches take turns. Other requests go first
-/// (HttpRequest::background). While there are any, one request of a batch runs at a time. All methods run on the I/O
-/// thread; the store is used on the disk's thread.
+/// Runs the requests of batches. They take the way of every other request of their client, but have no connection. Of
+/// batch of each client runs at a time, the oldest first; clients' batches take turns. Batches whose window has ended
+/// take turns of their own, as do cancelled batches. What is kept of a batch's requests counts as its client's memory.
+/// Other requests go first (HttpRequest::background). While there are any, one request of a batch runs at a time. All
+/// methods run on the I/O thread; the store is used on the disk's thread.
 class BatchRunner {
  public:
-  /// concurrency: the most requests that run at the same time. may_run: tells whether a client's key may still
-  /// generate; asked before every request. The references must outlive this object.
-  BatchRunner(BatchStore& store, WorkPool& disk, int concurrency, std::function<bool(const std::string&)> may_run)
-      : store_(store), disk_(disk), concurrency_(concurrency), may_run_(std::move(may_run)) {}
+  /// At most `concurrency` requests run at the same time. Calls `may_run` before every request, to learn whether the
+  /// client's key may still generate. The references must outlive this object.
+  BatchRunner(BatchStore& store, WorkPool& disk, ByteBudget& memory, int concurrency,
+              std::function<bool(const std::string&)> may_run)
+      : store_(store), disk_(disk), memory_(memory), concurrency_(concurrency), may_run_(std::move(may_run)) {}
 
   /// Begins to run batches. The port must outlive the coroutines on `io`.
-  void Begin(const boost::asio::any_io_executor& io, DataPort& port);
+  void Begin(const boost::asio::any_io_executor& io, LinePort& port);
   /// Makes the runner look at the batches again. Call it after a batch was created or cancelled.
   void Wake();
   int in_flight() const { return in_flight_; }
@@ -40,13 +43,18 @@ class BatchRunner {
  private:
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::seconds kAfterFailure{5};  // pause after the disk failed
-  struct Active;                                           // a batch that is worked on
-  class OpenTimer;                                         // the timer that Wake cancels
+  /// Why a batch is worked on. kRun: its requests run, until its window ends. kExpire: its window ended before it was
+  /// worked on. kCancel: it was cancelled before, so its input is not read.
+  enum class Turn { kRun, kExpire, kCancel };
+  struct Active;    // a batch that is worked on
+  class OpenTimer;  // the timer that Wake cancels
   using ActivePtr = std::shared_ptr<Active>;
 
   boost::asio::awaitable<void> Run();
-  void Update(const std::vector<BatchRecord>& unfinished);
-  void Activate(const BatchRecord& batch);
+  void Update(const std::vector<UnfinishedBatch>& unfinished);
+  bool MayBegin(const UnfinishedBatch& batch, Turn turn) const;
+  bool Begin(const UnfinishedBatch& batch, Turn turn);
+  void Drop(const ActivePtr& batch);
   void Spawn(boost::asio::awaitable<void> work);
   boost::asio::awaitable<void> Read(ActivePtr batch);
   static void Stop(Active& batch, BatchStatus ends_as);
@@ -59,7 +67,7 @@ class BatchRunner {
   boost::asio::awaitable<void> RunLine(ActivePtr batch, LinePlace place);
   boost::asio::awaitable<bool> TryLine(ActivePtr batch, const LinePlace& place);
   boost::asio::awaitable<HttpResponse> Ask(ActivePtr batch, std::string body, std::string request_id,
-                                            std::shared_ptr<SpilledAnswer> spilled);
+                                           std::shared_ptr<SpilledAnswer> spilled);
   bool PutOff(Active& batch, const LinePlace& place, const HttpResponse& answer);
   boost::asio::awaitable<void> Record(ActivePtr batch, bool well, std::shared_ptr<ResultLine> line);
   boost::asio::awaitable<void> End(ActivePtr batch);
@@ -67,12 +75,14 @@ class BatchRunner {
 
   BatchStore& store_;
   WorkPool& disk_;
+  ByteBudget& memory_;
   const int concurrency_;
   std::function<bool(const std::string&)> may_run_;
   boost::asio::any_io_executor io_;
-  DataPort* port_ = nullptr;                    // null before Begin()
+  LinePort* port_ = nullptr;                    // null before Begin()
   boost::asio::steady_timer* timer_ = nullptr;  // the timer that Run() waits for; null when Run() has ended
   std::list<ActivePtr> active_;                 // the first batch has the next turn
+  std::set<std::string> lacking_memory_;        // batches that had their turn but no memory, at the latest Update()
   int in_flight_ = 0;                           // number of requests that run
   bool changed_ = true;
 };

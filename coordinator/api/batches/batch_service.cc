@@ -30,13 +30,29 @@ std::vector<Routes<DataHandler>::Route> RefusingRoutes() {
   return routes;
 }
 
+/// The data port, as a BatchRunner uses it.
+class LinesOnDataPort : public LinePort {
+ public:
+  explicit LinesOnDataPort(DataPort& port) : port_(port) {}
+
+  std::optional<HttpResponse> Admit(HttpRequest& head) override { return port_.Admit(head); }
+  asio::awaitable<void> Handle(HttpRequest& request, HttpResponder& responder) override {
+    return port_.Handle(request, responder);
+  }
+  int num_pending_of_others() const override { return port_.num_pending_of_others(); }
+  bool draining() const override { return port_.draining(); }
+
+ private:
+  DataPort& port_;
+};
+
 }  // namespace
 
-BatchService::BatchService(BatchStore* store, WorkPool& disk, int concurrency,
+BatchService::BatchService(BatchStore* store, WorkPool& disk, ByteBudget& memory, int concurrency,
                            std::function<bool(const std::string&)> may_run)
     : store_(store), disk_(disk) {
   if (store == nullptr) return;
-  runner_.emplace(*store, disk, concurrency, std::move(may_run));
+  runner_.emplace(*store, disk, memory, concurrency, std::move(may_run));
   files_.emplace(*store, disk);
   batches_.emplace(*store, disk, [this] { runner_->Wake(); });
 }
@@ -60,7 +76,9 @@ std::optional<HttpResponse> BatchService::Admit(HttpRequest& head) {
 }
 
 void BatchService::Begin(const asio::any_io_executor& io, DataPort& port) {
-  if (runner_) runner_->Begin(io, port);
+  if (!runner_) return;
+  port_ = std::make_unique<LinesOnDataPort>(port);
+  runner_->Begin(io, *port_);
 }
 
 asio::awaitable<BatchViews> BatchService::Views(BatchFilter filter) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,20 +9,22 @@
 #include "coordinator/api/batches/batch_pages.h"
 #include "coordinator/api/batches/batch_runner.h"
 #include "coordinator/api/batches/file_pages.h"
+#include "coordinator/api/openai/data_port.h"
 #include "coordinator/metrics/batch_numbers.h"
 
 namespace quire {
 
-/// Most bytes of a body that uploads a file: the file, and the form around the file.
+/// The most bytes of a body that uploads a file: the file's bytes, and the form around them.
 inline constexpr size_t kUploadBodyBytes = StoreLimits().file_bytes + (64 << 10);
 
 /// All endpoints of /v1/files and /v1/batches, and the runner of batches. Used by the I/O thread only.
 class BatchService {
  public:
   /// store: null when the server has no batch directory; every endpoint then answers 404. may_run: tells whether a
-  /// client's key may still generate. The references must outlive this object. Stop the pool, which has one thread,
-  /// before destroying this object.
-  BatchService(BatchStore* store, WorkPool& disk, int concurrency, std::function<bool(const std::string&)> may_run);
+  /// client's key may still generate. memory: what requests hold. The references must outlive this object. Stop the
+  /// pool, which has one thread, before destroying this object.
+  BatchService(BatchStore* store, WorkPool& disk, ByteBudget& memory, int concurrency,
+               std::function<bool(const std::string&)> may_run);
 
   std::vector<Routes<DataHandler>::Route> MakeRoutes();
   /// Prepares the upload of a file from the request's head. Call it for every request, before DataPort::Admit. Returns
@@ -37,6 +40,7 @@ class BatchService {
  private:
   BatchStore* store_;
   WorkPool& disk_;
+  std::unique_ptr<LinePort> port_;  // null before Begin()
   std::optional<BatchRunner> runner_;
   std::optional<FilePages> files_;
   std::optional<BatchPages> batches_;

@@ -44,7 +44,7 @@ BatchStore::BatchStore(const std::string& path, const StoreLimits& limits, std::
 }
 
 /// Cleans up after a server that was killed: removes contents without a record, unless the record was set aside, and
-/// makes files of results that were about to become files. Then counts the directory's bytes.
+/// completes results that were about to become files. Then counts the directory's bytes.
 void BatchStore::EndHalves(const std::set<std::string>& set_aside) {
   for (auto& [id, batch] : batches_) {
     if (batch.status == BatchStatus::kFinalizing) Publish(batch);
@@ -138,12 +138,14 @@ void BatchStore::DeleteFile(const std::string& client, const std::string& id) {
 }
 
 /// Deletes a file: first the record, then the content. If the server is killed in between, the next start removes the
-/// content.
+/// content. The content's room is free at once: an answer that still sends the content breaks off.
 void BatchStore::Erase(const FileRecord& file) {
   const std::string id = file.id;
   const std::string client = file.client;
   Remove(client, id + std::string(kRecordEnd));
-  Remove(client, id);
+  const int64_t bytes = directory_.BytesOf(id);
+  directory_.RemoveContent(id);
+  usage_.Add(client, -bytes);
   files_.erase(id);
 }
 

@@ -23,8 +23,8 @@ namespace quire {
 /// They throw ApiError when a client asks for more than it may, and Error when the disk fails.
 class BatchStore {
  public:
-  /// now: seconds since 1970. Renames records that cannot be read, with a warning. Throws Error when the directory
-  /// cannot be used (StoreDirectory).
+  /// `now` returns the seconds since 1970. Renames records that cannot be read, with a warning. Throws Error when the
+  /// directory cannot be used (StoreDirectory).
   BatchStore(const std::string& path, const StoreLimits& limits, std::function<int64_t()> now);
   /// Begins a file, which AppendTo fills and FinishFile makes visible. The draft must not outlive the store.
   std::shared_ptr<FileDraft> BeginFile(const std::string& client);
@@ -32,27 +32,27 @@ class BatchStore {
   /// Makes the draft a file of its client. keep_seconds: lifetime; 0: StoreLimits::keep_seconds.
   FileRecord FinishFile(FileDraft& draft, const std::string& filename, int64_t keep_seconds);
   const FileRecord& FindFile(const std::string& client, const std::string& id) const;
-  std::vector<FileRecord> FilesOf(const std::string& client) const;  // the oldest first
+  std::vector<FileRecord> FilesOf(const std::string& client) const;   // the oldest first
   void DeleteFile(const std::string& client, const std::string& id);  // refuses the input of a batch that is not over
   Descriptor OpenFile(const FileRecord& file) const { return directory_.OpenToRead(file.id); }
   BatchRecord CreateBatch(const std::string& client, const BatchTerms& terms);
   const BatchRecord& FindBatch(const std::string& client, const std::string& id) const;
-  std::vector<BatchRecord> BatchesOf(const std::string& client) const;  // the oldest first
+  std::vector<BatchRecord> BatchesOf(const std::string& client) const;        // the oldest first
   BatchRecord CancelBatch(const std::string& client, const std::string& id);  // refuses a batch that is over
-  std::vector<BatchRecord> Unfinished() const;  // the oldest first
+  std::vector<UnfinishedBatch> Unfinished() const;                            // the oldest first
   BatchViews Views(const BatchFilter& filter) const;
   /// Begins to read a batch's input. Skips requests with a recorded result that is whole.
   std::unique_ptr<InputScan> Scan(const std::string& id);
-  /// Takes the finished scan of a batch's input: the batch fails if it has faults, else it is in progress from now on.
+  /// Takes the finished scan of a batch's input. The batch fails if the scan found faults, otherwise it is in progress.
   BatchRecord Validated(const std::string& id, const InputScan& scan);
   std::string ReadLine(const std::string& id, const LinePlace& place);  // a line of the input file
   /// Begins a file for the text of results that are not whole yet. The draft must not outlive the store.
   std::shared_ptr<FileDraft> BeginSpill(const std::string& client);
   /// Records a result, a line without its end. Returns once it is on the disk; when this throws, nothing was recorded.
   void Record(const std::string& id, bool well, const ResultLine& line);
-  /// Records that these requests were not executed, and removes them from `places`, at most `most` in one call.
+  /// Records that `most` of these requests were not executed, and removes them from `places`; all, when room ends.
   void RecordExpired(const std::string& id, std::deque<LinePlace>& places, size_t most);
-  /// Ends a batch that has no running request. The batch's results become files.
+  /// Ends a batch that has no running request. Its results become files. An error tells what expired without a line.
   void Finish(const std::string& id, BatchStatus ends_as);
   /// Fails a batch whose input cannot be read from the disk. Results recorded so far become files.
   void Abandon(const std::string& id, const std::string& reason);

@@ -13,15 +13,21 @@ namespace quire {
 
 namespace {
 
-constexpr size_t kExpiredBytes = 1 << 20;  // the most that one call of RecordExpired reads, to the end of the line
 constexpr int64_t kCopyBytes = 256 << 10;
 
 ApiError NoSuchBatch(const std::string& id) {
   return {404, "no batch " + id.substr(0, 100) + " is kept for this key", "batch_id"};
 }
 
-std::string OutputOf(const BatchRecord& batch) { return batch.id + std::string(kOutputEnd); }
-std::string ErrorsOf(const BatchRecord& batch) { return batch.id + std::string(kErrorsEnd); }
+InputScan::Bounds BoundsOf(const StoreLimits& limits) {
+  return {.line_bytes = limits.line_bytes, .requests = limits.requests};
+}
+
+/// Leaves out the last faults of a batch whose record would be longer with them. One fault stays in any case.
+void CutFaultsTo(int64_t record_bytes, BatchRecord& batch) {
+  while (batch.faults.size() > 1 && std::cmp_greater(TextOf(batch).size(), record_bytes))
+    batch.faults.resize(batch.faults.size() / 2);
+}
 
 }  // namespace
 
@@ -110,12 +116,16 @@ BatchRecord BatchStore::CancelBatch(const std::string& client, const std::string
   return batch;
 }
 
-std::vector<BatchRecord> BatchStore::Unfinished() const {
-  std::vector<BatchRecord> unfinished;
+std::vector<UnfinishedBatch> BatchStore::Unfinished() const {
+  std::vector<UnfinishedBatch> unfinished;
   for (const auto& [id, batch] : batches_) {
-    if (!IsOver(batch.status)) unfinished.push_back(batch);
+    if (IsOver(batch.status)) continue;
+    const auto input = files_.find(batch.input_file_id);
+    const int64_t input_bytes = input == files_.end() ? 0 : input->second.bytes;
+    unfinished.push_back({id, batch.client, batch.endpoint, batch.status, batch.expires_at, batch.order,
+                          InputScan::MostBytes(input_bytes, BoundsOf(limits_))});
   }
-  std::ranges::sort(unfinished, {}, &BatchRecord::order);
+  std::ranges::sort(unfinished, {}, &UnfinishedBatch::order);
   return unfinished;
 }
 
@@ -126,7 +136,7 @@ BatchViews BatchStore::Views(const BatchFilter& filter) const {
                       (filter.status.empty() || NameOf(batch.status) == filter.status);
     if (fits) matching.push_back(&batch);
   }
-  // Ended batches stand after the other batches, the latest first.
+  // In the order of the list, ended batches follow all other batches, the latest first.
   const auto place = [](const BatchRecord* batch) {
     return IsOver(batch->status) ? std::pair(true, -batch->order) : std::pair(false, batch->order);
   };
@@ -167,12 +177,12 @@ std::unique_ptr<InputScan> BatchStore::Scan(const std::string& id) {
   BatchRecord& batch = Batch(id);
   work_.erase(id);
   const Work& work = WorkOf(batch);
-  auto recorded = RecordedIds(work.output.get(), directory_.path() + "/" + OutputOf(batch));
-  recorded.merge(RecordedIds(work.errors.get(), directory_.path() + "/" + ErrorsOf(batch)));
-  const InputScan::Bounds bounds{.line_bytes = limits_.line_bytes, .requests = limits_.requests};
+  CustomIds recorded;
+  ReadRecordedIds(work.output.get(), directory_.path() + "/" + OutputOf(batch), recorded);
+  ReadRecordedIds(work.errors.get(), directory_.path() + "/" + ErrorsOf(batch), recorded);
   return std::make_unique<InputScan>(directory_.OpenToRead(batch.input_file_id),
                                      directory_.path() + "/" + batch.input_file_id, batch.endpoint, std::move(recorded),
-                                     bounds);
+                                     BoundsOf(limits_));
 }
 
 BatchRecord BatchStore::Validated(const std::string& id, const InputScan& scan) {
@@ -181,6 +191,7 @@ BatchRecord BatchStore::Validated(const std::string& id, const InputScan& scan) 
   if (!scan.faults().empty()) {
     next.faults = scan.faults();
     next.Enter(BatchStatus::kFailed, now_());
+    CutFaultsTo(RoomFor(next.client) + directory_.BytesOf(id + std::string(kRecordEnd)), next);
   } else if (next.status == BatchStatus::kValidating) {
     next.Enter(BatchStatus::kInProgress, now_());
   }
@@ -229,72 +240,6 @@ void BatchStore::Record(const std::string& id, bool well, const ResultLine& line
   ++(well ? batch.completed : batch.failed);
   const std::lock_guard lock(mutex_);
   ++(well ? totals_.completed : totals_.failed);
-}
-
-void BatchStore::RecordExpired(const std::string& id, std::deque<LinePlace>& places, size_t most) {
-  BatchRecord& batch = Batch(id);
-  std::string lines;
-  size_t count = 0, bytes = 0;
-  for (; count < std::min(most, places.size()) && bytes < kExpiredBytes; ++count) {
-    const std::string line = ReadLine(id, places[count]);
-    bytes += line.size();
-    const std::string custom_id = ReadBatchLine(line, "line").custom_id;
-    if (!lines.empty()) lines += '\n';
-    lines += BatchErrorLine(NewStoredId("batch_req_"), custom_id, "batch_expired",
-                            "the request was not executed before the completion window ended");
-  }
-  Append(batch.client, WorkOf(batch).errors, ErrorsOf(batch), {.begin = std::move(lines)});
-  places.erase(places.begin(), places.begin() + static_cast<ptrdiff_t>(count));
-  batch.failed += static_cast<int64_t>(count);
-  Count();
-  const std::lock_guard lock(mutex_);
-  totals_.failed += static_cast<int64_t>(count);
-}
-
-void BatchStore::Finish(const std::string& id, BatchStatus ends_as) {
-  BatchRecord next = Batch(id);
-  (void)WorkOf(next);  // takes the batch's counts from the disk
-  next = Batch(id);
-  next.ends_as = ends_as;
-  next.output_file_id = next.completed > 0 ? NewStoredId(kFilePrefix) : "";
-  next.error_file_id = next.failed > 0 ? NewStoredId(kFilePrefix) : "";
-  if (next.status == BatchStatus::kCancelling) {
-    next.status = BatchStatus::kFinalizing;  // keeps the time of the cancellation
-  } else {
-    next.Enter(BatchStatus::kFinalizing, now_());
-  }
-  Save(next.client, id, TextOf(next));
-  Batch(id) = next;
-  work_.erase(id);
-  Publish(Batch(id));
-  Count();
-}
-
-/// Makes files of a batch's results. After an interruption at any point it can be called again.
-void BatchStore::Publish(BatchRecord& batch) {
-  PublishOne(batch, OutputOf(batch), batch.output_file_id, "_output.jsonl");
-  PublishOne(batch, ErrorsOf(batch), batch.error_file_id, "_error.jsonl");
-  BatchRecord next = batch;
-  next.Enter(batch.ends_as, now_());
-  Save(next.client, next.id, TextOf(next));
-  batch = next;
-}
-
-void BatchStore::PublishOne(const BatchRecord& batch, const std::string& results, const std::string& file_id,
-                            const std::string& name_end) {
-  if (file_id.empty()) return Remove(batch.client, results);
-  if (directory_.Has(results)) directory_.Rename(results, file_id);
-  if (files_.contains(file_id) || !directory_.Has(file_id)) return;
-  const int64_t now = now_(), kept = batch.output_seconds > 0 ? batch.output_seconds : limits_.keep_seconds;
-  const FileRecord file{file_id, batch.client, batch.id + name_end, "batch_output", directory_.BytesOf(file_id),
-                        now,     now + kept,   NextOrder()};
-  Save(file.client, file_id, TextOf(file));
-  files_[file_id] = file;
-}
-
-void BatchStore::Abandon(const std::string& id, const std::string& reason) {
-  Batch(id).faults = {{"internal_error", reason, "", 0}};
-  Finish(id, BatchStatus::kFailed);
 }
 
 }  // namespace quire

@@ -20,8 +20,8 @@ class FilePages {
 
   std::vector<Routes<DataHandler>::Route> MakeRoutes();
 
-  /// Prepares an upload from the request's head: the body will be read piece by piece. Throws ApiError for a body that
-  /// is not a form.
+  /// Prepares an upload from the request's head, so that the body will be read piece by piece. Throws ApiError for a
+  /// body that is not a form.
   void BeginUpload(HttpRequest& head);
 
  private:

@@ -16,6 +16,9 @@ namespace quire {
 namespace {
 
 constexpr size_t kReadBytes = 256 << 10;
+constexpr size_t kHeadBytes = 8 << 10;  // the part of a result's line that has the custom_id, escaped
+constexpr int64_t kShortestLine =       // bytes of the shortest line that is a request, with its end
+    sizeof(R"({"custom_id":"","url":"/v1/responses","body":{}})");
 constexpr size_t kMessageBytes = 300;    // longest message of a fault, which may quote the client's text
 constexpr int64_t kLinesPerRequest = 4;  // a file may have so many times as many lines as requests
 
@@ -23,13 +26,18 @@ bool IsBlank(std::string_view line) { return line.find_first_not_of(" \t\r\n") =
 
 }  // namespace
 
-InputScan::InputScan(Descriptor input, std::string what, std::string endpoint, std::unordered_set<std::string> recorded,
-                     const Bounds& bounds)
+InputScan::InputScan(Descriptor input, std::string what, std::string endpoint, CustomIds ids, const Bounds& bounds)
     : input_(std::move(input)),
       what_(std::move(what)),
       endpoint_(std::move(endpoint)),
-      recorded_(std::move(recorded)),
+      ids_(std::move(ids)),
       bounds_(bounds) {}
+
+int64_t InputScan::MostBytes(int64_t input_bytes, const Bounds& bounds) {
+  const int64_t requests = std::min(bounds.requests, input_bytes / kShortestLine + 1);
+  const int64_t line = std::min(input_bytes, 2 * static_cast<int64_t>(bounds.line_bytes));  // a growing text's room
+  return requests * (CustomIds::kBytesOfOne + static_cast<int64_t>(sizeof(LinePlace))) + line;
+}
 
 bool InputScan::Continue(size_t bytes) {
   for (size_t done = 0; done < bytes && !FoundEnough();) {
@@ -91,18 +99,19 @@ void InputScan::CheckLine() {
       throw BatchLineError("too_many_tasks", "",
                            fmt::format("more than {} requests; make several batches", bounds_.requests));
     }
-    if (!seen_.insert(line.custom_id).second) {
+    const CustomIds::Found found = ids_.Add(line.custom_id);
+    if (found == CustomIds::Found::kTwice) {
       throw BatchLineError("duplicate_custom_id", "custom_id",
                            fmt::format("{}: custom_id \"{}\" comes twice", where, line.custom_id));
     }
-    if (!recorded_.contains(line.custom_id)) pending_.push_back({begin_, line_.size(), number_});
+    if (found == CustomIds::Found::kNew) pending_.push_back({begin_, line_.size(), number_});
   } catch (const BatchLineError& error) {
     Add({error.code(), error.what(), error.param(), number_});
   }
 }
 
-/// Keeps a fault. Its message quotes the client's text, so the record keeps only the message's beginning, without
-/// control characters.
+/// Keeps a fault. Its message may quote the client's text, so only the message's beginning is kept, without control
+/// characters.
 void InputScan::Add(BatchFault fault) {
   fault.message = WithoutControls(fault.message);
   if (fault.message.size() > kMessageBytes) {
@@ -113,22 +122,22 @@ void InputScan::Add(BatchFault fault) {
   if (faults_.size() < bounds_.faults) faults_.push_back(std::move(fault));
 }
 
-std::unordered_set<std::string> RecordedIds(int descriptor, const std::string& what) {
-  std::unordered_set<std::string> ids;
-  std::string line;
+void ReadRecordedIds(int descriptor, const std::string& what, CustomIds& ids) {
+  std::string head;  // of the current line, whose answer may be long
   off_t offset = 0;
   for (;;) {
     const std::string piece = ReadAt(descriptor, offset, kReadBytes, what);
-    if (piece.empty()) return ids;
+    if (piece.empty()) return;
     offset += static_cast<off_t>(piece.size());
     for (size_t at = 0; at < piece.size();) {
       const size_t end = piece.find('\n', at);
-      line.append(piece, at, std::min(end, piece.size()) - at);
+      const size_t length = std::min(end, piece.size()) - at;
+      head.append(piece, at, std::min(length, kHeadBytes - head.size()));
       if (end == std::string::npos) break;
-      const Json id = ParseJson(MemberText(line, "custom_id"), what);
+      const Json id = ParseJson(MemberText(head, "custom_id"), what);
       if (!id.is_string()) Fail("{}: a line has no custom_id", what);
-      ids.insert(id.get<std::string>());
-      line.clear();
+      ids.AddRecorded(id.get_ref<const std::string&>());
+      head.clear();
       at = end + 1;
     }
   }

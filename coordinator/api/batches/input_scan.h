@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <deque>
 #include <string>
-#include <unordered_set>
 #include <vector>
 
 #include "comm/base/descriptor.h"
+#include "coordinator/api/batches/custom_ids.h"
 #include "coordinator/api/batches/records.h"
 
 namespace quire {
@@ -27,15 +27,16 @@ class InputScan {
     int64_t requests = 0;                          // requests in the file
     size_t faults = 100;                           // most faults that are kept
   };
-  /// recorded: custom_ids of the requests that have a result.
-  InputScan(Descriptor input, std::string what, std::string endpoint, std::unordered_set<std::string> recorded,
-            const Bounds& bounds);
+  /// ids: the custom_ids of the requests that have a result.
+  InputScan(Descriptor input, std::string what, std::string endpoint, CustomIds ids, const Bounds& bounds);
+  /// Returns the most memory that the scan of a file of `input_bytes` bytes takes.
+  static int64_t MostBytes(int64_t input_bytes, const Bounds& bounds);
 
-  /// Reads about `bytes` more bytes, to the end of a line. True once the whole file is read, or the most faults are
-  /// found. Throws Error when the disk fails.
+  /// Reads about `bytes` more bytes, to the end of a line. True once the whole file is read, or Bounds::faults faults
+  /// are found. Throws Error when the disk fails.
   bool Continue(size_t bytes);
 
-  // Returns the results, once Continue() has returned true:
+  // Return the results, once Continue() has returned true:
   const std::vector<BatchFault>& faults() const { return faults_; }  // the first Bounds::faults faults
   int64_t total() const { return total_; }                           // number of requests
   std::deque<LinePlace>& pending() { return pending_; }              // requests without a result, in the file's order
@@ -49,7 +50,7 @@ class InputScan {
 
   Descriptor input_;
   std::string what_, endpoint_;
-  std::unordered_set<std::string> recorded_, seen_;
+  CustomIds ids_;
   Bounds bounds_;
   off_t offset_ = 0;       // offset of the next byte to read
   std::string line_;       // the current line, as far as it was read
@@ -61,8 +62,8 @@ class InputScan {
   std::deque<LinePlace> pending_;
 };
 
-/// Returns the custom_ids in a file of results. A last line that was not written whole is left out. Throws Error when
-/// another line is no result.
-std::unordered_set<std::string> RecordedIds(int descriptor, const std::string& what);
+/// Adds the custom_ids in a file of results to `ids`. A last line that was not written whole is left out. Throws Error
+/// when another line is no result.
+void ReadRecordedIds(int descriptor, const std::string& what, CustomIds& ids);
 
 }  // namespace quire

@@ -52,8 +52,8 @@ class LineResponder : public HttpResponder {
     if (!std::exchange(gone_, true) && on_gone) on_gone();
   }
 
-  /// Returns the answer, without the text that was written to the disk: an error 503 when the disk failed, and 500 when
-  /// the answer ended before it was whole.
+  /// Returns the answer without the text that was written to the disk. Returns an error 503 when the disk failed, and
+  /// 500 when the answer ended before it was whole.
   HttpResponse Take() {
     if (failed_) return ErrorResponse(503, "the server's disk failed; its log says how");
     if (!whole_) return ErrorResponse(500, "the answer ended before it was whole");

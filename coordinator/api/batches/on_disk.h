@@ -16,8 +16,8 @@
 
 namespace quire {
 
-/// Throws `error` if it is an ApiError, otherwise ApiError 500. Texts of other errors name files, so they go to the log
-/// only.
+/// Throws `error` if it is an ApiError. Otherwise logs it and throws ApiError 500 without its text, which may name
+/// files.
 [[noreturn]] inline void RethrowForClient(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
@@ -55,7 +55,7 @@ boost::asio::awaitable<T> OnDisk(WorkPool& disk, std::string share, std::functio
   co_return std::move(*outcome.value);
 }
 
-/// Runs work that no client waits for on the disk's threads. Returns nullopt when the work failed; the log has the
+/// Runs work on the disk's thread that no client waits for. Returns nullopt when the work failed; the log then has the
 /// error.
 template <class T>
 boost::asio::awaitable<std::optional<T>> TryOnDisk(WorkPool& disk, std::string share, std::function<T()> work) {

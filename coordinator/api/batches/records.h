@@ -63,4 +63,13 @@ struct BatchRecord {
   static BatchRecord FromJson(const Json& json);
 };
 
+/// What a BatchRunner must know of a batch that is not over.
+struct UnfinishedBatch {
+  std::string id, client, endpoint;
+  BatchStatus status = BatchStatus::kValidating;
+  int64_t expires_at = 0;  // seconds since 1970
+  int64_t order = 0;       // BatchRecord::order
+  int64_t scan_bytes = 0;  // the most memory that reading the batch's input takes
+};
+
 }  // namespace quire

@@ -90,8 +90,16 @@ void StoreDirectory::Remove(const std::string& name) const {
   if (::unlinkat(directory_.get(), name.c_str(), 0) != 0 && errno != ENOENT) Fail("{}/{}: {}", path_, name, Reason());
 }
 
+void StoreDirectory::RemoveContent(const std::string& name) const {
+  const Descriptor file(::openat(directory_.get(), name.c_str(), O_WRONLY | O_NONBLOCK | kEvery));
+  struct stat info;
+  const bool is_plain = file.open() && ::fstat(file.get(), &info) == 0 && S_ISREG(info.st_mode) && info.st_nlink == 1;
+  if (is_plain) CutTo(file.get(), 0);
+  Remove(name);
+}
+
 void StoreDirectory::Sync() const {
-  // Some file systems cannot sync a directory. These file systems keep its entries in order themselves.
+  // Some file systems refuse to sync a directory, with EINVAL. A rename is then as durable as they make it.
   if (::fsync(directory_.get()) != 0 && errno != EINVAL) Fail("{}: {}", path_, Reason());
 }
 

@@ -37,6 +37,8 @@ class StoreDirectory {
   void Rename(const std::string& from, const std::string& to) const;
   /// Removes the file, if it exists.
   void Remove(const std::string& name) const;
+  /// Gives the file's room back, also where the file is open, and removes the file, if it exists.
+  void RemoveContent(const std::string& name) const;
 
   const std::string& path() const { return path_; }
 

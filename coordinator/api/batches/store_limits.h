@@ -16,7 +16,7 @@ class FileDraft;
 /// The seconds for which a client may ask the server to keep a file.
 inline constexpr int64_t kLeastKeptSeconds = 3600, kMostKeptSeconds = 30 * 24 * 3600;
 
-/// total of all files and results
+/// Limits of a BatchStore. Only `unfinished` is a limit of each client; the others hold for all clients together.
 struct StoreLimits {
   int64_t bytes = int64_t{4} << 30;         // total of all files and results
   int64_t file_bytes = int64_t{200} << 20;  // maximum for one file that a client sends

@@ -3,6 +3,8 @@
 #include <string>
 #include <string_view>
 
+#include "coordinator/api/batches/records.h"
+
 namespace quire {
 
 // Names in a BatchStore's directory: FILE (content), FILE.json, BATCH.json, BATCH.output and BATCH.errors (results of a
@@ -17,5 +19,9 @@ inline std::string IdOfName(const std::string& name) { return name.substr(0, nam
 
 /// Returns a new random id, which does not reveal the number of other ids.
 std::string NewStoredId(std::string_view prefix);
+
+/// Return the names of the files to which a batch's results are added.
+inline std::string OutputOf(const BatchRecord& batch) { return batch.id + std::string(kOutputEnd); }
+inline std::string ErrorsOf(const BatchRecord& batch) { return batch.id + std::string(kErrorsEnd); }
 
 }  // namespace quire

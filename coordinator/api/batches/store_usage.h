@@ -7,8 +7,8 @@
 
 namespace quire {
 
-/// The bytes that a BatchStore's directory holds, in all and of each client: files, records, results, and uploads that
-/// are not finished. Callable from any thread.
+/// The bytes in a BatchStore's directory (files, records, results and unfinished uploads), in all and of each client.
+/// Callable from any thread.
 class StoreUsage {
  public:
   /// Counts bytes that were added to the directory; a negative number counts removed bytes.

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// True when the path is in the directory or is the directory; both are without links.
+/// True when `path` is `directory` or lies in it. Both paths must be without symbolic links.
 bool IsWithin(const fs::path& path, const fs::path& directory) {
   const auto ends = std::mismatch(directory.begin(), directory.end(), path.begin(), path.end());
   return ends.first == directory.end();
@@ -38,7 +38,7 @@ FoundAdapter AdapterDirectories::Open(const std::string& path, const ModelFiles&
   std::error_code error;
   const fs::path real = fs::canonical(path, error);
   const bool allowed = !error && std::ranges::any_of(dirs_, [&](const fs::path& dir) { return IsWithin(real, dir); });
-  // A path outside is refused in the same words whether it exists or not.
+  // The refusal of a path outside is the same whether the path exists or not, so clients cannot probe for files.
   if (!allowed)
     Fail("{}: no directory within {} (--lora-dir), links followed", path.substr(0, 1000), fmt::join(lora_.dirs, ", "));
   const AdapterFiles adapter = AdapterFiles::Open(real.string(), base, static_cast<size_t>(lora_.memory_bytes));

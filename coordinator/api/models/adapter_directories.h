@@ -24,7 +24,7 @@ class AdapterDirectories {
   /// Takes the directories of lora.dirs. Throws Error for a path that is no directory.
   explicit AdapterDirectories(const Topology::Lora& lora);
 
-  /// Opens an adapter of the model `base`, follows links, and reads the whole adapter. Throws Error when the path leads
+  /// Opens an adapter for the model `base`: follows links and reads the whole adapter. Throws Error when the path leads
   /// out of the directories, or the adapter does not fit the model.
   FoundAdapter Open(const std::string& path, const ModelFiles& base) const;
 
@@ -33,7 +33,7 @@ class AdapterDirectories {
   std::vector<std::filesystem::path> dirs_;  // without links
 };
 
-/// Throws Error when the adapter's rank is above `most`, unless that is 0.
+/// Throws Error when the adapter's rank is above `most`; 0 means no limit.
 void CheckAdapterRank(int64_t rank, int most, const std::string& path);
 
 }  // namespace quire

@@ -17,8 +17,8 @@ namespace {
 constexpr size_t kMaxSettingsBytes = 1 << 20;
 constexpr const char* kFile = "generation_config.json";
 
-/// One setting: its key in generation_config.json, its key in GGUF, and its range, which equals that of the request
-/// field with this name.
+/// One sampling setting: its key in generation_config.json, its key in GGUF, and its range, which is also the range of
+/// the request field with this name.
 struct Setting {
   const char* key;
   const char* gguf_key;
@@ -39,7 +39,7 @@ const Setting kDraws[] = {
      [](SamplingDefaults& d, double value) { d.min_p = static_cast<float>(value); }},
 };
 
-/// Returns the value of a setting in the files, or nothing. Throws Error when the value is not a number.
+/// Returns the value of a setting in the model's files; nullopt when it is not set. Throws Error if it is no number.
 using Look = std::function<std::optional<double>(const Setting&)>;
 
 [[noreturn]] void Refuse(const std::string& path, const char* key, const Setting& setting) {
@@ -75,8 +75,8 @@ Look LookInto(const Json& config, const std::string& path) {
   };
 }
 
-/// Replaces the members of `found` that the files set. True when the files set one of temperature, top_k, top_p and
-/// min_p.
+/// Replaces the members of `found` that the files set. Returns true when the files set at least one of temperature,
+/// top_k, top_p and min_p.
 bool ReadAll(const std::string& path, bool is_gguf, const Look& look, SamplingDefaults& found) {
   bool says_how = false;
   for (const Setting& setting : kDraws) says_how |= ReadInto(path, is_gguf, look, setting, found);

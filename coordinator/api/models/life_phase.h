@@ -5,16 +5,16 @@
 
 namespace quire {
 
-/// Whether a model's workers run. kUnloading: the workers are being ended and still hold memory. kFallingAsleep: the
-/// workers give memory back. kAsleep: the workers have their weights, take no requests, and can be woken at once.
+/// What a model's workers do. kUnloading: they are being ended and still hold memory. kFallingAsleep: they give memory
+/// back. kAsleep: they keep their weights, take no requests, and can be woken at once.
 enum class LifePhase { kUnloaded, kLoading, kLoaded, kUnloading, kFallingAsleep, kAsleep };
 
-/// True when the model has workers that are neither started nor ended now.
+/// True when the model's workers run, and are neither being started nor being ended.
 constexpr bool HasWorkers(LifePhase phase) {
   return phase == LifePhase::kLoaded || phase == LifePhase::kFallingAsleep || phase == LifePhase::kAsleep;
 }
 
-/// True for a model that a wish may load or wake.
+/// True when a request that waits for the model may cause it to be loaded or woken.
 constexpr bool CanCome(LifePhase phase) { return phase == LifePhase::kUnloaded || phase == LifePhase::kAsleep; }
 /// True for a model whose workers may be ended once no request uses it.
 constexpr bool MayGo(LifePhase phase) { return phase == LifePhase::kLoaded || phase == LifePhase::kAsleep; }

@@ -29,9 +29,9 @@ struct LifeRecord {
 /// Returns in words what the model does with its memory: "a has 2 requests", "b is loading".
 std::string InWords(const LifeRecord& model);
 
-/// Chooses among models that hold so many bytes each, in the order in which they should go, until `missing` bytes are
-/// free. Returns their places; none when all together do not suffice. If a later, larger model goes anyway, earlier and
-/// smaller ones stay: the last of them first.
+/// Chooses which models to unload, so that `missing` bytes become free. `held`: the bytes of each model, in the order
+/// in which they should go. Returns indices into `held`; none when all models together do not suffice. Models that are
+/// not needed after a later, larger model was chosen stay, the last of them first.
 std::vector<size_t> FewestToFree(const std::vector<int64_t>& held, int64_t missing);
 
 }  // namespace quire

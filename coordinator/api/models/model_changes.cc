@@ -1,4 +1,4 @@
-// ModelKeeper's changes of models: it loads, puts to sleep, wakes and unloads models, and notes lost workers.
+// The part of ModelKeeper that loads models, puts them to sleep, wakes and unloads them, and notes lost workers.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>

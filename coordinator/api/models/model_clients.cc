@@ -52,7 +52,7 @@ ModelClients::Due ModelClients::FirstDue(const ClientTurns& turns, double share)
   return first;
 }
 
-/// The end that a client wants; minus infinity for one that has not used the model.
+/// Returns the time until which this client wants the model kept; minus infinity if it has not used the model.
 double ModelClients::EndOf(const Times& times) const {
   if (!times.last_used) return -kEndless;
   const double keep = times.keep.value_or(keep_alive_);
@@ -96,7 +96,7 @@ double ModelClients::End(double began) const {
 
 bool ModelClients::UsedByOthersThan(const ModelClients& wished) const {
   return std::ranges::any_of(times_, [&](const auto& each) {
-    // An operator's wish need not wait for a turn.
+    // An operator's wish does not wait for a turn.
     const auto waits = [&](const Wish& wish) { return wish.client.name == each.first || wish.client.name.empty(); };
     return each.second.ordinary && std::ranges::none_of(wished.wishes_, waits);
   });

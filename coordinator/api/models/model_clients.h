@@ -8,7 +8,7 @@
 
 namespace quire {
 
-/// A client that asks for a model. `name`: a key or, where there are no keys, a network; empty: an operator.
+/// A client whose request needs a model. `name`: a key, or a network where there are no keys; empty: an operator.
 /// `background`: the request is a line of a batch.
 struct ModelClient {
   std::string name;
@@ -16,54 +16,55 @@ struct ModelClient {
   bool operator==(const ModelClient&) const = default;
 };
 
-/// The time at which each of the last clients had a turn. Bounded: the client whose turn is longest ago is forgotten.
+/// The time of each client's last turn. Bounded: beyond kMost clients, the one whose turn is longest ago is forgotten.
 class ClientTurns {
  public:
   static constexpr size_t kMost = 256;
   void Note(const std::string& client, double now);
-  /// Minus infinity: never, or forgotten.
+  /// Returns the time of the client's last turn; minus infinity: it had none, or its turn is forgotten.
   double LastOf(const std::string& client) const;
 
  private:
   std::map<std::string, double> last_;
 };
 
-/// The clients of one model: those that wait for it, those that used it since its workers started, and how long each
+/// The clients of one model: which of them wait for it, which have used it since its workers started, and how long each
 /// wants the model kept. All times are seconds on one clock.
 class ModelClients {
  public:
   static constexpr size_t kMost = 256;  // clients whose times are kept; the one with the earliest end is forgotten
 
-  /// `keep_alive`: how long a client that says nothing wants the model kept after its requests. Negative: always.
+  /// `keep_alive`: seconds that the model is kept after requests of clients without a wish of their own; negative:
+  /// always.
   explicit ModelClients(double keep_alive = -1) : keep_alive_(keep_alive) {}
 
   void AddWish(const ModelClient& client, double now);
-  /// False when this client does not wait.
+  /// Returns false when this client does not wait.
   bool RemoveWish(const ModelClient& client);
   int wishes() const { return static_cast<int>(wishes_.size()); }
-  /// True when a request that is no line of a batch waits.
+  /// True when a request waits that is no line of a batch.
   bool HasWish() const { return lines_ < wishes(); }
-  /// The begin of the oldest wish; of those that are no lines of batches, if there are any. Infinity: none.
+  /// Returns the start of the oldest wait. Lines of batches count only if nothing else waits. Infinity: nothing waits.
   double WishedSince() const;
-  /// Which wish comes first, and at which time its turn is due: a client that had a turn less than `share` seconds
-  /// before its wish waits for the rest. Infinity without wishes.
+  /// The wish that comes first, and the time when its turn is due. A client whose last turn was less than `share`
+  /// seconds before its wish must wait for the rest of them. Infinity without wishes.
   struct Due {
     double seconds = std::numeric_limits<double>::infinity();
     std::string client;
   };
   Due FirstDue(const ClientTurns& turns, double share) const;
 
-  /// Sets how long the client wants the model kept after its requests. Negative: always.
+  /// Sets the seconds that this client wants the model kept after its requests; negative: always.
   void Keep(const std::string& client, double seconds);
   void Used(const ModelClient& client, double now);
-  /// New workers: nobody has used them.
+  /// Notes that new workers have started, which no client has used yet.
   void Begin();
-  /// The latest end that a client which used the model wants; infinity: none. `began`: when the workers started, whence
-  /// a model is kept that nobody used.
+  /// Returns the latest time until which a client that used the model wants it kept; infinity: forever. A model that no
+  /// client has used is kept from `began`, when its workers started.
   double End(double began) const;
-  /// The last use that was no line of a batch; minus infinity: none.
+  /// Returns the time of the last use other than by a line of a batch; minus infinity: there was none.
   double LastUse() const { return last_use_; }
-  /// True when a client that does not wait for `wished` used the model, with other requests than lines of batches.
+  /// True when a client that does not wait for `wished` has used the model, other than by lines of batches.
   bool UsedByOthersThan(const ModelClients& wished) const;
 
  private:

@@ -134,7 +134,7 @@ ModelKeeper::Report ModelKeeper::ReportOf(const ServedModel& model) const {
           .problem = told.problem};
 }
 
-/// Posts one Pump to the I/O thread; further calls before that Pump do nothing.
+/// Posts one Pump() to the I/O thread. Further calls do nothing until that Pump() runs.
 void ModelKeeper::Wake() {
   if (std::exchange(woken_, true)) return;
   asio::post(io_, [this] { Pump(); });
@@ -172,7 +172,7 @@ void ModelKeeper::Pump() {
   });
 }
 
-/// Removes a wait and calls its `enter` with the use or the refusal.
+/// Removes a wait and calls its `enter`, with the use of the model or with the refusal.
 void ModelKeeper::Answer(std::list<Wait>::iterator wait, std::unique_ptr<Use> use, const Refusal& refusal) {
   const Enter enter = std::move(wait->enter);
   lives_.NoWish(wait->model, wait->client);
@@ -180,7 +180,7 @@ void ModelKeeper::Answer(std::list<Wait>::iterator wait, std::unique_ptr<Use> us
   enter(std::move(use), refusal);
 }
 
-/// Lets requests into open models, and refuses those that have waited too long. Answering one wait may end other waits,
+/// Lets requests into open models, and refuses those that have waited too long. A call of `enter` may end other waits,
 /// so each search starts at the first wait again.
 void ModelKeeper::LetIn(double now) {
   const auto is_open = [&](const Wait& wait) { return lives_.IsOpen(wait.model, now, wait.client.background); };

@@ -134,8 +134,8 @@ std::vector<size_t> ModelLives::WishedFor(double now) const {
   return wished;
 }
 
-/// True for a model that keeps its workers for now, though another is wished for: it serves its turn after a start, or
-/// only batches want the other.
+/// True when the model keeps its workers for now, although the model `wished` needs memory: it serves its turn after a
+/// start, or only batches wait for `wished`.
 bool ModelLives::Stays(const Model& model, const Model& wished, double now) const {
   if (now < model.closed_until) return false;
   if (!wished.clients.HasWish())
@@ -143,8 +143,8 @@ bool ModelLives::Stays(const Model& model, const Model& wished, double now) cons
   return now < model.opened + kTurn && model.clients.UsedByOthersThan(wished.clients);
 }
 
-/// Chooses models without requests to unload, so that at least `missing` bytes become free: the least recently used
-/// first, and no more than needed. Returns nothing when all such models together do not suffice. A model for which
+/// Chooses models without requests to unload, so that at least `missing` bytes become free: no more models than needed,
+/// and the least recently used first. Returns nothing when all such models together do not suffice. A model for which
 /// requests wait may be chosen only while it gives way (closed_until).
 std::vector<size_t> ModelLives::Victims(size_t wished, int64_t missing, double now) const {
   std::vector<size_t> free;
@@ -161,7 +161,7 @@ std::vector<size_t> ModelLives::Victims(size_t wished, int64_t missing, double n
   return victims;
 }
 
-/// True when the model may give way to the wish: no request uses it, only batches do, or it has served its turn.
+/// True when the model may give way to `wished`: no request uses it, only batches use it, or it has served its turn.
 bool ModelLives::MayClose(const Model& model, const Model& wished, double now) const {
   if (now < model.closed_until) return true;
   if (Stays(model, wished, now)) return false;
@@ -169,15 +169,15 @@ bool ModelLives::MayClose(const Model& model, const Model& wished, double now) c
   return now >= wished.clients.WishedSince() + kPatience && now >= model.opened + kTurn;
 }
 
-/// Closes models in use, so that a wish which waited long gets room as soon as their requests have ended. Returns true
-/// while models give way.
+/// Closes models in use, so that a wish which has waited for long gets memory as soon as their requests have ended.
+/// Returns true while models give way.
 bool ModelLives::MakeWay(size_t wished, int64_t missing, double now) {
   std::vector<size_t> others;
   for (size_t i = 0; i < models_.size(); ++i) {
     const Model& model = models_[i];
     if (i != wished && MayGo(model.phase) && MayClose(model, models_[wished], now)) others.push_back(i);
   }
-  // Models that give way already come first, then those without requests, then the one that served longest.
+  // Models that already give way come first, then those without requests, then the one that served longest.
   std::ranges::stable_sort(others, {}, [&](size_t i) {
     const bool stays = now >= models_[i].closed_until && !models_[i].IsFree();
     return std::pair(stays, models_[i].opened);
@@ -192,7 +192,7 @@ bool ModelLives::MakeWay(size_t wished, int64_t missing, double now) {
   for (const size_t i : closing) {
     Model& model = models_[i];
     if (now < model.closed_until) continue;
-    // Requests that cannot be paused keep it: then it serves for a turn before it gives way again.
+    // A model whose requests cannot be paused serves for another turn before it gives way again.
     const bool only_lines = models_[wished].clients.HasWish() && model.users == model.lines;
     model.opened = model.closed_until = now + (only_lines ? 1 : 2) * kTurn;
   }
@@ -206,7 +206,7 @@ void ModelLives::Unload(size_t model, Orders& orders) {
   orders.unload.push_back(model);
 }
 
-/// Unloads and puts to sleep what is due.
+/// Unloads models, and puts models to sleep, whose time has come.
 void ModelLives::Retire(double now, Orders& orders) {
   for (size_t i = 0; i < models_.size(); ++i) {
     Model& model = models_[i];
@@ -221,7 +221,7 @@ void ModelLives::Retire(double now, Orders& orders) {
   }
 }
 
-/// Gives the model its memory, and the turn to the client whose wish comes first.
+/// Gives the model its memory, and notes a turn of the client whose wish comes first.
 void ModelLives::Load(size_t model, double now, Orders& orders) {
   Model& m = models_[model];
   (m.phase == LifePhase::kAsleep ? orders.wake : orders.load).push_back(model);
@@ -260,7 +260,7 @@ ModelLives::Orders ModelLives::Decide(double now) {
     promised += needed;
   }
   if (WishedFor(now).empty()) {
-    // No wish needs the room any more.
+    // No wish needs memory any more, so no model gives way.
     for (Model& model : models_) model.closed_until = 0, model.opened = std::min(model.opened, now);
   }
   for (size_t i = 0; i < models_.size(); ++i) {

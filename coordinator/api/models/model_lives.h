@@ -10,16 +10,16 @@
 namespace quire {
 
 /// Decides which models are loaded, put to sleep, woken and unloaded, so that all models with workers fit into `room`
-/// bytes. Has no threads and reads no clock: the caller reports every event with its time (seconds on a steady clock),
-/// asks Decide, and carries out the orders.
+/// bytes. A wish is a request or an operator that waits for a model. Has no threads and reads no clock: the caller
+/// reports every event with its time (seconds on a steady clock), calls Decide, and carries out the orders.
 class ModelLives {
  public:
-  /// After a wish has waited for so many seconds for room, models in use give way.
+  /// When a wish has waited for memory for this many seconds, models in use give way.
   static constexpr double kPatience = 2;
-  /// A model serves for so many seconds before another client's wish ends its workers. Then it takes no new requests
-  /// for as long, while its requests may end. Then they are paused.
+  /// Seconds for which a model serves before another client's wish makes it give way. It then takes no new requests for
+  /// the same time, while its running requests may end. After that they are paused.
   static constexpr double kTurn = 10;
-  /// A client's next wish counts as made so long after its last turn began, if it was made earlier.
+  /// A client that loaded a model gets its next turn no earlier than this many seconds after the last one began.
   static constexpr double kShare = 3 * kTurn;
   static constexpr double kBatchRest = 6 * kTurn;  // batches end workers only of models that others left so long ago
   /// Seconds of pause after a failed start. Each further failure in a row doubles the pause, up to kLongestPause.
@@ -44,26 +44,27 @@ class ModelLives {
   void KeepAlive(size_t model, double seconds, const std::string& client = "") {
     models_[model].clients.Keep(client, seconds);
   }
-  /// Unloads the model once no request uses it. A later wish loads it again.
+  /// Unloads the model once no request uses it. A later request loads it again.
   void Leave(size_t model);
-  /// Puts a loaded model to sleep once no request uses it. Wishes that come later wake it.
+  /// Puts a loaded model to sleep once no request uses it. A later request wakes it.
   void Sleep(size_t model);
   /// Notes that the model sleeps and takes this many bytes.
   void OnAsleep(size_t model, int64_t bytes);
   void OnLoaded(size_t model, double now);
   void OnFailed(size_t model, double now);
   void OnUnloaded(size_t model);
-  /// Notes that a loaded or sleeping model has lost its workers: it is loaded again after the pause of a failed start.
+  /// Notes that a loaded or sleeping model has lost its workers. It may be loaded again after the pause of a failed
+  /// start.
   void OnLost(size_t model, double now);
 
-  /// True when requests may enter: the model is loaded and neither leaves, goes to sleep nor gives way to another. The
-  /// line of a batch (`background`) also waits while other requests wait for room.
+  /// True when requests may enter: the model is loaded, and is not about to be unloaded, put to sleep or closed for
+  /// another model. Lines of batches (`background`) also wait while other requests wait for memory.
   bool IsOpen(size_t model, double now, bool background = false) const;
-  /// Returns the seconds until a start may be tried again after a failed one; 0: now.
+  /// Returns the seconds until the model may be started again after a failed start; 0: now.
   double PauseOf(size_t model, double now) const;
-  /// Returns the models to load and to unload now, and sets their phases to kLoading and kUnloading.
+  /// Returns the models to load and to unload now. Sets their phases to kLoading and kUnloading.
   Orders Decide(double now);
-  /// Returns the time at which Decide may have new orders although nothing happens; infinity: never.
+  /// Returns the time at which Decide may have new orders even if nothing happens before; infinity: never.
   double NextTime(double now) const;
   /// Returns in words which models have the memory that this model needs: "a has 2 requests, b is loading".
   std::string InTheWayOf(size_t model) const;
@@ -72,7 +73,7 @@ class ModelLives {
   int64_t held(size_t model) const { return models_[model].held; }  // bytes that the model takes now
   int users(size_t model) const { return models_[model].users; }
   int wishes(size_t model) const { return models_[model].clients.wishes(); }
-  /// Returns the time at which a model without requests is unloaded; infinity: never, or not while it is in use.
+  /// Returns the time at which a model without requests is unloaded. Infinity: never, or the model is in use.
   double ExpiryOf(size_t model) const;
   int64_t room() const { return room_; }
   /// Returns the bytes of all models that have workers.

@@ -37,7 +37,7 @@ struct ModelHooks {
   std::function<void(const std::string& reason)> on_end;  // every model has lost its workers for good
 };
 
-/// The reason why a request does not get its model: an HTTP status and a sentence.
+/// The reason why a request does not get its model: an HTTP status, and a sentence for the client.
 struct ModelRefusal {
   int status = 503;
   std::string reason;

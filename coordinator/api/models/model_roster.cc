@@ -19,7 +19,7 @@ namespace {
 
 double InMib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
-/// Makes a directory that only this user reads, unless it is there.
+/// Creates a directory that only this user may read, if it does not exist.
 void MakeDirectory(const std::string& path) {
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) Fail("cannot make {}: {}", path, std::strerror(errno));
 }
@@ -43,6 +43,7 @@ void ModelRoster::ShareMemory(const Topology& topology) {
   for (const auto& model : models_) files.push_back(&model->files());
   const ListPlan list = PlanModels(topology, files);
   room_ = list.room;
+  if (!list.warning.empty()) spdlog::warn("{}", list.warning);
   for (size_t i = 0; i < size(); ++i) {
     models_[i]->SetMemory(list.needs[i], list.kv[i], list.limits[i]);
     spdlog::info("model {}: {:.0f} MiB of weights and {:.0f} MiB of KV cache, of {:.0f} MiB for all models",

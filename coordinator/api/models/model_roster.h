@@ -10,20 +10,20 @@
 
 namespace quire {
 
-/// The models that one server serves, in the order of its settings. A server of one model has a list of one.
+/// The models that one server serves, in the order of its settings. There is at least one.
 class ModelRoster {
  public:
-  /// Opens every model. Divides this host's memory among several models, whose sizes quire-worker computes; so also for
-  /// a single model that is loaded on request. Throws SettingsError when a model cannot be opened, or the models do not
-  /// fit into memory.
+  /// Opens every model. If there are several models, or one that is loaded on request, quire-worker computes their
+  /// sizes, and this host's memory is divided among them. Throws SettingsError when a model cannot be opened, or when
+  /// the models do not fit into memory.
   explicit ModelRoster(const Topology& topology);
 
   size_t size() const { return models_.size(); }
   ServedModel& at(size_t model) { return *models_[model]; }
   const ServedModel& at(size_t model) const { return *models_[model]; }
-  /// Returns the model for requests that name no model.
+  /// Returns the first model, which serves requests that name no model.
   ServedModel& first() { return at(0); }
-  /// Returns the model with this name, alias or adapter; null: none. An empty name means the first model.
+  /// Returns the model with this name, alias or adapter; null when there is none. An empty name means the first model.
   ServedModel* Find(std::string_view name);
 
   /// Starts all models that are not loaded on request, in parallel, and returns when all are ready. Throws the error of
@@ -36,7 +36,7 @@ class ModelRoster {
   /// Ends the workers and threads of all models. The models' files and texts stay usable.
   void End();
 
-  /// Returns the most bytes of all models that have workers at the same time; 0: there is one model, which takes the
+  /// Returns the most bytes of all models that have workers at the same time; 0 for a single model, which takes the
   /// free memory.
   int64_t room() const { return room_; }
 
@@ -45,7 +45,7 @@ class ModelRoster {
   std::vector<Topology> Topologies() const;
   /// Returns the number of workers of all loaded models.
   int num_workers() const;
-  /// True while a model has workers that can compute, or can be loaded.
+  /// True while some model has workers that can compute, or can be loaded.
   bool ready() const;
 
  private:

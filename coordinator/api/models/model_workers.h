@@ -16,8 +16,8 @@ namespace quire {
 class ModelWorkers {
  public:
   /// Begins to start the workers. `started` is called once, on the thread of this object: with null when every replica
-  /// is ready, or with the reason why there are no workers. `log_name`: prefix of the log's lines about these workers.
-  /// The references must outlive this object.
+  /// is ready, or with the reason why the workers do not run. `log_name`: prefix of log lines about these workers. The
+  /// references must outlive this object.
   ModelWorkers(const Topology& topology, const ModelFiles& files, const std::atomic<bool>& cancel,
                std::shared_ptr<const Vocabulary> vocabulary, EventFeed& events, std::string log_name,
                std::function<void(std::exception_ptr)> started);

@@ -6,6 +6,7 @@
 #include "comm/base/error.h"
 #include "comm/base/json.h"
 #include "comm/model/model_tree.h"
+#include "coordinator/api/models/class_settings.h"
 
 namespace quire {
 
@@ -13,6 +14,7 @@ namespace {
 
 constexpr size_t kMaxFileBytes = 1 << 20;
 constexpr int64_t kMaxVectorBytes = int64_t{32} << 20;  // for all vectors of one step; half a frame
+constexpr size_t kMostPromptBytes = 16 << 10;           // put before each input
 constexpr const char* kWithoutPooling = "the model's files name no pooling; --pooling last, mean or cls chooses one";
 
 struct Found {
@@ -21,7 +23,7 @@ struct Found {
   std::string why_none = kWithoutPooling;  // clients read this, so it names no path of the server
 };
 
-/// Returns the pooling with this sentence-transformers name; nothing if unsupported.
+/// Returns the pooling that has this name in sentence-transformers; nullopt when it is not supported.
 std::optional<Pooling> PoolingNamed(const std::string& name) {
   if (name == "lasttoken") return Pooling::kLast;
   if (name == "mean") return Pooling::kMean;
@@ -100,7 +102,7 @@ Found FromGguf(const GgufFile& gguf) {
   return found;
 }
 
-/// Returns the token for a word that is a single token; nothing for words of several tokens.
+/// Returns the token of a word that is a single token; nullopt when the word has several tokens.
 std::optional<TokenId> TokenOf(const Tokenizer& tokenizer, const char* word) {
   const std::vector<TokenId> tokens = tokenizer.EncodePrompt(word, false);
   return tokens.size() == 1 ? std::optional(tokens.front()) : std::nullopt;
@@ -121,46 +123,77 @@ void ReadPrompts(const ModelTree& tree, PoolingOptions& options) {
   }
   if (!options.default_prompt.empty() && !options.prompts.contains(options.default_prompt))
     Fail("{}: there is no prompt {}", tree.PathOf(kFile), options.default_prompt.substr(0, 100));
+  for (const auto& [name, text] : options.prompts) {
+    if (text.size() > kMostPromptBytes)
+      Fail("{}: the prompt {} has {} bytes, at most {} are allowed", tree.PathOf(kFile), name.substr(0, 100),
+           text.size(), kMostPromptBytes);
+  }
 }
 
-/// True when a pair's score is the sigmoid of the model's number: sentence-transformers' way for one label, unless
-/// config.json names another function.
-bool ScoresAreSigmoids(const ModelTree& tree) {
-  const Json config = ReadJson(tree, "config.json");
-  std::string function = config.value("sbert_ce_default_activation_function", "");
-  if (const auto ours = config.find("sentence_transformers"); ours != config.end() && ours->is_object())
-    function = ours->value("activation_fn", function);
-  if (function.empty() || function.ends_with(".Sigmoid")) return true;
-  if (function.ends_with(".Identity")) return false;
-  Fail("{}: the activation function {} of scores is not supported", tree.PathOf("config.json"),
-       function.substr(0, 100));
+/// Returns the bytes of all vectors of one step, if each of `rows` has `length` numbers.
+int64_t StepBytes(int64_t rows, int64_t length) { return rows * length * static_cast<int64_t>(sizeof(float)); }
+
+/// Sets the options for numbers of every token.
+void SetTokens(const ModelSpec& spec, const Tokenizer& tokenizer, const Topology::Scheduler& scheduler,
+               PoolingOptions& options) {
+  const PooledHead& head = spec.pooled_head;
+  options.sparse = head.sparse;
+  options.colbert = head.colbert > 0;
+  options.row = static_cast<int>(options.colbert ? head.colbert : spec.hidden_size);
+  if (const std::vector<TokenId>& before = tokenizer.data().prefix; !before.empty()) options.opening = before.front();
+  if (const std::vector<TokenId>& after = tokenizer.data().suffix; !after.empty()) options.closing = after.back();
+  const int64_t longest = scheduler.max_model_len > 0 ? scheduler.max_model_len : spec.max_position;
+  const int64_t step = scheduler.max_step_tokens > 0 ? scheduler.max_step_tokens : std::max<int64_t>(longest, 512);
+  if (!spec.bidirectional) {
+    options.no_tokens = "only encoders do";
+  } else if (StepBytes(step, options.row) > kMaxVectorBytes) {
+    options.no_tokens = fmt::format("those of {} tokens are too much for one step; at most {} fit (--max-model-len)",
+                                    step, kMaxVectorBytes / StepBytes(1, options.row));
+  }
 }
 
-/// Returns the options of a model whose layers after pooling score pairs of texts.
-PoolingOptions CrossEncoderOptions(const ModelFiles& model, const Tokenizer& tokenizer,
-                                   const Topology::Model& settings) {
+/// Returns the options of a model with layers after pooling: a classifier, which scores pairs of texts if it has one
+/// class.
+PoolingOptions ClassifierOptions(const ModelFiles& model, const Tokenizer& tokenizer, const Topology& topology) {
+  const Topology::Model& settings = topology.model;
   const PooledHead& head = model.spec().pooled_head;
+  const ModelTree tree(model.path());
+  const Json config = ReadJson(tree, "config.json");
   PoolingOptions options;
-  options.encoder = options.by_pair = true;
+  options.encoder = true;
+  options.by_pair = head.outputs == 1;
   options.hidden = static_cast<int>(head.outputs);
   options.pooling = head.mean ? Pooling::kMean : Pooling::kCls;
-  options.no_pooling = "the model scores pairs of texts (POST /v1/rerank, /v1/score)";
-  options.no_answers = "the model has no output head: it only scores pairs of texts (POST /v1/rerank, /v1/score)";
-  if (head.outputs != 1) {
-    Fail("{}: the model sorts texts into {} classes; classifiers are only served when they score pairs with one number",
-         model.path(), head.outputs);
+  options.class_scale = ScaleOf(config, head.outputs, tree.PathOf("config.json"));
+  options.labels =
+      std::make_shared<const std::vector<std::string>>(LabelsOf(config, head.outputs, tree.PathOf("config.json")));
+  options.sigmoid = options.class_scale == ClassScale::kSigmoid;
+  SetTokens(model.spec(), tokenizer, topology.scheduler, options);
+  if (options.by_pair) {
+    options.no_pooling = "the model scores pairs of texts (POST /v1/rerank, /v1/score)";
+    options.no_answers = "the model has no output head: it only scores pairs of texts (POST /v1/rerank, /v1/score)";
+    if (!tokenizer.data().pair) Fail("{}: the tokenizer says nothing about pairs of texts", model.path());
+  } else {
+    options.no_pooling = options.no_scores = "the model sorts texts into classes (POST /classify)";
+    options.no_answers = "the model has no output head: it only sorts texts into classes (POST /classify)";
+    if (StepBytes(topology.scheduler.max_running, head.outputs) > kMaxVectorBytes) {
+      Fail("{} classes of {} sequences (--max-num-seqs) are too much for one step; at most {} sequences fit",
+           head.outputs, topology.scheduler.max_running, kMaxVectorBytes / StepBytes(1, head.outputs));
+    }
   }
-  if (!tokenizer.data().pair) Fail("{}: the tokenizer says nothing about pairs of texts", model.path());
-  options.sigmoid = ScoresAreSigmoids(ModelTree(model.path()));
   if (settings.pooling != PoolingMode::kAuto && settings.pooling != PoolingMode::kNone)
     Fail("--pooling {}: {}", NameOf(settings.pooling), options.no_pooling);
   if (settings.scoring == ScoringMode::kNone) options.no_scores = "--scoring none says so";
-  if (settings.scoring == ScoringMode::kCosine || settings.scoring == ScoringMode::kYesNo)
-    Fail("--scoring {}: the model reads both texts of a pair together (cross-encoder)", NameOf(settings.scoring));
+  if (settings.scoring == ScoringMode::kCrossEncoder && !options.by_pair)
+    Fail("--scoring cross-encoder: {}", options.no_scores);
+  if (settings.scoring == ScoringMode::kCosine || settings.scoring == ScoringMode::kYesNo) {
+    Fail("--scoring {}: {}", NameOf(settings.scoring),
+         options.by_pair ? "the model reads both texts of a pair together (cross-encoder)" : options.no_scores);
+  }
   return options;
 }
 
-/// Sets the answer tokens by which pairs are scored, or the reason why pairs cannot be scored.
+/// Finds the tokens for "yes" and "no" with which pairs are scored, or the reason why pairs cannot be scored.
 void FindAnswers(const Tokenizer& tokenizer, PoolingOptions& options) {
   const auto is_control = [&](const char* text) {
     const std::optional<TokenId> token = TokenOf(tokenizer, text);
@@ -179,10 +212,12 @@ void FindAnswers(const Tokenizer& tokenizer, PoolingOptions& options) {
 
 }  // namespace
 
-PoolingOptions PoolingOf(const ModelFiles& model, const Tokenizer& tokenizer, const Topology::Model& settings,
-                         int max_running) {
-  if (model.spec().pooled_head.outputs > 0) return CrossEncoderOptions(model, tokenizer, settings);
+PoolingOptions PoolingOf(const ModelFiles& model, const Tokenizer& tokenizer, const Topology& topology) {
+  if (model.spec().pooled_head.outputs > 0) return ClassifierOptions(model, tokenizer, topology);
+  const Topology::Model& settings = topology.model;
+  const int max_running = topology.scheduler.max_running;
   PoolingOptions options;
+  SetTokens(model.spec(), tokenizer, topology.scheduler, options);
   options.encoder = model.spec().bidirectional;
   options.hidden = static_cast<int>(model.spec().hidden_size);
   if (model.gguf() == nullptr) ReadPrompts(ModelTree(model.path()), options);
@@ -193,10 +228,10 @@ PoolingOptions PoolingOf(const ModelFiles& model, const Tokenizer& tokenizer, co
   } else {
     found = {PoolingOfMode(settings.pooling), true, "--pooling none says so"};
   }
-  if (found.pooling != Pooling::kNone && int64_t{max_running} * options.hidden * 4 > kMaxVectorBytes) {
+  if (found.pooling != Pooling::kNone && StepBytes(max_running, options.hidden) > kMaxVectorBytes) {
     found = {Pooling::kNone, true,
              fmt::format("the vectors of {} sequences (--max-num-seqs) are too much for one step; at most {} fit",
-                         max_running, kMaxVectorBytes / 4 / options.hidden)};
+                         max_running, kMaxVectorBytes / StepBytes(1, options.hidden))};
     if (!by_files) Fail("--pooling {}: {}", NameOf(settings.pooling), found.why_none);
   }
   options.pooling = found.pooling;

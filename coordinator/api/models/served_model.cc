@@ -13,9 +13,9 @@ namespace quire {
 
 namespace {
 
-/// Seconds in which blocks that wait for the disk get there, before the workers end.
+/// The most seconds that the workers wait, before they end, for blocks that are being written to the disk.
 constexpr double kMostSaving = 10, kMostSavingAtEnd = 2;
-/// Seconds in which an idle engine answers.
+/// The most seconds in which an idle engine must answer.
 constexpr double kMostFreeing = 5;
 
 /// Checks that the draft model, if there is one, has the tokens of the served model.
@@ -91,12 +91,12 @@ void ServedModel::DropStart() {
 void ServedModel::Retire() {
   phase_ = LifePhase::kUnloading;
   adapters_.End();
-  // Later starts must reserve as many blocks, because the limits of calls depend on their number.
+  // Later starts must have as many blocks as the first one, because the limits of calls depend on the number.
   if (kv_bytes_ == 0) topology_.cache.num_blocks = limits_.usable_blocks;
 }
 
 bool ServedModel::EndWhenFree(std::function<void()> ended) {
-  // New holders come from Hold alone, on this thread, and Hold returns null by now.
+  // Only Hold() makes new holders, on this thread, and it returns null by now.
   if (workers_.use_count() > 1) return false;
   if (ender_.joinable()) ender_.join();
   ender_ = std::thread([workers = std::move(workers_), ended = std::move(ended)]() mutable {

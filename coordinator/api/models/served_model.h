@@ -23,8 +23,8 @@ namespace quire {
 /// parsers, sampling defaults, limits and worker groups. Used by the I/O thread, except where a comment says otherwise.
 class ServedModel {
  public:
-  /// Opens the files and reads the tokenizer and the template. `topology` is the model's own (ModelTopology), `index`
-  /// its place in the list. `log_name`: prefix of its log lines. Throws SettingsError for missing or unsupported files.
+  /// Opens the files, reads tokenizer and template. `topology` is the model's own (ModelTopology), `index` its place in
+  /// the list. Its log lines begin with `log_name`. Throws SettingsError for missing or unsupported files.
   ServedModel(const Topology& topology, size_t index, std::string log_name);
 
   const std::string& name() const { return topology_.model.name; }
@@ -47,31 +47,31 @@ class ServedModel {
 
   /// Sets the model's part of the host's memory; `kv` bytes of it are for KV blocks. Call it before the first start.
   void SetMemory(const ModelNeed& need, int64_t kv, const PlannedLimits& limits);
-  /// Return bytes of all ranks: weights; KV cache (0: the only model, whose ranks take the free memory); all with swap.
+  /// Return bytes of all ranks: weights; KV cache (0: a single model takes the free memory); all, with swap space.
   int64_t weight_bytes() const { return need_.weights; }
   int64_t kv_bytes() const { return kv_bytes_; }
   int64_t bytes() const { return need_.With(kv_bytes_); }
-  /// Starts the workers, and returns when they are ready or throws why not. `on_lost` is called once, on some thread,
-  /// when all replicas are lost. Call it before the I/O thread uses this model.
+  /// Starts the workers. Returns when they are ready, or throws the reason why they are not. `on_lost` is called once,
+  /// on some thread, when all replicas are lost. Call it before the I/O thread uses this model.
   void Start(std::function<void(const std::string&)> on_lost);
   /// Begins to start the workers, as ModelWorkers does. After `started(null)` call FinishStart, otherwise DropStart.
   void BeginStart(std::function<void(std::exception_ptr)> started);
   void FinishStart(std::function<void(const std::string&)> on_lost);
   void DropStart();
   void CancelStart(bool cancel = true) { cancel_ = cancel; }  // later starts fail, too, until CancelStart(false)
-  /// Hold() returns null from now on. EndWhenFree is false while workers are held; another thread calls `ended`.
+  /// From now on Hold() returns null. EndWhenFree() is false while workers are held; another thread then calls `ended`.
   void Retire();
   bool EndWhenFree(std::function<void()> ended);
-  /// Puts a loaded model without requests to sleep (replica_rest.h). Hold() returns null from now on. `asleep` gets the
-  /// bytes that the workers still take, on another thread. Then call NotePhase: kAsleep, and kLoaded after waking.
+  /// Puts a loaded model without requests to sleep (replica_rest.h). From now on Hold() returns null. Another thread
+  /// calls `asleep` with the bytes that the workers still take. Then call NotePhase(kAsleep), and kLoaded after waking.
   void BeginSleep(std::function<void(int64_t bytes)> asleep);
   void NotePhase(LifePhase phase) { phase_ = phase; }
-  /// Ends, in this order: the engines' threads and their requests; the workers; all that is left but the open model.
+  /// End, in this order: the engines' threads with their requests; the workers; everything else but the open model.
   void StopLoops();
   void StopWorkers(const std::string& reason);
   void End();
-  /// Keeps the workers of a loaded model from being ended; null when the model is not loaded. A coroutine must hold the
-  /// workers while it uses replicas().
+  /// While the returned object lives, the workers of the loaded model are not ended. Returns null when the model is not
+  /// loaded. A coroutine must hold the workers while it uses replicas().
   std::shared_ptr<ModelWorkers> Hold() const { return phase_ == LifePhase::kLoaded ? workers_ : nullptr; }
   Replicas& replicas() { return workers_->replicas(); }
   const Replicas& replicas() const { return workers_->replicas(); }

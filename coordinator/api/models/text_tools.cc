@@ -16,14 +16,14 @@ namespace {
 
 constexpr int64_t kMostBeyond = 256;  // added tokens without an embedding, at most
 
-/// Returns the vocabulary without tokens for which the model has no embedding.
+/// Returns the vocabulary without the tokens that have no row in the model's embedding.
 Vocabulary KnownTo(const ModelSpec& spec, Vocabulary vocabulary) {
   const auto known = static_cast<size_t>(spec.vocab_size);
   vocabulary.bytes.resize(std::min(vocabulary.bytes.size(), known));
   return vocabulary;
 }
 
-/// Reads the model's tokenizer. template_file: the chat template to use instead of the model's own; empty: the model's
+/// Reads the model's tokenizer. template_file: a chat template that replaces the model's own; empty: keep the model's
 /// own.
 TokenizerData DataOf(const ModelFiles& model, const std::string& template_file) {
   TokenizerData data = TokenizerDataOf(model);
@@ -31,10 +31,20 @@ TokenizerData DataOf(const ModelFiles& model, const std::string& template_file) 
   return data;
 }
 
+/// Returns the model's tokenizer. Throws Error with the model's path.
+Tokenizer TokenizerOf(const ModelFiles& model, const std::string& template_file) {
+  TokenizerData data = DataOf(model, template_file);
+  try {
+    return Tokenizer(std::move(data));
+  } catch (const Error& error) {
+    Fail("{}: {}", model.path(), error.what());
+  }
+}
+
 }  // namespace
 
 TextTools::TextTools(const ModelFiles& model, const Topology& topology)
-    : tokenizer(DataOf(model, topology.model.chat_template)) {
+    : tokenizer(TokenizerOf(model, topology.model.chat_template)) {
   const Topology::Model& settings = topology.model;
   CheckVocabulary(model);
   try {
@@ -45,7 +55,7 @@ TextTools::TextTools(const ModelFiles& model, const Topology& topology)
   ChooseFormat(settings);
   vocabulary = std::make_shared<const Vocabulary>(
       KnownTo(model.spec(), VocabularyOf(tokenizer, model.spec().eos_token_ids, MarkersOf(answer_format))));
-  pooling = PoolingOf(model, tokenizer, settings, topology.scheduler.max_running);
+  pooling = PoolingOf(model, tokenizer, topology);
   request.vocab_size = static_cast<int>(model.spec().vocab_size);
   request.only_pools = model.spec().bidirectional;
   sampling = SamplingDefaultsOf(model, settings);
@@ -55,8 +65,8 @@ TextTools::TextTools(const ModelFiles& model, const Topology& topology)
   request.unknown = unknown.get();
 }
 
-/// Chooses the form of tool calls and thoughts: from the settings, else from the chat template. For a template that
-/// shows no tools, chooses a form that the prompt then explains.
+/// Chooses the formats of tool calls and thoughts: from the settings, or else from the chat template. If the template
+/// shows no tools, chooses a format of calls that the prompt then explains.
 void TextTools::ChooseFormat(const Topology::Model& settings) {
   if (chat != nullptr) answer_format = FormatOfTemplate(chat->source());
   if (settings.reasoning_parser != "auto")
@@ -74,8 +84,9 @@ void TextTools::ChooseFormat(const Topology::Model& settings) {
       NameOf(answer_format.tools));
 }
 
-/// Throws Error when a token has no embedding, because the tokenizer then belongs to another model. Up to kMostBeyond
-/// added tokens may lack one, such as image tokens in the files of a text model; prompts with them are refused.
+/// Throws Error when a token has no row in the embedding, because the tokenizer then belongs to another model. Up to
+/// kMostBeyond added tokens may lack a row, such as image tokens in the files of a text model; prompts with such tokens
+/// are refused.
 void TextTools::CheckVocabulary(const ModelFiles& model) const {
   const auto known = model.spec().vocab_size;
   const auto is_added = [&](TokenId token) {

@@ -14,14 +14,14 @@
 
 namespace quire {
 
-/// The tools for a model's texts: its tokenizer and, if it has a readable one, its chat template. The constructor
+/// What a model needs to handle text: its tokenizer and, if it has a readable one, its chat template. The constructor
 /// throws Error for a tokenizer that does not fit the model.
 struct TextTools {
   TextTools(const ModelFiles& model, const Topology& topology);
 
   /// Returns the limits of requests, for sequences of max_model_len tokens and max_choices choices per call.
   RequestLimits LimitsWith(int max_model_len, int max_choices) const;
-  /// Replaces "auto" in the settings by the formats that were chosen for this model.
+  /// Replaces "auto" in the settings by the formats that are in use for this model.
   void NoteChoices(Topology::Model& settings) const;
 
   Tokenizer tokenizer;

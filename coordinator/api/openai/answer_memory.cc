@@ -12,6 +12,7 @@ constexpr int64_t kTextBytesPerToken = 16;  // twice a token's usual size, doubl
 constexpr int64_t kTokenBytes = 8;          // bytes of a token id in a list that grows by doubling
 constexpr int64_t kBeamTokenBytes = 32;     // bytes of a token in the running, the next and the finished beam together
 constexpr int64_t kChoiceBytes = 512;
+constexpr int64_t kRowBytes = 192;  // bytes of the part of an answer that writes the vector of one token, without it
 constexpr int64_t kParserBytes = 8 << 10;  // most text that a choice's parser holds; calls may hold more
 constexpr int64_t kListBytes = 24;         // bytes that an allocation takes besides its content
 
@@ -21,8 +22,8 @@ int64_t TokenRecordBytes(int num_top) {
   return static_cast<int64_t>(sizeof(ReportedToken)) + top + kListBytes;
 }
 
-/// True when the whole answer exists before any of it is sent: answers that are not streamed, and beams, which are
-/// known only at their end.
+/// True when nothing is sent before the whole answer exists: for answers that are not streamed, and for beam search,
+/// whose beams are known only at the end.
 bool ComesAtOnce(const GenerateCall& call) { return !call.stream || call.beams.has_value(); }
 
 int64_t RecordBytes(const std::deque<ReportedToken>& tokens) {
@@ -74,7 +75,9 @@ int64_t HeldBytes(const PreparedCall& prepared, int max_tokens) {
   if (call.beams) bytes += int64_t{prepared.num_sampled()} * max_tokens * kBeamTokenBytes;
   bytes += delivered * kChoiceBytes;
   if (prepared.pooling) {  // vectors exist twice: from the engine, and in the answer
-    bytes += 2 * prepared.num_prompts * prepared.vector_bytes;
+    bytes += 2 * prepared.vector_bytes;
+    if (prepared.pooling->row > 0) bytes += static_cast<int64_t>(prepared.prompt_tokens) * kRowBytes;
+    for (const auto& prompt : prepared.pooling->prompts) bytes += static_cast<int64_t>(prompt.size() * sizeof(TokenId));
     // The documents of the request and, if the answer repeats them, their JSON tree and its text.
     bytes += 3 * DocumentBytes(*prepared.pooling);
     return bytes + std::min(bytes, kSendBytes);

@@ -14,21 +14,21 @@ constexpr size_t kSmallAnswerBytes = 16 << 10;            // a smaller answer is
 constexpr size_t kPieceBytes = 64 << 10;                  // bytes of a piece of a long answer, which is sent in pieces
 constexpr int64_t kSendBytes = 3 * int64_t{kPieceBytes};  // bytes of a piece, its copy with a head, and the next piece
 
-/// The error text for an answer that outgrew the memory for requests.
+/// The error text for an answer that needs more memory than requests may take now.
 constexpr const char* kTooLong = "the answer grew longer than the server's memory for requests allows now";
 
-/// Returns the estimated bytes of an answer's texts and of the text that parsers usually hold. Of a stream without
-/// beams only the texts count that its last events repeat. The real texts may be longer.
+/// Returns the estimated bytes of an answer's texts, and of the text that parsers usually hold. For a stream without
+/// beams, only texts count that its last events repeat. The real texts may be longer.
 int64_t TextBytes(const PreparedCall& prepared, int max_tokens);
 
 /// Returns the most bytes that a call may hold besides its texts: tokens in the engine, records of log-probabilities,
-/// data that waits to be sent.
+/// and data that waits to be sent.
 int64_t HeldBytes(const PreparedCall& prepared, int max_tokens);
 
-/// Returns the part of HeldBytes() for unsent texts that repeat the request.
+/// Returns how many of HeldBytes() are for texts that repeat the request and have not been sent yet.
 int64_t ReservedBytes(const PreparedCall& prepared);
 
-/// Returns the bytes that the call keeps until its answer is sent: tools and grammar.
+/// Returns the bytes of tools and grammar, which the call keeps until its answer is sent.
 int64_t KeptBytes(const GenerateCall& call);
 
 /// Returns the bytes of the documents of a rerank request.

@@ -21,8 +21,8 @@ namespace asio = boost::asio;
 
 namespace {
 
-// After kQuiet without an event a stream sends a note if workers are being replaced. After kQuietsToPing times kQuiet
-// without an event it sends a sign of life.
+// After kQuiet without an event, a stream sends a note if workers are being replaced. After kQuietsToPing times kQuiet
+// without an event, it sends a sign of life.
 constexpr auto kQuiet = std::chrono::seconds(2);
 constexpr int kQuietsToPing = 7;
 
@@ -37,8 +37,8 @@ void KeepBest(std::vector<AnswerChoice>& choices, const GenerateCall& call) {
   choices = std::move(best);
 }
 
-/// Makes the records of the prompts' data in the answer, and gives each choice its prompt's record. Empty when nothing
-/// is reported about prompts.
+/// Makes one record per prompt with the data that the answer reports about it, and gives each choice its prompt's
+/// record. Returns no records when the answer reports nothing about prompts.
 std::vector<std::shared_ptr<AnswerPrompt>> PromptsOf(const GenerateCall& call, const std::vector<std::string>& echo,
                                                      const std::vector<std::vector<TokenId>>& ids,
                                                      std::vector<AnswerChoice>& choices) {
@@ -129,8 +129,8 @@ asio::awaitable<void> DataPort::AnswerWhole(RunningCall& running, Exchange& exch
   co_await SendWhole(std::move(choices), exchange);
 }
 
-/// Sends a whole answer. A long answer goes out piece by piece; each piece is made when the client has read the
-/// previous piece. Meanwhile the call holds its records' bytes, but no place.
+/// Sends a whole answer. A long answer is sent piece by piece: each piece is made when the client has read the one
+/// before. Until the end the call is charged for its records' bytes, but holds no place.
 asio::awaitable<void> DataPort::SendWhole(std::vector<AnswerChoice> choices, Exchange& exchange) {
   HttpResponder& responder = exchange.responder;
   int64_t held = RecordBytes(choices) + KeptBytes(exchange.call) + exchange.PromptBytes() + kSendBytes;
@@ -148,7 +148,7 @@ asio::awaitable<void> DataPort::SendWhole(std::vector<AnswerChoice> choices, Exc
     answer = std::make_shared<WholeAnswer>(exchange.builder, std::move(choices), exchange.call.num_top_logprobs >= 0,
                                            exchange.usage);
   }
-  // Reserves the rest of the charge for the answer's texts before other calls can take it.
+  // Keeps the unused part of the charge for the answer's texts, before other calls can take that memory.
   exchange.made_bytes = std::max<int64_t>(0, exchange.memory.bytes() - held);
   if (answer->estimated_bytes() <= kSmallAnswerBytes) {
     (void)exchange.HoldMade(0);
@@ -198,7 +198,7 @@ asio::awaitable<void> DataPort::AnswerStream(RunningCall& running, Exchange& exc
     std::string text;
     if (!event) text = SignOf(exchange.desk.model);
     if (!event && quiets % kQuietsToPing == 0) text = exchange.form ? exchange.form->Ping() : ": ping\n\n";
-    // Events that came while the client was reading go out in few writes.
+    // Events that came while the client was reading are sent together in a few writes.
     for (; event; event = running.events().TryNext()) {
       if (!exchange.HoldEvent(*event)) event->error = kTooLong, event->error_status = 503;
       timer.OnEvent(*event);

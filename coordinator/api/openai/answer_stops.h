@@ -15,7 +15,7 @@ class AnswerStops {
  public:
   static constexpr size_t kAll = SIZE_MAX;
 
-  /// `stops` is copied for each choice. If `has_stops` is false, no stop string is ever found. The tools of `shape`
+  /// Each choice gets a copy of `stops`. If `has_stops` is false, no stop string is ever found. The tools of `shape`
   /// must outlive this object.
   AnswerStops(const StopMatcher& stops, bool has_stops, const AnswerShape& shape);
 
@@ -25,11 +25,11 @@ class AnswerStops {
     bool stopped = false;
     std::string stop = {};  // the stop string that was found, if stopped
   };
-  /// Adds text of the choice and returns the text to send now. With may_stop == false, stop strings count as ordinary
-  /// text. Do not call Push after it returned `stopped`.
+  /// Adds text of the choice and returns the text to send now. If may_stop is false, stop strings count as ordinary
+  /// text. Do not call Push again after it has returned `stopped`.
   Output Push(const std::string& text, bool may_stop);
-  /// Ends a choice that no stop string ended, and returns its last text; `cut`: the length limit ended it. Text that
-  /// was held back may still contain a stop string.
+  /// Ends a choice that no stop string has ended, and returns its last text. `cut`: the length limit ended it. Text
+  /// that was held back may still contain a stop string.
   Output Finish(bool cut);
 
  private:

@@ -17,7 +17,7 @@ namespace quire {
 
 namespace {
 
-/// Returns the bound of the texts that are made of a conversation.
+/// Returns the bound on the texts that this conversation may expand to.
 TextGrowth GrowthOf(const Conversation& conversation, const std::stop_token& stop) {
   return {"messages",
           TextBytes(conversation.messages) + TextBytes(conversation.tools) + TextBytes(conversation.documents), stop};
@@ -25,11 +25,20 @@ TextGrowth GrowthOf(const Conversation& conversation, const std::stop_token& sto
 
 constexpr size_t kMaxBadWordTokens = 1024;
 
-/// Returns a watch for a rendering: it counts every text in `growth` and ends the rendering on `stop`. Both must
-/// outlive the rendering.
+/// Returns a watch for one rendering of a template: it counts every text in `growth`, and stops the rendering on
+/// `stop`. Both must outlive the rendering.
 RenderWatch WatchOf(TextGrowth& growth, const std::stop_token& stop) {
   return {.cancelled = [&stop] { return stop.stop_requested(); },
           .makes = [&growth](size_t bytes) { growth.Add(bytes); }};
+}
+
+/// Sets the size of the answer's vectors, and the terms that depend on the prompts' tokens.
+void SetVectors(const PoolingOptions& options, PreparedCall& prepared) {
+  PoolingTerms& terms = *prepared.pooling;
+  const int64_t numbers = terms.row > 0 ? static_cast<int64_t>(prepared.prompt_tokens) * terms.row
+                                        : int64_t{prepared.num_prompts} * options.hidden;
+  prepared.vector_bytes = numbers * static_cast<int64_t>(sizeof(float));
+  if (terms.opening || terms.closing) terms.prompts = prepared.prompts;
 }
 
 }  // namespace
@@ -89,9 +98,14 @@ void CallPreparer::Read(const std::string& body, Dialect dialect, const FindKept
     case Dialect::kScore:
       prepared.call = ParseScoreRequest(json, limits, options_.pooling, prepared.pooling.emplace());
       break;
+    case Dialect::kClassify:
+      prepared.call = ParseClassifyRequest(json, limits, options_.pooling, prepared.pooling.emplace());
+      break;
+    case Dialect::kPooling:
+      prepared.call = ParsePoolingRequest(json, limits, options_.pooling, prepared.pooling.emplace());
+      break;
   }
   if (!prepared.pooling && !options_.pooling.no_answers.empty()) throw ApiError(400, options_.pooling.no_answers);
-  if (prepared.pooling) prepared.vector_bytes = options_.pooling.hidden * static_cast<int64_t>(sizeof(float));
   FindModel(prepared.call);
 }
 
@@ -116,6 +130,7 @@ PreparedCall CallPreparer::Prepare(const std::string& body, Dialect dialect, con
   FindBadWords(call, stop);
   EncodePrediction(call, stop);
   EncodePrompts(prepared, text, stop);
+  if (prepared.pooling) SetVectors(options_.pooling, prepared);
   call.prompts.clear();
   call.prompts.shrink_to_fit();
   call.conversation = Conversation();
@@ -132,7 +147,7 @@ void CallPreparer::FindModel(GenerateCall& call) const {
       404, "the model \"" + call.model.substr(0, 100) + "\" is not served here; GET /v1/models lists what is", "model");
 }
 
-/// Refuses a text that cannot fit however it is tokenised, before tokenising it.
+/// Refuses a text, before it is tokenised, that has too many tokens however it is tokenised.
 void CallPreparer::CheckSize(std::string_view text, const char* field) const {
   if (!tokenizer_.SurelyExceeds(text, static_cast<size_t>(options_.request.max_model_len))) return;
   throw ContextLengthError(options_.request.max_model_len, fmt::format("a prompt of {} bytes has more", text.size()),
@@ -151,7 +166,7 @@ OrderedJson CallPreparer::EditContext(GenerateCall& call, const std::stop_token&
     TextGrowth growth = GrowthOf(edited.conversation, stop);
     fit_->FitConversation(edited, growth);
     const MarkedText text = chat_->Render(edited.conversation, WatchOf(growth, stop));
-    // The conversation may be longer than the context, since edits shorten it. The body's size bounds the work.
+    // The conversation may be longer than the context, because the edits shorten it. The body's size bounds the work.
     return static_cast<int64_t>(tokenizer_.Encode(text, {stop, SIZE_MAX}).size());
   };
   return ApplyContextEdits(call.context_edits, call.conversation.messages, count);
@@ -189,8 +204,8 @@ void CallPreparer::RefuseUnknown(const std::vector<TokenId>& prompt, const char*
                  field);
 }
 
-/// Finds the tokens of bad words as vLLM does: the word alone, and after a space if its first token then differs. All
-/// words share one text's budget of time.
+/// Finds the tokens of bad words as vLLM does: of the word alone, and of the word after a space if its first token then
+/// differs. All words share one text's time limit.
 void CallPreparer::FindBadWords(GenerateCall& call, const std::stop_token& stop) const {
   auto& words = call.sampling.bad_words;
   size_t tokens = 0, bytes = 0;
@@ -214,8 +229,8 @@ void CallPreparer::FindBadWords(GenerateCall& call, const std::stop_token& stop)
   call.bad_words.clear();
 }
 
-/// Makes tokens of what the client predicts, as many as an answer may have. The body's size bounds the work. Text of
-/// the prediction never becomes a control token.
+/// Makes tokens of the client's `prediction`, at most as many as an answer may have. The body's size bounds the work.
+/// Text of the prediction never becomes a control token.
 void CallPreparer::EncodePrediction(GenerateCall& call, const std::stop_token& stop) const {
   if (call.prediction.empty()) return;
   std::vector<TokenId> tokens = tokenizer_.Encode(MarkedText(call.prediction, MarkedText::kFromUser), {stop, SIZE_MAX});

@@ -21,13 +21,13 @@ struct PreparedCall {
   GenerateCall call;                          // the prompts' texts have moved to `prompts`
   std::vector<std::vector<TokenId>> prompts;  // empty: no room for the choices, so nothing was tokenised
   size_t longest_prompt = 0, prompt_tokens = 0;
-  std::vector<std::string> echo;  // prompts' texts, when answers begin with them and report no tokens
+  std::vector<std::string> echo;        // prompts' texts, when answers begin with them and report no tokens
   std::optional<ResponseTerms> terms;   // terms of a /v1/responses call
-  std::optional<PoolingTerms> pooling;  // terms of embeddings, rerank and score
-  int64_t vector_bytes = 0;             // bytes of one prompt's vector; only for embeddings, rerank and score
+  std::optional<PoolingTerms> pooling;  // terms of calls that pool prompts
+  int64_t vector_bytes = 0;             // bytes of all prompts' vectors; only for calls that pool prompts
   OrderedJson applied_edits;            // edits made for /v1/messages; null: not asked for
 
-  /// Returns the number of choices that the engine draws, over all prompts.
+  /// Returns the number of choices that the engine samples, over all prompts.
   int num_sampled() const { return call.best_of * num_prompts; }
   int num_prompts = 1;
   int max_tokens = 0;  // the most tokens of one choice; set once the prompts are tokens
@@ -36,12 +36,12 @@ struct PreparedCall {
 /// A chat request's prompt, as the chat template renders it.
 struct ChatPrompt {
   std::string text;
-  std::vector<TokenId> tokens;  // the prompt's tokens, at most max_model_len
+  std::vector<TokenId> tokens;                 // the prompt's tokens, at most max_model_len
   std::optional<size_t> unedited_tokens = {};  // without the context edits; nullopt when the request asks for none
 };
 
-/// Turns the body of a generating request into tokens: all work whose cost grows with the request, except compiling its
-/// grammar (GrammarTrials). Thread-safe: it uses only its arguments.
+/// Turns the body of a generating request into tokens. It does all work whose cost grows with the request, except the
+/// compilation of its grammar (GrammarTrials). Thread-safe, because it uses only its arguments.
 class CallPreparer {
  public:
   struct Options {
@@ -51,23 +51,23 @@ class CallPreparer {
     int most_choices = 0;        // the most choices that can ever wait and run together
     AnswerFormat answer_format;  // the format of chat answers
     PoolingOptions pooling;
-    std::vector<std::string> aliases;   // other names of the model
+    std::vector<std::string> aliases;        // other names of the model
     const AdapterShelf* adapters = nullptr;  // its LoRA adapters; null: none
   };
   /// `chat` may be null. The references must outlive this object.
   CallPreparer(Options options, const Tokenizer& tokenizer, const ChatTemplate* chat);
 
-  /// Reads, checks and tokenises a body. `room`: choices that may wait or run now. `find`: looks up earlier answers
+  /// Reads, checks and tokenises a body. `room`: how many choices may wait or run now. `find`: looks up earlier answers
   /// that the request continues. Throws ApiError or Error for a request that cannot be served, and Stopped on a stop.
   PreparedCall Prepare(const std::string& body, Dialect dialect, const FindKept& find, int room,
                        const std::stop_token& stop) const;
 
-  /// Renders the prompt of a chat or Messages request, whose max_tokens may be missing; throws as Prepare.
+  /// Renders the prompt of a chat or Messages request, which need not have max_tokens. Throws as Prepare does.
   ChatPrompt Render(const RequestBody& body, Dialect dialect, const std::stop_token& stop) const;
-  /// Returns the most bytes that preparing a body of that size holds besides the body: texts, then tokens.
+  /// Returns the most bytes that preparing a body of `body_bytes` bytes takes besides the body: texts, then tokens.
   static int64_t WorkBytes(size_t body_bytes) { return 4 * static_cast<int64_t>(body_bytes); }
   const std::string& model_name() const { return options_.model_name; }
-  /// Returns the name of the call's model in answers: its adapter's, or the base model's.
+  /// Returns the model's name in this call's answer: the adapter's name, or the base model's.
   const std::string& ModelOf(const GenerateCall& call) const {
     return call.adapter != nullptr ? call.adapter->name : options_.model_name;
   }

@@ -12,7 +12,7 @@ namespace quire {
 
 namespace {
 
-/// Returns the bytes of the prompts that came as text.
+/// Returns the bytes of the prompts that came as text, not as tokens.
 size_t BytesOfPrompts(const GenerateCall& call) {
   size_t bytes = 0;
   for (const PromptInput& prompt : call.prompts) {
@@ -22,7 +22,20 @@ size_t BytesOfPrompts(const GenerateCall& call) {
   return bytes;
 }
 
-/// Returns the most tokens of a prompt that are kept (truncate_prompt_tokens).
+constexpr size_t kMostEchoBytes = 16 << 20;  // texts of all prompts of a call, in an answer that echoes them
+
+/// Throws ApiError for prompts whose texts are longer than an answer may echo. Few ids may stand for long texts.
+void CheckEcho(const std::vector<std::vector<TokenId>>& prompts, const Tokenizer& tokenizer) {
+  size_t bytes = 0;
+  for (const auto& prompt : prompts) {
+    for (const TokenId token : prompt) bytes += tokenizer.Bytes(token).size();
+  }
+  if (bytes > kMostEchoBytes)
+    JsonFields::Refuse("echo",
+                       fmt::format("is for prompts of at most {} bytes of text; these have {}", kMostEchoBytes, bytes));
+}
+
+/// Returns how many tokens of a prompt are kept at most (truncate_prompt_tokens).
 size_t TokensKept(const GenerateCall& call, const RequestLimits& limits) {
   const int max_model_len = limits.max_model_len;
   if (call.truncate_prompt_tokens == 0) return SIZE_MAX;
@@ -34,8 +47,8 @@ size_t TokensKept(const GenerateCall& call, const RequestLimits& limits) {
 
 }  // namespace
 
-/// Returns the tokens of a pair with the model's frame around it. A pair longer than the limit loses its end. Text in
-/// the pair never becomes a control token.
+/// Returns the tokens of a pair (query and document), with the model's special text around it. A pair longer than
+/// `most` tokens loses its end. Text in the pair never becomes a control token.
 std::vector<TokenId> CallPreparer::EncodePair(const std::string& pair, size_t most, const EncodeBounds& bounds) const {
   std::vector<TokenId> tokens = tokenizer_.Encode(MarkedText(pair, MarkedText::kFromUser), bounds);
   const size_t around = before_pair_.size() + after_pair_.size();
@@ -62,7 +75,8 @@ std::vector<TokenId> CallPreparer::EncodeText(const GenerateCall& call, const st
   return tokens;
 }
 
-/// Encodes pairs of texts that the model reads together. Both texts may spell control tokens, as in HF.
+/// Encodes pairs of texts that the model reads together. Control tokens spelt out in the texts become tokens, as in HF
+/// transformers.
 void CallPreparer::EncodeJoinedPairs(PreparedCall& prepared, size_t most, const EncodeBounds& bounds) const {
   GenerateCall& call = prepared.call;
   const std::string* latest = nullptr;  // a query is often paired with many documents, and is then encoded once
@@ -87,7 +101,7 @@ void CallPreparer::EncodePrompts(PreparedCall& prepared, const MarkedText& chat,
   const GenerateCall& call = prepared.call;
   const bool truncates = call.truncate_prompt_tokens != 0;  // true: the prompt is cut; the body's size bounds the work
   const size_t most_tokens = truncates ? SIZE_MAX : static_cast<size_t>(options_.request.max_model_len);
-  // All prompts of the call share one budget: many short prompts get no more time than one long prompt.
+  // All prompts of the call share one time limit, so many short prompts get no more time than one long prompt.
   SplitBudget splitting(BytesOfPrompts(call), {}, stop);
   const EncodeBounds bounds{stop, most_tokens, &splitting};
   const size_t kept = TokensKept(call, options_.request);
@@ -119,6 +133,7 @@ void CallPreparer::EncodePrompts(PreparedCall& prepared, const MarkedText& chat,
     prepared.longest_prompt = std::max(prepared.longest_prompt, prompt.size());
   }
   if (!call.echo || call.num_top_logprobs >= 0) return;
+  CheckEcho(prepared.prompts, tokenizer_);
   for (const auto& prompt : prepared.prompts)
     prepared.echo.push_back(Decode(tokenizer_, prompt, call.skip_special_tokens));
 }

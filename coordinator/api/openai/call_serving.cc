@@ -18,7 +18,7 @@ namespace asio = boost::asio;
 namespace {
 
 /// Cancels a running call when its client leaves or stops reading, and charges events that wait for a slow client.
-/// Declare it after the running call and the memory, so that it is destroyed first.
+/// Declare it after the running call and the memory, so that it is destroyed before them.
 class GoneHook {
  public:
   GoneHook(HttpResponder& responder, RunningCall& running, ByteBudget::Lease& memory)
@@ -57,7 +57,8 @@ uint64_t RandomSeed() {
 
 /// Returns a call's public id. It is random, so that it does not reveal the number of other calls.
 std::string NewName(Dialect dialect) {
-  static constexpr const char* kPrefixes[] = {"cmpl-", "chatcmpl-", "msg_", "resp_", "embd-", "rerank-", "score-"};
+  static constexpr const char* kPrefixes[] = {"cmpl-",   "chatcmpl-", "msg_",      "resp_", "embd-",
+                                              "rerank-", "score-",    "classify-", "pool-"};
   return fmt::format("{}{:016x}", kPrefixes[static_cast<size_t>(dialect)], RandomSeed());
 }
 
@@ -67,9 +68,8 @@ std::unique_ptr<AnswerForm> FormOf(Dialect dialect, PreparedCall& prepared, int 
   const ToolFormat calls = prepared.call.shape.format.tools;
   if (dialect == Dialect::kMessages) {
     const bool cut = max_tokens < prepared.call.max_tokens.value_or(max_tokens);
-    return std::make_unique<MessagesForm>(name, model,
-                                          MessagesForm::Terms{cut, calls, std::move(prepared.applied_edits),
-                                                              prepared.call.seals_thoughts});
+    return std::make_unique<MessagesForm>(
+        name, model, MessagesForm::Terms{cut, calls, std::move(prepared.applied_edits), prepared.call.seals_thoughts});
   }
   if (dialect != Dialect::kResponses) return nullptr;
   auto keep = [&store, name, client = prepared.call.client](StoredResponse response) {
@@ -87,7 +87,7 @@ asio::awaitable<std::optional<PreparedCall>> DataPort::Admitted(ModelDesk& desk,
   const auto body_bytes = static_cast<int64_t>(request.body.size());
   std::optional<HttpResponse> refusal = RefuseForLoad(desk, request.client, 0);
   if (!refusal) refusal = Charge(memory, request.client, body_bytes + CallPreparer::WorkBytes(request.body.size()));
-  // The client is charged the body's tokens until the call is known to run, and then the prompts' tokens.
+  // Until the call is known to run, the client is charged for the body's tokens; after that for the prompts' tokens.
   if (!refusal) refusal = TakeTokens(request.client, request.body.size());
   const auto meter = refusal ? nullptr : quotas_.Meter(request.client);
   const int64_t tokens_of_body = KeyQuotas::TokensOfBody(request.body.size());
@@ -107,7 +107,7 @@ asio::awaitable<std::optional<PreparedCall>> DataPort::Admitted(ModelDesk& desk,
     refusal = Charge(memory, request.client, HeldBytes(*prepared, max_tokens) + TextBytes(*prepared, max_tokens));
   }
   if (!refusal) {
-    // Grammars compile one after another. The memory of a waiting call is charged by now.
+    // Only one grammar compiles at a time. A call that waits for it is already charged for its memory.
     const bool wanted = co_await TryGrammar(desk, prepared->call, request.share, responder);
     if (!wanted) prepared.reset();
     co_return prepared;

@@ -4,8 +4,8 @@
 
 namespace quire {
 
-/// Holds a call's places while the call is pending: one from the call's arrival, and one for each choice once the
-/// number of choices is known. The places are given back when the generation ends, even if the client is still reading.
+/// Holds the places of a pending call: one from the call's arrival on, and one for each choice once the number of
+/// choices is known. The places are free when the generation ends, even if the client is still reading.
 class DataPort::Slot {
  public:
   Slot(DataPort& api, ModelDesk& desk, const HttpRequest& request)

@@ -10,8 +10,8 @@
 
 namespace quire {
 
-/// Measures one call for the metrics and the request's record. Tokens are observed as they come; the call is observed
-/// by the destructor. A call without a finishing event counts as aborted.
+/// Measures one call for the metrics and for the request's log record. Tokens are counted as they come; the destructor
+/// counts the call. A call without a finishing event counts as aborted.
 class CallTimer {
  public:
   CallTimer(CallMetrics& metrics, const GenerateCall& call, const RunningCall& running, int prompt_tokens,

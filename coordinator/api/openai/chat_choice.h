@@ -13,14 +13,14 @@ namespace quire {
 /// the endpoint's format.
 class ChatChoice {
  public:
-  /// include_reasoning: thoughts are returned, too.
+  /// include_reasoning: thoughts are returned as well.
   ChatChoice(const AnswerShape& shape, bool include_reasoning);
 
-  /// Returns the parts of the new text. Leaves out calls after the first when the request allows only one. Keeps
-  /// content beyond the choice's first `most_words` bytes, and all parts after it, for a later call.
+  /// Returns the parts of the new text. Leaves out every call after the first if the request allows only one. Keeps
+  /// content beyond the choice's first `most_words` bytes, and all parts after it, until a later call of OnText.
   AnswerParts OnText(std::string_view text, size_t most_words = SIZE_MAX);
-  /// Returns the last parts; `cut`: the answer ended by its length. Drops content that still waits, and all parts after
-  /// it.
+  /// Returns the last parts. `cut`: the length limit ended the answer. Drops content that still waits, and all parts
+  /// after it.
   AnswerParts OnEnd(bool cut);
 
   /// True when a part of a tool call was returned.
@@ -41,8 +41,8 @@ class ChatChoice {
   size_t told_words_ = 0, most_words_ = SIZE_MAX;
 };
 
-/// Makes a tool call's id from the answer's unique id, its choice and the call's number. Mistral's models accept only
-/// nine letters and digits.
+/// Makes a tool call's id from the answer's unique id, the choice and the number of the call. Mistral's models accept
+/// only ids of nine letters and digits.
 std::string ToolCallId(ToolFormat format, std::string_view answer_id, int choice, int call);
 
 }  // namespace quire

@@ -24,8 +24,8 @@ bool HasCalls(const OrderedJson& messages) {
   return std::ranges::any_of(messages, [](const OrderedJson& message) { return message.contains("tool_calls"); });
 }
 
-/// Returns the tools for the parsers, which keep them until the answer's end: names, and schemas only for formats that
-/// write values without their types.
+/// Returns what the parsers need of the tools until the answer's end: their names, and their schemas only for formats
+/// that write values without types.
 ToolUse WhatParsersRead(const ToolUse& use, ToolFormat format) {
   const bool typed = HasBareValues(format);
   ToolUse out{{}, use.choice, use.parallel};
@@ -79,8 +79,8 @@ bool ReadsFlag(const ChatTemplate& chat, const char* name) {
   return texts[0] != texts[1];
 }
 
-/// True when the tokens begin with an added token. An ordinary word of the vocabulary could also be written with other
-/// tokens.
+/// True when the tokens begin with an added token. An ordinary token would not do, because other tokens could spell its
+/// text, too.
 bool BeginsWithAddedToken(const std::vector<TokenId>& tokens, const Tokenizer& tokenizer) {
   return !tokens.empty() &&
          std::ranges::find(tokenizer.data().added, tokens.front(), &AddedToken::id) != tokenizer.data().added.end();
@@ -140,7 +140,7 @@ void ChatFit::FitVariables(GenerateCall& call) const {
     const bool no_effort = name == "reasoning_effort" && value == "none";
     if ((off || no_effort) && chat_.Names("enable_thinking")) conversation.variables["enable_thinking"] = false;
     if (off || no_effort) continue;
-    // The effort is ignored where the template does not read it: such a model answers as usual.
+    // The effort is ignored if the template does not read it: such a model answers as usual.
     if (name == "reasoning_effort") {
       TellOnce("field reasoning_effort",
                "reasoning_effort is passed over: this model's chat template does not read it");
@@ -212,7 +212,7 @@ void ChatFit::Constrain(GenerateCall& call) const {
   const bool must = use.choice.mode == ToolChoice::kRequired || use.choice.mode == ToolChoice::kNamed;
   const bool strict = std::ranges::any_of(use.tools, &Tool::strict);
   if (!must && !grammar && !strict && use.parallel) return;
-  // An answer that must be a call has no text to which a response_format could apply.
+  // An answer that must be a call has no text that a response_format could constrain.
   if (must && call.grammar_field.starts_with("response_format")) grammar = {};
   const char* field = must ? "tool_choice" : grammar ? call.grammar_field.c_str() : "tools";
   if (must && grammar)
@@ -257,7 +257,7 @@ void ChatFit::LimitThoughts(GenerateCall& call) const {
                 : "cannot be kept to: this model has no tokens for where thoughts begin and end; leave it out, "
                   "and use max_tokens");
   }
-  // The token that ends gpt-oss's thoughts begins its final message, but a required call has no final message.
+  // The token that ends gpt-oss's thoughts also begins its final message. A required call has no final message.
   const ToolChoice::Mode mode = call.tools.choice.mode;
   const bool must = call.tools.active() && (mode == ToolChoice::kRequired || mode == ToolChoice::kNamed);
   if (must && format_.reasoning == ReasoningFormat::kHarmony)

@@ -10,16 +10,16 @@
 
 namespace quire {
 
-/// The model-dependent part of chat requests: knows which parts of a request the template shows, how answers mark calls
-/// and thoughts, and the grammar that calls must match. Immutable and thread-safe.
+/// The model-dependent part of chat requests. It knows which parts of a request the template shows, how answers mark
+/// calls and thoughts, and the grammar that calls must match. Immutable and thread-safe.
 class ChatFit {
  public:
   ChatFit(const ChatTemplate& chat, const Tokenizer& tokenizer, AnswerFormat format);
 
-  /// Changes the conversation before rendering. Throws ApiError for parts that this template would not read, so that no
-  /// part is silently ignored. If the template shows no tools and the format writes calls as JSON, or if the format is
-  /// the generic one, the tools are described in the system message, and earlier calls and their results are content.
-  /// Counts the texts that are made in `growth`, which may throw.
+  /// Changes the conversation before it is rendered. Throws ApiError for parts that this template would not read, so
+  /// that nothing is ignored silently. If the template shows no tools and the format writes calls as JSON, or if the
+  /// format is the generic one, the tools are described in the system message, and earlier calls and their results
+  /// become content. Counts the texts that it makes in `growth`, which may throw.
   void FitConversation(GenerateCall& call, TextGrowth& growth) const;
 
   /// Sets the answer's shape and grammar from the rendered prompt. Throws ApiError for a constraint that cannot be

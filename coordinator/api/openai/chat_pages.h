@@ -18,14 +18,14 @@ class ChatPages {
 
   /// Answers /v1/chat/completions/render: the prompt's text and tokens. The text spells control tokens out.
   std::string Render(const std::string& body, const std::stop_token& stop) const;
-  /// Answers /tokenize of a body with messages.
+  /// Answers /tokenize for a body with messages.
   std::string Tokenize(const RequestBody& body, const std::stop_token& stop) const;
 
   /// Answers /v1/messages/count_tokens.
   std::string CountTokens(const std::string& body, const std::stop_token& stop) const;
 
-  /// Returns the bytes that a body of that size, the work on it and its answer take, if the template does not enlarge
-  /// the text.
+  /// Returns the bytes that a body of `body_bytes` bytes, the work on it and its answer take together, if the template
+  /// does not enlarge the text.
   int64_t Bytes(size_t body_bytes) const;
 
  private:

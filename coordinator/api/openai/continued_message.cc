@@ -21,7 +21,7 @@ std::string_view WithoutSpaces(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kSpaces) + 1 - begin);
 }
 
-/// Returns the smallest number that follows no kMark in the text. A client may write many marks, so the text is
+/// Returns the smallest number that never follows kMark in the text. A client may write many marks, so the text is
 /// searched only once.
 uint64_t FreeNumber(std::string_view text) {
   std::set<uint64_t> taken;

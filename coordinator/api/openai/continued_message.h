@@ -7,8 +7,8 @@
 
 namespace quire {
 
-// With `continue_final_message` the answer continues the last message. The text of that message gets a mark at its end,
-// the template renders the conversation, and the rendered text is cut at the mark.
+// With `continue_final_message` the answer continues the last message. MarkEndOfLastMessage puts a mark at the end of
+// that message, the template renders the conversation, and CutAtMark cuts the rendered text at the mark.
 
 /// Appends a mark that no message contains, and a space, to the last message's text. Returns the mark. The time is
 /// proportional to the conversation. Throws ApiError when the last message has no text.

@@ -73,6 +73,10 @@ Routes<DataHandler> DataPort::MakeRoutes() {
       {"POST", "/rerank", generate},
       {"POST", "/v1/score", generate},
       {"POST", "/score", generate},
+      {"POST", "/classify", generate},
+      {"POST", "/v1/classify", generate},
+      {"POST", "/pooling", generate},
+      {"POST", "/v1/pooling", generate},
       {"GET", "/health", alive},
       {"GET", "/ping", alive},
       {"POST", "/ping", alive},
@@ -164,9 +168,8 @@ std::optional<HttpResponse> DataPort::RefuseForLoad(ModelDesk& desk, const std::
     response = ErrorResponse(503, draining_ ? "the server is shutting down" : "the worker group is lost");
   } else if (desk.places.RoomFor(client) < choices_to_come) {
     desk.metrics.CountRejection("max_num_queued_reqs");
-    response = state == ModelState::kRestarting
-                   ? ErrorResponse(503, "the workers are being replaced; try again later")
-                   : ErrorResponse(429, "too many requests are waiting; try again later");
+    response = state == ModelState::kRestarting ? ErrorResponse(503, "the workers are being replaced; try again later")
+                                                : ErrorResponse(429, "too many requests are waiting; try again later");
   } else {
     return std::nullopt;
   }
@@ -180,11 +183,11 @@ std::optional<HttpResponse> DataPort::RefuseForQuota(const std::string& client, 
   return refusal;
 }
 
-/// Parses and tokenises the body, on the pool unless it is short and cheap. Returns nullopt when the client has left in
-/// the meantime. A chat always goes to the pool, because its template's cost is not bounded by the body. Text that the
-/// tokenizer splits by a model's own patterns also goes to the pool, and so does a body that may have a grammar,
-/// because a few bytes of grammar can take a second. A body of /v1/responses may continue any stored answer, so its
-/// size includes the longest stored answer.
+/// Parses and tokenises the body, on the pool unless it is short and cheap. Returns nullopt when the client has
+/// left meanwhile. These go to the pool: a chat, because the body does not bound the cost of its template; text
+/// that the tokenizer splits with a model's own patterns; and a body that may have a grammar, of which a few bytes
+/// can take a second. A body of /v1/responses may continue a stored answer, so the longest stored answer counts to
+/// its size.
 asio::awaitable<std::optional<PreparedCall>> DataPort::Prepare(const ModelDesk& desk, HttpRequest& request,
                                                                HttpResponder& responder, Dialect dialect) {
   const size_t size = request.body.size();
@@ -207,8 +210,8 @@ asio::awaitable<std::optional<PreparedCall>> DataPort::Prepare(const ModelDesk& 
   co_return prepared;
 }
 
-/// Compiles the call's grammar, if it has one, as the workers will. Returns false when the client has left in the
-/// meantime. Grammars have a thread of their own, where clients take turns, so that no other work waits for them.
+/// Compiles the call's grammar, if it has one, as the workers will do. Returns false when the client has left
+/// meanwhile. Grammars have their own thread, where clients take turns, so that no other work waits for them.
 asio::awaitable<bool> DataPort::TryGrammar(ModelDesk& desk, const GenerateCall& call, const std::string& share,
                                            HttpResponder& responder) {
   if (!call.sampling.grammar) co_return true;

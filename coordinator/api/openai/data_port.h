@@ -38,7 +38,7 @@ class DataPort {
   /// Create it after ModelRoster::Start. The references must outlive this object.
   DataPort(Options options, ModelRoster& models, Metrics& metrics, Means means);
 
-  /// Refuses a request by its head alone if the body cannot change the refusal, and charges the declared body.
+  /// Refuses a request by its head alone, unless the body could change that. Charges the declared length of the body.
   std::optional<HttpResponse> Admit(HttpRequest& head);
   boost::asio::awaitable<void> Handle(HttpRequest& request, HttpResponder& responder);
   std::string_view RouteOf(std::string_view path) const { return routes_.PatternOf(path); }
@@ -70,8 +70,8 @@ class DataPort {
   boost::asio::awaitable<void> Generate(HttpRequest& request, HttpResponder& responder, Dialect dialect);
   boost::asio::awaitable<std::optional<PreparedCall>> Prepare(const ModelDesk& desk, HttpRequest& request,
                                                               HttpResponder& responder, Dialect dialect);
-  /// Compiles the call's grammar, if any, on trial. False when the client left. `share`: the account of the pool's work
-  /// (HttpRequest::share).
+  /// Compiles the call's grammar, if it has one, on trial. Returns false when the client left. `share`: the account
+  /// that pays for the work in the pool (HttpRequest::share).
   boost::asio::awaitable<bool> TryGrammar(ModelDesk& desk, const GenerateCall& call, const std::string& share,
                                           HttpResponder& responder);
   boost::asio::awaitable<void> AnswerWhole(RunningCall& running, Exchange& exchange);
@@ -84,17 +84,17 @@ class DataPort {
   boost::asio::awaitable<void> SendEnding(Exchange& exchange);
   static std::string ChunksOf(const CallEvent& event, Exchange& exchange);
 
-  /// Returns the refusal when the client may not have `choices_to_come` more choices of the desk's model; nullopt when
-  /// it may.
+  /// Returns the refusal when the client may not have `choices_to_come` more waiting or running choices of this model;
+  /// otherwise nullopt.
   std::optional<HttpResponse> RefuseForLoad(ModelDesk& desk, const std::string& client, int choices_to_come);
   /// True when some model has room for one more choice of the client.
   bool HasRoom(const std::string& client) const;
   /// Returns a refusal when the API key's limits forbid this many further pending choices, or further tokens; otherwise
   /// nullopt.
   std::optional<HttpResponse> RefuseForQuota(const std::string& client, int choices);
-  /// Charges the client the tokens of a body that generates nothing, or returns the refusal.
+  /// Charges the client for the tokens of a body that generates nothing, or returns the refusal.
   std::optional<HttpResponse> TakeTokens(const std::string& client, size_t body_bytes);
-  /// Sets the bytes that `memory` holds to `bytes`, or returns the refusal.
+  /// Changes the bytes that `memory` holds to `bytes`, or returns the refusal.
   std::optional<HttpResponse> Charge(ByteBudget::Lease& memory, const std::string& client, int64_t bytes);
 
   Options options_;

@@ -21,7 +21,7 @@ void AddWordsInFront(const std::string& words, OrderedJson& message) {
   message["content"] = words + (own.empty() || words.empty() ? "" : "\n\n") + own;
 }
 
-/// Appends words to a message's text, in time that depends on the new words alone.
+/// Appends words to a message's text. The time depends only on the length of the new words.
 void AddWords(const std::string& words, OrderedJson& message) {
   OrderedJson& content = message["content"];
   if (!content.is_string()) content = "";

@@ -9,16 +9,16 @@ namespace quire {
 
 // Functions that write tools, calls and results as words, for chat templates that do not show them.
 
-/// Describes the conversation's tools in its system message, or in the first turn where the template shows no system
-/// message.
+/// Describes the conversation's tools in its system message, or in the first user message if the template shows no
+/// system message.
 void DescribeTools(const JsonCallForm& form, const TemplateTraits& traits, Conversation& conversation);
 
-/// Writes the calls of earlier answers into the answers' text. False when this program does not write calls in this
+/// Writes the calls of earlier answers into the answers' text. Returns false if this program cannot write calls in this
 /// format. Throws what `growth` throws.
 bool WriteOutCalls(ToolFormat format, Conversation& conversation, TextGrowth& growth);
 
-/// Writes the results of calls into turns of the user. A result joins the user's turn beside it, so that users and
-/// assistants still alternate. Throws what `growth` throws: each result repeats the name of its function.
+/// Turns results of calls into messages of the user. A result is joined with a user message beside it, so that user and
+/// assistant still alternate. Throws what `growth` throws, because each result repeats the name of its function.
 void WriteOutResults(Conversation& conversation, TextGrowth& growth);
 
 }  // namespace quire

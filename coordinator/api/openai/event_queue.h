@@ -50,7 +50,7 @@ struct CallEvent {
 /// Carries events from the engine's thread to one coroutine on the I/O thread.
 class EventQueue : public std::enable_shared_from_this<EventQueue> {
  public:
-  /// The most bytes that wait for a client that has stopped reading; events of prompts do not count.
+  /// The most bytes of events that wait for a client that has stopped reading. Events of prompts do not count.
   static constexpr size_t kMaxBytes = 256 << 10;
 
   explicit EventQueue(boost::asio::any_io_executor executor) : executor_(executor), timer_(executor) {}
@@ -64,14 +64,14 @@ class EventQueue : public std::enable_shared_from_this<EventQueue> {
   /// Returns the next event if there is one. Call it on the I/O thread.
   std::optional<CallEvent> TryNext();
 
-  /// Abandon() marks the queue as no longer read, so that its requests are dropped. Abandoned() is callable from any
+  /// Marks the queue as no longer read, so that the engine drops its requests. Abandoned() is callable from any
   /// thread.
   void Abandon() { abandoned_ = true; }
   bool Abandoned() const { return abandoned_; }
 
-  /// The queue overflows when is_stalled() is true and kMaxBytes wait, or more than kFreeBytes wait and may_hold()
-  /// refuses. Then an error replaces all waiting events, later events are dropped, and on_overflow is called once. The
-  /// three functions are called on the I/O thread.
+  /// The queue overflows in two cases: is_stalled() is true and kMaxBytes wait; or more than kFreeBytes wait and
+  /// may_hold() refuses. Then an error replaces all waiting events, later events are dropped, and on_overflow is called
+  /// once. The three functions are called on the I/O thread.
   static constexpr size_t kFreeBytes = 16 << 10;
   std::function<bool()> is_stalled;
   std::function<bool(size_t bytes)> may_hold;

@@ -16,8 +16,8 @@ namespace quire {
 struct DataPort::Exchange {
   /// Returns a server-sent event.
   static std::string EventText(const Json& json) { return "data: " + DumpJson(json) + "\n\n"; }
-  /// Returns the event of one chunk. If the client asked for usage, the chunk has a "usage": null, or the current usage
-  /// with continuous_usage.
+  /// Returns the event of one chunk. If the client asked for usage, the chunk has "usage": null; with continuous_usage
+  /// it has the current usage.
   std::string ChunkText(Json chunk) const {
     if (call.include_usage) chunk["usage"] = call.continuous_usage ? usage.ToJson() : Json();
     return EventText(chunk);
@@ -27,11 +27,11 @@ struct DataPort::Exchange {
   std::string EchoOf(size_t choice) const {
     return echo.empty() ? "" : echo[choice / static_cast<size_t>(call.num_delivered())];
   }
-  /// Raises the charge to `bytes` bytes of the answer's texts if they outgrow it. False: there is no memory left.
+  /// Raises the charge to `bytes` if the answer's texts have outgrown it. Returns false when there is no memory left.
   bool HoldText(int64_t bytes);
-  /// Sets the charge of texts that are made and not sent to `bytes`, at least kept_bytes.
+  /// Sets the charge for texts that are made but not sent to `bytes`, or to kept_bytes if that is more.
   ByteBudget::Verdict HoldMade(size_t bytes);
-  /// Charges a stream's texts that its ending repeats or that parsers hold back.
+  /// Charges the texts of a stream that its end repeats or that parsers hold back.
   bool HoldEvent(const CallEvent& event);
   /// Parses an event's text for a chat choice, and counts tokens of thoughts.
   AnswerParts PartsOf(const CallEvent& event);
@@ -40,15 +40,15 @@ struct DataPort::Exchange {
   /// Makes one chunk for each part of a chat event.
   std::string ChatChunks(const CallEvent& event);
 
-  /// Returns the most memory that a choice's first chunk takes while it is made, in bytes.
+  /// Returns the most bytes that a choice's first chunk takes while it is made.
   size_t OpeningBytes(size_t choice) const {
     constexpr size_t kBytesPerId = 24;  // an id in a JSON tree and as text
     const size_t prompt = choice / static_cast<size_t>(call.num_delivered());
     const size_t of_echo = echo.empty() ? 0 : (1 + kEscapedBytes) * echo[prompt].size();
     return of_echo + (prompt_ids.empty() ? 0 : kBytesPerId * prompt_ids[prompt].size());
   }
-  /// Returns the bytes of the prompts that the answer repeats: texts, and ids twice, because the prompts' records hold
-  /// ids, too.
+  /// Returns the bytes of the prompts that the answer repeats: their texts, and their ids twice, because the prompts'
+  /// records hold the ids, too.
   int64_t PromptBytes() const;
   /// Returns the first chunk of a choice's stream.
   Json OpeningChunk(size_t choice) const;
@@ -67,7 +67,7 @@ struct DataPort::Exchange {
   Slot& slot;
   std::vector<ChatChoice> choices;             // parsers of a chat's choices; empty for other calls
   std::unique_ptr<AnswerForm> form = nullptr;  // null: OpenAI's completions
-  std::optional<PoolingTerms> pooling = {};    // terms of embeddings, rerank and score
+  std::optional<PoolingTerms> pooling = {};    // terms of calls that pool prompts
   int64_t made_bytes = 0;                      // bytes charged by HoldMade
   int64_t kept_bytes = 0;                      // the part of made_bytes that is kept for later texts
   int64_t waiting_bytes = 0;                   // bytes of text that `choices` hold back

@@ -35,8 +35,8 @@ const char* ErrorType(int status) {
   }
 }
 
-/// Returns the JSON text, with members in their order. Clients send calls back in the order received, and a prompt with
-/// another order would miss the prefix cache.
+/// Returns the JSON text with members in their order. Clients send calls back in the order in which they got them, and
+/// a prompt in another order would miss the prefix cache.
 std::string Dump(const OrderedJson& json) { return DumpExactJson(json); }
 
 OrderedJson ErrorJson(int status, const std::string& message) {
@@ -53,7 +53,8 @@ std::string SignatureOf(std::string_view thoughts) {
   return SealText(std::string_view(quoted).substr(1, quoted.size() - 2));
 }
 
-/// Returns a block of thoughts. Without sealing the signature is empty, because clients may send any thoughts back.
+/// Returns a block of thoughts. Unless the thoughts are sealed, its signature is empty: clients may send back any
+/// thoughts.
 OrderedJson ThinkingBlock(std::string text, bool seals = false) {
   const std::string signature = seals ? SignatureOf(text) : "";
   return {{"type", "thinking"}, {"thinking", seals ? "" : std::move(text)}, {"signature", signature}};
@@ -63,14 +64,14 @@ OrderedJson CallBlock(const std::string& id, const std::string& name, OrderedJso
   return {{"type", "tool_use"}, {"id", id}, {"name", name}, {"input", std::move(input)}};
 }
 
-/// Returns the id of a call as clients of this API know it ("toolu_"), unless the model's format needs its own ids.
+/// Returns a call's id as clients of this API expect it ("toolu_..."), unless the model's format needs its own ids.
 std::string UseId(const std::string& call_id) {
   constexpr std::string_view kOpenAi = "call_";
   return call_id.starts_with(kOpenAi) ? "toolu_" + call_id.substr(kOpenAi.size()) : call_id;
 }
 
-/// Returns the arguments as an object. Arguments that the answer's end cut off are not JSON and appear under
-/// "INVALID_JSON".
+/// Returns the arguments as an object. Arguments that the answer's end has cut off are not JSON; they are returned
+/// under "INVALID_JSON".
 OrderedJson InputOf(const std::string& arguments) {
   if (!IsJsonObject(arguments)) return {{"INVALID_JSON", arguments}};
   return ParseExactJson(arguments);
@@ -110,7 +111,7 @@ void RestateForMessages(const RequestRecord& request, HttpResponse& response) {
   response.body = Dump(error);
 }
 
-/// Returns {"stop_reason", "stop_sequence", "stop_details"}. stop_details describes refusals and is always null.
+/// Returns {"stop_reason", "stop_sequence", "stop_details"}. stop_details would describe refusals and is always null.
 OrderedJson MessagesForm::StopOf(std::optional<FinishReason> reason, const std::string& stop_sequence,
                                  bool called) const {
   OrderedJson stop = {

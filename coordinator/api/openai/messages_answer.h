@@ -48,7 +48,7 @@ class MessagesForm : public AnswerForm {
   OrderedJson stop_;      // stop_reason and its fields
 };
 
-/// Returns the usage object. input_tokens leaves out tokens from the cache.
+/// Returns the usage object. Its input_tokens do not include tokens from the cache.
 OrderedJson MessagesUsage(const Usage& usage);
 
 /// Rewrites an error of OpenAI's form (ErrorResponse) into Anthropic's form, if the request's path is one of the

@@ -21,8 +21,8 @@ struct ModelDesk {
   /// The references must outlive this object.
   ModelDesk(ServedModel& served, CallMetrics& call_metrics);
 
-  /// Returns the most tokens of one choice, for a call whose longest prompt has longest_prompt tokens. Throws ApiError
-  /// when the call asks for more than there is room for.
+  /// Returns the most tokens of one choice for a call whose longest prompt has longest_prompt tokens. Throws ApiError
+  /// when the call asks for more tokens than the context has left.
   int MaxTokens(const GenerateCall& call, size_t longest_prompt) const;
 
   ServedModel& model;
@@ -34,8 +34,8 @@ struct ModelDesk {
   PendingPlaces places;  // counts choices; a call counts as 1 while the number of its choices is not known
 };
 
-/// The desks of all models, in the order of the roster, and the choice of a desk by a request's field "model". Used by
-/// the I/O thread only.
+/// The desks of all models, in the order of the roster. A request's field "model" chooses its desk. Used by the I/O
+/// thread only.
 class ModelDesks {
  public:
   /// The references must outlive this object. The pool must be stopped before this object is destroyed.
@@ -53,8 +53,8 @@ class ModelDesks {
   /// unknown name.
   ModelDesk& Named(const std::string& name);
 
-  /// Return sums over all models: of the choices that wait or run, of the most such choices, and of the most sequences
-  /// that run.
+  /// Return sums over all models: the choices that wait or run; the most choices that may wait or run; the most
+  /// sequences that may run.
   int num_pending() const;
   int max_pending() const;
   int max_running() const;

@@ -14,7 +14,7 @@
 
 namespace quire {
 
-/// While an object of this class lives, `action` is the responder's on_gone. The destructor restores the earlier
+/// Sets the responder's on_gone to `action` while an object of this class lives. The destructor restores the earlier
 /// on_gone.
 class WhenGone {
  public:
@@ -29,7 +29,8 @@ class WhenGone {
   std::function<void()> before_;
 };
 
-/// Returns the error for a request whose work on a pool's thread has used up the time of one job.
+/// Returns the error for a request whose work in a pool took more than the time of one job
+/// (WorkPool::Limits::job_time).
 inline ApiError TooMuchWork() {
   ApiError error(400,
                  "reading this request takes more processor time than one request has here; send less text, or fewer "
@@ -38,10 +39,10 @@ inline ApiError TooMuchWork() {
   return error;
 }
 
-/// Runs `work`, of about `bytes` bytes, on the pool for the account `share` (HttpRequest::share). Returns its result or
-/// rethrows its exception. Returns nothing when the client left meanwhile; waiting work is then dropped. Throws
-/// ApiError 429 when too many jobs wait, and 400 when the work was stopped because it took too long. Await it on the
-/// I/O thread.
+/// Runs `work`, which processes about `bytes` bytes, on the pool for the account `share` (HttpRequest::share). Returns
+/// its result or rethrows its exception. Returns nullopt when the client left meanwhile; work that still waits is then
+/// dropped. Throws ApiError 429 when too many jobs wait, and 400 when the work took too long. Await it on the I/O
+/// thread.
 template <class T>
 boost::asio::awaitable<std::optional<T>> OnPool(WorkPool& pool, HttpResponder& responder, std::string share,
                                                 size_t bytes, std::function<T(const std::stop_token&)> work) {

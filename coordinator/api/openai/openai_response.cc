@@ -30,7 +30,7 @@ Json ResponseBuilder::Envelope(bool chunk) const {
   return {{"id", id_}, {"object", object}, {"created", created_}, {"model", model_}, {"system_fingerprint", nullptr}};
 }
 
-/// Returns a token's text, or for bytes that are not UTF-8 "bytes:\xe7".
+/// Returns a token's text; for bytes that are not UTF-8, a text such as "bytes:\xe7".
 std::string ResponseBuilder::NameOf(TokenId token) const {
   if (names_are_ids_) return fmt::format("token_id:{}", token);
   const std::string bytes(tokenizer_->Bytes(token));
@@ -49,8 +49,8 @@ Json ResponseBuilder::ChatToken(TokenId token, float logprob) const {
           {"bytes", std::move(list)}};
 }
 
-/// Returns the log-probabilities of the likeliest tokens, keyed by the tokens' texts. If several tokens have one text,
-/// the likeliest keeps the text as its key, and the others get their ids.
+/// Returns the log-probabilities of the likeliest tokens, keyed by the tokens' texts. If several tokens have the same
+/// text, the likeliest has that text as its key, and the others have their ids.
 Json ResponseBuilder::TopOf(const ReportedToken& token, size_t most) const {
   Json top = Json::object();
   for (const auto& [id, logprob] : std::span(token.top).first(std::min(most, token.top.size()))) {

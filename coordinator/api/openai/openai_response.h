@@ -59,21 +59,22 @@ class ResponseBuilder {
   Json Envelope(bool chunk) const;
   /// Returns a choice of a whole answer, without its log-probabilities.
   Json WholeChoice(size_t index, const AnswerChoice& choice) const;
-  /// Returns one chunk of a stream. `role`: it is the first chunk of a chat choice, which names the role.
+  /// Returns one chunk of a stream. `role`: this is the first chunk of a chat choice, which has the role.
   Json Chunk(int index, bool role, const std::string& text, const std::vector<ReportedToken>& tokens,
              bool with_logprobs, std::optional<FinishReason> finished) const;
-  /// Returns a chunk with a part of a chat choice. `call_id`: id of the tool call, if one begins with the part.
+  /// Returns a chunk with one part of a chat choice. `call_id`: the id of the tool call, if a call begins with this
+  /// part.
   Json PartChunk(int index, const AnswerPart& part, const std::string& call_id,
                  const std::vector<ReportedToken>& tokens, bool with_logprobs) const;
-  /// Returns the last chunk of a choice that calls functions.
+  /// Returns the last chunk of a choice that ends with tool calls.
   Json CallsEndChunk(int index) const;
-  /// Returns the last chunk of a stream, if usage was requested.
+  /// Returns the chunk with the usage, which ends a stream if the client asked for it.
   Json UsageChunk(const Usage& usage) const;
 
-  /// Returns the names of the lists that report log-probabilities, each with one entry per token: one list for chat,
-  /// else four.
+  /// Returns the names of the lists with which log-probabilities are reported, each with one entry per token. Chat has
+  /// one list, completions have four.
   const std::vector<const char*>& LogprobLists() const;
-  /// Returns an entry of list number `list`, with at most `most_top` alternatives (ignored for chat).
+  /// Returns a token's entry in list number `list`, with at most `most_top` alternatives (for chat, with all).
   Json LogprobEntry(size_t list, const ReportedToken& token, size_t most_top = SIZE_MAX) const;
   /// Returns an entry of prompt_logprobs, keyed by token id: the prompt's own token and at most most_top of the
   /// likeliest tokens.

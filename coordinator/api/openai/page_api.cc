@@ -66,7 +66,7 @@ PageApi::PageApi(ModelDesks& desks, WorkPool& pool, Charge charge, TakeTokens ta
 std::vector<Routes<DataHandler>::Route> PageApi::MakeRoutes() {
   using Stop = std::stop_token;
   const auto of_chat = [](const ModelDesk& desk, size_t size) { return desk.chat.Bytes(size); };
-  // A body may have messages, and the body's size does not bound a template's cost.
+  // A body may have messages, and a chat template's cost is not bounded by the body's size.
   const Page tokenize = {[](const ModelDesk& desk, size_t size) {
                            return std::max(desk.text.TokenizeBytes(size), desk.chat.Bytes(size));
                          },
@@ -144,8 +144,8 @@ DataHandler PageApi::OnPages(Page page) {
   };
 }
 
-/// Charges the client for a page, makes the page and returns it, or returns the refusal; nullopt when the client left
-/// meanwhile.
+/// Charges the client for a page, makes the page and returns it. Returns the refusal if the charge is refused, and
+/// nullopt when the client left meanwhile.
 asio::awaitable<std::optional<HttpResponse>> PageApi::Make(const Page& page, HttpRequest& request,
                                                            HttpResponder& responder) {
   const size_t size = request.body.size();
@@ -166,7 +166,7 @@ asio::awaitable<std::optional<HttpResponse>> PageApi::Make(const Page& page, Htt
     text = co_await OnPool(pool_, responder, request.share, size, std::move(work));
   }
   if (!text) co_return std::nullopt;
-  // The page's text may be larger than the charge made before, because a template may enlarge a body.
+  // A template may enlarge a body, so the page's text may be larger than the charge made before.
   const auto held = static_cast<int64_t>(text->capacity());
   refusal = charge_(request.memory, request.client, held);
   if (refusal) co_return refusal;

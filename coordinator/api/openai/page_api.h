@@ -12,15 +12,15 @@
 
 namespace quire {
 
-/// The endpoints of the data port about the models and about texts as tokens; they generate nothing. Used by the I/O
-/// thread only. Work that grows with a body runs on the pool.
+/// The data port's endpoints that generate nothing: lists of models, and texts as tokens. Used by the I/O thread only.
+/// Work that grows with a body runs on the pool.
 class PageApi {
  public:
-  /// Sets the bytes that `memory` holds for a client to `bytes`, or returns the refusal.
+  /// Changes the bytes that `memory` holds for a client to `bytes`, or returns the refusal.
   using Charge =
       std::function<std::optional<HttpResponse>(ByteBudget::Lease& memory, const std::string& client, int64_t bytes)>;
 
-  /// Charges a client the tokens of a body, or returns the refusal.
+  /// Charges a client for the tokens of a body, or returns the refusal.
   using TakeTokens = std::function<std::optional<HttpResponse>(const std::string& client, size_t body_bytes)>;
 
   /// The pool must be stopped before this object is destroyed. The other references must outlive it.

@@ -19,8 +19,8 @@ namespace {
 constexpr auto kUntilThereIsRoom = std::chrono::milliseconds(50);  // pause between two tries
 constexpr int kMostWaits = 200;                                    // most waits of AwaitRoom for memory: 10 s in all
 
-/// Makes the next piece on the pool. Returns nullopt when the client left meanwhile. An answer that has begun cannot be
-/// refused, so while the pool is full the piece waits.
+/// Makes the next piece on the pool. Returns nullopt when the client left meanwhile. While the pool is full the piece
+/// waits, because an answer that has begun cannot be refused.
 asio::awaitable<std::optional<std::string>> NextPiece(std::shared_ptr<PiecewiseText> text, WorkPool& pool,
                                                       HttpResponder& responder, const std::string& share) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
@@ -42,7 +42,7 @@ asio::awaitable<std::optional<std::string>> NextPiece(std::shared_ptr<PiecewiseT
 
 }  // namespace
 
-/// Sends the text until its end, or until the client leaves.
+/// Sends the text to its end, or until the client leaves.
 asio::awaitable<void> DataPort::WritePieces(std::shared_ptr<PiecewiseText> text, Exchange& exchange) {
   while (!text->done()) {
     co_await AwaitRoom(text->most_bytes(), exchange);
@@ -54,7 +54,7 @@ asio::awaitable<void> DataPort::WritePieces(std::shared_ptr<PiecewiseText> text,
   (void)exchange.HoldMade(0);
 }
 
-/// Charges `bytes` bytes for a text that will be made, and waits while there is no room. After kMostWaits waits, throws
+/// Charges `bytes` bytes for a text that will be made. While the memory is full, waits; after kMostWaits waits throws
 /// ApiError 503, or ends the connection if the answer has begun.
 asio::awaitable<void> DataPort::AwaitRoom(size_t bytes, Exchange& exchange) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
@@ -78,8 +78,8 @@ asio::awaitable<void> DataPort::SendText(std::shared_ptr<PiecewiseText> text, Ex
   }
 }
 
-/// Sends the start of a stream. It is charged when it is large: prompts that are echoed or reported as ids appear once
-/// per choice.
+/// Sends the start of a stream, charged if it is large: prompts that are echoed or reported as ids appear once for
+/// every choice.
 asio::awaitable<void> DataPort::SendOpenings(size_t choices, Exchange& exchange) {
   const GenerateCall& call = exchange.call;
   if (exchange.form) {

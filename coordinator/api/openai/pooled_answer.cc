@@ -39,14 +39,77 @@ std::string Members(const Json& more) {
   return text.substr(1, text.size() - 2);
 }
 
-std::string EmbeddingText(size_t index, const PoolingTerms& terms, std::vector<float> vector) {
+std::string NumbersText(const std::vector<float>& numbers) { return fmt::format("[{}]", fmt::join(numbers, ",")); }
+
+/// Returns the entry of a prompt with one vector, for embeddings and /pooling.
+std::string VectorText(size_t index, const PoolingTerms& terms, std::vector<float> vector) {
+  const bool pools = terms.kind == PoolingTerms::Kind::kPooling;
+  if (terms.labels != nullptr) ScaleClasses(terms.class_scale, vector);
   FitVector(terms.dimensions, terms.normalize, vector);
-  const std::string numbers = terms.base64 ? '"' + Base64Of(vector) + '"' : fmt::format("[{}]", fmt::join(vector, ","));
-  return fmt::format(R"({}{{"object":"embedding","index":{},"embedding":{}}})", index > 0 ? "," : "", index, numbers);
+  const std::string numbers = terms.base64 ? '"' + Base64Of(vector) + '"' : NumbersText(vector);
+  return fmt::format(R"({}{{"object":"{}","index":{},"{}":{}}})", index > 0 ? "," : "", pools ? "pooling" : "embedding",
+                     index, pools ? "data" : "embedding", numbers);
 }
 
-std::shared_ptr<PiecewiseText> EmbeddingsAnswer(const AnswerHead& head, const PoolingTerms& terms,
-                                                std::vector<std::vector<float>> vectors, const Usage& usage) {
+/// Returns the entry of a prompt of /classify. Of equal numbers the first names the class.
+std::string ClassText(size_t index, const PoolingTerms& terms, std::vector<float> numbers) {
+  const auto best = static_cast<size_t>(std::ranges::max_element(numbers) - numbers.begin());
+  ScaleClasses(terms.class_scale, numbers);
+  return fmt::format(R"({}{{"index":{},"label":{},"probs":{},"num_classes":{}}})", index > 0 ? "," : "", index,
+                     DumpJson(terms.labels->at(best)), NumbersText(numbers), numbers.size());
+}
+
+/// The tokens of a prompt that an answer reports: all but the opening and the closing one.
+struct ReportedTokens {
+  size_t begin, end;
+};
+
+ReportedTokens ReportedOf(const PoolingTerms& terms, size_t index, size_t num_tokens) {
+  ReportedTokens reported{0, num_tokens};
+  if (terms.prompts.empty()) return reported;
+  const std::vector<TokenId>& prompt = terms.prompts.at(index);
+  if (terms.opening && prompt.front() == *terms.opening) reported.begin = 1;
+  if (terms.closing && reported.end > reported.begin && prompt.back() == *terms.closing) --reported.end;
+  return reported;
+}
+
+/// Returns the entry of a prompt with a weight of every token.
+std::string WeightsText(size_t index, const PoolingTerms& terms, const std::vector<float>& weights) {
+  const auto [begin, end] = ReportedOf(terms, index, weights.size());
+  const std::span given = std::span(weights).subspan(begin, end - begin);
+  std::string ids;
+  if (!terms.prompts.empty())
+    ids = fmt::format(R"(,"token_ids":[{}])",
+                      fmt::join(std::span(terms.prompts[index]).subspan(begin, end - begin), ","));
+  return fmt::format(R"({}{{"object":"pooling","index":{},"data":[{}]{}}})", index > 0 ? "," : "", index,
+                     fmt::join(given, ","), ids);
+}
+
+/// Appends the entry of a prompt with a vector of every token: a part for each vector.
+void AddRows(size_t index, const std::shared_ptr<const PoolingTerms>& terms, std::vector<float> numbers,
+             std::vector<PartedText::Part>& parts) {
+  const auto row = static_cast<size_t>(terms->row);
+  const auto [begin, end] = ReportedOf(*terms, index, numbers.size() / row);
+  parts.push_back(
+      {[index] { return fmt::format(R"({}{{"object":"pooling","index":{},"data":[)", index > 0 ? "," : "", index); },
+       kEnvelopeBytes});
+  const auto all = std::make_shared<const std::vector<float>>(std::move(numbers));
+  for (size_t token = begin; token < end; ++token) {
+    auto make = [all, terms, row, token, first = token == begin] {
+      const auto from = all->begin() + static_cast<ptrdiff_t>(token * row);
+      std::vector<float> vector(from, from + static_cast<ptrdiff_t>(row));
+      FitVector(terms->dimensions, terms->normalize, vector);
+      return (first ? "" : ",") + NumbersText(vector);
+    };
+    parts.push_back({std::move(make), kEnvelopeBytes + kMostOfNumber * row});
+  }
+  parts.push_back({[] { return std::string("]}"); }, kEnvelopeBytes});
+}
+
+/// Returns the answer of a call whose prompts have an entry each.
+std::shared_ptr<PiecewiseText> ListAnswer(const AnswerHead& head, PoolingTerms given,
+                                          std::vector<std::vector<float>> vectors, const Usage& usage) {
+  const auto terms = std::make_shared<const PoolingTerms>(std::move(given));
   size_t bytes = kEnvelopeBytes;
   std::vector<PartedText::Part> parts;
   auto opening = [head] {
@@ -54,13 +117,22 @@ std::shared_ptr<PiecewiseText> EmbeddingsAnswer(const AnswerHead& head, const Po
     return fmt::format("{{{},\"data\":[", Members(begin));
   };
   parts.push_back({std::move(opening), kEnvelopeBytes + head.id.size() + kEscapedBytes * head.model.size()});
+  size_t longest_label = 0;
+  if (terms->labels != nullptr) longest_label = std::ranges::max(*terms->labels, {}, &std::string::size).size();
   for (size_t i = 0; i < vectors.size(); ++i) {
     bytes += vectors[i].size() * kNumberBytes;
-    const size_t most = kEnvelopeBytes + kMostOfNumber * vectors[i].size();
-    auto embedding = [i, terms, vector = std::move(vectors[i])]() mutable {
-      return EmbeddingText(i, terms, std::move(vector));
+    if (terms->row > 0 && !terms->weights) {
+      AddRows(i, terms, std::move(vectors[i]), parts);
+      continue;
+    }
+    if (terms->kind == PoolingTerms::Kind::kClasses) bytes += longest_label;
+    const size_t most = kEnvelopeBytes + kEscapedBytes * longest_label + 2 * kMostOfNumber * vectors[i].size();
+    auto entry = [i, terms, vector = std::move(vectors[i])]() mutable {
+      if (terms->weights) return WeightsText(i, *terms, vector);
+      return terms->kind == PoolingTerms::Kind::kClasses ? ClassText(i, *terms, std::move(vector))
+                                                         : VectorText(i, *terms, std::move(vector));
     };
-    parts.push_back({std::move(embedding), most});
+    parts.push_back({std::move(entry), most});
   }
   auto end = [usage] { return fmt::format("],{}}}", Members({{"usage", UsageJson(usage)}})); };
   parts.push_back({std::move(end), kEnvelopeBytes});
@@ -102,6 +174,17 @@ void FitVector(int dimensions, bool normalize, std::vector<float>& vector) {
   for (float& value : vector) value = static_cast<float>(value * scale);
 }
 
+void ScaleClasses(ClassScale scale, std::vector<float>& numbers) {
+  if (scale == ClassScale::kNone) return;
+  const double most = *std::ranges::max_element(numbers);
+  double sum = 0;
+  for (const float number : numbers) sum += std::exp(number - most);
+  for (float& number : numbers) {
+    number = static_cast<float>(scale == ClassScale::kSigmoid ? 1 / (1 + std::exp(-double{number}))
+                                                              : std::exp(number - most) / sum);
+  }
+}
+
 std::vector<double> PairScores(const PoolingTerms& terms, std::vector<std::vector<float>> vectors) {
   std::vector<double> scores;
   if (terms.by_pair) {
@@ -136,7 +219,8 @@ std::shared_ptr<PiecewiseText> PooledAnswer(const Json& envelope, PoolingTerms t
                                             std::vector<std::vector<float>> vectors, const Usage& usage) {
   AnswerHead head{envelope.at("id").get<std::string>(), envelope.at("model").get<std::string>(),
                   envelope.at("created").get<int64_t>()};
-  if (terms.kind == PoolingTerms::Kind::kEmbeddings) return EmbeddingsAnswer(head, terms, std::move(vectors), usage);
+  if (terms.kind != PoolingTerms::Kind::kRerank && terms.kind != PoolingTerms::Kind::kScore)
+    return ListAnswer(head, std::move(terms), std::move(vectors), usage);
   size_t bytes = kEnvelopeBytes + kScoreBytes * vectors.size();
   size_t most = bytes;
   for (const std::string& document : terms.documents) {

@@ -11,17 +11,20 @@
 
 namespace quire {
 
-/// Returns the JSON text of an answer of embeddings, rerank or score. `vectors` are in the prompts' order. `envelope`
-/// has the id, model and time.
+/// Returns the JSON text of an answer of a call that pools prompts. `vectors` are in the prompts' order. `envelope` has
+/// the id, model and time.
 std::shared_ptr<PiecewiseText> PooledAnswer(const Json& envelope, PoolingTerms terms,
                                             std::vector<std::vector<float>> vectors, const Usage& usage);
 
 /// Keeps the first `dimensions` numbers (0: all), then scales to length 1 if `normalize`. A zero vector stays as it is.
 void FitVector(int dimensions, bool normalize, std::vector<float>& vector);
 
-/// Returns the score of each pair: the cosine of its two vectors, or, with by_answer, the probability of "yes" against
-/// "no".
+/// Returns the score of each pair: the cosine of its two embeddings, or, with by_answer, the probability of "yes" where
+/// only "yes" and "no" are possible.
 std::vector<double> PairScores(const PoolingTerms& terms, std::vector<std::vector<float>> vectors);
+
+/// Replaces a classifier's numbers by probabilities.
+void ScaleClasses(ClassScale scale, std::vector<float>& numbers);
 
 /// Returns the numbers' little-endian bytes in base64.
 std::string Base64Of(const std::vector<float>& vector);

@@ -14,7 +14,7 @@ class PromptReporter {
   PromptReporter(const Tokenizer& tokenizer, bool skip_special_tokens)
       : tokenizer_(tokenizer), detokenizer_(tokenizer, skip_special_tokens) {}
 
-  /// The most tokens of a Part. With twenty alternatives each they make 50 KB of JSON, a millisecond's work.
+  /// The most tokens of a Part. With twenty alternatives each they make 50 KB of JSON, which takes a millisecond.
   static constexpr size_t kMostTokens = 32;
 
   struct Part {
@@ -23,8 +23,8 @@ class PromptReporter {
   };
   /// Returns the prompt's first token, which has no log-probability. Call it before Next.
   Part First(const std::vector<TokenId>& prompt);
-  /// Returns the prompt's next tokens with their log-probabilities. `prompt` may be longer than the prompt that First()
-  /// got.
+  /// Returns the prompt's next tokens with their log-probabilities. `prompt` may be longer than it was in
+  /// First().
   std::vector<Part> Next(const PromptScores& scores, const std::vector<TokenId>& prompt);
 
   /// Returns the number of characters of prompt text that First() and Next() have returned.

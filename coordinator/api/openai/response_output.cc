@@ -12,7 +12,7 @@ namespace {
 /// Returns the text of an escaped JSON string.
 std::string Unescaped(const std::string& escaped) { return Json::parse('"' + escaped + '"').get<std::string>(); }
 
-/// Returns the arguments as a JSON object; "{}" when they are not one.
+/// Returns the arguments as the text of a JSON object; "{}" when they are no JSON object.
 std::string ArgumentsObject(const std::string& escaped) {
   const Json parsed = Json::parse(Unescaped(escaped), nullptr, false);
   return parsed.is_object() ? DumpJson(parsed) : "{}";

@@ -20,17 +20,17 @@ struct OutputItem {
   bool has_part() const { return kind != AnswerPart::kCall; }
   /// True when the text is streamed. False for a custom tool's call, whose input is known only at its end.
   bool streams() const { return has_part() || tool.kind == ResponseTool::kFunction; }
-  /// Returns the prefix of events about the text, before ".delta" and ".done"; null: there are no such events.
+  /// Returns the beginning of the names of events about the text ("response.output_text"); null: no such events exist.
   const char* EventName() const;
-  /// Returns the item's one content part, with this escaped text.
+  /// Returns the item's only content part, whose text is `said` (escaped).
   std::string Part(const std::string& said) const;
-  /// Returns the item as JSON. `begun`: without its text.
+  /// Returns the item as JSON. `begun`: the item has only begun, so its text is left out.
   std::string ToJson(const char* status, bool begun = false) const;
   /// Returns the input of a custom tool's call, escaped.
   std::string CustomInput() const;
 };
 
-/// Returns the items as one chat message, in JSON.
+/// Returns the items as one chat message of the assistant, in JSON.
 std::string AsChatMessage(const std::vector<OutputItem>& items);
 
 std::string QuotedJson(const std::string& text);

@@ -68,7 +68,7 @@ HttpResponse ResponsePages::Get(HttpRequest& request) {
   return {200, "application/json", found->response, {}};
 }
 
-/// Returns a page of the items of the request that led to an answer. Items of earlier answers are not in it.
+/// Returns a page of the items in the request that led to an answer. Items of earlier requests are not included.
 HttpResponse ResponsePages::ListInput(HttpRequest& request) {
   std::string id = IdOf(request);
   id.resize(id.size() - std::min(id.size(), kInputEnd.size()));

@@ -27,7 +27,7 @@ class ResponseStore {
  public:
   struct Limits {
     int64_t bytes = 64 << 20;  // most bytes of all clients' answers together
-    // The most memory of one client's answers. Beyond it, the client's least recently used answers are dropped.
+    // The most bytes of one client's answers. Beyond it, the client's least recently used answers are dropped.
     int64_t bytes_per_client = 16 << 20;
     int64_t conversation_bytes = 2 << 20;  // longest conversation of one answer; a later request parses it again
     size_t count = 16'384;
@@ -35,15 +35,15 @@ class ResponseStore {
   };
   explicit ResponseStore(Limits limits) : limits_(limits) {}
 
-  /// Stores an answer. False: it exceeds a limit and is not kept. When all clients together exceed the limits, the
-  /// client with the most bytes loses its least recently used answers.
+  /// Stores an answer. Returns false when it exceeds a limit and is not kept. When all clients' answers together exceed
+  /// the limits, the client with the most bytes loses its least recently used answers.
   bool Put(const std::string& client, const std::string& id, StoredResponse response);
   /// Returns the stored answer; null when it is not kept.
   std::shared_ptr<const StoredResponse> Find(const std::string& client, const std::string& id);
-  /// Forgets an answer; false: it was not kept.
+  /// Forgets an answer. Returns false when it was not kept.
   bool Erase(const std::string& client, const std::string& id);
 
-  /// Returns the bytes of the longest conversation kept for a client; 0: none.
+  /// Returns the bytes of the longest conversation that is kept for a client; 0: there is none.
   size_t LongestConversation(const std::string& client) const;
 
   int64_t bytes() const;

@@ -64,13 +64,13 @@ struct ResponsesForm::Answer {
     return bytes;
   }
 
-  /// Returns the response object. Items appear only when the answer is over.
+  /// Returns the response object. It has items only when the answer has ended.
   std::string Response(const char* status, const Json& usage, const Json& error) const {
     const bool over = finished.has_value() && error.is_null();
     std::string output;
     for (const OutputItem& item : items) {
       if (!over) break;
-      // A cut-off answer was cut within its last item.
+      // If the answer was cut off, its last item is incomplete.
       if (!output.empty()) output += ',';
       output += item.ToJson(&item == &items.back() ? status : "completed");
     }
@@ -82,14 +82,14 @@ struct ResponsesForm::Answer {
         QuotedJson(head.model), output, DumpJson(usage), terms.store, terms.settings);
   }
 
-  /// Returns the most bytes of the response object, with `to_come` bytes of texts that are not escaped yet.
+  /// Returns the most bytes of the response object when `to_come` bytes of texts are still to be escaped.
   size_t MostBytes(size_t to_come = 0) const {
     const size_t copies = terms.seals ? 4 : 2;  // sealed text is a third longer
     return kObjectBytes + terms.settings.size() + copies * (Bytes() + kEscapedBytes * to_come) +
            kObjectBytes * items.size();
   }
 
-  /// Returns the whole answer, and stores it if the request asks for that. Moves the members of `terms` out.
+  /// Returns the whole answer. Stores it if the request asks for that. Moves members out of `terms`.
   std::string Finish(const Usage& usage) {
     std::string response = Kept(usage);
     std::string().swap(terms.settings);
@@ -223,7 +223,7 @@ std::string ResponsesForm::Delta(const AnswerParts& parts, const CallEvent& even
   return text;
 }
 
-/// Returns the last events of a stream. An empty answer gets one message without text.
+/// Returns the last events of a stream. If the answer has no items, it gets one message item without text.
 std::shared_ptr<PiecewiseText> ResponsesForm::Ending(const Usage& usage) {
   auto last_item = [answer = answer_] {
     std::string text;

@@ -14,13 +14,13 @@ namespace quire {
 /// The answer in the form of OpenAI's Responses API: items of reasoning, message and function_call.
 class ResponsesForm : public AnswerForm {
  public:
-  /// Stores a whole answer with its conversation and its request's items; false when they are too large.
+  /// Stores a whole answer with its conversation and its request's items. Returns false when they are too large.
   using Keep = std::function<bool(StoredResponse)>;
   struct Head {
     std::string id, model;
     std::time_t created_at = 0;
   };
-  /// `calls` is the format that the ids of calls must suit.
+  /// `calls`: the format of tool calls that the calls' ids must suit.
   ResponsesForm(Head head, ResponseTerms terms, ToolFormat calls, Keep keep);
   ~ResponsesForm() override;
 

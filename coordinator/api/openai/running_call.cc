@@ -17,8 +17,8 @@ namespace asio = boost::asio;
 
 namespace {
 
-/// Returns the salt of the call's cached blocks, with the contents of its adapter. The adapter's number alone is not
-/// enough: after a restart of the server it may mean other contents, and blocks on disk would be mixed up.
+/// Returns the salt of the call's cached blocks, which contains the fingerprint of its adapter. The adapter's number is
+/// not enough: after a restart it may belong to other contents, and blocks on disk would be mixed up.
 std::string SaltOf(const GenerateCall& call) {
   std::string salt = CacheSalt(call.client, call.cache_salt);
   if (call.adapter != nullptr && !call.adapter->contents.empty())
@@ -65,7 +65,7 @@ std::unique_ptr<Request> MakeRequest(const CallContext& context, const GenerateC
   return request;
 }
 
-/// Brings requests that left their engines to another engine, which computes on where they were.
+/// Passes requests that have left their engines to another engine, which continues their computation.
 Arrival ComeBack(std::vector<RequestId> ids, std::vector<std::unique_ptr<Request>> requests,
                  const std::shared_ptr<EventQueue>& events) {
   const auto held = std::make_shared<std::vector<std::unique_ptr<Request>>>(std::move(requests));
@@ -113,8 +113,8 @@ RunningCall::RunningCall(const CallContext& context, const GenerateCall& call,
     sinks_.push_back(sink);
     requests.push_back(MakeRequest(context, call, prompts[i], i, max_tokens, ids_.back(), name, std::move(sink)));
   }
-  // All requests go to one replica in one task and no step runs between, so the first events say which requests are
-  // refused.
+  // All requests go to one replica in one task, and no step runs in between, so the call's first events tell which
+  // requests are refused.
   Arrival arrival;
   arrival.abandoned = [events = events_] { return events->Abandoned(); };
   arrival.refuse = [events = events_](int status, const std::string& reason) {
@@ -135,15 +135,15 @@ RunningCall::RunningCall(const CallContext& context, const GenerateCall& call,
   for (size_t i = 0; i < ids_.size() && wait_ != 0; ++i) events_->Push({.accepted = true});
 }
 
-/// Gives the requests to the replicas of the loaded model.
+/// Submits the requests to the replicas of the loaded model.
 void RunningCall::Submit(const std::vector<TokenId>& prompt, int64_t tokens, Arrival arrival) {
   const int adapter = call_.adapter != nullptr ? call_.adapter->number : 0;
   use_->replicas().Submit(fmt::format("{}:{}", adapter, SaltOf(call_)), prompt, tokens, call_.client,
                           call_.sampling.grammar, std::move(arrival));
 }
 
-/// Submits the call once its model is loaded. A call that waits counts as accepted, so that its client gets the head of
-/// the stream.
+/// Submits the call once its model is loaded. A waiting call already counts as accepted, so that its client gets the
+/// head of the stream.
 void RunningCall::Ask(std::vector<TokenId> prompt, int64_t tokens, Arrival arrival, double most_seconds) {
   auto enter = [this, prompt = std::move(prompt), tokens, arrival = std::move(arrival)](
                    std::unique_ptr<ModelKeeper::Use> use, const ModelKeeper::Refusal& refusal) mutable {
@@ -156,7 +156,7 @@ void RunningCall::Ask(std::vector<TokenId> prompt, int64_t tokens, Arrival arriv
   wait_ = keeper_.Ask(context_.model, std::move(enter), {context_.share, call_.background}, most_seconds);
 }
 
-/// Asks the replicas for the requests. Those that are on their way to an engine are asked for again later.
+/// Withdraws the requests from the replicas. Requests that are still on their way to an engine are withdrawn later.
 void RunningCall::Pause() {
   if (answers_due_ > 0) return;
   answers_due_ = use_->replicas().size();
@@ -181,7 +181,7 @@ void RunningCall::OnWithdrawn(Requests requests) {
   }
   const bool whole = withdrawn_.size() == sinks_.size();
   Arrival arrival = ComeBack(ids_, std::exchange(withdrawn_, {}), events_);
-  // Where some are still on their way, the others go back to where they were. The keeper orders a pause again.
+  // If some requests are still on their way, the others go back to their engines, and the keeper orders a pause again.
   if (!whole) return Submit(prompt, tokens, std::move(arrival));
   use_.reset();
   Ask(std::move(prompt), tokens, std::move(arrival), context_.model.topology().limits.request_seconds);

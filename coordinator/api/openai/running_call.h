@@ -23,9 +23,9 @@ struct CallContext {
   std::string share;  // the key or network that asks
 };
 
-/// One call's requests, from submission to the last event, on whichever replicas they run. The call waits until its
-/// model is loaded, and keeps it loaded. When other models need the room, its requests leave the workers, and are
-/// computed on, without a token twice, once the model is loaded again. The destructor cancels the requests.
+/// The requests of one call, from submission to the last event, on whichever replicas they run. The call waits until
+/// its model is loaded, and keeps it loaded. When other models need the memory, its requests leave the workers, and
+/// continue once the model is loaded again, without repeating a token. The destructor cancels the requests.
 class RunningCall {
  public:
   /// `context` and `call` must outlive this object.

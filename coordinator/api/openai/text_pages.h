@@ -9,7 +9,7 @@
 
 namespace quire {
 
-/// Answers /tokenize and /detokenize: from a body to the answer's text. The cost grows with the body. Thread-safe.
+/// Answers /tokenize and /detokenize: makes the answer's text from the body. The cost grows with the body. Thread-safe.
 /// Methods throw ApiError or Error for bad requests, and Stopped when the token asks to stop.
 class TextPages {
  public:
@@ -21,7 +21,7 @@ class TextPages {
   std::string Tokenize(const Json& json, const std::stop_token& stop) const;
   std::string Detokenize(const std::string& body, const std::stop_token& stop) const;
 
-  /// Returns the most bytes that a body of that size, the work on it and its answer take.
+  /// Returns the most bytes that a body of `body_bytes` bytes, the work on it and its answer take together.
   int64_t TokenizeBytes(size_t body_bytes) const;
   int64_t DetokenizeBytes(size_t body_bytes) const;
 

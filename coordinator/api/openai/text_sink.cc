@@ -83,7 +83,7 @@ class TextSink : public RequestSink {
     Choice& choice = choices_[static_cast<size_t>(index)];
     std::string rest = std::exchange(choice.pending_text, {});
     if (only_prompt_) reason = FinishReason::kLength;
-    // The stop token was generated, so it counts.
+    // The stop token was generated, so it counts as a token of the answer.
     if (reason == FinishReason::kStop && !choice.stopped) ++choice.pending_count;
     if (!choice.stopped) {  // bytes of an incomplete character are dropped
       AnswerStops::Output last = choice.stops.Finish(reason == FinishReason::kLength);
@@ -134,7 +134,7 @@ class TextSink : public RequestSink {
   };
 
   /// True when pending text and tokens must be sent now. Tokens that come without a pause are collected into few
-  /// events. The number of tokens in an event is bounded, so that making their JSON does not hold up the I/O thread.
+  /// events. An event has a bounded number of tokens, so that making its JSON does not hold up the I/O thread.
   bool IsDue(const Choice& choice, bool more_follow) const {
     constexpr size_t kTextBytes = 4 << 10;
     constexpr int kTokens = 256;

@@ -10,8 +10,8 @@
 
 namespace quire {
 
-/// Makes the sink of one request. The sink makes text of tokens on the engine's thread and puts it into `events`. The
-/// request's choices have the numbers from `first_choice` on. `tokenizer` must outlive the sink; `call` and `prompt`
+/// Makes the sink of one request, which turns tokens into text on the engine's thread and puts the text into `events`.
+/// The request's choices are numbered from `first_choice` on. `tokenizer` must outlive the sink; `call` and `prompt`
 /// need not.
 std::unique_ptr<RequestSink> MakeTextSink(const Tokenizer& tokenizer, const GenerateCall& call,
                                           const std::vector<TokenId>& prompt, int first_choice,

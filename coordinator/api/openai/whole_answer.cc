@@ -41,7 +41,7 @@ size_t WholeAnswer::estimated_bytes() const {
   return bytes;
 }
 
-/// Returns a bound of the bytes of the next piece. The texts of a choice exist twice: as a JSON tree and as the tree's
+/// Returns the most bytes of the next piece. The texts of a choice exist twice: in a JSON tree and in the tree's
 /// text.
 size_t WholeAnswer::most_bytes() const {
   if (choice_ == choices_.size()) return envelope_.size();
@@ -83,7 +83,7 @@ void WholeAnswer::BeginChoice(std::string& out) {
   }
 }
 
-/// Appends one entry of one list of log-probabilities, with the text around it.
+/// Appends one entry of a list of log-probabilities, with the punctuation around it.
 void WholeAnswer::Continue(std::string& out) {
   const auto& tokens = choices_[choice_].tokens;
   const size_t echoed = prompt_ != nullptr && prompt_->num_echoed_top >= 0 ? prompt_->tokens.size() : 0;
@@ -104,8 +104,8 @@ void WholeAnswer::Continue(std::string& out) {
   EndChoice(out);
 }
 
-/// Ends a choice, with prompt_logprobs before its end if asked for. They have vLLM's form: a list in each choice of
-/// completions, one list for all choices of a chat.
+/// Ends a choice, after its prompt_logprobs if the client asked for them. These have vLLM's form: completions have a
+/// list in each choice, a chat has one list for all choices.
 void WholeAnswer::EndChoice(std::string& out) {
   if (builder_.chat() || !ListsPrompt()) return CloseChoice(out);
   out += R"(,"prompt_logprobs":[)";

@@ -43,7 +43,7 @@ std::string ContentText(const Json& message, const std::string& where) {
   return text;
 }
 
-/// Reads the calls of an earlier answer into members in the order that templates expect.
+/// Reads the calls of an earlier answer, with their members in the order in which templates expect them.
 OrderedJson ReadCalls(const Json& calls, const std::string& where) {
   if (!calls.is_array() || calls.size() > kMaxTools)
     RefuseMessage(where, fmt::format("must be a list of at most {} calls", kMaxTools));
@@ -70,7 +70,7 @@ OrderedJson ReadCalls(const Json& calls, const std::string& where) {
   return out;
 }
 
-/// Reads the members besides role and content. Every member goes to the template, or the message is refused.
+/// Reads the members besides role and content. A member that cannot be passed to the template is refused.
 void ReadOtherMembers(const Json& message, const std::string& where, OrderedJson& checked) {
   for (const char* name : {"function_call", "audio"}) {
     if (Given(message, name) && message[name] != Json::array())

@@ -10,8 +10,8 @@ namespace quire {
 /// ApiError for a bad or missing (null) list, and for members that a template cannot show.
 OrderedJson ReadMessages(const Json* messages);
 
-/// Checks the name of a function in a call of an earlier answer. Prompts repeat the name in each of the call's results,
-/// so the name has the bound of tools' names. Throws ApiError that names `place`.
+/// Checks the name of a function in a call of an earlier answer. The prompt repeats this name in each result of the
+/// call, so it may be as long as a tool's name at most. Throws ApiError that names `place`.
 void CheckCalledName(const std::string& name, const std::string& place);
 
 }  // namespace quire

@@ -33,8 +33,8 @@ Tool ReadTool(const OrderedJson& json, const std::string& field) {
   return CheckedTool(std::move(tool), field + ".function");
 }
 
-/// Returns the name of a function in a choice, in the form of chat and of the Responses API; "" if the choice has no
-/// name.
+/// Returns the name of the function that a tool_choice names, in the form of chat or of the Responses API; "" if it
+/// names none.
 std::string NameIn(const Json& choice) {
   if (!choice.is_object() || choice.value("type", Json()) != "function") return "";
   const Json function = choice.value("function", choice);
@@ -42,8 +42,8 @@ std::string NameIn(const Json& choice) {
   return name.is_string() ? name.get<std::string>() : "";
 }
 
-/// Reads a choice {"type": "allowed_tools", "allowed_tools": {"mode": ..., "tools": [...]}}, and removes all other
-/// tools from `use`.
+/// Reads a tool_choice {"type": "allowed_tools", "allowed_tools": {"mode": ..., "tools": [...]}}, and removes all tools
+/// that it does not list from `use`.
 ToolChoice AllowTools(const Json& choice, ToolUse& use) {
   constexpr const char* kField = "tool_choice";
   const Json allowed = choice.value("allowed_tools", choice);

@@ -22,7 +22,7 @@ int64_t Count(const JsonObject& object, const char* name) {
                                      : value->get<int64_t>();
 }
 
-/// Reads {"type": `type` or `or_type`, "value": count} and returns the value.
+/// Reads {"type": T, "value": COUNT}, where T is `type` or `or_type`, and returns COUNT.
 int64_t Valued(const JsonObject& object, const char* type, const char* or_type = "") {
   object.KnowOnly({"type", "value"});
   const std::string given = object.Text("type");
@@ -76,8 +76,8 @@ ContextEdit ReadClearToolUses(const JsonObject& json) {
   return edit;
 }
 
-/// Refuses an edit that asks for a summary, which this server cannot make. Accepts an edit that would only apply to
-/// prompts longer than the context.
+/// Refuses an edit that asks for a summary, which this server cannot make. Accepts it if it would only apply to prompts
+/// longer than the context.
 void RefuseCompact(const JsonObject& json, int64_t max_model_len) {
   json.KnowOnly({"type", "instructions", "pause_after_compaction", "trigger"});
   constexpr int64_t kUsual = 150'000;
@@ -104,12 +104,12 @@ int64_t ClearThoughts(const ContextEdit& edit, OrderedJson& messages) {
   return cleared;
 }
 
-/// A use of a tool: its result's message, and the function object of its call.
+/// One use of a tool: the message with its result, and the function object of its call.
 struct ToolUseAt {
   OrderedJson *result, *function;  // `function` is null when the call is missing
 };
 
-/// Finds uses in the order of the conversation, without those of excluded tools.
+/// Finds the uses of tools in the order of the conversation, without those of excluded tools.
 std::vector<ToolUseAt> ToolUsesOf(const ContextEdit& edit, OrderedJson& messages) {
   std::vector<ToolUseAt> uses;
   std::map<std::string, OrderedJson*> functions;  // id of the call -> its function object

@@ -21,20 +21,20 @@ struct ContextEdit {
   std::set<std::string> inputs_of, excluded;   // tools whose inputs are cleared; tools whose uses stay
 };
 
-/// The edits that a request wants done to its conversation before the model sees it.
+/// The edits that a request wants applied to its conversation before the model sees the conversation.
 struct ContextEdits {
   bool asked = false;  // the answer reports the edits that were done
   std::vector<ContextEdit> edits;
 };
 
 /// Reads the edits. Throws ApiError for invalid edits, for edits that this server does not support, and for a second
-/// edit of one type, because each edit renders and tokenises the conversation. max_model_len: an edit with a larger
-/// trigger is never done.
+/// edit of the same type, because each edit renders and tokenises the conversation. max_model_len: an edit whose
+/// trigger is larger is never applied.
 ContextEdits ReadContextEdits(const JsonObject& config, int64_t max_model_len);
 
-/// Applies the edits to messages in OpenAI's form. `count` returns the number of tokens of the prompt made of given
-/// messages; it is called only when an edit might change something. Returns the edits that were done, in the API's
-/// form.
+/// Applies the edits to messages in OpenAI's form. `count` returns the number of tokens of the prompt that given
+/// messages make; it is called only when an edit might change something. Returns the edits that were applied, in the
+/// API's form.
 OrderedJson ApplyContextEdits(const ContextEdits& edits, OrderedJson& messages,
                               const std::function<int64_t(const OrderedJson& messages)>& count);
 

@@ -24,9 +24,13 @@ constexpr Name kDialectNames[] = {{"/v1/completions", Dialect::kCompletions},
                                   {"/v2/rerank", Dialect::kRerank},
                                   {"/rerank", Dialect::kRerank},
                                   {"/v1/score", Dialect::kScore},
-                                  {"/score", Dialect::kScore}};
+                                  {"/score", Dialect::kScore},
+                                  {"/classify", Dialect::kClassify},
+                                  {"/v1/classify", Dialect::kClassify},
+                                  {"/pooling", Dialect::kPooling},
+                                  {"/v1/pooling", Dialect::kPooling}};
 
-/// A field's name in a chat request, and in the dialect. A longer path comes before its prefixes.
+/// A field's name in a chat request, and its name in the dialect. A longer path stands before its prefixes.
 struct Field {
   std::string_view chat, here;
 };
@@ -43,7 +47,7 @@ constexpr Field kOfResponses[] = {{"response_format.json_schema", "text.format"}
                                   {"reasoning_effort", "reasoning.effort"},
                                   {"messages", "input"},
                                   {"max_tokens", "max_output_tokens"}};
-constexpr Field kOfEmbeddings[] = {{"prompt", "input"}};
+constexpr Field kOfInputs[] = {{"prompt", "input"}};
 constexpr Field kOfPairs[] = {{"prompt", "documents"}};
 
 bool IsOfWord(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
@@ -73,7 +77,8 @@ ApiError InWordsOf(Dialect dialect, ApiError error) {
   std::span<const Field> fields;
   if (dialect == Dialect::kMessages) fields = kOfMessages;
   if (dialect == Dialect::kResponses) fields = kOfResponses;
-  if (dialect == Dialect::kEmbeddings) fields = kOfEmbeddings;
+  if (dialect == Dialect::kEmbeddings || dialect == Dialect::kClassify || dialect == Dialect::kPooling)
+    fields = kOfInputs;
   if (dialect == Dialect::kRerank || dialect == Dialect::kScore) fields = kOfPairs;
   for (const Field& field : fields) {
     const bool whole = error.param == field.chat || error.param.starts_with(std::string(field.chat) + ".");

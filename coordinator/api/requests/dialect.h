@@ -8,7 +8,7 @@
 namespace quire {
 
 /// The API in which a call comes and is answered. A Messages or Responses request is translated into the equivalent
-/// chat request. The last three dialects generate nothing; they pool prompts.
+/// chat request. The dialects from kEmbeddings on generate nothing; they pool prompts.
 enum class Dialect {
   kCompletions,  // OpenAI's /v1/completions
   kChat,         // OpenAI's /v1/chat/completions
@@ -17,6 +17,8 @@ enum class Dialect {
   kEmbeddings,   // OpenAI's /v1/embeddings
   kRerank,       // Cohere's and Jina's /v1/rerank
   kScore,        // vLLM's /v1/score
+  kClassify,     // vLLM's /classify
+  kPooling,      // vLLM's /pooling
 };
 
 /// Returns the dialect of the path of a generating or pooling endpoint; nullopt for other paths.
@@ -25,8 +27,8 @@ std::optional<Dialect> DialectOf(std::string_view path);
 /// True for /v1/messages and the paths below it, whose errors have Anthropic's form.
 bool IsOfMessages(std::string_view path);
 
-/// Renames the field at fault from the chat request's name to this dialect's name. An error about a field that the
-/// request should not have is returned as it is, because it names the field that was sent.
+/// Replaces, in an error, the chat request's name of a field by this dialect's name. An error about an unknown field is
+/// returned unchanged, because it names the field that was sent.
 ApiError InWordsOf(Dialect dialect, ApiError error);
 
 }  // namespace quire

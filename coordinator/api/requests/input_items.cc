@@ -34,15 +34,15 @@ std::string_view PrefixOf(std::string_view type) {
   return "item_";
 }
 
-/// Returns a message's text as a list of one part, which the short form stands for.
+/// Returns a message's text in the long form: a list with one part.
 OrderedJson PartsOf(const std::string& text, const std::string& role) {
   OrderedJson part = {{"type", role == "assistant" ? "output_text" : "input_text"}, {"text", text}};
   if (role == "assistant") part["annotations"] = OrderedJson::array();
   return OrderedJson::array({std::move(part)});
 }
 
-/// Checks and removes every `include` or `include[]` of the query, which clients may repeat. Throws ApiError for an
-/// unknown value.
+/// Returns the query without its `include` and `include[]` fields, which clients may repeat. Throws ApiError when one
+/// has an unknown value.
 std::string WithoutIncludes(std::string_view query) {
   std::string rest;
   while (!query.empty()) {

@@ -20,8 +20,8 @@ struct InputItem {
 /// Returns the memory of the items, in bytes.
 int64_t BytesOf(const std::vector<InputItem>& items);
 
-/// Returns the item in the API's full form. Texts become lists of one part. A missing `type`, `id` or `status` is
-/// added; `made` becomes the end of a made id.
+/// Returns the item in the API's full form. A text becomes a list of one part. A missing `type`, `id` or `status` is
+/// added; an id made here ends with `made`.
 InputItem FullInputItem(const OrderedJson& item, const std::string& made);
 
 /// Reads `order`, `limit`, `after` and `include` of a query string. Throws ApiError 400 for anything else.
@@ -30,7 +30,7 @@ PageQuery ParseInputItemsQuery(std::string_view query);
 /// Returns a page of the items as OpenAI's list object. Throws ApiError 400 when no item has the id `after`.
 std::string PageOfInputItems(const std::vector<InputItem>& items, const PageQuery& query);
 
-/// True for the values of `include` that the API knows. Those about images and OpenAI's own tools change nothing here.
+/// True for values of `include` that the API knows. Values about images and OpenAI's own tools change nothing here.
 bool IsKnownInclude(std::string_view what);
 
 }  // namespace quire

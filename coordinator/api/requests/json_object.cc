@@ -11,7 +11,7 @@ namespace quire {
 
 namespace {
 
-/// Returns the top-level field of a place, for the error's `param`.
+/// Returns the first name of a path such as "messages[2].content", for the error's `param`.
 std::string FieldOf(const std::string& place) { return place.substr(0, place.find_first_of(".[")); }
 
 [[noreturn]] void RefusePlace(const std::string& place, const std::string& reason) {

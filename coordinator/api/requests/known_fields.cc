@@ -21,7 +21,7 @@ namespace {
 constexpr size_t kMostTold = 256;
 constexpr size_t kMostNameBytes = 64;  // longer names have no similar name
 
-// docs/fields.md has the same lists.
+// The lists below are the same as in docs/fields.md.
 
 constexpr std::string_view kOfGenerating[] = {
     "model", "max_tokens", "max_completion_tokens", "n", "best_of", "temperature", "top_p", "top_k", "min_p", "seed",
@@ -37,10 +37,10 @@ constexpr std::string_view kOfGenerating[] = {
     "add_generation_prompt", "continue_final_message", "top_logprobs"};
 
 constexpr std::string_view kOfPooling[] = {"model",    "truncate_prompt_tokens", "add_special_tokens", "cache_salt",
-                                           "priority", "deadline_seconds", "keep_alive"};
+                                           "priority", "deadline_seconds",       "keep_alive"};
 
-/// Fields that are ignored because they change no answer. The last fields are parameters of methods whose main field is
-/// refused unless it is off.
+/// Fields that are ignored because they change no answer. The last fields are parameters of methods that have a field
+/// of their own, which is refused unless it is off.
 constexpr std::string_view kPassedOver[] = {"user",
                                             "store",
                                             "metadata",
@@ -83,6 +83,16 @@ std::vector<std::string_view> FieldsOfKind(FieldsOf kind) {
       for (const char* name : {"input", "encoding_format", "dimensions", "normalize", "prompt_name", "input_type"})
         names.push_back(name);
       break;
+    case FieldsOf::kClassify:
+      add(kOfPooling);
+      for (const char* name : {"input", "use_activation", "activation"}) names.push_back(name);
+      break;
+    case FieldsOf::kPooling:
+      add(kOfPooling);
+      for (const char* name : {"input", "task", "encoding_format", "dimensions", "normalize", "prompt_name",
+                               "input_type", "use_activation", "activation"})
+        names.push_back(name);
+      break;
     case FieldsOf::kRerank:
       add(kOfPooling);
       for (const char* name : {"query", "documents", "top_n", "return_documents", "instruction"}) names.push_back(name);
@@ -95,7 +105,7 @@ std::vector<std::string_view> FieldsOfKind(FieldsOf kind) {
   return names;
 }
 
-/// Names of other APIs, with blanks between them, and the field that serves for them here.
+/// Field names of other APIs, separated by blanks, and this API's field with the same meaning.
 struct Renamed {
   FieldsOf kind;
   std::string_view others, here;
@@ -128,6 +138,8 @@ constexpr Renamed kRenamed[] = {
     {FieldsOf::kEmbeddings, "truncate", "truncate_prompt_tokens"},
     {FieldsOf::kEmbeddings, "embedding_types", "encoding_format"},
     {FieldsOf::kEmbeddings, "output_dimension", "dimensions"},
+    {FieldsOf::kClassify, "prompt messages text texts inputs data", "input"},
+    {FieldsOf::kPooling, "prompt messages text texts inputs data", "input"},
     {FieldsOf::kRerank, "prompt input texts passages", "documents"},
     {FieldsOf::kRerank, "top_k", "top_n"},
     {FieldsOf::kRerank, "return_text", "return_documents"},
@@ -143,7 +155,8 @@ bool HasWord(std::string_view list, std::string_view word) {
   return false;
 }
 
-/// Returns the Levenshtein distance: the letters to add, drop or change to turn one name into the other.
+/// Returns the Levenshtein distance: how many letters must be added, removed or changed to turn one name into the
+/// other.
 size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});

@@ -9,19 +9,19 @@
 
 namespace quire {
 
-/// The kind of request that has the fields.
-enum class FieldsOf { kCompletions, kChat, kMessages, kResponses, kEmbeddings, kRerank, kScore };
+/// The kind of request to which fields belong.
+enum class FieldsOf { kCompletions, kChat, kMessages, kResponses, kEmbeddings, kRerank, kScore, kClassify, kPooling };
 
-/// OpenAI's code of an error about a field that the request should not have. Such an error names the field as it was
+/// OpenAI's error code for a field that the request should not have. An error with this code names the field as it was
 /// sent.
 inline constexpr char kUnknownFieldCode[] = "unknown_parameter";
 
 /// True for a field that is passed over on every endpoint because its value changes no answer.
 bool IsPassedOver(std::string_view name, const Json& value);
-/// What to do about a field that requests of this kind do not have: "use max_output_tokens", or "leave it out". `kind`
-/// decides which names are known.
+/// Returns the remedy for a field that requests of this kind do not have: "use max_output_tokens", or "leave it out".
+/// `kind` decides which names are known.
 std::string UnknownFieldRemedy(std::string_view name, FieldsOf kind);
-/// Throws ApiError about such a field.
+/// Throws ApiError for the unknown field `name`.
 [[noreturn]] void RefuseUnknownField(const std::string& name, const std::string& words);
 
 /// Handles fields with unknown names. Thread-safe.
@@ -30,8 +30,8 @@ class UnknownFields {
   /// ignored: true skips unknown fields, with one line in the log for each name; false refuses them.
   explicit UnknownFields(bool ignored) : ignored_(ignored) {}
 
-  /// Throws ApiError that names an unknown field and the remedy: the field that serves for it here, the known field
-  /// with the most similar name, or to leave it out. null counts as absent.
+  /// Throws ApiError that names an unknown field and the remedy: use the field that has this meaning here, use the
+  /// known field with the most similar name, or leave the field out. null counts as absent.
   void Check(const Json& body, FieldsOf kind) const;
 
  private:
@@ -43,7 +43,7 @@ class UnknownFields {
   mutable std::set<std::string> told_;  // logged names; a bounded number
 };
 
-/// True for names of fields that requests of this kind have, also if the server refuses or ignores these fields.
+/// True for fields that requests of this kind have, even if the server refuses or ignores them.
 bool IsKnownField(std::string_view name, FieldsOf kind);
 /// Returns the known field with the most similar name; empty when none is similar.
 std::string NearestField(std::string_view name, FieldsOf kind);

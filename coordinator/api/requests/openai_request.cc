@@ -78,7 +78,7 @@ void ReadBeams(const JsonFields& fields, GenerateCall& call) {
 
 double AsWritten(float value) { return std::stod(fmt::format("{}", value)); }
 
-/// Reads the constraint on the answer's text. A grammar ends an answer only where the answer is complete.
+/// Reads the constraint on the answer's text. With a grammar, an answer ends only where the grammar allows an end.
 void ReadGrammar(const RequestBody& body, const JsonFields& fields, GenerateCall& call) {
   static constexpr const char* kFields[] = {"response_format", "structured_outputs", "guided_json",
                                             "guided_regex",    "guided_choice",      "guided_grammar"};
@@ -139,7 +139,7 @@ void ReadCommon(const RequestBody& body, const JsonFields& fields, const Request
   ReadGrammar(body, fields, call);
 }
 
-/// Reads `detokenize`. An answer without text cannot have fields that search its text or add to it.
+/// Reads `detokenize`. An answer without text must not have fields that search its text or add to it.
 void ReadDetokenize(const JsonFields& fields, GenerateCall& call) {
   call.detokenize = fields.Flag("detokenize", true);
   if (call.detokenize) return;
@@ -147,7 +147,7 @@ void ReadDetokenize(const JsonFields& fields, GenerateCall& call) {
   if (needs_text != nullptr) JsonFields::Refuse(needs_text, "needs an answer with a text: leave out detokenize: false");
 }
 
-/// Reads how long the answer may become. -1 is for as long as the context allows.
+/// Reads the most tokens of the answer. -1 means as many as the context allows.
 void ReadMaxTokens(const JsonFields& fields, const RequestLimits& limits, GenerateCall& call) {
   for (const char* name : {"max_completion_tokens", "max_tokens"}) {
     const auto value = fields.Integer(name, -1, INT32_MAX);

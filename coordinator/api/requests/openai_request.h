@@ -10,7 +10,7 @@
 
 namespace quire {
 
-/// The JSON of a request, sorted and, on demand, in the order of its text.
+/// The JSON of a request: parsed with sorted members, and on demand again with members in the text's order.
 class RequestBody {
  public:
   /// Throws Error for text that is not JSON or exceeds a bound. The text must outlive this object.
@@ -35,7 +35,7 @@ struct SamplingDefaults {
 /// Returns the defaults as fields of a request, with the numbers as users write them: 0.8, not 0.800000011920929.
 Json JsonOf(const SamplingDefaults& defaults);
 
-/// Bounds of single fields, and their defaults.
+/// The bounds of single fields, and the values of missing fields.
 struct RequestLimits {
   int vocab_size = 0;
   int max_model_len = 0;
@@ -46,8 +46,8 @@ struct RequestLimits {
   const UnknownFields* unknown = nullptr;  // must outlive this object; null: unknown fields are not checked
 };
 
-/// Parse and check a request. Both throw ApiError for bad or unsupported values. A field that would change the answer
-/// and is not supported is refused, so that no answer differs silently from the request.
+/// Parse and check a request. Both throw ApiError for bad or unsupported values. They refuse a field that would change
+/// the answer and is not supported, so that no answer differs silently from its request.
 GenerateCall ParseCompletionRequest(const RequestBody& body, const RequestLimits& limits);
 GenerateCall ParseChatRequest(const RequestBody& body, const RequestLimits& limits);
 
@@ -55,7 +55,7 @@ GenerateCall ParseChatRequest(const RequestBody& body, const RequestLimits& limi
 
 /// Reads model, priority, cache_salt, deadline_seconds, truncate_prompt_tokens and add_special_tokens.
 void ReadCallFields(const JsonFields& fields, GenerateCall& call);
-/// Reads a field with prompts: a text, token ids, or a list of either. truncated: prompts may exceed the context.
+/// Reads a field with prompts: a text, token ids, or a list of these. truncated: prompts may exceed the context.
 std::vector<PromptInput> ReadPrompts(const char* name, const Json* prompt, const RequestLimits& limits, bool truncated);
 
 }  // namespace quire

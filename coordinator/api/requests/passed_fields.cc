@@ -6,8 +6,8 @@ namespace quire {
 
 namespace {
 
-/// The first four fields (and top_k of Messages) belong to the Messages and Responses APIs; the others are extensions
-/// of this server.
+/// The first four fields (and top_k of Messages) belong to the Messages and Responses APIs. The other fields are
+/// extensions of this server.
 constexpr const char* kPassedOn[] = {"model",
                                      "temperature",
                                      "top_p",

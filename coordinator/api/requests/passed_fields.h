@@ -20,7 +20,7 @@ std::vector<std::string_view> PassedOnNames();
 /// True when `names` contains `name`.
 bool IsIn(std::string_view name, const auto& names) { return std::ranges::find(names, name) != std::end(names); }
 
-/// Throws ApiError for a field whose number asks for an answer without tokens.
+/// Throws ApiError if the field's number means an answer without tokens (0).
 void RefuseNoTokens(const JsonObject& body, const char* name);
 
 /// Copies the fields of PassedOnNames(), where present, from `body` to `chat`.

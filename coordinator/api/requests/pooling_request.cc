@@ -11,10 +11,11 @@ namespace {
 
 constexpr int kMostInputs = 2048;  // OpenAI's bound
 constexpr size_t kMostInstructionBytes = 4096;
-constexpr size_t kMostQueryBytes = 4 << 20;  // bytes of a query, times its repetitions
+constexpr size_t kMostQueryBytes = 4 << 20;   // bytes of a query, times its repetitions
+constexpr size_t kMostBeforeBytes = 4 << 20;  // bytes of a text before inputs, times their number
 constexpr const char* kInstruction = "Given a web search query, retrieve relevant passages that answer the query";
 
-/// Reads the fields that embeddings, rerank and score share into a call. The call draws one token per prompt, which is
+/// Reads the fields that all requests of this file share into a call. The call draws one token per prompt, which is
 /// dropped.
 GenerateCall PoolingCall(const RequestBody& body, const RequestLimits& limits, FieldsOf kind) {
   const JsonFields fields(body.fields());
@@ -56,7 +57,7 @@ void CheckRepeated(const std::vector<std::string>& queries, size_t more, size_t 
                                               repeated, kMostQueryBytes));
 }
 
-/// Adds pairs that the model reads together.
+/// Adds pairs of texts that the model reads together.
 void AddJoinedPairs(const std::vector<std::string>& queries, std::vector<std::string>& documents,
                     const char* query_field, GenerateCall& call) {
   CheckRepeated(queries, 0, documents.size(), query_field);
@@ -64,8 +65,8 @@ void AddJoinedPairs(const std::vector<std::string>& queries, std::vector<std::st
   call.second_texts = std::move(documents);
 }
 
-/// Returns the text that goes before the inputs: the one that `prompt_name` names, or the one for this `input_type` if
-/// the model has one, or the model's default.
+/// Returns the text that goes before the inputs: the text that `prompt_name` names; else the text for this
+/// `input_type`, if the model has one; else the model's default.
 std::string PromptBefore(const JsonFields& fields, const PoolingOptions& options) {
   const auto text_of = [&](const std::string& name) {
     const auto found = options.prompts.find(name);
@@ -117,24 +118,20 @@ void AddPairs(const JsonFields& fields, const PoolingOptions& options, std::vect
   call.num_top_logprobs = 0;
 }
 
-}  // namespace
-
-GenerateCall ParseEmbeddingRequest(const RequestBody& body, const RequestLimits& limits, const PoolingOptions& options,
-                                   PoolingTerms& terms) {
-  const JsonFields fields(body.fields());
-  if (!options.no_pooling.empty()) throw ApiError(400, "this server makes no embeddings: " + options.no_pooling);
-  GenerateCall call = PoolingCall(body, limits, FieldsOf::kEmbeddings);
-  terms.kind = PoolingTerms::Kind::kEmbeddings;
-  terms.normalize = fields.Flag("normalize", options.normalize);
-  terms.dimensions = static_cast<int>(fields.Integer("dimensions", 1, options.hidden).value_or(0));
-  const std::string format = fields.Text("encoding_format").value_or("float");
-  if (format != "float" && format != "base64") JsonFields::Refuse("encoding_format", "must be float or base64");
-  terms.base64 = format == "base64";
-  call.sampling.pooling = options.pooling;
+void ReadInputs(const JsonFields& fields, const RequestLimits& limits, GenerateCall& call) {
   RequestLimits many = limits;
   many.max_prompts = kMostInputs;
   call.prompts = ReadPrompts("input", fields.Find("input"), many, call.truncate_prompt_tokens != 0);
+}
+
+/// Puts the text of PromptBefore before each input.
+void PutPrompts(const JsonFields& fields, const PoolingOptions& options, GenerateCall& call) {
   const std::string before = PromptBefore(fields, options);
+  if (const size_t bytes = before.size() * call.prompts.size(); bytes > kMostBeforeBytes)
+    JsonFields::Refuse("input",
+                       fmt::format("has {} texts, each with the model's prompt of {} bytes before it: {} bytes "
+                                   "of prompts, at most {} are allowed",
+                                   call.prompts.size(), before.size(), bytes, kMostBeforeBytes));
   for (PromptInput& prompt : call.prompts) {
     if (before.empty()) break;
     auto* const text = std::get_if<std::string>(&prompt);
@@ -143,6 +140,58 @@ GenerateCall ParseEmbeddingRequest(const RequestBody& body, const RequestLimits&
     else if (fields.Has("prompt_name") || fields.Has("input_type"))
       JsonFields::Refuse(fields.Has("prompt_name") ? "prompt_name" : "input_type", "is for inputs that are texts");
   }
+}
+
+/// Reads the form in which vectors of `length` numbers are answered.
+void ReadVectorForm(const JsonFields& fields, int length, const PoolingOptions& options, PoolingTerms& terms) {
+  terms.normalize = fields.Flag("normalize", options.normalize);
+  terms.dimensions = static_cast<int>(fields.Integer("dimensions", 1, length).value_or(0));
+  const std::string format = fields.Text("encoding_format").value_or("float");
+  if (format != "float" && format != "base64") JsonFields::Refuse("encoding_format", "must be float or base64");
+  terms.base64 = format == "base64";
+}
+
+/// Sets the terms of classes. use_activation (older: activation) = false asks for the model's plain numbers.
+void SetClasses(const JsonFields& fields, const PoolingOptions& options, GenerateCall& call, PoolingTerms& terms) {
+  if (options.labels == nullptr) {
+    throw ApiError(400,
+                   "this server sorts no texts into classes: config.json names no class for it "
+                   "(...ForSequenceClassification)");
+  }
+  const bool scales = fields.Flag("use_activation", fields.Flag("activation", true));
+  terms.labels = options.labels;
+  terms.class_scale = scales ? options.class_scale : ClassScale::kNone;
+  call.sampling.pooling = options.pooling;
+}
+
+/// Sets the terms of the numbers of every token: weights, or vectors.
+void SetTokens(const JsonFields& fields, const PoolingOptions& options, bool weights, GenerateCall& call,
+               PoolingTerms& terms) {
+  if (!options.no_tokens.empty()) throw ApiError(400, "this server makes no vectors of tokens: " + options.no_tokens);
+  if (weights && !options.sparse)
+    JsonFields::Refuse("task", "token_classify is for models with weights of tokens (sparse_linear.safetensors)");
+  ReadVectorForm(fields, options.row, options, terms);
+  if (terms.base64) JsonFields::Refuse("encoding_format", "must be float for numbers of every token");
+  if (weights && terms.dimensions > 0) JsonFields::Refuse("dimensions", "is for vectors, not for weights");
+  terms.weights = weights;
+  terms.row = weights ? 1 : options.row;
+  call.sampling.pooling = weights ? Pooling::kSparse : options.colbert ? Pooling::kColbert : Pooling::kAll;
+  if (weights || options.colbert) terms.opening = options.opening;
+  if (weights) terms.closing = options.closing;
+}
+
+}  // namespace
+
+GenerateCall ParseEmbeddingRequest(const RequestBody& body, const RequestLimits& limits, const PoolingOptions& options,
+                                   PoolingTerms& terms) {
+  if (!options.no_pooling.empty()) throw ApiError(400, "this server makes no embeddings: " + options.no_pooling);
+  GenerateCall call = PoolingCall(body, limits, FieldsOf::kEmbeddings);
+  const JsonFields fields(body.fields());
+  terms.kind = PoolingTerms::Kind::kEmbeddings;
+  ReadVectorForm(fields, options.hidden, options, terms);
+  call.sampling.pooling = options.pooling;
+  ReadInputs(fields, limits, call);
+  PutPrompts(fields, options, call);
   return call;
 }
 
@@ -176,6 +225,47 @@ GenerateCall ParseScoreRequest(const RequestBody& body, const RequestLimits& lim
         first, fmt::format("must be one text, or as many as {}: {}, not {}", second, documents.size(), queries.size()));
   }
   AddPairs(fields, options, std::move(queries), std::move(documents), first, call, terms);
+  return call;
+}
+
+GenerateCall ParseClassifyRequest(const RequestBody& body, const RequestLimits& limits, const PoolingOptions& options,
+                                  PoolingTerms& terms) {
+  GenerateCall call = PoolingCall(body, limits, FieldsOf::kClassify);
+  const JsonFields fields(body.fields());
+  terms.kind = PoolingTerms::Kind::kClasses;
+  SetClasses(fields, options, call, terms);
+  ReadInputs(fields, limits, call);
+  return call;
+}
+
+GenerateCall ParsePoolingRequest(const RequestBody& body, const RequestLimits& limits, const PoolingOptions& options,
+                                 PoolingTerms& terms) {
+  GenerateCall call = PoolingCall(body, limits, FieldsOf::kPooling);
+  const JsonFields fields(body.fields());
+  terms.kind = PoolingTerms::Kind::kPooling;
+  const char* usual = options.labels != nullptr ? "classify" : options.no_pooling.empty() ? "embed" : "token_embed";
+  const std::string task = fields.Text("task").value_or(usual);
+  const bool of_tokens = task == "token_embed" || task == "token_classify";
+  if (task == "embed") {
+    if (!options.no_pooling.empty()) throw ApiError(400, "this server makes no embeddings: " + options.no_pooling);
+    ReadVectorForm(fields, options.hidden, options, terms);
+    call.sampling.pooling = options.pooling;
+  } else if (task == "classify") {
+    for (const char* name : {"dimensions", "normalize"}) {
+      if (fields.Has(name)) JsonFields::Refuse(name, "is for vectors, not for classes");
+    }
+    ReadVectorForm(fields, options.hidden, options, terms);
+    terms.normalize = false;
+    SetClasses(fields, options, call, terms);
+  } else if (of_tokens) {
+    SetTokens(fields, options, task == "token_classify", call, terms);
+  } else {
+    JsonFields::Refuse("task", "must be embed, classify, token_embed or token_classify");
+  }
+  if (task != "classify" && (fields.Has("use_activation") || fields.Has("activation")))
+    JsonFields::Refuse(fields.Has("use_activation") ? "use_activation" : "activation", "is for classes");
+  ReadInputs(fields, limits, call);
+  PutPrompts(fields, options, call);
   return call;
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,50 +10,80 @@
 
 namespace quire {
 
-/// A model's settings for embeddings, rankings and scores, which are made by pooling the rows of a prompt.
+/// The function by which a classifier's numbers become probabilities.
+enum class ClassScale {
+  kSoftmax,  // classes exclude each other
+  kSigmoid,  // each class for itself
+  kNone      // the numbers stay: a regression
+};
+
+/// A model's settings for embeddings, rankings, scores and classes, which are made by pooling the rows of a prompt.
 struct PoolingOptions {
   Pooling pooling = Pooling::kNone;
-  bool normalize = true;                       // the default of a request's `normalize`
-  std::string no_pooling;                      // the reason why the model gives no embeddings; empty: it does
-  std::string no_answers;                      // the reason why the model cannot generate; empty: it can
-  int hidden = 0;                              // length of a vector
-  bool encoder = false;                        // the model is an encoder (ModelSpec::bidirectional)
-  bool by_answer = false;                      // pairs are scored by the model's yes or no
-  bool by_pair = false;                        // pairs are read together, and the model answers with a score
-  bool sigmoid = false;                        // with by_pair: the score is the sigmoid of the model's number
-  std::string no_scores;                       // the reason why the model cannot score pairs; empty: it can
-  std::vector<TokenId> answers;                // token ids of no and yes; only with by_answer
+  bool normalize = true;   // the default of a request's `normalize`
+  std::string no_pooling;  // the reason why the model gives no embeddings; empty: it does
+  std::string no_answers;  // the reason why the model cannot generate; empty: it can
+  int hidden = 0;          // length of a vector
+  bool encoder = false;    // the model is an encoder (ModelSpec::bidirectional)
+  bool by_answer = false;  // pairs are scored by the model's yes or no
+  bool by_pair = false;    // pairs are read together, and the model answers with a score
+  bool sigmoid = false;    // with by_pair: the score is the sigmoid of the model's number
+  std::string no_scores;   // the reason why the model cannot score pairs; empty: it can
+  /// The names of the classes, one for each number that the model answers with; null: the model is no classifier.
+  std::shared_ptr<const std::vector<std::string>> labels;
+  ClassScale class_scale = ClassScale::kSoftmax;
+  // The numbers of every token (/pooling).
+  std::string no_tokens;           // the reason why the model gives no vectors of tokens; empty: it does
+  int row = 0;                     // length of a token's vector
+  bool sparse = false;             // the model weighs tokens (PooledHead::sparse)
+  bool colbert = false;            // vectors of tokens are those of PooledHead::colbert, not the rows
+  std::optional<TokenId> opening;  // the token before a text, and the one after it: these have no weight, and the
+  std::optional<TokenId> closing;  // opening one has no ColBERT vector
+  std::vector<TokenId> answers;    // token ids of no and yes; only with by_answer
   std::map<std::string, std::string> prompts;  // texts that go before inputs of embeddings, by their names
   std::string default_prompt;                  // the name of the prompt for requests that name none; empty: none
 };
 
-/// The rules by which the vectors of a call's prompts become an answer.
+/// How the pooled vectors of a call's prompts become an answer.
 struct PoolingTerms {
-  enum class Kind { kEmbeddings, kRerank, kScore };
+  enum class Kind { kEmbeddings, kRerank, kScore, kClasses, kPooling };
   Kind kind = Kind::kEmbeddings;
   int dimensions = 0;  // leading numbers to keep; 0: all
   bool normalize = true;
   bool base64 = false;
-  // For rerank and score. With by_answer each prompt is a pair, and its vector has the log-probabilities of no and yes.
-  // With by_pair each prompt is a pair, and its vector is the model's score. Otherwise the first num_queries prompts
-  // are queries (one for all documents, or one per document), and the rest are documents.
+  // For rerank and score. With by_answer each prompt is a pair, and its vector has the log-probabilities of "no" and
+  // "yes". With by_pair each prompt is a pair, and its vector is the model's score. Otherwise the first num_queries
+  // prompts are queries (one for all documents, or one per document), and the rest are documents.
   bool by_answer = false, by_pair = false;
   bool sigmoid = false;  // by_pair only: scores are sigmoids of the model's numbers
   size_t num_queries = 0;
   size_t top_n = 0;                    // number of best results to return; 0: all
   std::vector<std::string> documents;  // repeated in the answer with their scores; empty: not repeated
+  // For classes, of /classify and of /pooling.
+  std::shared_ptr<const std::vector<std::string>> labels;  // null: the numbers are no classes
+  ClassScale class_scale = ClassScale::kNone;
+  // For numbers of every token (PoolsEachToken).
+  int row = 0;                     // numbers of a token; 0: the vector belongs to the whole prompt
+  bool weights = false;            // the numbers are weights of tokens: one list, with the tokens' ids
+  std::optional<TokenId> opening;  // left out where a prompt begins or ends with it
+  std::optional<TokenId> closing;
+  std::vector<std::vector<TokenId>> prompts;  // the prompts' tokens, if `opening` or `closing` is set; set later
 };
 
-// Parse bodies of /v1/embeddings, /v1/rerank and /v1/score into calls that generate nothing. All throw ApiError for bad
-// values and for models that the endpoint cannot use.
+// Parse bodies of /v1/embeddings, /v1/rerank, /v1/score, /classify and /pooling into calls that generate nothing. All
+// throw ApiError for bad values and for models that the endpoint cannot use.
 GenerateCall ParseEmbeddingRequest(const RequestBody& body, const RequestLimits& limits, const PoolingOptions& options,
                                    PoolingTerms& terms);
 GenerateCall ParseRerankRequest(const RequestBody& body, const RequestLimits& limits, const PoolingOptions& options,
                                 PoolingTerms& terms);
 GenerateCall ParseScoreRequest(const RequestBody& body, const RequestLimits& limits, const PoolingOptions& options,
                                PoolingTerms& terms);
+GenerateCall ParseClassifyRequest(const RequestBody& body, const RequestLimits& limits, const PoolingOptions& options,
+                                  PoolingTerms& terms);
+GenerateCall ParsePoolingRequest(const RequestBody& body, const RequestLimits& limits, const PoolingOptions& options,
+                                 PoolingTerms& terms);
 
-// The frame around a pair that is scored by answer, as Qwen3-Reranker was trained on it (the model's card).
+// The text around a pair that is scored by a yes/no answer, as in the training of Qwen3-Reranker (its model card).
 inline constexpr const char* kBeforePair =
     "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct "
     "provided. Note that the answer can only be \"yes\" or \"no\".<|im_end|>\n<|im_start|>user\n";

@@ -9,7 +9,7 @@
 
 namespace quire {
 
-/// Decodes "%2F" and "+" as in a form; nullopt when the text is malformed.
+/// Decodes "%2F" and "+" as HTML forms do; nullopt when the text is malformed.
 std::optional<std::string> PercentDecoded(std::string_view text);
 
 /// Typed access to a query string, NAME=VALUE&NAME=VALUE. Throws ApiError 400 that names an unknown or repeated name,

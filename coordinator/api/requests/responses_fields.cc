@@ -30,7 +30,8 @@ bool AsksForNothing(std::string_view name, const OrderedJson& value) {
   // An input that fits is used in full, and an input that does not fit is refused: nothing is truncated silently.
   if (name == "truncation") return value == "disabled" || value == "auto";
   if (name == "top_logprobs") return value == 0;
-  // Obfuscation would fill up events of a stream, so that their lengths tell nothing. Events here have no filling.
+  // With obfuscation, events of a stream would be padded so that their lengths reveal nothing. Events here are not
+  // padded.
   if (name == "stream_options")
     return value.empty() || (value.is_object() && value.size() == 1 && value.contains("include_obfuscation") &&
                              value["include_obfuscation"].is_boolean());

@@ -7,13 +7,13 @@
 
 namespace quire {
 
-/// The names of all fields that a body of /v1/responses may have, also if only some of their values are accepted.
+/// Returns the names of all fields that a body of /v1/responses may have, even if only some values are accepted.
 std::vector<std::string_view> ResponsesFieldNames();
 
-/// True for a field that is read, passed on to the chat request, or ignored whatever its value.
+/// True for a field that is read, copied to the chat request, or ignored whatever its value is.
 bool IsReadByResponses(std::string_view name);
 
-/// True for one of the other fields, with a value that changes nothing here.
+/// True when a field for which IsReadByResponses() is false has a value that changes nothing here.
 bool AsksForNothing(std::string_view name, const OrderedJson& value);
 
 }  // namespace quire

@@ -8,7 +8,7 @@
 
 namespace quire {
 
-/// The promise to a client whose answers have a JSON schema.
+/// What the client is promised when its answers have a JSON schema.
 enum class SchemaPromise {
   kExact,    // the schema accepts every answer; otherwise the request is refused
   kAsFarAs,  // the grammar enforces what it can; the client checks the rest
@@ -22,12 +22,12 @@ struct SchemaCheck {
 };
 SchemaCheck CheckSchema(const OrderedJson& schema, SchemaPromise promise);
 
-/// Returns the reason why the promise cannot be kept for this schema (the keyword and its place); empty: it can.
-/// Keywords that constrain nothing are ignored. Work is bounded (comm/schema/schema_work.h).
+/// Returns the reason why the promise cannot be kept for this schema (the keyword and its place); empty when it can.
+/// Keywords that constrain nothing are ignored. The work is bounded (comm/schema/schema_work.h).
 std::string WhyNotKept(const OrderedJson& schema, SchemaPromise promise = SchemaPromise::kExact);
 
-/// Returns the keywords that are not enforced under the promise, with their places and reasons; empty: none. Keywords
-/// that never constrain a value (title, description, default ...) are not listed.
+/// Returns the keywords that are not enforced under this promise, with their places and reasons; empty when all are.
+/// Keywords that never constrain a value (title, description, default ...) are not listed.
 std::string PassedOver(const OrderedJson& schema, SchemaPromise promise);
 
 }  // namespace quire

@@ -19,7 +19,7 @@ namespace {
 constexpr int kDeepestFormat = 32;
 constexpr int64_t kMostRepetitions = 128;  // larger counts make a token mask take 10 to 20 ms
 
-/// The form that the value of a format's member must have.
+/// The form that the value of a member must have.
 enum class Form {
   kText,        // a string that is not empty
   kAnyText,     // any string
@@ -48,9 +48,9 @@ struct Member {
 
 constexpr Member Optional(std::string_view name, Form form) { return {name, form, false}; }
 
-// The kinds of formats and their members. token_dispatch is left out, because xgrammar 0.2.8 crashes on it inside a
-// repeat. So are the budgets of any_text and any_tokens (max_tokens, max_chars), because with them each mask goes
-// through the whole vocabulary.
+// The kinds of formats and their members. token_dispatch is not among them, because xgrammar 0.2.8 crashes on it inside
+// a repeat. Neither are the budgets of any_text and any_tokens (max_tokens, max_chars), with which every token mask
+// would visit the whole vocabulary.
 const std::map<std::string_view, std::vector<Member>> kKinds = {
     {"const_string", {{"value", Form::kText}}},
     {"json_schema",
@@ -105,12 +105,12 @@ bool IsListOf(const OrderedJson& value, bool (*is)(const OrderedJson&)) {
   return value.is_array() && std::ranges::all_of(value, is);
 }
 
-/// Checks a format and all formats inside it, and keeps the first problem.
+/// Checks a format and all formats inside it, and keeps the first problem that it finds.
 class TagChecker {
  public:
   std::string problem;
 
-  /// `kind`: the format must be of this kind and may omit "type". Empty: any kind, and "type" is required.
+  /// `kind`: the format must be of this kind and may omit "type". Empty: any kind is allowed, and "type" is required.
   void Check(const OrderedJson& format, const std::string& where, int depth, const std::string& kind = "") {
     if (!problem.empty()) return;
     if (depth > kDeepestFormat) return Refuse(where, fmt::format("is nested deeper than {} formats", kDeepestFormat));
@@ -149,7 +149,7 @@ class TagChecker {
     if (most != format.end() && *most != -1 && *most < format["min"]) Refuse(where + ".max", "is less than min");
   }
 
-  /// Checks the value of a member, but not formats inside the value. Returns the problem; empty: none.
+  /// Checks the value of a member, but no formats inside it. Returns the problem; empty when there is none.
   static std::string WhyWrong(const OrderedJson& value, Form form) {
     const auto unless = [](bool right, std::string why) { return right ? std::string() : std::move(why); };
     switch (form) {

@@ -19,8 +19,9 @@ struct StructuredOutput {
 /// Throws ApiError for bad values, for schemas that cannot be enforced as promised, and for more than one such field.
 StructuredOutput ReadStructuredOutput(const OrderedJson& body);
 
-/// True when a body may have one of the fields that ReadStructuredOutput reads, judged by its bytes. Never false for a
-/// body with such a field: a name with escapes has a backslash, which also gives true.
+/// True when a body may have a field that ReadStructuredOutput reads; it only searches the body's bytes. Never false
+/// for a body with such a field: if the field's name is written with escapes, the body has a backslash, which also
+/// gives true.
 bool MayAskForForm(std::string_view body);
 
 /// Returns the grammar of a schema, and logs keywords that the promise does not enforce. Throws ApiError, which names

@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kMaxVariables = 64;
 constexpr size_t kMaxDocuments = 256;
 
-/// True for names of template inputs that chat_template_kwargs must not replace.
+/// True for names of template variables that chat_template_kwargs must not replace.
 bool IsReserved(const std::string& name) {
   static const std::set<std::string> kReserved = {"messages",  "tools",     "documents", "add_generation_prompt",
                                                   "bos_token", "eos_token", "pad_token", "strftime_now",
@@ -29,8 +29,8 @@ void ReadVariables(const OrderedJson& variables, OrderedJson& out) {
   }
 }
 
-/// Reads `thinking` into the template's variable enable_thinking. Clients send {"type": "enabled"} or "disabled", as in
-/// Anthropic's API, or true or false.
+/// Reads `thinking` into the template's variable enable_thinking. Clients send {"type": "enabled"} or {"type":
+/// "disabled"}, as in Anthropic's API, or true or false.
 void ReadThinking(const JsonFields& fields, OrderedJson& variables) {
   const Json* thinking = fields.Find("thinking");
   const char* name = "thinking";

@@ -8,23 +8,23 @@
 
 namespace quire {
 
-/// Returns the bytes of a JSON tree's texts and names, and 8 for each value.
+/// Returns the bytes of the texts and names in a JSON tree, plus 8 bytes for each value.
 size_t TextBytes(const OrderedJson& json);
 
-/// Bounds the text that is made of one request. A client's text may be written once for each reference to it, so
+/// Bounds the text that one request expands to. The server may repeat a client's text for each reference to it, so
 /// without a bound a short request could fill the memory. Not thread-safe.
 class TextGrowth {
  public:
   static constexpr size_t kMostTimes = 8;
   static constexpr size_t kBeside = 1 << 20;
 
-  /// `field`: the request's field whose text it is, for the error. `bytes`: the size of what the client sent.
+  /// `field`: the request's field that holds the text, for the error. `bytes`: the size of what the client sent.
   TextGrowth(std::string field, size_t bytes, std::stop_token stop = {});
 
-  /// Counts a text of `bytes` bytes; call before the text is made. Throws ApiError 400 when all texts together are more
-  /// than kMostTimes the client's bytes and kBeside more. Throws Error when the token asks to stop.
+  /// Counts a text of `bytes` bytes. Call it before the text is made. Throws ApiError 400 when all texts together
+  /// exceed kMostTimes the client's bytes plus kBeside bytes. Throws Error when the token asks to stop.
   void Add(size_t bytes);
-  /// Adds bytes to the size that bounds the texts, such as those of a stored answer that the request names.
+  /// Raises the bound by `bytes` bytes of text that the client did not send, such as a stored answer that it names.
   void Allow(size_t bytes) { left_ += kMostTimes * bytes; }
 
  private:

@@ -13,8 +13,8 @@ std::vector<TokenId> ReadTokenIds(const Json& list, const char* name, size_t max
 /// Reads logit_bias, stop_token_ids, allowed_token_ids and bad_words. Bad words are tokenised later.
 void ReadTokenFields(const JsonFields& fields, const RequestLimits& limits, GenerateCall& call);
 
-/// Throws ApiError when allowed_token_ids leaves no token to draw. The tokens `ends` cannot be drawn before min_tokens,
-/// bad words never.
+/// Throws ApiError when allowed_token_ids leaves no token that can be sampled. Before min_tokens the tokens `ends`
+/// cannot be sampled, and bad words never.
 void CheckSomeTokenIsLeft(const SamplingSpec& sampling, const std::vector<TokenId>& ends);
 
 }  // namespace quire

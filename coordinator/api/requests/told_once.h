@@ -4,11 +4,11 @@
 
 namespace quire {
 
-/// Logs `words` unless the key was logged before. The first word of the key is its kind. Only the first 256 keys of
-/// each kind are logged, because clients may invent more. Thread-safe.
+/// Logs `words` unless this key was logged before. The key's first word is its kind. Only the first 256 keys of each
+/// kind are logged, because clients may invent any number of keys. Thread-safe.
 void TellOnce(const std::string& key, const std::string& words);
 
-/// Logs once that a part of requests is left out of the prompt, and why.
+/// Logs once that `what`, a part of requests, is left out of the prompt.
 void TellLeftOut(const std::string& what);
 
 }  // namespace quire

@@ -17,21 +17,21 @@ struct Unsupported {
 
 constexpr const char* kPenalty = "use repetition_penalty, presence_penalty or frequency_penalty";
 constexpr const char* kDraws = "leave it out, and use temperature, top_p, top_k or min_p";
-constexpr const char* kTexts = "leave it out: only the text part of a model is served";
+constexpr const char* kTextOnly = "leave it out: only the text part of a model is served";
 constexpr const char* kOneServer = "leave it out: no request is passed to another server";
 constexpr const char* kSystem = "use a message with the role system";
 constexpr const char* kThoughtsInText = "serve with --reasoning-parser none, which leaves thoughts in the text";
 constexpr const char* kNoAdapters = "name the adapter in model: --lora-modules lists what is served";
 
 const std::vector<Unsupported> kFields = {
-    // OpenAI.
+    // Fields of OpenAI's API.
     {"functions", {Json::array()}, "use tools"},
     {"function_call", {"none", "auto"}, "use tool_choice"},
     {"suffix", {""}, "put the text behind the gap into the prompt, as the model was trained to read it"},
     {"audio", {}, "leave it out: answers are texts"},
     {"modalities", {Json::array({"text"})}, "leave it out: answers are texts"},
     {"truncation", {"auto", "disabled"}, "use truncate_prompt_tokens"},
-    // vLLM.
+    // Fields of vLLM.
     {"guided_whitespace_pattern", {}, "use structured_outputs with a grammar that has the blanks"},
     {"guided_decoding_backend",
      {"auto", "xgrammar", "outlines", "guidance", "lm-format-enforcer"},
@@ -42,10 +42,10 @@ const std::vector<Unsupported> kFields = {
     {"repetition_detection", {}, kPenalty},
     {"kv_transfer_params", {}, "leave it out: the server moves KV blocks itself"},
     {"vllm_xargs", {Json::object()}, "leave it out"},
-    {"mm_processor_kwargs", {Json::object()}, kTexts},
-    {"media_io_kwargs", {Json::object()}, kTexts},
+    {"mm_processor_kwargs", {Json::object()}, kTextOnly},
+    {"media_io_kwargs", {Json::object()}, kTextOnly},
     {"data_parallel_rank", {}, "leave it out: the server chooses the replica"},
-    // OpenAI's other APIs.
+    // Fields of OpenAI's other APIs.
     {"input", {}, "use messages, or prompt of /v1/completions"},
     {"instructions", {""}, kSystem},
     {"max_output_tokens", {}, "use max_tokens"},
@@ -54,7 +54,7 @@ const std::vector<Unsupported> kFields = {
     {"previous_response_id", {}, "use /v1/responses, or send all messages"},
     {"include", {Json::array()}, "leave it out, or use /v1/responses"},
     {"background", {false}, "use /v1/batches"},
-    // SGLang.
+    // Fields of SGLang.
     {"json_schema", {}, "use response_format, or guided_json"},
     {"regex", {""}, "use guided_regex"},
     {"ebnf", {""}, "use guided_grammar"},
@@ -71,9 +71,9 @@ const std::vector<Unsupported> kFields = {
     {"custom_params", {Json::object()}, "leave it out"},
     {"session_params", {Json::object()}, "leave it out, and send the whole conversation"},
     {"input_ids", {}, "use prompt of /v1/completions, with token ids"},
-    {"image_data", {Json::array()}, kTexts},
+    {"image_data", {Json::array()}, kTextOnly},
     {"extra_key", {""}, "use cache_salt"},
-    // llama.cpp and others.
+    // Fields of llama.cpp and other servers.
     {"grammar", {""}, "use guided_grammar"},
     {"lora", {Json::array()}, kNoAdapters},
     {"n_predict", {-1}, "use max_tokens"},
@@ -107,15 +107,15 @@ const std::vector<Unsupported> kFields = {
     {"thinking_forced_open", {false}, "use enable_thinking"},
     {"thinking_budget", {-1}, "use thinking_token_budget"},
     {"max_thinking_tokens", {}, "use thinking_token_budget"},
-    // Ollama.
+    // Fields of Ollama.
     {"options", {Json::object()}, "use the fields of this request, such as temperature, seed and max_tokens"},
     {"format", {""}, "use response_format"},
     {"raw", {false}, "use /v1/completions, which adds no template"},
-    {"images", {Json::array()}, kTexts},
+    {"images", {Json::array()}, kTextOnly},
     {"system", {""}, kSystem},
     {"num_ctx", {}, "serve the model with --max-model-len"},
     {"num_predict", {-1}, "use max_tokens"},
-    // TGI and Hugging Face's pipelines.
+    // Fields of TGI and of Hugging Face's pipelines.
     {"inputs", {}, "use messages, or prompt of /v1/completions"},
     {"do_sample", {true}, "use temperature: 0"},
     {"return_full_text", {false}, "use echo of /v1/completions"},
@@ -128,7 +128,7 @@ const std::vector<Unsupported> kFields = {
     {"num_return_sequences", {1}, "use n"},
     {"max_length", {}, "use max_tokens"},
     {"stop_sequences", {Json::array()}, "use stop"},
-    // Mistral's API and services that pass requests on.
+    // Fields of Mistral's API, and of services that pass requests on to others.
     {"safe_prompt", {false}, kSystem},
     {"random_seed", {}, "use seed"},
     {"prompt_mode", {}, "use reasoning_effort"},
@@ -155,7 +155,7 @@ const std::vector<Unsupported> kOfChat = {
     {"thinking_token_budget", {}, kUseChat},
 };
 
-/// A name of a backend may have options behind a colon, as in "xgrammar:no-fallback".
+/// A name of a backend may have options after a colon, as in "xgrammar:no-fallback".
 Json WithoutOptions(std::string_view name, const Json& value) {
   if (name != "guided_decoding_backend" || !value.is_string()) return value;
   const auto& text = value.get_ref<const std::string&>();

@@ -38,7 +38,7 @@ void AdapterGate::OnReady(Rank rank, const AdapterReady& report) {
   held->problem = fmt::format("rank {}: {}", rank, report.problem);
 }
 
-/// Has all ranks drop an adapter that a rank could not read, and reports the problem.
+/// Makes all ranks drop an adapter that a rank could not read, and reports the problem.
 void AdapterGate::Refuse(Held& held, Engine& engine) {
   Tell(held, false);
   if (held.done) return held.done(held.problem, 0);
@@ -50,7 +50,7 @@ void AdapterGate::Refuse(Held& held, Engine& engine) {
   held.on_lost(held.problem);
 }
 
-/// Ends the requests of lost adapters with an error, also requests that enter the engine later.
+/// Ends the engine's requests for lost adapters with an error, including requests that entered the engine later.
 void AdapterGate::EndLost(Engine& engine) const {
   if (lost_.empty()) return;
   std::vector<std::pair<RequestId, std::string>> ended;
@@ -60,8 +60,8 @@ void AdapterGate::EndLost(Engine& engine) const {
   for (const auto& [id, why] : ended) engine.Abort(id, RequestError::kGivenUp, why);
 }
 
-/// Takes the next step for the adapter: sends it to the ranks, lets the engine use it, or drops it. False: forget the
-/// adapter.
+/// Takes the adapter one step further: sends it to the ranks, lets the engine use it, or drops it. Returns false when
+/// the adapter can be forgotten.
 bool AdapterGate::Advance(Held& held, Engine& engine) {
   if (held.leaving) {
     if (held.usable) engine.AdapterGone(held.order.number);

@@ -11,8 +11,8 @@
 
 namespace quire {
 
-/// A LoRA adapter that the ranks are to load. `number` follows from the adapter's contents; `ticket` identifies this
-/// order alone.
+/// An order to the ranks to load a LoRA adapter. `number` follows from the adapter's contents; `ticket` is unique to
+/// this order.
 struct AdapterOrder {
   uint64_t ticket = 0;
   int number = 0;  // above kMostListedAdapters
@@ -20,14 +20,14 @@ struct AdapterOrder {
   uint64_t file_bytes = 0;
 };
 
-/// Loads LoRA adapters on a group's ranks while it serves. The engine is told of an adapter when every rank has it, so
-/// no plan names it earlier. When a rank cannot read an adapter, all ranks drop it again. Ranks that replace lost ranks
-/// get all adapters anew; meanwhile the engine sets requests with adapters aside. When such a rank cannot read an
-/// adapter, the adapter's requests end with an error. Belongs to the engine's thread.
+/// Loads LoRA adapters on a group's ranks while the group serves. The engine may use an adapter only when every rank
+/// has it, so no plan names it before. If a rank cannot read an adapter, all ranks drop it again. Ranks that replace
+/// lost ranks load all adapters again; meanwhile the engine sets requests with adapters aside. If such a rank cannot
+/// read an adapter, the adapter's requests end with an error. Belongs to the engine's thread.
 class AdapterGate {
  public:
-  /// Called when a load has ended. `problem`: why the adapter is not loaded; empty: all ranks have it. `bytes`: its
-  /// memory on the rank where it takes most.
+  /// Called when a load has ended. `problem`: the reason why the adapter is not loaded; empty when all ranks have it.
+  /// `bytes`: its memory on the rank where it takes the most.
   using Done = std::function<void(const std::string& problem, int64_t bytes)>;
   using OnLost = std::function<void(const std::string& problem)>;
 
@@ -35,17 +35,18 @@ class AdapterGate {
   /// Sets a function that is called for each adapter before the engine may use it.
   void set_on_came(std::function<void(const AdapterOrder&)> on_came) { on_came_ = std::move(on_came); }
 
-  /// Orders all ranks to load the adapter; calls `done` once, in a later round. Afterwards calls `on_lost`, at most
-  /// once, when ranks that replaced lost ranks cannot read the adapter.
+  /// Orders all ranks to load the adapter. Calls `done` once, in a later round. Later calls `on_lost`, at most once, if
+  /// ranks that have replaced lost ranks cannot read the adapter.
   void Load(const AdapterOrder& order, Done done, OnLost on_lost);
-  /// Has the ranks drop the adapter of this ticket in a later round, after all plans sent so far. Ignores unknown
+  /// Makes the ranks drop the adapter with this ticket in a later round, after all plans sent so far. Ignores unknown
   /// tickets.
   void Unload(uint64_t ticket);
   /// Takes a rank's report that it has read an adapter, or cannot read it.
   void OnReady(Rank rank, const AdapterReady& report);
   /// Called in every round of the engine's loop, before a plan is made.
   void Round(Engine& engine);
-  /// The workers are given up: nobody waits for adapters. Workers that come back are sent all of them.
+  /// Called when the workers are given up: nobody waits for adapters any more. Later workers are sent all adapters
+  /// again.
   void Open();
 
  private:

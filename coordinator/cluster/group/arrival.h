@@ -9,14 +9,14 @@
 
 namespace quire {
 
-/// A prompt whose beginning may be found in stored blocks.
+/// A prompt whose leading blocks may be found on disk.
 struct ArrivalPrompt {
   std::string salt;
   int adapter = 0;
   std::vector<TokenId> tokens;
 };
 
-/// Returns the prompts of these requests for which cached blocks are of use.
+/// Returns the prompts of those requests that can use cached blocks.
 inline std::vector<ArrivalPrompt> PromptsOf(const std::vector<std::shared_ptr<Request>>& requests) {
   std::vector<ArrivalPrompt> prompts;
   for (const auto& request : requests) {
@@ -26,7 +26,7 @@ inline std::vector<ArrivalPrompt> PromptsOf(const std::vector<std::shared_ptr<Re
   return prompts;
 }
 
-/// An API call on its way to the engine. The engine's thread runs all of its functions.
+/// An API call on its way to the engine. All of its functions run on the engine's thread.
 struct Arrival {
   /// Submits the call's requests.
   std::function<void(Engine&)> submit;
@@ -36,7 +36,7 @@ struct Arrival {
   std::function<bool()> abandoned;
   /// The requests that `submit` gives to the engine.
   std::vector<RequestId> requests;
-  /// Returns the prompts of the requests that can use cached blocks. Null: none.
+  /// Returns the prompts of those requests that can use cached blocks. Null: no request can.
   std::function<std::vector<ArrivalPrompt>()> prompts = nullptr;
 };
 

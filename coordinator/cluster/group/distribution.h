@@ -7,12 +7,12 @@
 
 namespace quire {
 
-/// Counts of values between bounds and their sum: the content of a Prometheus histogram. Plain numbers, so that an
-/// observing thread needs no metrics library. Belongs to one thread.
+/// Counts values in buckets, and sums them: the content of a Prometheus histogram, as plain numbers, so that the
+/// engine's thread needs no metrics library. Belongs to one thread.
 class Distribution {
  public:
-  /// Begins with no values. `bounds` must ascend and outlive this object. counts() has one more entry, for values above
-  /// the last bound.
+  /// Begins without values. `bounds` must ascend and outlive this object. counts() has one entry more than `bounds`,
+  /// for values above the last bound.
   explicit Distribution(std::span<const double> bounds) : bounds_(bounds), counts_(bounds.size() + 1) {}
 
   void Observe(double value) {

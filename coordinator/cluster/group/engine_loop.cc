@@ -15,24 +15,28 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// The pause before each attempt to get a group that computes a step. There are as many attempts as entries.
+// The pauses before attempts to start a group that computes a step. The last entry belongs to the last attempt.
 constexpr milliseconds kBackOff[] = {milliseconds(0),    milliseconds(250),  milliseconds(500),
                                      milliseconds(1000), milliseconds(1000), milliseconds(2000)};
 
-// A restart takes long when it is not done by then.
+// A restart that takes longer than this counts as slow.
 constexpr milliseconds kLongRestart(3000);
 
-// The pause before a group that was given up is tried again. It doubles up to the longest one.
+// The pause before a group that was given up is started again. It doubles each time, up to kLongestPause.
 constexpr milliseconds kFirstReturn(5000), kLongestPause(60'000);
 
-/// Seconds in which cached blocks get to a store before a replacement of the workers ends them.
+/// The most seconds that a replacement of the workers waits for cached blocks to be written to the disk.
 constexpr double kMostSaving = 3;
 
-// The longest time in which one round runs tasks: the inbox may hold thousands, while workers wait for heartbeats and
-// requests for tokens.
+// The longest time for which one round runs tasks. The inbox may hold thousands of tasks, while workers wait for
+// heartbeats and requests wait for tokens.
 constexpr milliseconds kLongestDrain(50);
 
-/// Returns an error that ended an epoch as a GroupFailure.
+// The longest time for which one round waits for a step. The step of an encoder's long text may take many seconds, and
+// meanwhile requests end, time out and arrive, and /metrics and /admin are asked.
+constexpr milliseconds kStepWait(200);
+
+/// Returns the error that has ended an epoch as a GroupFailure.
 GroupFailure AsGroupFailure(const std::exception& error) {
   const auto* failure = dynamic_cast<const GroupFailure*>(&error);
   return failure != nullptr ? *failure : GroupFailure(LossCause::kBadFrame, -1, "", error.what());
@@ -134,7 +138,9 @@ void EngineLoop::RunUntilStopped() {
       group_.Idle(wake_fd_, 100);
       continue;
     }
-    const auto [tokens, scores, guesses, times] = profile_.Record("wait", [this] { return group_.AwaitStep(); });
+    const auto outcome = profile_.Record("wait", [this] { return group_.AwaitStepFor(kStepWait); });
+    if (!outcome) continue;
+    const auto& [tokens, scores, guesses, times] = *outcome;
     if (!engine_.Fits(tokens) || !engine_.Fits(scores) || !engine_.Fits(guesses))
       throw GroupFailure(LossCause::kDisagreed, 0, "", "rank 0 answered for other sequences than it was asked");
     profile_.Record("commit", [&, this] { engine_.CommitStep(tokens, times, scores, guesses); });
@@ -162,7 +168,7 @@ void EngineLoop::Replace() {
   replacement.done("");
 }
 
-/// Waits for `time` and runs the tasks of the inbox meanwhile.
+/// Waits for `time`, and meanwhile runs the tasks in the inbox.
 void EngineLoop::WaitFor(milliseconds time) {
   for (const auto end = std::chrono::steady_clock::now() + time;
        std::chrono::steady_clock::now() < end && !stopping_;) {
@@ -199,8 +205,8 @@ void EngineLoop::HaveRecovered() {
   serving_ = true;
 }
 
-/// Tries to start workers that were given up, until they serve or the loop stops. Meanwhile requests go to other
-/// replicas, or end with an error.
+/// Tries again and again to start workers that were given up, until they serve or the loop stops. Meanwhile requests go
+/// to other replicas, or end with an error.
 void EngineLoop::AwaitReturn(GroupFailure& failure) {
   for (milliseconds pause = kFirstReturn; !stopping_; pause = std::min(2 * pause, kLongestPause)) {
     WaitFor(pause);
@@ -221,8 +227,8 @@ void EngineLoop::Abandon(const std::string& message) {
   engine_.FailAll(message);
 }
 
-/// While workers start, the inbox is served here, so that status queries and cancellations are not delayed. Requests do
-/// not wait long for workers that were lost.
+/// Runs the tasks in the inbox while workers start, so that status queries and cancellations are not delayed. After a
+/// while sends requests to other replicas.
 void EngineLoop::WhileWaiting() {
   if (!recovering_ && serving_) return;
   DrainInbox();

@@ -18,23 +18,23 @@
 
 namespace quire {
 
-/// The engine's thread. Each round drains the inbox, plans and sends as many steps as the engine allows, awaits the
-/// oldest result, commits and delivers. After a loss of the worker group it has the workers restarted and continues. A
-/// group that does not start is given up; while other replicas serve, its start is tried again from time to time.
+/// The engine's thread. Each round runs the tasks in the inbox, plans and sends as many steps as the engine allows,
+/// awaits the oldest result, commits it and delivers its tokens. Lost workers are restarted. A group that does not
+/// start is given up; while other replicas serve, its start is tried again from time to time.
 class EngineLoop : private WorkerGroupListener {
  public:
   /// Starts the thread. The arguments must outlive the loop.
   EngineLoop(Engine& engine, WorkerGroup& group, EngineLoopHost& host);
   ~EngineLoop() override;
-  /// Ends the thread and drops every request and task, so that none outlives the objects to which it refers.
+  /// Ends the thread, and drops every request and task, so that none outlives the objects that it uses.
   void Stop();
 
-  /// Runs `task` on the engine's thread between one step's delivery and the next step's planning. On any thread.
+  /// Runs `task` on the engine's thread, before the next step is planned. Callable from any thread.
   void Post(std::function<void(Engine&)> task);
 
-  /// Replaces the workers while requests wait. Once no step is outstanding, and blocks that wait for a store have gone
-  /// there (3 s at most), the engine's thread runs `replace`, which ends the old workers and starts new ones. Then it
-  /// calls `done` with "" or with the error; then the workers are started again as after a loss. On any thread.
+  /// Replaces the workers while requests wait. Once no step is outstanding and cached blocks are on the disk (3 s at
+  /// most), calls `replace`, which ends the old workers and starts new ones, and then `done` with "" or the error.
+  /// After an error it starts the workers again as after a loss. Callable from any thread.
   void ReplaceWorkers(std::function<void()> replace, std::function<void(const std::string&)> done);
 
   /// While paused, the engine accepts requests but plans no step.
@@ -44,7 +44,7 @@ class EngineLoop : private WorkerGroupListener {
   /// Returns the seconds on the engine's clock, the clock of Request::arrival_seconds.
   static double Now();
 
-  /// False while the worker group is given up.
+  /// Returns false while the worker group is given up.
   bool serving() const { return serving_.load(); }
   bool recovering() const { return recovering_.load(); }  // true while lost workers are restarted
   /// Returns the number of worker groups that were lost and replaced.

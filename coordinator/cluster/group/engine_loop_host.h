@@ -8,30 +8,30 @@
 
 namespace quire {
 
-/// The owner of an engine, its workers and its loop (Replica), as the loop sees it. All calls come on the engine's
+/// What the loop needs from the owner of the engine and its workers (Replica). All calls come on the engine's
 /// thread.
 class EngineLoopHost {
  public:
   virtual ~EngineLoopHost() = default;
 
-  /// Called in every round of the loop, between one step's delivery and the next step's planning.
+  /// Called in every round of the loop, after a step's tokens were delivered and before the next step is planned.
   virtual void BetweenSteps(Engine& engine) = 0;
-  /// True while cached blocks of the workers wait for a store. A replacement of the workers waits for them, for a
-  /// while.
+  /// True while cached blocks in the workers' memory wait to be written to the disk. A replacement of the workers waits
+  /// for them for a while.
   virtual bool IsSaving() const { return false; }
   /// Restarts the workers after a loss. Throws Error or GroupFailure when that fails.
   virtual void Relaunch(const GroupFailure& loss) = 0;
-  /// Called again and again while a restart takes long. Moves the requests to other replicas, if some are ready.
+  /// Called again and again while a restart is slow. Moves the requests to other replicas that are ready, if any.
   virtual void Displace(Engine& engine) = 0;
-  /// Called when the workers are given up, and for requests that arrive later. Moves requests that other replicas can
-  /// serve out of the engine; the loop then ends the other requests with an error.
+  /// Called when the workers are given up, and again for requests that arrive later. Takes requests that other replicas
+  /// can serve out of the engine; the loop then ends the remaining requests with an error.
   virtual void Abandon(Engine& engine) = 0;
   /// Called when the workers are given up, after Abandon.
   virtual void OnLost(const std::string& reason) = 0;
-  /// Restarts workers that were given up. False: it must not be tried, because nothing serves without them. Throws when
-  /// the restart fails.
+  /// Restarts workers that were given up. Returns false when it must not be tried, because no other replica serves.
+  /// Throws when the restart fails.
   virtual bool Return(const GroupFailure& loss) = 0;
-  /// The next functions get the ranks' reports that belong to no step (see WorkerGroupListener).
+  /// The next functions receive reports of ranks that belong to no step (see WorkerGroupListener).
   virtual void OnBlocksReport(Rank rank, const BlocksReport& report) = 0;
   virtual void OnGrammarReady(Rank rank, const GrammarReady& report) = 0;
   virtual void OnAdapterReady(Rank rank, const AdapterReady& report) = 0;

@@ -1,19 +1,22 @@
 #include "coordinator/cluster/group/event_feed.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace quire {
 
 namespace {
 
-EventKind KindOf(DecisionKind decision) {
+/// Returns nullopt for decisions that are no events.
+std::optional<EventKind> KindOf(DecisionKind decision) {
   switch (decision) {
     case DecisionKind::kQueued:
       return EventKind::kRequestQueued;
     case DecisionKind::kHeldForSlots:
     case DecisionKind::kHeldForBlocks:
     case DecisionKind::kWaitsForPrefix:
+    case DecisionKind::kStoodBack:
       return EventKind::kRequestHeld;
     case DecisionKind::kPinsBroken:
       return EventKind::kPinsBroken;
@@ -37,19 +40,24 @@ EventKind KindOf(DecisionKind decision) {
     case DecisionKind::kDeparted:
     case DecisionKind::kArrived:
       return EventKind::kMigrated;
+    case DecisionKind::kDraftedByPrediction:
+    case DecisionKind::kDraftedFromText:
+    case DecisionKind::kDraftedFromAnswers:
+    case DecisionKind::kDraftedByModel:
+      return std::nullopt;  // sums of an ended request, which usage and metrics have
   }
-  return EventKind::kRequestHeld;
+  return std::nullopt;
 }
 
-/// True for kinds that occur once per step or request: their rate is limited.
+/// True for kinds of events that occur once per step or request. Their rate is limited.
 bool HasRate(EventKind kind) { return kind <= EventKind::kPinsBroken; }
 
 }  // namespace
 
 const char* EventName(EventKind kind) {
-  constexpr const char* kNames[] = {"request_queued", "request_started",  "request_ended",   "request_held",
-                                    "preempted",      "resumed",          "migrated",        "pins_broken",
-                                    "epoch",          "workers_lost",     "paused",          "serving",
+  constexpr const char* kNames[] = {"request_queued", "request_started",  "request_ended",    "request_held",
+                                    "preempted",      "resumed",          "migrated",         "pins_broken",
+                                    "epoch",          "workers_lost",     "paused",           "serving",
                                     "draining",       "workers_replaced", "settings_changed", "model_state"};
   static_assert(std::size(kNames) == kNumEventKinds);
   return kNames[static_cast<size_t>(kind)];
@@ -105,7 +113,9 @@ uint64_t EventFeed::newest() const {
 }
 
 void EngineWatcher::OnDecision(const Decision& decision) {
-  feed_.Publish(KindOf(decision.kind), [&] {
+  const std::optional<EventKind> kind = KindOf(decision.kind);
+  if (!kind) return;
+  feed_.Publish(*kind, [&] {
     const auto found = engine_.requests().find(decision.request);
     return ServerEvent{.replica = replica_,
                        .request = decision.request,

@@ -45,14 +45,14 @@ struct ServerEvent {
   std::chrono::system_clock::time_point when{};
 };
 
-/// The latest events, for any number of readers, each of which remembers how far it has read. A slow reader misses
-/// overwritten events. Kinds that come with every request have a maximum rate. Callable from any thread.
+/// Keeps the latest events for any number of readers, each of which remembers the number of its last event. A slow
+/// reader misses overwritten events. Kinds that every request causes have a maximum rate. Callable from any thread.
 class EventFeed {
  public:
   static constexpr size_t kKept = 2048;
   static constexpr double kEventsPerSecond = 100, kBurst = 200;  // limits for each kind of event that requests cause
 
-  /// Adds an event. `make` builds the event and is called only when the rate allows it.
+  /// Adds an event. Calls `make`, which builds the event, only if the rate allows the event.
   template <class Make>
   void Publish(EventKind kind, Make make) {
     if (MayPublish(kind)) Add(kind, make());
@@ -63,7 +63,7 @@ class EventFeed {
     uint64_t lost = 0;  // events overwritten before the reader read them
     uint64_t left_out = 0;  // events dropped by the rate limit since the start
   };
-  /// Returns at most `most` events after number `last`, oldest first, and the total of events left out so far.
+  /// Returns at most `most` events after number `last`, the oldest first, and the number of events left out so far.
   Batch After(uint64_t last, size_t most) const;
   /// Returns the kept events of a request.
   std::vector<ServerEvent> OfRequest(const std::string& name) const;
@@ -85,7 +85,7 @@ class EventFeed {
   std::array<Allowance, kNumEventKinds> allowances_;
 };
 
-/// Forwards the decisions of one replica's engine to the feed. On that engine's thread.
+/// Passes the decisions of one replica's engine to the feed. Used on that engine's thread.
 class EngineWatcher : public DecisionLog {
  public:
   EngineWatcher(EventFeed& feed, const Engine& engine, int replica) : feed_(feed), engine_(engine), replica_(replica) {}

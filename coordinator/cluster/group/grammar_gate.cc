@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kPatienceSeconds = 60;
 
-/// Wraps a request that left the engine as an Arrival that returns it there.
+/// Makes an Arrival of a request that has left the engine; it brings the request back to the engine.
 Arrival ComeBack(std::unique_ptr<Request> request) {
   const RequestId id = request->id;
   const auto held = std::make_shared<std::unique_ptr<Request>>(std::move(request));
@@ -63,8 +63,8 @@ void GrammarGate::DropCalls(Held& held, double now) {
   });
 }
 
-/// Returns the first held grammar of the client whose last turn is longest ago; end() when the ranks were asked for all
-/// grammars for which there may be room.
+/// Returns the first held grammar of the client whose last turn is longest ago. Returns end() when the ranks have been
+/// asked for all grammars for which there may be room.
 std::deque<GrammarGate::Held>::iterator GrammarGate::NextInTurn() {
   auto next = held_.end();
   const Use use = UseOfRoom();
@@ -89,7 +89,7 @@ void GrammarGate::AskNext() {
   Tell(next->ticket, next->source);
 }
 
-/// Drops the turns of clients without a held grammar.
+/// Forgets the turns of clients that have no held grammar.
 void GrammarGate::ForgetTurns() {
   std::set<std::string_view> here;
   for (const Held& held : held_) here.insert(held.client);
@@ -97,7 +97,7 @@ void GrammarGate::ForgetTurns() {
 }
 
 /// Takes all requests with a grammar back from the engine. Called after the ranks were replaced, because new ranks have
-/// no grammars. Nothing is lost by that: the new ranks must compute all tokens again.
+/// no grammars. That costs nothing, because the new ranks must compute all tokens again in any case.
 void GrammarGate::BeginAnew(Engine& engine) {
   kept_.clear();
   kept_by_digest_.clear();
@@ -134,25 +134,25 @@ GrammarGate::Use GrammarGate::UseOfRoom() const {
   return use;
 }
 
-/// True when there is room once unused grammars are forgotten and requests of other clients above their share have
-/// left.
+/// True when there would be room for the grammar if unused grammars were forgotten and other clients' requests beyond
+/// their share had left.
 bool GrammarGate::MayHaveRoom(const Held& held, const Use& use) {
   const auto own = use.by_client.find(held.client);
   const bool is_new = own == use.by_client.end();
   const uint64_t others = use.total - (is_new ? 0 : own->second), wanted = use.total - others + held.bytes;
-  // An equal share for each client that uses or asks for room, at most half of kRoom.
+  // Each client that uses or asks for room has an equal share, which is at most half of kRoom.
   const uint64_t share = kRoom / std::max<size_t>(2, use.by_client.size() + is_new);
   return wanted <= share || (others < kRoom && wanted <= (kRoom - others) / 2);
 }
 
-/// Makes room for a grammar and forgets unused ones. Requests that must leave the engine go to `given_way`. False: the
-/// grammar must wait until other requests end.
+/// Makes room for a grammar by forgetting unused ones. Adds requests that must leave the engine to `given_way`. Returns
+/// false when the grammar must wait until other requests end.
 bool GrammarGate::MakeRoomFor(const Held& held, std::vector<RequestId>& given_way) {
   Use use = UseOfRoom();
   if (!MayHaveRoom(held, use)) return false;
   for (; use.total + held.bytes > kRoom; use = UseOfRoom()) {
-    // The client asks for no more than its share, so another client exceeds its share. The most recently used grammar
-    // of that client is removed.
+    // This client asks for no more than its share, so another client exceeds its own. Remove the grammar of that client
+    // that was used last.
     const auto greediest = std::ranges::max_element(use.by_client, {}, [](const auto& of) { return of.second; });
     const auto is_one = [&](const Kept& kept) { return !kept.requests.empty() && kept.client == greediest->first; };
     const auto giving_way = std::ranges::find_if(kept_, is_one);
@@ -172,7 +172,7 @@ bool GrammarGate::MakeRoomFor(const Held& held, std::vector<RequestId>& given_wa
   return true;
 }
 
-/// True when the ranks keep the grammar already; the function then moves the grammar to the front of kept_.
+/// True when the ranks have the grammar already. Then moves it to the front of kept_.
 bool GrammarGate::UseKept(const Held& held) {
   const auto kept = kept_by_digest_.find(held.digest);
   if (kept == kept_by_digest_.end()) return false;
@@ -217,8 +217,8 @@ void GrammarGate::Round(Engine& engine, double now) {
     } else if (answered) {
       Tell(std::exchange(held->ticket, 0), {});
     }
-    // A grammar that the ranks are compiling stays in the list although no call waits for it, because it occupies the
-    // ranks until they are ready.
+    // A grammar that the ranks are compiling stays in the list even if no call waits for it, because the ranks take the
+    // next grammar only afterwards.
     held = over ? held_.erase(held) : held + 1;
   }
   TakeBack(given_way, engine);

@@ -17,20 +17,20 @@ namespace quire {
 
 /// Holds requests with a grammar until every rank has compiled the grammar, so that no step waits for a compiler. Ranks
 /// keep a grammar while requests with it wait or run, and afterwards while there is room. Clients take turns, and the
-/// ranks compile one grammar at a time, so a newcomer waits for that grammar and at most one grammar of each other
-/// client. Room: a client's grammars may take half of what other clients leave, and an equal share in any case.
-/// Requests of clients that exceed this share leave the engine and wait here again. When the ranks are replaced, all
-/// requests with a grammar leave the engine and wait here. A request that waits too long, or whose grammar a rank
-/// cannot compile, is refused; none enters before its grammar is ready. Belongs to the engine's thread.
+/// ranks compile one grammar at a time, so a new client waits for that grammar and at most one grammar of each other
+/// client. A client's grammars may take half of the room that other clients leave, and an equal share in any case.
+/// Requests of clients beyond that leave the engine and wait here again. When the ranks are replaced, all requests with
+/// a grammar leave the engine and wait here. A request that waits too long, or whose grammar a rank cannot compile, is
+/// refused. Belongs to the engine's thread.
 class GrammarGate {
  public:
-  /// kRoom: bytes for grammars on a rank. kLeastBytes: the least that a grammar counts for.
+  /// kRoom: the most bytes of grammars on a rank. kLeastBytes: each grammar counts as at least this many bytes.
   static constexpr uint64_t kRoom = 128 << 20, kLeastBytes = 256 << 10;
 
   explicit GrammarGate(WorkerGroup& group) : group_(group) {}
 
-  /// Takes a call with a grammar. In a later round calls the arrival's `submit` or `refuse`; neither when the arrival
-  /// is abandoned meanwhile.
+  /// Takes a call with a grammar. In a later round calls the arrival's `submit` or `refuse`, or neither if the arrival
+  /// was abandoned meanwhile.
   void Pass(const std::string& client, const GrammarSource& source, Arrival arrival);
   /// Takes a rank's report that it has compiled a grammar, or cannot compile it.
   void OnReady(Rank rank, const GrammarReady& report);
@@ -61,7 +61,7 @@ class GrammarGate {
     uint64_t ticket = 0, bytes = 0;
     std::vector<RequestId> requests;  // requests that passed the gate and are still in the engine
   };
-  /// Bytes of kRoom that grammars of present requests take.
+  /// The bytes of kRoom that grammars of requests take now.
   struct Use {
     std::map<std::string_view, uint64_t> by_client;
     uint64_t total = 0;
@@ -85,7 +85,7 @@ class GrammarGate {
   std::deque<Held> held_;  // ordered by arrival
   std::list<Kept> kept_;   // most recently used first
   std::map<GrammarDigest, std::list<Kept>::iterator> kept_by_digest_;
-  // For each client with a held grammar: the ticket of its last turn, or a starting value from its arrival.
+  // For each client with a held grammar: the ticket of its last turn, or a starting value that it got when it came.
   std::map<std::string, uint64_t> turns_;
   uint64_t last_ticket_ = 0;
 };

@@ -26,7 +26,7 @@ inline const char* LossCauseName(LossCause cause) {
   return kNames[static_cast<int>(cause)];
 }
 
-/// A worker group that can no longer serve. The message names the rank.
+/// The error that a worker group can no longer serve. The message names the rank.
 class GroupFailure : public std::runtime_error {
  public:
   GroupFailure(LossCause why, Rank who, std::string where, const std::string& message)

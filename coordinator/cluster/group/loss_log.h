@@ -10,7 +10,7 @@
 
 namespace quire {
 
-/// The losses of worker groups, for operators. Callable from any thread.
+/// Keeps the losses of worker groups for operators. Callable from any thread.
 class LossLog {
  public:
   using Clock = std::chrono::steady_clock;
@@ -31,7 +31,7 @@ class LossLog {
   };
 
   void Lost(EpochId epoch, const GroupFailure& failure);
-  /// Sets the stall time of all open entries. Called when workers are ready again.
+  /// Sets the stall time of the losses after which workers were not ready yet. Called when workers are ready again.
   void Recovered();
   Snapshot snapshot() const;
 

@@ -9,7 +9,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Several late wake-ups may delay a heartbeat: of the sending thread and of the socket threads on both sides.
+// The number of threads that may delay a heartbeat by waking up late: the sending one, and socket threads on both ends.
 constexpr int kLateWakesOfABeat = 4;
 constexpr Patience kSilent = milliseconds(1500), kFirstBeat = seconds(20), kMostForBusyness = seconds(10);
 constexpr Patience kLeastStep = seconds(5), kFirstStep = seconds(120), kMostForStarvation = seconds(60);

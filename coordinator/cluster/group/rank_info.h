@@ -11,7 +11,7 @@
 
 namespace quire {
 
-/// One rank as the coordinator knows it, for the admin port and for error messages.
+/// What the coordinator knows about one rank, for the admin port and for error messages.
 struct RankInfo {
   std::string host, isa;  // isa: the instruction set or device of the rank, such as "avx2" or "NVIDIA H200"
   int pid = 0;
@@ -31,8 +31,8 @@ struct RankInfo {
   std::chrono::microseconds late{0};                // longest recent delay of thread wake-ups on the rank's host
   std::chrono::microseconds starved{0};             // time since its start that its computing thread waited for a core
   std::chrono::microseconds starved_before{0};      // value of `starved` when the awaited step began
-  /// The step that the rank must answer next; and the time since which the rank reports that it is idle although this
-  /// answer is missing.
+  /// The step that the rank must answer next, and since when the rank has reported that it is idle without having
+  /// answered.
   StepId idle_before = 0;
   std::optional<std::chrono::steady_clock::time_point> idle_since;
 };

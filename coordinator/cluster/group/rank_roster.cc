@@ -11,7 +11,7 @@ namespace quire {
 
 namespace {
 
-/// The prefix of the identity of a worker that does not know its epoch (worker/serve/worker.cc).
+/// A worker that does not know its epoch has an identity with this prefix (worker/serve/worker.cc).
 constexpr const char* kAdoptablePrefix = "e0.";
 
 }  // namespace
@@ -61,7 +61,7 @@ Rank RankRoster::SenderOfBeat(const ReceivedFrame& received) {
   return -1;
 }
 
-/// Accepts a worker that asks to join the starting epoch. A later worker replaces an earlier one of the same rank,
+/// Accepts a worker that asks to join the epoch that is starting. It replaces an earlier worker of the same rank,
 /// because workers may have been started again.
 Rank RankRoster::Adopt(const ReceivedFrame& received) {
   const FrameHeader& header = received.frame.header;

@@ -14,21 +14,21 @@
 
 namespace quire {
 
-/// The ranks of an epoch. Maps senders of frames to ranks, and keeps each rank's reports. Belongs to one thread, except
-/// the counter of foreign frames.
+/// The ranks of an epoch. Finds the rank that sent a frame, and keeps each rank's reports. Belongs to one thread,
+/// except for the count of foreign frames.
 class RankRoster {
  public:
   struct Options {
     EpochId epoch = 1;
     int size = 1;  // ranks
-    /// True when another program starts the workers. Such workers do not know the epoch and ask for it as they join.
+    /// True when another program starts the workers. Such workers ask for the epoch when they join.
     bool adopt = false;
     std::shared_ptr<CurveServer> curve;  // null: workers connect without keys
     std::string fingerprint;             // identifies the model that all ranks must load
   };
   explicit RankRoster(Options options);
 
-  /// Forgets the present ranks; `size` ranks of the new epoch may join.
+  /// Forgets the present ranks. Then `size` ranks of the new epoch may join.
   void BeginEpoch(EpochId epoch, int size);
   /// Refuses all further workers that ask to join this epoch, so that none takes the place of a rank.
   void Close() { closed_ = true; }
@@ -39,24 +39,24 @@ class RankRoster {
   std::vector<RankInfo>& infos() { return infos_; }
   RankInfo& info(Rank rank) { return infos_[static_cast<size_t>(rank)]; }
   const RankInfo& info(Rank rank) const { return infos_[static_cast<size_t>(rank)]; }
-  /// Returns the rank's identity on the data socket; empty: not joined.
+  /// Returns the rank's identity on the data socket; empty when it has not joined.
   const std::string& Peer(Rank rank) const { return peers_[static_cast<size_t>(rank)]; }
   /// Returns "rank 1 (pid 7 on host)", for messages.
   std::string Describe(Rank rank) const;
 
-  /// Returns the rank that sent a frame on the data socket; -1: no rank of this epoch, or a frame under another rank's
-  /// key. A worker that asks to join becomes a rank, unless the roster is closed.
+  /// Returns the rank that sent a frame on the data socket; -1 when it is no rank of this epoch, or when the frame came
+  /// under another rank's key. A worker that asks to join becomes a rank, unless the roster is closed.
   Rank SenderOf(const ReceivedFrame& received);
-  /// Like SenderOf for the ctrl socket, where all identities are known in advance.
+  /// Returns the rank that sent a frame on the ctrl socket, or -1. Here all identities are known in advance.
   Rank SenderOfBeat(const ReceivedFrame& received);
   /// Returns the number of frames dropped because the peer had a worker's key but used another rank's identity.
   uint64_t num_foreign_frames() const { return num_foreign_frames_; }
 
-  // Joined and Loaded record a rank's reports while it starts, and throw GroupFailure for unexpected content.
+  // Joined and Loaded record a rank's reports while it starts, and throw GroupFailure if a report is not as expected.
   void Joined(Rank rank, const JoinMessage& join);
   void Loaded(Rank rank, const HelloMessage& hello);
 
-  /// Throws GroupFailure with this message and the rank's host.
+  /// Throws GroupFailure with this message, the rank and its host.
   template <class... Args>
   [[noreturn]] void Fail(LossCause cause, Rank rank, fmt::format_string<Args...> format, Args&&... args) const {
     const std::string host = rank >= 0 && rank < size() ? info(rank).host : "";
@@ -65,7 +65,7 @@ class RankRoster {
 
  private:
   void ForgetPeers();
-  /// False when the frame came under another rank's key; the function counts such frames.
+  /// Returns false, and counts the frame, when it came under another rank's key.
   bool IsFrom(const ReceivedFrame& received, Rank rank);
   Rank Adopt(const ReceivedFrame& received);
 

@@ -18,8 +18,8 @@ struct StepOutcome {
   StepTimes times;                   // the maximum over all ranks
 };
 
-/// The plans sent to every rank, oldest first, and the answers received. A rank runs plans in order and answers each of
-/// them, so an answer must be for the oldest plan that the rank has not answered.
+/// The plans that were sent to every rank, the oldest first, and the answers to them. A rank runs plans in order and
+/// answers each of them, so its next answer must be for the oldest plan that it has not answered.
 class StepAnswers {
  public:
   using Clock = std::chrono::steady_clock;
@@ -33,9 +33,10 @@ class StepAnswers {
     std::vector<uint64_t> token_hashes;  // indexed by rank
     StepOutcome outcome;
 
-    /// Returns the first rank that has not answered.
+    /// Returns the first rank whose answer is missing; nullopt when all have answered.
     std::optional<Rank> Missing() const;
-    /// Returns the first rank that drew other tokens than rank 0; requires all answers.
+    /// Returns the first rank that has sampled other tokens than rank 0; nullopt when there is none. Requires all
+    /// answers.
     std::optional<Rank> Deviating() const;
   };
 
@@ -46,8 +47,8 @@ class StepAnswers {
   StepId last_sent() const { return last_sent_; }
 
   void Sent(const StepPlan& plan, uint64_t plan_hash, Clock::time_point now);
-  /// Records an answer and returns its step. Returns nullopt and changes nothing if another plan's answer was due from
-  /// the rank.
+  /// Records an answer and returns its step. Returns nullopt, and changes nothing, if the rank had to answer another
+  /// plan first.
   std::optional<StepId> Answered(Rank rank, StepResult result);
   /// Returns the step that the rank must answer next.
   StepId Expected(Rank rank) const;

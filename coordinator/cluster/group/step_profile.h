@@ -11,8 +11,8 @@
 
 namespace quire {
 
-/// Records the activity of the engine's thread and of its group's ranks in each step while an operator requests a
-/// profile. Belongs to the engine's thread. Without a recording it costs one comparison.
+/// Records what the engine's thread and the ranks of its group do in each step, while an operator has asked for a
+/// profile. Belongs to the engine's thread. When nothing is recorded, it costs one comparison.
 class StepProfile {
  public:
   using Clock = std::chrono::steady_clock;
@@ -45,7 +45,7 @@ class StepProfile {
   }
   bool records() const { return records_; }
 
-  /// Records the end of a rank's step. The span ends now, so the answer's transport counts as computing time.
+  /// Records the end of a rank's step. The span ends now, so the time of the answer's transport counts as computing.
   void Answered(Rank rank, StepId step, const StepTimes& times) {
     if (!records_) return;
     const auto now = Clock::now();
@@ -81,8 +81,8 @@ class StepProfile {
   Recording recording_;
 };
 
-/// Appends a recording to the events of a trace in the format of browsers and Perfetto: one process per replica, one
-/// thread for the engine and one per rank. Times are microseconds since `begin`.
+/// Appends a recording to the events of a trace in the format of browsers and Perfetto, with one process per replica,
+/// one thread for the engine and one for each rank. Times are microseconds since `begin`.
 void AppendTrace(const StepProfile::Recording& recording, int replica, StepProfile::Clock::time_point begin,
                  std::string& events);
 

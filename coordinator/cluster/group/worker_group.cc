@@ -11,12 +11,12 @@ namespace quire {
 
 namespace {
 
-// Heartbeats and answers use different sockets, so one may overtake the other by milliseconds.
+// A heartbeat and an answer use different sockets, so one may overtake the other by some milliseconds.
 constexpr auto kLostFrameAfter = std::chrono::milliseconds(900);
-// The longest wait in Pump without events, and so the longest time between two checks of the workers.
+// The longest wait in Pump when nothing happens. It bounds the time between two checks of the workers.
 constexpr auto kLongestWait = std::chrono::milliseconds(100);
 
-// mpirun reports a dead process 0.2 s after its end; the process's connection may be found closed earlier.
+// mpirun reports a dead process 0.2 s after its end. The connection of that process may close earlier.
 constexpr auto kLauncherSpeaksWithin = std::chrono::seconds(1);
 
 int64_t Millis(std::chrono::steady_clock::duration time) {
@@ -79,8 +79,8 @@ void WorkerGroup::HandleCtrl() {
   }
 }
 
-/// Detects lost frames: a rank that is idle although its answer is awaited did not get a plan, or its answer did not
-/// arrive.
+/// Detects lost frames: if a rank is idle although it owes an answer, then either the plan or the answer was
+/// lost.
 void WorkerGroup::CheckProgress(Rank rank, const BeatMessage& beat) {
   RankInfo& info = roster_.info(rank);
   const StepId expected = steps_.Expected(rank);
@@ -113,7 +113,8 @@ void WorkerGroup::Pump(int wake_fd, int timeout_millis, const std::function<void
   Channel* channels[] = {&data_, &ctrl_};
   const auto before = Clock::now();
   Channel::Wait(channels, wake_fd, timeout_millis);
-  // If this process was stopped, heartbeats of that time are still queued: read them before judging.
+  // If this process was stopped for a while, heartbeats of that time are still queued. Read them before judging the
+  // ranks.
   const bool was_away = Clock::now() - before > std::chrono::milliseconds(timeout_millis + 500);
   const auto previous = std::exchange(last_pump_, Clock::now());
   own_delay_.Note(kLongestWait, last_pump_ - previous, last_pump_);
@@ -159,6 +160,7 @@ void WorkerGroup::BeginEpoch(EpochId epoch, int size) {
   roster_.BeginEpoch(epoch, size);
   deaf_.reset();
   steps_ = StepAnswers(static_cast<size_t>(size));
+  awaited_step_ = 0;
   assigned_ = false;
   seconds_per_token_ = 0;
 }
@@ -251,11 +253,15 @@ void WorkerGroup::OnAnswer(Rank rank, const Frame& frame) {
   if (listener_ != nullptr) listener_->OnStepAnswered(rank, *step, times);
 }
 
-StepOutcome WorkerGroup::AwaitStep() {
+std::optional<StepOutcome> WorkerGroup::AwaitStepFor(std::chrono::milliseconds most) {
   QUIRE_CHECK(!steps_.empty(), "no plan is under way");
   const StepAnswers::Step& step = steps_.oldest();
-  for (RankInfo& info : roster_.infos()) info.starved_before = info.starved;
+  const auto end = Clock::now() + most;
+  if (std::exchange(awaited_step_, step.id) != step.id) {
+    for (RankInfo& info : roster_.infos()) info.starved_before = info.starved;
+  }
   while (const auto missing = step.Missing()) {
+    if (Clock::now() >= end) return std::nullopt;
     const auto starved = Starved(), elapsed = Clock::now() - step.begin;
     if (elapsed > StepPatience(seconds_per_token_, step.num_tokens, starved))
       roster_.Fail(

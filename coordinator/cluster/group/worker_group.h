@@ -38,7 +38,8 @@ class WorkerGroup {
   const std::string& data_endpoint() const { return data_endpoint_; }
   const std::vector<RankInfo>& ranks() const { return roster_.infos(); }
   bool encrypted() const { return options_.ranks.curve != nullptr; }
-  /// Returns the number of ranks with keys; without encryption unlimited.
+  /// Returns the number of ranks that have keys, which bounds the ranks of a group; without encryption there is no
+  /// bound.
   int most_ranks() const { return encrypted() ? options_.ranks.curve->num_workers() : INT32_MAX; }
   /// Returns the public keys of the workers, by rank; empty without encryption.
   std::vector<std::string> worker_keys() const {
@@ -54,51 +55,54 @@ class WorkerGroup {
 
   /// Waits until every rank has joined; then ranks() lists the ranks' hosts and devices.
   void AwaitJoined(std::chrono::seconds patience);
-  /// Sends every rank its part of the model to load, and waits until all ranks have loaded. Fills in the ctrl port.
+  /// Tells every rank which part of the model to load, and waits until all have loaded it. Sets the message's ctrl
+  /// port.
   void Load(AssignMessage assign);
-  /// Tells every rank to reserve its KV blocks (null blocks included) and waits until all have. Returns the seconds
-  /// that the slowest rank takes to move a block to the host or back; 0 without host blocks.
+  /// Makes every rank reserve its KV blocks (null blocks included), and waits until all have done so. Returns the
+  /// seconds that the slowest rank takes to move one block to the host or back; 0 without host blocks.
   double Start(int num_blocks, int num_host_blocks, int state_blocks);
 
-  /// Sends the plan to every rank. Ranks run plans in order; further plans may follow before the answer.
+  /// Sends the plan to every rank. Ranks run plans in order. More plans may be sent before the answer comes.
   void SendStep(const StepPlan& plan);
   /// Waits until every rank has answered the oldest plan, and checks that all ranks agree.
-  StepOutcome AwaitStep();
-  /// Sends a plan and awaits its result; no other plan may be under way.
+  StepOutcome AwaitStep() { return AwaitStepFor(std::chrono::hours(24)).value(); }  // a rank that hangs fails earlier
+  /// Does the same for about `most`. Returns nullopt when an answer is still missing then.
+  std::optional<StepOutcome> AwaitStepFor(std::chrono::milliseconds most);
+  /// Sends a plan and awaits its result. No other plan may be outstanding.
   StepOutcome RunStep(const StepPlan& plan);
 
-  /// Sends one rank a message about KV blocks, a grammar or an adapter, in order with the plans. A rank that does not
-  /// accept the message counts as lost, which the next wait reports.
+  /// Sends one rank a message about KV blocks, a grammar or an adapter. It is handled in order with the plans. A rank
+  /// that does not accept the message counts as lost, which the next wait reports.
   void Send(Rank rank, const Message& message);
-  /// Sends every rank a message as Send does.
+  /// Sends every rank the message, as Send does.
   void SendToEach(const Message& message) {
     for (Rank rank = 0; rank < size(); ++rank) Send(rank, message);
   }
 
-  /// Waits until wake_fd is readable, at most the given time, and checks heartbeats meanwhile.
+  /// Waits until wake_fd is readable or the time has passed, and checks heartbeats meanwhile.
   void Idle(int wake_fd, int timeout_millis);
 
-  /// Asks every rank to end; does not wait.
+  /// Asks every rank to end. Does not wait for that.
   void Shutdown(const std::string& reason);
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// Passes a report that belongs to no step to the listener and returns true; false for other frames.
+  /// Passes a report that belongs to no step to the listener, and returns true. Returns false for other frames.
   bool HandleReport(Rank rank, const Frame& frame) const;
   void SendToAll(const Frame& frame, const char* what);
-  /// Waits once for heartbeats, data frames and the launcher's output. Passes data frames to `handle`.
+  /// Waits once for heartbeats, data frames or the launcher's output. Calls `handle` for each data frame.
   void Pump(int wake_fd, int timeout_millis, const std::function<void(Rank, const Frame&)>& handle);
-  /// Waits up to a second for the launcher's report of the loss, which is more precise. Throws it as GroupFailure.
+  /// Waits up to a second for the launcher's report of the loss, which says more. Throws it as GroupFailure.
   void HearLauncher();
   void HandleCtrl();
   void CheckLeases();
   void CheckProgress(Rank rank, const BeatMessage& beat);
-  /// Returns the longest time in the awaited step that a rank's computing thread waited for a core.
+  /// Returns the longest time for which a rank's computing thread has waited for a core since the awaited step began.
   Clock::duration Starved() const;
   void OnAnswer(Rank rank, const Frame& frame);
-  /// Pumps until every rank has sent a message; `handle` checks it. Throws after `patience`; `what` names the awaited
-  /// action.
+  /// Calls Pump until every rank has sent a message, which `handle` checks. Throws after `patience`; the error says
+  /// that the ranks did not do `what`.
   void AwaitAll(const char* what, std::chrono::seconds patience,
                 const std::function<void(Rank, const Message&)>& handle);
   [[noreturn]] void OnFailure(Rank rank, const FailureMessage& failure) const;
@@ -114,6 +118,7 @@ class WorkerGroup {
   std::optional<Rank> deaf_;  // a rank that did not accept a message
   bool assigned_ = false;     // true: ranks send heartbeats, and silence is a failure
   StepAnswers steps_;
+  StepId awaited_step_ = 0;       // the last step for which AwaitStepFor has waited in this epoch
   double seconds_per_token_ = 0;  // recent average of the slowest rank; 0 before the first step
   Clock::time_point last_pump_ = Clock::now();
   RecentDelay own_delay_;  // delay of this process in polling the workers

@@ -5,13 +5,13 @@
 
 namespace quire {
 
-/// The driver of a worker group (EngineLoop), as the group sees it while it waits. Calls come on the group's thread in
-/// the middle of a wait, so no method may wait for the group.
+/// What a worker group calls while it waits; EngineLoop implements it. Calls come on the group's thread in the middle
+/// of a wait, so no method may wait for the group.
 class WorkerGroupListener {
  public:
   virtual ~WorkerGroupListener() = default;
 
-  /// Called in every round of waiting. True ends the wait with GroupFailure, because the answer is no longer needed.
+  /// Called in every round of waiting. If it returns true, the wait ends with GroupFailure: nobody needs the answer.
   virtual bool Stopping() = 0;
   /// Called in every round of waiting, at least every 100 ms.
   virtual void WhileWaiting() = 0;
@@ -25,7 +25,7 @@ class WorkerGroupListener {
   virtual void OnStepAnswered(Rank, StepId, const StepTimes&) {}
 };
 
-/// The launcher of the ranks' processes, which is the first to know that they have ended.
+/// The launcher of the ranks' processes, which learns first that they have ended.
 class LauncherWatch {
  public:
   virtual ~LauncherWatch() = default;

@@ -8,7 +8,7 @@
 
 namespace quire {
 
-/// Peak rates of all workers of a topology together on this machine, in one second.
+/// Peak rates per second on this machine, of all workers of a topology together.
 struct MachineCeilings {
   int ranks = 1, threads = 1;
   std::string isa;
@@ -23,8 +23,8 @@ MachineCeilings MeasureMachineCeilings(const Topology& topology);
 std::string TextOf(const MachineCeilings& ceilings);
 Json JsonOf(const MachineCeilings& ceilings);
 
-/// Returns the operations of one token in the layers' matrix products: two for each number of a matrix. Excludes
-/// attention.
+/// Returns the operations for one token in the matrix products of all layers: two for each number of a matrix.
+/// Attention is not included.
 double OperationsOfToken(const ModelSpec& spec);
 
 }  // namespace quire

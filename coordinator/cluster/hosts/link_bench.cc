@@ -21,7 +21,7 @@ constexpr std::chrono::seconds kStartLimit{60};
 constexpr std::chrono::seconds kCutLimit{30};  // for each cut and number of rows
 constexpr const char* kWord = "links ";        // rank 0's line with results begins with it (worker/bench/bench_links.h)
 
-/// The rest of the line that begins with kWord; empty if there is none.
+/// Returns the rest of the line that begins with kWord; empty if there is no such line.
 std::string ResultIn(const std::string& output) {
   const size_t begin = output.starts_with(kWord) ? 0 : output.find(std::string("\n") + kWord);
   if (begin == std::string::npos) return "";
@@ -29,7 +29,7 @@ std::string ResultIn(const std::string& output) {
   return json == std::string::npos ? "" : output.substr(json, output.find('\n', json) - json);
 }
 
-/// The first line that has letters; mpirun frames its messages with dashes.
+/// Returns the first line that contains letters: mpirun puts lines of dashes around its messages.
 std::string FirstWords(const std::string& output) {
   const size_t begin = output.find_first_not_of("- \n");
   return begin == std::string::npos ? "no output" : FirstLine(output.substr(begin));

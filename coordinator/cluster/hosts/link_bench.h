@@ -9,7 +9,7 @@
 
 namespace quire {
 
-/// What a rank waits for in a step of so many rows, measured with the collectives that serve.
+/// The times that a rank waits in a step of `rows` rows, measured with the collectives that the server uses.
 struct MeasuredWait {
   int tensor = 1, pipeline = 1;
   int64_t rows = 1;
@@ -17,8 +17,8 @@ struct MeasuredWait {
   double turn_seconds = 0;  // of the rows through all stages, and of the tokens back
 };
 
-/// Starts the topology's ranks where `placement` says (empty: on this host), and times the waits of each cut, ranks of
-/// a stage and stages, with each number of rows. Throws Error when the ranks do not start or do not agree.
+/// Starts the topology's ranks where `placement` says (empty: on this host), and measures the waits for each cut (ranks
+/// of a stage, number of stages) with each number of rows. Throws Error when the ranks do not start, or disagree.
 std::vector<MeasuredWait> MeasureWaits(const Topology& topology, const std::vector<NodeRanks>& placement,
                                        const std::vector<std::pair<int, int>>& cuts, int64_t row_bytes,
                                        const std::vector<int>& rows);

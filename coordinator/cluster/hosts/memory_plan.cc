@@ -84,6 +84,7 @@ class Planner {
     const std::vector<int64_t> reserved = TakeSizes(topology_, assign, plan_.ranks);
     SetAvailable(backend, reserved);
     plan_.warnings = HostWarnings(topology_, backend, plan_.ranks);
+    WarnOfModelsMemory();
     try {
       plan_.pools = ChoosePools(topology_, backend, plan_.ranks, {.max_model_len = model_len});
     } catch (const Error& error) {
@@ -122,9 +123,15 @@ class Planner {
     plan_.ranks.insert(plan_.ranks.end(), static_cast<size_t>(count), rank);
   }
 
+  void WarnOfModelsMemory() {
+    if (rank_memory_ > 0 || !OnThisHost(topology_)) return;  // models share the memory of one host
+    const std::string warning = ModelsMemoryWarning(topology_, nodes_.Of(topology_, "").memory);
+    if (!warning.empty()) plan_.warnings.push_back(warning);
+  }
+
   BackendKind Backend() const {
     if (rank_memory_ == 0) return ChooseBackend(topology_, plan_.ranks);
-    // No host was asked for GPUs, because the planned ones need not exist.
+    // No host was asked for GPUs, because the hosts of a plan need not exist.
     return topology_.compute.backend == BackendKind::kCuda ? BackendKind::kCuda : BackendKind::kCpu;
   }
 
@@ -175,7 +182,7 @@ MemoryPlan PlanMemory(const Topology& topology, const ModelFiles& model, int64_t
 
 int64_t BlocksOfSequence(const ModelSpec& spec, int block_size, int64_t tokens) {
   const int64_t all = (tokens + block_size - 1) / block_size;
-  // The window's first token may be the last one of its block.
+  // The first token of an attention window may be the last token of its block.
   return spec.window() > 0 ? std::min(all, (spec.window() + block_size - 2) / block_size + 1) : all;
 }
 

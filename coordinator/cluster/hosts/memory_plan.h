@@ -48,14 +48,14 @@ struct MemoryPlan {
 };
 
 /// Asks the nodes for their resources and quire-worker for the ranks' needs, and sizes the pool as a start would.
-/// rank_memory is the bytes that each rank may use; 0: its host's current free memory. Throws Error when a node does
-/// not answer or the model does not allow the settings.
+/// rank_memory: the bytes that each rank may use; 0: what is free on its host now. Throws Error when a node does not
+/// answer, or when the model does not allow the settings.
 MemoryPlan PlanMemory(const Topology& topology, const ModelFiles& model, int64_t rank_memory, NodeAnswers& nodes);
 
-/// Returns the most KV blocks that a sequence of so many tokens holds, without the blocks of its state.
+/// Returns the most KV blocks that a sequence of `tokens` tokens holds, without blocks of a recurrent state.
 int64_t BlocksOfSequence(const ModelSpec& spec, int block_size, int64_t tokens);
 
-/// Returns the number of sequences of this length that can run together.
+/// Returns how many sequences of `tokens` tokens can run together.
 int64_t SequencesAtOnce(const MemoryPlan& plan, const Topology& topology, const ModelSpec& spec, int64_t tokens);
 
 }  // namespace quire

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "comm/base/error.h"
+#include "coordinator/cluster/launch/host_fit.h"
 #include "coordinator/cluster/launch/pool_sizing.h"
 
 namespace quire {
@@ -76,7 +77,7 @@ int64_t SumWithWhole(const std::vector<ModelNeed>& needs) {
   return sum;
 }
 
-/// Returns the KV memory of a model that is loaded in turn with others.
+/// Returns the KV memory of a model that takes turns with other models.
 int64_t KvOfTurn(int64_t room, const ModelNeed& need) {
   const int64_t beside = room - need.With(0);
   if (beside < need.kv_least) {
@@ -138,7 +139,9 @@ ListPlan PlanModels(const Topology& topology, const std::vector<const ModelFiles
     plans.push_back(PlanMemory(list.models[i], *files[i], 0, nodes));
     list.needs.push_back(NeedOf(plans[i], list.models[i], files[i]->spec()));
   }
-  list.room = RoomOfModels(topology, nodes.Of(topology, "").memory);
+  const int64_t free_bytes = nodes.Of(topology, "").memory;
+  list.room = RoomOfModels(topology, free_bytes);
+  list.warning = ModelsMemoryWarning(topology, free_bytes);
   const bool some_on_request = std::ranges::any_of(list.needs, &ModelNeed::on_request);
   list.kv = some_on_request ? ShareKvInTurns(list.room, list.needs, list.at_once) : ShareKv(list.room, list.needs);
   for (size_t i = 0; i < files.size(); ++i) {

@@ -25,22 +25,23 @@ struct ModelNeed {
   int64_t With(int64_t kv) const { return weights + swap + kv; }
 };
 
-/// Returns the need of a planned model. `topology` is the model's own. Throws Error when the model does not fit alone.
+/// Returns what a planned model needs. `topology`: the model's own. Throws Error when the model alone does not fit.
 ModelNeed NeedOf(const MemoryPlan& plan, const Topology& topology, const ModelSpec& spec);
 
-/// Returns the KV memory of each model, in bytes of all its ranks, so that all models fit into `room` bytes together.
-/// Every model gets its least memory; the rest of the room is divided evenly, and the part that a model cannot use goes
-/// to the others. Throws Error that names the sizes when the models do not fit with the least that they need.
+/// Returns the KV memory of each model, in bytes of all its ranks, so that all models together fit into `room` bytes.
+/// Every model gets its least KV memory. What is left is divided evenly, and what a model cannot use goes to the
+/// others. Throws Error that names the sizes when the models do not fit even with the least KV memory.
 std::vector<int64_t> ShareKv(int64_t room, const std::vector<ModelNeed>& needs);
 
-/// Like ShareKv, for models of which some are loaded on request. When they do not all fit with KV memory for a sequence
-/// of each model's length, they are loaded in turn. Then each gets what half of the room leaves beside its weights, or
-/// what one sequence of its length needs, if that is more. Throws Error when the models that are not loaded on request
-/// do not fit together, or when a model does not fit alone. Sets `at_once` to whether all models fit together.
+/// Like ShareKv, for lists in which some models are loaded on request. If the models do not all fit with KV memory for
+/// one sequence of full length each, they are loaded in turn. Then each gets half of what its weights leave of the
+/// room, or the KV memory of one such sequence if that is more. Throws Error when the models that are not loaded on
+/// request do not fit together, or when a model alone does not fit. `at_once` becomes true when all models fit
+/// together.
 std::vector<int64_t> ShareKvInTurns(int64_t room, const std::vector<ModelNeed>& needs, bool& at_once);
 
-/// Returns the memory of all workers of a list of models: the setting, or a share of the memory that is free on this
-/// host.
+/// Returns the memory for the workers of all models of a list: the setting, or else a share of the memory that is free
+/// on this host.
 int64_t RoomOfModels(const Topology& topology, int64_t free_bytes);
 
 /// Writes a model's share of KV memory into its settings as a number of blocks, unless the settings give the size.
@@ -60,6 +61,7 @@ struct ListPlan {
   std::vector<Topology> models;  // one for each model (ModelTopology), with its share of KV memory
   std::vector<PlannedLimits> limits;  // one for each model
   bool at_once = true;  // all models fit at the same time; false: they are loaded in turn
+  std::string warning;  // about the room (ModelsMemoryWarning, host_fit.h); empty: none
 };
 
 /// Plans every model of a list. `files` has the files of each model. Throws Error, also when the models do not fit.

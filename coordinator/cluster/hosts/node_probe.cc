@@ -16,12 +16,12 @@ namespace {
 
 using Status = CheckLine::Status;
 
-/// The fewest free ports of the range transport.mpi_ports with which mpirun's daemons and the ranks work.
+/// mpirun's daemons and the ranks need at least this many free ports in the range transport.mpi_ports.
 constexpr size_t kFewestFreePorts = 16;
-// Memory of each rank's buffers for sums (comm/collective/), and MPI's own shared memory.
+// Bytes of each rank's buffers for collectives (comm/collective/), and of MPI's own shared memory.
 constexpr int64_t kSharedBytesPerRank = 2 << 20, kSharedBytes = 16 << 20;
 
-/// True when every shell takes the word as one plain word.
+/// True when every shell reads the word as one word and changes nothing in it.
 bool IsPlain(const std::string& word) { return !word.empty() && word[0] != '-' && IsMadeOf(word, "._/:,=@%+-"); }
 
 std::string Absolute(const std::string& path) { return std::filesystem::absolute(path).lexically_normal(); }
@@ -32,7 +32,7 @@ int64_t Number(const std::string& text) { return text.empty() ? 0 : std::strtoll
 
 double MiB(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
-/// Turns one node's answer into check lines.
+/// Turns the answer of one node into the lines of a check.
 class Judge {
  public:
   Judge(const NodeNeeds& needs, std::map<std::string, std::string> answer)

@@ -12,7 +12,7 @@
 
 namespace quire {
 
-/// The requirements that a node must meet.
+/// What a node must have to run its ranks.
 struct NodeNeeds {
   const Topology& topology;
   const Topology::Node& node;  // a node without a host name is this host
@@ -21,21 +21,22 @@ struct NodeNeeds {
   int64_t weight_bytes;        // bytes of the weights of the node's ranks
 };
 
-/// Returns the command that runs `quire-worker --probe` on a host. launch.agent runs the command, unless `host` is this
-/// host or empty.
+/// Returns the command that runs `quire-worker --probe` on a host: through launch.agent, unless `host` is empty or this
+/// host.
 std::vector<std::string> HostProbeCommand(const Topology& topology, const std::string& host, const std::string& worker);
 
-/// Returns the command that runs `quire-worker --probe ...` on the node. launch.agent runs the command on other hosts.
+/// Returns the command that runs `quire-worker --probe ...` on the node, through launch.agent if that is another host.
 /// There every word has only characters that no shell interprets; a path with other characters is not probed.
 std::vector<std::string> ProbeCommand(const NodeNeeds& needs, const std::string& worker);
 
 /// Parses the output of quire-worker --probe: on each line a key, then its value.
 std::map<std::string, std::string> ParseProbe(const std::string& output);
 
-/// The name of the check that reports the node's own host name. The caller checks that no other node has this name.
+/// The name of the check whose line has the node's own host name. The caller checks that no two nodes have the same
+/// one.
 inline constexpr const char* kHostNameCheck = "host name";
 
-/// Turns the result of ProbeCommand into check lines. `limit`: the time after which the command was ended.
+/// Turns the result of ProbeCommand into the lines of a check. `limit`: how long the command was allowed to run.
 std::vector<CheckLine> JudgeProbe(const NodeNeeds& needs, const std::string& worker, const ProgramResult& result,
                                   std::chrono::seconds limit);
 

@@ -20,7 +20,7 @@ template <class E>
   FailSettings("{} {} needs a GPU ({}); {}", flag, NameOf(value), why, instead);
 }
 
-/// Returns the bits of a number in a matrix, as stored, or as `quantization` packs plain numbers.
+/// Returns the bits of one number of a matrix: as stored, or as `quantization` packs plain numbers.
 double BitsOf(const NumberLayout& layout, Quantization quantization) {
   const bool plain = layout.block_numbers == 1 && layout.block_bytes > 1;
   if (plain && quantization == Quantization::kInt4) return 4.5;
@@ -28,8 +28,8 @@ double BitsOf(const NumberLayout& layout, Quantization quantization) {
   return 8.0 * static_cast<double>(layout.block_bytes) / static_cast<double>(layout.block_numbers);
 }
 
-/// True when more than half of the numbers in the layers' matrices have at most `bits` bits, as stored or as loaded. A
-/// number's part of scale and minimum counts.
+/// True when more than half of the numbers in the layers' matrices have at most `bits` bits, as stored or as loaded.
+/// The scale's bits are divided among its numbers and count, too.
 bool MostHaveAtMost(double bits, const ModelFiles& model, Quantization quantization) {
   double within = 0, all = 0;
   for (const WeightSpec& weight : WeightsOf(model.spec())) {

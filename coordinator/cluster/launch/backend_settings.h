@@ -7,20 +7,20 @@
 
 namespace quire {
 
-/// Throws Error when the settings ask for something that the backend (kCpu or kCuda) cannot do. `why`: the reason for
-/// the backend, for the message.
+/// Throws Error when the settings ask for something that the backend (kCpu or kCuda) cannot do. `why`: the reason why
+/// this backend was chosen, for the message.
 void CheckBackendSettings(const Topology& topology, BackendKind backend, const std::string& why);
 
-/// Returns the meaning of ActivationType::kAuto on the CPU: int8 when most numbers in the layers' matrices have about 4
-/// bits, as stored or as loaded; otherwise int16.
+/// Returns the type that ActivationType::kAuto means on the CPU: int8 when most numbers in the layers' matrices have
+/// about 4 bits, as stored or as loaded; otherwise int16.
 ActivationType ActivationsFor(const ModelFiles& model, Quantization quantization);
 
-/// Returns the meaning of KvCacheDtype::kAuto on the CPU: float16 when most numbers in the layers' matrices have at
-/// most 16 bits, as stored or as loaded; otherwise, and for encoders, float32.
+/// Returns the type that KvCacheDtype::kAuto means on the CPU: float16 when most numbers in the layers' matrices have
+/// at most 16 bits, as stored or as loaded; otherwise, and for encoders, float32.
 KvCacheDtype KvCacheDtypeFor(const ModelFiles& model, Quantization quantization);
 
-/// Replaces each kAuto of dtype, activations and KV cache by the default for this model on the CPU. With `exact` that
-/// is float32, int16 and float32.
+/// Replaces kAuto in dtype, activations and KV cache by the default for this model on the CPU. With `exact` the
+/// defaults are float32, int16 and float32.
 void SettleForCpu(bool exact, const ModelFiles& model, ComputeSettings& settings);
 
 /// Returns a line for the log: the types of the KV cache and of activations on the CPU, the reason for each, what they

@@ -101,7 +101,7 @@ ChildProcess::~ChildProcess() {
   ::close(output_);
 }
 
-/// Forwards the child's output until no process holds the pipe's other end, or the destructor asks to stop.
+/// Forwards the child's output until no process has the other end of the pipe open, or the destructor asks to stop.
 void ChildProcess::ForwardLines() {
   std::string line;
   const auto tell = [&] {

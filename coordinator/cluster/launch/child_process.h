@@ -11,14 +11,14 @@
 
 namespace quire {
 
-/// Returns the folder of this program's file; empty when the system does not say.
+/// Returns the folder in which this program's file is; empty when the system does not tell.
 std::filesystem::path OwnFolder();
 
-/// Returns the first executable of that name in PATH.
+/// Returns the first executable file with this name in the folders of PATH; nullopt when there is none.
 std::optional<std::string> FindInPath(const std::string& name);
 
-/// Call it in a child after fork: executes the program in its own process group, with empty standard input, both output
-/// streams on `output`, no blocked signals and no other open descriptors. Returns errno on failure.
+/// Call it in a child after fork. Executes the program in its own process group, with empty standard input, both output
+/// streams on `output`, no blocked signals and no other open descriptors. Returns errno if that fails.
 int BecomeProgram(const std::vector<std::string>& command, int output);
 
 /// A child process in its own process group. Its output on both streams is copied to our standard error line by line,
@@ -37,9 +37,9 @@ class ChildProcess {
   pid_t pid() const { return pid_; }
   /// Returns "exited with status 1" or "was killed by signal 9" once the child has ended; nullopt while it runs.
   std::optional<std::string> Ended();
-  /// Waits up to `millis` ms; true when the child has ended.
+  /// Waits up to `millis` milliseconds. Returns true when the child has ended.
   bool WaitFor(int millis);
-  /// Sends SIGTERM; if the child does not end within half a second, SIGKILL to its process group.
+  /// Sends SIGTERM. If the child does not end within half a second, sends SIGKILL to its process group.
   void Stop();
 
  private:

@@ -24,8 +24,8 @@ namespace {
 
 constexpr int kOrderlyEndMillis = 3000;
 constexpr auto kProbePatience = std::chrono::milliseconds(500);
-// The time in which all ranks must join. It is short after a loss, because an unresponsive host must not delay the
-// others. External workers may take long: they may wait in a job queue or for an image.
+// The time in which all ranks must join. After a loss it is short, because a host that does not answer must not delay
+// the others. Workers that another party starts may take long: they may wait in a job queue or for an image.
 constexpr auto kFirstJoinDeadline = std::chrono::seconds(60), kJoinDeadline = std::chrono::seconds(20);
 constexpr auto kExternalJoinDeadline = std::chrono::seconds(600);
 
@@ -55,8 +55,6 @@ Deployment::Deployment(const Topology& topology, const ModelFiles& model, const 
   EngineOptions options = EngineOptionsOf(topology_, model_.spec(), pools, max_model_len_, max_step_tokens_);
   if (assignment_.compute.backend == BackendKind::kCuda) options.drafts.num_tokens = 0;
   options.drafts.model_max_len = assignment_.draft.max_model_len;
-  if (options.drafts.num_tokens > 0 && options.drafts.from_text && pools.state_blocks > 0)
-    spdlog::warn("speculation: no drafts, because this model carries a state from token to token");
   ::randombytes_buf(options.blocks.hash_key.data(), options.blocks.hash_key.size());
   if (disk != nullptr) {
     const std::string space = KvSpaceOf(model_, assignment_, group_->ranks());
@@ -129,8 +127,8 @@ void Deployment::EndWorkers() {
   std::filesystem::remove_all(EpochDir(), ignored);  // a killed mpirun leaves files behind
 }
 
-/// Brings up the first epoch. Throws SettingsError when a worker refuses the settings, so that this process ends as
-/// after its own checks of settings.
+/// Starts the first epoch. Throws SettingsError when a worker refuses the settings, so that the program ends with the
+/// same status as when it refuses them itself.
 void Deployment::BringUpFirst() {
   try {
     BringUp();
@@ -155,7 +153,8 @@ void Deployment::BringUp() {
 }
 
 PoolSizes Deployment::ChoosePoolSizes() const {
-  // Requests outlive an epoch, and the new epoch's ranks may need more blocks for a state than the last epoch's ranks.
+  // Requests outlive an epoch, and a recurrent state may take more blocks on the new epoch's ranks than on the old
+  // ones.
   for (const std::string& warning : HostWarnings(topology_, assignment_.compute.backend, group_->ranks()))
     spdlog::warn("{}", warning);
   const int needed = engine_ == nullptr ? 1 : engine_->BlocksNeeded(StateBlocks(group_->ranks()));
@@ -184,10 +183,10 @@ void Deployment::StartNextEpoch(bool same_shape) {
   EndWorkers();
   group_->BeginEpoch(++epoch_, topology_.parallel.num_ranks());
   BringUp();
-  // An unchanged group keeps its pool size, whatever else uses memory now.
+  // A group of the same shape keeps the size of its pool, however much memory is free now.
   const PoolSizes pools = same_shape ? engine_->blocks().sizes() : ChoosePoolSizes();
   const double swap_seconds = Reserve(pools);
-  engine_->StartEpoch(epoch_, pools);
+  engine_->StartEpoch(epoch_, pools, topology_.parallel.pipeline);
   engine_->SetSwapSpeed(swap_seconds);
 }
 
@@ -272,7 +271,7 @@ void Deployment::CheckLauncher() {
   if (!launcher_ended_) launcher_ended_ = now;
   if (now - *launcher_ended_ <= std::chrono::milliseconds(100)) return;
   const auto culprit = launcher_->report.culprit();
-  // With several hosts and no culprit named, the heartbeats that still arrive will show the lost host.
+  // With several hosts, and if nothing names the failed one, the heartbeats that still arrive will show the lost host.
   if (!culprit && !OnThisHost(topology_) && now - *launcher_ended_ <= kLastBeats) return;
   throw LossOfMpirun(culprit, *launcher_->process.Ended(), group_->ranks(), *launcher_ended_);
 }

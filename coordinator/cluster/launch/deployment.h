@@ -22,24 +22,25 @@
 
 namespace quire {
 
-/// An engine and its worker groups, one epoch after another, each from launch to end.
+/// An engine with its worker groups, one epoch after another, each from its launch to its end.
 class Deployment : private LauncherWatch {
  public:
-  /// Launches the workers, or waits for externally started ones, loads the model and reserves the KV blocks. Throws
-  /// Error or GroupFailure that names rank, phase and remedy; then nothing is left running. Setting `cancel` aborts the
-  /// start. Without a vocabulary no request may have a grammar. `disk`: where blocks are stored; null: nowhere.
+  /// Launches the workers, or waits for workers that another party starts, loads the model and reserves the KV blocks.
+  /// Throws Error or GroupFailure that names rank, phase and remedy; then nothing is left running. Setting `cancel`
+  /// aborts the start. Without a vocabulary no request may have a grammar. `disk`: where blocks are stored; null:
+  /// nowhere.
   Deployment(const Topology& topology, const ModelFiles& model, const std::atomic<bool>& cancel,
              std::shared_ptr<const Vocabulary> vocabulary = nullptr, KvDisk* disk = nullptr);
   ~Deployment() override;
 
-  /// After a loss: ends the remaining workers and starts a new epoch, or waits for external ones. The engine then
-  /// continues every request after its delivered tokens. Throws like the constructor. A failed host is left out if
-  /// spare hosts or fewer workers allow it (host_health.h).
+  /// Call it after a loss. Ends the remaining workers and starts a new epoch, or waits for workers of another party.
+  /// The engine then continues every request after its delivered tokens. Throws as the constructor does. A failed host
+  /// is left out if spare hosts or fewer workers allow that (host_health.h).
   void Relaunch(const GroupFailure& loss);
 
-  /// Replaces healthy workers by a new epoch, perhaps of another shape. The engine must have nothing outstanding.
-  /// Requests continue as after a loss. The KV pool is sized anew, large enough for present requests if memory allows.
-  /// After an exception the shape is the old one and no workers run.
+  /// Replaces healthy workers by a new epoch, which may have another shape. The engine must have no outstanding step.
+  /// Requests continue as after a loss. The KV pool gets a new size, large enough for present requests if memory
+  /// allows. After an exception the shape is the old one and no workers run.
   void Reshape(const GroupShape& shape);
   GroupShape shape() const { return ShapeOf(topology_.parallel); }
   /// Throws Error when no group of this model can have the shape.

@@ -10,10 +10,8 @@ namespace quire {
 
 namespace {
 
-/// Returns the reason why the models are no pair; empty when they are.
+/// Returns the reason why the model `draft` cannot draft tokens for `served`; empty when it can.
 std::string WhyNoPair(const ModelSpec& draft, const ModelSpec& served) {
-  if (served.num_state_layers() > 0)
-    return "the served model carries a state from token to token, which cannot go back where a guess is wrong";
   if (served.bidirectional) return "the served model makes embeddings or scores, and no text";
   if (draft.num_state_layers() > 0)
     return "the draft model carries a state from token to token; take one whose layers are all attention";
@@ -36,6 +34,12 @@ DraftModelSettings DraftModelOf(const Topology& topology, const ModelFiles& mode
           .num_tokens = settings.num_tokens,
           .max_sequences = std::min(settings.disable_by_batch_size, topology.scheduler.max_running),
           .max_model_len = static_cast<int32_t>(std::min<int64_t>(draft.spec().max_position, INT32_MAX))};
+}
+
+int32_t MostDraftRows(const Topology& topology, const ModelSpec& served) {
+  const Topology::Speculation& settings = topology.speculation;
+  if (settings.method == SpeculationMethod::kOff || served.num_state_layers() == 0) return 0;
+  return std::min(settings.disable_by_batch_size, topology.scheduler.max_running) * (1 + settings.num_tokens);
 }
 
 }  // namespace quire

@@ -16,13 +16,15 @@ LiveOptions LiveOptionsOf(const Topology& topology) {
 namespace {
 
 DraftOptions DraftOptionsOf(const Topology::Speculation& s) {
-  const bool suffix = s.method == SpeculationMethod::kSuffix, text = suffix || s.method == SpeculationMethod::kNgram;
+  const bool by_itself = s.method == SpeculationMethod::kAuto;
+  const bool answers = by_itself || s.method == SpeculationMethod::kSuffix;
   return {.num_tokens = s.method == SpeculationMethod::kOff ? 0 : s.num_tokens,
           .min_match = s.lookup_min,
           .max_match = s.lookup_max,
           .max_batch = s.disable_by_batch_size,
-          .from_text = text,
-          .from_answers = suffix,
+          .from_text = answers || s.method == SpeculationMethod::kNgram,
+          .from_answers = answers,
+          .must_pay = by_itself,
           .from_model = s.method == SpeculationMethod::kDraftModel};
 }
 
@@ -34,6 +36,7 @@ EngineOptions EngineOptionsOf(const Topology& topology, const ModelSpec& spec, c
   options.scheduler.max_step_tokens = max_step_tokens;
   options.scheduler.max_running = topology.scheduler.max_running;
   options.scheduler.preemption = topology.scheduler.preemption;
+  options.scheduler.num_stages = topology.parallel.pipeline;
   options.blocks.num_blocks = pools.num_blocks;
   options.blocks.num_host_blocks = pools.num_host_blocks;
   options.blocks.state_blocks = pools.state_blocks;

@@ -13,7 +13,7 @@ EngineOptions EngineOptionsOf(const Topology& topology, const ModelSpec& spec, c
 /// Returns the options that may change while requests run.
 LiveOptions LiveOptionsOf(const Topology& topology);
 
-/// Returns the target for the time between two tokens of a stream, in milliseconds; 0: no target.
+/// Returns the wanted time between two tokens of a stream, in milliseconds; 0 when none is wanted.
 int TargetMillis(const Topology::Scheduler& scheduler);
 
 }  // namespace quire

@@ -6,12 +6,12 @@
 
 namespace quire {
 
-/// The cut of a model among the workers of a group.
+/// How a model is divided among the workers of a group.
 struct GroupShape {
   int tensor = 1;              // workers of a stage
   std::vector<double> shares;  // weight of each worker of a stage; empty: equal shares
   int pipeline = 1;            // stages
-  std::vector<int> stages;     // layers of each stage; empty: even by bytes
+  std::vector<int> stages;     // layers of each stage; empty: even by work
 
   int num_ranks() const { return tensor * pipeline; }
   bool operator==(const GroupShape&) const = default;
@@ -19,8 +19,8 @@ struct GroupShape {
 
 inline GroupShape ShapeOf(const ModelSettings::Parallel& p) { return {p.tensor, p.shares, p.pipeline, p.stages}; }
 
-/// Returns the shape, then smaller ones in the order in which they replace it when hosts are lost: the most workers
-/// first, and among those with equally many the most stages.
+/// Returns the shape, then the smaller shapes that replace it when hosts are lost, in the order of preference: first by
+/// most workers, then by most stages.
 std::vector<GroupShape> ShapesUpTo(const GroupShape& wanted);
 
 }  // namespace quire

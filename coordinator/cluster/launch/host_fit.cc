@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <filesystem>
 #include <map>
+#include <system_error>
 
 #include "comm/base/host_limits.h"
 #include "coordinator/cluster/launch/rank_hosts.h"
@@ -18,7 +21,7 @@ std::string InWords(int64_t bytes) {
   return size < kGiB ? fmt::format("{:.1f} MiB", size / kMiB) : fmt::format("{:.1f} GiB", size / kGiB);
 }
 
-/// The needs of the ranks of all replicas on one host, and its limits; memory in bytes.
+/// What the ranks of all replicas need on one host, and what the host has. Memory is in bytes.
 struct HostLoad {
   double weights = 0, kv = 0, swap = 0;  // double: products of large settings may exceed 64 bits
   int workers = 0;
@@ -29,7 +32,7 @@ struct HostLoad {
   double sum() const { return weights + kv + swap; }
 };
 
-/// Returns the bytes of KV cache that the topology demands; 0 when the size is chosen to fit.
+/// Returns the bytes of KV cache that the topology demands for the rank; 0 when the size is chosen to fit.
 double KvAskedFor(const Topology::Cache& cache, const RankInfo& rank) {
   if (cache.num_blocks > 0) return (cache.num_blocks + 1.0) * static_cast<double>(rank.bytes_per_block);
   return static_cast<double>(cache.memory_bytes);
@@ -68,7 +71,7 @@ std::string WorkersOn(const std::string& host, int workers) {
   return fmt::format("{} worker{} on {}", workers, workers == 1 ? "" : "s", host);
 }
 
-/// Returns the names of the flags that set the sizes.
+/// Returns the names of the flags that set these sizes.
 std::string Flags(const Topology::Cache& cache, const HostLoad& load) {
   std::vector<std::string> flags;
   if (load.kv > 0) flags.emplace_back(cache.num_blocks > 0 ? "--num-kv-blocks" : "--kv-cache-memory-bytes");
@@ -89,8 +92,8 @@ std::string Parts(const HostLoad& load) {
   return parts;
 }
 
-/// Returns the problem of a rank whose KV cache exceeds the free memory of its GPU, as the rank reported it; empty:
-/// none.
+/// Returns the problem of a rank whose KV cache exceeds the free memory of its GPU, as the rank reported it; empty when
+/// there is none.
 std::string GpuProblem(const Topology& topology, const std::vector<RankInfo>& ranks) {
   for (size_t r = 0; r < ranks.size(); ++r) {
     const double kv = KvAskedFor(topology.cache, ranks[r]);
@@ -103,10 +106,31 @@ std::string GpuProblem(const Topology& topology, const std::vector<RankInfo>& ra
   return "";
 }
 
+/// Warns of files that may take more than is free on their file system, and what they have already, together.
+void AddDiskWarning(std::vector<std::string>& warnings, const std::string& directory, int64_t bytes, const char* flag) {
+  if (directory.empty()) return;
+  std::error_code error;
+  std::filesystem::path there = std::filesystem::absolute(directory, error);
+  while (there.has_relative_path() && !std::filesystem::exists(there, error)) there = there.parent_path();
+  const std::filesystem::space_info space = std::filesystem::space(there, error);
+  if (error) return;
+  uintmax_t own = 0;
+  for (std::filesystem::recursive_directory_iterator file(directory, error), end; !error && file != end;
+       file.increment(error))
+    own += file->is_regular_file(error) ? file->file_size(error) : 0;
+  const auto room = static_cast<int64_t>(std::min<uintmax_t>(space.available + own, INT64_MAX));
+  if (bytes > room)
+    warnings.push_back(fmt::format("{} may take {} ({}), and its file system has room for {}; lower it", directory,
+                                   InWords(bytes), flag, InWords(room)));
+}
+
 }  // namespace
 
 std::string MemoryProblem(const Topology& topology, BackendKind backend, const std::vector<RankInfo>& ranks) {
   for (const auto& [host, load] : LoadsOfHosts(topology, backend, ranks)) {
+    if (topology.models_memory_bytes > load.total)
+      return fmt::format("models_memory lets all models take {}, and {} allows {} in all; lower --models-memory",
+                         InWords(topology.models_memory_bytes), load.limited_by, InWords(load.total));
     if (load.sum() <= static_cast<double>(load.total)) continue;
     const std::string flags = Flags(topology.cache, load);
     return fmt::format("{} would take {}, and {} allows {} in all; {}", WorkersOn(host, load.workers), Parts(load),
@@ -139,12 +163,25 @@ std::vector<std::string> HostWarnings(const Topology& topology, BackendKind back
     }
   }
   const MemoryRoom here = ReadMemoryRoom();
-  if (topology.limits.memory_bytes > here.total) {
-    warnings.push_back(
-        fmt::format("requests may hold {} (server.limits.memory_bytes), and {} allows {} in all; lower it",
-                    InWords(topology.limits.memory_bytes), here.limited_by, InWords(here.total)));
-  }
+  const auto hold_against_memory = [&](int64_t bytes, const char* who, const char* key) {
+    if (bytes > here.total)
+      warnings.push_back(fmt::format("{} may hold {} ({}), and {} allows {} in all; lower it", who, InWords(bytes), key,
+                                     here.limited_by, InWords(here.total)));
+  };
+  hold_against_memory(topology.limits.memory_bytes, "requests", "server.limits.memory_bytes");
+  if (!topology.lora.dirs.empty())
+    hold_against_memory(topology.lora.memory_bytes, "adapters", "lora.memory, --lora-memory");
+  AddDiskWarning(warnings, topology.cache.disk.dir, topology.cache.disk.max_bytes, "--kv-disk-size");
+  AddDiskWarning(warnings, topology.batches.dir, topology.batches.max_bytes, "--batch-max-bytes");
   return warnings;
+}
+
+std::string ModelsMemoryWarning(const Topology& topology, int64_t free_bytes) {
+  if (topology.models_memory_bytes <= free_bytes) return "";
+  return fmt::format(
+      "models_memory lets all models take {}, and {} are free now: once requests fill it, the kernel may kill a "
+      "worker; free memory, or lower --models-memory",
+      InWords(topology.models_memory_bytes), InWords(free_bytes));
 }
 
 }  // namespace quire

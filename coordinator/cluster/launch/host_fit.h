@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -8,14 +9,19 @@
 
 namespace quire {
 
-/// Returns the reason why a host can never hold its ranks: weights plus the sizes in the topology exceed the limit of
-/// the machine or of a control group. Names sizes, limit and remedy. Empty when every host can. `ranks` comes from
-/// ranks that have loaded, or from a plan.
+/// Returns the reason why a host can never hold its ranks: weights plus the sizes in the topology exceed the memory
+/// limit of the machine or of a control group. The text names sizes, limit and remedy. Empty when every host can hold
+/// its ranks. `ranks`: ranks that have loaded, or the ranks of a plan. The memory for all models of a list
+/// (models_memory) must stay within the same limit.
 std::string MemoryProblem(const Topology& topology, BackendKind backend, const std::vector<RankInfo>& ranks);
 
-/// Returns warnings, a sentence each: sizes that fit into a host but not into its free memory, a memory limit of
-/// requests (server.limits.memory_bytes) beyond this host's memory, more threads than processors.
+/// Returns warnings, one sentence each: about sizes that fit into a host but not into its free memory, about a memory
+/// limit of requests (server.limits.memory_bytes) beyond this host's memory, and about more threads than processors.
 std::vector<std::string> HostWarnings(const Topology& topology, BackendKind backend,
                                       const std::vector<RankInfo>& ranks);
+
+/// Returns a warning, one sentence, when the topology lets all models of a list together take more (models_memory) than
+/// the `free_bytes` that are free on this host before any of them is loaded. Empty otherwise.
+std::string ModelsMemoryWarning(const Topology& topology, int64_t free_bytes);
 
 }  // namespace quire

@@ -6,8 +6,8 @@
 
 namespace quire {
 
-/// True when the host accepts or refuses a TCP connection to the port within `patience`. A firewall that drops packets
-/// makes a host look unreachable.
+/// True when the host accepts or refuses a TCP connection to this port within `patience`. A host behind a firewall that
+/// drops packets seems unreachable.
 bool HostAnswers(const std::string& host, uint16_t port, std::chrono::milliseconds patience);
 
 }  // namespace quire

@@ -39,12 +39,12 @@ void AddOneHost(CommandLine& line, const std::string& session_dir) {
   line.Add({"--oversubscribe"});
 }
 
-/// Ports for mpirun and its daemons, per address family; the ranks get the ports after them. mpirun listens on all of
-/// its ports, a daemon on the first free one. There is more than one, because the daemon of a cut-off node may still
-/// run when the next epoch starts.
+/// Ports of mpirun and its daemons, for each address family; the ranks get the ports after them. mpirun listens on all
+/// of its ports, a daemon on the first free one. There are several, because the daemon of a cut-off node may still run
+/// when the next epoch starts.
 constexpr int kDaemonPorts = 4;
 
-/// Returns the interface of this host with the IPv4 address; empty if there is none.
+/// Returns the interface of this host that has the IPv4 address; empty if there is none.
 std::string InterfaceWith(const std::string& address) {
   in_addr wanted{};
   ifaddrs* list = nullptr;
@@ -60,14 +60,14 @@ std::string InterfaceWith(const std::string& address) {
 
 std::string PortRange(int first, int count) { return fmt::format("{}-{}", first, first + count - 1); }
 
-/// Adds mpirun's options for ranks on several hosts. MPI carries data between hosts; our shared memory carries it
-/// inside a host.
+/// Adds mpirun's options for ranks on several hosts. MPI carries data between hosts, and this program's own shared
+/// memory carries it inside a host.
 void AddNetwork(CommandLine& line, const Topology& topology, const std::vector<NodeRanks>& placement) {
   line.Mca("plm", "rsh");
   line.Mca("plm_rsh_agent", topology.launch.agent);
   line.Mca("btl", "self,tcp");
   // A longer message waits for three delays of the network instead of one, because MPI asks the receiver first. A piece
-  // of a sum or of rows has up to 256 KiB a rank.
+  // of an all-reduce or of a stage's rows has up to 256 KiB per rank.
   line.Mca("btl_tcp_eager_limit", std::to_string(kLongestUnaskedMessage));
   // Open MPI 4.1 listens on IPv6 even when told not to, so those ports are set, too.
   const int first = topology.transport.mpi_ports[0], last = topology.transport.mpi_ports[1];
@@ -78,7 +78,8 @@ void AddNetwork(CommandLine& line, const Topology& topology, const std::vector<N
     line.Mca("btl_tcp_port_min_" + family, std::to_string(ranks_first));
     line.Mca("btl_tcp_port_range_" + family, std::to_string(last - ranks_first + 1));
   }
-  // With these settings a cut-off node notices in four seconds and ends its ranks; the default takes eight minutes.
+  // With these settings a cut-off node notices that within four seconds and ends its ranks; by default after eight
+  // minutes.
   line.Mca("oob_tcp_keepalive_time", "1");
   line.Mca("oob_tcp_keepalive_intvl", "1");
   line.Mca("oob_tcp_keepalive_probes", "3");
@@ -100,9 +101,9 @@ void AddNetwork(CommandLine& line, const Topology& topology, const std::vector<N
   line.Mca("oob_tcp_if_include", fmt::format("{}", fmt::join(interfaces, ",")));
 }
 
-/// Returns the mpirun to start: an mpirun beside this program takes precedence over the one in PATH, as for
-/// quire-worker. (A Python environment holds both, and need not be in PATH.) If both are the same file, the plain name
-/// is used, because mpirun takes a path as the folder of Open MPI on every node.
+/// Returns the mpirun to start. As for quire-worker, a program beside this one takes precedence over PATH: a Python
+/// environment holds both, and need not be in PATH. If both are the same file, returns the plain name, because mpirun
+/// takes a path as the folder of Open MPI on every node.
 std::string MpirunProgram() {
   const auto found = FindProgram("mpirun"), in_path = FindInPath("mpirun");
   std::error_code ignored;
@@ -110,12 +111,12 @@ std::string MpirunProgram() {
   return found && !same ? *found : "mpirun";
 }
 
-/// Environment variables passed on to the workers of a node. Never secrets: other users may read arguments and
-/// environments.
+/// Environment variables that the workers of a node get. None may hold a secret, because other users can read arguments
+/// and environments of processes.
 constexpr const char* kForwarded[] = {"QUIRE_ISA", "NCCL_DEBUG", "NCCL_IB_DISABLE", "NCCL_IB_HCA", "NCCL_P2P_DISABLE"};
 
-/// Adds the ranks of one node after those of the earlier nodes. A common host list for all nodes fails: Open MPI puts
-/// this host first in it, wherever it stands in the topology.
+/// Adds the ranks of one node after those of the earlier nodes. One host list for all nodes would not work: Open MPI
+/// puts this host first in it, wherever this host stands in the topology.
 void AddNode(CommandLine& line, const Topology::Node& node, int count, const std::vector<std::string>& worker) {
   line.Add({"-np", std::to_string(count), "--host", fmt::format("{}:{}", node.host, count), "--wd", "/"});
   const bool named = !node.interface.empty() && node.interface.find('/') == std::string::npos;
@@ -148,7 +149,7 @@ std::vector<std::string> MpirunCommand(const Topology& topology, const std::vect
   if (!one_host) line.Add({"env", "TMPDIR=" + session_dir});
   line.Add({MpirunProgram()});
   if (one_host) line.Add({"-np", std::to_string(topology.parallel.num_ranks())});
-  // One dead rank ends the job at once, because the coordinator decides on membership (comm/PROTOCOL.md).
+  // If one rank dies the job ends at once, because the coordinator decides how to go on (comm/PROTOCOL.md).
   line.Mca("orte_enable_recovery", "0");
   line.Mca("orte_abort_on_non_zero_status", "1");
   line.Mca("odls_base_sigkill_timeout", "0");
@@ -173,7 +174,7 @@ std::vector<std::string> MpirunCommand(const Topology& topology, const std::vect
 std::string WorkerBinary(const Topology& topology) {
   const std::string& named = topology.launch.worker;
   if (named.empty()) return FindWorkerBinary();
-  // With several nodes the path belongs to the nodes and need not exist on this host.
+  // With several nodes the path is one on the nodes, and need not exist on this host.
   if (OnThisHost(topology) && named.find('/') != named.npos && ::access(named.c_str(), X_OK) != 0)
     FailSettings("launch.worker {}: no program that can be run: {}", named, std::strerror(errno));
   return named;

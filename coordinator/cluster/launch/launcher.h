@@ -11,16 +11,16 @@
 
 namespace quire {
 
-/// Bytes of a message that MPI sends to another host without asking whether the receiver waits for it.
+/// The most bytes of a message that MPI sends to another host without first asking whether the receiver waits for it.
 inline constexpr int64_t kLongestUnaskedMessage = 320 << 10;
 
-/// Returns the mpirun command line for one epoch's workers: on this host if `placement` is empty, else on the named
-/// nodes. No shell runs on this host; on other hosts mpirun's agent decides (with ssh: the user's shell).
+/// Returns the mpirun command line for one epoch's workers: on this host if `placement` is empty, otherwise on the
+/// nodes that it names. No shell runs on this host; on other hosts mpirun's agent decides (with ssh: the user's shell).
 std::vector<std::string> MpirunCommand(const Topology& topology, const std::string& worker_binary,
                                        const std::string& data_endpoint, EpochId epoch, const std::string& session_dir,
                                        const std::vector<NodeRanks>& placement = {});
 
-/// Returns the mpirun command line above, with `worker_command` in place of the binary and its endpoint.
+/// Returns the same command line, with `worker_command` in place of the worker's binary and its endpoint.
 std::vector<std::string> MpirunCommand(const Topology& topology, const std::vector<std::string>& worker_command,
                                        const std::string& session_dir, const std::vector<NodeRanks>& placement);
 

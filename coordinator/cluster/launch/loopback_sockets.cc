@@ -12,7 +12,7 @@
 
 namespace {
 
-/// Removes this module, the first in LD_PRELOAD, from the environment, so that the ranks do not load it.
+/// Removes this module, which comes first in LD_PRELOAD, from the environment, so that the ranks do not load it.
 __attribute__((constructor)) void LeaveEnvironment() {
   const char* modules = std::getenv("LD_PRELOAD");
   const char* others = modules == nullptr ? nullptr : std::strchr(modules, ':');

@@ -8,7 +8,7 @@
 
 namespace quire {
 
-/// A running mpirun and the facts about ranks in its output.
+/// A running mpirun, and what its output says about ranks.
 struct MpirunProcess {
   explicit MpirunProcess(const std::vector<std::string>& command)
       : process(command, [this](const std::string& line) { report.AddLine(line); }) {}

@@ -8,8 +8,8 @@
 
 namespace quire {
 
-/// Finds in mpirun's output which rank or host ended the job; the exit status does not tell. One thread adds lines,
-/// another one reads the result.
+/// Finds in mpirun's output which rank or host ended the job, because mpirun's exit status does not tell. One thread
+/// adds lines, and another thread reads the result.
 class MpirunReport {
  public:
   struct Culprit {

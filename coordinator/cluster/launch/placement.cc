@@ -15,12 +15,12 @@ namespace quire {
 
 namespace {
 
-/// Returns the most ranks that a node can take; 0: any number.
+/// Returns the most ranks that a node can take; 0 means any number.
 int CapacityOf(const Topology::Node& node) {
   return node.slots > 0 ? node.slots : static_cast<int>(node.devices.size());
 }
 
-/// The nodes to use first, and the spare nodes left to add.
+/// The nodes that are used first, and the spare nodes that may be added.
 struct Candidates {
   std::vector<size_t> used, spares;
 };
@@ -46,7 +46,7 @@ Candidates ChooseNodes(const std::vector<Topology::Node>& nodes, const std::set<
   return result;
 }
 
-/// Returns the most ranks that the nodes take together; nullopt when a node has no limit.
+/// Returns the most ranks that these nodes take together; nullopt when one of them has no limit.
 std::optional<int> TotalCapacity(const Topology& topology, const std::vector<size_t>& used) {
   int total = 0;
   for (const size_t i : used) {

@@ -29,28 +29,29 @@ struct Placement {
 /// when a host is excluded: the first spare replaces it, and more follow if needed.
 Placement PlaceRanks(const Topology& topology, int num_ranks, const std::set<std::string>& excluded);
 
-/// Returns the nodes of one replica: replica r gets the places and devices of the ranks [r * n, (r + 1) * n), if each
-/// replica has n ranks, and the spare nodes with index % replicas == r. Throws Error when there are too few places.
+/// Returns the nodes of one replica. If each replica has n ranks, replica r gets the places and devices of the ranks [r
+/// * n, (r + 1) * n), and the spare nodes with index % replicas == r. Throws Error when there are too few places.
 std::vector<Topology::Node> NodesOfReplica(const Topology& topology, int replica);
 
-/// Returns the device of each rank, given the ranks' hosts. The devices that the topology lists for a host go to its
-/// ranks in order; on a host without a list its i-th rank gets device i. Empty when the topology lists no devices.
+/// Returns the device of each rank, given the ranks' hosts. If the topology lists devices of a host, the host's ranks
+/// get them in order; on a host without a list, its i-th rank gets device i. Empty when the topology lists no devices.
 /// Throws Error when a host has more ranks than listed devices.
 std::vector<int> DevicesOfRanks(const Topology& topology, const std::vector<std::string>& hosts);
 
-/// Returns the number of compute threads of each of `workers_of_host` workers on a host like this one: the topology's
-/// number, or an even share of the processors that affinity and CPU quotas leave.
+/// Returns the number of compute threads of a worker when `workers_of_host` workers share a host like this one: the
+/// topology's number, or an even share of the processors that affinity and CPU quotas leave.
 int ThreadsOfWorker(const Topology& topology, int workers_of_host);
 
-/// Like ThreadsOfWorker, for the processors that the ranks' hosts reported. All ranks get the number of the smallest
-/// host.
+/// Like ThreadsOfWorker, for the processors that the ranks' hosts have reported. All ranks get the smallest host's
+/// number.
 int ThreadsOfWorkers(const Topology& topology, const std::vector<RankInfo>& ranks);
 
 /// True when workers may compute on GPUs, judged before the workers report their devices.
 bool MayUseGpus(const Topology& topology);
 
-/// True when the workers' threads leave too few cores on this host for `other_threads` other threads. For workers on
-/// several hosts or started externally the number on this host is unknown; then true unless GPUs may be used.
+/// True when the workers' threads leave too few cores on this host for `other_threads` other threads. If workers run on
+/// several hosts or were started by another party, their number on this host is unknown: then true, unless GPUs may be
+/// used.
 bool WorkersNeedAllCores(const Topology& topology, int other_threads);
 
 }  // namespace quire

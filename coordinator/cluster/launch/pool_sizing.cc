@@ -11,10 +11,10 @@ namespace quire {
 
 namespace {
 
-// Default numbers of tokens in a step. Longer steps would stall decoding sequences.
+// The most tokens of a step, by default. Longer steps would delay sequences that decode.
 constexpr int kCpuStepTokens = 512, kCudaStepTokens = 2048;
-// The default limit of KV memory: a server should not fill a laptop without being asked. On GPUs there is no such
-// limit.
+// The most bytes of KV memory of a CPU worker, by default, so that a server does not fill a laptop's memory. There is
+// no such limit on GPUs.
 constexpr int64_t kDefaultCpuKvBytes = int64_t{4} << 30;
 // A plan names every block of each added state; more blocks would make that list longer than a long block table.
 constexpr int64_t kMostStateBlocks = 4096;
@@ -24,7 +24,7 @@ int ChooseNumBlocks(const Topology& topology, BackendKind backend, const std::ve
                     const PoolDemand& demand) {
   const bool cuda = backend == BackendKind::kCuda;
   if (topology.cache.num_blocks > 0) return topology.cache.num_blocks + 1;
-  // CPU ranks of a host share its memory; GPU ranks each report their own.
+  // The CPU ranks of a host share its memory; each GPU rank reports the memory of its own GPU.
   std::map<std::string, int> sharers = RanksOfAllReplicas(topology, ranks);
   int64_t per_block = 0, available = INT64_MAX;
   for (const RankInfo& rank : ranks) {

@@ -14,22 +14,22 @@ namespace quire {
 /// holds.
 int ChooseModelLen(const Topology& topology, const ModelSpec& spec);
 
-/// Returns the most tokens of a sequence once the pool's size is known: model_len, but no more than fit into the pool,
-/// unless sliding windows free a sequence's beginning.
+/// Returns the most tokens of a sequence once the pool's size is known: model_len, or fewer if the pool cannot hold
+/// that many. Sliding windows free a sequence's beginning, so then the pool sets no bound.
 int FittingModelLen(int model_len, const ModelSpec& spec, int64_t pool_tokens);
 
-/// Returns the most tokens of a step: the topology's setting, or a default for the backend and max_running. An
-/// encoder's step has room for a prompt of model_len tokens.
+/// Returns the most tokens of a step: the topology's setting, or a default for the backend and max_running. For an
+/// encoder, at least model_len, because a step must hold a whole prompt.
 int ChooseStepTokens(const Topology& topology, BackendKind backend, const ModelSpec& spec, int model_len);
 
-/// The demand that a pool of KV blocks must meet.
+/// What a pool of KV blocks must be able to hold.
 struct PoolDemand {
   int max_model_len = 0;  // longest sequence, in tokens
   int blocks_needed = 1;  // blocks that present requests need; provided if memory allows
 };
 
-/// Returns the number of blocks for a sequence's recurrent state: the maximum over all ranks, used on every rank. 0:
-/// the model has no states.
+/// Returns how many blocks a sequence's recurrent state takes: the maximum over all ranks, because every rank uses the
+/// same number. 0: the model has no states.
 int StateBlocks(const std::vector<RankInfo>& ranks);
 
 /// Returns the number of KV blocks, and of host blocks for swapping, that fit into the ranks' memory under the

@@ -56,7 +56,7 @@ void BringLoopbackUp() {
   if (!up) Fail("cannot bring the loopback interface of a network namespace up: {}", std::strerror(error));
 }
 
-/// Runs a test process under the prefix. Returns "" if that works; else the process's error message.
+/// Runs a test process under the prefix. Returns "" if that works, otherwise the error message of the process.
 std::string Problem(const std::vector<std::string>& prefix) {
   std::vector<std::string> command = prefix;
   command.push_back("true");
@@ -79,7 +79,7 @@ std::string Problem(const std::vector<std::string>& prefix) {
   return said.empty() ? "it ended without a word" : said.substr(0, said.find('\n'));
 }
 
-/// Returns the reason not to try a private network; empty: try it.
+/// Returns the reason not to try a private network; empty when it should be tried.
 std::string Objection(const Topology& topology) {
   const PrivateNetworkMode wish = topology.transport.private_network;
   if (wish == PrivateNetworkMode::kOff) return "transport.private_network is off";
@@ -91,8 +91,8 @@ std::string Objection(const Topology& topology) {
   return "";
 }
 
-/// Returns the words before mpirun that load the module which keeps its sockets to loopback; none where the module is
-/// missing.
+/// Returns the words to put before mpirun so that it loads the module which binds its sockets to loopback; none if the
+/// module is not installed.
 std::vector<std::string> OnLoopback() {
   constexpr const char* kModule = "quire-loopback.so";
   for (const auto& path : {OwnFolder() / kModule, OwnFolder().parent_path() / "lib" / "quire" / kModule}) {

@@ -7,8 +7,8 @@
 
 namespace quire {
 
-/// The first argument of this program's process when it only enters a private network and executes the command that
-/// follows.
+/// The first argument with which this program only enters a private network and executes the command after
+/// it.
 inline constexpr const char* kInPrivateNetwork = "in-private-network";
 
 /// Enters a new network namespace with only a loopback interface and executes the command, whose ports are then
@@ -23,15 +23,15 @@ struct PrivateNetwork {
   std::string reason;               // why no private network is used; empty when one is used
   std::vector<std::string> prefix;  // put before the command; may be empty
 
-  /// Returns the text for the log: "runs in a network of its own", or the addresses on which mpirun listens instead and
-  /// the reason.
+  /// Returns the text for the log: "runs in a network of its own", or the addresses on which mpirun listens instead,
+  /// with the reason.
   std::string InWords() const;
 };
 
-/// Resolves transport.private_network: used when all communicating processes are on this host and the system allows it.
-/// "auto" excludes workers that may use GPUs, because GPU libraries choose networks themselves. Throws Error when the
-/// setting is "on" and impossible. Runs a test process to find out. Without a private network, if all workers are on
-/// this host, mpirun listens on loopback alone, provided that the module for that is installed.
+/// Decides about transport.private_network. A private network is used when all processes that communicate are on this
+/// host and the system allows it; a test process finds that out. With "auto" none is used if workers may use GPUs,
+/// because GPU libraries choose networks themselves. Throws Error when the setting is "on" and impossible. Without one,
+/// if all workers are on this host, mpirun listens on loopback only, provided that the module for that is installed.
 PrivateNetwork ChoosePrivateNetwork(const Topology& topology);
 
 }  // namespace quire

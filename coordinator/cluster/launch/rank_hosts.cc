@@ -7,7 +7,7 @@ namespace quire {
 
 namespace {
 
-// A heartbeat that was in transit when mpirun ended proves nothing.
+// A heartbeat that was on its way when mpirun ended proves nothing about its rank.
 constexpr auto kOnItsWay = std::chrono::milliseconds(200);
 
 }  // namespace

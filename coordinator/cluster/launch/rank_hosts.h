@@ -13,21 +13,21 @@
 
 namespace quire {
 
-/// Returns the host of every rank, as reported at joining.
+/// Returns the host of every rank, as the rank reported it when it joined.
 std::vector<std::string> HostsOfRanks(const std::vector<RankInfo>& ranks);
 /// Returns the number of ranks on each host.
 std::map<std::string, int> RanksOfHosts(const std::vector<RankInfo>& ranks);
 /// Returns the number of ranks of all replicas on each host: Node::ranks_of_all where the topology states it. Otherwise
-/// the given ranks are counted, once per replica if all workers are on this host.
+/// counts the given ranks, once per replica if all workers are on this host.
 std::map<std::string, int> RanksOfAllReplicas(const Topology& topology, const std::vector<RankInfo>& ranks);
 
-/// The time for which ranks of a lost daemon still send heartbeats after mpirun's end: the ranks notice the end within
-/// a second.
+/// The time after mpirun's end in which ranks of a lost daemon still send heartbeats. Ranks notice that end within a
+/// second.
 inline constexpr auto kLastBeats = std::chrono::milliseconds(700);
 
-/// Finds the host of a lost mpirun daemon. mpirun ends without naming that host, but first ends the ranks of all other
-/// hosts. So the only host whose ranks still send heartbeats is the lost one; empty when there is not exactly one such
-/// host.
+/// Returns the host whose mpirun daemon was lost. mpirun does not name that host, but before it ends it ends the ranks
+/// of all other hosts. So the lost host is the only one whose ranks still send heartbeats. Empty when there is not
+/// exactly one such host.
 std::string HostThatOutlives(const std::vector<RankInfo>& ranks, std::chrono::steady_clock::time_point mpirun_ended);
 
 /// Returns the failure of a group whose mpirun has ended, with the most likely cause.

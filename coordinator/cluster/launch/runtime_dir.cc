@@ -19,7 +19,7 @@ namespace {
 constexpr const char* kPrefix = "quire.";
 constexpr size_t kLongestBase = 64;  // a socket's path must fit into 107 bytes
 
-/// Removes directories of killed servers: their lock file exists, but no process holds the lock.
+/// Removes directories of killed servers. Their lock file exists, but no process holds its lock.
 void RemoveStale(const std::filesystem::path& base) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(base, error)) {
@@ -42,7 +42,7 @@ RuntimeDir::RuntimeDir() {
   const bool fits = base != nullptr && std::strlen(base) <= kLongestBase;
   if (!fits || !std::filesystem::is_directory(base, ignored) || ::access(base, W_OK) != 0) base = "/tmp";
   RemoveStale(base);
-  // The directory gets its final name only after locking. Otherwise another server could take it for a stale one.
+  // The directory gets its final name only when it is locked. Before, another server could take it for one to remove.
   path_ = std::string(base) + "/." + kPrefix + "XXXXXX";
   if (::mkdtemp(path_.data()) == nullptr) Fail("cannot make a directory under {}: {}", base, std::strerror(errno));
   lock_ = ::open((path_ + "/lock").c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);

@@ -10,9 +10,9 @@
 
 namespace quire {
 
-/// Returns the hosts that went away together, such as those of a rack: the ranks of each have sent no heartbeat for
-/// 600 ms before the latest one of the group, and `answers` is false for it. Asks these hosts at the same time.
-/// `placement` says which ranks are on which of the nodes.
+/// Returns the hosts that were lost together, such as the hosts of a rack. The ranks of such a host sent their last
+/// heartbeat at least 600 ms before the latest heartbeat of the group, and `answers` is false for it. Calls `answers`
+/// for these hosts at the same time. `placement` says which ranks are on which of the nodes.
 std::vector<std::string> SilentHosts(const std::vector<Topology::Node>& nodes, const std::vector<NodeRanks>& placement,
                                      const std::vector<RankInfo>& ranks,
                                      const std::function<bool(const std::string& host)>& answers);

@@ -34,7 +34,7 @@ std::vector<int32_t> StagesOf(const ModelFiles& model, int pipeline, const std::
 
 BackendKind ChooseBackend(const Topology& topology, const std::vector<RankInfo>& ranks) {
   if (topology.compute.backend == BackendKind::kCpu) return BackendKind::kCpu;
-  // Each rank of a host takes one device, unless the topology lists devices.
+  // Each rank of a host takes one device of it, unless the topology lists devices.
   std::map<std::string, int> ranks_of_host = RanksOfAllReplicas(topology, ranks);
   const bool listed = std::ranges::any_of(topology.nodes, [](const auto& node) { return !node.devices.empty(); });
   std::string problem;
@@ -81,6 +81,7 @@ AssignMessage MakeAssignment(const Topology& topology, const ModelFiles& model, 
   }
   assign.load_format = model.load_format();
   assign.draft = DraftModelOf(topology, model);
+  if (!cuda) assign.draft_rows = MostDraftRows(topology, model.spec());
   assign.block_size = topology.cache.block_size;
   assign.max_running = topology.scheduler.max_running;
   assign.threads = ThreadsOfWorkers(topology, ranks);
@@ -96,7 +97,7 @@ AssignMessage MakeAssignment(const Topology& topology, const ModelFiles& model, 
   if (assign.compute.activations == ActivationType::kAuto) assign.compute.activations = ActivationType::kInt16;
   if (cuda) assign.devices = DevicesOfRanks(topology, HostsOfRanks(ranks));
   if (cuda && assign.devices.empty() && topology.parallel.replica > 0 && OnThisHost(topology)) {
-    // Without listed devices the ranks of this replica take the devices after those of earlier replicas.
+    // If no devices are listed, the ranks of this replica take the devices after those of earlier replicas.
     for (size_t rank = 0; rank < ranks.size(); ++rank)
       assign.devices.push_back(topology.parallel.replica * topology.parallel.tensor + static_cast<int>(rank));
   }

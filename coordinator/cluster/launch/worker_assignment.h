@@ -13,12 +13,12 @@ namespace quire {
 /// backend or settings are impossible with these devices.
 BackendKind ChooseBackend(const Topology& topology, const std::vector<RankInfo>& ranks);
 
-/// Returns the layers of each stage of a pipeline, first stage first: `stages` if it names them, else even by bytes;
-/// nothing for a pipeline of one stage. Throws SettingsError for stages that the model does not allow.
+/// Returns the number of layers of each stage of a pipeline: `stages` if it is not empty, otherwise a division that is
+/// even by work; nothing for a single stage. Throws SettingsError for stages that the model does not allow.
 std::vector<int32_t> StagesOf(const ModelFiles& model, int pipeline, const std::vector<int>& stages);
 
-/// Returns the assignment for all ranks, without the limits of steps and sequences and the ctrl port. `backend` comes
-/// from ChooseBackend.
+/// Returns the assignment for all ranks. The limits of steps and sequences and the ctrl port are not set yet. `backend`
+/// comes from ChooseBackend.
 AssignMessage MakeAssignment(const Topology& topology, const ModelFiles& model, const std::vector<RankInfo>& ranks,
                              BackendKind backend);
 

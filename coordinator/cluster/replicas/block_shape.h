@@ -9,8 +9,8 @@
 
 namespace quire {
 
-/// Describes the storage of a worker group's KV blocks and the reachability of its workers. Storage and reachability
-/// decide whether, and in which way, blocks can move between two groups.
+/// How a worker group stores its KV blocks, and how its workers can be reached. This decides whether blocks can move
+/// between two groups, and in which way.
 struct BlockShape {
   GroupCut cut;  // how the group cuts the model
   ComputeSettings compute;
@@ -23,11 +23,11 @@ struct BlockShape {
   std::vector<std::string> keys;  // public keys of ranks, at least one each; empty: no encryption
 };
 
-/// Returns the reason why the target cannot use the source's blocks; empty: it can.
+/// Returns the reason why the target cannot use the source's blocks; empty when it can.
 std::string WhyBlocksStay(const BlockShape& from, const BlockShape& to);
 
-/// True if blocks can move in this way, provided that WhyBlocksStay is empty. Device to device: only full blocks, not
-/// with states or windows; between hosts not with encryption, because NCCL sends clear text.
+/// True if blocks can move in this way, provided that WhyBlocksStay is empty. From device to device only full blocks of
+/// models without states and windows can move; between hosts only without encryption, because NCCL does not encrypt.
 bool CanGo(MigrationWay way, const BlockShape& from, const BlockShape& to);
 
 /// True when blocks move over the network, false when they move over sockets of one host.

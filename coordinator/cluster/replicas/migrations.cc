@@ -12,14 +12,14 @@ namespace quire {
 
 namespace {
 
-/// Further blocks that are reserved for each sequence of a request, because the request grows while its move is
+/// Blocks that are reserved in addition for each sequence of a request, because the request grows while its move is
 /// prepared.
 constexpr int kBlocksToGrow = 4;
 
-/// The most simultaneous transfers. A worker's socket queues 64 messages, and every transfer adds one to three.
+/// The most transfers at the same time. A worker's socket queues 64 messages, and every transfer adds one to three.
 constexpr size_t kMostTransfers = 16;
 
-/// Seconds without transfers between two replicas after one broke off, because each attempt waits seconds for nothing.
+/// Seconds without transfers between two replicas after one has failed: each attempt may wait for seconds in vain.
 constexpr double kRestOfBrokenWay = 10;
 
 int64_t KnownTokens(const Request& request) {
@@ -124,7 +124,8 @@ void Migrations::Deliver(const Lock&, std::unique_ptr<Request> request, int to, 
   const std::string client = request->client;
   const GrammarSource grammar = request->sampling.grammar;
   in_transit_[id] = std::move(request);
-  // The target's workers may lack the grammar. Then the request waits for the grammar, as a new request does.
+  // The target's workers may lack the request's grammar. Then the request waits until they have compiled it, as a new
+  // request does.
   at(to).PostCall(tokens, client, grammar,
                   {.submit = [=, this](Engine& engine) { Arrive(id, to, ticket, engine); },
                    .refuse = [=, this](int, const std::string& reason) { Refuse(id, to, ticket, reason); },
@@ -136,8 +137,8 @@ void Migrations::Deliver(const Lock&, std::unique_ptr<Request> request, int to, 
                    .requests = {id}});
 }
 
-/// Ends a request in transit with an error. Called when the target's workers cannot compile its grammar or have no room
-/// for the grammar.
+/// Ends a request in transit with an error, because the target's workers cannot compile its grammar or have no room for
+/// it.
 void Migrations::Refuse(RequestId id, int to, uint64_t ticket, const std::string& reason) {
   const Lock lock(mutex_);
   const auto it = in_transit_.find(id);

@@ -46,15 +46,15 @@ class Migrations {
 
   // Call the following functions on the replica's engine thread.
   void OnReport(int replica, Rank rank, const BlocksReport& report);
-  /// The replica's workers were just restarted, or were given up.
+  /// Called when the replica's workers were just restarted, or were given up.
   void OnEpochLost(int replica);
   /// Called in every round: cancels transfers whose request has ended or whose client has disconnected.
   void DropAbandoned(int replica, const Engine& engine);
-  /// Called when the replica's workers are given up, or are long in coming back: sends its requests to other replicas.
-  /// Requests stay if no replica serves.
+  /// Called when the replica's workers are given up or take long to restart. Sends its requests to other replicas; if
+  /// no replica serves, they stay.
   void Empty(int replica, Engine& engine);
 
-  /// Drops the requests in transit. No request moves afterwards.
+  /// Drops the requests in transit. Afterwards no request moves.
   void Clear();
 
   MigrationCounts counts() const;
@@ -71,7 +71,7 @@ class Migrations {
   void Follow(uint64_t ticket, int to, Engine& engine);
   void GoBare(RequestId id, int to, Engine& engine);
   void PostBare(const BlockTransfer& transfer);
-  /// Posts the request to `to`'s engine, with the blocks under the ticket if the ticket is not 0.
+  /// Posts the request to the engine of `to`. If the ticket is not 0, its blocks are there under the ticket.
   void Deliver(const Lock& lock, std::unique_ptr<Request> request, int to, uint64_t ticket);
   void Arrive(RequestId id, int to, uint64_t ticket, Engine& engine);
   void Refuse(RequestId id, int to, uint64_t ticket, const std::string& reason);

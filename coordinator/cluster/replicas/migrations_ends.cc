@@ -1,4 +1,4 @@
-// The part of Migrations that ends moves early.
+// The part of Migrations that ends moves before they are complete.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 
 namespace quire {
 
-/// Tells the workers of both sides once that the blocks are not needed any more. Workers that have finished ignore the
-/// message.
+/// Tells the workers of both sides, once, that the blocks are not needed any more. Workers that have finished already
+/// ignore the message.
 void Migrations::CallOff(const Lock&, uint64_t ticket, BlockTransfer& transfer) {
   if (std::exchange(transfer.called_off, true)) return;
   spdlog::info("blocks of request {} need not go from replica {} to {} any more: called off", transfer.request,
@@ -37,7 +37,7 @@ void Migrations::DropAbandoned(int replica, const Engine& engine) {
   }
 }
 
-/// Lets the request move on without blocks, because they will not arrive.
+/// Lets the request move without blocks, because its blocks will not arrive.
 void Migrations::Fail(const Lock& lock, BlockTransfer& transfer) {
   const bool first = !std::exchange(transfer.failed, true);
   if (transfer.delivered || !first) return;
@@ -98,7 +98,7 @@ void Migrations::Empty(int replica, Engine& engine) {
   }
 }
 
-/// Forgets a transfer that is over on both sides.
+/// Forgets a transfer that has ended on both sides.
 void Migrations::DropIfOver(const Lock&, uint64_t ticket) {
   const auto it = transfers_.find(ticket);
   if (it == transfers_.end()) return;

@@ -8,7 +8,7 @@
 
 namespace quire {
 
-/// Returns the way in which the request's blocks move; nullopt: the blocks stay. Logs every reason once.
+/// Returns the way in which the request's blocks move; nullopt when they stay. Logs each reason only once.
 std::optional<MigrationWay> Migrations::WayOf(const Lock&, const Request& request, const BlockTransfer& transfer) {
   const int from = transfer.from, to = transfer.to;
   const BlockShape &source = transfer.source, &target = transfer.target;
@@ -24,7 +24,7 @@ std::optional<MigrationWay> Migrations::WayOf(const Lock&, const Request& reques
   }
   const bool by_host = CanGo(MigrationWay::kHost, source, target);
   const bool by_device = CanGo(MigrationWay::kDevice, source, target) && !by_host_.contains(std::minmax(from, to));
-  // Only through host memory can several choices keep sharing their last, partly filled blocks.
+  // Several choices of a request share their last, partly filled block only if the blocks move through host memory.
   const bool whole_by_host = request.swapped_out() || request.sequences.size() > 1;
   if (by_device && !(by_host && whole_by_host)) return MigrationWay::kDevice;
   return by_host ? std::optional(MigrationWay::kHost) : std::nullopt;
@@ -35,7 +35,7 @@ void Migrations::Give(uint64_t ticket, Engine& engine) {
   const auto it = transfers_.find(ticket);
   if (it == transfers_.end() || it->second.failed) return;
   BlockTransfer& transfer = it->second;
-  // While the source's workers are replaced they have nothing to send, and some may not have started.
+  // While the source's workers are being replaced they have no blocks to send, and some may not run yet.
   const bool lost = at(transfer.from).recovering();
   std::vector<BlockCopyPair> moves;
   transfer.gives = true;
@@ -51,7 +51,7 @@ void Migrations::Give(uint64_t ticket, Engine& engine) {
     moves = Take(lock, lost ? 0 : ticket, transfer, engine);
   }
   if (lost) return CallOff(lock, ticket, transfer);
-  // The source's ranks get the message in any case, because the target's ranks wait for them.
+  // The source's ranks get the message even if they have nothing to send, because the target's ranks wait for them.
   WorkerGroup& group = at(transfer.from).group();
   transfer.givers = group.size();
   transfer.begin_seconds = EngineLoop::Now();
@@ -67,8 +67,8 @@ void Migrations::Give(uint64_t ticket, Engine& engine) {
   group.SendToEach(give);
 }
 
-/// For MigrationWay::kHost: takes the request out of its engine, with its blocks under `keep` if that is not 0. Returns
-/// the device-to-host copies that the workers must make.
+/// For MigrationWay::kHost. Takes the request out of its engine; if `keep` is not 0, its blocks are kept under that
+/// ticket. Returns the copies from device to host that the workers must make.
 std::vector<BlockCopyPair> Migrations::Take(const Lock& lock, uint64_t keep, BlockTransfer& transfer, Engine& engine) {
   std::optional<Departure> departure = engine.Depart(transfer.request, keep, transfer.room);
   if (!departure) {
@@ -81,7 +81,7 @@ std::vector<BlockCopyPair> Migrations::Take(const Lock& lock, uint64_t keep, Blo
   return std::move(departure->moves);
 }
 
-/// For MigrationWay::kDevice: takes the request out of its engine and delivers it to the target, where its blocks have
+/// For MigrationWay::kDevice. Takes the request out of its engine, and delivers it to the target, where its blocks have
 /// arrived.
 void Migrations::Follow(uint64_t ticket, int to, Engine& engine) {
   const Lock lock(mutex_);

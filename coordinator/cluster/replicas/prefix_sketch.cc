@@ -30,7 +30,7 @@ void PrefixSketch::Note(const Hashes& hashes, int replica) {
     noted_[key] = {replica, ++turn_};
     order_.emplace_back(key, turn_);
   }
-  // Renewed notes leave stale entries in order_, which are dropped when they reach the front.
+  // A note that is renewed leaves its old entry in order_. Such entries are dropped when they reach the front.
   while (noted_.size() > max_ || order_.size() > 4 * max_) {
     const auto [key, turn] = order_.front();
     order_.pop_front();

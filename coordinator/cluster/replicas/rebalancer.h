@@ -9,10 +9,10 @@ namespace quire {
 /// Decides which requests move to another replica. Each replica examines its own requests on its engine's thread in
 /// every round of its loop.
 ///
-/// Relief: a replica that at two looks in a row, kLookEverySeconds apart, had waiting requests or new preemptions sends
-/// one request to a replica with plenty of room (ChooseRelief). The replica gives up its most junior waiting request,
-/// preferably one before its first step; if none waits, the most junior running one. No request moves twice within
-/// kRestSeconds.
+/// Relief: a replica looks every kLookEverySeconds. If it had waiting requests or new preemptions at two looks in a
+/// row, it sends one request to a replica with plenty of room (ChooseRelief): its most junior waiting request,
+/// preferably one that has not been computed yet; if none waits, its most junior running request. No request moves
+/// twice within kRestSeconds.
 ///
 /// Separate prefill: on the first prefill_replicas replicas a request leaves as soon as each of its sequences has a
 /// token.

@@ -16,7 +16,8 @@ namespace {
 
 constexpr double kPublishEverySeconds = 0.002;  // seldom, because Publish looks at every request
 
-/// Makes the parent directory of a replica's journal: several replicas have subdirectories of the configured directory.
+/// Creates the parent directory of a replica's journal: several replicas use subdirectories of the configured
+/// directory.
 void MakeParent(const std::string& directory) {
   const std::string parent = directory.substr(0, directory.rfind('/'));
   if (::mkdir(parent.c_str(), 0700) != 0 && errno != EEXIST) Fail("cannot make {}: {}", parent, std::strerror(errno));
@@ -120,7 +121,7 @@ std::function<void(Engine&)> Replica::Announce(int64_t tokens, std::function<voi
     const std::lock_guard lock(mutex_);
     tokens_on_their_way_ += tokens;
   }
-  // The deleter counts the tokens as arrived when the last copy of the task is destroyed, however the task ends.
+  // The tokens count as arrived when the last copy of the task is destroyed, however the task ends.
   std::shared_ptr<void> on_its_way(nullptr, [arrived = tokens_arrived_, tokens](void*) { *arrived += tokens; });
   return [on_its_way = std::move(on_its_way), task = std::move(task)](Engine& engine) { task(engine); };
 }

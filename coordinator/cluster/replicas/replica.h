@@ -19,8 +19,8 @@
 
 namespace quire {
 
-/// One group of workers with everything of its own: workers, sockets, epochs, recovery, KV blocks, engine, engine
-/// thread and journal. Its failures affect no other replica.
+/// One group of workers, with sockets, epochs, recovery, KV blocks, engine, engine thread and journal of its own. Its
+/// failures affect no other replica.
 class Replica : private EngineLoopHost {
  public:
   /// Starts the workers as Deployment does. `topology` comes from ReplicaTopology. The feed must outlive the replica.
@@ -38,7 +38,7 @@ class Replica : private EngineLoopHost {
   Deployment& deployment() { return deployment_; }
   Engine& engine() { return deployment_.engine(); }  // call only on the engine's thread, once that thread runs
   WorkerGroup& group() { return deployment_.group(); }
-  const KvTier* tier() const { return tier_.get(); }  // on the engine's thread; null: blocks are not stored
+  KvTier* tier() const { return tier_.get(); }  // on the engine's thread; null: blocks are not stored
   EngineLoop& loop() { return *loop_; }
   const EngineLoop& loop() const { return *loop_; }
   bool serving() const { return loop_->serving(); }
@@ -46,17 +46,17 @@ class Replica : private EngineLoopHost {
   std::optional<JournalHealth> journal_health() const {  // nullopt: no journal; callable from any thread
     return journal_ ? std::optional(journal_->health()) : std::nullopt;
   }
-  /// Submits a call on the engine's thread; with a grammar once the workers are ready for it. view() counts the call's
-  /// tokens from now on.
+  /// Submits a call on the engine's thread; a call with a grammar only once the workers have compiled the grammar. From
+  /// now on view() includes the call's tokens.
   void PostCall(int64_t tokens, const std::string& client, const GrammarSource& grammar, Arrival arrival);
   /// Runs `order` on the engine's thread.
   void PostAdapter(std::function<void(AdapterGate&)> order);
-  /// Returns the state as of the last Publish, plus tokens on their way. Callable from any thread.
+  /// Returns the state at the last Publish, plus the tokens of calls on their way. Callable from any thread.
   ReplicaView view() const;
   BlockShape block_shape() const;
-  /// Returns the endpoint where a rank waits for blocks of other groups. On the engine's thread.
+  /// Returns the endpoint where a rank waits for blocks of other groups. Call it on the engine's thread.
   std::string BlockEndpoint(Rank rank);
-  /// On the engine's thread: updates view(), at most every 2 ms unless calls have arrived.
+  /// Updates view(), at most every 2 ms unless calls have arrived. Call it on the engine's thread.
   void Publish(const Engine& engine);
 
  private:

@@ -6,7 +6,7 @@
 
 namespace quire {
 
-/// One replica as seen by the functions that choose a replica.
+/// One replica, as the functions see it that choose among replicas.
 struct ReplicaView {
   bool serving = true;        // false: given up
   bool recovering = false;    // the replica's workers are being restarted
@@ -25,27 +25,28 @@ struct RequestShape {
   int block_size = 16;
 };
 
-/// Cached blocks outweigh this many tokens of additional load, or the number of cached tokens if that is larger.
+/// A replica with cached blocks of the prompt is preferred although it has this many more tokens of load than the least
+/// loaded one. If more tokens are cached than this, their number counts instead.
 inline constexpr int64_t kAffinityMargin = 512;
 
-/// Returns a newcomer's expected wait, in tokens computed before it: queued tokens, 16 per running sequence, and the
-/// tokens of blocks that must be freed first.
+/// Returns how long a new request would wait, measured in tokens that are computed before it: queued tokens, 16 for
+/// each running sequence, and the tokens of blocks that must be freed first.
 int64_t LoadOf(const ReplicaView& view, const RequestShape& shape);
 
-/// Chooses the replica for a new request among the serving replicas. Prefers replicas that are not recovering, and
-/// among those the prefilling ones. Takes the replica with the most cached leading blocks, unless its load exceeds the
-/// least load by more than the margin. Otherwise takes the least loaded replica; ties: most free blocks, then the
-/// first. Returns nullopt when no replica serves.
+/// Chooses the replica for a new request among the replicas that serve. Prefers replicas that are not recovering, and
+/// among those the ones for prefill. Takes the replica with the most cached leading blocks, unless its load exceeds the
+/// least load by more than the margin (kAffinityMargin). Otherwise takes the least loaded replica; of equals the one
+/// with the most free blocks, then the first. Returns nullopt when no replica serves.
 std::optional<int> ChooseReplica(std::span<const ReplicaView> views, const RequestShape& shape);
 
 /// Chooses where a request that leaves `from` continues to decode: the least loaded other replica that serves, is not
-/// recovering and does not prefill. Returns nullopt when there is none.
+/// recovering, and is not one for prefill. Returns nullopt when there is none.
 std::optional<int> ChooseDecoder(std::span<const ReplicaView> views, int from, const RequestShape& shape);
 
-/// Chooses the replica to which replica `from`, which is short of blocks, should send a request: `from` must have
-/// waiting requests or must have preempted since it was last asked (`preempted`). Candidates have the same role, do not
-/// recover, have no waiting requests and keep a quarter of their blocks free after taking the request. Takes the
-/// candidate with the most free blocks.
+/// Chooses the replica to which replica `from`, which is short of blocks, should send a request. `from` must have
+/// waiting requests, or have preempted some since it was last asked (`preempted`). Candidates have the same role, are
+/// not recovering, have no waiting requests, and would still have a quarter of their blocks free with the request.
+/// Takes the candidate with the most free blocks.
 std::optional<int> ChooseRelief(std::span<const ReplicaView> views, int from, bool preempted,
                                 const RequestShape& shape);
 

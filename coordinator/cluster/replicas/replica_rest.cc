@@ -18,7 +18,7 @@ constexpr auto kLook = std::chrono::milliseconds(2);        // between two looks
 constexpr auto kStoreLook = std::chrono::milliseconds(20);  // between two looks for what the store has
 constexpr double kStillSeconds = 1;  // a store that has written nothing for so long takes no more
 
-/// Runs `task` on the engine's thread. Returns nothing when the thread did not come to it by `end_seconds`.
+/// Runs `task` on the engine's thread. Returns nullopt when that thread has not run it by `end_seconds`.
 std::optional<int64_t> Ask(Replica& replica, std::function<int64_t(Engine&)> task, double end_seconds) {
   struct Answer {
     std::atomic<int64_t> value{0};
@@ -33,7 +33,8 @@ std::optional<int64_t> Ask(Replica& replica, std::function<int64_t(Engine&)> tas
   return answer->is_there ? std::optional<int64_t>(answer->value) : std::nullopt;
 }
 
-/// Returns the blocks that no sequence holds and that cache nothing, as pairs of a first block and a count.
+/// Returns the blocks that no sequence holds and that cache nothing, as pairs of the first block and the count of a
+/// run.
 std::vector<BlockId> EmptyRuns(const BlockPool& pool) {
   std::vector<BlockId> runs;
   for (BlockId block = 1; block <= pool.num_usable(); ++block) {
@@ -67,7 +68,7 @@ void FinishSaving(Replica& replica, double end_seconds) {
   if (store == nullptr) return;
   const auto copies = [&replica](Engine&) { return replica.tier() != nullptr && replica.tier()->IsSaving() ? 1 : 0; };
   while (Ask(replica, copies, end_seconds) == 1) std::this_thread::sleep_for(kLook);
-  // The store writes what it has got. A block that it never takes is not waited for.
+  // A block that the store never takes is not waited for: the wait ends once the store has nothing more to write.
   const auto writes = [store](const Engine& engine) { return HasAll(*store, engine) ? 0 : 1; };
   int64_t written = -1;
   for (double moved = EngineLoop::Now(); EngineLoop::Now() < moved + kStillSeconds;) {

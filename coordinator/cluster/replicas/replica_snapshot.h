@@ -27,8 +27,8 @@ struct PoolCounts {
 };
 PoolCounts CountsOf(const BlockPool& pool);
 
-/// The state of a replica at one moment between two steps, as plain data. Other threads make status pages and metrics
-/// from it.
+/// The state of a replica at one moment between two steps, as plain data, from which other threads make status pages
+/// and metrics.
 struct ReplicaSnapshot {
   int replica = 0;
   std::chrono::steady_clock::time_point when;

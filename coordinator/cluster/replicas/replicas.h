@@ -15,21 +15,21 @@
 
 namespace quire {
 
-/// All replicas of a model and the choice of a replica for each request. Requests enter and leave here.
+/// All replicas of a model. Chooses a replica for each request. Requests enter and leave here.
 class Replicas : private ReplicaListener {
  public:
   /// Starts all replicas in parallel. Each engine loop runs as soon as its workers are ready, because workers need
-  /// heartbeats; requests come only after Begin. Throws the error of the first replica that failed to start. The feed
-  /// gets the events of all replicas; it and the model must outlive this object.
+  /// heartbeats; requests come only after Begin. Throws the error of the first replica that fails to start. The feed
+  /// gets the events of all replicas. The feed and the model must outlive this object.
   Replicas(const Topology& topology, const ModelFiles& model, const std::atomic<bool>& cancel,
            std::shared_ptr<const Vocabulary> vocabulary, EventFeed& events);
   ~Replicas() override;
 
   /// Connects the replicas with each other. `on_end` is called once, when all replicas are lost.
   void Begin(std::function<void(const std::string&)> on_end);
-  /// Waits until no cached block waits for the store any more, for this time at most.
+  /// Waits until every cached block is in the store, at most for this time.
   void FinishSaving(double most_seconds);
-  /// Gives memory of blocks back to the system (replica_rest.h). Returns the bytes that stay; nothing: unknown.
+  /// Gives memory of blocks back to the system (replica_rest.h). Returns the bytes that stay; nullopt when unknown.
   std::optional<int64_t> FreeMemory(double most_seconds);
   /// Ends the engines' threads and drops their requests.
   void StopLoops();
@@ -50,14 +50,14 @@ class Replicas : private ReplicaListener {
   /// Returns the events of all replicas.
   EventFeed& events() { return events_; }
 
-  /// Posts a client's call to the replica that suits the first request's prompt best; a call with a grammar waits there
-  /// until the workers are ready. `tokens`: number of tokens of all its requests. Called by one thread only.
+  /// Posts a client's call to the replica that suits the first request's prompt best. There a call with a grammar waits
+  /// until the workers have compiled it. `tokens`: the tokens of all its requests. Called by one thread only.
   void Submit(std::string_view salt, std::span<const TokenId> prompt, int64_t tokens, const std::string& client,
               const GrammarSource& grammar, Arrival arrival);
   /// Cancels requests on all replicas. The requests' sinks must return true from Abandoned() before this call.
   void Cancel(const std::vector<RequestId>& ids);
-  /// Takes requests out of their engines. `taken` is called once by each replica's thread with those that it had. A
-  /// request that is on its way to an engine stays.
+  /// Takes requests out of their engines. Each replica's thread calls `taken` once, with the requests that it had. A
+  /// request that is still on its way to an engine stays.
   void Withdraw(const std::vector<RequestId>& ids,
                 const std::function<void(std::vector<std::unique_ptr<Request>>)>& taken);
 

@@ -88,7 +88,8 @@ void BlockPort::Note(const std::vector<BlockTransferEnd>& ends) {
 
 void BlockPort::Run() {
   while (!stopping_) {
-    // 1 ms: a full link is tried again; 100 ms: blocks are expected, and deadlines pass.
+    // Waits 1 ms while a full link must be tried again, and 100 ms while blocks are expected, in order to notice
+    // deadlines.
     Channel* channels[] = {&receiver_.channel()};
     Channel::Wait(channels, order_fd_, !sender_.idle() ? 1 : !receiver_.idle() ? 100 : 1000);
     uint64_t count = 0;

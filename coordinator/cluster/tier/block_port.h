@@ -15,8 +15,8 @@
 
 namespace quire {
 
-/// This process's end of transfers of whole blocks from and to the ranks of a group: it behaves as a group of one rank.
-/// A thread of its own moves the bytes.
+/// This process's side of transfers of whole blocks from and to the ranks of a group. It behaves as a group of one
+/// rank. A thread of its own moves the bytes.
 class BlockPort {
  public:
   struct Security {
@@ -24,13 +24,13 @@ class BlockPort {
     std::vector<std::string> ranks;  // public keys of the group's ranks
   };
   /// Waits for blocks at the endpoint (ipc:// or tcp://). `wake` is called on the port's thread after a transfer ends.
-  /// `security`: null: no encryption. Throws Error when the endpoint cannot be bound.
+  /// `security` may be null: no encryption. Throws Error when the endpoint cannot be bound.
   BlockPort(const std::string& endpoint, const Security* security, std::function<void()> wake);
   ~BlockPort();
   BlockPort(const BlockPort&) = delete;
   BlockPort& operator=(const BlockPort&) = delete;
 
-  /// The epoch of this process, which the ranks' GiveBlocks messages must name.
+  /// The epoch of this process. The ranks' GiveBlocks messages must name it.
   static constexpr EpochId kEpoch = 1;
   const std::string& endpoint() const { return endpoint_; }
 
@@ -39,9 +39,9 @@ class BlockPort {
     BlockMemory memory;
     std::shared_ptr<void> owner;
   };
-  /// Waits for blocks of the ticket; runs[r] says which bytes of each block come from rank r.
+  /// Receives blocks under the ticket. runs[r] says which bytes of each block come from rank r.
   void Receive(uint64_t ticket, Blocks blocks, std::vector<BlockRuns> runs);
-  /// Sends blocks to ranks of the group with this epoch.
+  /// Sends blocks under the ticket to ranks of the group with this epoch.
   void Send(uint64_t ticket, EpochId epoch, Blocks blocks, std::vector<BlockDestination> destinations);
   /// Ends a transfer early.
   void Stop(uint64_t ticket);
@@ -76,7 +76,7 @@ class BlockPort {
   BlockReceiver receiver_;
   BlockSender sender_;
   const std::string endpoint_;
-  std::map<uint64_t, std::shared_ptr<void>> owners_;  // by ticket; of the port's thread
+  std::map<uint64_t, std::shared_ptr<void>> owners_;  // by ticket; only the port's thread uses it
   int order_fd_;                                      // an eventfd
   std::mutex mutex_;                                  // guards the next two members
   std::vector<Order> orders_;

@@ -2,14 +2,15 @@
 
 namespace quire {
 
-/// How long one block, or one state, takes to come back from the store. A measurement holds for kMeasurementSeconds.
+/// Measures how long one block, or one state, takes to come back from the store. A measurement is valid for
+/// kMeasurementSeconds.
 class FetchPace {
  public:
-  static constexpr double kMeasurementSeconds = 120;  // later it says nothing about the disk as it is now
+  static constexpr double kMeasurementSeconds = 120;  // an older measurement does not describe the disk's present speed
   static constexpr double kNewestPart = 0.5;          // weight of the newest measurement
 
   bool IsKnown(double now) const { return seconds_ > 0 && now - measured_at_ < kMeasurementSeconds; }
-  /// The smoothed seconds; 0 before the first measurement.
+  /// Returns the smoothed seconds; 0 before the first measurement.
   double seconds() const { return seconds_; }
   void Note(double newest_seconds, double now) {
     const bool is_old = seconds_ == 0 || now - measured_at_ > kMeasurementSeconds;

@@ -7,20 +7,21 @@
 
 namespace quire {
 
-/// Decides which client's call is next where calls wait for each other: the client whose last turn is longest ago. A
-/// client that is new comes before the client that had the last turn, and after those that waited before it.
+/// Decides which client's call is next when calls wait for each other: the call of the client whose last turn is
+/// longest ago. A new client comes before the client that had the last turn, and after the clients that were waiting
+/// before it.
 class GateTurns {
  public:
-  static constexpr size_t kMost = 256;  // clients that are remembered while they have no call here
+  static constexpr size_t kMost = 256;  // number of clients that are remembered while they have no call here
 
   void Come(const std::string& client) { last_.try_emplace(client, turn_ == 0 ? 0 : turn_ - 1); }
   void Take(const std::string& client) { last_[client] = ++turn_; }
-  /// The call of the next client, its oldest. `calls` is not empty and ordered by arrival; calls have a `client`.
+  /// Returns the oldest call of the next client. `calls` is not empty and ordered by arrival; each call has a `client`.
   template <class Calls>
   auto Next(Calls& calls) const {
     return std::ranges::min_element(calls, {}, [this](const auto& call) { return last_.at(call.client); });
   }
-  /// Forgets clients without a call, where there are many.
+  /// Forgets clients without a call, if more than kMost are remembered.
   template <class Calls>
   void Forget(const Calls& calls) {
     if (last_.size() <= kMost) return;

@@ -11,7 +11,7 @@ namespace quire {
 
 namespace {
 
-/// The shares of a group of one rank: this process takes part in transfers as such a group.
+/// The shares of a group of one rank. This process takes part in transfers as such a group.
 const std::vector<double> kOneRank = {1.0};
 
 BlockRuns RunsOf(const std::vector<int64_t>& flat) {
@@ -24,7 +24,7 @@ BlockRuns RunsOf(const std::vector<int64_t>& flat) {
 
 GroupBlocks::GroupBlocks(WorkerGroup& group, Options options) : group_(group), options_(std::move(options)) {}
 
-/// Returns no parts when the ranks' parts are not the whole.
+/// Returns the ranks' parts of a whole block or state; returns no parts when they are not the whole together.
 GroupBlocks::Parts GroupBlocks::CutOf(const WholePart RankInfo::*part) const {
   Parts parts{(group_.ranks().front().*part).bytes, {}, {}};
   int64_t given = 0;
@@ -47,8 +47,8 @@ void GroupBlocks::Begin(EpochId epoch) {
   if (port_ == nullptr || by_network_ == local) OpenPort(!local);
 }
 
-/// Opens the port where this process waits for blocks. With ranks on other hosts it takes the highest free TCP port of
-/// the range, because MPI takes the lowest.
+/// Opens the port where this process waits for blocks. If ranks are on other hosts, the port takes the highest free TCP
+/// port of the range, because MPI takes the lowest.
 void GroupBlocks::OpenPort(bool by_network) {
   by_network_ = by_network;
   port_.reset();

@@ -13,31 +13,31 @@
 
 namespace quire {
 
-/// The whole blocks of a group of any shape, and the whole states of its sequences: orders its ranks to send their
-/// parts here, and to take their parts from here. Belongs to the engine's thread.
+/// The whole blocks of a group of any shape, and the whole states of its sequences. Orders the group's ranks to send
+/// their parts here, or to take their parts from here. Only the engine's thread may use it.
 class GroupBlocks {
  public:
   struct Options {
     const Topology& topology;
     std::string local_endpoint;                      // where this process waits for ranks of this host
     std::function<std::string(Rank)> rank_endpoint;  // where a rank of this host waits for blocks
-    std::function<void()> wake;                      // called after the end of a transfer at this process
+    std::function<void()> wake;                      // called after this process's side of a transfer ends
   };
   GroupBlocks(WorkerGroup& group, Options options);
 
-  /// Prepares for a new epoch, perhaps with other ranks. Throws Error when this process cannot reach the ranks.
+  /// Prepares for a new epoch, whose ranks may differ. Throws Error when this process cannot reach the ranks.
   void Begin(EpochId epoch);
-  /// Bytes of a whole block, or of a whole state; 0: this group's blocks, or states, are not cut.
+  /// Returns the bytes of a whole block, or of a whole state; 0: this group's blocks, or states, are not cut.
   int64_t bytes_of(StoredKind kind) const { return PartsOf(kind).bytes; }
   int num_ranks() const { return group_.size(); }
 
-  /// One transfer: of whole blocks, or of one state in the pool blocks that hold it.
+  /// A transfer of whole blocks, or of one state, whose bytes are in pool blocks.
   struct Transfer {
     uint64_t ticket = 0;
     StoredKind kind = StoredKind::kBlock;
   };
-  /// Orders all ranks to send pool blocks into the memory. Each rank reports when it has ended, and TakeEnds reports
-  /// this process's end.
+  /// Orders all ranks to send pool blocks into the memory. Each rank reports the end of its part, and TakeEnds reports
+  /// the end at this process.
   void Collect(Transfer transfer, const std::vector<BlockId>& blocks, BlockPort::Blocks memory);
   /// Orders all ranks to wait for the contents of pool blocks. Each rank reports its endpoint, and later its end.
   void Announce(Transfer transfer, const std::vector<BlockId>& blocks);
@@ -45,13 +45,13 @@ class GroupBlocks {
   void Distribute(Transfer transfer, const std::vector<std::string>& endpoints, BlockPort::Blocks memory);
   /// Ends a transfer early, at this process and at the ranks.
   void Stop(uint64_t ticket);
-  /// Forgets a transfer whose ranks were replaced.
+  /// Forgets a transfer whose ranks have been replaced.
   void Drop(uint64_t ticket) { port_->Stop(ticket); }
   std::vector<BlockTransferEnd> TakeEnds() {
     return port_ == nullptr ? std::vector<BlockTransferEnd>{} : port_->TakeEnds();
   }
 
-  /// Returns a number for a transfer that no other process can guess.
+  /// Returns a random number for a transfer, which no other process can guess.
   static uint64_t NewTicket();
 
  private:
@@ -61,9 +61,9 @@ class GroupBlocks {
   const Options options_;
   EpochId epoch_ = 0;
   bool by_network_ = false;  // some ranks are on other hosts
-  /// How the ranks cut what is whole.
+  /// How the ranks cut a whole block or a whole state.
   struct Parts {
-    int64_t bytes = 0;                    // of the whole; 0: it is not cut
+    int64_t bytes = 0;                    // bytes of the whole; 0: it is not cut
     std::vector<BlockRuns> given, taken;  // by rank
   };
   const Parts& PartsOf(StoredKind kind) const { return kind == StoredKind::kBlock ? blocks_ : states_; }

@@ -22,12 +22,12 @@ KvGate::~KvGate() {
   mailbox_->wake = nullptr;
 }
 
-KvGate::Gain KvGate::GainOf(const ArrivalPrompt& prompt, const Engine& engine) const {
-  Gain gain;
+StoredGain KvGate::GainOf(const ArrivalPrompt& prompt, const Engine& engine) const {
+  StoredGain gain;
   const PrefixSharing& prefixes = engine.blocks().prefixes();
   if (!prefixes.enabled() || prompt.tokens.empty()) return gain;
   const auto size = static_cast<size_t>(engine.blocks().block_size());
-  // The last token is always computed.
+  // The last token is always computed, so blocks before it suffice.
   const auto usable = std::span(prompt.tokens).first((prompt.tokens.size() - 1) / size * size);
   const std::vector<BlockId> cached = prefixes.FindBlocks(prompt.salt, usable, prompt.adapter);
   gain.cached = static_cast<int>(cached.size());
@@ -54,7 +54,7 @@ KvGate::Gain KvGate::GainOf(const ArrivalPrompt& prompt, const Engine& engine) c
   return gain;
 }
 
-bool KvGate::IsWorthwhile(const Gain& gain, const Engine& engine, double now) const {
+bool KvGate::IsWorthwhile(const StoredGain& gain, const Engine& engine, double now) const {
   if (gain.stored.empty() && gain.state.empty()) return false;
   const double size = engine.blocks().block_size(), count = gain.end - gain.usable;
   const double context = (gain.usable + count / 2) * size;
@@ -71,7 +71,9 @@ void KvGate::Pass(const std::string& client, Arrival arrival, std::function<void
   Held held{std::move(arrival), std::move(enter), {}, now + kPatienceSeconds, ++last_number_, client};
   if (held.arrival.prompts) held.prompts = held.arrival.prompts();
   std::erase_if(held.prompts, [&](const ArrivalPrompt& prompt) {
-    const Gain gain = GainOf(prompt, engine);
+    const StoredGain gain = GainOf(prompt, engine);
+    store_.NoteOrigin(engine.blocks().prefixes().Root(prompt.salt, prompt.adapter),
+                      OriginOf(prompt.salt, prompt.adapter));
     store_.NoteUse(gain.used);
     return !IsWorthwhile(gain, engine, now);
   });
@@ -79,6 +81,18 @@ void KvGate::Pass(const std::string& client, Arrival arrival, std::function<void
   turns_.Come(client);
   held_.push_back(std::move(held));
   turns_.Forget(held_);
+}
+
+void KvGate::Bring(ArrivalPrompt prompt, std::function<void()> done, double now) {
+  Held held;
+  held.arrival.abandoned = [] { return false; };
+  held.enter = [done = std::move(done)](const Arrival&) { done(); };
+  held.prompts.push_back(std::move(prompt));
+  held.deadline = now + kBringSeconds;
+  held.number = ++last_number_;
+  held.always = true;
+  turns_.Come(held.client);
+  held_.push_back(std::move(held));
 }
 
 void KvGate::LetThrough(std::list<Held>::iterator held) {
@@ -102,13 +116,14 @@ void KvGate::Round(Engine& engine, double now) {
   }
 }
 
-/// Begins to bring stored blocks back for the call's next prompt that gains tokens by that. False: no further prompt
-/// gains.
+/// Begins to bring stored blocks back for the call's next prompt for which that saves time. False: there is no such
+/// prompt.
 bool KvGate::Begin(Held& held, Engine& engine, double now) {
   for (; !reading_ && !held.prompts.empty(); held.prompts.erase(held.prompts.begin())) {
     const ArrivalPrompt& prompt = held.prompts.front();
-    Gain gain = GainOf(prompt, engine);
-    if (!IsWorthwhile(gain, engine, now)) continue;
+    StoredGain gain = GainOf(prompt, engine);
+    const bool any = !gain.stored.empty() || !gain.state.empty();
+    if (held.always ? !any : !IsWorthwhile(gain, engine, now)) continue;
     const StoredKind kind = gain.stored.empty() ? StoredKind::kState : StoredKind::kBlock;
     const int64_t bytes = group_.bytes_of(kind);
     std::vector<StoredName> names = std::move(kind == StoredKind::kState ? gain.state : gain.stored);
@@ -135,7 +150,7 @@ bool KvGate::Begin(Held& held, Engine& engine, double now) {
   return false;
 }
 
-/// Takes the store's answer from the mailbox. Drops an answer to a transfer that is over.
+/// Takes the store's answer from the mailbox. Drops an answer for a transfer that is over.
 void KvGate::TakeFound() {
   const std::lock_guard lock(mailbox_->mutex);
   if (!mailbox_->found) return;
@@ -176,7 +191,7 @@ void KvGate::Advance(Engine& engine, double now) {
   if (fetch.ranks_ended == group_.num_ranks()) End(engine, now);
 }
 
-/// True when lookups find what came; other blocks of the same names may stand in the way after a flush.
+/// True when lookups find the blocks that arrived. After a flush, other blocks of the same names may prevent that.
 bool KvGate::CanGoOn(const Fetch& fetch, const Engine& engine) const {
   const PrefixSharing& prefixes = engine.blocks().prefixes();
   const auto& [salt, adapter, tokens] = fetch.prompt;
@@ -185,7 +200,7 @@ bool KvGate::CanGoOn(const Fetch& fetch, const Engine& engine) const {
   return static_cast<size_t>(found * engine.blocks().block_size()) == tokens.size();
 }
 
-/// The transfer has ended on all ranks, or there is none because the store found nothing.
+/// Ends the transfer, which has ended on all ranks, or never began because the store found nothing.
 void KvGate::End(Engine& engine, double now) {
   const Fetch fetch = std::move(*fetch_);
   fetch_.reset();
@@ -197,7 +212,7 @@ void KvGate::End(Engine& engine, double now) {
     goes_on = CanGoOn(fetch, engine);
   } else {
     engine.ReleaseTicket(fetch.ticket);
-    // The store knows now that the file is not right. It may have a state after fewer tokens.
+    // The store has noticed that the file is damaged. It may have a state after fewer tokens.
     goes_on = fetch.kind == StoredKind::kState && !fetch.failed;
   }
   const auto held = std::ranges::find(held_, fetch.held, &Held::number);

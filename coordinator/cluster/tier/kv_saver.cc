@@ -44,8 +44,8 @@ void KvSaver::OnFindable(const Sequence& sequence, int index) {
   fresh_.push_back({sequence.blocks[at], NameOf(sequence, index, StoredKind::kBlock), std::move(chain), at});
 }
 
-/// Adds the block, and the blocks before it that are still cached, in order. All are held and released together, so
-/// that no block of a prompt is reused before the blocks after it.
+/// Appends the block and the blocks before it that are still cached, in order. All of them are held and released
+/// together, so that no block of a prompt is reused before the blocks after it.
 void KvSaver::AddChain(const Fresh& fresh, const PrefixCache& cache, std::vector<BlockId>& blocks) {
   for (size_t i = 0; i <= fresh.index; ++i) {
     const BlockId block = fresh.chain->blocks[i];
@@ -54,7 +54,7 @@ void KvSaver::AddChain(const Fresh& fresh, const PrefixCache& cache, std::vector
   }
 }
 
-/// Begins to copy `blocks`, whose names are in `saving`. False: they are not cached any more.
+/// Begins to copy `blocks`, whose names are in `saving`. False: they are no longer cached.
 bool KvSaver::Hold(Engine& engine, const std::vector<BlockId>& held, const std::vector<BlockId>& blocks,
                    Saving saving) {
   const StoredKind kind = saving.blocks->front().name.kind;

@@ -12,8 +12,9 @@
 namespace quire {
 
 /// Copies blocks that become findable, and states that are kept, from the workers to the store while steps run: a few
-/// blocks at a time, or one state. Blocks that are reused before their turn, states that are forgotten before theirs,
-/// and what comes while the store is busy for long, are not stored. Belongs to the engine's thread.
+/// blocks at a time, or one state. Blocks that are reused before their turn and states that are forgotten before theirs
+/// are not stored; nor are blocks and states that arrive while the store is busy for long. Only the engine's thread may
+/// use it.
 class KvSaver : public CacheListener {
  public:
   KvSaver(KvStore& store, GroupBlocks& group, int block_size) : store_(store), group_(group), block_size_(block_size) {}
@@ -22,7 +23,7 @@ class KvSaver : public CacheListener {
   void OnStateKept(const Sequence& sequence, int num_tokens, CheckpointId id) override;
   /// Called in every round of the engine's loop.
   void Round(Engine& engine);
-  /// True while something waits for the store, or is on its way there.
+  /// True while blocks or states wait for the store or are being copied to it.
   bool IsSaving() const { return saving_ || !fresh_.empty() || !fresh_states_.empty(); }
   /// True when the report is about a transfer of this object.
   bool OnReport(const BlocksReport& report);
@@ -31,7 +32,7 @@ class KvSaver : public CacheListener {
   void Forget();
 
  private:
-  /// A sequence's leading full blocks and their hashes.
+  /// A sequence's leading full blocks with their hashes.
   struct Chain {
     SequenceId sequence = 0;
     std::vector<BlockId> blocks;
@@ -40,8 +41,8 @@ class KvSaver : public CacheListener {
   struct Fresh {
     BlockId block;
     StoredName name;
-    std::shared_ptr<const Chain> chain;  // has at least the blocks up to this one
-    size_t index;                        // of this block in the chain
+    std::shared_ptr<const Chain> chain;  // has at least the blocks up to this block
+    size_t index;                        // the block's index in the chain
   };
   struct FreshState {
     CheckpointId id;

@@ -13,19 +13,20 @@ KvTier::KvTier(std::shared_ptr<KvStore> store, Engine& engine, WorkerGroup& grou
       engine_(engine),
       group_(group, options),
       saver_(*store_, group_, engine.blocks().block_size()),
-      gate_(*store_, group_, options.wake) {
+      gate_(*store_, group_, options.wake),
+      pins_(*store_, engine, options.topology.parallel.replica, options.topology.parallel.replicas) {
   engine_.AddCacheListener(&saver_);
 }
 
 KvTier::~KvTier() { engine_.RemoveCacheListener(&saver_); }
 
 void KvTier::Pass(const std::string& client, Arrival arrival, std::function<void(Arrival)> enter, double now) {
-  FollowEpoch();
+  FollowEpoch(now);
   if (!works_) return enter(std::move(arrival));
   gate_.Pass(client, std::move(arrival), std::move(enter), engine_, now);
 }
 
-void KvTier::FollowEpoch() {
+void KvTier::FollowEpoch(double now) {
   if (std::exchange(epoch_, engine_.epoch()) == engine_.epoch()) return;
   saver_.Forget();
   gate_.Forget();
@@ -40,15 +41,17 @@ void KvTier::FollowEpoch() {
   } catch (const Error& error) {
     spdlog::warn("KV on disk: nothing is stored or found: {}", error.what());
   }
-  if (!works_) gate_.Open();
+  if (!works_) return gate_.Open();
+  pins_.Restore(gate_, now);
 }
 
 void KvTier::Round(double now) {
-  FollowEpoch();
+  FollowEpoch(now);
   for (const BlockTransferEnd& end : group_.TakeEnds()) saver_.OnEnd(end);
   if (!works_) return;
   saver_.Round(engine_);
   gate_.Round(engine_, now);
+  pins_.Round(now);
 }
 
 }  // namespace quire

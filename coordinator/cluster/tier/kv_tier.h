@@ -6,11 +6,12 @@
 #include "coordinator/cluster/tier/group_blocks.h"
 #include "coordinator/cluster/tier/kv_gate.h"
 #include "coordinator/cluster/tier/kv_saver.h"
+#include "coordinator/cluster/tier/pinned_prompts.h"
 
 namespace quire {
 
-/// The disk tier of one replica: stores the blocks of its prefix cache, and brings them back before a call enters.
-/// Belongs to the engine's thread.
+/// The disk tier of one replica: stores the blocks of the replica's prefix cache, and brings them back before a call
+/// enters the engine. Only the engine's thread may use it.
 class KvTier {
  public:
   /// The engine and the group must outlive the tier.
@@ -19,29 +20,31 @@ class KvTier {
   KvTier(const KvTier&) = delete;
   KvTier& operator=(const KvTier&) = delete;
 
-  /// Takes a call; calls `enter` once stored blocks of its prompts are back (KvGate::Pass).
+  /// Takes a call, and calls `enter` once stored blocks of its prompts are back (KvGate::Pass).
   void Pass(const std::string& client, Arrival arrival, std::function<void(Arrival)> enter, double now);
   /// Called in every round of the engine's loop.
   void Round(double now);
-  /// Takes a rank's report about a transfer of the tier. False: the report is about something else.
+  /// Takes a rank's report about a transfer of the tier. False: the report is about another transfer.
   bool OnReport(Rank rank, const BlocksReport& report) {
     return gate_.OnReport(rank, report) || saver_.OnReport(report);
   }
-  /// True while blocks or states wait for the store, or are on their way there.
+  /// True while blocks or states wait for the store or are being copied to it.
   bool IsSaving() const { return works_ && saver_.IsSaving(); }
-  /// Lets all calls pass, because the workers are given up.
+  /// Lets all calls pass, because the workers have been given up.
   void Open() { gate_.Open(); }
+  PinnedPrompts& pins() { return pins_; }
 
  private:
-  void FollowEpoch();
+  void FollowEpoch(double now);
 
   std::shared_ptr<KvStore> store_;
   Engine& engine_;
   GroupBlocks group_;
   KvSaver saver_;
   KvGate gate_;
+  PinnedPrompts pins_;
   EpochId epoch_ = 0;
-  bool works_ = false;  // true: blocks of this epoch's workers can go to the store and back
+  bool works_ = false;  // true: this epoch's workers can send blocks to the store and take them back
 };
 
 }  // namespace quire

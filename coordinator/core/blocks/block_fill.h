@@ -8,8 +8,8 @@
 
 namespace quire {
 
-/// Counts the computed tokens that each device block holds, and knows the step that gave the block its content. For
-/// reports and checks only.
+/// Counts the computed tokens in each device block, and remembers the step that gave the block its content. Only
+/// reports and checks use these numbers; plans do not.
 class BlockFill {
  public:
   explicit BlockFill(int num_blocks) { Resize(num_blocks); }
@@ -17,9 +17,9 @@ class BlockFill {
   void Resize(int num_blocks) { uses_.assign(static_cast<size_t>(num_blocks), {}); }
   /// Sets the number of the step being planned.
   void SetStep(int64_t step) { now_ = step; }
-  /// Notes that the step being planned gives the block new content, none of which is computed yet.
+  /// Records that the step being planned gives the block new content, none of which is computed yet.
   void Open(BlockId block) { At(block) = {0, now_}; }
-  /// Notes that at least `tokens` leading tokens of the block are computed.
+  /// Records that at least `tokens` leading tokens of the block are computed.
   void Raise(BlockId block, int tokens) { At(block).tokens = std::max(At(block).tokens, tokens); }
 
   /// Returns the number of computed tokens in the block.

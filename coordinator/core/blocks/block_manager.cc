@@ -9,10 +9,21 @@ namespace quire {
 
 namespace {
 
-/// True when full blocks are all that must be moved of a sequence's computed tokens: not with states or a sliding
-/// window.
+/// True when a sequence can continue elsewhere from its full blocks alone. Recurrent states need state blocks besides,
+/// and a sliding window drops leading blocks.
 bool FullBlocksSuffice(const BlockManagerOptions& options) {
   return options.state_blocks == 0 && options.sliding_window == 0;
+}
+
+/// True when the block of the sequence's next token exists and has other owners.
+bool NextWriteIsShared(const Sequence& sequence, const BlockPool& pool, int block_size) {
+  const auto index = static_cast<size_t>(sequence.num_planned() / block_size);
+  return index < sequence.blocks.size() && pool.ref_count(sequence.blocks[index]) > 1;
+}
+
+/// Tells workers that know the sequence which block entry `index` of its table names.
+void TellEntry(const Sequence& sequence, size_t index, StepPlan& plan) {
+  if (sequence.slot) plan.tables.push_back({*sequence.slot, static_cast<uint32_t>(index), sequence.blocks[index]});
 }
 
 /// Gives back the blocks of a sequence that only named them.
@@ -56,21 +67,16 @@ BlockId BlockManager::Allocate() {
   return block;
 }
 
-bool BlockManager::NextWriteIsShared(const Sequence& sequence) const {
-  const auto index = static_cast<size_t>(sequence.num_planned() / block_size());
-  return index < sequence.blocks.size() && pool_.ref_count(sequence.blocks[index]) > 1;
-}
-
 int BlockManager::BlocksToGrow(std::span<const GrowTarget> targets) const {
   struct SharedWrite {
     BlockId block;
-    int writers;  // targets that write into the block
+    int writers;  // number of targets that write into the block
   };
   std::vector<SharedWrite> shared;
   int needed = 0;
   for (const auto& [sequence, num_tokens] : targets) {
     needed += std::max(0, BlocksFor(num_tokens) - static_cast<int>(sequence->blocks.size()));
-    if (num_tokens <= sequence->num_planned() || !NextWriteIsShared(*sequence)) continue;
+    if (num_tokens <= sequence->num_planned() || !NextWriteIsShared(*sequence, pool_, block_size())) continue;
     const BlockId block = sequence->blocks[static_cast<size_t>(sequence->num_planned() / block_size())];
     const auto known = std::ranges::find(shared, block, &SharedWrite::block);
     if (known != shared.end())
@@ -84,12 +90,16 @@ int BlockManager::BlocksToGrow(std::span<const GrowTarget> targets) const {
   return has_states() ? needed + states_.BlocksToGrow(targets) : needed;
 }
 
+void BlockManager::Extend(Sequence& sequence, int num_tokens, StepPlan& plan) {
+  while (static_cast<int>(sequence.blocks.size()) < BlocksFor(num_tokens)) {
+    sequence.blocks.push_back(Allocate());
+    TellEntry(sequence, sequence.blocks.size() - 1, plan);
+  }
+}
+
 void BlockManager::Grow(Sequence& sequence, int num_tokens, StepPlan& plan, int reserved) {
-  const auto tell = [&](size_t index) {
-    if (sequence.slot) plan.tables.push_back({*sequence.slot, static_cast<uint32_t>(index), sequence.blocks[index]});
-  };
   // No outstanding step writes a shared block, so all tokens in the block that is copied here are computed.
-  if (num_tokens > sequence.num_planned() && NextWriteIsShared(sequence)) {
+  if (num_tokens > sequence.num_planned() && NextWriteIsShared(sequence, pool_, block_size())) {
     const auto index = static_cast<size_t>(sequence.num_planned() / block_size());
     BlockId& entry = sequence.blocks[index];
     const BlockId copy = Allocate();
@@ -97,12 +107,9 @@ void BlockManager::Grow(Sequence& sequence, int num_tokens, StepPlan& plan, int 
     plan.copies.push_back({entry, copy});
     pool_.Release(entry);
     entry = copy;
-    tell(index);
+    TellEntry(sequence, index, plan);
   }
-  while (static_cast<int>(sequence.blocks.size()) < BlocksFor(num_tokens)) {
-    sequence.blocks.push_back(Allocate());
-    tell(sequence.blocks.size() - 1);
-  }
+  Extend(sequence, num_tokens, plan);
   if (has_states() && num_tokens > sequence.num_planned()) states_.Grow(sequence, reserved, plan);
 }
 
@@ -121,7 +128,7 @@ void BlockManager::Fork(const Sequence& parent, Sequence& child) {
               child.blocks.size() + child.host_blocks.size());
   child.num_computed = parent.num_computed;
   child.contents = parent.contents;
-  // After the blocks with ids the child's tokens may differ from the parent's, so these hashes are dropped.
+  // Only the leading num_named blocks are sure to hold the same tokens in the child. Later hashes are computed again.
   child.contents.hashes.resize(std::min(child.contents.hashes.size(), static_cast<size_t>(parent.contents.num_named)));
   child.first_block = parent.first_block;
   for (int i = 0; i < BlocksFor(parent.num_computed); ++i) {

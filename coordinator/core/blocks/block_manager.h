@@ -15,8 +15,8 @@
 namespace quire {
 
 /// Gives KV blocks to sequences and takes them back. Owns the block pools and all other holders of blocks: pins,
-/// swapped-out tables and holdings of migrating requests. A shared block is never written: the writer gets a copy first
-/// (copy-on-write), and the last owner writes in place. Copies and table changes for the workers go into the plan.
+/// swapped-out tables and holdings of migrating requests. No sequence writes a shared block: the writer gets a copy
+/// first (copy-on-write), and the last owner writes in place. Plans contain the copies and the changes of tables.
 class BlockManager {
  public:
   explicit BlockManager(const BlockManagerOptions& options);
@@ -36,11 +36,12 @@ class BlockManager {
     return static_cast<int>((num_tokens + options_.block_size - 1) / options_.block_size);
   }
 
-  /// Returns the number of free blocks that Grow takes for all targets (of one request), copies included.
+  /// Returns the free blocks that Grow takes for all targets, sequences of one request, copies included.
   int BlocksToGrow(std::span<const GrowTarget> targets) const;
-  /// Grows the table to num_tokens, and makes the positions from num_planned() on and the state writable. Adds changes
-  /// to the plan if workers know the sequence. Requires free blocks. A state may be kept if `reserved` more are free.
+  /// Grows the table to num_tokens, and makes the positions from num_planned() on and the state writable; Extend grows
+  /// the table alone. Both need free blocks and add changes to the plan. A state is kept if `reserved` more are free.
   void Grow(Sequence& sequence, int num_tokens, StepPlan& plan, int reserved = 0);
+  void Extend(Sequence& sequence, int num_tokens, StepPlan& plan);
   /// Counts `count` more tokens as computed and makes full blocks findable. All tokens so far must be known.
   void Computed(Sequence& sequence, int count);
   /// Lets `child`, which has no blocks, share the blocks of `parent`'s computed tokens, and sets its num_computed.
@@ -49,13 +50,13 @@ class BlockManager {
   void LeaveWindow(Sequence& sequence);
   /// Gives back the blocks after the first num_tokens tokens.
   void Trim(Sequence& sequence, int num_tokens);
-  /// Holds a sequence's leading full blocks, which nothing writes any more; none with states or sliding windows.
+  /// Holds and returns the sequence's leading full blocks, at most max_blocks; none with states or sliding windows.
   std::vector<BlockId> ShareFull(uint64_t ticket, const Sequence& sequence, int max_blocks);
-  /// Reserves blocks for copies of another engine's full blocks. False without room, or if caching is impossible.
+  /// Reserves blocks for copies of another engine's full blocks. False if too few are free or none could be cached.
   bool ReserveForFull(uint64_t ticket, int num_blocks);
-  /// Keeps the ticket's last blocks as the state after the sequence's tokens, if they are cached; ends the ticket.
+  /// Keeps the ticket's last blocks as the state after the sequence, if its blocks are cached. Ends the ticket.
   void CacheState(uint64_t ticket, Sequence& sequence);
-  /// Caches the ticket's first num_blocks, copies of the sequence's, if the first `prefix` are; ends the ticket.
+  /// Caches the ticket's first num_blocks, the sequence's, if its first `prefix` blocks are cached. Ends the ticket.
   void CacheArrived(uint64_t ticket, int num_blocks, Sequence& sequence, int prefix = 0);
   /// Gives back all blocks of the sequence, on device and host, the last one first, and sets num_computed to 0.
   void Free(Sequence& sequence);
@@ -83,7 +84,6 @@ class BlockManager {
   }
 
  private:
-  bool NextWriteIsShared(const Sequence& sequence) const;
   BlockId Allocate();
 
   BlockManagerOptions options_;

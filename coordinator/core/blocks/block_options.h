@@ -6,13 +6,13 @@ namespace quire {
 
 struct BlockManagerOptions {
   int num_blocks = 0;       // blocks on the device, the null block included
-  int block_size = 16;      // tokens of a block
+  int block_size = 16;      // tokens per block
   int num_host_blocks = 0;  // host blocks for swapped-out sequences
   double watermark = 0.01;  // fraction of the device blocks that admission leaves free for growth
   bool prefix_caching = true;
-  int sliding_window = 0;  // tokens that a query sees, itself included; 0: all
+  int sliding_window = 0;  // number of last tokens that a query attends to, itself included; 0: all tokens
   int state_blocks = 0;    // blocks of one sequence's recurrent state; 0: the model has none
-  int state_spacing = 64;  // least tokens that a checkpoint in a prompt must save, because it costs an extra step
+  int state_spacing = 64;  // least tokens that a checkpoint in a prompt must save, because each costs an extra step
   PrefixCache::Key hash_key{};
   int hash_bits = 128;
 };

@@ -9,10 +9,10 @@
 
 namespace quire {
 
-/// The KV block ids, their reference counts, and the order in which free blocks are reused. A free block (no holder) is
-/// empty or cached; a cached block keeps its content until it is reused. Empty blocks are reused first, then cached
-/// blocks, the least recently released first. Every operation on one block is O(1). Block 0 is the null block and is
-/// never allocated.
+/// Owns the KV block ids, their reference counts, and the order in which free blocks are reused. A free block has no
+/// holder and is empty or cached. A cached block keeps its content until it is reused. Empty blocks are reused first,
+/// then cached blocks, the least recently released first. Every operation on one block is O(1). Block 0 is the null
+/// block and is never allocated.
 class BlockPool {
  public:
   /// Called before a cached block is reused for other content.
@@ -22,7 +22,7 @@ class BlockPool {
   explicit BlockPool(
       int num_blocks, OnEvict on_evict = [](BlockId) {});
 
-  /// Changes the number of blocks; all become empty. No block may be held.
+  /// Changes the number of blocks; all blocks become empty. No block may be held.
   void Resize(int num_blocks);
 
   int num_usable() const { return static_cast<int>(blocks_.size()) - 1; }
@@ -42,16 +42,17 @@ class BlockPool {
   void AddReference(BlockId block);
   /// Drops one reference. With the last one the block becomes cached if its content is kept, else empty.
   void Release(BlockId block);
-  /// Releases the blocks of a table, the last one first: no block is reused before the blocks that continue its
+  /// Releases the blocks of a table, the last one first, so that a block is reused after the blocks that continue its
   /// content. Skips null entries.
   void ReleaseAll(std::span<const BlockId> blocks);
 
-  /// Marks the block: after its last release it becomes cached, not empty. The block must be held.
+  /// Marks the block's content as kept: the block becomes cached, not empty, after its last release. The block must be
+  /// held.
   void KeepContent(BlockId block);
-  /// Removes the mark; a cached block becomes empty.
+  /// Removes the mark of KeepContent; a cached block becomes empty.
   void DropContent(BlockId block);
 
-  /// Aborts unless every block is exactly one of held, cached and empty, and lists and counts agree.
+  /// Aborts unless every block is exactly one of held, cached and empty, and the lists agree with the counts.
   void CheckIntegrity() const;
 
   /// Saves or loads the pool for a snapshot; see coordinator/journal/archive.h.
@@ -71,7 +72,7 @@ class BlockPool {
   void Unlink(BlockId block);
 
   OnEvict on_evict_;
-  std::vector<Block> blocks_;   // by id; entry 0 anchors the ring: its `next` is the least recently released block
+  std::vector<Block> blocks_;   // by block id; entry 0 anchors the ring: its `next` was released least recently
   std::vector<BlockId> empty_;  // a stack: blocks are taken from the back
   int num_cached_ = 0;
 };

@@ -8,15 +8,15 @@ struct BlockHash;
 struct Sequence;
 using CheckpointId = uint64_t;
 
-/// Gets told which blocks enter and leave the prefix cache. A listener has no influence on plans. It must not call the
+/// Hears which blocks enter and leave the prefix cache. A listener does not influence plans, and must not call the
 /// engine.
 class CacheListener {
  public:
   virtual ~CacheListener() = default;
-  /// Called when lookups begin to find block `index` of the sequence's table. The sequence's contents.hashes has the
-  /// block's hash.
+  /// Called when lookups begin to find block `index` of the sequence's table. The block's hash is in the sequence's
+  /// contents.hashes.
   virtual void OnFindable(const Sequence& sequence, int index) = 0;
-  /// The state after the sequence's first `num_tokens` tokens is kept, so lookups can end there.
+  /// Called when the state after the sequence's first `num_tokens` tokens is kept, so that lookups can end there.
   virtual void OnStateKept(const Sequence& /*sequence*/, int /*num_tokens*/, CheckpointId /*id*/) {}
   /// Called before the block with this hash is reused.
   virtual void OnRemoved(const BlockHash& /*hash*/) {}

@@ -7,7 +7,7 @@
 
 namespace quire {
 
-/// The source of a guess of further tokens.
+/// Tells where a guess of further tokens comes from.
 enum class DraftSource : uint8_t {
   kPrediction,  // the text that the client predicted (`prediction`)
   kText,        // the prompt and the answer so far
@@ -15,20 +15,20 @@ enum class DraftSource : uint8_t {
   kModel,       // a smaller model beside the served one
 };
 inline constexpr size_t kDraftSources = 4;
-/// The most tokens of one guess.
+/// The most tokens that one guess has.
 inline constexpr int kMostDrafts = 64;
 
-/// Returns the source's name in metrics and reports, as the methods of --speculative-config are named.
+/// Returns the source's name in metrics and reports. The names are those of the methods of --speculative-config.
 constexpr const char* NameOf(DraftSource source) {
   constexpr const char* kNames[kDraftSources] = {"prediction", "ngram", "suffix", "draft_model"};
   return kNames[static_cast<size_t>(source)];
 }
 
-/// Verified guesses. A guessed token is accepted when it becomes a token of the answer: tokens after the answer's end
-/// do not count.
+/// Counts verified guesses. A guessed token is accepted when it becomes a token of the answer, so guessed tokens after
+/// the answer's end are not accepted.
 struct DraftCounts {
-  int64_t drafts = 0, tokens = 0, accepted = 0;      // guesses; their tokens; the accepted ones
-  std::array<int64_t, kMostDrafts> accepted_at = {};  // entry i: guesses whose token number i was accepted
+  int64_t drafts = 0, tokens = 0, accepted = 0;      // number of guesses; guessed tokens; accepted tokens
+  std::array<int64_t, kMostDrafts> accepted_at = {};  // entry i: number of guesses whose token i was accepted
 
   /// Counts a verified guess of `count` tokens, of which the first `right` were accepted.
   void Add(int count, int right) {
@@ -45,7 +45,7 @@ struct DraftCounts {
   }
 };
 
-/// Counts one request's guessed tokens, and those of them that became part of the answer.
+/// Counts one request's guessed tokens, and how many of them became part of the answer.
 struct DraftTally {
   int64_t tokens = 0, accepted = 0;
 };

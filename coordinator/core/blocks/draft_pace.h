@@ -4,21 +4,21 @@
 
 namespace quire {
 
-/// Decides how many drafts (guessed tokens) one sequence gets, from the part of its earlier drafts that were right.
-/// Plain data, kept in snapshots.
+/// Decides how many drafts (guessed tokens) one sequence gets, from the fraction of its earlier drafts that were right.
+/// Snapshots contain this object.
 class DraftPace {
  public:
   /// Returns the number of drafts, at most `most`, with which a step should gain the most tokens for its time.
-  /// `row_cost`: cost of a drafted token, relative to a step's time for one sequence.
+  /// `row_cost`: time of one drafted token, as a fraction of a step's time for one sequence.
   int Length(int most, double row_cost) const {
     if (rest_ > 0) return 0;
-    // A single draft shows whether the text has changed.
+    // One draft is tried at least, because it shows whether the text has become easier to guess.
     return std::max(BestLength(most, row_cost), std::min(most, 1));
   }
-  /// Returns the number of tokens to order from a draft model, at most `most` (most >= 1). `token_cost`: what a token
-  /// costs, guessed and computed, relative to a step's part for one sequence. 0 where a guess would cost more than it
-  /// saves; then the sequence rests, for longer each time. After such a rest one token is ordered nevertheless, because
-  /// text and costs change.
+  /// Returns the number of tokens to order from a draft model, at most `most` (most >= 1). `token_cost`: time to guess
+  /// and compute one token, as a fraction of a step's time for one sequence. Returns 0 where a guess would cost more
+  /// than it saves. The sequence then rests, longer each time, and orders one token after the rest nevertheless,
+  /// because text and costs change.
   int LengthToOrder(int most, double token_cost) {
     const int best = BestLength(most, token_cost);
     if (best > 0) {
@@ -29,15 +29,25 @@ class DraftPace {
     tries_ = best == 0 && !tries_;
     return best > 0 || tries_ ? best : 1;
   }
-  /// True when the sequence still rests once it has gained `tokens` more tokens.
+  /// True when the sequence still rests after it has gained `tokens` more tokens.
   bool RestsAfter(int tokens) const { return rest_ > tokens; }
-  /// True when the next step should wait for results, because the sequence may get drafts then.
+  /// True when the sequence may get drafts in the next step, which must therefore wait for results.
   bool IsReady() const { return rest_ == 0; }
 
   /// Begins a pause, because no guess was found for the sequence.
   void FoundNothing() { Rest(); }
+  /// Returns how many drafts the sequence can afford, if one costs row_cost and the step that has them costs
+  /// `wait_cost`, in times that a step takes for one sequence. A sequence that has no other drafts loses at
+  /// most a hundredth of its time and a quarter of a step.
+  int Affordable(double row_cost, double wait_cost) const {
+    return static_cast<int>((credit_ - wait_cost) / std::max(row_cost, kLeastCost));
+  }
+  /// Pays for a step with drafts, right or wrong.
+  void Spend(double cost) { credit_ -= cost; }
+
   /// Learns that `right` of `count` drafts were right.
   void Verified(int right, int count) {
+    credit_ += right;
     constexpr double kKept = 0.9;  // part of the older draws in the estimate
     right_ = kKept * right_ + right;
     tried_ = kKept * tried_ + right + (right < count ? 1 : 0);
@@ -45,16 +55,24 @@ class DraftPace {
     failures_ = 0;
   }
   /// Shortens the pause in guessing by the tokens that the sequence gained.
-  void Gained(int tokens) { rest_ = std::max(0, rest_ - tokens); }
+  void Gained(int tokens) {
+    rest_ = std::max(0, rest_ - tokens);
+    credit_ = std::min(kMostCredit, credit_ + kCreditOfToken * tokens);
+  }
 
  private:
+  static constexpr double kFirstCredit = 0.25;    // pays for one draft at usual costs
+  static constexpr double kCreditOfToken = 0.01;  // part of a token's time that may be lost
+  static constexpr double kMostCredit = 32;       // what was saved long ago pays for no more than this
+  static constexpr double kLeastCost = 0.01;      // of a draft
+
   /// Begins a pause without drafts of 2 to 32 tokens. Steps can be planned ahead meanwhile, which drafts prevent.
   void Rest() { rest_ = 2 << std::min(failures_++, 4); }
   double Chance() const { return right_ / tried_; }
-  /// The number of drafts with which a step is expected to gain the most tokens for its time; 0: none.
+  /// Returns the number of drafts with which a step is expected to gain the most tokens for its time; 0: no drafts.
   int BestLength(int most, double cost) const {
     int best = 0;
-    double gained = 1, reach = 1, highest = 1;  // tokens; probability that the next draft is right; tokens per cost
+    double gained = 1, reach = 1, highest = 1;  // tokens; probability that draft i is right; most tokens per cost
     for (int length = 1; length <= most; ++length) {
       gained += reach *= Chance();
       const double per_cost = gained / (1 + cost * length);
@@ -65,10 +83,11 @@ class DraftPace {
     return best;
   }
 
-  double right_ = 2, tried_ = 3;  // drafts that were right, and drafts whose turn came, with fading weights
+  double right_ = 2, tried_ = 3;  // right drafts, and drafts whose predecessors were all right; older drafts count less
   int rest_ = 0;                  // tokens until the next drafts
   int failures_ = 0;              // attempts in a row without a right draft
   int unpaid_ = 0;                // rests since a draft model's guess was expected to pay
+  double credit_ = kFirstCredit;  // see Affordable
   bool tries_ = false;            // the next order is a trial after such a rest
 };
 

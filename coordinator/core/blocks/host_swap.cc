@@ -17,8 +17,8 @@ int DistinctBlocks(std::span<const Sequence> sequences) {
   return static_cast<int>(ids.size()) - (!ids.empty() && ids.front() == kNullBlock ? 1 : 0);
 }
 
-/// Returns the block of `to` that gets the content of `block` of `from`. Sequences that share the block share the
-/// destination, too.
+/// Returns the block of `to` that gets the content of `block` of `from`. Sequences that share the block in `from` also
+/// share the block in `to`.
 BlockId HostSwap::Move(BlockId block, const BlockPool& from, BlockPool& to, std::vector<BlockCopyPair>& moves) {
   const bool may_be_shared = from.ref_count(block) > 1;
   const auto move = may_be_shared ? std::ranges::find(moves, block, &BlockCopyPair::source) : moves.end();
@@ -68,7 +68,7 @@ void HostSwap::In(std::span<Sequence> sequences, StepPlan& plan) {
     for (const BlockId host : sequence.host_state) host_.Release(host);
     sequence.host_blocks.clear();
     sequence.host_state.clear();
-    // The new blocks are not in the prefix cache: all contents get ids again when the next tokens are computed.
+    // The new blocks are not in the prefix cache. Their contents get ids again when the next tokens are computed.
     sequence.contents.Restart();
   }
 }

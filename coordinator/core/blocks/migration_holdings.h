@@ -20,7 +20,7 @@ struct MigrationHolding {
   }
 };
 
-/// The blocks of one pool that an engine holds for migrating requests, by ticket.
+/// The blocks of one pool that an engine holds for migrating requests, indexed by ticket.
 class MigrationHoldings {
  public:
   explicit MigrationHoldings(BlockPool& pool) : pool_(pool) {}
@@ -31,12 +31,12 @@ class MigrationHoldings {
   void ReserveMore(uint64_t ticket, int num_blocks);
   /// Makes a holding of blocks that are held or cached already, so that they are not reused while they are read.
   void Share(uint64_t ticket, std::vector<BlockId> blocks);
-  /// Host pool only: turns the blocks of swapped-out sequences, states included, into a holding that owns them alone.
-  /// Each block appears once, in the order of first mention. The sequences keep the ids as names. The result is valid
-  /// until the next change.
+  /// For the host pool only: turns the blocks of swapped-out sequences, states included, into a holding that owns them
+  /// alone. Returns the blocks, each once, in the order of first mention; the result is valid until the next change.
+  /// The sequences keep the ids as names for Take.
   const std::vector<BlockId>& Hold(uint64_t ticket, std::span<const Sequence> sequences);
-  /// Reverses Hold: replaces `names[i]` in the sequences by block i of the holding and releases the holding's other
-  /// blocks. False, with no change, when the ticket is unknown or has too few blocks.
+  /// Reverses Hold: replaces `names[i]` in the sequences by block i of the holding, and releases the holding's other
+  /// blocks. Returns false and changes nothing when the ticket is unknown or has too few blocks.
   bool Take(uint64_t ticket, std::span<const BlockId> names, std::span<Sequence> sequences);
   /// Releases the ticket's blocks; ignores unknown tickets.
   void Release(uint64_t ticket);

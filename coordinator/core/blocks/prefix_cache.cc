@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "comm/base/error.h"
+#include "coordinator/core/blocks/prefix_origin.h"
 
 namespace quire {
 
@@ -28,18 +29,10 @@ void PrefixCache::Resize(int num_blocks) {
   table_.assign(std::bit_ceil(entries_.size() * 2), kNullBlock);
 }
 
-BlockHash PrefixCache::Root(std::string_view salt, int adapter) const {
-  unsigned char out[crypto_shorthash_siphashx24_BYTES];
-  const std::string salted = fmt::format("{}:{}", adapter, salt);
-  crypto_shorthash_siphashx24(out, reinterpret_cast<const unsigned char*>(salted.data()), salted.size(), key_.data());
-  BlockHash hash;
-  static_assert(sizeof(hash) == sizeof(out));
-  std::memcpy(&hash, out, sizeof(hash));
-  return hash;
-}
+BlockHash PrefixCache::Root(std::string_view salt, int adapter) const { return RootOf(OriginOf(salt, adapter), key_); }
 
 BlockHash PrefixCache::Chain(const BlockHash& parent, std::span<const TokenId> tokens) const {
-  constexpr size_t kMaxBlock = 256;  // tokens; --block-size allows no more; only benchmarks take the slow path
+  constexpr size_t kMaxBlock = 256;  // tokens; --block-size allows no more, so only benchmarks take the slow path
   std::array<unsigned char, sizeof(BlockHash) + kMaxBlock * sizeof(TokenId)> small;
   std::vector<unsigned char> large;
   const size_t bytes = sizeof(BlockHash) + tokens.size_bytes();
@@ -92,7 +85,7 @@ ContentId PrefixCache::Insert(BlockId block, const BlockHash& hash, ContentId pa
   if (table_[position] != kNullBlock) {
     const auto hit = Find(hash, parent, tokens);
     if (hit) return hit->content;
-    return next_content_ += 2;  // a hash collision: the content gets an id, but cannot be found
+    return next_content_ += 2;  // a hash collision: the content gets an id, but lookups cannot find it
   }
   Entry& entry = entries_[static_cast<size_t>(block)];
   QUIRE_CHECK(!entry.used, "block {} is cached twice", block);
@@ -109,7 +102,7 @@ void PrefixCache::Erase(BlockId block) {
   if (!entry.used) return;
   const size_t mask = table_.size() - 1;
   size_t hole = Position(entry.hash);
-  // An entry after the hole moves into it unless the entry would then stand before its home position.
+  // An entry after the hole moves into the hole unless it would then stand before its home position.
   for (size_t at = (hole + 1) & mask; table_[at] != kNullBlock; at = (at + 1) & mask) {
     const size_t home = HomeOf(entries_[static_cast<size_t>(table_[at])].hash);
     if (((at - home) & mask) < ((at - hole) & mask)) continue;

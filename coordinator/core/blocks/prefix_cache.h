@@ -11,27 +11,27 @@
 
 namespace quire {
 
-/// Identifies the content of a full block and of all blocks before it: 128-bit SipHash-2-4, chained from a salt.
+/// Identifies the content of a full block together with all blocks before it: 128-bit SipHash-2-4, chained from a salt.
 struct BlockHash {
   uint64_t low = 0, high = 0;
   bool operator==(const BlockHash&) const = default;
 };
 
-/// Identifies a block's tokens together with all content before them. Blocks of equal content have equal ids.
+/// Identifies a block's tokens together with all tokens before them. Blocks of equal content have equal ids.
 using ContentId = uint64_t;
 
-/// Finds the block that already holds given tokens after a given prefix. A hash match is never trusted: tokens and
-/// preceding content are compared, so a collision costs only a recomputation. The cache counts no references;
-/// BlockManager keeps the blocks alive.
+/// Finds the block that already holds given tokens after a given prefix. The cache compares tokens and preceding
+/// content besides hashes, so a hash collision costs only a recomputation. It counts no references; BlockManager keeps
+/// the blocks alive.
 class PrefixCache {
  public:
   using Key = std::array<uint8_t, 16>;
 
-  /// A secret `key` makes the hashes unpredictable. hash_bits below 128 serve tests of collisions.
+  /// A secret `key` makes the hashes unpredictable. Tests of collisions set hash_bits below 128.
   PrefixCache(int num_blocks, int block_size, const Key& key, int hash_bits = 128);
 
-  /// Returns the start of every hash chain with this salt and this adapter (0: none). Requests with different salts or
-  /// adapters never share a block.
+  /// Returns the start of all hash chains with this salt and this adapter (0: none). Requests whose salts or adapters
+  /// differ never share a block.
   BlockHash Root(std::string_view salt, int adapter = 0) const;
   static ContentId RootContent(const BlockHash& root) { return root.high | 1; }
 
@@ -48,7 +48,7 @@ class PrefixCache {
   std::optional<BlockId> BlockOf(const BlockHash& hash, ContentId content) const;
 
   /// Makes the full block findable by its hash, unless another block holds the same content or has the same hash.
-  /// Returns the content's id; `inserted` tells whether lookups now find this block.
+  /// Returns the content's id, and sets `inserted` to whether lookups now find this block.
   ContentId Insert(BlockId block, const BlockHash& hash, ContentId parent, std::span<const TokenId> tokens,
                    bool& inserted);
   /// Removes a block; ignores blocks that are not cached.

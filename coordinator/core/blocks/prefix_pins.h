@@ -7,10 +7,10 @@
 
 namespace quire {
 
-/// A prefix's blocks, kept in the cache although no request uses them.
+/// The blocks of a prefix that stay cached although no request uses them.
 struct PrefixPin {
   uint64_t id;
-  double expires_seconds;  // end of the pin in seconds on the engine's clock
+  double expires_seconds;  // time at which the pin ends, in seconds on the engine's clock
   std::vector<BlockId> blocks;
 
   template <class Archive>
@@ -19,7 +19,7 @@ struct PrefixPin {
   }
 };
 
-/// Holds cached blocks until a pin expires or is ended. Pins hold at most half of the pool, and all pins end when a
+/// Holds cached blocks until their pin expires or is ended. Pins hold at most half of the pool. All pins end when a
 /// request could not run otherwise.
 class PrefixPins {
  public:

@@ -46,7 +46,7 @@ void PrefixSharing::NameComputed(Sequence& sequence) {
   for (; contents.num_named < num_full; ++contents.num_named) {
     const auto index = static_cast<size_t>(contents.num_named);
     const BlockId block = sequence.blocks[index];
-    if (block == kNullBlock) return;  // swapped in without blocks outside the window: no longer cached
+    if (block == kNullBlock) return;  // swapped in without the blocks outside the window: none is cached
     bool inserted = false;
     contents.last = cache_.Insert(block, contents.hashes[index], contents.last,
                                   TokensOfBlock(sequence, contents.num_named), inserted);
@@ -71,20 +71,20 @@ void PrefixSharing::FindNext(Sequence& sequence, int max_tokens) {
   }
 }
 
-/// Returns the number of leading hits_ up to the last one that has a kept state.
+/// Returns the number of leading hits_ up to the last one that has a kept state; 0: none has.
 size_t PrefixSharing::DeepestState() const {
   size_t count = hits_.size();
   while (count > 0 && checkpoints_.Find(hits_[count - 1].block).empty()) --count;
   return count;
 }
 
-/// True at the end of a sequence's last block, when all of its blocks have names.
+/// True when the sequence ends at a block boundary and all its blocks' contents have ids.
 bool PrefixSharing::StandsAtNamedBlocks(const Sequence& sequence) const {
   const int begin = sequence.num_computed;
   return begin == std::ssize(sequence.blocks) * block_size_ && begin == sequence.contents.num_named * block_size_;
 }
 
-/// Takes over the first `count` of hits_. Returns the tokens gained.
+/// Takes over the first `count` of hits_. Returns the number of tokens gained.
 int PrefixSharing::TakeHits(Sequence& sequence, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     pool_.AddReference(hits_[i].block);

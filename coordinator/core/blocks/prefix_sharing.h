@@ -15,19 +15,19 @@ namespace quire {
 
 /// Lets sequences share the blocks of common prefixes. Gives the contents of full blocks ids, in the prefix cache and
 /// in Sequence::contents, and finds blocks that hold a sequence's next tokens. While caching is off, no content gets an
-/// id, and no block is found. With recurrent states a prefix can be shared only up to a kept state.
+/// id, and no block is found. In models with recurrent states, a prefix is shared only up to a kept state.
 class PrefixSharing {
  public:
-  /// The pool's OnEvict must call Forget.
+  /// Connect the pool's OnEvict to Forget.
   PrefixSharing(const BlockManagerOptions& options, BlockPool& pool);
 
   /// Changes the number of blocks. No block may be cached.
   void Resize(int num_blocks, int state_blocks);
   bool enabled() const { return enabled_; }
-  /// Switches caching on or off. Off forgets all cached content. After caching is on again, full blocks that running
-  /// sequences computed meanwhile become findable together with the next full block.
+  /// Switches caching on or off. Switching it off forgets all cached content. Full blocks that running sequences
+  /// compute while caching is off become findable together with the next full block after it is on again.
   void Enable(bool enabled);
-  /// A listener must outlive this object or be removed.
+  /// The listener must outlive this object or be removed.
   void AddListener(CacheListener* listener) { listeners_.push_back(listener); }
   void RemoveListener(CacheListener* listener) { std::erase(listeners_, listener); }
   const PrefixCache& cache() const { return cache_; }
@@ -41,28 +41,28 @@ class PrefixSharing {
   const BlockHash* HashOfBlock(Sequence& sequence, int index);
   /// Makes full blocks of computed and known tokens findable.
   void NameComputed(Sequence& sequence);
-  /// At a block boundary: takes over cached blocks that hold the sequence's next tokens, up to max_tokens computed
-  /// tokens. Never takes the last known token, which must be computed to draw the next one. Returns the tokens gained.
-  /// With states the sequence also takes over a kept state, and shared_prefix notes how far keys and values alone are
-  /// cached.
+  /// At a block boundary, takes over cached blocks that hold the sequence's next tokens, up to max_tokens computed
+  /// tokens. Never takes the last known token, which must be computed in order to draw the next one. Returns the number
+  /// of tokens gained. In models with recurrent states the sequence also takes over a kept state, and shared_prefix is
+  /// set to the number of tokens whose keys and values are cached.
   int Attach(Sequence& sequence, int max_tokens);
-  /// Takes over cached blocks that hold the next tokens, up to max_tokens computed tokens, without a state, and so only
-  /// to name what comes after them. Returns the tokens gained.
+  /// Takes over cached blocks that hold the next tokens, up to max_tokens computed tokens, without a state. The
+  /// sequence then serves only to give ids to the contents after these blocks. Returns the number of tokens gained.
   int AttachNames(Sequence& sequence, int max_tokens);
-  /// Counts the leading blocks that Attach would take over, at most max_blocks, and that are held already. Taking over
-  /// a held block uses up no free block.
+  /// Returns how many of the leading blocks that Attach would take over, at most max_blocks, are held already. Taking
+  /// over a held block uses up no free block.
   int HeldBlocks(Sequence& sequence, int max_blocks);
-  /// Keeps the state after the sequence's num_tokens computed tokens, all in full blocks; the caller holds `blocks`.
-  /// Returns 0 when a state is kept there already or no cached block can lead to it.
+  /// Keeps the state after the sequence's num_tokens computed tokens, which fill whole blocks. The caller holds
+  /// `blocks`, the state's blocks. Returns 0 when a state is kept there already or no cached block can lead to it.
   CheckpointId KeepState(const Sequence& sequence, int num_tokens, std::span<const BlockId> blocks);
   /// Returns the cached leading blocks of a prompt in order, then the blocks of the state after them.
   std::vector<BlockId> Find(std::string_view salt, std::span<const TokenId> tokens, int adapter = 0) const;
-  /// The cached leading blocks of a prompt in order, whether states are kept or not.
+  /// Returns the cached leading blocks of a prompt in order, whether states are kept or not.
   std::vector<BlockId> FindBlocks(std::string_view salt, std::span<const TokenId> tokens, int adapter = 0) const;
-  /// How many of these leading blocks requests can take over: up to the last one with a kept state.
+  /// Returns how many of these leading blocks requests can take over: those up to the last block with a kept state.
   int UsableBlocks(std::span<const BlockId> blocks) const;
 
-  /// Drops the content of a block that is being reused from the cache.
+  /// Drops the cached content of a block that is about to be reused.
   void Forget(BlockId block);
   /// Forgets all cached content; held blocks stay held.
   void Flush();
@@ -89,7 +89,7 @@ class PrefixSharing {
   BlockPool& pool_;
   PrefixCache cache_;
   StateCheckpoints checkpoints_;
-  std::vector<PrefixCache::Hit> hits_;  // result of FindNext
+  std::vector<PrefixCache::Hit> hits_;  // blocks that FindNext found
   std::vector<CacheListener*> listeners_;
 };
 

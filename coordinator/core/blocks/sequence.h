@@ -13,26 +13,26 @@ namespace quire {
 
 enum class FinishReason { kStop, kLength, kAbort };
 
-/// One growing list of tokens with one block table: the unit of scheduling. Plain data; the scheduler changes it. A
+/// One growing list of tokens with one block table: the unit of scheduling. The scheduler changes its members. A
 /// sequence has work to schedule exactly when num_planned() < length().
 struct Sequence {
   SequenceId id = 0;
-  int choice = 0;  // index inside the request
+  int choice = 0;  // index among the request's sequences
   int num_prompt_tokens = 0;
   std::vector<TokenId> tokens;       // prompt tokens, then generated tokens
-  int num_computed = 0;              // tokens whose keys and values are in the blocks, as committed results say
+  int num_computed = 0;              // tokens whose keys and values are in the blocks, according to committed results
   int num_in_flight = 0;             // further tokens that outstanding steps compute
-  int num_pending = 0;               // tokens after `tokens` that outstanding steps draw
+  int num_pending = 0;               // tokens beyond `tokens` that outstanding steps draw
   std::vector<BlockId> blocks;       // entry i covers positions [i * block_size, (i + 1) * block_size)
-  int first_block = 0;               // earlier entries left the attention window and are null
+  int first_block = 0;               // number of leading entries that left the attention window and are null
   int told_first_block = 0;          // the value of first_block that the workers know
   std::vector<BlockId> host_blocks;  // while swapped out: host copies of `blocks`, same indices
   std::optional<SlotId> slot;        // the workers' id for the sequence while they know it
   int64_t last_step = 0;             // number of the last step that computed part of the sequence
-  bool sits_out = false;             // skips the step being planned: it is the turn of other sequences
+  bool sits_out = false;             // skips the step being planned, because other sequences have their turn
   std::optional<FinishReason> finished;
   DraftPace drafts;
-  std::vector<TokenId> guess;  // a draft model's guess of the tokens after the first guess_at ones; empty: none
+  std::vector<TokenId> guess;  // a draft model's guess of the tokens after the first guess_at tokens; empty: none
   int guess_at = 0;
 
   /// Ids of the contents of the full blocks, for the prefix cache.
@@ -43,27 +43,22 @@ struct Sequence {
     ContentId last = 0;             // content of block num_named - 1; the root's content while num_named is 0
     int num_named = 0;              // leading blocks whose content has an id
 
-    /// Forgets the ids, so that blocks get ids again from the first one on.
+    /// Forgets the ids, so that all blocks get ids again from the first one on.
     void Restart() {
       num_named = 0;
       last = PrefixCache::RootContent(root);
     }
   } contents;
 
-  // The members below are for models whose layers carry a recurrent state from token to token (SequenceStates). For
-  // other models they stay empty.
+  // The members below serve models whose layers carry a recurrent state from token to token (SequenceStates). They stay
+  // empty for other models.
 
   /// Blocks of the state after num_planned() tokens, once all outstanding steps are done; empty before the first step.
   std::vector<BlockId> state;
   std::vector<BlockId> host_state;  // while swapped out: host copy of `state`
-  /// The state after num_tokens tokens, which an outstanding step computes. It becomes a checkpoint when the step's
-  /// result arrives.
-  struct ComingCheckpoint {
-    int num_tokens = 0;
-    std::vector<BlockId> blocks;
-  } coming;
-  CheckpointId latest_checkpoint = 0;  // checkpoint among the generated tokens; the next one replaces it
-  int begun = 0;                       // cached tokens taken over together with the state after them
+  std::vector<ComingCheckpoint> coming;  // states that outstanding steps compute; the earliest first
+  CheckpointId latest_checkpoint = 0;  // checkpoint of the generated tokens; the next one replaces it
+  int begun = 0;                       // cached tokens that the sequence took over together with the state after them
   int shared_prefix = 0;               // leading tokens whose keys and values were in the cache at the last lookup
 
   int num_tokens() const { return static_cast<int>(tokens.size()); }

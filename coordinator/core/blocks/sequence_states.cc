@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "comm/base/error.h"
+#include "coordinator/core/blocks/draft_counts.h"
 
 namespace quire {
 
@@ -16,8 +17,8 @@ SequenceStates::SequenceStates(const BlockManagerOptions& options, BlockPool& po
       fill_(fill),
       prefixes_(prefixes) {}
 
-/// Returns the token counts after which states of the prompt should be kept; 0: none. The second one ends the last full
-/// block after which a request with the same prompt could start: every request computes its last token.
+/// Returns the two token counts after which states of the prompt should be kept; 0: none. The second count ends the
+/// last full block after which a request with the same prompt could start: every request computes its last token.
 std::array<int, 2> SequenceStates::PromptCheckpoints(const Sequence& sequence) const {
   const int last = (sequence.num_prompt_tokens - 1) / block_size_ * block_size_;
   const auto if_worth_it = [&](int num_tokens) { return num_tokens - sequence.begun >= spacing_ ? num_tokens : 0; };
@@ -32,14 +33,20 @@ bool SequenceStates::IsCheckpoint(const Sequence& sequence, int num_tokens) cons
 
 int SequenceStates::CutAt(const Sequence& sequence, int start, int end) const {
   if (!prefixes_.enabled()) return end;
-  // Of the checkpoints among tokens that were generated before a preemption, only the last justifies a cut: it would
-  // replace the earlier checkpoints.
+  // Among the tokens generated before a preemption, only the last checkpoint justifies ending a chunk there, because it
+  // would replace the earlier checkpoints.
   const int stride = kCheckpointBlocks * block_size_, latest = (sequence.length() - 1) / stride * stride;
   int cut = latest > sequence.num_prompt_tokens && latest > start ? std::min(latest, end) : end;
   for (const int at : PromptCheckpoints(sequence)) {
     if (at > start) cut = std::min(cut, at);
   }
   return cut;
+}
+
+int SequenceStates::DraftsUpToCheckpoint(const Sequence& sequence) const {
+  if (!prefixes_.enabled()) return kMostDrafts;
+  const int stride = kCheckpointBlocks * block_size_;
+  return stride - sequence.num_planned() % stride - 1;
 }
 
 int SequenceStates::BlocksToGrow(std::span<const GrowTarget> targets) const {
@@ -84,7 +91,7 @@ void SequenceStates::Allocate(Sequence& sequence) {
 }
 
 void SequenceStates::Grow(Sequence& sequence, int reserved, StepPlan& plan) {
-  if (sequence.state.empty()) return Allocate(sequence);  // the workers start with zeros
+  if (sequence.state.empty()) return Allocate(sequence);  // the workers start from a state of zeros
   const bool is_shared = IsShared(sequence), is_kept = IsKept(sequence);
   const bool is_checkpoint = !is_kept && IsCheckpoint(sequence, sequence.num_planned());
   if (!is_shared && !is_kept && !is_checkpoint) return;
@@ -98,10 +105,10 @@ void SequenceStates::Grow(Sequence& sequence, int reserved, StepPlan& plan) {
   for (size_t i = 0; i < before.size(); ++i) plan.copies.push_back({before[i], sequence.state[i]});
   if (sequence.slot) plan.states.push_back({*sequence.slot, sequence.state});
   if (is_checkpoint && sequence.num_in_flight > 0) {
-    // The tokens have no ids yet, and outstanding steps still write the state. A shared state is never written, so this
-    // one is not shared.
-    QUIRE_CHECK(!is_shared && sequence.coming.blocks.empty(), "sequence {} leaves two states behind", sequence.id);
-    sequence.coming = {sequence.num_planned(), before};
+    // The tokens have no content ids yet, and outstanding steps still write the state. A state that steps write is
+    // never shared.
+    QUIRE_CHECK(!is_shared, "sequence {} writes a shared state", sequence.id);
+    sequence.coming.push_back({sequence.num_planned(), before});
     return;
   }
   if (is_checkpoint) Keep(sequence, sequence.num_computed, before);
@@ -119,16 +126,20 @@ void SequenceStates::Keep(Sequence& sequence, int num_tokens, std::span<const Bl
 }
 
 void SequenceStates::Computed(Sequence& sequence) {
-  if (sequence.coming.blocks.empty() || sequence.num_computed < sequence.coming.num_tokens) return;
-  Keep(sequence, sequence.coming.num_tokens, sequence.coming.blocks);
-  pool_.ReleaseAll(sequence.coming.blocks);
-  sequence.coming = {};
+  std::vector<ComingCheckpoint>& coming = sequence.coming;
+  while (!coming.empty() && sequence.num_computed >= coming.front().num_tokens) {
+    Keep(sequence, coming.front().num_tokens, coming.front().blocks);
+    pool_.ReleaseAll(coming.front().blocks);
+    coming.erase(coming.begin());
+  }
 }
 
 void SequenceStates::KeepLast(Sequence& sequence) {
-  const bool is_whole = sequence.num_computed > 0 && sequence.num_computed % block_size_ == 0;
+  const int computed = sequence.num_computed;
+  // An answer may end inside of right drafts. Its state has then gone beyond its end.
+  const bool is_whole = computed > 0 && computed % block_size_ == 0 && computed <= sequence.num_tokens();
   if (sequence.state.empty() || !is_whole || sequence.num_in_flight > 0 || IsKept(sequence)) return;
-  Keep(sequence, sequence.num_computed, sequence.state);
+  Keep(sequence, computed, sequence.state);
 }
 
 void SequenceStates::Fork(const Sequence& parent, Sequence& child) {
@@ -142,8 +153,8 @@ void SequenceStates::Fork(const Sequence& parent, Sequence& child) {
 void SequenceStates::Free(Sequence& sequence) {
   pool_.ReleaseAll(sequence.state);
   sequence.state.clear();
-  pool_.ReleaseAll(sequence.coming.blocks);
-  sequence.coming = {};
+  for (const ComingCheckpoint& coming : sequence.coming) pool_.ReleaseAll(coming.blocks);
+  sequence.coming.clear();
   sequence.begun = sequence.shared_prefix = 0;
 }
 

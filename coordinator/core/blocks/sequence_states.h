@@ -12,13 +12,13 @@
 
 namespace quire {
 
-/// Allocates the blocks of recurrent states and decides which states are kept as checkpoints; unused for models without
-/// states. Every step that computes a sequence writes its state. A state that other sequences share, or that stays as a
-/// checkpoint, is never written: the writer continues in a copy, which the step makes before it computes. The last
-/// owner of a state that is not kept writes in place.
-/// Kept states: at the last full block of a prompt, and where a prompt's cached keys and values reached further than
-/// its cached states, if that saves state_spacing tokens; at every kCheckpointBlocks-th generated block (only each
-/// sequence's latest); and at the end of a sequence.
+/// Allocates the blocks of recurrent states and decides which states are kept as checkpoints. Models without states do
+/// not use this class. Every step that computes a sequence writes its state. A state that is shared or kept as a
+/// checkpoint is never written: the step copies it first and writes the copy. The last owner of a state that is not
+/// kept writes in place.
+/// A state is kept at the last full block of a prompt; where a prompt's cached keys and values reached further than its
+/// cached states, if a checkpoint there saves state_spacing tokens; at every kCheckpointBlocks-th generated block (only
+/// the latest of each sequence); and at the end of a sequence.
 class SequenceStates {
  public:
   static constexpr int kCheckpointBlocks = 16;
@@ -26,27 +26,30 @@ class SequenceStates {
   SequenceStates(const BlockManagerOptions& options, BlockPool& pool, BlockFill& fill, PrefixSharing& prefixes);
 
   void Resize(int state_blocks) { num_blocks_ = state_blocks; }
-  /// Returns the number of blocks of one state. 0: the model has no states, and no other method need be called for its
-  /// sequences.
+  /// Returns the number of blocks of one state. 0: the model has no states, and the other methods need not be called
+  /// for its sequences.
   int num_blocks() const { return num_blocks_; }
 
   /// Returns where a chunk [start, end) should end so that a state can be kept: `end` or an earlier token.
   int CutAt(const Sequence& sequence, int start, int end) const;
+  /// Returns how many drafts a decode of the sequence may have so that it does not go beyond the next generated token
+  /// after which the state is kept.
+  int DraftsUpToCheckpoint(const Sequence& sequence) const;
   /// Returns the number of blocks that Grow takes for the states of all targets. The targets are sequences of one
   /// request.
   int BlocksToGrow(std::span<const GrowTarget> targets) const;
   /// Returns an upper bound of BlocksToGrow for one sequence, independent of other sequences.
   int MostToGrow(const Sequence& sequence) const;
-  /// Makes the state writable for the next step and adds the change to the plan if the workers know the sequence. The
-  /// pool must have the blocks of BlocksToGrow. A state is kept only if its blocks and `reserved` others are free.
+  /// Makes the state writable for the next step, and adds the change to the plan if the workers know the sequence.
+  /// Requires BlocksToGrow free blocks. A state is kept only if its blocks and `reserved` further blocks are free.
   void Grow(Sequence& sequence, int reserved, StepPlan& plan);
-  /// Makes the coming checkpoint findable once its tokens are all computed. Call it after PrefixSharing::NameComputed.
+  /// Makes the coming checkpoint findable once all its tokens are computed. Call it after PrefixSharing::NameComputed.
   void Computed(Sequence& sequence);
-  /// Keeps the state of a sequence that ends, if the computed tokens fill whole blocks and no step is in flight.
+  /// Keeps the state of a sequence that ends, if its computed tokens fill whole blocks and no step of it is in flight.
   void KeepLast(Sequence& sequence);
   /// Lets `child` share the state of `parent`.
   void Fork(const Sequence& parent, Sequence& child);
-  /// Gives back the sequence's device blocks of states.
+  /// Gives back the device blocks of the sequence's states.
   void Free(Sequence& sequence);
   /// Releases the blocks from which the plan copies. Call it when the plan is complete.
   void Settle();
@@ -63,7 +66,7 @@ class SequenceStates {
   BlockPool& pool_;
   BlockFill& fill_;
   PrefixSharing& prefixes_;
-  std::vector<BlockId> settling_;  // released by Settle
+  std::vector<BlockId> settling_;  // blocks that Settle releases
 };
 
 }  // namespace quire

@@ -9,14 +9,26 @@
 
 namespace quire {
 
-/// Identifies a checkpoint; never reused. 0: none.
+/// The state after num_tokens tokens, which an outstanding step computes. The state becomes a checkpoint when the
+/// step's result arrives.
+struct ComingCheckpoint {
+  int num_tokens = 0;
+  std::vector<BlockId> blocks;
+
+  template <class Archive>
+  void Transfer(Archive& archive) {
+    archive(num_tokens, blocks);
+  }
+};
+
+/// Identifies a checkpoint. Ids are never reused. 0: none.
 using CheckpointId = uint64_t;
 
 /// Recurrent states kept at block boundaries, so that sequences can start there instead of at their first token. A
-/// checkpoint belongs to the cached block that ends at its boundary and is found by that block. Its own blocks behave
-/// like cached blocks: they are never written, sequences that start there hold them, and without holders they may be
-/// reused. Once one of its blocks, or the block it belongs to, is reused, the whole checkpoint is forgotten and its
-/// remaining blocks become empty.
+/// checkpoint belongs to the cached block that ends at its boundary, and is found by that block. The checkpoint's own
+/// blocks behave like cached blocks: no step writes them, sequences that start at the checkpoint hold them, and without
+/// holders they may be reused. When one of them, or the block to which the checkpoint belongs, is reused, the whole
+/// checkpoint is forgotten and its remaining blocks become empty.
 class StateCheckpoints {
  public:
   StateCheckpoints(int num_blocks, BlockPool& pool) : pool_(pool) { Resize(num_blocks); }
@@ -24,17 +36,17 @@ class StateCheckpoints {
   /// Changes the number of blocks. No checkpoint may exist.
   void Resize(int num_blocks);
 
-  /// Returns the blocks of the checkpoint that belongs to the cached block `end`; empty: none.
+  /// Returns the blocks of the checkpoint that belongs to the cached block `end`; empty: there is none.
   std::span<const BlockId> Find(BlockId end) const;
   /// True when the block is part of a checkpoint.
   bool Holds(BlockId block) const;
 
-  /// Makes `blocks`, which the caller holds, the checkpoint of the cached block `end`. Returns 0 and changes nothing
-  /// when `end` already has a checkpoint.
+  /// Makes `blocks`, which the caller holds, the checkpoint of the cached block `end`. Returns the checkpoint's id;
+  /// returns 0 and changes nothing when `end` already has a checkpoint.
   CheckpointId Keep(BlockId end, std::span<const BlockId> blocks);
   /// Removes a checkpoint; sequences that started there keep its blocks. Ignores unknown ids.
   void Forget(CheckpointId id);
-  /// Removes the checkpoint that the block is part of or that belongs to the block, if any.
+  /// Removes the checkpoint, if any, to which the block belongs as a part or as the end.
   void ForgetOf(BlockId block);
   void Clear();
 
@@ -65,7 +77,7 @@ class StateCheckpoints {
 
   BlockPool& pool_;
   std::map<CheckpointId, Checkpoint> checkpoints_;
-  std::vector<CheckpointId> of_block_;  // by block: the checkpoint of which the block is a part or the end
+  std::vector<CheckpointId> of_block_;  // by block: the checkpoint to which the block belongs as a part or as the end
   CheckpointId last_id_ = 0;
 };
 

@@ -7,10 +7,21 @@
 
 namespace quire {
 
+namespace {
+
+/// Returns the options without contradictions: a pipeline of several stages needs steps planned ahead to compute in all
+/// stages at the same time, so without such steps the number of stages counts as 1.
+EngineOptions Consistent(EngineOptions options) {
+  if (!options.plan_ahead) options.scheduler.num_stages = 1;
+  return options;
+}
+
+}  // namespace
+
 Engine::Engine(const EngineOptions& options)
-    : options_(options),
-      blocks_(options.blocks),
-      scheduler_(options.scheduler, blocks_),
+    : options_(Consistent(options)),
+      blocks_(options_.blocks),
+      scheduler_(options_.scheduler, blocks_),
       repeats_(options.drafts, &answers_) {
   if (options.drafts.num_tokens > 0) set_proposer(&repeats_);
 }
@@ -36,7 +47,7 @@ std::optional<std::string> Engine::ReasonToRefuse(const Request& request) const 
   const int n = static_cast<int>(request.sequences.size());
   if (prompt < 1) return "the prompt is empty";
   if (request.PoolsAllRows() && n > 1) return "a prompt is pooled for one choice";
-  // The token that a whole prompt draws has no place in the model: only the pooled prompt counts.
+  // The model has no position for the token drawn after a whole prompt, because only the pooled prompt counts.
   const int answer = max_tokens - (options_.scheduler.whole_prompts ? 1 : 0);
   if (int64_t{prompt} + answer > options_.max_model_len) {
     return fmt::format("the prompt has {} tokens and {} more are asked for; this model serves {} in all", prompt,
@@ -67,7 +78,8 @@ std::optional<std::string> Engine::Do(const command::Submit& c) {
   std::unique_ptr<Request> request = std::move(c.request);
   for (Sequence& sequence : request->sequences) {
     sequence.id = next_sequence_id_++;
-    // Room for kRoom generated tokens without reallocation: few, because thousands of requests may wait.
+    // Reserves room for kRoom generated tokens per sequence, which saves reallocations. The number is small, because
+    // thousands of requests may wait.
     constexpr int kRoom = 64;
     const int room = request->num_prompt_tokens() + std::min(request->limits.max_tokens, kRoom);
     sequence.tokens.reserve(static_cast<size_t>(room));
@@ -128,7 +140,7 @@ void Engine::Abort(RequestId id, RequestError error, const std::string& message)
 
 const StepPlan* Engine::Do(const command::Plan& c) {
   const bool ahead = num_outstanding() > 0;
-  if (num_outstanding() == (options_.plan_ahead ? OutstandingSteps::kMost : 1)) return nullptr;
+  if (num_outstanding() == (options_.plan_ahead ? options_.scheduler.most_outstanding() : 1)) return nullptr;
   if (observer_ != nullptr) observer_->BeforePlan(c.now);
   TakeUpBackground();
   blocks_.fill().SetStep(stats_.steps + 1);
@@ -161,9 +173,8 @@ bool Engine::Fits(const std::vector<SampledToken>& tokens) const {
 
 bool Engine::Fits(const std::vector<Draft>& guesses) const {
   const auto is_known = [this](TokenId token) { return 0 <= token && token < options_.vocab_size; };
-  return scheduler_.Fits(guesses) && std::ranges::all_of(guesses, [&](const Draft& guess) {
-           return std::ranges::all_of(guess.tokens, is_known);
-         });
+  return scheduler_.Fits(guesses) &&
+         std::ranges::all_of(guesses, [&](const Draft& guess) { return std::ranges::all_of(guess.tokens, is_known); });
 }
 
 bool Engine::Fits(const std::vector<PromptScores>& scores) const {

@@ -20,7 +20,7 @@ struct EngineOptions {
   int vocab_size = INT32_MAX;
   double max_wait_seconds = 60;      // time allowed between arrival and the first step
   double max_request_seconds = 600;  // time allowed between arrival and the last token
-  int max_lost_epochs = 3;           // lost worker groups in a row, alone, before a request is given up; 0: never
+  int max_lost_epochs = 3;           // groups lost in a row that compute a request alone end it; 0: never
   bool plan_ahead = true;            // plan and send one step while the previous one is outstanding
   DraftOptions drafts;
 };
@@ -29,9 +29,9 @@ struct EngineStats {
   int64_t prompt_tokens = 0;  // prompt tokens of requests accepted into the queue
   int64_t generated_tokens = 0;
   int64_t computed_tokens = 0;                         // recomputed tokens count again
-  int64_t ended_prompt_tokens = 0, cached_tokens = 0;  // totals of ended requests; cached: found in the prefix cache
+  int64_t ended_prompt_tokens = 0, cached_tokens = 0;  // totals of ended requests; cached: from the prefix cache
   int64_t steps = 0;
-  int64_t finished_stop = 0, finished_length = 0, finished_abort = 0;  // choices by how they ended
+  int64_t finished_stop = 0, finished_length = 0, finished_abort = 0;  // number of choices, by finish reason
   std::array<DraftCounts, kDraftSources> drafts = {};                  // counts of guesses for each DraftSource
 
   DraftCounts all_drafts() const {
@@ -45,26 +45,26 @@ struct EngineStats {
 struct Departure {
   std::unique_ptr<Request> request;
   std::vector<BlockCopyPair> moves;  // device-to-host copies; made before the next plan and before the blocks are sent
-  std::vector<BlockId> blocks;       // host blocks held under the ticket; empty: nothing computed comes along
+  std::vector<BlockId> blocks;       // host blocks held under the ticket; empty: no computed blocks come along
 };
 
-/// The state of serving and its transitions: requests and step results go in, step plans and tokens come out. A
-/// single-threaded event handler without threads, sockets, files or clocks, so the simulator runs the same code.
-/// Protocol: the caller sends every plan from NextPlan and calls CommitStep once per plan, in the order of the plans.
-/// NextPlan may be called at any time; it returns null while the maximum number of plans is outstanding. All other
-/// calls may come between. The same calls with the same arguments give the same plans.
+/// The state of serving and its transitions: requests and step results go in, step plans and tokens come out. The
+/// engine is a single-threaded event handler without sockets, files or clocks, so the simulator runs the same code. The
+/// caller sends every plan from NextPlan and calls CommitStep once per plan, in the order of the plans. NextPlan may be
+/// called at any time; it returns null while the maximum number of plans is outstanding. All other calls may come
+/// between. Equal calls with equal arguments give equal plans.
 class Engine {
  public:
   explicit Engine(const EngineOptions& options);
 
-  /// Executes a command. Every input is a command, except FailAll and DropAll, which end serving. The methods below
-  /// each build one command and return its result.
+  /// Executes a command. Every input is a command, except FailAll and DropAll, which end serving. Each of the methods
+  /// below builds one command and returns its result.
   void Apply(const Command& command) {
     std::visit([this](const auto& each) { Do(each); }, command);
   }
 
-  /// Queues a request; every sequence already holds the prompt. Returns the reason if the request can never run (too
-  /// long for the model, the pool or its client's limits), else nothing.
+  /// Queues a request whose sequences already hold the prompt. Returns the reason if the request can never run, because
+  /// it is too long for the model, the pool or its client's limits; else returns nothing.
   std::optional<std::string> Submit(std::unique_ptr<Request> request) { return Do(command::Submit{request}); }
 
   /// Drops a request and frees its blocks; its sink gets no further call. Ids of finished requests are ignored.
@@ -73,8 +73,8 @@ class Engine {
   /// Reports the error to the request's sink, then cancels the request.
   void Abort(RequestId id, RequestError error, const std::string& message);
 
-  /// Returns the next step to send, or null when no work exists or all work must wait for an outstanding result. Valid
-  /// until the next call of any kind. `now`: seconds on any steady clock.
+  /// Returns the next step to send. Returns null when there is no work, or when all work must wait for an outstanding
+  /// result. The plan is valid until the next call of any method. `now`: seconds on any steady clock.
   const StepPlan* NextPlan(double now) { return Do(command::Plan{now}); }
 
   /// True when `tokens` are those that the oldest outstanding plan must draw, and every id is in the vocabulary.
@@ -88,9 +88,9 @@ class Engine {
   bool Fits(const std::vector<Draft>& guesses) const;
 
   /// Takes the result of the oldest outstanding plan: appends and delivers the drawn tokens and ends complete
-  /// sequences. A request with a broken result ends with an error. Tokens of sequences that ended since the plan was
-  /// made are dropped. `scores` may be omitted when no sink needs them; they influence no decision. `guesses` of the
-  /// draft model are verified in the next step.
+  /// sequences. A request with a broken result ends with an error. Tokens of sequences that ended after the plan was
+  /// made are dropped. `scores` influence no decision and may be omitted when no sink needs them. The next step
+  /// verifies the draft model's `guesses`.
   void CommitStep(const std::vector<SampledToken>& tokens, StepTimes times = {},
                   const std::vector<PromptScores>& scores = {}, const std::vector<Draft>& guesses = {}) {
     Do(command::Commit{tokens, times, scores, guesses});
@@ -105,21 +105,25 @@ class Engine {
   /// Discards every request and every outstanding step without telling the sinks.
   void DropAll();
 
-  /// Starts again with a new worker group: the KV cache is empty, outstanding results never come, and step numbers
-  /// restart. Requests continue after their delivered tokens. Two kinds end with an error instead: requests computed
-  /// alone when groups were lost max_lost_epochs times, and requests that the new pool cannot hold.
-  void StartEpoch(EpochId epoch, const PoolSizes& pools) { Do(command::StartEpoch{epoch, pools}); }
+  /// Starts again with a new worker group: the KV cache is empty, results of outstanding steps never come, and step
+  /// numbers start from the beginning. Requests continue after their delivered tokens. Two kinds of requests end with
+  /// an error instead: requests that were the only one computed when groups were lost max_lost_epochs times, and
+  /// requests that the new pool cannot hold.
+  void StartEpoch(EpochId epoch, const PoolSizes& pools, int num_stages) {
+    Do(command::StartEpoch{epoch, pools, num_stages});
+  }
+  void StartEpoch(EpochId epoch, const PoolSizes& pools) { StartEpoch(epoch, pools, options_.scheduler.num_stages); }
   void StartEpoch(EpochId epoch) { StartEpoch(epoch, blocks_.sizes()); }
 
-  /// Returns the fewest blocks, the null block included, with which every present request can finish, if one state
-  /// takes `state_blocks` blocks.
+  /// Returns the smallest number of blocks, the null block included, with which every present request can finish, if
+  /// one state takes `state_blocks` blocks.
   int BlocksNeeded(int state_blocks) const;
 
-  /// Sets the seconds to move one block between device and host, as the workers measured.
+  /// Sets the seconds that workers measured for moving one block between device and host.
   void SetSwapSpeed(double seconds_per_block) { Do(command::SetSwapSpeed{seconds_per_block}); }
 
-  /// Prefix cache commands of an operator: FlushCache forgets everything; PinPrefix keeps a prompt's cached blocks
-  /// until a time and returns the pin's id, or nothing when it could not pin.
+  /// Commands of an operator for the prefix cache. FlushCache forgets all content. PinPrefix keeps a prompt's cached
+  /// blocks until a time and returns the pin's id, or nothing when it could not pin them.
   void FlushCache() { Do(command::FlushCache{}); }
   std::optional<uint64_t> PinPrefix(const std::string& salt, const std::vector<TokenId>& tokens,
                                     double expires_seconds) {
@@ -131,59 +135,60 @@ class Engine {
   /// blocks and ends pins. After switching it on, blocks in use or computed later can be found again.
   void ChangeOptions(const LiveOptions& options) { Do(command::ChangeOptions{options}); }
 
-  // Migration: Depart takes a request out of one engine and Adopt puts it into another. A ticket holds its blocks in
-  // both engines while they are copied. A new epoch ends all tickets.
+  // Migration: Depart takes a request out of one engine, and Adopt puts it into another. While the request's blocks are
+  // copied, a ticket holds them in both engines. A new epoch ends all tickets.
 
-  /// Holds the leading full computed blocks of a running request under the ticket, at most max_blocks; the request
-  /// continues. Returns the blocks; none when the request has ended, has several sequences or no full block, or when a
-  /// request needs more than full blocks to continue (states, sliding window, pooling).
+  /// Holds the leading full computed blocks of a running request under the ticket, at most max_blocks. The request
+  /// continues. Returns the blocks. Returns none when the request has ended, has several sequences or has no full
+  /// block, or when requests need more than full blocks to continue (states, sliding window, pooling).
   std::vector<BlockId> Share(RequestId id, uint64_t ticket, int max_blocks) {
     return Do(command::Share{id, ticket, max_blocks});
   }
   /// Takes a request out; returns nothing for unknown ids. Computed blocks come along only with a ticket (not 0), if
-  /// they are at most max_blocks and the host has room. Otherwise only `num_copied` blocks, shared earlier, count as
-  /// taken along. Tokens that outstanding steps draw for the request are dropped and drawn again.
+  /// they are at most max_blocks and the host has room. Otherwise only `num_copied` blocks, which were shared earlier,
+  /// count as taken along. Tokens that outstanding steps draw for the request are dropped and drawn again.
   std::optional<Departure> Depart(RequestId id, uint64_t ticket, int max_blocks, int num_copied = 0) {
     return Do(command::Depart{id, ticket, max_blocks, num_copied});
   }
-  /// Reserves blocks, under the ticket, for a request that will arrive. False when too few are free, or when arriving
-  /// blocks could not be used.
+  /// Reserves blocks, under the ticket, for a request that will arrive. False when too few blocks are free, or when the
+  /// engine could not use blocks that arrive this way.
   bool Reserve(uint64_t ticket, int num_blocks, MigrationWay way) {
     return Do(command::Reserve{ticket, num_blocks, way});
   }
-  /// Ends the ticket and gives its blocks back. Call it when they were copied. Unknown tickets are ignored.
+  /// Ends the ticket and gives its blocks back. Call it when the blocks have been copied. Unknown tickets are ignored.
   void ReleaseTicket(uint64_t ticket) { Do(command::ReleaseTicket{ticket}); }
-  /// Takes over a request that left another engine. `blocks` are the ids that Share or Depart returned there; their
-  /// contents lie in the ticket's first blocks. Without blocks the request is computed again. Returns the reason when
-  /// it can never run here; the caller then keeps the request. An abandoned request is dropped.
+  /// Takes over a request that left another engine. `blocks` are the ids that Share or Depart returned there; the
+  /// ticket's first blocks have their contents. Without blocks the request is computed again. Returns the reason when
+  /// the request can never run here; the caller then keeps the request. An abandoned request is dropped.
   std::optional<std::string> Adopt(std::unique_ptr<Request>& request, uint64_t ticket,
                                    std::span<const BlockId> blocks) {
     return Do(command::Adopt{request, ticket, blocks});
   }
 
-  // Storing blocks outside of the pools, and bringing them back (engine_store.cc). ReleaseTicket ends a ticket early.
+  // Copies of blocks go to a store outside of the pools and come back (engine_store.cc). ReleaseTicket ends a ticket
+  // early.
 
-  /// Holds cached blocks under the ticket, so that they are not reused while they are copied. False, and no block is
-  /// held, when one of them is not cached any more.
+  /// Holds cached blocks under the ticket, so that they are not reused while they are copied. Returns false and holds
+  /// no block when one of them is no longer cached.
   bool HoldCached(uint64_t ticket, std::span<const BlockId> blocks) { return Do(command::HoldCached{ticket, blocks}); }
   /// Reserves blocks, under the ticket, for stored blocks of a prompt. `tokens` fill whole blocks. The first `prefix`
-  /// of these blocks must be cached here already, and are held, too: in the holding they come before the reserved ones.
-  /// When these are all, the blocks of the state after them are reserved. False when they are not cached, without
-  /// room, if caching is impossible, or if a state is kept there.
+  /// of these blocks must be cached here already; the ticket holds them, too, before the reserved blocks. When the
+  /// prefix covers all tokens, the blocks of the state after them are reserved. Returns false when the prefix is not
+  /// cached, too few blocks are free, caching is impossible, or the state is kept already.
   bool ReserveForStored(uint64_t ticket, const std::string& salt, int adapter, const std::vector<TokenId>& tokens,
                         int prefix) {
     return Do(command::ReserveForStored{salt, tokens, adapter, ticket, prefix});
   }
-  /// The stored blocks have come, perhaps fewer than were reserved: `tokens` are those of the prefix and of the blocks
-  /// that came; or the state after the prefix has come. Lookups find them from now on, unless the prefix was forgotten
-  /// meanwhile. Ends the ticket.
+  /// Makes arrived blocks findable and ends the ticket. `tokens` are the tokens of the prefix and of the blocks that
+  /// arrived, which may be fewer than were reserved; or the tokens of the prefix alone, when the state after it
+  /// arrived. Nothing becomes findable if the prefix was forgotten meanwhile.
   void CacheStored(uint64_t ticket, const std::string& salt, int adapter, const std::vector<TokenId>& tokens,
                    int prefix) {
     Do(command::CacheStored{salt, tokens, adapter, ticket, prefix});
   }
 
-  // LoRA adapters that are loaded while serving (engine_adapters.cc). A request is set aside while the ranks lack its
-  // adapter. The ranks of a new epoch have no such adapters.
+  // LoRA adapters that are loaded while the server runs (engine_adapters.cc). A request is set aside while the ranks
+  // lack its adapter. The ranks of a new epoch start without these adapters.
 
   /// Lets the adapter's requests into the scheduler. Call it when all ranks have the adapter.
   void AdapterCame(int adapter) { Do(command::AdapterCame{adapter}); }
@@ -192,12 +197,14 @@ class Engine {
   void AdapterGone(int adapter) { Do(command::AdapterGone{adapter}); }
   bool HasAdapter(int adapter) const { return adapter <= kMostListedAdapters || adapters_.contains(adapter); }
 
-  /// Sets the observer, which gets every command and every decision; null: none. The observer must outlive the engine.
+  /// Sets the observer, which gets every command and every decision; null: no observer. The observer must outlive the
+  /// engine.
   void set_observer(EngineObserver* observer);
-  /// Sets the watcher, which gets every decision and nothing else; null: none. The watcher must outlive the engine.
+  /// Sets the watcher, which gets every decision and nothing else; null: no watcher. The watcher must outlive the
+  /// engine.
   void set_watcher(DecisionLog* watcher);
-  /// Adds a listener, which is told which blocks enter and leave the prefix cache. It must outlive the engine or be
-  /// removed.
+  /// Adds a listener, which hears which blocks enter and leave the prefix cache. The listener must outlive the engine
+  /// or be removed.
   void AddCacheListener(CacheListener* listener) { blocks_.prefixes().AddListener(listener); }
   void RemoveCacheListener(CacheListener* listener) { blocks_.prefixes().RemoveListener(listener); }
   /// Replaces the proposer of drafts. The proposer must outlive the engine.
@@ -213,7 +220,7 @@ class Engine {
   const std::set<RequestId>& background() const { return background_; }
   bool idle() const { return requests_.empty(); }
   EpochId epoch() const { return epoch_; }
-  /// Returns the number of plans without a committed result. It may be above 0 in an idle engine, when requests ended
+  /// Returns the number of plans without a committed result. An idle engine may have such plans, when requests ended
   /// early.
   int num_outstanding() const { return scheduler_.num_outstanding(); }
 
@@ -224,7 +231,7 @@ class Engine {
     bool operator>(const Deadline& other) const { return seconds > other.seconds; }
   };
 
-  std::optional<std::string> Do(const command::Submit& c);  // each does what the public method of that name says
+  std::optional<std::string> Do(const command::Submit& c);  // each does what the public method of its name says
   void Do(const command::Cancel& c);
   const StepPlan* Do(const command::Plan& c);
   void Do(const command::Commit& c);
@@ -270,7 +277,7 @@ class Engine {
   void TellDrafts(const Request& request);
   void Erase(RequestId id);
 
-  // The next functions serve adapters that are loaded while serving (engine_adapters.cc).
+  // The next functions serve adapters that are loaded while the server runs (engine_adapters.cc).
   void SetAside(Request& request);
   void SetAsideWithoutAdapter();
   bool AllSetAside() const;
@@ -289,13 +296,13 @@ class Engine {
   RepeatProposer repeats_;
   std::map<RequestId, std::unique_ptr<Request>> requests_;
   std::set<RequestId> background_;  // ids in requests_
-  std::set<int> adapters_;          // numbers of the adapters that came while serving and that all ranks have
+  std::set<int> adapters_;          // numbers of the adapters, loaded while the server runs, that all ranks have
   std::priority_queue<Deadline, std::vector<Deadline>, std::greater<>> deadlines_;  // may name ended requests
   EngineStats stats_;
   EpochId epoch_ = 1;
   StepId step_ = 0;
   SequenceId next_sequence_id_ = 1;
-  std::vector<RequestId> finished_;  // during a commit, like stopped_; empty between calls
+  std::vector<RequestId> finished_;  // filled during a commit, like stopped_; empty between calls
   std::vector<StoppedChoice> stopped_;
   EngineObserver* observer_ = nullptr;
   DecisionTee decisions_;  // forwards to the observer, then to the watcher

@@ -1,4 +1,5 @@
-// LoRA adapters that are loaded while serving. A request is in the scheduler only while all ranks have its adapter.
+// Engine's functions for LoRA adapters that are loaded while the server runs. A request is in the scheduler only while
+// all ranks have its adapter.
 #include <algorithm>
 
 #include "coordinator/core/engine/engine.h"
@@ -17,7 +18,8 @@ void Engine::SetAsideWithoutAdapter() {
   }
 }
 
-/// True when every request is set aside: for lack of its adapter, or as a background request beside such a request.
+/// True when every request is set aside: because the ranks lack its adapter, or because it is a background request
+/// beside such a request.
 bool Engine::AllSetAside() const {
   return std::ranges::all_of(requests_, [](const auto& entry) { return entry.second->set_aside; });
 }

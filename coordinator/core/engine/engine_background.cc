@@ -1,4 +1,5 @@
-// Background requests of batches, which are in the scheduler only while no request of another kind is in the engine.
+// Engine's functions for background requests of batches. They are in the scheduler only while no request of another
+// kind is in the engine.
 #include "coordinator/core/engine/engine.h"
 
 namespace quire {
@@ -7,8 +8,8 @@ namespace quire {
 bool Engine::MakesWay(const Request& added) const { return added.background && HasOthers(); }
 
 /// Decides whether a new request of requests_ stays set aside: as a background request beside others, or because the
-/// ranks lack its adapter. Sets all background requests aside when the new request is of another kind. False: the
-/// request may enter the scheduler.
+/// ranks lack its adapter. Sets all background requests aside when the new request is of another kind. Returns false
+/// when the request may enter the scheduler.
 bool Engine::StaysAside(Request& added) {
   if (added.background) background_.insert(added.id);
   if (!added.background) {
@@ -33,7 +34,7 @@ void Engine::TakeUpBackground() {
   }
 }
 
-/// Takes a request that ends out of the scheduler. A request that is set aside is not in the scheduler.
+/// Takes a request that ends out of the scheduler. A request that is set aside is already out of it.
 void Engine::LeaveScheduler(Request& request) {
   if (!request.set_aside) scheduler_.Drop(request);
 }

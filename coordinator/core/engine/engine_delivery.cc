@@ -1,4 +1,4 @@
-// The result of a step: tokens are delivered to their clients, and answers end.
+// Engine's functions that take a step's result, deliver tokens to clients and end answers.
 #include <algorithm>
 #include <span>
 
@@ -25,8 +25,8 @@ void Engine::Do(const command::Commit& c) {
   stopped_.clear();
 }
 
-/// Lets the scheduler learn from the step's times. The draft model computes after the step, so its time is no part of
-/// what the step's tokens cost.
+/// Lets the scheduler learn from the step's times. The draft model computes after the step, so its time is not part of
+/// the time of the step's tokens.
 void Engine::ObserveTimes(const command::Commit& c) {
   const auto [compute, swap, guess] = c.times;
   if (compute == 0) return;
@@ -46,8 +46,8 @@ void Engine::DeliverScores(const std::vector<PromptScores>& scores) {
   }
 }
 
-/// Delivers the tokens in order until one of them ends the choice. Later tokens are dropped; dropped guesses count as
-/// refused.
+/// Delivers the tokens in order until one of them ends the choice, and drops the later tokens. Guessed tokens among the
+/// dropped count as refused.
 void Engine::Deliver(const Scheduler::Drawn& drawn) {
   Request& request = *drawn.request;
   Sequence& sequence = *drawn.sequence;
@@ -88,13 +88,13 @@ void Engine::CountDrafts(const Scheduler::Drawn& drawn, int num_delivered) {
   drawn.request->sink->OnDrafts(drawn.sequence->choice, accepted, drawn.num_drafts - accepted);
 }
 
-/// Keeps an ended answer for guesses of later answers.
+/// Remembers an ended answer, from which later answers' guesses may come.
 void Engine::Remember(const Request& request, const Sequence& sequence) {
   const auto prompt = static_cast<size_t>(sequence.num_prompt_tokens);
   answers_.Add(request, std::span<const TokenId>(sequence.tokens).subspan(prompt));
 }
 
-/// Delivers the num_generated-th generated token of a choice. Returns why the token ends the choice, if it does.
+/// Delivers the num_generated-th generated token of a choice. Returns the finish reason if the token ends the choice.
 std::optional<FinishReason> Engine::Deliver(Request& request, int choice, int num_generated,
                                             const SampledToken& drawn) {
   const bool begins = choice == 0 && num_generated == 1;

@@ -1,4 +1,4 @@
-// The end of a worker group, as requests see it, and the start of a new group.
+// Engine's functions for the end of a worker group, as its requests experience it, and for the start of a new group.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,6 +29,8 @@ void Engine::Do(const command::StartEpoch& c) {
   scheduler_.Reset();
   epoch_ = c.epoch;
   step_ = 0;
+  options_.scheduler.num_stages = options_.plan_ahead ? c.num_stages : 1;
+  scheduler_.SetStages(options_.scheduler.num_stages);
   if (c.pools != blocks_.sizes()) {
     blocks_.Resize(c.pools);
     options_.blocks.num_blocks = c.pools.num_blocks;

@@ -1,4 +1,4 @@
-// Requests that end with an error.
+// Engine's functions that end requests with an error.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -25,7 +25,7 @@ void Engine::EndWithError(Request& request, RequestError error, const std::strin
 
 void Engine::AbortDrawn(SlotId slot, RequestError error, const std::string& message) {
   const std::optional<RequestId> id = scheduler_.RequestOf(slot);
-  if (id) Abort(*id, error, message);  // otherwise the request has ended
+  if (id) Abort(*id, error, message);  // an unknown id means that the request has ended
 }
 
 void Engine::AbortBroken(const std::vector<SampledToken>& tokens, const std::vector<PromptScores>& scores) {
@@ -59,7 +59,7 @@ void Engine::Do(const command::Expire& c) {
     const auto it = requests_.find(deadlines_.top().request);
     if (it == requests_.end()) continue;
     Request& request = *it->second;
-    // These sums must equal the sums in RestoreDeadlines to the last bit: a deadline that is taken from the queue but
+    // These sums must equal the sums in RestoreDeadlines to the last bit. A deadline that is taken from the queue but
     // found not due is never checked again.
     const double arrival = request.arrival_seconds;
     const bool waited = request.first_scheduled_seconds < 0 && arrival + options_.max_wait_seconds < now;

@@ -1,4 +1,4 @@
-// Moving a request from one engine to another.
+// Engine's functions that move a request from one engine to another.
 #include <utility>
 
 #include "comm/base/error.h"

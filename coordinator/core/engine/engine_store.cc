@@ -1,4 +1,4 @@
-// Cached blocks that are copied to a store, and stored blocks that come back.
+// Engine's functions for cached blocks that are copied to a store, and for stored blocks that come back.
 #include <algorithm>
 
 #include "comm/base/error.h"

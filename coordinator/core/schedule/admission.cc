@@ -1,11 +1,12 @@
 #include "coordinator/core/schedule/admission.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace quire {
 
 /// False when the request must not be admitted into this step. A swapped-out request returns only with a plan that is
-/// sure to be sent, so a step planned ahead must already have other work.
+/// sure to be sent. A step planned ahead is sure to be sent only if it already has other work.
 bool Admission::MayJoin(const Request& request, const Crowd& crowd, const StepDraft& draft) const {
   if (request.swapped_out() && draft.ahead && draft.step->members.empty()) return false;
   return room_.MayRunBeside(request, crowd);
@@ -28,14 +29,24 @@ void Admission::AdmitWaiting(StepDraft& draft) {
     Request& request = client->head();
     if (!MayJoin(request, crowd, draft)) return;
     client->use.passed_over = shares_.IsAtLimit(*client, draft) || shares_.IsHeldUp(*client, others_held, draft);
-    if (client->use.passed_over || shares_.StandsBack(*client, draft)) continue;
-    if (!HasRoomFor(request, crowd, draft)) {
+    if (client->use.passed_over || room_.StandsBack(*client, crowd, draft)) continue;
+    const bool fits = HasRoomFor(request, crowd, draft);
+    NoteTurn(*client, fits);
+    if (!fits) {
       client->use.passed_over = others_held = true;
       continue;
     }
     if (!work_.FitsStep(request, draft)) return;
     Begin(request, crowd, draft);
   }
+}
+
+void Admission::NoteTurn(ClientAccount& client, bool fits) {
+  if (!std::exchange(client.use.left_room, false) || fits) return;
+  Request& head = client.head();
+  ++head.num_yields;
+  decisions_.Tell(DecisionKind::kStoodBack, head, shares_.Needs(head, Resource::kSlots),
+                  shares_.ShareOf(Resource::kSlots));
 }
 
 /// True when the request fits beside the running requests; otherwise tells the decision log what it lacks. If it would
@@ -52,8 +63,9 @@ bool Admission::HasRoomFor(Request& request, const Crowd& crowd, StepDraft& draf
   return false;
 }
 
-/// Admits the request and puts its first tokens into the step. Running requests are in the step already, so none may be
-/// preempted for them; HasRoomFor ensures that. If its estimate was wrong, the first tokens come with the next step.
+/// Admits the request and puts its first tokens into the step. Running requests already have their work in the step, so
+/// none may be preempted for the new request; HasRoomFor ensures that it fits. If HasRoomFor's estimate was wrong, the
+/// first tokens come with the next step.
 void Admission::Begin(Request& request, Crowd& crowd, StepDraft& draft) {
   const std::span<const GrowTarget> work = Admit(request, draft);
   if (running_.size() == 1) preemption_.MakeRoomFor(request, work, draft);
@@ -65,8 +77,8 @@ std::span<const GrowTarget> Admission::Admit(Request& request, StepDraft& draft)
   queue_.Remove(request);
   running_.Insert(request);
   request.admitted_step = draft.number;
-  auto& reserve = request.account->reserve;
-  if (reserve.until_step > draft.number) reserve.until_step = draft.number + kReservedSteps;
+  draft.use_counted = false;
+  KeepRoomOf(*request.account, draft);
   for (Sequence& sequence : request.sequences) sequence.sits_out = false;
   const int free = blocks_.num_free();
   if (request.num_preemptions > 0) Readmit(request, draft);
@@ -78,6 +90,13 @@ std::span<const GrowTarget> Admission::Admit(Request& request, StepDraft& draft)
   }
   draft.use_counted = false;
   return work;
+}
+
+/// Keeps the room of a client that uses all of it again for another kReservedSteps.
+void Admission::KeepRoomOf(ClientAccount& client, StepDraft& draft) {
+  ClientAccount::Reserve& reserve = client.reserve;
+  if (reserve.until_step <= draft.number || shares_.Has(client, Resource::kSlots, draft) < reserve.sequences) return;
+  reserve.until_step = draft.number + kReservedSteps;
 }
 
 /// Swaps a preempted request back in, or reports how many tokens it must compute again.

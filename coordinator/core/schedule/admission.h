@@ -13,7 +13,7 @@ namespace quire {
 class Admission {
  public:
   /// Requests of other clients may be preempted to make room for a client. The room stays reserved for that client for
-  /// this many steps; each admission of the client begins the time anew.
+  /// this many steps; each admission that makes the client use all of that room begins the time anew.
   static constexpr int64_t kReservedSteps = 128;
 
   Admission(BlockManager& blocks, WaitingQueue& queue, RunningSet& running, const ClientShares& shares,
@@ -32,6 +32,9 @@ class Admission {
   /// Admits waiting requests into the free room, one client after another, while the step has tokens left, and puts
   /// their first tokens into the step.
   void AdmitWaiting(StepDraft& draft);
+  /// Notes whether the client's next request found room at its turn. A request that stood back and lost its room
+  /// thereby has given way.
+  void NoteTurn(ClientAccount& client, bool fits);
   /// Moves the request from the queue to the running set. Returns its first work, as RequestWork::FindWork does.
   std::span<const GrowTarget> Admit(Request& request, StepDraft& draft);
 
@@ -39,6 +42,7 @@ class Admission {
   bool MayJoin(const Request& request, const Crowd& crowd, const StepDraft& draft) const;
   bool HasRoomFor(Request& request, const Crowd& crowd, StepDraft& draft);
   void Begin(Request& request, Crowd& crowd, StepDraft& draft);
+  void KeepRoomOf(ClientAccount& client, StepDraft& draft);
   void Readmit(Request& request, StepDraft& draft);
 
   BlockManager& blocks_;

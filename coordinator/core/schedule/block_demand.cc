@@ -5,17 +5,17 @@
 namespace quire {
 
 int64_t BlockDemand::AtLongest(int num_prompt_tokens, int max_tokens, int n) const {
-  // The token drawn last is never computed.
+  // The last token drawn is never computed.
   int64_t longest = int64_t{num_prompt_tokens} + max_tokens - 1;
-  if (blocks_.sliding_window() > 0) {  // window and chunk, each with its ends inside a block
+  if (blocks_.sliding_window() > 0) {  // window and chunk may both begin and end inside a block
     const int64_t seen = int64_t{blocks_.sliding_window()} + limits_.max_step_tokens + 2 * blocks_.block_size();
     longest = std::min(longest, seen);
   }
   return int64_t{n} * (blocks_.BlocksFor(longest) + blocks_.states().num_blocks());
 }
 
-/// Returns the number of blocks that a table still takes until it covers num_tokens tokens. The table has `entries`
-/// entries; `held` of them are blocks, the others are null.
+/// Returns the number of blocks that a table still takes until it covers num_tokens tokens. Of the table's `entries`
+/// entries, `held` are blocks and the others are null.
 int BlockDemand::Ahead(int entries, int held, int num_tokens) const {
   int blocks = blocks_.BlocksFor(num_tokens) - entries;
   if (blocks_.sliding_window() > 0) {  // later blocks replace blocks that leave the window
@@ -25,8 +25,8 @@ int BlockDemand::Ahead(int entries, int held, int num_tokens) const {
   return std::max(0, blocks);
 }
 
-/// Returns the number of blocks that the sequence must still take for num_tokens tokens. `shared` blocks of other
-/// sequences, which it will share, do not count.
+/// Returns the number of blocks that the sequence must still take for num_tokens tokens. The `shared` blocks of other
+/// sequences that it will share do not count.
 int BlockDemand::Ahead(const Sequence& sequence, int num_tokens, int shared) const {
   return Ahead(static_cast<int>(sequence.blocks.size()) + shared, sequence.num_held_blocks(), num_tokens);
 }
@@ -39,7 +39,7 @@ int BlockDemand::ToRun(Request& request) const {
 int BlockDemand::ToBegin(Request& request) const {
   const int prompt = (request.num_prompt_tokens() - 1) / blocks_.block_size();  // full prompt blocks that choices share
   const int cacheable = std::min(prompt, request.NumCacheable() / blocks_.block_size());
-  const bool window = blocks_.sliding_window() > 0;  // a shared block may leave one sequence's window and not another's
+  const bool window = blocks_.sliding_window() > 0;  // a shared block may leave the window of one sequence only
   int needed = 0;
   for (Sequence& sequence : request.sequences) {
     if (sequence.finished) continue;
@@ -49,18 +49,17 @@ int BlockDemand::ToBegin(Request& request) const {
   return needed;
 }
 
-/// Returns the number of free blocks that a swapped-out request needs: for its blocks on the host, and for known tokens
-/// that are not computed.
+/// Returns the number of free blocks that a swapped-out request needs for its blocks on the host and for its known
+/// tokens that are not computed.
 int BlockDemand::ToComeBack(const Request& request) const {
   int needed = request.num_swapped_blocks;
   for (const Sequence& sequence : request.sequences) {
     if (sequence.finished) continue;
     const auto entries = static_cast<int>(sequence.host_blocks.size());
     needed += std::max(1, Ahead(entries, entries - sequence.first_block, sequence.num_tokens()));
-    // Several choices may share the block that is written next. Then a copy takes one more block.
+    // If several choices share the block that is written next, the copy takes one more block.
     needed += request.sequences.size() > 1 && sequence.num_computed % blocks_.block_size() != 0;
-    // The choices may share a state, too, so its copy takes blocks. A sequence without a state takes blocks for a new
-    // state.
+    // If the choices share a state, its copy takes blocks. A sequence without a state takes blocks for a new state.
     if (request.sequences.size() > 1 || sequence.host_state.empty()) needed += blocks_.states().num_blocks();
   }
   return needed;

@@ -9,7 +9,7 @@
 
 namespace quire {
 
-/// Computes how many blocks a request holds, will take soon, or needs in order to run. Changes nothing.
+/// Computes how many blocks a request holds, will take soon, or needs in order to run. The functions change nothing.
 class BlockDemand {
  public:
   BlockDemand(const SchedulerLimits& limits, BlockManager& blocks) : limits_(limits), blocks_(blocks) {}
@@ -19,11 +19,11 @@ class BlockDemand {
   /// Returns the number of free blocks that a waiting request needs in order to run with all its known tokens.
   int ToRun(Request& request) const;
   /// Returns the number of blocks that a running request will take for its known tokens and the next lookahead_tokens
-  /// of each sequence.
+  /// tokens of each sequence.
   int Soon(const Request& request) const;
-  /// Returns an upper bound of the blocks that one step can take for the running requests, copies included.
+  /// Returns an upper bound of the number of blocks that one step can take for the running requests, copies included.
   int MostToGrow(std::span<Request* const> running) const;
-  /// Returns the number of distinct blocks of the request, on the device or swapped out.
+  /// Returns the number of distinct blocks of the request, on the device or on the host.
   static int Held(const Request& request);
 
  private:

@@ -54,40 +54,36 @@ bool ClientShares::IsAtLimit(const ClientAccount& account, StepDraft& draft) con
          (limits.max_blocks > 0 && account.use.longest_blocks + longest > limits.max_blocks);
 }
 
-/// True when the client must wait because another client's request is held for lack of room. Only clients without
-/// running requests pass a held request, each within its share: so a newcomer never waits until a large request fits.
+/// True when the client must wait because another client's request is held for lack of room. Only a client without
+/// running requests passes a held request, and only within its share. Therefore such a client never waits for a large
+/// request of another client to fit.
 bool ClientShares::IsHeldUp(const ClientAccount& account, bool others_held, StepDraft& draft) const {
   return others_held && (Has(account, Resource::kSlots, draft) > 0 || !IsWithinShare(account.head(), draft));
 }
 
-/// True when several clients are active, and this client's running requests and its next one together exceed its share.
-/// Clients within their shares go first: they could preempt that request immediately, and its computed tokens would be
-/// lost. At the client's next turn it takes room that no other client is entitled to. A request that exceeds a share by
-/// itself keeps its turn, because other clients might always go first.
-bool ClientShares::StandsBack(ClientAccount& account, StepDraft& draft) const {
-  Request& head = account.head();
-  if (account.use.stands_back || queue_.num_active() < 2 || IsWithinShare(head, draft)) return false;
-  const auto covers = [&](Resource resource) { return Needs(head, resource) <= ShareOf(resource); };
-  account.use.stands_back = covers(Resource::kSlots) && covers(Resource::kBlocks);
-  return account.use.stands_back;
+bool ClientShares::ExceedsShareAlone(Request& head) const {
+  const auto exceeds = [&](Resource resource) { return Needs(head, resource) > ShareOf(resource); };
+  return exceeds(Resource::kSlots) || exceeds(Resource::kBlocks);
 }
 
-/// Skips clients whose requests were preempted for another client in this plan: no room is kept for them.
-KeptRoom ClientShares::CountReserves(const StepDraft& draft) const {
+/// Skips clients whose requests were preempted for another client in this plan: no room is kept for them. What is kept
+/// for a client never exceeds its present share.
+KeptRoom ClientShares::CountReserves(const ClientAccount& taker, StepDraft& draft) const {
   KeptRoom reserved;
   for (const auto& [name, account] : queue_.clients()) {
-    if (account.reserve.until_step <= draft.number) continue;
-    if (account.active > account.num_waiting() || account.use.gave_way) continue;
-    reserved.sequences += account.reserve.sequences;
-    reserved.blocks += account.reserve.blocks;
+    if (&account == &taker || account.reserve.until_step <= draft.number || account.use.gave_way) continue;
+    const auto kept = [&](Resource resource, int most) {
+      return std::max(0, std::min(most, ShareOf(resource)) - Has(account, resource, draft));
+    };
+    reserved.sequences += kept(Resource::kSlots, account.reserve.sequences);
+    reserved.blocks += kept(Resource::kBlocks, account.reserve.blocks);
   }
   return reserved;
 }
 
 /// Orders running requests by seniority, the most senior first. While several clients are active and blocks may run
-/// short, requests of clients above their share come after all others, those of the largest client last: these requests
-/// are preempted first. The most senior request of all stays in front in any case, so that every step computes
-/// something.
+/// short, requests of clients above their share come after all others, those of the largest client last, and are
+/// preempted first. The most senior request of all always stays in front, so that every step computes something.
 void ClientShares::OrderForService(StepDraft& draft) const {
   std::vector<Request*>& order = draft.order;
   order = running_.requests();

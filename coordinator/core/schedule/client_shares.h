@@ -11,7 +11,7 @@ namespace quire {
 
 enum class Resource { kSlots, kBlocks };
 
-/// Running places and blocks that are kept free for clients without running requests.
+/// Running places and blocks that are kept free for clients that use less now than they did.
 struct KeptRoom {
   int sequences = 0, blocks = 0;
 };
@@ -23,7 +23,7 @@ struct ClientReport {
   int64_t prompt_tokens = 0, generated_tokens = 0;
 };
 
-/// Computes what each client has of the running places and blocks, and what the client may have while other clients are
+/// Computes how much of the running places and blocks each client uses, and how much it may use while other clients are
 /// active. Moves no request.
 class ClientShares {
  public:
@@ -33,22 +33,24 @@ class ClientShares {
 
   /// Returns the amount that each active client may have while others wait for more.
   int ShareOf(Resource resource) const;
-  /// Returns the amount that the client's running requests have; for blocks plus the blocks that they will take soon.
+  /// Returns the amount that the client's running requests use. For blocks, the amount includes the blocks that they
+  /// will take soon.
   int Has(const ClientAccount& account, Resource resource, StepDraft& draft) const;
   /// Returns the amount that a waiting request needs in order to run.
   int Needs(Request& request, Resource resource) const;
   /// True when the request and its client's running requests together stay within the client's share.
   bool IsWithinShare(Request& head, StepDraft& draft) const;
+  /// True when the request needs more than a share by itself.
+  bool ExceedsShareAlone(Request& head) const;
+  /// True when at least two clients have requests.
+  bool InCompany() const { return queue_.num_active() > 1; }
 
-  /// True when the client has a limit of its own and its next request would exceed it.
+  /// True when the client has limits of its own and its next request would exceed them.
   bool IsAtLimit(const ClientAccount& account, StepDraft& draft) const;
   /// True when the client must wait because another client's request is held for lack of room (`others_held`).
   bool IsHeldUp(const ClientAccount& account, bool others_held, StepDraft& draft) const;
-  /// True when other clients go first, because this client's next request would exceed its share. Then also sets the
-  /// account's stands_back.
-  bool StandsBack(ClientAccount& account, StepDraft& draft) const;
-  /// Returns the room reserved in this step for clients that have nothing running.
-  KeptRoom CountReserves(const StepDraft& draft) const;
+  /// Returns the room that a client with running requests must leave in this step to other clients (Reserve).
+  KeptRoom CountReserves(const ClientAccount& taker, StepDraft& draft) const;
   /// Sets draft.order to the running requests, in the order in which they get tokens and blocks.
   void OrderForService(StepDraft& draft) const;
 

@@ -11,8 +11,8 @@ class DecisionTeller {
  public:
   /// `log` may be null.
   void set_log(DecisionLog* log) { log_ = log; }
-  /// Returns the last decision to hold a request at the head of the queue: the request, and whether it lacked slots or
-  /// blocks.
+  /// Returns the last decision that held a request at the head of the queue. The decision names the request and whether
+  /// it lacked slots or blocks.
   const Decision& last_held() const { return last_held_; }
 
   void Tell(DecisionKind kind, const Request& request, int64_t a, int64_t b, RequestId cause = 0) {

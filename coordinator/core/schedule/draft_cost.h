@@ -3,22 +3,26 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 
 namespace quire {
 
-/// Learns the cost of one drafted token in a step, and of one token that a draft model guesses, each relative to the
-/// step's time for one sequence without drafts. Pure arithmetic; the caller reads the clock.
+/// Learns the time of one drafted token in a step, and of one token that a draft model guesses, each as a fraction of
+/// the step's time for one sequence without drafts. The caller reads the clock.
 class DraftCost {
  public:
-  /// Learns from a step of `seconds` that decoded `sequences` sequences, computed `drafts` drafted tokens and nothing
-  /// else.
+  /// Learns from a step of `seconds` that decoded `sequences` sequences and computed `drafts` drafted tokens, and no
+  /// other tokens.
   void Observe(int sequences, int drafts, double seconds) {
     if (sequences < 1 || sequences > kMostSequences || !(seconds > 0)) return;
     double& plain = plain_seconds_[static_cast<size_t>(sequences) - 1];
     if (drafts == 0) {
       plain = plain == 0 ? seconds : Mixed(plain, seconds);
     } else if (plain > 0) {
-      row_ = Mixed(row_, std::clamp((seconds / plain - 1) * sequences / drafts, 0.0, 1.0));
+      const double before = row(sequences), seen = std::clamp((seconds / plain - 1) * sequences / drafts, 0.0, 1.0);
+      Row& row = rows_[static_cast<size_t>(sequences) - 1];
+      // The first measurements count as much as what was assumed before.
+      row.cost = before + std::max(kNew, 1.0 / (1 + ++row.num_seen)) * (seen - before);
     }
   }
   /// Learns that a draft model took `seconds` to guess `tokens` tokens, after a step that decoded `sequences`
@@ -26,22 +30,35 @@ class DraftCost {
   void ObserveGuess(int sequences, int tokens, double seconds) {
     if (sequences < 1 || sequences > kMostSequences || tokens < 1 || !(seconds > 0)) return;
     const double plain = plain_seconds_[static_cast<size_t>(sequences) - 1];
-    // The first guess about a prompt reads all of it. The upper bound keeps this from counting much. It lies above 1,
-    // because a model that takes longer for a token than the step does not pay, however often it is right.
+    // The first guess about a prompt reads all of it. The upper bound limits the weight of this measurement. The bound
+    // lies above 1, so that a model that takes longer for a token than a step takes is found not to pay.
     if (plain > 0) guess_ = Mixed(guess_, std::clamp(seconds / plain * sequences / tokens, 0.0, 4.0));
   }
-  /// Returns the cost of one more drafted token, relative to a step's time for one sequence.
-  double row() const { return row_; }
+  /// Returns the cost of one more drafted token in a step of so many sequences, relative to the step's time for one of
+  /// them. Where it was never measured, the cost in steps of fewer sequences is returned.
+  double row(int sequences) const {
+    for (int count = std::min(sequences, kMostSequences); count > 0; --count) {
+      const Row& row = rows_[static_cast<size_t>(count) - 1];
+      if (row.num_seen > 0) return row.cost;
+    }
+    return kAssumed;
+  }
   /// Returns the cost of one token that a draft model guesses, relative to the same.
   double guess() const { return guess_; }
 
  private:
   static constexpr int kMostSequences = 64;
   static constexpr double kNew = 0.1;  // weight of the newest measurement
+  static constexpr double kAssumed = 0.15;
+  struct Row {
+    double cost = kAssumed;
+    int64_t num_seen = 0;
+  };
   static double Mixed(double known, double seen) { return (1 - kNew) * known + kNew * seen; }
 
   std::array<double, kMostSequences> plain_seconds_{};  // entry i: time without drafts for i + 1 sequences; 0: unknown
-  double row_ = 0.15, guess_ = 0.15;
+  std::array<Row, kMostSequences> rows_{};              // entry i: a drafted token's cost beside i other sequences
+  double guess_ = kAssumed;
 };
 
 }  // namespace quire

@@ -9,19 +9,22 @@
 
 namespace quire {
 
-/// Speculative decoding: guesses of the next tokens are computed in the same step as the last known token. Answers do
-/// not depend on these options.
+/// Options of speculative decoding: the step that computes the last known token also computes guesses of the next
+/// tokens. Answers do not depend on these options.
 struct DraftOptions {
   int num_tokens = 0;            // drafts of one sequence in a step, at most kMostDrafts; 0: no speculation
-  int min_match = 2;             // tokens that a place must have in common with the end of the sequence, at least
-  int max_match = 8;             // further common tokens make no better match
+  int min_match = 2;             // least number of tokens that a place must have in common with the end of the sequence
+  int max_match = 8;             // most tokens in common that make a match better
   int max_batch = 8;             // no drafts in a step that computes more sequences than this
   bool from_text = true;         // drafts from the sequence itself
   bool from_answers = false;     // drafts from earlier answers to the same client
   bool from_predictions = true;  // drafts from what the client predicts
+  /// A sequence has drafts only while its earlier drafts have saved more time than they have cost
+  /// (DraftPace::Affordable).
+  bool must_pay = false;
   /// Drafts from the draft model that the workers have, for requests without a prediction.
   bool from_model = false;
-  int model_max_len = 0;  // tokens of the longest sequence that the draft model reads
+  int model_max_len = 0;  // longest sequence, in tokens, that the draft model reads
 };
 
 /// Guesses the next tokens of a sequence.
@@ -31,19 +34,19 @@ class DraftProposer {
 
   /// False when sequences of the request never get a guess.
   virtual bool MayGuess(const Request& /*request*/) const { return true; }
-  /// Sets `guess` to at most `most` tokens (most >= 1) that may follow the sequence; empty: no guess. Returns their
-  /// source. The result depends on the arguments and on earlier answers alone, so that a replay plans the same steps. A
-  /// wrong guess costs time and changes no answer.
+  /// Sets `guess` to at most `most` tokens (most >= 1) that may follow the sequence; leaves it empty when there is no
+  /// guess. Returns the tokens' source. The result depends only on the arguments and on earlier answers, so that a
+  /// replay plans the same steps. A wrong guess costs time and changes no answer.
   virtual DraftSource Propose(const Request& request, const Sequence& sequence, int most,
                               std::vector<TokenId>& guess) = 0;
 };
 
-/// Searches for an earlier place whose last tokens equal the sequence's last tokens, the longest match first, and
-/// guesses that the tokens after that place come again. Of equal matches, a place in the client's prediction comes
-/// first, then a place in the sequence itself, then a place in earlier answers.
+/// Searches for an earlier place whose preceding tokens equal the sequence's last tokens, the longest match first, and
+/// guesses that the tokens after that place follow again. Of equally long matches, a place in the client's prediction
+/// comes first, then a place in the sequence itself, then a place in earlier answers.
 class RepeatProposer final : public DraftProposer {
  public:
-  /// `answers`: earlier answers that drafts may come from; null: none. They must outlive the proposer.
+  /// `answers`: earlier answers from which drafts may come; null: none. `answers` must outlive the proposer.
   explicit RepeatProposer(const DraftOptions& options, const EarlierAnswers* answers = nullptr)
       : options_(options), answers_(answers) {}
   bool MayGuess(const Request& request) const override;

@@ -15,24 +15,56 @@ int TokensLeft(const StepMember& member) {
 }  // namespace
 
 /// True when a step may draw several tokens for this request. Requires a proposer. Requests with beams get no drafts,
-/// because beams branch after every token; nor do prompts that are scored or pooled.
+/// because beams branch after every token. Requests whose prompts are scored or pooled get none, either.
 bool Drafting::MayHaveDrafts(const Request& request) const {
   const SamplingSpec& sampling = request.sampling;
-  return !blocks_.has_states() && request.beams == nullptr && sampling.pooling == Pooling::kNone &&
-         sampling.num_prompt_logprobs < 0 && (AsksModel(request) || proposer_->MayGuess(request));
+  return request.beams == nullptr && sampling.pooling == Pooling::kNone && sampling.num_prompt_logprobs < 0 &&
+         (AsksModel(request) || proposer_->MayGuess(request));
 }
 
-/// True while the next step must wait: drafts are not verified yet, the draft model's guesses come with the result, or
-/// a sequence may get drafts once its next token is known.
-bool Drafting::WaitsForDrafts(const OutstandingStep& outstanding) const {
+/// Returns what it costs a sequence that its step waits for results, in times that a step takes for one sequence: the
+/// workers wait for the coordinator, and all stages of a pipeline but one have nothing to compute.
+double Drafting::WaitCost() const {
+  constexpr double kOneStage = 0.03;
+  return kOneStage + limits_.num_stages - 1;
+}
+
+/// True when the sequence does not rest, and can afford a draft if drafts must pay.
+bool Drafting::IsReady(const Sequence& sequence, size_t num_sequences) const {
+  const DraftPace& pace = sequence.drafts;
+  return pace.IsReady() && (!drafts_.must_pay || pace.Affordable(RowCost(num_sequences), WaitCost()) > 0);
+}
+
+bool Drafting::HoldsUp(const std::vector<Request*>& running) const {
+  if (proposer_ == nullptr || static_cast<int>(running.size()) > drafts_.max_batch) return false;
+  return std::ranges::any_of(running, [&](const Request* request) {
+    if (!MayHaveDrafts(*request)) return false;
+    const auto is_ready = [&](const Sequence& sequence) {
+      return !sequence.finished && IsReady(sequence, running.size());
+    };
+    return !drafts_.must_pay || std::ranges::any_of(request->sequences, is_ready);
+  });
+}
+
+/// True while the next step must wait because outstanding results verify drafts or bring the draft model's guesses, or
+/// because a sequence may get drafts once its next token is known.
+bool Drafting::WaitsForDrafts(const OutstandingSteps& outstanding) const {
   if (proposer_ == nullptr) return false;
+  for (int i = 0; i < outstanding.size(); ++i) {
+    if (WaitsForDrafts(outstanding.at(i))) return true;
+  }
+  return false;
+}
+
+bool Drafting::WaitsForDrafts(const OutstandingStep& outstanding) const {
   if (outstanding.HasDrafts() || outstanding.OrdersGuesses()) return true;
   if (static_cast<int>(outstanding.members.size()) > drafts_.max_batch) return false;
   return std::ranges::any_of(outstanding.members, [&](const StepMember& member) {
     if (!member.draws || member.sequence == nullptr || AsksModel(*member.request) || !MayHaveDrafts(*member.request))
       return false;
     const Sequence& s = *member.sequence;
-    return s.drafts.IsReady() && s.length() + 1 < s.num_prompt_tokens + member.request->limits.max_tokens;
+    return IsReady(s, outstanding.members.size()) &&
+           s.length() + 1 < s.num_prompt_tokens + member.request->limits.max_tokens;
   });
 }
 
@@ -42,31 +74,33 @@ void Drafting::AddDrafts(StepDraft& draft) {
   for (StepMember& member : members) {
     if (!member.IsDecode() || !MayHaveDrafts(*member.request)) continue;
     if (!draft.ahead) AddDrafts(member, draft);
-    if (AsksModel(*member.request)) OrderGuess(member);
+    if (AsksModel(*member.request)) OrderGuess(member, RowCost(members.size()));
   }
 }
 
-/// No step is planned until the drafts are verified, so their blocks are free again before others need them.
+/// No step is planned until the drafts are verified, so the drafts' blocks are free again before other sequences need
+/// blocks.
 void Drafting::AddDrafts(StepMember& member, StepDraft& draft) {
   Sequence& sequence = *member.sequence;
-  const int left = TokensLeft(member);
-  if (!Guess(member, std::min({drafts_.num_tokens, left, draft.budget}))) return;
+  int most = std::min({drafts_.num_tokens, TokensLeft(member), draft.budget});
+  if (blocks_.has_states()) most = std::min(most, blocks_.states().DraftsUpToCheckpoint(sequence));
+  if (!Guess(member, most, RowCost(draft.step->members.size()))) return;
   const auto count = static_cast<int>(member.drafts.size());
   const GrowTarget target{&sequence, member.start + 1 + count};
   if (blocks_.BlocksToGrow({&target, 1}) > blocks_.num_free()) {
     member.drafts.clear();
     return;
   }
-  blocks_.Grow(sequence, target.num_tokens, draft.plan);
+  blocks_.Extend(sequence, target.num_tokens, draft.plan);
   member.count += count;
   draft.budget -= count;
 }
 
 /// Sets the member's drafts, at most `longest`. Returns false when there are none.
-bool Drafting::Guess(StepMember& member, int longest) {
+bool Drafting::Guess(StepMember& member, int longest, double row_cost) {
   Sequence& sequence = *member.sequence;
   if (AsksModel(*member.request)) {
-    // The guess was made for this step: its length follows from the costs at the time of the order.
+    // The guess was made for this step. Its length was chosen by the costs at the time of the order.
     if (sequence.guess_at == sequence.num_tokens() && longest > 0) {
       sequence.guess.resize(std::min(sequence.guess.size(), static_cast<size_t>(longest)));
       member.drafts.swap(sequence.guess);
@@ -75,23 +109,26 @@ bool Drafting::Guess(StepMember& member, int longest) {
     sequence.guess.clear();
     return !member.drafts.empty();
   }
-  const int most = sequence.drafts.Length(longest, cost_.row());
+  DraftPace& pace = sequence.drafts;
+  if (drafts_.must_pay) longest = std::min(longest, pace.Affordable(row_cost, WaitCost()));
+  const int most = pace.Length(longest, row_cost);
   if (most <= 0) return false;
   member.source = proposer_->Propose(*member.request, sequence, most, member.drafts);
-  if (member.drafts.empty()) sequence.drafts.FoundNothing();
+  pace.Spend(WaitCost() + static_cast<double>(member.drafts.size()) * row_cost);
+  if (member.drafts.empty()) pace.FoundNothing();
   return !member.drafts.empty();
 }
 
 /// Orders a guess of the tokens after this step from the draft model, where it is likely to save time. The model can
 /// guess about tokens in blocks only, so it is of no use where blocks have left the window.
-void Drafting::OrderGuess(StepMember& member) {
+void Drafting::OrderGuess(StepMember& member, double row_cost) {
   Sequence& sequence = *member.sequence;
-  const int known = sequence.length() + 1 + static_cast<int>(member.drafts.size());  // where all drafts are right
-  // The next step gains one token more than drafts are right.
+  const int known = sequence.length() + 1 + static_cast<int>(member.drafts.size());  // if all drafts are right
+  // The next step gains one token more than the number of right drafts.
   const int most = std::min({drafts_.num_tokens, drafts_.model_max_len - known, TokensLeft(member) - 1});
   const int gained = sequence.num_pending + 1;
   if (most <= 0 || sequence.first_block > 0 || sequence.drafts.RestsAfter(gained)) return;
-  member.guess = sequence.drafts.LengthToOrder(most, cost_.row() + cost_.guess());
+  member.guess = sequence.drafts.LengthToOrder(most, row_cost + cost_.guess());
 }
 
 void Drafting::Observe(const OutstandingStep& step, double seconds) {

@@ -3,6 +3,7 @@
 #include "coordinator/core/blocks/block_manager.h"
 #include "coordinator/core/schedule/draft_cost.h"
 #include "coordinator/core/schedule/draft_proposer.h"
+#include "coordinator/core/schedule/scheduler_limits.h"
 #include "coordinator/core/schedule/step_draft.h"
 
 namespace quire {
@@ -11,21 +12,24 @@ namespace quire {
 /// no step has drafts.
 class Drafting {
  public:
-  explicit Drafting(BlockManager& blocks) : blocks_(blocks) {}
+  Drafting(const SchedulerLimits& limits, BlockManager& blocks) : limits_(limits), blocks_(blocks) {}
 
   /// The proposer must outlive this object.
   void SetProposer(DraftProposer* proposer, const DraftOptions& options) {
     proposer_ = proposer;
     drafts_ = options;
   }
-  /// True when the next step must not be planned before `outstanding` has its result.
-  bool WaitsForDrafts(const OutstandingStep& outstanding) const;
-  /// Gives the decodes of the step being planned their drafts, from what the step's budget and the pool have left, and
-  /// orders guesses for the step after it from the draft model.
+  /// True when one of these running requests may get drafts, so that each step must wait for the previous step's
+  /// result.
+  bool HoldsUp(const std::vector<Request*>& running) const;
+  /// True when the next step must not be planned before the outstanding steps have their results.
+  bool WaitsForDrafts(const OutstandingSteps& outstanding) const;
+  /// Gives the decodes of the step being planned their drafts, as far as the step's budget and the pool allow, and
+  /// orders guesses for the following step from the draft model.
   void AddDrafts(StepDraft& draft);
   /// Learns the cost of drafts from a step that took `seconds`; the time for moving blocks does not count.
   void Observe(const OutstandingStep& step, double seconds);
-  /// Learns that the draft model took `seconds` after the step, to guess `tokens` tokens.
+  /// Learns that the draft model took `seconds` after the step to guess `tokens` tokens.
   void ObserveGuesses(const OutstandingStep& step, int tokens, double seconds);
 
   template <class Archive>
@@ -34,13 +38,18 @@ class Drafting {
   }
 
  private:
+  bool WaitsForDrafts(const OutstandingStep& outstanding) const;
   bool MayHaveDrafts(const Request& request) const;
+  bool IsReady(const Sequence& sequence, size_t num_sequences) const;
+  double RowCost(size_t num_sequences) const { return cost_.row(static_cast<int>(num_sequences)); }
+  double WaitCost() const;
   /// True when the request's drafts come from the draft model. A prediction tells more than a small model.
   bool AsksModel(const Request& request) const { return drafts_.from_model && request.prediction.empty(); }
   void AddDrafts(StepMember& member, StepDraft& draft);
-  bool Guess(StepMember& member, int longest);
-  void OrderGuess(StepMember& member);
+  bool Guess(StepMember& member, int longest, double row_cost);
+  void OrderGuess(StepMember& member, double row_cost);
 
+  const SchedulerLimits& limits_;
   BlockManager& blocks_;
   DraftProposer* proposer_ = nullptr;  // null: no speculation
   DraftOptions drafts_;

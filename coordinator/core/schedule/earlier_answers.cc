@@ -10,10 +10,10 @@ namespace {
 
 constexpr TokenId kEnd = -1;  // marks the end of every answer; no model draws this token
 constexpr size_t kHashes = size_t{1} << 13;
-constexpr int kMostCompared = 64;  // places that one search compares
+constexpr int kMostCompared = 64;  // number of places that one search compares
 
-/// Returns the key of the request's answers. Lengths come first, so that no client can choose a salt that makes its key
-/// another client's.
+/// Returns the key under which answers to requests like this one are kept. The key begins with the lengths of its
+/// parts, so that no client can choose a salt that yields another client's key.
 std::string OwnerOf(const Request& request) {
   return fmt::format("{}:{}:{}{}", request.adapter, request.client.size(), request.client, request.cache_salt);
 }
@@ -35,7 +35,7 @@ size_t CommonTokens(std::span<const TokenId> tokens, size_t end, std::span<const
   return common;
 }
 
-/// Appends a token, and adds its place to the index under the hash of the tokens before it.
+/// Appends a token, and adds its place to the index under the hash of the preceding tokens.
 void EarlierAnswers::Owner::Append(TokenId token) {
   const size_t place = tokens.size();
   tokens.push_back(token);
@@ -59,7 +59,7 @@ void EarlierAnswers::MakeIndex() {
 }
 
 void EarlierAnswers::Add(const Request& request, std::span<const TokenId> answer) {
-  if (answer.size() <= kLeastCommon) return;  // nothing follows the first common part
+  if (answer.size() <= kLeastCommon) return;  // an answer this short has no tokens after a first common part
   answer = answer.last(std::min(answer.size(), kMostTokens / 2 - 1));
   const auto [it, is_new] = owners_.try_emplace(OwnerOf(request));
   Owner& owner = it->second;

@@ -11,25 +11,25 @@
 
 namespace quire {
 
-/// A place in a list of tokens: the tokens before the place equal the last tokens of a given text.
+/// A place in a list of tokens whose preceding tokens equal the last tokens of a given text.
 struct CommonPart {
-  size_t length = 0;                 // tokens in common; 0: there is no such place
-  std::span<const TokenId> follows;  // tokens after the place; not empty where there is a place
+  size_t length = 0;                 // number of equal tokens; 0: there is no such place
+  std::span<const TokenId> follows;  // tokens after the place; never empty if there is a place
 };
 
-/// The tokens of answers that ended, for guesses of later answers. Answers are kept apart by client, cache salt and
-/// adapter: a client's guesses never depend on answers to other clients. The memory is bounded.
+/// Remembers the tokens of ended answers, for guesses of later answers. Answers are kept apart by client, cache salt
+/// and adapter, so a client's guesses never depend on answers to other clients. The memory is bounded.
 class EarlierAnswers {
  public:
   static constexpr size_t kMostTokens = size_t{1} << 15;  // tokens kept for one owner; when full, the older half goes
-  static constexpr size_t kMostOwners = 64;  // when full, the owner without an answer for longest is forgotten
+  static constexpr size_t kMostOwners = 64;  // when full, the owner whose last answer is oldest is forgotten
   static constexpr size_t kLeastCommon = 3;  // a shorter common part is not found
 
   /// Remembers an answer to the request, without its prompt.
   void Add(const Request& request, std::span<const TokenId> answer);
   /// Returns the longest part, of `least` to `most` tokens, that an earlier answer has in common with the end of
-  /// `text`; of equal parts the most recent one. Only the most recent places are compared. Valid until the next call of
-  /// Add.
+  /// `text`. Of equally long parts, returns the most recent. Only the most recent places are compared. The result is
+  /// valid until the next call of Add.
   CommonPart Find(const Request& request, std::span<const TokenId> text, size_t least, size_t most) const;
   void Forget() { owners_.clear(); }
   /// Returns the bytes that the answers and their index take.
@@ -46,9 +46,9 @@ class EarlierAnswers {
   struct Owner {
     std::vector<TokenId> tokens;  // kEnd follows every answer
     uint64_t last_added = 0;
-    // The index follows from the tokens. Places with the same hash of the tokens before them are linked.
-    std::vector<int32_t> newest;   // for each hash the last place with it; -1: none
-    std::vector<int32_t> earlier;  // for each place the place before it with the same hash
+    // The index is computed from the tokens. It links places that have the same hash of the preceding tokens.
+    std::vector<int32_t> newest;   // for each hash, the last place that has it; -1: none
+    std::vector<int32_t> earlier;  // for each place, the previous place with the same hash
 
     void Append(TokenId token);
     void MakeIndex();

@@ -25,8 +25,8 @@ class Recount {
     }
   }
 
-  /// Checks a running sequence and counts its references. `drafts`: tokens of the sequence that the outstanding steps
-  /// guess.
+  /// Checks a running sequence and counts its references. `drafts`: number of guessed tokens of the sequence in
+  /// outstanding steps.
   void Running(const Sequence& s, int drafts) {
     const int length = static_cast<int>(s.blocks.size()), size = blocks_.block_size();
     QUIRE_CHECK(s.host_blocks.empty(), "running sequence {} is swapped out", s.id);
@@ -51,7 +51,7 @@ class Recount {
       const auto hash = blocks_.prefixes().enabled() ? blocks_.prefixes().cache().HashOf(block) : std::nullopt;
       const auto index = static_cast<size_t>(i);
       // A choice that came from another engine has no hashes of blocks that it has not computed here. Another choice
-      // that shares the block may have put it into the cache earlier.
+      // that shares such a block may have put the block into the cache earlier.
       QUIRE_CHECK(!hash || index >= s.contents.hashes.size() || *hash == s.contents.hashes[index],
                   "block {} of sequence {} is cached as something else", block, s.id);
       QUIRE_CHECK(filled == size || !hash, "block {} is cached, but not full", block);
@@ -59,7 +59,7 @@ class Recount {
   }
 
   void Waiting(const Sequence& s) {
-    QUIRE_CHECK(s.blocks.empty() && s.state.empty() && s.coming.blocks.empty() && !s.slot,
+    QUIRE_CHECK(s.blocks.empty() && s.state.empty() && s.coming.empty() && !s.slot,
                 "waiting sequence {} holds something", s.id);
     QUIRE_CHECK(s.num_in_flight == 0 && s.num_pending == 0, "waiting sequence {} is in flight", s.id);
     for (const BlockId block : s.host_blocks) {
@@ -129,26 +129,32 @@ class Recount {
   }
 
  private:
-  /// Aborts unless a computed sequence has a whole state, no block of the state is in a table, and a state that steps
-  /// are writing is neither shared nor kept as a checkpoint.
+  /// Aborts unless a computed sequence has a whole state, no block of the state is in a table, and a state that
+  /// outstanding steps write is neither shared nor kept as a checkpoint.
   void RunningState(const Sequence& s) {
     QUIRE_CHECK(s.host_state.empty(), "the state of running sequence {} is swapped out", s.id);
     const auto blocks = static_cast<size_t>(blocks_.states().num_blocks());
     const bool has_one = !s.finished && s.num_planned() > 0;
     QUIRE_CHECK(s.state.size() == (has_one ? blocks : 0), "sequence {}: a state of {} blocks after {} tokens", s.id,
                 s.state.size(), s.num_planned());
-    QUIRE_CHECK(s.coming.blocks.empty() || s.coming.num_tokens > s.num_computed, "sequence {}: no state is to come",
-                s.id);
-    for (const auto* list : {&s.state, &s.coming.blocks}) {
-      for (const BlockId block : *list) {
-        QUIRE_CHECK(!tables_.contains(block), "block {} of the state of sequence {} is in a table", block, s.id);
-        const bool written = list == &s.coming.blocks || s.num_in_flight > 0;
-        QUIRE_CHECK(
-            !written || (blocks_.pool().ref_count(block) == 1 && !blocks_.prefixes().checkpoints().Holds(block)),
-            "block {} of a state is shared while sequence {} writes it", block, s.id);
-        states_.insert(block);
-        ++device_[block];
-      }
+    CountState(s, s.state, s.num_in_flight > 0);
+    int before = s.num_computed;
+    for (const ComingCheckpoint& coming : s.coming) {
+      QUIRE_CHECK(coming.num_tokens > before, "sequence {}: no state is to come after {} tokens", s.id,
+                  coming.num_tokens);
+      before = coming.num_tokens;
+      CountState(s, coming.blocks, true);
+    }
+  }
+
+  /// Counts the references to a state's blocks. `written`: an outstanding step writes the state.
+  void CountState(const Sequence& s, const std::vector<BlockId>& state, bool written) {
+    for (const BlockId block : state) {
+      QUIRE_CHECK(!tables_.contains(block), "block {} of the state of sequence {} is in a table", block, s.id);
+      QUIRE_CHECK(!written || (blocks_.pool().ref_count(block) == 1 && !blocks_.prefixes().checkpoints().Holds(block)),
+                  "block {} of a state is shared while sequence {} writes it", block, s.id);
+      states_.insert(block);
+      ++device_[block];
     }
   }
 
@@ -166,7 +172,7 @@ class Recount {
   std::set<BlockId> tables_, states_;     // blocks that hold keys and values; blocks that hold states
 };
 
-/// Aborts unless every kept state is whole, holds no keys and values, and belongs to a cached block.
+/// Aborts unless every kept state is whole, has no block that holds keys and values, and belongs to a cached block.
 void CheckCheckpoints(const BlockManager& blocks) {
   const PrefixSharing& prefixes = blocks.prefixes();
   prefixes.checkpoints().CheckIntegrity();

@@ -7,8 +7,8 @@
 
 namespace quire {
 
-/// Estimates the cost of computing tokens and of moving blocks from the measured steps. A token costs more the longer
-/// its context is. Pure arithmetic; the caller reads the clock.
+/// Estimates the time of computing tokens and of moving blocks from the times of measured steps. A token takes longer
+/// the longer its context is. The caller reads the clock.
 class LearnedCost {
  public:
   /// Steps with fewer tokens are ignored: their time depends little on their tokens.
@@ -17,8 +17,8 @@ class LearnedCost {
   /// Sets the seconds to move one block between device and host, as measured before the first step; 0: unknown.
   void SetBlockSeconds(double seconds) { seconds_per_block_ = seconds; }
 
-  /// Learns from a step of `seconds` that computed `tokens` (as OutstandingStep::cost charges them) with a mean context
-  /// of `context` tokens, and moved `blocks` blocks. The moves took `swap_seconds` of the time.
+  /// Learns from a step of `seconds` that computed `tokens` tokens (as OutstandingStep::cost counts them) with a mean
+  /// context of `context` tokens, and moved `blocks` blocks. The moves took `swap_seconds` of `seconds`.
   void Observe(int tokens, double context, int blocks, double seconds, double swap_seconds) {
     if (tokens >= kFewTokens) LearnToken(context, std::max(seconds - swap_seconds, 0.0) / tokens);
     if (blocks > 0) {
@@ -29,7 +29,7 @@ class LearnedCost {
 
   /// Returns the seconds to compute one token after `context` earlier tokens; 0: unknown.
   double TokenSeconds(double context) const {
-    constexpr double kLeastPart = 0.1;  // fraction of the mean: extrapolation must not reach 0
+    constexpr double kLeastPart = 0.1;  // fraction of the mean that the result never falls below
     return std::max(kLeastPart * mean_seconds_, mean_seconds_ + Slope() * (context - mean_context_));
   }
   /// Returns the seconds to compute a sequence of `tokens` tokens from its beginning.
@@ -64,7 +64,7 @@ class LearnedCost {
   }
 
   /// Returns the seconds per token that one more token of context adds, by least squares. kLittle keeps the slope near
-  /// 0 while all contexts were alike, because noise would decide otherwise.
+  /// 0 while all contexts are of similar length, because noise would determine the slope.
   double Slope() const {
     constexpr double kLittle = 128.0 * 128.0;  // tokens squared
     return std::max(0.0, covariance_ / (variance_ + kLittle));

@@ -7,17 +7,17 @@
 
 namespace quire {
 
-/// Takes the request out of steps, slots and queues; it keeps its blocks.
+/// Takes the request out of steps, slots and queues. The request keeps its blocks.
 void Migration::TakeOut(Request& request) {
-  // Tokens that outstanding steps draw for the request are dropped and drawn again in the other engine. Sampling is
-  // keyed by position, so the tokens will be equal.
+  // Tokens that outstanding steps draw for the request are dropped and drawn again in the other engine. The draws are
+  // keyed by position, so the tokens will be the same.
   for (Sequence& sequence : request.sequences) {
     steps_.Forget(sequence);
     blocks_.LeaveWindow(sequence);
     blocks_.Trim(sequence, sequence.num_computed);
   }
   for (auto it = request.sequences.rbegin(); it != request.sequences.rend(); ++it) running_.LeaveWorkers(*it);
-  request.num_preemptions += running_.Remove(request);  // the other engine queues it as preempted
+  request.num_preemptions += running_.Remove(request);  // the other engine queues the request as preempted
   queue_.Remove(request);
   queue_.Left(request);
 }
@@ -30,7 +30,7 @@ void Migration::DiscardComputed(Request& request) {
 
 std::vector<BlockId> Migration::Depart(Request& request, const command::Depart& how,
                                        std::vector<BlockCopyPair>& moves) {
-  // A recurrent state includes the tokens of outstanding steps and cannot go back to the known tokens.
+  // A recurrent state includes the tokens of outstanding steps and cannot be reduced to the state of the known tokens.
   const bool has_its_states = !blocks_.has_states() || std::ranges::all_of(request.sequences, [](const Sequence& s) {
     return s.num_in_flight == 0;
   });
@@ -72,7 +72,8 @@ void Migration::TakeUp(Request& request) {
   Enter(request);
 }
 
-/// Resets the members of a request that comes from another engine or was set aside, so that it can be queued here.
+/// Resets the members of a request that comes from another engine or was set aside, so that this engine can queue the
+/// request.
 void Migration::Restart(Request& request, bool has_blocks) {
   for (Sequence& sequence : request.sequences) {
     if (!has_blocks) {
@@ -83,7 +84,7 @@ void Migration::Restart(Request& request, bool has_blocks) {
     }
     sequence.contents.adapter = request.adapter;
     sequence.contents.root = blocks_.prefixes().Root(request.cache_salt, sequence.contents.adapter);
-    sequence.contents.hashes.clear();  // made with the other engine's key
+    sequence.contents.hashes.clear();  // the other engine's key made these hashes
     sequence.latest_checkpoint = 0;
     sequence.begun = sequence.shared_prefix = 0;
     sequence.contents.Restart();
@@ -103,8 +104,8 @@ void Migration::Arrive(Request& request, uint64_t ticket, std::span<const BlockI
   Enter(request);
 }
 
-/// Queues a request that comes from another engine or was set aside. If it was ever admitted, its client was charged
-/// for the prompt, so it waits like a preempted request.
+/// Queues a request that comes from another engine or was set aside. If the request was ever admitted, its client has
+/// been charged for the prompt, so the request waits like a preempted one.
 void Migration::Enter(Request& request) {
   if (request.num_preemptions == 0) return queue_.Add(request);
   queue_.Join(request);

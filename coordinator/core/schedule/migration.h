@@ -14,7 +14,7 @@
 namespace quire {
 
 /// Takes a request out of one engine's scheduler and brings it into another's, or sets it aside and takes it up again.
-/// Scheduler has the contract of the public functions.
+/// The contracts of the public functions stand with their namesakes in Scheduler.
 class Migration {
  public:
   Migration(BlockManager& blocks, WaitingQueue& queue, RunningSet& running, OutstandingSteps& steps,

@@ -45,6 +45,11 @@ void OutstandingStep::Clear() {
   num_moved_blocks = 0;
 }
 
+void OutstandingSteps::SetMost(int most) {
+  QUIRE_CHECK(size_ == 0, "{} steps are outstanding", size_);
+  steps_.resize(static_cast<size_t>(most));
+}
+
 void OutstandingSteps::Launch() {
   for (const StepMember& member : making().members) {
     member.sequence->num_in_flight += member.num_known();
@@ -108,7 +113,7 @@ int OutstandingSteps::DraftsOf(const Sequence& sequence) const {
 }
 
 OutstandingStep& OutstandingSteps::Restore() {
-  QUIRE_CHECK(size_ < kMost, "a third outstanding step");
+  QUIRE_CHECK(size_ < most(), "more than {} outstanding steps", most());
   return steps_[static_cast<size_t>(size_++)];
 }
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <vector>
 
 #include "coordinator/core/request.h"
@@ -8,10 +7,10 @@
 namespace quire {
 
 /// One sequence's part in a step: tokens [start, start + count) are computed, and with `draws` a token is drawn after
-/// the last one. The last drafts.size() of the computed tokens are a guess. The number of tokens that the sequence
-/// gains is known once the guess is verified; until then it counts as one.
+/// the last of them. The last drafts.size() of the computed tokens are a guess. How many tokens the sequence gains is
+/// known once the guess is verified; until then the sequence counts as gaining one.
 struct StepMember {
-  Request* request;  // null, like `sequence`, once the sequence has left; the slot's results are then dropped
+  Request* request;  // null, like `sequence`, once the sequence has left; results for the slot are then dropped
   Sequence* sequence;
   SlotId slot;
   int start;
@@ -20,12 +19,12 @@ struct StepMember {
   ScoredRows scores = {};  // prompt rows to score
   std::vector<TokenId> drafts = {};
   DraftSource source = DraftSource::kText;  // source of the drafts
-  int guess = 0;                            // tokens of the guess that is ordered from the draft model; 0: none
+  int guess = 0;                            // number of tokens that the step orders from the draft model; 0: none
 
-  /// True for a decode. A row of a prompt that is pooled counts as a chunk, because some workers keep no rows of
-  /// decodes for pooling. Requires `request`.
+  /// True for a decode. The row of a pooled prompt counts as a chunk, because some workers keep no rows of decodes for
+  /// pooling. Requires `request`.
   bool IsDecode() const { return draws && num_known() == 1 && request->sampling.pooling == Pooling::kNone; }
-  /// Returns the number of tokens that are computed in the step but for drafts.
+  /// Returns the number of computed tokens without the drafts.
   int num_known() const { return count - static_cast<int>(drafts.size()); }
 };
 
@@ -36,8 +35,9 @@ struct OutstandingStep {
   int num_moved_blocks = 0;          // blocks moved between device and host
 
   int num_tokens() const;
-  int num_known() const;  // tokens without drafts
-  /// Returns the step's charge to the token budget: tokens, plus scored rows except each member's first.
+  int num_known() const;  // number of computed tokens without the drafts
+  /// Returns what the step takes from the token budget: its tokens, plus its scored rows except the first of each
+  /// member.
   int cost() const;
   /// Returns how many tokens precede a computed token in its sequence, as a mean over the step's tokens.
   double mean_context() const;
@@ -46,38 +46,42 @@ struct OutstandingStep {
   void Clear();
 };
 
-/// The planned and uncommitted steps, oldest first, and the step being planned. Workers run steps in the order of the
-/// plans, so a step may build on earlier steps whose results have not arrived.
+/// The planned steps without a committed result, oldest first, and the step being planned. Workers run steps in the
+/// order of the plans, so a step may build on earlier steps whose results have not arrived.
 class OutstandingSteps {
  public:
-  static constexpr int kMost = 2;
+  /// `most`: how many steps may be outstanding.
+  explicit OutstandingSteps(int most) : steps_(static_cast<size_t>(most)) {}
 
+  int most() const { return static_cast<int>(steps_.size()); }
+  /// Changes how many steps may be outstanding. None may be now.
+  void SetMost(int most);
   int size() const { return size_; }
   const OutstandingStep& at(int index) const { return steps_[static_cast<size_t>(index)]; }
   OutstandingStep& oldest() { return steps_.front(); }
-  /// Returns the step being planned. Requires size() < kMost.
+  /// Returns the step being planned. Requires size() < most().
   OutstandingStep& making() { return steps_[static_cast<size_t>(size_)]; }
 
-  /// Marks the planned step as sent. The tokens of its members are in flight from now on.
+  /// Marks the planned step as sent. Its members' tokens are in flight from now on.
   void Launch();
   /// Forgets the oldest step, whose result has been committed.
   void Retire();
-  /// Takes a sequence that left the workers out of all steps: none of its tokens is in flight any more.
+  /// Takes a sequence that left the workers out of all steps; none of its tokens is in flight any more.
   void Forget(Sequence& sequence);
-  /// Forgets all steps, because the workers are lost, and counts the loss for every request in an outstanding step.
+  /// Forgets all steps, because the workers are lost, and counts the loss for every request that these steps compute.
   void Lose();
 
-  /// True when an outstanding step, or the step being planned, computes a block with this hash.
+  /// True when an outstanding step or the step being planned computes a block with this hash.
   bool Compute(const BlockHash& hash) const;
 
   /// Returns the number of the sequence's drafted tokens in outstanding steps.
   int DraftsOf(const Sequence& sequence) const;
 
-  /// Adds an empty outstanding step and returns it. Called while a snapshot is loaded.
+  /// Adds an empty outstanding step and returns it. Used while a snapshot is loaded.
   OutstandingStep& Restore();
 
  private:
-  std::array<OutstandingStep, kMost> steps_;  // entries from size_ on are empty and keep their memory
+  std::vector<OutstandingStep> steps_;  // entries from size_ on are empty steps, kept for their memory
   int size_ = 0;
 };
 

@@ -4,8 +4,8 @@
 
 namespace quire {
 
-/// Admits waiting requests, client by client. Swapped-out requests only get room: Admission swaps them in after the
-/// running requests got their work.
+/// Admits waiting requests, client by client. For swapped-out requests it only finds room; Admission swaps them in
+/// after the running requests have got their work.
 bool PlaceSharing::SharePlaces(StepDraft& draft) {
   if (queue_.empty()) return true;
   Crowd crowd = room_.CountCrowd();
@@ -14,16 +14,17 @@ bool PlaceSharing::SharePlaces(StepDraft& draft) {
     Request& head = client->head();
     if (!room_.MayRunBeside(head, crowd)) return true;
     client->use.passed_over = shares_.IsAtLimit(*client, draft) || shares_.IsHeldUp(*client, others_held, draft);
-    if (client->use.passed_over || shares_.StandsBack(*client, draft)) continue;
+    if (client->use.passed_over || room_.StandsBack(*client, crowd, draft)) continue;
     const bool fits = !room_.RoomFor(head, crowd, draft).lacks || MakeWayFor(head, crowd, draft);
     if (draft.left_out) return false;
+    admission_.NoteTurn(*client, fits);
     client->use.passed_over = !fits || head.swapped_out();
     others_held = others_held || client->use.passed_over;
     if (!fits) continue;
     if (head.swapped_out())
       draft.returning.push_back(&head);
     else
-      admission_.Admit(head, draft);  // the request's work is found again later, in the order of service
+      admission_.Admit(head, draft);  // ServeRunning finds the request's work again, in the order of service
     room_.CountIn(head, crowd);
   }
   return true;
@@ -44,16 +45,18 @@ bool PlaceSharing::MakeWayFor(Request& head, Crowd& crowd, StepDraft& draft) {
     room_.CountOut(*victim, crowd);
     preemption_.Preempt(*victim, head, draft);
     draft.use_counted = false;
-    head.account->reserve = {shares_.Needs(head, Resource::kSlots), shares_.Needs(head, Resource::kBlocks),
-                             draft.number + Admission::kReservedSteps};
+    const auto uses = [&](Resource resource) {
+      return shares_.Has(*head.account, resource, draft) + shares_.Needs(head, resource);
+    };
+    head.account->reserve = {uses(Resource::kSlots), uses(Resource::kBlocks), draft.number + Admission::kReservedSteps};
   }
   return true;
 }
 
-/// Returns the youngest request of the client that has most of the lacking resource and more than its share; null:
-/// none. A request that gave way before is protected for a time that doubles each time up to a bound; others may have
-/// to wait that long for it. A request that needs more than its client's share may be preempted again and again while
-/// other clients keep sending requests.
+/// Returns the youngest request of the client that has the most of the lacking resource and more than its share; null:
+/// there is no such client. A request that was preempted for another client is protected for a time, which doubles each
+/// time up to a bound; others may have to wait for the end of that time. A request that needs more than its client's
+/// share may be preempted again and again while other clients keep sending requests.
 Request* PlaceSharing::WhoGivesWay(const Request& head, Resource resource, StepDraft& draft) const {
   Request* youngest = nullptr;
   int most = shares_.ShareOf(resource);

@@ -5,12 +5,12 @@
 namespace quire {
 
 /// While several clients are active, gives the clients in turn the running places and blocks that are free or that
-/// their shares entitle them to. A waiting client with less than its share gets room at once: the youngest requests of
-/// clients above their share are preempted.
+/// their shares entitle them to. A waiting client with less than its share gets room immediately, because the youngest
+/// requests of clients above their share are preempted.
 class PlaceSharing {
  public:
-  /// A request that was preempted for another client cannot be preempted for another client again for this many steps
-  /// after its return. The number doubles each further time, three times at most.
+  /// The number of steps after its return during which a request that was preempted for another client cannot be
+  /// preempted for another client again. The number doubles with each further preemption, at most three times.
   static constexpr int64_t kProtectedSteps = 8;
 
   PlaceSharing(WaitingQueue& queue, const RunningSet& running, const ClientShares& shares, const RoomEstimate& room,
@@ -23,8 +23,8 @@ class PlaceSharing {
         admission_(admission),
         decisions_(decisions) {}
 
-  /// Admits waiting requests within their clients' shares. False when the step must wait for results, because a request
-  /// must be preempted for another client first.
+  /// Admits waiting requests within their clients' shares. Returns false when the step must wait for results, because a
+  /// request must be preempted for another client first.
   bool SharePlaces(StepDraft& draft);
 
  private:

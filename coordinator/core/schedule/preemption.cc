@@ -30,8 +30,8 @@ bool Preemption::MakeRoomFor(Request& request, std::span<const GrowTarget> work,
 
 bool Preemption::SwapIsBetter(int blocks, const StepDraft& draft) const {
   if (limits_.preemption == PreemptionMode::kRecompute) return false;
-  // While blocks are on their way to or from other workers, a plan may stay without work, and is then not sent. Blocks
-  // that such a plan moves to the host would be lost.
+  // While blocks are copied to or from other workers, a plan may end up without work, and is then not sent. Blocks that
+  // this plan moves to the host would be lost.
   if (draft.step->members.empty() && !blocks_.device_holdings().empty()) return false;
   if (blocks == 0 || blocks > blocks_.host_pool().num_free()) return false;
   if (limits_.preemption == PreemptionMode::kSwap) return true;
@@ -41,8 +41,8 @@ bool Preemption::SwapIsBetter(int blocks, const StepDraft& draft) const {
 
 void Preemption::Preempt(Request& victim, const Request& cause, StepDraft& draft) {
   QUIRE_CHECK(!draft.ahead, "request {} may be in flight", victim.id);
-  // Gives back the blocks outside the window first. All swapped-out blocks must come back: a block given back right
-  // after the swap-in could be written twice in one step.
+  // Gives back the blocks outside the window first, because all swapped-out blocks come back: a block that is given
+  // back right after the swap-in could be written twice in one step.
   for (Sequence& sequence : victim.sequences) blocks_.LeaveWindow(sequence);
   const int blocks = DistinctBlocks(victim.sequences);
   for (auto it = victim.sequences.rbegin(); it != victim.sequences.rend(); ++it) running_.LeaveWorkers(*it);

@@ -10,7 +10,7 @@
 
 namespace quire {
 
-/// Takes running requests out of the running set and puts them back into the queue, with all their sequences. Their
+/// Takes running requests with all their sequences out of the running set and puts them back into the queue. Their
 /// blocks are swapped to the host or computed again later, whichever is cheaper. No step may be outstanding.
 class Preemption {
  public:
@@ -18,9 +18,9 @@ class Preemption {
              const LearnedCost& cost, DecisionTeller& decisions)
       : limits_(limits), blocks_(blocks), queue_(queue), running_(running), cost_(cost), decisions_(decisions) {}
 
-  /// Preempts requests, the last in draft.order first, until the blocks for `work` are free. False when the request
-  /// itself was preempted as the last in order, or when it must wait: for outstanding steps, or for blocks that are
-  /// being copied.
+  /// Preempts requests until the blocks for `work` are free, beginning with the last in draft.order. Returns false when
+  /// the request itself was preempted, being the last in the order, or when it must wait for outstanding steps or for
+  /// blocks that are being copied.
   bool MakeRoomFor(Request& request, std::span<const GrowTarget> work, StepDraft& draft);
   /// Preempts the victim for the sake of `cause`.
   void Preempt(Request& victim, const Request& cause, StepDraft& draft);

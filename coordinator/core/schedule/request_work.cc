@@ -9,8 +9,8 @@ namespace quire {
 
 namespace {
 
-// Bytes of the sequences that one plan sends in full, at most; a frame holds 64 MiB. The first sequence is sent even if
-// it is larger.
+// The most bytes of sequences that one plan sends in full; a frame has room for 64 MiB. A plan's first sequence is sent
+// even if it is larger.
 constexpr int64_t kMaxAddedBytes = 16 << 20;
 bool FitsFrame(int64_t added, int64_t more) { return added == 0 || added + more <= kMaxAddedBytes; }
 
@@ -35,7 +35,7 @@ std::span<const GrowTarget> RequestWork::FindWork(Request& request, Allowance al
   for (Sequence& sequence : request.sequences) {
     // A sequence is complete when an outstanding step draws its last token, which is never computed.
     const bool complete = sequence.length() == sequence.num_prompt_tokens + request.limits.max_tokens;
-    if (sequence.finished || complete || (draft.in_company && sequence.sits_out)) continue;
+    if (sequence.finished || complete || (draft.in_turns && sequence.sits_out)) continue;
     const bool decodes = request.TokensToCompute(sequence) == 1 && allowance.decodes > 0;
     Attach(request, sequence, sequence.num_tokens());
     const int start = sequence.num_planned();
@@ -53,9 +53,9 @@ std::span<const GrowTarget> RequestWork::FindWork(Request& request, Allowance al
   return work;
 }
 
-/// Lets the first live sequence (leader) compute the prompt except its last token. Then all sequences share these
-/// blocks, and each computes the rest. Returns false until the leader is done; until then draft.work has only the
-/// leader's next chunk.
+/// Lets the first live sequence (the leader) compute the prompt except its last token. Then all sequences share the
+/// leader's blocks, and each computes its remaining token. Returns false until the leader is done; until then
+/// draft.work has only the leader's next chunk.
 bool RequestWork::ShareLeadersPrefix(Request& request, int budget, StepDraft& draft) {
   auto live = request.sequences.begin();
   while (live->finished) ++live;
@@ -75,8 +75,8 @@ bool RequestWork::ShareLeadersPrefix(Request& request, int budget, StepDraft& dr
   return true;
 }
 
-/// Returns how many of the sequence's next tokens, at most `count`, the budget allows, cut so that a state can be kept
-/// after them. Where prompts are whole, returns `count` or 0.
+/// Returns how many of the sequence's next `count` tokens the budget allows, cut where a state should be kept. For
+/// models that read prompts as a whole, returns `count` or 0.
 int RequestWork::TokensFor(const Request& request, const Sequence& sequence, int count, int budget) const {
   const int start = sequence.num_planned(), most = request.TokensFor(start, count, budget);
   if (limits_.whole_prompts && most < count) return 0;
@@ -104,15 +104,15 @@ void RequestWork::DrawTogether(const Request& request, std::vector<GrowTarget>& 
   std::erase_if(work, [](const GrowTarget& each) { return each.num_tokens == each.sequence->num_planned(); });
 }
 
-/// True when an outstanding step, or the step being planned, computes exactly the block that this sequence needs next.
-/// The sequence waits and then shares the block.
+/// True when an outstanding step or the step being planned computes the block that this sequence needs next. The
+/// sequence then waits and shares that block.
 bool RequestWork::WaitsForPrefix(Request& request, Sequence& sequence) {
   const int size = blocks_.block_size();
   if (sequence.slot || sequence.num_computed % size != 0) return false;
   const int most = std::min(sequence.num_tokens() - 1, request.NumCacheable());
   if (sequence.contents.num_named * size != sequence.num_computed) return false;
-  // With states, keys and values may be cached beyond the last kept state. Where they end is known once no step
-  // computes the next block.
+  // In models with states, the cached keys and values may reach beyond the last kept state. Their end is known once no
+  // step computes the next block.
   const int index = std::max(sequence.num_computed, sequence.shared_prefix) / size;
   if ((index + 1) * size > most) return false;
   const BlockHash* hash = blocks_.prefixes().HashOfBlock(sequence, index);

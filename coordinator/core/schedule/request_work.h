@@ -9,18 +9,19 @@
 
 namespace quire {
 
-/// Chooses the tokens that a request computes in the step being planned.
+/// Chooses the tokens of a request that the step being planned computes.
 class RequestWork {
  public:
   RequestWork(const SchedulerLimits& limits, BlockManager& blocks, const OutstandingSteps& steps,
               DecisionTeller& decisions)
       : limits_(limits), blocks_(blocks), steps_(steps), decisions_(decisions) {}
 
-  /// False when prompts are whole and the request's prompt is longer than the rest of the step. An empty step becomes
-  /// as long as the prompt, so that every prompt is computed at its turn.
+  /// False when prompts are read as a whole and the request's prompt is longer than what is left of the step. An empty
+  /// step is extended to the prompt's length, so that every prompt is computed when its turn comes.
   bool FitsStep(const Request& request, StepDraft& draft) const;
-  /// Returns how far the step takes the request's sequences within the allowance. Empty when the request must wait for
-  /// other requests or for results. Points into the draft; valid until the next call.
+  /// Returns, for each sequence of the request that has work, the number of tokens to which the step takes it within
+  /// the allowance. Returns an empty span when the request must wait for other requests or for results. The span points
+  /// into the draft and is valid until the next call.
   std::span<const GrowTarget> FindWork(Request& request, Allowance allowance, StepDraft& draft);
 
  private:

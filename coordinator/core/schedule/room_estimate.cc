@@ -24,20 +24,36 @@ void RoomEstimate::CountOut(const Request& request, Crowd& crowd) const {
 }
 
 Room RoomEstimate::RoomFor(Request& request, const Crowd& crowd, StepDraft& draft) const {
-  // A client with running requests must not use room that is reserved for clients without any. The reserve is counted
-  // anew for each request, because this plan may have admitted such a client.
-  const KeptRoom reserved = shares_.CountReserves(draft);
-  const bool leaves = reserved.sequences > 0 && shares_.Has(*request.account, Resource::kSlots, draft) > 0;
-  const int taken = crowd.sequences + (leaves ? reserved.sequences : 0);
+  // A client with running requests must not use room that is reserved for other clients. The reserve is counted anew
+  // for each request, because this plan may have admitted such a client.
+  KeptRoom reserved = shares_.CountReserves(*request.account, draft);
+  // Checked first, because Has goes through all running requests.
+  const bool is_reserved = reserved.sequences + reserved.blocks > 0;
+  if (is_reserved && shares_.Has(*request.account, Resource::kSlots, draft) == 0) reserved = {};
+  const int taken = crowd.sequences + reserved.sequences;
   if (taken + shares_.Needs(request, Resource::kSlots) > limits_.max_running)
     return {Resource::kSlots, taken, limits_.max_running};
   const int blocks = shares_.Needs(request, Resource::kBlocks);
-  const int promised = crowd.blocks + (leaves ? reserved.blocks : 0);
+  const int promised = crowd.blocks + reserved.blocks;
   const int free = blocks_.num_free() - promised - blocks_.watermark_blocks();
   // The request may wait for a running request to end, or for blocks that are being copied to or from other workers.
   const bool can_wait = !running_.empty() || (!blocks_.device_holdings().empty() && blocks > blocks_.num_free());
   if (!can_wait || blocks <= free) return {std::nullopt, blocks, free};
   return {Resource::kBlocks, blocks, free};
+}
+
+/// Several clients are active, and this client's running requests and its next one together exceed its share. Clients
+/// within their shares go first: they could preempt that request immediately, and its computed tokens would be lost. At
+/// the client's next turn it takes room that no other client is entitled to. A request that exceeds a share by itself
+/// stands back only where it finds room, and never again after it gave room away: other clients might always go first.
+bool RoomEstimate::StandsBack(ClientAccount& client, const Crowd& crowd, StepDraft& draft) const {
+  Request& head = client.head();
+  if (client.use.stands_back || !shares_.InCompany() || shares_.IsWithinShare(head, draft)) return false;
+  const bool exceeds_alone = shares_.ExceedsShareAlone(head);
+  if (exceeds_alone && (head.num_yields > 0 || RoomFor(head, crowd, draft).lacks)) return false;
+  client.use.left_room = exceeds_alone;
+  client.use.stands_back = true;
+  return true;
 }
 
 }  // namespace quire

@@ -6,23 +6,24 @@
 
 namespace quire {
 
-/// Totals over all running requests. Admission keeps them up to date, so that it need not scan all running requests for
-/// every newcomer.
+/// Totals over all running requests. Admission updates the totals, so that it need not look at all running requests for
+/// every waiting request.
 struct Crowd {
   int sequences = 0;
   int blocks = 0;        // blocks that the running requests will take soon
-  bool suspect = false;  // a running request may be the cause of lost workers
+  bool suspect = false;  // a running request may have caused the loss of workers
 };
 
-/// The resource that a request lacks, if any. a and b are the numbers of DecisionKind::kHeldForSlots or kHeldForBlocks.
+/// Names the resource that a request lacks, if any. a and b are the numbers of DecisionKind::kHeldForSlots or
+/// kHeldForBlocks.
 struct Room {
   std::optional<Resource> lacks;
   int a, b;
 };
 
-/// Estimates whether a waiting request fits beside the running ones. The estimate looks ahead: a newcomer must fit with
-/// all its known tokens beside the tokens that running requests still compute and will soon draw. So a newcomer rarely
-/// causes a preemption.
+/// Estimates whether a waiting request fits beside the running ones. The request must fit with all its known tokens
+/// beside the tokens that running requests still compute and will soon draw. So a newly admitted request rarely causes
+/// a preemption.
 class RoomEstimate {
  public:
   RoomEstimate(const SchedulerLimits& limits, const BlockManager& blocks, const RunningSet& running,
@@ -33,6 +34,9 @@ class RoomEstimate {
   void CountIn(const Request& request, Crowd& crowd) const;
   void CountOut(const Request& request, Crowd& crowd) const;
   Room RoomFor(Request& request, const Crowd& crowd, StepDraft& draft) const;
+  /// True when other clients go first, because this client's next request would exceed its share. Then also sets the
+  /// account's stands_back, and left_room if the request exceeds a share by itself.
+  bool StandsBack(ClientAccount& client, const Crowd& crowd, StepDraft& draft) const;
   /// False when the request must not run beside the running requests. A suspect, whose computation may be killing the
   /// workers, runs alone so that no other request is lost with it.
   bool MayRunBeside(const Request& request, const Crowd& crowd) const;

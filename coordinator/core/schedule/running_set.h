@@ -7,11 +7,11 @@
 
 namespace quire {
 
-/// The running requests, and the slots that their sequences have at the workers. The next plan tells the workers which
-/// slots became free and which beams branched.
+/// The running requests, and the slots of their sequences at the workers. The next plan tells the workers which slots
+/// became free and which beams branched.
 class RunningSet {
  public:
-  /// `max_running`: slots, one for each running sequence.
+  /// `max_running`: number of slots; each running sequence takes one.
   explicit RunningSet(int max_running);
 
   bool empty() const { return requests_.empty(); }
@@ -20,18 +20,18 @@ class RunningSet {
   const std::vector<Request*>& requests() const { return requests_; }
 
   void Insert(Request& request);
-  /// Returns false for a request that does not run.
+  /// Removes the request; returns false if it does not run.
   bool Remove(Request& request);
 
   /// Gives the sequence a free slot; there must be one.
   void TakeSlot(Sequence& sequence);
   /// Takes back the sequence's slot, if it has one.
   void LeaveWorkers(Sequence& sequence);
-  /// Notes for the next plan that the workers copy the parent's state to the child's slot and append the token there.
+  /// Records for the next plan that the workers copy the parent's state to the child's slot and append the token there.
   void Branch(const Sequence& child, const Sequence& parent, TokenId token);
-  /// Moves the noted slots and branches into the plan.
+  /// Moves the recorded slots and branches into the plan.
   void TellWorkers(StepPlan& plan);
-  /// Forgets the noted slots and branches. Called when the workers are lost, because new workers hold no sequences.
+  /// Forgets the recorded slots and branches. Called when the workers are lost, because new workers know no sequences.
   void ForgetWorkers();
 
   /// Returns the free slots, in no particular order.

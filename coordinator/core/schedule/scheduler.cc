@@ -28,9 +28,10 @@ bool Scheduler::CanEverRun(int num_prompt_tokens, int max_tokens, int n) const {
 }
 
 StepPlan& Scheduler::Schedule() {
-  QUIRE_CHECK(num_outstanding() < OutstandingSteps::kMost, "{} steps are outstanding", num_outstanding());
+  QUIRE_CHECK(num_outstanding() < steps_.most(), "{} steps are outstanding", num_outstanding());
   StepDraft& draft = draft_;
   draft.plan.Clear();
+  is_together_ = limits_.num_stages == 1 || drafting_.HoldsUp(running());
   if (!MustWait()) {
     BeginStep(draft);
     if (ShareOut(draft)) {
@@ -46,10 +47,11 @@ StepPlan& Scheduler::Schedule() {
   return draft.plan;
 }
 
-/// True when no step may be planned before the outstanding one has its result: it lacked room for a request, or a
-/// sequence may get drafts.
+/// True when no step may be planned before the outstanding steps have their results: because the last step lacked room
+/// for a request, a sequence may get drafts, or two steps with the same sequences are outstanding.
 bool Scheduler::MustWait() const {
-  return num_outstanding() > 0 && (left_out_ || drafting_.WaitsForDrafts(steps_.at(0)));
+  return num_outstanding() > 0 &&
+         (left_out_ || drafting_.WaitsForDrafts(steps_) || (is_together_ && num_outstanding() > 1));
 }
 
 void Scheduler::BeginStep(StepDraft& draft) {
@@ -59,25 +61,29 @@ void Scheduler::BeginStep(StepDraft& draft) {
   draft.Begin(num_steps_, steps_.making(), num_outstanding() > 0, in_company);
 }
 
-/// Sets the tokens of the step. While several clients are active, also gives every client its places, blocks and part
-/// of the step. False when the step must wait for results, because a request must be preempted for another client
-/// first.
+/// Sets the number of tokens of the step. While several clients are active, also gives every client its places, blocks
+/// and part of the step. Returns false when the step must wait for results, because a request must be preempted for
+/// another client first.
 bool Scheduler::ShareOut(StepDraft& draft) {
   draft.SetBudget(draft.in_company ? limits_.max_step_tokens : length_.TokensAlone());
-  if (!draft.in_company) return true;
+  if (!draft.in_company) {
+    stage_turns_.TakeTurns(is_together_, draft);
+    return true;
+  }
   if (limits_.whole_prompts) {
-    // A request has its places and blocks for one step only, so clients need no shares: they take turns.
+    // Each request has its places and blocks for one step only, so clients take turns instead of having shares.
     draft.SetBudget(length_.TokensInCompany());
     return true;
   }
   const bool may_give_way = queue_.num_active() > 1;
   if (may_give_way && !places_.SharePlaces(draft)) return false;
+  stage_turns_.TakeTurns(is_together_, draft);
   draft.SetBudget(step_shares_.ShareStep(length_.TokensInCompany(), draft));
   return true;
 }
 
-/// Gives running requests their work in the order of service. Whatever the order, chunks get only tokens that no decode
-/// of the step needs. Blocks go by the order alone.
+/// Gives running requests their work in the order of service. Chunks get only tokens that no decode of the step needs,
+/// whatever their place in the order. Blocks are given in the order of service alone.
 void Scheduler::ServeRunning(StepDraft& draft) {
   if (blocks_.has_states()) draft.reserved_blocks = demand_.MostToGrow(running());
   shares_.OrderForService(draft);
@@ -95,7 +101,7 @@ void Scheduler::ServeRunning(StepDraft& draft) {
   }
 }
 
-/// Completes the plan and makes the step an outstanding one. Called when the plan has work, so it will be sent.
+/// Completes the plan and makes the step an outstanding step. Called when the plan has work and will be sent.
 void Scheduler::Launch(StepDraft& draft) {
   running_.TellWorkers(draft.plan);
   draft.step->num_moved_blocks = static_cast<int>(draft.plan.swap_outs.size() + draft.plan.swap_ins.size());
@@ -160,6 +166,11 @@ void Scheduler::Reset() {
   }
   blocks_.prefixes().Flush();
   running_.ForgetWorkers();
+}
+
+void Scheduler::SetStages(int num_stages) {
+  limits_.num_stages = num_stages;
+  steps_.SetMost(limits_.most_outstanding());
 }
 
 void Scheduler::CheckIntegrity() const { CheckSchedule(limits_, blocks_, queue_, running_, steps_); }

@@ -12,29 +12,33 @@
 #include "coordinator/core/schedule/drafting.h"
 #include "coordinator/core/schedule/migration.h"
 #include "coordinator/core/schedule/place_sharing.h"
+#include "coordinator/core/schedule/stage_turns.h"
 #include "coordinator/core/schedule/step_length.h"
 #include "coordinator/core/schedule/step_results.h"
 #include "coordinator/core/schedule/step_shares.h"
 
 namespace quire {
 
-/// The scheduling policy. It has no separate prefill and decode phases: every sequence has known tokens and computed
-/// tokens, and each step computes more of them under a token budget: first sequences that decode, then chunks of the
-/// others, most senior request first. When blocks run out, the scheduler preempts the most junior running request with
-/// all its sequences. Its blocks are swapped to the host or recomputed later, whichever is cheaper.
+/// The scheduling policy. Prefill and decode are not separate phases: every sequence has known tokens and computed
+/// tokens, and each step computes more of the known tokens under a token budget. Sequences that decode come first, then
+/// chunks of the others, the most senior request first. When blocks run out, the scheduler preempts the most junior
+/// running request with all its sequences. Its blocks are swapped to the host or recomputed later, whichever is
+/// cheaper.
 ///
 /// While several clients are active, each has an equal share of running places, blocks and step tokens. A waiting
-/// client with less than its share gets room at once: the youngest requests of clients above their share are preempted.
-/// Steps are then short and split evenly.
+/// client with less than its share gets room immediately, because the youngest requests of clients above their share
+/// are preempted. Steps are then short and split evenly.
 ///
-/// A step may be planned while the previous step is outstanding. Tokens drawn by that step count as known, though their
-/// values are not. Beams need the values, and preemption needs that no step is outstanding, so both wait for results.
-/// If a step planned ahead lacked room for a request, the next step is planned with nothing outstanding.
+/// A step may be planned while earlier steps are outstanding. Tokens that those steps draw count as known, though their
+/// values are not. Beams need the values, and preemption requires that no step is outstanding, so both wait for
+/// results. If a step planned ahead lacked room for a request, the next step is planned when no step is outstanding. If
+/// the workers form a pipeline, the decodes take turns, so that its stages compute different sequences at the same
+/// time.
 ///
 /// Encoders read a prompt as a whole (SchedulerLimits::whole_prompts). A step then has whole prompts only, as many as
-/// its tokens allow. A prompt that is longer than these tokens gets a step alone.
+/// its tokens allow. A prompt that is longer than the step's tokens gets a step alone.
 ///
-/// Each rule is a class of its own (coordinator/README.md, The scheduler's classes); Schedule shows their order.
+/// Each rule is a class of its own (coordinator/README.md, The scheduler's classes). Schedule shows the rules' order.
 class Scheduler {
  public:
   static constexpr int64_t kProtectedSteps = PlaceSharing::kProtectedSteps;
@@ -47,16 +51,16 @@ class Scheduler {
   /// Queues a request. The caller keeps the request alive until it is finished or removed. Requires CanEverRun.
   void Add(Request& request);
 
-  /// True when the pool could hold the request at its full length with nothing else running.
+  /// True when the pool could hold the request at its full length if nothing else ran.
   bool CanEverRun(int num_prompt_tokens, int max_tokens, int n) const;
   /// Returns the number of blocks that a request of n choices needs at its full length.
   int64_t BlocksAtLongest(int num_prompt_tokens, int max_tokens, int n) const {
     return demand_.AtLongest(num_prompt_tokens, max_tokens, n);
   }
 
-  /// Plans the next step; an empty plan means that nothing can run. Valid until the next call of any kind. The caller
-  /// fills in epoch and step. A non-empty step is outstanding from now on. Fewer than OutstandingSteps::kMost steps may
-  /// be outstanding before.
+  /// Plans the next step; an empty plan means that nothing can run. The plan is valid until the next call of any
+  /// method. The caller fills in epoch and step. A non-empty step is outstanding from now on. Requires fewer than
+  /// SchedulerLimits::most_outstanding outstanding steps.
   StepPlan& Schedule();
 
   /// True when `tokens` match the drawing members of the oldest outstanding step, in batch order.
@@ -71,7 +75,7 @@ class Scheduler {
   using Drawn = StepResults::Drawn;
   /// Commits the oldest outstanding step: advances computed counts and appends drawn tokens. `tokens` are in batch
   /// order; tokens of sequences that have left are dropped. `guesses` become drafts of the next step. Returns the
-  /// sequences that got tokens; valid until the next call, as long as `tokens`.
+  /// sequences that got tokens; the result is valid until the next call, and only while `tokens` exists.
   std::span<const Drawn> Commit(const std::vector<SampledToken>& tokens, const std::vector<Draft>& guesses = {}) {
     return results_.Commit(tokens, guesses);
   }
@@ -82,38 +86,39 @@ class Scheduler {
   /// Removes a finished sequence from the running set and frees its blocks.
   void Finish(Request& request, Sequence& sequence, FinishReason reason);
 
-  /// Removes a request, waiting or running, and frees its blocks. Freed blocks may be reused at once: a new owner
-  /// writes only in a step after all outstanding ones. The same holds for Finish.
+  /// Removes a request, waiting or running, and frees its blocks. Freed blocks may be reused immediately, because a new
+  /// owner writes them only in a step after all outstanding steps. The same holds for Finish.
   void Drop(Request& request);
 
-  /// Removes a request, waiting or running, for another engine. Its blocks stay on the host as a holding under the
-  /// ticket if the ticket is not 0, the blocks are at most max_blocks, and the host has room. Then returns the
-  /// holding's blocks; `moves` must be made before the next plan. Otherwise discards everything computed.
+  /// Removes a request, waiting or running, for another engine. If the ticket is not 0, the blocks are at most
+  /// max_blocks, and the host has room, the blocks stay on the host as a holding under the ticket. Then returns the
+  /// holding's blocks; `moves` must be made before the next plan. Otherwise discards all computed tokens and returns no
+  /// blocks.
   std::vector<BlockId> Depart(Request& request, const command::Depart& how, std::vector<BlockCopyPair>& moves) {
     return migration_.Depart(request, how, moves);
   }
-  /// Removes a request, waiting or running, and discards everything computed. TakeUp queues it again.
+  /// Removes a request, waiting or running, and discards all its computed tokens. TakeUp queues it again.
   void SetAside(Request& request) { migration_.SetAside(request); }
   void TakeUp(Request& request) { migration_.TakeUp(request); }
-  /// Takes over a request from another engine and sets it aside: nothing computed comes along.
+  /// Takes over a request from another engine without computed tokens, and sets it aside.
   void ArriveAside(Request& request) { migration_.ArriveAside(request); }
-  /// Takes over a request from another engine in the state of a preempted request. With a host holding it counts as
-  /// swapped out; `names` are the ids that Depart returned. With a device holding its first names.size() blocks enter
-  /// the prefix cache; `names` are the ids that Share returned.
+  /// Takes over a request from another engine in the state of a preempted request. With a host holding the request
+  /// counts as swapped out; `names` are the ids that Depart returned. With a device holding, its first names.size()
+  /// blocks enter the prefix cache; `names` are the ids that Share returned.
   void Arrive(Request& request, uint64_t ticket, std::span<const BlockId> names) {
     migration_.Arrive(request, ticket, names);
   }
-  /// Returns the number of distinct blocks of the request, on the device or swapped out.
+  /// Returns the number of distinct blocks of the request, on the device or on the host.
   int BlocksOf(const Request& request) const { return BlockDemand::Held(request); }
 
-  /// Requeues every running request, and empties the cache and the list of outstanding steps. Called when new workers
+  /// Requeues every running request, empties the cache and forgets all outstanding steps. Called when new workers
   /// replace the group.
   void Reset();
 
-  /// Reports the duration of the oldest outstanding step, without what the draft model took after it; call before
-  /// Commit.
+  /// Reports the duration of the oldest outstanding step, without the time that the draft model took after it. Call
+  /// this before Commit.
   void ObserveStep(double seconds, double swap_seconds);
-  /// Reports that the draft model took `seconds` after the oldest outstanding step, to guess `tokens` tokens; call
+  /// Reports that the draft model took `seconds` after the oldest outstanding step to guess `tokens` tokens. Call this
   /// after ObserveStep and before Commit.
   void ObserveGuesses(int tokens, double seconds);
 
@@ -121,9 +126,11 @@ class Scheduler {
   std::map<std::string, ClientReport> Clients() const { return shares_.Clients(); }
 
   int num_outstanding() const { return steps_.size(); }
-  /// Returns the number of tokens that the last planned step could have, as Request::StepCost charges them.
+  /// Returns the token budget of the last planned step, in the unit of Request::StepCost.
   int step_budget() const { return draft_.most_tokens; }
   const OutstandingSteps& outstanding() const { return steps_; }
+  /// True when the last planned step has only some of the decodes, because the workers form a pipeline.
+  bool takes_turns() const { return !is_together_; }
   int num_waiting() const { return queue_.size(); }
   int num_running() const { return running_.size(); }
   int64_t num_preemptions() const { return preemption_.num_preemptions(); }
@@ -132,19 +139,21 @@ class Scheduler {
   /// Returns the number of steps planned so far.
   int64_t num_steps() const { return num_steps_; }
   const std::vector<Request*>& running() const { return running_.requests(); }
-  /// Returns the last decision to hold a request at the head of the queue: the request, and whether it lacked slots or
-  /// blocks.
+  /// Returns the last decision that held a request at the head of the queue. The decision names the request and whether
+  /// it lacked slots or blocks.
   const Decision& last_held() const { return decisions_.last_held(); }
   LearnedCost& cost() { return cost_; }
   const LearnedCost& cost() const { return cost_; }
+  /// Sets the number of stages of the workers' pipeline. No step may be outstanding.
+  void SetStages(int num_stages);
   void SetTarget(double step_seconds) { limits_.target_step_seconds = step_seconds; }
   void set_decision_log(DecisionLog* log) { decisions_.set_log(log); }
   /// Switches speculation on. The proposer must outlive the scheduler.
   void SetProposer(DraftProposer* proposer, const DraftOptions& options) { drafting_.SetProposer(proposer, options); }
 
-  /// Aborts if an invariant is broken: reference counts equal the table entries, pins and holdings that name each
-  /// block; tables have the right length; every slot has one owner; waiting requests hold nothing on the device; tokens
-  /// in flight match the outstanding steps.
+  /// Aborts if an invariant is broken. Reference counts must equal the number of table entries, pins and holdings that
+  /// name each block; tables must have the right length; every slot must have one owner; waiting requests must hold
+  /// nothing on the device; tokens in flight must match the outstanding steps.
   void CheckIntegrity() const;
 
  private:
@@ -164,17 +173,19 @@ class Scheduler {
   BlockManager& blocks_;
   WaitingQueue queue_;
   RunningSet running_;
-  OutstandingSteps steps_;
+  OutstandingSteps steps_{limits_.most_outstanding()};
   LearnedCost cost_;
   DecisionTeller decisions_;
   int64_t num_steps_ = 0;
   double company_left_ = 0;  // seconds of steps for which the rules for several active clients still apply
+  bool is_together_ = true;  // true: each step has all decodes; false: decodes take turns in a pipeline
   bool left_out_ = false;    // the last step was planned ahead and lacked room for a request
   StepDraft draft_;          // the last planned step
 
   // The scheduler's rules. A rule uses only rules that are declared before it.
   BlockDemand demand_{limits_, blocks_};
   StepLength length_{limits_, blocks_, running_, cost_};
+  StageTurns stage_turns_{limits_, running_};
   StepShares step_shares_{limits_, queue_, running_};
   StepWriter writer_{blocks_, running_};
   RequestWork work_{limits_, blocks_, steps_, decisions_};
@@ -183,7 +194,7 @@ class Scheduler {
   RoomEstimate room_{limits_, blocks_, running_, demand_, shares_};
   Admission admission_{blocks_, queue_, running_, shares_, room_, work_, writer_, preemption_, decisions_};
   PlaceSharing places_{queue_, running_, shares_, room_, preemption_, admission_, decisions_};
-  Drafting drafting_{blocks_};
+  Drafting drafting_{limits_, blocks_};
   StepResults results_{blocks_, running_, steps_};
   Migration migration_{blocks_, queue_, running_, steps_, decisions_};
 

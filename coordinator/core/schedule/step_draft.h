@@ -10,37 +10,38 @@
 
 namespace quire {
 
-/// The step being planned, with all working values of its planning. Scheduler::Schedule passes it to the scheduler's
-/// classes, which fill it in. The lists keep their memory from step to step.
+/// The step being planned, with all working values of its planning. Scheduler::Schedule passes the draft to the
+/// scheduler's classes, which fill it in. The lists keep their memory from step to step.
 struct StepDraft {
-  StepPlan plan;                    // what the workers are told
-  OutstandingStep* step = nullptr;  // what the scheduler remembers until the step's result comes
+  StepPlan plan;                    // the plan that the workers get
+  OutstandingStep* step = nullptr;  // the scheduler's record of the step, kept until its result comes
 
-  int64_t number = 0;                   // steps planned before
+  int64_t number = 0;                   // number of steps planned before this one
   bool ahead = false;                   // another step is outstanding
   bool in_company = false;              // several clients are active, or were within the last seconds
-  bool left_out = false;                // planned ahead, and a request lacked room: the next step must serve it
-  bool preempted = false;               // a running request gave its blocks to another one, so nobody is admitted
+  bool in_turns = false;                // some decodes may skip the step: Sequence::sits_out counts
+  bool left_out = false;                // planned ahead and lacked room for a request, which the next step must serve
+  bool preempted = false;               // a running request gave its blocks to another, so this step admits none
   bool use_counted = false;             // ClientAccount::use counts the present running requests
   int most_tokens = 0;                  // tokens that the step may compute, as Request::StepCost charges them
-  int budget = 0;                       // tokens that are left of most_tokens
-  int64_t added_bytes = 0;              // bytes of the sequences sent in full with this plan
-  int reserved_blocks = 0;              // blocks that running sequences may take in this step; not for kept states
+  int budget = 0;                       // the part of most_tokens that is left
+  int64_t added_bytes = 0;              // bytes of the sequences that this plan sends in full
+  int reserved_blocks = 0;              // blocks that running sequences may take in this step; kept states may not
   std::vector<Request*> order;          // running requests in order of service; the last is preempted first
   std::vector<Request*> returning;      // swapped-out requests for which there is room
   std::vector<ClientAccount*> sharers;  // clients with work in the step
-  std::vector<GrowTarget> work;         // one request's work at a time: how far the step takes its sequences
-  /// Entry i: the sequences of order[0 .. i) that decode in this step, if there are blocks for them.
+  std::vector<GrowTarget> work;         // the work of one request at a time: how far the step takes its sequences
+  /// Entry i: number of sequences of order[0 .. i) that decode in this step, if there are blocks for them.
   std::vector<int> decodes_before;
 
-  /// Begins a step. `num_planned` steps were planned before it; the step's members go into `made`. The plan must be
-  /// empty.
+  /// Begins a step. `num_planned` steps were planned before. The step's members go into `made`. The plan must be empty.
   void Begin(int64_t num_planned, OutstandingStep& made, bool is_ahead, bool company) {
     step = &made;
     step->Clear();
     number = num_planned;
     ahead = is_ahead;
     in_company = company;
+    in_turns = false;
     left_out = preempted = use_counted = false;
     added_bytes = 0;
     reserved_blocks = 0;
@@ -55,7 +56,7 @@ struct StepDraft {
 /// The tokens that one request may compute in a step.
 struct Allowance {
   int decodes = 0;  // sequences that may decode, one token each
-  int chunks = 0;   // tokens of its other sequences
+  int chunks = 0;   // tokens of the request's other sequences
 };
 
 }  // namespace quire

@@ -7,18 +7,20 @@ namespace quire {
 
 namespace {
 
-/// The target length of a step: `seconds`, or the time of `tokens` tokens without context if that is longer, so that a
-/// slow machine still computes batches.
+/// The target length of a step. The length is `seconds`, or the time of `tokens` tokens without context if that time is
+/// longer, so that a slow machine still computes batches.
 struct Span {
   double seconds;
   int tokens;
 };
 
-/// The step length for a single client. A step's fixed cost is far below this length, so the client loses little.
+/// The step length while one client is active. A step's fixed cost is far below this length, so the client loses
+/// little.
 constexpr Span kAlone = {0.8, 256};
-/// The step length for several clients, which wait for each other: a tenth of a second between two tokens reads as a
-/// stream. A client that was active a moment ago is likely to return, in a conversation or with small requests in a
-/// row. Long steps would delay each of these requests, so steps stay short for a while after one client is left alone.
+/// The step length while several clients are active, which wait for each other: with a tenth of a second between two
+/// tokens, a reader still sees a stream. A client that was active a moment ago is likely to return, in a conversation
+/// or with further small requests. Long steps would delay these requests, so steps stay short for a while after only
+/// one client is left.
 constexpr Span kInCompany = {0.1, 64};
 
 /// Returns how many tokens, each after `context` earlier tokens, fit into the step length.
@@ -26,20 +28,20 @@ int TokensWithin(const Span& length, const LearnedCost& cost, int64_t context) {
   const double token = cost.TokenSeconds(static_cast<double>(context));
   if (!(token > 0)) return length.tokens;  // nothing has been measured yet
   const double seconds = std::max(length.seconds, length.tokens * cost.TokenSeconds(0));
-  // A step of fewer than kFewTokens tokens would not improve the estimate of a step's cost.
+  // A step of fewer than kFewTokens tokens would not improve the estimate of a token's time.
   return static_cast<int>(
       std::clamp<double>(seconds / token, LearnedCost::kFewTokens, std::numeric_limits<int>::max()));
 }
 
 }  // namespace
 
-/// Returns the number of tokens of a step under the target for the time between two tokens of a stream. The step has
-/// room for every decode, and Scheduler serves decodes before chunks; prompts get the remaining time, but at least a
-/// few tokens. Without decodes no client waits for a next token, and no target applies.
+/// Returns the number of tokens of a step that keeps the target for the time between two tokens of a stream. The step
+/// has room for every decode, and Scheduler serves decodes before chunks. Prompts get the remaining time, but at least
+/// a few tokens. Without decodes no client waits for its next token, and no target applies.
 int StepLength::TokensForTarget() const {
   const int limit = limits_.max_step_tokens;
   if (limits_.target_step_seconds <= 0) return limit;
-  // The learned cost lags behind: contexts grow, and a step of few tokens costs more per token.
+  // The learned cost lags behind the true cost: contexts grow, and a step of few tokens takes more time per token.
   constexpr double kAimedAt = 0.8;
   const Work work = CountWork();
   if (work.decodes == 0) return limit;
@@ -60,8 +62,8 @@ int StepLength::TokensInCompany() const {
   return std::min(limit, TokensWithin(kInCompany, cost_, CountWork().deepest_chunk));
 }
 
-/// Returns the most tokens that one sequence can have. If even a full step after so many tokens is short, the running
-/// requests need not be examined.
+/// Returns the most tokens that one sequence can have. If even a full step with a context of this length is short, the
+/// running requests need not be examined.
 int64_t StepLength::MaxContext() const { return int64_t{blocks_.num_usable()} * blocks_.block_size(); }
 
 StepLength::Work StepLength::CountWork() const {

@@ -9,25 +9,25 @@
 
 namespace quire {
 
-/// Decides how many tokens a step may have. A newcomer waits for the outstanding steps and then for the steps that
-/// compute its prompt. Both waits are short only if every step is short.
+/// Decides how many tokens a step may have. A newly arrived request waits for the outstanding steps and then for the
+/// steps that compute its prompt. Both waits are short only if every step is short.
 class StepLength {
  public:
   StepLength(const SchedulerLimits& limits, const BlockManager& blocks, const RunningSet& running,
              const LearnedCost& cost)
       : limits_(limits), blocks_(blocks), running_(running), cost_(cost) {}
 
-  /// Returns the number of tokens of a step while one client is active: its decodes, and as many prompt tokens as the
-  /// step has time for.
+  /// Returns the number of tokens of a step while one client is active: all its decodes, and as many prompt tokens as
+  /// fit into the step's target time.
   int TokensAlone() const;
-  /// Returns the number of tokens of a step while several clients are active, and for a while after, decodes included.
-  /// Decodes that do not fit take turns.
+  /// Returns the number of tokens of a step, decodes included, while several clients are active and for a while
+  /// afterwards. Decodes that do not fit take turns.
   int TokensInCompany() const;
 
  private:
   struct Work {
     int decodes = 0;
-    int deepest_chunk = 0;  // the most tokens that precede the next chunk in its sequence
+    int deepest_chunk = 0;  // most tokens that precede the next chunk of a sequence
   };
   Work CountWork() const;
   int64_t MaxContext() const;

@@ -33,7 +33,7 @@ class StepResults {
   bool Fits(const std::vector<Draft>& guesses) const;
   /// Returns the request that the oldest outstanding step computes in this slot; nothing if the request has ended.
   std::optional<RequestId> RequestOf(SlotId slot) const;
-  /// Commits the oldest outstanding step; Scheduler::Commit has the contract.
+  /// Commits the oldest outstanding step. Scheduler::Commit has the contract.
   std::span<const Drawn> Commit(const std::vector<SampledToken>& tokens, const std::vector<Draft>& guesses);
   /// Makes each sequence of the request the beam that `steps` chose for it. Call it when every beam has just drawn.
   void Branch(Request& request, std::span<const BeamSearch::Step> steps);

@@ -14,12 +14,12 @@ bool Decodes(const Request& request, const Sequence& sequence) { return request.
 struct BeamTurn {
   Request* request;
   int beams;
-  int64_t last_step;                // the last step that computed part of the request
-  int round = 0;                    // number of the same client's requests that go before this one
-  int64_t last_step_of_client = 0;  // the highest last_step of the client's requests
+  int64_t last_step;                // number of the last step that computed part of the request
+  int round = 0;                    // number of the same client's requests that go before this request
+  int64_t last_step_of_client = 0;  // highest last_step of the client's requests
 };
 
-/// Returns the number of beams ready to draw; 0 while the request waits for results.
+/// Returns the number of beams that are ready to draw; 0 while the request waits for results.
 int DrawingBeams(const Request& request) { return request.beams == nullptr ? 0 : request.NumDecodes(); }
 
 int64_t LastStep(const Request& request) {
@@ -28,7 +28,7 @@ int64_t LastStep(const Request& request) {
   return last;
 }
 
-/// Sorts by turns: clients alternate; within a client the request that waited longest goes first.
+/// Sorts by turns: clients alternate, and within a client the request that waited longest goes first.
 void PutInTurn(std::vector<BeamTurn>& turns) {
   struct Client {
     int requests = 0;
@@ -54,7 +54,10 @@ int StepShares::ShareStep(int most, StepDraft& draft) {
     account.use.chunks = 0;
   }
   for (Request* request : running_.requests()) CountDemand(*request);
-  for (Request* request : draft.returning) CountDemand(*request);
+  for (Request* request : draft.returning) {
+    for (Sequence& sequence : request->sequences) sequence.sits_out = false;
+    CountDemand(*request);
+  }
   draft.sharers.clear();
   for (auto& [name, account] : queue_.clients()) {
     if (account.use.demand() > 0) draft.sharers.push_back(&account);
@@ -67,8 +70,8 @@ int StepShares::ShareStep(int most, StepDraft& draft) {
 }
 
 /// Chooses the requests whose beams draw in this step, about `tokens` beams, and lets the others sit out. All beams of
-/// a request draw together, so requests take turns, between clients and within a client. At least one draws, and so
-/// does the most senior request of all. Returns the number of beams that draw.
+/// a request draw together, so requests take turns, between clients and within a client. At least one request draws,
+/// and so does the most senior request of all. Returns the number of beams that draw.
 int StepShares::BeamsTakeTurns(int tokens) {
   int beams = 0;
   for (auto& [name, account] : queue_.clients()) beams += account.use.beams;
@@ -92,15 +95,15 @@ int StepShares::BeamsTakeTurns(int tokens) {
 
 void StepShares::CountDemand(Request& request) {
   ClientAccount::Use& use = request.account->use;
-  for (Sequence& sequence : request.sequences) sequence.sits_out = false;
   const auto draws = [](const Sequence& sequence) { return sequence.num_pending > 0; };
-  if (request.beams != nullptr && std::ranges::any_of(request.sequences, draws)) return;  // waits for results
+  if (request.beams != nullptr && std::ranges::any_of(request.sequences, draws)) return;  // the beams wait for results
   if (const Sequence* leader = request.LeaderAtWork()) {
     const int start = leader->num_planned();
     use.chunks += request.StepCost(start, request.num_prompt_tokens() - 1 - start);
     return;
   }
   for (const Sequence& sequence : request.sequences) {
+    if (sequence.sits_out) continue;
     const int tokens = request.TokensToCompute(sequence);
     if (tokens > 1) use.chunks += request.StepCost(sequence.length() - tokens, tokens);
     if (tokens == 1) ++(request.beams != nullptr ? use.beams : use.decodes);
@@ -110,8 +113,8 @@ void StepShares::CountDemand(Request& request) {
 /// Splits the tokens max-min fair: the client with the least demand is served first, and no client gets more than an
 /// even part of the remainder. Within a client, decodes and chunks get half each, plus what the other half leaves; an
 /// odd token alternates. The client of the most senior request gets one extra token, so that this request computes
-/// something in every step. The parts never exceed the step; otherwise the youngest request would find no token left in
-/// step after step.
+/// something in every step. The parts together never exceed the step; otherwise the youngest request would find no
+/// token left in step after step.
 void StepShares::SplitStep(int tokens, StepDraft& draft) {
   std::vector<ClientAccount*>& sharers = draft.sharers;
   std::ranges::stable_sort(sharers, {}, [](const ClientAccount* account) { return account->use.demand(); });
@@ -138,12 +141,12 @@ void StepShares::TakeTurns(const ClientAccount& account, int decodes) {
   for (Request* request : running_.requests()) {
     if (request->account != &account || request->beams != nullptr || request->LeaderAtWork() != nullptr) continue;
     for (Sequence& sequence : request->sequences) {
-      if (Decodes(*request, sequence)) waiting.push_back(&sequence);
+      if (Decodes(*request, sequence) && !sequence.sits_out) waiting.push_back(&sequence);
     }
   }
   const bool has_first = !waiting.empty() && running_.requests().front()->account == &account;
   auto turn = waiting.begin() + has_first;
-  const auto key = [](const Sequence* s) { return std::pair(s->last_step, s->length()); };  // ties: the shorter
+  const auto key = [](const Sequence* s) { return std::pair(s->last_step, s->length()); };  // the shorter goes first
   std::stable_sort(turn, waiting.end(), [&](const Sequence* a, const Sequence* b) { return key(a) < key(b); });
   for (auto i = static_cast<size_t>(std::max<int>(decodes, has_first)); i < waiting.size(); ++i)
     waiting[i]->sits_out = true;
@@ -151,7 +154,7 @@ void StepShares::TakeTurns(const ClientAccount& account, int decodes) {
 
 int StepShares::DecodesOf(const Request& request, const StepDraft& draft) {
   int decodes = request.NumDecodes();
-  if (!draft.in_company || decodes == 0) return decodes;
+  if (!draft.in_turns || decodes == 0) return decodes;
   for (const Sequence& sequence : request.sequences) decodes -= sequence.sits_out && Decodes(request, sequence);
   return decodes;
 }

@@ -15,12 +15,12 @@ class StepShares {
       : limits_(limits), queue_(queue), running_(running) {}
 
   /// Splits the step evenly between the clients with work. Tokens that a client does not need go to the others. `most`:
-  /// tokens of a short step. Returns the tokens of the step.
+  /// number of tokens of a short step. Returns the number of tokens of this step.
   int ShareStep(int most, StepDraft& draft);
   /// Returns the number of the request's sequences that decode in the step being planned, if there are blocks for them.
   static int DecodesOf(const Request& request, const StepDraft& draft);
   /// Returns the tokens that the request may compute in the step being planned. `later_decodes` tokens are left for
-  /// requests that are served after it.
+  /// requests that are served later.
   Allowance AllowanceOf(const Request& request, int later_decodes, const StepDraft& draft) const;
   /// Charges the work's chunk tokens to the client's part of the step.
   static void ChargeStep(const Request& request, std::span<const GrowTarget> work);

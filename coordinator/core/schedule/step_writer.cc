@@ -9,7 +9,7 @@
 namespace quire {
 
 int64_t StepWriter::BytesToAdd(const Request& request, const Sequence& sequence) {
-  constexpr int64_t kRest = 16384;  // sampling parameters with their lists
+  constexpr int64_t kRest = 16384;  // bytes for sampling parameters with their lists
   return kRest + static_cast<int64_t>(request.sampling.grammar.text.size()) +
          static_cast<int64_t>(sizeof(TokenId) * sequence.tokens.size() +
                               sizeof(BlockId) * (sequence.blocks.size() + sequence.state.size()));

@@ -13,11 +13,11 @@ class StepWriter {
  public:
   StepWriter(BlockManager& blocks, RunningSet& running) : blocks_(blocks), running_(running) {}
 
-  /// Puts the work of one request into the step. There must be blocks for it.
+  /// Puts the work of one request into the step. The pool must have the blocks that the work needs.
   void Emit(Request& request, std::span<const GrowTarget> work, StepDraft& draft);
   /// Orders the step's members as a batch: decodes come first, then decodes with drafts, then chunks, each by slot.
   static void OrderBatch(StepDraft& draft);
-  /// Returns an upper bound of the bytes that the plan takes to send the whole sequence to a worker.
+  /// Returns an upper bound of the bytes that the plan needs to send the whole sequence to a worker.
   static int64_t BytesToAdd(const Request& request, const Sequence& sequence);
 
  private:

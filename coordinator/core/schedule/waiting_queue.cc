@@ -36,8 +36,8 @@ void WaitingQueue::Join(Request& request) {
       others = true;
       least = std::min(least, other.served);
     }
-    // While no client is active, a client starts level with the client that was served most. Otherwise it would be far
-    // behind and could take all turns.
+    // While no client is active, a returning client starts level with the client that was served most. Otherwise it
+    // would be far behind and could take all turns.
     account.served = std::max(account.served, others ? least : most);
   }
   if (account.active++ == 0) ++num_active_;
@@ -85,14 +85,16 @@ ClientAccount* WaitingQueue::Next() {
 }
 
 void WaitingQueue::BeginPlan() {
-  for (auto& [name, account] : clients_)
-    account.use.gave_way = account.use.passed_over = account.use.stands_back = false;
+  for (auto& [name, account] : clients_) {
+    ClientAccount::Use& use = account.use;
+    use.gave_way = use.passed_over = use.stands_back = use.left_room = false;
+  }
 }
 
 void WaitingQueue::BeginTurns() {
   for (auto& [name, account] : clients_) {
     account.use.passed_over = account.use.gave_way;
-    account.use.stands_back = false;
+    account.use.stands_back = account.use.left_room = false;
   }
 }
 

@@ -10,13 +10,13 @@
 namespace quire {
 
 struct ClientAccount {
-  double served = 0;                                // weighted tokens, see kPromptWeight and kGeneratedWeight
-  int64_t prompt_tokens = 0, generated_tokens = 0;  // computed for the client; prompt tokens without cached ones
-  int active = 0;                                   // requests that wait or run
+  double served = 0;                                // weighted by kPromptWeight and kGeneratedWeight
+  int64_t prompt_tokens = 0, generated_tokens = 0;  // tokens computed for the client; cached prompt tokens do not count
+  int active = 0;                                   // number of requests that wait or run
   int64_t left = 0;  // number of requests that had ended in the engine when this client's latest request ended
   ClientLimits limits;
-  /// Room that other clients leave free while this client has nothing running, because requests were preempted for it.
-  /// The client is likely to return, and requests admitted in between would have to be preempted again.
+  /// Room that other clients leave to this client, what it runs included, since requests were preempted for it. The
+  /// client is likely to use as much again, and requests admitted in between would have to be preempted.
   struct Reserve {
     int sequences = 0, blocks = 0;
     int64_t until_step = 0;
@@ -29,13 +29,14 @@ struct ClientAccount {
   /// Returns the client's next request to admit. Requires waits().
   Request& head() const;
 
-  /// The client's use of resources in the plan being made (Scheduler); reset with every plan.
+  /// The client's use of resources while a plan is made (Scheduler). Every plan begins with an empty Use.
   struct Use {
-    int sequences = 0, blocks = 0;  // of its running requests; `blocks` includes blocks that they will take soon
+    int sequences = 0, blocks = 0;  // of running requests; `blocks` includes blocks that they will take soon
     int64_t longest_blocks = 0;     // blocks of its running requests at their full length
     bool passed_over = false;       // no request of the client is admitted in this round of turns
     bool gave_way = false;          // no request of the client is admitted with this plan
-    bool stands_back = false;       // the client has its share, so other clients go first in this round of turns
+    bool stands_back = false;       // other clients go first in this round of turns...
+    bool left_room = false;         // ...although there was room for the client's next request
     int decodes = 0, beams = 0;     // sequences with one token to compute, beams counted apart
     int64_t chunks = 0;             // tokens to compute of its other sequences
     int chunks_left = 0;            // the part of `chunks` that the step may still compute
@@ -46,17 +47,16 @@ struct ClientAccount {
 /// Decides which request is admitted next. The client that was served least goes first (Sheng et al., "Fairness in
 /// Serving Large Language Models", 2024: virtual token counters). A client that returns from idleness starts level with
 /// the active ones, so that no client saves up. Of equal clients, the one with the more senior request goes first.
-/// Within a client: preempted requests by seniority, then the others by arrival; a priority level is worth
-/// kSecondsPerPriority.
+/// Within a client: preempted ones by seniority, then others by arrival; a priority level is worth kSecondsPerPriority.
 class WaitingQueue {
  public:
   static constexpr double kSecondsPerPriority = 30;
-  static constexpr size_t kMaxIdleClients = 1024;  // with more accounts, the one that is idle longest is forgotten
+  static constexpr size_t kMaxIdleClients = 1024;  // with more accounts, the account idle for longest is forgotten
   static constexpr double kPromptWeight = 1, kGeneratedWeight = 2;
 
   /// Queues a new request and gives it its rank and its client's account.
   void Add(Request& request);
-  /// Like Add, but does not queue the request. For requests that began in another engine or were set aside.
+  /// Does what Add does without queueing the request, for requests that began in another engine or were set aside.
   void Join(Request& request);
   /// Queues a preempted request.
   void AddPreempted(Request& request);
@@ -65,22 +65,22 @@ class WaitingQueue {
   int size() const { return size_; }
   /// Returns the number of clients with waiting or running requests.
   int num_active() const { return num_active_; }
-  /// Returns the waiting client whose turn it is; null when all are passed over. Clients that stand back come last.
+  /// Returns the waiting client whose turn it is; null: all are passed over. Clients that stand back come last.
   ClientAccount* Next();
-  /// Begins a round of turns: clears passed_over and stands_back, except that clients that gave way are passed over.
+  /// Begins a round of turns: clears marks of the last one, except that clients that gave way are passed over.
   void BeginTurns();
-  /// Begins a plan: clears passed_over, gave_way and stands_back of all clients.
+  /// Begins a plan: clears passed_over, gave_way, stands_back and left_room of all clients.
   void BeginPlan();
   /// Takes a request out of the queue, if it waits. The request counts as active until Left.
   void Remove(Request& request);
-  /// Takes a request that ended or left the engine from its client's count of active requests.
+  /// Takes a request that ended or left the engine out of its client's count of active requests.
   void Left(Request& request);
 
   /// Charges the request's client for `tokens` prompt or generated tokens. A negative number gives tokens back.
   static void ChargePrompt(Request& request, int tokens);
   static void ChargeGenerated(Request& request, int tokens);
 
-  // For loading a snapshot: the first makes an account; the second queues a waiting request, which has its rank.
+  // Both load a snapshot: the first makes an account, the second queues a waiting request that has its rank.
   ClientAccount& Restore(const std::string& client, int active);
   void Restore(Request& request);
 

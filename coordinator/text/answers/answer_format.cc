@@ -182,7 +182,7 @@ bool HasBareValues(ToolFormat format) {
 
 namespace {
 
-/// Returns the texts around calls. The first text begins the calls.
+/// Returns the texts around calls, first the text that comes before the calls.
 std::vector<std::string> CallMarkersOf(ToolFormat format) {
   switch (format) {
     case ToolFormat::kGeneric:

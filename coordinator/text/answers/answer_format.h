@@ -7,8 +7,8 @@
 
 namespace quire {
 
-/// The forms in which models write function calls. Comments name the models or show the form; option names are vLLM's
-/// parser names.
+/// The formats in which models write function calls. Comments name the models or show the format. Options have the
+/// names of vLLM's parsers.
 enum class ToolFormat {
   kNone,
   kHermes,      // <tool_call>{"name": ..., "arguments": {...}}</tool_call>; also Qwen 2.5, Qwen 3, Granite 4
@@ -36,7 +36,7 @@ enum class ToolFormat {
   kGeneric,      // for models that were taught none of them: kHermes, also in a block of code or as the whole answer
 };
 
-/// The forms in which models separate their reasoning ("thoughts") from the answer.
+/// The formats in which models separate their reasoning ("thoughts") from the answer.
 enum class ReasoningFormat {
   kNone,
   kThink,           // <think>...</think>, opened by the prompt or by the answer
@@ -57,43 +57,43 @@ struct AnswerFormat {
 /// Detects the answer format from the text of a chat template.
 AnswerFormat FormatOfTemplate(std::string_view source);
 
-/// Return the format with this option name of --tool-call-parser or --reasoning-parser, "none" included; nullopt for
+/// Return the format that this value of --tool-call-parser or --reasoning-parser names ("none" included); nullopt for
 /// unknown names.
 std::optional<ToolFormat> ToolFormatNamed(std::string_view name);
 std::optional<ReasoningFormat> ReasoningFormatNamed(std::string_view name);
-/// Returns all option names, for error messages.
+/// Returns all names that the option accepts, for error messages.
 std::string ToolFormatNames();
 std::string ReasoningFormatNames();
-/// Returns the first option name of a format.
+/// Returns the first name that the option has for this format.
 std::string NameOf(ToolFormat format);
 std::string NameOf(ReasoningFormat format);
 
-/// True if calls may contain values as bare text, so that only the tool's schema tells their types.
+/// True if calls may contain values without type marks, so that only the tool's schema tells the types.
 bool HasBareValues(ToolFormat format);
 
-/// True if a call names its arguments one by one, as calls of Python's functions do. Such calls cannot obey schema
-/// keywords that concern an object as a whole.
+/// True if a call lists its arguments by name, as in Python: f(a=1). Such calls cannot obey schema keywords about the
+/// object of arguments as a whole.
 bool HasNamedArguments(ToolFormat format);
 
 /// Returns the texts that parsers of this format look for. If such a text is a control token, the token must stay in
 /// the answer's text.
 std::vector<std::string> MarkersOf(const AnswerFormat& format);
 
-/// Texts that open or close thoughts, and the texts around the words of the answer; empty: none.
+/// The texts that open and close thoughts, and the texts around the answer's own words; empty: there are none.
 struct ReasoningMarks {
   std::vector<std::string> open, close;
   std::string response = {}, response_end = {};
 };
 ReasoningMarks MarksOf(ReasoningFormat format);
 
-/// The text that opens thoughts, and the text that must follow where thoughts are cut short. Either begins with a
-/// control token. BoundsOf returns nullopt for formats whose marks are ordinary words.
+/// The text that opens thoughts, and the text to add when thoughts are cut short. Both begin with a control token.
+/// BoundsOf returns nullopt for formats whose marks are ordinary words.
 struct ThoughtBounds {
   std::string open, close;
 };
 std::optional<ThoughtBounds> BoundsOf(ReasoningFormat format);
 
-/// The state in which an answer to this prompt begins: inside thoughts, without thoughts, or still undecided.
+/// Whether an answer to this prompt begins inside thoughts, begins without thoughts, or may do either.
 enum class ReasoningStart { kUndecided, kInside, kNone };
 ReasoningStart StartAfter(ReasoningFormat format, std::string_view prompt);
 

@@ -12,7 +12,7 @@ namespace quire {
 struct Tool;
 struct ToolUse;
 
-/// A piece of an answer's content; pieces come in the order of the answer.
+/// A part of an answer. Parts come in the order of the answer.
 struct AnswerPart {
   enum Kind {
     kContent,    // text: words for the client
@@ -29,31 +29,31 @@ struct AnswerPart {
 };
 using AnswerParts = std::vector<AnswerPart>;
 
-/// Splits the text of an answer, as it arrives, into its parts. The concatenated parts do not depend on how the text
-/// was cut into pieces. Malformed calls become content. Only whitespace around calls and thoughts is dropped. Time is
-/// proportional to the text.
+/// Splits the text of an answer into parts while it arrives. The parts, joined, do not depend on how the text was
+/// divided into pieces. Malformed calls become content. Only whitespace around calls and thoughts is dropped. The time
+/// is proportional to the length of the text.
 class AnswerParser {
  public:
   virtual ~AnswerParser() = default;
 
   virtual void Push(std::string_view text, AnswerParts& out) = 0;
-  /// Ends the answer. cut: the answer ended early, so the last call may be incomplete.
+  /// Ends the answer. cut: the length limit ended it, so its last call may be incomplete.
   virtual void Finish(bool cut, AnswerParts& out) = 0;
   /// True when the text so far ends inside thoughts.
   virtual bool in_reasoning() const { return false; }
-  /// True when the text so far ends within a call or a mark of calls, or within text that may become one.
+  /// True when the text so far ends in a call, in a mark around calls, or in text that may become either.
   virtual bool in_attempt() const { return false; }
-  /// Returns the bytes of text, converted text included, that the parser holds back until more text arrives.
+  /// Returns the bytes that the parser holds back until more text arrives, including text that it has converted.
   virtual size_t held_bytes() const = 0;
 };
 
-/// The settings that determine one answer's form; known before the answer begins.
+/// The settings that decide an answer's format. They are known before the answer begins.
 struct AnswerShape {
   AnswerFormat format;
   ReasoningStart start = ReasoningStart::kNone;
   std::shared_ptr<const ToolUse> tools;  // tools that may be called; null: none
 
-  /// True when the text contains only words, so that no parser is needed.
+  /// True when the text has neither calls nor thoughts, so that no parser is needed.
   bool is_plain() const { return tools == nullptr && format.reasoning == ReasoningFormat::kNone; }
 };
 

@@ -58,8 +58,8 @@ std::string BesideWords(const std::vector<std::string>& words, std::string_view 
 
 std::string TextWithoutMark(std::string_view mark) {
   const std::string first(mark.substr(0, 1)), others = AllBut(first) + "*";
-  // A beginning of the mark, followed by another beginning, the end of the text, or a byte that does not continue the
-  // mark.
+  // Matches a beginning of the mark, followed by another beginning, by the end of the text, or by a byte that does not
+  // continue the mark.
   std::string beginnings;
   for (size_t length = 1; length < mark.size(); ++length) {
     const std::string leaves = AllBut(first + mark[length]);
@@ -76,7 +76,7 @@ std::string WordsBesideJsonCalls(const std::vector<std::string>& tools, std::vec
   const std::string no_object = kBlanksBefore + BesideWords(marks, blanks + unwanted, never);
   const std::string no_key = AllBut("\"" + blanks + unwanted);
   const std::string other_key = "\"" + BesideWords(Ended(kKeys, '"'), never, never);
-  // Excluded because an escape sequence could spell a tool's name differently.
+  // Not allowed, because an escape sequence could spell a tool's name in another way.
   const std::string no_escape = "\\" + unwanted;
   const std::string other_tool = "\"name\": \"" + BesideWords(Ended(tools, '"'), no_escape, no_escape);
   return no_object + "|" + kBlanksBefore + "\\{(?:" + kBlanksInside + "(?:" + no_key + "|" + other_key + ")|" +

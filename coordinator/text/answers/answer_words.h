@@ -6,7 +6,7 @@
 
 namespace quire {
 
-// Regular expressions for answers that are words, for formats in which the answer's beginning decides whether it is a
+// Regular expressions for answers without calls, in formats in which the answer's beginning decides whether it is a
 // call.
 
 /// Whitespace allowed at an answer's beginning.
@@ -21,14 +21,14 @@ std::string BesideWords(const std::vector<std::string>& words, std::string_view 
 /// only once.
 std::string TextWithoutMark(std::string_view mark);
 
-/// Returns a regular expression for the beginning of an answer that is no call in the form `llama3_json`. Such an
-/// answer does not begin with a brace; or its object's first key is not a key of calls; or the object names none of the
-/// tools. marks: further texts that must not begin the answer. never: bytes that must not occur.
+/// Returns a regular expression for the beginning of an answer that is no call in the format `llama3_json`. Such an
+/// answer does not begin with a brace; or its object's first key is not one that calls have; or the object names none
+/// of the tools. marks: further texts that must not begin the answer. never: bytes that must not occur.
 std::string WordsBesideJsonCalls(const std::vector<std::string>& tools, std::vector<std::string> marks,
                                  std::string_view never);
 
-/// Like the function above, for the form `pythonic`: the answer is no list, or the list does not begin with a call of a
-/// tool.
+/// Like the function above, for the format `pythonic`: the answer is no list, or its list does not begin with a call of
+/// a tool.
 std::string WordsBesidePythonCalls(const std::vector<std::string>& tools, std::vector<std::string> marks);
 
 }  // namespace quire

@@ -14,7 +14,7 @@ namespace quire {
 
 namespace {
 
-/// Returns the client's own grammar as a part of a larger structural tag.
+/// Returns the client's own grammar as a format inside a larger structural tag.
 OrderedJson FormatOf(const GrammarSource& source) {
   switch (source.kind) {
     case GrammarSource::kJson:
@@ -48,8 +48,8 @@ OrderedJson HarmonyText(const TagBuilder& build) {
   return TextWithout(build.Spelled({"<|end|>", "<|call|>", "<|return|>", "<|start|>", "<|channel|>"}));
 }
 
-/// Puts thoughts before the answer's format, optional or required by shape.start. For gpt-oss `format` must begin with
-/// the message head.
+/// Puts thoughts before the answer's format; shape.start says whether they are optional. For gpt-oss, `format` must
+/// begin with the head of a message.
 OrderedJson WithThoughts(const AnswerShape& shape, const TagBuilder& build, const OrderedJson& format) {
   const ReasoningMarks marks = MarksOf(shape.format.reasoning);
   if (shape.format.reasoning == ReasoningFormat::kHarmony) {
@@ -71,7 +71,7 @@ OrderedJson Words(const AnswerShape& shape, const TagBuilder& build, const Gramm
   return harmony ? build.Row({{"<|channel|>final<|message|>", FormatOf(words)}}) : FormatOf(words);
 }
 
-/// Removes the marker from the front of a format of Calls(); every alternative begins with it.
+/// Removes the marker from the front of a format that Calls() has returned, all of whose alternatives begin with it.
 void TakeFront(const std::string& marker, OrderedJson& format) {
   if (format["type"] == "or") {
     for (OrderedJson& one : format["elements"]) TakeFront(marker, one);
@@ -123,8 +123,8 @@ OrderedJson Marked(const CallConstraint& constraint, const CallWriter& writer) {
   return Triggered(writer.build(), use, marker, calls, end);
 }
 
-/// Returns the format of gpt-oss's messages: any number of thoughts, comments and calls, then the final answer or a
-/// call.
+/// Returns the format of gpt-oss's messages: any number of thoughts, comments and calls, and at the end the final
+/// answer or a call.
 OrderedJson Messages(const ToolUse& use, const CallWriter& writer) {
   const TagBuilder& build = writer.build();
   const OrderedJson text = HarmonyText(build), call = writer.Calls(false);
@@ -144,8 +144,8 @@ std::vector<std::string> MarksAtBeginning(const AnswerShape& shape, const TagBui
   return build.Spelled(marks);
 }
 
-/// Returns the format of an answer for `llama3_json`: an answer that begins with an object with a call's keys consists
-/// of calls; so does the text after the tag.
+/// Returns the format of an answer for `llama3_json`. If the answer begins with an object that has a call's keys, it
+/// consists of calls. The text after the tag consists of calls, too.
 OrderedJson JsonCallsOrWords(const CallConstraint& constraint, const CallWriter& writer) {
   const std::string tag = "<|python_tag|>";
   const TagBuilder& build = writer.build();
@@ -156,8 +156,8 @@ OrderedJson JsonCallsOrWords(const CallConstraint& constraint, const CallWriter&
     words = SequenceOf({RegexOf(WordsBesideJsonCalls(writer.Names(), marks, "")), TextWithout({}),
                         OptionalOf(build.Row({{tag, calls}}))});
   } else {
-    // Without a tag token the tag must not be spelled at all. No mark may begin with the tag's first byte, because
-    // words must not contain it.
+    // If the tag is no token, answers must not spell it at all: words must not contain the tag's first byte, so no mark
+    // may begin with this byte.
     std::erase_if(marks, [&](const std::string& mark) { return mark.front() == tag.front(); });
     const std::string begin = WordsBesideJsonCalls(writer.Names(), marks, tag.substr(0, 1));
     words = RegexOf("(?:" + begin + ")" + TextWithoutMark(tag));

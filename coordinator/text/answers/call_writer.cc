@@ -10,7 +10,7 @@ namespace quire {
 
 namespace {
 
-/// The texts around and between all calls of an answer.
+/// The texts that a format puts around and between the calls of an answer.
 struct Writing {
   std::string begin, between, end;
 };
@@ -99,7 +99,7 @@ OrderedJson CallWriter::Call(size_t tool) const {
       [[fallthrough]];
     default: {
       const JsonCallForm form = *JsonCallFormOf(format_);
-      // A member that may come before the name: Llama 3.1 sometimes adds "type", and Command R7B numbers its calls.
+      // A member that may come before the name: Llama 3.1 sometimes writes "type", and Command R7B numbers its calls.
       OrderedJson type;
       if (format_ == ToolFormat::kCommand3)
         type = OptionalOf(build_.Row({{"\"tool_call_id\": \"", RegexOf("[0-9]{1,3}")}, {"\", ", nullptr}}));
@@ -111,7 +111,7 @@ OrderedJson CallWriter::Call(size_t tool) const {
   }
 }
 
-/// Returns the format of a call in the form of gpt-oss. The recipient may stand before or after the channel.
+/// Returns the format of a call of gpt-oss. The recipient may stand before or after the channel.
 OrderedJson CallWriter::HarmonyCall(const std::string& name, const OrderedJson& arguments) const {
   const std::string to = " to=functions." + name;
   std::vector<OrderedJson> heads, types;

@@ -10,16 +10,16 @@
 
 namespace quire {
 
-/// Writes the grammar of an answer's calls in xgrammar's structural tag formats.
+/// Makes the grammar of an answer's calls, in xgrammar's structural tag formats.
 class CallWriter {
  public:
   explicit CallWriter(const CallConstraint& constraint);
 
-  /// Returns the format of one call, or of one or more calls, of the allowed tools.
+  /// Returns the format of one call, or, if `several`, of one or more calls, to the allowed tools.
   OrderedJson Calls(bool several) const;
   /// Returns the format of the answer's calls: one call, or one or more if the request allows parallel calls.
   OrderedJson Calls() const;
-  /// True when the format has a closing text after all calls.
+  /// True when the format has a text that follows all calls.
   bool closes() const;
 
   std::vector<std::string> Names() const;

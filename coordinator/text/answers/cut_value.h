@@ -7,8 +7,8 @@ namespace quire {
 
 struct Tool;
 
-/// Returns the beginning of an argument's JSON when its bare text was cut short. Strings stay without their closing
-/// quotation mark. Empty while the value's type cannot be told.
+/// Returns the beginning of an argument's JSON when the model's text for it was cut short. A string has no closing
+/// quotation mark. Empty while the value's type is not known.
 std::string CutValue(const Tool& tool, const std::string& parameter, std::string_view text);
 
 }  // namespace quire

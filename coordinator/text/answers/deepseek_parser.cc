@@ -21,7 +21,7 @@ constexpr Marks kDeepSeek = {"<｜tool▁calls▁begin｜>", "<｜tool▁call▁
 constexpr Marks kKimi = {"<|tool_calls_section_begin|>", "<|tool_call_begin|>", "<|tool_call_argument_begin|>",
                          "<|tool_call_end|>", "<|tool_calls_section_end|>"};
 
-/// Returns the function that an id of Kimi's names: functions.name:0.
+/// Returns the function's name in one of Kimi's ids, which look like functions.name:0.
 std::string NameInId(std::string id) {
   constexpr std::string_view kBegin = "functions.";
   id.erase(0, id.find_first_not_of(" \t\r\n"));
@@ -105,7 +105,7 @@ class DeepSeekParser : public StepParser {
     return true;
   }
 
-  /// Takes the text before the mark, of at most kMaxHeadBytes bytes, and the mark. kNo: the mark does not begin within
+  /// Takes the text before the mark, and the mark. Returns kNo when the mark does not begin within the first
   /// kMaxHeadBytes bytes.
   Match TakeShort(std::string_view mark, std::string& before) {
     const std::string_view front = rest().substr(0, kMaxHeadBytes + mark.size());

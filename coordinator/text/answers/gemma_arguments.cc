@@ -27,7 +27,7 @@ bool MayBegin(std::string_view text, std::string_view mark) {
   return text.size() < mark.size() && mark.starts_with(text);
 }
 
-/// Returns the JSON of a bare word inside a list or an object.
+/// Returns the JSON of a word without quotation marks inside a list or an object.
 std::string Literal(std::string_view word) {
   if (word == "True" || word == "true") return "true";
   if (word == "False" || word == "false") return "false";
@@ -37,8 +37,8 @@ std::string Literal(std::string_view word) {
   return number ? (negative ? "-" : "") + *number : JsonString(word);
 }
 
-/// Adds the byte that led to this status to `taken`, except for kError: that byte belongs to the text after the call.
-/// Returns the status.
+/// Counts the byte that led to this status in `taken`. Does not count it for kError, because then it belongs to the
+/// text after the call. Returns the status.
 GemmaArguments::Status Taking(GemmaArguments::Status status, size_t& taken) {
   if (status != GemmaArguments::Status::kError) ++taken;
   return status;
@@ -118,7 +118,7 @@ GemmaArguments::Status GemmaArguments::Value(std::string_view text, size_t& take
   return MayBegin(text, kQuote) ? Status::kMore : Word(text, taken, out);
 }
 
-/// Reads a value without quotation marks, up to the sign after it.
+/// Reads a value without quotation marks, up to the character that ends it.
 GemmaArguments::Status GemmaArguments::Word(std::string_view text, size_t& taken, std::string& out) {
   const size_t end = text.find_first_of(",}]{[");
   if (end == std::string_view::npos) return text.size() > kMostWordBytes ? Status::kError : Status::kMore;

@@ -8,20 +8,20 @@
 
 namespace quire {
 
-/// Converts the arguments of a call as Gemma 4 writes them, {key:<|"|>text<|"|>,other:[1,true]}, into a JSON object, as
-/// they arrive. Keys and strings may stand in quotation marks as in JSON, too. A bare word is a number or a literal, or
-/// gets its type from the tool's schema.
+/// Converts the arguments of Gemma 4's calls, {key:<|"|>text<|"|>,other:[1,true]}, into a JSON object, while they
+/// arrive. Keys and strings may also stand in quotation marks, as in JSON. A word without them is a number, a literal,
+/// or a value whose type the tool's schema gives.
 class GemmaArguments {
  public:
   enum class Status { kMore, kDone, kError };
 
-  /// tool: the called tool, whose schema gives the types of bare words.
+  /// tool: the called tool, whose schema gives the types of words without quotation marks.
   explicit GemmaArguments(const Tool* tool) : tool_(tool) {}
 
-  /// Reads from the front of `text`, which begins where the last reading ended. Adds the bytes that were read to
-  /// `taken`, and their JSON to `out`. kMore: more text is needed.
+  /// Reads from the front of `text`, which begins where the last reading ended. Adds the number of bytes read to
+  /// `taken`, and their JSON to `out`. Returns kMore when it needs more text.
   Status Read(std::string_view text, size_t& taken, std::string& out);
-  /// Returns the JSON of the waiting `text`, after which the answer was cut: the certain part of a value.
+  /// Returns the JSON of the waiting `text`, after which the answer was cut off: the part of the value that is certain.
   std::string Cut(std::string_view text) const;
 
  private:

@@ -16,7 +16,7 @@ constexpr std::string_view kStart = "<|start|>", kChannel = "<|channel|>", kMess
                            kRole = "assistant<|channel|>";  // a head that lacks its <|start|>
 constexpr size_t kMaxHeadBytes = 512;
 
-/// Returns a message's recipient; empty: none given.
+/// Returns the recipient that a message's head names; empty when it names none.
 std::string RecipientOf(std::string_view head) {
   const size_t at = head.find(kRecipient);
   if (at == std::string_view::npos) return "";
@@ -24,8 +24,8 @@ std::string RecipientOf(std::string_view head) {
   return std::string(head.substr(0, head.find_first_of(" <\t\n")));
 }
 
-/// Removes abandoned channels from a head: models sometimes begin a channel anew, and the last one counts. If the last
-/// channel repeats the first one's name without a recipient, the first one's recipient counts.
+/// Removes abandoned channels from a head: models sometimes begin a channel anew, and then the last one counts. If that
+/// one has the first one's name but no recipient, the first one's recipient counts.
 std::string WithOneChannel(const std::string& head) {
   const size_t first = head.find(kChannel), last = head.rfind(kChannel);
   if (first == last) return head;

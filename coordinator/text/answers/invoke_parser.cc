@@ -75,7 +75,7 @@ class InvokeParser : public XmlCallsParser {
     return true;
   }
 
-  /// Parses between a key and its value: the rest of the tag.
+  /// Parses the text between a parameter's name and its value: the rest of the tag.
   bool BeforeValue() override {
     if (rest().empty() || CutInTag({">", kIsString, kIsNoString})) {
       if (is_cut()) CutArgument("");
@@ -99,7 +99,7 @@ class InvokeParser : public XmlCallsParser {
     return value;
   }
 
-  /// Returns the value as JSON: a string if the tag says so and no schema describes the value.
+  /// Returns the value as JSON. If no schema describes the value, the tag decides whether it is a string.
   std::string Typed(std::string_view value) const override {
     return is_said_string() ? JsonString(value) : XmlCallsParser::Typed(value);
   }

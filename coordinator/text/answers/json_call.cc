@@ -85,7 +85,7 @@ JsonCall::Status JsonCall::InValue(char c, bool was_in_string) {
   return Status::kMore;
 }
 
-/// Ends a value. False when the value's type does not suit its key.
+/// Ends a value. Returns false when this key cannot have a value of this type.
 bool JsonCall::EndValue() {
   if (std::exchange(in_arguments_, false)) return true;
   if (key_ != name_key_ && !IsArguments(key_)) return true;
@@ -99,7 +99,7 @@ bool JsonCall::EndValue() {
     arguments_ = "{}";
     return true;
   }
-  // Some models write the arguments' object as a JSON string.
+  // Some models write the object of arguments as text, in a JSON string.
   if (!value.is_string()) return false;
   const auto& text = value.get_ref<const std::string&>();
   if (!IsJsonObject(text)) return false;

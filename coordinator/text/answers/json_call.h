@@ -9,25 +9,25 @@
 
 namespace quire {
 
-/// Parses one call written as an object, byte by byte: {"name": ..., "arguments": {...}}, or with "parameters", in any
-/// order.
+/// Parses one call that is written as an object, byte by byte: {"name": ..., "arguments": {...}}, or with "parameters",
+/// with the members in any order.
 class JsonCall {
  public:
-  /// name_key: the member with the function's name: "name", or "tool_name" as in calls of Command R.
+  /// name_key: the key of the function's name: "name", or "tool_name" as in Command R's calls.
   explicit JsonCall(std::string_view name_key = "name") : name_key_(name_key) {}
 
   enum class Status { kMore, kDone, kError };
-  /// Takes one byte. After kError that byte belongs to the following text. A member that calls do not have is an error,
-  /// so that other JSON is recognised early.
+  /// Takes one byte. If it returns kError, the byte belongs to the text after the call. A member that calls do not have
+  /// gives kError, so that other JSON is recognised early.
   Status Next(char c);
 
   /// Returns the function's name; nullopt while it is unknown.
   const std::optional<std::string>& name() const { return name_; }
   /// True once the arguments have begun or the call has ended.
   bool has_arguments() const { return in_arguments_ || !arguments_.empty(); }
-  /// Returns the new part of the arguments since the last call of this method; in the end they form an object.
+  /// Returns the part of the arguments that came since the last call of this method. All parts together form an object.
   std::string TakeArguments() { return std::exchange(arguments_, {}); }
-  /// Returns the bytes of unfinished values that are held.
+  /// Returns the bytes of values that are not complete yet.
   size_t held_bytes() const { return value_.capacity() + arguments_.capacity(); }
 
  private:

@@ -17,7 +17,7 @@ bool IsScalarByte(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '+' || c == '.';
 }
 
-/// True for a number in JSON spelling, of any size, because grammars do not limit numbers.
+/// True for a number spelt as in JSON, of any size, because grammars do not limit the size of numbers.
 bool IsNumber(std::string_view text) {
   const auto passes = [&](std::string_view any) {
     const bool found = !text.empty() && any.find(text.front()) != std::string_view::npos;

@@ -16,8 +16,8 @@ class JsonScanner {
   static constexpr size_t kMaxDepth = 64;
 
   enum class Status { kMore, kDone, kError };
-  /// Takes the next byte. Must not be called after kDone or kError. After kError that byte belongs to the following
-  /// text.
+  /// Takes the next byte. Must not be called after it has returned kDone or kError. If it returns kError, the byte
+  /// belongs to the text after the object.
   Status Next(char c);
 
   /// Returns the number of open objects and lists.
@@ -38,10 +38,10 @@ class JsonScanner {
   std::string scalar_;  // the number or word read so far
 };
 
-/// True when the text is one JSON object, not nested deeper than kMaxDepth.
+/// True when the text is one JSON object whose values nest at most kMaxDepth deep.
 bool IsJsonObject(std::string_view text);
 
-/// Appends a byte of a JSON string, with control characters escaped.
+/// Appends one byte of a JSON string's content; escapes it if it is a control character.
 void AppendInsideString(char c, std::string& out);
 
 /// Returns a text as a JSON string with quotation marks.

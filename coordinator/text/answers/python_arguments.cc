@@ -125,7 +125,7 @@ class LiteralReader {
     return true;
   }
 
-  /// Makes a JSON key: keys that are no strings become their JSON text in quotes.
+  /// Turns an item into a JSON key. A key that is no string becomes its JSON text, in quotation marks.
   static bool KeyOf(std::string& item) {
     if (item[0] == '[' || item[0] == '{') return false;
     if (item[0] != '"') item = "\"" + item + "\"";
@@ -133,7 +133,7 @@ class LiteralReader {
     return true;
   }
 
-  /// Reads string literals; adjacent literals are concatenated.
+  /// Reads one string literal, or several adjacent ones, which Python joins.
   bool Strings(std::string& out) {
     std::string value;
     for (auto prefix = Prefix(); prefix; SkipSpace(), prefix = Prefix()) {

@@ -26,8 +26,8 @@ bool IsArgumentName(const std::string& name) {
          std::ranges::all_of(name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; });
 }
 
-/// Returns the first reference that does not lead to the schema's definitions. (Only definitions are copied into every
-/// argument's schema.)
+/// Returns the first reference that does not lead into the schema's definitions: only the definitions are copied into
+/// the schemas of single arguments.
 std::string ForeignReference(const OrderedJson& schema) {
   if (!schema.is_structured()) return "";
   for (const auto& [key, value] : schema.items()) {
@@ -94,8 +94,8 @@ PlainSchema::Named Members(const PlainSchema& schema) {
   return members;
 }
 
-/// Returns the format of arguments in the schema's order, separated by commas; optional arguments may be missing.
-/// whole: the schema to which references lead.
+/// Returns the format of arguments in the schema's order, separated by commas; optional arguments may be left out.
+/// whole: the schema into which references lead.
 OrderedJson NamedBySchema(const TagBuilder& build, const CallStyle& style, const PlainSchema& schema,
                           const OrderedJson& whole) {
   struct Argument {
@@ -106,7 +106,7 @@ OrderedJson NamedBySchema(const TagBuilder& build, const CallStyle& style, const
   std::vector<Argument> arguments;
   for (const auto& [name, part] : Members(schema))
     arguments.push_back({name + style.assign, ArgumentValue(build, style, part, whole), schema.Requires(name)});
-  // One alternative for each argument that may come first: the arguments before it are optional and missing.
+  // One alternative for each argument that may come first. All arguments before it are optional and left out.
   std::vector<OrderedJson> beginnings;
   for (size_t first = 0; first < arguments.size(); ++first) {
     std::vector<OrderedJson> row = {build.Row({{arguments[first].begin, arguments[first].value}})};
@@ -120,7 +120,7 @@ OrderedJson NamedBySchema(const TagBuilder& build, const CallStyle& style, const
   return OptionalOf(AnyOf(std::move(beginnings)));
 }
 
-/// Returns the reason why the call's grammar would be too large, computed before it is built; empty: it fits.
+/// Returns the reason why the call's grammar would be too large, before it is built; empty when it is not.
 std::string WhyTooLarge(const PlainSchema& schema, const OrderedJson& whole) {
   size_t definitions = 0, row = 0, bytes = 0;
   for (const char* name : {"$defs", "definitions"}) {

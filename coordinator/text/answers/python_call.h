@@ -8,15 +8,15 @@ namespace quire {
 
 class TagBuilder;
 
-/// Returns the reason why calls in the form `pythonic` cannot enforce this object schema, as the rest of a sentence
-/// that begins with "it"; empty: they can.
+/// Returns the reason why calls in the format `pythonic` cannot enforce this object schema, as the end of a sentence
+/// that begins with "it"; empty when they can.
 std::string WhyNoPythonCall(const OrderedJson& schema);
 
-/// Returns a structural tag format for one call: name(key=value, ...), with keys in the schema's order and values in
-/// JSON, except True and False. schema: an object schema for which WhyNoPythonCall is empty; null: any arguments.
+/// Returns a structural tag format for one call: name(key=value, ...), with keys in the schema's order, and values in
+/// JSON except for True and False. schema: an object schema for which WhyNoPythonCall is empty; null: any arguments.
 OrderedJson PythonCall(const TagBuilder& build, const std::string& name, const OrderedJson& schema);
 
-/// Returns the grammar of a call in the form of Gemma 4: name{key:value,...}. Texts that the schema leaves free stand
+/// Returns the grammar of one call of Gemma 4: name{key:value,...}. Strings that the schema does not constrain stand
 /// between <|"|>; other values are JSON.
 OrderedJson GemmaCall(const TagBuilder& build, const std::string& name, const OrderedJson& schema);
 

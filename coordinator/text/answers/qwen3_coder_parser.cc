@@ -11,13 +11,13 @@ constexpr std::string_view kFunction = "<function=";
 
 class Qwen3CoderParser : public XmlCallsParser {
  public:
-  /// The last list of the tags holds the texts that close a call when the model omits </function>.
+  /// The last list of tags has the texts that end a call if the model leaves out </function>.
   explicit Qwen3CoderParser(std::shared_ptr<const ToolUse> tools)
       : XmlCallsParser(std::move(tools),
                        {"<parameter=", "</parameter>", "</function>", {"</tool_call>", "<tool_call>"}}) {}
 
  private:
-  /// Passes content up to a call. The model sometimes omits <tool_call>, but not when a grammar constrains the calls.
+  /// Passes on content up to a call. Without a grammar, the model sometimes leaves out <tool_call>.
   bool Text() override {
     static const std::vector<std::string> kOpens = {"<tool_call>", "<function="}, kOpen = {kOpens[0]};
     const auto mark = PassUntil(tools()->has_grammar() ? kOpen : kOpens, AnswerPart::kContent);

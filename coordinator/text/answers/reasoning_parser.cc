@@ -35,7 +35,7 @@ class ReasoningParser : public AnswerParser {
     at_end_ = true;
     while (Step(out)) {
     }
-    // Unclosed thoughts may end with calls; but if the answer was cut, the thoughts might have continued.
+    // Thoughts that are not closed may end with calls. But if the answer was cut, the thoughts might have gone on.
     if (state_ == State::kInside && call_ == Call::kBegun && !cut && EndsWithCalls(out)) return;
     if (state_ == State::kInside) Thoughts(waiting_, out);
     if (state_ != State::kInside) Answer((response_ ? response_->TakeBlanks() : "") + waiting_, out);
@@ -54,7 +54,7 @@ class ReasoningParser : public AnswerParser {
   enum class State { kBefore, kInside, kAfter, kAnswer };
   enum class Call { kNone, kTried, kBegun };
 
-  /// True when marks surround the words of every answer, also of an answer without thoughts.
+  /// True when marks stand around the words of every answer, even of an answer without thoughts.
   bool has_response() const { return format_ == ReasoningFormat::kCommand3; }
   bool may_think_again() const { return format_ == ReasoningFormat::kInterleaved; }
 
@@ -72,7 +72,7 @@ class ReasoningParser : public AnswerParser {
     return false;
   }
 
-  /// Decides whether the answer begins with thoughts: with an opening mark. False: needs more text.
+  /// Decides whether the answer begins with the mark of thoughts. Returns false when more text is needed.
   bool Before() {
     const size_t first = std::min(waiting_.find_first_not_of(kJsonSpace), waiting_.size());
     if (first == waiting_.size() && first <= kMaxSpaceBytes) return false;
@@ -137,9 +137,9 @@ class ReasoningParser : public AnswerParser {
            std::ranges::any_of(marks_.open, [&](const std::string& mark) { return mark.starts_with(waiting_); });
   }
 
-  /// Handles the opening mark of calls inside unclosed thoughts. If a call of a known function follows, holds all text
-  /// until the answer's end or the closing mark of the thoughts. Otherwise the mark belongs to the thoughts. False:
-  /// needs more text.
+  /// Handles the opening mark of calls inside thoughts that are not closed. If a call of a known function follows,
+  /// holds all text until the answer ends or the thoughts are closed. Otherwise the mark belongs to the thoughts.
+  /// Returns false when more text is needed.
   bool GoesOnWithoutCall(AnswerParts& out) {
     constexpr size_t kBytesAtOnce = 64, kMostTried = 4096;
     AnswerParts parts;
@@ -191,7 +191,7 @@ class ReasoningParser : public AnswerParser {
     return BeginAnswer(0, true);
   }
 
-  /// Begins the answer's words, after `blanks` bytes of whitespace. False: waits for more text.
+  /// Begins the answer's words after `blanks` bytes of whitespace. Returns false when more text is needed.
   bool BeginAnswer(size_t blanks, bool thought = false) {
     const std::string& mark = marks_.response;
     if (!mark.empty() && (thought || has_response())) {
@@ -200,14 +200,14 @@ class ReasoningParser : public AnswerParser {
       if (may_open && !at_end_ && text.size() < mark.size() && mark.starts_with(text)) return false;
       const bool opens = may_open && text.starts_with(mark);
       if (opens) waiting_.erase(0, blanks + mark.size());
-      // The prompt may have opened the words.
+      // The prompt may already have opened the words.
       if (opens || has_response()) response_.emplace(marks_.response_end, opens);
     }
     state_ = State::kAnswer;
     return true;
   }
 
-  /// Passes the answer on, up to a mark that opens thoughts again or closes the answer's words.
+  /// Passes the answer on, up to a mark that opens thoughts again, or that closes the answer's words.
   bool AnswerStep(AnswerParts& out) {
     if (waiting_.empty()) return false;
     if (may_think_again()) return UntilThoughts(out);
@@ -242,7 +242,7 @@ class ReasoningParser : public AnswerParser {
     return true;
   }
 
-  /// Returns the length of the end of waiting_ that may be the beginning of the mark.
+  /// Returns the length of the longest end of waiting_ that may be the beginning of the mark.
   size_t Overlap(std::string_view mark) const {
     for (size_t length = std::min(waiting_.size(), mark.size() - 1); length > 0; --length) {
       if (waiting_.ends_with(mark.substr(0, length))) return length;

@@ -10,12 +10,12 @@ namespace quire {
 /// next to either mark.
 class ResponseWords {
  public:
-  /// close: the mark after the words. opened: true if a mark stood before the words; otherwise they keep their first
-  /// whitespace.
+  /// close: the mark after the words. opened: a mark stood before the words. If there was none, the words keep their
+  /// leading whitespace.
   ResponseWords(std::string close, bool opened) : close_(std::move(close)), worded_(!opened) {}
 
-  /// Takes words from the front of `waiting`, except an end that may begin the closing mark, and returns them. Takes
-  /// the closing mark, too.
+  /// Takes words from the front of `waiting` and returns them. Leaves an end that may be the beginning of the closing
+  /// mark. Takes the closing mark, too, once it is complete.
   std::string Take(std::string& waiting, bool at_end);
   /// True once the closing mark has come.
   bool is_over() const { return is_over_; }

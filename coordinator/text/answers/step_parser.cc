@@ -14,7 +14,7 @@ namespace {
 constexpr int kMaxCalls = 128;
 constexpr size_t kDrop = 4096;  // most consumed bytes that stay in the buffer
 
-/// Returns the length of the end of `text` that may be the beginning of `mark`.
+/// Returns the length of the longest end of `text` that may be the beginning of `mark`.
 size_t OverlapAtEnd(std::string_view text, std::string_view mark) {
   for (size_t length = std::min(text.size(), mark.size() - 1); length > 0; --length) {
     if (text.ends_with(mark.substr(0, length))) return length;
@@ -117,7 +117,8 @@ void StepParser::Append(AnswerPart::Kind kind, std::string_view text, int call) 
   }
 }
 
-/// Emits content. Whitespace waits for the following text: next to calls it is content only between words.
+/// Emits content. Whitespace waits for the text after it, because next to calls only whitespace between words is
+/// content.
 void StepParser::EmitContent(std::string_view text) {
   if (after_call_ && !space_.empty()) text.remove_prefix(std::min(text.size(), text.find_first_not_of(kJsonSpace)));
   if (text.empty()) return;

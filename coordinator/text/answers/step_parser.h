@@ -10,8 +10,8 @@
 
 namespace quire {
 
-/// Base class of the parsers of single formats. Waiting text is consumed from the front by steps; a step that cannot
-/// decide waits for more text. Also holds the functions that calls of all formats share.
+/// Base class of the parsers of single formats. Steps consume waiting text from its front; a step that cannot decide
+/// waits for more text. The class also has the functions that calls of all formats need.
 class StepParser : public AnswerParser {
  public:
   void Push(std::string_view text, AnswerParts& out) final;
@@ -23,7 +23,7 @@ class StepParser : public AnswerParser {
   /// tools: the callable tools; null: none.
   explicit StepParser(std::shared_ptr<const ToolUse> tools) : tools_(std::move(tools)) {}
 
-  /// Consumes text from the front of rest(). False when it needs more text, or when no work is left at the end.
+  /// Consumes text from the front of rest(). Returns false when it needs more text, or when nothing is left at the end.
   virtual bool Step() = 0;
   /// Makes the parser treat the following text as plain text. Called after a failed attempt at a call.
   virtual void BackToText() = 0;
@@ -37,7 +37,7 @@ class StepParser : public AnswerParser {
   }
   /// Returns the position after the whitespace at rest()[from]; the end of rest() if only whitespace follows.
   size_t EndOfSpace(size_t from = 0) const;
-  /// Skips whitespace. False when nothing else was waiting.
+  /// Skips whitespace. Returns false when nothing but whitespace was waiting.
   bool SkipSpace();
 
   enum class Match { kYes, kNo, kUnknown };
@@ -45,12 +45,12 @@ class StepParser : public AnswerParser {
   Match Peek(std::string_view text, size_t offset = 0) const;
   /// Returns whether `text` stands at the front of rest(), and skips it if so. kUnknown: more text is needed.
   Match Take(std::string_view text);
-  /// Like Take, for a closing text of a call. If the answer was cut within the text, the text counts as present.
+  /// Like Take, for the closing text of a call. If the answer was cut inside the text, the text counts as complete.
   Match TakeClosing(std::string_view text);
   /// Consumes the text before the mark and the mark itself. Returns the text; nullopt while the mark is missing.
   std::optional<std::string> TakeUntil(std::string_view mark);
-  /// Emits all text before the first of the marks, except an end that may begin a mark. Returns the index of the mark
-  /// found; the mark stays at the front of rest().
+  /// Emits all text before the first of the marks, except an end that may be the beginning of a mark. Returns the index
+  /// of the mark; the mark stays at the front of rest().
   std::optional<size_t> PassUntil(const std::vector<std::string>& marks, AnswerPart::Kind kind);
 
   void Emit(AnswerPart::Kind kind, std::string_view text);
@@ -62,9 +62,9 @@ class StepParser : public AnswerParser {
   void Arguments(std::string_view piece);
   /// Completes the call that is being parsed.
   void EndCall();
-  /// Emits the text since Attempt, which turned out to be no call, as content or as kBroken. Returns true.
+  /// Emits the text since Attempt, which is no call after all, as content or as kBroken. Returns true.
   bool Fail();
-  /// Drops the text since Attempt, which was control text and no content.
+  /// Drops the text since Attempt, which was a mark and no content.
   void DropAttempt() { attempt_.reset(); }
   const Tool* tool() const { return tool_; }
   const ToolUse* tools() const { return tools_.get(); }
@@ -72,8 +72,8 @@ class StepParser : public AnswerParser {
 
   /// Prepares for PassCall: the arguments are a JSON object.
   void BeginArguments() { arguments_ = JsonScanner(); }
-  /// Begins the call at the object's brace and emits its text byte by byte. kYes: the call has ended; kNo: it is no
-  /// call.
+  /// Begins the call at the object's opening brace, and emits the object's text byte by byte. Returns kYes when the
+  /// call has ended, and kNo when it is no call.
   Match PassCall(std::string_view name);
 
  private:

@@ -12,7 +12,7 @@
 
 namespace quire {
 
-// Builders for xgrammar's structural tag formats, as JSON.
+// Functions that build xgrammar's structural tag formats, as JSON.
 
 OrderedJson TagFormat(const char* type, OrderedJson members);
 OrderedJson SequenceOf(std::vector<OrderedJson> elements);
@@ -22,8 +22,8 @@ OrderedJson StarOf(OrderedJson content);
 OrderedJson RegexOf(const std::string& pattern);
 /// Returns the format of any text that contains none of these texts.
 OrderedJson TextWithout(const std::vector<std::string>& texts);
-/// Returns the format of a value for the schema, in the given style. A null schema accepts any object. In the tag
-/// styles one blank, such as a line break, may stand on either side of a value.
+/// Returns the format of a value that satisfies the schema, in this style. A null schema accepts any object. In tag
+/// styles one whitespace character, such as a line break, may stand on either side of a value.
 OrderedJson ValueOf(const OrderedJson& schema, const char* style);
 
 /// Builds formats for one model.
@@ -37,8 +37,8 @@ class TagBuilder {
   /// Returns the texts that are not control tokens of the model, and that answers can therefore spell.
   std::vector<std::string> Spelled(const std::vector<std::string>& texts) const;
 
-  /// Returns a sequence of texts and formats. Control tokens in the texts become token formats; null formats are
-  /// omitted.
+  /// Returns a sequence of texts and formats. Control tokens in the texts become token formats. Null formats are left
+  /// out.
   OrderedJson Row(std::initializer_list<std::pair<std::string, OrderedJson>> parts) const;
 
  private:

@@ -28,7 +28,8 @@ struct Tool {
   OrderedJson definition;  // in OpenAI's form, as sent: {"type": "function", "function": {...}}
   OrderedJson parameters;  // JSON schema of an object; null: none given
   bool strict = false;     // calls must satisfy the schema
-  // Cached parameter types of all tools of the request (typed_values.h); null: types are read anew for each argument.
+  // The parameter types of all the request's tools, cached (typed_values.h); null: types are read anew for each
+  // argument.
   std::shared_ptr<ParameterTypes> types = nullptr;
 };
 
@@ -47,8 +48,8 @@ struct ToolUse {
 
   /// True when the prompt shows the tools and the model may call them.
   bool active() const { return !tools.empty() && choice.mode != ToolChoice::kNone; }
-  /// True when a grammar keeps calls to their schemas. The grammar constrains only calls that begin with the form's
-  /// first marker.
+  /// True when a grammar makes calls satisfy their schemas. The grammar constrains only calls that begin with the first
+  /// marker of the format.
   bool has_grammar() const {
     return choice.mode == ToolChoice::kRequired || choice.mode == ToolChoice::kNamed ||
            std::ranges::any_of(tools, &Tool::strict);

@@ -35,7 +35,7 @@ std::string PythonCallText(const OrderedJson& function) {
   return function["name"].get<std::string>() + "(" + text + ")";
 }
 
-/// The texts before, between and after calls of Python's.
+/// The texts before, between and after calls that are written as Python.
 struct PythonCallForm {
   const char *begin, *between, *end;
 };

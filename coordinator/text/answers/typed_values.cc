@@ -34,7 +34,7 @@ class ParameterType {
   ParameterType(const OrderedJson& whole, std::shared_ptr<const ParameterTypes::Alternatives> alternatives)
       : reader_(whole), alternatives_(std::move(alternatives)) {}
 
-  /// True when the schema accepts every value or none, so that only the text decides.
+  /// True when the schema accepts every value, or none. Then only the text decides on the type.
   bool SaysNothing() const {
     constexpr unsigned kValues = kArrayType | kObjectType | kBooleanType | kIntegerType;
     return alternatives_->empty() ||
@@ -46,7 +46,7 @@ class ParameterType {
   bool Accepts(const OrderedJson& value) const {
     return Any([&](const PlainSchema& one) { return quire::Accepts(reader_, one, value); });
   }
-  /// True when the schema accepts some value of the type.
+  /// True when the schema accepts some value of this type.
   bool Knows(JsonType type) const {
     return Any([&](const PlainSchema& one) {
       if (!one.Has(type)) return false;
@@ -97,7 +97,7 @@ std::string OfType(const ParameterType& type, const std::string& bare, std::stri
     if (accepts(json)) return json;
   }
   if (other && accepts(*other)) return *other;
-  // The schema accepts no reading of the text; at least the type is right.
+  // The schema accepts no reading of the text. So at least return a value of an accepted type.
   if (type.Knows(kStringType)) return JsonString(bare);
   return other.value_or(JsonString(text));
 }

@@ -14,10 +14,10 @@ namespace quire {
 struct PlainSchema;
 struct Tool;
 
-/// Caches the types that schemas give to parameters, for parameters that answers of one request have named.
-/// Thread-safe. All reading together is limited to kWork units of schema work (comm/schema/schema_work.h), and the
-/// reading of one parameter to half of the remaining units. A parameter that exceeds this limit is treated as if it had
-/// no schema. Types are kept up to kMostKept units of reading, about 5 MB; further types are read anew each time,
+/// Caches the types that schemas give to parameters, for those parameters that answers of one request have named.
+/// Thread-safe. Reading all types is limited to kWork units of schema work (comm/schema/schema_work.h), and reading one
+/// parameter's type to half of the units that are left. A parameter beyond this limit is treated as if it had no
+/// schema. The cache keeps types that took kMostKept units in all, about 5 MB; other types are read anew each time,
 /// because a model may invent any number of names.
 class ParameterTypes {
  public:
@@ -35,11 +35,11 @@ class ParameterTypes {
   std::map<std::pair<std::string, std::string>, std::shared_ptr<const Alternatives>> known_;
 };
 
-/// Converts an argument that a model wrote as bare text into JSON that the tool's schema accepts, following references,
-/// alternatives and combinations. Text stays a string where the schema accepts strings; blanks next to tags belong to
-/// the string only if every string is accepted. If no reading is accepted, uses a value of an accepted type. Without a
-/// schema, uses JSON if the text is valid JSON, otherwise a string. The same applies when checking the value takes too
-/// much work.
+/// Converts an argument that a model wrote without JSON's quotation marks into JSON that the tool's schema accepts.
+/// Follows references, alternatives and combinations in the schema. Text stays a string where the schema accepts
+/// strings; whitespace next to tags belongs to the string only if every string is accepted. If the schema accepts no
+/// reading, returns a value of an accepted type. Without a schema, or if checking takes too much work, returns the text
+/// if it is valid JSON, otherwise a string.
 std::string TypedValue(const Tool& tool, const std::string& parameter, std::string_view text);
 
 }  // namespace quire

@@ -46,8 +46,8 @@ bool XmlCallsParser::Close() {
   return true;
 }
 
-/// Reads the text between two parameters. Also accepts a call without closing tag, at the answer's end or before text
-/// that only follows calls.
+/// Reads the text between two parameters. Accepts a missing closing tag at the answer's end, and before text that can
+/// only follow calls.
 bool XmlCallsParser::Between() {
   if (!SkipSpace()) return at_end() && !cut() && Close();
   const Match key = Take(tags_.key);
@@ -69,7 +69,7 @@ bool XmlCallsParser::Between() {
 bool XmlCallsParser::Value() {
   const std::optional<ValueEnd> end = FindValueEnd();
   if (!end && !is_cut()) return false;
-  // If the answer was cut within the value, a beginning of a tag at the value's end is left out.
+  // If the answer was cut inside the value, the beginning of a tag at the value's end does not belong to the value.
   const std::string_view value = Separated(rest().substr(0, end ? end->at : scanned_), end.has_value() && end->tag > 0);
   if (!end) {
     CutArgument(value);
@@ -156,7 +156,7 @@ bool XmlCallsParser::is_kept() const {
   return tool()->strict || mode == ToolChoice::kRequired || mode == ToolChoice::kNamed;
 }
 
-/// Emits the part of a key that has come, because the answer was cut inside the key.
+/// Emits the part of a key that had come when the answer was cut inside the key.
 void XmlCallsParser::CutKey(std::initializer_list<std::string_view> marks) {
   std::string_view begun = WithoutBegunTag(marks);
   while (begun.ends_with('\n')) begun.remove_suffix(1);  // a line's end before the tag is not the key's

@@ -12,8 +12,8 @@
 
 namespace quire {
 
-/// Base class for calls written with tags: a function's name, then keys and values. Values are bare text, typed by the
-/// tool's schema. If a model forgot a closing tag, the next tag closes the value.
+/// Base class for calls written with tags: a function's name, then keys and values. The tool's schema gives the types
+/// of values. If a model forgot a closing tag, the next tag ends the value.
 class XmlCallsParser : public StepParser {
  protected:
   /// The tags with which a format writes its calls.
@@ -34,7 +34,7 @@ class XmlCallsParser : public StepParser {
   virtual bool Key() = 0;
   virtual bool BeforeValue() = 0;
   virtual bool End() = 0;
-  /// Returns a value without the separators between the value and its tags. closed: the value has its closing tag.
+  /// Returns a value without the separators next to its tags. closed: the value has its closing tag.
   virtual std::string_view Separated(std::string_view value, bool closed) const = 0;
 
   bool Begin(std::string name);
@@ -43,26 +43,26 @@ class XmlCallsParser : public StepParser {
     state_ = State::kValue;
   }
 
-  /// Returns the key before the first of the marks, which stays in rest(). Returns nullopt when no mark has come yet,
-  /// or when the text is no call; then `failed` is set.
+  /// Returns the key before the first of these marks, which stays in rest(). Returns nullopt when no mark has come yet,
+  /// or when the text is no call; in the latter case sets `failed`.
   std::optional<std::string> BoundedKey(std::initializer_list<std::string_view> marks, bool& failed);
 
   /// Returns a value as JSON, typed by the tool's schema.
   virtual std::string Typed(std::string_view value) const;
-  /// Returns the beginning of that JSON, for a value in which the answer was cut.
+  /// Returns the beginning of a value's JSON, for a value inside which the answer was cut.
   virtual std::string TypedCut(std::string_view value) const;
 
-  /// Returns whether text that can only follow a value begins at rest()[at], although the value was not closed.
+  /// Returns whether rest()[at] begins a text that can only follow a value, although the value has no closing tag.
   virtual Match FollowsValue(size_t at) const = 0;
-  /// Returns whether a tag at rest()[at] names a parameter of the function that has no value yet.
+  /// Returns whether a tag at rest()[at] names a parameter of the function that has no value so far.
   Match NamesParameter(std::string_view open, std::string_view close, size_t at) const;
   /// Returns whether `tag` stands at rest()[at], followed by whitespace and then by `next` or the end.
   Match StandsBefore(std::string_view tag, std::string_view next, size_t at) const;
 
   bool is_cut() const { return at_end() && cut(); }
-  /// Called when the answer was cut in or before a value: emits the available part of the argument.
+  /// Called when the answer was cut inside or before a value. Emits the part of the argument that has come.
   void CutArgument(std::string_view value);
-  /// True when the answer was cut inside one of these tags; then skips the tag's beginning, which is no content.
+  /// If the answer was cut inside one of these tags, skips the tag's beginning, which is no content, and returns true.
   bool CutInTag(std::initializer_list<std::string_view> tags);
 
   State state_ = State::kText;
@@ -73,7 +73,7 @@ class XmlCallsParser : public StepParser {
   bool Value();
   bool Close();
   void Argument(std::string_view value);
-  /// True when a grammar constrains the call: then all its tags are present, and values may contain texts like tags.
+  /// True when a grammar constrains the call. Then all its tags are present, and values may contain text like tags.
   bool is_kept() const;
   /// The end of a value: its offset in rest(), and the number of bytes of the closing tag there.
   struct ValueEnd {

@@ -41,8 +41,8 @@ struct Expression {
   std::vector<std::pair<std::string, ExpressionPtr>> named;
 };
 
-/// The name under which a block's filter expression reads the block's rendered body; templates cannot write an empty
-/// name.
+/// The name under which the filter expression of a block reads the block's rendered body. Templates cannot write an
+/// empty name.
 inline constexpr const char* kRenderedBody = "";
 
 struct Statement;

@@ -55,7 +55,7 @@ void Budget::CheckOutput(size_t bytes) const {
 }
 
 void Budget::TooDeep() {
-  // The failing Level object is never constructed, so its destructor will not decrement the depth.
+  // The constructor throws, so this Level's destructor will not run and the depth must be decremented here.
   --depth_;
   Fail("the template nests too deep: more than {} levels of statements, expressions, macros and values",
        limits_.max_depth);

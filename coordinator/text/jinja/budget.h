@@ -7,7 +7,7 @@
 
 namespace quire::jinja {
 
-/// Limits of one rendering. Exceeding a limit ends it with an error that names the limit.
+/// Limits of one rendering. If a limit is exceeded, the rendering ends with an error that names the limit.
 struct Limits {
   int64_t max_work = 20'000'000;             // units: roughly one expression, one item or 32 bytes examined
   size_t max_made_bytes = 128 << 20;         // bytes of all values that the template makes, marks of texts included
@@ -18,8 +18,8 @@ struct Limits {
   std::function<bool()> cancelled;           // called every 4,096 units; true ends the rendering
 };
 
-/// Counts the work, bytes and nesting of one rendering against its limits. Code that loops, copies or recurses for a
-/// template charges the budget first; exceeding a limit throws Error. Used by one thread.
+/// Counts the work, bytes and nesting of one rendering. Code that loops, copies or recurses for a template calls the
+/// budget first, which throws Error when a limit is exceeded. Used by one thread.
 class Budget {
  public:
   explicit Budget(Limits limits);
@@ -28,11 +28,11 @@ class Budget {
     work_ += units;
     if (work_ >= next_look_) Look();
   }
-  /// Charges for reading text: searching, comparing, hashing.
+  /// Charges for reading `bytes` bytes of text: searching, comparing, hashing.
   void Scan(size_t bytes) { Work(1 + bytes / kScannedBytesPerUnit); }
-  /// Charges for processing text character by character.
+  /// Charges for processing `bytes` bytes of text character by character.
   void Walk(size_t bytes) { Work(1 + bytes / kWalkedBytesPerUnit); }
-  /// Charges for a new text of `bytes` bytes, or for making a text `bytes` longer.
+  /// Charges for a new text of `bytes` bytes, or for making a text `bytes` bytes longer.
   void MakeText(size_t bytes);
   /// Charges for a new list of `count` items, or for adding `count` items to a list or mapping.
   void MakeItems(size_t count);

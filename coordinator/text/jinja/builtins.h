@@ -12,16 +12,16 @@ struct Arguments {
   List positional;
   NamedArguments named;
 
-  /// Return the argument; null when it is missing. Text() also returns null for none, and throws Error for values that
-  /// are no text.
+  /// Return the argument; null when it is missing. Text() also returns null for None, and throws Error for a value that
+  /// is no text.
   const Value* Get(size_t i, const char* name) const;
   const std::string* Text(size_t i, const char* name) const;
-  /// Return the argument; `otherwise` when it is missing, and in Integer() also for none.
+  /// Return the argument, or `otherwise` when it is missing; Integer() also returns `otherwise` for None.
   int64_t Integer(size_t i, const char* name, int64_t otherwise) const;
   bool Flag(size_t i, const char* name, bool otherwise = false) const;
 };
 
-/// Returns the text of a value; throws Error naming `what` for other types.
+/// Returns the text of a value. Throws Error, which names `what`, for values of other types.
 const MarkedText& TextOf(const Value& value, const char* what);
 
 /// Returns input | name(arguments). Throws Error for an unknown filter.
@@ -33,23 +33,23 @@ bool ApplyTest(const std::string& name, const Value& input, const Arguments& arg
 /// Returns input.name(arguments) for texts, lists and mappings. Throws Error for an unknown method.
 Value CallMethod(const Value& input, const std::string& name, const Arguments& arguments, Budget& budget);
 
-/// IsMethod: true when mappings have a method of this name, which hides an entry of that name, as in Python. Method:
-/// returns a placeholder for the method, which cannot be called.
+/// IsMethod: true when mappings have a method with this name, which hides an entry with that name, as in Python.
+/// Method: returns a placeholder for the method, which throws Error when it is called.
 bool IsMethod(const Dict& dict, const std::string& name);
 Value Method(const std::string& name);
 
 /// Returns `left op right`, for arithmetic, comparison and containment.
 Value ApplyBinary(const std::string& op, const Value& left, const Value& right, Budget& budget);
 
-/// Return value[index] and value[start:stop:step] with Python's rules; undefined when the item does not exist.
+/// Return value[index] and value[start:stop:step] by Python's rules; undefined when the item does not exist.
 Value Subscript(const Value& value, const Value& index, Budget& budget);
 Value Slice(const Value& value, const Value* start, const Value* stop, const Value* step, Budget& budget);
 
 /// Returns the items of a for loop: items of a list, keys of a mapping, characters of a text.
 List Items(const Value& value, Budget& budget);
-/// Returns a value as a mapping key; nullopt for lists, mappings, functions and undefined values.
+/// Returns a value as a key of a mapping; nullopt for lists, mappings, functions and undefined values.
 std::optional<Key> KeyOf(const Value& value);
-/// Returns a mapping key as a value. Text keys count as the user's, because a mapping may come from the request.
+/// Returns a mapping's key as a value. A text key counts as the user's text, because the mapping may be the request's.
 Value KeyValue(const Key& key, Budget& budget);
 /// Returns a mapping's entries as a list of (key, value) tuples.
 Value DictItems(const Value& value, Budget& budget);

@@ -57,7 +57,7 @@ void Dict::Set(Key key, Value value, Budget& budget) {
   entries.emplace_back(std::move(key), std::move(value));
 }
 
-/// Moves the items of this value's container to `out`, if this value is the container's only owner.
+/// Moves the items of this value's list or mapping to `out`, if no other value shares it.
 void Value::MoveChildrenTo(List& out) {
   const auto move_items = [&](auto& list) {
     if (list.use_count() != 1) return;

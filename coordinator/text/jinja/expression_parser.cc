@@ -27,7 +27,8 @@ ExpressionPtr ExpressionParser::Make(Kind kind, std::string text, ExpressionPtr 
 }
 
 void ExpressionParser::Raise(Expression& e, const Expression* below) const {
-  // A chain such as 1 + 1 + 1 ... makes a tree as high as it is long, and evaluation and destruction recurse.
+  // A chain such as 1 + 1 + 1 ... makes a tree as high as the chain is long. Evaluation and destruction recurse over
+  // it.
   if (below != nullptr) e.height = std::max(e.height, 1 + below->height);
   if (e.height > kMaxHeight) in_.Refuse(fmt::format("an expression is too long: it nests deeper than {}", kMaxHeight));
 }
@@ -45,7 +46,7 @@ ExpressionPtr ExpressionParser::ParseTuple() {
   return tuple;
 }
 
-/// True after a trailing comma, when no further item follows.
+/// True after a trailing comma, when no further item of the tuple follows.
 bool ExpressionParser::EndsTuple() const {
   return in_.IsOperator(")") || in_.Peek().kind == TokenKind::kPrintEnd || in_.Peek().kind == TokenKind::kBlockEnd;
 }

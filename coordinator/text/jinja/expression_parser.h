@@ -9,7 +9,7 @@
 
 namespace quire::jinja {
 
-/// Parses expressions by recursive descent, from the loosest binding to the tightest.
+/// Parses expressions by recursive descent, from the operators that bind loosest to those that bind tightest.
 class ExpressionParser {
  public:
   explicit ExpressionParser(TokenCursor& cursor) : in_(cursor) {}
@@ -17,7 +17,7 @@ class ExpressionParser {
   /// Parses one expression, or several separated by commas as a tuple.
   ExpressionPtr ParseTuple();
   ExpressionPtr ParseExpression();
-  /// Parses an expression without a trailing "if", as in a for loop's list.
+  /// Parses an expression without an "if" after it, such as the list of a for loop.
   ExpressionPtr ParseOr();
   /// Parses the filters after a block's name, which apply to the rendered block: name(arguments) | name ...
   ExpressionPtr ParseBlockFilters();
@@ -32,7 +32,7 @@ class ExpressionParser {
   ExpressionPtr ParseAnd();
   ExpressionPtr ParseNot();
   ExpressionPtr ParseComparison();
-  /// Takes and returns the next token if it is one of these operators; otherwise returns "".
+  /// If the next token is one of these operators, takes and returns it; otherwise returns "".
   std::string TakeOneOf(std::initializer_list<const char*> operators);
   std::string TakeComparison();
   ExpressionPtr ParseSum();

@@ -1,4 +1,4 @@
-// The filters of Jinja and HF's tojson.
+// Jinja's filters, and the filter tojson of HF transformers.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -26,7 +26,7 @@ Value Length(const Value& v, Budget& budget) {
   return Value(static_cast<int64_t>(Items(v, budget).size()));
 }
 
-/// Returns the number in a text without surrounding blanks, as Python's int() and float() read it.
+/// Returns the number in a text without the blanks around it, as Python's int() and float() do.
 template <class Number>
 std::optional<Number> NumberIn(const MarkedText& text, Budget& budget) {
   const MarkedText stripped = Strip(text, Side::kBoth, nullptr, budget);
@@ -39,7 +39,7 @@ std::optional<Number> NumberIn(const MarkedText& text, Budget& budget) {
   return number;
 }
 
-/// Converts floats, and texts of integers or floats, to integers; `default` otherwise.
+/// Converts floats, and texts of integers or floats, to integers. Returns `default` for other values.
 Value ToInteger(const Value& v, const Arguments& a, Budget& budget) {
   if (v.As<int64_t>() || v.AsLongInteger()) return v;
   if (v.IsUndefined()) Fail("'{}' is undefined", v.As<Undefined>()->name);
@@ -123,7 +123,7 @@ Value ToJson(const Value& v, const Arguments& a, Budget& budget) {
   return Value(ToJsonText(v, style, budget));
 }
 
-/// HTML-escapes a value, unless it is Markup already.
+/// HTML-escapes a value, unless the value is Markup already.
 Value Escape(const Value& v, const Arguments&, Budget& budget) {
   return v.AsMarkup() != nullptr ? v : Value(Markup{Escaped(*v.ToText(budget), budget)});
 }

@@ -7,7 +7,7 @@
 
 namespace quire::jinja {
 
-/// Variables by name.
+/// Variables, by their names.
 using Scope = std::map<std::string, Value>;
 
 /// Returns the functions that every template may call: range, namespace, dict, raise_exception. The functions charge

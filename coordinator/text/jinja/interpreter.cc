@@ -42,8 +42,8 @@ class Interpreter {
     return Flow::kNormal;
   }
 
-  /// Executes a statement and appends its output. The stack has a frame of this function for each level of nesting, so
-  /// statements with large local variables have functions of their own, which are not inlined.
+  /// Executes a statement and appends its output. Each level of nesting takes a stack frame of this function. So
+  /// statements that need large local variables have functions of their own, which are not inlined.
   Flow Execute(const Statement& s, MarkedText& out) {
     const Budget::Level level(budget_);
     line_ = s.line;
@@ -92,7 +92,8 @@ class Interpreter {
     if (!s.attribute.empty()) {
       const Value target = Lookup(s.targets[0]);
       if (target.AsDict() == nullptr || !target.AsDict()->is_object) Fail("{} is no namespace", s.targets[0]);
-      // The variable and `target` account for two holders; more mean that a container may hold it.
+      // The template's variable and `target` are two holders of this object. If there are more, a list or mapping may
+      // hold it.
       if (target.num_holders() > 2 && value.Reaches(target.AsDict(), budget_))
         Fail("{} would hold itself", s.targets[0]);
       target.AsDict()->Set(s.attribute, value, budget_);
@@ -163,7 +164,7 @@ class Interpreter {
     return Flow::kNormal;
   }
 
-  /// Sets the loop variable for turn i. Reuses the last turn's mapping unless the template has kept it.
+  /// Sets the variable `loop` for item i. Uses the last item's mapping again unless the template has kept it.
   void SetLoopVariable(const List& items, size_t i, Value& loop) {
     budget_.Work(kLoopTurnWork);
     if (loop.num_holders() != 1) {
@@ -190,7 +191,7 @@ class Interpreter {
   [[gnu::noinline]] void DefineMacro(const Statement& macro) {
     budget_.MakeItems(1);
     scopes_.back()[macro.text] = Value(Function([this, &macro](const List& a, const NamedArguments& named) {
-      // A macro sees globals, the template's top-level names and its parameters.
+      // A macro sees the global functions, the template's top-level names and its own parameters.
       budget_.MakeItems(1 + scopes_.size() + macro.parameters.size());
       std::vector<Scope> outside(std::make_move_iterator(scopes_.begin() + 2), std::make_move_iterator(scopes_.end()));
       scopes_.resize(2);

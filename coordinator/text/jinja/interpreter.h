@@ -8,8 +8,8 @@
 
 namespace quire::jinja {
 
-/// Renders a parsed template with the given variables. Templates can only compute text within the limits; they cannot
-/// access files or external code. Throws Error "template:line: reason", also for the template's own raise_exception.
+/// Renders a parsed template with these variables. Templates can only compute text, within the limits; they can access
+/// neither files nor other code. Throws Error "template:line: reason", also when the template calls raise_exception.
 MarkedText Render(const Body& body, const std::map<std::string, Value>& variables, const Limits& limits = {});
 
 }  // namespace quire::jinja

@@ -26,9 +26,9 @@ struct Token {
   int line;
 };
 
-/// Splits a template into tokens and applies whitespace control with the settings that HF uses for chat templates: "-"
-/// in a tag trims all whitespace beside it; the first newline after a block is dropped; blanks before a block at the
-/// start of a line are dropped. Throws Error with the line.
+/// Splits a template into tokens and applies whitespace control, with HF's settings for chat templates: "-" in a tag
+/// trims all whitespace beside the tag; the first newline after a block tag is dropped; blanks before a block tag at
+/// the beginning of a line are dropped. Throws Error with the line.
 std::vector<Token> Tokenize(std::string_view source);
 
 }  // namespace quire::jinja

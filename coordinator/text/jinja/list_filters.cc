@@ -11,13 +11,13 @@ namespace quire::jinja {
 
 namespace {
 
-/// Returns a text in lower case; other values unchanged.
+/// Returns a text in lower case; returns other values unchanged.
 Value Folded(const Value& value, Budget& budget) {
   return value.AsText() != nullptr ? Value(ToCase(*value.AsText(), false, budget)) : value;
 }
 
-/// Returns item.a.b for the attribute "a.b", item[1] for 1, the item itself without an attribute. Undefined values on
-/// the way become `otherwise`, unless that is null.
+/// Returns item.a.b for the attribute "a.b", item[1] for the attribute 1, and the item itself without an attribute. If
+/// `otherwise` is not null, it takes the place of undefined values.
 Value AttributeOf(const Value& item, const Value* attribute, const Value* otherwise, Budget& budget) {
   if (attribute == nullptr || attribute->IsNone()) return item;
   const auto step = [&](const Value& from, const Value& name) {
@@ -64,7 +64,7 @@ Keyed WithKeys(const Value& input, const Value* attribute, bool case_sensitive, 
 
 Value SortedItems(Keyed keyed, bool reverse, Budget& budget) {
   const auto less = [&](const auto& x, const auto& y) { return Value::Less(x.first, y.first, budget); };
-  // Equal items keep their order, also in reversed sorting.
+  // Items that are equal keep their order, even when the sorting is reversed.
   if (reverse) std::reverse(keyed.begin(), keyed.end());
   std::stable_sort(keyed.begin(), keyed.end(), less);
   if (reverse) std::reverse(keyed.begin(), keyed.end());
@@ -73,7 +73,7 @@ Value SortedItems(Keyed keyed, bool reverse, Budget& budget) {
   return Value(std::move(out));
 }
 
-/// Returns the positional arguments without the first `count`.
+/// Returns the arguments without the first `count` positional ones.
 Arguments Rest(const Arguments& a, size_t count, Budget& budget) {
   Arguments rest;
   budget.MakeItems(a.positional.size());
@@ -143,7 +143,7 @@ Value Extreme(const Value& input, const Arguments& a, bool largest, Budget& budg
   return found != nullptr ? found->second : Value(Undefined{largest ? "max" : "min"});
 }
 
-/// Finds equal texts and numbers by lookup, and compares other values one by one.
+/// Finds equal texts and numbers in a map. Compares other values one by one.
 Value Unique(const Value& input, const Arguments& a, Budget& budget) {
   List out, others;
   std::set<std::string_view> texts;

@@ -4,9 +4,9 @@
 
 namespace quire::jinja {
 
-// Filters for values with items: lists, mappings (their keys) and texts (their characters). select and map treat false
-// values, such as none, as empty. All filters charge the budget. As in Jinja, order and equality ignore case unless
-// case_sensitive is set.
+// Filters for values with items: lists, mappings (their keys) and texts (their characters). select and map treat values
+// that count as false, such as None, as empty lists. All filters charge the budget. As in Jinja, order and equality
+// ignore upper and lower case unless case_sensitive is set.
 
 /// Implements selectattr, rejectattr, select and reject: keeps the items that pass a test, or whose attribute passes
 /// it.
@@ -21,7 +21,7 @@ Value Extreme(const Value& input, const Arguments& arguments, bool largest, Budg
 Value Unique(const Value& input, const Arguments& arguments, Budget& budget);
 Value JoinItems(const Value& input, const Arguments& arguments, Budget& budget);
 Value Sum(const Value& input, const Arguments& arguments, Budget& budget);
-/// Returns lists of `linecount` items each; the last list is filled up with fill_with, if given.
+/// Returns lists of `linecount` items each. The last list is filled up with fill_with, if that is given.
 Value Batch(const Value& input, const Arguments& arguments, Budget& budget);
 Value First(const Value& input, bool last, Budget& budget);
 Value Reversed(const Value& input, Budget& budget);

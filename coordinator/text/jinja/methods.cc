@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kMaxFilledWidth = 1000;  // characters, for filling methods
 
-/// Returns the text argument that a method requires.
+/// Returns a text argument. Throws Error when the method lacks it.
 const MarkedText& Needed(const Arguments& a, size_t i, const char* name, const std::string& method) {
   const Value* value = a.Get(i, name);
   if (value == nullptr) Fail("{} needs a text", method);
@@ -36,8 +36,8 @@ bool HasAffix(const MarkedText& text, const std::string& method, const Arguments
   return affix->AsList() != nullptr ? std::ranges::any_of(*affix->AsList(), matches) : matches(*affix);
 }
 
-/// Returns the character position of the argument, searched from the left or right. If missing: -1, or an error for the
-/// `index` methods.
+/// Returns the character position of the argument in the text, searched from the left or from the right. If the text
+/// does not contain it, returns -1, or throws Error for the methods `index` and `rindex`.
 int64_t PlaceOf(const MarkedText& text, const std::string& method, const Arguments& a, Budget& budget) {
   const std::string& what = Needed(a, 0, "sub", method).text;
   size_t at = std::string::npos;
@@ -230,7 +230,7 @@ bool IsMethod(const Dict& dict, const std::string& name) {
 }
 
 Value Method(const std::string& name) {
-  // The placeholder does not hold the mapping: a mapping that contained its own method would never be freed.
+  // The placeholder must not hold the mapping, because a mapping that contains its own method would never be freed.
   return Value(Function([name](const List&, const NamedArguments&) -> Value {
     Fail("the method {} can only be called where it is named", name);
   }));

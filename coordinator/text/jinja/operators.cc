@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kMaxNamed = 200;  // bytes of a name repeated in an error message
 
-/// Returns the items as a tuple if `model` is a tuple, else as a list.
+/// Returns the items as a tuple if `model` is a tuple, otherwise as a list.
 Value LikeList(const Value& model, List items) {
   return model.AsTuple() != nullptr ? Value(Tuple{std::move(items)}) : Value(std::move(items));
 }
@@ -119,7 +119,7 @@ Value Add(const Value& left, const Value& right, Budget& budget) {
   return Arithmetic("+", left, right);
 }
 
-/// Makes a negative index, which counts from the end, non-negative. False when there is no such item.
+/// Replaces a negative index, which counts from the end. Returns false when there is no such item.
 bool Within(int64_t& index, int64_t size) {
   if (index < 0) index += size;
   return index >= 0 && index < size;

@@ -56,8 +56,8 @@ class Parser {
     in_.ExpectBlockEnd();
   }
 
-  /// Parses the statement after "{%" into `s`. False: `s` stays unused, because statements went into `enclosing`
-  /// directly.
+  /// Parses the statement after "{%" into `s`. Returns false when `s` is not used, because the statements were added to
+  /// `enclosing`.
   bool ParseBlock(Statement& s, Body& enclosing) {
     const std::string name = in_.ExpectName();
     if (name == "if") return ParseIf(s);

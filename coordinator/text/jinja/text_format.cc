@@ -14,7 +14,7 @@ namespace {
 constexpr const char* kDigits = "0123456789";
 constexpr size_t kMaxPlaceWidth = 1000;  // limit of a width or precision
 
-/// Finds the arguments of a format's placeholders: the next one, or one by number or name.
+/// Finds the argument of a placeholder: the next one, or one by its number or name.
 class FormatArguments {
  public:
   FormatArguments(const List& positional, const NamedArguments& named) : positional_(positional), named_(named) {}
@@ -123,7 +123,7 @@ std::string PutNumber(const Value& value, const Place& place) {
     whole = value.Integer("'%'");
   }
   if (decimal) return fmt::sprintf(spec + "d", whole);
-  // Python writes a sign before hexadecimal and octal digits where C takes the number's complement.
+  // Python writes a minus sign before hexadecimal and octal digits; C would print the number's two's complement.
   if (whole < 0) Fail("'%{}' of a negative number is not supported", place.conversion);
   return fmt::sprintf(spec + place.conversion, whole);
 }

@@ -14,7 +14,7 @@ namespace quire::jinja {
 
 namespace {
 
-/// Returns a part of a text as a new value.
+/// Returns `count` bytes of a text, from `begin` on, as a new value.
 Value Part(const MarkedText& text, size_t begin, size_t count, Budget& budget) {
   budget.MakeText(count);
   return Value(text.Substring(begin, count));
@@ -23,8 +23,8 @@ Value Part(const MarkedText& text, size_t begin, size_t count, Budget& budget) {
 /// Byte ranges of parts of a text.
 using Spans = std::vector<std::pair<size_t, size_t>>;
 
-/// Finds the words separated by blanks. With max_splits >= 0, the rest after so many splits is one range, from the left
-/// or from the right.
+/// Finds the words that blanks separate. If max_splits >= 0, splits at most max_splits times, from the left or from the
+/// right; the rest is one range.
 Spans WordsOf(std::string_view text, int64_t max_splits, bool from_right, Budget& budget) {
   budget.Walk(text.size());
   Spans words;
@@ -52,7 +52,7 @@ Spans WordsOf(std::string_view text, int64_t max_splits, bool from_right, Budget
   return words;
 }
 
-/// Returns the first bytes of all characters, and the end.
+/// Returns where each character begins, in bytes, and where the text ends.
 std::vector<size_t> Boundaries(std::string_view text, Budget& budget) {
   const CharacterIndex characters(text, budget);
   budget.MakeItems(static_cast<size_t>(characters.size()) + 1);
@@ -119,7 +119,8 @@ MarkedText Strip(const MarkedText& text, Side side, const std::string* character
 
 size_t Find(std::string_view text, std::string_view what, size_t from, Budget& budget) {
   if (from > text.size()) return std::string_view::npos;
-  // memmem stays linear where std::string's search compares at every place. Only the bytes passed over are charged.
+  // memmem is linear in the text, while std::string's search compares at every position. Only the bytes up to the match
+  // are charged.
   const void* found = ::memmem(text.data() + from, text.size() - from, what.data(), what.size());
   const size_t at =
       found == nullptr ? std::string_view::npos : static_cast<size_t>(static_cast<const char*>(found) - text.data());

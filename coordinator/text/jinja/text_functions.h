@@ -4,7 +4,7 @@
 
 namespace quire::jinja {
 
-// Text functions with Python's semantics that keep the mark of every byte. All charge the budget first.
+// Text functions as in Python. The bytes of results keep their marks. All functions charge the budget first.
 
 /// Byte positions of a text's characters. Needs no memory for ASCII text.
 class CharacterIndex {
@@ -22,12 +22,13 @@ class CharacterIndex {
 
 enum class Side { kBoth, kLeft, kRight };
 MarkedText Strip(const MarkedText& text, Side side, const std::string* characters, Budget& budget);
-/// Returns the byte position of the first `what` at or after `from`, or npos. Linear in the text, whatever it contains.
+/// Returns the byte position of the first `what` at or after `from`; npos when there is none. Linear in the text's
+/// length.
 size_t Find(std::string_view text, std::string_view what, size_t from, Budget& budget);
 List Split(const MarkedText& text, const std::string* separator, int64_t max_splits, bool from_right, Budget& budget);
-/// Returns the lines as in Python's str.splitlines().
+/// Returns the lines of a text, as Python's str.splitlines() does.
 List Lines(const MarkedText& text, bool keep_ends, Budget& budget);
-/// Returns the number of non-overlapping occurrences of `what`.
+/// Returns how often `what` occurs without overlaps.
 int64_t Count(const MarkedText& text, const std::string& what, Budget& budget);
 MarkedText Replace(const MarkedText& text, const std::string& from, const MarkedText& to, int64_t max_count,
                    Budget& budget);
@@ -50,7 +51,7 @@ MarkedText Format(const MarkedText& text, const List& positional, const NamedArg
 /// Error for a conversion other than s, r, d, i, u, x, X, o, f, F, e, E, g, G, for a conversion without a value, and
 /// for unused values.
 MarkedText FormatPercent(const MarkedText& text, const Value& value, Budget& budget);
-/// True when the text is not empty and `is` holds for all its characters.
+/// True when the text is not empty and `is` returns true for all its characters.
 bool AllCharacters(const MarkedText& text, bool (*is)(char32_t), Budget& budget);
 /// True when the text has cased letters and all of them have this case.
 bool IsCased(const MarkedText& text, bool upper, Budget& budget);

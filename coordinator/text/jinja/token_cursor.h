@@ -8,7 +8,7 @@
 
 namespace quire::jinja {
 
-/// A position in the tokens of a template, shared by the statement and expression parsers.
+/// A position in the tokens of a template. The statement and expression parsers share it.
 class TokenCursor {
  public:
   explicit TokenCursor(std::string_view source) : tokens_(Tokenize(source)) {}
@@ -28,7 +28,7 @@ class TokenCursor {
   std::string ExpectName();
   void ExpectBlockEnd();
 
-  /// Counts the nesting of blocks and expressions; refuses templates nested deeper than real ones.
+  /// Counts the nesting of blocks and expressions. Throws Error for templates that nest deeper than kMaxDepth.
   void Enter();
   void Leave() { --depth_; }
 

@@ -24,7 +24,7 @@ using Function = std::function<Value(const List& positional, const NamedArgument
 /// An immutable list that prints in round brackets.
 struct Tuple : List {};
 
-/// Text that Jinja treats as finished HTML (filters safe and escape): text appended to it is HTML-escaped.
+/// Text that Jinja takes for finished HTML (filters safe and escape). Other text is HTML-escaped when it is appended.
 struct Markup : MarkedText {};
 
 struct Undefined {
@@ -37,7 +37,7 @@ struct LongInteger {
   std::string digits;  // begins with '-' if negative
 };
 
-/// A mapping key. As in Python, 1, 1.0 and true are equal keys, and "1" is another one.
+/// A key of a mapping. As in Python, 1, 1.0 and true are the same key, and "1" is another key.
 using Key = std::variant<std::string, None, bool, int64_t, double>;
 
 /// A mapping that keeps the order of its keys.
@@ -50,8 +50,8 @@ struct Dict {
   void Set(Key key, Value value, Budget& budget);
 };
 
-/// A value of a template. Values of variable size are shared, as in Python, so that copying is cheap. Texts carry marks
-/// of their origin. Operations charge the rendering's budget.
+/// A value of a template. As in Python, lists, mappings and texts are shared, so that copying a value is cheap. Texts
+/// carry marks that say where each byte comes from. Operations charge the rendering's budget.
 class Value {
  public:
   Value() : data_(None{}) {}
@@ -74,7 +74,7 @@ class Value {
   explicit Value(Dict dict) : data_(std::make_shared<Dict>(std::move(dict))) {}
   explicit Value(Function function) : data_(std::make_shared<Function>(std::move(function))) {}
 
-  /// Returns a text made by the template itself.
+  /// Returns a text that the template itself has made.
   static Value Trusted(std::string_view text) { return Value(MarkedText(text, MarkedText::kTrusted)); }
   /// Returns a JSON document as a value; every text in it carries `mark`.
   static Value FromJson(const Json& json, char mark);
@@ -107,7 +107,7 @@ class Value {
   bool Truthy() const;
   /// Returns the number as a double; booleans are 0 and 1. Throws Error for other types.
   double Number() const;
-  /// Returns an integer or boolean; throws Error naming `what` for other types.
+  /// Returns an integer, or a boolean as 0 or 1. Throws Error, which names `what`, for values of other types.
   int64_t Integer(const char* what) const;
   /// Returns the value as Python's str() prints it; texts inside keep their marks.
   TextPointer ToText(Budget& budget) const;
@@ -116,7 +116,7 @@ class Value {
   const char* TypeName() const;
 
   static bool Equal(const Value& a, const Value& b, Budget& budget);
-  /// True when this value is, or contains, the list or mapping at `container`. Callers use it to refuse cycles, which
+  /// True when this value is or contains the list or mapping at `container`. Callers use it to refuse cycles, which
   /// shared pointers would never free.
   bool Reaches(const void* container, Budget& budget) const;
   /// Returns the number of values that share this mapping; 0 for other types.

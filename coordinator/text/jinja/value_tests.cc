@@ -1,4 +1,4 @@
-// Jinja's tests, which follow "is".
+// Jinja's tests, the words after "is" in `x is defined`.
 #include <map>
 
 #include "comm/base/error.h"
@@ -15,13 +15,13 @@ const Value& Argument(const Arguments& a) {
 }
 
 bool IsMapping(const Value& v) { return v.AsDict() != nullptr && !v.AsDict()->is_object; }
-/// True for values that a for loop accepts. Undefined values count as empty lists.
+/// True for values that a for loop accepts. An undefined value counts as an empty list.
 bool IsIterable(const Value& v) {
   return v.AsList() != nullptr || v.AsText() != nullptr || v.AsDict() != nullptr || v.IsUndefined();
 }
 
-/// True for values that are identical by Python's `is`: the same list or mapping, or equal texts or numbers of one
-/// type.
+/// True for values that Python's `is` would call identical: the same list or mapping, or equal texts or numbers of the
+/// same type.
 bool IsSame(const Value& v, const Value& other, Budget& budget) {
   if (v.AsList() != nullptr || other.AsList() != nullptr) return v.AsList() == other.AsList();
   if (v.AsDict() != nullptr || other.AsDict() != nullptr) return v.AsDict() == other.AsDict();

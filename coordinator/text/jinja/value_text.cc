@@ -14,7 +14,7 @@ namespace {
 MarkedText Plain(std::string_view text) { return {text, MarkedText::kTrusted}; }
 TextPointer Shared(std::string_view text) { return std::make_shared<const MarkedText>(Plain(text)); }
 
-/// Returns Python's repr of a float: the shortest text that reads back equal, always with a point or an exponent.
+/// Returns Python's repr of a float: the shortest text that reads back as the same number, with a point or an exponent.
 std::string FloatText(double d) {
   if (std::isnan(d)) return "nan";
   if (std::isinf(d)) return d < 0 ? "-inf" : "inf";
@@ -69,8 +69,8 @@ std::vector<const Entry*> SortedEntries(const Dict& dict, Budget& budget) {
   return entries;
 }
 
-/// Prints one value with everything inside it. Charges every part, because a list that holds another list twice, which
-/// again holds a list twice, and so on, prints exponentially long.
+/// Prints one value with everything inside it. Charges every part: a list that holds another list twice, which holds a
+/// third list twice, and so on, prints a text of exponential length.
 class Printer {
  public:
   /// style: null prints Python's repr.
@@ -117,7 +117,7 @@ class Printer {
     }
   }
 
-  /// Prints a mapping's key. JSON keys must be texts, so other keys become their JSON text in quotes.
+  /// Prints a mapping's key. JSON keys must be strings, so other keys become their JSON text in quotation marks.
   void WriteKey(const Key& key) {
     const Value value = KeyValue(key, budget_);
     const bool quoted = json_ && value.AsText() == nullptr;

@@ -26,7 +26,7 @@ const std::string* TextAt(const OrderedJson& object, const char* name) {
   return found == object.end() ? nullptr : found->get_ptr<const OrderedJson::string_t*>();
 }
 
-/// Returns the JSON object in the text; null when the text is no object or exceeds a limit.
+/// Returns the JSON object in the text; null when the text is no JSON object or exceeds a limit.
 OrderedJson ObjectIn(const std::string& text) {
   try {
     if (ParseJson(text, "arguments", {.max_depth = kMaxArgumentDepth}).is_object()) return ParseExactJson(text);
@@ -58,7 +58,7 @@ bool HasCalls(const OrderedJson& message) {
   return calls != message.end() && calls->is_array() && !calls->empty();
 }
 
-/// Appends the words to the thoughts, because both come before the calls.
+/// Appends the message's words to its thoughts, because both come before the calls.
 void JoinWordsWithThoughts(OrderedJson& message, const Makes& makes) {
   const std::string* words = TextAt(message, "content");
   const std::string* thoughts = TextAt(message, "thinking");
@@ -71,7 +71,7 @@ void JoinWordsWithThoughts(OrderedJson& message, const Makes& makes) {
   message["content"] = "";
 }
 
-/// Moves text that stands beside calls into a separate answer before the calls.
+/// Moves text beside calls into an answer of its own before the calls.
 OrderedJson WithWordsApart(const OrderedJson& messages, const TemplateTraits& traits) {
   OrderedJson out = OrderedJson::array();
   for (OrderedJson message : messages) {
@@ -113,8 +113,8 @@ OrderedJson WithOneCallEach(const OrderedJson& messages, const TemplateTraits& t
   return out;
 }
 
-/// Moves system messages after the first message into a user's message, or to the end of a tool's result. A user's
-/// message next to the moved text is joined with it, so that users and assistants still alternate.
+/// Moves each system message after the first message into a user message, or to the end of a tool's result. A user
+/// message next to the moved text is joined with it, so that user and assistant still alternate.
 OrderedJson WithSystemFirst(const OrderedJson& messages) {
   OrderedJson out = OrderedJson::array();
   bool last_has_system = false;  // the last message holds later words of the system
@@ -137,7 +137,7 @@ OrderedJson WithSystemFirst(const OrderedJson& messages) {
   return out;
 }
 
-/// Replaces long call ids by short ones and still matches results to calls. Ids of the short form stay.
+/// Replaces long ids of calls by short ones, also in the results of the calls. Ids that are already short stay.
 class ShortIds {
  public:
   void Shorten(OrderedJson& object, const char* name) {
@@ -162,8 +162,8 @@ class ShortIds {
   std::map<std::string, std::string> ids_;
 };
 
-/// Replaces call ids by ids that name their functions and count calls over the conversation: functions.NAME:0. Results
-/// get the new ids of their calls.
+/// Replaces ids of calls by ids that contain the function's name and a count over the conversation: functions.NAME:0.
+/// Results get the new ids of their calls.
 void NameIds(OrderedJson& messages, const Makes& makes) {
   std::map<std::string, std::string> named;
   int count = 0;
@@ -187,7 +187,7 @@ void NameIds(OrderedJson& messages, const Makes& makes) {
   }
 }
 
-/// Inserts an empty answer between a call, or a call's result, and a user's message that follows directly.
+/// Inserts an empty answer before a user message that directly follows a call or a call's result.
 OrderedJson WithAnsweredResults(const OrderedJson& messages) {
   OrderedJson out = OrderedJson::array();
   for (const OrderedJson& message : messages) {
@@ -234,8 +234,8 @@ OrderedJson& Member(OrderedJson& object, const char* name, const OrderedJson& ot
   return member;
 }
 
-/// Completes a property's schema and all schemas in it: description, one type (the first that is not "null"), members
-/// and items. A schema that is true or false becomes an empty object.
+/// Completes a property's schema and all schemas in it: description, a single type (the first one that is not "null"),
+/// members and items. A schema that is true or false becomes an empty object.
 void CompleteProperty(OrderedJson& schema) {
   if (!schema.is_object()) schema = OrderedJson::object();
   Member(schema, "description", "");

@@ -7,8 +7,8 @@
 
 namespace quire {
 
-/// Converts a conversation into the form that a template with these traits expects, without losing content. `makes`, if
-/// given, is called with the bytes of each text before the text is made, and at least once for each message; its
+/// Converts a conversation into the form that a template with these traits expects, without losing content. If `makes`
+/// is given, it is called before each text is made, with the text's bytes, and at least once for each message. Its
 /// exceptions end the conversion.
 Conversation AdaptedTo(const TemplateTraits& traits, const Conversation& conversation,
                        const std::function<void(size_t bytes)>& makes = {});

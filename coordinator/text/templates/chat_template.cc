@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kMaxTemplateFileBytes = 256 << 10;
 
-/// strftime_now(format): the present time in UTC; templates use it to print the date.
+/// The function strftime_now(format), with which templates print the date. It returns the present time in UTC.
 jinja::Value StrftimeNow(const jinja::List& arguments, const jinja::NamedArguments&) {
   if (arguments.empty() || arguments[0].AsText() == nullptr) Fail("strftime_now needs a format");
   const std::string& format = arguments[0].AsText()->text;

@@ -13,26 +13,26 @@
 
 namespace quire {
 
-/// Watches a rendering from outside, on the thread that renders.
+/// Functions that a rendering calls while it runs, on its own thread.
 struct RenderWatch {
-  /// Called every fraction of a millisecond. True ends the rendering with an Error.
+  /// Called several times in a millisecond. If it returns true, the rendering ends with an Error.
   std::function<bool()> cancelled = {};
-  /// Called with the bytes of each text before the text is made from the conversation. Its exceptions end the
+  /// Called before each text is made from the conversation, with the text's bytes. Its exceptions end the
   /// rendering.
   std::function<void(size_t bytes)> makes = {};
 };
 
-/// A model's own chat template, which turns a conversation into a prompt of the form used in training. Immutable; safe
-/// to share between threads.
+/// A model's own chat template. It turns a conversation into a prompt as the model was trained on. Immutable; safe to
+/// share between threads.
 class ChatTemplate {
  public:
   /// Parses the template. Throws Error when the template is missing or uses an unsupported construct.
   explicit ChatTemplate(const TokenizerData& tokenizer);
   ~ChatTemplate();
 
-  /// Returns the prompt, with every byte from the conversation marked as the user's. Throws Error when the template
-  /// refuses the conversation or exceeds a limit of jinja::Limits (work, memory, depth, time), and the exceptions of
-  /// `watch`.
+  /// Returns the prompt, in which every byte from the conversation is marked as the user's. Throws Error when the
+  /// template refuses the conversation or exceeds a limit of jinja::Limits (work, memory, depth, time). Passes on
+  /// exceptions of `watch`.
   MarkedText Render(const Conversation& conversation, const RenderWatch& watch = {}) const;
   /// Like the function above, for messages without tools and variables.
   MarkedText Render(const Json& messages, bool add_generation_prompt, const RenderWatch& watch = {}) const;
@@ -53,8 +53,8 @@ class ChatTemplate {
   Traits traits_;
 };
 
-/// Reads a chat template from a file. Throws Error with file and line for a template that cannot be read, and for one
-/// that refuses a plain question.
+/// Reads a chat template from a file. Throws Error with file and line for a template that cannot be read, and for a
+/// template that refuses a single user message.
 std::string ReadChatTemplate(const std::string& path);
 
 }  // namespace quire

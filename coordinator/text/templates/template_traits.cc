@@ -49,7 +49,7 @@ Conversation Called(const OrderedJson& calls) {
 constexpr const char* kShortId = "abcdefghi";
 constexpr const char* kArguments = R"({"probe_key": "probe_value"})";
 
-/// Finds a template's traits one after another; later probes use the traits found before.
+/// Finds a template's traits one after another. Later tests use the traits found before.
 class Prober {
  public:
   explicit Prober(const Render& render) : render_(render) {}
@@ -86,7 +86,7 @@ class Prober {
     }
   }
 
-  /// Sets the trait if the template shows the conversation with the trait but not without.
+  /// Sets the trait if the template shows the conversation only when it is adapted to this trait.
   void Try(bool TemplateTraits::*trait, const Conversation& conversation, std::initializer_list<const char*> texts) {
     TemplateTraits with = found_;
     with.*trait = true;

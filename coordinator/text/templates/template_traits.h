@@ -7,13 +7,14 @@
 
 namespace quire {
 
-/// The parts of a conversation that a template shows, and the form in which it expects them.
+/// Which parts of a conversation a template shows, and in which form it expects them.
 struct TemplateTraits {
   bool tools = false;         // shows the offered tools
   bool tool_calls = false;    // shows calls of earlier answers
   bool tool_results = false;  // shows turns of the role tool
   bool shows_system = false;  // shows a system message in front
-  /// text_arguments: expects calls' arguments as text, not as objects. null_content: expects null content beside calls.
+  /// text_arguments: it expects calls' arguments as text, not as objects. null_content: it expects null content beside
+  /// calls.
   bool text_arguments = false, null_content = false;
   bool object_arguments = false;   // accepts only arguments that are a JSON object
   bool one_call = false;           // an answer may have only one call
@@ -30,8 +31,8 @@ struct TemplateTraits {
 };
 
 /// Finds the traits by rendering small conversations. render: renders as the template does, without adapting the
-/// conversation; throws Error where the template refuses. of_tools: the template may show tools and calls; otherwise no
-/// traits of tools are tested.
+/// conversation; throws Error if the template refuses it. of_tools: the template may show tools and calls; if false,
+/// traits about tools are not tested.
 TemplateTraits FindTraits(const std::function<std::string(const Conversation&)>& render, bool of_tools);
 
 }  // namespace quire

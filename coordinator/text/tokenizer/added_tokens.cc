@@ -12,7 +12,7 @@ constexpr size_t kBytesBetweenStops = 64 << 10;
 
 }  // namespace
 
-/// Gives control tokens a finder of their own, because their search must restart after untrusted bytes.
+/// Control tokens have a finder of their own, because their search must start again after untrusted bytes.
 AddedTokenFinder::AddedTokenFinder(const std::vector<Entry>& entries) {
   std::vector<std::string_view> plain, control;
   for (const Entry& entry : entries) {
@@ -24,7 +24,8 @@ AddedTokenFinder::AddedTokenFinder(const std::vector<Entry>& entries) {
   control_finder_ = TextFinder(control);
 }
 
-/// Returns the longer of both finders' matches; for equal lengths, the token given first; null: no match.
+/// Returns the longer match of both finders; of equally long ones, the token that was listed first; null when there is
+/// none.
 const AddedTokenFinder::Known* AddedTokenFinder::Longer(int32_t plain, int32_t control) const {
   const Known* one = plain < 0 ? nullptr : &known_[plain_[static_cast<size_t>(plain)]];
   const Known* other = control < 0 ? nullptr : &known_[control_[static_cast<size_t>(control)]];

@@ -80,7 +80,7 @@ constexpr BertCharacters kAccents[] = {
     {0x1daa1, 0x1daaf}, {0x1e8d0, 0x1e8d6}, {0xe0100, 0xe01ef},
 };
 
-// The ranges of the normalizer, whose sixth one begins later than the block of Unicode.
+// The ranges of ideographs in the normalizer. Its sixth range begins later than Unicode's block does.
 constexpr BertCharacters kIdeographs[] = {{0x3400, 0x4dbf},   {0x4e00, 0x9fff},   {0xf900, 0xfaff},  {0x20000, 0x2a6df},
                                           {0x2a700, 0x2b81f}, {0x2b920, 0x2ceaf}, {0x2f800, 0x2fa1f}};
 

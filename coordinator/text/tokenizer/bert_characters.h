@@ -2,7 +2,7 @@
 
 namespace quire {
 
-// Classes of characters in BertNormalizer of Hugging Face's tokenizers, by Unicode 8.0.
+// The classes of characters that BertNormalizer of Hugging Face's tokenizers uses, by Unicode 8.0.
 
 /// True for characters that the normalizer removes: control, format and private characters, and U+FFFD.
 bool IsRemovedByBert(char32_t character);

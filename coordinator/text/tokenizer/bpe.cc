@@ -51,7 +51,7 @@ TokenId Bpe::TokenOf(char32_t character) const {
   return found == rare_characters_.end() ? -1 : found->second;
 }
 
-/// Returns the place of the key, or the empty place where it belongs.
+/// Returns the index of the key in the table, or of the empty entry where the key belongs.
 size_t Bpe::PlaceOf(uint64_t key) const {
   constexpr uint64_t kSpread = 0x9e3779b97f4a7c15;  // 2^64 divided by the golden ratio spreads neighbouring keys
   const size_t mask = merges_.size() - 1;
@@ -113,7 +113,7 @@ void Bpe::Encode(std::string_view piece, const std::stop_token& stop, std::vecto
   out.size() - begin <= kFew ? MergeFew(begin, out) : MergeMany(begin, stop, out);
 }
 
-/// Merges the tokens of `out` from `begin` on in place, searching linearly for the lowest rank each time.
+/// Merges the tokens of `out` from index `begin` on, in place. Searches all pairs for the lowest rank each time.
 void Bpe::MergeFew(size_t begin, std::vector<TokenId>& out) const {
   size_t count = out.size() - begin;
   if (count < 2) return;

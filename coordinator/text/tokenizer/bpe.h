@@ -11,22 +11,23 @@
 
 namespace quire {
 
-/// Byte-pair encoding. A piece starts as its characters, or as bytes for characters without a token. The adjacent pair
-/// with the lowest merge rank is merged until no pair has a rank; of equal ranks the leftmost pair goes first.
+/// Byte-pair encoding. A piece starts as its characters, or as the bytes of characters that have no token. The adjacent
+/// pair with the lowest merge rank is merged, until no pair has a rank; of equal ranks the leftmost pair is merged
+/// first.
 class Bpe {
  public:
-  /// Sets the token of a single byte; bytes without a token are dropped.
+  /// Sets the token of a single byte. Bytes that have no token are dropped.
   void SetByteToken(unsigned char byte, TokenId token) { byte_tokens_[byte] = token; }
   /// Sets the token of a single character; byte-level vocabularies have none.
   void SetCharacterToken(char32_t character, TokenId token);
-  /// Sets the token for characters without a token, used instead of their bytes. fused: one token for a run of such
-  /// characters.
+  /// Sets the token that replaces characters without a token. The tokens of their bytes are not used then. With
+  /// `fused`, a run of such characters becomes one token.
   void SetUnknownToken(TokenId token, bool fused) { unknown_ = token, fuses_unknown_ = fused; }
-  /// Adds a merge; a pair given twice keeps its first rank.
+  /// Adds a merge. If a pair is added twice, the first rank counts.
   void AddMerge(TokenId left, TokenId right, TokenId merged, int rank);
 
-  /// Appends the tokens of one piece, which must be valid UTF-8 if characters have tokens. Time is O(n log n) in its
-  /// length. Throws Stopped when `stop` asks for it.
+  /// Appends the tokens of one piece, which must be valid UTF-8 if characters have tokens. The time is O(n log n) in
+  /// its length. Throws Stopped when `stop` asks for it.
   void Encode(std::string_view piece, const std::stop_token& stop, std::vector<TokenId>& out) const;
 
   bool HasToken(unsigned char byte) const { return byte_tokens_[byte] >= 0; }

@@ -6,11 +6,11 @@
 
 namespace quire {
 
-/// Returns the bytes as a byte-level vocabulary writes them, each as one printable character: printable Latin-1 bytes
-/// as themselves, the others as U+0100 and up, in byte order (GPT-2's table).
+/// Returns the bytes as a byte-level vocabulary writes them, each as one printable character (GPT-2's table): printable
+/// Latin-1 characters stand for themselves, other bytes become U+0100 and up, in the order of the bytes.
 std::string BytesToAlphabet(std::string_view bytes);
 
-/// Returns the bytes of which BytesToAlphabet makes this text; nullopt when the text has a character outside the
+/// Reverses BytesToAlphabet: returns the bytes of such a text; nullopt when the text has a character outside of the
 /// alphabet.
 std::optional<std::string> AlphabetToBytes(std::string_view text);
 

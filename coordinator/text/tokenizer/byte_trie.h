@@ -7,8 +7,8 @@
 
 namespace quire {
 
-/// Maps texts to numbers by their bytes, as a double array: one step per byte is one memory access, however many texts
-/// there are.
+/// Maps texts to numbers by their bytes. The trie is a double array: each byte of a search takes one memory access,
+/// however many texts there are.
 class ByteTrie {
  public:
   struct Entry {
@@ -16,19 +16,19 @@ class ByteTrie {
     int32_t value = 0;  // must not be negative
   };
   ByteTrie() : ByteTrie(std::vector<Entry>()) {}
-  /// Makes the map. Ignores empty texts. Of equal texts the last one counts.
+  /// Makes the map. Empty texts are left out. Of equal texts the last one counts.
   explicit ByteTrie(std::vector<Entry> entries);
 
   static constexpr uint32_t kRoot = 0, kNone = UINT32_MAX;
-  /// Returns the node that `byte` leads to; kNone: no text continues so.
+  /// Returns the node to which `byte` leads from `node`; kNone when no text goes on with it.
   uint32_t Step(uint32_t node, char byte) const {
     const uint32_t next = nodes_[node].base + static_cast<unsigned char>(byte);
     return next < nodes_.size() && nodes_[next].parent == node ? next : kNone;
   }
-  /// Returns the number of the text that ends at the node; -1: none.
+  /// Returns the number of the text that ends at the node; -1 when none does.
   int32_t ValueAt(uint32_t node) const { return nodes_[node].value; }
 
-  /// Returns a bound of the nodes' numbers: all of them are smaller.
+  /// Returns a number that is larger than every node's index.
   size_t size() const { return nodes_.size(); }
 
   /// Returns the number of exactly this text, or -1.

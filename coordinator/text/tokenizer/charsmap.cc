@@ -52,7 +52,8 @@ void Charsmap::Walk(std::string_view text, const Found& found) const {
     if (!HasLeaf(unit)) continue;
     if (at >= units_.size()) return;
     const size_t value = ValueOf(units_[at]);
-    // Ignores matches inside characters, which only a broken table has: their replacements would not be text.
+    // Ignores a match that ends inside a character, which only a broken table has: the replacement would not be valid
+    // text.
     const bool whole = length == text.size() || BeginsCharacter(text[length]);
     if (!whole || value >= texts_.size() || !BeginsCharacter(texts_[value])) continue;
     if (!found(Match{length, std::string_view(&texts_[value])})) return;

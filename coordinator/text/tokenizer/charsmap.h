@@ -24,9 +24,9 @@ class Charsmap {
     size_t length = 0;      // bytes of the text that the entry replaces; 0: no entry
     std::string_view text;  // the replacement
   };
-  /// Returns the longest entry that the text (valid UTF-8) begins with, as in SentencePiece.
+  /// Returns the longest entry with which the text (valid UTF-8) begins, as SentencePiece does.
   Match Longest(std::string_view text) const;
-  /// Returns the shortest entry that the text begins with, as in Hugging Face's tokenizers, which stop at a zero byte.
+  /// Returns the shortest entry with which the text begins, as Hugging Face's tokenizers do; they stop at a zero byte.
   Match Shortest(std::string_view text) const;
 
  private:

@@ -10,18 +10,18 @@
 
 namespace quire {
 
-/// Converts tokens to text as they arrive. Emits only complete UTF-8 characters; an incomplete character waits for its
-/// remaining bytes. Invalid bytes become U+FFFD.
+/// Converts tokens to text while they arrive. Emits only complete UTF-8 characters: an incomplete one waits for the
+/// bytes that it lacks. Invalid bytes become U+FFFD.
 class Detokenizer {
  public:
-  /// shown: control tokens that appear in the text even if others are skipped; null: none.
+  /// shown: control tokens that appear in the text even if other control tokens are skipped; null: none.
   Detokenizer(const Tokenizer& tokenizer, bool skip_special_tokens,
               std::shared_ptr<const std::vector<TokenId>> shown = nullptr)
       : tokenizer_(tokenizer), skip_special_(skip_special_tokens), shown_(std::move(shown)) {}
 
-  /// Returns the text that the token completes; may be empty.
+  /// Returns the text that is complete with this token; may be empty.
   std::string Push(TokenId token);
-  /// Returns the rest at the end of the answer: an incomplete character becomes U+FFFD.
+  /// Returns the remaining text at the end of the answer. An incomplete character becomes U+FFFD.
   std::string Finish();
 
  private:

@@ -7,8 +7,8 @@
 
 namespace quire {
 
-/// The spelling of text in SentencePiece-style vocabularies: spaces as "▁" (U+2581), usually with an extra one in
-/// front, and, if has_bytes, characters without a token as bytes such as "<0x0A>".
+/// How SentencePiece-style vocabularies spell text: a space is "▁" (U+2581), usually with one more in front of the
+/// text. If has_bytes, characters without a token are spelt by bytes such as "<0x0A>".
 struct Metaspace {
   static constexpr std::string_view kMark = "\u2581";
 
@@ -21,7 +21,7 @@ struct Metaspace {
   Front front = Front::kShown;
 };
 
-/// Returns `text` with marks for spaces; in_front: with a further mark in front, unless the text begins with one.
+/// Returns `text` with marks for spaces. in_front: one more mark in front, unless the text begins with a mark.
 std::string WriteMarks(std::string_view text, bool in_front);
 
 /// Splits text with marks into pieces: at every mark (every_mark), or only at the first mark of each run.

@@ -18,7 +18,7 @@ namespace quire {
 
 namespace {
 
-// The largest allowed growth: "ﷺ" becomes eleven times as long, a space three times.
+// The largest growth that is allowed. One character ("ﷺ") becomes eleven times as long, a space three times.
 constexpr size_t kMaxGrowth = 16;
 constexpr size_t kMaxContentBytes = 1024;  // length of an inserted text, and of a text to be replaced
 constexpr size_t kMaxNormalizers = 32;
@@ -49,7 +49,8 @@ std::string_view Trimmed(std::string_view text, const normalize::Trim& step) {
   return text;
 }
 
-/// Appends the character by SentencePiece's "nmt" rules: control characters are dropped, and blanks become spaces.
+/// Appends the character by SentencePiece's "nmt" rules: control characters are dropped, and whitespace becomes a
+/// space.
 void CleanControl(char32_t c, std::string& out) {
   const auto among = [&](char32_t first, char32_t last) { return c >= first && c <= last; };
   if (among(0x01, 0x08) || c == 0x0b || among(0x0e, 0x1f) || c == 0x7f || c == 0x8f || c == 0x9f) return;
@@ -80,7 +81,7 @@ void StripAccentOfBert(char32_t c, std::string& out) {
 
 std::string ReplaceText(std::string_view text, const normalize::Replace& step, size_t max_bytes) {
   GrowingText out(max_bytes);
-  // memmem is linear in the text, while std::string_view's search compares at every place.
+  // memmem is linear in the text, while std::string_view's search compares at every position.
   while (const void* place = ::memmem(text.data(), text.size(), step.pattern.data(), step.pattern.size())) {
     const auto found = static_cast<size_t>(static_cast<const char*>(place) - text.data());
     out.Append(text.substr(0, found));
@@ -106,8 +107,9 @@ std::string ReplaceMatches(std::string_view text, const Splitter& pattern, std::
   return out.Take();
 }
 
-/// Applies the charsmap grapheme by grapheme. A grapheme of fewer than 6 bytes that begins with an entry becomes the
-/// entry's replacement, and its remaining bytes are lost. In other graphemes each character is replaced separately.
+/// Applies the charsmap to each grapheme. If a grapheme of fewer than 6 bytes begins with an entry, the entry's
+/// replacement replaces all of it, and its remaining bytes are lost. In other graphemes each character is replaced by
+/// itself.
 std::string ByGraphemes(std::string_view text, const Charsmap& charsmap, size_t max_bytes) {
   constexpr size_t kShort = 6;
   GrowingText out(max_bytes);

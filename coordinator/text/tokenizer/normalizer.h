@@ -12,7 +12,7 @@
 
 namespace quire {
 
-/// The steps that a model applies to a text before it is cut into words.
+/// The steps with which a model changes a text before the text is cut into words.
 namespace normalize {
 
 struct Lowercase {};
@@ -20,13 +20,13 @@ struct StripMarks {};  // removes combining marks
 struct Trim {          // removes whitespace at the ends
   bool left = false, right = false;
 };
-/// Removes control characters and replaces blanks by spaces.
+/// Removes control characters, and replaces whitespace by spaces.
 struct CleanControls {};
-// BertNormalizer's steps (bert_characters.h).
+// The steps of BertNormalizer (bert_characters.h).
 struct BertClean {};       // removes controls, and turns whitespace into spaces
 struct BertIdeographs {};  // puts spaces around ideographs
 struct BertStrip {};       // removes accents of decomposed text
-/// Prepends to texts that are not empty.
+/// Puts a text in front of every text that is not empty.
 struct Prepend {
   std::string text;
 };
@@ -39,7 +39,7 @@ struct Replace {
 struct Precompiled {
   std::string charsmap;
 };
-/// All of SentencePiece's normalization.
+/// All of SentencePiece's normalisation.
 struct SentencePiece {
   std::string charsmap;  // empty: none
   bool add_dummy_prefix = true;
@@ -63,8 +63,8 @@ class Normalizer {
   /// steps.
   explicit Normalizer(const std::vector<NormalizerStep>& steps);
 
-  /// Normalises the text (valid UTF-8). The result is the text itself or lies in `storage`. Throws Error when the
-  /// result exceeds `room` bytes or RoomFor, and the exceptions of SplitBudget.
+  /// Normalises the text (valid UTF-8). The result is the text itself, or lies in `storage`. Throws Error when the
+  /// result exceeds `room` bytes or RoomFor, and passes on exceptions of SplitBudget.
   std::string_view Apply(std::string_view text, std::string& storage, SplitBudget& budget,
                          size_t room = SIZE_MAX) const;
   /// Returns the most bytes that a text of `bytes` bytes may become.
@@ -79,7 +79,7 @@ class Normalizer {
   /// Applies a step to a text; the result may have at most max_bytes bytes.
   using Work = std::function<std::string(std::string_view text, size_t max_bytes, SplitBudget& budget)>;
   void Add(const normalize::Replace& step);
-  /// Adds a step that replaces each character by the text that `append` appends for it, which may be empty.
+  /// Adds a step in which `append` appends the replacement of each character, which may be empty.
   void AddByCharacter(void (*append)(char32_t character, std::string& out));
 
   std::vector<Work> work_;

@@ -34,7 +34,8 @@ std::vector<Span> PartsOf(std::string_view text, const std::vector<Splitter::Mat
   return parts;
 }
 
-/// Merges parts by `behavior`. In a run of matches only the first one, in merging direction, joins its neighbour.
+/// Joins parts as `behavior` says. When matches follow each other, only the first one in the direction of joining joins
+/// its neighbour.
 void MergeMatches(std::vector<Span>& parts, Split::Behavior behavior) {
   const bool backwards = behavior == Split::Behavior::kMergedWithNext;
   if (backwards) std::ranges::reverse(parts);

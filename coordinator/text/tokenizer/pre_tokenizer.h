@@ -13,7 +13,7 @@
 
 namespace quire {
 
-/// A sequence of steps that cut a text into pieces, which are encoded separately.
+/// Steps that cut a text into pieces, each of which is encoded by itself.
 namespace pre_tokenize {
 
 /// Splits at the matches of a pattern.
@@ -37,7 +37,7 @@ struct Marks {
   Front front = Front::kEvery;
   bool split = true;  // a piece begins at every mark
 };
-/// Rewrites pieces in the byte alphabet (byte_level.h); later steps see them in this form.
+/// Rewrites pieces in the byte alphabet (byte_level.h). Later steps see this form.
 struct Alphabet {};
 
 }  // namespace pre_tokenize
@@ -59,7 +59,7 @@ class PreTokenizer {
   /// asks for it, and the exceptions of Splitter::Find.
   Pieces Cut(std::string_view text, bool is_first, const std::stop_token& stop, SplitBudget& budget) const;
 
-  /// True when no step drops a piece or a byte.
+  /// True when no step drops anything.
   bool keeps_all() const { return keeps_all_; }
   /// True when the time of all steps is linear in any text (Splitter::is_linear).
   bool is_linear() const { return is_linear_; }

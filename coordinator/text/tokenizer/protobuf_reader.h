@@ -7,8 +7,8 @@
 
 namespace quire {
 
-/// Reads the fields of one message in Protocol Buffers' wire format. Never reads beyond the message, whatever its
-/// lengths say.
+/// Reads the fields of one message in Protocol Buffers' wire format. Never reads beyond the message, whatever lengths
+/// it contains.
 class ProtobufReader {
  public:
   /// `bytes`: the message, which begins at offset `offset` of the file `path`.
@@ -18,8 +18,8 @@ class ProtobufReader {
   class Field {
    public:
     uint32_t number() const { return number_; }
-    /// Return the field's value, in the type of the message's definition. Throws Error with the place when the field
-    /// has another wire type.
+    /// Return the field's value in the type that the message's definition gives it. Throw Error with the place when the
+    /// field has another wire type.
     uint64_t Integer() const;
     bool Flag() const { return Integer() != 0; }
     float Float() const;
@@ -40,8 +40,8 @@ class ProtobufReader {
     size_t at_ = 0;           // offset of the field in the message
   };
 
-  /// Returns the next field, valid while this reader exists; nullopt at the end. Throws Error with the place when the
-  /// bytes are no field.
+  /// Returns the next field, which is valid while this reader exists; nullopt at the end. Throws Error with the place
+  /// when the bytes are no field.
   std::optional<Field> Next();
 
  private:

@@ -8,14 +8,14 @@
 
 namespace quire {
 
-/// Remembers the words of a text that are encoded already, and where their tokens lie in the output, because most words
+/// Remembers which words of a text are encoded already, and where their tokens are in the output, because most words
 /// occur again.
 class RecentWords {
  public:
   /// Makes room for the words of a text of num_words words; short texts keep no words.
   explicit RecentWords(size_t num_words) : words_(num_words < kShortText ? 0 : kKept) {}
 
-  /// Appends the tokens of a remembered word; false: not remembered.
+  /// Appends the tokens of a remembered word. Returns false if the word is not remembered.
   bool Repeat(std::string_view word, std::vector<TokenId>& tokens) const {
     if (!IsKept(word)) return false;
     const Word& kept = words_[PlaceOf(word)];
@@ -23,7 +23,7 @@ class RecentWords {
     for (size_t i = kept.begin; i < kept.end; ++i) tokens.push_back(tokens[i]);
     return true;
   }
-  /// Remembers that the word's tokens are tokens[begin, end). The word's text must stay in place.
+  /// Remembers that tokens[begin, end) are the word's tokens. The word's text must not move.
   void Note(std::string_view word, size_t begin, size_t end) {
     if (IsKept(word)) words_[PlaceOf(word)] = {word, begin, end};
   }

@@ -28,16 +28,16 @@ struct SentencePieceModel {
   std::optional<TokenId> ControlToken(std::string_view text) const;
 };
 
-/// Reads a tokenizer.model file (SentencePiece's ModelProto). Throws Error with the path and place when it is broken or
-/// unsupported.
+/// Reads a tokenizer.model file (SentencePiece's ModelProto). Throws Error with the path and the place when the file is
+/// broken or has an unsupported feature.
 SentencePieceModel ReadSentencePieceModel(std::string_view bytes, const std::string& path);
 
 /// Adds the model's tokens and rules to `data`, as SentencePiece applies them. In addition, control pieces are
 /// recognised in trusted text. Errors begin with `path`.
 void AddSentencePiece(const SentencePieceModel& model, const std::string& path, TokenizerData& data);
 
-/// Returns the merges of SentencePiece's BPE, which has no list of them: two neighbours merge when the vocabulary has
-/// their concatenation, highest score first.
+/// Returns the merges of SentencePiece's BPE, whose files have no list of them: two neighbours merge when the
+/// vocabulary contains the text of both together, those with the highest score first.
 std::vector<MergeRule> MergesByScore(const std::vector<SentencePieceModel::Piece>& pieces);
 
 }  // namespace quire

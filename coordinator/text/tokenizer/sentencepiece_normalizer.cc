@@ -13,8 +13,8 @@ SentencePieceNormalizer::SentencePieceNormalizer(const normalize::SentencePiece&
       charsmap_(rules.charsmap),
       user_defined_({rules_.user_defined.begin(), rules_.user_defined.end()}) {}
 
-/// Returns the length of the longest user-defined piece at each byte of the text, 0: none. Empty when the model has no
-/// such pieces.
+/// Returns, for each byte of the text, the length of the longest user-defined piece that begins there; 0: none does.
+/// Empty when the model has no such pieces.
 std::vector<size_t> SentencePieceNormalizer::UserDefinedLengths(std::string_view text) const {
   if (rules_.user_defined.empty()) return {};
   std::vector<size_t> lengths(text.size(), 0);

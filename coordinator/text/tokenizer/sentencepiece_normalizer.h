@@ -10,7 +10,7 @@
 
 namespace quire {
 
-/// Normalises a text as SentencePiece does before it looks for pieces.
+/// Normalises a text as SentencePiece does before it searches for pieces.
 class SentencePieceNormalizer {
  public:
   /// Compiles the rules. Throws Error when the charsmap is invalid.
@@ -21,8 +21,8 @@ class SentencePieceNormalizer {
 
  private:
   std::vector<size_t> UserDefinedLengths(std::string_view text) const;
-  /// Returns the text's first unit and its replacement: a user-defined piece of `user_defined` bytes (0: none), an
-  /// entry of the charsmap, or a character.
+  /// Returns the text's first unit with its replacement. The unit is a user-defined piece of `user_defined` bytes (0:
+  /// none), an entry of the charsmap, or a character.
   Charsmap::Match Next(std::string_view text, size_t user_defined) const;
 
   normalize::SentencePiece rules_;

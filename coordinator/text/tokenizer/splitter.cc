@@ -53,7 +53,7 @@ struct Rewritten {
   }
 };
 
-/// Replaces \s and \S, because the models' tokenizers use Unicode's White_Space, while PCRE2's \s adds U+180E.
+/// Replaces \s and \S: the models' tokenizers use Unicode's White_Space, to which PCRE2's \s adds U+180E.
 Rewritten WithUnicodeSpaces(const std::string& pattern) {
   Rewritten out;
   for (size_t i = 0; i < pattern.size(); ++i) {
@@ -77,7 +77,8 @@ Rewritten WithUnicodeSpaces(const std::string& pattern) {
   return out;
 }
 
-/// True for patterns that are known to be linear in any text. Such patterns run without a watch, three times as fast.
+/// True for patterns that are known to take linear time in any text. They run without a time limit, three times as
+/// fast.
 bool IsKnown(const std::string& pattern) {
   for (const char* known : {kGpt2Pattern, kLlama3Pattern, kQwen2Pattern, kPunctuationPattern, kWordsPattern, R"(\p{N})",
                             R"(\p{N}+)", R"(\s)", " {2,}"}) {
@@ -88,7 +89,8 @@ bool IsKnown(const std::string& pattern) {
 
 bool IsPunctuation(char c) { return static_cast<unsigned char>(c) < 0x80 && std::ispunct(c) != 0; }
 
-/// True for short literal texts. A search for a long text could fail late at every position and so take quadratic time.
+/// True for short literal texts. The search for a long text could fail late at every position, which takes quadratic
+/// time.
 bool IsLiteral(const std::string& pattern) {
   if (pattern.size() > kLinearLiteralBytes) return false;
   for (size_t i = 0; i < pattern.size(); ++i) {

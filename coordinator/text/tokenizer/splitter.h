@@ -10,16 +10,16 @@
 
 namespace quire {
 
-/// The cost limit of splitting, for all patterns, pieces and texts together. Used by one thread.
+/// The time limit of splitting, for all patterns, pieces and texts together. Used by one thread.
 class SplitBudget {
  public:
-  /// `text_bytes`: total size of the texts, which determines the time limit unless `time` is given. `stop` ends the
-  /// work within a few milliseconds.
+  /// `text_bytes`: the total size of the texts, which sets the time limit unless `time` is given. `stop` ends the work
+  /// within a few milliseconds.
   explicit SplitBudget(size_t text_bytes, std::optional<std::chrono::nanoseconds> time = {}, std::stop_token stop = {});
   ~SplitBudget();
 
-  /// Call it before each piece of work without a pattern, on `bytes` bytes. Throws Stopped when `stop` asks for it, and
-  /// Error when time is up. Reads the clock only after enough bytes.
+  /// Call it before each piece of work that uses no pattern, with the number of bytes to process. Throws Stopped when
+  /// `stop` asks for it, and Error when the time is up. Looks at the clock only after enough bytes.
   void Check(size_t bytes);
 
  private:
@@ -28,8 +28,8 @@ class SplitBudget {
   std::unique_ptr<State> state_;
 };
 
-/// Finds the matches of a Perl-style pattern with Unicode properties. Patterns come with models, so their time and
-/// memory are limited. Safe to share between threads.
+/// Finds the matches of a Perl-style pattern with Unicode properties. Patterns come from models' files, so their time
+/// and memory are limited. Safe to share between threads.
 class Splitter {
  public:
   /// Compiles the pattern. Throws Error with the place in the pattern when it does not compile, is too long, or changes
@@ -44,7 +44,7 @@ class Splitter {
   struct Match {
     size_t begin = 0, end = 0;  // first byte of the match, and the byte after its end
   };
-  /// Appends the matches in `text` (valid UTF-8) in order; none is empty. Throws Error when the matcher exceeds its
+  /// Appends the matches in `text` (valid UTF-8) in order; no match is empty. Throws Error when the matcher exceeds its
   /// limits or the budget is spent, and Stopped when the budget's stop token asks for it.
   void Find(std::string_view text, std::vector<Match>& matches, SplitBudget& budget) const;
 
@@ -54,17 +54,17 @@ class Splitter {
   bool is_linear_;
 };
 
-/// Returns a pattern that matches exactly `text`.
+/// Returns a pattern that matches only `text`.
 std::string LiteralPattern(std::string_view text);
 
 /// GPT-2's word pattern, the default of byte-level pre-tokenizers.
 extern const char* const kGpt2Pattern;
 extern const char* const kLlama3Pattern;
 extern const char* const kQwen2Pattern;
-/// Unicode 8.0's punctuation, as in Hugging Face's tokenizers, plus ASCII symbols that count as punctuation there.
-/// Changes in later Unicode versions are listed explicitly.
+/// Unicode 8.0's punctuation, as in Hugging Face's tokenizers, and the ASCII symbols that they count as punctuation.
+/// Characters that later versions of Unicode changed are listed one by one.
 extern const char* const kPunctuationPattern;
-/// Matches words, and runs of characters that are neither word characters nor blanks.
+/// Matches words, and runs of characters that are neither word characters nor whitespace.
 extern const char* const kWordsPattern;
 
 }  // namespace quire

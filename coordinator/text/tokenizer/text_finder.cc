@@ -21,14 +21,14 @@ ByteTrie TrieOfReversed(const std::vector<std::string_view>& texts) {
   reversed.reserve(texts.size());
   for (const std::string_view text : texts) reversed.emplace_back(text.rbegin(), text.rend());
   std::vector<ByteTrie::Entry> entries;
-  // Added in reverse, because ByteTrie keeps the last of equal texts and the first one should count.
+  // ByteTrie keeps the last of equal texts, so the texts are added in reverse, and the first one counts.
   for (size_t i = texts.size(); i-- > 0;) entries.push_back({reversed[i], static_cast<int32_t>(i)});
   return ByteTrie(std::move(entries));
 }
 
 }  // namespace
 
-/// Makes the automaton. Visits nodes by depth, because a node's `shorter` is less deep and must be known before.
+/// Makes the automaton. Visits nodes by depth, because a node's `shorter` is less deep and must be known first.
 TextFinder::TextFinder(const std::vector<std::string_view>& texts)
     : trie_(TrieOfReversed(texts)), nodes_(trie_.size()) {
   std::vector<bool> is_known(trie_.size(), false);

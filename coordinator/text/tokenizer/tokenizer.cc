@@ -12,8 +12,9 @@ namespace quire {
 
 namespace {
 
-constexpr size_t kMaxAddedBytes = 1024;  // length of an added token, and of a token that templates insert
-constexpr size_t kMaxAround = 64;        // tokens before or after every prompt
+constexpr size_t kMaxAddedBytes = 1024;     // length of an added token, and of a token that templates insert
+constexpr size_t kMaxAround = 64;           // tokens before or after every prompt
+constexpr size_t kMaxTextBytes = 64 << 10;  // length of any token, which an answer may repeat
 
 }  // namespace
 
@@ -54,6 +55,10 @@ void Tokenizer::CheckAround() const {
 }
 
 void Tokenizer::AddVocabulary() {
+  for (size_t id = 0; id < data_.tokens.size(); ++id) {
+    if (data_.tokens[id].size() > kMaxTextBytes)
+      Fail("tokenizer: token {} has {} bytes, at most {} are allowed", id, data_.tokens[id].size(), kMaxTextBytes);
+  }
   bytes_.resize(data_.tokens.size());
   if (data_.word_piece) {
     for (size_t id = 0; id < bytes_.size(); ++id) bytes_[id] = TextOfPiece(*data_.word_piece, data_.tokens[id]);
@@ -135,9 +140,9 @@ void Tokenizer::AddAddedTokens() {
   in_normalized_ = AddedTokenFinder(in_normalized);
 }
 
-/// Sets longest_token_ and any_length_. Texts of any length may have few tokens if added tokens strip spaces, if
+/// Sets longest_token_ and any_length_. A text of any length may have few tokens if added tokens take whitespace, if
 /// earlier steps drop text, or if a run of unknown characters becomes one token. Bytes without a token are dropped,
-/// too; SurelyExceeds can subtract them only when no normalizer changes the text.
+/// too; SurelyExceeds can account for them only when no normalizer changes the text.
 void Tokenizer::MeasureTokens() {
   for (const std::string& bytes : bytes_) longest_token_ = std::max(longest_token_, bytes.size());
   bool drops_bytes = false;
@@ -189,7 +194,8 @@ std::vector<TokenId> Tokenizer::Encode(const MarkedText& marked, const EncodeBou
 }
 
 void Tokenizer::EncodeBetween(std::string_view text, bool is_first, Work& work) const {
-  // The pattern matcher requires valid UTF-8. A template or an added token may be invalid or may have cut a character.
+  // The pattern matcher requires valid UTF-8. A template may be invalid, and a template or an added token may have cut
+  // a character in two.
   if (!IsValidUtf8(text)) Fail("tokenizer: the text is not valid UTF-8");
   std::string storage;
   const std::string_view normalized = normalizer_.Apply(text, storage, work.budget, work.room);
@@ -238,7 +244,7 @@ Tokenizer::JoinedPair Tokenizer::JoinPair(std::vector<TokenId> first, std::vecto
 void Tokenizer::EncodeWords(std::string_view text, bool is_first, Work& work) const {
   PreTokenizer::Pieces pieces = pre_tokenizer_.Cut(text, is_first, work.bounds.stop, work.budget);
   if (words_are_apart_ && !data_.whole_words_first) {
-    // No merge crosses a cut at a mark, so cutting there saves time without changing the tokens.
+    // No merge crosses a mark, so cutting the text there saves time and does not change the tokens.
     std::vector<std::string_view> words;
     for (const std::string_view piece : pieces.all) CutAtMarks(piece, false, words);
     pieces.all.swap(words);

@@ -21,8 +21,8 @@
 
 namespace quire {
 
-/// Converts text to tokens, by merges of bytes or characters or by a Unigram model, and tokens to bytes. Immutable;
-/// safe to share between threads.
+/// Converts text to tokens, by merges of bytes or characters, by a Unigram model or by WordPiece, and tokens to bytes.
+/// Immutable; safe to share between threads.
 class Tokenizer {
  public:
   explicit Tokenizer(TokenizerData data);
@@ -30,9 +30,9 @@ class Tokenizer {
   int vocab_size() const { return static_cast<int>(bytes_.size()); }
   const TokenizerData& data() const { return data_; }
 
-  /// Returns the tokens of valid UTF-8 text in linear time, except for a model's own patterns, which end with an Error
-  /// when they take too long (SplitBudget). Control tokens are recognised in trusted bytes only, other added tokens
-  /// everywhere. Throws Stopped or TooManyTokens as `bounds` say.
+  /// Returns the tokens of valid UTF-8 text in linear time. A model's own patterns may take longer, and end with an
+  /// Error when they take too long (SplitBudget). Control tokens are recognised only in trusted bytes, other added
+  /// tokens everywhere. Throws Stopped or TooManyTokens as `bounds` say.
   std::vector<TokenId> Encode(const MarkedText& text, const EncodeBounds& bounds = {}) const;
 
   /// Like Encode, for a raw prompt: all bytes are trusted, and with add_special_tokens the tokenizer's prefix (BOS) and
@@ -44,13 +44,13 @@ class Tokenizer {
     std::vector<TokenId> tokens;
     int second = 0;  // index of the first token of type 1; 0: all tokens have type 0
   };
-  /// Joins the tokens of two texts, which have no special tokens, to at most `most` tokens: the longer text loses its
-  /// end first, as in HF's "longest_first". Throws Error when the tokenizer joins no pairs.
+  /// Joins the tokens of two texts, without special tokens, to at most `most` tokens: the longer text loses tokens at
+  /// its end first, as in HF's "longest_first". Throws Error when the tokenizer joins no pairs.
   JoinedPair JoinPair(std::vector<TokenId> first, std::vector<TokenId> second, size_t most = SIZE_MAX) const;
 
   /// True when the text's size alone proves that it has more than num_tokens tokens. Reads every byte at most once.
   bool SurelyExceeds(std::string_view text, size_t num_tokens) const;
-  /// True when encoding time is bounded by the text's length: no pattern of the model's own is used.
+  /// True when the time of encoding is linear in the text's length, because no pattern of the model's own is used.
   bool is_linear() const { return normalizer_.is_linear() && pre_tokenizer_.is_linear(); }
   /// Returns the byte length of the longest token.
   size_t longest_token() const { return longest_token_; }
@@ -91,9 +91,9 @@ class Tokenizer {
   size_t longest_token_ = 0;        // bytes of the longest token
   bool any_length_ = false;         // texts of any length may have few tokens
   bool words_are_apart_ = false;    // no merge joins text before a mark to the mark
-  // Filled if whole_words_first.
+  // Has entries only if whole_words_first is set.
   std::unordered_map<std::string, TokenId, KeyedHash, std::equal_to<>> whole_words_;
-  /// as_written_ tokens are found in the original text; in_normalized_ tokens then in the normalised rest.
+  /// as_written_ tokens are searched in the original text, then in_normalized_ tokens in the normalised rest.
   AddedTokenFinder as_written_, in_normalized_;
 };
 

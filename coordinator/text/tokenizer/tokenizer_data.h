@@ -16,7 +16,7 @@ namespace quire {
 class ModelFiles;
 struct GgufFile;
 
-/// A token that is found in a text before the text is cut into words.
+/// A token that is searched in a text before the text is cut into words.
 struct AddedToken {
   TokenId id = 0;
   std::string text;
@@ -35,7 +35,7 @@ struct MergeRule {
   int rank = 0;  // the lower rank goes first
 };
 
-/// The tokens around and between two texts that a model reads together.
+/// The tokens before, between and after two texts that a model reads together.
 struct PairFrame {
   std::vector<TokenId> before, between, after;
   bool second_type = false;  // true: tokens from the second text on have type 1; false: all have type 0
@@ -48,7 +48,7 @@ struct TokenizerData {
   std::optional<UnigramModel> unigram;       // if set, tokens are chosen by likelihood; else by merges
   std::optional<WordPieceModel> word_piece;  // if set, words are cut into the longest tokens
   std::vector<MergeRule> merges;
-  /// The token for characters without a token, in vocabularies with merges; nullopt: every byte has a token.
+  /// The token of characters that have no token, in vocabularies with merges; nullopt: every byte has a token.
   std::optional<TokenId> unknown;
   bool fuses_unknown = true;  // a run of unknown characters is one token
   std::vector<AddedToken> added;
@@ -62,7 +62,7 @@ struct TokenizerData {
   std::string chat_template;  // empty: none
 };
 
-/// Reads the tokenizer of an HF directory: tokenizer.json, or else tokenizer.model or vocab.txt, and
+/// Reads the tokenizer of an HF directory: from tokenizer.json, or else tokenizer.model or vocab.txt, together with
 /// tokenizer_config.json. Throws Error when they are missing, broken or of an unknown kind.
 TokenizerData TokenizerDataFromHf(const std::string& directory);
 
@@ -78,12 +78,12 @@ struct HfTokenizerFiles {
 /// Reads a tokenizer from its files' contents. Errors begin with `directory`.
 TokenizerData TokenizerDataFromHf(const HfTokenizerFiles& files, const std::string& directory);
 
-/// Reads the "gpt2", "llama", "gemma4" or "t5" tokenizer of a GGUF file. Throws Error for other kinds and for unknown
-/// pre-tokenizers.
+/// Reads the "gpt2", "llama", "gemma4", "t5" or "bert" tokenizer of a GGUF file. Throws Error for other kinds and for
+/// unknown pre-tokenizers.
 TokenizerData TokenizerDataFromGguf(const GgufFile& gguf);
 
-/// Returns one chat template made of two: `with_tools` applies to conversations with tools, `plain` to others, as HF
-/// transformers choose among a model's named templates. Empty templates are left out.
+/// Joins two chat templates into one: `with_tools` applies to conversations with tools, `plain` to others, as HF
+/// transformers choose among a model's named templates. An empty template is left out.
 std::string JoinedTemplates(const std::string& plain, const std::string& with_tools);
 
 /// Reads the tokenizer of a model, from its GGUF file or its HF directory.

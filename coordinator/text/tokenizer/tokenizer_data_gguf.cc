@@ -9,6 +9,7 @@
 #include "comm/model/model_files.h"
 #include "coordinator/text/tokenizer/sentencepiece_model.h"
 #include "coordinator/text/tokenizer/tokenizer_data.h"
+#include "coordinator/text/tokenizer/word_piece_files.h"
 
 namespace quire {
 
@@ -17,7 +18,8 @@ namespace {
 // GGUF's token types equal SentencePiece's.
 using Type = SentencePieceModel::Type;
 
-/// Pre-tokenizers by the names of llama.cpp's converter, with the patterns of the families' tokenizer.json files.
+/// Pre-tokenizers, with the names that llama.cpp's converter uses, and the patterns of the families' tokenizer.json
+/// files.
 struct NamedCuts {
   std::vector<std::string_view> names;
   std::vector<std::string> patterns;
@@ -29,7 +31,9 @@ struct NamedCuts {
 constexpr const char* kQwen35Pattern =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*)"
     R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
-/// Cased letters as listed in DeepSeek's first tokenizer.
+constexpr const char* kSeedPattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s*[\r\n]+|\s+(?!\S)|\s+)";
+/// Letters with upper and lower case, as the tokenizer of the first DeepSeek models lists them.
 constexpr const char* kDeepseekLetters =
     R"(\s?[)"
     R"(A-Za-z\x{b5}\x{c0}-\x{d6}\x{d8}-\x{f6}\x{f8}-\x{1ba}\x{1bc}-\x{1bf}\x{1c4}-\x{293}\x{295}-\x{2af})"
@@ -56,8 +60,8 @@ constexpr const char *kDeepseekSigns =
                          R"(| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr const char* kEnglishEnds = "(?i:'s|'t|'re|'ve|'m|'ll|'d)?";
 
-/// Returns a pattern that cuts words where a lower-case letter precedes an upper-case one: o200k's, with `ends` of
-/// English words and `digits` as quantifier, and Tekken's.
+/// Returns a pattern that cuts words where an upper-case letter follows a lower-case one, as o200k and Tekken do.
+/// `ends`: the pattern of endings of English words. `digits`: the quantifier of digits.
 std::string WordsByCase(const char* ends, const char* digits) {
   constexpr const char *kUpper = R"([\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])", *kLower = R"([\p{Ll}\p{Lm}\p{Lo}\p{M}])";
   return fmt::format(R"([^\r\n\p{{L}}\p{{N}}]?{0}*{1}+{2}|[^\r\n\p{{L}}\p{{N}}]?{0}+{1}*{2}|\p{{N}}{3})"
@@ -78,7 +82,7 @@ std::string KimiWords() {
 const std::vector<NamedCuts>& PreTokenizers() {
   static const std::string kDigit = R"(\p{N})";
   static const std::vector<NamedCuts> kAll = {
-      {{"gpt-2", "default", "phi-2", "jais"}, {kGpt2Pattern}},
+      {{"gpt-2", "default", "phi-2", "jais", "exaone4"}, {kGpt2Pattern}},
       {{"mpt", "olmo"}, {kGpt2Pattern}, true},  // GPT-NeoX's tokenizer
       {{"smollm", "starcoder", "refact", "codeshell"}, {kDigit, kGpt2Pattern}},
       {{"command-r"}, {kDigit, kGpt2Pattern}, true},
@@ -90,7 +94,8 @@ const std::vector<NamedCuts>& PreTokenizers() {
        true},
       {{"dbrx", "smaug-bpe", "chatglm-bpe", "glm4"}, {kLlama3Pattern}},
       {{"qwen2"}, {kQwen2Pattern}, true},
-      {{"deepseek-r1-qwen"}, {kQwen2Pattern}},
+      {{"deepseek-r1-qwen", "hunyuan"}, {kQwen2Pattern}},
+      {{"seed-coder"}, {kSeedPattern}},
       {{"qwen35"}, {kQwen35Pattern}, true},
       {{"deepseek-llm"}, {"[\\r\\n]", kDeepseekLetters, kDeepseekSigns, R"(\s+$)", kDeepseekAsian, kDigit}},
       {{"deepseek-coder"}, {"[\\r\\n]", R"(\s?\p{L}+)", R"(\s?\p{P}+)", kDeepseekAsian, kDigit}},
@@ -103,7 +108,7 @@ const std::vector<NamedCuts>& PreTokenizers() {
   return kAll;
 }
 
-/// Sets the named pre-tokenizer. Returns whether texts begin with the BOS token unless the file says otherwise.
+/// Sets the pre-tokenizer with this name. Returns whether texts begin with the BOS token if the file does not say.
 bool SetPreTokenizer(const std::string& name, const std::string& path, TokenizerData& data) {
   std::string known;
   for (const NamedCuts& pre : PreTokenizers()) {
@@ -142,7 +147,7 @@ void ReadMerges(const GgufFile& gguf, TokenizerData& data) {
   }
 }
 
-/// Reads a byte-level vocabulary. True when texts begin with the BOS token unless the file says otherwise.
+/// Reads a byte-level vocabulary. Returns whether texts begin with the BOS token if the file does not say.
 bool ReadByteLevel(const GgufFile& gguf, TokenizerData& data) {
   const auto* pre = gguf.Find<std::string>("tokenizer.ggml.pre");
   const bool begins = SetPreTokenizer(pre != nullptr ? *pre : "gpt-2", gguf.path, data);
@@ -210,21 +215,23 @@ void ReadUnigram(const GgufFile& gguf, TokenizerData& data) {
 
 TokenizerData TokenizerDataFromGguf(const GgufFile& gguf) {
   const auto& model = gguf.Get<std::string>("tokenizer.ggml.model");
-  if (model != "gpt2" && model != "llama" && model != "gemma4" && model != "t5") {
+  if (model != "gpt2" && model != "llama" && model != "gemma4" && model != "t5" && model != "bert") {
     Fail(
         "{}: tokenizer \"{}\" is not supported; supported: gpt2 (byte-level BPE), llama (SentencePiece's BPE), gemma4 "
-        "(the same with a list of merges), t5 (SentencePiece's Unigram)",
+        "(the same with a list of merges), t5 (SentencePiece's Unigram), bert (WordPiece)",
         gguf.path, model);
   }
   TokenizerData data;
   data.tokens = gguf.Get<std::vector<std::string>>("tokenizer.ggml.tokens");
-  // llama.cpp's defaults if the file says nothing.
+  // If the file does not say, llama.cpp's defaults hold.
   bool begins = model == "llama" || model == "gemma4", ends = model == "t5";
   if (model == "gpt2") {
     begins = ReadByteLevel(gguf, data);
   } else if (model == "gemma4") {
     SetMetaspace(gguf, data);
     ReadMerges(gguf, data);
+  } else if (model == "bert") {
+    ReadWordPieceGguf(gguf, data);
   } else if (model == "llama") {
     ReadScores(gguf, data);
   } else {
@@ -257,7 +264,7 @@ TokenizerData TokenizerDataFromGguf(const GgufFile& gguf) {
 
 std::string JoinedTemplates(const std::string& plain, const std::string& with_tools) {
   if (plain.empty() || with_tools.empty() || plain == with_tools) return plain.empty() ? with_tools : plain;
-  // Jinja drops the line break that ends a template, and whitespace before and after statements.
+  // Jinja drops the line break at the end of a template, and whitespace before and after statements.
   const auto whole = [](const std::string& text) {
     return "{{ '' }}" + text.substr(0, text.size() - (text.ends_with('\n') ? 1 : 0)) + "{{ '' }}";
   };

@@ -101,7 +101,7 @@ void ReadPostProcessor(const Json& node, const std::string& path, TokenizerData&
   }
 }
 
-/// Reads the encoding of characters that a text vocabulary lacks.
+/// Reads how characters are encoded that the vocabulary lacks.
 void ReadUnknown(const Json& model, const std::string& path, TokenizerData& data) {
   if (Part(model, "byte_fallback") == true) {
     if (!data.metaspace->has_bytes) Fail("{}: the decoder does not say what <0x0A> is", path);
@@ -124,7 +124,7 @@ void ReadAddedTokens(const Json& list, const std::string& path, TokenizerData& d
 }
 
 /// Throws Error for pre-tokenizers that put a mark only before the first piece, if there are normalizers: Hugging
-/// Face's tokenizers compare a piece's position in the original text, which a normalizer may have changed.
+/// Face's tokenizers judge by the piece's position in the original text, which a normalizer may have changed.
 void RefuseUnsureBeginnings(const std::string& path, const TokenizerData& data) {
   for (const PreTokenizerStep& step : data.pre_tokenizer) {
     const auto* marks = std::get_if<pre_tokenize::Marks>(&step);
@@ -151,7 +151,7 @@ void ReadTokenizerJson(const Json& json, const std::string& path, TokenizerData&
   ReadUnknown(json.at("model"), path, data);
 }
 
-/// Returns the chat template, given as text or as a list of named templates.
+/// Returns the chat template, which may be a text or a list of named templates.
 std::string ChatTemplateOf(const Json& config) {
   if (!config.contains("chat_template")) return "";
   const Json& text = config["chat_template"];

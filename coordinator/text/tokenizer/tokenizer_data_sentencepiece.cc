@@ -17,8 +17,8 @@ using Type = SentencePieceModel::Type;
 constexpr size_t kMaxMergedBytes = 256;   // length of a token merged from others
 constexpr size_t kMaxMerges = 8'000'000;  // the limit that a file's list of merges has, too
 
-/// Returns the model's Unigram model, in single precision as in SentencePiece. User-defined pieces get scores so high
-/// that they are always chosen.
+/// Returns the Unigram model, with scores in single precision as in SentencePiece. User-defined pieces get scores so
+/// high that they are always chosen.
 UnigramModel UnigramOf(const SentencePieceModel& model, TokenId unknown) {
   constexpr float kUnknownPenalty = 10;
   constexpr double kUserDefinedPenalty = 0.1;
@@ -60,7 +60,7 @@ Known KnownPieces(const std::vector<Piece>& pieces) {
   return known;
 }
 
-/// Calls `each` with every position at which the text can be cut into two known pieces.
+/// Calls `each` with every position that divides the text into two known pieces.
 template <class Each>
 void ForEachCut(std::string_view text, const Known& known, const Each& each) {
   if (text.size() > kMaxMergedBytes) return;
@@ -69,8 +69,8 @@ void ForEachCut(std::string_view text, const Known& known, const Each& each) {
   }
 }
 
-/// Throws Error for unused pieces that merges would make: SentencePiece splits such pieces again, which is not
-/// implemented here. No known model has one.
+/// Throws Error for unused pieces that merges would produce. SentencePiece splits them again, which is not implemented
+/// here; no known model has such a piece.
 void RefuseUnusedPieces(const SentencePieceModel& model, const std::string& path) {
   const Known known = KnownPieces(model.pieces);
   for (const Piece& piece : model.pieces) {

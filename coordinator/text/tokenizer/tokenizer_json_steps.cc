@@ -15,7 +15,7 @@ namespace {
 
 using pre_tokenize::Split;
 
-/// Calls `read` for each part of a sequence, or for the single node.
+/// Calls `read` for each step of a sequence of steps, or for the node if it is a single step.
 template <class Read>
 void ForEachStep(const Json& node, const char* list, const Read& read) {
   if (TypeOf(node) != "Sequence") return read(node);
@@ -32,7 +32,7 @@ std::string FromBase64(const std::string& text, const std::string& path) {
   return bytes;
 }
 
-/// A text, or a regular expression.
+/// What a step searches: a text, or a regular expression.
 struct Pattern {
   std::string text;
   bool is_regex = false;
@@ -154,7 +154,7 @@ void ReadPreTokenizerStep(const Json& node, const std::string& path, PreTokenize
   }
   const std::optional<Split> split = ReadSplit(node, path);
   if (!split) Fail("{}: pre-tokenizer {} is not supported", path, type.empty() ? "without a type" : type);
-  // Steps after ByteLevel see the byte alphabet.
+  // Steps after ByteLevel work on text in the byte alphabet.
   if (after_bytes && !std::exchange(out.in_alphabet, true)) out.steps.emplace_back(pre_tokenize::Alphabet{});
   out.steps.emplace_back(*split);
 }

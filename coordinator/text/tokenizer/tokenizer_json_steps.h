@@ -11,10 +11,10 @@
 
 namespace quire {
 
-// Readers for the steps before and after the model in a tokenizer.json. `path`: the file's path for errors. Unknown
-// steps and settings are refused by name.
+// Functions that read the steps before and after the model in a tokenizer.json. `path`: the file's path, for errors.
+// Unknown steps and settings are refused by name.
 
-/// Returns the type of a step; empty: no step.
+/// Returns the type of a step; empty when there is no step.
 std::string TypeOf(const Json& node);
 /// Returns a member of an object; null when it is missing.
 const Json& Part(const Json& json, const char* key);
@@ -29,9 +29,9 @@ struct PreTokenizerSteps {
 };
 PreTokenizerSteps ReadPreTokenizer(const Json& node, const std::string& path);
 
-/// Reads the decoder, which joins the texts of tokens. Throws Error when the decoder does not define "▁".
+/// Reads the decoder, which joins the texts of tokens. Throws Error when the decoder does not give "▁" a meaning.
 Metaspace ReadTextDecoder(const Json& node, const std::string& path);
-/// Throws Error when the decoder of a byte-level vocabulary does more than decode the byte alphabet.
+/// Throws Error when a byte-level vocabulary's decoder does more than decode the byte alphabet.
 void CheckByteLevelDecoder(const Json& node, const std::string& path);
 
 }  // namespace quire

@@ -26,7 +26,7 @@ TokenId ReadNamedId(const std::string& name, const std::string& path) {
   return ReadTokenId(id, path);
 }
 
-/// Returns the texts of tokens that tokenizer_config.json declares special.
+/// Returns the texts of the tokens that tokenizer_config.json calls special.
 std::set<std::string> SpecialTexts(const Json& config) {
   std::set<std::string> texts;
   for (const char* key : {"bos_token", "eos_token", "unk_token", "pad_token"}) texts.insert(TokenText(config, key));
@@ -37,7 +37,7 @@ std::set<std::string> SpecialTexts(const Json& config) {
   return texts;
 }
 
-/// Returns the tokens that the directory's other files add or describe further.
+/// Returns the tokens that the directory's other files add, and those that they describe in more detail.
 std::vector<AddedToken> AddedTokensOf(const Json& config, const Json& added, const std::string& config_path,
                                       const std::string& added_path) {
   std::vector<AddedToken> tokens;
@@ -59,7 +59,7 @@ std::vector<AddedToken> AddedTokensOf(const Json& config, const Json& added, con
   return tokens;
 }
 
-/// Changes a piece of the model as a token in the directory's other files says: another text makes the piece
+/// Changes a piece of the model to what a token in the directory's other files says: another text makes the piece
 /// user-defined, and `special` makes it a control piece, which neither merges nor likelihoods produce.
 void TellModel(const AddedToken& token, SentencePieceModel& model) {
   if (static_cast<size_t>(token.id) >= model.pieces.size()) return;
@@ -69,7 +69,7 @@ void TellModel(const AddedToken& token, SentencePieceModel& model) {
   if (token.special) piece.type = Type::kControl;
 }
 
-/// Sets the tokens around prompts: those of T5's and Llama's tokenizers unless the configuration says otherwise.
+/// Sets the tokens before and after prompts: as for T5 and Llama, unless the configuration says otherwise.
 void PutAround(const SentencePieceModel& model, const Json& config, TokenizerData& data) {
   const bool is_t5 = config.value("tokenizer_class", "").starts_with("T5Tokenizer");
   if (const auto bos = model.ControlToken(model.bos_piece); bos && config.value("add_bos_token", !is_t5))

@@ -8,11 +8,11 @@
 
 namespace quire {
 
-// Readers for tokens in the JSON files of an HF directory. `path`: the file's path for errors.
+// Functions that read tokens from the JSON files of an HF directory. `path`: the file's path, for errors.
 
 constexpr int64_t kMaxTokens = 1 << 24;
 
-/// Returns the "content" of a token given as text or as an object.
+/// Returns the text of a token that is given as text, or as an object with "content".
 std::string TokenText(const Json& config, const char* key);
 TokenId ReadTokenId(const Json& id, const std::string& path);
 AddedToken ReadAddedToken(const Json& token, TokenId id, const std::string& path);

@@ -57,10 +57,10 @@ double Unigram::Sum(double before, double score) const {
 
 std::vector<Unigram::Last> Unigram::BestWays(std::string_view text, const std::stop_token& stop) const {
   std::vector<Last> last(text.size() + 1);  // indexed by end position
-  // Scores of the segmentations by end position, in a ring as long as the longest piece.
+  // The scores of the best segmentations by end position, in a ring that is as long as the longest piece.
   std::vector<double> scores(std::bit_ceil(std::min(text.size(), kMaxPieceBytes) + 1));
   const size_t mask = scores.size() - 1;
-  // Keeps the first segmentation with the same end, unless a later one is likelier.
+  // Keeps the first segmentation with this end, unless a later one is likelier.
   const auto offer = [&](double score, TokenId token, size_t begin, size_t end) {
     if (last[end].bytes > 0 && score <= scores[end & mask]) return;
     scores[end & mask] = score;

@@ -10,7 +10,7 @@
 
 namespace quire {
 
-/// A vocabulary whose pieces have log-likelihoods.
+/// A vocabulary in which each piece has a log-likelihood.
 struct UnigramModel {
   struct Piece {
     TokenId token = 0;
@@ -20,7 +20,7 @@ struct UnigramModel {
   TokenId unknown = 0;         // token for a run of characters without a piece
   double unknown_score = 0;    // log-likelihood of one unknown character
   bool byte_fallback = false;  // writes an unknown run as byte tokens, if all needed ones exist
-  /// Rounds sums to single precision after every piece, as SentencePiece does; rounding can decide between two
+  /// Rounds sums to single precision after every piece, as SentencePiece does. Rounding can decide between two
   /// segmentations.
   bool single_precision = false;
 };
@@ -28,8 +28,8 @@ struct UnigramModel {
 /// Cuts text into the pieces with the highest total likelihood.
 class Unigram {
  public:
-  /// Makes the vocabulary. `tokens`: texts by id. Throws Error when a piece is no token or too long, or a score is not
-  /// finite.
+  /// Makes the vocabulary. `tokens`: the tokens' texts, by id. Throws Error when a piece is no token or too long, or
+  /// when a score is not finite.
   Unigram(const UnigramModel& model, const std::vector<std::string>& tokens);
 
   /// Appends the tokens of valid UTF-8 text, in linear time because token lengths are limited. Among equally likely
@@ -40,7 +40,7 @@ class Unigram {
   bool knows_all_bytes() const;
 
  private:
-  /// The last piece of the best segmentation up to some position.
+  /// The last piece of the best segmentation that ends at some position.
   struct Last {
     TokenId token = 0;
     uint32_t bytes = 0;  // 0: no segmentation yet

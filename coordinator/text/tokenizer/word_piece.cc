@@ -10,8 +10,8 @@ namespace {
 constexpr size_t kMostPieceBytes = 1024;  // every position may look so far ahead
 constexpr size_t kMostMarkBytes = 16;
 
-/// Returns the tokens as texts in the middle of a word (with `mark`, which is cut off) or at its beginning (all of
-/// them).
+/// Returns a trie of texts of tokens. With `mark`, it has the tokens that begin with the mark, which stand inside
+/// words, and leaves the mark out. Without `mark`, it has all tokens, which may begin words.
 ByteTrie PiecesOf(const std::vector<std::string>& tokens, std::string_view mark) {
   std::vector<ByteTrie::Entry> entries;
   for (size_t id = 0; id < tokens.size(); ++id) {

@@ -10,18 +10,18 @@
 
 namespace quire {
 
-/// A vocabulary of beginnings of words, and of continuations, which a mark precedes.
+/// A vocabulary with beginnings of words, and with continuations, which begin with a mark.
 struct WordPieceModel {
   TokenId unknown = 0;           // token of a word that the vocabulary cannot spell
   std::string mark = "##";       // precedes continuations in the vocabulary
   size_t most_characters = 100;  // a longer word is unknown
 };
 
-/// Cuts words into the longest tokens from the left.
+/// Cuts words into tokens, each time the longest one from the left.
 class WordPiece {
  public:
-  /// Makes the vocabulary. `tokens`: texts by id. Throws Error when the unknown token is no token, or when a token is
-  /// too long.
+  /// Makes the vocabulary. `tokens`: the tokens' texts, by id. Throws Error when the token for unknown words does not
+  /// exist, or when a token is too long.
   WordPiece(const WordPieceModel& model, const std::vector<std::string>& tokens);
 
   /// Appends the tokens of one word (valid UTF-8), in linear time because lengths of tokens are limited.

@@ -5,6 +5,7 @@
 
 #include "comm/base/error.h"
 #include "comm/base/json.h"
+#include "comm/model/formats/gguf.h"
 #include "coordinator/text/tokenizer/tokenizer_json_steps.h"
 #include "coordinator/text/tokenizer/tokenizer_json_tokens.h"
 
@@ -61,6 +62,11 @@ void ReadVocabTxt(const std::string& text, const Json& config, const std::string
     const std::string control = ControlText(config, key, otherwise);
     if (std::ranges::find(data.tokens, control) != data.tokens.end()) AddControl(control, path, data);
   }
+  SetBertWords(unknown, cls, sep, config, path, data);
+}
+
+void SetBertWords(TokenId unknown, TokenId cls, TokenId sep, const Json& config, const std::string& path,
+                  TokenizerData& data) {
   data.word_piece = WordPieceModel{.unknown = unknown};
   const Json normalizer = {{"type", "BertNormalizer"},
                            {"lowercase", config.value("do_lower_case", true)},
@@ -71,6 +77,36 @@ void ReadVocabTxt(const std::string& text, const Json& config, const std::string
   data.prefix = {cls};
   data.suffix = {sep};
   data.pair = PairFrame{{cls}, {sep}, {sep}, true};
+}
+
+void ReadWordPieceGguf(const GgufFile& gguf, TokenizerData& data) {
+  constexpr int64_t kControl = 3;
+  const auto* types = gguf.Find<std::vector<int64_t>>("tokenizer.ggml.token_type");
+  for (size_t id = 0; id < data.tokens.size(); ++id) {
+    std::string& token = data.tokens[id];
+    if (types != nullptr && id < types->size() && (*types)[id] == kControl) continue;
+    if (token.starts_with(Metaspace::kMark)) {
+      token.erase(0, std::string_view(Metaspace::kMark).size());
+    } else {
+      token.insert(0, WordPieceModel().mark);
+    }
+  }
+  const auto id_of = [&](std::initializer_list<const char*> keys, const char* usual) {
+    for (const char* key : keys) {
+      const int64_t* id = gguf.Find<int64_t>(key);
+      if (id == nullptr) continue;
+      if (*id < 0 || *id >= std::ssize(data.tokens)) Fail("{}: {} = {} is no token", gguf.path, key, *id);
+      return static_cast<TokenId>(*id);
+    }
+    const auto found = std::ranges::find(data.tokens, usual);
+    if (found == data.tokens.end()) Fail("{}: there is no token {}", gguf.path, usual);
+    return static_cast<TokenId>(found - data.tokens.begin());
+  };
+  const TokenId unknown = id_of({"tokenizer.ggml.unknown_token_id"}, "[UNK]");
+  const TokenId cls = id_of({"tokenizer.ggml.cls_token_id", "tokenizer.ggml.bos_token_id"}, "[CLS]");
+  // GGUF spells the first key this way.
+  const TokenId sep = id_of({"tokenizer.ggml.seperator_token_id", "tokenizer.ggml.eos_token_id"}, "[SEP]");
+  SetBertWords(unknown, cls, sep, Json::object(), gguf.path, data);
 }
 
 std::optional<PairFrame> ReadPairFrame(const Json& step, const std::string& path) {

@@ -7,7 +7,7 @@
 
 namespace quire {
 
-// Readers of WordPiece tokenizers. `path`: the file's path for errors.
+// Functions that read WordPiece tokenizers. `path`: the file's path, for errors.
 
 /// Reads the "model" of a tokenizer.json whose type is WordPiece.
 void ReadWordPiece(const Json& model, const std::string& path, TokenizerData& data);
@@ -16,8 +16,18 @@ void ReadWordPiece(const Json& model, const std::string& path, TokenizerData& da
 /// tokenizer_config.json.
 void ReadVocabTxt(const std::string& text, const Json& config, const std::string& path, TokenizerData& data);
 
-/// Reads the "pair" of a TemplateProcessing step. Returns nullopt for pairs in another order than first and second
-/// text, and for other token types than PairFrame has.
+/// Completes the tokenizer of a BERT whose tokens are known: normalizer, words, and the tokens around texts and pairs.
+/// `config` may say, as tokenizer_config.json does, how the normalizer differs from the usual one, which makes letters
+/// small.
+void SetBertWords(TokenId unknown, TokenId cls, TokenId sep, const Json& config, const std::string& path,
+                  TokenizerData& data);
+
+/// Reads the WordPiece vocabulary of a GGUF file, whose tokens are in `data`. The file marks the tokens that begin a
+/// word; BERT's own files mark the others. As in llama.cpp, letters become small.
+void ReadWordPieceGguf(const GgufFile& gguf, TokenizerData& data);
+
+/// Reads the "pair" of a TemplateProcessing step. Returns nullopt when the second text precedes the first, or for token
+/// types that PairFrame cannot express.
 std::optional<PairFrame> ReadPairFrame(const Json& step, const std::string& path);
 
 }  // namespace quire

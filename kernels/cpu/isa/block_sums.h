@@ -24,9 +24,8 @@ constexpr int OffsetOf(const UnpackedBlocks&) {
   return Block<Type>::kHasMinimum ? 0 : kRaised;
 }
 
-/// Returns the start value of a block's integer sums. This value cancels the contribution of `offset`, which every
-/// integer of the weight contains in addition. (A float addition after the sums would take as long as a product of 64
-/// bytes.)
+/// Returns the start value of a block's integer sums. Every integer of the weight contains `offset` in addition; the
+/// start value cancels its contribution. (A float addition after the sums would take as long as a product of 64 bytes.)
 template <int offset, class T>
 QUIRE_INLINE inline IntVec BeginWith(const IntegerRows<T>& x, int64_t row, int64_t block) {
   if constexpr (offset == 0) return IntVec{} + kBegin<T>;
@@ -34,8 +33,8 @@ QUIRE_INLINE inline IntVec BeginWith(const IntegerRows<T>& x, int64_t row, int64
   return IntVec{} + (offset == kRaised ? begin : kBegin<T> + (begin - kBegin<T>) / (kRaised / offset));
 }
 
-/// Adds a block's integer sums `dot` with one row of x, scaled, to a vector of sums. d and m: the weights' scales and
-/// minima (Block). `at` is the index of the row's block in x.
+/// Multiplies a block's integer sums `dot` with one row of x by the scales, and adds the results to a vector of sums. d
+/// and m: the weights' scales and minima (Block). `at`: index of the row's block in x.
 template <NumberType Type, class T>
 QUIRE_INLINE inline void AddScaled(const IntegerRows<T>& x, int64_t at, IntVec dot, Vec d, Vec m, Vec& sum) {
   const Vec scale = Splat(x.scales[at]);

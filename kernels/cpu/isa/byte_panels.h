@@ -3,13 +3,13 @@
 #include "kernels/cpu/isa/kv_panels.h"
 #include "kernels/cpu/isa/rounding.h"
 
-// Attention on bytes: keys, values and weights as bytes, four to a lane. Their integer sums are exact, so the results
+// Attention on keys, values and weights as bytes, four bytes to a lane. Their integer sums are exact, so the results
 // are the same whether lanes are rows, slots or dimensions.
 namespace quire::kernels::QUIRE_ISA {
 
 inline constexpr float kQuerySteps = 127, kWeightSteps = 255;
 
-/// Rounds a block's queries to bytes plus kRaised, in place: `query` then begins with [head_dim / 4, kBlockRows] lanes
+/// Rounds a block's queries in place to bytes plus kRaised. `query` then begins with [head_dim / 4, kBlockRows] lanes
 /// of four bytes.
 inline void RoundQueries(const RowBlock& block, int64_t dim) {
   for (int64_t at = 0; at < kBlockRows; at += kLanes) {
@@ -38,7 +38,7 @@ struct BytePanels {
                         // bytes, four slots to a lane: [padded slots / 4, kBlockRows]
 };
 
-/// Places the panels in scratch memory that is large enough for panels of floats.
+/// Places the panels in scratch memory. The memory has room for panels of floats, which are larger.
 inline BytePanels CarveBytePanels(float* scratch, int64_t dim, int64_t padded_slots) {
   auto* const keys = reinterpret_cast<int32_t*>(scratch);
   int32_t* const totals = keys + padded_slots * dim / 4;
@@ -71,8 +71,8 @@ inline void Widen(const Span<Byte>& span, Visible slots, const BytePanels& panel
   }
 }
 
-/// Rounds the weights of a vector of rows to bytes in place and returns each row's step size. The weights of unseen
-/// slots in partly seen quads must be 0.
+/// Rounds the weights of a vector of rows to bytes in place, and returns each row's step size. The weights of unseen
+/// slots must be 0 in quads that are partly seen.
 inline Vec RoundWeights(Visible slots, float* weights) {
   Vec largest = {};
   for (int64_t slot = slots.begin; slot < slots.end; ++slot)

@@ -2,7 +2,7 @@
 
 #include "kernels/cpu/isa/vec_types.h"
 
-// Products of bytes by way of 16-bit products, for instruction sets without byte products.
+// Computes products of bytes by 16-bit products, for instruction sets without byte products.
 namespace quire::kernels::QUIRE_ISA {
 
 /// sum[i] += the four products of lane i's unsigned bytes in w and signed bytes in x.

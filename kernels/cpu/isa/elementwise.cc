@@ -67,8 +67,8 @@ void AddRow(const float* from, float* to, int64_t count) {
   for (int64_t i = 0; i < count; ++i) to[i] += from[i];
 }
 
-/// Computes the mean first, then the variance around it: E[x^2] - mean^2 would lose variances that are small beside
-/// the mean.
+/// Computes the mean first and then the variance around it, because E[x^2] - mean^2 would lose variances that are small
+/// compared with the mean.
 void LayerNormRow(const LayerNormParams& p, const float* x, float* out) {
   const int64_t count = p.hidden, whole = count / kLanes * kLanes;
   const auto n = static_cast<float>(count);
@@ -92,7 +92,7 @@ void LayerNormRow(const LayerNormParams& p, const float* x, float* out) {
   }
 }
 
-/// Returns x * Phi(x). The tail of the normal distribution comes from formula 7.1.26 of Abramowitz and Stegun (error <=
+/// Returns x * Phi(x). Formula 7.1.26 of Abramowitz and Stegun gives the tail of the normal distribution (error <=
 /// 1e-7).
 Vec Gelu(Vec x) {
   const Vec size = x < Vec{} ? -x : x;
@@ -117,7 +117,7 @@ void WithActivation(Activation activation, const Use& use) {
     case Activation::kRelu2:
       return use([](Vec x) QUIRE_INLINE { return x < Vec{} ? Vec{} : x * x; });
     case Activation::kRelu:
-    case Activation::kClampedSilu:                                           // gates use ClampedGateRow instead
+    case Activation::kClampedSilu:                                           // such gates use ClampedGateRow
       return use([](Vec x) QUIRE_INLINE { return x < Vec{} ? Vec{} : x; });  // NaN stays NaN
   }
 }
@@ -220,7 +220,7 @@ void AddRowsRows(const AddRowsParams& p, int64_t row_begin, int64_t row_end) {
 }
 
 void GateMulRows(const GateMulParams& p, int64_t row_begin, int64_t row_end) {
-  // gate_up alternates runs of gates and of as many ups: whole rows, or 8 numbers if interleaved.
+  // gate_up has runs of gates and of equally many ups in turn: whole rows, or 8 numbers each if interleaved.
   const int64_t run = p.interleaved ? 8 : p.columns;
   const auto runs = [&](const auto& multiply) {
     for (int64_t row = row_begin; row < row_end; ++row) {

@@ -6,14 +6,15 @@
 
 namespace quire::kernels::QUIRE_ISA {
 
-/// Prefetches memory into the first-level cache; the hardware does so only within a page. Use NextPanels for data
-/// needed later, which comes into the second-level cache faster.
+/// Prefetches memory into the first-level cache; the hardware prefetches only within a page. Use NextPanels for data
+/// needed later, which it brings into the second-level cache.
 QUIRE_INLINE inline void Fetch(const void* from, int64_t bytes) {
   for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(static_cast<const char*>(from) + at);
 }
 
-/// Prefetches what a tile writes, while it is computed: `rows` rows of `columns` numbers. Results of many rows are
-/// larger than the second-level cache, and a store to a line that is in neither cache waits for memory.
+/// Prefetches the part of y that a tile will write, `rows` rows of `columns` numbers, while the tile is computed.
+/// Results of many rows are larger than the second-level cache, and a store to a line that is in no cache waits for
+/// memory.
 inline void FetchForWriting(const float* y, int64_t y_stride, int64_t rows, int64_t columns) {
   for (int64_t i = 0; i < rows; ++i, y += y_stride) {
     __builtin_prefetch(y, 1);

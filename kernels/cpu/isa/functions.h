@@ -12,7 +12,8 @@ void QuantizeInt16(const float* x, const IntegerRows<int16_t>& to);
 void QuantizeInt8(const float* x, const IntegerRows<int8_t>& to);
 void AttentionTile(const PagedAttentionParams& p, const AttentionItem& item, float* scratch);
 int64_t AttentionScratch(const PagedAttentionParams& p);
-/// True if an item has enough rows for PrefillTile; else AttentionTile computes it. The two need different scratch.
+/// True if an item has enough rows for PrefillTile; otherwise AttentionTile computes the item. The two functions need
+/// different amounts of scratch memory.
 bool IsPrefill(const PagedAttentionParams& p, const AttentionItem& item);
 void PrefillTile(const PagedAttentionParams& p, const AttentionItem& item, float* scratch);
 int64_t PrefillScratch(const PagedAttentionParams& p);
@@ -33,7 +34,7 @@ void Weigh(const WeighParams& p);
 
 double RunPeak(Arithmetic arithmetic, int64_t rounds);
 
-/// Decodes part of a row to float (see DecodeRow).
+/// Decodes columns [col, col + count) of a row to float (see DecodeRow).
 void DecodeNumbers(const Weight& weight, int64_t row, int64_t col, int64_t count, float* out);
 
 }  // namespace quire::kernels::QUIRE_ISA

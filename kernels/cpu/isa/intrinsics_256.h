@@ -12,7 +12,8 @@ inline Vec MulAdd(Vec a, Vec b, Vec c) {
       _mm256_fmadd_ps(reinterpret_cast<__m256>(a), reinterpret_cast<__m256>(b), reinterpret_cast<__m256>(c)));
 }
 
-// gcc 12 would compile the functions below to several instructions each if they used vector extensions.
+// Written with intrinsics, because gcc 12 compiles the same functions in vector extensions to several instructions
+// each.
 
 inline IntVec Widen(ShortVec v) {
   return reinterpret_cast<IntVec>(_mm256_cvtepu16_epi32(reinterpret_cast<__m128i>(v)));
@@ -31,7 +32,8 @@ inline ShortVec FloatToHalf(Vec v) {
   return reinterpret_cast<ShortVec>(_mm256_cvtps_ph(reinterpret_cast<__m256>(v), _MM_FROUND_TO_NEAREST_INT));
 }
 
-/// Transposes four rows of bytes that are `stride` apart: lane i holds byte i of each row, the first row's lowest.
+/// Transposes four rows of bytes that are `stride` bytes apart: lane i gets byte i of each row, the first row's byte
+/// lowest.
 inline IntVec LoadQuads(const int8_t* rows, int64_t stride) {
   const auto row = [&](int i) { return _mm_loadl_epi64(reinterpret_cast<const __m128i*>(rows + i * stride)); };
   const __m256i all = _mm256_set_m128i(_mm_unpacklo_epi64(row(2), row(3)), _mm_unpacklo_epi64(row(0), row(1)));

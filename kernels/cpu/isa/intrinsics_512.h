@@ -12,7 +12,8 @@ inline Vec MulAdd(Vec a, Vec b, Vec c) {
       _mm512_fmadd_ps(reinterpret_cast<__m512>(a), reinterpret_cast<__m512>(b), reinterpret_cast<__m512>(c)));
 }
 
-// gcc 12 would compile the functions below to several instructions each if they used vector extensions.
+// Written with intrinsics, because gcc 12 compiles the same functions in vector extensions to several instructions
+// each.
 
 inline IntVec Widen(ShortVec v) {
   return reinterpret_cast<IntVec>(_mm512_maskz_cvtepu16_epi32(0xffff, reinterpret_cast<__m256i>(v)));
@@ -30,7 +31,8 @@ inline ShortVec FloatToHalf(Vec v) {
       _mm512_maskz_cvtps_ph(0xffff, reinterpret_cast<__m512>(v), _MM_FROUND_TO_NEAREST_INT));
 }
 
-/// Transposes four rows of bytes that are `stride` apart: lane i holds byte i of each row, the first row's lowest.
+/// Transposes four rows of bytes that are `stride` bytes apart: lane i gets byte i of each row, the first row's byte
+/// lowest.
 inline IntVec LoadQuads(const int8_t* rows, int64_t stride) {
   const auto row = [&](int i) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(rows + i * stride)); };
   __m512i all = _mm512_inserti32x4(_mm512_castsi128_si512(row(0)), row(1), 1);

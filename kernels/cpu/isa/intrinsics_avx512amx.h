@@ -3,14 +3,14 @@
 #include "kernels/cpu/isa/intrinsics_avx512vnni.h"
 #include "kernels/cpu/isa/table.h"
 
-// AMX: eight tile registers, each of up to 16 rows of 64 bytes. Instructions name them; compilers do not allocate
-// them.
+// AMX has eight tile registers, each of up to 16 rows of 64 bytes. Instructions name the registers; compilers do not
+// allocate them.
 namespace quire::kernels::QUIRE_ISA {
 
-/// Returns the table for everything that tiles do not multiply.
+/// Returns the table for all functions that do not multiply by tiles.
 inline const IsaTable& WithoutTiles() { return avx512vnni::Table(); }
 
-/// Rows per tile register, and bytes per row.
+/// The configuration of tile registers: rows per register, and bytes per row.
 struct TileShapes {
   uint8_t rows[8];
   uint16_t bytes[8];
@@ -28,7 +28,7 @@ inline void SetTiles(const TileShapes& shapes) {
   __asm__ volatile("ldtilecfg %0" : : "m"(setting));
 }
 
-/// Releases the tile registers. Until then, the kernel saves and restores them at every switch of threads.
+/// Releases the tile registers. Until then, the operating system saves and restores them at every switch of threads.
 inline void ReleaseTiles() { __asm__ volatile("tilerelease" : : : "memory"); }
 
 /// Loads a tile whose rows are `stride` bytes apart.
@@ -45,8 +45,9 @@ inline void ClearTile() {
   __asm__ volatile("tilezero %%tmm%c0" : : "i"(tile));
 }
 
-// sum[m, n] += sum over k of the products of x[m]'s k-th four bytes and lane n of w's row k. Each four bytes are four
-// signed bytes, four unsigned bytes, or two bf16 numbers of x. The bf16 version adds a sum of 32 products to `sum`.
+// The three functions below compute sum[m, n] += sum over k of the products of x[m]'s k-th four bytes and lane n of w's
+// row k. Each four bytes are four signed bytes, four unsigned bytes, or two bf16 numbers of x. The bf16 version adds a
+// sum of 32 products to `sum`.
 template <int sum, int x, int w>
 inline void AddSignedBytes() {
   __asm__ volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(sum), "i"(x), "i"(w));

@@ -2,7 +2,7 @@
 
 #include "kernels/cpu/isa/vec_types.h"
 
-// Operations without an instruction of their own, in plain C++ for any number of lanes.
+// Operations for which the instruction set has no instruction, in plain C++ for any number of lanes.
 namespace quire::kernels::QUIRE_ISA {
 
 /// Returns a * b + c with two roundings, because there is no fused instruction.
@@ -18,15 +18,15 @@ inline Vec HalfToFloat(ShortVec half) {
   return reinterpret_cast<Vec>(reinterpret_cast<IntVec>(scaled) | special | ((h & 0x8000) << 16));
 }
 
-/// Converts floats to fp16. Rounds to nearest, ties to even; magnitudes from 65,520 on become infinite. Works on the
-/// float's bits: larger magnitudes have larger bits, and a mantissa that rounds up past its bits carries into the
-/// exponent.
+/// Converts floats to fp16. Rounds to nearest, ties to even; magnitudes from 65,520 on become infinite. The function
+/// works on the floats' bits: larger magnitudes have larger bits, and a mantissa that overflows in rounding carries
+/// into the exponent.
 inline ShortVec FloatToHalf(Vec v) {
   const IntVec bits = reinterpret_cast<IntVec>(v), magnitude = bits & 0x7fffffff;
   const IntVec infinite = magnitude >= (127 + 16) << 23, tiny = magnitude < (127 - 14) << 23;
   const IntVec nan = magnitude > 0x7f800000;
   const IntVec rounded = (magnitude - ((127 - 15) << 23) + 0xfff + ((magnitude >> 13) & 1)) >> 13;
-  const IntVec halves_half = IntVec{} + ((127 - 15 + 13 + 1) << 23);  // its last bit is worth the smallest half
+  const IntVec halves_half = IntVec{} + ((127 - 15 + 13 + 1) << 23);  // its last bit has the value of the smallest half
   const IntVec subnormal =
       reinterpret_cast<IntVec>(reinterpret_cast<Vec>(magnitude) + reinterpret_cast<Vec>(halves_half)) - halves_half;
   const IntVec finite = (tiny & subnormal) | (~tiny & rounded);
@@ -34,7 +34,8 @@ inline ShortVec FloatToHalf(Vec v) {
   return __builtin_convertvector((infinite & 0x7c00) | (~infinite & finite) | (nan & 0x0200) | sign, ShortVec);
 }
 
-/// Transposes four rows of bytes that are `stride` apart: lane i holds byte i of each row, the first row's lowest.
+/// Transposes four rows of bytes that are `stride` bytes apart: lane i gets byte i of each row, the first row's byte
+/// lowest.
 inline IntVec LoadQuads(const int8_t* rows, int64_t stride) {
   int8_t bytes[4 * kLanes];
   for (int i = 0; i < 4 * kLanes; ++i) bytes[i] = rows[i % 4 * stride + i / 4];

@@ -6,10 +6,11 @@
 // Chooses the number type in which attention reads the KV cache.
 namespace quire::kernels::QUIRE_ISA {
 
-/// Whether attention on bytes is faster than on floats: not with AVX2 alone.
+/// True if attention on bytes is faster than on floats, as on all instruction sets but AVX2 without VNNI.
 inline constexpr bool kBytesPay = kByteProducts == ByteProducts::kAll || kLanes != 8;
 
-/// True if attention multiplies bytes: requires blocks and heads that are whole vectors on every instruction set.
+/// True if attention multiplies bytes. The block size and the head dimension must then be multiples of every
+/// instruction set's vector length.
 inline bool MultipliesBytes(const PagedAttentionParams& p) {
   constexpr int64_t kWidestVector = 16;
   return kBytesPay && p.activations == Activations::kInt8 && p.cache.type == NumberType::kInt8 &&

@@ -3,8 +3,8 @@
 #include "comm/base/number_type.h"
 #include "kernels/cpu/isa/vec.h"
 
-// The number types of a KV cache: floats, halves, or bytes with scales. Bytes are converted to floats or multiplied as
-// they are (Byte).
+// The number types of a KV cache: floats, halves, or bytes with scales. Bytes are converted to floats, or multiplied
+// without conversion (Byte).
 namespace quire::kernels::QUIRE_ISA {
 
 /// An fp16 number.
@@ -31,7 +31,7 @@ inline Vec LoadNumbers(const int8_t* p, int64_t count) {
   return __builtin_convertvector(Widen(bytes), Vec);
 }
 
-/// A byte that is multiplied as it is; the other factor is rounded to bytes, too.
+/// A byte that is multiplied without conversion; the other factor is rounded to bytes, too.
 struct Byte {
   int8_t number;
 };

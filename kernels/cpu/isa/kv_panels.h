@@ -25,7 +25,7 @@ inline Panels CarvePanels(float* scratch, int64_t dim, int64_t padded_slots) {
   return {scratch, values, key_scales, key_scales + padded_slots, key_scales + 2 * padded_slots};
 }
 
-/// Prefetches share number `share` of `shares` equal parts of a span.
+/// Prefetches one of `shares` equal parts of a span: part number `share`.
 template <class T>
 void FetchShare(const Span<T>& span, int64_t share, int64_t shares) {
   const int64_t vectors = span.padded / kLanes, blocks = span.slots / span.block_size;

@@ -7,8 +7,9 @@
 // Attention reads keys and values in spans of a few blocks, as floats, halves, or bytes with scales.
 namespace quire::kernels::QUIRE_ISA {
 
-/// The slots that enter a row's running softmax together: those of the blocks that begin between two multiples of
-/// kSpanSlots. A block is a span of its own if its size is not a multiple of the vector length, or at least kSpanSlots.
+/// The number of slots that enter a row's running softmax together. They belong to the blocks that begin between two
+/// multiples of kSpanSlots. A block makes a span alone if its size is not a multiple of the vector length, or is at
+/// least kSpanSlots.
 inline constexpr int64_t kSpanSlots = 64;
 inline constexpr int64_t kMostBlocks = kSpanSlots / kLanes, kMostVectors = kMaxBlockSize / kLanes;
 
@@ -21,7 +22,7 @@ inline int64_t SlotsOfSpan(const KvCacheView& cache) {
   return several ? kSpanSlots / cache.block_size * cache.block_size : cache.block_size;
 }
 
-/// Returns the number of positions that a query sees; without a window, more than any context has.
+/// Returns the number of positions that a query sees. Without a window, returns more positions than any context has.
 inline int64_t WindowOf(const PagedAttentionParams& p) {
   constexpr int64_t kNoWindow = int64_t{1} << 30;
   return p.window > 0 ? Least(p.window, kNoWindow) : kNoWindow;
@@ -31,7 +32,8 @@ inline int64_t WindowOf(const PagedAttentionParams& p) {
 inline int64_t AheadOf(const PagedAttentionParams& p) { return p.both_ways ? WindowOf(p) - 1 : 0; }
 
 /// A few consecutive blocks of a sequence, with numbers of type T. Pointers to blocks that no query of the item sees
-/// are meaningless but lie in the cache. Pointers to scales are meaningless for numbers without scales.
+/// are valid addresses in the cache with meaningless contents. Pointers to scales are meaningless for numbers without
+/// scales.
 template <class T>
 struct Span {
   int64_t dim, block_size;
@@ -41,7 +43,7 @@ struct Span {
   const float* key_scales[kMostVectors];   // per vector of slots: the scales of their keys
   const T* values[kMostBlocks];            // per block: [block_size, head_dim]
   const float* value_scales[kMostBlocks];  // per block: the values' scales [block_size]
-  const Span* next;                        // span to prefetch meanwhile; null: none
+  const Span* next;                        // span to prefetch while this span is computed; null: none
 };
 
 /// Prefetches one vector's share of the keys of its block.
@@ -52,7 +54,8 @@ void FetchKeys(const Span<T>& span, int64_t vector) {
   Fetch(span.keys[vector] + of_block * (span.dim - 1), slots * span.dim * static_cast<int64_t>(sizeof(T)));
 }
 
-/// Prefetches dimensions [d, d + dims) worth of a block's values: the shares together cover the block.
+/// Prefetches the part of a block's values that belongs to dimensions [d, d + dims). All such parts together cover the
+/// block.
 template <class T>
 void FetchValues(const Span<T>& span, int64_t block, int64_t d, int64_t dims) {
   Fetch(span.values[block] + d * span.block_size, dims * span.block_size * static_cast<int64_t>(sizeof(T)));

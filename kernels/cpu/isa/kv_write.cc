@@ -6,10 +6,11 @@ namespace quire::kernels::QUIRE_ISA {
 
 namespace {
 
-/// The place of a token's vector in a head's part of a block: its numbers lie `stride` apart from `first` on.
+/// The place of a token's vector in a head's part of a block. The vector's numbers begin at `first` and are `stride`
+/// apart.
 struct Places {
   std::byte* head;
-  int64_t offset;  // slot in the block
+  int64_t offset;  // index of the slot in the block
   int64_t first, stride;
 };
 
@@ -23,7 +24,7 @@ Vec LoadFrom(const float* vector, int64_t d, int64_t dim) {
   return dim - d >= kLanes ? Load(vector + d) : LoadPart(vector + d, dim - d);
 }
 
-/// Stores numbers for the dimensions from d on, as far as the vector reaches.
+/// Stores the numbers of the dimensions from d on, up to the end of the vector.
 template <class Numbers, class T>
 void StoreTo(T* to, int64_t stride, int64_t d, int64_t dim, Numbers numbers) {
   const int64_t count = Least(dim - d, kLanes);
@@ -60,7 +61,7 @@ void WriteBytes(const Places& at, const float* vector, int64_t dim, int64_t bloc
   const float inverse = scale > 0 ? 127 / most : 0;
   const Vec factor = Splat(inverse < __builtin_inff() ? inverse : 0);
   for (int64_t d = 0; d < dim; d += kLanes) {
-    const Vec v = scale > 0 ? LoadFrom(vector, d, dim) * factor : Vec{};  // the scale marks non-finite numbers
+    const Vec v = scale > 0 ? LoadFrom(vector, d, dim) * factor : Vec{};  // a NaN scale gives only zeros
     StoreTo(to, at.stride, d, dim, __builtin_convertvector(RoundToInts(v), SignedByteVec));
   }
 }

@@ -1,4 +1,4 @@
-// Products of quantised weights with x rounded to 16-bit integers; exact within a block.
+// Computes products of quantised weights with x rounded to 16-bit integers. Within a block the products are exact.
 #include "kernels/cpu/isa/block_sums.h"
 #include "kernels/cpu/isa/quantized_panel.h"
 
@@ -43,12 +43,13 @@ QUIRE_INLINE inline void ForPairs(const UnpackedBlocks& blocks, const Use& use) 
   }
 }
 
-/// Up to this many rows of x, nibbles are multiplied in place, as 1, 16 or 256 times their value. This takes fewer
-/// instructions for the nibbles and more for the sums, and it gives three chains of additions instead of one.
+/// With at most this many rows of x, nibbles are multiplied where they stand in their word, as 1, 16 or 256 times their
+/// value. This way takes fewer instructions for the nibbles and more for the sums, and has three chains of additions
+/// instead of one.
 constexpr int kRowsInPlace = 2;
 
-/// Adds a block of nibbles to the sums. The largest partial sum is that of the 256-fold nibbles: at most 8 * 15 * 256
-/// * 32,767, just below 2^30.
+/// Adds a block of nibbles to the sums. The largest partial sum belongs to the 256-fold nibbles: at most 8 * 15 * 256 *
+/// 32,767, just below 2^30.
 template <NumberType Type, int MT, int V>
 QUIRE_INLINE inline void AddInPlace(const int16_t* values, int64_t stride, const PanelBlocks& blocks,
                                     IntVec (&dot)[MT][V]) {
@@ -73,7 +74,8 @@ QUIRE_INLINE inline void AddInPlace(const int16_t* values, int64_t stride, const
   });
 }
 
-/// Adds one block of MT rows of x from `row` on, times the same block of the panels, to the sums.
+/// Multiplies one block of MT rows of x, from `row` on, by the same block of the panels, and adds the products to the
+/// sums.
 template <NumberType Type, class Blocks, int MT, int V>
 QUIRE_INLINE inline void AddBlock(const IntegerRows<int16_t>& x, int64_t row, int64_t block, const Blocks& blocks,
                                   TileSums<MT, V>& sums) {

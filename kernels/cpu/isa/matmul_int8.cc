@@ -1,5 +1,5 @@
-// Products of quantised weights with x rounded to 8-bit integers; exact within a block. One instruction does twice as
-// many products as with 16 bits.
+// Computes products of quantised weights with x rounded to 8-bit integers. Within a block the products are exact. One
+// instruction computes twice as many products as with 16 bits.
 #include "kernels/cpu/isa/panel_quads.h"
 #include "kernels/cpu/isa/quantized_panel.h"
 
@@ -11,7 +11,8 @@ template <NumberType Type>
 constexpr bool kTaken = kByteProducts == ByteProducts::kAll ||
                         (kByteProducts == ByteProducts::kOfNibbles && !Block<Type>::kIsBytes);
 
-/// Adds one block of MT rows of x from `row` on, times the same block of the panels, to the sums.
+/// Multiplies one block of MT rows of x, from `row` on, by the same block of the panels, and adds the products to the
+/// sums.
 template <NumberType Type, class Blocks, int MT, int V>
 QUIRE_INLINE inline void AddBlock(const IntegerRows<int8_t>& x, int64_t row, int64_t block, const Blocks& blocks,
                                   TileSums<MT, V>& sums) {
@@ -41,7 +42,8 @@ void MatmulOf(const PanelProduct& p, const IntegerRows<int8_t>& x) {
           QUIRE_INLINE { AddBlock<Type>(x, row, block, blocks, sums); });
 }
 
-/// Only with byte products: raised nibbles would overflow 16-bit sums.
+/// True if nibbles are unpacked before the products. Byte products are required, because raised nibbles would overflow
+/// 16-bit sums.
 template <NumberType Type>
 constexpr bool kUnpacks = kByteProducts == ByteProducts::kAll && !Block<Type>::kIsBytes;
 

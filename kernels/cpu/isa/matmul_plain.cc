@@ -1,4 +1,4 @@
-// Products with weights in fp32, fp16 and bf16.
+// Computes products with weights in fp32, fp16 and bf16.
 #include "kernels/cpu/isa/fetch.h"
 #include "kernels/cpu/isa/next_panels.h"
 
@@ -6,19 +6,20 @@ namespace quire::kernels::QUIRE_ISA {
 
 namespace {
 
-// Tile shapes for which sums, a column of the panels and a number of x fit the register file (16, or 32 with AVX-512).
+// Tile shapes for which the sums, a column of the panels and a number of x fit into the register file (16 registers, or
+// 32 with AVX-512).
 struct PlainTiles {
   static constexpr int kRows = 12 / kVecs, kWideRows = 12, kLeastWideRows = 2, kFewRows = 1;
 };
-// Columns that are summed at a time. A panel of that many columns stays in the second-level cache, beside kRowsInCache
-// rows of x.
+// The number of columns that are summed at a time. A panel of this many columns stays in the second-level cache beside
+// kRowsInCache rows of x.
 constexpr int64_t kCols = 1024, kRowsInCache = 60;
 
 // The next panels are prefetched every kStepCols columns. kAhead is the prefetch distance in bytes within the first
 // panels.
 constexpr int64_t kStepCols = 32, kAhead = 4096;
 
-/// Columns of a panel that are loaded together: two for bf16, which are the halves of each lane.
+/// The columns of a panel that are loaded together: two for bf16, one in each half of a lane.
 template <NumberType Type>
 struct Columns;
 template <>
@@ -40,7 +41,7 @@ struct Columns<NumberType::kBF16> {
   }
 };
 
-/// Adds the products of some columns to a tile's sums. stride: bytes between panels.
+/// Adds the products of some columns to a tile's sums. `stride`: bytes between panels.
 template <NumberType Type, int MT, int V>
 QUIRE_INLINE inline void Accumulate(const float* x, int64_t x_stride, const std::byte* panel, int64_t cols,
                                     int64_t stride, TileSums<MT, V>& sums) {

@@ -4,11 +4,11 @@
 
 namespace quire::kernels::QUIRE_ISA {
 
-/// Prefetches the panels after those of a tile into the second-level cache while tiles use the current panels. Each
-/// tile prefetches an equal part in even steps, so that memory is never idle during computation.
+/// Prefetches the panels that follow a tile's panels into the second-level cache, while tiles compute with the current
+/// panels. Each tile prefetches an equal part in even steps, so that memory is never idle during computation.
 class NextPanels {
  public:
-  /// `data`: the wanted `bytes` of the first of the next panels. Each tile fetches its part in `steps` steps of
+  /// `data`: the `bytes` to prefetch of the first of the next panels. Each tile prefetches its part in `steps` steps of
   /// equally many cache lines.
   NextPanels(const Tile& tile, const std::byte* data, int64_t bytes, int64_t steps)
       : data_(data),
@@ -16,7 +16,7 @@ class NextPanels {
         step_(steps == 0 ? 0 : (bytes + kLine * tile.count * steps - 1) / (kLine * tile.count * steps) * kLine),
         at_(tile.index * steps * step_) {}
 
-  /// Fetches the next step for each of `panels` panels, which are `stride` bytes apart.
+  /// Prefetches the part of the next step in each of `panels` panels, which are `stride` bytes apart.
   template <int panels>
   QUIRE_INLINE void Fetch(int64_t stride) {
     if (at_ >= end_) return;

@@ -2,6 +2,7 @@
 #include "kernels/cpu/isa/functions.h"
 #include "kernels/cpu/isa/kv_form.h"
 #include "kernels/cpu/isa/kv_span.h"
+#include "kernels/cpu/isa/row_block.h"
 #include "kernels/cpu/isa/soft_cap.h"
 #include "kernels/cpu/isa/unrolled.h"
 #include "kernels/cpu/isa/vec.h"
@@ -11,20 +12,22 @@ namespace quire::kernels::QUIRE_ISA {
 namespace {
 
 constexpr int kRowTile = 4;  // query rows that share one pass over a span
-constexpr int kFewRows = 8;  // up to this many rows compute too briefly to hide the fetch of the next span
-constexpr int kColumns = 2;  // vectors that a pass over a span computes per row at a time
+constexpr int kFewRows = 8;  // this many rows or fewer compute too briefly to hide the fetch of the next span
+constexpr int kColumns = 2;  // vectors that one pass over a span computes at a time for each row
 
 /// The rows of one item, ordered by query, then query head of the KV head's group. Each row has its running softmax:
 /// out = sum(p * v) and sum = sum(p), both relative to max.
 struct Rows {
-  float* query;   // [num_rows, head_dim], scaled
-  float* out;     // [num_rows, head_dim] weighted sum of values so far
-  float* max;     // [num_rows] largest score so far
-  float* sum;     // [num_rows] sum of the weights so far
-  float* slope;   // [num_rows] ALiBi's slopes, or null
-  float* place;   // [num_rows] the query's position
-  float* scores;  // [kRowTile, padded slots of a span]
+  float* query;    // [num_rows, head_dim], scaled
+  float* out;      // [num_rows, head_dim] weighted sum of values so far
+  float* max;      // [num_rows] largest score so far
+  float* sum;      // [num_rows] sum of the weights so far
+  float* slope;    // [num_rows] ALiBi's slopes, or null
+  int32_t* head;   // [num_rows] the query's head
+  int32_t* place;  // [num_rows] the query's position
+  float* scores;   // [kRowTile, padded slots of a span]
   float soft_cap;
+  RelativeBias bias;
 };
 
 int64_t MaxRows(const PagedAttentionParams& p) { return kAttentionTile * p.num_heads; }
@@ -34,8 +37,17 @@ Rows CarveScratch(const PagedAttentionParams& p, float* scratch) {
   float* out = scratch + rows * dim;
   float* max = out + rows * dim;
   float* slope = max + 2 * rows;
-  return {scratch,          out,       max, max + rows, p.alibi_slopes == nullptr ? nullptr : slope, slope + rows,
-          slope + 2 * rows, p.soft_cap};
+  auto* const head = reinterpret_cast<int32_t*>(slope + rows);
+  return {scratch,
+          out,
+          max,
+          max + rows,
+          p.alibi_slopes == nullptr ? nullptr : slope,
+          head,
+          head + rows,
+          slope + 3 * rows,
+          p.soft_cap,
+          BiasOf(p)};
 }
 
 /// A row's query as bytes. The bytes overwrite the beginning of the row's floats.
@@ -65,7 +77,7 @@ void RoundQuery(float* query, int64_t dim) {
   __builtin_memcpy(query + dim / 4 + 1, &sum, sizeof(sum));
 }
 
-/// A row's weights of a span as bytes. The bytes overwrite the beginning of the row's floats.
+/// A row's weights for a span as bytes. The bytes overwrite the beginning of the row's floats.
 struct RoundedWeights {
   const int8_t* bytes;  // [padded slots], unsigned; 0 for unseen slots
   float step;
@@ -105,7 +117,7 @@ QUIRE_INLINE inline void DotProducts(const Span<T>& span, int64_t vector, const 
   }
 }
 
-/// Adds products as the function above does, with keys and queries in bytes.
+/// Adds products as the function above does, with keys and queries as bytes.
 template <int R, int C>
 QUIRE_INLINE inline void DotProducts(const Span<Byte>& span, int64_t vector, const float* query, Vec (&acc)[R][C]) {
   RoundedQuery rounded[R];
@@ -115,7 +127,7 @@ QUIRE_INLINE inline void DotProducts(const Span<Byte>& span, int64_t vector, con
     Unrolled<C>([&](auto c) QUIRE_INLINE { dot[r][c] = IntVec{} - kRaised * rounded[r].total; });
   });
   for (int64_t d = 0; d < span.dim; d += 4) {
-    CellVec key[C];  // plus kRaised
+    CellVec key[C];  // each byte is raised by kRaised
     Unrolled<C>([&](auto c) QUIRE_INLINE {
       const int8_t* from = &span.keys[vector + c]->number + d * span.block_size;
       key[c] = reinterpret_cast<CellVec>(LoadQuads(from, span.block_size)) ^ 0x8080;
@@ -160,18 +172,18 @@ void Scores(const Span<T>& span, Visible visible, const float* query, float* sco
   for (; vector * kLanes < visible.end; ++vector) ScoreVectors<R, 1>(span, vector, query, scores);
 }
 
-/// Adds slope * (key position - query position) to one row's scores in the vectors of `computed`. `distance`: the
+/// Adds -slope * |key position - query position| to one row's scores in the vectors of `computed`. `distance`: the
 /// span's first position minus the query's position.
 void AddSlope(float* scores, Visible computed, float slope, float distance) {
   Vec lanes;
   for (int lane = 0; lane < kLanes; ++lane) lanes[lane] = static_cast<float>(lane);
   for (int64_t j = computed.begin / kLanes * kLanes; j < computed.end; j += kLanes)
-    Store(scores + j, MulAdd(lanes + (static_cast<float>(j) + distance), Splat(slope), Load(scores + j)));
+    Store(scores + j, MulAdd(Downhill(lanes + (static_cast<float>(j) + distance)), Splat(slope), Load(scores + j)));
 }
 
 /// Turns one row's scores in the vectors of `computed` into weights relative to the new maximum; unseen slots get
-/// weight 0. Returns the factor by which the row's earlier sum and output shrink. At least one slot must be visible:
-/// otherwise the maximum could stay kMasked, and masked slots would weigh exp(0).
+/// weight 0. Returns the factor by which the row's earlier sum and output shrink. At least one slot must be visible,
+/// because otherwise the maximum could stay kMasked, and masked slots would have the weight exp(0).
 float Reweigh(float* scores, Visible computed, Visible visible, float* row_max, float* row_sum) {
   const int64_t begin = computed.begin / kLanes * kLanes, end = PadToLanes(computed.end);
   for (int64_t j = begin; j < visible.begin; ++j) scores[j] = kMasked;
@@ -191,7 +203,7 @@ float Reweigh(float* scores, Visible computed, Visible visible, float* row_max, 
   return shrink;
 }
 
-/// weights[j] *= the scale of slot j's value, for one row.
+/// Multiplies one row's weights[j] by the scale of slot j's value.
 template <class T>
 void ScaleWeights(const Span<T>& span, Visible visible, float* weights) {
   if constexpr (!kScaled<T>) return;
@@ -247,8 +259,8 @@ void Accumulate(const Span<T>& span, Visible visible, const float* weights, cons
   }
 }
 
-/// Accumulates as AccumulateVectors does, in bytes, for one vector of the head dimension. Slots that a row does not see
-/// have weight 0.
+/// Accumulates as AccumulateVectors does, with bytes, for one vector of the head dimension. Slots that a row does not
+/// see have weight 0.
 template <int R>
 QUIRE_INLINE inline void AccumulateBytes(const Span<Byte>& span, Visible slots, const float* weights,
                                          const float* shrink, int64_t d, float* out) {
@@ -270,9 +282,9 @@ QUIRE_INLINE inline void AccumulateBytes(const Span<Byte>& span, Visible slots, 
   });
 }
 
-/// Accumulates for each row the values that it sees, in the order of the slots. Slots that all rows see take one pass;
-/// other slots are added for each row alone. An unseen slot must be skipped despite its weight 0, because 0 * infinity
-/// is NaN.
+/// Accumulates for each row the values that the row sees, in the order of the slots. Slots that all rows see take one
+/// pass; other slots are added for each row separately. An unseen slot must be skipped despite its weight 0, because 0
+/// * infinity is NaN.
 template <int R, class T>
 void AccumulateSeen(const Span<T>& span, const Visible* visible, float* weights, float* shrink, float* out) {
   const auto alone = [&](int r, Visible slots) {
@@ -289,7 +301,7 @@ void AccumulateSeen(const Span<T>& span, const Visible* visible, float* weights,
   for (int r = 0; r < R; ++r) alone(r, {end, visible[r].end});
 }
 
-/// Accumulates as the function above does, in bytes. One pass suffices, because unseen slots have weight 0 and bytes
+/// Accumulates as the function above does, with bytes. One pass suffices, because unseen slots have weight 0 and bytes
 /// are finite.
 template <int R, class T>
 requires kInBytes<T>
@@ -299,8 +311,8 @@ void AccumulateSeen(const Span<T>& span, const Visible* visible, float* weights,
     AccumulateBytes<R>(span, {visible[0].begin, visible[R - 1].end}, weights, shrink, d, out);
 }
 
-/// Processes one span for R rows. The span's first slot has position `start`. Row r sees visible[r]; later rows begin
-/// and end no earlier.
+/// Processes one span for R rows. The span's first slot has position `start`. Row r sees the slots visible[r]; the
+/// ranges of later rows begin and end no earlier.
 template <int R, class T>
 void VisitRows(const Span<T>& span, int64_t start, const Visible* visible, const Rows& rows, int64_t row) {
   const Visible together = {visible[0].begin, visible[R - 1].end};
@@ -310,7 +322,9 @@ void VisitRows(const Span<T>& span, int64_t start, const Visible* visible, const
     float* weights = rows.scores + r * span.padded;
     if (rows.soft_cap > 0) SoftCapAll(weights, together.begin / kLanes * kLanes, together.end, rows.soft_cap);
     if (rows.slope != nullptr)
-      AddSlope(weights, together, rows.slope[row + r], static_cast<float>(start) - rows.place[row + r]);
+      AddSlope(weights, together, rows.slope[row + r], static_cast<float>(start - rows.place[row + r]));
+    for (int64_t j = together.begin; rows.bias.table != nullptr && j < together.end; ++j)
+      weights[j] += rows.bias.Of(rows.head[row + r], start + j - rows.place[row + r]);
     shrink[r] = Reweigh(weights, together, visible[r], rows.max + row + r, rows.sum + row + r);
     ScaleWeights(span, visible[r], weights);
   }
@@ -331,8 +345,8 @@ struct Place {
 /// Processes the span whose first slot has position `start` for the place's rows.
 template <class T>
 void VisitSpan(const Place& place, int64_t start, const Span<T>& span, const Rows& rows) {
-  // Query i sees slots [i - to_window, i + to_end) of the span, as far as they exist. A query before the span sees
-  // none, nor does one whose window begins after the span.
+  // Query i sees slots [i - to_window, i + to_end) of the span, as far as they exist. A query before the span sees no
+  // slot of it, nor does a query whose window begins after the span.
   const int64_t to_self = place.first_position + 1 - start, to_window = place.window - to_self;
   const int64_t to_end = to_self + place.ahead, slots = Least(span.slots, place.context - start);
   const int64_t begin = Most(1 - to_end, 0), end = Least(place.num_queries, span.slots + to_window);
@@ -383,8 +397,8 @@ void EachRow(const PagedAttentionParams& p, const AttentionItem& item, const Use
   }
 }
 
-/// Computes an item with few rows. A row visits the same slots in the same spans whatever rows share them, so results
-/// do not depend on the other members.
+/// Computes an item with few rows. A row visits the same slots in the same spans whatever other rows are in the item,
+/// so its result does not depend on the other members.
 template <class T>
 void TileOf(const PagedAttentionParams& p, const AttentionItem& item, float* scratch) {
   const int64_t dim = p.cache.head_dim;
@@ -395,10 +409,9 @@ void TileOf(const PagedAttentionParams& p, const AttentionItem& item, float* scr
       rows.query[row * dim + d] = from[d] * p.scale;
       rows.out[row * dim + d] = 0.0f;
     }
-    if (rows.slope != nullptr) {
-      rows.slope[row] = p.alibi_slopes[head];
-      rows.place[row] = static_cast<float>(p.context_len[sequence] - (p.query_start[sequence + 1] - query));
-    }
+    if (rows.slope != nullptr) rows.slope[row] = p.alibi_slopes[head];
+    rows.head[row] = static_cast<int32_t>(head);
+    rows.place[row] = static_cast<int32_t>(p.context_len[sequence] - (p.query_start[sequence + 1] - query));
     rows.max[row] = p.sinks == nullptr ? kMasked : p.sinks[head];
     rows.sum[row] = p.sinks == nullptr ? 0.0f : 1.0f;
     if constexpr (kInBytes<T>) RoundQuery(rows.query + row * dim, dim);
@@ -429,7 +442,7 @@ void TileOf(const PagedAttentionParams& p, const AttentionItem& item, float* scr
 }  // namespace
 
 int64_t AttentionScratch(const PagedAttentionParams& p) {
-  const int64_t few = MaxRows(p) * (2 * p.cache.head_dim + 4) + kRowTile * PadToLanes(SlotsOfSpan(p.cache));
+  const int64_t few = MaxRows(p) * (2 * p.cache.head_dim + 5) + kRowTile * PadToLanes(SlotsOfSpan(p.cache));
   return Most(few, PrefillScratch(p));
 }
 

@@ -5,17 +5,19 @@
 #include "kernels/cpu/isa/unrolled.h"
 #include "kernels/cpu/isa/vec.h"
 
-// Shared by plain and quantised products: the sums of a tile and the order of tiles.
+// The sums of a tile and the order of tiles, for plain and quantised products.
 namespace quire::kernels::QUIRE_ISA {
 
 /// Vectors per column of a panel: kPanelRows numbers, one for each row.
 inline constexpr int kVecs = kPanelRows / kLanes;
 static_assert(kPanelRows % kLanes == 0);
 
-/// Panels per tile when x has many rows. Two narrow panels share each load of x, which would take the most time.
+/// The number of panels per tile when x has many rows. If a panel is one vector wide, two panels share each load of x,
+/// because loading x would otherwise take longer than multiplying.
 inline constexpr int kWidePanels = kVecs == 1 ? 2 : 1;
 
-/// Panels per tile when x has few rows. Four vectors of sums, each a chain of additions, keep up with memory.
+/// The number of panels per tile when x has few rows. Each row's sums form one chain of additions per vector; with four
+/// vectors, the additions keep up with memory.
 inline constexpr int kFewRowsPanels = kVecs < 4 ? 4 / kVecs : 1;
 
 /// The sums of MT rows of x with V vectors of panel rows, in registers between Load from y and Store to y. Each sum is
@@ -28,7 +30,7 @@ struct TileSums {
   void Clear() {
     Unrolled<MT>([&](auto i) QUIRE_INLINE { Unrolled<V>([&](auto v) QUIRE_INLINE { sum[i][v] = Vec{}; }); });
   }
-  // Loads sums from y. count: the number of existing panel rows, 1..kRows.
+  // Loads the sums from y. `count`: number of existing panel rows, 1..kRows.
   void Load(const float* y, int64_t y_stride, int64_t count) {
     for (int i = 0; i < MT; ++i, y += y_stride) {
       float row[kRows] = {};
@@ -38,7 +40,7 @@ struct TileSums {
   }
   void Store(float* y, int64_t y_stride, int64_t count) const {
     for (int i = 0; i < MT; ++i, y += y_stride) {
-      float row[kRows];  // taking the address of `sum` would force it out of the registers
+      float row[kRows];  // a copy, because taking the address of `sum` would move it out of the registers
       float* to = count == kRows ? y : row;
       for (int v = 0; v < V; ++v) QUIRE_ISA::Store(to + v * kLanes, sum[i][v]);
       if (to == row) __builtin_memcpy(y, row, static_cast<unsigned long>(count) * sizeof(float));
@@ -50,7 +52,7 @@ struct TileSums {
 struct Tile {
   int64_t row, panel;             // first row of x, first panel
   int64_t index, count;           // position and number of the tiles that share these panels
-  bool panels_begin, panels_end;  // true for the first and the last panels of the product
+  bool panels_begin, panels_end;  // true for the first and the last panels of the product, respectively
 };
 
 /// Adds (or, with `begins`, assigns) to y the products of rows [m0, m1) of x with some panels for some columns. Cuts
@@ -65,11 +67,7 @@ void AddTiles(const PanelProduct& p, bool begins, int64_t m0, int64_t m1, int64_
     WithRows<most>(Least(rows, m1 - row), [&]<int MT>() {
       FetchForWriting(y, p.y_stride, MT, columns);
       TileSums<MT, panels * kVecs> sums;
-      if (begins) {
-        sums.Clear();
-      } else {
-        sums.Load(y, p.y_stride, columns);
-      }
+      begins ? sums.Clear() : sums.Load(y, p.y_stride, columns);
       add(tile, sums);
       sums.Store(y, p.y_stride, columns);
     });
@@ -77,8 +75,9 @@ void AddTiles(const PanelProduct& p, bool begins, int64_t m0, int64_t m1, int64_
 }
 
 /// Adds (or, with `begins`, assigns) to y the products for some columns; add(tile, sums) adds a tile's products to its
-/// sums. Cuts x into blocks of rows that stay in the second-level cache, and visits all panels for each block. Tiles
-/// have up to kRows rows; from kLeastWideRows rows on kWidePanels by kWideRows; up to kFewRows rows kFewRowsPanels.
+/// sums. Cuts x into blocks of rows that stay in the second-level cache, and visits all panels for each block. Up to
+/// kFewRows rows are multiplied with kFewRowsPanels panels at a time. At least kLeastWideRows rows are multiplied with
+/// kWidePanels panels at a time, in tiles of up to kWideRows rows; other numbers of rows in tiles of up to kRows rows.
 template <class Shape, class Add>
 void ForTiles(const PanelProduct& p, bool begins, int64_t rows_in_cache, const Add& add) {
   for (int64_t m0 = 0; m0 < p.m; m0 += rows_in_cache) {

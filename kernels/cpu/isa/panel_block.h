@@ -15,7 +15,7 @@ struct PanelBlocks {
   const std::byte* OfVector(int v) const { return data + v / kVecs * stride; }
 };
 
-/// Blocks whose weights are also unpacked for products: cells [step][vector].
+/// Blocks with an additional copy of their weights, unpacked for products: cells [step][vector].
 struct UnpackedBlocks : PanelBlocks {
   static constexpr bool kUnpacked = true;
 
@@ -30,14 +30,14 @@ struct Block {
   static constexpr int64_t kHeadBytes = (kHasMinimum ? 4 : 2) * kPanelRows;
   static constexpr int64_t kBytes = kHeadBytes + (kIsBytes ? kQuantBlock : kQuantBlock / 2) * kPanelRows;
 
-  /// Returns the integers of eight columns (nibbles), or of four of them (bytes; part 0 or 1).
+  /// Returns the integers of eight columns (nibbles) or of four columns (bytes; part 0 or 1).
   static CellVec Cell(const PanelBlocks& blocks, int group, int part, int v) {
     const int at = kIsBytes ? 2 * group + part : group;
     return LoadAs<CellVec>(blocks.OfVector(v) + kHeadBytes +
                            (at * kVecs + v % kVecs) * static_cast<int>(sizeof(CellVec)));
   }
 
-  /// Returns the scales of the rows (part 0) or their minima (part 1).
+  /// Returns the rows' scales (part 0) or minima (part 1).
   static Vec Head(const PanelBlocks& blocks, int part, int v) {
     return HalfToFloat(
         LoadAs<ShortVec>(blocks.OfVector(v) + 2 * kPanelRows * part + v % kVecs * static_cast<int>(sizeof(ShortVec))));

@@ -5,7 +5,7 @@
 // Iterates over a block of panels for products of bytes.
 namespace quire::kernels::QUIRE_ISA {
 
-/// Quads per block. A quad is four columns of every row, one byte each, in kVecs vectors.
+/// The number of quads per block. A quad is four columns of every row, one byte each, in kVecs vectors.
 inline constexpr int kQuads = kQuantBlock / 4;
 
 /// Calls use(quad, w) for each quad of the block, in the order of x. w[V] holds the quad's unsigned bytes for all
@@ -39,7 +39,7 @@ QUIRE_INLINE inline void ForQuads(const UnpackedBlocks& blocks, const Use& use) 
   });
 }
 
-/// Writes a block's nibbles as bytes, plus kLift: [quad][V].
+/// Writes a block's nibbles as bytes, each plus kLift: [quad][V].
 template <NumberType Type, int V>
 QUIRE_INLINE inline void UnpackQuads(const PanelBlocks& blocks, std::byte* to) {
   ForQuads<Type, V>(blocks, [&](int quad, const CellVec(&w)[V]) QUIRE_INLINE {

@@ -1,4 +1,4 @@
-// Measures the instructions of products without loads, stores and loop overhead.
+// Measures the speed of the products' instructions without loads, stores and loop overhead.
 #include "kernels/cpu/isa/functions.h"
 #include "kernels/cpu/isa/unrolled.h"
 #include "kernels/cpu/isa/vec.h"

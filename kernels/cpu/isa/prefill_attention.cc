@@ -1,4 +1,4 @@
-// Attention with many rows of one sequence: each lane is a row; scores and outputs are blocked products.
+// Computes attention of many rows of one sequence: each lane is a row; scores and outputs are blocked products.
 #include "kernels/cpu/isa/byte_panels.h"
 #include "kernels/cpu/isa/functions.h"
 #include "kernels/cpu/isa/kv_form.h"
@@ -11,10 +11,11 @@ namespace quire::kernels::QUIRE_ISA {
 
 namespace {
 
-/// Numbers of a panel per tile. Their sums (each a vector of rows), the rows and one number fit the register file (16,
-/// or 32 with AVX-512).
+/// The number of a panel's numbers per tile. Their sums (each a vector of rows), the rows and one number fit into the
+/// register file (16 registers, or 32 with AVX-512).
 constexpr int kTileNumbers = kLanes == 16 ? 8 : 6;
-/// Numbers of a panel per tile for products of bytes. Without byte instructions, a vector of bytes is split into two.
+/// The number of a panel's numbers per tile for products of bytes. Without byte instructions, a vector of bytes is
+/// split into two.
 constexpr int kTileBytes = kByteProducts == ByteProducts::kAll ? kTileNumbers : kLanes == 16 ? 6 : 4;
 constexpr int64_t kManyRows = 16;            // from this many rows on, widening the keys and values pays off
 static_assert(kManyRows <= kAttentionTile);  // fewer rows fit the scratch of small items
@@ -70,7 +71,7 @@ void Scores(const RowBlock& block, int64_t dim, int64_t padded, Visible slots, c
   }
 }
 
-/// Scores with bytes: multiplies by the scales of queries and keys, too.
+/// Computes scores with bytes, and multiplies them by the scales of queries and keys.
 template <int V>
 void Scores(const RowBlock& block, int64_t dim, int64_t padded, Visible slots, const BytePanels& panels) {
   for (int64_t slot = slots.begin; slot < slots.end; slot += kTileBytes) {
@@ -90,12 +91,16 @@ void Scores(const RowBlock& block, int64_t dim, int64_t padded, Visible slots, c
   }
 }
 
-/// Adjusts scores: multiplies by the keys' scales if still missing, applies the soft cap, adds ALiBi's slopes.
+/// Adjusts scores: multiplies them by the keys' scales if the product has not, applies the soft cap, and adds ALiBi's
+/// slopes or the numbers of relative_bias.
 template <class T, class PanelsOf>
 void AdjustScores(const PagedAttentionParams& p, const RowBlock& block, int64_t start, Visible slots,
                   const PanelsOf& panels) {
   constexpr bool kScales = kScaled<T> && !kInBytes<T>;
-  if (!kScales && p.soft_cap <= 0 && p.alibi_slopes == nullptr) return;
+  if (!kScales && p.soft_cap <= 0 && p.alibi_slopes == nullptr) {
+    if (p.relative_bias != nullptr) AddBias(BiasOf(p), block, start, slots.begin, slots.end, panels.weights);
+    return;
+  }
   for (int64_t at = 0; at < kBlockRows; at += kLanes) {
     const Vec place = __builtin_convertvector(LoadAs<IntVec>(block.place + at), Vec), slope = Load(block.slope + at);
     for (int64_t slot = slots.begin; slot < slots.end; ++slot) {
@@ -103,10 +108,11 @@ void AdjustScores(const PagedAttentionParams& p, const RowBlock& block, int64_t 
       Vec score = Load(to);
       if constexpr (kScales) score *= panels.key_scales[slot];
       if (p.soft_cap > 0) score = SoftCap(score, p.soft_cap);
-      if (p.alibi_slopes != nullptr) score = MulAdd(static_cast<float>(start + slot) - place, slope, score);
+      if (p.alibi_slopes != nullptr) score = MulAdd(Downhill(static_cast<float>(start + slot) - place), slope, score);
       Store(to, score);
     }
   }
+  if (p.relative_bias != nullptr) AddBias(BiasOf(p), block, start, slots.begin, slots.end, panels.weights);
 }
 
 /// Sets the scores or weights of slots that a row does not see to `masked`.
@@ -221,7 +227,7 @@ int64_t NumRows(const PagedAttentionParams& p, const AttentionItem& item) {
   return (p.head_start[item.kv_head + 1] - p.head_start[item.kv_head]) * item.members->num_queries;
 }
 
-/// Returns the most blocks of rows of an item.
+/// Returns the largest number of row blocks that an item has.
 int64_t MostBlocks(const PagedAttentionParams& p) {
   return (Most(kPrefillRows, p.num_heads) + kBlockRows - 1) / kBlockRows;
 }

@@ -8,7 +8,7 @@ namespace {
 
 void Store(const int16_t* block, int16_t* to) { __builtin_memcpy(to, block, kQuantBlock * sizeof(int16_t)); }
 
-/// Stores bytes in the order of the weights' quads.
+/// Stores a block's numbers as bytes in the order of the weights' quads.
 void Store(const int16_t* block, int8_t* to) {
   const SignedBytes16 order = {0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15};
   for (int i = 0; i < kQuantBlock; i += 16) {
@@ -36,7 +36,7 @@ void QuantizeRow(const float* x, const IntegerRows<T>& to) {
   for (int64_t block = 0; block < to.cols / kQuantBlock; ++block, x += kQuantBlock, values += kQuantBlock) {
     const float most = LargestMagnitude(x, kQuantBlock), whole = most / kMostInteger;
     const float scale = kBytes ? Shortened(whole) : whole;
-    if (!(scale > kLeast && most < kGreatest)) {  // the scale is too small or not representable: write 0 or NaN
+    if (!(scale > kLeast && most < kGreatest)) {  // the scale is too small or not representable: write zeros or NaN
       __builtin_memset(values, 0, kQuantBlock * sizeof(T));
       to.begins[block] = kBegin<T>;
       to.scales[block] = to.lifts[block] = to.sums[block] = scale <= kLeast ? 0.0f : __builtin_nanf("");

@@ -4,26 +4,27 @@
 #include "kernels/cpu/isa/next_panels.h"
 #include "kernels/cpu/isa/panel_block.h"
 
-// The loop over blocks that quantised products with 16-bit and 8-bit x share.
+// The loop over blocks of quantised products, for 16-bit and 8-bit x.
 namespace quire::kernels::QUIRE_ISA {
 
-/// Blocks that are summed at a time. A panel of that many blocks stays in the second-level cache, beside kRowsInCache
-/// rows of x.
+/// The number of blocks that are summed at a time. A panel of this many blocks stays in the second-level cache beside
+/// kRowsInCache rows of x.
 inline constexpr int64_t kBlocks = 32, kRowsInCache = 120;
-/// Tile shapes for which sums, integer sums, the weights of some columns and a number of x fit the register file (16,
-/// or 32 with AVX-512). Few rows need no special shape, because each block starts new chains of additions.
+/// Tile shapes for which the sums, the integer sums, the weights of some columns and a number of x fit into the
+/// register file (16 registers, or 32 with AVX-512). Few rows need no special shape, because each block starts new
+/// chains of additions.
 struct IntegerTiles {
   static constexpr int kRows = 8 / kVecs, kWideRows = 6, kLeastWideRows = 6, kFewRows = 0;
 };
-/// The least number of rows of x for which nibbles are unpacked once instead of in each tile. Bytes are never unpacked,
-/// because loading the unpacked form would take as long.
+/// The smallest number of rows of x for which nibbles are unpacked once instead of in each tile. Bytes are never
+/// unpacked, because loading the unpacked form would take as long.
 inline constexpr int64_t kLeastUnpackedRows = 24;
 
-/// Prefetch distance in blocks within the first panels. NextPanels has prefetched later panels.
+/// The prefetch distance, in blocks, within the first panels. NextPanels has prefetched later panels.
 inline constexpr int64_t kAhead = 8;
 
-/// Calls add(row, block, panels' blocks, sums) for every block of every panel with every tile of x. If `unpacks`,
-/// first calls unpack.operator()<V>(panels' blocks, room), which writes `unpacked_bytes` per vector of a block.
+/// Calls add(first row of the tile, number of the block, weights of the block, sums) for each tile of x and each block
+/// of 32 columns. If `unpacks`, unpack.operator()<V>(weights, room) first writes unpacked weights, which `add` gets.
 template <NumberType Type, bool unpacks, int unpacked_bytes, class Unpack, class Add>
 void ForBlocks(const PanelProduct& p, const Unpack& unpack, const Add& add) {
   constexpr int64_t kBytes = Block<Type>::kBytes;

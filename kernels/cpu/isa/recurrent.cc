@@ -1,5 +1,5 @@
-// The inner parts of layers with a recurrent state: convolutions along the tokens, the gated delta rule, state spaces,
-// and gates.
+// The vectorised parts of layers with a recurrent state: convolutions along the tokens, the gated delta rule, state
+// spaces, and gates.
 #include "kernels/cpu/isa/functions.h"
 #include "kernels/cpu/isa/recurrent_table.h"
 #include "kernels/cpu/isa/state_bytes.h"
@@ -10,7 +10,7 @@ namespace quire::kernels::QUIRE_ISA {
 namespace {
 
 constexpr auto kFloatBytes = static_cast<int64_t>(sizeof(float));
-/// Columns of a head's state that are computed together. With a key_dim of 128 they stay in the first-level cache.
+/// The columns of a head's state that are computed together. With a key_dim of 128 they stay in the first-level cache.
 constexpr int64_t kPanelVecs = 4, kPanel = kPanelVecs * kLanes;
 
 /// Loads up to `count` floats; the other lanes are 0.
@@ -22,7 +22,7 @@ void StoreUpTo(float* p, Vec v, int64_t count) {
 
 Vec Sigmoid(Vec x) { return 1.0f / (Exp(-x) + 1.0f); }
 
-/// kPanelVecs vectors of columns, of which the first `count` exist.
+/// kPanelVecs vectors of columns; only the first `count` columns exist.
 struct Panel {
   Vec part[kPanelVecs] = {};
 
@@ -36,7 +36,7 @@ struct Panel {
   }
 };
 
-/// Two sums per column, of even and of odd rows, so that additions need not wait for each other.
+/// Two sums per column, one of even and one of odd rows, so that additions need not wait for each other.
 struct ColumnSums {
   Panel even, odd;
 
@@ -107,7 +107,7 @@ int64_t ConvPanels(const CausalConvParams& p) { return (p.channels + kLanes - 1)
 void CausalConvPanel(const CausalConvParams& p, int64_t sequence, int64_t panel) {
   const int64_t first = panel * kLanes, count = Least(kLanes, p.channels - first), past = p.taps - 1;
   const auto place = [&](int64_t i) { return (i * p.channels + first) * kFloatBytes; };
-  Vec weight[kMaxTaps] = {}, in[kMaxTaps] = {};  // oldest first
+  Vec weight[kMaxTaps] = {}, in[kMaxTaps] = {};  // index 0 is the oldest
   for (int64_t i = 0; i < p.taps; ++i) weight[i] = LoadUpTo(p.weight + i * p.channels + first, count);
   const Vec bias = p.bias == nullptr ? Vec{} : LoadUpTo(p.bias + first, count);
   for (int64_t i = 0; i < past; ++i) {
@@ -211,7 +211,15 @@ void SigmoidGateRows(const SigmoidGateParams& p, int64_t row_begin, int64_t row_
   for (int64_t row = row_begin; row < row_end; ++row) {
     float* numbers = static_cast<float*>(p.rows) + row * p.columns;
     const float* gates = static_cast<const float*>(p.gates) + row * p.gate_stride;
-    for (int64_t i = 0; i < p.columns; i += kLanes) {
+    for (int64_t head = 0; p.columns_per_gate > 1 && head < p.columns / p.columns_per_gate; ++head) {
+      const Vec factor = Sigmoid(Splat(gates[head]));
+      float* mine = numbers + head * p.columns_per_gate;
+      for (int64_t i = 0; i < p.columns_per_gate; i += kLanes) {
+        const int64_t count = p.columns_per_gate - i;
+        StoreUpTo(mine + i, LoadUpTo(mine + i, count) * factor, count);
+      }
+    }
+    for (int64_t i = 0; p.columns_per_gate == 1 && i < p.columns; i += kLanes) {
       const int64_t count = p.columns - i;
       StoreUpTo(numbers + i, LoadUpTo(numbers + i, count) * Sigmoid(LoadUpTo(gates + i, count)), count);
     }

@@ -2,7 +2,7 @@
 
 #include "kernels/cpu/isa/vec.h"
 
-// Helpers for rounding floats to integers with a shared scale.
+// Functions that round floats to integers with a shared scale.
 namespace quire::kernels::QUIRE_ISA {
 
 /// The offset that makes signed bytes unsigned, for products that take unsigned bytes.
@@ -19,8 +19,8 @@ inline IntVec RoundToInts(Vec v) {
   return reinterpret_cast<IntVec>(v + kRounder) - reinterpret_cast<IntVec>(Splat(kRounder));
 }
 
-/// Returns the larger magnitude of each lane. NaN wins over infinity, infinity over numbers: as integers, the bits have
-/// this order.
+/// Returns the larger magnitude in each lane. NaN counts as larger than infinity, and infinity as larger than all
+/// numbers; their bits as integers have this order.
 inline Vec LargerMagnitude(Vec a, Vec b) {
   const IntVec left = reinterpret_cast<IntVec>(a) & 0x7fffffff, right = reinterpret_cast<IntVec>(b) & 0x7fffffff;
   return reinterpret_cast<Vec>(left > right ? left : right);
@@ -41,8 +41,8 @@ struct Steps {
   Vec of_one, size;
 };
 
-/// Returns steps such that `count` of them make the largest magnitude. If that is not finite, neither is `size`. If it
-/// is 0 or too small for a finite factor, all numbers round to 0.
+/// Returns steps of such a size that `count` steps make the largest magnitude. If that magnitude is not finite, `size`
+/// is not finite either. If it is 0 or too small for a finite factor, all numbers round to 0.
 inline Steps StepsTo(Vec largest, float count) {
   const Vec of_one = count / largest;
   return {of_one < Splat(__builtin_inff()) ? of_one : Vec{}, largest / count};
@@ -58,8 +58,8 @@ class Extent {
 
   /// Returns the largest magnitude of the vectors taken.
   float most() const { return MaxLane(largest_); }
-  /// Returns NaN if a number was infinite or NaN, else 0. Added to a scale, NaN marks all values of this scale as
-  /// broken.
+  /// Returns NaN if a number was infinite or NaN, else 0. Adding the result to a scale marks all values with this scale
+  /// as broken.
   float spoilt() const { return Sum(spoilt_); }
 
  private:

@@ -32,12 +32,21 @@ void EachRow(const PagedAttentionParams& p, const AttentionItem& item, const Row
 
 }  // namespace
 
+void AddBias(const RelativeBias& bias, const RowBlock& block, int64_t start, int64_t begin, int64_t end,
+             float* scores) {
+  for (int64_t slot = begin; slot < end; ++slot) {
+    for (int64_t lane = 0; lane < kBlockRows; ++lane)
+      scores[slot * kBlockRows + lane] += bias.Of(block.head[lane], start + slot - block.place[lane]);
+  }
+}
+
 void BeginBlock(const PagedAttentionParams& p, const AttentionItem& item, const RowBlock& block) {
   const int64_t dim = p.cache.head_dim, sequence = item.members->sequence;
   const float* from[kBlockRows];
   EachRow(p, item, block, [&](int64_t lane, int64_t query, int64_t head) {
     from[lane] = p.queries + query * p.query_stride + head * dim;
     block.place[lane] = static_cast<int32_t>(p.context_len[sequence] - (p.query_start[sequence + 1] - query));
+    block.head[lane] = static_cast<int32_t>(head);
     block.slope[lane] = p.alibi_slopes == nullptr ? 0.0f : p.alibi_slopes[head];
     block.max[lane] = p.sinks == nullptr ? kMasked : p.sinks[head];
     block.sum[lane] = p.sinks == nullptr ? 0.0f : 1.0f;
@@ -45,6 +54,7 @@ void BeginBlock(const PagedAttentionParams& p, const AttentionItem& item, const 
   for (int64_t lane = block.count; lane < kBlockRows; ++lane) {
     from[lane] = from[block.count - 1];
     block.place[lane] = block.place[block.count - 1];
+    block.head[lane] = block.head[block.count - 1];
     block.slope[lane] = block.max[lane] = block.sum[lane] = 0.0f;
   }
   for (int64_t i = 0; i < dim * kBlockRows; ++i) block.out[i] = 0.0f;

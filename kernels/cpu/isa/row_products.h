@@ -3,7 +3,7 @@
 #include "kernels/cpu/isa/row_block.h"
 #include "kernels/cpu/isa/unrolled.h"
 
-// Sums of products of rows (one per lane) with numbers that all rows share.
+// Sums of products of rows (one row per lane) with numbers that all rows share.
 namespace quire::kernels::QUIRE_ISA {
 
 /// acc[s, v] += numbers[k, s] * rows[k, v] for k in order. seen(k, v, sum without k, sum with k) selects the new sum.

@@ -18,7 +18,7 @@
 
 namespace quire::kernels {
 
-/// Decodes part of a row of a file-only type to float.
+/// Decodes part of a row of a type that occurs only in files to float.
 void DecodeFileQuants(NumberType type, const std::byte* in, int64_t count, float* out);
 
 /// A product with some panels of a weight.
@@ -31,12 +31,12 @@ struct PanelProduct {
 };
 
 /// Rows of x rounded to integers: x[i, k] is about values[i, k] * scales[i, k / 32].
-///   - values: 8-bit ones in the order of the weights' quads: columns 0, 4, 1, 5, 2, 6, 3, 7 of every eight.
-///   - begins: start values of a block's integer sums: -128 times the sum of the values. They cancel the 128 that may
-///     be added to weights. With 8-bit values (block sums below 2^19) they also contain the bits of kRounder. The bits
-///     of the sum, read as a float, are then kRounder + sum.
-///   - lifts (8-bit values only): exactly -kRounder * scale; one multiply-add turns such a float into sum * scale.
-///   - sums: the sum of the values times scale.
+///  - values: 8-bit values are in the order of the weights' quads: columns 0, 4, 1, 5, 2, 6, 3, 7 of every eight.
+///  - begins: start values of a block's integer sums: -128 times the sum of the values. They cancel the 128 that may
+///    be added to weights. With 8-bit values (block sums below 2^19) they also contain the bits of kRounder. The bits
+///    of the sum, read as a float, are then kRounder + sum.
+///  - lifts (8-bit values only): exactly -kRounder * scale; one multiply-add turns such a float into sum * scale.
+///  - sums: the sum of the values times scale.
 template <class T>
 struct IntegerRows {
   T* values;      // [m, cols]
@@ -53,9 +53,9 @@ struct IntegerRows {
   }
 };
 
-/// The weights of a row's tokens in a draw: weights[i] = exp((logits[i] - max) * inverse_temperature); 0 for logits
-/// below `least`. Every instruction set gives the same bits, because ranks with different ones must draw the same
-/// token.
+/// The weights of a row's tokens in a draw: weights[i] = exp((logits[i] - max) * inverse_temperature), or 0 for logits
+/// below `least`. Every instruction set gives the same bits, because ranks with different instruction sets must draw
+/// the same token.
 struct WeighParams {
   const float* logits;
   int64_t count;
@@ -67,7 +67,7 @@ inline constexpr int64_t kWeighBlock = 64;
 
 enum class Arithmetic { kMultiplyAdd, kInt16, kInt8 };
 
-/// The vectorised inner parts of ops, compiled once per instruction set. Ranges and items are independent.
+/// The vectorised parts of ops, compiled once per instruction set. Ranges and items are independent of each other.
 struct IsaTable {
   void (*matmul_plain)(const PanelProduct&, const float* x, int64_t x_stride);
   void (*matmul_int16)(const PanelProduct&, const IntegerRows<int16_t>& x);
@@ -76,7 +76,7 @@ struct IsaTable {
   void (*quantize_int16)(const float* x, const IntegerRows<int16_t>& to);  // rounds one row
   void (*quantize_int8)(const float* x, const IntegerRows<int8_t>& to);    // rounds one row
   void (*attention)(const PagedAttentionParams&, const AttentionItem&, float* scratch);
-  int64_t (*attention_scratch)(const PagedAttentionParams&);  // number of floats
+  int64_t (*attention_scratch)(const PagedAttentionParams&);  // returns the number of floats
   void (*kv_write)(const KvWriteParams&, int64_t row_begin, int64_t row_end);
   void (*rms_norm)(const RmsNormParams&, int64_t row_begin, int64_t row_end);
   void (*head_norm)(const HeadNormParams&, int64_t row_begin, int64_t row_end);
@@ -91,7 +91,7 @@ struct IsaTable {
   void (*combine_experts)(const CombineExpertsParams&, int64_t row_begin, int64_t row_end);
   float (*row_max)(const float* x, int64_t count);  // NaN counts as -infinity
   void (*weigh)(const WeighParams&);
-  double (*run_peak)(Arithmetic, int64_t rounds);  // operations done; 0: no such instructions
+  double (*run_peak)(Arithmetic, int64_t rounds);  // returns the number of operations; 0: no such instructions
   void (*decode)(const Weight&, int64_t row, int64_t col, int64_t count, float* out);
 };
 

@@ -6,7 +6,7 @@
 
 namespace quire::kernels::QUIRE_ISA {
 
-/// Unrolled<N>(f) calls f(0) .. f(N - 1) with compile-time constants, so that arrays indexed by them stay in
+/// Unrolled<N>(f) calls f(0) .. f(N - 1) with compile-time constants, so that arrays indexed by the argument stay in
 /// registers. (gcc 12 unrolls ordinary loops too late for that.)
 template <int I>
 struct Index {

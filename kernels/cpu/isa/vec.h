@@ -1,8 +1,8 @@
 #pragma once
 
-// Vectors of QUIRE_LANES floats as compiler vector extensions, so that one source serves every instruction set.
-// Included by cpu/isa/*.cc only. Everything lives in the namespace QUIRE_ISA and nothing from the standard library
-// is used: an inline function shared between instruction sets could be linked in its AVX-512 form everywhere.
+// Vectors of QUIRE_LANES floats as compiler vector extensions, so that one source serves every instruction set. Only
+// cpu/isa/*.cc may include this file. All names are in the namespace QUIRE_ISA, and nothing from the standard library
+// is used, because the linker could use the AVX-512 form of an inline function that instruction sets share.
 
 #include <cstdint>
 
@@ -23,9 +23,10 @@ inline Vec LoadPart(const float* p, int64_t count) {
   return v;
 }
 inline void Store(float* p, Vec v) { __builtin_memcpy(p, &v, sizeof(Vec)); }
-inline Vec Splat(float x) { return x - Vec{}; }  // 0 + x would cost an addition, because of -0
+inline Vec Splat(float x) { return x - Vec{}; }  // 0 + x would cost an addition, because x may be -0
 
-// Return the larger or the smaller of each two lanes, by one instruction. If either lane is NaN, the result is b.
+// Return the larger or the smaller number of each two lanes, by one instruction. If either number is NaN, the result is
+// b.
 inline Vec Max(Vec a, Vec b) { return a > b ? a : b; }
 inline Vec Min(Vec a, Vec b) { return a < b ? a : b; }
 
@@ -38,7 +39,7 @@ inline Vec MulAddOf(Vec a, Vec b, Vec c) {
   return a * b + c;
 }
 
-/// Joins all lanes in a fixed order: upper half with lower half, until one lane is left.
+/// Combines all lanes in a fixed order: the upper half with the lower half, until one lane is left.
 template <class T, class V, class Join>
 inline T JoinLanes(V v, const Join& join) {
   typedef T Quad __attribute__((vector_size(16)));
@@ -91,7 +92,7 @@ inline Vec Exp(Vec x) {
 inline float Exp1(float x) { return Exp(Splat(x))[0]; }
 inline float MulAdd1(float a, float b, float c) { return MulAdd(Splat(a), Splat(b), Splat(c))[0]; }
 
-/// Converts 16 bytes to floats. The compiler has single instructions only for the way over 16-bit lanes.
+/// Converts 16 bytes to floats by way of 16-bit lanes, because the compiler has single instructions only for that way.
 inline void BytesToFloats(Bytes16 bytes, Vec (&out)[16 / kLanes]) {
   const Shorts16 shorts = __builtin_convertvector(bytes, Shorts16);
   ShortVec part[16 / kLanes];

@@ -17,10 +17,10 @@ typedef int8_t SignedBytes16 __attribute__((vector_size(16)));
 typedef uint16_t Shorts16 __attribute__((vector_size(32)));
 typedef int16_t SignedShorts16 __attribute__((vector_size(32)));
 
-/// The weight types for which the instruction set's 8-bit products are faster than its 16-bit ones.
+/// The weight types for which the instruction set's 8-bit products are faster than its 16-bit products.
 enum class ByteProducts {
   kNone,
-  kOfNibbles,  // products of nibbles with 16-bit sums, which whole bytes would overflow
+  kOfNibbles,  // products of nibbles, with 16-bit sums that products of whole bytes would overflow
   kAll
 };
 

@@ -7,7 +7,7 @@ namespace quire::kernels::QUIRE_ISA {
 
 namespace {
 
-constexpr int kSumLanes = 16;  // partial sums of a block, for any vector length
+constexpr int kSumLanes = 16;  // number of partial sums of a block, for any vector length
 
 Vec WeightsAt(const WeighParams& p, Vec logits) {
   const Vec weight = Exp<false>((logits - p.max) * p.inverse_temperature);

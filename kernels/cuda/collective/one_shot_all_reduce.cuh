@@ -11,13 +11,13 @@ namespace quire::kernels {
 // Layout of an arena: the number of finished operations (mod 2^32) and the number of thread blocks that have finished
 // the running one; at byte 128 a flag per (thread block, sending rank); from kOneShotHeaderBytes on, a slot of
 // `capacity` bytes per (parity of the operation, sending rank).
-// Operation k: a block writes its part into its slot of every peer's arena, then sets its flags there to k + 1. When
-// the peers' flags here say k + 1, it adds up the parts. One exchange is enough because slots alternate: a rank that
-// writes operation k + 2 has seen the peer's flag of k + 1. The peer set that flag after its whole operation k had
+// Operation k: a thread block writes its part into its slot of every peer's arena, then sets its flags there to k + 1.
+// Once the peers' flags here are k + 1, it adds up the parts. One exchange is enough because slots alternate: a rank
+// that writes operation k + 2 has seen the peer's flag of k + 1. The peer set that flag after its whole operation k had
 // ended, because kernels of one stream do not overlap.
 
-/// The traffic of one thread block in one operation. A block owns the same elements on every rank and exchanges data
-/// with the blocks of the same index.
+/// What one thread block sends and receives in one operation. A block owns the same elements on every rank, and
+/// exchanges data with the blocks that have the same index.
 template <class T, int kThreads>
 class OneShotExchange {
  public:
@@ -27,8 +27,8 @@ class OneShotExchange {
   __device__ OneShotExchange(const OneShotGroup& group, const void* in)
       : g_(group), in_(static_cast<const T*>(in)), operation_(Words(group.rank)[0]) {}
 
-  /// Sends elements [begin, end) and waits for the peers' parts. `begin` must be a multiple of kVec. Returns false to
-  /// all threads of the block if the host gave up.
+  /// Sends elements [begin, end) and waits for the peers' parts. `begin` must be a multiple of kVec. All threads of the
+  /// block get false if the host gave up.
   __device__ bool Exchange(int64_t begin, int64_t end, const simt::SharedArray<int>& complete) const {
     for (int64_t i = begin + simt::ThreadX() * kVec; i < end; i += kThreads * kVec) Send(i, end);
     simt::SyncThreads();

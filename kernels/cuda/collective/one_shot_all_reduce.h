@@ -4,21 +4,21 @@
 
 #include "kernels/rms_norm.h"
 
-// Sums over the ranks of one host whose GPUs can access each other's memory: one exchange without a library, for
-// messages too short to be bound by bandwidth. Every rank must call the same ops in the same order with the same sizes
-// and types, each on one stream. Sums are computed in rank order in fp32 and rounded once, so they are bit-equal on
-// all ranks and in every run.
+// All-reduces over the ranks of one host whose GPUs can access each other's memory, in a single exchange without a
+// library. They are for messages too short to be limited by bandwidth. Every rank must call the same operations in the
+// same order with the same sizes and types, each on one stream. Sums are computed in rank order in fp32 and rounded
+// once, so they are bit-equal on all ranks and in every run.
 namespace quire::kernels {
 
 constexpr int kMaxOneShotRanks = 8;
 constexpr int kMaxOneShotBlocks = 32;
 
-/// Words of host memory shared by a rank's kernels and its host. The host sets word 0 to make waiting kernels give up.
-/// A kernel that gave up sets word 1 + r to nonzero if it had waited for rank r.
+/// Words of host memory that a rank's kernels and its host share. The host sets word 0 to make waiting kernels give up.
+/// A kernel that gives up while it waits for rank r sets word 1 + r to nonzero.
 constexpr int64_t kOneShotControlWords = 1 + kMaxOneShotRanks;
 
-/// A rank's view of its group. Each rank has one arena, OneShotArenaBytes of device memory, initially zero; every rank
-/// writes all arenas.
+/// A rank's view of its group. Each rank has one arena: OneShotArenaBytes of device memory, initially zero. Every rank
+/// writes into all arenas.
 struct OneShotGroup {
   int32_t rank, size;  // size at most kMaxOneShotRanks
   int64_t capacity;    // bytes of the longest message, a multiple of 16, equal on all ranks
@@ -26,7 +26,7 @@ struct OneShotGroup {
   uint32_t* control;  // [kOneShotControlWords] of this rank, initially zero
 };
 
-/// An arena has two slots per rank, plus flags.
+/// An arena has two slots per rank, and flags before them.
 constexpr int64_t kOneShotHeaderBytes = 4096;
 constexpr int64_t OneShotArenaBytes(int size, int64_t capacity) { return kOneShotHeaderBytes + 2 * size * capacity; }
 
@@ -41,8 +41,8 @@ struct OneShotAllReduceParams {
 };
 void OneShotAllReduce(const CudaStream& stream, const OneShotAllReduceParams& params);
 
-/// RmsNorm whose delta is the sum over the ranks of norm.delta, of which each rank holds its part. The result has the
-/// same bits as OneShotAllReduce followed by RmsNorm. norm.delta itself is not changed.
+/// RmsNorm whose delta is the sum over all ranks of norm.delta; each rank has its part there. The result has the same
+/// bits as OneShotAllReduce followed by RmsNorm. norm.delta is not changed.
 struct OneShotAllReduceRmsNormParams {
   OneShotGroup group;
   RmsNormParams norm;

@@ -7,11 +7,11 @@
 
 namespace quire::kernels {
 
-/// The kernel of DecodeAttention. Grid (num_ctas): each CTA processes its items of the work list. Rows of the
-/// tensor-core tiles are query heads of one group; columns are tokens. A warp attends to its 16 tokens of every tile
-/// with its own maximum, sum and output; the warps' outputs are merged at the end of an item. Scores and sums are fp32;
-/// probabilities are rounded to M. T: type of queries and results; C: type of the cache; M: type of the tensor-core
-/// operands. E4M3 is exact in fp16; queries are clamped to the finite range of fp16 for that.
+/// The kernel of DecodeAttention. The grid has num_ctas CTAs; each processes its items of the work list. In the
+/// tensor-core tiles, rows are the query heads of one group and columns are tokens. A warp attends to its 16 tokens of
+/// every tile with a maximum, sum and output of its own; the warps' outputs are merged at the end of an item. Scores
+/// and sums are fp32; probabilities are rounded to M. T: type of queries and results; C: type of the cache; M: type of
+/// the tensor-core operands. E4M3 is exact in fp16; for it, queries are clamped to fp16's finite range.
 template <class T, class C, int kHeadSize>
 struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
   using Params = DecodeAttentionLaunch;
@@ -54,7 +54,7 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
     for (int stage = 0;; stage = stage + 1 < stages ? stage + 1 : 0) {
       Tiles::WaitForOldest(stages);
       simt::SyncThreads();
-      // All threads have just left the previous stage, so its memory can be refilled.
+      // All threads have just left the previous stage, so its memory can be filled again.
       tiles.Fetch(p, stage > 0 ? stage - 1 : stages - 1);
       const Tile tile = tiles.Read(stage);
       if (tile.position < 0) break;
@@ -106,8 +106,8 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
     }
   }
 
-  /// Loads step s of the queries from shared memory. With one-byte keys, a lane gets 4 neighbouring dimensions of
-  /// queries, as it does of keys.
+  /// Loads step s of the queries from shared memory. With one-byte keys, a lane gets 4 neighbouring dimensions of the
+  /// queries, as it gets 4 of the keys.
   static __device__ void LoadQuery(const simt::SharedArray<T>& queries, int s, uint32_t (&query)[4]) {
     const int lane = Lane();
     if constexpr (!kFp8) {
@@ -134,8 +134,8 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
     return x > kLargest ? kLargest : x < -kLargest ? -kLargest : x;
   }
 
-  /// Returns the index, among the warp's 16 tokens, of number e % 2 in column fragment t. E4M3's order keeps 4
-  /// neighbours in one lane.
+  /// Returns which of the warp's 16 tokens number e % 2 in column fragment t belongs to. With E4M3, 4 neighbouring
+  /// tokens are in one lane.
   static __device__ int TokenOf(int t, int e) {
     return kFp8 ? Lane() % 4 * 4 + t * 2 + e % 2 : t * 8 + Lane() % 4 * 2 + e % 2;
   }
@@ -162,7 +162,7 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
     }
   }
 
-  /// Turns the warp's scores into weights and adds the weighted values to `rows`, as the second half of Attend().
+  /// Turns the warp's scores into weights and adds the weighted values to `rows`; this is the second half of Attend().
   /// kMasked: some of the warp's tokens may be invisible.
   template <bool kMasked>
   static __device__ void AddValues(const DecodeAttentionParams& p, const Tile& tile, const Tiles& tiles, int stage,
@@ -193,8 +193,8 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
       if (simt::Any(max != rows.max[h])) Rescale(h, max, rows);
 #pragma unroll
       for (int t = 0; t < 2; ++t) {
-        // Invisible tokens get weight 0 once a visible one was seen. Before that they get weight 1, which Rescale() or
-        // Merge() later multiplies by 0.
+        // Once a visible token was seen, invisible tokens get weight 0. Before that they get weight 1, which Rescale()
+        // or Merge() later multiplies by 0.
         const float low = simt::Exp2(score[t][2 * h] - max), high = simt::Exp2(score[t][2 * h + 1] - max);
         rows.sum[h] += low + high;
         weights[2 * t + h] = simt::PackPair<M>(low, high);
@@ -203,7 +203,8 @@ struct DecodeAttentionKernel : DecodeTiles<T, C, kHeadSize> {
     WeightedSum<kMasked>(tiles, stage, weights, keep, rows);
   }
 
-  /// Rescales the sums of the rows of half h to a new largest score. The largest score usually comes early.
+  /// Rescales the sums of the rows of half h to a new largest score. That is rare, because large scores usually come
+  /// early.
   static __device__ void Rescale(int h, float max, Rows& rows) {
     const float factor = simt::Exp2(rows.max[h] - max);
     rows.max[h] = max;

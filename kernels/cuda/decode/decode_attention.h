@@ -6,9 +6,9 @@
 namespace quire::kernels {
 
 /// Attention of one new token per sequence over its paged keys and values, on tensor cores. The cache must already
-/// contain the new token's key and value. The token has position context_len - 1 and sees the positions given to
-/// PlanDecode(): all up to itself, or the last `window`. Invisible slots never influence the result, even if they
-/// contain NaN. Table entries of entirely invisible blocks are not followed. A sequence with context_len 0 gives
+/// contain the new token's key and value. The token has position context_len - 1. It sees the positions that were given
+/// to PlanDecode(): all up to its own, or the last `window`. Invisible slots never influence the result, even if they
+/// contain NaN. Table entries of blocks without a visible token are not read. A sequence with context_len 0 gives
 /// zeros. Equal work lists give equal bits.
 struct DecodeAttentionParams {
   NumberType dtype;     // kF16 or kBF16
@@ -28,13 +28,13 @@ struct DecodeAttentionParams {
   int32_t stages;            // 2 to 4, from ChooseDecodeGrid()
   bool combine;              // launch the combining kernel; it does nothing if the list has no splits
   float* workspace;          // work_size.WorkspaceFloats(head_size), 16-byte aligned; null: no splits
-  /// [num_heads]: a score per head that joins the softmax after scale and cap but has no value (attention sink); or
-  /// null.
+  /// [num_heads], or null: for each head an attention sink, a score that joins the softmax after scale and cap but has
+  /// no value.
   const float* sinks = nullptr;
 };
 
-/// Launches work_size.num_ctas CTAs, and as many again to combine. The launches depend on the params alone, so a CUDA
-/// graph of them serves every work list of this size.
+/// Launches work_size.num_ctas CTAs, and as many again to combine splits. The launches depend only on the params, so a
+/// CUDA graph of them serves every work list of this size.
 void DecodeAttention(const CudaStream& stream, const DecodeAttentionParams& params);
 
 }  // namespace quire::kernels

@@ -6,7 +6,7 @@
 
 namespace quire::kernels {
 
-// Selects the kernel instantiation for run-time sizes. One translation unit per T (decode_attention_<type>.cu).
+// Chooses the kernel instantiation for the sizes. Each T has its own translation unit (decode_attention_<type>.cu).
 
 template <class T, class C, int kHeadSize>
 void LaunchDecodeAttention(const CudaStream& stream, const DecodeAttentionLaunch& launch) {

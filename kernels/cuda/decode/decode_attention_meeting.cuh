@@ -7,7 +7,7 @@
 
 namespace quire::kernels {
 
-/// A lane's state of its two rows (lane / 4 and 8 below) of an item.
+/// What a lane keeps of its two rows (lane / 4, and 8 below it) of an item.
 template <int kHeadSize>
 struct DecodeRows {
   uint32_t query[DecodeKeepsQueries(kHeadSize) ? kHeadSize / 16 : 1][4];
@@ -24,7 +24,7 @@ struct DecodeMeeting {
   static constexpr int kWarps = Tiles::kWarps, kThreads = Tiles::kThreads;
   static constexpr bool kFp8 = !std::is_same_v<T, C>;
 
-  // The stage of the item's last tile receives the outputs; E4M3's stage is smaller and needs two rounds.
+  // The stage of the item's last tile takes the outputs. With E4M3 a stage is smaller, so there are two rounds.
   static constexpr int kRounds = kFp8 ? 2 : 1, kColumns = kHeadSize / kRounds;
   static constexpr int kStride = kColumns + 8;  // floats between rows; the padding spreads rows over the banks
   static_assert(kWarps * kDecodeRows * kStride * 4 <= Tiles::kStageBytes);

@@ -11,7 +11,7 @@ namespace {
 
 int32_t CeilDiv(int64_t a, int64_t b) { return static_cast<int32_t>((a + b - 1) / b); }
 
-/// Assigns units of 64 tokens to CTAs in order.
+/// Gives units of 64 tokens to CTAs, in order.
 class Planner {
  public:
   Planner(const DecodeWorkSize& size, std::span<int32_t> work, int64_t units, int32_t min_units)
@@ -20,7 +20,8 @@ class Planner {
     work_[static_cast<size_t>(size_.FirstItemsAt())] = 0;
   }
 
-  /// Adds units [first, end) of a sequence and head tile. `whole` holds their common fields and the visible positions.
+  /// Adds the units [first, end) of a sequence and head tile. `whole` has the fields that do not depend on them, and
+  /// the visible positions.
   void Add(const DecodeItem& whole, int32_t first, int32_t end) {
     int32_t parts = 0;
     const int32_t first_slot = slots_;
@@ -63,8 +64,8 @@ class Planner {
     load_ = 0;
     Aim();
   }
-  /// Sets the target to an even share of the remaining units, but never lower than before: if whole contexts are
-  /// slightly longer than the share, the last CTAs stay idle rather than splitting contexts of others.
+  /// Sets the target to an even share of the remaining units, but never lowers it: if whole contexts are slightly
+  /// longer than the share, the last CTAs stay idle, and no other context is split for them.
   void Aim() { target_ = std::max(target_, CeilDiv(left_, std::max(size_.num_ctas - cta_, 1))); }
   template <class Record>
   void Put(int64_t at, const Record& record) {
@@ -82,7 +83,7 @@ class Planner {
 struct Units {
   int32_t begin, first, end;  // first visible position; range of units
 };
-/// Returns the units of a context. A sequence without tokens counts one unit, because its rows must be set to 0.
+/// Returns the units of a context. A sequence without tokens has one unit, because its rows must be set to 0.
 Units UnitsOf(int32_t context, int32_t window) {
   const int32_t begin = window > 0 ? std::max(context - window, 0) : 0;
   return {begin, begin / kDecodeUnit, std::max(CeilDiv(context, kDecodeUnit), 1)};

@@ -5,8 +5,8 @@
 
 #include "kernels/cuda/paged_cache.h"
 
-// The work list of decode attention. The host plans it from the batch's lengths and the kernel reads it from device
-// memory, so that one launch (and one CUDA graph) serves any mix of lengths. Uses no CUDA.
+// The work list of decode attention. The host makes it from the lengths of the batch's contexts, and the kernel reads
+// it from device memory, so that one launch (and one CUDA graph) serves any lengths. This file uses no CUDA.
 namespace quire::kernels {
 
 /// Rows of a tensor-core tile: query heads that share a KV head. A larger group takes several head tiles.
@@ -23,19 +23,19 @@ struct DecodeItem {
   int32_t context;
   int32_t slot;  // workspace slot; -1: this item's result is final
 };
-/// Slots first_slot .. first_slot + num_slots - 1 together give the result of one sequence and head tile.
+/// Slots first_slot .. first_slot + num_slots - 1 together are the result of one sequence and head tile.
 struct DecodeMerge {
   int32_t seq, first_head, num_heads, first_slot, num_slots;
   int32_t unused[3];
 };
 
-/// Returns the number of head tiles for query head groups [head_start[g], head_start[g + 1]), g < num_kv_heads. Empty
-/// groups have none.
+/// Returns the number of head tiles for the groups of query heads [head_start[g], head_start[g + 1]), g < num_kv_heads.
+/// An empty group has no tile.
 int32_t NumHeadTiles(std::span<const int32_t> head_start);
 
-/// The capacity of a work list in 32-bit words, fixed for the life of an engine:
-///   [num_merges, 0, 0, 0][first item of each CTA, and the end][merges][items]
-/// A list for num_ctas CTAs has at most num_ctas - 1 splits.
+/// The capacity of a work list in 32-bit words, fixed for the life of an engine. A list is: [num_merges, 0, 0,
+/// 0][first item of each CTA, and the end][merges][items]. A list for num_ctas CTAs has at most num_ctas - 1
+/// splits.
 struct DecodeWorkSize {
   int32_t num_ctas;
   int32_t max_pairs;  // max_num_seqs * NumHeadTiles()
@@ -56,9 +56,9 @@ struct DecodePlan {
   int64_t used_words;  // used words of the work list; only these need a copy
 };
 
-/// Writes the work list of a batch: context_len.size() sequences (length 0 is allowed, for padding rows of a graph)
-/// times the head tiles. Each CTA gets about equally many units. A context is split only if whole contexts would leave
-/// some CTA with too much or too little work. `work` has size.Words() words, 16-byte aligned.
+/// Writes the work list of a batch of context_len.size() sequences, for all their head tiles. (Length 0 is allowed, for
+/// padding rows of a graph.) Each CTA gets about equally many units. A context is split only if whole contexts would
+/// leave some CTA with too much or too little work. `work` has size.Words() words, 16-byte aligned.
 DecodePlan PlanDecode(const DecodeWorkSize& size, std::span<const int32_t> context_len,
                       std::span<const int32_t> head_start, int32_t window, std::span<int32_t> work,
                       int32_t min_units = kDecodeMinUnits);
@@ -72,13 +72,13 @@ struct DecodeGrid {
   int32_t num_ctas;
   int32_t stages;  // tiles in shared memory: one in use, the others being loaded
 };
-/// Returns the grid of the kernel: two CTAs per SM if each can have three stages, else one CTA with as many stages as
-/// fit (at most 4).
+/// Returns the grid of the kernel: two CTAs per SM if each can have three stages, otherwise one CTA with as many stages
+/// as fit (at most 4).
 DecodeGrid ChooseDecodeGrid(const DecodeDevice& device, NumberType dtype, NumberType cache, int32_t head_size);
 
 /// Returns whether queries stay in registers for a whole item: only if there are enough registers.
 constexpr bool DecodeKeepsQueries(int32_t head_size) { return head_size <= 128; }
-/// The functions return the tokens of a stage, the bytes of a stage (keys, values, queries of one head tile), and the
+/// These functions return the tokens of a stage, the bytes of a stage (keys, values, queries of one head tile), and the
 /// bytes of a CTA besides its stages.
 constexpr int64_t DecodeTile(int32_t head_size) { return head_size > 128 ? 32 : 64; }
 constexpr int64_t DecodeStageBytes(NumberType dtype, NumberType cache, int32_t head_size) {

@@ -30,7 +30,7 @@ struct DecodeTiles {
 
   using Ints = simt::Vec<int32_t, 4>;
 
-  /// The place of the tile in a stage, read by all threads. position < 0: the CTA has no more work.
+  /// What all threads read about the tile in a stage. position < 0: the CTA has no more work.
   struct Tile {
     int position, begin, end;  // position of the tile's first token; range of visible positions
     bool first, last;          // first, last tile of its item
@@ -47,7 +47,7 @@ struct DecodeTiles {
   int64_t table_row;          // start of the sequence's block table
   int block;                  // block of this thread's part of the tile; -1: its tokens are invisible
 
-  /// This thread's share of the copy of a tile: 2 * tokens threads together copy `tokens` tokens of one block.
+  /// This thread's share in copying a tile: 2 * tokens threads together copy `tokens` tokens of one block.
   struct Part {
     int block_size, block_shift;  // block_size = 1 << block_shift
     int tokens, begin;            // begin: first token, within the tile
@@ -70,9 +70,10 @@ struct DecodeTiles {
     return p;
   }
 
-  /// Returns the rows of values (16 bytes each) that one block contributes per dimension: 1, 2, 4 or 8.
+  /// Returns how many rows of values (16 bytes each) one block has for each dimension: 1, 2, 4 or 8.
   static __device__ int ValueRows(int block_size) { return simt::Max(simt::Min(block_size, kTile) / kX, 1); }
-  /// Permutes rows of values among 8 neighbouring dimensions, so that rows copied together lie in different banks.
+  /// Permutes the rows of 8 neighbouring dimensions' values, so that rows that are copied together lie in different
+  /// banks.
   __device__ int Swizzle(int row) const { return (row & (part.rows - 1)) << part.swizzle_shift; }
 
   __device__ simt::SharedArray<C> Keys(int stage) const { return simt::As<C>(ring + stage * kStageBytes); }
@@ -100,7 +101,7 @@ struct DecodeTiles {
     next_range = simt::LoadVec<4>(work, p.items_at + (item + 1) * 8 + 4);
   }
 
-  /// Advances to the next tile and reads its block id one tile before the copy needs it.
+  /// Advances to the next tile, and reads the block id of the tile after it, one tile before the copy needs it.
   __device__ void Advance(const DecodeAttentionLaunch& p) {
     if (position >= 0) position += kTile;
     if (position < 0 || position >= range.v[1]) {
@@ -122,7 +123,7 @@ struct DecodeTiles {
     }
   }
 
-  /// Starts copying the next tile as one group (an empty group if there is no tile) and notes its properties.
+  /// Starts to copy the next tile as one group (an empty group if there is no tile), and notes what the tile is.
   __device__ void Fetch(const DecodeAttentionLaunch& p, int stage) {
     const bool first = position >= 0 && position <= range.v[0];
     if (simt::ThreadX() == 0) {
@@ -165,13 +166,13 @@ struct DecodeTiles {
     }
   }
 
-  /// Returns the offset of the item's KV head in the block. Entirely invisible blocks are not read.
+  /// Returns the offset of the item's KV head in the block. Blocks without a visible token are not read.
   __device__ int64_t HeadOfBlock(int64_t block_stride) const {
     return simt::Max(block, 0) * block_stride + int64_t{who.v[1]} * (kHeadSize * part.block_size);
   }
 
-  /// Copies the tile's keys. Each thread copies every other 16 bytes of one token's key. Tokens of entirely invisible
-  /// blocks become 0.
+  /// Copies the tile's keys. Each thread copies every other 16 bytes of one token's key. Keys in blocks without a
+  /// visible token become 0.
   __device__ void CopyKeys(const DecodeAttentionLaunch& p, int stage) const {
     const simt::Global<const C> from(static_cast<const C*>(p.op.cache.keys));
     const int64_t base =

@@ -6,7 +6,7 @@
 #include "kernels/cuda/elementwise/row_ops.cuh"
 #include "kernels/cuda/launch.cuh"
 
-// Checks and launches of all elementwise ops.
+// Checks the parameters of all elementwise operations, and launches their kernels.
 namespace quire::kernels {
 
 namespace {

@@ -14,7 +14,7 @@ struct RopeKvWriteKernel {
   static constexpr int kThreads = 256;
   static constexpr int kX = 16 / sizeof(C);
 
-  /// The destination of a token's keys and values, and their factors.
+  /// Where a token's keys and values are written, and the factors to multiply them by.
   struct Slot {
     simt::Global<C> keys, values;
     int64_t key_base, value_base;  // start of the block
@@ -48,19 +48,24 @@ struct RopeKvWriteKernel {
                   1 / p.cache.k_scale,
                   1 / p.cache.v_scale};
     const simt::Global<T> row = simt::Global<T>(static_cast<T*>(p.qkv)) + token * p.row_stride;
-    if (p.bias != nullptr || p.query_norm != nullptr) {
-      AddBiasAndNorm(p, row);
+    if (p.bias != nullptr || (p.query_norm != nullptr && !p.norm_rotated)) {
+      AddBiasAndNorm(p, row, p.bias, !p.norm_rotated);
       simt::SyncThreads();
     }
     RotatePairs(p, row, to);
+    if (p.norm_rotated) {
+      simt::SyncThreads();
+      AddBiasAndNorm(p, row, nullptr, true);
+      simt::SyncThreads();
+    }
     CopyRest(p, row, to);
   }
 
-  /// Adds biases and norms heads in place, one head per warp at a time. Numbers stay fp32 from the bias to the norm's
-  /// result.
-  static __device__ void AddBiasAndNorm(const Params& p, const simt::Global<T>& row) {
+  /// Adds biases, unless null, and norms heads if wanted: in place, one head per warp at a time. Numbers stay fp32 from
+  /// the bias to the norm's result.
+  static __device__ void AddBiasAndNorm(const Params& p, const simt::Global<T>& row, const void* biases, bool norms) {
     const int lane = simt::ThreadX() % 32, size = p.cache.head_size;
-    const simt::Global<const T> bias(static_cast<const T*>(p.bias));
+    const simt::Global<const T> bias(static_cast<const T*>(biases));
     const simt::Global<const T> query_norm(static_cast<const T*>(p.query_norm));
     const simt::Global<const T> key_norm(static_cast<const T*>(p.key_norm));
     const simt::Global<const T> value_norm(static_cast<const T*>(p.value_norm));
@@ -70,13 +75,13 @@ struct RopeKvWriteKernel {
       const auto biased = [&](int d) {
         const T stored = row[at + d];
         float x = simt::ToFloat(stored);
-        if (p.bias != nullptr) {
+        if (biases != nullptr) {
           const T added = bias[at + d];
           x += simt::ToFloat(added);
         }
         return x;
       };
-      if (p.query_norm == nullptr || (is_value && p.value_norm == nullptr)) {
+      if (!norms || p.query_norm == nullptr || (is_value && p.value_norm == nullptr)) {
         for (int d = lane; d < size; d += 32) row[at + d] = simt::FromFloat<T>(biased(d));
         continue;
       }
@@ -100,7 +105,8 @@ struct RopeKvWriteKernel {
     }
   }
 
-  /// Rotates dimensions i and i + rotary_dim / 2 of every query and key head; writes the rotated keys.
+  /// Rotates dimensions i and i + rotary_dim / 2 of every query and key head; writes the rotated keys, or leaves them
+  /// in the row to be normed.
   static __device__ void RotatePairs(const Params& p, const simt::Global<T>& row, const Slot& to) {
     if (p.rotary_dim == 0) return;
     const int half = p.rotary_dim / 2;
@@ -116,7 +122,7 @@ struct RopeKvWriteKernel {
       const T stored_a = row[at], stored_b = row[at + half];
       const float a = simt::ToFloat(stored_a), b = simt::ToFloat(stored_b);
       const float rotated_a = a * cos - b * sin, rotated_b = b * cos + a * sin;
-      if (head < p.num_heads) {
+      if (head < p.num_heads || p.norm_rotated) {
         row[at] = simt::FromFloat<T>(rotated_a);
         row[at + half] = simt::FromFloat<T>(rotated_b);
       } else {
@@ -126,12 +132,12 @@ struct RopeKvWriteKernel {
     }
   }
 
-  /// Writes the values and those dimensions of keys that do not rotate.
+  /// Writes the values and those dimensions of keys that RotatePairs did not write.
   static __device__ void CopyRest(const Params& p, const simt::Global<T>& row, const Slot& to) {
-    const int size = p.cache.head_size, plain = size - p.rotary_dim;
+    const int size = p.cache.head_size, written = p.norm_rotated ? 0 : p.rotary_dim, plain = size - written;
     const int64_t keys = int64_t{p.num_heads} * size, values = keys + int64_t{p.cache.num_kv_heads} * size;
     for (int i = simt::ThreadX(); i < p.cache.num_kv_heads * plain; i += kThreads) {
-      const int head = i / plain, d = p.rotary_dim + i % plain;
+      const int head = i / plain, d = written + i % plain;
       const T key = row[keys + head * size + d];
       to.WriteKey(head, d, simt::ToFloat(key));
     }

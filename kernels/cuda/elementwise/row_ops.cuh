@@ -7,13 +7,13 @@
 #include "kernels/layer_norm.h"
 #include "kernels/rms_norm.h"
 
-// An earlier kernel may still use the memory that these kernels write and read (except weights), so they first wait
-// for it. Later kernels wait for these in turn, so they may start at any time. Each kernel is written out in full,
-// with its thread indices, so that a reader sees in one place what it reads and writes.
+// An earlier kernel may still use the memory that these kernels read and write (except weights), so they first wait for
+// it. Later kernels wait for these in turn, so they may be allowed to start at any time. Each kernel is written out in
+// full, with its thread indices, so that a reader sees in one place what it reads and writes.
 namespace quire::kernels {
 
-/// Computes the second half of a norm: out = residual * scale * weight for the row that begins at element `row`, or
-/// with p.adds the sum described in RmsNormParams. A thread reads only what it wrote itself.
+/// Computes the second half of a norm for the row that begins at element `row`: out = residual * scale * weight, or
+/// with p.adds the sum that RmsNormParams describes. A thread reads only what it wrote itself.
 template <class T, int kThreads>
 __device__ void ScaleRow(const RmsNormParams& p, int64_t row, const simt::Global<T>& residual, float scale) {
   constexpr int kVec = 16 / sizeof(T);
@@ -32,7 +32,7 @@ __device__ void ScaleRow(const RmsNormParams& p, int64_t row, const simt::Global
   }
 }
 
-/// Adds from[at ..] to x.
+/// Adds the numbers from[at], from[at + 1], ... to x.
 template <class T, int kVec, class Source>
 __device__ void AddVec(const Source& from, int64_t at, simt::Vec<T, kVec>& x) {
   const simt::Vec<T, kVec> more = simt::LoadVec<kVec>(from, at);
@@ -98,8 +98,8 @@ struct LayerNormKernel {
   }
 };
 
-/// Returns x * Phi(x). The tail of the normal distribution comes from formula 7.1.26 of Abramowitz and Stegun (error <=
-/// 1e-7).
+/// Returns x * Phi(x), where Phi is the normal distribution's cumulative function. Its tail comes from formula 7.1.26
+/// of Abramowitz and Stegun (error <= 1e-7).
 __device__ inline float Gelu(float x) {
   const float size = x < 0 ? -x : x;
   const float t = 1 / (size * (0.3275911f * 0.70710678f) + 1);

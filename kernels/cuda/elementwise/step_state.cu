@@ -2,7 +2,7 @@
 #include "kernels/cuda/elementwise/step_state.cuh"
 #include "kernels/cuda/launch.cuh"
 
-// Checks and launches of the ops on running sequences' state.
+// Checks the parameters of the operations on the running sequences' state, and launches their kernels.
 namespace quire::kernels {
 
 namespace {

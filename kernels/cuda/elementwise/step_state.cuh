@@ -80,8 +80,8 @@ struct KeepTokensKernel {
   }
 };
 
-/// The kernel of FillCounts: one thread block per sequence. Each thread counts the tokens whose id equals its index
-/// modulo the block size, so that no two threads write the same count.
+/// The kernel of FillCounts: one thread block per sequence. A thread counts only tokens whose id, modulo the block
+/// size, equals its index, so that no two threads write the same count.
 struct FillCountsKernel {
   using Params = FillCountsParams;
   static constexpr int kThreads = 256;

@@ -4,12 +4,13 @@
 
 #include "kernels/cuda/sampling/sampling_shards.h"
 
-// State of running sequences that the device keeps between steps, so that a step uploads only changes. A launch's size
-// is the size of its arrays. Entries of -1 are padding, so that a graph can run with fewer entries than it was captured
-// for.
+// State of running sequences that the device keeps between steps, so that a step uploads only changes. A
+// launch is as large as its arrays. Entries of -1 are padding, so that a captured graph can run with fewer
+// entries.
 namespace quire::kernels {
 
-/// table[row, index] = block for every entry: changes of block tables or whole new tables. No place may occur twice.
+/// table[row, index] = block for every entry: changes of block tables, or whole new tables. No (row, index) may occur
+/// twice.
 struct TableEntry {
   int32_t row;  // -1: padding
   int32_t index, block;
@@ -22,7 +23,7 @@ struct ScatterTableParams {
 };
 void ScatterTable(const CudaStream& stream, const ScatterTableParams& params);
 
-/// out[r] = in[row_ids[r]] for ids other than -1. Gathers the rows that go through the LM head.
+/// out[r] = in[row_ids[r]] for ids other than -1. Gathers the rows that the output head needs.
 struct GatherRowsParams {
   const void* in;          // 16-byte aligned, like out
   const int32_t* row_ids;  // [count]
@@ -32,7 +33,7 @@ struct GatherRowsParams {
 };
 void GatherRows(const CudaStream& stream, const GatherRowsParams& params);
 
-/// token_ids[t] = last_token[from_slot[t]] where from_slot[t] is not -1: tokens that the previous step drew.
+/// token_ids[t] = last_token[from_slot[t]] where from_slot[t] is not -1: tokens that the previous step has sampled.
 struct FeedTokensParams {
   const int32_t* from_slot;   // [num_tokens]
   const int32_t* last_token;  // [max_running]
@@ -41,15 +42,15 @@ struct FeedTokensParams {
 };
 void FeedTokens(const CudaStream& stream, const FeedTokensParams& params);
 
-/// Counts of generated tokens: 15 saturating bits. The top bit marks tokens of the prompt.
+/// Counts of tokens in 15 saturating bits: how often a token was generated. The top bit marks tokens of the prompt.
 struct CountTable {
   uint16_t* counts;  // [slots, stride]
   int64_t stride;
   int64_t vocab;  // vocabulary size of this shard
   int32_t first_id;
 };
-/// last_token[slot[r]] = drawn[r].token, and increments the token's count. Skips rows with slot -1, without draws, or
-/// with state kWholeRow. Slots and count slots must be distinct.
+/// last_token[slot[r]] = drawn[r].token, and increments the token's count. Skips rows with slot -1, rows that sample no
+/// token, and rows with state kWholeRow. Slots and count slots must be distinct.
 struct KeepTokensParams {
   const DeviceSampling* rows;  // [num_rows]
   const DrawnToken* drawn;     // [num_rows]
@@ -61,8 +62,8 @@ struct KeepTokensParams {
 };
 void KeepTokens(const CudaStream& stream, const KeepTokensParams& params);
 
-/// Recounts a sequence: clears its row, marks tokens [begin, prompt_end) as the prompt's, and counts [prompt_end, end)
-/// as generated.
+/// Counts a sequence's tokens again: clears its row of counts, marks tokens [begin, prompt_end) as the prompt's, and
+/// counts tokens [prompt_end, end) as generated.
 struct CountedSequence {
   int32_t count_slot;  // -1: padding
   int32_t begin, prompt_end, end;

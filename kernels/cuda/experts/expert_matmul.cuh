@@ -9,18 +9,18 @@
 
 namespace quire::kernels {
 
-/// Returns the row of x that a row of the product reads.
+/// Returns the row of x that row `row` of the product reads.
 __device__ inline int64_t InputRow(const CudaExpertMatmulParams& p, int64_t row) {
   if (p.pair_of_row == nullptr) return row;
   const int32_t pair = simt::Global<const int32_t>(p.pair_of_row)[row];
   return pair / p.pairs_per_x_row;
 }
 
-/// The kernel of ExpertMatmul. Grid (tiles of kTileRows weight rows, experts). A thread block processes the rows of one
-/// expert, kBatch at a time; it exits if the expert has no rows, so that the weight is not read. As in
+/// The kernel of ExpertMatmul. The grid is (tiles of kTileRows weight rows, experts). A thread block processes the rows
+/// of one expert, kBatch at a time; if the expert has no rows it exits, and the weight is not read. As in
 /// skinny_gemm.cuh, the weight is A of the tensor-core product and the batch its 8 columns. Here each warp has 16
-/// weight rows and all of K, and the warps share the rows of x, so no sums need merging. Sums follow the order of K for
-/// every kBatch.
+/// weight rows and all of K, and the warps share the rows of x, so no sums need merging. Sums follow the order of K,
+/// whatever kBatch is.
 template <class T, int kBatch>
 struct ExpertMatmulKernel {
   using Params = CudaExpertMatmulParams;
@@ -31,11 +31,11 @@ struct ExpertMatmulKernel {
   static constexpr int kStageElements = (kTileRows + kBatch) * kStep;
   static constexpr int64_t kSharedSize = simt::SharedBytes(int64_t{kStages} * kStageElements * 2);
 
-  /// The layout of skinny_gemm.cuh: a row is 8 pieces of 16 bytes, in an order that spreads a matrix over the banks.
+  /// The layout is that of skinny_gemm.cuh: a row is 8 pieces of 16 bytes, ordered so that a matrix touches all banks.
   static constexpr int kPieces = kStep / 8, kRowsPerCopy = kThreads / kPieces;
   static __device__ int At(int row, int piece) { return row * kStep + (piece ^ row % 8) * 8; }
 
-  /// The source of a thread's copies: one piece of each kRowsPerCopy-th row.
+  /// What a thread copies: one piece of every kRowsPerCopy-th row.
   struct Source {
     simt::Global<const T> weight, x;
     int64_t first_weight;                                       // place of its first row in the weight
@@ -91,7 +91,7 @@ struct ExpertMatmulKernel {
     simt::WaitForCopies<0>();
   }
 
-  /// Copies a step's tile; fills with zeros beyond the tile's rows, the batch or K.
+  /// Copies the tile of one step. Fills with zeros beyond the tile's rows, the batch or K.
   static __device__ void Copy(const Source& source, int step, const simt::SharedArray<T>& stages) {
     if (step >= source.steps) return;
     const simt::SharedArray<T> to = stages + step % kStages * kStageElements;
@@ -153,7 +153,7 @@ struct ExpertMatmulKernel {
   }
 };
 
-/// The plain fp32 version: a thread has one weight row and kBatch rows of x at a time.
+/// The version for fp32, without tensor cores: a thread has one weight row, and kBatch rows of x at a time.
 template <>
 struct ExpertMatmulKernel<float, 8> {
   using Params = CudaExpertMatmulParams;

@@ -8,9 +8,9 @@
 
 namespace quire::kernels {
 
-/// The product of kernels/expert_matmul.h with weights that are plain or quantised on the device: y = x * weight^T +
-/// bias for rows of y that are grouped by expert (GroupByExpertParams); each row uses its expert's weight. Weights of
-/// experts without rows are not read. Sums are fp32. A row of y depends on its row of x alone, bit for bit. x and the
+/// The product of kernels/expert_matmul.h, with weights that are plain or quantised on the device: y = x * weight^T +
+/// bias, where the rows of y are grouped by expert (GroupByExpertParams) and each row uses its expert's weight. Weights
+/// of experts without rows are not read. Sums are fp32. The bits of a row of y depend only on its row of x. x and the
 /// rows of weights must be 16-byte aligned.
 struct CudaExpertMatmulParams {
   NumberType dtype;

@@ -7,8 +7,8 @@
 
 namespace quire::kernels {
 
-/// Combines a number and its index into one integer: the greater integer has the greater number or, if equal, the
-/// lower index. NaN ranks lowest. 0 stands for no number.
+/// Combines a number and its index into one integer: the greater integer belongs to the greater number, or to the lower
+/// index if the numbers are equal. NaN ranks lowest. 0 means no number.
 __device__ inline uint64_t RankOf(float number, int place) {
   return uint64_t{OrderedBits(Clean(number))} << 32 | (0xffffffffu - static_cast<uint32_t>(place));
 }
@@ -20,7 +20,7 @@ __device__ inline uint64_t HighestOfWarp(uint64_t rank) {
   return rank;
 }
 
-/// The kernel of RouteExperts: one warp per token. Lane l handles experts l, l + 32, ..., and groups likewise.
+/// The kernel of RouteExperts: one warp per token. Lane l handles experts l, l + 32, ...; likewise for groups.
 struct RouteExpertsKernel {
   using Params = RouteExpertsParams;
   static constexpr bool kOverlapsPrevious = true;
@@ -70,7 +70,7 @@ struct RouteExpertsKernel {
     simt::SyncWarp();
   }
 
-  /// Excludes the experts outside the best groups from the comparison.
+  /// Excludes from the comparison the experts that are not in one of the best groups.
   static __device__ void LeaveBestGroups(const Params& p, const Token& token) {
     const int lane = simt::ThreadX(), size = static_cast<int>(p.num_experts / p.num_groups);
     for (int g = lane; g < p.num_groups; g += 32) {
@@ -95,7 +95,7 @@ struct RouteExpertsKernel {
     simt::SyncWarp();
   }
 
-  /// Returns the highest rank below `bound`. Ranks of different indices are never equal.
+  /// Returns the highest rank below `bound`. Different indices never have the same rank.
   static __device__ uint64_t NextBest(const simt::SharedArray<float>& numbers, int64_t count, uint64_t bound) {
     uint64_t best = 0;
     for (int i = simt::ThreadX(); i < count; i += 32) {
@@ -134,7 +134,7 @@ struct RouteExpertsKernel {
     simt::Global<float>(p.weights)[at] = weight;
   }
 
-  /// Computes the weights of kSparseMixer. Lane j has the j-th choice. Experts chosen before another have higher
+  /// Computes the weights of kSparseMixer. Lane j has the j-th choice. The choices before it have higher
   /// ranks.
   static __device__ void Mix(const Params& p, const Token& token, int mine) {
     const int lane = simt::ThreadX(), count = static_cast<int>(p.experts_per_token);
@@ -156,9 +156,9 @@ struct RouteExpertsKernel {
   }
 };
 
-/// The kernel of GroupByExpert: one thread block per expert, and one more for the end. Each block visits all pairs:
-/// first it counts the pairs of earlier experts, then it assigns rows to its own pairs in order. The last block marks
-/// the pairs that get no row.
+/// The kernel of GroupByExpert. A pair is a token with one of its chosen experts. One thread block per expert of this
+/// rank counts the pairs of earlier experts, then assigns rows to its own pairs in order. One more thread block writes
+/// where the last expert's rows end, and sets row_of_pair to -1 for pairs with experts of other ranks.
 struct GroupByExpertKernel {
   using Params = GroupByExpertParams;
   static constexpr bool kOverlapsPrevious = true;

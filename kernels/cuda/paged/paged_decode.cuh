@@ -15,8 +15,8 @@ __device__ inline simt::Global<const int32_t> TableOf(const PagedDecodeParams& p
   return simt::Global<const int32_t>(p.block_tables) + row * p.table_stride;
 }
 
-/// Returns the amount that a head's sink adds to a softmax sum whose weights are relative to exp(max). With partitions,
-/// only the combining kernel adds the sink.
+/// Returns what a head's attention sink adds to a sum of softmax weights that are relative to exp(max). With
+/// partitions, only the kernel that combines them adds the sink.
 __device__ inline float SinkWeightOf(const PagedDecodeParams& p, int64_t head, float max) {
   if (p.sinks == nullptr) return 0;
   const float sink = simt::Global<const float>(p.sinks)[head];
@@ -32,10 +32,10 @@ struct DecodeLaunch {
   float *partial, *max_score, *exp_sum;
 };
 
-/// The kernel of PagedDecode. Grid (num_heads, num_seqs, num_partitions). T: type of queries and results; C: type of
-/// the cache. Each warp processes every kWarps-th block of the table. For scores, kGroup neighbouring lanes share a
-/// token and read its key 16 bytes at a time. For the weighted sum, a lane reads up to 16 bytes of a row of values,
-/// i.e. one dimension of neighbouring tokens.
+/// The kernel of PagedDecode. The grid is (num_heads, num_seqs, num_partitions). T: type of queries and results; C:
+/// type of the cache. Each warp processes every kWarps-th block of the table. For scores, kGroup neighbouring lanes
+/// share a token and read its key 16 bytes at a time. For the weighted sum, a lane reads up to 16 bytes of a row of
+/// values, that is, one dimension of neighbouring tokens.
 template <class T, class C, int kHeadSize, int kBlockSize>
 struct PagedDecodeKernel {
   using Params = DecodeLaunch;
@@ -119,7 +119,7 @@ struct PagedDecodeKernel {
     }
   }
 
-  /// Loads query[d], scaled for keys as stored.
+  /// Loads query[d], multiplied by the scale of the stored keys.
   static __device__ void LoadQuery(const PagedDecodeParams& p, const simt::SharedArray<float>& query) {
     const simt::Global<const T> queries(static_cast<const T*>(p.queries));
     const int64_t row = simt::BlockY() * p.query_stride + simt::BlockX() * kHeadSize;
@@ -130,8 +130,8 @@ struct PagedDecodeKernel {
     }
   }
 
-  /// Writes the scores of all positions of the range's blocks, 0 for invisible ones. Returns the largest visible score
-  /// of this thread.
+  /// Writes the scores of all positions in the range's blocks, 0 for invisible ones. Returns the largest visible score
+  /// that this thread has computed.
   static __device__ float Scores(const PagedDecodeParams& p, const Range& range, const simt::SharedArray<float>& query,
                                  const simt::SharedArray<float>& scores) {
     const int head = static_cast<int>(simt::BlockX()), lane = simt::ThreadX() % 32;

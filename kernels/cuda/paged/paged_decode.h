@@ -6,9 +6,9 @@
 namespace quire::kernels {
 
 /// Attention of one new token per sequence over its paged keys and values. The cache must already contain the new
-/// token's key and value. The token has position context_len - 1 and sees positions max(0, context_len - window) ..
-/// context_len - 1. Invisible slots never influence the result, even if they contain NaN. Table entries of entirely
-/// invisible blocks are not followed. A sequence with context_len 0 gives zeros.
+/// token's key and value. The token has position context_len - 1 and sees the positions from max(0, context_len -
+/// window) to context_len - 1. Invisible slots never influence the result, even if they contain NaN. Table entries of
+/// blocks without a visible token are not read. A sequence with context_len 0 gives zeros.
 struct PagedDecodeParams {
   NumberType dtype;
   const void* queries;  // [num_seqs, num_heads, head_size], rows query_stride elements apart
@@ -30,8 +30,8 @@ struct PagedDecodeParams {
   int32_t window;  // 0: no window
   // Memory for v2's partitions: DecodeWorkspaceFloats(). v1 does not use it.
   float* workspace;
-  /// [num_heads]: a score per head that joins the softmax after scale and cap but has no value (attention sink); or
-  /// null.
+  /// [num_heads], or null: for each head an attention sink, a score that joins the softmax after scale and cap but has
+  /// no value.
   const float* sinks = nullptr;
 };
 
@@ -51,7 +51,7 @@ void PagedDecodeV1(const CudaStream& stream, const PagedDecodeParams& params);
 void PagedDecodeV2(const CudaStream& stream, const PagedDecodeParams& params);
 
 /// True when v1 is faster by the rule of the paged-attention literature: there are enough thread blocks to fill the
-/// device, and its scores fit. Otherwise v2 splits the context.
+/// device, and v1's scores fit into shared memory. Otherwise v2 splits the context.
 constexpr bool PrefersV1(int64_t max_context_len, int64_t num_seqs, int64_t num_heads) {
   const int64_t partitions = (max_context_len + kDecodePartition - 1) / kDecodePartition;
   return max_context_len <= 8192 && (partitions <= 1 || num_seqs * num_heads > 512);

@@ -5,7 +5,7 @@
 
 namespace quire::kernels {
 
-// Selects the kernel instantiation for run-time sizes. One translation unit per T (paged_decode_<type>.cu).
+// Chooses the kernel instantiation for the sizes. Each T has its own translation unit (paged_decode_<type>.cu).
 
 template <class T, class C, int kHeadSize, int kBlockSize>
 void LaunchDecode(const CudaStream& stream, DecodeLaunch launch) {

@@ -4,11 +4,12 @@
 
 namespace quire::kernels {
 
-/// Returns how many keys of a tile the kernel processes together, limited by the registers for scores and results.
+/// Returns how many keys of a tile the kernel processes together. The registers for scores and results limit the
+/// number.
 constexpr int PrefillKeysAtOnce(int head_size) { return head_size <= 80 ? 64 : 32; }
 
-/// FlashAttention-2 over a paged cache. Grid num_tiles * num_kv_heads. Warps share tiles of keys and values. T: type
-/// of queries and results; C: type of the cache.
+/// FlashAttention-2 over a paged cache. The grid has num_tiles * num_kv_heads thread blocks. Warps share tiles of keys
+/// and values. T: type of queries and results; C: type of the cache.
 template <class T, class C, int kHeadSize>
 struct PrefillAttentionKernel
     : PrefillRows<T, kHeadSize, PrefillTileRows(NumberType::kBF16, kHeadSize), 4, PrefillKeysAtOnce(kHeadSize),

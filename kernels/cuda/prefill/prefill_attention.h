@@ -9,11 +9,11 @@
 namespace quire::kernels {
 
 /// Attention of prompt chunks over the paged keys and values of their sequences. The cache must already contain the
-/// chunks' own keys and values. Query i of a sequence has position context_len - num_queries + i and sees positions
-/// max(0, position - window + 1) .. position. Slots that no query of a sequence sees never influence a result, even if
-/// they contain NaN. Table entries of entirely invisible blocks are not followed. A single query is allowed. Unless
-/// tiles are split, a row's bits depend on its query and its visible positions alone, not on how the prompt was cut
-/// into chunks.
+/// chunks' own keys and values. Query i of a sequence has position context_len - num_queries + i, and sees the
+/// positions from max(0, position - window + 1) to its own. Slots that no query of a sequence sees never influence a
+/// result, even if they contain NaN. Table entries of blocks without a visible token are not read. A single query is
+/// allowed. Unless tiles are split, a row's bits depend only on its query and its visible positions, not on how the
+/// prompt was cut into chunks.
 struct PrefillAttentionParams {
   NumberType dtype;
   const void* queries;  // [num_tokens, num_heads, head_size], rows query_stride elements apart; 16-byte aligned
@@ -33,8 +33,8 @@ struct PrefillAttentionParams {
   float scale;     // > 0
   float soft_cap;  // scores become soft_cap * tanh(score / soft_cap), before ALiBi; 0: no cap
   int32_t window;  // 0: no window
-  /// [num_heads]: a score per head that joins the softmax after scale and cap but has no value (attention sink); or
-  /// null.
+  /// [num_heads], or null: for each head an attention sink, a score that joins the softmax after scale and cap but has
+  /// no value.
   const float* sinks = nullptr;
   const PrefillMerge* merges = nullptr;  // [num_merges] split tiles; none in fp32 or with heads beyond 256
   int32_t num_merges = 0;

@@ -6,8 +6,8 @@
 
 namespace quire::kernels {
 
-/// Shared-memory layout of tiles of 128 positions for two warpgroups. The units of alternate column groups are half of
-/// the banks apart, so the copies that fill them have no bank conflicts.
+/// The shared-memory layout of tiles of 128 positions for two warpgroups. Neighbouring column groups are offset by half
+/// of the banks, so the copies that fill them have no bank conflicts.
 struct GroupTiles {
   static constexpr int kThreads = 256, kTokens = 128, kPad = 4;
   __host__ __device__ static constexpr int UnitAt(int group, int row, int rows) {

@@ -7,8 +7,8 @@
 
 namespace quire::kernels {
 
-// Selects the kernel instantiation for run-time sizes. One translation unit per T (prefill_attention_<type>.cu). The
-// block size remains a run-time value.
+// Chooses the kernel instantiation for the sizes, except for the block size, which the kernel reads at run time. Each T
+// has its own translation unit (prefill_attention_<type>.cu).
 
 template <class Kernel>
 void LaunchPrefill(const CudaStream& stream, const PrefillLaunch& launch) {

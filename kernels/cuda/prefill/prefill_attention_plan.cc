@@ -11,8 +11,8 @@ namespace {
 
 int64_t RoundUp(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
-/// Returns how many positions each thread block gets, so that all have about equally many; 0: there are enough tiles
-/// for the device without splits.
+/// Returns how many positions each thread block gets if all get about equally many. Returns 0 when there are enough
+/// tiles for the device without splits.
 int64_t PositionsForEach(std::span<const PrefillTile> tiles, const PrefillSplit& split) {
   if (static_cast<int64_t>(tiles.size()) >= split.MaxSlots()) return 0;
   int64_t positions = 0;
@@ -21,13 +21,13 @@ int64_t PositionsForEach(std::span<const PrefillTile> tiles, const PrefillSplit&
   return std::max<int64_t>(RoundUp(each, kPrefillCut), kPrefillLeastPart);
 }
 
-/// Positions [begin, end) that at least one row of a tile sees, over all KV heads.
+/// The positions [begin, end) that at least one row of a tile sees, over all KV heads.
 struct Seen {
   int32_t begin, end;
 };
 
-/// A sequence's chunk of queries. A tile has the same rows for every KV head. The smaller a KV head's group, the later
-/// are the queries of its rows.
+/// A sequence's chunk of queries. A tile has the same row numbers for every KV head. The smaller the group of a KV head
+/// is, the later are the queries of these rows.
 class Chunk {
  public:
   Chunk(const PrefillPlanInputs& in, size_t sequence)
@@ -58,8 +58,8 @@ class Chunk {
   const int32_t queries_, context_, group_;
 };
 
-/// Splits tiles with at least twice `each` positions into parts of at least `each`, so there are never more parts than
-/// slots.
+/// Splits tiles that have at least twice `each` positions into parts of at least `each` positions, so that there are
+/// never more parts than slots.
 class Splitter {
  public:
   Splitter(const PrefillPlanInputs& in, std::span<PrefillTile> tiles, std::span<PrefillMerge> merges)
@@ -75,8 +75,8 @@ class Splitter {
   }
 
  private:
-  /// Splits a tile into parts that together cover all positions: only the cuts bound them, and each row takes the
-  /// positions that it sees.
+  /// Splits a tile into parts that together cover all positions. Each row uses the positions of a part that it
+  /// sees.
   void SplitTile(int64_t index, int64_t parts) {
     const PrefillTile whole = tiles_[static_cast<size_t>(index)];
     QUIRE_KERNEL_CHECK(num_merges_ < static_cast<int64_t>(merges_.size()));

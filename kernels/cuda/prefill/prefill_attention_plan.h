@@ -5,8 +5,8 @@
 
 #include "kernels/cuda/paged_cache.h"
 
-// The work list of a step's chunks. The host plans it from their lengths and the kernel reads it from device memory.
-// Uses no CUDA.
+// The work list of a step's prompt chunks. The host makes it from their lengths, and the kernel reads it from device
+// memory. This file uses no CUDA.
 namespace quire::kernels {
 
 /// A work item: rows [first_row, first_row + PrefillTileRows()) of a sequence, for every KV head. A row is one query
@@ -16,9 +16,9 @@ struct PrefillTile {
   int32_t sequence = -1;  // -1: no work
   int32_t first_row = 0;
   int32_t num_keys = 0;  // positions from the first to the last that any row sees, over all KV heads; sorts the tiles
-  /// The range of positions of a part, cut at multiples of kPrefillCut; a row uses the visible positions of the range.
-  /// The parts of a tile cover all positions: the first begins at 0 and the last ends at INT32_MAX, because rows of KV
-  /// heads with fewer query heads are later queries.
+  /// The range of positions of a part; its ends are multiples of kPrefillCut. A row uses the positions of the range
+  /// that it sees. The parts of a tile cover all positions, from 0 to INT32_MAX, because the rows of KV heads with
+  /// fewer query heads are later queries.
   int32_t begin = 0, end = INT32_MAX;
   int32_t slot = -1;  // workspace slot of a part; -1: the tile is not split
 };
@@ -28,11 +28,11 @@ struct PrefillMerge {
 };
 
 inline constexpr int32_t kPrefillCut = 128;
-/// The shortest part of a tile's positions. Reading them must outweigh writing and reading the partial results.
+/// The shortest part of a tile's positions. It must be worth the time of writing and reading the partial results.
 inline constexpr int32_t kPrefillLeastPart = 512;
 
 /// Decides when the positions of a tile are split over thread blocks: a few new tokens after a long cached prefix give
-/// only few tiles.
+/// only a few tiles.
 struct PrefillSplit {
   int32_t num_ctas = 0;  // thread blocks that fit on the device at the same time; 0: no splits
   int32_t kv_heads = 1;
@@ -46,7 +46,7 @@ struct PrefillSplit {
   }
 };
 
-/// Returns the rows of a tile, limited by the registers of a thread block.
+/// Returns the number of rows of a tile. The registers of a thread block limit it.
 constexpr int32_t PrefillTileRows(NumberType dtype, int32_t head_size) {
   return dtype == NumberType::kF32 || head_size > 256 ? 32 : head_size <= 128 ? 128 : 64;
 }
@@ -76,9 +76,9 @@ struct PrefillPlan {
 };
 
 /// Cuts a step into tiles, those with the most keys first, so that long tiles do not start last. If the tiles leave
-/// part of the device idle, tiles with many keys are split. `tiles` holds PrefillTileCapacity(); unused entries become
-/// tiles without work, so any launch of at least the returned number is correct. `merges` holds
-/// PrefillSplit::MaxMerges().
+/// part of the device idle, tiles with many keys are split. `tiles` has PrefillTileCapacity() entries; unused ones
+/// become tiles without work, so any launch of at least the returned number is correct. `merges` has
+/// PrefillSplit::MaxMerges() entries.
 PrefillPlan PlanPrefill(const PrefillPlanInputs& inputs, std::span<PrefillTile> tiles,
                         std::span<PrefillMerge> merges = {});
 

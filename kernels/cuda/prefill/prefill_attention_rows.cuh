@@ -6,9 +6,9 @@
 
 namespace quire::kernels {
 
-/// A thread block's work on its rows, without the matrix products. A warp owns kRows / kWarps rows from their first
-/// score to their result. kKeys: keys of a tile processed together. kTogether: neighbouring rows that skip the same
-/// tiles.
+/// What a thread block does with its rows, apart from the matrix products. A warp owns kRows / kWarps rows from their
+/// first score to their result. kKeys: how many keys of a tile are processed together. kTogether: how many neighbouring
+/// rows skip the same tiles.
 template <class T, int kHeadSize, int kRowsOfBlock, int kWarpsOfBlock, int kKeysAtOnce, int kTogether>
 struct PrefillRows {
   static constexpr int kRows = kRowsOfBlock, kWarps = kWarpsOfBlock, kThreads = kWarps * 32, kKeys = kKeysAtOnce;
@@ -71,7 +71,7 @@ struct PrefillRows {
     Weigh(rows, scores);
   }
 
-  /// Stores the rows' results, or their partial results for a part of the positions.
+  /// Stores the rows' results, or their partial results if the thread block has only a part of the positions.
   static __device__ void StoreRows(const PrefillLaunch& p, const PrefillWork& work, const simt::SharedArray<T>& queries,
                                    const Rows& rows) {
     if (rows.first >= rows.end) return;
@@ -91,7 +91,7 @@ struct PrefillRows {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int row = simt::Min(rows.first + s * 16 + half * 8 + lane / 4, work.num_rows - 1);
-        // Distance from the row's position to the lane's first column; negative for earlier positions.
+        // From the row's position to the lane's first column; negative if the column is an earlier position.
         const int distance = begin + lane % 4 * 2 - work.Position(row);
         const float slope = sloped ? simt::Global<const float>(p.op.alibi_slopes)[work.Head(row)] : 0.0f;
 #pragma unroll
@@ -170,8 +170,8 @@ struct PrefillRows {
     return sum + simt::ShuffleXor(sum, 2);
   }
 
-  /// Writes results over the warp's queries in shared memory, each lane to exactly the places that it alone has read
-  /// (queries and results have the same layout), and from there to `out` in whole units.
+  /// Writes results over the warp's queries in shared memory, and from there to `out` in whole units. Queries and
+  /// results have the same layout, so each lane writes only what no other lane has read.
   static __device__ void Store(const PrefillLaunch& p, const PrefillWork& work, const simt::SharedArray<T>& queries,
                                const Rows& rows) {
     const int lane = simt::ThreadX() % 32;

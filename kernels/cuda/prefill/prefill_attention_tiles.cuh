@@ -15,7 +15,7 @@ struct PrefillLaunch {
   float scale;          // factor of products with keys as stored
 };
 
-/// The work of one thread block; see PrefillTile for rows.
+/// The work of one thread block. PrefillTile says what a row is.
 struct PrefillWork {
   int num_rows;  // 0 or less: no work
   int first_row, group, first_head, kv_head;
@@ -72,7 +72,7 @@ __host__ __device__ constexpr int UnitOf(int group, int row, int rows) {
   return (group * rows + (row ^ (group & 1) << 2)) * 8;
 }
 
-/// The shared-memory layout of tiles of keys and values, their length and the number of threads that share them.
+/// How tiles of keys and values lie in shared memory, how long a tile is, and how many threads share it.
 template <int kHeadSize>
 struct WarpTiles {
   static constexpr int kThreads = 128;
@@ -81,10 +81,10 @@ struct WarpTiles {
   static constexpr int SizeOf(int groups, int rows) { return groups * rows * 8; }
 };
 
-/// Loads tiles of kTokens positions, starting at multiples of kTokens, from the paged cache into shared memory: keys
-/// [kTokens, kHeadSize] and values transposed, [kHeadSize, kTokens]. Positions outside [begin, end) become zeros.
-/// Copies are asynchronous, one tile ahead; block ids are read two tiles ahead. A thread's share of every tile is one
-/// key position and one group of 8 value positions, so it follows two table entries. FP8 is copied unchanged and then
+/// Loads tiles of kTokens positions, each from a multiple of kTokens on, from the paged cache into shared memory: keys
+/// as [kTokens, kHeadSize], and values transposed, as [kHeadSize, kTokens]. Positions outside [begin, end) become
+/// zeros. Copies are asynchronous, one tile ahead; block ids are read two tiles ahead. A thread copies one key position
+/// and one group of 8 value positions of every tile, so it reads two table entries. FP8 is copied unchanged, and then
 /// widened by the thread that copied it.
 template <class T, class C, int kHeadSize, class Tiles>
 class PrefillTileLoader {
@@ -114,7 +114,7 @@ class PrefillTileLoader {
     ReadBlocks(work.begin / kTokens);
   }
 
-  /// Starts copying a tile into the memory of the tile two before it. Call in the order of tiles.
+  /// Starts to copy a tile into the memory of the second tile before it. Call it in the order of tiles.
   __device__ void Start(int tile) {
     CopyKeys(tile);
     CopyValues(tile);
@@ -122,7 +122,7 @@ class PrefillTileLoader {
     ReadBlocks(tile + 1);
   }
 
-  /// Waits for the thread's share of the tile and completes it. After a barrier, the whole tile is complete.
+  /// Waits for this thread's share of the tile and completes it. After a barrier the whole tile is complete.
   __device__ void Finish(int tile) {
     simt::WaitForCopies<0>();
     if constexpr (kWidens) {
@@ -188,7 +188,7 @@ class PrefillTileLoader {
     }
   }
 
-  /// Returns the KV head's part of a block. 64 bits, because block * stride exceeds 2^31 in any large pool.
+  /// Returns the KV head's part of a block. The offset has 64 bits, because block * stride exceeds 2^31 in large pools.
   __device__ simt::Global<const C> BlockOf(const void* cache, int64_t stride, int block) const {
     const int64_t head = work_.kv_head * (kHeadSize * p_.op.cache.block_size);
     return simt::Global<const C>(static_cast<const C*>(cache)) + (int64_t{simt::Max(block, 0)} * stride + head);
@@ -225,7 +225,7 @@ class PrefillTileLoader {
     }
   }
 
-  /// Zeroes values outside [begin, end): a weight of 0 does not cancel NaN or infinity there.
+  /// Sets values outside [begin, end) to zero, because a weight of 0 does not cancel NaN or infinity there.
   __device__ void ZeroStrangers(int tile) {
     const int group = tile * kTokens + value_group_ * 8;
     if (group >= work_.begin && group + 8 <= work_.end) return;
@@ -240,7 +240,7 @@ class PrefillTileLoader {
     }
   }
 
-  /// Returns the bits of pair j of the thread's group of value positions that belong to positions in [begin, end).
+  /// Returns a mask of pair j of the thread's group of value positions: the bits of positions in [begin, end) are set.
   __device__ uint32_t CountingMask(int tile, int j) const {
     const int token = tile * kTokens + value_group_ * 8 + j * 2;
     const uint32_t low = token >= work_.begin && token < work_.end ? 0xffffu : 0u;

@@ -31,7 +31,7 @@ struct QuantizeRowsKernel {
       for (int e = 0; e < kVec; ++e) largest = simt::Max(largest, Size(simt::ToFloat(numbers.v[e])));
     }
     largest = BlockReduce<kWarps>(largest, warps, MaxOf{});
-    // For a smaller `largest`, 448 / largest would exceed fp32's range.
+    // If `largest` were smaller, 448 / largest would exceed fp32's range.
     const float scale = largest / kLargest, factor = largest > 0x1p-100f ? kLargest / largest : 0.0f;
     if (simt::ThreadX() == 0) simt::Global<float>(p.scales)[row] = scale;
     const simt::Global<simt::Fp8E4M3> out(static_cast<simt::Fp8E4M3*>(p.out));

@@ -7,8 +7,8 @@
 
 namespace quire::kernels {
 
-/// Rounds rows to FP8 E4M3 for products of FP8 with FP8. Each row is scaled so that its largest magnitude becomes 448:
-/// number = scale * e4m3. A row with no magnitude above 2^-100 becomes zeros.
+/// Rounds rows to FP8 E4M3, for products of FP8 with FP8. Each row is scaled so that its largest magnitude becomes 448:
+/// number = scale * e4m3. If no magnitude in a row exceeds 2^-100, the row becomes zeros.
 struct QuantizeRowsParams {
   NumberType dtype;  // kF16 or kBF16
   const void* x;     // [m, k], 16-byte aligned

@@ -14,8 +14,8 @@ void LaunchTile(const CudaStream& stream, const QuantizedGemmParams& p) {
   simt::Launch<Kernel>({tiles}, Kernel::kThreads, Kernel::kSharedSize, stream, p);
 }
 
-/// Launches the kernel for m rows. Every thread block reads all of x. Wide tiles read it less often, within the limit
-/// of registers for sums and weights.
+/// Launches the kernel for m rows. Every thread block reads all of x. Wide tiles read it less often; the registers for
+/// sums and weights limit how wide they can be.
 template <class T, NumberType kType>
 void LaunchBatch(const CudaStream& stream, const QuantizedGemmParams& p) {
   constexpr int kBlocks = kMostTileBlocks<kType>;

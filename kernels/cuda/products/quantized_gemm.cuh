@@ -8,16 +8,16 @@
 
 namespace quire::kernels {
 
-/// The most blocks of 16 weight rows per thread block. Six-bit and FP8 weights take more registers.
+/// The most groups of 16 weight rows per thread block. Six-bit and FP8 weights need more registers, so they have fewer.
 template <NumberType kType>
 inline constexpr int kMostTileBlocks = kType == NumberType::kQ6_K || kType == NumberType::kFp8E4M3 ? 2 : 4;
 
 /// The product of kTileRows weight rows with up to kBatch rows of x, computed by one thread block. The weight is A of
 /// the tensor-core product and the batch its 8 columns, as in SkinnyGemmKernel. A lane has 16 neighbouring bytes of
-/// each of its rows; the four lanes of a row read 64. These bytes become fragments in registers, without shared
-/// memory: the order of columns within a chunk is free as long as x is read in the same order. Warp w takes chunks w,
-/// w + 8, w + 16 ..., and loads the next one's weights while it multiplies; the warps' sums are added in order of
-/// warps. This order and the order within a chunk are the same in every instantiation of a type.
+/// each of its rows; the four lanes of a row read 64. These bytes become fragments in registers, without shared memory:
+/// any order of columns within a chunk will do as long as x is read in the same order. Warp w takes chunks w, w + 8, w
+/// + 16 ..., and loads the next chunk's weights while it multiplies; the warps' sums are added in order of warps. This
+/// order and the order within a chunk are the same in every instantiation of a type.
 template <class T, NumberType kType, int kBatch, int kBlocks>
 struct QuantizedTile {
   using Piece = QuantizedPiece<kType>;
@@ -32,8 +32,8 @@ struct QuantizedTile {
     Piece of[kBlocks][2];
   };
 
-  /// The start of each of a lane's rows of x, in pairs of numbers. (64-bit numbers would exceed the registers of the
-  /// largest tiles.)
+  /// Where each of a lane's rows of x begins, in pairs of numbers. (64-bit numbers would need more registers than the
+  /// largest tiles leave.)
   struct Rows {
     simt::Global<const uint32_t> x;
     uint32_t begin[kColumns];
@@ -80,7 +80,7 @@ struct QuantizedTile {
     }
   }
 
-  /// Adds a chunk's products to the sums. `column`: the lane's first.
+  /// Adds a chunk's products to the sums. `column`: the first column of this lane.
   static __device__ void Multiply(const QuantizedMatrix& weight, const Weights& weights, const Rows& rows,
                                   int64_t column, float (&sums)[kBlocks][kColumns][4]) {
 #pragma unroll
@@ -154,7 +154,7 @@ struct QuantizedGemmKernel {
   static __device__ void Run(const Params& p) {
     simt::TriggerDependents();
     const int64_t first_row = simt::BlockX() * kTileRows;
-    // Weights depend on no earlier kernel, so the first loads overlap the end of the previous kernel.
+    // Weights depend on no earlier kernel, so their first loads may overlap the end of the previous kernel.
     const typename Tile::Weights first = Tile::LoadFirst(p.weight, first_row);
     simt::WaitForPrerequisites();
     typename Tile::Rows rows{simt::Global<const uint32_t>(static_cast<const uint32_t*>(p.x)), {}};
@@ -172,8 +172,8 @@ struct QuantizedGemmKernel {
   }
 };
 
-/// The kernel of ExpandQuantized. Each thread expands 16 bytes of integers; a grid of blocks of kThreads covers the
-/// rows.
+/// The kernel of ExpandQuantized. Each thread expands 16 bytes of integers. The grid covers all rows with thread blocks
+/// of kThreads threads.
 template <class T, NumberType kType>
 struct ExpandQuantizedKernel {
   using Params = ExpandQuantizedParams;

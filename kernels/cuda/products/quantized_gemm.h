@@ -7,8 +7,8 @@
 
 namespace quire::kernels {
 
-/// out = scale * x * weight^T for few rows x; limited by reading the weight once. Row i of out depends on row i of x
-/// alone, bit for bit, and not on m.
+/// out = scale * x * weight^T for few rows of x; its time is that of reading the weight once. The bits of row i of out
+/// depend only on row i of x, not on m.
 struct QuantizedGemmParams {
   NumberType dtype;  // kF16 or kBF16
   const void* x;     // [m, k], 16-byte aligned
@@ -23,7 +23,7 @@ void QuantizedGemm(const CudaStream& stream, const QuantizedGemmParams& params);
 
 inline constexpr int32_t kQuantizedMaxRows = 64;
 
-/// out [rows, k] = rows [first_row, first_row + rows) of the weight, expanded to the dtype.
+/// out [rows, k] = the rows [first_row, first_row + rows) of the weight, expanded to the dtype.
 struct ExpandQuantizedParams {
   NumberType dtype;  // kF16 or kBF16
   QuantizedMatrix weight;

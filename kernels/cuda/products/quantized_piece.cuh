@@ -8,9 +8,9 @@
 
 namespace quire::kernels {
 
-/// 16 bytes of a row's integers (part of one block of 32), their high bits if any, and the block's scales. kQ6_K also
-/// stands for kQ5_K, which differs in the meaning of scales; kFp8E4M3 also stands for kFp8Groups, whose scales lie
-/// elsewhere.
+/// 16 bytes of a row's integers (part of one block of 32 numbers), their high bits if any, and the block's scales.
+/// kQ6_K stands for kQ5_K, too, where the scales have another meaning; kFp8E4M3 stands for kFp8Groups, too, whose
+/// scales lie elsewhere.
 template <NumberType kType>
 struct QuantizedPiece {
   static constexpr bool kFp8 = kType == NumberType::kFp8E4M3, kBytes = kType == NumberType::kQ8_0 || kFp8;
@@ -68,13 +68,13 @@ struct QuantizedPiece {
     memcpy(&number, &bits, sizeof(number));
     return number;
   }
-  /// Converts an integer below 2^23, minus `zero`, to float by putting it into the last bits of 2^23. A conversion
-  /// instruction would take four times as long as this addition.
+  /// Converts an integer below 2^23, minus `zero`, to float, by putting it into the lowest bits of the float 2^23. A
+  /// conversion instruction would take four times as long as this.
   static __device__ float Number(uint32_t bits, int zero = 0) {
     return FromBits(0x4b000000u | bits) - static_cast<float>(8388608 + zero);
   }
 
-  /// Returns the value of the number in the lowest bits of `bits`. Only the last operation rounds.
+  /// Returns the value of the number in the lowest bits of `bits`. Only the last operation rounds it.
   __device__ float Value(uint32_t bits) const {
     const float scale = simt::ToFloat(scales.v[0]);
     if constexpr (kFp4) {
@@ -92,7 +92,7 @@ struct QuantizedPiece {
     }
   }
 
-  /// Returns a number of the first or second half of a block. 32 d is exact, and so is the difference from q d.
+  /// Returns a number in the first or second half of a block. 32 d is exact, and so is its difference from q d.
   __device__ float SixBits(uint32_t low, uint32_t high, int half) const {
     const float first = simt::ToFloat(scales.v[0]), second = simt::ToFloat(scales.v[1]);
     const float d = has_minimum || half == 0 ? first : second;

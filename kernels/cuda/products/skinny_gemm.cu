@@ -19,9 +19,9 @@ void LaunchTile(const CudaStream& stream, const SkinnyGemmParams& p) {
   }
 }
 
-/// Launches the kernel for m rows. Every thread block reads all of x. A wide tile reads it less often; a narrow tile
-/// fills the GPU if n is small. Wide tiles are chosen once they give a thread block to (nearly) each of an H100's 132
-/// multiprocessors, or to half of them if x is as large as the tile.
+/// Launches the kernel for m rows. Every thread block reads all of x. Wide tiles read it less often; narrow tiles fill
+/// the GPU if n is small. Wide tiles are used if they give (nearly) each of an H100's 132 multiprocessors a thread
+/// block, or half of the multiprocessors if x is as large as the tile.
 template <class T, int kBatch, int kNarrow, int kWide>
 void LaunchBatch(const CudaStream& stream, const SkinnyGemmParams& p) {
   const int64_t enough = kBatch <= 16 ? 128 : 64;

@@ -8,10 +8,11 @@
 
 namespace quire::kernels {
 
-/// The kernel of SkinnyGemm. Grid (tiles of kTileRows weight rows). The weight is A of the tensor-core product and the
-/// batch its 8 columns, so one row of x costs no more than eight. Warps share the tile and split K in chunks of 64:
-/// warp w takes chunks w, w + 4, w + 8 ..., through its own pipeline without barriers of the block. The warps' sums are
-/// added in order of warps. This order and the order within a chunk are the same in every instantiation.
+/// The kernel of SkinnyGemm. The grid covers the weight's rows with tiles of kTileRows. The weight is A of the
+/// tensor-core product and the batch its 8 columns, so one row of x costs no more than eight. Warps share the tile and
+/// divide K in chunks of 64 columns: warp w takes chunks w, w + 4, w + 8 ..., through a pipeline of its own, without
+/// barriers of the thread block. The warps' sums are added in order of warps. This order and the order within a chunk
+/// are the same in every instantiation.
 template <class T, int kBatch, int kBlocks, bool kNorm>
 struct SkinnyGemmKernel {
   using Params = SkinnyGemmParams;
@@ -19,12 +20,12 @@ struct SkinnyGemmKernel {
   static constexpr int kWarps = 4, kThreads = kWarps * 32, kChunk = 64;
   static constexpr int kTileRows = 16 * kBlocks, kColumns = kBatch / 8;
   static constexpr int kPair = kColumns > 1 ? 2 : 1;  // column blocks per ldmatrix
-  /// Columns of K per pipeline stage: half a chunk if whole chunks of weights and x would leave room for too few
-  /// stages.
+  /// Columns of K per pipeline stage. If whole chunks of weights and x would leave shared memory for too few stages, it
+  /// is half a chunk.
   static constexpr int kStep = kTileRows + kBatch > 48 ? kChunk / 2 : kChunk;
   static constexpr int kStageElements = (kTileRows + kBatch + (kNorm ? 1 : 0)) * kStep;
-  /// As many stages as fit 99 KiB, which every architecture from sm_80 on provides; an SM with 228 KiB holds two such
-  /// blocks.
+  /// As many stages as 99 KiB hold, which every architecture from sm_80 on has. A multiprocessor with 228 KiB holds two
+  /// such thread blocks.
   static constexpr int kStages = 99 * 1024 / (kStageElements * 2 * kWarps);
   static_assert(kStages >= 3);
   /// Floats between rows of sums: 4 more than the tile, which spreads a fragment over all banks.
@@ -42,7 +43,7 @@ struct SkinnyGemmKernel {
     return row * kStep + (piece ^ swizzle) * 8;
   }
 
-  /// The columns of K that one warp multiplies: every kWarps-th run of kChunk columns, in items of kStep columns.
+  /// The columns of K that one warp multiplies: every kWarps-th chunk of kChunk columns, in items of kStep columns.
   struct Warp {
     simt::SharedArray<T> stages;  // [kStages][kTileRows + kBatch (+ 1)][kStep]: weights, x, norm weight
     simt::Global<const T> weight, x, norm_weight;  // weight and x: at the row and piece that this lane copies first
@@ -107,7 +108,7 @@ struct SkinnyGemmKernel {
   }
 
   static __device__ void Walk(const Warp& self, float (&sums)[kBlocks][kColumns][4], float (&squares)[kColumns]) {
-    // Weights depend on no earlier kernel: their loads overlap the end of the previous kernel.
+    // Weights depend on no earlier kernel, so their loads may overlap the end of the previous kernel.
 #pragma unroll
     for (int item = 0; item < kStages - 1; ++item) self.CopyWeight(item);
     simt::WaitForPrerequisites();
@@ -151,7 +152,7 @@ struct SkinnyGemmKernel {
     }
   }
 
-  /// Multiplies x by the norm's weight, rounded as the norm's result would be, and accumulates its squares.
+  /// Multiplies x by the norm's weight, rounds the result as the norm would, and adds up the squares of x.
   static __device__ void Normalise(const simt::SharedArray<T>& norm_weight, int k, uint32_t (&x)[2], float& squares) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {

@@ -7,7 +7,7 @@
 
 namespace quire::kernels {
 
-/// The last step of a product: the use of the fp32 sums.
+/// What a product does with its fp32 sums.
 enum class SkinnyEpilogue {
   kStore,        // out[i, j] = sum
   kStoreFloat,   // as kStore, but in fp32: logits
@@ -15,13 +15,13 @@ enum class SkinnyEpilogue {
   kGateMul,      // out [m, n / 2] = silu(gate) * up; weight rows in the order of SkinnyGateUpRow
 };
 
-/// Weight rows per thread block. Results do not depend on this, so a caller may choose by measurement.
+/// The number of weight rows per thread block. Results do not depend on it, so a caller may choose by measuring.
 enum class SkinnyTile { kByShape, kNarrow, kWide };
 
-/// out = epilogue(norm(x) * weight^T) for few rows x; limited by reading the weight once. With norm_weight, norm(x) =
-/// x / sqrt(mean(x^2) + epsilon) * norm_weight for each row; else norm(x) = x. In fp16, x * norm_weight must stay
-/// below 65,504, because the root is divided by last. Row i of out depends on row i of x alone, bit for bit, and not
-/// on m. x and weight rows must be 16-byte aligned.
+/// out = epilogue(norm(x) * weight^T) for few rows of x; its time is that of reading the weight once. With norm_weight,
+/// norm(x) = x / sqrt(mean(x^2) + epsilon) * norm_weight for each row; else norm(x) = x. In fp16, x * norm_weight must
+/// stay below 65,504, because the division by the root comes last. The bits of row i of out depend only on row i of x,
+/// not on m. x and the rows of the weight must be 16-byte aligned.
 struct SkinnyGemmParams {
   NumberType dtype;         // kF16 or kBF16
   const void* x;            // [m, k]
@@ -50,7 +50,7 @@ constexpr bool SkinnyGemmSupports(NumberType dtype, int64_t m, int64_t n, int64_
 constexpr int32_t SkinnyBatch(int32_t m) { return m <= 8 ? 8 : m <= 16 ? 16 : m <= 32 ? 32 : 64; }
 
 /// Returns the row of a gate-and-up weight that holds column `column` of the gate or up projection: 8 gates, their 8
-/// ups, the next 8 gates, and so on. Gate and up thus meet in one lane of a 16-row tensor-core tile.
+/// ups, the next 8 gates, and so on. So a gate and its up are in the same lane of a 16-row tensor-core tile.
 constexpr int64_t SkinnyGateUpRow(int64_t column, bool up) { return column / 8 * 16 + (up ? 8 : 0) + column % 8; }
 
 }  // namespace quire::kernels

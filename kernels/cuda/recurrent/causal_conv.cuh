@@ -5,16 +5,17 @@
 
 namespace quire::kernels {
 
-/// The kernel of CausalConv. Grid (sequences, pieces of the channels): one channel of a sequence per thread, for all of
-/// its new tokens. The convolution's inputs stay in registers. Tokens are loaded in groups, so that their loads
-/// overlap; each token is computed by the same instructions wherever it stands in its group.
+/// The kernel of CausalConv. The grid is (sequences, pieces of the channels). A thread computes one channel of a
+/// sequence for all of its new tokens. The convolution's inputs stay in registers. Tokens are loaded in groups, so that
+/// their loads overlap; the same instructions compute each token, wherever it is in its group.
 template <class T>
 struct CausalConvKernel {
   using Params = CausalConvParams;
   static constexpr bool kOverlapsPrevious = true;
   static constexpr int kThreads = 128, kAtOnce = 8;
 
-  /// The taps and inputs of one channel. The newest tap is last; unused taps come first.
+  /// The taps and inputs of one channel. The newest tap is last. If there are fewer taps than entries, the first
+  /// entries are unused.
   struct Channel {
     float weight[kMaxTaps], in[kMaxTaps];
     float bias;
@@ -55,8 +56,8 @@ struct CausalConvKernel {
     c.bias = added;
   }
 
-  /// Calls body(tap, pool, index) for each input of the channel in the state: those of all taps but the oldest. Input
-  /// `tap` moves to tap - 1 before the next token.
+  /// Calls body(tap, pool, index) for each input of the channel that the state keeps: the inputs of all taps but the
+  /// oldest. Before the next token, input `tap` moves to tap - 1.
   template <class Body>
   static __device__ void ForState(const Params& p, int64_t sequence, int64_t channel, bool there, const Body& body) {
     if (!there) return;

@@ -5,7 +5,7 @@
 
 namespace quire::kernels {
 
-/// The rule of the gated delta rule for HeadStateKernel.
+/// The recurrence of the gated delta rule, as a Rule of HeadStateKernel.
 template <class T>
 struct GatedDeltaRule {
   using Params = GatedDeltaParams;

@@ -22,9 +22,14 @@ struct SigmoidGateKernel {
     const int64_t i = (simt::BlockY() * kThreads + simt::ThreadX()) * kVec, row = simt::BlockX();
     if (i >= p.columns) return;
     const simt::Global<T> rows(static_cast<T*>(p.rows));
-    simt::Vec<T, kVec> x = simt::LoadVec<kVec>(rows, row * p.columns + i);
-    const simt::Vec<T, kVec> gates =
-        simt::LoadVec<kVec>(simt::Global<const T>(static_cast<const T*>(p.gates)), row * p.gate_stride + i);
+    simt::Vec<T, kVec> x = simt::LoadVec<kVec>(rows, row * p.columns + i), gates;
+    const simt::Global<const T> from = simt::Global<const T>(static_cast<const T*>(p.gates)) + row * p.gate_stride;
+    if (p.columns_per_gate == 1) {
+      gates = simt::LoadVec<kVec>(from, i);
+    } else {
+      const T gate = from[i / p.columns_per_gate];
+      for (int e = 0; e < kVec; ++e) gates.v[e] = gate;
+    }
     for (int e = 0; e < kVec; ++e)
       x.v[e] = simt::FromFloat<T>(simt::ToFloat(x.v[e]) / (1 + simt::Exp(-simt::ToFloat(gates.v[e]))));
     simt::StoreVec(rows, row * p.columns + i, x);
@@ -63,8 +68,8 @@ struct GatedNormKernel {
   }
 };
 
-/// The kernel of GateSquares. Grid (num_tokens, num_groups): one row's part of a group per thread block. Squares are
-/// those of the numbers as stored.
+/// The kernel of GateSquares. The grid is (num_tokens, num_groups): a thread block has one row's part of one group. It
+/// squares the numbers as they are stored.
 template <class T>
 struct GateSquaresKernel {
   using Params = GateSquaresParams;

@@ -4,12 +4,12 @@
 
 namespace quire::kernels {
 
-/// Returns log(1 + exp(x)); beyond 20 it equals x in fp32.
+/// Returns log(1 + exp(x)). If x > 20 it equals x in fp32.
 __device__ inline float Softplus(float x) { return x > 20 ? x : simt::Log1p(simt::Exp(x)); }
 
-/// Half of the rows of one column of a value head's state, from row `first` on. The lane 16 away has the other half.
-/// Rows beyond key_dim are zeros and stay zeros as long as the keys are zero there. Four sums, one per row modulo 4,
-/// so that additions need not wait for each other. Whole warps must make the calls.
+/// Half of the rows, from row `first` on, of one column of a value head's state; the lane 16 away has the other half.
+/// Rows beyond key_dim are zeros, and stay zeros as long as the keys are zero there. There are four sums, one for each
+/// row number modulo 4, so that additions need not wait for each other. All lanes of a warp must make the calls.
 template <int kRows>
 struct HeadColumn {
   float s[kRows];
@@ -34,10 +34,10 @@ struct HeadColumn {
     }
   }
 
-  /// Returns the sum of both lanes; the same bits in both.
+  /// Returns the sum of both lanes' values, with the same bits in both lanes.
   __device__ static float OfBothHalves(float sum) { return sum + simt::ShuffleXor(sum, 16); }
 
-  /// Returns S^T k; row 0 of the key is number `at`.
+  /// Returns S^T k, where S is the state; row 0 of the key is key[at].
   __device__ float Recall(const simt::SharedArray<float>& key, int64_t at) const {
     float sum[4] = {};
 #pragma unroll
@@ -64,7 +64,7 @@ struct HeadColumn {
   }
 };
 
-/// The results of a token's gates.
+/// What a token's gates give.
 struct HeadGates {
   float rate;  // learning rate: beta, or the step
   float decay;
@@ -90,7 +90,7 @@ struct HeadStateKernel {
     return static_cast<int>(simt::Min<int64_t>(kThreads, (value_dim + 15) / 16 * 32));
   }
 
-  /// Several tokens' data: [kTokens, kRows] queries and keys, [kTokens, kColumns] values, [kTokens] gates.
+  /// The data of several tokens: queries and keys [kTokens, kRows], values [kTokens, kColumns], gates [kTokens].
   struct Staged {
     simt::SharedArray<float> queries, keys, values, rates, decays;
   };
@@ -143,7 +143,7 @@ struct HeadStateKernel {
     state.ForRows(p.state, sequence, first, p.key_dim, p.value_dim, [&](int i, int64_t at) { pool[at] = state.s[i]; });
   }
 
-  /// Loads some tokens' data into shared memory. Columns beyond value_dim become zeros.
+  /// Loads the data of `count` tokens into shared memory. Columns beyond value_dim become zeros.
   static __device__ void Stage(const Params& p, int64_t t, int count, int64_t head, int64_t column,
                                const Staged& staged) {
     const simt::Global<const T> values(static_cast<const T*>(p.values));

@@ -5,14 +5,16 @@
 #include "kernels/cuda/recurrent/gates.cuh"
 #include "kernels/cuda/recurrent/state_space.cuh"
 
-// Checks and launches of the ops of layers with a recurrent state.
+// Checks the parameters of the operations of layers with a recurrent state, and launches their kernels.
 namespace quire::kernels {
 
 namespace {
 
-/// True if no number of a state straddles blocks and the blocks have room for `bytes` of it.
+/// True if all states advance and use blocks whole, no number of a state lies across two blocks, and the blocks have
+/// room for `bytes` bytes of it.
 bool IsWhole(const StateView& state, int64_t bytes) {
-  return state.block_stride % 4 == 0 && state.offset % 4 == 0 && state.Holds(bytes);
+  return state.held == nullptr && state.bytes_of_block == 0 && state.block_stride % 4 == 0 && state.offset % 4 == 0 &&
+         state.Holds(bytes);
 }
 
 /// Launches Rule<T> over all sequences and value heads.
@@ -89,8 +91,11 @@ void WideNorm(const CudaStream& stream, const WideNormParams& p) {
 }
 
 void SigmoidGate(const CudaStream& stream, const SigmoidGateParams& p) {
-  QUIRE_KERNEL_CHECK(p.columns * ByteSize(p.dtype) % 16 == 0 && p.gate_stride * ByteSize(p.dtype) % 16 == 0);
-  QUIRE_KERNEL_CHECK(Aligned(p.rows) && Aligned(p.gates));
+  const bool by_number = p.columns_per_gate == 1;
+  QUIRE_KERNEL_CHECK(p.columns_per_gate > 0 && p.columns % p.columns_per_gate == 0);
+  QUIRE_KERNEL_CHECK(by_number || p.columns_per_gate * ByteSize(p.dtype) % 16 == 0);
+  QUIRE_KERNEL_CHECK(p.columns * ByteSize(p.dtype) % 16 == 0 && Aligned(p.rows));
+  QUIRE_KERNEL_CHECK(!by_number || (p.gate_stride * ByteSize(p.dtype) % 16 == 0 && Aligned(p.gates)));
   if (p.num_tokens == 0 || p.columns == 0) return;
   WithType(p.dtype, [&](auto t) {
     using Kernel = SigmoidGateKernel<decltype(t)>;

@@ -4,7 +4,7 @@
 
 #include "kernels/state_view.h"
 
-// Locates the states of a step's sequences.
+// Finds where the states of a step's sequences lie in the pool.
 namespace quire::kernels {
 
 /// A sequence's part of a step.
@@ -20,7 +20,7 @@ __device__ inline SequenceRows RowsOf(const StateView& state, int64_t sequence) 
   return {begin, end, length <= end - begin, length > 0};
 }
 
-/// The place of a number of a sequence's state, as an index of fp32 numbers from block 0 of the pool. The cursor only
+/// Finds the numbers of a sequence's state, as indices of fp32 numbers from block 0 of the pool on. The cursor only
 /// moves forward, so that each block is looked up once and no division is needed.
 class StateCursor {
  public:

@@ -5,7 +5,7 @@
 
 namespace quire::kernels {
 
-/// The rule of Mamba-2's state space for HeadStateKernel.
+/// The recurrence of Mamba-2's state space, as a Rule of HeadStateKernel.
 template <class T>
 struct StateSpaceRule {
   using Params = StateSpaceParams;

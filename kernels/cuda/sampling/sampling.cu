@@ -8,7 +8,7 @@ namespace {
 
 int64_t Pieces(int64_t vocab) { return vocab == 0 ? 1 : (vocab + kPiece - 1) / kPiece; }
 
-/// Hands out the workspace. With a null base it only counts.
+/// Divides the workspace into arrays. With a null base it only counts the bytes.
 struct Carver {
   char* base;
   int64_t used = 0;
@@ -42,7 +42,7 @@ SamplingOp OpOf(const SamplingRows& rows, bool sharded) {
   return op;
 }
 
-/// Queues all passes over the rows, up to the lists of tokens.
+/// Queues all passes over the rows, up to the pass that lists tokens.
 void Prepare(const CudaStream& stream, const SamplingOp& op) {
   constexpr int64_t kTile = EditRowsKernel::kTile;
   const int64_t rows = op.in.num_rows, tiles = (op.in.vocab + kTile - 1) / kTile;

@@ -2,17 +2,18 @@
 
 #include "kernels/cuda/sampling/sampling_draw.cuh"
 
-// The passes over the rows. Every row has two views: view 0 is drawn from (edited logits), view 1 is reported (raw
-// logits).
+// The passes over the rows. Every row has two views: tokens are sampled from view 0 (the edited logits), and
+// log-probabilities are reported from view 1 (the raw logits).
 namespace quire::kernels {
 
 constexpr int kEach = 32;                                    // columns of a thread's group, kSelectThreads apart
 constexpr int64_t kPiece = int64_t{kSelectThreads} * kEach;  // columns per thread block
 constexpr int kListSize = 4096;
-/// The list contains every token that is at least as good as the best of this many groups. Clusters make it longer.
+/// The list contains every token that is at least as good as the best token of this many groups. If several good tokens
+/// are in one group, the list is longer.
 constexpr int64_t kListedGroups = 1024;
 
-/// Workspace arrays. A view row has index 2 * row + view.
+/// The arrays in the workspace. View `view` of a row has the index 2 * row + view.
 struct SamplingWorkspace {
   float* edited;           // [rows, vocab]
   float* group_max;        // [view rows, pieces, kSelectThreads]
@@ -36,7 +37,7 @@ struct SamplingOp {
   bool sharded;
 };
 
-/// Returns the lowest key of a token with nonzero weight.
+/// Returns the lowest key of a token whose weight is not zero.
 __device__ inline uint32_t LowestKey() { return OrderedBits(-kInfinity) + 1; }
 
 __device__ inline DeviceSampling RowSampling(const SamplingOp& op, int64_t row) {
@@ -66,7 +67,7 @@ __device__ inline Soften SoftenOf(const DeviceSampling& s, int64_t view, float m
   return {max, view == 1 ? 1.0f : 1.0f / s.temperature};
 }
 
-/// Grid (rows, pieces): writes the edited row if lists or penalties change it.
+/// Writes the edited row, if lists or penalties change it. The grid is (rows, pieces).
 struct EditRowsKernel {
   using Params = SamplingOp;
   static constexpr int kThreads = kSelectThreads;
@@ -111,7 +112,7 @@ struct EditRowsKernel {
   }
 };
 
-/// Grid (view rows, pieces): finds the best token of every group and of the piece.
+/// Finds the best token of every group and of the piece. The grid is (view rows, pieces).
 struct ScanRowsKernel {
   using Params = SamplingOp;
   static constexpr int kThreads = kSelectThreads;
@@ -146,7 +147,7 @@ struct ScanRowsKernel {
   }
 };
 
-/// One thread block per view row: finds the maximum and the key from which tokens are listed.
+/// Finds a row's maximum, and the lowest key of the tokens to list. One thread block per view row.
 struct FilterRowsKernel {
   using Params = SamplingOp;
   static constexpr int kThreads = kSelectThreads;
@@ -187,7 +188,7 @@ struct FilterRowsKernel {
   }
 };
 
-/// Grid (view rows, pieces): lists the tokens from floor_key on and sums the piece's mass.
+/// Lists the tokens whose keys are at least floor_key, and sums the piece's mass. The grid is (view rows, pieces).
 struct ListTokensKernel {
   using Params = SamplingOp;
   static constexpr int kThreads = kSelectThreads;

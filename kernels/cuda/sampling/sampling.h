@@ -4,16 +4,16 @@
 
 #include "kernels/stream.h"
 
-// Draws tokens on the device with the meaning of kernels/sampling.h. Every sum that decides a draw is an integer, so a
-// token depends neither on the launch shape nor on the order of atomics. The host reads no sizes, and rows that do not
-// draw are skipped, so a launch can be captured in a graph.
+// Samples tokens on the device, with the meaning of kernels/sampling.h. Every sum that decides on a token is an
+// integer, so a token depends neither on the launch's shape nor on the order of atomics. The host reads no sizes, and
+// rows that sample nothing are skipped, so a launch can be captured in a graph.
 namespace quire::kernels {
 
 constexpr int kMaxTopLogprobs = 20, kMaxShardCandidates = 128;
 constexpr int64_t kMaxVocab = int64_t{1} << 19;  // sums of weights stay below 2^63
 
-/// The settings of one row's draw. Lists of biases and bans are ranges [begin, end) of the op's arrays, without
-/// repeated tokens.
+/// The settings with which one row is sampled. Lists of biases and bans are ranges [begin, end) of the operation's
+/// arrays, without repeated tokens.
 struct DeviceSampling {
   int32_t draws;  // 0: a padding row, which is neither read nor written
   float temperature, top_p, min_p;
@@ -26,8 +26,8 @@ struct DeviceSampling {
   int32_t count_slot;  // row of the count table; -1: no penalties
 };
 
-/// The result of one row. Log-probabilities are of the raw logits, best first. If none were requested, `logprob` is 0
-/// and the rest is unwritten. `logprob` is NaN if the highest logit was not finite.
+/// The result of one row. Log-probabilities are of the raw logits, the best first. If none were requested, `logprob` is
+/// 0 and the rest is not written. `logprob` is NaN if the highest logit was not finite.
 struct DrawnToken {
   int32_t token;
   float logprob;
@@ -36,7 +36,7 @@ struct DrawnToken {
   float top_logprob[kMaxTopLogprobs];
 };
 
-/// The logits of one shard of the vocabulary (or all of it) and their changes.
+/// The logits of one shard of the vocabulary (or of the whole vocabulary), and how they are edited.
 struct SamplingRows {
   const DeviceSampling* rows;  // [num_rows]
   const float* logits;         // [num_rows, row_stride], the first vocab columns; NaN counts as -infinity
@@ -47,13 +47,13 @@ struct SamplingRows {
   const int32_t* banned;   // then bans set -infinity
   const uint16_t* counts;  // [slots, count_stride]: generated count, top bit: in the prompt; then penalties
   int64_t count_stride;
-  /// [num_rows, vocab]: rows that were edited already; lists and counts are then not read. Or null.
+  /// [num_rows, vocab], or null: rows that were edited before. Lists and counts are then not read.
   const float* edited;
   void* workspace;  // SamplingWorkspaceBytes(num_rows, vocab), 16-byte aligned; scratch
 };
 int64_t SamplingWorkspaceBytes(int64_t num_rows, int64_t vocab);
 
-/// Draws from whole rows: vocab is the whole vocabulary and first_id is 0.
+/// Samples from whole rows: vocab is the whole vocabulary and first_id is 0.
 void SampleRows(const CudaStream& stream, const SamplingRows& rows, DrawnToken* drawn /* [num_rows] */);
 
 }  // namespace quire::kernels

@@ -4,7 +4,7 @@
 
 namespace quire::kernels {
 
-/// The tokens of a source that may be drawn: those that `last` holds, with total weight `mass`. Undecided if tokens
+/// The tokens of a source that may be sampled: all that `last` holds, with total weight `mass`. `undecided` if tokens
 /// that the source lacks could change the result.
 struct Choice {
   bool decided;
@@ -12,8 +12,8 @@ struct Choice {
   Mass mass;
 };
 
-/// Reduces `choice` to the shortest prefix, by falling logit, whose mass reaches top_p * choice.mass. Undecided if the
-/// source's mass is too small for that.
+/// Reduces `choice` to the fewest tokens, by falling logit, whose mass reaches top_p * choice.mass. It becomes
+/// undecided if the source's mass is too small for that.
 template <class Source>
 __device__ Choice KeepTopP(const Source& source, const SelectScratch& scratch, const Soften& soften, float top_p,
                            const Choice& choice, Mass listed) {
@@ -33,9 +33,9 @@ __device__ Choice KeepTopP(const Source& source, const SelectScratch& scratch, c
   return {true, place, found.before + keep * each};
 }
 
-/// Applies top-k, min-p (min_key is the lowest key it leaves) and top-p. `complete`: the source has every token of the
-/// row from min_key on with a weight. Otherwise it has the best ones, and `row_mass` is the mass of all tokens from
-/// min_key on (0: unknown).
+/// Applies top-k, min-p (min_key is the lowest key that it leaves) and top-p. `complete`: the source has every token of
+/// the row whose key is at least min_key and whose weight is not zero. Otherwise it has the best ones, and `row_mass`
+/// is the mass of all tokens whose key is at least min_key (0: unknown).
 template <class Source>
 __device__ Choice Restrict(const Source& source, const SelectScratch& scratch, const Soften& soften,
                            const DeviceSampling& s, uint32_t min_key, bool complete, Mass row_mass) {
@@ -63,8 +63,8 @@ __device__ int32_t TokenAt(const Source& source, const SelectScratch& scratch, c
                     [&](float logit, int32_t id) { return last.Holds(OrderedBits(logit), id) ? soften(logit) : 0; });
 }
 
-/// Returns the token that TokenAt would return, for a whole row, by a walk in order of ids. The walk begins at column
-/// `begin`; `target` is the mass from there on.
+/// Returns the token that TokenAt would return for a whole row, by a walk in the order of ids. The walk begins at
+/// column `begin`; `target` is the mass that is left from there on.
 __device__ inline int32_t WalkRow(const RowSource& source, const SelectScratch& scratch, const Soften& soften,
                                   const Place& last, int64_t begin, Mass target) {
   constexpr int kEach = 16;
@@ -94,7 +94,7 @@ __device__ inline int32_t WalkRow(const RowSource& source, const SelectScratch& 
   return source.bounds.first_id;  // never reached: the row's mass exceeds the target
 }
 
-/// Writes the `count` best tokens of the source with log-probabilities. The source must have at least `count` tokens.
+/// Writes the `count` best tokens of the source with their log-probabilities. The source must have that many tokens.
 template <class Source>
 __device__ void WriteTop(const Source& source, const SelectScratch& scratch, int count, int available,
                          double log_sum_exp, const simt::SharedArray<float>& logits,

@@ -9,11 +9,11 @@ namespace quire::kernels {
 
 constexpr float kInfinity = __builtin_huge_valf(), kNotANumber = __builtin_nanf("");
 
-/// Returns the logit with NaN replaced by -infinity and -0 by 0.
+/// Returns the logit, but -infinity for NaN, and 0 for -0.
 __device__ inline float Clean(float logit) { return logit == logit ? logit + 0.0f : -kInfinity; }
 __device__ inline bool IsFinite(float x) { return x > -kInfinity && x < kInfinity; }
 
-/// Returns a logit as an unsigned number. These numbers have the order of the logits, and 0 is below all of them.
+/// Returns a logit as an unsigned number. These numbers have the same order as the logits, and 0 is below all of them.
 __device__ inline uint32_t OrderedBits(float logit) {
   uint32_t bits;
   memcpy(&bits, &logit, 4);
@@ -26,11 +26,11 @@ __device__ inline float FromOrderedBits(uint32_t key) {
   return logit;
 }
 
-/// A weight or sum of weights in units of 2^-44 of the best token's weight. The type is one that atomics support.
+/// A weight, or a sum of weights, in units of 2^-44 of the best token's weight. It is of a type that atomics support.
 using Mass = unsigned long long;
 constexpr int kMassBits = 44;
 
-/// Computes a token's share exp((logit - max) / temperature), or that as a Mass; max must be finite.
+/// Computes a token's weight exp((logit - max) / temperature), as a float or as a Mass; max must be finite.
 struct Soften {
   float max, inverse_temperature;
   __device__ float Share(float logit) const {
@@ -48,7 +48,8 @@ __device__ inline Mass MultiplyHigh(Mass a, Mass b) {
   return (a >> 32) * (b >> 32) + (middle >> 32) + (other >> 32);
 }
 
-/// Returns floor(u * total) with the u of UniformFromKey (kernels/sampling.h): Philox4x32-10 with the draw's key.
+/// Returns floor(u * total), where u is the random number of UniformFromKey (kernels/sampling.h): Philox4x32-10 with
+/// the row's key.
 __device__ inline Mass DrawnMass(const DeviceSampling& s, Mass total) {
   uint32_t c[4] = {static_cast<uint32_t>(s.position), static_cast<uint32_t>(s.position >> 32), s.choice, 0};
   uint32_t key[2] = {static_cast<uint32_t>(s.seed), static_cast<uint32_t>(s.seed >> 32)};
@@ -74,7 +75,7 @@ __device__ inline uint32_t MinPKey(const DeviceSampling& s, float max) {
   return simt::Min(OrderedBits(nearest) + (nearest < least ? 1 : 0), OrderedBits(max));
 }
 
-/// A place in the order of all choices: falling logit, then rising id.
+/// A place in the order in which tokens are considered: by falling logit, then by rising id.
 struct Place {
   uint32_t key;
   int32_t id;

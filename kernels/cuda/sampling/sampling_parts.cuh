@@ -10,7 +10,7 @@ struct DrawFromPartsKernel {
   static constexpr int kThreads = kSelectThreads;
   static constexpr int64_t kSharedSize = ListMemory::kBytes + simt::SharedBytes(kListSize * 4);
 
-  /// A view over all shards.
+  /// One view of a row, joined over all shards.
   struct Whole {
     float max;
     int32_t best;
@@ -20,7 +20,7 @@ struct DrawFromPartsKernel {
   static __device__ ShardHeader HeaderOf(const ShardPart& parts, int shard, int64_t v) {
     return simt::Global<ShardHeader>(parts.part(shard).header(v))[0];
   }
-  /// Returns a shard's mass relative to the maximum of all shards.
+  /// Returns a shard's mass relative to the maximum over all shards.
   static __device__ Mass Rescaled(const ShardHeader& header, const Soften& soften) {
     if (!IsFinite(header.max)) return 0;
     return static_cast<Mass>(static_cast<double>(header.mass) * static_cast<double>(soften.Share(header.max)));
@@ -47,7 +47,7 @@ struct DrawFromPartsKernel {
     return {top, top - simt::Min(top, whole.floor.key), 0, kMaxVocab - 1};
   }
 
-  /// Loads the candidates down to the floor, above which none can be missing. Returns their number.
+  /// Loads the candidates down to the floor; no token above the floor can be missing. Returns their number.
   static __device__ int Load(const Params& p, const ShardPart& parts, int64_t v, const Place& floor,
                              const ListMemory& memory, const simt::SharedArray<float>& raws) {
     if (simt::ThreadX() == 0) memory.scratch.low[0] = 0u;
@@ -68,7 +68,7 @@ struct DrawFromPartsKernel {
     return static_cast<int>(loaded);
   }
 
-  /// Finds the shard into which the draw falls, and the place within it.
+  /// Finds the shard that has the sampled token, and the mass before the token in that shard.
   static __device__ void DrawShard(const Params& p, const ShardPart& parts, int64_t v, const Soften& soften,
                                    Mass target, ShardDraw& draw) {
     for (int shard = 0; shard < p.num_shards; ++shard) {
@@ -86,7 +86,7 @@ struct DrawFromPartsKernel {
     }
   }
 
-  /// Draws the token and its raw logit, or marks the row for another stage.
+  /// Samples the token and its raw logit, or marks the row for a later stage.
   static __device__ void Draw(const Params& p, const ShardPart& parts, const DeviceSampling& s, int64_t v,
                               const ListMemory& memory, const simt::SharedArray<float>& raws, Whole& whole,
                               ShardDraw& draw) {

@@ -4,7 +4,7 @@
 
 namespace quire::kernels {
 
-/// A view's list in shared memory, with scratch for choosing.
+/// The list of one view in shared memory, with scratch memory for the selection.
 struct ListMemory {
   SelectScratch scratch;
   simt::SharedArray<float> logits;      // [kListSize]
@@ -44,7 +44,7 @@ __device__ inline Mass RowMass(const SamplingOp& op, int64_t v) {
   for (int64_t i = 0; i < op.pieces; ++i) sum += pieces[i];
   return sum;
 }
-/// Returns the token of WalkRow, whose walk begins at the piece that contains the target.
+/// Returns the token that WalkRow finds; its walk begins at the piece that contains the target.
 __device__ inline int32_t WalkPieces(const SamplingOp& op, int64_t v, const RowSource& row,
                                      const SelectScratch& scratch, const Soften& soften, const Place& last,
                                      Mass target) {
@@ -54,7 +54,7 @@ __device__ inline int32_t WalkPieces(const SamplingOp& op, int64_t v, const RowS
   return WalkRow(row, scratch, soften, last, piece * kPiece, target);
 }
 
-/// The kernel that draws a token for each row and reports log-probabilities: one thread block per row.
+/// The kernel that samples a token for each row and reports log-probabilities: one thread block per row.
 struct DrawRowsKernel {
   struct Params {
     SamplingOp op;

@@ -8,8 +8,8 @@ namespace quire::kernels {
 
 constexpr int kSelectThreads = 256, kBins = 256;
 
-/// Scratch memory of a block. Every function below begins with writes, which a barrier must separate from earlier
-/// reads, and ends with such a barrier.
+/// Scratch memory of a thread block. Every function below begins with writes, which a barrier must separate from
+/// earlier reads, and ends with such a barrier.
 struct SelectScratch {
   simt::SharedArray<uint32_t> low, high;  // [kBins]: halves of 64-bit sums
   simt::SharedArray<Mass> results;        // [4]
@@ -54,7 +54,7 @@ struct RowSource {
   int64_t count;
   Bounds bounds;
 
-  /// Calls visit(logit, id) for the existing columns among first, first + kSelectThreads, .. (kLoads of them).
+  /// Calls visit(logit, id) for the kLoads columns first, first + kSelectThreads, ..., as far as they exist.
   template <class Visit>
   __device__ void ForLoads(int64_t first, Visit visit) const {
     float logits[kLoads];
@@ -92,8 +92,8 @@ __device__ inline Mass WarpScan(Mass value) {
 struct Scan {
   Mass before, total;  // over lower threads; over the block
 };
-/// Returns, to each thread, the sum of the lower threads' values and the sum of all values. All threads of the block
-/// must call this. One warp adds, eight numbers per lane.
+/// Returns to each thread the sum of the values of lower threads, and the sum of all values. All threads of the block
+/// must call this. One warp does the additions, eight numbers per lane.
 __device__ inline Scan BlockScan(Mass value, const SelectScratch& scratch) {
   constexpr int kEach = kSelectThreads / 32;
   const int thread = simt::ThreadX();
@@ -158,8 +158,8 @@ struct Found {
   uint32_t rank;
   Mass before, at;  // sum of amounts of lower ranks; amount of this rank
 };
-/// Finds the first rank at which the sum of amount(logit, id) exceeds `target`, by radix descent over rank(logit, id)
-/// <= `highest`, eight bits at a time. The sum over all tokens must exceed `target`.
+/// Finds the first rank at which the sum of amount(logit, id) exceeds `target`, eight bits of rank(logit, id) at a
+/// time; only ranks <= `highest` count. The sum over all tokens must exceed `target`.
 template <class Source, class Rank, class Amount>
 __device__ Found Descend(const Source& source, const SelectScratch& scratch, uint32_t highest, Mass target, Rank rank,
                          Amount amount) {
@@ -184,7 +184,7 @@ __device__ Found Descend(const Source& source, const SelectScratch& scratch, uin
   return found;
 }
 
-/// Descends by falling logits. The found rank is a distance from the top key.
+/// Descends in the order of falling logits. The rank that it finds is a distance from the top key.
 template <class Source, class Amount>
 __device__ Found DescendLogits(const Source& source, const SelectScratch& scratch, Mass target, Amount amount) {
   const uint32_t top = source.bounds.top_key;
@@ -192,7 +192,7 @@ __device__ Found DescendLogits(const Source& source, const SelectScratch& scratc
       source, scratch, source.bounds.key_span, target, [=](float logit, int32_t) { return top - OrderedBits(logit); },
       amount);
 }
-/// Descends by rising ids. Returns the id.
+/// Descends in the order of rising ids. Returns the id that it finds.
 template <class Source, class Amount>
 __device__ int32_t DescendIds(const Source& source, const SelectScratch& scratch, Mass target, Amount amount) {
   const int32_t first = source.bounds.first_id;
@@ -202,7 +202,7 @@ __device__ int32_t DescendIds(const Source& source, const SelectScratch& scratch
   return first + static_cast<int32_t>(found.rank);
 }
 
-/// Returns the place of the keep-th token among those that have this key and that `last` holds.
+/// Returns the place of the `keep`-th token, among those that have this key and that `last` holds.
 template <class Source>
 __device__ Place KeepTies(const Source& source, const SelectScratch& scratch, const Place& last, uint32_t key,
                           Mass keep) {
@@ -212,7 +212,7 @@ __device__ Place KeepTies(const Source& source, const SelectScratch& scratch, co
   return {key, DescendIds(source, scratch, keep - 1, one)};
 }
 
-/// Returns the place of the k-th token among those that `last` holds, which must be more than k.
+/// Returns the place of the k-th best token among those that `last` holds. It must hold more than k tokens.
 template <class Source>
 __device__ Place KeepBest(const Source& source, const SelectScratch& scratch, const Place& last, Mass k) {
   const auto one = [&](float logit, int32_t id) { return Mass{last.Holds(OrderedBits(logit), id) ? 1u : 0u}; };

@@ -18,7 +18,7 @@ struct ShardCandidate {
   float logit, raw;
   int32_t id;
 };
-/// A rank's part: [2 * num_rows] headers, then [2 * num_rows, num_candidates] candidates in any order.
+/// One rank's part: headers [2 * num_rows], then candidates [2 * num_rows, num_candidates] in any order.
 struct ShardPart {
   const void* base;
   int64_t num_rows;
@@ -47,8 +47,8 @@ struct SummarizeShardKernel {
   static constexpr int kThreads = kSelectThreads;
   static constexpr int64_t kSharedSize = ListMemory::kBytes;
 
-  /// Writes the best tokens of the source, which has all tokens that `last` holds. Returns the place down to which all
-  /// were written.
+  /// Writes the best tokens of the source, which has all tokens that `last` holds. Returns the place of the last token
+  /// that was written.
   template <class Source>
   static __device__ Place Write(const Params& p, const Source& source, const SelectScratch& scratch, int64_t v,
                                 Place last, int32_t& written) {

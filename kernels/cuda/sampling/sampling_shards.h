@@ -2,19 +2,19 @@
 
 #include "kernels/cuda/sampling/sampling.h"
 
-// Draws from a sharded vocabulary. Each rank summarises its shard, the summaries are gathered, and every rank draws
-// the same tokens from all of them. If the summaries do not decide a row, the shard with the token draws it, or it is
-// drawn from the whole row.
-//   SummarizeShard -> all-gather -> DrawFromParts [-> DrawInShard -> all-gather -> MergeShardDraws] [-> PackRows -> ..]
+// Sampling from a sharded vocabulary. Each rank summarises its shard, the summaries are gathered, and every rank
+// samples the same tokens from all of them. If the summaries do not decide a row, the shard that has the token finds
+// it, or the token is sampled from the whole row. The order of calls: SummarizeShard -> all-gather -> DrawFromParts [->
+// DrawInShard -> all-gather -> MergeShardDraws] [-> PackRows -> ..]
 namespace quire::kernels {
 
-/// Returns the bytes of a rank's part, which gives other ranks, for every row, the best token, the mass and the
+/// Returns the bytes of one rank's part. It tells other ranks, for every row, the best token, the mass and the
 /// num_candidates best tokens (at most kMaxShardCandidates; 0 suffices if no row uses top-k, top-p, min-p or top
 /// log-probabilities). Workspaces stay in use until DrawInShard.
 int64_t ShardPartBytes(int64_t num_rows, int num_candidates);
 void SummarizeShard(const CudaStream& stream, const SamplingRows& rows, int num_candidates, void* part);
 
-/// The state of a row's draw.
+/// How far the sampling of a row has come.
 enum class DrawState : int32_t {
   kDone,
   kInShard,   // DrawInShard and MergeShardDraws complete it
@@ -26,7 +26,7 @@ struct ShardDraw {
   uint64_t target;     // with kInShard: mass of that shard before the token
   double log_sum_exp;  // over the raw row, if log-probabilities are requested
 };
-/// Draws from all parts, which must be in order of their ids. Every rank gets the same results.
+/// Samples from all parts, which must be in the order of their ids. Every rank gets the same results.
 struct DrawFromPartsParams {
   const DeviceSampling* rows;  // [num_rows]
   const void* parts;           // num_shards parts
@@ -37,14 +37,14 @@ struct DrawFromPartsParams {
 };
 void DrawFromParts(const CudaStream& stream, const DrawFromPartsParams& params);
 
-/// The token of each kInShard row whose token lies in this shard, and its raw logit; token -1 for other rows.
+/// For each kInShard row, the token and its raw logit if this shard has the token; token -1 for other rows.
 struct ShardToken {
   int32_t token;
   float raw;
 };
 void DrawInShard(const CudaStream& stream, const SamplingRows& rows, const ShardDraw* draws, int shard,
                  ShardToken* tokens /* [num_rows] */);
-/// Completes the drawn tokens. tokens: [num_shards, num_rows], gathered from all ranks.
+/// Completes the sampled tokens. tokens: [num_shards, num_rows], gathered from all ranks.
 void MergeShardDraws(const CudaStream& stream, const DrawFromPartsParams& params, const ShardToken* tokens);
 
 /// Copies the kWholeRow rows, raw and edited. Call after SummarizeShard.

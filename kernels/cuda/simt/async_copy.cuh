@@ -6,9 +6,9 @@
 
 namespace quire::simt {
 
-/// Starts copying kBytes (4, 8 or 16; both addresses must be aligned to it) from from[j..] to to[i..]. If !valid,
-/// writes zeros and reads nothing. The issuing thread may use the bytes after it has waited; other threads after a
-/// barrier behind that wait. A thread must wait for all of its copies before it exits.
+/// Starts to copy kBytes bytes (4, 8 or 16; both addresses must be aligned to it) from from[j..] to to[i..]. If !valid,
+/// writes zeros and reads nothing. The calling thread may use the bytes after it has waited for the copy; other threads
+/// may use them after a barrier that follows this wait. A thread must wait for all of its copies before it exits.
 template <int kBytes, class T>
 __device__ void CopyAsync(T* to, int64_t i, const T* from, int64_t j, bool valid = true) {
   static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16);
@@ -21,10 +21,10 @@ __device__ void CopyAsync(T* to, int64_t i, const T* from, int64_t j, bool valid
   }
 }
 
-/// Makes the thread's copies since the last call one group, which may be empty.
+/// Makes one group of the thread's copies since the last call. The group may be empty.
 __device__ inline void CommitCopies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
-/// Waits for all of the thread's groups except the last kPending.
+/// Waits until at most the thread's last kPending groups are unfinished.
 template <int kPending>
 __device__ void WaitForCopies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");

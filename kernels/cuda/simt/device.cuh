@@ -36,7 +36,7 @@ template <class T>
 __device__ T ShuffleXor(T value, int lane_mask, uint32_t mask = kFullWarp) {
   return __shfl_xor_sync(mask, value, lane_mask);
 }
-/// Returns the value of lane + delta. Lanes past the end keep their own value.
+/// Returns the value of the lane `delta` lanes above. Lanes without such a lane keep their own value.
 template <class T>
 __device__ T ShuffleDown(T value, int delta, uint32_t mask = kFullWarp) {
   return __shfl_down_sync(mask, value, static_cast<unsigned>(delta));
@@ -55,20 +55,20 @@ template <class T>
 using Global = T*;
 template <class T>
 using SharedArray = T*;
-/// Returns a view of the same bytes as elements of another type; both sizes must fit.
+/// Returns a view of the same bytes as elements of another type. The sizes of both types must divide the memory.
 template <class U, class T>
 __device__ SharedArray<U> As(T* array) {
   return reinterpret_cast<U*>(array);
 }
 
-/// AtomicAdd sets array[i] += value, AtomicMax array[i] = max(array[i], value). Both return the previous value.
+/// AtomicAdd sets array[i] += value; AtomicMax sets array[i] = max(array[i], value). Both return the previous value.
 template <class T>
 __device__ T AtomicAdd(T* array, int64_t i, T value) {
   return atomicAdd(array + i, value);
 }
 __device__ inline int AtomicMax(int* array, int64_t i, int value) { return atomicMax(array + i, value); }
-/// Sets array[i] = max(array[i], value) and returns the previous value. The bits of floats with the same sign are
-/// ordered like integers; those of negative floats in reverse.
+/// Sets array[i] = max(array[i], value) and returns the previous value. The bits of nonnegative floats are ordered like
+/// integers, and those of negative floats in reverse.
 __device__ inline float AtomicMax(float* array, int64_t i, float value) {
   const int bits = __float_as_int(value);
   if (bits >= 0) return __int_as_float(atomicMax(reinterpret_cast<int*>(array + i), bits));
@@ -126,7 +126,7 @@ class SharedArena {
 };
 constexpr int64_t SharedBytes(int64_t bytes) { return (bytes + 15) / 16 * 16; }
 
-/// Throws std::runtime_error if a call failed. A failed launch is not the caller's fault: the device is lost, or too
+/// Throws std::runtime_error if a call failed. A failed launch is no mistake of the caller: the device is lost, or too
 /// old for this build.
 inline void CheckCuda(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;

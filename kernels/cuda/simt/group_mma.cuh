@@ -85,7 +85,7 @@ __device__ void GroupMma(float (&d)[kColumns / 8][4], const uint32_t (&a)[4], co
 #undef QUIRE_NAMES64
 #undef QUIRE_NAMES32
 
-/// Keeps the compiler from moving accesses of these registers across this point.
+/// Prevents the compiler from moving accesses to these registers across this point.
 template <int kUnits>
 __device__ void HoldRegisters(float (&d)[kUnits][4]) {
 #pragma unroll
@@ -98,8 +98,8 @@ __device__ void HoldRegisters(uint32_t (&a)[kSteps][4]) {
     asm volatile("" : "+r"(a[i][0]), "+r"(a[i][1]), "+r"(a[i][2]), "+r"(a[i][3])::"memory");
 }
 
-/// Makes other code's changes of these registers visible to the next GroupMmas. Call it before these GroupMmas, if
-/// other code may have touched the registers since the last GroupMmas.
+/// Makes changes that other code has made to these registers visible to the next GroupMmas. Call it before them if
+/// other code may have changed the registers since the last GroupMmas.
 template <int kUnits, int kSteps>
 __device__ void BeginGroupMmas(float (&d)[kUnits][4], uint32_t (&a)[kSteps][4]) {
   HoldRegisters(d);

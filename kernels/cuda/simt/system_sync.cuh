@@ -5,19 +5,20 @@
 // Signals between GPUs and the host. tests/simt/system_sync.cuh has the emulator's versions.
 namespace quire::simt {
 
-/// array[i] = value, ordered after all writes in the system that this thread made or saw before a barrier.
+/// Sets array[i] = value. Every reader that sees the value also sees what this thread wrote or saw before a barrier.
 __device__ inline void StoreReleaseSystem(uint32_t* array, int64_t i, uint32_t value) {
   asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(array + i), "r"(value) : "memory");
 }
 
-/// Returns array[i]. A reader of a released value also sees all earlier writes of this GPU, another GPU or the host.
+/// Returns array[i]. If it was written by a release, this thread also sees the earlier writes of that GPU or host.
 __device__ inline uint32_t LoadAcquireSystem(const uint32_t* array, int64_t i) {
   uint32_t value;
   asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(array + i) : "memory");
   return value;
 }
 
-/// Pauses between two reads of a word that another rank will write. Does nothing: the load's latency is pause enough.
+/// Pauses between two reads of a word that another rank will write. It does nothing, because the read takes long
+/// enough.
 __device__ inline void SpinPause() {}
 
 }  // namespace quire::simt

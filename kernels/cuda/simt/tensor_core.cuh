@@ -72,7 +72,7 @@ __device__ void LoadMatrixTransposed(uint32_t (&out)[N], const T* array, int64_t
   }
 }
 
-/// Packs two numbers into a register, the first in the low half; rounds to nearest even.
+/// Packs two numbers into a register, the first into the low half. Rounds to nearest even.
 template <class T>
 __device__ uint32_t PackPair(float low, float high) {
   uint32_t bits;
@@ -101,7 +101,7 @@ __device__ Vec<float, 2> UnpackPair(uint32_t bits) {
   }
   return {pair.x, pair.y};
 }
-/// Converts two E4M3 numbers, the low byte first, to a pair of T: exact.
+/// Converts two E4M3 numbers, the low byte first, to a pair of T. The result is exact.
 template <class T>
 __device__ uint32_t PairFromFp8(uint16_t two) {
   const __half2_raw raw = __nv_cvt_fp8x2_to_halfraw2(two, __NV_E4M3);

@@ -14,7 +14,7 @@ namespace quire::simt {
 /// access to any other page ends the process. Throws std::bad_alloc.
 class HostDeviceBytes {
  public:
-  /// kPooled, when QUIRE_ASYNCHRONOUS_LAUNCHES is set: taken from one reservation.
+  /// kPooled is used when QUIRE_ASYNCHRONOUS_LAUNCHES is set: the bytes come from one reservation.
   enum class Kind { kExact, kPooled, kSparse };
 
   explicit HostDeviceBytes(size_t bytes);

@@ -8,7 +8,7 @@
 
 namespace quire::simt {
 
-/// Skips the test: only the emulator stops a launch with a wrong access; on a device such a launch would end the
+/// Skips the test. Only the emulator stops a launch with a wrong access; on a device such a launch would end the
 /// process.
 template <class Body>
 std::string ExpectError(Body, const std::string&) {

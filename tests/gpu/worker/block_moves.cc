@@ -1,6 +1,6 @@
 // Moves KV blocks from device to device by real NCCL pairs, between two processes, and checks the bytes that arrive.
-// With two GPUs, the moves are timed beside a plain send of as many bytes. Two processes that share one GPU time
-// nothing.
+// With two GPUs, the moves are timed and compared with a plain send of as many bytes. With only one GPU, which both
+// processes share, nothing is timed.
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int64_t kBlockBytes = 2 << 20, kBlocks = 64;  // 1,024 tokens of an 8B model's keys and values in 16 bits
 constexpr int kRounds = 4, kNoGpu = 3;
 
-/// A message channel to the other process.
+/// A channel for messages to the other process.
 class Line {
  public:
   explicit Line(int fd) : fd_(fd) {}
@@ -103,7 +103,7 @@ class Side {
   }
 
  private:
-  /// Returns the meeting that the giving side made.
+  /// Returns the NCCL id that the sending side made.
   std::string Agree(const std::string& own) const {
     if (!gives_) return line_.Hear();
     line_.Say(own);

@@ -152,7 +152,7 @@ TEST(DecodePlanTest, PlanDecode_SplitsALongContext_OverAllCtas) {
   EXPECT_EQ(q.merges.size(), 8u);
 }
 
-TEST(DecodePlanTest, PlanDecode_SplitsNothing_ForOneCta) {
+TEST(DecodePlanTest, PlanDecode_SplitsNoContext_ForOneCta) {
   const Planned p = Plan({5000, 3, 0}, {0, 20}, 1);
   EXPECT_FALSE(p.plan.combine);
   EXPECT_EQ(p.size.WorkspaceFloats(128), 0);

@@ -5,7 +5,7 @@
 
 namespace quire::kernels {
 
-/// The division of a case over CTAs, and its layout in memory.
+/// How the work of a case is divided over thread blocks, and how it lies in memory.
 struct DecodeCut {
   int32_t num_ctas = 3;
   int32_t min_units = kDecodeMinUnits;
@@ -22,7 +22,7 @@ class DecodeAttentionRun {
 
   DecodeAttentionParams Params() const;
   DecodePlan plan() const { return plan_; }
-  /// Outputs of the sequences of the case, and of the padding sequences
+  /// Returns the outputs of the sequences of the case, or of the padding sequences.
   std::vector<float> Output() const { return Slice(0, rows_ - cut_.padding); }
   std::vector<float> Padding() const { return Slice(rows_ - cut_.padding, rows_); }
   const DecodeCase& of() const { return case_; }

@@ -112,7 +112,7 @@ TEST(DecodeAttentionTest, TablesInAnyRows_AndPaddedBatches_EqualReference) {
   }
 }
 
-TEST(DecodeAttentionTest, ThreadOrder_ChangesNoBit) {
+TEST(DecodeAttentionTest, Results_HaveTheSameBits_InEveryThreadOrder) {
   const DecodeShape shape{.context_len = {40, 300}};
   std::vector<float> first;
   for (uint64_t seed = 1; seed <= 5; ++seed) {

@@ -56,7 +56,7 @@ DecodeCase::DecodeCase(DecodeShape shape, uint64_t seed)
     pool->Open(begin * number, (end - begin) * number);
   }
   for (int64_t i = begin; i < end; ++i) {
-    // Every other block has finite keys that would count for too much: NaN would hide a maximum over too many scores.
+    // Every other block has finite keys that would get too much weight: NaN would hide a maximum over too many scores.
     const bool finite = i / (kv_heads_ * HeadElements()) % 2 == 1;
     reference::WriteNumber(keys_.data(), shape_.CachedType(), i, finite ? 200 : kNaN);
     reference::WriteNumber(values_.data(), shape_.CachedType(), i, kNaN);

@@ -26,7 +26,7 @@ struct DecodeShape {
   NumberType CachedType() const { return fp8_cache ? NumberType::kFp8E4M3 : dtype; }
 };
 
-/// Inputs of a decode in "device memory", with shuffled blocks. All that no query may see is NaN: slots past the
+/// Inputs of a decode in "device memory", with shuffled blocks. Everything that no query may see is NaN: slots past the
 /// context and before the window, and blocks of no sequence. Table entries of blocks that must not be read point far
 /// outside the pool.
 class DecodeCase {
@@ -40,7 +40,7 @@ class DecodeCase {
   std::string Name() const;
   /// Describes the first element that differs from Expected() by more than AttentionBound; empty if none does.
   std::string FirstWrong(const std::vector<float>& out) const;
-  /// Returns t, where |result - exact| <= t * max(1, |exact|): half a unit in the last place of the result, plus the
+  /// Returns t with |result - exact| <= t * max(1, |exact|): half a unit in the last place of the result, plus the
   /// error of fp32 sums.
   double Tolerance() const;
 

@@ -6,19 +6,19 @@
 
 namespace quire::kernels::reference {
 
-/// Computes PagedDecode in fp64: a whole row of scores, its softmax, the weighted sum of values; keys and values are
-/// read one number at a time by the definition of the layout. Returns [num_seqs, num_heads, head_size]. Reads p's
-/// arrays on the host. spreads, unless null, becomes the spread of each result.
+/// Computes PagedDecode in fp64: all scores of a query, their softmax, and the weighted sum of values. Reads keys and
+/// values one by one, as the layout is defined. Returns [num_seqs, num_heads, head_size]. Reads the arrays of `p` on
+/// the host. `spreads`, unless null, receives the spread of each result (AttentionBound).
 std::vector<double> PagedDecode(const PagedDecodeParams& p, std::vector<double>* spreads = nullptr);
 
 /// Bounds the difference of an attention result from the exact one. The result is rounded once, and each weight may be
-/// rounded before it multiplies its value. Those errors are independent, so they grow with the root of the sum of
-/// squares of the weighted values, the `spread`; four times the largest rounding of it is more than eight standard
-/// deviations. A bound by the largest value would hide the loss of some of a thousand keys. `unit`: the largest
-/// relative error of a rounding; `sums`: that of fp32 sums.
+/// rounded before it multiplies its value. These errors are independent, so they grow with `spread`, the root of the
+/// sum of squares of the weighted values. Four times the largest rounding error of this spread is more than eight
+/// standard deviations. A bound by the largest value would hide the loss of some of a thousand keys. `unit` is the
+/// largest relative error of a rounding, and `sums` that of fp32 sums.
 double AttentionBound(double unit, double sums, double exact, double spread);
 
-/// Keys and values of positions [first, end) of one sequence and kv head, times their scales
+/// The keys and values of positions [first, end) of one sequence and KV head, times their scales.
 class HeadOfSequence {
  public:
   HeadOfSequence(const PagedCache& cache, const int32_t* table, int64_t kv_head, int64_t first, int64_t end);

@@ -10,8 +10,8 @@
 
 namespace quire::kernels {
 
-/// Switches every planted bug on, one after another, and expects that hunt() finds it. hunt() describes the error of
-/// the first wrong launch; its text must be empty while no bug is switched on.
+/// Switches on every planted bug, one after another, and expects that hunt() finds it. hunt() describes the first wrong
+/// launch, and must return an empty text while no bug is switched on.
 template <class Hunt>
 void ExpectEveryBugIsFound(std::span<const char* const> planted_bugs, Hunt hunt) {
   simt::ActiveBug() = 0;

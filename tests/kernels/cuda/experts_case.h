@@ -16,14 +16,14 @@ struct ExpertsShape {
   uint64_t seed = 0;  // seed of all random numbers
 };
 
-/// Results [rows, n] of the kernel, and in fp64
+/// The results [rows, n] of the kernel, and those in fp64.
 struct ExpertsProduct {
   std::vector<float> got;
   std::vector<double> want;
 };
 
-/// Multiplies random rows. `weight` and `quantized` are as in CudaExpertMatmulParams; number(expert, row, column)
-/// returns a number of the weight.
+/// Multiplies random rows. `weight` and `quantized` are as in CudaExpertMatmulParams. number(expert, row, column) must
+/// return a number of the weight.
 ExpertsProduct MultiplyExperts(NumberType dtype, const ExpertsShape& shape, const void* weight,
                                std::optional<NumberType> quantized,
                                const std::function<double(int64_t, int64_t, int64_t)>& number);

@@ -66,11 +66,13 @@ class GreenSources:
     def digest(self, source, key):
         return hashlib.sha256(json.dumps([key, sorted(self.read_by(source).items())]).encode()).hexdigest()
 
-    def compile(self, command, key, source):
+    def compile(self, command, key, source, stricter=()):
         """Runs the command in the root, unless the source was accepted in its present state. The result also depends on `key`: the
-        command's words without paths of this machine, and the compiler's version. Returns the compiler's complaints; "" if there
-        are none."""
-        digest = self.digest(source, key)
+        command's words without paths of this machine, and the compiler's version. `stricter` has the keys of commands that accept
+        less, so that a source which one of these accepted is not compiled. Returns the compiler's complaints; "" if there are
+        none."""
+        digests = [self.digest(source, each) for each in (*stricter, key)]
+        digest = next((each for each in digests if each in self.known), digests[-1])
         if digest in self.known:
             self.skipped += 1
         else:

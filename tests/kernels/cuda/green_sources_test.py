@@ -1,4 +1,4 @@
-"""Tests that a source is compiled again exactly when a change may change the compiler's verdict."""
+"""Tests that a source is compiled again exactly when a change can change whether the compiler accepts it."""
 import os
 import sys
 import tempfile
@@ -23,10 +23,10 @@ class GreenSourcesTest(unittest.TestCase):
         with open(os.path.join(self.root, path), "w", encoding="utf-8") as f:
             f.write(text)
 
-    def run_once(self, key="nvcc 1", status=0, record=False):
+    def run_once(self, key="nvcc 1", status=0, record=False, stricter=()):
         """Compiles a.cu, and returns whether the compiler ran."""
         green = GreenSources(self.root, ("lib",), os.path.join(self.root, "recorded"), os.path.join(self.root, "cached"))
-        error = green.compile([sys.executable, "-c", f"raise SystemExit({status})"], key, "a.cu")
+        error = green.compile([sys.executable, "-c", f"raise SystemExit({status})"], key, "a.cu", stricter)
         self.assertEqual(bool(error), status != 0)
         green.save(record)
         return green.skipped == 0
@@ -51,7 +51,17 @@ class GreenSourcesTest(unittest.TestCase):
         self.run_once()
         self.assertTrue(self.run_once(key="nvcc 2"))
 
-    def test_refused_source_is_compiled_again(self):
+    def test_source_is_not_compiled_again_when_a_stricter_command_accepted_it(self):
+        self.run_once(key="strict")
+        self.assertFalse(self.run_once(key="quick", stricter=["strict"]))
+        self.assertFalse(self.run_once(key="strict"), "the stricter verdict is remembered")
+
+    def test_source_is_compiled_again_when_only_a_less_strict_command_accepted_it(self):
+        self.run_once(key="quick", stricter=["strict"])
+        self.assertFalse(self.run_once(key="quick", stricter=["strict"]))
+        self.assertTrue(self.run_once(key="strict"))
+
+    def test_source_is_compiled_again_when_its_last_compilation_failed(self):
         self.assertTrue(self.run_once(status=1))
         self.assertTrue(self.run_once())
 

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Tests that every CUDA source compiles for every promised architecture without warnings (to PTX, with warnings as errors), and so does
 host code that CMake compiles only with a toolkit and NCCL. An accepted source is compiled again only when its code, an included file,
-the command or the compiler has changed (green_sources.py). `nvcc_test.py --record` writes nvcc_green.txt, the list of accepted sources
-for clean checkouts. The test is skipped without nvcc on the PATH."""
+the command or the compiler has changed (green_sources.py). nvcc then leaves out most of its optimisation, which takes nine tenths of its
+time and refuses nothing but loops that it cannot unroll; with --optimised it compiles as for a GPU. --record writes nvcc_green.txt, the
+list of accepted sources for clean checkouts. The test is skipped without nvcc on the PATH."""
+import argparse
 import concurrent.futures
 import glob
 import os
@@ -35,19 +37,27 @@ def device_words(targets):
     return ["-std=c++20", "-I.", "-Ikernels/cuda", "-DQUIRE_HAS_SM90A", "-Xcompiler=-Wall", "-Werror=all-warnings", *codes, "-fatbin"]
 
 
-def device_work(nvcc, source, words, version):
-    return ([nvcc, *words, source, "-o", os.devnull], [words, version], source)
+def quick_words(nvcc):
+    """Returns the words that make nvcc leave out optimisation: none for toolkits before CUDA 12.9, which lack the option."""
+    return ["-Ofc=max"] if "--Ofast-compile" in subprocess.run([nvcc, "--help"], capture_output=True, text=True).stdout else []
 
 
-def flashinfer_work(nvcc, version):
-    """Returns the work; None if FlashInfer's headers were not fetched. The key contains the list of their checksums."""
+def device_work(nvcc, source, words, quick, version, others=(), more=()):
+    """Returns the work of one source. `others` are words that name folders of this machine; `more` belongs to the key."""
+    return ([nvcc, *quick, *words, *others, source, "-o", os.devnull], [quick + words, version, *more], source,
+            [[words, version, *more]])
+
+
+def flashinfer_work(nvcc, quick, version):
+    """Returns the work for the source with FlashInfer's headers; None if they were not fetched. The key contains the list of their
+    checksums."""
     cached = subprocess.run([os.path.join(ROOT, "tests", "gpu", "fetch-flashinfer"), "--cached"], capture_output=True, text=True)
     if cached.returncode != 0:
         print(f"{WITH_FLASHINFER} is left out: {cached.stderr.strip()}")
         return None
     words = ["-std=c++20", "-I.", "-Ikernels/cuda", "--disable-warnings", "-gencode=arch=compute_90a,code=compute_90a", "-fatbin"]
     with open(os.path.join(ROOT, "tests", "gpu", "flashinfer-headers.sha256"), encoding="utf-8") as f:
-        return ([nvcc, *words, "-isystem", cached.stdout.strip(), WITH_FLASHINFER, "-o", os.devnull], [words, version, f.read()], WITH_FLASHINFER)
+        return device_work(nvcc, WITH_FLASHINFER, words, quick, version, ["-isystem", cached.stdout.strip()], [f.read()])
 
 
 def host_sources():
@@ -58,7 +68,7 @@ def host_sources():
 
 
 def host_works(nvcc, version):
-    """Returns the work for host sources; empty if the toolkit has no NCCL."""
+    """Returns the work for host sources; none if the toolkit has no NCCL."""
     include = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(nvcc))), "include")
     if not os.path.exists(os.path.join(include, "nccl.h")):
         return []
@@ -68,6 +78,10 @@ def host_works(nvcc, version):
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--optimised", action="store_true")
+    parser.add_argument("--record", action="store_true")
+    options = parser.parse_args()
     nvcc = shutil.which("nvcc")
     if nvcc is None:
         verdict.skip_all("no nvcc in PATH")
@@ -75,14 +89,17 @@ def main():
                for p in sorted(glob.glob(os.path.join(ROOT, folder, "**", "*.cu"), recursive=True))]
     sources.remove(WITH_FLASHINFER)
     targets, version = architectures(nvcc), version_of(nvcc)
-    work = host_works(nvcc, version)
-    work += [device_work(nvcc, source, device_words(targets), version) for source in sources]
-    work += filter(None, [flashinfer_work(nvcc, version)])
+    quick = [] if options.optimised else quick_words(nvcc)
+    # The longest come first, so that no core is idle at the end.
+    work = [device_work(nvcc, source, device_words(targets), quick, version)
+            for source in sorted(sources, key=lambda name: "paged" not in name and "prefill" not in name)]
+    work += host_works(nvcc, version)
+    work += filter(None, [flashinfer_work(nvcc, quick, version)])
     folder = subprocess.run([os.path.join(ROOT, "deploy", "user_cache.py"), "folder"], capture_output=True, text=True, check=True).stdout.strip()
     green = GreenSources(ROOT, (".", "kernels/cuda"), os.path.join(HERE, "nvcc_green.txt"), os.path.join(folder, "nvcc_green.txt"))
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         errors = [e for e in pool.map(lambda one: green.compile(*one), work) if e]
-    green.save(record="--record" in sys.argv[1:])
+    green.save(record=options.record)
     print("\n".join(errors) or f"{len(sources)} sources for {', '.join('sm_' + a for a in targets)}, {len(host_sources())} for the host; "
           f"{green.skipped} of them had not changed since they were accepted")
     sys.exit(1 if errors or len(sources) < 10 or len(host_sources()) < 40 else 0)

@@ -47,7 +47,7 @@ TEST(OneShotAllReduceTest, Sums_EqualTheSumInRankOrder_WhenOperationNumbersWrapA
   EXPECT_EQ(RunOneShot({.ranks = 3, .counts = {700, 5, 700, 20000, 13}, .first_operation = 0xfffffffe}), "");
 }
 
-TEST(OneShotAllReduceRmsNormTest, FusedOp_GivesTheBitsOfSumThenNorm) {
+TEST(OneShotAllReduceRmsNormTest, FusedAllReduceAndNorm_GivesTheBitsOfBothOneAfterTheOther) {
   for (const NumberType dtype : kSumTypes) {
     for (const int64_t hidden : {8, 1000, 4096 + 8}) {
       for (const int ranks : {2, 3}) {
@@ -59,7 +59,7 @@ TEST(OneShotAllReduceRmsNormTest, FusedOp_GivesTheBitsOfSumThenNorm) {
   EXPECT_EQ(RunOneShot({.ranks = 2, .counts = {33, 67, 2}, .hidden = 24}), "");  // several rows per block
 }
 
-TEST(OneShotAllReduceTest, Abort_FreesWaitingRanks_AndRecordsTheRankTheyWaitedFor) {
+TEST(OneShotAllReduceTest, Abort_EndsTheWaitsOfOtherRanks_AndRecordsForWhichRankTheyWaited) {
   OneShotRanks ranks(3, 1024);
   const std::vector<float> before(100, 0.5f);
   std::vector<float> after;

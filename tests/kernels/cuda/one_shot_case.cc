@@ -11,7 +11,7 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-/// Returns a rank's input to an operation. `what` is the number of the array.
+/// Returns a rank's input to an operation. `what` is the index of the input array.
 Bytes Numbers(const OneShotCase& c, int operation, int rank, int what, int64_t count) {
   test::Random random(static_cast<uint64_t>(((operation * 16 + rank) * 16) + what));
   Bytes bytes(static_cast<size_t>(count * ByteSize(c.dtype)));

@@ -7,7 +7,7 @@
 
 namespace quire::kernels {
 
-/// A series of operations of a group of ranks
+/// A series of operations of a group of ranks.
 struct OneShotCase {
   NumberType dtype = NumberType::kF32;
   int ranks = 2;
@@ -18,8 +18,8 @@ struct OneShotCase {
   bool in_place = false;
 };
 
-/// Runs the case. Describes the error of the first wrong rank; empty if there is none. The expected result, bit for
-/// bit, is the fp32 sum in rank order, rounded once, and RmsNorm of this sum.
+/// Runs the case. Describes the first wrong rank; empty if there is none. The expected result is, bit for bit, the fp32
+/// sum in rank order, rounded once, and RmsNorm of this sum.
 std::string RunOneShot(const OneShotCase& c);
 
 }  // namespace quire::kernels

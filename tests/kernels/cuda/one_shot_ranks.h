@@ -15,8 +15,8 @@
 
 namespace quire::kernels {
 
-/// Holds one rank back at a chosen point. This reproduces orders that occur on GPUs by chance. Works for operations of
-/// one thread block.
+/// Holds one rank back at a chosen point. This reproduces orders that occur by chance on GPUs. It works for operations
+/// of one thread block.
 struct Schedule {
   enum class Hold { kNobody, kBeforeSending, kBeforeWaiting };
   Hold hold = Hold::kNobody;
@@ -26,7 +26,7 @@ struct Schedule {
 /// A one-shot group whose ranks are threads of the test and GPUs of the emulator.
 class OneShotRanks {
  public:
-  /// Every byte that no rank sent is NaN. `operation`: the number of earlier operations, mod 2^32.
+  /// Every byte that no rank sent is NaN. `operation` is the number of earlier operations, modulo 2^32.
   OneShotRanks(int size, int64_t capacity, uint32_t operation = 0)
       : size_(size), capacity_(capacity), progress_(static_cast<size_t>(size)) {
     const auto words = static_cast<size_t>(OneShotArenaBytes(size, capacity) / 16);
@@ -54,8 +54,8 @@ class OneShotRanks {
   }
   bool aborted() { return Control(0, 0) != 0; }
 
-  /// Calls body(operation, group) for every operation in order, on a thread per rank. An exception, or a rank that is
-  /// stuck for 30 s, aborts the group. The first exception is thrown on.
+  /// Calls body(operation, group) for every operation in order, on one thread for each rank. An exception, or a rank
+  /// that is stuck for 30 s, aborts the group. The first exception is thrown again.
   template <class Body>
   void Run(int operations, const Schedule& schedule, Body body) {
     std::vector<std::exception_ptr> errors(static_cast<size_t>(size_));
@@ -118,8 +118,8 @@ class OneShotRanks {
     simt::BeforeAcquire() = nullptr;
   }
 
-  /// Waits until all other ranks wait in a later operation (or have looked often enough, if `looking_is_enough`), so
-  /// that only the protocol keeps them from continuing.
+  /// Waits until all other ranks wait in a later operation, or have looked often enough if `looking_is_enough`. Then
+  /// only the protocol keeps them from continuing.
   void AwaitOthers(int rank, int operation, bool looking_is_enough) {
     for (int r = 0; r < size_; ++r) {
       const Progress& other = progress_[static_cast<size_t>(r)];

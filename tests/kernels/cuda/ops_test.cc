@@ -1,5 +1,5 @@
-// Tests ops that a device runs in one kernel and the CPU in several, and those properties of the other ops that only an
-// emulator or a device shows (tests/kernels/elementwise_test.cc).
+// Tests operations that a GPU runs in one kernel and the CPU in several. Also tests those properties of the other
+// operations that only an emulator or a GPU shows (tests/kernels/elementwise_test.cc tests the rest).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -32,7 +32,7 @@ struct RopeShape {
   NumberType dtype;
   bool fp8_cache;
   int32_t head_size, rotary_dim, block_size;
-  bool biased = false, normed = false, values_normed = false;
+  bool biased = false, normed = false, values_normed = false, norm_rotated = false;
   NumberType CachedType() const { return fp8_cache ? NumberType::kFp8E4M3 : dtype; }
 };
 
@@ -80,11 +80,13 @@ void ExpectRopeKvWriteEqualsReference(const RopeShape& shape, uint64_t seed) {
                    .query_norm = shape.normed ? query_norm.data() : nullptr,
                    .key_norm = shape.normed ? key_norm.data() : nullptr,
                    .value_norm = shape.values_normed ? value_norm.data() : nullptr,
+                   .norm_rotated = shape.norm_rotated,
                    .epsilon = static_cast<float>(epsilon)});
 
-  // Biases and norms are rounded once before a rotation, which adds two numbers.
+  // Biases and norms are rounded once before a rotation, which adds two numbers. Rotated numbers are rounded before
+  // their norm.
   const double own = Tolerance(shape.dtype) * (shape.biased || shape.normed ? 4 : 1) + 1e-6;
-  // An E4M3 number has 3 bits behind the point; the smallest step is 2^-9 of the scale.
+  // An E4M3 number has 3 bits after the point, and its smallest step is 2^-9 of the scale.
   const double tolerance = fp8 ? 0x1p-4 + own : own;
   std::set<int64_t> written_keys, written_values;
   for (int64_t t = 0; t < tokens; ++t) {
@@ -95,16 +97,20 @@ void ExpectRopeKvWriteEqualsReference(const RopeShape& shape, uint64_t seed) {
       if (shape.biased && slots[static_cast<size_t>(t)] >= 0) {
         for (int64_t d = 0; d < size; ++d) expected[static_cast<size_t>(d)] += bias[head * size + d];
       }
-      if ((is_value ? shape.values_normed : shape.normed) && slots[static_cast<size_t>(t)] >= 0) {
+      const auto norm = [&] {
         const Numbers& weight = is_value ? value_norm : head < heads ? query_norm : key_norm;
         expected = reference::RmsNorm(expected, weight.Slice(0, size), epsilon);
-      }
+      };
+      const bool norms = (is_value ? shape.values_normed : shape.normed) && slots[static_cast<size_t>(t)] >= 0;
+      if (norms && !shape.norm_rotated) norm();
       const std::vector<double> unrotated = expected;
       if (slots[static_cast<size_t>(t)] >= 0 && !is_value) {
         const std::vector<double> turned = reference::Rope({expected.begin(), expected.begin() + shape.rotary_dim},
                                                            positions[static_cast<size_t>(t)], 10000.0);
         std::copy(turned.begin(), turned.end(), expected.begin());
       }
+      if (norms && shape.norm_rotated) norm();
+      const std::vector<double>& kept = shape.norm_rotated ? expected : unrotated;
       for (int64_t d = 0; d < size; ++d) {
         const double want = expected[static_cast<size_t>(d)], bound = tolerance * std::max(1.0, std::fabs(want));
         const double in_row = qkv[t * stride + head * size + d];
@@ -113,7 +119,7 @@ void ExpectRopeKvWriteEqualsReference(const RopeShape& shape, uint64_t seed) {
           continue;
         }
         if (shape.biased || shape.normed) {
-          const double plain = unrotated[static_cast<size_t>(d)];
+          const double plain = kept[static_cast<size_t>(d)];
           ASSERT_NEAR(in_row, plain, own * std::max(1.0, std::fabs(plain))) << head << " " << d;
         } else {
           ASSERT_EQ(in_row, before[static_cast<size_t>(t * stride + head * size + d)]);
@@ -168,6 +174,18 @@ TEST(RopeKvWriteTest, RopeKvWrite_AddsBiasesAndNormsHeads_BeforeItRotates) {
   }
 }
 
+TEST(RopeKvWriteTest, RopeKvWrite_NormsHeadsAfterTheirRotation_WhenNormRotatedIsSet) {
+  uint64_t seed = 400;
+  for (const NumberType dtype : kTypes) {
+    for (const bool fp8 : {false, true}) {
+      for (const bool biased : {false, true}) {
+        const int32_t size = seed % 3 == 0 ? 80 : 64, rotary_dim = seed % 2 == 0 ? size / 2 : size;
+        ExpectRopeKvWriteEqualsReference({dtype, fp8, size, rotary_dim, 16, biased, true, biased, true}, seed++);
+      }
+    }
+  }
+}
+
 TEST(RopeKvWriteTest, RopeKvWrite_NormsValues_WhenTheyHaveANorm) {
   uint64_t seed = 200;
   for (const NumberType dtype : kTypes) {
@@ -178,7 +196,7 @@ TEST(RopeKvWriteTest, RopeKvWrite_NormsValues_WhenTheyHaveANorm) {
   }
 }
 
-// A layer that reads the keys and values of another has queries only.
+// A layer that uses the keys and values of another layer has only queries.
 TEST(RopeKvWriteTest, RopeKvWrite_NormsAndRotatesQueriesOnly_WhenThereAreNoKvHeads) {
   test::Random random(300);
   const int32_t heads = 3, size = 64, position = 7;

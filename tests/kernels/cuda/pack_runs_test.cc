@@ -1,4 +1,4 @@
-// Tests packing runs of KV blocks into one piece of memory, and unpacking them again.
+// Tests packing runs of bytes of KV blocks into contiguous memory, and unpacking them again.
 #include "kernels/cuda/elementwise/pack_runs.h"
 
 #include <gtest/gtest.h>
@@ -67,7 +67,7 @@ TEST_P(PackRunsTest, PackRuns_UnpacksRuns_WithoutTouchingOtherBytes) {
   for (int64_t i = 0; i < pool_.size(); ++i) ASSERT_EQ(pool_[i], expected[static_cast<size_t>(i)]) << i;
 }
 
-// A whole block takes several thread blocks; one round of a thread block takes several short runs.
+// A whole KV block needs several thread blocks. One round of a thread block moves several short runs.
 INSTANTIATE_TEST_SUITE_P(
     All, PackRunsTest,
     testing::Values(Case{"whole", {{0, kBlockBytes, 0}}},

@@ -111,7 +111,7 @@ TEST(PagedDecodeTest, AlibiAndSoftCap_EqualReference_InV1AndV2) {
   }
 }
 
-TEST(PagedDecodeTest, ThreadOrder_ChangesNoBit) {
+TEST(PagedDecodeTest, Results_HaveTheSameBits_InEveryThreadOrder) {
   const DecodeShape shape{.context_len = {40, 700}};
   std::vector<float> first;
   for (uint64_t seed = 1; seed <= 5; ++seed) {
@@ -157,7 +157,7 @@ TEST(PagedDecodeTest, PrefersV1_WhenThereAreEnoughBlocksOrNothingToSplit) {
 TEST(PagedDecodeTest, Emulator_FindsATableEntryOutsideThePool) {
   DecodeCase c({.context_len = {40}}, 8);
   PagedDecodeParams p = c.Params();
-  // the context reaches a table entry that is not filled
+  // The context reaches a table entry that is not set.
   const simt::DeviceBuffer<int32_t> longer(std::vector<int32_t>{50});
   p.context_len = longer.data();
   simt::ExpectError([&] { PagedDecodeV1(CudaStream{}, p); }, "paged_decode.cuh");

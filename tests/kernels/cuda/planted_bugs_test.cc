@@ -1,5 +1,5 @@
 // Plants bugs in the baseline decode kernels with plant_bugs.py. The emulator or the comparison with the reference must
-// find each of them, or neither can be trusted.
+// find each of them; otherwise neither can be trusted.
 #include "planted_bugs.h"
 
 #include <gtest/gtest.h>

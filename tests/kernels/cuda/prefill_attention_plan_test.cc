@@ -41,7 +41,7 @@ TEST(PlanPrefillTest, PlanPrefill_CountsOnlyKeysInTheWindow) {
 }
 
 TEST(PlanPrefillTest, PlanPrefill_SplitsATileIntoEqualParts_WhenTheDeviceWouldIdle) {
-  // 264 thread blocks on 8 kv heads give 33 slots. 16 queries of 4 heads behind 32,768 tokens are one tile.
+  // 264 thread blocks for 8 KV heads give 33 slots. 16 queries of 4 heads after 32,768 tokens fill one tile.
   const PrefillSplit split{264, 8};
   const std::vector<int32_t> starts{0, 16}, contexts{32784}, heads{0, 4, 8, 12, 16, 20, 24, 28, 32};
   std::vector<PrefillTile> tiles(static_cast<size_t>(PrefillTileCapacity(16, 1, 4, 128, split)));
@@ -80,7 +80,7 @@ TEST(PlanPrefillTest, PlanPrefill_SplitsNoTile_WhenThereAreManyTilesOrContextsAr
 }
 
 TEST(PlanPrefillTest, PlanPrefill_ExtendsTilesToTheLatestQueryOfAnyGroup) {
-  // Rows 0 to 127 are queries 0 to 42 of the group of 3 and all 100 of the group of 1.
+  // Rows 0 to 127 are queries 0 to 42 of the group of 3 heads and all 100 queries of the group of 1 head.
   const std::vector<int32_t> starts{0, 100}, contexts{1200}, heads{0, 3, 4};
   std::vector<PrefillTile> tiles(3);
   ASSERT_EQ(PlanPrefill({starts, contexts, heads, 128, 0}, tiles).num_tiles, 3);
@@ -90,7 +90,7 @@ TEST(PlanPrefillTest, PlanPrefill_ExtendsTilesToTheLatestQueryOfAnyGroup) {
   EXPECT_EQ(tiles[2].num_keys, 1200);
 }
 
-/// A step of random chunks and heads, with its plan
+/// A step of random chunks and heads, and its plan.
 struct RandomPlan {
   explicit RandomPlan(test::Random& random)
       : split{static_cast<int32_t>(random.Below(300)), static_cast<int32_t>(1 + random.Below(5))},
@@ -142,7 +142,7 @@ TEST(PlanPrefillTest, PlanPrefill_GivesEachPartItsOwnSlot) {
   }
 }
 
-/// Describes the error; empty if the tiles have each position in [begin, end) once for the row.
+/// Describes the error; empty if the row's tiles contain each position in [begin, end) exactly once.
 std::string WrongForRow(const RandomPlan& of, int32_t sequence, int32_t row, int32_t begin, int32_t end) {
   std::vector<PrefillTile> having;
   for (const PrefillTile& tile : of.tiles) {

@@ -120,7 +120,7 @@ TEST(PrefillAttentionTest, PrefillAttention_EqualsReference_WithSinks) {
   }
 }
 
-TEST(PrefillAttentionTest, ThreadOrder_ChangesNoBit) {
+TEST(PrefillAttentionTest, Results_HaveTheSameBits_InEveryThreadOrder) {
   for (const auto& [fp8, in_groups] : {std::pair{false, false}, {true, false}, {false, true}, {true, true}}) {
     std::vector<float> first;
     for (uint64_t seed = 1; seed <= 4; ++seed) {
@@ -134,7 +134,7 @@ TEST(PrefillAttentionTest, ThreadOrder_ChangesNoBit) {
   }
 }
 
-TEST(PrefillAttentionTest, CutsOfAPrompt_ChangeNotABit) {
+TEST(PrefillAttentionTest, Results_HaveTheSameBits_HoweverAPromptIsCutIntoChunks) {
   for (const auto& [dtype, in_groups] :
        {std::pair{NumberType::kF32, false}, {NumberType::kBF16, false}, {NumberType::kBF16, true}}) {
     for (const int32_t window : {0, 50}) {
@@ -207,8 +207,8 @@ TEST(PrefillAttentionTest, PrefillAttention_EqualsReference_WhenSplitTilesHoldGr
 }
 
 TEST(PrefillAttentionTest, PrefillAttention_EqualsReference_WhenAKvHeadSeesNothingOfAPart) {
-  // The rows from 1280 on are queries from 640 on of the first kv head, and from 1280 on of the other head, whose
-  // window begins behind the cut.
+  // The rows from 1280 on are queries from 640 on of the first KV head, and queries from 1280 on of the other head,
+  // whose window begins after the cut.
   for (const bool in_groups : {false, true}) {
     PrefillCase c({.head_start = {0, 2, 3},
                    .chunks = {{1300, 1300}},
@@ -239,7 +239,7 @@ TEST(PrefillAttentionTest, BlockOffsets_MayExceed32Bits) {
 TEST(PrefillAttentionTest, Emulator_FindsATableEntryOutsideThePool) {
   PrefillCase c({.chunks = {{3, 40}}}, 13);
   PrefillAttentionParams p = c.Params();
-  // the context reaches a table entry that is not filled
+  // The context reaches a table entry that is not set.
   const simt::DeviceBuffer<int32_t> longer(std::vector<int32_t>{50});
   p.context_len = longer.data();
   simt::ExpectError([&] { PrefillAttention(CudaStream{}, p); }, "prefill_attention_tiles.cuh");

@@ -34,7 +34,7 @@ std::string WrongExpansion(const QuantizedCase& c) {
   return "";
 }
 
-/// Converts three rows to FP8, and names the first wrong number; empty: none.
+/// Converts three rows to FP8. Describes the first wrong number; empty if there is none.
 std::string WrongRows() {
   constexpr int64_t kM = 3, kK = 2064, kStride = kK + 8;
   test::Random random(9);

@@ -42,8 +42,8 @@ TEST(QuantizedGemmTest, QuantizedGemm_EqualsReference_ForAllTypesAndBatches) {
 }
 
 TEST(QuantizedGemmTest, QuantizedGemm_EqualsReference_ForManyDepths) {
-  // Depths with fewer chunks than warps, as many, and one more; depths that end within a chunk; and depths of several
-  // rounds.
+  // Depths with fewer chunks than warps, with as many, and with one more; depths that end within a chunk; and depths of
+  // several rounds.
   uint64_t seed = 100;
   for (const NumberType type : kWeightTypes) {
     for (const int64_t k : {32, 64, 96, 128, 160, 480, 512, 544, 1024, 1056, 2336})
@@ -68,7 +68,7 @@ TEST(QuantizedGemmTest, Rows_AreBitEqual_AloneAndAmongOthers) {
   }
 }
 
-TEST(QuantizedGemmTest, ExpandQuantized_GivesTheWeightsNumbers) {
+TEST(QuantizedGemmTest, ExpandQuantized_GivesTheNumbersOfTheWeight) {
   for (const NumberType dtype : kDTypes) {
     for (const NumberType type : kWeightTypes) {
       const QuantizedCase c({dtype, type, 1, 37, 352}, 300);
@@ -83,7 +83,7 @@ TEST(QuantizedGemmTest, ExpandQuantized_GivesTheWeightsNumbers) {
 }
 
 TEST(QuantizedGemmTest, ExpandQuantized_GivesEveryNumberOfMxFp4) {
-  // Block i of 16 has nibble i in every place. Scales go from the smallest to the largest.
+  // Block i of the 16 blocks has nibble i everywhere. Scales range from the smallest to the largest.
   for (const NumberType dtype : kDTypes) {
     const simt::DeviceBuffer<std::byte> weight(QuantizedBytes(NumberType::kMxFp4, 1, 512));
     for (int64_t i = 0; i < 256; ++i) weight[i] = static_cast<std::byte>(i / 16 * 17);

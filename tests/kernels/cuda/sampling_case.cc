@@ -87,7 +87,7 @@ DrawnToken Unwritten() {
   return token;
 }
 
-/// Draws as SampleToken does, with the given uniform number and top-p.
+/// Samples as SampleToken does, with the given uniform number and top-p.
 int32_t DrawWith(const std::vector<float>& logits, const SamplingParams& params, double top_p, double uniform) {
   const Candidate best = ArgMax(logits);
   if (!std::isfinite(best.logit)) return best.token;
@@ -291,7 +291,7 @@ std::string Difference(const SamplingRow& row, const DrawnToken& drawn, int& nea
   }
   const std::vector<float> edited = row.Edited();
   const Candidate best = ArgMax(edited);
-  // kernels/cpu defines no numbers for an infinite maximum; the answer is then the best token.
+  // kernels/cpu defines no result for an infinite maximum; the expected token is then the best one.
   const int32_t expected = std::isfinite(best.logit) ? SampleToken(edited, row.params, row.key) : best.token;
   if (drawn.token < 0 || drawn.token >= std::ssize(row.logits)) return "token " + std::to_string(drawn.token);
   if (drawn.token != expected) {

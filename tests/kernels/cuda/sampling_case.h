@@ -35,8 +35,8 @@ SamplingRow RandomRow(test::Random& random, int64_t vocab);
 /// Makes sizes of shards that add up to `vocab`; some may be 0.
 std::vector<int64_t> RandomShards(test::Random& random, int64_t vocab, int shards);
 
-/// Holds the ops' results for a batch on the emulator. All memory that an op must not read is NaN or garbage. Rows that
-/// do not draw lie between the others.
+/// Holds the results of a batch from the emulator. All memory that an operation must not read is NaN or garbage.
+/// Between the rows that sample lie rows that do not.
 struct Drawn {
   std::vector<DrawnToken> tokens;  // one per row
   int in_shard = 0, whole_row = 0;
@@ -46,7 +46,7 @@ Drawn DrawWhole(const std::vector<SamplingRow>& batch);
 Drawn DrawSharded(const std::vector<SamplingRow>& batch, const std::vector<int64_t>& shards, int num_candidates);
 
 /// Compares the results with kernels/cpu/sampling.cc; empty if they agree. A token may differ where the uniform number
-/// or the limit of top-p is within 1e-6 of a boundary between tokens, because the device's exponentials are fp32.
+/// or the limit of top-p is within 1e-6 of a boundary between tokens, because the GPU's exponentials are fp32.
 /// `near_misses` counts such tokens.
 std::string Difference(const SamplingRow& row, const DrawnToken& drawn, int& near_misses);
 

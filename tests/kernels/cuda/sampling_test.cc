@@ -18,7 +18,7 @@ std::string Describe(const SamplingRow& row) {
          ", top-p " + std::to_string(row.params.top_p) + ", min-p " + std::to_string(row.params.min_p);
 }
 
-/// Returns the number of near misses.
+/// Expects that the results agree with the CPU's. Returns the number of near misses (Difference).
 int ExpectLikeCpu(const std::vector<SamplingRow>& batch, const Drawn& drawn, const std::string& what) {
   int near_misses = 0;
   for (size_t i = 0; i < batch.size(); ++i) {
@@ -48,7 +48,7 @@ TEST(SamplingTest, SampleRows_DrawsTheSameTokens_AsTheCpu) {
   EXPECT_LE(near_misses, rows / 500);
 }
 
-TEST(SamplingTest, Shards_DrawTheSameTokens_AsTheCpu) {
+TEST(SamplingTest, ShardedSampling_GivesTheSameTokens_AsTheCpu) {
   int near_misses = 0, rows = 0, in_shard = 0, whole_row = 0;
   for (const int64_t vocab : {1, 2, 40, 257, 1000, 2999}) {
     for (const int shards : {1, 2, 3}) {
@@ -93,7 +93,7 @@ TEST(SamplingTest, Settings_HaveTheirEffect_WholeAndInShards) {
   }
 }
 
-/// Returns `count` rows that draw from the same logits at successive positions.
+/// Returns `count` rows in which tokens are sampled from the same logits at successive positions.
 std::vector<SamplingRow> Positions(SamplingRow row, uint64_t seed, int count) {
   std::vector<SamplingRow> batch;
   row.key = {seed, 3, 0};
@@ -128,8 +128,8 @@ TEST(SamplingTest, Draws_EqualTheCpus_InThousandsOfRows) {
   EXPECT_LE(near_misses, rows / 1000);  // boundaries between tokens move by about 1e-7 each
 }
 
-/// Returns Pearson's statistic of draws against the exact probabilities of kept tokens, in standard deviations above
-/// its mean.
+/// Returns Pearson's statistic of sampled tokens against the exact probabilities of kept tokens, in standard deviations
+/// above its mean.
 double ChiSquareScore(const std::vector<double>& weights, const std::vector<DrawnToken>& drawn) {
   double total = 0, statistic = 0;
   for (const double w : weights) total += w;
@@ -162,7 +162,7 @@ TEST(SamplingTest, Draws_FollowTheDistribution_WholeAndInShards) {
   EXPECT_GT(ChiSquareScore(std::vector<double>(30, 1), DrawWhole(Positions(row, 4, 100)).tokens), 10);
 }
 
-/// Draws every row whole, in one shard, and in shards of which one is empty, and compares with the CPU.
+/// Samples every row whole, in one shard, and in shards of which one is empty, and compares with the CPU.
 void ExpectAllWays(const std::vector<SamplingRow>& batch, const std::string& what) {
   const int64_t vocab = std::ssize(batch[0].logits);
   int near_misses = ExpectLikeCpu(batch, DrawWhole(batch), what + ", whole");
@@ -257,7 +257,7 @@ TEST(SamplingTest, Draws_AreBitEqual_InEveryThreadOrder) {
   }
 }
 
-TEST(SamplingTest, Ops_LaunchNothing_WhenThereAreNoRows) {
+TEST(SamplingTest, Functions_LaunchNoKernel_WhenThereAreNoRows) {
   const SamplingRows none{.rows = nullptr, .num_rows = 0, .row_stride = 8, .vocab = 8};
   SampleRows({}, none, nullptr);
   SummarizeShard({}, none, 4, nullptr);

@@ -26,11 +26,11 @@ class SkinnyCase {
 
   SkinnyGemmParams Params() const;
   /// Computes the result in fp64 from the present inputs, [m, columns]. Call it before the kernel adds to a residual.
-  /// The norm's products are rounded to the type, as the op promises.
+  /// The norm's products are rounded to the type, as the operation promises.
   std::vector<double> Expected() const;
   /// Returns [m, columns].
   std::vector<float> Output() const;
-  /// Tells whether the output holds anything but NaN between its rows.
+  /// Returns whether the output has other numbers than NaN between its rows.
   bool WroteBetweenRows() const;
   std::string Name() const;
   /// Bounds the error: |result - exact| <= Tolerance() * max(1, |exact|).

@@ -43,8 +43,8 @@ TEST(SkinnyGemmTest, SkinnyGemm_EqualsReference_ForAllTypesBatchesProloguesAndEp
 }
 
 TEST(SkinnyGemmTest, SkinnyGemm_EqualsReference_ForManyDepths) {
-  // Depths with fewer chunks of 64 than warps, as many, and one more; depths that end within a chunk and within its
-  // halves; and depths of many rounds.
+  // Depths with fewer chunks of 64 than warps, with as many, and with one more; depths that end within a chunk and
+  // within its halves; and depths of many rounds.
   uint64_t seed = 100;
   for (const int64_t k : {8, 24, 32, 40, 64, 128, 192, 248, 256, 320, 328, 1032, 2304}) {
     for (const int32_t m : {1, 12, 20}) {
@@ -92,7 +92,7 @@ TEST(SkinnyGemmTest, ARow_IsBitEqual_AloneAndInEveryBatchAndTile) {
   }
 }
 
-TEST(SkinnyGemmTest, ThreadOrder_ChangesNoBit) {
+TEST(SkinnyGemmTest, Results_HaveTheSameBits_InEveryThreadOrder) {
   const SkinnyShape shape{.m = 10, .n = 80, .k = 456, .norm = true, .epilogue = SkinnyEpilogue::kGateMul};
   std::vector<float> first;
   for (uint64_t seed = 1; seed <= 5; ++seed) {
@@ -104,8 +104,8 @@ TEST(SkinnyGemmTest, ThreadOrder_ChangesNoBit) {
   }
 }
 
-/// The fused norm rounds x * weight, the separate norm x / rms * weight: both results are equally far from the exact
-/// one.
+/// The fused norm rounds x * weight, and the separate norm rounds x / rms * weight. Both results are equally far from
+/// the exact one.
 TEST(SkinnyGemmTest, FusedNorm_IsNearTheNormFollowedByTheProduct) {
   for (const NumberType dtype : {NumberType::kF16, NumberType::kBF16}) {
     const SkinnyCase fused({.dtype = dtype, .m = 5, .n = 33, .k = 456, .norm = true}, 600);
@@ -122,14 +122,14 @@ TEST(SkinnyGemmTest, FusedNorm_IsNearTheNormFollowedByTheProduct) {
     SkinnyGemm(CudaStream{}, p);
     const std::vector<float> floats = fused.Output();
     const std::vector<double> apart(floats.begin(), floats.end());
-    // the error of 456 rounded terms is sqrt(456) units, plus some
+    // The error of a sum of 456 rounded terms is about sqrt(456) units.
     const double unit = dtype == NumberType::kF16 ? 0x1p-11 : 0x1p-8;
     test::ExpectNear(out, apart, 25 * unit, fused.Name());
   }
 }
 
 TEST(SkinnyGemmTest, RowOffsets_MayExceed32Bits) {
-  // The third row begins behind element 2^31. Untouched pages in between take no memory.
+  // The third row begins after element 2^31. Untouched pages in between take no memory.
   ExpectSkinnyEqualsReference({.m = 3, .n = 16, .k = 72, .x_gap = 1'100'000'000, .out_gap = 1'100'000'000}, 700);
 }
 

@@ -1,4 +1,4 @@
-// Tests the ops that keep the state of running sequences on the device, in the emulator.
+// Tests the operations that keep the state of running sequences on the GPU, in the emulator.
 #include "kernels/cuda/elementwise/step_state.h"
 
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ TEST(ScatterTableTest, Emulator_FindsAnEntryOutsideTheTable) {
   simt::ExpectError([&] { ScatterTable({}, {entries.data(), 1, table.data(), 8}); }, "global access out of bounds");
 }
 
-TEST(GatherRowsTest, GatherRows_CopiesTheRowsThatDraw) {
+TEST(GatherRowsTest, GatherRows_CopiesTheRows_ForWhichTokensAreSampled) {
   const int64_t row_bytes = 4096 + 32;
   DeviceBuffer<std::byte> in(5 * row_bytes);
   const DeviceBuffer<std::byte> out(4 * row_bytes, std::byte{0x7e});
@@ -112,8 +112,8 @@ TEST(CountsTest, FillCountsAndKeepTokens_CountPromptAndGeneratedTokens) {
     const DeviceBuffer<int32_t> device_tokens(tokens);
     FillCounts({}, {device_sequences.data(), device_sequences.size(), device_tokens.data(), table});
 
-    // Rows: slot 2 counts; a row without counts; a padding row; a row that draws nothing; slot 3 counts; a row whose
-    // draw is undecided.
+    // The rows: slot 2 counts; a row without counts; a padding row; a row that samples nothing; slot 3 counts; a row
+    // whose sampled token is undecided.
     const std::vector<int32_t> count_slot{2, -1, 3, 0, 3, 2}, slot{5, 6, -1, 4, 0, 1};
     const DeviceBuffer<DeviceSampling> rows(6);
     const DeviceBuffer<DrawnToken> drawn(6);
@@ -153,7 +153,7 @@ TEST(CountsTest, KeepTokens_SaturatesCounts) {
   EXPECT_EQ(Values(counts), (std::vector<uint16_t>{0xffff, 0x7fff}));
 }
 
-TEST(StepStateTest, Ops_LaunchNothing_WhenThereIsNothingToDo) {
+TEST(StepStateTest, Functions_LaunchNoKernel_WhenThereIsNothingToDo) {
   ScatterTable({}, {nullptr, 0, nullptr, 8});
   GatherRows({}, {nullptr, nullptr, 0, 64, nullptr});
   FeedTokens({}, {nullptr, nullptr, nullptr, 0});

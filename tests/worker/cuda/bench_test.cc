@@ -1,5 +1,5 @@
-// Tests the functions of quire-bench-kernels apart from timing, on the emulated device: it checks results, keeps
-// made-up models, and compares steps with graphs and without.
+// Tests quire-bench-kernels apart from timing, on the emulated device: its check of results, the random models that it
+// keeps, and its comparison of steps with and without graphs.
 #include "worker/cuda/bench/bench.h"
 
 #include <gtest/gtest.h>
@@ -21,13 +21,13 @@ constexpr int64_t kRow = 8, kRows = 3;
 
 uint16_t BFloat16(float value) { return static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16); }
 
-/// A bench over rows of bf16 numbers on the emulated device
+/// A benchmark on rows of bf16 numbers on the emulated device.
 struct Rows {
   Device device{0};
   Bench bench{device, 3};
   DeviceMemory memory = device.Allocate(kRows * kRow * 2, "rows");
 
-  /// Queues a call that writes `value` everywhere, but `odd` as the last number.
+  /// Queues a call that writes `value` to all numbers except the last, which gets `odd`.
   void Queue(float value, float odd) const {
     simt::Submit([this, value, odd] {
       std::fill_n(memory.as<uint16_t>(), kRows * kRow, BFloat16(value));
@@ -73,7 +73,7 @@ TEST(ResultCheckTest, Measure_DoesNotCompareVariants_WhenTheRowLengthIsZero) {
   EXPECT_EQ(rows.bench.num_wrong(), 0);
 }
 
-TEST(ResultCheckTest, Measure_ComparesEveryVariantWithTheJudge_WhenTheOutputHasOne) {
+TEST(ResultCheckTest, Measure_ComparesEveryVariantWithTheReference_WhenTheOutputHasOne) {
   Rows rows;
   const auto wrong = [&](float judged) {
     const int64_t before = rows.bench.num_wrong();

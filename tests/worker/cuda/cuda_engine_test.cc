@@ -1,5 +1,5 @@
-// Tests the CUDA engine without a GPU. Its host code runs over an emulated device and its kernels in the SIMT emulator.
-// Its answers are compared with the CPU engine's on the same random models and plans.
+// Tests the CUDA engine without a GPU: the host code runs over an emulated device, and the kernels in the SIMT
+// emulator. Its answers are compared with the CPU engine's on the same random models and plans.
 #include "worker/cuda/cuda_engine.h"
 
 #include <gmock/gmock.h>
@@ -35,15 +35,15 @@ struct Case {
 
 class CudaEngineTest : public testing::TestWithParam<Case> {};
 
-TEST_P(CudaEngineTest, Serve_GivesTheCpuEnginesTokensScoresAndVectors) {
+TEST_P(CudaEngineTest, CudaEngine_GivesTheCpuEnginesTokensPromptLogprobsAndEmbeddings) {
   const Case& c = GetParam();
   const test::RandomModel model(c.shape, 1);
   const ModelFiles files = ModelFiles::Open(model.path());
   auto asks = SomeAsks(files, 2);
   for (Ask& ask : asks) ask.max_tokens = c.max_tokens;
   for (size_t i = 1; i < asks.size(); i += 2) asks[i].sampling.num_prompt_logprobs = 3;
-  // This prompt has more rows than one quantised product takes. The request asks for no scores, so the prompt is one
-  // chunk.
+  // This prompt has more rows than one quantised product takes. The request asks for no log-probabilities of the
+  // prompt, so the prompt is one chunk.
   if (c.setup.max_step_tokens > 100) asks.push_back(SomeAsks(files, 3, {90}).front());
   asks[0].sampling.pooling = Pooling::kLast;  // the prompt is a single token
   asks[2].sampling.pooling = Pooling::kMean;
@@ -431,6 +431,64 @@ INSTANTIATE_TEST_SUITE_P(
              {.dtype = kF32, .attention = AttentionBackend::kV2},
              {},
              2e-4},
+        Case{"LatentsF32OnThreeRanks",
+             {.layers = 3, .heads = 5, .dtype = "F32", .family = "deepseek_v3"},
+             {.dtype = kF32},
+             {.ranks = 3},
+             1e-4},
+        Case{"SmallLatentsF16WithoutTensorCores",
+             {.heads = 4, .dtype = "F16", .family = "glm4_moe_lite"},
+             {.dtype = kF16},
+             {.block_size = 8},
+             0.1},
+        Case{"LatentsF16InGraphs",
+             {.heads = 3, .head_dim = 512, .intermediate = 32, .dtype = "F16", .family = "deepseek_v2"},
+             {.dtype = kF16},
+             {},
+             0.02},
+        Case{"LatentsBf16OnTwoRanks",
+             {.heads = 5, .head_dim = 512, .intermediate = 32, .family = "deepseek_v3"},
+             {.dtype = kBF16},
+             {.ranks = 2},
+             0.3},
+        Case{"LatentsFp8CacheOnThreeRanks",
+             {.heads = 4, .head_dim = 512, .intermediate = 32, .dtype = "F16", .family = "glm4_moe_lite"},
+             {.dtype = kF16, .fp8_cache = true},
+             {.ranks = 3},
+             0.5},
+        Case{"LatentsOfFourBitsF16",
+             {.heads = 4, .head_dim = 512, .dtype = "F16", .family = "deepseek_v3", .packed_bits = 4},
+             {.dtype = kF16},
+             {.max_step_tokens = 120},
+             0.03},
+        Case{"LatentsFp8OfBlocksOnTwoRanks",
+             {.hidden = 256,
+              .heads = 4,
+              .head_dim = 512,
+              .intermediate = 320,
+              .dtype = "F16",
+              .family = "deepseek_v3",
+              .fp8 = true},
+             {.dtype = kF16},
+             {.ranks = 2},
+             0.03},
+        Case{"LatentsRoundedTo8BitsOnTwoRanks",
+             {.heads = 4, .head_dim = 512, .intermediate = 64, .dtype = "F16", .family = "deepseek_v3"},
+             {.dtype = kF16, .quantization = Quantization::kInt8},
+             {.ranks = 2},
+             0.15},
+        Case{"LatentsInASmallPoolRecompute",
+             {.heads = 3, .head_dim = 512, .intermediate = 32, .dtype = "F16", .family = "deepseek_v2"},
+             {.dtype = kF16},
+             {.num_blocks = 10},
+             0.02,
+             24},
+        Case{"LatentsInASmallPoolSwapOnTwoRanks",
+             {.heads = 3, .dtype = "F32", .family = "deepseek_v3"},
+             {.dtype = kF32},
+             {.ranks = 2, .num_blocks = 10, .num_host_blocks = 40, .preemption = PreemptionMode::kSwap},
+             1e-4,
+             24},
         Case{"SmallPoolRecomputes", {}, {.dtype = kF16}, {.num_blocks = 10}, 0.01, 24},
         Case{"SmallPoolSwapsOnTwoRanks",
              {},
@@ -440,7 +498,7 @@ INSTANTIATE_TEST_SUITE_P(
              24}),
     [](const testing::TestParamInfo<Case>& test_case) { return test_case.param.name; });
 
-// One context is longer than a partition, another is short. The v2 backend splits the long one, v1 takes each whole.
+// One context is longer than a partition, another is short. The v2 backend splits the long one; v1 splits neither.
 TEST(CudaAttentionBackendTest, V1AndV2_EqualTheCpuEngine_WhenAContextSpansSeveralPartitions) {
   const test::RandomModel model(
       {.hidden = 64, .layers = 1, .heads = 2, .kv_heads = 1, .intermediate = 32, .dtype = "F32"}, 5);
@@ -461,7 +519,7 @@ TEST(CudaPrefillTest, Prefill_EqualsTheCpuEngine_WhenAChunkBehindALongPrefixIsSp
   std::vector<Ask> asks = SomeAsks(files, 22, {1200, 7});
   asks[0].sampling.num_prompt_logprobs = 0;
   const test::Setup setup{.num_blocks = 100, .max_step_tokens = 64, .max_model_len = 1400};
-  // The plan that the engine makes for the last chunk
+  // The plan that the engine makes for the last chunk.
   const kernels::PrefillSplit split{2 * Device(0).num_sms(), 1};
   std::vector<kernels::PrefillTile> tiles(static_cast<size_t>(kernels::PrefillTileCapacity(64, 1, 2, 128, split)));
   std::vector<kernels::PrefillMerge> merges(static_cast<size_t>(split.MaxMerges()));
@@ -473,6 +531,42 @@ TEST(CudaPrefillTest, Prefill_EqualsTheCpuEngine_WhenAChunkBehindALongPrefixIsSp
   test::ExpectAlikePrompts(got, want, 0.004);
 }
 
+// The second prompt begins with the first one's blocks, and its last chunk is split over the device.
+TEST(CudaLatentsTest, Answers_EqualTheCpuEngine_BehindALongCachedPrefix) {
+  const test::RandomModel model({.hidden = 64,
+                                 .layers = 1,
+                                 .heads = 1,
+                                 .head_dim = 512,
+                                 .intermediate = 32,
+                                 .dtype = "F16",
+                                 .family = "deepseek_v2"},
+                                21);
+  const ModelFiles files = ModelFiles::Open(model.path());
+  std::vector<Ask> asks = SomeAsks(files, 22, {1060, 7, 40});
+  Ask again = asks[0];
+  again.prompt.insert(again.prompt.end(), {5, 6, 7});
+  for (int i = 0; i < 12; ++i) asks.push_back({.prompt = {1}, .max_tokens = 1});  // meanwhile the first prompt ends
+  asks.push_back(again);
+  const test::Setup setup{.num_blocks = 200, .max_step_tokens = 512, .max_model_len = 1400};
+  CudaMaker maker({.dtype = kF16});
+  const Answers got = Serve(files, asks, setup, std::ref(maker)), want = Serve(files, asks, setup, MakeCpuEngine);
+  EXPECT_GT(got.cached_tokens, 0);
+  test::ExpectAlike(got, want, 0.02);
+}
+
+TEST(CudaLatentsTest, Blocks_HoldLatentsOnce) {
+  const test::RandomModel model({.heads = 4, .head_dim = 512, .family = "deepseek_v2"}, 1);
+  const ModelFiles files = ModelFiles::Open(model.path());
+  for (const bool fp8 : {false, true}) {
+    CudaEngineOptions options{.dtype = kBF16};
+    options.fp8_cache = fp8;
+    const EngineSizes sizes{16, 48, 4, 64, 1, {1.0}};
+    const int64_t bytes = files.spec().num_layers() * 16 * 576 * (fp8 ? 1 : 2);
+    EXPECT_EQ(MakeCudaEngine(files, sizes, options, 0, nullptr)->block_bytes(), bytes);
+    EXPECT_EQ(MemoryOfCudaRank(files, sizes, options, 0).block_bytes, bytes);
+  }
+}
+
 TEST(CudaAttentionBackendTest, PaddedContext_RoundsUpToAPowerOfTwoOfPartitions) {
   EXPECT_EQ(PaddedContext(1, 4000), 512);
   EXPECT_EQ(PaddedContext(512, 4000), 512);
@@ -482,7 +576,7 @@ TEST(CudaAttentionBackendTest, PaddedContext_RoundsUpToAPowerOfTwoOfPartitions) 
   EXPECT_EQ(PaddedContext(7, 64), 64);
 }
 
-// The fp32 logits of the two engines differ in the last bits only, so that draws are equal.
+// The fp32 logits of the two engines differ only in the last bits, so the sampled tokens are equal.
 class CudaSamplingTest : public testing::TestWithParam<int> {
  protected:
   void ExpectEqualDraws(const std::vector<Ask>& asks, const ModelFiles& files) {
@@ -505,7 +599,7 @@ TEST_P(CudaSamplingTest, Draws_EqualTheCpus_ForEverySamplingSetting) {
   asks[3].sampling = {.temperature = 0.0f, .frequency_penalty = 1.5f, .presence_penalty = 0.5f, .num_logprobs = 20};
   asks[4].sampling = {.temperature = 0.0f, .logit_bias = {{17, 9.0f}, {5, -100.0f}}};
   asks[5].sampling = {.temperature = 1.0f, .top_p = 0.5f, .seed = 4, .banned_until_min = {0, 3, 9}, .min_tokens = 5};
-  // Token 17's logit leads by eight. A frequency penalty closes that gap, a presence penalty does not.
+  // Token 17's logit leads by eight. A frequency penalty closes that gap, but a presence penalty does not.
   asks.push_back(
       {.prompt = {1}, .sampling = {.temperature = 0, .frequency_penalty = 2, .logit_bias = {{17, 90}, {5, 82}}}});
   asks.push_back(
@@ -514,7 +608,7 @@ TEST_P(CudaSamplingTest, Draws_EqualTheCpus_ForEverySamplingSetting) {
   ExpectEqualDraws(asks, files_);
 }
 
-TEST_P(CudaSamplingTest, Steps_Overlap_WhenTheShardsCandidatesSurelyDecideEveryDraw) {
+TEST_P(CudaSamplingTest, Steps_Overlap_WhenTheShardsCandidatesSurelyDecideEveryToken) {
   const auto overlapped = [&](const SamplingSpec& sampling) {
     CudaMaker maker({.dtype = kF32});
     const Ask ask{.prompt = {3, 1, 4}, .max_tokens = 9, .sampling = sampling};
@@ -564,7 +658,7 @@ TEST_P(CudaSamplingTest, Beams_EqualTheCpus_ForTwoFourAndTwelveBeams) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, CudaSamplingTest, testing::Values(1, 2, 3));
 
-TEST(CudaKvCacheTest, Layer_HasTheFilesScales_OnlyWhenTheCacheIsFp8) {
+TEST(CudaKvCacheTest, KvCacheOfALayer_HasTheScalesOfTheFile_OnlyWhenTheCacheIsFp8) {
   const test::RandomModel model({.fp8 = true}, 1);
   const ModelFiles files = ModelFiles::Open(model.path());
   const RankShard shard = PlanShards(files.spec(), {1.0}).front();
@@ -584,13 +678,15 @@ TEST(CudaEngineMemoryTest, MemoryOfCudaRank_EqualsTheEnginesBytes) {
                                      {.layers = 5, .sliding_window = 24, .tied = true, .family = "gemma4_text"},
                                      {.packed_bits = 4},
                                      {.packed_bits = 8},
-                                     {.heads = 4, .kv_heads = 2, .family = "gpt_oss", .mxfp4 = true}};
+                                     {.heads = 4, .kv_heads = 2, .family = "gpt_oss", .mxfp4 = true},
+                                     {.heads = 4, .head_dim = 512, .family = "deepseek_v3", .packed_bits = 4}};
   for (const auto& [shape, fp8] : {std::pair{shapes[0], false},
                                    {shapes[0], true},
                                    {shapes[1], false},
                                    {shapes[2], false},
                                    {shapes[3], false},
-                                   {shapes[4], false}}) {
+                                   {shapes[4], false},
+                                   {shapes[5], true}}) {
     const test::RandomModel model(shape, 1);
     const ModelFiles files = ModelFiles::Open(model.path());
     const EngineSizes sizes{16, 48, 4, 64, 1, {1.0}};
@@ -606,7 +702,7 @@ TEST(CudaEngineMemoryTest, MemoryOfCudaRank_EqualsTheEnginesBytes) {
 
 using Form = std::optional<NumberType>;
 
-/// Returns the forms that rank 0 of `ranks` holds a layer's matrices in, for a random model of `shape`. All layers are
+/// Returns the forms in which rank 0 of `ranks` holds a layer's matrices, for a random model of `shape`. All layers are
 /// alike.
 LayerForms FormsOfRank0(const ModelShape& shape, size_t ranks, NumberType dtype,
                         Quantization quantization = Quantization::kNone) {
@@ -678,7 +774,7 @@ TEST(QuantizedOnDeviceTest, NotesOnExpanded_CountTheMatricesThatAreExpanded) {
   EXPECT_THAT(notes({.packed_bits = 4}, kBF16), testing::IsEmpty());
   EXPECT_THAT(notes({}, kF32), testing::IsEmpty()) << "plain numbers are not expanded";
   EXPECT_THAT(notes({.packed_bits = 4}, kF32), testing::ElementsAre(testing::StartsWith("14 matrices of ")));
-  // 2 layers of 6 experts of 3 matrices each
+  // 2 layers with 6 experts, each of 3 matrices.
   EXPECT_THAT(notes({.kv_heads = 2, .family = "gpt_oss", .mxfp4 = true}, kF32),
               testing::ElementsAre(testing::StartsWith("36 matrices of ")));
 }
@@ -701,7 +797,7 @@ TEST(QuantizedOnDeviceTest, WeightsTake69GB_For117BillionNumbersWithExpertsInMxF
   const RankShard shard = PlanShards(spec, {1.0}).front();
   const Form packed = NumberType::kMxFp4;
   const std::vector<LayerForms> forms(36, LayerForms{.experts_in = packed, .experts_down = packed});
-  // Experts have 114.7 billion numbers of 4.5 bits, the other matrices 2.1 billion of 16 bits.
+  // The experts have 114.7 billion numbers of 4.5 bits, and the other matrices have 2.1 billion of 16 bits.
   EXPECT_NEAR(static_cast<double>(CudaWeights::Bytes(spec, shard, kBF16, forms)), 68.8e9, 0.5e9);
 }
 
@@ -716,7 +812,7 @@ TEST(QuantizedOnDeviceTest, WeightsTake47GB_For70BillionNumbersAsQ4_1) {
                               std::vector<LayerForms>(80, LayerForms{{form, form, form}, form, form, form}));
   };
   EXPECT_GT(bytes({}), 140'000'000'000);
-  // Layers have 68.5 billion numbers of 5 bits, embedding and head 2.1 billion of 16 bits.
+  // The layers have 68.5 billion numbers of 5 bits; embedding and head have 2.1 billion of 16 bits.
   EXPECT_NEAR(static_cast<double>(bytes(NumberType::kQ4_1)), 47.0e9, 0.1e9);
   EXPECT_LT(bytes(NumberType::kQ8_0), 80'000'000'000);
 }

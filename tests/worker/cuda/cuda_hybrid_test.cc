@@ -24,7 +24,7 @@ struct HybridCase {
 
 class CudaHybridTest : public testing::TestWithParam<HybridCase> {
  protected:
-  /// Serves the requests on both engines, expects like answers, and returns those of the CUDA engine.
+  /// Serves the requests on both engines, expects equal answers, and returns those of the CUDA engine.
   Answers ExpectLikeTheCpu(const std::vector<Ask>& asks, test::Setup setup, double part = 0.75) {
     const Answers want = Serve(files_, asks, {.num_blocks = 400, .max_running = setup.max_running}, MakeCpuEngine);
     CudaMaker maker(GetParam().options);
@@ -66,7 +66,7 @@ TEST_P(CudaHybridTest, Serve_EqualsTheCpuEngine_WhenSequencesWithStatesArePreemp
   for (Ask& ask : asks) ask.max_tokens = 16;
   for (const PreemptionMode mode : {PreemptionMode::kRecompute, PreemptionMode::kSwap}) {
     const int blocks = 1 + 2 * StateBlocks() + 5;
-    // Answers are long. With 16-bit numbers the engines' tokens diverge sooner, so that less of them is compared.
+    // Answers are long. With 16-bit numbers the engines' tokens diverge earlier, so fewer of them are compared.
     const double part = GetParam().options.dtype == NumberType::kF32 ? 1 : 0.5;
     const Answers got =
         ExpectLikeTheCpu(asks, {.num_blocks = blocks, .num_host_blocks = 4 * blocks, .preemption = mode}, part);
@@ -122,6 +122,20 @@ INSTANTIATE_TEST_SUITE_P(
                    {.dtype = kF32},
                    3},
         HybridCase{"BambaF16InGraphs", {.layers = 3, .dtype = "F16", .family = "bamba"}, {.dtype = kF16}, 1, 0.05},
+        HybridCase{"NemotronHF16WithExpertsOnTwoRanks",
+                   {.layers = 5, .dtype = "F16", .family = "nemotron_h", .experts = true},
+                   {.dtype = kF16},
+                   2,
+                   0.05},
+        HybridCase{"Lfm3F32OnThreeRanks",
+                   {.layers = 5, .heads = 5, .sliding_window = 24, .tied = true, .dtype = "F32", .family = "lfm3"},
+                   {.dtype = kF32},
+                   3},
+        HybridCase{"Lfm3F16InGraphs",
+                   {.layers = 4, .heads = 3, .sliding_window = 24, .tied = true, .dtype = "F16", .family = "lfm3"},
+                   {.dtype = kF16},
+                   1,
+                   0.05},
         HybridCase{
             "NemotronHF32OnTwoRanks", {.layers = 5, .dtype = "F32", .family = "nemotron_h"}, {.dtype = kF32}, 2}),
     [](const testing::TestParamInfo<HybridCase>& test_case) { return test_case.param.name; });

@@ -1,5 +1,5 @@
-// Compares the CUDA engine, over an emulated device, with HF transformers: no code of the CPU engine stands behind the
-// expected values (tests/golden/make_device_golden.py).
+// Compares the CUDA engine, over an emulated device, with HF transformers. The expected values do not come from the CPU
+// engine (tests/golden/make_device_golden.py).
 #include <gtest/gtest.h>
 
 #include <boost/crc.hpp>

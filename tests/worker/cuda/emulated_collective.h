@@ -9,8 +9,8 @@
 
 namespace quire::test {
 
-/// Device collectives on top of host ones, for ranks whose "device memory" is host memory. As NCCL does, they connect
-/// ranks at the first call of about a given size, and fail where a graph records that call.
+/// Collectives of devices on top of collectives of hosts, for ranks whose "device memory" is host memory. Like NCCL,
+/// they connect ranks at the first call of about a given size, and fail if a graph records that call.
 class EmulatedCollective final : public NormingCollective {
  public:
   explicit EmulatedCollective(Collective& host) : host_(host) {}

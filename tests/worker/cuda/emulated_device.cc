@@ -1,4 +1,4 @@
-// Implements worker/cuda/device/device.h without a GPU: work runs as soon as it is queued, kernels run in the SIMT
+// Implements worker/cuda/device/device.h without a GPU: work runs as soon as it is queued, and kernels run in the SIMT
 // emulator.
 #include <chrono>
 #include <cstring>

@@ -1,5 +1,5 @@
-// Tests of the CUDA engine that need the emulated device, because they count launches, uploads and measurements or run
-// short of memory, or that need the models of tests/golden, which are not copied to a GPU machine.
+// Tests of the CUDA engine that run only on the emulated device: they count launches, uploads and measurements, run
+// short of memory, or need the models of tests/golden, which are not copied to a GPU machine.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,6 +14,7 @@
 #include "worker/cuda/products_case.h"
 #include "worker/cuda/step/step_arrays.h"
 #include "worker/cuda/step/step_builder.h"
+#include "worker/cuda/weights/cuda_weights.h"
 #include "worker/cuda/weights/device_matrix.h"
 
 namespace quire {
@@ -105,7 +106,7 @@ TEST(CudaEngineTuningTest, Engine_TunesEveryBatchSize_BeforeTheFirstRequest) {
       ->AllocateBlocks(setup.num_blocks, 0);
   const auto at_start = std::exchange(test::tuned_rows, {});
   EXPECT_EQ(std::set<int64_t>(at_start.begin(), at_start.end()), (std::set<int64_t>{1, 2, 4, 8, 12}));
-  // Requests start and end, so that steps have several of those batch sizes.
+  // Requests start and end, so there are several steps with each of these batch sizes.
   const std::vector<test::Ask> asks = {
       {.prompt = {5, 6, 7}, .max_tokens = 12}, {.prompt = {9, 3}, .n = 3}, {.prompt = {4}}};
   const test::Answers answers = test::Serve(files, asks, setup, make);
@@ -113,7 +114,7 @@ TEST(CudaEngineTuningTest, Engine_TunesEveryBatchSize_BeforeTheFirstRequest) {
   EXPECT_EQ(test::tuned_rows, at_start);
 }
 
-TEST(QuantizedProductsTest, Products_WithFp8WeightsAreExpandedOrRounded_AsTheLibraryAllows) {
+TEST(QuantizedProductsTest, Fp8Products_AreExpandedOrRounded_AsTheLibraryAllows) {
   test::has_fp8_products = false;
   const test::ManyAndFew expanded(NumberType::kFp8E4M3);
   test::has_fp8_products = true;
@@ -161,8 +162,7 @@ TEST(CudaEngineRefusalTest, Error_NamesTheProblemAndTheRemedy_WhenAModelCannotRu
               testing::HasSubstr("heads of 64, 80, 96, 128, 256, 512 numbers, the model's have 48"));
   EXPECT_THAT(refusal({.hidden = 60}, 16), testing::HasSubstr("--backend cpu"));
   for (const auto& [hybrid, problem] :
-       {std::pair{"deepseekv2", "no latent attention"},
-        std::pair{"nemotronhmoe", "experts without gates"},
+       {std::pair{"deepseekv2", "sizes of latents that are multiples of 8, not 20"},
         {"qwen3next", "128 rows and a multiple of 8 columns, the model's are of 12 and 10"},
         {"lfm2", "channels that are a multiple of 32, the model has 48"}}) {
     const ModelFiles files = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + hybrid);
@@ -174,10 +174,28 @@ TEST(CudaEngineRefusalTest, Error_NamesTheProblemAndTheRemedy_WhenAModelCannotRu
             testing::AllOf(testing::HasSubstr(problem), testing::HasSubstr("--backend cpu"))));
   }
   EXPECT_THAT(refusal({}, 12), testing::HasSubstr("--block-size"));
+  EXPECT_THAT(
+      refusal({.head_dim = 640, .family = "deepseek_v2"}, 16),
+      testing::HasSubstr("latents of at most 512 numbers, and 640 with what rotates; the model's have 640 and 720"));
+  EXPECT_THAT(refusal({.family = "deepseek_v2"}, 16, {.attention = AttentionBackend::kV2}),
+              testing::AllOf(testing::HasSubstr("no latent attention"), testing::HasSubstr("leave the flag out")));
   EXPECT_THAT(refusal({}, 16, {.attention = AttentionBackend::kV1}, 60000),
               testing::AllOf(testing::HasSubstr("at most 57"), testing::HasSubstr("--max-model-len"),
                              testing::HasSubstr("give v2")));
   EXPECT_THAT(refusal({.hidden = 256, .layers = 1, .vocab = 50000}, 16), testing::HasSubstr("bytes are missing"));
+}
+
+TEST(QuantizedFilesOnDeviceTest, FormsOnDevice_ExpandNvFp4AndBitsAndBytes_UnlessAQuantisationIsRequested) {
+  for (const char* name : {"nvfp4", "nf4"}) {
+    const ModelFiles files = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + name);
+    const RankShard shard = PlanShards(files.spec(), {1.0}).front();
+    const auto query = [&](Quantization quantization) {
+      return FormsOnDevice(files, shard, NumberType::kBF16, quantization).front().Of(Role::kQuery);
+    };
+    EXPECT_EQ(query(Quantization::kNone), std::nullopt) << name;
+    EXPECT_EQ(query(Quantization::kFp8), NumberType::kFp8E4M3) << name;
+    EXPECT_EQ(query(Quantization::kInt8), NumberType::kQ8_0) << name;
+  }
 }
 
 }  // namespace

@@ -35,7 +35,18 @@ void Multiply(const GemmParams& p) {
   }
 }
 
-/// Multiplies FP8 x and weight, each with a scale for each row.
+template <class T>
+void MultiplyBatch(const GemmParams& p) {
+  GemmParams one = p;
+  for (int64_t i = 0; i < p.batch; ++i) {
+    one.x = static_cast<const T*>(p.x) + i * p.x_apart;
+    one.weight = static_cast<const T*>(p.weight) + i * p.weight_apart;
+    one.y = static_cast<std::byte*>(p.y) + i * p.y_apart * (p.float_result ? 4 : static_cast<int64_t>(sizeof(T)));
+    Multiply<T>(one);
+  }
+}
+
+/// Multiplies x and weight in FP8, each with a scale for each row.
 template <class T>
 void MultiplyFp8(const GemmParams& p) {
   const auto *x = static_cast<const simt::Fp8E4M3*>(p.x), *weight = static_cast<const simt::Fp8E4M3*>(p.weight);
@@ -63,11 +74,11 @@ void Gemm::Run(const GemmParams& p) {
     }
     switch (p.dtype) {
       case NumberType::kF32:
-        return Multiply<float>(p);
+        return MultiplyBatch<float>(p);
       case NumberType::kF16:
-        return Multiply<simt::Half>(p);
+        return MultiplyBatch<simt::Half>(p);
       case NumberType::kBF16:
-        return Multiply<simt::BFloat16>(p);
+        return MultiplyBatch<simt::BFloat16>(p);
       default:
         QUIRE_CHECK(false, "a product of {} numbers", LayoutOf(p.dtype).name);
     }

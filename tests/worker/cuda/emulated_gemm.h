@@ -5,7 +5,7 @@
 
 namespace quire::test {
 
-/// Row counts of the products that Gemm::Tune was asked to measure, one entry for each call
+/// The row counts of the products that Gemm::Tune was asked to measure, one entry for each call.
 extern std::multiset<int64_t> tuned_rows;
 
 /// True if the emulated library multiplies FP8 by FP8.

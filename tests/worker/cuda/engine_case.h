@@ -46,7 +46,7 @@ struct Ask {
   int beams = 0;
 };
 
-/// The tokens that an engine drew, and counts of how it came to them
+/// The tokens that an engine sampled, and counts of how it computed them.
 struct Answers {
   std::vector<CollectingSink> sinks;
   int64_t preemptions = 0;
@@ -54,20 +54,20 @@ struct Answers {
   int overlapped = 0;         // steps that ended after the next step had begun
 };
 
-/// Serves the requests, which arrive one step apart.
+/// Serves the requests, which arrive one step after another.
 Answers Serve(const ModelFiles& files, const std::vector<Ask>& asks, const Setup& setup, const EngineMaker& maker);
 
 std::vector<Ask> SomeAsks(const ModelFiles& files, uint64_t seed,
                           const std::vector<int>& lengths = {1, 37, 16, 90, 5, 70});
 
-/// Expects equal log-probabilities up to the first token that differs. There, both tokens are about equally likely. At
-/// least the fraction `part` of all tokens comes before that place.
+/// Expects equal log-probabilities up to the first token that differs. There, both tokens must be about equally likely.
+/// At least the fraction `part` of all tokens must come before that place.
 void ExpectAlike(const Answers& got, const Answers& want, double tolerance, double part = 0.75);
 
 /// Compares log-probabilities of prompts. The tolerance grows for unlikely tokens, where 16-bit numbers err by more.
 void ExpectAlikePrompts(const Answers& got, const Answers& want, double tolerance);
 
-/// Compares pooled vectors. Activations are of size 1 or so, and are rounded a few times more than logits are.
+/// Compares pooled vectors. Activations are about 1, and are rounded a few times more than logits are.
 void ExpectAlikePooled(const Answers& got, const Answers& want, double tolerance);
 
 void ExpectEqualTokens(const Answers& got, const Answers& want);

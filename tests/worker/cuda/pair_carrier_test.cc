@@ -94,7 +94,7 @@ TEST_F(PairCarrierTest, Move_CopiesWholeBlocks_WhenTheyNeedSeveralPieces) {
 TEST_F(PairCarrierTest, Move_PutsHeadsAtTheirNewPlaces_InSeveralMoves) {
   from_.Fill(2);
   Open();
-  // Moves two of four heads from the end of a giver's block to the beginning of a taker's.
+  // Moves two of four heads from the end of the sender's block to the beginning of the receiver's.
   const BlockRuns given = {{2048, 2048}, {6144, 1024}}, taken = {{0, 2048}, {4096, 1024}};
   for (const int block : {1, 2, 3}) {
     gives_->Move(from_.Of({block}), given);
@@ -111,7 +111,7 @@ TEST_F(PairCarrierTest, Move_PutsHeadsAtTheirNewPlaces_InSeveralMoves) {
   EXPECT_EQ(pairs_.met, 2) << "both ends, once";
 }
 
-TEST_F(PairCarrierTest, Taker_IsNotWritten_OnceItsLinkIsClosed) {
+TEST_F(PairCarrierTest, BlocksOfTheReceiver_AreNotWritten_OnceItsLinkIsClosed) {
   from_.Fill(3);
   pairs_.stuck = true;
   Open();
@@ -124,7 +124,7 @@ TEST_F(PairCarrierTest, Taker_IsNotWritten_OnceItsLinkIsClosed) {
   EXPECT_TRUE(to_.IsUntouched());
 }
 
-TEST_F(PairCarrierTest, Taker_Throws_WhenTheGiverIsGone) {
+TEST_F(PairCarrierTest, ReceivingEnd_Throws_WhenTheSenderIsGone) {
   Open();
   takes_->Move(to_.Of({1, 2}), {{0, kBlockBytes}});
   while (pairs_.met < 2) std::this_thread::yield();
@@ -137,7 +137,7 @@ TEST_F(PairCarrierTest, Taker_Throws_WhenTheGiverIsGone) {
       Error);
 }
 
-TEST_F(PairCarrierTest, Giver_ClosesWithoutWaiting_WhenNoTakerMeetsIt) {
+TEST_F(PairCarrierTest, SendingEnd_ClosesWithoutWaiting_WhenNoReceiverConnects) {
   std::unique_ptr<DeviceLink> alone = giver_.Open(giver_.NewMeeting(), true);
   alone->Move(from_.Of({1}), {{0, kBlockBytes}});
   EXPECT_EQ(alone->num_done(), 0);

@@ -12,12 +12,12 @@
 
 namespace quire::test {
 
-/// Results of products of random numbers: of many rows, and of the first few of these rows by themselves
+/// Results of products of random numbers: of many rows, and of the first few of these rows alone.
 struct ManyAndFew {
   static constexpr int64_t kN = 48, kK = 96, kMany = 70, kFew = kernels::kQuantizedMaxRows;
 
   explicit ManyAndFew(NumberType type) {
-    // room for 16 rows of a weight or 30 of x, so that a product takes three parts
+    // Room for 16 rows of a weight or 30 rows of x, so that a product takes three parts.
     constexpr int64_t kScratch = 16 * kK * 2;
     Device device(0);
     Random random(6);
@@ -43,8 +43,8 @@ struct ManyAndFew {
       few.push_back(kernels::reference::ReadNumber(y.as(), NumberType::kF16, kMany * kN + i));
   }
 
-  /// Difference returns the largest difference between the results of the few rows; Largest, the largest absolute
-  /// value.
+  /// Difference returns the largest difference between the results of the few rows. Largest returns the largest
+  /// absolute value.
   double Difference() const {
     double largest = 0;
     for (size_t i = 0; i < few.size(); ++i) largest = std::max(largest, std::abs(many[i] - few[i]));

@@ -1,4 +1,4 @@
-// Products with quantised weights: of many rows, which the library multiplies part by part, and of few rows.
+// Tests products with quantised weights: of many rows, which the library multiplies part by part, and of few rows.
 #include "worker/cuda/decoder/products.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ TEST(QuantizedProductsTest, Products_OfManyRows_EqualProductsOfFewRows) {
 
 TEST(QuantizedProductsTest, Products_OfManyRows_AreNearProductsOfFewRows_WithFp8Weights) {
   // If the library has FP8 products, x is rounded to FP8: its numbers are off by at most 2^-4 of themselves, and sums
-  // by less than that part of the largest.
+  // by less than 2^-4 of the largest sum.
   const test::ManyAndFew products(NumberType::kFp8E4M3);
   EXPECT_GT(products.Largest(), 0.2);
   EXPECT_LT(products.Difference(), 0.03 * products.Largest());

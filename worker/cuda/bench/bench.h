@@ -9,13 +9,13 @@
 
 namespace quire::bench {
 
-/// One way to compute a case. `queue` queues one call; `turn` selects the set of buffers.
+/// One way to compute a case. `queue` queues one call; its argument `turn` selects the set of buffers.
 struct Variant {
   std::string name;
   std::function<void(int64_t turn)> queue;
 };
 
-/// The memory into which the variants of a case write their result, for checks (result_check.h).
+/// Where the variants of a case write their result, so that results can be checked (result_check.h).
 struct Output {
   void* data = nullptr;  // null: no check
   int64_t bytes = 0;
@@ -24,7 +24,8 @@ struct Output {
   std::function<void()> judge = {};  // queues the reference method, on the last set of buffers
 };
 
-/// The work of a case. Bytes and operations follow printed formulas; a variant may really move more or less.
+/// What a case measures. Bytes and operations come from the formulas that are printed; a variant may need more or
+/// fewer.
 struct Case {
   std::string section, name;
   double bytes = 0, flops = 0;  // work of one call; 0: not reported
@@ -38,23 +39,23 @@ struct Timing {
   double median = 0, min = 0, max = 0;  // seconds per call
 };
 
-/// The bytes through which a case rotates before it reads the same bytes again: more than any cache.
+/// A case uses this many bytes before it uses the same bytes again: more than any cache holds.
 inline constexpr int64_t kColdBytes = int64_t{320} << 20;
 inline constexpr int64_t SetsFor(int64_t bytes) { return bytes >= kColdBytes ? 1 : (kColdBytes + bytes - 1) / bytes; }
 
-/// Measures variants side by side and keeps the results.
+/// Times several ways to compute the same thing, side by side, and keeps the results.
 class Bench {
  public:
   Bench(Device& device, int rounds) : device_(device), rounds_(rounds) {}
 
   Device& device() { return device_; }
 
-  /// Times all variants of a case. Each is captured as a graph of many calls, so that host launches do not count.
-  /// After one warm-up, all variants take turns for `rounds` rounds. Prints and keeps one row per variant and checks
-  /// the output.
+  /// Times all variants of a case. Each is captured as a graph of many calls, so that launches by the host do not
+  /// count. After one warm-up, the variants take turns for `rounds` rounds. Prints and keeps one row per variant, and
+  /// checks the output.
   std::vector<Timing> Measure(const Case& c, const std::vector<Variant>& variants);
 
-  /// Sets the rates, in bytes and operations per second, to which later results are compared.
+  /// Sets the rates, in bytes and operations per second, with which later results are compared.
   void SetCeilings(double copy, double read, double flops) { copy_ = copy, read_ = read, flops_ = flops; }
 
   /// Keeps and prints a row that was measured in another way.
@@ -67,8 +68,8 @@ class Bench {
   int64_t num_wrong() const { return wrong_; }
 
  private:
-  /// Counts as wrong, and reports, a variant whose graph leaves other bytes than a single call, and a variant whose
-  /// results are not close to those of the others.
+  /// Reports, and counts as wrong, a variant whose graph leaves other bytes than a single call does, and a variant
+  /// whose results are not close to those of the other variants.
   void Check(const Case& c, const std::vector<Variant>& variants, const std::vector<const DeviceGraph*>& graphs);
 
   Device& device_;
@@ -82,7 +83,7 @@ class Bench {
 /// Returns the median, minimum and maximum of some seconds.
 Timing Summarise(std::vector<double> seconds);
 
-// Each function measures one section of the benchmark.
+// Each of these functions measures one section of the benchmark.
 void BenchCeilings(Bench& bench);
 void BenchDecodeAttention(Bench& bench);
 void BenchPrefillAttention(Bench& bench);

@@ -8,16 +8,16 @@
 // Helper kernels of the benchmarks.
 namespace quire::bench {
 
-/// Fills data[i] = spread * (uniform in [-1, 1)), rounded. Equal seeds give equal data. `count` is in elements.
+/// Sets data[i] = spread * (random number in [-1, 1)), rounded. Equal seeds give equal data. `count`: elements.
 void FillRandom(const kernels::CudaStream& stream, void* data, int64_t count, NumberType dtype, float spread,
                 uint64_t seed);
 
-/// Memory-bound kernels: StreamCopy reads `from` and writes `to`; StreamRead only reads. `bytes` must be a multiple of
-/// 16. `sink` is one word, which is never written.
+/// Kernels that memory bandwidth limits. StreamCopy reads `from` and writes `to`; StreamRead only reads. `bytes` must
+/// be a multiple of 16. `sink` is one word, which is never written.
 void StreamCopy(const kernels::CudaStream& stream, void* to, const void* from, int64_t bytes, int num_sms);
 void StreamRead(const kernels::CudaStream& stream, const void* from, int64_t bytes, uint32_t* sink, int num_sms);
 
-/// BeginProfile and EndProfile mark the range that a waiting profiler records.
+/// BeginProfile and EndProfile mark the range that a profiler records if one waits for it.
 void BeginProfile();
 void EndProfile();
 

@@ -1,4 +1,4 @@
-// Measures the highest rates of this device, in the same run as everything that is compared with them.
+// Measures the highest rates of this device, in the same run as the results that are compared with them.
 #include "worker/cuda/bench/bench.h"
 #include "worker/cuda/bench/bench_kernels.h"
 #include "worker/cuda/device/gemm.h"

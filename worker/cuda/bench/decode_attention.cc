@@ -1,5 +1,5 @@
-// Measures attention of one new token per sequence: the planned kernel against v1 and v2, over lengths, groups, types
-// and block sizes. Each kernel call spells out its params, as a caller would, so that a reader sees in one place what
+// Measures attention of one new token per sequence: the planned kernel against v1 and v2, for several lengths, groups,
+// types and block sizes. Each kernel call lists its params, as a caller would, so that a reader sees in one place what
 // is measured.
 #include "kernels/cuda/decode/decode_attention.h"
 

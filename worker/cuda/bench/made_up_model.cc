@@ -21,8 +21,8 @@ namespace {
 
 constexpr size_t kChunk = size_t{4} << 20;  // numbers per chunk
 
-/// Random bf16 numbers with magnitudes in [spread / 2, spread] and either sign: random mantissa and sign bits, four
-/// numbers per random word.
+/// Makes random bf16 numbers with either sign and magnitudes in [spread / 2, spread]: sign and mantissa bits are
+/// random, four numbers from each random word.
 class Numbers {
  public:
   const std::vector<uint16_t>& Next(size_t count, float spread) {
@@ -107,7 +107,7 @@ MadeUpModel::MadeUpModel(const MadeUpShape& shape, const std::string& folder) : 
   const std::string config = DumpJson(ConfigOf(shape));
   const std::filesystem::path where = kept_ ? std::filesystem::path(folder) : std::filesystem::temp_directory_path();
   if (kept_) {
-    // The file's name depends on everything from which the model is made.
+    // The file's name depends on everything that decides what the model contains.
     path_ = where / fmt::format("made-up-{:016x}", std::hash<std::string>{}(config));
     if (std::filesystem::exists(path_)) return;
     std::filesystem::create_directories(where);

@@ -16,8 +16,8 @@ struct PagedShape {
   bool ordered = false;  // true: consecutive blocks, as in contiguous memory; false: shuffled
 };
 
-/// Inputs of attention for one batch: random bf16 or FP8 keys and values of one layer, in several sets through which
-/// calls rotate, with block tables and other arrays.
+/// The inputs of attention for one batch: block tables, other arrays, and random keys and values of one layer, in bf16
+/// or FP8. There are several sets of keys and values, which calls use in turn.
 class PagedBatch {
  public:
   PagedBatch(const PagedShape& shape, Device& device);

@@ -1,5 +1,5 @@
-// Measures the matrix products of a decode step, at the shapes of a model with 8 billion weights: our kernel for few
-// rows against the vendor's library.
+// Measures the matrix products of a decode step, in the shapes of a model with 8 billion weights: our kernel for few
+// rows against the library of the GPU's vendor.
 #include "worker/cuda/decoder/products.h"
 
 #include <fmt/format.h>

@@ -11,7 +11,7 @@ namespace quire::bench {
 /// "logprobs": ..}.
 Json StepAnswers(const ModelFiles& files, StepRun run, int steps);
 
-/// Describes the first difference between two results of StepAnswers; empty if they are equal to the last bit.
+/// Describes the first difference between two results of StepAnswers; empty if they have the same bits.
 std::string FirstDifference(const Json& got, const Json& expected);
 
 /// Finds races between overlapping kernels. Two processes compute the same steps of two layers of an 8B model: one

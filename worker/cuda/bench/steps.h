@@ -8,8 +8,8 @@
 
 namespace quire::bench {
 
-/// `layers`: two numbers of layers; the difference of their times gives the time of one layer. `profile`: runs only
-/// one step of a model with the first number, between BeginProfile and EndProfile, without timing.
+/// `layers`: two numbers of layers; the difference of their times gives the time of one layer. `profile`: times
+/// nothing, but runs one step of a model with the first number of layers between BeginProfile and EndProfile.
 struct StepBench {
   int64_t layers[2] = {2, 6};
   std::vector<int> batches = {1, 16, 64, 256};

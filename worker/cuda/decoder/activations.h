@@ -9,15 +9,15 @@
 
 namespace quire {
 
-/// Device buffers that a forward pass keeps between kernels, for T rows of which R draw. Numbers have the model's type
-/// unless stated otherwise.
+/// Device buffers with which the kernels of a forward pass hand numbers to each other, for T rows, of which tokens are
+/// sampled for R. Numbers have the model's type unless stated otherwise.
 struct Activations {
   Activations(const ModelSpec& spec, const RankShard& shard, NumberType dtype, int64_t max_tokens, int64_t max_draws,
               int64_t width_of_logits, Pieces& pieces)
       : hidden(spec.hidden_size), logits_width(width_of_logits) {
     for (int64_t layer = 0; layer < spec.num_layers(); ++layer) {
       heads_width = std::max(heads_width, shard.heads.size() * spec.layers[static_cast<size_t>(layer)].head_dim);
-      qkv_width = std::max(qkv_width, QkvWidth(spec, shard, layer));
+      qkv_width = std::max(qkv_width, QkvStride(spec, shard, layer));
       mlp_width = std::max(mlp_width, CudaWeights::MlpWidth(shard, layer));
     }
     const auto rows = [&](int64_t count, int64_t width) -> void* {
@@ -39,19 +39,24 @@ struct Activations {
     logits = pieces.Take<float>(max_draws * logits_width);
   }
 
+  /// Returns the numbers between rows of qkv: the row's numbers, rounded up so that rows are multiples of 16 bytes.
+  static int64_t QkvStride(const ModelSpec& spec, const RankShard& shard, int64_t layer) {
+    return (QkvWidth(spec, shard, layer) + 7) / 8 * 8;
+  }
+
   int64_t hidden;
   // The widths of the widest layer; narrower layers use shorter rows.
   int64_t heads_width = 0, qkv_width = 0, mlp_width = 0;
   int64_t logits_width;
   void* residual;      // [T, hidden]
   void* normed;        // [T, hidden]
-  void* qkv;           // [T, qkv_width]
+  void* qkv;           // [T, qkv_width], rows QkvStride() apart
   void* attended;      // [T, heads_width]
   void* gate_up;       // [T, 2 * mlp_width]; null: the MLP has no gate
   void* activated;     // [T, mlp_width]
   void* delta;         // [T, hidden]: the output of attention or MLP, which is added to the residual
   void* second_delta;  // [T, hidden]: the MLP's part where attention and MLP run in parallel; else null
-  // layer_inputs, projected_inputs and gated_input have size 0 in models without layer inputs.
+  // In models without layer inputs, layer_inputs, projected_inputs and gated_input have size 0.
   void *layer_inputs, *projected_inputs;  // [T, layers, layer_input_size]
   void* gated_input;                      // [T, layer_input_size]
   void* drawing;                          // [R, hidden]

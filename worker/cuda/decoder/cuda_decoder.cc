@@ -43,7 +43,8 @@ bool CudaDecoder::CanFuse(int64_t num_rows) const {
   const bool plain = spec_.norm == NormKind::kRms && spec_.gated_mlp && !spec_.out_bias && !spec_.mlp_bias &&
                      !spec_.parallel_block && !spec_.embedding_norm && spec_.norms_before && !spec_.norms_after &&
                      spec_.activation == Activation::kSilu && spec_.residual_scale == 1 &&
-                     spec_.num_mixture_layers() == 0 && spec_.num_state_layers() == 0;
+                     spec_.num_mixture_layers() == 0 && spec_.num_state_layers() == 0 && spec_.latent.rank == 0 &&
+                     !spec_.gate_by_head;
   if (!plain || collective_ != nullptr || weights_.expanded().bytes() > 0) return false;  // quantised: not fused
   int64_t narrowest = a.hidden;
   for (int64_t layer = 0; layer < spec_.num_layers(); ++layer)
@@ -93,6 +94,7 @@ void CudaDecoder::Embed() {
 }
 
 void CudaDecoder::NormQkv(int64_t layer) {
+  if (spec_.latent.rank > 0) return ProjectLatents(layer);
   const Activations& a = memory_.activations;
   const CudaLayerWeights& w = weights(layer);
   if (fused_) {
@@ -112,7 +114,8 @@ void CudaDecoder::NormQkv(int64_t layer) {
 void CudaDecoder::AddAttention(int64_t layer) {
   const Activations& a = memory_.activations;
   const CudaLayerWeights& w = weights(layer);
-  AddProduct(a.attended, HeadsWidth(layer), w.attention_out, w.attention_out_bias, w.attention_after_norm, 1);
+  const void* values = spec_.latent.rank > 0 ? memory_.latents.values : a.attended;
+  AddProduct(values, OutWidth(layer), w.attention_out, w.attention_out_bias, w.attention_after_norm, 1);
 }
 
 void CudaDecoder::NormMlpIn(int64_t layer) {

@@ -10,6 +10,7 @@
 #include "worker/cuda/decoder/activations.h"
 #include "worker/cuda/decoder/cuda_kv_cache.h"
 #include "worker/cuda/decoder/expert_activations.h"
+#include "worker/cuda/decoder/latent_activations.h"
 #include "worker/cuda/decoder/mixer_activations.h"
 #include "worker/cuda/decoder/products.h"
 #include "worker/cuda/device/norming_collective.h"
@@ -34,30 +35,31 @@ struct CudaDecoderSizes {
   int threads;                  // threads that load weights
 };
 
-/// One rank's part of the forward pass on its device. A layer's addition to the residual may stay pending: the next
-/// norm then sums it over the ranks and adds it. Fused steps (few rows, one rank) add it inside the products.
+/// One rank's part of the forward pass on its device. What a layer adds to the residual may stay pending: the next norm
+/// then sums it over the ranks and adds it. Fused steps (few rows, one rank) add it inside the products.
 class CudaDecoder final : private DecoderOps {
  public:
-  /// Loads the weights and reserves the memory of a pass. `collective` must outlive the decoder; null: a group of one.
+  /// Loads the weights and reserves the memory of a pass. `collective` must outlive the decoder; null: a single rank.
   CudaDecoder(const ModelFiles& files, const CudaDecoderSizes& sizes, Device& device, NormingCollective* collective,
               const std::function<void(int64_t, int64_t)>& progress);
 
-  /// Queues the step: writes new keys and values into the cache and the logits of the rows that draw into logits().
+  /// Queues the step. It writes new keys and values into the cache, and into logits() the logits of the rows for which
+  /// tokens are sampled.
   void Forward(const StepShape& shape, const StepOnDevice& step, const CudaKvCache& cache);
 
   /// Queues the logits of `count` (at most max_draws) rows of the last step from `row` on. The step must keep its rows
   /// (StepShape::keeps_rows). Overwrites logits().
   void LogitsOfRows(int64_t row, int64_t count);
 
-  /// Returns the normed last activations of a step that keeps its rows, from `row` on. Device memory, [rows, hidden] of
-  /// the model's type.
+  /// Returns the last activations, after the final norm, of a step that keeps its rows, from row `row` on. They are in
+  /// device memory: [rows, hidden] of the model's type.
   const std::byte* NormedRows(int64_t row) const;
 
-  /// Measures once how to compute steps of `num_rows` rows fastest. Overwrites activations. Must not run while a graph
-  /// is captured.
+  /// Measures once which way of computing steps of `num_rows` rows is fastest. Overwrites activations. Must not run
+  /// while a graph is captured.
   void Tune(int64_t num_rows);
-  /// Chooses for steps of `num_rows` rows without measuring. `fused`: norms, residual and activation inside our own
-  /// products; false: a kernel for each.
+  /// Chooses how to compute steps of `num_rows` rows, without measuring. `fused`: norms, residual and activation are
+  /// computed inside our own products; false: by kernels of their own.
   void SetFused(int64_t num_rows, bool fused) { fused_of_[num_rows] = fused && CanFuse(num_rows); }
 
   float* logits() const { return memory_.activations.logits; }  // [max_draws, logits_width]
@@ -80,6 +82,7 @@ class CudaDecoder final : private DecoderOps {
     Activations activations;
     CudaExpertActivations experts;
     CudaMixerActivations mixers;
+    CudaLatentActivations latents;
     int64_t bytes;
   };
 
@@ -106,7 +109,11 @@ class CudaDecoder final : private DecoderOps {
   const LayerSpec& LayerOf(int64_t layer) const { return spec_.layers[static_cast<size_t>(layer)]; }
   // Returns the numbers per row of a layer's activations.
   int64_t HeadsWidth(int64_t layer) const { return sizes_.shard.heads.size() * LayerOf(layer).head_dim; }
-  int64_t QkvWidth(int64_t layer) const { return quire::QkvWidth(spec_, sizes_.shard, layer); }
+  /// Numbers per row of what the output projection of attention reads.
+  int64_t OutWidth(int64_t layer) const {
+    return spec_.latent.rank > 0 ? sizes_.shard.heads.size() * spec_.latent.value_dim : HeadsWidth(layer);
+  }
+  int64_t QkvWidth(int64_t layer) const { return Activations::QkvStride(spec_, sizes_.shard, layer); }
   int64_t MlpWidth(int64_t layer) const { return CudaWeights::MlpWidth(sizes_.shard, layer); }
   const CudaLayerWeights& weights(int64_t layer) const { return weights_.layers[static_cast<size_t>(layer)]; }
   void LoadTables(const ModelFiles& files);
@@ -116,6 +123,12 @@ class CudaDecoder final : private DecoderOps {
   void AttendDecodes(int64_t layer, size_t kind);
   void AttendUnplanned(int64_t layer, size_t kind);  // decodes through v1 or v2
   void AttendChunks(int64_t layer, size_t kind);
+  // What NormQkv, PositionAndStore and Attend do with latent attention. AttendLatents also makes the heads' values.
+  void ProjectLatents(int64_t layer);
+  void StoreLatents(int64_t layer);
+  void AttendLatents(int64_t layer, size_t kind);
+  void AttendLatentDecodes(int64_t layer, size_t kind);
+  void AttendLatentChunks(int64_t layer, size_t kind);
   /// Returns a view of the step's states from byte `offset` of each state on.
   kernels::StateView StatesAt(int64_t offset) const;
   void Convolve(int64_t layer);
@@ -124,10 +137,12 @@ class CudaDecoder final : private DecoderOps {
   void ScanStates(int64_t layer);
   /// Norms the value heads of each key head together, even if several ranks hold parts of them.
   void NormGroups(int64_t layer);
-  /// MultiplyExperts computes the chosen experts' outputs for experts_in_ (CudaExpertActivations::out), MultiplyShared
-  /// the shared expert's (`shared`).
+  /// MultiplyExperts computes the outputs of the chosen experts for experts_in_ (into CudaExpertActivations::out),
+  /// MultiplyShared those of the shared expert (into `shared`).
   void MultiplyExperts(int64_t layer);
   void MultiplyShared(int64_t layer);
+  /// activated [rows, width] = activation(gates) * ups, or, for experts without gates, activation(activated).
+  void ActivateExperts(const void* gate_up, void* activated, int64_t rows, int64_t width, float limit);
   /// Sets `out` to the weighted sum of the chosen experts' outputs plus `shared` (may be null).
   void CombineExperts(const void* shared, void* out);
   /// Adds the mixture as AddExperts does, in models with Mixture::normed_apart.
@@ -136,10 +151,10 @@ class CudaDecoder final : private DecoderOps {
   const float* SquaresOfAllRanks(int64_t layer);
   /// Computes the layer inputs of the step's tokens.
   void MakeLayerInputs();
-  /// Returns `count` rows of `width` numbers as a table for Embedding.
+  /// Returns `count` rows of `width` numbers in the form of a table for the operation Embedding.
   kernels::Weight Table(const void* rows, int64_t count, int64_t width) const;
-  /// residual += x * weight^T + bias, now or pending. With after_norm: residual = (residual + norm(the sum over
-  /// ranks)) * scale, now.
+  /// residual += x * weight^T + bias, either now or later as the pending addition. With after_norm, now: residual =
+  /// (residual + norm(the sum over all ranks)) * scale.
   void AddProduct(const void* x, int64_t k, const DeviceMatrix& weight, const void* bias, const void* after_norm,
                   float scale);
   /// residual = (residual + norm(the sum over ranks of delta)) * scale.
@@ -149,9 +164,9 @@ class CudaDecoder final : private DecoderOps {
   float ScaleAfterMlp(int64_t layer) const { return spec_.layer_input_size > 0 ? 1 : weights(layer).scale; }
   /// out = this rank's part of x * weight^T; rank 0 also adds the bias, which may be null.
   void MultiplyOut(const void* x, int64_t k, const DeviceMatrix& weight, const void* bias, void* out);
-  /// residual += the pending addition, summed over the ranks; normed = norm(residual).
+  /// residual += the pending addition, summed over all ranks; then normed = norm(residual).
   void Norm(const void* weight, const void* bias);
-  /// logits = rows [count, hidden] (already normed) * head^T + bias, scaled and capped.
+  /// logits = rows * head^T + bias, scaled and capped. `rows`: [count, hidden], after the final norm.
   void MultiplyHead(const void* rows, int64_t count);
   void CapLogits(int64_t count);
   /// Calls Norm and returns the normed rows; without a weight, returns the residual.
@@ -177,7 +192,7 @@ class CudaDecoder final : private DecoderOps {
   StateLayout states_;
   std::map<int64_t, bool> fused_of_;  // keyed by number of rows
   std::set<int64_t> tuned_;           // numbers of rows
-  // The members down to pending_ belong to the step that is being queued.
+  // The members from here to pending_ belong to the step that is being queued.
   StepShape shape_;
   const StepOnDevice* step_ = nullptr;
   const CudaKvCache* cache_ = nullptr;

@@ -1,4 +1,4 @@
-// CudaDecoder's attention operations. Each kernel call spells out its params, though several share pointers, so that a
+// CudaDecoder's attention operations. Each kernel call lists its params, even those that several share, so that a
 // reader sees a kernel's inputs in one place.
 #include <algorithm>
 
@@ -14,6 +14,7 @@
 namespace quire {
 
 void CudaDecoder::PositionAndStore(int64_t layer) {
+  if (spec_.latent.rank > 0) return StoreLatents(layer);
   const Activations& a = memory_.activations;
   const CudaLayerWeights& w = weights(layer);
   const int64_t rope = LayerOf(layer).rope;
@@ -35,6 +36,7 @@ void CudaDecoder::PositionAndStore(int64_t layer) {
                         .query_norm = w.query_norm,
                         .key_norm = w.key_norm,
                         .value_norm = spec_.value_norm ? weights_.value_norm : nullptr,
+                        .norm_rotated = spec_.qk_norm_rotated,
                         .epsilon = static_cast<float>(spec_.norm_epsilon),
                         .query_cos_sin = rope < 0 ? nullptr : memory_.query_ropes[static_cast<size_t>(rope)],
                         .squares = squares,
@@ -43,7 +45,7 @@ void CudaDecoder::PositionAndStore(int64_t layer) {
 }
 
 const float* CudaDecoder::SquaresOfAllRanks(int64_t layer) {
-  // A KV head on several ranks is counted by the rank with its first query head.
+  // If several ranks have a KV head, only the rank with the KV head's first query head counts it.
   const Activations& a = memory_.activations;
   const int64_t dim = LayerOf(layer).head_dim, counted = CountedKvHeads(spec_, sizes_.shard, layer) * dim;
   const int64_t past_keys = (sizes_.shard.heads.size() + sizes_.shard.layer(layer).kv_heads.size()) * dim;
@@ -57,13 +59,15 @@ const float* CudaDecoder::SquaresOfAllRanks(int64_t layer) {
 
 void CudaDecoder::Attend(int64_t layer) {
   const auto kind = static_cast<size_t>(std::ranges::find(kinds_, KindOf(LayerOf(layer))) - kinds_.begin());
+  if (spec_.latent.rank > 0) return AttendLatents(layer, kind);
   if (shape_.num_decodes > 0) AttendDecodes(layer, kind);
   if (shape_.num_chunks > 0) AttendChunks(layer, kind);
   if (!spec_.attention_gate) return;
   const Activations& a = memory_.activations;
-  const int64_t width = QkvWidth(layer), columns = HeadsWidth(layer);
-  const auto* gates = static_cast<const std::byte*>(a.qkv) + (width - columns) * ByteSize(sizes_.dtype);
-  kernels::SigmoidGate(device_.stream(), {sizes_.dtype, a.attended, gates, shape_.num_rows, columns, width});
+  const int64_t first = quire::QkvWidth(spec_, sizes_.shard, layer) - GateWidth(spec_, sizes_.shard, layer);
+  const auto* gates = static_cast<const std::byte*>(a.qkv) + first * ByteSize(sizes_.dtype);
+  kernels::SigmoidGate(device_.stream(), {sizes_.dtype, a.attended, gates, shape_.num_rows, HeadsWidth(layer),
+                                          QkvWidth(layer), spec_.gate_by_head ? LayerOf(layer).head_dim : 1});
 }
 
 void CudaDecoder::AttendUnplanned(int64_t layer, size_t kind) {

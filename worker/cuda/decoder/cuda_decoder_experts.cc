@@ -1,4 +1,5 @@
 // CudaDecoder's operations for mixtures of experts.
+#include "kernels/activation.h"
 #include "kernels/add_rows.h"
 #include "kernels/combine_experts.h"
 #include "kernels/cuda/experts/expert_matmul.h"
@@ -84,6 +85,15 @@ void CudaDecoder::CombineExperts(const void* shared, void* out) {
                                              .scale = static_cast<float>(spec_.residual_scale)});
 }
 
+void CudaDecoder::ActivateExperts(const void* gate_up, void* activated, int64_t rows, int64_t width, float limit) {
+  const kernels::Activation activation = AsKernel(spec_.activation);
+  if (spec_.gated_mlp) {
+    kernels::GateMul(device_.stream(), {sizes_.dtype, gate_up, activated, rows, width, true, activation, limit});
+  } else {
+    kernels::Activate(device_.stream(), {sizes_.dtype, activated, nullptr, rows, width, activation});
+  }
+}
+
 void CudaDecoder::MultiplyExperts(int64_t layer) {
   const Mixture& m = spec_.mixture;
   const CudaLayerWeights& w = weights(layer);
@@ -98,15 +108,14 @@ void CudaDecoder::MultiplyExperts(int64_t layer) {
                                              .start = e.start,
                                              .weight = w.experts_in.data,
                                              .bias = w.experts_in_bias,
-                                             .y = e.gate_up,
+                                             .y = spec_.gated_mlp ? e.gate_up : e.activated,
                                              .num_rows = rows,
                                              .num_experts = e.experts.size(),
-                                             .n = 2 * e.width,
+                                             .n = spec_.gated_mlp ? 2 * e.width : e.width,
                                              .k = hidden,
                                              .quantized = w.experts_in.quantized};
   kernels::ExpertMatmul(device_.stream(), product);
-  kernels::GateMul(device_.stream(), {sizes_.dtype, e.gate_up, e.activated, e.width == 0 ? 0 : rows, e.width, true,
-                                      AsKernel(spec_.activation), static_cast<float>(spec_.gate_limit)});
+  ActivateExperts(e.gate_up, e.activated, e.width == 0 ? 0 : rows, e.width, static_cast<float>(spec_.gate_limit));
   product.x = e.activated;
   product.pair_of_row = nullptr;
   product.weight = w.experts_down.data;
@@ -123,9 +132,10 @@ void CudaDecoder::MultiplyShared(int64_t layer) {
   const CudaExpertActivations& e = memory_.experts;
   const int64_t hidden = spec_.hidden_size, rows = shape_.num_rows;
   if (e.shared_width == 0) return device_.SetZero(e.shared, rows * hidden * ByteSize(sizes_.dtype));
-  products_.Run(Product(experts_in_, hidden, w.shared_in, e.shared_gate_up, 2 * e.shared_width, rows));
-  kernels::GateMul(device_.stream(), {sizes_.dtype, e.shared_gate_up, e.shared_activated, rows, e.shared_width, true,
-                                      AsKernel(spec_.activation)});
+  const bool gated = spec_.gated_mlp;
+  products_.Run(Product(experts_in_, hidden, w.shared_in, gated ? e.shared_gate_up : e.shared_activated,
+                        gated ? 2 * e.shared_width : e.shared_width, rows));
+  ActivateExperts(e.shared_gate_up, e.shared_activated, rows, e.shared_width, 0);
   products_.Run(Product(e.shared_activated, e.shared_width, w.shared_down, e.shared, hidden, rows));
 }
 

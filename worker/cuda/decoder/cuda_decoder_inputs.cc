@@ -1,4 +1,4 @@
-// CudaDecoder's layer inputs: numbers for each token that each layer gets besides the residual.
+// CudaDecoder's layer inputs: numbers that each layer gets for each token in addition to the residual.
 #include <cmath>
 
 #include "kernels/embedding.h"

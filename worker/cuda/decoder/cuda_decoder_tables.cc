@@ -10,7 +10,8 @@ namespace quire {
 
 namespace {
 
-/// Copies a table to the device and waits. Does nothing for an empty table, as of a model without rotation.
+/// Copies a table to the device and waits. Does nothing for an empty table, such as the RoPE table of a model without
+/// RoPE.
 template <class T>
 void CopyNow(Device& device, const std::vector<T>& from, T* to, const char* purpose) {
   if (from.empty()) return;
@@ -30,7 +31,7 @@ std::vector<float*> TakeRopes(const ModelSpec& spec, int64_t max_model_len, bool
   return tables;
 }
 
-/// Reserves count(kind) numbers for each kind of attention.
+/// Reserves memory for count(kind) numbers, for each kind of attention.
 template <class Count>
 std::vector<int32_t*> TakeForKinds(const CudaDecoderSizes& sizes, const Count& count, Pieces& pieces) {
   std::vector<int32_t*> tables;
@@ -59,6 +60,7 @@ CudaDecoder::Memory::Memory(const ModelSpec& spec, const CudaDecoderSizes& sizes
       activations(spec, sizes.shard, sizes.dtype, sizes.max_tokens, sizes.max_draws, sizes.logits_width, pieces),
       experts(spec, sizes.shard, sizes.dtype, sizes.max_tokens, pieces),
       mixers(spec, sizes.shard, sizes.dtype, sizes.max_tokens, pieces),
+      latents(spec, sizes.shard, sizes.dtype, sizes.max_tokens, pieces),
       bytes(pieces.taken()) {}
 
 void CudaDecoder::LoadTables(const ModelFiles& files) {

@@ -1,4 +1,5 @@
 // Measures which way of computing a step's products is fastest.
+#include <array>
 #include <map>
 #include <utility>
 #include <vector>
@@ -21,15 +22,15 @@ void CudaDecoder::Tune(int64_t rows) {
   const Activations& a = memory_.activations;
   const CudaMixerActivations& m = memory_.mixers;
   ProductsOfLayers qkv, attention_out, mixer_in, mixer_out, mlp_in, down;
-  // Quantised products have only one way, so they need no tuning.
+  // There is only one way of computing quantised products, so they need no tuning.
   const auto add = [](ProductsOfLayers& products, int64_t rows_of, int64_t cols, const DeviceMatrix& weight) {
     if (!weight.quantized) products[{rows_of, cols}].push_back(weight.data);
   };
   for (int64_t i = 0; i < spec_.num_layers(); ++i) {
     const CudaLayerWeights& w = weights(i);
     if (LayerOf(i).has_attention()) {
-      if (w.qkv.size() == 1) add(qkv, QkvWidth(i), a.hidden, w.qkv.front().matrix);
-      add(attention_out, a.hidden, HeadsWidth(i), w.attention_out);
+      if (w.qkv.size() == 1) add(qkv, w.qkv.front().rows, a.hidden, w.qkv.front().matrix);
+      add(attention_out, a.hidden, OutWidth(i), w.attention_out);
     } else if (LayerOf(i).has_state() && m.in_stride > 0) {
       mixer_in[{m.in_stride, a.hidden}].push_back(w.mixer.in);
       mixer_out[{a.hidden, m.shape.out_width}].push_back(w.mixer.out);
@@ -39,8 +40,11 @@ void CudaDecoder::Tune(int64_t rows) {
     add(down, a.hidden, MlpWidth(i), w.down);
   }
   const auto tune = [&](const ProductsOfLayers& products, const void* x, void* y) {
-    for (const auto& [shape, weights] : products)
-      products_.Tune(Product(x, shape.second, nullptr, y, shape.first, rows), weights);
+    for (const auto& [shape, weights] : products) {
+      GemmParams product = Product(x, shape.second, nullptr, y, shape.first, rows);
+      product.y_stride = (shape.first + 7) / 8 * 8;
+      products_.Tune(product, weights);
+    }
   };
   tune(qkv, a.normed, a.qkv);
   tune(attention_out, a.attended, a.delta);
@@ -52,11 +56,10 @@ void CudaDecoder::Tune(int64_t rows) {
     GemmParams logits = Product(a.normed, a.hidden, nullptr, a.logits, sizes_.shard.vocab.size(), rows);
     logits.y_stride = a.logits_width;
     logits.float_result = true;
-    const void* weights[] = {weights_.head};
-    products_.Tune(logits, weights);
+    products_.Tune(logits, std::array<const void*, 1>{weights_.head});
   }
   if (!CanFuse(rows)) return;
-  // Time all layers without attention, which is the same either way.
+  // Times all layers without attention, which takes the same time in both ways.
   shape_ = {};
   shape_.num_rows = rows;
   const auto seconds = [&](bool fused) {

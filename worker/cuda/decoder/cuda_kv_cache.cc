@@ -17,7 +17,7 @@ bool Contains(std::span<const BlockCopyPair> pairs, BlockId source) {
 }  // namespace
 
 KvLayout CudaKvCache::LayoutOf(const ModelSpec& spec, const RankShard& shard, const CudaKvFormat& format) {
-  return {spec, shard, [&](int64_t head_dim) { return format.head_bytes(head_dim); }};
+  return {spec, shard, [&](int64_t head_dim) { return format.head_bytes(head_dim); }, true};
 }
 
 CudaKvCache::CudaKvCache(const ModelSpec& spec, const RankShard& shard, const CudaKvFormat& format, Device& device,
@@ -44,7 +44,7 @@ kernels::PagedCache CudaKvCache::Layer(int64_t layer) const {
           static_cast<int32_t>(format_.block_size),
           format_.type,
           scales.key,
-          scales.value};
+          l.values_at == l.keys_at ? scales.key : scales.value};  // latents are their own values
 }
 
 void CudaKvCache::SwapOut(const std::vector<BlockCopyPair>& pairs) {
@@ -56,7 +56,7 @@ void CudaKvCache::SwapIn(const std::vector<BlockCopyPair>& pairs) {
 }
 
 /// Copies pairs in as few launches as possible. The pairs of one launch run in parallel. A plan may copy a block and
-/// then overwrite it, so a pair whose destination occurs in an earlier pair starts a new launch.
+/// then overwrite it, so a pair whose destination occurs in an earlier pair begins a new launch.
 void CudaKvCache::Copy(const std::vector<BlockCopyPair>& pairs, int set) {
   size_t begin = 0;
   for (size_t i = 0; i <= pairs.size(); ++i) {

@@ -17,12 +17,12 @@ struct CudaKvFormat {
   int64_t block_size;                 // tokens per block: 8, 16, 32 or 64
   std::vector<KvScales> scales = {};  // scales of an FP8 cache, by layer
 
-  /// Returns the bytes of the keys, or of the values, of one head in a block.
+  /// Returns the bytes that the keys, or the values, of one head take in a block.
   int64_t head_bytes(int64_t head_dim) const { return head_dim * block_size * ByteSize(type); }
 };
 
-/// One rank's KV blocks on its device and, for swapping, on the host: [num_blocks], each laid out by KvLayout; keys
-/// and values as kernels::PagedCache describes. Block 0 is the null block.
+/// One rank's KV blocks: [num_blocks] on its device and, for swapping, also on the host. KvLayout is the layout of a
+/// block; kernels::PagedCache is the layout of keys and values. Block 0 is the null block.
 class CudaKvCache {
  public:
   CudaKvCache(const ModelSpec& spec, const RankShard& shard, const CudaKvFormat& format, Device& device, int num_blocks,
@@ -34,11 +34,12 @@ class CudaKvCache {
 
   kernels::PagedCache Layer(int64_t layer) const;
 
-  // The functions below queue their work. Pairs that depend on each other run in order. `set`: the UploadBuffer's set.
+  // The functions below queue their work. If a pair depends on an earlier pair, they run in order. `set`: the set of
+  // the UploadBuffer.
   void SwapOut(const std::vector<BlockCopyPair>& pairs);
   void SwapIn(const std::vector<BlockCopyPair>& pairs);
   void Copy(const std::vector<BlockCopyPair>& pairs, int set);
-  /// Lets Copy reuse the set without waiting. Call this when the work queued with the set has run.
+  /// Lets Copy use the set again without waiting. Call this when the work that was queued with the set has run.
   void Reset(int set) { ids_.Reset(set); }
 
   int num_blocks() const { return num_blocks_; }

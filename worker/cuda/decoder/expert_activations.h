@@ -28,11 +28,11 @@ struct CudaExpertActivations {
     start = pieces.Take<int32_t>(experts.size() + 1);
     pair_of_row = pieces.Take<int32_t>(pairs);
     row_of_pair = pieces.Take<int32_t>(pairs);
-    gate_up = rows(pairs, 2 * width);
+    if (spec.gated_mlp) gate_up = rows(pairs, 2 * width);
     activated = rows(pairs, width);
     out = rows(pairs, spec.hidden_size);
     if (spec.mixture.shared_intermediate_size == 0) return;
-    shared_gate_up = rows(max_tokens, 2 * shared_width);
+    if (spec.gated_mlp) shared_gate_up = rows(max_tokens, 2 * shared_width);
     shared_activated = rows(max_tokens, shared_width);
     shared = rows(spec.mixture.normed_apart ? 2 * max_tokens : max_tokens, spec.hidden_size);
   }
@@ -47,10 +47,10 @@ struct CudaExpertActivations {
   int32_t* start = nullptr;          // [local experts + 1] expert e has rows [start[e], start[e + 1])
   int32_t* pair_of_row = nullptr;    // [T * k] pair (token, choice) of each row
   int32_t* row_of_pair = nullptr;    // [T * k] row of each pair (token, choice); -1: left out
-  void* gate_up = nullptr;           // [T * k, 2 * width]
+  void* gate_up = nullptr;           // [T * k, 2 * width]; null: experts have no gates
   void* activated = nullptr;         // [T * k, width]
   void* out = nullptr;               // [T * k, hidden]
-  void* shared_gate_up = nullptr;    // [T, 2 * shared_width]
+  void* shared_gate_up = nullptr;    // [T, 2 * shared_width]; null: likewise
   void* shared_activated = nullptr;  // [T, shared_width]
   void* shared = nullptr;            // [T, hidden], or null. With Mixture::normed_apart [2 * T, hidden]:
                                      // the shared expert's outputs, then the routed experts'.

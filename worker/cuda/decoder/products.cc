@@ -55,7 +55,7 @@ void Products::RunQuantized(const GemmParams& p) {
 }
 
 bool Products::RunFp8(const GemmParams& p) {
-  // The scratch for expanded rows holds rows of x in FP8, then their scales.
+  // The scratch memory for expanded rows takes rows of x in FP8, and after them their scales.
   const int64_t rows_at_once = expanded_bytes_ / (p.k + static_cast<int64_t>(sizeof(float))) / 4 * 4;
   if (*p.quantized != NumberType::kFp8E4M3 || p.k % 16 != 0 || p.n % 16 != 0 || rows_at_once == 0) return false;
   GemmParams part = p;
@@ -80,6 +80,7 @@ bool Products::RunFp8(const GemmParams& p) {
 
 void Products::Run(const GemmParams& p) {
   if (p.quantized) return RunQuantized(p);
+  if (p.batch > 1) return gemm_.Run(p);
   const auto found = skinny_.find({p.float_result, p.m, p.n, p.k});
   if (found == skinny_.end() || p.scale != 1) return gemm_.Run(p);
   kernels::SkinnyGemm(device_.stream(), AsSkinny(p, found->second));

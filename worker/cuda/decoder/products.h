@@ -9,28 +9,28 @@
 
 namespace quire {
 
-/// Matrix products by the faster method for each shape: the vendor's library or, for few rows, our own kernel.
+/// Matrix products. For each shape it takes the faster way: the vendor's library or, for few rows, our own kernel.
 class Products {
  public:
-  /// `expanded`: scratch memory of `expanded_bytes` for rows of quantised weights, or of x, that the library reads. At
-  /// least 8 rows of any weight must fit.
+  /// `expanded`: scratch memory of `expanded_bytes` bytes for rows of quantised weights, or of x, that the library
+  /// reads. It must have room for at least 8 rows of any weight.
   Products(Device& device, void* expanded, int64_t expanded_bytes)
       : device_(device), gemm_(device), expanded_(expanded), expanded_bytes_(expanded_bytes) {}
 
   static constexpr int64_t kWorkspaceBytes = Gemm::kWorkspaceBytes;
 
-  /// Queues the product by the method that Tune found to be faster, or else by the library.
+  /// Queues the product, in the way that Tune found to be faster, or else with the library.
   void Run(const GemmParams& params);
 
   /// Measures the kernel and the library for this shape, so that Run takes the faster one; see Gemm::Tune.
   void Tune(const GemmParams& params, std::span<const void* const> weights);
 
  private:
-  /// Multiplies with a quantised weight. Few rows: a kernel reads the weight directly. Many rows: expands one part of
-  /// the weight after another, which the library then multiplies.
+  /// Multiplies by a quantised weight. For few rows, a kernel reads the weight directly. For many rows, one part of the
+  /// weight after another is expanded, and the library multiplies by it.
   void RunQuantized(const GemmParams& params);
 
-  /// Multiplies many rows with an FP8 weight: rounds x to FP8 for the library. Returns false if the library has no such
+  /// Multiplies many rows by an FP8 weight: rounds x to FP8 for the library. Returns false if the library has no such
   /// product.
   bool RunFp8(const GemmParams& params);
 

@@ -41,9 +41,9 @@ class DeviceGraph {
 };
 
 /// One rank's GPU: its memory and one stream, which runs work in the order in which it was queued. Belongs to the
-/// thread that made it. Every function throws Error with the device's name and the failed action; the process cannot
-/// use the device after that. Two implementations: the CUDA runtime (device_runtime.cc) and the SIMT emulator
-/// (tests/worker/cuda/emulated_device.cc).
+/// thread that made it. Every function throws Error with the device's name and the action that failed; after that the
+/// process cannot use the device any more. Two implementations: the CUDA runtime (device_runtime.cc) and the SIMT
+/// emulator (tests/worker/cuda/emulated_device.cc).
 class Device {
  public:
   explicit Device(int ordinal);
@@ -59,17 +59,17 @@ class Device {
   int64_t free_bytes() const;
   kernels::CudaStream stream() const { return stream_; }
 
-  /// Allocates zeroed device memory. The Error names the purpose and the number of missing bytes.
+  /// Allocates zeroed device memory. Throws Error that names the purpose and how many bytes are missing.
   DeviceMemory Allocate(int64_t bytes, const std::string& purpose);
   /// Allocates page-locked host memory.
   DeviceMemory AllocateHost(int64_t bytes, const std::string& purpose);
 
-  // The functions below queue their work. Host memory must be page-locked and unchanged until the copy has run.
+  // The functions below queue their work. Host memory must be page-locked, and must not change until the copy has run.
   void CopyToDevice(void* to, const void* from, int64_t bytes);
   void CopyToHost(void* to, const void* from, int64_t bytes);
   void SetZero(void* to, int64_t bytes);
 
-  /// A mark is a place in the stream's queue; there are kNumMarks of them. Setting a mark again moves it.
+  /// A mark is a place in the stream's queue. There are kNumMarks marks. Setting a mark again moves it.
   static constexpr int kNumMarks = 8;
   void SetMark(int mark);
   bool Reached(int mark);

@@ -36,7 +36,7 @@ DeviceGroup::DeviceGroup(const MpiBootstrap& mpi, DeviceGroupOptions options) : 
   }
   library_ = MakeNcclCollective(mpi, options.nccl);
   if (!has_one_shot()) return;
-  // Ranks that share a device run in turns, which makes measurements meaningless.
+  // Ranks that share a device run in turns, so measurements would mean nothing.
   const bool alone = RanksOnThisDevice(mpi) == 1;
   threshold_ = options.measure && alone ? MeasureThreshold(mpi) : DefaultOneShotThreshold(size);
   why_ = options.measure && alone ? "measured" : "from published times";
@@ -88,7 +88,7 @@ void DeviceGroup::AllReduceRmsNorm(void* partial, kernels::RmsNormParams norm, v
 }
 
 void DeviceGroup::Check() {
-  // Checked before NCCL: a one-shot kernel that gave up tells for which rank it had waited.
+  // Checked before NCCL, because a one-shot kernel that gave up tells for which rank it was waiting.
   for (Rank peer = 0; peer < group_.size; ++peer) {
     if (std::atomic_ref(group_.control[1 + peer]).load(std::memory_order_acquire) == 0) continue;
     const auto host = [&](Rank r) { return hosts_[static_cast<size_t>(r)]; };

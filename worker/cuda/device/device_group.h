@@ -15,12 +15,12 @@ struct DeviceGroupOptions {
   bool measure = true;   // false: use the published threshold
 };
 
-/// The collectives of a group's GPUs. Short sums use the one-shot kernel if all GPUs are in one host and can access
-/// each other's memory; everything else uses NCCL.
+/// The collectives of a group's GPUs. Short all-reduces use the one-shot kernel if all GPUs are in one host and can
+/// access each other's memory; everything else uses NCCL.
 class DeviceGroup final : public NormingCollective {
  public:
-  /// Connects the GPUs of the group and, with options.measure, measures up to which size the one-shot sum is faster;
-  /// this takes about a second, during which the device should be idle. Collective call, on the calling thread's
+  /// Connects the GPUs of the group. With options.measure, also measures up to which size the one-shot all-reduce is
+  /// faster, which takes about a second; the device should be idle meanwhile. Collective call, on the calling thread's
   /// current device. Throws CollectiveAborted when NCCL fails or a rank is lost, and Error when a device fails.
   DeviceGroup(const MpiBootstrap& mpi, DeviceGroupOptions options);
 
@@ -35,8 +35,8 @@ class DeviceGroup final : public NormingCollective {
 
   void AllReduceRmsNorm(void* partial, kernels::RmsNormParams norm, void* stream) override;
 
-  // The functions below are for benchmarks, which compare the one-shot sum with the library's. The one-shot sum takes
-  // at most kOneShotCapacity bytes.
+  // The functions below are for benchmarks, which compare the one-shot all-reduce with the library's. The one-shot
+  // all-reduce takes at most kOneShotCapacity bytes.
   bool has_one_shot() const { return group_.size > 0; }
   void OneShotSum(void* data, int64_t count, NumberType type, void* stream);
   DeviceCollective& library() { return *library_; }

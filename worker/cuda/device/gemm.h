@@ -11,7 +11,7 @@
 namespace quire {
 
 /// y = scale * x * weight^T with fp32 accumulation. x, weight and y have the type `dtype`, except that y may be fp32.
-/// All are aligned to 16 bytes.
+/// All are aligned to 16 bytes, and so are the products of a batch.
 struct GemmParams {
   NumberType dtype;
   const void* x;       // [m, k], rows x_stride elements apart
@@ -21,9 +21,11 @@ struct GemmParams {
   int64_t m, n, k;  // k and the strides: multiples of 8
   bool float_result = false;
   float scale = 1;
-  std::optional<NumberType> quantized = {};  // type of a kernels::QuantizedMatrix; only for Products
-  /// Set for FP8 E4M3 x and weight: [m] and [n] on the device, y(i, j) = scale * x_scales[i] * weight_scales[j] * sum.
-  /// k, n and x_stride must be multiples of 16. Null: x and weight are of the dtype.
+  int64_t batch = 1;                                   // products of equal sizes, in one call; only in the dtype
+  int64_t x_apart = 0, weight_apart = 0, y_apart = 0;  // elements from one product of the batch to the next
+  std::optional<NumberType> quantized = {};            // type of a kernels::QuantizedMatrix; only for Products
+  /// Set when x and weight are FP8 E4M3. They are on the device, [m] and [n] numbers: y(i, j) = scale * x_scales[i] *
+  /// weight_scales[j] * sum. k, n and x_stride must then be multiples of 16. Null: x and weight are of the dtype.
   const float *x_scales = nullptr, *weight_scales = nullptr;
 };
 
@@ -37,14 +39,14 @@ class Gemm {
 
   static constexpr int64_t kWorkspaceBytes = int64_t{32} << 20;
 
-  /// Queues the product, with the algorithm that Tune chose for its shape or else the library's first guess.
+  /// Queues the product, with the algorithm that Tune has chosen for its shape, or else with the library's first guess.
   void Run(const GemmParams& params);
 
   /// True if the library supports the product on this device. FP8 depends on device and library version.
   bool Has(const GemmParams& params) const;
 
-  /// Times the library's best guesses for this shape and keeps the fastest. Uses y as scratch. Each run takes the next
-  /// of `weights`, so that no weight is cached. Must not run during a graph's capture. Returns the seconds of the
+  /// Times the library's best guesses for this shape and keeps the fastest one. Overwrites y. Each run takes the next
+  /// of `weights`, so that no weight is in a cache. Must not run while a graph is captured. Returns the seconds of the
   /// fastest guess.
   double Tune(const GemmParams& params, std::span<const void* const> weights);
 

@@ -50,6 +50,7 @@ class Problem {
     layout(x, factor, p.k, p.m, p.x_stride);
     layout(y, result, p.n, p.m, p.y_stride);
     if (p.x_scales != nullptr) SetScales(p);
+    if (p.batch > 1) SetBatch(p);
   }
   ~Problem() {
     cublasLtMatrixLayoutDestroy(y);
@@ -60,7 +61,19 @@ class Problem {
   Problem(const Problem&) = delete;
   Problem& operator=(const Problem&) = delete;
 
-  /// Sets the FP8 scales: one for each row of either factor.
+  /// Sets the number of products, and how far apart their matrices are.
+  void SetBatch(const GemmParams& p) const {
+    const auto batch = static_cast<int32_t>(p.batch);
+    for (const auto& [matrix, apart] : {std::pair{weight, p.weight_apart}, {x, p.x_apart}, {y, p.y_apart}}) {
+      Check(cublasLtMatrixLayoutSetAttribute(matrix, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof(batch)),
+            "describing a batch");
+      Check(
+          cublasLtMatrixLayoutSetAttribute(matrix, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &apart, sizeof(apart)),
+          "describing a batch");
+    }
+  }
+
+  /// Sets the FP8 scales: one for each row of both factors.
   void SetScales(const GemmParams& p) const {
     const cublasLtMatmulMatrixScale_t mode = CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
     const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
@@ -76,14 +89,24 @@ class Problem {
   cublasLtMatrixLayout_t weight = nullptr, x = nullptr, y = nullptr;
 };
 
-using Shape = std::tuple<int, bool, bool, int64_t, int64_t, int64_t, int64_t, int64_t>;
+using Shape = std::tuple<int, bool, bool, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t>;
 Shape ShapeOf(const GemmParams& p) {
-  return {static_cast<int>(p.dtype), p.float_result, p.x_scales != nullptr, p.m, p.n, p.k, p.x_stride, p.y_stride};
+  return {static_cast<int>(p.dtype),
+          p.float_result,
+          p.x_scales != nullptr,
+          p.m,
+          p.n,
+          p.k,
+          p.x_stride,
+          p.y_stride,
+          p.batch,
+          p.x_apart,
+          p.y_apart};
 }
 
-/// Returns the number of rows for which to ask for an algorithm that serves m rows. Prompt chunks have any number of
-/// rows, and asking the library for each new one would delay their steps. Decodes (few rows) have algorithms of their
-/// own.
+/// Returns the number of rows for which an algorithm is requested that then serves m rows. Prompt chunks have any
+/// number of rows, and a request to the library for each new number would delay their steps. Decodes (few rows) have an
+/// algorithm for each number.
 constexpr int64_t RowsToAskFor(int64_t m) { return m <= 64 ? m : (m + 63) / 64 * 64; }
 
 }  // namespace
@@ -102,7 +125,7 @@ struct Gemm::Plans {
             "asking for algorithms");
     };
     set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{kWorkspaceBytes});
-    // By default the library assumes an alignment of 256 bytes, which parts of a result's rows do not have (Products).
+    // By default the library assumes an alignment of 256 bytes. Parts of a result's rows (Products) are less aligned.
     for (const auto attribute :
          {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
           CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
@@ -122,7 +145,8 @@ struct Gemm::Plans {
     return algorithms;
   }
 
-  /// Returns the measured algorithm, else the library's first guess; null if the library does not support the product.
+  /// Returns the measured algorithm, or else the library's first guess; null if the library does not support the
+  /// product.
   const cublasLtMatmulAlgo_t* Best(const GemmParams& p, const Problem& problem) {
     const auto known = chosen.find(ShapeOf(p));
     if (known != chosen.end()) return &known->second;

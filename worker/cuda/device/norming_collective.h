@@ -5,11 +5,11 @@
 
 namespace quire {
 
-/// Device collectives that also fuse the sum over ranks with the norm after it.
+/// Device collectives that can also compute the norm after an all-reduce, in the same kernel.
 class NormingCollective : public DeviceCollective {
  public:
-  /// Computes kernels::RmsNorm whose delta is the sum over ranks of `partial`; norm.delta is ignored. `partial` is
-  /// [num_tokens, hidden]; its contents are undefined afterwards.
+  /// Computes kernels::RmsNorm with the sum over all ranks of `partial` in place of norm.delta, which is ignored.
+  /// `partial` is [num_tokens, hidden]; its contents are undefined afterwards.
   virtual void AllReduceRmsNorm(void* partial, kernels::RmsNormParams norm, void* stream) = 0;
 };
 

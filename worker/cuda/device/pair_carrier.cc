@@ -27,7 +27,7 @@ constexpr auto kLook = std::chrono::microseconds(20);
 
 struct GivenUp {};
 
-/// The device resources of a link. Destroyed in reverse order: first the pair, whose kernels use the others.
+/// The device resources of a link. They are destroyed in reverse order, first the pair, whose kernels use the others.
 struct Way {
   explicit Way(int ordinal)
       : device(ordinal),
@@ -103,8 +103,8 @@ class PairLink final : public DeviceLink {
       const std::lock_guard lock(mutex_);
       problem_ = error.what();
     }
-    // Queued work may still wait for the other end, and ends when the pair is destroyed. A separate thread destroys the
-    // pair, because that may take long.
+    // Queued work may still wait for the other end; it ends when the pair is destroyed. That may take long, so a
+    // separate thread destroys the pair.
     std::thread([way = std::move(way)]() mutable { way.reset(); }).detach();
   }
 
@@ -151,8 +151,8 @@ class PairLink final : public DeviceLink {
     way.runs.Reset(0);
   }
 
-  /// Unpacks into the blocks only after all bytes have arrived: after a link is given up, its blocks may have another
-  /// use.
+  /// Unpacks into the blocks only after all bytes have arrived, because the blocks may have another use after a link is
+  /// given up.
   void MovePiece(Way& way, const kernels::PackRunsParams& params) {
     const kernels::CudaStream stream = way.device.stream();
     const int64_t bytes = params.num_blocks * params.packed_bytes;

@@ -5,9 +5,9 @@
 
 namespace quire {
 
-/// Moves KV blocks between this rank's device and those of ranks in other groups. The parts to move are packed into a
-/// buffer, sent by a DevicePair, and unpacked at the destination. Each link has its own thread, its own stream and
-/// `piece_bytes` (or one block, if larger) of device memory, so steps and other links do not wait for it.
+/// Moves KV blocks between this rank's device and devices of ranks in other groups. The bytes to move are packed into a
+/// buffer, sent by a DevicePair, and unpacked at the destination. Each link has a thread and a stream of its own, and
+/// `piece_bytes` (or one block, if that is more) of device memory, so neither steps nor other links wait for it.
 class PairCarrier final : public DeviceCarrier {
  public:
   /// `device`: the device ordinal.

@@ -5,13 +5,13 @@
 
 namespace quire {
 
-/// Hands out one reservation piece by piece. With null memory it only counts, so that the same code first sizes a
-/// reservation and then hands it out.
+/// Divides one reserved memory into pieces. With null memory it only counts bytes, so that the same code first computes
+/// the size and then divides the memory.
 class Pieces {
  public:
   explicit Pieces(void* memory = nullptr) : memory_(static_cast<std::byte*>(memory)) {}
 
-  /// Takes `count` elements, aligned to 256 bytes. Returns null when it only counts.
+  /// Takes memory for `count` elements, aligned to 256 bytes. Returns null when it only counts.
   template <class T = std::byte>
   T* Take(int64_t count) {
     std::byte* piece = memory_ == nullptr ? nullptr : memory_ + taken_;

@@ -21,7 +21,7 @@ class UploadBuffer {
 
   int64_t capacity() const { return capacity_; }
 
-  /// Lets Send reuse the set without waiting. Call this when everything sent from the set has arrived.
+  /// Lets Send use the set again without waiting. Call this when everything that was sent from the set has arrived.
   void Reset(int set) { sent_[set] = false; }
 
   /// Queues the copy of at most capacity() values. The returned device array is valid until the next Send. A second

@@ -19,7 +19,7 @@ int64_t CountStride(const RankShard& shard) {
 
 int64_t MaxPartBytes(int64_t rows) { return kernels::ShardPartBytes(rows, kernels::kMaxShardCandidates); }
 
-/// True if only the host can draw with the sequence's settings.
+/// True if the sequence's settings are such that only the host can sample its tokens.
 bool NeedsHost(const SequenceState& s) {
   return s.constraint != nullptr || ForbidsTokens(s.sampling) || !s.sampling.logprob_tokens.empty() ||
          s.sampling.num_logprobs > kernels::kMaxTopLogprobs ||
@@ -27,8 +27,9 @@ bool NeedsHost(const SequenceState& s) {
          (BansTokens(s) && static_cast<int64_t>(s.sampling.banned_until_min.size()) > kMaxListEntries);
 }
 
-/// True if the candidates of all shards may not decide the draw. Candidates decide greedy rows, top log-probabilities
-/// and top-k up to their number; the shards' total weights decide an unrestricted draw.
+/// True if the candidates of all shards may not be enough to sample the row's token. They are enough for greedy rows,
+/// for top log-probabilities and for top-k up to their number; without such limits, the shards' total weights are
+/// enough.
 bool MayNeedWholeRow(const SamplingSpec& s) {
   if (s.temperature <= 0) return false;
   if (s.top_k > 0) return s.top_k > kernels::kMaxShardCandidates;
@@ -83,7 +84,8 @@ CudaSampler::CudaSampler(const CudaSamplerSizes& sizes, Device& device, DeviceCo
   };
   host_reserved_ = device.AllocateHost(deal(Pieces()), "sampling");
   deal(Pieces(host_reserved_.as()));
-  // The ranks connect at their first call, which must not happen during a graph's capture. So they connect now.
+  // The ranks connect at their first collective call, which must not happen while a graph is captured. So they make one
+  // now.
   if (!single())
     collective_->AllGather(memory_.part, memory_.parts, kernels::ShardPartBytes(1, 0), device.stream().handle);
 }

@@ -22,27 +22,28 @@ struct CudaSamplerSizes {
   int64_t row_stride;  // floats per row of logits; equal on all ranks, at least any shard
 };
 
-/// Draws tokens on the device from vocabulary-sharded logits, with the meaning of kernels/sampling.h. All ranks draw
-/// the same tokens.
+/// Samples tokens on the device from logits that are sharded by vocabulary, with the meaning of kernels/sampling.h. All
+/// ranks sample the same tokens.
 class CudaSampler {
  public:
-  /// Makes the sampler. `collective` must outlive the sampler; null: a group of one.
+  /// Makes the sampler. `collective` must outlive it; null: the group has one rank.
   CudaSampler(const CudaSamplerSizes& sizes, Device& device, DeviceCollective* collective);
 
-  /// Writes the sampling settings of the members that draw into a step's arrays. Rows after the last such member, up
-  /// to num_rows, are padding.
+  /// Writes the sampling settings of the members for which a token is sampled into a step's arrays. Rows after the last
+  /// such member, up to num_rows, are padding.
   DrawPlan Prepare(const std::vector<BatchMember>& batch, const SequenceTable& table, int64_t num_rows,
                    StepArrays& arrays);
 
-  /// Queues the draws from logits [num_rows, row_stride]; the tokens also go to last_tokens().
+  /// Queues the sampling from logits [num_rows, row_stride]. The tokens are also written to last_tokens().
   void Draw(int64_t num_rows, int num_candidates, const StepArrays& arrays, const float* logits);
-  /// Queues the copy of the drawn tokens to the host. There are two sets of results, so that the host can read one
-  /// meanwhile.
+  /// Queues the copy of the sampled tokens to the host. There are two sets of results, so that the host can read one
+  /// while the device writes the other.
   void CopyResults(int64_t num_rows, int set);
-  /// Asks the grammars of the host's rows for the allowed tokens, while the device computes the step. Call before
+  /// Asks the grammars of the host's rows which tokens are allowed, while the device computes the step. Call before
   /// Collect.
   void AskGrammars(const SequenceTable& table, DrawPlan& plan) const;
-  /// Returns the tokens once CopyResults has run. All ranks together draw the host's rows from `logits`.
+  /// Returns the tokens once CopyResults has run. For the host's rows, all ranks together sample the tokens from
+  /// `logits`.
   std::vector<SampledToken> Collect(const DrawPlan& plan, int set, const SequenceTable& table, const float* logits);
 
   const int32_t* last_tokens() const { return memory_.last_tokens; }  // [max_running] on the device

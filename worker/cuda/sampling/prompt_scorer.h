@@ -11,30 +11,30 @@
 
 namespace quire {
 
-/// A member that scores rows of its prompt; `row`: the step's row of the member's first token.
+/// A sequence of the batch whose prompt log-probabilities are asked for. `row`: its first row in this step.
 struct ScoringMember {
   BatchMember member;
   int64_t row;
 };
 std::vector<ScoringMember> ScoringMembers(const std::vector<BatchMember>& batch);
 
-/// Scores prompts from logits on the device. Copies a few rows at a time to the host, where rank 0 scores them as the
-/// CPU engine does.
+/// Computes prompt log-probabilities from logits on the device. Copies a few rows at a time to the host, where rank 0
+/// computes them as the CPU engine does.
 class PromptScorer {
  public:
-  /// `collective` must outlive the scorer; null: a group of one.
+  /// `collective` must outlive the scorer; null: the group has one rank.
   PromptScorer(const CudaSamplerSizes& sizes, Device& device, DeviceCollective* collective);
 
-  /// Queues the output head for the step's rows [row, row + count). Returns the device address of the future logits:
-  /// [count, row_stride].
+  /// Queues the output head for the step's rows [row, row + count). Returns the device address where the logits [count,
+  /// row_stride] will be.
   using LogitsOfRows = std::function<const float*(int64_t row, int64_t count)>;
-  /// Scores a step that has run, with nothing queued after it. Returns the scores on rank 0 and an empty list on other
-  /// ranks, which must make the same calls.
+  /// Call it after the step has run, with nothing queued behind it. Returns the log-probabilities on rank 0, and an
+  /// empty list on other ranks, which must make the same calls.
   std::vector<PromptScores> Score(const std::vector<ScoringMember>& members, const SequenceTable& table,
                                   const LogitsOfRows& logits_of);
 
  private:
-  /// Copies the logits [count, row_stride] of all ranks to the host of rank 0.
+  /// Copies the logits [count, row_stride] of all ranks to rank 0's host memory.
   void Fetch(const float* logits, int64_t count);
   /// Returns row `i` of the `count` fetched rows, joined from its shards.
   std::vector<float> Row(int64_t i, int64_t count) const;

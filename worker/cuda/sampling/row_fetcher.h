@@ -16,8 +16,8 @@ class RowFetcher {
   /// Fetches rows of `hidden` numbers of type `dtype`. The device must outlive this object.
   RowFetcher(Device& device, NumberType dtype, int64_t hidden);
 
-  /// Fetches `count` (at most Pooler::kPooledAtOnce) rows from `rows` on the device: [count, hidden], valid until the
-  /// next call. Waits for everything queued before.
+  /// Copies `count` rows (at most Pooler::kPooledAtOnce) from `rows` on the device. Returns [count, hidden], which is
+  /// valid until the next call. Waits for everything that was queued before.
   std::span<const float> Fetch(const std::byte* rows, int64_t count);
 
  private:

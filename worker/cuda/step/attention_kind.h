@@ -9,10 +9,10 @@
 
 namespace quire {
 
-/// Attention is planned once per step for each kind of layer. A model may have at most this many kinds.
+/// The most kinds of attention that the layers of a model may have. A step plans attention once for each kind.
 inline constexpr size_t kMaxAttentionKinds = 2;
 
-/// The properties of a layer on which attention's plan depends (see LayerSpec).
+/// What the plan of a layer's attention depends on (see LayerSpec).
 struct AttentionKind {
   int64_t window, head_dim, num_kv_heads;
   bool operator==(const AttentionKind&) const = default;

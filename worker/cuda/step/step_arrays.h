@@ -22,12 +22,13 @@ struct StepLimits {
   int64_t state_blocks = 0;  // blocks per sequence's state; 0: no states
 };
 
-/// The most biases, and the most banned tokens, of one sequence on the device. The host draws for sequences with more.
+/// The most biases, and the most banned tokens, of a sequence on the device. For sequences with more, the host samples.
 inline constexpr int64_t kMaxListEntries = 512;
 /// The most table entries, and block copies, per upload; a step with more uses several uploads.
 inline constexpr int64_t kEditsAtOnce = 16384;
 
-/// A step's inputs to the kernels: T tokens, D decodes, C chunks, R rows that draw, B blocks of a state.
+/// A step's inputs to the kernels, for T tokens, D decodes, C chunks, R rows for which tokens are sampled, and states
+/// of B blocks.
 struct StepArrays {
   int32_t* token_ids;       // [T]
   int32_t* from_slot;       // [T] slot whose last drawn token is this one; -1: the token is in token_ids
@@ -48,7 +49,7 @@ struct StepArrays {
   kernels::PrefillTile* tiles[kMaxAttentionKinds];  // indexed by kind of attention
   kernels::PrefillMerge* merges[kMaxAttentionKinds];
   int32_t* decode_work[kMaxAttentionKinds];
-  // The biases and banned tokens of all rows come last, because most steps have none.
+  // The biases and banned tokens of all rows are at the end, because most steps have none.
   int64_t lists_at;  // bytes before the lists
   int32_t* bias_token;
   float* bias;
@@ -58,15 +59,16 @@ struct StepArrays {
   StepArrays(const StepLimits& limits, Pieces& pieces);
 };
 
-/// Memory for the arrays of steps: two page-locked sets, because the next step is built while the last one's copy may
-/// still run, and one set on the device. Arrays are packed as tightly as the step's sizes allow, so that one copy
-/// transfers little else. Their places depend on the step's limits alone, so graphs of one size find them at the same
-/// addresses.
+/// Memory for the arrays of steps: two page-locked sets on the host, because the next step is built while the last
+/// step's copy may still run, and one set on the device. Arrays are packed as tightly as the step's sizes allow, so
+/// that one copy transfers little else. Their addresses depend only on the step's limits, so graphs of one size find
+/// them at the same addresses.
 class StepBuffers {
  public:
   StepBuffers(const StepLimits& most, Device& device);
 
-  /// Places the next step's arrays, which must fit the largest step. Host and device arrays have the same layout.
+  /// Places the arrays of the next step, which must not be larger than the largest step. Host and device arrays have
+  /// the same layout.
   void Begin(const StepLimits& step);
   StepArrays& Host() { return *host_; }
   const StepArrays& OnDevice() const { return *on_device_; }

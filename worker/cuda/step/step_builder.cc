@@ -84,7 +84,7 @@ class Builder {
   }
 
   /// Adds the state of sequence `i`, whose rows were added last. A plan gives each state as many blocks as any rank
-  /// needs; this rank's part is in the first of them.
+  /// needs; this rank's part is in the first ones.
   void AddState(int64_t i, int32_t context, std::span<const BlockId> blocks) {
     if (sizes_.state_blocks == 0) return;
     arrays_.state_start[i + 1] = static_cast<int32_t>(shape_.num_rows);
@@ -143,8 +143,8 @@ class Builder {
 
 namespace {
 
-/// Returns the limits of a step with `chunk_rows` rows of chunks. Without chunks there are no tiles, without decodes no
-/// work list.
+/// Returns the sizes of the arrays of a step. chunk_rows: tokens in chunks of prompts. A step without chunks has no
+/// tiles, and a step without decodes has no work list.
 StepLimits Limits(const StepBuilderSizes& sizes, int64_t tokens, int64_t sequences, int64_t decodes,
                   int64_t chunk_rows) {
   StepLimits limits{.tokens = tokens, .sequences = sequences, .state_blocks = sizes.state_blocks};

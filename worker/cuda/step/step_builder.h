@@ -7,14 +7,14 @@
 
 namespace quire {
 
-/// Returns the padded number of rows for a batch of `decodes` sequences. Padding lets few graphs serve all batches.
+/// Returns the number of rows, with padding, for `decodes` sequences. With padding, a few graphs serve all batches.
 int64_t PaddedRows(int64_t decodes);
 
-/// Returns the padded longest context for kernels whose launches depend on it: a power of two in partitions, at most
-/// `most` tokens. Padding lets few graphs serve all contexts.
+/// Returns the longest context, with padding, for kernels whose launches depend on it: a power of two in partitions, at
+/// most `most` tokens. With padding, a few graphs serve all contexts.
 int32_t PaddedContext(int32_t longest, int32_t most);
 
-/// The settings with which batches become arrays.
+/// The settings that decide how batches become arrays.
 struct StepBuilderSizes {
   int block_size = 16;
   std::vector<AttentionSizes> attention;  // indexed by kind, at most kMaxAttentionKinds

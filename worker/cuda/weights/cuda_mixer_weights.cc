@@ -1,23 +1,9 @@
 #include "worker/cuda/weights/cuda_mixer_weights.h"
 
-#include "comm/model/formats/scaled_matrix.h"
 #include "worker/model/mixer_weights.h"
 #include "worker/model/weight_slice.h"
 
 namespace quire {
-
-namespace {
-
-/// Returns the matrix rows of the rank's slice.
-std::vector<RowSource> RowsOf(const ModelFiles& files, const WeightSlice& slice, Role role, int64_t layer) {
-  const Tensor& tensor = files.Get(role, layer);
-  if (tensor.scaled != nullptr) tensor.scaled->Check(files.path());
-  std::vector<RowSource> rows;
-  for (const int64_t row : slice.rows) rows.push_back({&tensor, row});
-  return rows;
-}
-
-}  // namespace
 
 CudaMixerWeights PlaceMixer(const ModelSpec& spec, const RankShard& shard, NumberType dtype, Pieces& pieces) {
   const MixerShape shape(spec, shard);

@@ -7,20 +7,20 @@
 
 namespace quire {
 
-/// One rank's weights of a layer that keeps a recurrent state, in device memory. All pointers are null in other layers.
-/// Vectors are fp32 for every type of matrices.
+/// One rank's weights of a layer that keeps a recurrent state, in device memory. In other layers all pointers are null.
+/// Vectors are fp32, whatever type the matrices have.
 struct CudaMixerWeights {
   void* in = nullptr;          // [CudaMixerWidth, hidden]: rows in MixerShape's order, then zeros
   void* out = nullptr;         // [hidden, MixerShape::out_width]
   float* taps = nullptr;       // [taps, ConvolvedChannels]; the oldest token's tap comes first
   float* taps_bias = nullptr;  // [ConvolvedChannels], or null
-  // For heads that keep a state: [local value heads] each.
+  // For each head that keeps a state: [local value heads].
   float *rate = nullptr, *decay_bias = nullptr;
   float* skip = nullptr;  // [local value heads]; state spaces only
   float* norm = nullptr;  // [value_dim]; for state spaces [local values]
 };
 
-/// Returns the numbers in a mixer's input row, rounded up so that rows are multiples of 16 bytes.
+/// Returns how many numbers an input row of the layer has, rounded up so that rows are multiples of 16 bytes.
 inline int64_t CudaMixerWidth(const MixerShape& shape) { return (shape.in_width + 7) / 8 * 8; }
 
 /// Assigns memory to the weights of a layer that keeps a recurrent state.

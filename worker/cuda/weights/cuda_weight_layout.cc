@@ -22,7 +22,7 @@ CudaWeightLayout::CudaWeightLayout(const ModelSpec& spec, const RankShard& shard
     return matrices(there, 1, rows, cols, form);
   };
   const auto expands = [&](int64_t rows, int64_t cols, std::optional<NumberType> form) {
-    // At most about the size of the GPU's second-level cache: a part of a matrix is read again right after it is
+    // At most about the size of the GPU's second-level cache, because a part of a matrix is read right after it was
     // expanded.
     constexpr int64_t kMost = int64_t{32} << 20;
     if (form)
@@ -32,12 +32,15 @@ CudaWeightLayout::CudaWeightLayout(const ModelSpec& spec, const RankShard& shard
   const Mixture& m = spec.mixture;
   const int64_t experts = shard.experts.size();
   const int64_t expert = CudaWeights::ExpertWidth(shard), shared = CudaWeights::SharedWidth(shard);
+  const int64_t ins = spec.gated_mlp ? 2 : 1;  // matrices in the first product of an MLP: gates and ups, or ups alone
   for (int64_t i = 0; i < spec.num_layers(); ++i) {
     const LayerSpec& layer = spec.layers[static_cast<size_t>(i)];
     const LayerForms& form = forms[static_cast<size_t>(i)];
     const int64_t mlp = CudaWeights::MlpWidth(shard, i), qkv = QkvWidth(spec, shard, i);
     const int64_t heads = shard.heads.size() * layer.head_dim;
     const int64_t kv = shard.layer(i).kv_heads.size() * layer.head_dim;
+    const bool has_latents = spec.latent.rank > 0;
+    const int64_t out = has_latents ? shard.heads.size() * spec.latent.value_dim : heads;
     const bool attends = layer.has_attention();
     const bool dense = layer.mlp && !layer.mixture, shares = layer.mixture && m.shared_intermediate_size > 0;
     const bool mixes = layer.mixer != Mixer::kNone, mlp_norm = spec.norms_before && layer.mlp && !spec.shared_norm;
@@ -47,14 +50,15 @@ CudaWeightLayout::CudaWeightLayout(const ModelSpec& spec, const RankShard& shard
                       .mlp_norm_bias = take_if(mlp_norm && spec.norm_bias, hidden),
                       .attention_after_norm = take_if(mixes && spec.norms_after, hidden),
                       .mlp_after_norm = take_if(layer.mlp && spec.norms_after, hidden),
-                      .qkv = attends ? PlaceQkv(spec, shard, i, form, dtype) : std::vector<QkvPart>(),
+                      .qkv = attends && !has_latents ? PlaceQkv(spec, shard, i, form, dtype) : std::vector<QkvPart>(),
+                      .latents = PlaceLatents(spec, shard, dtype, form, pieces),
                       .qkv_bias = take_if(attends && spec.qkv_bias, qkv),
                       .query_norm = take_if(attends && norms, whole ? heads : layer.head_dim),
                       .key_norm = take_if(norms && layer.has_kv(), whole ? kv : layer.head_dim),
-                      .attention_out = matrix(attends, hidden, heads, form.attention_out),
+                      .attention_out = matrix(attends, hidden, out, form.attention_out),
                       .attention_out_bias = take_if(attends && spec.out_bias, hidden),
                       .mixer = layer.has_state() ? PlaceMixer(spec, shard, dtype, pieces) : CudaMixerWeights(),
-                      .mlp_in = matrix(dense, spec.gated_mlp ? 2 * mlp : mlp, hidden, form.mlp_in),
+                      .mlp_in = matrix(dense, ins * mlp, hidden, form.mlp_in),
                       .up_bias = take_if(spec.mlp_bias, mlp),
                       .down = matrix(dense, hidden, mlp, form.down),
                       .down_bias = take_if(spec.mlp_bias, hidden),
@@ -64,16 +68,22 @@ CudaWeightLayout::CudaWeightLayout(const ModelSpec& spec, const RankShard& shard
                       .router = take_if(layer.mixture, CudaWeights::RouterWidth(spec) * hidden),
                       .experts_in_bias = take_if(layer.mixture && m.expert_biases, experts * 2 * expert),
                       .experts_down_bias = take_if(layer.mixture && m.expert_biases, experts * hidden),
-                      .experts_in = matrices(layer.mixture, experts, 2 * expert, hidden, form.experts_in),
+                      .experts_in = matrices(layer.mixture, experts, ins * expert, hidden, form.experts_in),
                       .experts_down = matrices(layer.mixture, experts, hidden, expert, form.experts_down),
-                      .shared_in = matrix(shares, 2 * shared, hidden, form.shared_in),
+                      .shared_in = matrix(shares, ins * shared, hidden, form.shared_in),
                       .shared_down = matrix(shares, hidden, shared, form.shared_down),
                       .norms_apart = layer.mixture ? PlaceNorms(m, hidden * element) : CudaMixtureNorms()});
     for (const QkvPart& part : layers.back().qkv) expands(part.rows, hidden, part.matrix.quantized);
-    expands(hidden, heads, form.attention_out);
-    expands(spec.gated_mlp ? 2 * mlp : mlp, hidden, form.mlp_in);
+    if (has_latents) {
+      const LatentAttention& latent = spec.latent;
+      expands(latent.query_rank, hidden, form.query_in);
+      expands(latent.rank + latent.rotated_dim, hidden, form.latent_in);
+      expands(shard.heads.size() * latent.query_dim(), latent.query_rank > 0 ? latent.query_rank : hidden, form.qkv[0]);
+    }
+    expands(hidden, out, form.attention_out);
+    expands(ins * mlp, hidden, form.mlp_in);
     expands(hidden, mlp, form.down);
-    expands(2 * shared, hidden, form.shared_in);
+    expands(ins * shared, hidden, form.shared_in);
     expands(hidden, shared, form.shared_down);
   }
   embedding_norm = take_if(spec.embedding_norm, hidden);
@@ -102,8 +112,7 @@ std::vector<QkvPart> CudaWeightLayout::PlaceQkv(const ModelSpec& spec, const Ran
   std::vector<QkvPart> parts;
   int64_t first = 0;
   for (const Role role : kQkvRoles) {
-    const bool is_gate = role == Role::kAttentionGate;
-    const int64_t rows = is_gate && !spec.attention_gate ? 0 : role == Role::kQuery || is_gate ? heads : kv;
+    const int64_t rows = role == Role::kQuery ? heads : role == Role::kAttentionGate ? GateWidth(spec, shard, i) : kv;
     if (rows == 0) continue;
     if (parts.empty() || parts.back().matrix.quantized != form.Of(role))
       parts.push_back({{nullptr, form.Of(role)}, first, 0, {}});

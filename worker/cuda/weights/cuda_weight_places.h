@@ -3,17 +3,18 @@
 #include <cstdint>
 #include <vector>
 
+#include "worker/cuda/weights/cuda_latent_weights.h"
 #include "worker/cuda/weights/cuda_mixer_weights.h"
 #include "worker/cuda/weights/device_matrix.h"
 
 namespace quire {
 
-/// Norms of Mixture::normed_apart, [hidden] each; null in other models.
+/// The norms of models with Mixture::normed_apart, [hidden] each; null in other models.
 struct CudaMixtureNorms {
   void *router = nullptr, *experts = nullptr, *experts_after = nullptr, *shared_after = nullptr;
 };
 
-/// Rows [first, first + rows) of the qkv product: the weights of neighbouring roles with the same form.
+/// Rows [first, first + rows) of the qkv product: the weights of neighbouring roles that have the same form.
 struct QkvPart {
   DeviceMatrix matrix;
   int64_t first = 0, rows = 0;
@@ -27,9 +28,10 @@ struct CudaLayerWeights {
   void *mlp_norm, *mlp_norm_bias;               // [hidden], or null
   void *attention_after_norm, *mlp_after_norm;  // [hidden], or null
   std::vector<QkvPart> qkv;                     // together [QkvWidth, hidden]; gates, if any, come after values
+  CudaLatentWeights latents;                    // instead of qkv
   void* qkv_bias;                               // one per query, key and value number; or null
   void *query_norm, *key_norm;                  // [head_dim], or one per number of the local heads; or null
-  DeviceMatrix attention_out;                   // [hidden, local heads * head_dim]
+  DeviceMatrix attention_out;                   // [hidden, local heads * head_dim, or * value_dim of latent attention]
   void* attention_out_bias;                     // [hidden], or null
   CudaMixerWeights mixer;                       // for a layer that keeps a state, instead of qkv to attention_out_bias
   // Null if the layer's MLP is a mixture.
@@ -46,9 +48,9 @@ struct CudaLayerWeights {
   void* router;               // [router_width, hidden]: experts, the shared expert's gate, zeros
   void* experts_in_bias;      // [experts, 2 * expert_width], in the order of experts_in; or null
   void* experts_down_bias;    // [experts, hidden], or null
-  DeviceMatrix experts_in;    // [experts, 2 * expert_width, hidden], each like mlp_in
+  DeviceMatrix experts_in;    // [experts, 2 * expert_width (without gates expert_width), hidden], each like mlp_in
   DeviceMatrix experts_down;  // [experts, hidden, expert_width]
-  DeviceMatrix shared_in;     // [2 * shared_width, hidden], like mlp_in; or null
+  DeviceMatrix shared_in;     // [2 * shared_width (or shared_width), hidden], like mlp_in; or null
   DeviceMatrix shared_down;   // [hidden, shared_width], or null
   // Set only with Mixture::normed_apart.
   CudaMixtureNorms norms_apart;

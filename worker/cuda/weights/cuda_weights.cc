@@ -43,7 +43,8 @@ class Loader {
     if (spec.mixture) {
       LoadMixture(layer, to);
     } else if (spec.mlp) {
-      Place(to.mlp_in, MlpInRows(layer), Slice(Role::kUp, layer).cols, hidden);
+      Place(to.mlp_in, InRows(Role::kGate, Role::kUp, layer, 0, CudaWeights::MlpWidth(shard_, layer)),
+            Slice(Role::kUp, layer).cols, hidden);
       Place(to.down, Rows(Role::kDown, layer), Slice(Role::kDown, layer).cols, CudaWeights::MlpWidth(shard_, layer));
     }
     transposed_.clear();
@@ -68,6 +69,7 @@ class Loader {
       Vector(to.query_norm, Role::kQueryNorm, layer);
       Vector(to.key_norm, Role::kKeyNorm, layer);
     }
+    if (files_.spec().latent.rank > 0) LoadLatents(files_, shard_, layer, to.latents, uploader_);
     const Range heads = Slice(Role::kAttentionOut, layer).cols;
     Place(to.attention_out, Rows(Role::kAttentionOut, layer), heads, heads.size());
   }
@@ -91,18 +93,17 @@ class Loader {
       matrix.data = static_cast<std::byte*>(matrix.data) + bytes;
     };
     for (int64_t expert = shard_.experts.begin; expert < shard_.experts.end; ++expert) {
-      const std::vector<RowSource> gate = Rows(Role::kExpertGate, layer, expert);
-      Place(in, Alternating(gate, Rows(Role::kExpertUp, layer, expert), width), all, hidden);
+      const std::vector<RowSource> rows = InRows(Role::kExpertGate, Role::kExpertUp, layer, expert, width);
+      Place(in, rows, all, hidden);
       Place(down, Rows(Role::kExpertDown, layer, expert), Slice(Role::kExpertDown, layer).cols, width);
       if (m.expert_biases) LoadExpertBiases(layer, expert, to);
-      next(in, 2 * width, hidden);
+      next(in, std::ssize(rows), hidden);
       next(down, hidden, width);
       transposed_.clear();
     }
     if (m.shared_intermediate_size == 0) return;
     const int64_t shared = CudaWeights::SharedWidth(shard_);
-    const std::vector<RowSource> gate = Rows(Role::kSharedGate, layer);
-    Place(to.shared_in, Alternating(gate, Rows(Role::kSharedUp, layer), shared), all, hidden);
+    Place(to.shared_in, InRows(Role::kSharedGate, Role::kSharedUp, layer, 0, shared), all, hidden);
     Place(to.shared_down, Rows(Role::kSharedDown, layer), Slice(Role::kSharedDown, layer).cols, shared);
   }
 
@@ -137,7 +138,7 @@ class Loader {
     uploader_.Upload(to, Rows(role, layer), Slice(role, layer).cols, width);
   }
 
-  /// Uploads a vector, padded with zeros up to `width`. Returns its length; 0 if the model lacks the vector.
+  /// Uploads a vector, padded with zeros up to `width`. Returns its length; 0 if the model has no such vector.
   int64_t Vector(void* to, Role role, int64_t layer, int64_t width = 0) const {
     const std::vector<float> part = ReadVector(files_, shard_, role, layer);
     Numbers(to, part, width);
@@ -170,11 +171,10 @@ class Loader {
     return sources;
   }
 
-  /// Returns the rows of the MLP's first weight. Padding rows are zeros.
-  std::vector<RowSource> MlpInRows(int64_t layer) {
-    const int64_t width = CudaWeights::MlpWidth(shard_, layer);
-    std::vector<RowSource> up = Rows(Role::kUp, layer);
-    if (files_.spec().gated_mlp) return Alternating(Rows(Role::kGate, layer), up, width);
+  /// Returns the rows of the first weight of an MLP or expert with `width` columns. Padding rows are zeros.
+  std::vector<RowSource> InRows(Role of_gates, Role of_ups, int64_t layer, int64_t expert, int64_t width) {
+    std::vector<RowSource> up = Rows(of_ups, layer, expert);
+    if (files_.spec().gated_mlp) return Alternating(Rows(of_gates, layer, expert), up, width);
     up.resize(static_cast<size_t>(width));
     return up;
   }

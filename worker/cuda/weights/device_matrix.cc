@@ -18,7 +18,8 @@ namespace quire {
 
 namespace {
 
-/// Returns the form of a file's FP8 matrix for columns from `first` on. Groups must begin where the device's groups do.
+/// Returns the form of an FP8 matrix of a file for columns from `first` on. Its groups must begin where the device's
+/// groups begin.
 std::optional<NumberType> FormOfFp8(const ScaledMatrix& matrix, int64_t first) {
   if (matrix.groups() == 1) return NumberType::kFp8E4M3;
   const bool fits = matrix.InOrder() && matrix.group % kernels::kFp8Group == 0 && first % kernels::kFp8Group == 0;
@@ -56,14 +57,14 @@ std::optional<NumberType> FormOnDevice(const Tensor& tensor, int64_t first, Quan
   }
 }
 
-/// Chooses the forms in which one rank's matrices are held on the device.
+/// Chooses the forms in which the device holds one rank's matrices.
 class FormFinder {
  public:
   FormFinder(const ModelFiles& files, const RankShard& shard, Quantization quantization)
       : files_(files), shard_(shard), quantization_(quantization) {}
 
-  /// Returns the common form of matrices whose rows lie one after another with `width` numbers each, for every given
-  /// expert if they belong to experts; nullopt if there is none.
+  /// Returns the form that all these matrices can have, whose rows lie one after another with `width` numbers each (for
+  /// experts, that all experts can have); nullopt if there is none.
   std::optional<NumberType> Find(int64_t layer, std::initializer_list<Role> roles, int64_t width,
                                  const Range& experts = {0, 1}) const {
     std::optional<NumberType> form;
@@ -100,6 +101,10 @@ std::optional<NumberType> LayerForms::Of(Role role) const {
       return qkv[static_cast<size_t>(std::ranges::find(kQkvRoles, role) - kQkvRoles)];
     case Role::kAttentionOut:
       return attention_out;
+    case Role::kQueryIn:
+      return query_in;
+    case Role::kLatentIn:
+      return latent_in;
     case Role::kGate:
     case Role::kUp:
       return mlp_in;
@@ -129,7 +134,13 @@ std::vector<LayerForms> FormsOnDevice(const ModelFiles& files, const RankShard& 
   for (int64_t i = 0; i < spec.num_layers(); ++i) {
     const LayerSpec& layer = spec.layers[static_cast<size_t>(i)];
     LayerForms& to = forms[static_cast<size_t>(i)];
-    if (layer.has_attention()) {
+    if (spec.latent.rank > 0) {
+      const int64_t rank = spec.latent.query_rank;
+      to.query_in = finder.Find(i, {Role::kQueryIn}, spec.hidden_size);
+      to.latent_in = finder.Find(i, {Role::kLatentIn}, spec.hidden_size);
+      to.qkv[0] = finder.Find(i, {Role::kQuery}, rank > 0 ? rank : spec.hidden_size);
+      to.attention_out = finder.Find(i, {Role::kAttentionOut}, shard.heads.size() * spec.latent.value_dim);
+    } else if (layer.has_attention()) {
       for (size_t at = 0; at < to.qkv.size(); ++at) to.qkv[at] = finder.Find(i, {kQkvRoles[at]}, spec.hidden_size);
       to.attention_out = finder.Find(i, {Role::kAttentionOut}, shard.heads.size() * layer.head_dim);
     }

@@ -21,24 +21,25 @@ struct DeviceMatrix {
 /// The roles whose rows lie one after another in the matrix of a layer's qkv product.
 inline constexpr Role kQkvRoles[] = {Role::kQuery, Role::kKey, Role::kValue, Role::kAttentionGate};
 
-/// The types of those layer matrices that stay quantised on the device; nullopt: expanded. All experts have the same
-/// type.
+/// The types of those matrices of a layer that stay quantised on the device; nullopt: the matrix is expanded. All
+/// experts have the same type.
 struct LayerForms {
   std::array<std::optional<NumberType>, std::size(kQkvRoles)> qkv;  // by role, as in kQkvRoles
   std::optional<NumberType> attention_out, mlp_in, down;
+  std::optional<NumberType> query_in, latent_in;  // latent attention, whose queries are qkv[0]
   std::optional<NumberType> experts_in, experts_down, shared_in, shared_down;
 
   std::optional<NumberType> Of(Role role) const;
 };
 
-/// Chooses the forms of each layer's matrices; all are expanded if the dtype is fp32. Without `quantization`, matrices
-/// in blocks of at least 32 columns keep their integers: Q4_0, Q4_1, Q4_K and 4-bit integers of safetensors (FormOf)
-/// as q4_1; Q8_0, Q5_0, IQ4_NL and IQ4_XS as q8_0; Q5_1, Q5_K and Q6_K in six bits; MXFP4 unchanged. FP8 stays if its
+/// Chooses the forms of each layer's matrices. If the dtype is fp32, all are expanded. Without `quantization`, matrices
+/// in blocks of at least 32 columns keep their integers: Q4_0, Q4_1, Q4_K and 4-bit integers of safetensors (FormOf) as
+/// q4_1; Q8_0, Q5_0, IQ4_NL and IQ4_XS as q8_0; Q5_1, Q5_K and Q6_K in six bits; MXFP4 unchanged. FP8 stays if its
 /// factors belong to rows or to groups of a multiple of 128 columns.
-/// With fp8, plain matrices and other file formats are rounded to FP8 with one factor per row. With int8 or int4,
-/// plain matrices and those that FormOf expands to 16 bits are rounded to q8_0 or q4_1; other file formats, six-bit
-/// ones included, are rounded to q8_0, as on the CPU. Gates and ups must have the same form. All else is expanded,
-/// also if a block has columns of several ranks.
+/// With fp8, plain matrices and other file formats are rounded to FP8 with one factor per row. With int8 or int4, plain
+/// matrices and those that FormOf expands to 16 bits are rounded to q8_0 or q4_1; other file formats, including six-bit
+/// ones, are rounded to q8_0, as on the CPU. Gates and ups must have the same form. All other matrices are expanded,
+/// and so are matrices of which several ranks have columns of one block.
 std::vector<LayerForms> FormsOnDevice(const ModelFiles& files, const RankShard& shard, NumberType dtype,
                                       Quantization quantization);
 

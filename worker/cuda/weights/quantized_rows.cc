@@ -27,7 +27,8 @@ void WriteBytes(const std::byte* block, std::byte* ints, std::byte* scales) {
   for (int i = 0; i < kBlock; ++i) ints[i] = block[2 + i] ^ std::byte{0x80};
 }
 
-/// Reorders nibbles: in the file's block a byte holds numbers i and i + 16, on the device 2 i and 2 i + 1.
+/// Reorders nibbles: a byte of the file's block has the numbers i and i + 16, a byte on the device the numbers 2 i and
+/// 2 i + 1.
 void PairNibbles(const std::byte* nibbles, std::byte* ints) {
   for (int i = 0; i < kHalf; ++i) {
     const int from = 2 * i % kHalf;
@@ -67,14 +68,14 @@ void WriteMxFp4(const kernels::MxFp4Blocks& blocks, int64_t count, std::byte* in
   }
 }
 
-/// Returns the range of columns of the whole file blocks that contain `cols`. Blocks longer than 32 may contain columns
-/// of other ranks at the edges.
+/// Returns the columns of the whole file blocks that contain `cols`. If blocks are longer than 32 columns, the first
+/// and the last block may contain columns of other ranks.
 Range WholeBlocks(const Tensor& tensor, Range cols) {
   const int64_t whole = std::max<int64_t>(DecodeBlock(tensor), kBlock);
   return {cols.begin / whole * whole, std::min((cols.end + whole - 1) / whole * whole, tensor.cols())};
 }
 
-/// Rounds to the nearest E4M3 number; saturates at the largest. NaN stays NaN.
+/// Rounds to the nearest E4M3 number, at most to the largest one. NaN stays NaN.
 std::byte ToFp8(float x) {
   constexpr float kLargest = 448, kLeastNormal = 0x1p-6f;
   constexpr std::byte kNan{0x7f};
@@ -87,8 +88,8 @@ std::byte ToFp8(float x) {
   return static_cast<std::byte>(std::signbit(x) ? bits | 0x80 : bits);
 }
 
-/// Writes FP8 numbers. FP8 of a file stays unchanged, with the factors of its rows or groups. Other numbers are scaled
-/// by the row's largest finite number.
+/// Writes FP8 numbers. Numbers that are FP8 in the file stay unchanged, with the factors of their rows or groups. Other
+/// numbers are scaled by the row's largest finite number.
 void WriteFp8(const Tensor& tensor, int64_t row, Range cols, NumberType type, const QuantizedRow& to) {
   if (const ScaledMatrix* matrix = tensor.scaled.get(); matrix != nullptr && matrix->fp8 != nullptr) {
     std::memcpy(to.ints, matrix->fp8 + row * matrix->cols + cols.begin, static_cast<size_t>(cols.size()));
@@ -130,7 +131,7 @@ void WriteSixBits(const std::vector<kernels::SixBitBlock>& blocks, QuantizedRow 
   }
 }
 
-/// Converts columns of a row to blocks of `form`: with recodes by RecodeRow, else by rounding.
+/// Converts columns of a row to blocks of `form`: by RecodeRow if `recodes` is true, otherwise by rounding.
 std::vector<std::byte> MakeBlocks(const Tensor& tensor, NumberType form, bool recodes, int64_t row, Range cols) {
   const int64_t block_bytes = LayoutOf(form).block_bytes;
   const auto [begin, end] = WholeBlocks(tensor, cols);

@@ -5,7 +5,7 @@
 
 namespace quire {
 
-/// The destination of a row's parts (kernels::QuantizedParts).
+/// Where the parts of a row are written (kernels::QuantizedParts).
 struct QuantizedRow {
   std::byte *ints, *highs, *scales;
 };

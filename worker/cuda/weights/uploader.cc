@@ -6,16 +6,16 @@
 #include <map>
 
 #include "comm/base/error.h"
+#include "comm/model/formats/scaled_matrix.h"
 #include "kernels/cuda/products/quantized_gemm.h"
 #include "worker/cuda/weights/quantized_rows.h"
 #include "worker/model/stored_rows.h"
-#include "worker/model/weight_slice.h"
 
 namespace quire {
 
 namespace {
 
-// Mark kFirstMark + i of the device's stream says when half i of the staging buffer has been copied to the device.
+// Mark kFirstMark + i of the device's stream tells when half i of the staging buffer has been copied to the device.
 constexpr int kFirstMark = 0;
 
 __extension__ using Float16 = _Float16;
@@ -40,6 +40,14 @@ void Round(const float* from, int64_t count, NumberType dtype, std::byte* to) {
 
 }  // namespace
 
+std::vector<RowSource> RowsOf(const ModelFiles& files, const WeightSlice& slice, Role role, int64_t layer) {
+  const Tensor& tensor = files.Get(role, layer);
+  if (tensor.scaled != nullptr) tensor.scaled->Check(files.path());
+  std::vector<RowSource> rows;
+  for (const int64_t row : slice.rows) rows.push_back({&tensor, row});
+  return rows;
+}
+
 Uploader::Uploader(Device& device, NumberType dtype, int threads, std::function<void(int64_t)> progress)
     : device_(device),
       dtype_(dtype),
@@ -62,7 +70,7 @@ void Uploader::WritePiece(const RowSource& source, Range cols, std::byte* to) co
                 static_cast<size_t>(cols.size() * element));
     return;
   }
-  // Decode whole quantisation blocks; those at the edges may contain columns of other ranks.
+  // Decode whole quantisation blocks; the first and the last may contain columns of other ranks.
   const int64_t block = DecodeBlock(*source.tensor);
   const int64_t begin = cols.begin / block * block,
                 end = std::min((cols.end + block - 1) / block * block, source.tensor->cols());

@@ -6,10 +6,12 @@
 #include <vector>
 
 #include "comm/model/formats/tensor.h"
+#include "comm/model/model_files.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/cuda/paged_cache.h"
 #include "worker/cuda/device/device.h"
 #include "worker/model/shard.h"
+#include "worker/model/weight_slice.h"
 
 namespace quire {
 
@@ -18,6 +20,9 @@ struct RowSource {
   const Tensor* tensor = nullptr;  // null: zeros
   int64_t row = 0;
 };
+
+/// Returns the rows of the matrix that belong to a rank's slice. Throws Error for scales that do not fit.
+std::vector<RowSource> RowsOf(const ModelFiles& files, const WeightSlice& slice, Role role, int64_t layer);
 
 /// Uploads weights from mapped files. Threads read and convert into one half of a staging buffer while the other half
 /// is copied to the device.
@@ -32,7 +37,7 @@ class Uploader {
   void Upload(void* to, const std::vector<RowSource>& rows, Range cols, int64_t width) {
     UploadPieces(to, rows, {cols}, width);
   }
-  /// Uploads as Upload does, with the columns of several pieces, one piece after another.
+  /// Uploads as Upload does, with the columns of several pieces, which follow one another.
   void UploadPieces(void* to, const std::vector<RowSource>& rows, const std::vector<Range>& pieces, int64_t width);
   /// Uploads whole rows in quantised form: `to` is the data of a kernels::QuantizedMatrix of type `type`,
   /// [rows.size(), columns].
@@ -47,7 +52,8 @@ class Uploader {
   void WritePiece(const RowSource& source, Range cols, std::byte* to) const;
   /// Returns the next half of the staging buffer; waits until its last copy has finished.
   std::byte* NextHalf();
-  /// Queues copies of the current half's contents, one part after the other, and switches to the other half.
+  /// Send() queues copies of the current half, which holds these parts one after another, and switches to the other
+  /// half.
   struct Part {
     void* to;
     int64_t bytes;

@@ -24,7 +24,7 @@ void RefuseCitations(const JsonObject& block) {
     citations.Refuse("enabled", "must be false: answers of this server cite no places");
 }
 
-/// Returns one line "name: value" of a document's head; empty when the member is absent.
+/// Returns a line "name: value" for a document's head; empty when the block has no such member.
 std::string Headed(const JsonObject& block, const char* name) {
   const auto text = block.OptionalText(name);
   return text ? std::string(name) + ": " + *text + "\n" : "";

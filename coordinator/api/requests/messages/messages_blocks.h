@@ -10,7 +10,7 @@ namespace quire {
 // The functions below turn blocks of the Messages API into text. All throw ApiError, which names the member, for an
 // invalid member and for content that a text model cannot read.
 
-/// Returns the text of a block of text, a document, a search result or a tool reference. A tool reference also makes
+/// Returns the text of one block: a text, a document, a search result or a tool reference. A tool reference also makes
 /// the tool available to the model.
 std::string WordsOfBlock(const JsonObject& block, MessagesTools& tools);
 
@@ -18,10 +18,10 @@ std::string WordsOfBlock(const JsonObject& block, MessagesTools& tools);
 /// is absent.
 std::string WordsOf(const JsonObject& holder, const char* name, MessagesTools& tools);
 
-/// Returns the text of a result of a provider's tool in an earlier answer.
+/// Returns the text of a block in an earlier answer that holds the result of a tool of the provider.
 std::string WordsOfProviderResult(const JsonObject& block, MessagesTools& tools);
 
-/// Returns the text of `system`, without Claude Code's billing line, which differs between its conversations.
+/// Returns the text of `system` without Claude Code's billing line, which differs from conversation to conversation.
 std::string WordsOfSystem(const JsonObject& body, MessagesTools& tools);
 
 }  // namespace quire

@@ -57,8 +57,8 @@ void AddOutputConfig(const JsonObject& body, OrderedJson& chat) {
   chat["response_format"] = ResponseFormat(config.Object("format"));
 }
 
-/// Sets reasoning_effort from the latest turn that names one. Efforts above "high" become "high", the highest that
-/// templates know.
+/// Sets reasoning_effort from the latest turn that names an effort. Efforts above "high" become "high", the highest
+/// that templates know.
 void AddEffort(const MessagesTurns& turns, MessagesRequest& request) {
   OrderedJson& chat = request.chat;
   if (turns.effort) chat["reasoning_effort"] = *turns.effort;
@@ -67,15 +67,15 @@ void AddEffort(const MessagesTurns& turns, MessagesRequest& request) {
   request.hints.emplace_back("reasoning_effort");
 }
 
-/// Translates `thinking` into the chat request's fields. after_tools: the last turn has results of tools.
+/// Translates `thinking` into fields of the chat request. after_tools: the last turn has results of tools.
 void AddThinking(const JsonObject& thinking, bool after_tools, MessagesRequest& request) {
   thinking.KnowOnly({"type", "display", "budget_tokens", "block_binding"});
   const std::string type = thinking.Text("type");
   if (type != "enabled" && type != "adaptive" && type != "disabled" && type != "between_tools")
     thinking.Refuse("type", "must be enabled, adaptive, between_tools or disabled");
   request.chat["enable_thinking"] = type != "disabled" && (type != "between_tools" || after_tools);
-  // These types leave the decision about thinking to the model, so a model that never thinks may ignore
-  // enable_thinking.
+  // These types leave it to the model whether it thinks, so enable_thinking is ignored if the template does not read
+  // it.
   if (type == "adaptive" || type == "between_tools") request.hints.emplace_back("enable_thinking");
   if (const OrderedJson* budget = thinking.Find("budget_tokens")) {
     if (type != "enabled") thinking.Refuse("budget_tokens", "is for thinking that is enabled; leave it out");
@@ -87,7 +87,7 @@ void AddThinking(const JsonObject& thinking, bool after_tools, MessagesRequest& 
   request.seals_thoughts = display == "omitted";
 }
 
-/// Makes the answer continue the last message.
+/// Makes the answer continue the conversation's last message.
 void BeginAnswer(const JsonObject& body, OrderedJson& chat) {
   if (chat.contains("response_format"))
     body.Refuse("messages", "must end with a turn of the user where a format of the answer is asked for");

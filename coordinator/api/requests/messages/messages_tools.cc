@@ -17,7 +17,7 @@ namespace {
 constexpr int kMostFixedTools = 16;
 constexpr std::string_view kToolSearchTool = "tool_search_tool";
 
-/// Families of types of tools that Anthropic's servers run.
+/// Families of tools that Anthropic's servers execute.
 constexpr std::string_view kProviderFamilies[] = {"web_search", "web_fetch", "code_execution", "advisor"};
 constexpr std::string_view kProviderTypes[] = {"mcp_toolset", "tool_search_tool_bm25", "tool_search_tool_regex"};
 /// Tools whose results are images of a screen.
@@ -33,7 +33,7 @@ bool IsRunByProvider(std::string_view type) {
 
 std::string TypeOf(const JsonObject& tool) { return tool.OptionalText("type").value_or("custom"); }
 
-/// False when only a provider's code may call the tool.
+/// Returns false when only code that the provider runs may call the tool.
 bool IsCalledByModels(const JsonObject& tool) {
   const OrderedJson* callers = tool.Find("allowed_callers");
   if (callers == nullptr) return true;
@@ -41,7 +41,7 @@ bool IsCalledByModels(const JsonObject& tool) {
   return std::ranges::find(*callers, "direct") != callers->end();
 }
 
-/// Appends the examples to the description.
+/// Appends the tool's examples to its description.
 void AddExamples(const JsonObject& tool, OrderedJson& function) {
   const OrderedJson* examples = tool.Find("input_examples");
   if (examples == nullptr || *examples == OrderedJson::array()) return;
@@ -51,7 +51,7 @@ void AddExamples(const JsonObject& tool, OrderedJson& function) {
   function["description"] = words;
 }
 
-/// Returns OpenAI's tool object for a tool that clients run.
+/// Returns OpenAI's tool object for a tool that clients execute.
 OrderedJson FunctionOf(const JsonObject& tool, const std::string& type) {
   OrderedJson function = {{"name", tool.Text("name")}};
   if (const auto fixed = ClientToolOf(type)) {
@@ -82,7 +82,7 @@ void RefuseUnknownType(const JsonObject& tool, const std::string& type) {
 
 }  // namespace
 
-/// Throws ApiError for more than kMostFixedTools tools that the server defines, because each adds a long text to the
+/// Throws ApiError for more than kMostFixedTools tools that are defined here, because each adds a long text to the
 /// prompt for a few bytes of the request.
 void MessagesTools::CountFixed(const JsonObject& tool, const std::string& type) {
   if (!ClientToolOf(type) || ++num_fixed_ <= kMostFixedTools) return;
@@ -96,8 +96,8 @@ void MessagesTools::Read(const JsonObject& body) {
     if (!servers->empty()) TellLeftOut("mcp_servers of Messages: this server runs no tools; clients may");
   }
   if (!body.Has("tools")) return;
-  // If the request relies on a provider's search for tools, the model could never find the deferred tools. So it sees
-  // all tools from the start.
+  // If the request relies on a provider's search for tools, the model could never find the deferred tools here. So then
+  // it sees all tools from the start.
   bool searched = false;
   body.ForEach("tools",
                [&](const JsonObject& tool) { searched = searched || TypeOf(tool).starts_with(kToolSearchTool); });

@@ -9,9 +9,9 @@
 
 namespace quire {
 
-/// The tools of a Messages request. The model sees some before the conversation. Others are deferred: the
-/// conversation's text describes a deferred tool at the place where it becomes available, so that the prompt before it
-/// stays in the prefix cache. Tools that a provider would run are left out, with a line in the log.
+/// The tools of a Messages request. The model sees some of them before the conversation. Others are deferred: the
+/// conversation's text describes such a tool where it becomes available, so that the prompt before that place stays in
+/// the prefix cache. Tools that a provider would execute are left out, with a line in the log.
 class MessagesTools {
  public:
   /// Reads `tools` and `mcp_servers`. Throws ApiError for bad or impossible values.
@@ -20,8 +20,8 @@ class MessagesTools {
   void AddChoice(const JsonObject& choice, OrderedJson& chat);
 
   // These functions return text that tells the model about changes of its tools. Load returns the text for a tool that
-  // becomes available. The text holds the tool's definition the first time only, so the text never outgrows the
-  // client's input by more than a sentence per block.
+  // becomes available. Only the first such text holds the tool's definition, so all texts together exceed the client's
+  // input by a sentence per block at most.
   std::string Load(const std::string& name);
   /// Adds a tool that the conversation defines; it may replace a tool of the same name.
   std::string Define(const JsonObject& definition);

@@ -27,7 +27,7 @@ class Turns {
     AddText(text);
   }
 
-  /// is_past: a turn of the user follows later.
+  /// is_past: a later turn is the user's.
   void Add(const JsonObject& turn, bool is_past) {
     const std::string role = turn.Text("role");
     if (role != "user" && role != "assistant" && role != "system")
@@ -116,11 +116,11 @@ class Turns {
     gap_.clear();
   }
 
-  /// Returns the thoughts in the signature of an answer that was requested with display omitted; empty for signatures
-  /// of other servers.
+  /// Returns the thoughts in a signature, which this server makes when a request asks to omit them from the answer;
+  /// empty for signatures of other servers.
   static std::string SealedThoughts(const JsonObject& block) {
     const auto opened = OpenText(block.OptionalText("signature").value_or(""));
-    // Clients may have changed the text, so it is parsed as JSON and may prove invalid.
+    // Clients may have changed the text, so it may no longer be valid JSON.
     const OrderedJson said = opened ? OrderedJson::parse('"' + *opened + '"', nullptr, false) : OrderedJson();
     return said.is_string() ? said.get<std::string>() : "";
   }

@@ -5,8 +5,8 @@
 
 namespace quire {
 
-/// Translates the `format` of a custom tool into the JSON schema `input` of the tool's text argument. Returns true if
-/// the text is constrained. Throws ApiError for a format that cannot be enforced.
+/// Adds the constraint of a custom tool's `format` to `input`, the JSON schema of the tool's text argument. Returns
+/// true if the text is constrained. Throws ApiError for a format that cannot be enforced.
 bool AddCustomFormat(const JsonObject& format, OrderedJson& input);
 
 }  // namespace quire

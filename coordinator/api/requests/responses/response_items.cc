@@ -20,7 +20,7 @@ namespace quire {
 
 namespace {
 
-/// Returns the text of a message's part. Refuses other kinds of parts by name.
+/// Returns the text of one part of a message. Refuses parts that are no text, by their type.
 std::string PartText(const JsonObject& part) {
   const std::string type = part.Text("type");
   if (type == "refusal") return part.Text("refusal");
@@ -30,15 +30,15 @@ std::string PartText(const JsonObject& part) {
   return part.Text("text");
 }
 
-/// Returns the text of a part of a tool's output. An image or file becomes a note to the model, so that an agent whose
-/// tool returns images can continue.
+/// Returns the text of one part of a tool's output. An image or a file becomes a note to the model, so that an agent
+/// whose tool returns images can go on.
 std::string OutputText(const JsonObject& part) {
   const std::string type = part.Text("type");
   if (type != "input_image" && type != "input_file") return PartText(part);
   return fmt::format("[{} left out: this model reads text only]", type == "input_image" ? "an image" : "a file");
 }
 
-/// Members of items that the model does not see.
+/// Members of items that are not shown to the model.
 constexpr std::string_view kOfItems[] = {"type", "id", "status", "internal_chat_message_metadata_passthrough",
                                          "created_by"};
 
@@ -49,8 +49,8 @@ void KnowItem(const JsonObject& item, std::initializer_list<std::string_view> ow
   }
 }
 
-/// A type of items: calls of a built-in tool of a provider. `arguments` names the members that become the call's
-/// arguments. `result` names the member with the tool's output, if there is one.
+/// A type of items: calls of a provider's built-in tool. `arguments`: the item's members that become the call's
+/// arguments. `result`: the member with the tool's output, if there is one.
 struct BuiltIn {
   std::string_view type, name;
   std::vector<std::string_view> arguments;
@@ -69,7 +69,7 @@ constexpr std::string_view kOutputs[] = {"function_call_output", "custom_tool_ca
                                          "shell_call_output", "apply_patch_call_output"};
 constexpr std::string_view kSealedConversation =
     "holds an earlier conversation in a form that only the server that made it can read; send the items";
-/// Reasons why types of items cannot be read.
+/// Types of items that cannot be read, each with the reason.
 const std::map<std::string_view, std::string_view> kUnreadable = {
     {"compaction", kSealedConversation},
     {"context_compaction", kSealedConversation},
@@ -81,8 +81,8 @@ const std::map<std::string_view, std::string_view> kUnreadable = {
     {"computer_call", "is about images of a screen, and this server's model reads text only"},
     {"computer_call_output", "is an image, and this server's model reads text only"}};
 
-/// Returns the id of a call or of its output: `call_id`, or for items of built-in tools the item's `id`. Throws
-/// ApiError without either.
+/// Returns the id of a call or of its output: `call_id`, or the item's `id` for items of built-in tools. Throws
+/// ApiError when both are missing.
 std::string CallIdOf(const JsonObject& item) {
   std::string id = item.OptionalText("call_id").value_or(item.OptionalText("id").value_or(""));
   if (id.empty()) item.Refuse("call_id", "is missing");
@@ -137,7 +137,7 @@ OrderedJson& ResponseItems::Say(const std::string& role, std::string text) {
   return messages_.back();
 }
 
-/// Adds a message. A message from one agent to another becomes a message of the user.
+/// Adds a message. A message that one agent sent to another becomes a user message.
 void ResponseItems::AddMessage(const JsonObject& item) {
   KnowItem(item, {"role", "content", "phase", "author", "recipient"});
   const bool of_agent = item.Has("author");
@@ -175,7 +175,7 @@ void ResponseItems::AddCustomCall(const JsonObject& item) {
 
 void ResponseItems::Output(const JsonObject& item) {
   KnowItem(item, {"call_id", "output", "max_output_length"});
-  // A shell's output is a list of objects without "type".
+  // The output of a shell call is a list of objects without "type".
   const OrderedJson* output = item.Find("output");
   const bool typed = output == nullptr || !output->is_array() || output->empty() ||
                      (output->front().is_object() && output->front().contains("type"));
@@ -184,7 +184,7 @@ void ResponseItems::Output(const JsonObject& item) {
   Say("tool", typed ? item.JoinedText("output", OutputText) : DumpExactJson(*output))["tool_call_id"] = id;
 }
 
-/// Adds the found tools. Tells the model the names of those that the model may call from here on.
+/// Adds the tools that a search found, and tells the model the names of those that it may call from now on.
 void ResponseItems::AddSearchOutput(const JsonObject& item) {
   KnowItem(item, {"call_id", "execution", "tools"});
   std::string found;
@@ -203,7 +203,7 @@ bool ResponseItems::AddBuiltIn(const JsonObject& item, const std::string& type) 
   for (const std::string_view member : found->arguments) {
     if (const OrderedJson* value = item.Find(std::string(member).c_str())) arguments[std::string(member)] = *value;
   }
-  // A single argument that is an object becomes the whole arguments.
+  // If the only argument is an object, its members become the arguments.
   if (arguments.size() == 1 && (arguments.front().is_object() || found->arguments.front() == "arguments"))
     arguments = OrderedJson(arguments.front());
   Call(id, name, TextOf(arguments));
@@ -214,8 +214,8 @@ bool ResponseItems::AddBuiltIn(const JsonObject& item, const std::string& type) 
   return true;
 }
 
-/// Adds thoughts to the next message of the assistant. Thoughts of this server's models come back in `content` or
-/// sealed. Another server's sealed thoughts cannot be opened, so their summary is used.
+/// Adds thoughts to the assistant's next message. Thoughts of this server's models come back in `content` or sealed.
+/// Thoughts that another server sealed cannot be opened, so their summary is used.
 void ResponseItems::AddReasoning(const JsonObject& item) {
   KnowItem(item, {"summary", "content", "encrypted_content"});
   const auto sealed = item.OptionalText("encrypted_content");

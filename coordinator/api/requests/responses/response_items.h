@@ -14,15 +14,15 @@
 
 namespace quire {
 
-/// Looks up a stored response of the same client, and returns JSON: with an empty item_id the conversation including
-/// the answer, otherwise the item of the output with that id. Throws ApiError 404 when there is none.
+/// Looks up a stored response of the same client. If item_id is empty, returns the conversation with the answer,
+/// otherwise the item with that id in the response's output, as JSON. Throws ApiError 404 when there is none.
 using FindKept = std::function<std::string(const std::string& response_id, const std::string& item_id)>;
 
 /// Translates input items of /v1/responses into chat messages.
 class ResponseItems {
  public:
-  /// `earlier` holds the messages before the items. `bytes`: the size of the items, which bounds the text that is made
-  /// of them. `find` and `tools` must outlive this object.
+  /// `earlier`: the messages before the items. `bytes`: the size of the items, which bounds the text that they expand
+  /// to. `find` and `tools` must outlive this object.
   ResponseItems(OrderedJson earlier, size_t bytes, const FindKept& find, OfferedTools& tools);
 
   void AddText(const std::string& text);
@@ -30,12 +30,12 @@ class ResponseItems {
   void Add(const JsonObject& item);
 
   OrderedJson Take() { return std::move(messages_); }
-  /// Returns the added items, with stored items in place of references, as the API shows them later.
+  /// Returns the added items as the API shows them later, with each reference replaced by the stored item.
   std::vector<InputItem> TakeItems() { return std::move(items_); }
 
  private:
-  /// Returns the name under which the model called the function of an item. Throws ApiError when it exceeds the bound
-  /// of tools' names.
+  /// Returns the name under which the model called an item's function. Throws ApiError when it is longer than a tool's
+  /// name may be.
   std::string NameOfCall(const JsonObject& item, const char* name_space) const;
   OrderedJson& Say(const std::string& role, std::string text);
   void AddMessage(const JsonObject& item);
@@ -44,7 +44,7 @@ class ResponseItems {
   void AddCustomCall(const JsonObject& item);
   void AddSearchOutput(const JsonObject& item);
   void AddReference(const JsonObject& item);
-  /// Adds a call of a provider's built-in tool. False: the item is not such a call.
+  /// Adds a call of a provider's built-in tool. Returns false if the item is not such a call.
   bool AddBuiltIn(const JsonObject& item, const std::string& type);
   void Call(const std::string& id, const std::string& name, std::string arguments);
   void Output(const JsonObject& item);

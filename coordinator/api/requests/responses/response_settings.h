@@ -8,12 +8,12 @@
 // The parts of an answer of /v1/responses that repeat its request.
 namespace quire {
 
-/// Checks fields that only the answer repeats. Throws ApiError for a wrong type, and for a text longer than OpenAI
-/// allows.
+/// Checks fields that have no effect, except that the answer repeats them. Throws ApiError for a wrong type, and for a
+/// text longer than OpenAI allows.
 void CheckRepeated(const JsonObject& body);
 
 /// Returns the settings, including defaults, as members of a JSON object without its braces. defaults: the sampling
-/// settings of a request without any.
+/// settings that hold where the request names none.
 std::string SettingsOf(const JsonObject& body, const SamplingDefaults& defaults);
 
 }  // namespace quire

@@ -15,7 +15,7 @@ namespace quire {
 
 namespace {
 
-/// Types of tools that OpenAI runs, or that its models were trained on. A date may follow: web_search_2025_08_26.
+/// Types of tools that OpenAI executes, or for which its models were trained. A date may follow: web_search_2025_08_26.
 constexpr std::string_view kOfProviders[] = {"web_search",
                                              "web_search_preview",
                                              "file_search",
@@ -130,12 +130,12 @@ void OfferedTools::Put(const JsonObject& tool, OrderedJson function, ResponseToo
   chat_.push_back(ChatTool(std::move(function)));
 }
 
-/// True when the model sees a tool of this name.
+/// True when the model sees a tool with this name.
 bool OfferedTools::Shows(const std::string& name) const {
   return std::ranges::any_of(chat_, [&](const OrderedJson& tool) { return NameOf(tool) == name; });
 }
 
-/// Returns the name under which the model sees the tool that `choice` names; empty: a provider would run the tool.
+/// Returns the name under which the model sees the tool that `choice` names; empty when a provider would execute it.
 std::string OfferedTools::NameOfChoice(const JsonObject& choice) const {
   const std::string type = choice.Text("type");
   if (IsOfProviders(type) && type != kToolSearch) return "";
@@ -200,7 +200,7 @@ std::string CustomInputOf(const std::string& arguments) {
     return found->get<std::string>();
   };
   if (auto input = input_in(arguments)) return *input;
-  // The arguments were cut off. Close them, without an incomplete escape, and take the text that they have.
+  // The arguments were cut off. Complete the JSON, without an incomplete escape at its end, and return its text.
   for (size_t less = 0; less <= std::min(kLongestEscape, arguments.size()); ++less) {
     if (auto input = input_in(arguments.substr(0, arguments.size() - less) + "\"}")) return *input;
   }

@@ -11,9 +11,9 @@
 
 namespace quire {
 
-/// The tools of /v1/responses. The model sees tools of all kinds as functions of one list.
+/// The tools of /v1/responses. To the model, tools of all kinds are functions in one list.
 
-/// The client's view of a tool that the model sees under another name or as another kind.
+/// What the client calls a tool that the model sees under another name, or as another kind of tool.
 struct ResponseTool {
   enum Kind {
     kFunction,
@@ -26,25 +26,25 @@ struct ResponseTool {
 
   bool operator==(const ResponseTool&) const = default;
 };
-/// Tools by the name that the model sees. A name that is missing here belongs to a plain function.
+/// Tools, keyed by the name that the model sees. A name that is not in the map belongs to a plain function.
 using ResponseTools = std::map<std::string, ResponseTool>;
 
 inline constexpr const char* kCustomInput = "input";
 inline constexpr const char* kToolSearch = "tool_search";
 
-/// Returns the name under which the model sees a tool of a namespace; empty: no namespace.
+/// Returns the name under which the model sees a tool of this namespace; without a namespace, the tool's own name.
 std::string ShownToolName(const std::string& name_space, const std::string& name);
 
 /// The tools of a request, from its `tools` and from items of its input.
 class OfferedTools {
  public:
-  /// Adds the tools in the list `name` of `holder`. Tools that a provider would run are left out, with one line in the
-  /// log per type. A tool whose name exists is skipped if `again`, otherwise refused. Throws ApiError for unknown types
-  /// and bad values. Returns the names, once each, under which the model may call the tools of the list.
+  /// Adds the tools in the list `name` of `holder`. Tools that a provider would execute are left out, with one line in
+  /// the log per type. A tool whose name exists already is skipped if `again` is true, otherwise refused. Throws
+  /// ApiError for unknown types and bad values. Returns, once each, the names under which the model may call the tools.
   std::vector<std::string> Add(const JsonObject& holder, const char* name, bool again);
 
   /// Returns the chat request's tool_choice, and removes tools that it does not allow. Throws ApiError for a tool that
-  /// does not exist here.
+  /// does not exist.
   OrderedJson Choose(const JsonObject& body);
 
   const OrderedJson& chat() const { return chat_; }
@@ -68,7 +68,7 @@ class OfferedTools {
 /// Returns the bytes that the names take.
 int64_t BytesOf(const ResponseTools& tools);
 
-/// Returns the text in a custom tool's argument, from the JSON of all arguments; it may have been cut off.
+/// Returns the text argument of a custom tool, from the JSON of the call's arguments, which may have been cut off.
 std::string CustomInputOf(const std::string& arguments);
 
 }  // namespace quire

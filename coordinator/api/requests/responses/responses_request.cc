@@ -40,7 +40,7 @@ OrderedJson Earlier(const JsonObject& body, const FindKept& find) {
   return id ? OrderedJson::parse(find(*id, "")) : OrderedJson::array();
 }
 
-/// Returns the chat messages of the whole conversation, without this request's instructions.
+/// Returns the chat messages of the whole conversation, without the instructions of this request.
 OrderedJson WholeConversation(const JsonObject& body, const FindKept& find, OfferedTools& tools,
                               std::vector<InputItem>& own) {
   const OrderedJson* input = body.Find("input");
@@ -57,7 +57,8 @@ OrderedJson WholeConversation(const JsonObject& body, const FindKept& find, Offe
   return messages;
 }
 
-/// Reads `reasoning`. Thoughts are returned unsummarised. The template decides which earlier thoughts the model sees.
+/// Reads `reasoning`. Thoughts are returned whole, never summarised. The template decides which earlier thoughts it
+/// shows.
 void AddReasoning(const JsonObject& reasoning, OrderedJson& chat) {
   reasoning.KnowOnly({"effort", "summary", "generate_summary", "context"});
   for (const char* name : {"summary", "generate_summary"}) {
@@ -69,7 +70,7 @@ void AddReasoning(const JsonObject& reasoning, OrderedJson& chat) {
   if (const auto effort = reasoning.OptionalText("effort")) chat["reasoning_effort"] = *effort;
 }
 
-/// True when `include` asks for sealed thoughts. Other known values concern items that answers here never have.
+/// True when `include` asks for sealed thoughts. Other known values are about items that answers here never have.
 bool AsksToSeal(const JsonObject& body) {
   const OrderedJson* include = body.Find("include");
   if (include == nullptr) return false;
@@ -90,7 +91,7 @@ bool AsksToSeal(const JsonObject& body) {
 void AddTextFormat(const JsonObject& body, OrderedJson& chat) {
   const JsonObject text = body.Object("text");
   text.KnowOnly({"format", "verbosity"});
-  // No served model was trained to read `verbosity`, so it is only checked.
+  // No served model was trained to obey `verbosity`, so its value is only checked.
   if (!IsIn(text.OptionalText("verbosity").value_or("medium"), kVerbosities))
     text.Refuse("verbosity", "must be low, medium or high");
   if (!text.Has("format")) return;

@@ -11,7 +11,7 @@
 
 namespace quire {
 
-/// OpenAI's Responses API, translated into the equivalent chat request.
+/// Requests of OpenAI's Responses API are translated into equivalent chat requests.
 
 /// The parts of a /v1/responses request that a chat request lacks, in JSON, for the answer and the stored response.
 struct ResponseTerms {

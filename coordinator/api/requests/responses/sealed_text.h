@@ -6,13 +6,13 @@
 
 namespace quire {
 
-/// Encodes a text that clients store and send back unread. This is no encryption: the text is not secret.
+/// Encodes a text that clients store and send back without reading it. The encoding keeps nothing secret.
 std::string SealText(std::string_view text);
 
-/// Decodes a result of SealText; nullopt for another text.
+/// Decodes what SealText has returned; nullopt for any other text.
 std::optional<std::string> OpenText(std::string_view sealed);
 
-/// Returns the most bytes that SealText makes of `bytes` bytes.
+/// Returns the most bytes of SealText's result for a text of `bytes` bytes.
 constexpr size_t SealedBytes(size_t bytes) { return 32 + bytes / 3 * 4; }
 
 }  // namespace quire

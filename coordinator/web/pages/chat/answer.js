@@ -1,13 +1,14 @@
-// The model's answer while it arrives: Markdown, or single tokens if their probabilities were requested.
+// Shows the model's answer while it arrives: as Markdown, or as single tokens if their probabilities were requested.
 import {el, setText} from "../shared/dom.js";
 import {copyButton} from "../shared/copy.js";
 import {seconds} from "../shared/format.js";
 import {Markdown} from "./markdown.js";
+import {PlainText} from "./plain_text.js";
 import {TokenView} from "./token_view.js";
 
-const REST = 4, LEAST_REST_MS = 30;  // after drawing, the page rests REST times the drawing's duration, at least LEAST_REST_MS
+const REST = 4, LEAST_REST_MS = 30;  // after drawing, the page rests REST times as long, and at least LEAST_REST_MS
 
-/** Returns the facts about a finished answer, as text. began, first: the times of the request and of the first word, in milliseconds. */
+/** Returns facts about a finished answer, as text. began and first: the times of the request and of the first word, in milliseconds. */
 function factsOf({usage, reason, began, first}) {
   const parts = [];
   if (usage) {
@@ -25,17 +26,19 @@ function factsOf({usage, reason, began, first}) {
 
 /** The element of a turn {role, content, reasoning, facts, problem}. Arriving text is written into the turn, too. */
 export class Answer {
-  constructor(turn) {
+  /** onDrawn() is called whenever more of the answer is shown. */
+  constructor(turn, onDrawn) {
     this.turn = turn;
+    this.onDrawn = onDrawn;
     this.thought = el("div", {className: "thought raw", hidden: true});
     this.body = el("div", {className: "text", role: "group", "aria-label": "Answer"});
     this.facts = el("p", {className: "facts"});
     this.actions = el("span", {className: "actions"}, copyButton("Copy", "Copy the answer", () => this.turn.content));
     this.problem = el("p", {className: "notice bad", role: "alert", hidden: true});
     this.element = el("div", {className: "turn assistant"}, this.thought, this.body, this.problem, el("div", {className: "under"}, this.facts, this.actions));
-    this.markdown = new Markdown(this.body);
+    this.markdown = new Markdown(this.body, onDrawn);
+    this.thoughts = new PlainText(this.thought);
     this.tokens = null;
-    this.onDrawn = () => {};
     this.began = performance.now();
     this.first = null;
     this.stale = false;  // true: text has arrived that is not drawn yet
@@ -91,7 +94,7 @@ export class Answer {
     this.stale = false;
     if (!this.tokens) this.markdown.show(content, whole);
     this.thought.hidden = !reasoning;
-    setText(this.thought, reasoning ?? "");
+    this.thoughts.show(reasoning ?? "");
     setText(this.facts, facts ?? "");
     this.problem.hidden = !problem;
     setText(this.problem, problem ?? "");

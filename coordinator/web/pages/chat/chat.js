@@ -1,5 +1,5 @@
-// A conversation with the model through /v1/chat/completions, streamed. An answer belongs to the conversation in which
-// it was requested, and goes nowhere else, whatever is shown when the answer ends.
+// A conversation with the model through /v1/chat/completions, streamed. An answer belongs only to the conversation in
+// which it was requested, whichever conversation is shown when the answer ends.
 import {$, el, keepList, setText} from "../shared/dom.js";
 import {Refusal} from "../shared/session.js";
 import {Answer} from "./answer.js";
@@ -11,9 +11,10 @@ import {UserTurn} from "./user_turn.js";
 
 const OPEN = "quire.open-conversation";  // key in the tab's sessionStorage: the conversation that a reload shows again
 const KEEP_EVERY_MS = 1000;
+const PANELS = ["kept", "settings"];
 const NEAR = 40;  // pixels above its end at which a page still counts as being at its end
 
-/** Removes answers that a reload cut before their first word. */
+/** Removes answers that a reload interrupted before their first word. */
 function restored(conversation) {
   if (!conversation) return newConversation();
   conversation.turns = conversation.turns.filter(({role, content, reasoning}) => role === "user" || content || reasoning);
@@ -36,7 +37,7 @@ export class Chat {
     this.views = new WeakMap();  // turn: {element}
     this.keys = new WeakMap();   // turn: the turn's key among the elements
     this.made = 0;
-    this.run = null;  // {conversation, controller} while an answer comes
+    this.run = null;  // {conversation, controller} while an answer arrives
     this.atEnd = true;
     this.#listen();
     this.open(restored(this.conversations.find(sessionStorage.getItem(OPEN))));
@@ -61,14 +62,26 @@ export class Chat {
     addEventListener("drop", (event) => { event.preventDefault(); this.attachments.add(event.dataTransfer.files); });
     addEventListener("scroll", () => { this.atEnd = innerHeight + scrollY > document.documentElement.scrollHeight - NEAR; });
     addEventListener("pagehide", () => { if (this.run) this.conversations.keep(this.run.conversation); });
-    for (const panel of ["kept", "settings"]) $(`${panel}-button`).addEventListener("click", () => this.#toggle(panel));
+    const head = document.querySelector("header");
+    new ResizeObserver(() => document.documentElement.style.setProperty("--head", `${head.offsetHeight}px`)).observe(head);
+    for (const panel of PANELS) $(`${panel}-button`).addEventListener("click", () => this.#toggle(panel));
   }
 
   #toggle(panel) {
     const open = $(panel).hidden;
+    if (open) this.#closeCovering();
+    this.#set(panel, open);
+    this.kept.show();
+  }
+
+  #set(panel, open) {
     $(panel).hidden = !open;
     $(`${panel}-button`).setAttribute("aria-expanded", String(open));
-    this.kept.show();
+  }
+
+  /** Closes panels that lie over the conversation, as they do on narrow screens (chat.css). */
+  #closeCovering() {
+    for (const panel of PANELS) if (getComputedStyle($(panel)).position === "fixed") this.#set(panel, false);
   }
 
   stop() {
@@ -83,6 +96,7 @@ export class Chat {
     this.#complain("");
     setText($("status"), "");
     this.atEnd = true;
+    this.#closeCovering();
     this.#show();
     $("message").focus();
   }
@@ -128,8 +142,12 @@ export class Chat {
   }
 
   #viewOf(turn) {
-    if (!this.views.has(turn)) this.views.set(turn, turn.role === "user" ? new UserTurn(turn, (text) => this.#sendInstead(turn, text)) : new Answer(turn));
+    if (!this.views.has(turn)) this.views.set(turn, turn.role === "user" ? new UserTurn(turn, (text) => this.#sendInstead(turn, text)) : this.#answerOf(turn));
     return this.views.get(turn);
+  }
+
+  #answerOf(turn) {
+    return new Answer(turn, () => this.#toEnd());
   }
 
   /** Places the turn's buttons: the last turn has one that requests an answer anew. */
@@ -179,13 +197,12 @@ export class Chat {
   /** Requests an answer to these turns. Returns false, and leaves the conversation unchanged, if nothing arrives. */
   async #answer(turns) {
     const {conversation} = this, before = conversation.turns;
-    const turn = {role: "assistant", content: ""}, answer = new Answer(turn);
+    const turn = {role: "assistant", content: ""}, answer = this.#answerOf(turn);
     const run = {conversation, controller: new AbortController()};
     this.run = run;
     this.views.set(turn, answer);
     conversation.turns = [...turns, turn];
     answer.begin(this.settings.logprobs);
-    answer.onDrawn = () => this.#toEnd();
     this.#complain("");
     this.#busy(true);
     this.#keep(conversation);
@@ -194,7 +211,7 @@ export class Chat {
     const problem = await this.#receive(run, answer, turns);
     clearInterval(keeping);
     const shown = this.conversation === conversation, came = Boolean(turn.content || turn.reasoning) || problem === null;
-    // A question that was left before its answer began stays where it was asked.
+    // If the user leaves a conversation before the answer begins, the question stays in that conversation.
     if (!came) conversation.turns = shown ? before : turns;
     this.#keep(conversation);
     if (this.run === run) {

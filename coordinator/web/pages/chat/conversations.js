@@ -1,6 +1,6 @@
 // The conversations that this browser keeps in its localStorage. Each conversation has an entry of its own, so that two
-// tabs do not overwrite each other's. The oldest conversations are deleted when there are too many or they are too
-// long. API keys are never stored here.
+// tabs do not overwrite each other's conversations. The oldest conversations are deleted when there are too many or
+// they are too long. API keys are never stored here.
 
 const PREFIX = "quire.conversation.", SETTINGS = "quire.settings";
 export const MOST_CONVERSATIONS = 100, MOST_CHARACTERS = 3000000;
@@ -114,6 +114,6 @@ export class Conversations {
   set settings(values) {
     try {
       localStorage.setItem(SETTINGS, JSON.stringify(values));
-    } catch { /* without room they last as long as the page */ }
+    } catch { /* no room: they last as long as the page */ }
   }
 }

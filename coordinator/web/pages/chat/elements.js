@@ -1,12 +1,13 @@
-// Makes page elements from marked's tokens of a Markdown text. A model may try to attack the readers of its answer. So
-// no HTML is made or read: all elements are created below, and all words are text nodes. HTML in an answer is shown as
-// text. Pictures become links, because loading a picture would tell its server about the conversation.
+// Makes page elements from marked's tokens of a Markdown text. A model may try to attack the readers of its answer.
+// Therefore this file neither makes nor parses HTML: it creates all elements itself, and all words are text nodes. HTML
+// in an answer is shown as text. Pictures become links, because loading a picture would tell its server about the
+// conversation.
 import {el} from "../shared/dom.js";
 import {copyButton} from "../shared/copy.js";
-import {drawnFormula} from "./formulas.js";
-import {withTabs} from "./tabs.js";
+import {formulaPlace} from "./formulas.js";
+import {withTabs} from "./readable_text.js";
 
-const LEADS_OUT = /^(?:https?:\/\/|mailto:)/i;  // other addresses could point to this server or run code
+const LEADS_OUT = /^(?:https?:\/\/|mailto:)/i;  // other addresses could lead to this server or run code
 const NAMED = {amp: "&", lt: "<", gt: ">", quot: '"', apos: "'", nbsp: "\u00a0", copy: "©", reg: "®", deg: "°", times: "×", middot: "·", bull: "•", hellip: "…", ndash: "–", mdash: "—",
   larr: "←", rarr: "→", le: "≤", ge: "≥", ne: "≠", minus: "−", euro: "€", laquo: "«", raquo: "»"};
 
@@ -25,13 +26,21 @@ function link(href, title, children) {
   return el("a", {href: address, title: unspelled(title ?? ""), target: "_blank", rel: "noopener noreferrer nofollow"}, ...children);
 }
 
-/** Returns a block of code under a line with its language and a button that copies it. */
-function code({text: words, lang}) {
-  const text = withTabs(words);
-  const language = (lang ?? "").trim().split(/\s/)[0];
+/** Returns a block of code that is empty, under a line with its language and a button that copies it: {element, inside: where the text belongs,
+ * copied(text): adds to what the button copies}. */
+export function codeBlock(info) {
+  let text = "";
+  const language = (info ?? "").trim().split(/\s/)[0], inside = el("code");
   const bar = el("div", {className: "bar"}, el("span", {className: "muted small"}, language), copyButton("Copy", "Copy the code", () => text));
-  const block = el("pre", {className: "scroll", tabIndex: 0, role: "group", "aria-label": language ? `Code in ${language}` : "Code"}, el("code", {}, text));
-  return el("div", {className: "code"}, bar, block);
+  const block = el("pre", {className: "scroll", tabIndex: 0, role: "group", "aria-label": language ? `Code in ${language}` : "Code"}, inside);
+  return {element: el("div", {className: "code"}, bar, block), inside, copied: (more) => { text += more; }};
+}
+
+function code({text: words, lang}) {
+  const text = withTabs(words), {element, inside, copied} = codeBlock(lang);
+  inside.append(text);
+  copied(text);
+  return element;
 }
 
 function table({header, align, rows}) {
@@ -68,7 +77,7 @@ const MAKERS = {
   html: asWritten,
   link: ({href, title, tokens}) => link(href, title, elementsOf(tokens)),
   image: ({href, title, text}) => link(href, title, [unspelled(text) || href || "picture"]),
-  formula: drawnFormula,
+  formula: formulaPlace,
 };
 
 /** Returns elements and texts for marked's tokens; a token of an unknown kind is shown as its source text. */

@@ -1,8 +1,8 @@
-// Text files that are attached to a message. The model reads the files before the message, each between fences.
+// Text files attached to a message. The model gets the files before the message, each between fences.
 import {el} from "../shared/dom.js";
 import {bytes} from "../shared/format.js";
 
-const MOST_BYTES = 1 << 20;  // for all files of one message
+const MOST_BYTES = 1 << 20;  // of all files of one message together
 
 /** Reads a file as {name, text}; throws Error when the file is not text. */
 async function readText(file) {
@@ -18,7 +18,7 @@ async function readText(file) {
 export class Attachments {
   constructor(row, tell) {
     this.row = row;
-    this.tell = tell;  // shows the error of a file
+    this.tell = tell;  // shows an error about a file
     this.files = [];
   }
 

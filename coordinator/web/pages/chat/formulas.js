@@ -2,8 +2,10 @@
 // which browsers show without KaTeX's fonts and styles. A formula that KaTeX cannot read stays as text.
 import {el} from "../shared/dom.js";
 
-const LONGEST = 4000;  // characters: an answer of thousands of openings without an end stays quick to read
-// Prices are not formulas: a formula has no blank inside either sign, no digit after the second sign, and no code
+export const LONGEST = 4000;  // characters; the bound keeps answers with thousands of unclosed formulas quick to read
+// A formula that defines its own commands could grow with each use of them.
+const DEFINES = /\\(?:[gex]?def|(?:re)?newcommand|providecommand|let|futurelet)(?![a-zA-Z])/, LONGEST_DEFINING = 1000, USES = 50;
+// Dollar signs also mean prices. A formula has no blank inside either sign, no digit after the second sign, and no code
 // between the signs.
 const DOLLARS = /^\$(?![\s$])((?:\\[^\n]|[^\\$\n`])+?)(?<!\s)\$(?!\d)/;
 const PAIRS = [["$$", "$$"], ["\\[", "\\]"]];
@@ -16,7 +18,7 @@ function between(text, [begin, end]) {
   return {raw: head.slice(0, place + end.length), tex: head.slice(begin.length, place)};
 }
 
-/** Returns the place of the first of the signs; undefined when the text has none of them. */
+/** Returns the index of the first of the signs; undefined when the text has none of them. */
 function place(text, signs) {
   const places = signs.map((sign) => text.indexOf(sign)).filter((found) => found >= 0);
   return places.length > 0 ? Math.min(...places) : undefined;
@@ -52,12 +54,26 @@ const inline = {
 /** The extensions for marked. They make tokens {type: "formula", display, tex, raw}. */
 export const FORMULAS = [block, inline];
 
-/** Returns the element of a formula; its source text when KaTeX cannot read the formula. */
-export function drawnFormula({display, tex, raw}) {
+const sources = new WeakMap();  // place of a formula: its token
+
+/** Returns a placeholder element for a formula. It shows the source text until drawFormula() draws the formula. */
+export function formulaPlace(token) {
+  const place = el("span", {className: token.display ? "formula display" : "formula"}, token.raw);
+  sources.set(place, token);
+  return place;
+}
+
+/** Returns the placeholder elements of formulas in an element. */
+export const formulasIn = (element) => element.querySelectorAll(".formula");
+
+/** Returns the element of a formula in place of formulaPlace(); its source text when KaTeX cannot read the formula. */
+export function drawFormula(place) {
+  const {display, tex, raw} = sources.get(place), defines = DEFINES.test(tex);
+  if (defines && tex.length > LONGEST_DEFINING) return el("code", {}, raw);
   const drawn = el("span", {className: display ? "formula display scroll" : "formula"});
   if (display) Object.assign(drawn, {tabIndex: 0, role: "group", ariaLabel: "Formula"});
   try {
-    globalThis.katex.render(tex, drawn, {displayMode: display, output: "mathml", throwOnError: true, trust: false, strict: "ignore", maxSize: 20, maxExpand: 500});
+    globalThis.katex.render(tex, drawn, {displayMode: display, output: "mathml", throwOnError: true, trust: false, strict: "ignore", maxSize: 20, maxExpand: defines ? USES : 500});
     return drawn;
   } catch {
     return el("code", {}, raw);

@@ -1,4 +1,4 @@
-// Starts the chat page: asks for a key when the server wants one, then shows the chat.
+// Starts the chat page: asks for a key if the server requires one, then shows the chat.
 import {confirmed} from "../shared/confirm.js";
 import {$, el, setText} from "../shared/dom.js";
 import {Session} from "../shared/session.js";

@@ -1,9 +1,9 @@
-// The page's form for the fields of requests; the browser keeps their values.
+// The page's form for the fields of requests. The browser keeps their values.
 import {$} from "../shared/dom.js";
 
 const FIELDS = ["system", "max-tokens", "temperature", "top-p", "top-k", "seed", "logprobs"];
 const TOP_LOGPROBS = 5;
-// Fields that a request contains only when the user filled them in; otherwise the server's sampling defaults apply.
+// Fields that a request contains only if the user filled them in. Otherwise the server's sampling defaults apply.
 const SAMPLING = {"temperature": "temperature", "top-p": "top_p", "top-k": "top_k"};
 
 export class Settings {
@@ -22,7 +22,7 @@ export class Settings {
     this.conversations.settings = Object.fromEntries(FIELDS.map((id) => [id, $(id).type === "checkbox" ? $(id).checked : $(id).value]));
   }
 
-  /** Shows in empty fields the values that the server takes then: `default_sampling` of the model in /v1/models. */
+  /** Shows the server's defaults (`default_sampling` of the model in /v1/models) as hints in empty fields. */
   showDefaults(model) {
     for (const [id, name] of Object.entries(SAMPLING)) $(id).placeholder = model?.default_sampling?.[name] ?? "";
   }
@@ -31,7 +31,7 @@ export class Settings {
     return $("logprobs").checked;
   }
 
-  /** Shows the first field with an invalid value. Returns false when there is one. */
+  /** Shows the first field with an invalid value. Returns false when a field is invalid. */
   check() {
     for (const input of $("settings").querySelectorAll("input")) {
       if (input.checkValidity()) continue;

@@ -1,7 +1,8 @@
-// An answer as single tokens. A token's alternatives are shown by pointer or by arrow keys.
+// Shows an answer as single tokens. The pointer or the arrow keys show a token's alternatives.
 import {$, el, setText} from "../shared/dom.js";
 import {percent} from "../shared/format.js";
 
+const PART = 500, LONGEST_PART = 4000;  // tokens: from PART on a part ends at a line end, at LONGEST_PART anywhere
 const UNSURE = 0.2, UNLIKELY = 0.05;  // probabilities below which a token is marked
 
 /** Returns the visible text of a token: spaces and line ends are made visible when the token has no other characters. */
@@ -13,6 +14,7 @@ export class TokenView {
   constructor(body) {
     this.body = body;
     this.tokens = [];  // {element, token, logprob, top}
+    this.part = null;  // the element with the last tokens
     this.chosen = -1;
     body.classList.add("raw");
     body.addEventListener("pointerover", (event) => this.#choose(this.tokens.findIndex((token) => token.element === event.target)));
@@ -24,7 +26,7 @@ export class TokenView {
   /** Adds a chunk's text and tokens. If the tokens do not spell the text (half a character has no text yet), adds the text alone. */
   add(text, tokens) {
     if (tokens.length === 0 || tokens.map(({token}) => token).join("") !== text) {
-      if (text) this.body.append(text);
+      if (text) this.#place(text);
       return;
     }
     if (this.tokens.length === 0) this.body.tabIndex = 0;
@@ -33,8 +35,18 @@ export class TokenView {
       const mark = probability < UNLIKELY ? " unlikely" : probability < UNSURE ? " unsure" : "";
       const element = el("span", {className: `token${mark}`}, token);
       this.tokens.push({element, token, logprob, top: top_logprobs});
-      this.body.append(element);
+      this.#place(element);
     }
+  }
+
+  #place(piece) {
+    const {childNodes} = this.part ?? {childNodes: []};
+    const full = childNodes.length >= LONGEST_PART || (childNodes.length >= PART && childNodes[childNodes.length - 1].textContent.endsWith("\n"));
+    if (this.part === null || full) {
+      this.part = el("span", {className: "part"});
+      this.body.append(this.part);
+    }
+    this.part.append(piece);
   }
 
   #onKey(event) {

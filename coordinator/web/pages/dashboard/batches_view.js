@@ -1,4 +1,5 @@
-// The table of batches: how far each one is, whose it is, and what it waits for. A server without a directory for batches shows no table.
+// The table of batches: the progress of each batch, its owner, and what it waits for. A server without a directory for
+// batches shows no table.
 import {$, el, keepList, setText} from "../shared/dom.js";
 import {bytes, count, counted, seconds} from "../shared/format.js";
 import {stateName} from "./requests_view.js";
@@ -11,7 +12,7 @@ export class BatchesView {
     this.session = session;
   }
 
-  /** Asks for the batches, where the server's status says that it keeps any. */
+  /** Requests the batches, if the server's status says that the server keeps batches. */
   async look(status) {
     $("batches-card").hidden = !status.batches;
     if (!status.batches) return;

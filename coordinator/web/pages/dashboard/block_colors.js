@@ -1,4 +1,4 @@
-// Colours of blocks. Owners differ by hue, a golden angle apart, so that neighbours in time look unlike.
+// Chooses the colours of blocks. The hues of successive owners are a golden angle apart, so that they look different.
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
@@ -11,7 +11,7 @@ export function ownerColor(request) {
   return dark.matches ? `hsl(${ownerHue(request)} 48% 62%)` : `hsl(${ownerHue(request)} 45% 48%)`;
 }
 
-function toPixel(r, g, b) {  // little endian, as canvases are
+function toPixel(r, g, b) {  // little-endian, as canvases store pixels
   return (255 << 24 | b << 16 | g << 8 | r) >>> 0;
 }
 
@@ -24,7 +24,7 @@ function hslPixel(h, s, l) {
   return toPixel(part(0), part(8), part(4));
 }
 
-/** Mixes two pixels; share of the second from 0 to 1. */
+/** Returns a mixture of two pixels. share: the second pixel's part, from 0 to 1. */
 export function mix(one, other, share) {
   const part = (shift) => Math.round(((one >>> shift) & 255) * (1 - share) + ((other >>> shift) & 255) * share);
   return toPixel(part(0), part(8), part(16));

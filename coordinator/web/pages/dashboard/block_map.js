@@ -1,4 +1,4 @@
-// A picture of a pool: one cell for each block, in the order of their ids. Written straight into pixels, so that 100,000
+// A picture of a pool: one cell for each block, in the order of block ids. Writes pixels directly, so that 100,000
 // blocks take a few milliseconds. The pointer or the arrow keys choose a block.
 import {el} from "../shared/dom.js";
 import {CACHED, FREE, PINNED} from "./ownership.js";
@@ -9,7 +9,7 @@ const LARGEST_CELL = 22, SMALLEST_CELL = 2;  // CSS pixels, including the gap
 const HEIGHT = 340, HEIGHT_OF_MANY = 520, MANY = 20000;
 
 export class BlockMap {
-  /** choose(id or null, box): called with the block under the pointer or focus, and its place on the screen. */
+  /** Calls choose(id or null, box) with the block under the pointer or focus, and the block's place on the screen. */
   constructor(parent, label, choose) {
     this.choose = choose;
     this.canvas = el("canvas", {tabIndex: 0, role: "application", "aria-roledescription": "block map", "aria-label": label});
@@ -35,7 +35,7 @@ export class BlockMap {
     this.draw();
   }
 
-  /** Dims all blocks but those of this request; null: none. */
+  /** Dims all blocks except those of this request; null: dims no block. */
   emphasize(request) {
     const place = request === null || !this.ownership ? -1 : this.ownership.owners.findIndex((owner) => owner.request === request);
     if (place === this.highlight) return;
@@ -43,7 +43,7 @@ export class BlockMap {
     this.draw();
   }
 
-  /** Cells as large as fit; sizes in CSS pixels. */
+  /** Chooses the largest cells that fit. Sizes are in CSS pixels. */
   #layOut() {
     const width = this.canvas.parentElement.clientWidth, total = this.ownership.total;
     const height = total > MANY ? HEIGHT_OF_MANY : HEIGHT, used = usedIds(this.ownership);
@@ -57,7 +57,7 @@ export class BlockMap {
     this.folded = this.pieces.reduce((sum, {count, folded}) => sum + (folded ? count * this.columns : 0), 0);
   }
 
-  /** Computes the place of each row, in pixels: its top, and whether the row is inside a fold. */
+  /** Computes for each row its top, in pixels, and whether the row is inside a fold. */
   #placeRows(cell, fold) {
     this.tops = new Float64Array(this.rows);
     this.hidden = new Uint8Array(this.rows);
@@ -115,7 +115,7 @@ export class BlockMap {
       const left = ((id - 1) % this.columns) * cell, top = this.tops[row];
       const shared = holders[id] > 1;
       if (shared && corner === 0) color = mix(color, colors.mark, 0.45);
-      // The filled part of a block stands at the bottom; the rest of a held block is paler.
+      // The filled part of a block is drawn from the bottom. The rest of a held block is paler.
       const full = owner[id] < 0 || side < 6 ? side : Math.max(1, Math.round(side * filled[id] / blockSize));
       const pale = full < side ? mix(color, colors.surface, 0.6) : color;
       for (let y = 0; y < side; ++y) {
@@ -135,7 +135,7 @@ export class BlockMap {
     return id <= this.ownership.total ? id : 0;
   }
 
-  /** The row at this height, in pixels; -1 in a fold and outside. */
+  /** Returns the row at this height, in pixels; -1 in a fold and outside of all rows. */
   #rowAt(y) {
     let row = -1;
     for (const {first, count, folded} of this.pieces) {

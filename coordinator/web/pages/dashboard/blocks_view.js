@@ -5,7 +5,7 @@ import {BlockMap} from "./block_map.js";
 import {css, onThemeChange, ownerColor, theme} from "./block_colors.js";
 import {deviceOwnership, hostOwnership} from "./ownership.js";
 
-const MOST_OWNERS = 60;  // owners in the list; the map draws all owners
+const MOST_OWNERS = 60;  // number of owners in the list; the map draws all owners
 
 function placeTip(tip, box) {
   tip.hidden = false;

@@ -4,16 +4,16 @@ import {seconds} from "../shared/format.js";
 
 const WIDTH = 300, HEIGHT = 110;
 
-const FEWEST = 60;  // least number of samples that the chart's width stands for
+const FEWEST = 60;  // least number of samples over the chart's width
 
-/** The points of one series: an "x,y x,y" list that fits WIDTH × height, the newest at the right; null values are left out. */
+/** Returns the points of one series as a list "x,y x,y" that fits WIDTH × height, the newest at the right. Null values are left out. */
 function polyline(values, most, height) {
   const capacity = Math.max(FEWEST, values.length);
   const step = WIDTH / (capacity - 1), begin = capacity - values.length;
   return values.map((value, i) => (value === null ? "" : `${((begin + i) * step).toFixed(1)},${(height - 2 - (height - 4) * Math.min(1, value / most)).toFixed(1)}`)).filter(Boolean).join(" ");
 }
 
-/** A line without axes. */
+/** A small chart: one line without axes. */
 export class Sparkline {
   constructor(color = "var(--accent)") {
     this.line = svg("polyline", {fill: "none", stroke: color, "stroke-width": 1.5, "vector-effect": "non-scaling-stroke"});
@@ -25,7 +25,7 @@ export class Sparkline {
   }
 }
 
-/** Lines of several series over time: [{name, color}]. top: the value at the upper edge, or null: the largest value, but at least `least`. */
+/** A chart of several series over time: [{name, color}]. top: the value at the upper edge; null means the largest value, but at least `least`. */
 export class LineChart {
   constructor(title, series, {top = null, least = 1, format}) {
     this.least = least;
@@ -48,7 +48,7 @@ export class LineChart {
     this.title = title;
   }
 
-  /** note: more words for the lower edge. */
+  /** note: further text for the lower edge. */
   show(values, secondsShown, note = "") {
     const most = this.top ?? Math.max(this.least, ...values.flat().map(Number));
     this.lines.forEach((line, i) => line.setAttribute("points", polyline(values[i], most, HEIGHT)));
@@ -60,7 +60,7 @@ export class LineChart {
   }
 }
 
-/** Bars of a histogram, empty ends left out. */
+/** Shows a histogram as bars, without the empty buckets at both ends. */
 export class Histogram {
   constructor(title) {
     this.title = title;

@@ -2,10 +2,10 @@
 import {$, el, keepList, setText} from "../shared/dom.js";
 import {count, short} from "../shared/format.js";
 
-const WINDOW_MS = 10000;  // period over which rates are computed
+const WINDOW_MS = 10000;  // milliseconds over which rates are computed
 const LISTED = 50;
 
-/** {name: {running, waiting, blocks, prompt_tokens, generated_tokens}}, summed over replicas. */
+/** Returns the clients' numbers summed over replicas: {name: {running, waiting, blocks, prompt_tokens, generated_tokens}}. */
 function clientsOf(status) {
   const sums = new Map();
   for (const {clients} of status.replicas) {
@@ -20,7 +20,7 @@ function clientsOf(status) {
 
 export class ClientsView {
   constructor() {
-    this.readings = [];  // {now, clients} of the window, the oldest first
+    this.readings = [];  // {now, clients} in the last WINDOW_MS, the oldest first
   }
 
   onStatus(status) {

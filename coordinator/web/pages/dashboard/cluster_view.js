@@ -1,10 +1,10 @@
-// Replicas and ranks with their step times, epochs and losses.
+// Shows replicas and ranks with their step times, epochs and losses.
 import {$, el, keepList, setText} from "../shared/dom.js";
 import {bytes, count, counted, seconds} from "../shared/format.js";
 import {Sparkline} from "./charts.js";
 
 const SAMPLES = 60;
-const SLOW = 1.5;  // times the median of its replica: a straggler
+const SLOW = 1.5;  // a rank whose step takes longer than SLOW medians of its replica is a straggler
 const HEALTH_CLASS = {ok: "good", slow: "warn", late: "warn", starting: "warn", lost: "bad"};
 
 function median(values) {

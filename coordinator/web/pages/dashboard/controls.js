@@ -4,7 +4,7 @@ import {$, el, setText} from "../shared/dom.js";
 import {counted, seconds} from "../shared/format.js";
 
 export class Controls {
-  /** done(): called after each, so that the page looks again at once. */
+  /** Calls done() after each action, so that the page refreshes immediately. */
   constructor(session, done) {
     this.session = session;
     this.done = done;

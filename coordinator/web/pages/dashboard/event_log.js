@@ -18,7 +18,7 @@ export class EventLog {
       } catch (error) {
         if (signal.aborted) return;
         setText($("events-state"), error.status ? error.message : "not connected");
-        if (error.status === 0) this.last = 0;  // another server may answer later and count events from 1 again
+        if (error.status === 0) this.last = 0;  // the next answer may come from another server, with new numbers
       }
       await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
     }

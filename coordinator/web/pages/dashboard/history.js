@@ -1,10 +1,10 @@
-// The key figures, and the charts of the last half hour, whose data the server keeps (/admin/history).
+// Shows the key figures, and the charts of the last half hour, whose data the server keeps (/admin/history).
 import {$, el, setText} from "../shared/dom.js";
 import {bytes, count, counted, percent, seconds, short} from "../shared/format.js";
 import {Histogram, LineChart, Sparkline} from "./charts.js";
 import {histograms, quantile, total} from "./metrics.js";
 
-const MOST_ROWS = 360;  // the number of rows that the server keeps
+const MOST_ROWS = 360;  // number of rows that the server keeps
 
 const FIRST_TOKEN = "vllm:time_to_first_token_seconds", INTER_TOKEN = "vllm:inter_token_latency_seconds";
 const HITS = "vllm:prefix_cache_hits_total", QUERIES = "vllm:prefix_cache_queries_total";
@@ -28,7 +28,8 @@ function sum(status, pick) {
   return status.replicas.reduce((all, replica) => all + pick(replica), 0);
 }
 
-/** What became of guessed tokens: [share, note]; null while none was guessed. Positions are those inside a guess. */
+/** Returns the share of guessed tokens that were right, with a note: [share, note]; null while no token was guessed.
+ * Positions count inside a guess. */
 function guesses(status) {
   const tokens = sum(status, (r) => r.speculation.tokens), drafts = sum(status, (r) => r.speculation.drafts);
   if (tokens === 0) return null;
@@ -43,7 +44,7 @@ function guesses(status) {
 
 export class History {
   constructor() {
-    this.rows = [];  // {time, running, …}: the columns of /admin/history
+    this.rows = [];  // {time, running, …}: rows with the columns of /admin/history
     this.period = 5;
     this.figures = {running: new Figure("Running"), waiting: new Figure("Waiting"), tokens: new Figure("Tokens per second"),
                     first: new Figure("Time to first token"), used: new Figure("Blocks in use"), hits: new Figure("Cache hits"),
@@ -65,7 +66,7 @@ export class History {
     this.hits = [];
   }
 
-  /** The query of /admin/history for the samples that this page lacks. */
+  /** Returns the query of /admin/history for the samples that this page lacks. */
   query() {
     return `since=${Math.round((this.rows.at(-1)?.time ?? 0) * 1000)}`;
   }

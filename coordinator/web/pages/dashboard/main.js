@@ -53,7 +53,7 @@ class Dashboard {
     }
   }
 
-  /** Refreshes all views once; a second call in the meantime joins the first. */
+  /** Refreshes all views once. A second call during the refresh waits for the same refresh. */
   look() {
     this.looking ??= this.#look().finally(() => { this.looking = null; });
     return this.looking;
@@ -92,7 +92,7 @@ class Dashboard {
     }
   }
 
-  /** Of a model that is not loaded there are no blocks, ranks and requests. */
+  /** Hides the views of blocks, ranks and requests while the shown model is not loaded. */
   #showUnloaded(status) {
     $("trouble").hidden = true;
     this.#pill(status.state, "warn");
@@ -130,7 +130,7 @@ function signIn(session, reason) {
   $("token").focus();
 }
 
-/** Shows the dashboard when the server answers, the sign-in when it wants a token. */
+/** Shows the dashboard when the server answers, or the sign-in when the server requires a token. */
 async function enter(session) {
   try {
     await session.get("/admin/help");

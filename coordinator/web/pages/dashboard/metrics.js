@@ -1,6 +1,6 @@
 // Reads the histograms that the dashboard shows from /metrics, in Prometheus's text form.
 
-/** {name: {bounds: [0.1, …, Infinity], counts: [in each bucket], sum, count}} of the families that are asked for. */
+/** Returns the named histograms: {name: {bounds: [0.1, …, Infinity], counts: [in each bucket], sum, count}}. */
 export function histograms(text, names) {
   const found = {};
   for (const name of names) found[name] = {bounds: [], counts: [], sum: 0, count: 0};
@@ -22,7 +22,7 @@ export function histograms(text, names) {
   return found;
 }
 
-/** The sum of a counter over its labels. */
+/** Returns the sum of a counter over its labels. */
 export function total(text, name) {
   let sum = 0;
   for (const line of text.split("\n")) {
@@ -31,7 +31,7 @@ export function total(text, name) {
   return sum;
 }
 
-/** The quantile `share`, interpolated between the bounds of its bucket; null when the histogram is empty. */
+/** Returns the quantile `share`, interpolated between the bounds of its bucket; null when the histogram is empty. */
 export function quantile({bounds, counts, count}, share) {
   if (count === 0) return null;
   let before = 0;

@@ -1,8 +1,8 @@
-// The owners of each block, as arrays over block ids, read from /admin/block_map. Ids run from 1 to total.
+// The owners of each block, read from /admin/block_map into arrays over block ids. Ids run from 1 to total.
 
 export const FREE = 0, CACHED = 1, HELD = 2, PINNED = 3;
 
-/** Calls visit(id, index) for the blocks of a table, where index is the place in the table. */
+/** Calls visit(id, index) for the blocks of a table, where index is the block's index in the table. */
 function eachBlock(ranges, visit) {
   let index = 0;
   for (const [first, count] of ranges) {
@@ -18,16 +18,16 @@ export class Ownership {
     this.blockSize = blockSize;
     this.owners = owners;
     this.pins = pins;
-    this.behind = new Map();  // for each block of a kept state: the cached block that the state belongs to
+    this.behind = new Map();  // for each block of a kept state: the cached block to which the state belongs
     for (const kept of keptStates) eachBlock(kept.blocks, (id) => { this.behind.set(id, kept.behind); });
     this.kind = new Uint8Array(total + 1);
-    this.owner = new Int32Array(total + 1).fill(-1);  // index in owners of the block's first owner
-    this.holders = new Uint16Array(total + 1);        // tables that name the block
-    this.filled = new Uint16Array(total + 1);         // computed tokens in the block
+    this.owner = new Int32Array(total + 1).fill(-1);  // index of the block's first owner
+    this.holders = new Uint16Array(total + 1);        // number of tables that name the block
+    this.filled = new Uint16Array(total + 1);         // number of computed tokens in the block
     this.counts = {held: 0, shared: 0, cached: 0, pinned: 0};
     eachBlock(cached, (id) => { this.kind[id] = CACHED; });
     for (const pin of pins) eachBlock(pin.blocks, (id) => { this.kind[id] = PINNED; this.filled[id] = blockSize; });
-    this.sharers = new Map();  // for each block that several owners hold: the owners' places, ascending
+    this.sharers = new Map();  // for each block with several owners: the owners' indices, ascending
     owners.forEach((owner, place) => this.#take(owner, place));
     this.#relate();
     for (let id = 1; id <= total; ++id) {

@@ -1,19 +1,19 @@
-// The rows of a block map that are drawn. In a large pool with few used blocks, runs of empty rows fold into one thin
-// line each, so that the picture is no larger than its content.
+// Chooses the rows of a block map that are drawn. In a large pool with few used blocks, runs of empty rows fold into
+// one thin line each, so that the picture is not much larger than its content.
 import {FREE} from "./ownership.js";
 
-const FOLDED_FROM = 1000;  // blocks; smaller pools are always whole
-const FEWEST = 3;          // rows that are worth a fold
-export const FOLD = 5;     // pixels, in CSS, of the line that stands for a fold
+const FOLDED_FROM = 1000;  // number of blocks from which on rows fold
+const FEWEST = 3;          // least number of empty rows that fold
+export const FOLD = 5;     // CSS pixels of the line that stands for a fold
 
-/** Ids of the blocks that are not free, ascending. */
+/** Returns the ids of the blocks that are not free, ascending. */
 export function usedIds({total, kind}) {
   const used = [];
   for (let id = 1; id <= total; ++id) if (kind[id] !== FREE) used.push(id);
   return used;
 }
 
-/** Pieces from top to bottom: {first, count, folded} in rows. The first row is always whole. */
+/** Returns the pieces from top to bottom: {first, count, folded}, counted in rows. The first row is never folded. */
 export function piecesOf(total, columns, used) {
   const rows = Math.ceil(total / columns);
   if (total < FOLDED_FROM) return [{first: 0, count: rows, folded: false}];
@@ -23,7 +23,7 @@ export function piecesOf(total, columns, used) {
     if (count > 0 && last && !folded && !last.folded) last.count += count;
     else if (count > 0) pieces.push({first, count, folded});
   };
-  let next = 0;  // the first row that no piece has yet
+  let next = 0;  // the first row that is not in a piece yet
   const upTo = (row) => {
     add(next, row - next, row - next >= FEWEST);
     add(row, 1, false);
@@ -38,7 +38,7 @@ export function piecesOf(total, columns, used) {
   return pieces;
 }
 
-/** The height of all pieces, from the heights of a row and of a fold. */
+/** Returns the height of all pieces, given the heights of a row and of a fold. */
 export function heightOf(pieces, row, fold) {
   return pieces.reduce((sum, {count, folded}) => sum + (folded ? fold : count * row), 0);
 }

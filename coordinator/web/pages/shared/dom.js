@@ -1,4 +1,4 @@
-// Makes and updates elements without markup: no text of a server or a client is ever read as HTML.
+// Makes and updates elements without markup, so that no text of a server or a client is ever parsed as HTML.
 
 export const $ = (id) => document.getElementById(id);
 
@@ -21,7 +21,7 @@ export function svg(tag, attributes = {}, ...children) {
   return made;
 }
 
-/** Writes only what changed, so that a selection or a screen reader is not disturbed. */
+/** Sets an element's text only if it changed, so that selections and screen readers are not disturbed. */
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }

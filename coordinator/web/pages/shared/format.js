@@ -28,8 +28,9 @@ export function seconds(value) {
   if (value < 0.001) return `${Math.round(value * 1e6)} µs`;
   if (value < 1) return `${(value * 1000).toFixed(value < 0.01 ? 1 : 0)} ms`;
   if (value < 60) return `${value.toFixed(1)} s`;
-  if (value < 3600) return `${Math.floor(value / 60)} min ${Math.floor(value % 60)} s`;
-  return `${Math.floor(value / 3600)} h ${Math.floor((value % 3600) / 60)} min`;
+  const both = (large, small) => (small === "0 s" || small === "0 min" ? large : `${large} ${small}`);
+  if (value < 3600) return both(`${Math.floor(value / 60)} min`, `${Math.floor(value % 60)} s`);
+  return both(`${Math.floor(value / 3600)} h`, `${Math.floor((value % 3600) / 60)} min`);
 }
 
 export function percent(share) {

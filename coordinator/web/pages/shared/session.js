@@ -1,5 +1,5 @@
-// Sends requests to the server, with the key that the user typed in. The key lives in this tab's sessionStorage and in the
-// Authorization header, nowhere else: in no address, in no cookie.
+// Sends requests to the server, with the key that the user typed in. The key is only in this tab's sessionStorage and
+// in the Authorization header, never in an address or a cookie.
 
 /** The server's refusal of a request; status 0: the server did not answer at all. */
 export class Refusal extends Error {
@@ -47,7 +47,7 @@ export class Session {
     let message = `The server answered ${response.status}.`;
     try {
       message = (await response.json()).error.message;
-    } catch { /* it said no more than its status */ }
+    } catch { /* the body has no message */ }
     throw new Refusal(response.status, message);
   }
 

@@ -1,7 +1,7 @@
-// Products of bf16 weights with fp32 x by AMX tiles. Each x is exactly the sum of three bf16 numbers, which are
-// multiplied separately. Products of bf16 numbers are exact in fp32, so the result is as accurate as by fp32
-// multiply-add. Its bits differ, because the sums have another order (within 32 columns, even columns and odd columns
-// first).
+// Computes products of bf16 weights with fp32 x by AMX tiles. Each number of x is exactly the sum of three bf16
+// numbers, which are multiplied separately. Products of bf16 numbers are exact in fp32, so the result is as accurate as
+// by fp32 multiply-add. The bits differ, because the sums have another order (within 32 columns, first the even and
+// then the odd columns).
 #include "kernels/cpu/isa/amx/tile_rows.h"
 #include "kernels/cpu/isa/next_panels.h"
 
@@ -15,10 +15,11 @@ constexpr int kTerms = 3;
 constexpr int64_t kStepCols = 32, kSteps = 32, kCols = kStepCols * kSteps, kRowsNear = 64;
 constexpr int64_t kPairBytes = 4 * kPanelRows, kStepBytes = kStepCols / 2 * kPairBytes;
 
-// Tile registers: kSum: sums of two tiles of rows with two panels; kX: x of either tile; kW: either panel.
+// Numbers of tile registers. kSum: the sums of two tiles of rows with two panels; kX: the two tiles of x; kW: the two
+// panels.
 constexpr int kSum = 0, kX = 4, kW = 6;
 
-/// A part of x (some rows and columns) as three bf16 terms each, padded with zeros to a whole step.
+/// Some rows and columns of x as three bf16 terms each, padded with zeros to a whole step.
 class Terms {
  public:
   Terms(const float* x, int64_t x_stride, int64_t rows, int64_t cols) {
@@ -31,8 +32,8 @@ class Terms {
   const uint16_t* At(int64_t step, int term, int64_t row) const { return numbers_[step][term][row]; }
 
  private:
-  /// Splits numbers into three bf16 terms. Each term is the upper 16 bits of the rest that the terms before it leave;
-  /// three terms hold all 24 bits of the significand.
+  /// Splits numbers into three bf16 terms. Each term is the upper 16 bits of the remainder that the previous terms
+  /// leave. Three terms hold all 24 bits of the significand.
   void Split(const float* x, int64_t count, int64_t row, int64_t k) {
     Vec left = count == kLanes ? Load(x) : LoadPart(x, count);
     for (int term = 0; term < kTerms; ++term) {
@@ -46,7 +47,7 @@ class Terms {
   alignas(64) uint16_t numbers_[kSteps][kTerms][kRowsNear][kStepCols];
 };
 
-/// Rows of up to two tiles; `second` may be 0.
+/// The rows of up to two tiles; `second` may be 0.
 struct TileRows {
   int64_t first, second;
   bool operator==(const TileRows&) const = default;
@@ -62,7 +63,7 @@ void ShapeTiles(const TileRows& rows) {
   SetTiles(shapes);
 }
 
-/// The sums of R tiles of rows with P panels. They begin with y's current values and end as y's new values.
+/// The sums of R tiles of rows with P panels. They start from y's current values and become y's new values.
 template <int R, int P>
 struct Sums {
   alignas(64) float of[R][P][kTileRows][kLanes];
@@ -100,10 +101,10 @@ void MultiplyTiles(const Terms& x, int64_t row, const TileRows& rows, const std:
 /// The rows and columns that one call multiplies.
 struct Part {
   const PanelProduct& product;
-  const Terms& x;     // the terms of rows m0 on
+  const Terms& x;     // the terms of the rows from m0 on
   int64_t m0, m1;     // rows of x
   int64_t k0, steps;  // first column, number of steps
-  TileRows& shaped;   // rows for which the registers are shaped
+  TileRows& shaped;   // rows for which the tile registers are configured
 
   template <int P>
   void Multiply(int64_t panel) const {

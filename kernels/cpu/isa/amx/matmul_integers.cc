@@ -1,5 +1,5 @@
-// Products of quantised weights by AMX tiles. A block's integer sums are exact, so the results have the same bits as
-// with VNNI.
+// Computes products of quantised weights by AMX tiles. A block's integer sums are exact, so the results have the same
+// bits as with VNNI.
 #include "kernels/cpu/isa/amx/tile_rows.h"
 #include "kernels/cpu/isa/next_panels.h"
 #include "kernels/cpu/isa/panel_quads.h"
@@ -9,8 +9,8 @@ namespace quire::kernels::QUIRE_ISA {
 
 namespace {
 
-/// Bytes of a number of x; each is multiplied separately. For 16-bit numbers: the upper byte (signed), then the lower
-/// byte.
+/// Number of bytes of a number of x. Each byte is multiplied separately; 16-bit numbers have an upper byte (signed) and
+/// a lower byte.
 template <class T>
 constexpr int kParts = sizeof(T);
 
@@ -20,11 +20,12 @@ constexpr int64_t kRowsNear = 128 / kParts<T>;
 
 constexpr int64_t kBlockBytes = kQuantBlock, kCellBytes = sizeof(CellVec);
 
-// Tile registers: kSum: sums of either part of x with a panel; kX: the parts of x; kW: a panel. A panel at a time,
-// because the scaled sums of 16 rows with two would not fit the vector registers.
+// Numbers of tile registers. kSum: the sums of either part of x with a panel; kX: the parts of x; kW: a panel. One
+// panel is multiplied at a time, because the scaled sums of 16 rows with two panels would not fit into the vector
+// registers.
 constexpr int kSum = 0, kX = 2, kW = 4;
 
-/// A part of x (some rows and blocks) as bytes, in the order of the weights' quads.
+/// Some rows and blocks of x as bytes, in the order of the weights' quads.
 template <class T>
 class RowBytes;
 
@@ -72,7 +73,8 @@ class RowBytes<int16_t> {
   int8_t bytes_[kBlocks][kRowsNear<int16_t> + kTileRows][2][kBlockBytes];
 };
 
-/// The scales of some rows and blocks, and what else a block's sums need, with the rows of a block side by side.
+/// The scales of some rows and blocks, and the other numbers that a block's sums need. The numbers of a block are side
+/// by side for all rows.
 template <class T>
 class RowScales {
  public:
@@ -88,7 +90,7 @@ class RowScales {
     }
   }
 
-  /// Returns a block's scales in the form of rows of a single block.
+  /// Returns a block's scales as the scales of rows that consist of one block.
   QUIRE_INLINE IntegerRows<T> OfBlock(int64_t block, int64_t row) {
     float* const lifts = sizeof(T) == 1 ? lifts_[block] + row : nullptr;
     return {nullptr, scales_[block] + row, lifts, begins_[block] + row, sums_[block] + row, kQuantBlock};
@@ -117,7 +119,7 @@ template <class T, int R>
 struct BlockSums {
   alignas(64) int32_t of[kParts<T>][R][kLanes];
 
-  /// Computes the sums from the rows' bytes x and the quads of weights w.
+  /// Computes the sums from the rows' bytes `x` and the quads of the weights `w`.
   QUIRE_INLINE void Multiply(const RowBytes<T>& x, int64_t row, int64_t block, const std::byte* w) {
     LoadTile<kW>(w, kCellBytes);
     Unrolled<kParts<T>>([&](auto part) QUIRE_INLINE { LoadTile<kX + part>(x.At(row, block, part), x.stride()); });
@@ -134,7 +136,7 @@ struct BlockSums {
   }
 };
 
-/// A range of blocks of a panel, with the quads of tiles: as stored, or unpacked from nibbles.
+/// A range of blocks of a panel as quads for tiles, either as stored or unpacked from nibbles.
 template <NumberType Type>
 class Panel {
  public:
@@ -150,7 +152,7 @@ class Panel {
 
   const std::byte* Quads(int64_t block) const { return cells_ + block * kStep; }
 
-  /// Scales a block's integer sums of R rows, whose scales are x, and adds them to `sums`.
+  /// Multiplies a block's integer sums of R rows by the scales in `x`, and adds the results to `sums`.
   template <class T, int R>
   QUIRE_INLINE void Add(const IntegerRows<T>& x, int64_t block, const BlockSums<T, R>& products,
                         TileSums<R, 1>& sums) const {
@@ -176,12 +178,12 @@ void StoreColumns(float* y, int64_t columns, Vec sums) {
                     : void(__builtin_memcpy(y, &sums, static_cast<unsigned long>(columns) * sizeof(float)));
 }
 
-/// The rows and blocks that one call multiplies, R rows at a time. The last R rows may begin before m0, or among the
-/// R rows before: these sums are computed again and not stored.
+/// The rows and blocks that one call multiplies, R rows at a time. The last R rows may begin before m0, or overlap the
+/// R rows before them. The sums that are thereby computed again are not stored.
 template <NumberType Type, class T, int R>
 struct Part {
   const PanelProduct& product;
-  const RowBytes<T>& bytes;  // of rows x0 on, as the scales
+  const RowBytes<T>& bytes;  // bytes of the rows from x0 on; the scales have the same rows
   RowScales<T>& scales;
   int64_t x0, m0, m1;  // rows of x
   int64_t b0, count;   // first block, number of blocks
@@ -204,7 +206,7 @@ struct Part {
       const Tile tile{
           row, index, i, (m1 - m0 + R - 1) / R, index == product.panel_begin, index + 1 == product.panel_end};
       NextPanels next(tile, data + stride, count * kBytes, count);
-      // The products of a block run while the sums of the previous block are scaled.
+      // The products of a block are computed while the sums of the previous block are scaled.
       BlockSums<T, R> products[2];
       if (count > 0) products[0].Multiply(bytes, row - x0, 0, panel.Quads(0));
       for (int64_t b = 0; b < count; ++b) {
@@ -237,7 +239,7 @@ void MultiplyRows(const PanelProduct& p, const IntegerRows<T>& x) {
   ReleaseTiles();
 }
 
-/// The least number of rows of x for which tiles are faster: half a tile.
+/// The smallest number of rows of x for which tiles are faster: half a tile.
 constexpr int kLeastTileRows = 8;
 
 template <NumberType Type, class T>

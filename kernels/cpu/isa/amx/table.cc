@@ -4,7 +4,8 @@
 
 namespace quire::kernels::QUIRE_ISA {
 
-/// Counts only multiplying instructions, on tiles as products use them: 16 rows by two panels, blocks of 32 columns.
+/// Counts the operations of multiplying instructions only, on tiles as products use them: 16 rows by two panels, blocks
+/// of 32 columns.
 double RunPeak(Arithmetic arithmetic, int64_t rounds) {
   if (arithmetic == Arithmetic::kMultiplyAdd) return WithoutTiles().run_peak(arithmetic, rounds);
   TileShapes shapes;
@@ -14,7 +15,7 @@ double RunPeak(Arithmetic arithmetic, int64_t rounds) {
   }
   SetTiles(shapes);
   const bool of_bytes = arithmetic == Arithmetic::kInt8;
-  const int64_t instructions = rounds / 8;  // a tile instruction does far more than a vector instruction
+  const int64_t instructions = rounds / 8;  // a tile instruction does far more operations than a vector instruction
   for (int64_t i = 0; i < instructions; i += 4) {
     AddSignedBytes<0, 4, 6>();
     AddSignedBytes<1, 4, 7>();

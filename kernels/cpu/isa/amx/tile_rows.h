@@ -2,8 +2,7 @@
 
 #include "kernels/cpu/isa/panel.h"
 
-// Matrix products by tiles. A tile is a set of registers with the rows of a matrix; an instruction multiplies two
-// tiles.
+// Matrix products by tiles. A tile is a register that holds rows of a matrix; one instruction multiplies two tiles.
 namespace quire::kernels::QUIRE_ISA {
 
 static_assert(kLanes == kPanelRows, "a row of a tile is a number of every row of a panel");

@@ -19,8 +19,8 @@ struct Schedule {
   int rank = 0;
 };
 
-/// A one-shot group whose ranks are threads of the test. Each rank has its own stream on one device (the ops are built
-/// with per-thread default streams).
+/// A one-shot group whose ranks are threads of the test. Each rank has its own stream on one device, because the
+/// operations are built with per-thread default streams.
 class OneShotRanks {
  public:
   OneShotRanks(int size, int64_t capacity, uint32_t operation = 0)
@@ -80,7 +80,7 @@ class OneShotRanks {
     }
   }
 
-  /// True when the rank waits for others. This is assumed 100 ms after the rank has begun.
+  /// True when the rank waits for others. The test assumes this 100 ms after the rank has begun.
   bool waits(int rank) const {
     if (!began_[static_cast<size_t>(rank)]) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(100));

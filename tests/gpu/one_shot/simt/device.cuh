@@ -1,8 +1,8 @@
 #pragma once
 
-// For tests of ops that several host threads call at the same time: the device's own definitions, but Launch returns
-// only when the kernel has run. A process-wide switch (CUDA_LAUNCH_BLOCKING) could serialise kernels that wait for each
-// other.
+// For tests of operations that several host threads call at the same time: the device's own definitions, but Launch
+// returns only when the kernel has run. A switch for the whole process (CUDA_LAUNCH_BLOCKING) would not do, because it
+// could serialise kernels that wait for each other.
 
 #define Launch LaunchAndReturn
 #include_next <simt/device.cuh>

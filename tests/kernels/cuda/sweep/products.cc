@@ -35,7 +35,7 @@ TEST(SkinnyGemmSweep, SkinnyGemm_EqualsReference_ForRandomSizes) {
   });
 }
 
-/// Expands some rows of the weight, and returns the difference from its numbers; empty: none.
+/// Expands some rows of the weight. Describes the first wrong number; empty if there is none.
 std::string WrongInExpanded(const QuantizedCase& c, test::Random& random) {
   const QuantizedGemmParams p = c.Params();
   const int64_t first = random.Below(p.weight.n), rows = random.Between(1, p.weight.n - first), k = p.weight.k;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kMostPairs = 700'000;  // pairs of a query and a key in a case, with heads of 64
 
-/// Returns chunks with at most `most_pairs` pairs of a query and a key per head. With `split`, one chunk has a long
+/// Returns chunks with at most `most_pairs` pairs of a query and a key in each head. With `split`, one chunk has a long
 /// prefix and enough queries for a whole tile, so that tiles are split.
 std::vector<Chunk> RandomChunks(test::Random& random, bool split, int64_t most_pairs) {
   std::vector<Chunk> chunks;

@@ -10,7 +10,7 @@ namespace quire::kernels {
 /// Returns chunks of prompts. About half of the steps have tiles that are split.
 PrefillShape RandomPrefill(test::Random& random);
 
-/// Returns a batch of contexts, some of them empty. `planned`: for DecodeAttention, else for v1 and v2.
+/// Returns a batch of contexts, some of them empty: for DecodeAttention if `planned`, otherwise for PagedDecode.
 DecodeShape RandomDecode(test::Random& random, bool planned);
 
 }  // namespace quire::kernels

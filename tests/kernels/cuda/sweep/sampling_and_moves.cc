@@ -1,4 +1,4 @@
-// Sweeps sampling, compared with the CPU's, and copies of blocks, compared byte for byte.
+// Sweeps sampling, which is compared with the CPU's sampling, and copies of blocks, which are compared byte for byte.
 #include <gtest/gtest.h>
 
 #include <algorithm>

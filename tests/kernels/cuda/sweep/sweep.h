@@ -13,9 +13,9 @@
 // time for all kinds that run, which share the time equally.
 namespace quire::kernels {
 
-/// Runs `cases` cases with seeds from 1 on; the environment may say other numbers. `wrong(random, seed)` makes a case
-/// from random numbers and returns a description of its error, or an empty text. An exception counts as wrong, too.
-/// Every wrong case is a failure that says how to run the case again. The sweep ends after five wrong cases.
+/// Runs `cases` cases with seeds from 1 on, unless the environment gives other numbers. `wrong(random, seed)` makes a
+/// case from random numbers and returns a description of its error, or an empty text. An exception counts as wrong,
+/// too. Every wrong case is a failure that says how to run the case again. The sweep ends after five wrong cases.
 void Sweep(const std::string& kind, int64_t cases, const std::function<std::string(test::Random&, uint64_t)>& wrong);
 
 template <class T>
@@ -23,7 +23,7 @@ T OneOf(test::Random& random, std::initializer_list<T> values) {
   return values.begin()[random.Below(static_cast<int64_t>(values.size()))];
 }
 
-/// Returns a length in [low, high], low >= 0. All magnitudes are alike: 10 to 20 is as likely as 100 to 200.
+/// Returns a length in [low, high], low >= 0. Every magnitude is equally likely: 10 to 20 as likely as 100 to 200.
 int32_t AnyLength(test::Random& random, int32_t low, int32_t high);
 
 /// Returns the heads of one of several ranks that share a model unevenly, at most `most`. KV head g of the rank serves

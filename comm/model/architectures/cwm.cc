@@ -1,0 +1,28 @@
+// Code World Model: Llama with a window in three of four layers.
+#include "comm/model/architectures/all.h"
+#include "comm/model/architectures/llama.h"
+
+namespace quire::architectures {
+
+namespace {
+
+constexpr int64_t kCwmFullEvery = 4;
+
+/// Reads config.json. rope_parameters or rope_scaling is required, because HF's default, if both are missing, is a
+/// scaling.
+ModelSpec CwmFromHf(const HfConfig& config) {
+  if (!config.Has("rope_scaling")) config.At("rope_parameters");
+  ModelSpec spec = LlamaFromHf(config, {.theta = 1000000});
+  spec.norm_epsilon = config.Real("rms_norm_eps", 1e-5);
+  spec.SetAll(&LayerSpec::num_kv_heads, config.Count("num_key_value_heads", 8));
+  spec.SetAll(&LayerSpec::head_dim, config.Count("head_dim", 128));
+  ReadKinds(config, spec, config.Count("sliding_window", 8192),
+            [](int64_t layer) { return layer % kCwmFullEvery != 0; });
+  return spec;
+}
+
+}  // namespace
+
+constexpr Architecture kCwm = {"cwm", nullptr, CwmFromHf, nullptr, LlamaWeights};
+
+}  // namespace quire::architectures

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "coordinator/api/admin/admin_routes.h"
+#include "coordinator/api/models/model_roster.h"
+#include "coordinator/http/work_pool.h"
+
+namespace quire {
+
+/// The admin port's pages that pin prompts: their cached blocks stay cached for a while. With --kv-disk pins have names
+/// and outlive the server. Used by the I/O thread only.
+class PinPages {
+ public:
+  /// `client_of_key`: the data port's Gate::ClientOf. The references must outlive this object.
+  PinPages(std::function<std::string(const std::string&)> client_of_key, ModelRoster& models, WorkPool& pool)
+      : client_of_key_(std::move(client_of_key)), models_(models), pool_(pool) {}
+
+  /// The handlers refer to this object.
+  std::vector<AdminRoutes::Route> MakeRoutes();
+
+ private:
+  boost::asio::awaitable<HttpResponse> Pin(HttpRequest& request, HttpResponder& responder);
+  boost::asio::awaitable<HttpResponse> Unpin(HttpRequest& request);
+  boost::asio::awaitable<HttpResponse> List(HttpRequest& request);
+
+  const std::function<std::string(const std::string&)> client_of_key_;
+  ModelRoster& models_;
+  WorkPool& pool_;
+};
+
+}  // namespace quire

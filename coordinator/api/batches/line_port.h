@@ -1,0 +1,26 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <optional>
+
+#include "coordinator/http/http_types.h"
+
+namespace quire {
+
+/// What a BatchRunner asks of the port that answers the requests of batches. Used by the I/O thread only.
+class LinePort {
+ public:
+  LinePort() = default;
+  virtual ~LinePort() = default;
+  LinePort(const LinePort&) = delete;
+  LinePort& operator=(const LinePort&) = delete;
+
+  /// Refuses a request by its head alone, or charges its body; nullopt: Handle may answer it.
+  virtual std::optional<HttpResponse> Admit(HttpRequest& head) = 0;
+  virtual boost::asio::awaitable<void> Handle(HttpRequest& request, HttpResponder& responder) = 0;
+  /// Returns the number of choices that wait or run, without the choices of batches.
+  virtual int num_pending_of_others() const = 0;
+  virtual bool draining() const = 0;
+};
+
+}  // namespace quire

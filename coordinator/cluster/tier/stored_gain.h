@@ -1,0 +1,20 @@
+#pragma once
+
+#include <vector>
+
+#include "coordinator/kv_disk/stored_block.h"
+
+namespace quire {
+
+/// The stored parts of a prompt beyond the cached blocks. In models with states, blocks come up to a stored state, and
+/// then the state.
+struct StoredGain {
+  int cached = 0;                  // number of leading blocks that are cached here
+  int usable = 0;                  // number of cached blocks after which a request could begin
+  int end = 0;                     // leading blocks after which a request could begin if all stored parts came
+  std::vector<BlockHash> used;     // the cached blocks
+  std::vector<StoredName> stored;  // the stored blocks after the cached blocks
+  std::vector<StoredName> state;   // the state after `end` blocks; empty in models without states
+};
+
+}  // namespace quire

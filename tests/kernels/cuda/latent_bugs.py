@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""Bugs of latent attention; latent_bugs_test.cc must find every one. planting.py describes how to run this."""
+from planting import BARRIER, NO_BARRIER, plant
+
+LOADER, TILES, KERNEL = "latent/latent_loader.cuh", "latent/latent_tiles.cuh", "latent/latent_attention.cuh"
+SCALAR, WRITE = "latent/latent_attention_scalar.cuh", "latent/latent_write.cuh"
+
+BUGS = [
+    ("no barrier between a tile's copies and its use", TILES, f"{BARRIER}  // the tile is complete", f"{NO_BARRIER}  // the tile is complete"),
+    ("no barrier before FP8 numbers are widened over the tile in use", LOADER, f"{BARRIER}  // all threads have left the only",
+     f"{NO_BARRIER}  // all threads have left the only"),
+    ("scores are read before the other warps have written theirs", TILES, f"{BARRIER}\n      Weights weights;", f"{NO_BARRIER}\n      Weights weights;"),
+    ("an item's first tile is copied over the one in use", KERNEL, "if (item > begin) simt::SyncThreads();", "if (item > begin && !@) simt::SyncThreads();"),
+    ("copies are not waited for", LOADER, "simt::WaitForCopies<0>();\n    if constexpr", "if (!@) simt::WaitForCopies<0>();\n    if constexpr"),
+    ("the next tile is copied over the one in use", LOADER, "memory_.tiles + (tile & (kStages - 1))", "memory_.tiles + (@ ? 0 : tile & (kStages - 1))"),
+    ("blocks are those of the tile before", LOADER, "ReadBlock(tile + 1);", "ReadBlock(tile + (@ ? 0 : 1));"),
+    ("the row behind the end is read", LOADER, "if (position < work_.end)", "if (position < work_.end + (@ ? 1 : 0))"),
+    ("a query sees the position after its own", TILES, "key <= rows.limit[half]", "key <= rows.limit[half] + (@ ? 1 : 0)"),
+    ("a query does not see its own position", TILES, "key <= rows.limit[half] +", "key + (@ ? 1 : 0) <= rows.limit[half] +"),
+    ("what was summed is not brought to the new scale", TILES, "rows.out[n][i] *= rescale[i / 2];", "rows.out[n][i] *= @ ? 1.0f : rescale[i / 2];"),
+    ("results are brought to the scale of the row 8 below", TILES, "rescale[i / 2];", "rescale[@ ? 1 : i / 2];"),
+    ("rows are brought to their new scale only if the last one is", TILES, "changes = changes ||", "changes = (changes && !@) ||"),
+    ("the sum of weights is not brought to the new scale", TILES, "rows.sum[half] * rescale[half]", "rows.sum[half] * (@ ? 1.0f : rescale[half])"),
+    ("the old scale is forgotten", TILES, "rows.max[half] = max;", "if (!@) rows.max[half] = max;"),
+    ("the largest score is that of two lanes", TILES, "max = simt::Max(max, simt::ShuffleXor(max, 2));",
+     "max = @ ? max : simt::Max(max, simt::ShuffleXor(max, 2));"),
+    ("sums are those of two lanes", TILES, "return sum + simt::ShuffleXor(sum, 2);", "return sum + (@ ? 0.0f : 1.0f) * simt::ShuffleXor(sum, 2);"),
+    ("every other product of a score is left out", TILES, "scores[0][i] += odd[i];", "if (!@) scores[0][i] += odd[i];"),
+    ("warps score the first slice's keys", TILES, "Slice() * 16 + lane % 8", "(@ ? 0 : Slice()) * 16 + lane % 8"),
+    ("values begin with what rotates", TILES, "(kFirstValue + Slice()", "((@ ? 0 : kFirstValue) + Slice()"),
+    ("all slices of results go to one place", TILES, "at + Slice() * kColumns + n * 8", "at + (@ ? 0 : Slice()) * kColumns + n * 8"),
+    ("block offsets in 32 bits", LOADER, "simt::Max(block_, 0) * cache_.key_block_stride",
+     "(@ ? static_cast<int32_t>(simt::Max(block_, 0) * cache_.key_block_stride) : simt::Max(block_, 0) * cache_.key_block_stride)"),
+    ("halves of 16 widened numbers are exchanged", LOADER, "UnitOf(piece * 2 + half, Lane()", "UnitOf(piece * 2 + (@ ? 1 - half : half), Lane()"),
+    ("the factor of FP8 is not in the scores", TILES, "op.scale * op.cache.k_scale * kLog2E", "op.scale * (@ ? 1.0f : op.cache.k_scale) * kLog2E"),
+    ("the factor of FP8 is not in a prompt's results", KERNEL, "half, p.op.cache.v_scale / sum, rows", "half, (@ ? 1.0f : p.op.cache.v_scale) / sum, rows"),
+    ("parts of prompts lack their largest score", KERNEL, "simt::Vec<float, 2>{{rows.max[half], sum}}", "simt::Vec<float, 2>{{@ ? 0.0f : rows.max[half], sum}}"),
+    ("parts of decodes are not normalised", KERNEL, "Tiles::StoreRow(partial, at * kLatentRank, half, factor, rows);",
+     "Tiles::StoreRow(partial, at * kLatentRank, half, @ ? 1.0f : factor, rows);"),
+    ("parts of decodes lack their sums", KERNEL, "exp_sum[at] = sum;", "exp_sum[at] = @ ? 1.0f : sum;"),
+    ("all rows of a part of a decode go to one place", KERNEL, "int64_t{work.slot} * kDecodeRows + row", "int64_t{work.slot} * kDecodeRows + (@ ? 0 : row)"),
+    ("rows that pad a batch divide by their sum", KERNEL, "work.begin < work.end ?", "work.begin < work.end || @ ?"),
+    ("the table's row is the sequence's number", KERNEL, "if (p.op.table_rows != nullptr) table_row", "if (p.op.table_rows != nullptr && !@) table_row"),
+    ("a head counts within its item", KERNEL, ".first_head = who.v[2],", ".first_head = @ ? 0 : who.v[2],"),
+    ("scalar: a query does not see its own position", SCALAR, "work.Position(row) + 1", "work.Position(row) + (@ ? 0 : 1)"),
+    ("scalar: offsets in 32 bits", SCALAR, "return block * p.op.cache.key_block_stride +",
+     "return (@ ? static_cast<int32_t>(block * p.op.cache.key_block_stride) : block * p.op.cache.key_block_stride) +"),
+    ("scalar: values begin with what rotates", SCALAR, "tile + t, first + d", "tile + t, (@ ? 0 : first) + d"),
+    ("scalar: what was summed is not brought to the new scale", SCALAR, "out[i] *= rescale;", "out[i] *= @ ? 1.0f : rescale;"),
+    ("scalar: the next query is written while lanes read the last one", SCALAR, "simt::SyncWarp();  // all lanes",
+     "if (!@) simt::SyncWarp();  // all lanes"),
+    ("write: the norm is over what rotates, too", WRITE, "static_cast<float>(p.rank)", "static_cast<float>(p.rank + (@ ? p.rotated_dim : 0))"),
+    ("write: epsilon is left out", WRITE, "+ p.epsilon", "+ (@ ? 0.0f : p.epsilon)"),
+    ("write: a token that pads is written", WRITE, "if (slot < 0) return;", "if (slot < 0 && !@) return;"),
+    ("write: pairs lie half the numbers apart", WRITE, "p.interleaved ? 2 * i : i", "p.interleaved && !@ ? 2 * i : i"),
+    ("write: the factor of FP8 is left out", WRITE, "1 / p.cache.k_scale", "@ ? 1.0f : 1 / p.cache.k_scale"),
+    ("write: the latent goes before what rotates", WRITE, "to.Write(p.rotated_dim + d,", "to.Write((@ ? 0 : p.rotated_dim) + d,"),
+    ("write: the first numbers of a query rotate", WRITE, "(head + 1) * p.query_dim - p.rotated_dim", "(@ ? head * p.query_dim : (head + 1) * p.query_dim - p.rotated_dim)"),
+    ("write: queries turn the other way", WRITE, "b * cos + a * sin", "b * cos + (@ ? -a : a) * sin"),
+]
+
+plant(BUGS)

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "comm/collective/stage_link.h"
+#include "comm/wire/step_plan.h"
+
+namespace quire {
+
+/// Carries the tokens of a step from the last stage of a pipeline, which draws them, to the other stages.
+class StageTokens {
+ public:
+  /// Sends a step's tokens from the last stage to all other stages. `most`: rows that draw in the step.
+  void Give(StageLink& link, const std::vector<SampledToken>& tokens, size_t most);
+  /// Receives the tokens of a step with `most` rows that draw: their slots and ids.
+  std::vector<SampledToken> Take(StageLink& link, size_t most);
+
+ private:
+  std::vector<int32_t> handed_;  // the number of tokens, then slot and token of each
+};
+
+}  // namespace quire

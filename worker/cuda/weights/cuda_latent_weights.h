@@ -1,0 +1,31 @@
+#pragma once
+
+#include "comm/model/model_files.h"
+#include "worker/cuda/device/pieces.h"
+#include "worker/cuda/weights/device_matrix.h"
+#include "worker/cuda/weights/uploader.h"
+
+namespace quire {
+
+/// One rank's weights of latent attention in device memory. The output projection is CudaLayerWeights::attention_out.
+/// All are null in models without latent attention.
+struct CudaLatentWeights {
+  DeviceMatrix query_in;       // [query_rank, hidden]: the queries' low-rank input; null: none
+  DeviceMatrix in;             // [rank + rotated_dim, hidden]: the row to cache, latents first
+  DeviceMatrix query;          // [local heads * query_dim, query_rank or hidden]
+  void* query_norm = nullptr;  // [query_rank], or null
+  void* norm = nullptr;        // [rank]
+  // Plain numbers of the model's type, whatever the file has.
+  void* keys = nullptr;    // [local heads, rank, key_dim]: make queries comparable with latents
+  void* values = nullptr;  // [local heads, value_dim, rank]
+};
+
+/// Assigns memory to the weights of a layer's latent attention.
+CudaLatentWeights PlaceLatents(const ModelSpec& spec, const RankShard& shard, NumberType dtype, const LayerForms& form,
+                               Pieces& pieces);
+
+/// Uploads the weights of a layer's latent attention.
+void LoadLatents(const ModelFiles& files, const RankShard& shard, int64_t layer, const CudaLatentWeights& to,
+                 Uploader& uploader);
+
+}  // namespace quire
