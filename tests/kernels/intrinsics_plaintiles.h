@@ -72,11 +72,11 @@ inline void ForLanes(const Add& add) {
   const TileShapes& shapes = tiles.shapes;
   tiles.Require(shapes.rows[sum] > 0 && shapes.rows[sum] == shapes.rows[x] && shapes.bytes[sum] == shapes.bytes[w] &&
                 shapes.bytes[x] == 4 * shapes.rows[w]);
-  for (int m = 0; m < shapes.rows[sum]; ++m) {
-    for (int n = 0; n < shapes.bytes[sum] / 4; ++n) {
+  for (int n = 0; n < shapes.bytes[sum] / 4; ++n) {
+    std::byte of_w[64];
+    for (int k = 0; k < shapes.rows[w]; ++k) std::memcpy(of_w + 4 * k, &tiles.data[w][k][4 * n], 4);
+    for (int m = 0; m < shapes.rows[sum]; ++m) {
       Sum total;
-      std::byte of_w[64];
-      for (int k = 0; k < shapes.rows[w]; ++k) std::memcpy(of_w + 4 * k, &tiles.data[w][k][4 * n], 4);
       std::memcpy(&total, &tiles.data[sum][m][4 * n], 4);
       add(total, tiles.data[x][m], of_w, shapes.bytes[x]);
       std::memcpy(&tiles.data[sum][m][4 * n], &total, 4);

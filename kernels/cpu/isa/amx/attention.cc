@@ -69,7 +69,7 @@ float Adjust(const PagedAttentionParams& p, const Sight& sight, int64_t r, int64
       if (p.alibi_slopes != nullptr) {
         const Vec distance =
             __builtin_convertvector(slot, Vec) + (static_cast<float>(start) - rows.place[sight.row + r]);
-        score = MulAdd(distance, Splat(rows.slope[sight.row + r]), score);
+        score = MulAdd(Min(distance, -distance), Splat(rows.slope[sight.row + r]), score);
       }
       const IntVec sees = (slot >= static_cast<int32_t>(sight.begin[r])) & (slot < static_cast<int32_t>(sight.end[r]));
       score = sees ? score : Splat(kMasked);
