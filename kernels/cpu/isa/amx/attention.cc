@@ -2,6 +2,7 @@
 // bf16 terms each (2^-17), keys and values are exactly two; of the four products of terms the one of the lower two is
 // left out (2^-18). Sums are in fp32. A row's bits do not depend on the rows beside it: a tile multiplies each row
 // alone, every row visits the same spans, and slots that a row does not see add zeros.
+#include "kernels/cpu/isa/amx/attends_by_tiles.h"
 #include "kernels/cpu/isa/amx/attention_rows.h"
 #include "kernels/cpu/isa/amx/next_lines.h"
 #include "kernels/cpu/isa/functions.h"

@@ -6,19 +6,6 @@
 // Keys and values of a span of an fp16 cache as tiles of bf16 terms. Half a number has 11 bits, so two terms are exact.
 namespace quire::kernels::QUIRE_ISA {
 
-/// Query heads per KV head from which tiles pay. Every key and value is split into terms once for all rows of its KV
-/// head. One token has a row for each query head: three rows do not repay the splitting, four do.
-inline constexpr int64_t kLeastGroup = 4;
-
-/// Returns whether tiles compute the attention. The cache must be in fp16, and its shapes whole tiles: head sizes are
-/// multiples of 32, block sizes of 16. All steps of a rank get the same answer, so a row's bits do not depend on its
-/// step.
-inline bool AttendsByTiles(const PagedAttentionParams& p) {
-  return p.cache.type == NumberType::kF16 && p.cache.block_size % kLanes == 0 &&
-         p.cache.head_dim % kPairedNumbers == 0 && p.num_heads >= kLeastGroup * p.cache.num_kv_heads &&
-         p.relative_bias == nullptr;
-}
-
 /// The tiles of a span, upper terms before lower ones. A step is the 32 numbers that an instruction multiplies:
 /// dimensions of keys, slots of values.
 struct SpanTiles {
