@@ -33,7 +33,8 @@ constexpr auto ChoicesOf(PrivateNetworkMode) {
 }
 
 /// Where drafts (speculative decoding) come from. kPrediction: the client's prediction. kNgram: also the sequence
-/// itself. kSuffix: also earlier answers to the same client. kDraftModel: a smaller model, and the prediction.
+/// itself. kSuffix: also earlier answers to the same client. kDraftModel: a smaller model, and the prediction. kAuto: as
+/// kSuffix where drafts pay on the CPU, and none on GPUs.
 enum class SpeculationMethod { kOff, kPrediction, kNgram, kSuffix, kDraftModel, kAuto };
 constexpr auto ChoicesOf(SpeculationMethod) {
   return std::to_array<Choice<SpeculationMethod>>({{SpeculationMethod::kOff, "off"},
@@ -151,7 +152,7 @@ struct ModelSettings {
 
   /// Speculative decoding: drafts are guessed tokens, which are verified in the same step.
   struct Speculation {
-    SpeculationMethod method = SpeculationMethod::kPrediction;
+    SpeculationMethod method = SpeculationMethod::kAuto;
     std::string draft_model;        // kDraftModel: its files, or ORG/NAME until they are found
     int num_tokens = 8;             // drafts of one sequence in a step, at most
     int lookup_min = 2;             // tokens that the place of a guess has in common with the end, at least

@@ -107,7 +107,7 @@ class PlainTest(FlagCase):
         with Server("--speculative-config", config, model=TINY) as server:
             self.assertEqual(server.get("/admin/status", admin=True)["settings"]["speculative_config"],
                              {"method": "ngram", "model": None, "num_speculative_tokens": 5, "prompt_lookup_min": 2, "prompt_lookup_max": 8, "disable_by_batch_size": 8})
-        for method, more in (("ngram", ""), ("suffix", ""), ("auto", ""), ("draft_model", f', "model": "{TINY}"')):
+        for method, more in (("ngram", ""), ("suffix", ""), ("draft_model", f', "model": "{TINY}"')):
             refused = quire("serve", "--model", TINY, "--backend", "cuda", "--speculative-config", f'{{"method": "{method}"{more}}}')
             self.assertEqual(refused.returncode, 2, refused)
             self.assertIn(f"--speculative-config, method {method} is for the CPU", refused.stderr)
@@ -147,7 +147,7 @@ class PlainTest(FlagCase):
             "metrics_on_data_port": False, "log_format": "text",
             "otlp_traces_endpoint": None, "private_network": "auto",
             "num_swap_blocks": 0, "kv_cache_memory_bytes": None, "gpu_memory_utilization": 0.9, "swap_space_bytes": 0, "watermark": 0.01, "kv_disk": None, "kv_disk_bytes": 16 << 30, "kv_disk_days": 30,
-            "enable_prefix_caching": True, "preemption_mode": "recompute", "plan_ahead": True, "speculative_config": {"method": "prediction", "model": None, "num_speculative_tokens": 8, "prompt_lookup_min": 2, "prompt_lookup_max": 8, "disable_by_batch_size": 8}, "seed": None, "journal": None, "kv_events_config": None, "batch_dir": None, "batch_max_bytes": 4 << 30, "batch_concurrency": 16,
+            "enable_prefix_caching": True, "preemption_mode": "recompute", "plan_ahead": True, "speculative_config": {"method": "auto", "model": None, "num_speculative_tokens": 8, "prompt_lookup_min": 2, "prompt_lookup_max": 8, "disable_by_batch_size": 8}, "seed": None, "journal": None, "kv_events_config": None, "batch_dir": None, "batch_max_bytes": 4 << 30, "batch_concurrency": 16,
             "load_format": "auto", "verify_checksum": None, "chat_template": None, "tool_call_parser": "generic", "reasoning_parser": "none",
             "pooling": "none", "scoring": "none", "generation_config": "quire", "lora_modules": [], "lora_dir": [], "max_cpu_loras": 16, "max_lora_rank": None, "lora_memory_bytes": 1 << 30, "ignore_unknown_fields": False,
             "log_level": "info", "api_key_file": None, "admin_token_file": None, "limits": limits, "key_limits": {}})

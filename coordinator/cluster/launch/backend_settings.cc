@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "comm/base/error.h"
 #include "comm/base/number_type.h"
 #include "comm/model/architecture.h"
@@ -63,8 +65,10 @@ void CheckBackendSettings(const Topology& topology, BackendKind backend, const s
       FailSettings("--quantization {} on a GPU ({}) needs --dtype bfloat16, float16 or auto",
                    NameOf(asked.quantization), why);
     }
-    const SpeculationMethod drafts = topology.speculation.method;  // kPrediction, the default, has no effect there
-    if (drafts != SpeculationMethod::kOff && drafts != SpeculationMethod::kPrediction)
+    const SpeculationMethod drafts = topology.speculation.method;
+    constexpr SpeculationMethod kWithoutDrafts[] = {SpeculationMethod::kOff, SpeculationMethod::kPrediction,
+                                                    SpeculationMethod::kAuto};
+    if (std::ranges::find(kWithoutDrafts, drafts) == std::end(kWithoutDrafts))
       RefuseOnGpu("--speculative-config, method", drafts, why);
     if (topology.exact)
       FailSettings("--exact is for the CPU ({}); give --backend cpu, or leave it out and give --dtype float32", why);

@@ -30,9 +30,9 @@ double Drafting::WaitCost() const {
 }
 
 /// True when the sequence does not rest, and can afford a draft if drafts must pay.
-bool Drafting::IsReady(const Sequence& sequence, size_t num_sequences) const {
+bool Drafting::IsReady(const Request& request, const Sequence& sequence, size_t num_sequences) const {
   const DraftPace& pace = sequence.drafts;
-  return pace.IsReady() && (!drafts_.must_pay || pace.Affordable(RowCost(num_sequences), WaitCost()) > 0);
+  return pace.IsReady() && (!MustPay(request) || pace.Affordable(RowCost(num_sequences), WaitCost()) > 0);
 }
 
 bool Drafting::HoldsUp(const std::vector<Request*>& running) const {
@@ -40,9 +40,9 @@ bool Drafting::HoldsUp(const std::vector<Request*>& running) const {
   return std::ranges::any_of(running, [&](const Request* request) {
     if (!MayHaveDrafts(*request)) return false;
     const auto is_ready = [&](const Sequence& sequence) {
-      return !sequence.finished && IsReady(sequence, running.size());
+      return !sequence.finished && IsReady(*request, sequence, running.size());
     };
-    return !drafts_.must_pay || std::ranges::any_of(request->sequences, is_ready);
+    return !MustPay(*request) || std::ranges::any_of(request->sequences, is_ready);
   });
 }
 
@@ -63,7 +63,7 @@ bool Drafting::WaitsForDrafts(const OutstandingStep& outstanding) const {
     if (!member.draws || member.sequence == nullptr || AsksModel(*member.request) || !MayHaveDrafts(*member.request))
       return false;
     const Sequence& s = *member.sequence;
-    return IsReady(s, outstanding.members.size()) &&
+    return IsReady(*member.request, s, outstanding.members.size()) &&
            s.length() + 1 < s.num_prompt_tokens + member.request->limits.max_tokens;
   });
 }
@@ -110,7 +110,7 @@ bool Drafting::Guess(StepMember& member, int longest, double row_cost) {
     return !member.drafts.empty();
   }
   DraftPace& pace = sequence.drafts;
-  if (drafts_.must_pay) longest = std::min(longest, pace.Affordable(row_cost, WaitCost()));
+  if (MustPay(*member.request)) longest = std::min(longest, pace.Affordable(row_cost, WaitCost()));
   const int most = pace.Length(longest, row_cost);
   if (most <= 0) return false;
   member.source = proposer_->Propose(*member.request, sequence, most, member.drafts);

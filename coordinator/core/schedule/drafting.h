@@ -40,7 +40,9 @@ class Drafting {
  private:
   bool WaitsForDrafts(const OutstandingStep& outstanding) const;
   bool MayHaveDrafts(const Request& request) const;
-  bool IsReady(const Sequence& sequence, size_t num_sequences) const;
+  /// True when the request gets drafts only while they save time. A client that sends a prediction asked for drafts.
+  bool MustPay(const Request& request) const { return drafts_.must_pay && request.prediction.empty(); }
+  bool IsReady(const Request& request, const Sequence& sequence, size_t num_sequences) const;
   double RowCost(size_t num_sequences) const { return cost_.row(static_cast<int>(num_sequences)); }
   double WaitCost() const;
   /// True when the request's drafts come from the draft model. A prediction tells more than a small model.
