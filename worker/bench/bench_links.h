@@ -9,7 +9,7 @@
 namespace quire {
 
 struct LinksBench {
-  std::string cuts;       // ways to cut a model among all ranks: ranks of a stage x stages, as "2x1,1x2"
+  std::string cuts;       // ways to divide a model among all ranks: ranks per stage x number of stages, as "2x1,1x2"
   int64_t row_bytes = 0;  // bytes of a token's row, a multiple of 4
   std::vector<int> rows;  // numbers of rows in a step
 };
