@@ -458,7 +458,7 @@ TEST(KeepAliveTest, Times_AreSpelledAsOllamaDoes) {
 }
 
 /// Makes random requests of several clients and of a batch for three models that do not fit together, and puts models
-/// to sleep at random. At every moment the loaded models must fit into the room, no model with requests may lose its
+/// to sleep at random. At every moment the loaded models must fit into the memory, no model with requests may lose its
 /// workers, and every request must be served in the end. Half of the requests can be paused.
 TEST(ModelLivesTest, RandomRequests_AreAllServed_WithinTheMemory) {
   constexpr int kModels = 3, kRequests = 400;

@@ -86,7 +86,7 @@ TEST(PlanPrefillTest, PlanPrefill_ExtendsTilesToTheLatestQueryOfAnyGroup) {
   ASSERT_EQ(PlanPrefill({starts, contexts, heads, 128, 0}, tiles).num_tiles, 3);
   std::ranges::sort(tiles, {}, &PrefillTile::first_row);
   EXPECT_EQ(tiles[0].num_keys, 1200);
-  EXPECT_EQ(tiles[1].num_keys, 1100 + 86);  // the group of 1 has no such rows; the other's end with query 85
+  EXPECT_EQ(tiles[1].num_keys, 1100 + 86);  // only the group of 3 heads has such rows, which end with query 85
   EXPECT_EQ(tiles[2].num_keys, 1200);
 }
 
