@@ -32,7 +32,7 @@ LINKS = {
 }
 # name: whether packets pass from the first node, and from the second one
 CUTS = {"both ways": (False, False), "from the leader's node": (False, True), "to the leader's node": (True, False)}
-SLOWLY = 5  # a packet out of order takes so many times the delay
+SLOWLY = 5  # a packet that arrives out of order takes this many times the link's delay
 PROMISED = 2.0  # seconds in which a loss is found, on a machine that is not busy
 
 

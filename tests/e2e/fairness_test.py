@@ -30,7 +30,7 @@ FLOODS = {
 
 
 def make_keys(directory, *names):
-    """Returns the file, and the key of each name."""
+    """Makes an API key for each name. Returns the path of the key file, and the keys by name."""
     path = os.path.join(directory, "api.keys")
     keys = {}
     for name in names:
@@ -40,7 +40,7 @@ def make_keys(directory, *names):
 
 
 class Flood:
-    """Sends calls again whenever they are answered, until the end of the block, and then cancels them."""
+    """Sends calls again whenever they are answered, until the end of the `with` block, and then cancels the calls."""
 
     def __init__(self, server, key, calls):
         self.port, self.key, self.waiting = server.port, key, selectors.DefaultSelector()

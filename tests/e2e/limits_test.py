@@ -269,7 +269,7 @@ class TimeTest(LimitCase):
         cls.start(f"{{head_seconds: {cls.HEAD}, body_seconds: {cls.BODY}, idle_seconds: {cls.IDLE}, write_seconds: {cls.WRITE}}}")
         cls.pool = concurrent.futures.ThreadPoolExecutor(8)
         cls.case, scenes = cls(), ("slow_head", "slower_head", "slow_body", "slower_body", "idle", "idler", "slow_reader", "no_reader")
-        cls.ended = []  # scenes in the order in which they end
+        cls.ended = []  # names of the concurrent cases, in the order in which the cases end
         cls.outcome = {scene: cls.pool.submit(cls.play, scene) for scene in scenes}
 
     @classmethod
@@ -286,7 +286,7 @@ class TimeTest(LimitCase):
         super().tearDownClass()
 
     def in_two(self, data, at, seconds):
-        """Sends the rest after this many seconds (None: never), and returns the answer."""
+        """Sends `data` in two parts, of which the second begins at byte `at` and is sent `seconds` later (None: never). Returns the answer."""
         s = self.connect()
         s.sendall(data[:at])
         if seconds is not None:
@@ -490,7 +490,7 @@ class KeyTest(LimitCase):
         self.assertEqual((most, [answer.result()[0] for answer in answers]), (2, [200] * 4))
 
     def test_key_is_refused_a_request_beyond_max_blocks(self):
-        self.assertEqual(self.ask_as("blocks", max_tokens=160)[0], 200)  # the last token needs no slot
+        self.assertEqual(self.ask_as("blocks", max_tokens=160)[0], 200)  # the last token's keys and values are never stored
         status, message, _ = self.ask_as("blocks", max_tokens=161)
         self.assertEqual((status, message), (400, "1 x (1 + 161) tokens take 11 blocks, more than the max_blocks of this API key, 10"))
         self.assertEqual(self.ask_as("other", max_tokens=161)[0], 200)
@@ -678,8 +678,7 @@ class AddressTest(LimitCase):
                 status = answer_of(s)[0]
             except ConnectionResetError:
                 status = None
-            # Among addresses with equally many connections, the address that became silent last gives way, with its longest
-            # silent connection.
+            # Among addresses with equally many connections, the address that became silent last loses its longest silent connection.
             self.assertEqual(status, None if i in (6, 9) else 200, i)
 
     def test_connection_that_reads_no_answers_gives_way_to_a_newcomer(self):
