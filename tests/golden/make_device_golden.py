@@ -36,7 +36,7 @@ def load(folder):
 
 @torch.no_grad()
 def rows(model, ids):
-    """Returns log-probabilities after every position, computed at once: no cache may forget too much."""
+    """Returns log-probabilities after every position, computed in one pass, because a cache could drop positions that are still visible."""
     return torch.log_softmax(model(input_ids=torch.tensor([ids]), use_cache=False).logits[0].double(), -1)
 
 
