@@ -2,8 +2,7 @@
 
 #include "kernels/cpu/isa/amx/span_tiles.h"
 
-// The rows of an attention item, for AMX tiles: their arrays in scratch memory, and which cached tokens (slots) each
-// row sees.
+// The rows of an attention item for AMX tiles: their arrays in scratch memory, and which cached tokens each row sees.
 namespace quire::kernels::QUIRE_ISA {
 
 /// The number of tiles of rows that finish one phase of a span (scores, softmax, outputs) before any begins the next
