@@ -873,7 +873,7 @@ class UnknownFieldTest(FieldCase):
             self.assertEqual(status, 400, answer)
             self.assertRegex(answer["error"]["message"], "^xqzwvkj is .*; leave it out$")
 
-    def test_messages_without_tokens_are_refused_in_words_of_their_own(self):
+    def test_messages_with_max_tokens_0_are_refused_with_a_message_of_their_own(self):
         status, answer = self.server.post("/v1/messages", {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 0})
         self.assertEqual((status, answer["error"]["message"]), (400, "max_tokens must be an integer of at least 1"))
 
