@@ -39,7 +39,7 @@ PROMISED = 2.0  # seconds in which a loss is found, on a machine that is not bus
 def carry(tuns, settings):
     """Carries packets as `settings` says: gbit, ms, lost, out of order, passes from each of the two devices."""
     os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))
-    queues = {tun: [] for tun in tuns}  # by the device that sends: (when it arrives, packet)
+    queues = {tun: [] for tun in tuns}  # for each sending device: (time of arrival in seconds, packet)
     free = dict.fromkeys(tuns, 0.0)
     other = {tuns[0]: tuns[1], tuns[1]: tuns[0]}
     dice = random.Random(5)

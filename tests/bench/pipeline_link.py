@@ -46,8 +46,8 @@ def open_tun(node):
 def carry(tuns, gbit, delay):
     """Carries packets between two devices. Each direction has the rate, and each packet the delay, for itself."""
     os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))
-    queues = {tun: collections.deque() for tun in tuns}  # by the device that sends: (when it arrives, packet)
-    free = dict.fromkeys(tuns, 0.0)  # when the last packet has left
+    queues = {tun: collections.deque() for tun in tuns}  # for each sending device: (time of arrival in seconds, packet)
+    free = dict.fromkeys(tuns, 0.0)  # the time in seconds at which each device has sent its last packet
     other = {tuns[0]: tuns[1], tuns[1]: tuns[0]}
     while True:
         now = time.monotonic()

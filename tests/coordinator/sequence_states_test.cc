@@ -288,7 +288,7 @@ TEST_F(SequenceStatesTest, LastState_IsKept_OnlyWhereTheAnswerHasItsTokens) {
   for (const int end : {16, 15, 13}) {
     manager_ = std::make_unique<BlockManager>(StateOptions(100));
     Sequence a = Prompt(PlacedTokens(9));
-    a.begun = 8;  // too near for states of the prompt
+    a.begun = 8;  // too near the prompt's end for a state to be kept there
     a.tokens = PlacedTokens(17);
     Compute(a, 16);
     a.tokens.resize(static_cast<size_t>(end));

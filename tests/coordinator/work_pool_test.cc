@@ -162,7 +162,7 @@ TEST(WorkPoolTest, Client_RestsWhileWorkersCompute_ButOtherClientsDoNot) {
   AwaitDone(mallory, 2);  // ends immediately, because no worker computes
   const WorkPool::Computing computing(pool);
   pool.Add("mallory", kSmall, Busy(milliseconds(0), mallory));
-  AwaitDone(mallory, 3);  // ends after that wait, although no event wakes a thread
+  AwaitDone(mallory, 3);  // ends after the client's wait, although no event wakes a thread
 }
 
 TEST(WorkPoolTest, Client_DoesNotRest_OnProcessorsThatWorkersDoNotUse) {

@@ -203,7 +203,7 @@ class UsageTest(unittest.TestCase):
         self.assertEqual(answers, [200])
 
     def test_texts_and_refused_bodies_count_towards_tokens_per_minute(self):
-        text, cheap = {"prompt": "a" * 4000}, {"prompt": [5], "max_tokens": 1}  # 1,000 tokens of 600 a minute; 2 tokens
+        text, cheap = {"prompt": "a" * 4000}, {"prompt": [5], "max_tokens": 1}  # text costs 1,000 tokens, of 600 allowed a minute; cheap costs 2
         for name, path, body, expected in (("dora", "/tokenize", text, 200), ("dirk", "/detokenize", {"tokens": [5] * 2000}, 200),
                                            ("dana", "/v1/completions", {**text, "max_tokens": -2}, 400),
                                            ("dave", "/v1/chat/completions", {"messages": text["prompt"]}, 400)):

@@ -20,7 +20,7 @@ import verdict
 from models_test import NAMES, body_of, cases, patch, path_of
 from server import QUIRE, TINY, Server, alive, wait_gone
 
-BLOCKS = 150  # of each model: room for several golden answers at the same time
+BLOCKS = 150  # KV blocks of each model: enough for several golden answers at the same time
 
 
 def listed(names, **more):
