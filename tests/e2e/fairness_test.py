@@ -161,7 +161,7 @@ class UsageTest(unittest.TestCase):
         return self.server.post("/v1/completions", body, headers={"Authorization": "Bearer " + self.keys[name]})
 
     def metrics(self, client):
-        """Returns the values of quire:client_*, by the rest of the name."""
+        """Returns the client's values of quire:client_*, by the part of the metric's name after quire:client_."""
         page = self.server.get("/metrics", admin=True)
         return {what: float(value) for what, labels, value in re.findall(r"^quire:client_(\w+)\{(.*)\} (\S+)$", page, re.M)
                 if f'client="{client}"' in labels}

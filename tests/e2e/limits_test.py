@@ -146,7 +146,7 @@ class SizeTest(LimitCase):
         cls.server = cls.files.enter_context(Server("--threads-per-worker", "1", model=altered_tiny(directory, tokenizer_config=short)))
 
     def check(self, at, beyond, field, path="/v1/completions", **others):
-        """Expects that one body is served, and that the other one is refused for that field."""
+        """Expects that a request with the fields `at` is served, and that one with the fields `beyond` is refused for `field`."""
         base = {"messages": [{"role": "user", "content": "hi"}]} if "chat" in path else {"prompt": [5]}
         for fields, want in ((at, 200), (beyond, 400)):
             status, answer = self.server.post(path, {**base, "max_tokens": 1, **others, **fields})
@@ -533,7 +533,7 @@ class KeyTest(LimitCase):
 
 
 class RateTest(LimitCase):
-    """Tests rates far above the usual ones, with time limits far above the times that the rates lead to."""
+    """Tests minimum rates of bytes. The rates are far above the defaults, and the time limits far above the times that bodies take at these rates."""
 
     @classmethod
     def setUpClass(cls):

@@ -36,7 +36,8 @@ struct WholeBlockPart {
 WholeBlockPart PartOfWhole(const ModelSpec& spec, const GroupCut& cut, Rank rank,
                            const std::function<int64_t(int64_t)>& head_bytes, bool latents_once = false);
 
-/// The runs of one rank's blocks in exchanges with groups of any split. The most recently used cuts are cached.
+/// The runs of one rank's blocks in exchanges with groups of any split. The results for the most recently used splits
+/// are cached.
 class BlockCuts {
  public:
   struct Own {
@@ -51,7 +52,7 @@ class BlockCuts {
 
   /// Returns, by rank of the other group, the runs of this rank's blocks that are sent to (To) or received from (From)
   /// that rank. If both groups divide the model in the same way, whole blocks go between ranks of equal number, states
-  /// included. Throws Error on a cut that does not fit the model.
+  /// included. Throws Error if `cut`, the other group's division, does not fit the model.
   const std::vector<BlockRuns>& To(const GroupCut& cut) { return Find(to_, cut, true); }
   const std::vector<BlockRuns>& From(const GroupCut& cut) { return Find(from_, cut, false); }
   /// Returns the rank's part of a sequence's whole state.

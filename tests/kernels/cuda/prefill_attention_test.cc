@@ -207,8 +207,8 @@ TEST(PrefillAttentionTest, PrefillAttention_EqualsReference_WhenSplitTilesHoldGr
 }
 
 TEST(PrefillAttentionTest, PrefillAttention_EqualsReference_WhenAKvHeadSeesNothingOfAPart) {
-  // The rows from 1280 on are queries from 640 on of the first KV head, and queries from 1280 on of the other head,
-  // whose window begins after the cut.
+  // The tile of rows from 1280 on has queries from 640 on of the first KV head, and queries from 1280 on of the other
+  // head, whose window begins after the tile's first part.
   for (const bool in_groups : {false, true}) {
     PrefillCase c({.head_start = {0, 2, 3},
                    .chunks = {{1300, 1300}},
