@@ -22,7 +22,7 @@ struct LowRankGroup {
   int64_t num_parts;
   const int32_t* rows;  // [num_rows]: the rows of y, ascending
   int64_t num_rows;
-  const int32_t* x_rows = nullptr;  // [num_rows]: the row of x for each row of y; null: the same numbers
+  const int32_t* x_rows = nullptr;  // [num_rows]: the row of x for each row of y; null: the same row numbers
 };
 
 /// Adds low-rank products to the rows of groups. Other rows stay as they are. CPU only: weights are packed here.

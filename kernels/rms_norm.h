@@ -8,8 +8,8 @@
 namespace quire::kernels {
 
 /// residual += delta (if delta is set), then out = residual / rms(residual) * weight for each row; with `adds`, out =
-/// (out + the same) * scale. Sums are fp32; the norm reads the residual as stored. Without a delta, out may be the
-/// residual on the CPU.
+/// (out + residual / rms(residual) * weight) * scale. Sums are fp32; the norm reads the residual as stored. Without a
+/// delta, out may be the residual on the CPU.
 struct RmsNormParams {
   NumberType dtype;    // CPU: kF32; CUDA: any IsFloat type; rows are then multiples of 16 bytes, aligned to 16
   void* residual;      // [num_tokens, hidden]; written only if delta is set

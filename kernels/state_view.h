@@ -30,7 +30,8 @@ struct StateView {
   /// [num_sequences] Not 0: the operation computes from the sequence's state and leaves the state as it is. Null: it
   /// advances all states. Always null on CUDA.
   const int32_t* held = nullptr;
-  /// The first bytes of each block, of which alone the address space is made; 0: all bytes. Always 0 on CUDA.
+  /// The number of bytes, from the start of each block, that belong to the address space; 0: all bytes of a block.
+  /// Always 0 on CUDA.
   int64_t bytes_of_block = 0;
 
   // The functions below read the arrays, so these must be in host memory.

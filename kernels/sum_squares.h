@@ -7,9 +7,9 @@
 
 namespace quire::kernels {
 
-/// squares[t, 0] = the sum of squares of row t's first query_count numbers (queries); squares[t, 1] = that of its
-/// key_count numbers from first_key on (keys). This is one rank's part of a norm over the heads of all ranks, which
-/// WideNorm (CPU) or RopeKvWrite (CUDA) completes.
+/// squares[t, 0] = the sum of squares of row t's first query_count numbers (queries); squares[t, 1] = the sum of
+/// squares of the row's key_count numbers from first_key on (keys). This is one rank's part of a norm over the heads of
+/// all ranks, which WideNorm (CPU) or RopeKvWrite (CUDA) completes.
 struct SumSquaresParams {
   NumberType dtype;    // CPU: kF32; CUDA: any IsFloat type
   const void* rows;    // [num_tokens, at least first_key + key_count]

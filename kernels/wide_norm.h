@@ -8,8 +8,9 @@
 namespace quire::kernels {
 
 /// group = group / rms * weight in place, for each group of neighbouring numbers. The mean of squares is the group's
-/// entry of `squares` / width; `squares` covers all ranks, of which this one may hold only a part (SumSquares,
-/// GateSquares). On the CPU this also normalises queries and keys. On CUDA, RopeKvWrite does, to read rows only once.
+/// entry of `squares` / width; `squares` covers all ranks, although this rank may hold only a part of a group
+/// (SumSquares, GateSquares). On the CPU this also normalises queries and keys. On CUDA, RopeKvWrite does, to read rows
+/// only once.
 struct WideNormParams {
   NumberType dtype;      // CPU: kF32; CUDA: any IsFloat type
   void* rows;            // [num_tokens, columns], row_stride numbers apart

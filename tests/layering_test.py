@@ -277,7 +277,7 @@ def circle_of_rooms(folder, includes):
 
 
 def check_circles(includes, breach):
-    """Checks at every depth, from the top folders down, that no rooms include each other in a circle."""
+    """Checks at every depth, from the top folders down, that no folders, each with all folders inside it, include each other in a circle."""
     parents = {""}
     for path in includes:
         parts = path.split("/")[:-1]

@@ -32,8 +32,8 @@ constexpr float kNothing = -std::numeric_limits<float>::infinity();
 /// Returns the logit, or -infinity in place of NaN.
 float OrNothing(float logit) { return std::isnan(logit) ? kNothing : logit; }
 
-/// The weights of a row's tokens in a draw, relative to the best token's weight. Valid until the same thread's next
-/// call.
+/// The weights of a row's tokens in a draw, relative to the best token's weight. Valid until the same thread calls
+/// WeightsOf again.
 struct Weights {
   std::span<const float> of_token;
   std::span<const float> of_block;  // one sum per kWeighBlock tokens
@@ -126,8 +126,8 @@ Ranked LastOfHead(std::span<const Ranked> ranked, double enough, Amount amount) 
   return ranked.back();
 }
 
-/// Reduces `ranked` to the shortest prefix, in the order of falling logits, that has `enough`, but to at least one
-/// token. Keeps the order by id.
+/// Reduces `ranked` to the shortest prefix, in the order of falling logits, whose amounts sum up to `enough`, but to at
+/// least one token. Keeps the order by id.
 template <class Amount>
 void KeepHead(std::vector<Ranked>& ranked, double enough, Amount amount) {
   const Ranked last = LastOfHead(ranked, enough, amount);

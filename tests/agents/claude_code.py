@@ -5,7 +5,7 @@ import subprocess
 from frame import Agent, Call, Say, stands_for
 
 MODEL = "small"
-# Replaces Claude Code's own instructions of 7 KB. With these and all tools, a prompt would exceed a small model's context.
+# This text replaces Claude Code's own instructions of 7 KB, with which, and with all tools, a prompt would exceed a small model's context.
 SYSTEM = "You are a coding agent. Work with the tools that you have, one step at a time, and say when the task is done."
 TOOLS = "Bash,Read,Edit,Write"
 TASK = "Write a small program that counts words, with a check, run it, mend what fails, and say when you are done."
@@ -55,7 +55,7 @@ def turns_in(work):
 class ClaudeCode(Agent):
     name = "Claude Code"
     path = "/v1/messages"
-    # The model's template shows no tools. With a chosen form, the server's system message shows them.
+    # The model's template shows no tools. With --tool-call-parser, the server describes the tools in its own system message.
     server_flags = ("-tp", "2", "--tool-call-parser", "hermes", "--served-model-name", MODEL)
     turns = turns_in("")
     wanted = {

@@ -21,7 +21,7 @@ name = "Quire"
 base_url = "{url}/v1"
 wire_api = "responses"
 """
-# Replaces Codex's own instructions of 17 KB, which take half of a small model's context.
+# This text replaces Codex's own instructions of 17 KB, which take half of a small model's context.
 INSTRUCTIONS = "You are a coding agent. Work with the tools that you have, one step at a time, and say when the task is done.\n"
 TASK = "Write a small package of greetings with tests, run them, mend what fails, and say when you are done."
 
@@ -33,7 +33,7 @@ def shell(command):
 class Codex(Agent):
     name = "Codex CLI"
     path = "/v1/responses"
-    # The model's template shows no tools. With a chosen form, the server's system message shows them.
+    # The model's template shows no tools. With --tool-call-parser, the server describes the tools in its own system message.
     server_flags = ("-tp", "2", "--tool-call-parser", "hermes", "--served-model-name", "small")
     turns = (
         shell("mkdir greet"),

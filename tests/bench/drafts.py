@@ -145,7 +145,7 @@ def main():
             if options.only not in name:
                 continue
             rates, counts = [[] for _ in servers], [None for _ in servers]
-            for turn in range(options.rounds + 1):  # the first one fills the caches
+            for turn in range(options.rounds + 1):  # the first turn fills the caches
                 got = []
                 for i, server in enumerate(servers):
                     before = server.counts()

@@ -45,7 +45,7 @@ def main():
             servers[f"Quire, {method}"] = drafts.Server(options.quire, options.model, ["-tp", "1", "--speculative-config", config])
         for kind in ("none", "ngram-simple", "ngram-mod", "ngram-map-k", "ngram-map-k4v", "ngram-cache"):
             servers[f"llama.cpp, {kind}"] = LlamaServer(options.llama_server, options.model, ["--spec-type", kind])
-        for turn in range(options.rounds + 1):  # the first one fills the caches
+        for turn in range(options.rounds + 1):  # the first turn fills the caches
             for name, server in servers.items():
                 body, _ = drafts.edited(("shared", "equal", "alike", "same_part", "matching")[turn % 5], max_tokens=400 * options.tokens // 100, logprobs=False)
                 _, tokens, seconds = server.ask([body])

@@ -32,7 +32,7 @@ constexpr const char* kSchema = R"({"type": "object", "properties": {
   "required": ["name", "age", "kind", "notes", "more"], "additionalProperties": false})";
 constexpr int kRowSets = 4;          // sets of rows, for different steps
 constexpr int kLongest = 1 << 20;    // tokens of a sequence
-constexpr int kLongestAnswer = 400;  // longest answer in tokens; then the slot begins another answer
+constexpr int kLongestAnswer = 400;  // longest answer in tokens; then a new sequence takes its row
 
 struct Case {
   const char* name;

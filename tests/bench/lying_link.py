@@ -32,14 +32,14 @@ LINKS = {
 }
 # name: whether packets pass from the first node, and from the second one
 CUTS = {"both ways": (False, False), "from the leader's node": (False, True), "to the leader's node": (True, False)}
-SLOWLY = 5  # a packet out of order takes so many times the delay
+SLOWLY = 5  # a packet that arrives out of order takes this many times the link's delay
 PROMISED = 2.0  # seconds in which a loss is found, on a machine that is not busy
 
 
 def carry(tuns, settings):
     """Carries packets as `settings` says: gbit, ms, lost, out of order, passes from each of the two devices."""
     os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))
-    queues = {tun: [] for tun in tuns}  # by the device that sends: (when it arrives, packet)
+    queues = {tun: [] for tun in tuns}  # for each sending device: (time of arrival in seconds, packet)
     free = dict.fromkeys(tuns, 0.0)
     other = {tuns[0]: tuns[1], tuns[1]: tuns[0]}
     dice = random.Random(5)

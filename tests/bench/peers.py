@@ -34,7 +34,7 @@ CEILINGS = ("GB/s read", "GFLOP/s fp32", "int16 GOP/s", "int8 GOP/s")
 
 
 class Failed(Exception):
-    """Raised with the reason if a way cannot be measured."""
+    """Raised with the reason if an engine cannot be measured."""
 
 
 def free_port():
@@ -176,7 +176,7 @@ def cell(values):
 
 
 def row(title, first, others):
-    """Writes the cells of the other engines, each ending with the first engine's advantage."""
+    """Writes the cells of the other engines, each ending with the factor by which the first engine is better."""
     def ratio(values):
         if not first or not values:
             return ""

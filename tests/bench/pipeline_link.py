@@ -29,7 +29,7 @@ from server import QUIRE, Server
 SHAPES = {"one node, -tp 1": (1, 1), "two nodes, -tp 2": (2, 1), "two nodes, -pp 2": (1, 2)}
 
 
-MTU = 60_000  # as with a network card that cuts long segments itself
+MTU = 60_000  # bytes; large, as if the network card cut long segments
 
 
 def open_tun(node):
@@ -46,8 +46,8 @@ def open_tun(node):
 def carry(tuns, gbit, delay):
     """Carries packets between two devices. Each direction has the rate, and each packet the delay, for itself."""
     os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))
-    queues = {tun: collections.deque() for tun in tuns}  # by the device that sends: (when it arrives, packet)
-    free = dict.fromkeys(tuns, 0.0)  # when the last packet has left
+    queues = {tun: collections.deque() for tun in tuns}  # for each sending device: (time of arrival in seconds, packet)
+    free = dict.fromkeys(tuns, 0.0)  # the time in seconds at which each device has sent its last packet
     other = {tuns[0]: tuns[1], tuns[1]: tuns[0]}
     while True:
         now = time.monotonic()
@@ -118,11 +118,11 @@ def main():
             running = {name: servers.enter_context(Server(topology(network, asked.model, *shape, asked.launch_args.split()), prefix=network.nodes[0].command()))
                        for name, shape in SHAPES.items()}
             for server in running.values():
-                measure(server, max(streams), 4)  # connections, pages and the first sums
+                measure(server, max(streams), 4)  # a warm-up: opens connections, touches memory and makes the first all-reduces
             path = topology(network, asked.model, 2, 1, asked.launch_args.split())
             with open(path) as f:
                 text = f.read()
-            with open(path := path + ".plan.yaml", "w") as f:  # the server of this shape has the ports
+            with open(path := path + ".plan.yaml", "w") as f:  # with other ports than the running server of this shape
                 f.write(text.replace("[41010, 41900]", "[51010, 51900]"))
             plans = [predict(network, path, streams)]
             for _ in range(asked.rounds):

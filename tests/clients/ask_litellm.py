@@ -15,7 +15,7 @@ from openai import OpenAI
 from trials import KEY, QUESTION, Call, Say, Trials, expect
 
 trials = Trials("litellm", "openai")
-MASTER_KEY = "sk-" + secrets.token_hex(16)  # the proxy starts with no other
+MASTER_KEY = "sk-" + secrets.token_hex(16)  # litellm's proxy requires a key that begins with sk-
 SCHEMA = {"type": "object", "properties": {"city": {"enum": ["Paris", "Rome"]}}, "required": ["city"], "additionalProperties": False}
 TOOL = {"name": "weather", "description": "The weather in a city", "parameters": SCHEMA}
 ASK = [{"role": "user", "content": QUESTION}]

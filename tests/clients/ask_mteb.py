@@ -7,7 +7,7 @@ os.environ.update(HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1", CUDA_VISIBLE_DEVI
 home = tempfile.TemporaryDirectory()
 os.environ.update(HF_HOME=home.name, MTEB_CACHE=home.name)
 
-import mteb  # noqa: E402  it reads its environment when it is imported
+import mteb  # noqa: E402  mteb reads its environment when it is imported
 from datasets import Dataset, DatasetDict
 from mteb.abstasks import AbsTaskClassification, AbsTaskRetrieval, AbsTaskSTS
 from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData

@@ -46,13 +46,13 @@ class Say:
     def force(self, path, body):
         if body.get("tools"):
             body["tool_choice"] = {"type": "none"} if path == "/v1/messages" else "none"
-        body.pop("response_format", None)  # it would be a second form of the answer
+        body.pop("response_format", None)  # response_format would constrain the answer a second time
         body["structured_outputs"] = {"choice": [self.text]}
 
 
 class Proxy(PassingProxy):
-    """Passes requests on unchanged, except those of a trial with steps: its first request must be answered with the first step, and so
-    on. A small model cannot do a client's task by itself."""
+    """Passes requests on unchanged, except in a trial with steps. There the model must answer the n-th request with the n-th step, because a small
+    model cannot do a client's task by itself."""
 
     def __init__(self, server_url):
         super().__init__(server_url.removeprefix("http://"))

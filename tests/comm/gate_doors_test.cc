@@ -35,7 +35,8 @@ socklen_t SizeOf(const sockaddr_storage& address) {
   return address.ss_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
 }
 
-/// Doors on a free port of `address`, with clients that connect from addresses of 127.0.0.0/8.
+/// GateDoors (two listening sockets) on a free port of the address `at`, with clients that connect from addresses of
+/// 127.0.0.0/8.
 struct TestDoors {
   explicit TestDoors(const std::string& at) : doors("tcp://" + at + ":0", hosts) { doors.LearnHosts(strangers); }
 

@@ -114,7 +114,7 @@ TEST(OpenGateTest, OpenGate_RefusesPeersWhileItIsFull_AndAcceptsOneForEachPeerTh
   EXPECT_EQ(ReadUpTo(there.Accept(), 1), "x");
 }
 
-TEST(OpenGateTest, FullGate_GivesANewNetworkTheNewestPlacesOfTheLargestNetwork_UpToItsShare) {
+TEST(OpenGateTest, FullGate_ClosesTheNewestConnectionOfTheLargestNetwork_UntilANewNetworkHasAsMany) {
   const TestOpenGate there;
   std::vector<Descriptor> peers, servers;
   const auto connect = [&](const char* from) {
@@ -146,7 +146,7 @@ PeerName PeerAt(const std::string& address) {
   return NameOf(peer);
 }
 
-/// Returns the address whose place a newcomer gets; "" when it gets none.
+/// Returns the address of the connection that is closed in favour of a newcomer; "" when the newcomer is refused.
 std::string LoserTo(const std::string& newcomer, const std::vector<std::string>& addresses) {
   std::vector<PeerName> peers;
   for (const std::string& address : addresses) peers.push_back(PeerAt(address));
@@ -154,7 +154,7 @@ std::string LoserTo(const std::string& newcomer, const std::vector<std::string>&
   return place ? peers.at(*place).address : "";
 }
 
-TEST(OpenPlacesTest, Newcomer_GetsAPlace_WhenStrangersHaveOneForEachAddressOfANeighbourhood) {
+TEST(OpenPlacesTest, NewConnection_GetsAPlace_WhenManyAddressesOfOneSubnetHoldAllPlaces) {
   std::vector<std::string> local, remote, v6;
   for (int i = 1; i <= OpenGate::kMostPeers; ++i) {
     local.push_back("127." + std::to_string(i) + ".0.1");
@@ -171,7 +171,7 @@ TEST(OpenPlacesTest, Newcomer_GetsAPlace_WhenStrangersHaveOneForEachAddressOfANe
   EXPECT_EQ(LoserTo("192.0.2.200", remote), "");
 }
 
-TEST(OpenPlacesTest, Newcomer_GetsTheLatestPlaceOfTheLargestNetwork_AndNoMoreThanItsShare) {
+TEST(OpenPlacesTest, NewConnection_ReplacesTheLatestOfTheLargestNetwork_UnlessItsNetworkWouldThenHoldMore) {
   const std::vector<std::string> peers = {"192.0.2.1", "192.0.2.2", "192.0.2.1",  "203.0.113.1",
                                           "192.0.2.2", "192.0.2.1", "203.0.113.2"};
   EXPECT_EQ(PlaceFor(PeerAt("198.51.100.1"), std::vector{PeerAt("192.0.2.1"), PeerAt("192.0.2.1"), PeerAt("::1")}), 1u)

@@ -191,7 +191,7 @@ TEST(ListenOnTcpTest, Hosts_AreIPv4_UnlessWrittenInBrackets) {
 
 // --- connections after the handshake ---
 
-/// A link between two connections; the test holds the other end of each.
+/// A link of GateLinks, which passes bytes between two connections; the test has the other end of each connection.
 struct LinkEnds {
   explicit LinkEnds(GateLinks& links) {
     int there[2], behind[2];

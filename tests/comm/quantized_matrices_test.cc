@@ -302,7 +302,8 @@ TEST(QuantizedMatricesTest, BytesOfCompressedTensors_AreSigned) {
   EXPECT_EQ(parts.Refusal(quants), "model: tensor m.weight_zero_point is [2] instead of [2, 1]");
 }
 
-/// Returns bytes of codes: the first code of a pair is in the low half, or in the high half.
+/// Packs 4-bit codes into bytes. The first code of a pair is in the byte's high half if `high_first`, else in its low
+/// half.
 std::vector<uint8_t> Packed(const std::vector<uint32_t>& codes, bool high_first) {
   std::vector<uint8_t> bytes(codes.size() / 2);
   for (size_t i = 0; i < codes.size(); ++i)

@@ -18,7 +18,7 @@ using testing::HasSubstr;
 constexpr int kRanksOfGate = 2;
 constexpr int kAdapter = kMostListedAdapters + 7;
 
-/// A gate between an engine and a group of ranks; the test plays the ranks.
+/// An AdapterGate between an engine and a group of ranks; the test plays the ranks.
 class AdapterGateTest : public testing::Test, private WorkerGroupListener {
  protected:
   AdapterGateTest() {

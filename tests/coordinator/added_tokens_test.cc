@@ -225,7 +225,7 @@ TEST(TokenizerFilesTimeTest, Load_TakesLinearTime_InSpecialTextsAndAddedTokens) 
 
 /// With a predictable hash function, a file could choose merges whose pairs all collide in one bucket.
 TEST(TokenizerFilesTimeTest, AddMerge_TakesLinearTime_WhenPairsAreChosenToCollide) {
-  constexpr uint64_t kSpread = 0x9e3779b97f4a7c15;  // the former multiplier of the hash function
+  constexpr uint64_t kSpread = 0x9e3779b97f4a7c15;  // a multiplier that the hash function used before it became random
   Bpe bpe;
   const auto meets = [&](uint64_t left, uint64_t right) {
     return ((left << 32 | right) * kSpread >> 32 & 0xfffff) < 1024;

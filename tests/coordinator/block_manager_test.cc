@@ -60,7 +60,7 @@ TEST(BlockPoolTest, Allocate_TakesEmptyBlocksFirst_ThenTheLeastRecentlyReleasedC
   for (const BlockId block : {2, 1, 3}) pool.Release(block);
   EXPECT_EQ(pool.num_cached(), 3);
   EXPECT_EQ(pool.num_free(), 4);
-  pool.AddReference(1);  // a cache hit gives block 1 a holder again
+  pool.AddReference(1);  // a cache hit references block 1 again
   pool.Release(1);       // now block 1 is the most recently used block
   EXPECT_EQ(pool.Allocate(), 4) << "the empty one first";
   EXPECT_EQ(pool.Allocate(), 2);

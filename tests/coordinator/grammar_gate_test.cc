@@ -131,7 +131,7 @@ TEST_F(GrammarGateTest, Requests_PassTheGate_WhenEveryRankHasCompiledTheGrammar)
   EXPECT_EQ(Rounds(3), 3);
 }
 
-TEST_F(GrammarGateTest, Gate_AsksTheNewRanksAgain_AfterANewEpoch) {
+TEST_F(GrammarGateTest, Gate_SendsTheGrammarAgain_ToTheRanksOfANewEpoch) {
   gate_.Pass("a", kFirst, Count());
   gate_.Round(engine_, now_);
   const uint64_t lost = Receive(0).ticket;
@@ -239,7 +239,7 @@ TEST_F(GrammarGateTest, Gate_ServesClientsInTurns) {
   EXPECT_EQ(asked, (std::vector<std::string>{"0", "100", "200", "1", "101", "2", "3", "4", "5"}));
 }
 
-TEST_F(GrammarGateTest, Gate_DoesNotAskAgain_ForAGrammarThatTheRanksKeep) {
+TEST_F(GrammarGateTest, Gate_DoesNotSendAGrammarAgain_ThatTheRanksKeep) {
   gate_.Pass("a", kFirst, Count());
   AnswerAll(Next().ticket, 1 << 20);
   EXPECT_EQ(Rounds(1), 1);
@@ -291,7 +291,7 @@ TEST_F(GrammarGateTest, Grammars_AreKeptByTheRanks_WhileRequestsNeedThem) {
   EXPECT_FALSE(forgotten.source);
 }
 
-TEST_F(GrammarGateTest, LatestRequest_OfAClientBeyondItsShare_LeavesTheEngine_WhenRoomIsShort) {
+TEST_F(GrammarGateTest, LatestRequest_OfAClientBeyondItsShare_LeavesTheEngine_WhenGrammarMemoryIsShort) {
   constexpr uint64_t kEighth = GrammarGate::kRoom / 8;
   test::CollectingSink sinks[6];
   const auto request = [&](int number) {
@@ -349,7 +349,7 @@ TEST_F(GrammarGateTest, LatestRequest_OfAClientBeyondItsShare_LeavesTheEngine_Wh
     EXPECT_EQ(sink.error, "");
 }
 
-TEST_F(GrammarGateTest, UnusedGrammar_IsForgotten_WhenRoomIsShort) {
+TEST_F(GrammarGateTest, UnusedGrammar_IsForgotten_WhenGrammarMemoryIsShort) {
   constexpr uint64_t kThird = GrammarGate::kRoom / 3;
   std::vector<uint64_t> tickets;
   for (int i = 0; i < 4; ++i) {

@@ -66,7 +66,7 @@ TEST_F(HandshakePaceTest, Handshakes_TakeABoundedShareOfTheThread_WhateverTheirC
   EXPECT_EQ(Until(last_), 1000) << "400 a second at the most";
 }
 
-TEST_F(HandshakePaceTest, WithdrawnHandshake_TakesNoTurn) {
+TEST_F(HandshakePaceTest, WithdrawnHandshakes_DelayNoOtherHandshake) {
   Wait("192.0.2.1", 200);
   Wait("192.0.2.2", 1);
   for (HandshakePace::Ticket ticket = 1; ticket < 200; ++ticket) pace_.Withdraw(ticket, make_address("192.0.2.1"));
@@ -88,7 +88,7 @@ TEST_F(HandshakePaceTest, NewAddress_WaitsForAtMostOneHandshakePerNetwork) {
   EXPECT_LE(Until(last_), 5 * 1000 / 400) << "and so is its next one";
 }
 
-TEST_F(HandshakePaceTest, AddressesOfOneIpv6Customer_ShareOneTurn) {
+TEST_F(HandshakePaceTest, AddressesOfOneIpv6Customer_TakeTurnsAsOneAddress) {
   for (int i = 0; i < 1000; ++i) Wait("2001:db8:7:" + std::to_string(i) + "::1", 1);
   for (int i = 1; i < 200; ++i) Wait("127.0.0." + std::to_string(i), 5);
   Until(150);
@@ -98,7 +98,7 @@ TEST_F(HandshakePaceTest, AddressesOfOneIpv6Customer_ShareOneTurn) {
   EXPECT_NE(TurnOf(make_address("192.0.2.1")), TurnOf(make_address("192.0.2.2")));
 }
 
-TEST_F(HandshakePaceTest, Take_ChargesNoHandshake) {
+TEST_F(HandshakePaceTest, Take_DoesNotDelayTheNextHandshake_UntilBeginIsCalled) {
   Wait("192.0.2.1", 2);
   for (int i = 0; i < 500; ++i) pace_.Charge(now_);
   const int64_t before = UntilNext();
@@ -143,7 +143,7 @@ TEST_F(HandshakeQueueTest, ClientsThatLeft_AreSkipped) {
   EXPECT_EQ(Count(false), 100);
 }
 
-TEST_F(HandshakeQueueTest, OldestClientsOfANetwork_GiveUpTheirPlaces_WhenMoreWaitThanTheQueueHolds) {
+TEST_F(HandshakeQueueTest, OldestWaitingClientsOfANetwork_AreRefused_WhenMoreWaitThanTheQueueHolds) {
   turns_.Cost(std::chrono::seconds(4));  // one handshake in 10 s, so one client may wait
   Ask("127.0.0.1", 1, false);
   Ask("127.0.0.1", 30, false);

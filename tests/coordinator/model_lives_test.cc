@@ -113,7 +113,7 @@ TEST(ModelLivesTest, BusyModel_TakesNoRequestsAfterItsTurn_AndIsPausedAfterAnoth
   EXPECT_THAT(lives.Decide(paused + 0.3).load, ElementsAre(1));
 }
 
-TEST(ModelLivesTest, ModelWhoseRequestsCannotBePaused_ServesForATurn_BeforeItGivesWayAgain) {
+TEST(ModelLivesTest, ModelWhoseRequestsCannotBePaused_ServesForATurn_BeforeItIsClosedAgain) {
   ModelLives lives(100);
   lives.Add("busy", 60, -1, true, 0);
   lives.Add("wished", 60, -1, false, 0);
@@ -130,7 +130,7 @@ TEST(ModelLivesTest, ModelWhoseRequestsCannotBePaused_ServesForATurn_BeforeItGiv
   EXPECT_FALSE(lives.IsOpen(0, open + ModelLives::kTurn));
 }
 
-TEST(ModelLivesTest, ModelThatGaveWay_OpensAgain_WhenNoRequestWaitsForAnotherModel) {
+TEST(ModelLivesTest, ClosedModel_TakesRequestsAgain_WhenNoRequestWaitsForAnotherModel) {
   ModelLives lives(100);
   lives.Add("busy", 60, -1, true, 0);
   lives.Add("wished", 60, -1, false, 0);
@@ -458,7 +458,7 @@ TEST(KeepAliveTest, Times_AreSpelledAsOllamaDoes) {
 }
 
 /// Makes random requests of several clients and of a batch for three models that do not fit together, and puts models
-/// to sleep at random. At every moment the loaded models must fit into the room, no model with requests may lose its
+/// to sleep at random. At every moment the loaded models must fit into the memory, no model with requests may lose its
 /// workers, and every request must be served in the end. Half of the requests can be paused.
 TEST(ModelLivesTest, RandomRequests_AreAllServed_WithinTheMemory) {
   constexpr int kModels = 3, kRequests = 400;

@@ -21,7 +21,7 @@ TEST(PendingPlacesTest, SingleClient_MayTakeAllPlaces) {
   EXPECT_EQ(places.RoomFor("alice"), 7);
 }
 
-TEST(PendingPlacesTest, Client_FindsRoom_BelowItsEvenShare_AlthoughAllPlacesAreTaken) {
+TEST(PendingPlacesTest, Client_MayTakePlaces_UpToItsEvenShare_AlthoughAllPlacesAreTaken) {
   PendingPlaces places(12);
   Taken alice(places, "alice"), bob(places, "bob"), carol(places, "carol");
   alice.Resize(12);

@@ -44,7 +44,7 @@ TEST(BlocksOfSequenceTest, NumberOfBlocks_IsBounded_ForSlidingWindows) {
   EXPECT_EQ(most, 1 + (spec.window() - 1 + 3) / 4);
 }
 
-TEST(SequencesAtOnceTest, NumberOfSequencesAtOnce_IsBoundedByBlocksStatesAndPlaces) {
+TEST(SequencesAtOnceTest, NumberOfSequencesAtOnce_IsBoundedByBlocksStatesAndMaxRunning) {
   const ModelSpec spec = SpecOf("gqa");
   Topology topology;
   topology.cache.block_size = 16;
@@ -145,7 +145,7 @@ TEST(CutWaitTest, PipelineWait_CountsOneHandOverPerStage_AndTheTokensBack) {
   EXPECT_NEAR(across.turn, 1e-3 + 1152 / 1.25e8, 1e-12);
 }
 
-TEST(CutWaitTest, RanksOfAStageOnAHost_AreCounted) {
+TEST(CutWaitTest, RanksOfStageOnHost_CountsTheMostRanksOfAStageOnOneHost) {
   EXPECT_EQ(RanksOfStageOnHost(CutOf(3, 1), {0, 0, 1}), 2);
   EXPECT_EQ(RanksOfStageOnHost(CutOf(2, 2), {0, 1, 0, 1}), 1);
   EXPECT_EQ(RanksOfStageOnHost(CutOf(2, 2), {0, 0, 1, 1}), 2);

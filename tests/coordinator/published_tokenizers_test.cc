@@ -33,7 +33,7 @@ TEST(PublishedTokenizersTest, Configurations_NameTokensAndTemplates_AndOnlyToken
     EXPECT_EQ(read.pad_token, TextOfToken(config, "pad_token")) << row.at("name");
     EXPECT_EQ(!read.chat_template.empty(), has_template) << row.at("name");
     // If a tokenizer.json exists, HF ignores add_bos_token and add_eos_token of any class. The post-processor decides
-    // then, and this one adds nothing.
+    // then, and Quire takes no tokens around prompts from the configuration.
     EXPECT_TRUE(read.prefix.empty() && read.suffix.empty()) << row.at("name");
     adding += config.value("add_bos_token", false);
     ++models;

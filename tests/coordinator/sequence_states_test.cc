@@ -191,7 +191,7 @@ TEST_F(SequenceStatesTest, KeptState_IsForgotten_WhenABlockOfTheStateOrOfItsPref
     Compute(a, 4);
     manager_->states().KeepLast(a);
     EXPECT_EQ(NumKept(), 1u);
-    if (table_goes_first) {  // the state is held, but the blocks before it are not
+    if (table_goes_first) {  // the state has an owner, but the blocks before it have none
       Sequence holder = Prompt(PlacedTokens(5));
       EXPECT_EQ(Attach(holder), 4);
       manager_->Free(a);
@@ -283,12 +283,12 @@ TEST_F(SequenceStatesTest, Drafts_EndWhereAStateIsKept_AndTheirBlocksCauseNoSeco
   EXPECT_GE(manager_->states().DraftsUpToCheckpoint(b), kMostDrafts) << "no state is kept";
 }
 
-/// An answer that ends with a right draft before other right drafts: its state has gone beyond its end.
+/// An answer ends inside a run of right drafts. The sequence's state then includes tokens after the answer's end.
 TEST_F(SequenceStatesTest, LastState_IsKept_OnlyWhereTheAnswerHasItsTokens) {
   for (const int end : {16, 15, 13}) {
     manager_ = std::make_unique<BlockManager>(StateOptions(100));
     Sequence a = Prompt(PlacedTokens(9));
-    a.begun = 8;  // too near for states of the prompt
+    a.begun = 8;  // too near the prompt's end for a state to be kept there
     a.tokens = PlacedTokens(17);
     Compute(a, 16);
     a.tokens.resize(static_cast<size_t>(end));

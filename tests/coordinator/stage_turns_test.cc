@@ -120,7 +120,7 @@ TEST_F(StageTurnsTest, SequencesOfTwoClients_TakeTurns_OnTwoStages) {
   EXPECT_EQ(Plan().decodes, (Slots{2, 3}));
 }
 
-TEST_F(StageTurnsTest, MostSeniorDecode_JoinsTheDecodesInTurn_WhenNoStepIsOutstanding) {
+TEST_F(StageTurnsTest, MostSeniorSequence_JoinsTheNextDecodes_WhenNoStepIsOutstanding) {
   Make(2);
   Begin(4);
   EXPECT_EQ(Plan().decodes, (Slots{0, 1}));

@@ -148,7 +148,7 @@ void AwaitDone(const std::atomic<int>& done, int count) {
 TEST(WorkPoolTest, Client_RestsWhileWorkersCompute_ButOtherClientsDoNot) {
   WorkPool pool({.threads = 1, .large_bytes = SIZE_MAX, .beside_workers = true});
   std::atomic<int> mallory{0}, alice{0};
-  // This takes more time than the client's allowance. Afterwards the client must rest for 2 to 5 s.
+  // This takes more time than the client's allowance. Afterwards the client's jobs must wait for 2 to 5 s.
   const milliseconds much(200 + std::max(100U, 100 * std::thread::hardware_concurrency()));
   {
     const WorkPool::Computing computing(pool);
@@ -162,7 +162,7 @@ TEST(WorkPoolTest, Client_RestsWhileWorkersCompute_ButOtherClientsDoNot) {
   AwaitDone(mallory, 2);  // ends immediately, because no worker computes
   const WorkPool::Computing computing(pool);
   pool.Add("mallory", kSmall, Busy(milliseconds(0), mallory));
-  AwaitDone(mallory, 3);  // ends after the rest, although no event wakes a thread
+  AwaitDone(mallory, 3);  // ends after the client's wait, although no event wakes a thread
 }
 
 TEST(WorkPoolTest, Client_DoesNotRest_OnProcessorsThatWorkersDoNotUse) {

@@ -256,8 +256,8 @@ class Server:
         raise RuntimeError("no request could be held while it ran")
 
     def survive(self, act, right):
-        """Holds a request while act() takes something away, then resumes. The answer must equal the beginning of `right`, which is long
-        enough."""
+        """Pauses planning during a request, calls act(), which ends a worker or node, and resumes planning. The answer must equal the beginning of
+        `right`, which is long enough."""
         epoch = self.admin("/admin/status")["epoch"]
         asked = self.hold()
         act()

@@ -4,8 +4,8 @@
   adapter_loop.py SECONDS [MODEL LORA_DIR ADAPTER ADAPTER]
 
 Clients ask the base model, two adapters that come and go, and a name whose adapter is swapped in place. Every answer must be the one that its
-adapter gives alone. 404 is right only while an adapter is away. At the end no adapter's memory is in use, and the processes take what they took
-after the first third of the time. Prints what happened; exit status 1: something was wrong. With QUIRE_LOOP_RANKS=N, N workers (2).
+adapter gives alone. 404 is right only while an adapter is away. At the end no adapter's memory is in use, and the processes take as much memory as
+after the first third of the time. Prints what happened; exit status 1: something was wrong. QUIRE_LOOP_RANKS sets the number of workers (default 2).
 """
 import json
 import os

@@ -356,7 +356,7 @@ class KeysTest(BatchCase):
 class NarrowTest(BatchCase):
     FLAGS = ("--batch-max-bytes", "600KiB")  # one client may use half of this
 
-    def test_expired_batch_says_how_many_lines_found_no_room(self):
+    def test_expired_batch_says_how_many_lines_the_byte_limit_left_out(self):
         count = 500
         content = "".join(line(f"{'x' * 300}-{i}", prompt=prompt_of(i), max_tokens=400) + "\n" for i in range(count))
         self.assertLess(len(content), 290 << 10, "it can be uploaded")

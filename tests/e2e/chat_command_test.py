@@ -283,7 +283,7 @@ class TerminalTest(unittest.TestCase):
         while self.server.get("/admin/status", admin=True)["running"] == 0:
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.01)
-        self.server.post("/admin/pause", {}, admin=True)  # holds the answer back: it cannot end by itself
+        self.server.post("/admin/pause", {}, admin=True)  # without tokens the answer cannot end by itself
         self.addCleanup(self.server.post, "/admin/resume", {}, admin=True)
         self.process.send_signal(signal.SIGINT)
         self.wait_for_prompt(b", stopped")

@@ -10,7 +10,7 @@ import verdict
 from browser import ELEMENT, Browser, need_browser
 
 need_browser()
-import accessibility  # noqa: E402  needs what comes with a browser's test environment
+import accessibility  # noqa: E402  needs a package of the browser tests' environment
 from chat_page import ScriptedCase  # noqa: E402
 
 

@@ -6,8 +6,7 @@ import unittest
 from browser import Browser
 from server import TINY, Server
 
-# Replaces the page's fetch: a request to the model gets a stream that the test fills, or a refusal with a status and a
-# message.
+# This script replaces the page's fetch function: a request to the model gets a stream that the test fills, or a refusal with a status and a message.
 SCRIPTED = """
     const real = window.fetch;
     window.asked = [];

@@ -9,7 +9,7 @@ from browser import Browser, need_browser
 from server import QUIRE, REAL, Server
 
 need_browser()
-import accessibility  # noqa: E402  needs what comes with a browser's test environment
+import accessibility  # noqa: E402  needs a package of the browser tests' environment
 from chat_page import ChatCase  # noqa: E402
 
 if not REAL:

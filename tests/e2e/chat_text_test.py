@@ -7,7 +7,7 @@ import verdict
 from browser import need_browser
 
 need_browser()
-import accessibility  # noqa: E402  needs what comes with a browser's test environment
+import accessibility  # noqa: E402  needs a package of the browser tests' environment
 from chat_page import ScriptedCase  # noqa: E402
 
 TEXT = """# Ships
@@ -139,7 +139,7 @@ class TextTest(ScriptedCase):
         self.assertGreater(len(self.shown()), len(ATTACKS))
         self.assertEqual(self.browser.run("return [window.hurt ?? null, [...document.querySelectorAll('#turns .text *')].filter((e) => e.matches(arguments[0])).length]", FORBIDDEN), [None, 0])
 
-    def test_texts_and_names_of_the_user_stay_text(self):
+    def test_markup_in_the_users_texts_and_conversation_names_is_never_active(self):
         self.answer(ATTACKS[0], "Well.")
         self.browser.click("#kept-button")
         self.browser.sees("#kept-list", ATTACKS[0])

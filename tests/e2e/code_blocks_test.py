@@ -210,19 +210,19 @@ class CodeBlocksTest(unittest.TestCase):
         with self.assertRaisesRegex(AssertionError, "no such path|not found|Not Found"):
             self.run_command("curl -s localhost:8000/v1/nowhere | cat")
 
-    def test_pages_say_where_they_first_name_gpus_that_none_has_run_the_code(self):
+    def test_pages_say_at_their_first_mention_of_gpus_that_the_code_ran_on_an_emulator_only(self):
         for page in ("README.md", "docs/tutorial.md", "docs/questions.md"):
             with open(os.path.join(ROOT, page), encoding="utf-8") as f:
                 first = next(part for part in f.read().split("\n\n") if re.search(r"\bGPUs?\b", part))
             self.assertIn("an emulator only, not yet on a GPU", first.replace("\n", " "), page)
 
-    def test_readme_says_what_the_first_command_takes(self):
+    def test_readme_says_how_much_time_disk_and_memory_the_first_command_takes(self):
         with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as f:
             section = f.read().split("## Two commands")[1].split("\n## ")[0]
         for word in (r"\d+ minutes", r"\d+ GB of disk", r"\d+ GB of memory"):
             self.assertRegex(section, word)
 
-    def test_pages_recommend_one_number_of_workers(self):
+    def test_pages_show_no_tp_flag_for_the_users_own_model(self):
         """The pages recommend one worker for each socket or GPU, so examples with the user's own model leave -tp out."""
         for page in PAGES:
             for _, text in blocks(page):

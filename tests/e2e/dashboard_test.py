@@ -15,7 +15,7 @@ from server import QUIRE, TINY, Server, wait_gone
 from stream_client import stream_in_background
 
 need_browser()
-import accessibility  # noqa: E402  it needs the environment of a browser test
+import accessibility  # noqa: E402  needs a package of the browser tests' environment
 
 
 def begin(server, prompt, tokens=1500, **fields):
@@ -345,7 +345,7 @@ class LargeTest(DashboardCase):
             const all = {few: show(few), many: show(many), last: show([[99991, 10]])};
             parent.remove();
             return all""")
-        for name, one in drawn.items():  # every block is where the pointer finds it
+        for name, one in drawn.items():  # the pointer finds every block where the map draws it
             self.assertEqual([first for first, _ in one["at"]], [found for _, found in one["at"]], name)
         self.assertEqual(drawn["many"]["folded"], 0)  # 90 % in use
         self.assertGreater(drawn["many"]["height"], 300)

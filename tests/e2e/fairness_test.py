@@ -30,7 +30,7 @@ FLOODS = {
 
 
 def make_keys(directory, *names):
-    """Returns the file, and the key of each name."""
+    """Makes an API key for each name. Returns the path of the key file, and the keys by name."""
     path = os.path.join(directory, "api.keys")
     keys = {}
     for name in names:
@@ -40,7 +40,7 @@ def make_keys(directory, *names):
 
 
 class Flood:
-    """Sends calls again whenever they are answered, until the end of the block, and then cancels them."""
+    """Sends calls again whenever they are answered, until the end of the `with` block, and then cancels the calls."""
 
     def __init__(self, server, key, calls):
         self.port, self.key, self.waiting = server.port, key, selectors.DefaultSelector()
@@ -161,7 +161,7 @@ class UsageTest(unittest.TestCase):
         return self.server.post("/v1/completions", body, headers={"Authorization": "Bearer " + self.keys[name]})
 
     def metrics(self, client):
-        """Returns the values of quire:client_*, by the rest of the name."""
+        """Returns the client's values of quire:client_*, by the part of the metric's name after quire:client_."""
         page = self.server.get("/metrics", admin=True)
         return {what: float(value) for what, labels, value in re.findall(r"^quire:client_(\w+)\{(.*)\} (\S+)$", page, re.M)
                 if f'client="{client}"' in labels}
@@ -203,7 +203,7 @@ class UsageTest(unittest.TestCase):
         self.assertEqual(answers, [200])
 
     def test_texts_and_refused_bodies_count_towards_tokens_per_minute(self):
-        text, cheap = {"prompt": "a" * 4000}, {"prompt": [5], "max_tokens": 1}  # 1,000 tokens of 600 a minute; 2 tokens
+        text, cheap = {"prompt": "a" * 4000}, {"prompt": [5], "max_tokens": 1}  # text costs 1,000 tokens, of 600 allowed a minute; cheap costs 2
         for name, path, body, expected in (("dora", "/tokenize", text, 200), ("dirk", "/detokenize", {"tokens": [5] * 2000}, 200),
                                            ("dana", "/v1/completions", {**text, "max_tokens": -2}, 400),
                                            ("dave", "/v1/chat/completions", {"messages": text["prompt"]}, 400)):

@@ -324,7 +324,7 @@ class StartFaultTest(unittest.TestCase):
             for command in (["batch", "run", requests, "--url", "http://127.0.0.1:1", "--retries", "0"], ["warm", prompts, "--url", "http://127.0.0.1:1"]):
                 with self.subTest(command):
                     self.assertEqual(run_quire(*command).returncode, 1, "a later run may find the server")
-            # What a check finds may be mended before the next one.
+            # An operator may repair what a check finds before the next check, so the status is 1.
             for command in (["check", "--model", gone], ["check", gone + ".yaml"], ["check", "--model", TINY, "--api-key-file", gone]):
                 with self.subTest(command):
                     done = run_quire(*command)

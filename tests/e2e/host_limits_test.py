@@ -187,7 +187,7 @@ class SizesTest(unittest.TestCase):
                 self.assert_models_refused("3GiB", r"control group /quire-test-\S+ \(\S+\)", inside)
 
     @unittest.skipIf(unavailable("memory"), unavailable("memory"))
-    def test_automatic_sizes_stay_within_the_group(self):
+    def test_automatic_sizes_stay_within_the_limits_of_the_control_group(self):
         flags = ("--max-num-seqs", "4096")  # this many sequences can use all of the memory
         whole = json.loads(run("plan", "--no-speed", "--json", *flags).stdout)["ranks"][0]["kv_bytes"]
         for nested in (False, True):

@@ -305,7 +305,7 @@ class KvDiskTest(unittest.TestCase):
         self.check_export("gqa", 0, 143, workers=2, salt="tenant")
 
     def test_exported_states_of_a_hybrid_are_found_on_another_machine(self):
-        self.check_export("qwen3next", 2, 131, workers=1)  # after the prompt and after 1,024 tokens
+        self.check_export("qwen3next", 2, 131, workers=1)  # two states: after the prompt, and after 1,024 tokens
 
     def test_blocks_of_another_model_are_not_found_and_broken_archives_change_nothing(self):
         prompt, archive = prompt_of(400), os.path.join(self.folder, "archive")

@@ -200,7 +200,7 @@ class KvEventsTest(unittest.TestCase):
             ask(server, prompt(0, 3))
             router.follow(lambda: router.leading(0, prompt(0, 3)) == 12)
 
-    def test_router_gets_a_place_though_strangers_hold_them_all(self):
+    def test_router_can_connect_though_strangers_hold_all_connections(self):
         port = free_port()
         config = f'{{"enable_kv_cache_events": true, "publisher": "zmq", "endpoint": "tcp://127.0.0.1:{port}", "bind": true}}'
         ready = b"\x05READY\x0bSocket-Type\0\0\0\3SUB\x08Identity\0\0\0\0"

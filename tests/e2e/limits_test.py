@@ -146,7 +146,7 @@ class SizeTest(LimitCase):
         cls.server = cls.files.enter_context(Server("--threads-per-worker", "1", model=altered_tiny(directory, tokenizer_config=short)))
 
     def check(self, at, beyond, field, path="/v1/completions", **others):
-        """Expects that one body is served, and that the other one is refused for that field."""
+        """Expects that a request with the fields `at` is served, and that one with the fields `beyond` is refused for `field`."""
         base = {"messages": [{"role": "user", "content": "hi"}]} if "chat" in path else {"prompt": [5]}
         for fields, want in ((at, 200), (beyond, 400)):
             status, answer = self.server.post(path, {**base, "max_tokens": 1, **others, **fields})
@@ -269,7 +269,7 @@ class TimeTest(LimitCase):
         cls.start(f"{{head_seconds: {cls.HEAD}, body_seconds: {cls.BODY}, idle_seconds: {cls.IDLE}, write_seconds: {cls.WRITE}}}")
         cls.pool = concurrent.futures.ThreadPoolExecutor(8)
         cls.case, scenes = cls(), ("slow_head", "slower_head", "slow_body", "slower_body", "idle", "idler", "slow_reader", "no_reader")
-        cls.ended = []  # scenes in the order in which they end
+        cls.ended = []  # names of the concurrent cases, in the order in which the cases end
         cls.outcome = {scene: cls.pool.submit(cls.play, scene) for scene in scenes}
 
     @classmethod
@@ -286,7 +286,7 @@ class TimeTest(LimitCase):
         super().tearDownClass()
 
     def in_two(self, data, at, seconds):
-        """Sends the rest after this many seconds (None: never), and returns the answer."""
+        """Sends `data` in two parts, of which the second begins at byte `at` and is sent `seconds` later (None: never). Returns the answer."""
         s = self.connect()
         s.sendall(data[:at])
         if seconds is not None:
@@ -490,7 +490,7 @@ class KeyTest(LimitCase):
         self.assertEqual((most, [answer.result()[0] for answer in answers]), (2, [200] * 4))
 
     def test_key_is_refused_a_request_beyond_max_blocks(self):
-        self.assertEqual(self.ask_as("blocks", max_tokens=160)[0], 200)  # the last token needs no slot
+        self.assertEqual(self.ask_as("blocks", max_tokens=160)[0], 200)  # the last token's keys and values are never stored
         status, message, _ = self.ask_as("blocks", max_tokens=161)
         self.assertEqual((status, message), (400, "1 x (1 + 161) tokens take 11 blocks, more than the max_blocks of this API key, 10"))
         self.assertEqual(self.ask_as("other", max_tokens=161)[0], 200)
@@ -533,7 +533,7 @@ class KeyTest(LimitCase):
 
 
 class RateTest(LimitCase):
-    """Tests rates far above the usual ones, with time limits far above the times that the rates lead to."""
+    """Tests minimum rates of bytes. The rates are far above the defaults, and the time limits far above the times that bodies take at these rates."""
 
     @classmethod
     def setUpClass(cls):
@@ -558,7 +558,7 @@ class RateTest(LimitCase):
     def test_client_that_reads_slower_than_the_rate_is_cut_off(self):
         s = self.connect(receive_buffer=64 << 10)
         s.sendall(post(json.dumps(TimeTest.LARGE).encode(), "Connection: close"))
-        data, pause = b"", 0.3  # reads within every second, at a fifth of the rate
+        data, pause = b"", 0.3  # reads at least once a second, but at a fifth of the least rate that the server allows
         with contextlib.suppress(ConnectionError):
             while chunk := s.recv(64 << 10):
                 data += chunk
@@ -678,8 +678,7 @@ class AddressTest(LimitCase):
                 status = answer_of(s)[0]
             except ConnectionResetError:
                 status = None
-            # Among addresses with equally many connections, the address that became silent last gives way, with its longest
-            # silent connection.
+            # Among addresses with equally many connections, the address that became silent last loses its longest silent connection.
             self.assertEqual(status, None if i in (6, 9) else 200, i)
 
     def test_connection_that_reads_no_answers_gives_way_to_a_newcomer(self):

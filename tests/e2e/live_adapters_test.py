@@ -42,7 +42,7 @@ def resized(source, target, rank):
 
 
 class Directory:
-    """A directory of adapters, as --lora-dir names it, and a place beside it."""
+    """A directory of adapters, as --lora-dir names it, inside a temporary folder."""
 
     def __init__(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -149,7 +149,7 @@ class LiveAdaptersTest(unittest.TestCase):
                 self.load(server, "x", adapter)
                 found.append(self.ask(server, "x", case)["usage"]["prompt_tokens_details"]["cached_tokens"])
                 self.expect(server, "x", adapter)
-                time.sleep(0.5)  # the blocks go to the disk behind the answers
+                time.sleep(0.5)  # blocks are written to disk after the answers
         self.assertEqual(found[:2], [0, 0])
         self.assertGreater(found[2], 0)
 

@@ -20,7 +20,7 @@ import verdict
 from models_test import NAMES, body_of, cases, patch, path_of
 from server import QUIRE, TINY, Server, alive, wait_gone
 
-BLOCKS = 150  # of each model: room for several golden answers at the same time
+BLOCKS = 150  # KV blocks of each model: enough for several golden answers at the same time
 
 
 def listed(names, **more):
@@ -135,7 +135,7 @@ class SwitchingTest(LifeCase):
         self.assertEqual(ended.returncode, 2, ended)
         self.assertIn("are there for all models", ended.stderr)
 
-    def test_models_that_fit_only_in_turn_pass_plan_and_check(self):
+    def test_models_that_fit_only_one_after_another_pass_plan_and_check(self):
         models = listed(NAMES)
         for model in models:
             del model["cache"]
@@ -217,7 +217,7 @@ class RoomTest(LifeCase):
         finally:
             server.post("/admin/resume", {}, admin=True)
 
-    def test_a_refused_request_loads_nothing(self):
+    def test_a_refused_request_loads_no_model(self):
         server = self.server
         server.post("/admin/models/third/unload", {}, admin=True)
         self.assertEqual(server.post("/v1/completions", {"model": "third", "prompt": [5], "max_tokens": -2})[0], 400)

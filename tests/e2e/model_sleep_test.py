@@ -64,7 +64,7 @@ class SleepTest(LifeCase):
             for number, (prompt, answer) in enumerate(zip(prompts, answers)):
                 again = ask(server, prompt, 4)
                 self.assertEqual(said(again), said(answer))
-                if keeps or number == 0:  # once fetching is measured, computing may be quicker
+                if keeps or number == 0:  # after the first fetch from disk, whose time is measured, the server may compute instead
                     self.assertEqual(cached(again), (TOKENS - 1) // 16 * 16)
             self.assertEqual(server.post(f"/admin/models/{name}/sleep", {}, admin=True), (200, {"model": name, "state": "asleep"}))
             self.assertEqual(said(ask(server, prompts[3], 4)), said(answers[3]))

@@ -170,7 +170,7 @@ class MovesBetweenHostsTest(StreamsCase):
                         time.sleep(0.05)
                 self.assertNotIn("is lost", server.text())
                 self.expect_right(streams)
-                self.assertLess(max(map(operator.sub, most, before)), 150)  # moved blocks touch less memory than this
+                self.assertLess(max(map(operator.sub, most, before)), 150)  # MiB; moved blocks touch less memory than this
                 self.assertGreater(moves_of(server)["with_blocks"], moved)
                 self.expect_rest(server)
                 self.assertEqual(server.terminate(), 0)

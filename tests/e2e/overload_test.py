@@ -129,8 +129,8 @@ class OverloadCase(unittest.TestCase):
 
     @contextlib.contextmanager
     def nobody_else_notices(self, stream=True):
-        """Checks the promise of this file while the block runs. On a busy machine all requests wait, so the usual wait
-        is measured first and allowed for."""
+        """While the `with` block runs, checks that /health and (with `stream`) another client's stream answer in time. On a busy machine all requests
+        wait, so the usual wait is measured first and allowed for."""
         waits = {"health": self.health, **({"stream": self.gaps_of_a_stream()} if stream else {})}
         watchers = {name: Watcher(wait) for name, wait in waits.items()}
         time.sleep(1.5)

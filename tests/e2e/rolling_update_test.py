@@ -89,7 +89,7 @@ class RollingUpdateTest(unittest.TestCase):
             self.assertEqual(set(balancer.routed), {first, second})
             self.drain(first, balancer, clients)
 
-            # The update is killed: the server in the first one's place ends while it waits for its worker, and the update goes no further.
+            # The update is killed: the server that replaces the first server ends while it waits for its worker, and the update goes no further.
             worker = os.path.join(folder, "worker")
             with open(worker, "w", encoding="utf-8") as script:
                 script.write("#!/bin/sh\nexec sleep 5\n")

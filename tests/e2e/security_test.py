@@ -583,7 +583,7 @@ class HttpKeysTest(unittest.TestCase):
         return int(status.split()[1]), headers, body
 
     def refused(self, *arguments, **named):
-        """Returns the status of a request without a valid key. Waits as long as there were too many such requests."""
+        """Returns the status of a request without a valid key. Asks again while the answer is 429 (too many such requests)."""
         while (answer := self.ask(*arguments, **named))[0] == 429:
             self.assertIn("Retry-After: 1", answer[1])
             time.sleep(0.2)

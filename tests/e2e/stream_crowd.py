@@ -93,7 +93,8 @@ class Clients:
 
 
 def streams(port, count, seconds):
-    """Opens `count` streams and the odd ones, holds them for `seconds`, then leaves. Reports each phase to the test."""
+    """Opens `count` normal streams, then the misbehaving clients, keeps all connections for `seconds`, and closes them. Reports each phase to the
+    test."""
     clients = Clients()
     body = {"prompt": [5, 6, 7], "max_tokens": 1900, "stream": True, "ignore_eos": True, "temperature": 0}
     begin = time.monotonic()

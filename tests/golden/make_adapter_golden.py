@@ -105,7 +105,7 @@ def difference(one, other, ids):
 
 @torch.no_grad()
 def save_random(base, settings, directory):
-    """Saves an adapter with random numbers in place of PEFT's first ones, which change nothing."""
+    """Saves an adapter with random numbers in place of PEFT's initial numbers, which change nothing."""
     model = get_peft_model(open_base(base), LoraConfig(task_type="CAUSAL_LM", **settings))
     for key, parameter in model.named_parameters():
         if "lora_B" in key:

@@ -26,7 +26,7 @@ CACHE_TOLERANCE = 2e-4  # largest difference between log-probabilities with a ca
 
 def load(folder):
     config = AutoConfig.from_pretrained(folder)
-    config.pad_token_id = None  # a family's own may be beyond so small a vocabulary
+    config.pad_token_id = None  # a family's own pad token may be beyond so small a vocabulary
     model, told = AutoModelForCausalLM.from_pretrained(folder, config=config, dtype=torch.float32, attn_implementation="eager",
                                                        output_loading_info=True)
     for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
@@ -36,7 +36,7 @@ def load(folder):
 
 @torch.no_grad()
 def rows(model, ids):
-    """Returns log-probabilities after every position, computed at once: no cache may forget too much."""
+    """Returns log-probabilities after every position, computed in one pass, because a cache could drop positions that are still visible."""
     return torch.log_softmax(model(input_ids=torch.tensor([ids]), use_cache=False).logits[0].double(), -1)
 
 

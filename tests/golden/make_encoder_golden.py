@@ -147,7 +147,7 @@ def scale_gte(model):
 
 
 def add_token_layers(directory, hidden, columns):
-    """Writes bge-m3's layers for every token, each in a file of its own. Returns them."""
+    """Writes bge-m3's layers for every token, each in a file of its own. Returns the layers by name."""
     layers = {}
     for name, rows in (("sparse", 1), ("colbert", columns)):
         layer = torch.nn.Linear(hidden, rows)

@@ -130,12 +130,12 @@ TINY = {
     "arcee": dict(kind=ArceeConfig, hidden_size=48, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=3, head_dim=12,
                   intermediate_size=68, vocab_size=141,
                   rope_parameters=dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=64)),
-    # The second and fourth layer see the whole context and do not rotate.
+    # The second and fourth layer have neither a sliding window nor rotary embeddings.
     "exaone4": dict(kind=Exaone4Config, hidden_size=40, num_hidden_layers=4, num_attention_heads=5, num_key_value_heads=1, head_dim=16,
                     intermediate_size=56, vocab_size=147, sliding_window=20, sliding_window_pattern=2,
                     rope_parameters=dict(rope_type="llama3", rope_theta=10000.0, factor=8.0, low_freq_factor=1.0,
                                          high_freq_factor=4.0, original_max_position_embeddings=64)),
-    # The structure of the smaller model: no windows, and all layers rotate.
+    # The structure of the smaller model: no windows, and rotary embeddings in all layers.
     "exaone4full": dict(kind=Exaone4Config, hidden_size=48, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=3,
                         head_dim=12, intermediate_size=64, vocab_size=151, sliding_window=None, tie_word_embeddings=True,
                         layer_types=["full_attention", "full_attention"]),

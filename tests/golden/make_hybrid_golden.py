@@ -31,7 +31,7 @@ TINY = {
     "lfm2moe": dict(kind="Lfm2Moe", hidden_size=40, num_hidden_layers=4, num_attention_heads=5, num_key_value_heads=1, intermediate_size=52,
                     vocab_size=133, conv_L_cache=4, layer_types=["conv", FULL, "conv", "conv"], tie_word_embeddings=True, num_experts=5,
                     num_experts_per_tok=2, moe_intermediate_size=20, num_dense_layers=1, routed_scaling_factor=1.5),
-    # The heads' ropes: half of the pairs turn in layers that see everything, all in those with a window.
+    # Rotary embeddings: layers with full attention rotate half of a head's pairs, layers with a window rotate all pairs.
     "lfm3": dict(kind="Lfm3", hidden_size=48, num_hidden_layers=5, num_attention_heads=6, num_key_value_heads=2, head_dim=12,
                  intermediate_size=60, vocab_size=135, conv_L_cache=5, sliding_window=20, tie_word_embeddings=True,
                  layer_types=["conv", FULL, "sliding_attention", "conv", FULL],
@@ -49,7 +49,7 @@ TINY = {
                       head_dim=16, vocab_size=139, layer_types=[LINEAR, LINEAR, FULL], linear_num_key_heads=3, linear_num_value_heads=3,
                       linear_key_head_dim=14, linear_value_head_dim=12, linear_conv_kernel_dim=4, num_experts=5, num_experts_per_tok=2,
                       moe_intermediate_size=20, shared_expert_intermediate_size=24),
-    # One group of 7 heads that the ranks share, or 2 groups of 4; head sizes that are no multiples of a vector's length.
+    # Mamba-2 has one group of 7 heads, which the ranks share, or 2 groups of 4. Head sizes are no multiples of a vector's length.
     "granitehybrid": dict(kind="GraniteMoeHybrid", hidden_size=42, num_hidden_layers=4, num_attention_heads=6, num_key_value_heads=2,
                           vocab_size=131, layer_types=[LINEAR, LINEAR, FULL, LINEAR], mamba_n_heads=7, mamba_d_head=12, mamba_expand=2,
                           mamba_n_groups=1, mamba_d_state=10, num_local_experts=0, shared_intermediate_size=60, embedding_multiplier=3.0,

@@ -77,7 +77,7 @@ TINY = {
                         intermediate_size=56, moe_intermediate_size=20, vocab_size=141, n_routed_experts=6, num_experts_per_tok=2,
                         n_shared_experts=1, routed_scaling_factor=1.5, q_lora_rank=24, kv_lora_rank=32, qk_nope_head_dim=32,
                         qk_rope_head_dim=16, v_head_dim=24, rms_norm_eps=1e-5),
-    # The second and fourth layer see the whole context and do not rotate.
+    # The second and fourth layer have neither a sliding window nor rotary embeddings.
     "afmoe": dict(kind="Afmoe", hidden_size=40, num_hidden_layers=4, num_attention_heads=5, num_key_value_heads=1, head_dim=16,
                   intermediate_size=56, moe_intermediate_size=20, vocab_size=143, num_experts=6, num_experts_per_tok=2,
                   num_shared_experts=2, num_dense_layers=1, route_scale=1.7, global_attn_every_n_layers=2, sliding_window=20,

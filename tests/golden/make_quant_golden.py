@@ -27,7 +27,7 @@ def main():
             block = bytearray(rng.randbytes(size))
             for at in halves:
                 block[at : at + 2] = struct.pack("<e", rng.uniform(-0.1, 0.1))
-            if name == "IQ1_M":  # its float16 is in the high four bits of four words
+            if name == "IQ1_M":  # IQ1_M's float16 scale is in the high four bits of four words
                 bits, = struct.unpack("<H", struct.pack("<e", rng.uniform(-0.1, 0.1)))
                 for i in range(4):
                     block[49 + 2 * i] = block[49 + 2 * i] & 15 | (bits >> 4 * i & 15) << 4

@@ -132,7 +132,7 @@ def compressed(form, args_of):
 
 def packed_args(module):
     usual = dict(type="int", num_bits=4, strategy="group", group_size=32, symmetric=True)
-    if module == "lm_head":  # its 131 rows do not fill whole words of zero points
+    if module == "lm_head":  # lm_head's 131 rows do not fill whole words of zero points
         return dict(type="int", num_bits=8, strategy="channel", symmetric=False)
     if "mlp" in module:
         return usual | dict(symmetric=False)

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""Counts the instructions that a kernel executes for one turn of its main loop, from its machine code, without a GPU.
+"""Counts the instructions that a kernel executes for one iteration of its main loop, from its machine code, without a GPU.
 
 inner_loops.py SASS FUNCTION PRODUCTS COPIES
 
-SASS is the output of `cuobjdump -sass` for a cubin. FUNCTION is a regular expression for mangled names. The program looks at all
-ways from the head of a loop to its end that execute exactly PRODUCTS tensor-core instructions (HMMA, or HGMMA of warpgroups) and
-COPIES asynchronous copies (LDGSTS), and prints the shortest: the turn of an ordinary tile. It does not count instructions outside
-of loops, turns that do more (masks, rescaling, the end of an item), or time. The number serves to compare two versions of a
-kernel."""
+SASS is the output of `cuobjdump -sass` for a cubin. FUNCTION is a regular expression for mangled names. The program looks at all paths from the head
+of a loop to its end that execute exactly PRODUCTS tensor-core instructions (HMMA, or HGMMA of warpgroups) and COPIES asynchronous copies (LDGSTS),
+and prints the length of the shortest path, which is the iteration of an ordinary tile. It does not count instructions outside of loops, iterations
+that do more (masks, rescaling, the end of an item), or time. The number serves to compare two versions of a kernel."""
 import collections
 import re
 import sys
@@ -43,7 +42,7 @@ def successors(index, text, target):
 
 
 def shortest_turn(code, products, copies):
-    """Returns the indices of the shortest turn of any loop, or None."""
+    """Returns the indices of the instructions in the shortest iteration of any loop; None if there is none."""
     index_of = {address: i for i, (address, _) in enumerate(code)}
     targets = []
     for _, text in code:

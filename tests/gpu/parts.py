@@ -78,7 +78,7 @@ class Process:
                         break
             return None
         finally:
-            end(self.process)  # processes that it started may outlive it
+            end(self.process)  # processes that self.process started may outlive it
 
 
 class Progress:

@@ -122,7 +122,7 @@ class PlanTest(unittest.TestCase):
         self.assertEqual(sorted(order, key=[name for name, _ in kinds].index), order)
         self.assertEqual(len({part.name for part in plan.PARTS}), len(plan.PARTS))
 
-    def test_every_section_of_the_benchmark_is_a_part(self):
+    def test_every_section_of_the_benchmark_is_a_part_of_the_gpu_run(self):
         with open(os.path.join(HERE, "..", "..", "worker", "cuda", "bench", "main.cc"), encoding="utf-8") as f:
             known = re.search(r"CLI::IsMember\(\{([^}]*)\}", f.read()).group(1)
         asked = [part.command[part.command.index("--only") + 1] for part in plan.PARTS if part.kind == "bench"]
@@ -231,7 +231,7 @@ class ProgramTest(Folder):
         outcome = parts.run(part, self.folder, self.folder, dict(os.environ), 5, self.at("log"))
         self.assertEqual((outcome.status, outcome.detail), ("not run", "no-such-tool is not installed"))
 
-    def test_environment_variable_of_none_keeps_its_outer_value(self):
+    def test_variable_that_a_part_sets_to_none_keeps_its_outer_value(self):
         with mock.patch.dict(os.environ, {"SOME_PATH": "outer"}):
             part = plan.Part("a part", "program", 5, ["/bin/sh", "-c", "echo $SOME_PATH"], {"SOME_PATH": None})
             outcome = parts.run(part, self.folder, self.folder, {**os.environ, "SOME_PATH": "inner"}, 5, self.at("log"))

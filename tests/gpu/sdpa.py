@@ -77,7 +77,7 @@ def main():
         for name, part in parts:
             try:
                 part()
-            except Exception as error:  # pylint: disable=broad-except; the others are still worth having
+            except Exception as error:  # pylint: disable=broad-except; the results of other kernels are still useful
                 report["notes"].append(f"{name}: {error}")
             with open(sys.argv[1], "w", encoding="utf-8") as f:
                 json.dump(report, f)

@@ -475,7 +475,7 @@ template <class Device>
 class GateSquaresTest : public OpTest<Device> {};
 TYPED_TEST_SUITE(GateSquaresTest, Devices, DeviceName);
 
-TYPED_TEST(GateSquaresTest, GateSquares_GiveTheNormOverGroups_WhenAllRanksAddThemUp) {
+TYPED_TEST(GateSquaresTest, GateSquares_GiveTheNormOfEachGroup_WhenSummedOverAllRanks) {
   this->ForEachType([&](NumberType dtype, double tolerance) {
     const int64_t tokens = 5, group_size = 21, groups = 3, all = group_size * groups, stride = 70;
     Random random(8);

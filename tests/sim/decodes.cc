@@ -94,7 +94,8 @@ void Decodes::Planned(const StepPlan& plan, bool ahead, bool alone) const {
   if (LacksBlocks(computed, ahead)) return;
   std::set<std::string> waiting;  // clients with a decode that is left out
   const auto out_of_turn = OutOfTurn(ahead);
-  // If there are several clients, requests may make way for others both before and after the turns are taken.
+  // If there are several clients, running requests may be preempted for others, both before and after the decodes of
+  // the step are chosen.
   const auto& now = engine_.scheduler().running();
   const bool turns_are_known =
       alone || (now.size() == running_.size() &&

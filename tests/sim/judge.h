@@ -73,7 +73,7 @@ class Judge {
     double arrival = 0;
     bool began = false, away = false;
     bool swapped = false, restarted = false;  // computed tokens were moved to the host; computed tokens were lost
-    int lost = 0, lost_alone = 0;             // lost epochs in a row in which the request got no token; while alone
+    int lost = 0, lost_alone = 0;             // epochs lost since the request's last token; those with no other request
     int64_t computed = 0, drawn = 0;
   };
   Endings OverdueBy(double now, double rounding) const;

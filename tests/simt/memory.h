@@ -9,7 +9,7 @@
 
 namespace quire::simt {
 
-/// Holds an index and the place in the kernel that uses it.
+/// Holds an index and the source location of its use in the kernel.
 struct Index {
   template <std::integral I>
   Index(I i, Where w = Where::current()) : value(static_cast<int64_t>(i)), where(w) {}  // NOLINT: implicit by design

@@ -64,8 +64,8 @@ class SharedMemory {
   bool Conflicts(const Stamp& earlier, const Stamp& now, const Order& order) const;
 
   std::vector<std::byte> bytes_;
-  std::vector<Cell> cells_;      // per byte; those of a grain's first bytes are in use
-  std::vector<uint8_t> grains_;  // per line: the bytes of its grains, a power of two
+  std::vector<Cell> cells_;      // one per byte; only the cell of each grain's first byte is used
+  std::vector<uint8_t> grains_;  // for each line, the number of bytes of its grains, a power of two
   uint32_t first_epoch_ = 1;
 };
 

@@ -54,7 +54,7 @@ class CutBench {
       std::vector<float> total(part.size());
       const auto once = [&] { collective_->AllReduceAdd(part, total); };
       AwaitBaton();
-      float first = 0;  // the same sum on all ranks of the stage, so that all take as many rounds
+      float first = 0;  // summed over the stage's ranks, so that all choose the same number of rounds
       const auto took = static_cast<float>(SecondsOf(kFirstRounds, once));
       collective_->AllReduceAdd(std::span(&took, 1), std::span(&first, 1));
       const int rounds = RoundsAfter(double{first} / collective_->size());

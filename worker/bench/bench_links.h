@@ -9,7 +9,7 @@
 namespace quire {
 
 struct LinksBench {
-  std::string cuts;       // ways to cut a model among all ranks: ranks of a stage x stages, as "2x1,1x2"
+  std::string cuts;       // ways to divide a model among all ranks: ranks per stage x number of stages, as "2x1,1x2"
   int64_t row_bytes = 0;  // bytes of a token's row, a multiple of 4
   std::vector<int> rows;  // numbers of rows in a step
 };
@@ -17,10 +17,10 @@ struct LinksBench {
 /// Rank 0 prints this word and then JSON on one line.
 inline constexpr const char* kLinksWord = "links ";
 
-/// Measures what ranks wait for in a step, for each cut and number of rows, with the collectives that the server uses:
-/// an all-reduce of the rows over the ranks of a stage, and a turn, in which the rows go through all stages and the
-/// sampled tokens come back. Rank 0 prints a list of {tensor, pipeline, rows, sum_seconds, turn_seconds}: means over
-/// half a second. Collective call; throws Error.
+/// Measures what ranks wait for in a step, for each way to divide the model among the ranks (cut) and each number of
+/// rows, with the collectives that the server uses: an all-reduce of the rows over the ranks of a stage, and a turn, in
+/// which the rows go through all stages and the sampled tokens come back. Rank 0 prints a list of {tensor, pipeline,
+/// rows, sum_seconds, turn_seconds}: means over half a second. Collective call; throws Error.
 int RunLinksBench(const LinksBench& bench, MpiBootstrap& mpi);
 
 }  // namespace quire

@@ -49,7 +49,8 @@ void CpuMixers::Mix(int64_t layer, const MixerWeights& weights, const StepInputs
   if (shape_.mixer == Mixer::kStateSpace) NormGroups(weights.vectors.norm, inputs.num_tokens());
 }
 
-/// Keeps the input rows of sequences with drafts, one sequence's behind the other's. Recur may change them in in().
+/// Stores the input rows of sequences with drafts, one sequence after another, because Recur may overwrite them in
+/// in().
 void CpuMixers::Hold(int64_t layer, const StepInputs& inputs) {
   int64_t held = 0;
   for (size_t s = 0; s < inputs.held_rows.size(); ++s) {
@@ -177,7 +178,7 @@ void CpuMixers::ScanStates(const MixerWeights& weights, const kernels::StateView
                                 .state = heads});
 }
 
-/// Norms each value head for itself.
+/// Norms each value head on its own.
 void CpuMixers::NormHeads(const std::vector<float>& weight, int64_t tokens) {
   kernels::GatedNorm(stream_, {NumberType::kF32, out_.data(), in_.data() + shape_.gates, weight.data(), tokens,
                                shard_.value_heads.size(), spec_.recurrence.value_dim, shape_.in_width,

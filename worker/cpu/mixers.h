@@ -39,12 +39,13 @@ class CpuMixers {
   int64_t in_width() const { return shape_.in_width; }
 
   /// Computes out() from in() and the states of the step's sequences, and advances these states past the new tokens.
-  /// States of sequences with held rows stay as they are until AdvanceHeld. A collective call: the ranks norm the
-  /// outputs of state spaces together.
+  /// Sequences with drafts are an exception: their input rows are stored ("held"), and their states stay unchanged
+  /// until AdvanceHeld, because drafts may be wrong. A collective call: the ranks norm the outputs of state spaces
+  /// together.
   void Mix(int64_t layer, const MixerWeights& weights, const StepInputs& inputs, const KvCache& cache);
-  /// Advances, in one layer, the states of sequences with held rows past the first rows[s] of these rows, with the bits
-  /// of a step that computes only those. Call it once for each layer after a step with held rows, with the inputs of
-  /// the step.
+  /// Advances, in one layer, the states of sequences with held rows past the first rows[s] of these rows, with the same
+  /// bits as a step that computes only the latter rows. Call it once for each layer after a step with held rows, with
+  /// the inputs of the step.
   void AdvanceHeld(int64_t layer, const MixerWeights& weights, const StepInputs& inputs, std::span<const int32_t> rows,
                    const KvCache& cache);
 
@@ -70,7 +71,7 @@ class CpuMixers {
   StateLayout states_;
   MixerShape shape_;
   std::vector<float> in_, out_;
-  int64_t max_held_;            // rows with drafts in a step
+  int64_t max_held_;            // most rows of a step's sequences with drafts
   HostMemory held_;             // [layers with a state, max_held_, in_width]: input rows of sequences with drafts
   StepInputs remains_;          // the held rows that AdvanceHeld computes
   std::vector<float> squares_;  // state spaces: [2, T, groups], sums of squares of this rank and of all ranks

@@ -22,8 +22,8 @@ class Sampler {
   /// `stream` has the rank's threads. It must outlive the sampler, and nothing else may use it during a call.
   Sampler(std::vector<Range> vocab_of_rank, Collective& collective, const kernels::CpuStream& stream);
 
-  /// Draws from `logits` [R, local vocab], the rows that draw in batch order, and overwrites them. Returns the verified
-  /// draws (SequenceTable::KeepVerified). Every rank must call it.
+  /// Draws one token from each row of `logits` [R, local vocab], which are in batch order, and overwrites the rows.
+  /// Returns the verified draws (SequenceTable::KeepVerified). Every rank must call it.
   std::vector<SampledToken> Draw(std::span<float> logits, const std::vector<BatchMember>& batch,
                                  const SequenceTable& table);
 

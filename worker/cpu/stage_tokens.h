@@ -12,9 +12,10 @@ namespace quire {
 /// Carries the tokens of a step from the last stage of a pipeline, which draws them, to the other stages.
 class StageTokens {
  public:
-  /// Sends a step's tokens from the last stage to all other stages. `most`: rows that draw in the step.
+  /// Sends a step's tokens from the last stage to all other stages. `most`: the number of rows in which the step draws
+  /// a token.
   void Give(StageLink& link, const std::vector<SampledToken>& tokens, size_t most);
-  /// Receives the tokens of a step with `most` rows that draw: their slots and ids.
+  /// Receives the slots and ids of the tokens of a step that draws in `most` rows.
   std::vector<SampledToken> Take(StageLink& link, size_t most);
 
  private:

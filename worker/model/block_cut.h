@@ -36,12 +36,13 @@ struct WholeBlockPart {
 WholeBlockPart PartOfWhole(const ModelSpec& spec, const GroupCut& cut, Rank rank,
                            const std::function<int64_t(int64_t)>& head_bytes, bool latents_once = false);
 
-/// The runs of one rank's blocks in exchanges with groups of any split. The most recently used cuts are cached.
+/// The runs of one rank's blocks in exchanges with groups of any split. The results for the most recently used splits
+/// are cached.
 class BlockCuts {
  public:
   struct Own {
     const ModelSpec* spec;  // must outlive the object
-    GroupCut cut;           // cut of the rank's own group
+    GroupCut cut;           // how the rank's own group divides the model
     Rank rank;
     int64_t block_bytes;
     std::function<int64_t(int64_t)> head_bytes;
@@ -50,8 +51,8 @@ class BlockCuts {
   explicit BlockCuts(Own own) : own_(std::move(own)) {}
 
   /// Returns, by rank of the other group, the runs of this rank's blocks that are sent to (To) or received from (From)
-  /// that rank. If both groups cut the model in the same way, whole blocks go between ranks of equal number, states
-  /// included. Throws Error on a cut that does not fit the model.
+  /// that rank. If both groups divide the model in the same way, whole blocks go between ranks of equal number, states
+  /// included. Throws Error if `cut`, the other group's division, does not fit the model.
   const std::vector<BlockRuns>& To(const GroupCut& cut) { return Find(to_, cut, true); }
   const std::vector<BlockRuns>& From(const GroupCut& cut) { return Find(from_, cut, false); }
   /// Returns the rank's part of a sequence's whole state.

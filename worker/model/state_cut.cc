@@ -12,7 +12,8 @@ namespace {
 
 constexpr auto kFloatBytes = static_cast<int64_t>(sizeof(float));
 
-/// Neighbouring channels of a rank's convolution: their places in the rank's rows and in the rows of the whole state.
+/// Neighbouring channels of a rank's convolution: their first index in the rank's rows and in the rows of the whole
+/// state.
 struct Channels {
   int64_t here = 0, whole = 0, count = 0;
   bool gives = true;  // false: another rank gives these channels

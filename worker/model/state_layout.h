@@ -13,7 +13,7 @@ namespace quire {
 struct StateLayout {
   struct Layer {
     int64_t convolution_at = 0, heads_at = 0;
-    int64_t index = 0;  // of the rank's layers that keep a state
+    int64_t index = 0;  // the layer's index among the rank's layers that keep a state
   };
 
   StateLayout(const ModelSpec& spec, const RankShard& shard);
@@ -21,7 +21,7 @@ struct StateLayout {
   const Layer& layer(int64_t index) const { return layers[static_cast<size_t>(index)]; }
 
   std::vector<Layer> layers;
-  int64_t num_kept = 0;  // the rank's layers that keep a state
+  int64_t num_kept = 0;  // number of the rank's layers that keep a state
   int64_t bytes = 0;     // bytes of a sequence's state; 0: no layer keeps one, or this rank has no part of it
 };
 

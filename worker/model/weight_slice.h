@@ -28,8 +28,8 @@ struct WeightSlice {
 /// of a head rotates with dimension i + half of the rotated dimensions. Value heads that keep a state come next to the
 /// other value heads of their key head.
 WeightSlice SliceOf(const ModelFiles& files, const RankShard& shard, Role role, int64_t layer = 0);
-/// Computes the slice of a tensor outside of the model's files, as adapters have it. `layout` has the orders of the
-/// tensor's rows and columns, and `places` has the rows that the weight occupies.
+/// Computes the slice of a tensor that is not in the model's files, such as an adapter's tensor. `layout` has the
+/// orders of the tensor's rows and columns, and `places` has the rows that the weight occupies.
 WeightSlice SliceOf(const ModelSpec& layout, const WeightSpec& weight, const RowPlaces& places, const RankShard& shard,
                     int64_t layer);
 

@@ -15,7 +15,7 @@ namespace {
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 
 /// Sets the logits of forbidden tokens to minus infinity: all but the allowed tokens, and tokens that would complete a
-/// bad word. Where thoughts are being cut, only the next closing token remains.
+/// bad word. Once the reasoning text has reached its limit, only the next token of its closing sequence stays allowed.
 void Forbid(const Prefix& prefix, std::span<float> logits) {
   const SamplingSpec& spec = prefix.sampling();
   const std::span<const TokenId> generated = prefix.generated();

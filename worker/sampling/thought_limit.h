@@ -7,7 +7,7 @@
 
 namespace quire {
 
-/// The most tokens (spaces, for example) that may precede the tokens that open thoughts.
+/// The most tokens (spaces, for example) that may precede the opening of the model's reasoning text ("thoughts").
 inline constexpr size_t kMostBeforeThoughts = 4;
 
 /// Returns the only token that may follow `generated` while thoughts beyond their limit are being closed; nullopt if

@@ -84,7 +84,7 @@ BlockMemory BlockCourier::Pack(uint64_t ticket, BlockMemory blocks, bool arrives
   return {parcel.bytes};
 }
 
-/// Copies a state that has arrived into its blocks. Ignores transfers of other contents.
+/// Copies a state that has arrived into its blocks. Does nothing for transfers that carry no state.
 void BlockCourier::Unpack(const BlockTransferEnd& end) {
   const auto found = states_.find(end.ticket);
   if (found == states_.end()) return;

@@ -57,7 +57,8 @@ class BlockCourier {
   void Wake();
 
  private:
-  /// A state's bytes during a transfer. The runs of the state's cut are offsets in all of its blocks together.
+  /// A state's bytes during a transfer. Offsets in a StateCut count through all of the state's blocks as if they were
+  /// one.
   struct StateParcel {
     std::vector<std::byte> bytes;
     BlockMemory blocks;  // the state's blocks

@@ -22,8 +22,8 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kBeatEvery(250), kWait(50), kLongSleep(500);
 constexpr milliseconds kOrphanedAfter(3000), kMostForBusyness(10'000);
-// Timeout of the first answer. The coordinator waits as long for the first beat, because it may serve other connections
-// first.
+// Timeout of the first answer. It is long because the coordinator may serve other connections first. The coordinator
+// waits equally long for the first beat.
 constexpr milliseconds kFirstAnswer(20'000);
 
 int64_t Micros(Clock::duration time) { return std::chrono::duration_cast<microseconds>(time).count(); }

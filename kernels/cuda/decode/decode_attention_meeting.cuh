@@ -7,7 +7,7 @@
 
 namespace quire::kernels {
 
-/// What a lane keeps of its two rows (lane / 4, and 8 below it) of an item.
+/// The state that a lane holds in registers for two rows of an item: row lane / 4 and row lane / 4 + 8.
 template <int kHeadSize>
 struct DecodeRows {
   uint32_t query[DecodeKeepsQueries(kHeadSize) ? kHeadSize / 16 : 1][4];
@@ -24,7 +24,8 @@ struct DecodeMeeting {
   static constexpr int kWarps = Tiles::kWarps, kThreads = Tiles::kThreads;
   static constexpr bool kFp8 = !std::is_same_v<T, C>;
 
-  // The stage of the item's last tile takes the outputs. With E4M3 a stage is smaller, so there are two rounds.
+  // The warps' outputs overwrite the stage of the item's last tile. With E4M3 a stage is smaller, so there are two
+  // rounds.
   static constexpr int kRounds = kFp8 ? 2 : 1, kColumns = kHeadSize / kRounds;
   static constexpr int kStride = kColumns + 8;  // floats between rows; the padding spreads rows over the banks
   static_assert(kWarps * kDecodeRows * kStride * 4 <= Tiles::kStageBytes);
@@ -69,7 +70,7 @@ struct DecodeMeeting {
     }
   }
 
-  /// Merges four columns of a row. `own` points at warp 0's.
+  /// Merges four columns of a row. `own` points at warp 0's output for these columns.
   static __device__ void Merge(const Params& p, const Tile& tile, int row, int column,
                                const simt::SharedArray<float>& own, const Stats& stats) {
     float max = stats.max[row], sum = 0;

@@ -38,8 +38,8 @@ struct ExpertMatmulKernel {
   /// What a thread copies: one piece of every kRowsPerCopy-th row.
   struct Source {
     simt::Global<const T> weight, x;
-    int64_t first_weight;                                       // place of its first row in the weight
-    int64_t input[(kBatch + kRowsPerCopy - 1) / kRowsPerCopy];  // places of its rows in x; -1: no row
+    int64_t first_weight;                                       // index in the weight of the thread's first row
+    int64_t input[(kBatch + kRowsPerCopy - 1) / kRowsPerCopy];  // indices in x of the thread's rows; -1: no row
     int64_t k;
     int rows;  // existing rows of the tile
     int steps;

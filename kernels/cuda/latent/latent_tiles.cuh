@@ -78,7 +78,7 @@ struct LatentTiles {
       Weigh(rows, weights);
       AddValues(loader.Tile(tile), weights, rows);
     }
-    if (first_tile >= end_tile) simt::WaitForCopies<0>();  // a sequence that pads the batch
+    if (first_tile >= end_tile) simt::WaitForCopies<0>();  // the sequence only pads the batch
   }
 
   /// Starts copying the rows' queries; rows past the end become zeros.

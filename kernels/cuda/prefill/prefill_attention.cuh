@@ -79,7 +79,7 @@ struct PrefillAttentionKernel
     }
   }
 
-  /// out += weights * values, for the same keys.
+  /// out += weights * values, for positions first_key .. first_key + kKeys - 1 of the tile.
   static __device__ void AddValues(const simt::SharedArray<T>& values, int first_key, const Scores& weights,
                                    Rows& rows) {
     const int lane = simt::ThreadX() % 32;

@@ -253,7 +253,7 @@ class PrefillTileLoader {
   simt::SharedArray<C> raw_keys_, raw_values_;
   int key_token_, value_group_, value_row_;  // start of the thread's share
   int key_unit_, value_unit_;
-  int key_block_, value_block_;  // blocks of the thread's share of the tile to start next; -1: none
+  int key_block_, value_block_;  // cache blocks from which this thread copies next; -1: it copies zeros
 };
 
 }  // namespace quire::kernels

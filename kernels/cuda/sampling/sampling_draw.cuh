@@ -4,8 +4,8 @@
 
 namespace quire::kernels {
 
-/// The tokens of a source that may be sampled: all that `last` holds, with total weight `mass`. `undecided` if tokens
-/// that the source lacks could change the result.
+/// The tokens of a source that may be sampled: all tokens up to `last` in the order of Place, with total weight `mass`.
+/// Not `decided` if tokens that the source lacks could change the result.
 struct Choice {
   bool decided;
   Place last;

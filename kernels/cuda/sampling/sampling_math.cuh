@@ -79,7 +79,7 @@ __device__ inline uint32_t MinPKey(const DeviceSampling& s, float max) {
 struct Place {
   uint32_t key;
   int32_t id;
-  /// True if the token stands at this place or before it.
+  /// True if the other token is at this place of the order or before it.
   __device__ bool Holds(uint32_t other_key, int32_t other_id) const {
     return other_key > key || (other_key == key && other_id <= id);
   }

@@ -202,7 +202,8 @@ __device__ int32_t DescendIds(const Source& source, const SelectScratch& scratch
   return first + static_cast<int32_t>(found.rank);
 }
 
-/// Returns the place of the `keep`-th token, among those that have this key and that `last` holds.
+/// Returns the position, in the order of Place, of the `keep`-th token among the tokens that have this key and come no
+/// later than `last`.
 template <class Source>
 __device__ Place KeepTies(const Source& source, const SelectScratch& scratch, const Place& last, uint32_t key,
                           Mass keep) {
@@ -212,7 +213,8 @@ __device__ Place KeepTies(const Source& source, const SelectScratch& scratch, co
   return {key, DescendIds(source, scratch, keep - 1, one)};
 }
 
-/// Returns the place of the k-th best token among those that `last` holds. It must hold more than k tokens.
+/// Returns the position, in the order of Place, of the k-th best token among the tokens that come no later than `last`;
+/// there must be more than k such tokens.
 template <class Source>
 __device__ Place KeepBest(const Source& source, const SelectScratch& scratch, const Place& last, Mass k) {
   const auto one = [&](float logit, int32_t id) { return Mass{last.Holds(OrderedBits(logit), id) ? 1u : 0u}; };

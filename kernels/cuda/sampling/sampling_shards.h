@@ -17,7 +17,7 @@ void SummarizeShard(const CudaStream& stream, const SamplingRows& rows, int num_
 /// How far the sampling of a row has come.
 enum class DrawState : int32_t {
   kDone,
-  kInShard,   // DrawInShard and MergeShardDraws complete it
+  kInShard,   // DrawInShard and MergeShardDraws complete the row
   kWholeRow,  // the candidates do not decide: gather PackRows' output for SampleRows
 };
 struct ShardDraw {

@@ -98,8 +98,8 @@ __device__ void HoldRegisters(uint32_t (&a)[kSteps][4]) {
     asm volatile("" : "+r"(a[i][0]), "+r"(a[i][1]), "+r"(a[i][2]), "+r"(a[i][3])::"memory");
 }
 
-/// Makes changes that other code has made to these registers visible to the next GroupMmas. Call it before them if
-/// other code may have changed the registers since the last GroupMmas.
+/// Makes changes that other code has made to these registers visible to the next GroupMmas. Call this function before
+/// GroupMma if other code may have changed the registers since the last GroupMma.
 template <int kUnits, int kSteps>
 __device__ void BeginGroupMmas(float (&d)[kUnits][4], uint32_t (&a)[kSteps][4]) {
   HoldRegisters(d);

@@ -33,7 +33,7 @@ std::vector<CutCase> CutCases() {
       {{.context_len = {70, 300}, .window = 37, .soft_cap = 1.5f, .alibi = true}, {.num_ctas = 3, .min_units = 1}},
       {{.block_size = 64, .kv_head_of = std::vector<int32_t>(9), .context_len = {500}},
        {.num_ctas = 3, .min_units = 1, .padding = 1}},
-      {{.context_len = {20}, .first_block = 1'100'000}, {}},  // offsets of 2,048 numbers a block
+      {{.context_len = {20}, .first_block = 1'100'000}, {}},  // block offsets exceed 2^31 numbers
       {fp8, {.num_ctas = 4, .min_units = 1, .stages = 2}},
       {fp8_short, {.num_ctas = 2, .stages = 2}},
   };

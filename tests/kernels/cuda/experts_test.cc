@@ -19,10 +19,10 @@ constexpr NumberType kExpertTypes[] = {NumberType::kF32, NumberType::kF16, Numbe
 TEST(CudaExpertMatmulTest, ExpertMatmul_EqualsReference_AndReadsChosenExpertsOnly) {
   const ExpertsShape shapes[] = {
       {4, 2, 1, 64, 64, true, false},    // one token: tiles of 8 rows
-      {8, 2, 5, 80, 72, true, true},     // neither the tile's rows nor K come out even
+      {8, 2, 5, 80, 72, true, true},     // n and k are no multiples of the tile's sizes
       {3, 1, 9, 16, 8, false, false},    // less than a step
       {3, 2, 20, 96, 200, true, false},  // more than 8 rows for each expert: tiles of 32
-      {2, 3, 40, 33, 136, false, true},  // several tiles of 32 of one expert
+      {2, 3, 40, 33, 136, false, true},  // several tiles of 32 rows for one expert
   };
   for (const NumberType dtype : kExpertTypes) {
     for (const ExpertsShape& shape : shapes) EXPECT_EQ(WrongInExperts(dtype, shape), "");
@@ -35,10 +35,10 @@ constexpr NumberType kQuantized[] = {NumberType::kQ8_0, NumberType::kQ4_1,    Nu
 TEST(CudaQuantizedExpertsTest, ExpertMatmul_EqualsReference_AndReadsChosenExpertsOnly) {
   const ExpertsShape shapes[] = {
       {4, 2, 1, 64, 64, true, false},    // one token: tiles of 8 rows
-      {8, 2, 5, 80, 96, true, true},     // neither the tile's rows nor the chunks come out even
+      {8, 2, 5, 80, 96, true, true},     // n and k are no multiples of the tile's sizes
       {3, 1, 9, 16, 32, false, false},   // less than a chunk
-      {3, 2, 20, 96, 224, true, false},  // more than 8 rows for each expert: 32 at a time
-      {2, 3, 40, 48, 160, false, true},  // several times 32 of one expert
+      {3, 2, 20, 96, 224, true, false},  // more than 8 rows for each expert: 32 rows at a time
+      {2, 3, 40, 48, 160, false, true},  // more than 32 rows for one expert
   };
   for (const NumberType dtype : {NumberType::kF16, NumberType::kBF16}) {
     for (const NumberType type : kQuantized) {

@@ -70,7 +70,7 @@ class GreenSourcesTest(unittest.TestCase):
         self.write("lib/deep.h", "// One.\n#pragma once\n\n/* two\n lines */\nconstexpr int kDeep = 1;  // three\n")
         self.assertFalse(self.run_once())
 
-    def test_recorded_sources_are_known_without_a_cache(self):
+    def test_recorded_source_is_not_compiled_again_without_a_cache(self):
         self.run_once(record=True)
         os.remove(os.path.join(self.root, "cached"))
         self.assertFalse(self.run_once())

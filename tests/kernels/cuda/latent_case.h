@@ -9,7 +9,8 @@
 
 namespace quire::kernels {
 
-/// New tokens of a sequence, and all its tokens with them; context 0: padding without a sequence.
+/// `queries`: the number of a sequence's new tokens. `context`: the number of all its tokens, the new ones included; 0:
+/// a padding entry without a sequence.
 struct LatentChunk {
   int32_t queries, context;
 };

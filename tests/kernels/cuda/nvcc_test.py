@@ -90,7 +90,7 @@ def main():
     sources.remove(WITH_FLASHINFER)
     targets, version = architectures(nvcc), version_of(nvcc)
     quick = [] if options.optimised else quick_words(nvcc)
-    # The longest come first, so that no core is idle at the end.
+    # The slowest sources come first, so that no core is idle at the end.
     work = [device_work(nvcc, source, device_words(targets), quick, version)
             for source in sorted(sources, key=lambda name: "paged" not in name and "prefill" not in name)]
     work += host_works(nvcc, version)

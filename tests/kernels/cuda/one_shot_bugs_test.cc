@@ -1,5 +1,5 @@
 // Runs the one-shot all-reduce with the bugs of one_shot_bugs.py. The schedules, the emulator or the comparison must
-// find each.
+// find each bug.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ std::string Hunt() {
 
 TEST(OneShotBugsTest, Hunt_FindsEveryPlantedBug_AndNothingWithoutBugs) { ExpectEveryBugIsFound(kPlantedBugs, Hunt); }
 
-TEST(OneShotBugsTest, LateRemoteWrites_ShowFlagsBeforeData_WithEverySeed) {
+TEST(OneShotBugsTest, FlagsSetBeforeTheirData_AreDetected_WithEverySeed) {
   const auto* const bug =
       std::ranges::find(kPlantedBugs, std::string_view("flags are set before the whole block has sent"));
   ASSERT_NE(bug, std::end(kPlantedBugs));

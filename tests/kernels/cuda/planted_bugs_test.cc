@@ -27,7 +27,7 @@ std::vector<DecodeShape> Shapes() {
       {.dtype = NumberType::kF32, .context_len = {1, 0, 40, 63}},
       {.dtype = NumberType::kF32, .context_len = {70, 600}, .window = 37, .soft_cap = 1.5f, .alibi = true},
       {.dtype = NumberType::kF32, .kv_head_of = {0, 0}, .context_len = {700, 1300}, .window = 600},
-      {.dtype = NumberType::kF32, .context_len = {20}, .first_block = 1'100'000},  // offsets of 2,048 floats a block
+      {.dtype = NumberType::kF32, .context_len = {20}, .first_block = 1'100'000},  // block offsets exceed 2^31 floats
       {.dtype = NumberType::kF32, .context_len = {1, 40, 700}, .sinks = true, .resident_table = true},
       {.fp8_cache = true, .head_size = 80, .block_size = 64, .context_len = {65, 530}},
   };

@@ -36,7 +36,7 @@ TEST(PlanPrefillTest, PlanPrefill_CountsOnlyKeysInTheWindow) {
   const std::vector<int32_t> starts{0, 20}, contexts{1000}, heads{0, 1};
   std::vector<PrefillTile> tiles(2);
   EXPECT_EQ(PlanPrefill({starts, contexts, heads, 16, 100}, tiles).num_tiles, 2);
-  EXPECT_EQ(tiles[0].num_keys, 115);  // 16 queries, 100 keys each, one apart
+  EXPECT_EQ(tiles[0].num_keys, 115);  // 16 queries; each sees 100 keys, from one key later than the previous query
   EXPECT_EQ(tiles[1].num_keys, 103);
 }
 
@@ -48,7 +48,7 @@ TEST(PlanPrefillTest, PlanPrefill_SplitsATileIntoEqualParts_WhenTheDeviceWouldId
   std::vector<PrefillMerge> merges(static_cast<size_t>(split.MaxMerges()));
   const PrefillPlan plan = PlanPrefill({starts, contexts, heads, 128, 0, split}, tiles, merges);
   ASSERT_EQ(plan.num_merges, 1);
-  EXPECT_EQ(plan.num_tiles, 32);  // tiles of 1,024 positions: a 33rd of all positions, in whole cuts
+  EXPECT_EQ(plan.num_tiles, 32);  // each of 1,024 positions: a 33rd of all positions, rounded up to a multiple of 128
   EXPECT_EQ(merges[0].num_slots, 32);
   std::vector<PrefillTile> by_begin(tiles.begin(), tiles.begin() + plan.num_tiles);
   std::ranges::sort(by_begin, {}, &PrefillTile::begin);
@@ -86,7 +86,7 @@ TEST(PlanPrefillTest, PlanPrefill_ExtendsTilesToTheLatestQueryOfAnyGroup) {
   ASSERT_EQ(PlanPrefill({starts, contexts, heads, 128, 0}, tiles).num_tiles, 3);
   std::ranges::sort(tiles, {}, &PrefillTile::first_row);
   EXPECT_EQ(tiles[0].num_keys, 1200);
-  EXPECT_EQ(tiles[1].num_keys, 1100 + 86);  // the group of 1 has no such rows; the other's end with query 85
+  EXPECT_EQ(tiles[1].num_keys, 1100 + 86);  // only the group of 3 heads has such rows, which end with query 85
   EXPECT_EQ(tiles[2].num_keys, 1200);
 }
 

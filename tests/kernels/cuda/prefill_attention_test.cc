@@ -53,7 +53,7 @@ TEST(PrefillAttentionTest, PrefillAttention_EqualsReference_ForManyChunks) {
       {{33, 140}, {64, 128}, {7, 191}},                // chunks at offsets
       {{40, 300}, {129, 400}},                         // over several of the longest tiles
       {{1, 64}, {1, 65}, {1, 200}},                    // decodes
-      {{0, 0}, {4, 0}, {150, 150}, {0, 77}},           // sequences without work around one with
+      {{0, 0}, {4, 0}, {150, 150}, {0, 77}},           // empty sequences around a sequence with queries
   };
   uint64_t seed = 300;
   for (const std::vector<Chunk>& chunks : batches) {
@@ -207,8 +207,8 @@ TEST(PrefillAttentionTest, PrefillAttention_EqualsReference_WhenSplitTilesHoldGr
 }
 
 TEST(PrefillAttentionTest, PrefillAttention_EqualsReference_WhenAKvHeadSeesNothingOfAPart) {
-  // The rows from 1280 on are queries from 640 on of the first KV head, and queries from 1280 on of the other head,
-  // whose window begins after the cut.
+  // The tile of rows from 1280 on has queries from 640 on of the first KV head, and queries from 1280 on of the other
+  // head, whose window begins after the tile's first part.
   for (const bool in_groups : {false, true}) {
     PrefillCase c({.head_start = {0, 2, 3},
                    .chunks = {{1300, 1300}},

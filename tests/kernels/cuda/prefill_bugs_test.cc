@@ -46,7 +46,7 @@ std::vector<PrefillShape> Shapes() {
        .first_sink = 8,
        .split = {.num_ctas = 10}},
       {.head_start = {0, 3, 4}, .chunks = {{100, 1200}}, .split = {.num_ctas = 20}},  // a cut group
-      {.chunks = {{2, 20}}, .first_block = 1'100'000},  // offsets of 2,048 elements a block
+      {.chunks = {{2, 20}}, .first_block = 1'100'000},  // block offsets exceed 2^31 elements
       {.head_start = {0, 2}, .chunks = {{3, 3}, {70, 420}}, .in_groups = true},
       {.head_start = {0, 1}, .chunks = {{90, 300}}, .window = 30, .in_groups = true},
       {.dtype = NumberType::kF32, .chunks = {{20, 75}}, .window = 40},

@@ -27,7 +27,7 @@ struct PrefillShape {
   float scale = 0.3f;
   bool resident_table = false;  // true: row numbers of the table differ from sequence numbers
   int64_t first_block = 0;      // ids of the blocks in use begin here
-  PrefillSplit split = {};      // num_ctas; kv heads are those of head_start
+  PrefillSplit split = {};      // only num_ctas is used; kv_heads follows from head_start
   bool in_groups = false;       // warpgroups compute the products (GroupMma)
 
   NumberType CachedType() const { return fp8_cache ? NumberType::kFp8E4M3 : dtype; }

@@ -16,7 +16,7 @@ struct SamplingRow {
   SamplingParams params;
   DrawKey key{1, 0, 0};
   Penalties penalties;
-  std::map<int32_t, int32_t> seen;  // times generated; 0: in the prompt only
+  std::map<int32_t, int32_t> seen;  // token id -> how often it was generated; 0: it is in the prompt only
   std::vector<std::pair<int32_t, float>> bias;
   std::vector<int32_t> banned;
   int num_logprobs = -1;
@@ -42,7 +42,7 @@ struct Drawn {
   int in_shard = 0, whole_row = 0;
 };
 Drawn DrawWhole(const std::vector<SamplingRow>& batch);
-/// Cuts the vocabulary into shards of these sizes. The results of two ranks must be the same.
+/// Samples with a vocabulary that is divided into shards of these sizes. The results of two ranks must be the same.
 Drawn DrawSharded(const std::vector<SamplingRow>& batch, const std::vector<int64_t>& shards, int num_candidates);
 
 /// Compares the results with kernels/cpu/sampling.cc; empty if they agree. A token may differ where the uniform number

@@ -18,7 +18,7 @@ TEST(SharedMemoryLimit, Allow_CallsTheDriver_OnlyWhenALaunchNeedsMoreThanBefore)
   const auto allow = [&](int device, int bytes) { limit.Allow(device, bytes, [&] { told.push_back(bytes); }); };
   for (const int bytes : {50, 50, 40, 60, 55, 60}) allow(0, bytes);
   EXPECT_EQ(told, (std::vector<int>{50, 60}));
-  allow(1, 45);  // another device has not been told
+  allow(1, 45);  // a limit set on device 0 does not hold for device 1
   allow(1, 45);
   allow(0, 60);
   EXPECT_EQ(told, (std::vector<int>{50, 60, 45}));

@@ -29,7 +29,7 @@ class EmulatedCollective final : public NormingCollective {
   void Connect(bool gathers, int64_t bytes);
 
   Collective& host_;
-  std::set<std::pair<bool, int>> connected_;  // the operations so far; true for a gather; bit width of the bytes
+  std::set<std::pair<bool, int>> connected_;  // calls so far: (true for a gather, bit width of the number of bytes)
 };
 
 }  // namespace quire::test

@@ -13,7 +13,7 @@ namespace quire::bench {
 namespace {
 
 constexpr double kSampleSeconds = 1e-3;  // approximate duration of one graph
-constexpr int64_t kMaxCalls = 400;       // unless there are more sets of buffers
+constexpr int64_t kMaxCalls = 400;       // most calls in a graph, unless there are more sets of buffers
 constexpr int kBegin = 6, kEnd = 7;      // stream marks
 
 double SecondsOf(Device& device, const std::function<void()>& queue) {
@@ -34,7 +34,7 @@ Recorded Record(Device& device, const Variant& variant, int64_t sets) {
   device.Synchronize();
   const double once = SecondsOf(device, [&] { variant.queue(sets - 1); });
   const auto wanted = std::clamp(static_cast<int64_t>(kSampleSeconds / once), sets, std::max(sets, kMaxCalls));
-  const int64_t calls = (wanted + sets - 1) / sets * sets;  // equally many per set; the last set comes last
+  const int64_t calls = (wanted + sets - 1) / sets * sets;  // a multiple of `sets`; the last call uses the last set
   auto graph = device.Capture([&] {
     for (int64_t call = 0; call < calls; ++call) variant.queue(call % sets);
   });

@@ -241,7 +241,7 @@ void CudaDecoder::CapLogits(int64_t count) {
 }
 
 const void* CudaDecoder::Normed(const void* weight, const void* bias) {
-  if (weight == nullptr) return memory_.activations.residual;  // nothing is pending: such models norm each term first
+  if (weight == nullptr) return memory_.activations.residual;  // nothing is pending without this norm
   Norm(weight, bias);
   return memory_.activations.normed;
 }

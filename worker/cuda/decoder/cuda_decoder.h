@@ -123,7 +123,8 @@ class CudaDecoder final : private DecoderOps {
   void AttendDecodes(int64_t layer, size_t kind);
   void AttendUnplanned(int64_t layer, size_t kind);  // decodes through v1 or v2
   void AttendChunks(int64_t layer, size_t kind);
-  // What NormQkv, PositionAndStore and Attend do with latent attention. AttendLatents also makes the heads' values.
+  // These functions do the work of NormQkv, PositionAndStore and Attend in models with latent attention. AttendLatents
+  // also makes the heads' values.
   void ProjectLatents(int64_t layer);
   void StoreLatents(int64_t layer);
   void AttendLatents(int64_t layer, size_t kind);

@@ -1,5 +1,6 @@
 // CudaDecoder's latent attention (comm/model/latent_attention.h), in the absorbed form for prompts and decodes: queries
-// are brought to latents once, and attention's means of latents are made values once, head by head in one batch.
+// are multiplied into the latent space once, and attention's means of latents are multiplied into values once, head by
+// head in one batch.
 #include "kernels/cuda/latent/latent_attention.h"
 #include "kernels/cuda/latent/latent_write.h"
 #include "kernels/rms_norm.h"
@@ -24,7 +25,8 @@ void CudaDecoder::ProjectLatents(int64_t layer) {
     x = l.query_normed;
   }
   products_.Run(Product(x, width, w.latents.query, l.queries, heads * query_dim, rows));
-  // The part of each head's query that does not rotate, times the matrix that makes its keys of latents.
+  // Multiplies the part of each head's query that does not rotate by the matrix that makes the head's keys from
+  // latents.
   void* to = static_cast<std::byte*>(a.qkv) + latent.rotated_dim * ByteSize(sizes_.dtype);
   GemmParams absorb = Product(l.queries, latent.key_dim, w.latents.keys, to, latent.rank, rows);
   absorb.x_stride = heads * query_dim;

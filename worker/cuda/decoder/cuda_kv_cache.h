@@ -34,8 +34,8 @@ class CudaKvCache {
 
   kernels::PagedCache Layer(int64_t layer) const;
 
-  // The functions below queue their work. If a pair depends on an earlier pair, they run in order. `set`: the set of
-  // the UploadBuffer.
+  // The functions below queue their work. If a pair depends on an earlier pair, they run in order. `set`: which of the
+  // UploadBuffer's two staging sets to use.
   void SwapOut(const std::vector<BlockCopyPair>& pairs);
   void SwapIn(const std::vector<BlockCopyPair>& pairs);
   void Copy(const std::vector<BlockCopyPair>& pairs, int set);

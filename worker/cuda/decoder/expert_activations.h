@@ -50,7 +50,7 @@ struct CudaExpertActivations {
   void* gate_up = nullptr;           // [T * k, 2 * width]; null: experts have no gates
   void* activated = nullptr;         // [T * k, width]
   void* out = nullptr;               // [T * k, hidden]
-  void* shared_gate_up = nullptr;    // [T, 2 * shared_width]; null: likewise
+  void* shared_gate_up = nullptr;    // [T, 2 * shared_width]; null: experts have no gates
   void* shared_activated = nullptr;  // [T, shared_width]
   void* shared = nullptr;            // [T, hidden], or null. With Mixture::normed_apart [2 * T, hidden]:
                                      // the shared expert's outputs, then the routed experts'.

@@ -116,7 +116,7 @@ struct Gemm::Plans {
     if (handle != nullptr) cublasLtDestroy(handle);
   }
 
-  /// Returns the library's guesses; empty if it does not support the product.
+  /// Returns up to `count` algorithms that the library suggests; none if it does not support the product.
   std::vector<cublasLtMatmulAlgo_t> Guess(const Problem& problem, int count) const {
     cublasLtMatmulPreference_t preference = nullptr;
     Check(cublasLtMatmulPreferenceCreate(&preference), "asking for algorithms");

@@ -53,7 +53,7 @@ class CudaSampler {
     Memory(const CudaSamplerSizes& sizes, Pieces pieces);
     kernels::DrawnToken* drawn;  // [max_rows]
     kernels::ShardDraw* draws;   // [max_rows]
-    std::byte *part, *parts;     // this rank's part; the parts of all ranks
+    std::byte *part, *parts;     // this rank's candidates (ShardPartBytes); all ranks' candidates
     kernels::ShardToken *shard_token, *shard_tokens;
     std::byte* workspace;
     int32_t* last_tokens;                // [max_running]

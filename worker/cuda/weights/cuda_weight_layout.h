@@ -5,7 +5,7 @@
 
 namespace quire {
 
-/// Gives every weight its place in device memory. With null memory, the same code only counts the bytes.
+/// Assigns an address in device memory to every weight. With null memory, the same code only counts the bytes.
 struct CudaWeightLayout : CudaWeightPlaces {
   CudaWeightLayout(const ModelSpec& spec, const RankShard& shard, NumberType dtype,
                    const std::vector<LayerForms>& forms, std::byte* memory);

@@ -57,7 +57,7 @@ struct CudaLayerWeights {
   float scale = 1;  // factor of the residual after the layer
 };
 
-/// The places of a rank's weights in device memory.
+/// The addresses of a rank's weights in device memory.
 struct CudaWeightPlaces {
   std::vector<CudaLayerWeights> layers;
   void *embedding_norm, *embedding_norm_bias;  // [hidden], or null

@@ -26,7 +26,7 @@ inline constexpr Role kQkvRoles[] = {Role::kQuery, Role::kKey, Role::kValue, Rol
 struct LayerForms {
   std::array<std::optional<NumberType>, std::size(kQkvRoles)> qkv;  // by role, as in kQkvRoles
   std::optional<NumberType> attention_out, mlp_in, down;
-  std::optional<NumberType> query_in, latent_in;  // latent attention, whose queries are qkv[0]
+  std::optional<NumberType> query_in, latent_in;  // only with latent attention, whose query matrix is qkv[0]
   std::optional<NumberType> experts_in, experts_down, shared_in, shared_down;
 
   std::optional<NumberType> Of(Role role) const;

@@ -5,8 +5,9 @@
 
 namespace quire::kernels::QUIRE_ISA {
 
-/// Query heads per KV head from which tiles pay. Every key and value is split into terms once for all rows of its KV
-/// head. One token has a row for each query head: three rows do not repay the splitting, four do.
+/// The smallest number of query heads per KV head for which AMX tiles attend faster. Every key and value is split into
+/// bf16 terms once for all query heads of its KV head. With one new token, three query heads do not repay the
+/// splitting, four do.
 inline constexpr int64_t kLeastGroup = 4;
 
 /// Returns whether tiles compute the attention. The cache must be in fp16, and its shapes whole tiles: head sizes are

@@ -1,7 +1,7 @@
 // Attention over fp16 caches by AMX tiles, for prompts and for few rows alike. Queries and weights are rounded to two
-// bf16 terms each (2^-17), keys and values are exactly two; of the four products of terms the one of the lower two is
-// left out (2^-18). Sums are in fp32. A row's bits do not depend on the rows beside it: a tile multiplies each row
-// alone, every row visits the same spans, and slots that a row does not see add zeros.
+// bf16 terms each (error 2^-17), and keys and values are exact sums of two terms. Of the four products of terms, the
+// product of the two lower terms is left out (2^-18). Sums are in fp32. A row's bits do not depend on the rows beside
+// it: a tile multiplies each row alone, every row visits the same spans, and slots that a row does not see add zeros.
 #include "kernels/cpu/isa/amx/attends_by_tiles.h"
 #include "kernels/cpu/isa/amx/attention_rows.h"
 #include "kernels/cpu/isa/amx/next_lines.h"
@@ -16,7 +16,7 @@ namespace {
 constexpr int kScores = 0, kOut = 1, kX = 2, kW = 4;
 
 /// Adds the three products of terms of a step: upper with upper, lower with upper, upper with lower. The lower terms of
-/// x are `x_term` bytes behind the upper ones, those of w a tile.
+/// x begin `x_term` bytes after its upper terms, and the lower terms of w one tile after its upper terms.
 template <int sum>
 QUIRE_INLINE inline void AddTerms(const std::byte* x, int64_t x_term, const std::byte* w) {
   LoadTile<kX>(x, kPairBytes);
@@ -81,7 +81,8 @@ float Adjust(const PagedAttentionParams& p, const Sight& sight, int64_t r, int64
   return MaxLane(top);
 }
 
-/// Turns a row's scores into weights relative to `base`, as terms; adds them to the row's sums by lanes.
+/// Turns a row's scores into weights relative to `base`, stored as two bf16 terms each. Adds the weights to the row's
+/// sum, lane by lane.
 void Weigh(const Sight& sight, int64_t r, float base, float shrink, const Rows& rows) {
   Vec total = {};
   for (int64_t step = sight.steps.begin; step < sight.steps.end; ++step) {
@@ -111,7 +112,7 @@ void Reweigh(const PagedAttentionParams& p, const Sight& sight, int64_t start, c
   }
 }
 
-/// Makes the results of rows NaN where they see a value that is not finite.
+/// Adds v - v to each row's output for every value v that the row sees: 0 for finite numbers, NaN for others.
 void Spoil(const Sight& sight, const Span<Half>& span, const Rows& rows) {
   for (int64_t r = 0; r < sight.count; ++r) {
     float* const out = rows.out + (sight.row + r) * rows.dim;
@@ -126,7 +127,8 @@ void Spoil(const Sight& sight, const Span<Half>& span, const Rows& rows) {
   }
 }
 
-/// A span's numbers, their tiles, and the next span, which is prefetched meanwhile (the same span if it is the last).
+/// A span's keys and values, their tiles, and the next span, which is prefetched meanwhile. After the last span, `next`
+/// is the last span.
 struct Step {
   const PagedAttentionParams& p;
   const Span<Half>&span, &next;
@@ -240,7 +242,8 @@ void EndRows(const PagedAttentionParams& p, const AttentionItem& item, const Row
   });
 }
 
-/// All tiles are whole: reshaping them takes as long as multiplying ten.
+/// Configures all eight tile registers for 16 whole rows, even if an item has fewer rows, because a new configuration
+/// takes as long as ten tile products.
 void ShapeTiles() {
   TileShapes shapes;
   for (int i = 0; i < 8; ++i) {
@@ -263,7 +266,8 @@ int64_t AttentionScratch(const PagedAttentionParams& p) {
   return kLanes + (BytesOfRows(p) + BytesOfSpanTiles(p)) / static_cast<int64_t>(sizeof(float));
 }
 
-/// Computes an item, of a prompt or of sequences that share their first blocks, which they then visit together.
+/// Computes an item: queries of a prompt, or of several sequences that share their first blocks. The sequences visit
+/// the shared blocks together.
 void AttentionTile(const PagedAttentionParams& p, const AttentionItem& item, float* scratch) {
   if (!AttendsByTiles(p)) return WithoutTiles().attention(p, item, scratch);
   std::byte* const memory = Aligned(scratch);

@@ -2,11 +2,11 @@
 
 #include "kernels/cpu/isa/amx/span_tiles.h"
 
-// The rows of an attention item by tiles: where they are in scratch memory, and which slots they see.
+// The rows of an attention item for AMX tiles: their arrays in scratch memory, and which cached tokens each row sees.
 namespace quire::kernels::QUIRE_ISA {
 
-/// Tiles of rows that pass each phase of a span one after another. Then the first-level cache holds what a phase uses:
-/// keys or values, and a tile's queries, weights or outputs.
+/// The number of tiles of rows that finish one phase of a span (scores, softmax, outputs) before any begins the next
+/// one. The first-level cache then holds what a phase uses: keys or values, and a tile's queries, weights or outputs.
 inline constexpr int64_t kTilesTogether = 4;
 
 /// The rows of an item, ordered by query, then query head. Each row has its running softmax. Tiles begin at any row, so
@@ -59,8 +59,9 @@ struct Place {
   int64_t num_rows() const { return num_queries * group; }
 };
 
-/// Up to kTileRows rows on their way through a span, and the slots that they see: row r sees [begin[r], end[r]), and
-/// all rows see `all`. `steps` contain every slot that a row sees; there are none if no row sees any.
+/// Up to kTileRows rows during one span, and the span's slots (cached tokens) that they see: row r sees [begin[r],
+/// end[r]), and all rows see the slots in `all`. `steps` is the range of steps of 32 slots that contains every slot
+/// seen by some row; it is empty if no row sees any slot.
 struct Sight {
   int64_t row = 0, count = 0;
   int64_t begin[kTileRows], end[kTileRows];
@@ -75,7 +76,8 @@ struct Sight {
   }
 };
 
-/// Returns the sight of rows [first, first + kTileRows) of the place; none for rows that do not exist.
+/// Returns which slots of a span the place's rows [first, first + kTileRows) see. Rows past the place's last row are
+/// left out.
 inline Sight SightOf(const Place& place, int64_t first, int64_t start, int64_t slots, const Rows& rows) {
   Sight sight;
   sight.count = Least(kTileRows, place.num_rows() - first);

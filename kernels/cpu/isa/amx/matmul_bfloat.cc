@@ -47,7 +47,7 @@ class Terms {
   alignas(64) uint16_t numbers_[kSteps][kTerms][kRowsNear][kStepCols];
 };
 
-/// The rows of up to two tiles; `second` may be 0.
+/// The numbers of rows in two tiles; `second` may be 0.
 struct TileRows {
   int64_t first, second;
   bool operator==(const TileRows&) const = default;

@@ -3,7 +3,8 @@
 #include "kernels/cpu/isa/amx/terms.h"
 #include "kernels/cpu/isa/kv_panels.h"
 
-// Keys and values of a span of an fp16 cache as tiles of bf16 terms. Half a number has 11 bits, so two terms are exact.
+// Keys and values of a span of an fp16 cache as tiles of bf16 terms. An fp16 number has 11 significant bits and a bf16
+// term has 8, so two terms are exact.
 namespace quire::kernels::QUIRE_ISA {
 
 /// The tiles of a span, upper terms before lower ones. A step is the 32 numbers that an instruction multiplies:
@@ -29,7 +30,7 @@ inline SpanTiles CarveSpanTiles(const PagedAttentionParams& p, std::byte* scratc
   return {scratch, scratch + slots * p.cache.head_dim * kTwoTerms * 2, p.cache.head_dim, slots};
 }
 
-/// Writes the keys of a vector of slots. Calls beside() with each pair of rows.
+/// Writes the keys of a vector of slots. Calls beside() after each pair of rows; callers prefetch in it.
 template <class Beside>
 QUIRE_INLINE inline void WriteKeys(const Span<Half>& span, int64_t vector, std::byte* to, const Beside& beside) {
   for (int64_t step = 0; step < span.dim / kPairedNumbers; ++step) {
@@ -43,8 +44,8 @@ QUIRE_INLINE inline void WriteKeys(const Span<Half>& span, int64_t vector, std::
   }
 }
 
-/// Where the values of each slot of a span's steps begin; at zeros for slots that are not visible: weights of slots
-/// that a row does not see are 0, and 0 * infinity is NaN.
+/// The address of each slot's values in a span. Slots that are not visible have the address of zeros instead: their
+/// weights are 0, and 0 * infinity would be NaN.
 struct ValueRows {
   void Set(const Span<Half>& span, Visible visible) {
     static constexpr Half kZeros[kLanes] = {};
@@ -66,7 +67,7 @@ struct ValueRows {
 };
 
 /// Writes a vector of dimensions of the values of all slots of the steps; with `finite_only`, 0 for numbers that are
-/// not finite. Returns whether all are finite. Calls beside() with each pair of rows.
+/// not finite. Returns whether all are finite. Calls beside() after each pair of rows; callers prefetch in it.
 template <bool finite_only = false, class Beside>
 QUIRE_INLINE inline bool WriteValues(const ValueRows& rows, int64_t vector, std::byte* to, const Beside& beside) {
   WordVec spoilt = {};
