@@ -14,7 +14,7 @@ namespace {
 
 /// Names of a control group's files in one version of the interface.
 struct MemoryFiles {
-  std::vector<const char*> limits;  // memory.high throttles a group until it stands still: as good as a limit
+  std::vector<const char*> limits;  // memory.high throttles a group until it makes no progress, so it counts as a limit
   const char* usage;
   std::vector<std::string> reclaimable;  // page cache in memory.stat, the group's children counted in
 };

@@ -20,7 +20,7 @@ std::string DescribeCudaDevice();
 int RanksOnThisDevice(const MpiBootstrap& mpi);
 
 void* MakeCudaStream();
-/// Returns zeroed memory of the current device. It stays allocated until the process ends.
+/// Returns zeroed memory of the current device, which stays allocated until the process ends.
 void* AllocateOnDevice(size_t bytes);
 void CopyToDevice(void* to, const void* from, size_t bytes);
 void CopyFromDevice(void* to, const void* from, size_t bytes);
@@ -40,7 +40,7 @@ struct PeerMemory {
 };
 
 /// Shares `bytes` zeroed bytes of every rank's device. Collective call. When the ranks are on several hosts or the
-/// devices cannot reach each other, no rank gets memory; that is no error.
+/// devices cannot reach each other, no rank gets memory; which is no error.
 PeerMemory ShareDeviceMemory(const MpiBootstrap& mpi, size_t bytes, int64_t control_words);
 
 }  // namespace quire

@@ -40,12 +40,12 @@ struct AdapterMatrix {
 /// The change that a LoRA adapter makes to the embedding or to the output head. Rows that the adapter has are replaced
 /// first; then the LoRA product is added.
 struct AdapterTable {
-  Tensor whole;                 // [vocabulary, hidden], replaces the base model's; no shape: the base model's remains
+  Tensor whole;                 // [vocabulary, hidden], replaces the base model's tensor; no shape: that tensor remains
   std::vector<TokenId> tokens;  // tokens whose rows the adapter replaces
   Tensor rows;                  // [tokens, hidden]
   /// The embedding's LoRA matrices, which add scale * b * (the token's column of a). The head's LoRA matrices are an
   /// AdapterMatrix instead.
-  Tensor a;  // [rank, vocabulary], or [vocabulary, rank] with a_by_token; no shape: none
+  Tensor a;  // [rank, vocabulary], or [vocabulary, rank] with a_by_token; no shape: no LoRA matrices
   Tensor b;  // [hidden, rank]
   bool a_by_token = false;
   float scale = 1;

@@ -21,7 +21,7 @@ class PeftReader {
   AdapterContents Read(const TensorMap& tensors);
 
  private:
-  /// The two tensors of one matrix in the file.
+  /// The two LoRA tensors, a and b, of one matrix in the file.
   struct Pair {
     std::string module;
     Tensor a, b;

@@ -10,7 +10,7 @@ namespace quire {
 enum class RopeScaling : uint8_t {
   kLinear,    // all frequencies are divided by Rope::factor
   kLlama3,    // low frequencies are divided by factor, high frequencies are kept, with a ramp between them
-  kYarn,      // low frequencies are divided, by turns within original_max_position (arXiv 2309.00071)
+  kYarn,      // frequencies with few turns within original_max_position are divided (arXiv 2309.00071)
   kLongRope,  // each frequency has its own divisor, and another one for long contexts (arXiv 2402.13753)
 };
 

@@ -11,7 +11,7 @@ struct BatchCommand {
   std::string url = "http://127.0.0.1:8000";
   std::string api_key_file;  // its first line is the key; empty: no key
   int max_concurrency = 32;  // requests at the same time
-  int retries = 10;          // retries of a request that was refused for lack of room or ended by a network error
+  int retries = 10;          // retries of a request that was refused for now (429, 503) or ended by a network error
 };
 
 /// Sends every request that has no answer with status 200 in the output, and appends the answers as they come. Shows

@@ -35,7 +35,7 @@ struct ClientAnswer {
   std::optional<int> retry_after_seconds;
   bool may_retry = true;  // false: the server says that a retry is useless
 
-  /// True when the server had no room for the request; a later try may find some.
+  /// True when the server refused the request for lack of capacity (429, 503), so that a later try may succeed.
   bool FoundNoRoom() const { return problem.empty() && may_retry && (status == 429 || status == 503); }
 };
 

@@ -59,14 +59,14 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   boost::asio::awaitable<void> WriteFrom(std::string_view bytes);
   boost::asio::awaitable<void> Refuse(HttpResponse response);
   HttpResponse HeadError(boost::beast::error_code error) const;
-  IoShares::Client Payer() const;  // the key or network that pays with its share of the I/O thread (IoShares)
+  IoShares::Client Payer() const;  // the key or network whose share of the I/O thread (IoShares) is charged
   boost::asio::awaitable<void> Begin(std::string head);
   void BeginAnswer();
   std::string LastLines() const;  // the last headers of every answer, and the empty line that ends its head
   void Tell();                    // reports the finished request (HttpService::answered)
   void SetDeadline(Clock::time_point when);
   void ClearDeadline();
-  /// Secure() does the TLS handshake. It returns false on failure. A client without TLS gets an answer that says so.
+  /// Secure() does the TLS handshake, and returns false on failure. A client without TLS gets an answer that says so.
   boost::asio::awaitable<bool> Secure(), AwaitBytes(size_t count);
   boost::asio::awaitable<void> SayGoodbye(), AwaitEarlyRead(), AwaitTurn();
   void ReadEarly();

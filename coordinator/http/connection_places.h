@@ -10,11 +10,11 @@
 
 namespace quire {
 
-/// The places of a port's connections: `most` in all, `most_per_address` per address. A connection is silent while it
-/// waits for its client to send or to read something. When all places are taken, a newcomer takes the place of the
-/// longest silent connection in the network with the most silent connections, if that network has more silent
-/// connections than the newcomer's network has connections. So a client with many addresses cannot keep others out with
-/// idle connections. A network is what TurnOf() returns (network_turns.h). Not thread-safe.
+/// Limits a port's connections: at most `most` in all, and `most_per_address` per address. Each connection has a place.
+/// A connection is silent while it waits for its client to send or to read something. When all places are taken, a
+/// newcomer takes the place of the longest silent connection in the network with the most silent connections, if that
+/// network has more silent connections than the newcomer's network has connections. So a client with many addresses
+/// cannot keep others out with idle connections. A network is what TurnOf() returns (network_turns.h). Not thread-safe.
 class ConnectionPlaces {
  public:
   class Place;

@@ -152,8 +152,8 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
     if (connection->began_handshake()) GiveBackMemory();
   }
 
-  /// Plans a malloc_trim. OpenSSL's memory of ended connections lies between blocks that live longer, so without it the
-  /// allocator would keep that memory forever.
+  /// Plans a malloc_trim. OpenSSL's memory of ended connections lies between blocks that live longer, so without the
+  /// trim the allocator would keep that memory forever.
   void GiveBackMemory() {
     const auto when = trims.Count(TrimPace::Clock::now());
     if (!when) return;

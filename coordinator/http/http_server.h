@@ -24,7 +24,7 @@ class HttpServer {
   void EndConnections();
   /// Accepts no new connections; open connections go on.
   void StopAccepting();
-  /// Replaces the times and rates of all connections. The number of places stays as it is.
+  /// Replaces the times and rates of all connections. The limits on their number stay.
   void SetTimes(const Topology::Limits& limits);
 
  private:

@@ -21,8 +21,7 @@ class IoShares : public boost::asio::execution_context::service {
   using key_type = IoShares;
   using Clock = WorkShares::Clock;
   static inline boost::asio::execution_context::id id;
-  // The longest rest before one request. It is enough against a flood, and probes with a limit of 1 s
-  // succeed.
+  // The longest rest before one request: long enough against a flood, short enough for probes with a limit of 1 s.
   static constexpr std::chrono::milliseconds kLongestRest{500};
   struct Client {
     std::string name;      // of the key, or of the network

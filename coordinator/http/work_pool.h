@@ -31,7 +31,7 @@ class WorkPool {
     size_t large_bytes = 64 << 10;  // a job of more bytes is large
     bool beside_workers = false;    // the pool shares its processors with workers
     // The most processor time of one job; after it the job is asked to stop. Every kind of work has a lower bound of
-    // its own, so this one matters only where such a bound fails. 0: no limit.
+    // its own, so job_time matters only where such a bound fails. 0: no limit.
     std::chrono::milliseconds job_time{20'000};
   };
   /// The work of a job. It must check the token every few milliseconds, end soon after a stop, and never

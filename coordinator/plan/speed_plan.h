@@ -57,7 +57,8 @@ SpeedRow StepSpeed(const ModelSpec& spec, const MemoryPlan& plan, const PeakRate
 /// Predicts the time from the start of a lone prompt of `tokens` tokens to its first token.
 SpeedRow PromptSpeed(const ModelSpec& spec, const MemoryPlan& plan, const PeakRates& peaks, int64_t tokens);
 
-/// The rates of some of the ranks, `part` of all. A step of a pipeline goes through the stages one after the other.
+/// Returns the rates of the fraction `part` of all ranks, because a step of a pipeline goes through the stages one
+/// after the other.
 PeakRates RatesOfPart(const PeakRates& all, double part);
 
 /// True when weights are integers. Products then use assignment.compute.activations, otherwise fp32.

@@ -22,7 +22,7 @@ class StepRuns {
 
   /// Returns the mean seconds of a step of `streams` sequences on one stage of `ranks` workers with `threads` threads
   /// each. The first call for a number of ranks and threads starts the workers. Throws Error with the remedy when the
-  /// model does not run so.
+  /// model does not run with these numbers.
   double Seconds(int ranks, int threads, int streams);
 
  private:

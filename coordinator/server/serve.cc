@@ -61,8 +61,8 @@ WorkPool::Limits OfDisk(const Topology& topology) {
 
 constexpr int64_t kAdminMemoryBytes = 256 << 20;  // memory limit of all requests to the admin port and their answers
 
-/// One server. It opens the listeners first, so that an occupied port is reported before models are loaded. Then it
-/// starts the workers, and then the APIs. The I/O thread runs from the beginning to the end.
+/// One server. Opens the listeners first, so that an occupied port is reported before models are loaded. Then it starts
+/// the workers, and then the APIs. The I/O thread runs from the beginning to the end.
 class Server {
  public:
   /// Opens the listeners. `topology` has limits adapted to this process; `given_limits` are the limits that the
@@ -207,7 +207,7 @@ class Server {
     ending = std::move(io_);  // destroys waiting connections together with the calls that they serve
   }
 
-  // --- on the I/O thread ---
+  // The functions below run on the I/O thread.
 
   /// Applies the current settings to the parts of the server outside the engines.
   void Apply(const Topology& now, DataPort& data) {

@@ -87,7 +87,7 @@ Mixture MixtureFromGguf(const GgufConfig& config) {
 }
 
 void RequireSigmoid(const HfConfig& config) {
-  // "noaux_tc" is not a score. It is a way of choosing experts that uses sigmoids.
+  // "noaux_tc" is not a score, but a way of choosing experts that uses sigmoids.
   const std::string score = config.Text("scoring_func", "sigmoid");
   if (score != "sigmoid" && score != "noaux_tc") {
     Fail("{}: scoring_func \"{}\" is not supported; supported: sigmoid", config.path(), score.substr(0, 100));

@@ -55,17 +55,17 @@ struct MixtureNames {
 /// The names that Qwen and the families that follow it use: they begin with model.layers.N.mlp.
 extern const MixtureNames kQwenMixtureNames;
 
-/// The names that Mixtral and the families that follow it use.
+/// The names of a mixture's weights that Mixtral and the families that follow it use.
 extern const MixtureNames kBlockSparseMixtureNames;
 
-/// Qwen's names, for families with routers like DeepSeek-V3's.
+/// Qwen's names of a mixture's weights, for families with routers like DeepSeek-V3's.
 extern const MixtureNames kCorrectedMixtureNames;
 
 /// Qwen's names for experts, with the names that Trinity and HunYuan 3 give to the router and its correction.
 extern const MixtureNames kExpertBiasMixtureNames;
 
-/// The tensor of all experts' gates and ups, and the tensor of all experts' downs, in gpt-oss and in newer files of
-/// other families.
+/// The names of the tensor with all experts' gates and ups, and of the tensor with all experts' downs, in gpt-oss and
+/// in newer files of other families.
 inline constexpr const char *kStackedGateUp = "model.layers.{}.mlp.experts.gate_up_proj",
                             *kStackedDown = "model.layers.{}.mlp.experts.down_proj";
 /// The end of the name of stacked gates and ups, after the layer's number.

@@ -35,7 +35,7 @@ struct Stranger {
   Descriptor outer, inner;  // sockets to the peer and, once connected, to the ZeroMQ socket
   Clock::time_point deadline;
   Awaits awaits = Awaits::kGreeting;
-  bool knows_key = false;           // true once its HELLO was opened: the peer knows this server's public key
+  bool knows_key = false;           // true once the peer's HELLO was decrypted: the peer knows this server's public key
   std::vector<uint8_t> said, word;  // the peer's earlier messages; the current message so far
 };
 
@@ -58,7 +58,7 @@ class Strangers {
   /// Returns the connection with this number; null when it is gone.
   Stranger* Find(uint64_t number);
   void Remove(uint64_t number);
-  /// Records that the connection's HELLO was opened.
+  /// Records that the connection's HELLO was decrypted, so that its peer knows the server's public key.
   void KnowsKey(Stranger& stranger);
   /// Records that a peer from this network was accepted, for the first kMostAccepted networks.
   void Accepted(const std::string& network);
@@ -66,7 +66,7 @@ class Strangers {
   Stranger* Oldest();
   size_t size() const { return strangers_.size(); }
 
-  /// Appends the connection to its network's queue.
+  /// Appends the connection to its network's queue for the expensive work of handshakes.
   void AwaitTurn(const Stranger& stranger);
   /// Removes and returns the next connection whose turn it is; null when none waits.
   Stranger* NextTurn();
@@ -87,7 +87,7 @@ class Strangers {
   Counts by_network_, by_neighbourhood_;
   std::map<std::string, std::deque<uint64_t>> lines_;  // each network's queue; may hold numbers of closed connections
   std::list<std::string> turns_[2];  // networks with a queue, the first is next; [1]: those with accepted peers
-  bool accepted_next_ = true;        // the list that has the next turn
+  bool accepted_next_ = true;        // true: networks with accepted peers have the next turn
   std::set<std::string> accepted_;
   uint64_t last_number_ = 0;
 };

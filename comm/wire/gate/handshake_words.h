@@ -29,8 +29,8 @@ extern const HandshakeCommand kErrorCommand;
 
 /// The state of an incomplete message.
 struct PrefixState {
-  bool wrong = false;  // no further bytes can make it valid
-  size_t missing = 0;  // bytes that come next in any case; 0: complete
+  bool wrong = false;  // no further bytes can make the message valid
+  size_t missing = 0;  // number of bytes that must come next in any case; 0: the message is complete
 };
 
 /// Checks a client's greeting, which must have version 3 and mechanism CURVE.

@@ -61,7 +61,7 @@ struct OpenGate::Impl {
   std::thread thread;
 };
 
-/// True when a peer of this name may have a place. Takes the place from another peer, where necessary.
+/// True when the port has room for a peer of this name. Disconnects another peer if that makes the room (PlaceFor).
 bool OpenGate::Impl::HasRoomFor(const PeerName& name) {
   std::erase_if(peers, [&](const Peer& peer) { return !links.Lives(peer.link); });
   if (peers.size() < kMostPeers) return true;

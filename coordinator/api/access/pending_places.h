@@ -5,10 +5,10 @@
 
 namespace quire {
 
-/// Counts the places of choices that wait or run at one model. A client alone may take all `most` places. Yet no client
-/// keeps another out: a client below an even part (most / clients with places) may take places up to that part, even
-/// when all places are taken. So K clients that ask for everything hold (1 + 1/2 + ... + 1/K) * most places together.
-/// Used by the I/O thread only.
+/// Counts each client's choices that wait or run at one model. Each choice takes one of `most` places, and a client
+/// alone may take all of them. Yet no client keeps another out: a client below an even part (most / clients with
+/// places) may take places up to that part, even when all places are taken. So K clients that ask for everything hold
+/// (1 + 1/2 + ... + 1/K) * most places together. Used by the I/O thread only.
 class PendingPlaces {
  public:
   explicit PendingPlaces(int most) : most_(most) {}

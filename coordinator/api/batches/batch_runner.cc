@@ -111,7 +111,7 @@ asio::awaitable<void> BatchRunner::Read(ActivePtr batch) {
   }
   std::optional<bool> over;
   if (scan && whole && *whole) {
-    // The disk's thread also frees the scan's memory, because there may be much of it; below, too.
+    // The disk's thread also frees the scan's memory, because there may be much of it.
     std::function<bool()> end = [this, batch, scan = std::exchange(*scan, nullptr)]() mutable {
       const bool is_over = IsOver(store_.Validated(batch->id, *scan).status);
       if (!is_over) batch->pending = std::move(scan->pending());

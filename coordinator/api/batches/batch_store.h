@@ -52,7 +52,7 @@ class BatchStore {
   void Record(const std::string& id, bool well, const ResultLine& line);
   /// Records that `most` of these requests were not executed, and removes them from `places`; all, when room ends.
   void RecordExpired(const std::string& id, std::deque<LinePlace>& places, size_t most);
-  /// Ends a batch that has no running request. Its results become files. An error tells what expired without a line.
+  /// Ends a batch without running requests. Results become files; an error counts the expired requests without one.
   void Finish(const std::string& id, BatchStatus ends_as);
   /// Fails a batch whose input cannot be read from the disk. Results recorded so far become files.
   void Abandon(const std::string& id, const std::string& reason);

@@ -12,7 +12,7 @@ namespace quire {
 
 namespace {
 
-constexpr size_t kExpiredBytes = 1 << 20;  // the most that one call of RecordExpired reads, to the end of the line
+constexpr size_t kExpiredBytes = 1 << 20;  // most bytes that one call of RecordExpired reads, to the end of the line
 constexpr int64_t kRecordsRoom = 4 << 10;  // bytes kept free for the records of an expired batch and its two files
 
 /// Gives an expired batch an error if some of its requests have neither a result nor a line that says `batch_expired`.

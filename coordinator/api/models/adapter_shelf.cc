@@ -231,7 +231,7 @@ bool AdapterShelf::State::Shares(ServedAdapter& served) {
   for (const auto& [number, each] : contents) {
     if (each.order.fingerprint != served.contents) continue;
     served.lease = each.lease.lock();
-    if (served.lease == nullptr) continue;  // the ranks are about to drop them
+    if (served.lease == nullptr) continue;  // the ranks are about to drop these contents
     if (!each.ready) throw ApiError(409, "an adapter with the same contents is being loaded; try again later");
     served.number = number;
     return true;

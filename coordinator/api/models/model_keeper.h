@@ -32,7 +32,7 @@ class ModelKeeper {
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
     Replicas& replicas() const { return workers_->replicas(); }
-    std::function<void()> pause;  // called until the user has given this use back, and then asks for the model again
+    std::function<void()> pause;  // called repeatedly until the user gives this use back, to ask again later
 
    private:
     friend class ModelKeeper;

@@ -15,8 +15,8 @@ struct ModelReport {
   int64_t loads = 0, failures = 0;  // starts of its workers that succeeded and failed; losses count as failures
   int64_t taken_bytes = 0;          // what the workers take now, as planned
   double expires_in = -1;           // seconds until the model is unloaded for want of requests; -1: never
-  double load_seconds = 0;          // of the last start after the server's start
-  std::string problem;              // why the last start failed; empty: it did not
+  double load_seconds = 0;          // duration of the latest start, other than the server's own start
+  std::string problem;              // why the latest start failed; empty: that start did not fail
 };
 
 /// A ModelKeeper's record of one model's starts and ends.

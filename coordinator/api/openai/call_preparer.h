@@ -37,11 +37,11 @@ struct PreparedCall {
 struct ChatPrompt {
   std::string text;
   std::vector<TokenId> tokens;                 // the prompt's tokens, at most max_model_len
-  std::optional<size_t> unedited_tokens = {};  // without the context edits; nullopt when the request asks for none
+  std::optional<size_t> unedited_tokens = {};  // prompt tokens without the context edits; nullopt: no edits asked for
 };
 
-/// Turns the body of a generating request into tokens. It does all work whose cost grows with the request, except the
-/// compilation of its grammar (GrammarTrials). Thread-safe, because it uses only its arguments.
+/// Turns the body of a generating request into tokens. The preparer does all work whose cost grows with the request,
+/// except the compilation of its grammar (GrammarTrials). Thread-safe, because it uses only its arguments.
 class CallPreparer {
  public:
   struct Options {

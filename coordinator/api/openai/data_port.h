@@ -55,7 +55,7 @@ class DataPort {
   bool draining() const { return draining_; }
 
  private:
-  class Slot;       // a call's places among the pending choices
+  class Slot;       // counts one call's choices as pending
   struct Exchange;  // one call and the state of its answer
   Routes<DataHandler> MakeRoutes();
   PageApi::Charge Charging();
@@ -106,7 +106,7 @@ class DataPort {
   ResponsePages responses_;
   KeyQuotas quotas_;
   bool draining_ = false, paused_ = false;
-  int num_background_ = 0;  // places that calls of batches hold
+  int num_background_ = 0;  // pending choices that belong to calls of batches
   int num_sending_ = 0;     // calls whose generation has ended and whose answer is being sent
   RequestId next_id_ = 1;
   Routes<DataHandler> routes_;

@@ -55,7 +55,7 @@ struct DataPort::Exchange {
 
   ModelDesk& desk;  // belongs to the call's model
   const GenerateCall& call;
-  const std::string share;  // account of the pool's work (HttpRequest::share)
+  const std::string share;  // account that is charged for work on the pool (HttpRequest::share)
   std::string id;           // the answer's id, without the prefix of its kind
   ResponseBuilder builder;
   Usage usage;

@@ -66,7 +66,7 @@ struct GenerateCall {
   bool add_special_tokens = true;
   bool include_stop = false;
   std::string prediction;  // the text that the client expects; emptied when it is tokenised
-  std::shared_ptr<const std::vector<TokenId>> prediction_tokens;  // its tokens; set later; null: none
+  std::shared_ptr<const std::vector<TokenId>> prediction_tokens;  // tokens of `prediction`; set later; null: none
   bool echo = false;
   bool detokenize = true;         // false: answers have no text
   bool return_token_ids = false;  // the answer lists ids of prompts and answers

@@ -51,7 +51,7 @@ struct RequestLimits {
 GenerateCall ParseCompletionRequest(const RequestBody& body, const RequestLimits& limits);
 GenerateCall ParseChatRequest(const RequestBody& body, const RequestLimits& limits);
 
-// Parts of the two functions above, for other kinds of requests. All throw ApiError for bad values.
+// Parts of ParseCompletionRequest and ParseChatRequest, for other kinds of requests. All throw ApiError for bad values.
 
 /// Reads model, priority, cache_salt, deadline_seconds, truncate_prompt_tokens and add_special_tokens.
 void ReadCallFields(const JsonFields& fields, GenerateCall& call);

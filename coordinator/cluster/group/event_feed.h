@@ -19,9 +19,9 @@ enum class EventKind : uint8_t {
   kRequestStarted,
   kRequestEnded,  // finished, cancelled, aborted or timed out
   kRequestHeld,   // the request cannot start yet; the text gives the reason
-  kPreempted,     // because of seniority or a client's share
+  kPreempted,     // its blocks went to an earlier request, or to a client below its share
   kResumed,       // after a preemption
-  kMigrated,      // left for another replica or came from one
+  kMigrated,      // the request moved to another replica, or came from another one
   kPinsBroken,    // pinned prefixes were given up for a request that could not run beside them
   kEpoch,         // a new worker group starts
   kWorkersLost,

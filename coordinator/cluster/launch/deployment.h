@@ -86,7 +86,7 @@ class Deployment : private LauncherWatch {
   const PrivateNetwork network_;
   RuntimeDir runtime_dir_;
   std::unique_ptr<WorkerGroup> group_;
-  Placement placement_;  // the present epoch's; empty on one host
+  Placement placement_;  // placement of the present epoch's ranks; empty on one host
   HostHealth host_health_;
   std::unique_ptr<MpirunProcess> launcher_;  // null: another party started the workers
   std::optional<std::chrono::steady_clock::time_point> launcher_ended_;

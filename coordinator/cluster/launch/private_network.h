@@ -30,8 +30,9 @@ struct PrivateNetwork {
 
 /// Decides about transport.private_network. A private network is used when all processes that communicate are on this
 /// host and the system allows it; a test process finds that out. With "auto" none is used if workers may use GPUs,
-/// because GPU libraries choose networks themselves. Throws Error when the setting is "on" and impossible. Without one,
-/// if all workers are on this host, mpirun listens on loopback only, provided that the module for that is installed.
+/// because GPU libraries choose networks themselves. Throws Error when the setting is "on" and impossible. Without a
+/// private network, if all workers are on this host, mpirun listens on loopback only, provided that the module for that
+/// is installed.
 PrivateNetwork ChoosePrivateNetwork(const Topology& topology);
 
 }  // namespace quire

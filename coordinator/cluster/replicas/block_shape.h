@@ -9,10 +9,10 @@
 
 namespace quire {
 
-/// How a worker group stores its KV blocks, and how its workers can be reached. This decides whether blocks can move
-/// between two groups, and in which way.
+/// How a worker group stores its KV blocks, and how its workers can be reached. These facts decide whether blocks can
+/// move between two groups, and in which way.
 struct BlockShape {
-  GroupCut cut;  // how the group cuts the model
+  GroupCut cut;  // how the group divides the model among its ranks
   ComputeSettings compute;
   int host_blocks = 0;
   int state_blocks = 0;

@@ -26,7 +26,7 @@ struct RequestShape {
 };
 
 /// A replica with cached blocks of the prompt is preferred although it has this many more tokens of load than the least
-/// loaded one. If more tokens are cached than this, their number counts instead.
+/// loaded one. If more tokens than that are cached, the number of cached tokens is the margin instead.
 inline constexpr int64_t kAffinityMargin = 512;
 
 /// Returns how long a new request would wait, measured in tokens that are computed before it: queued tokens, 16 for

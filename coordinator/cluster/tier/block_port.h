@@ -15,8 +15,8 @@
 
 namespace quire {
 
-/// This process's side of transfers of whole blocks from and to the ranks of a group. It behaves as a group of one
-/// rank. A thread of its own moves the bytes.
+/// This process's side of transfers of whole blocks from and to the ranks of a group. In these transfers this process
+/// acts as a group of one rank. A separate thread moves the bytes.
 class BlockPort {
  public:
   struct Security {

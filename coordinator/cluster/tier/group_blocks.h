@@ -14,7 +14,7 @@
 namespace quire {
 
 /// The whole blocks of a group of any shape, and the whole states of its sequences. Orders the group's ranks to send
-/// their parts here, or to take their parts from here. Only the engine's thread may use it.
+/// their parts to this process, or to get their parts from this process. Only the engine's thread may use it.
 class GroupBlocks {
  public:
   struct Options {
@@ -27,7 +27,8 @@ class GroupBlocks {
 
   /// Prepares for a new epoch, whose ranks may differ. Throws Error when this process cannot reach the ranks.
   void Begin(EpochId epoch);
-  /// Returns the bytes of a whole block, or of a whole state; 0: this group's blocks, or states, are not cut.
+  /// Returns the bytes of a whole block, or of a whole state; 0: the ranks' parts of blocks, or of states, form no
+  /// whole.
   int64_t bytes_of(StoredKind kind) const { return PartsOf(kind).bytes; }
   int num_ranks() const { return group_.size(); }
 
@@ -61,9 +62,9 @@ class GroupBlocks {
   const Options options_;
   EpochId epoch_ = 0;
   bool by_network_ = false;  // some ranks are on other hosts
-  /// How the ranks cut a whole block or a whole state.
+  /// How a whole block, or a whole state, is divided among the ranks.
   struct Parts {
-    int64_t bytes = 0;                    // bytes of the whole; 0: it is not cut
+    int64_t bytes = 0;                    // bytes of the whole; 0: the ranks' parts form no whole
     std::vector<BlockRuns> given, taken;  // by rank
   };
   const Parts& PartsOf(StoredKind kind) const { return kind == StoredKind::kBlock ? blocks_ : states_; }

@@ -42,7 +42,7 @@ class DraftPace {
   int Affordable(double row_cost, double wait_cost) const {
     return static_cast<int>((credit_ - wait_cost) / std::max(row_cost, kLeastCost));
   }
-  /// Pays for a step with drafts, right or wrong.
+  /// Subtracts the cost of a step with drafts from the sequence's credit, whether the drafts were right or wrong.
   void Spend(double cost) { credit_ -= cost; }
 
   /// Learns that `right` of `count` drafts were right.
@@ -61,9 +61,9 @@ class DraftPace {
   }
 
  private:
-  static constexpr double kFirstCredit = 0.25;    // pays for one draft at usual costs
-  static constexpr double kCreditOfToken = 0.01;  // part of a token's time that may be lost
-  static constexpr double kMostCredit = 32;       // what was saved long ago pays for no more than this
+  static constexpr double kFirstCredit = 0.25;    // credit at the start, in step times: one draft at usual costs
+  static constexpr double kCreditOfToken = 0.01;  // credit of each token: the part of a step's time that may be lost
+  static constexpr double kMostCredit = 32;       // most credit, so that savings of long ago pay for little
   static constexpr double kLeastCost = 0.01;      // of a draft
 
   /// Begins a pause without drafts of 2 to 32 tokens. Steps can be planned ahead meanwhile, which drafts prevent.
@@ -86,9 +86,9 @@ class DraftPace {
   double right_ = 2, tried_ = 3;  // right drafts, and drafts whose predecessors were all right; older drafts count less
   int rest_ = 0;                  // tokens until the next drafts
   int failures_ = 0;              // attempts in a row without a right draft
-  int unpaid_ = 0;                // rests since a draft model's guess was expected to pay
+  int unpaid_ = 0;                // pauses in a row since a draft model's guess was expected to save time
   double credit_ = kFirstCredit;  // see Affordable
-  bool tries_ = false;            // the next order is a trial after such a rest
+  bool tries_ = false;            // the next order to the draft model is a trial after a pause
 };
 
 }  // namespace quire

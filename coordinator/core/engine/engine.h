@@ -20,7 +20,7 @@ struct EngineOptions {
   int vocab_size = INT32_MAX;
   double max_wait_seconds = 60;      // time allowed between arrival and the first step
   double max_request_seconds = 600;  // time allowed between arrival and the last token
-  int max_lost_epochs = 3;           // groups lost in a row that compute a request alone end it; 0: never
+  int max_lost_epochs = 3;           // lost worker groups in a row after which a request computed alone fails; 0: never
   bool plan_ahead = true;            // plan and send one step while the previous one is outstanding
   DraftOptions drafts;
 };

@@ -32,8 +32,8 @@ enum class ToolFormat {
   kGlm47,        // kGlm45 on one line
   kPhi4Mini,     // <|tool_call|>[{"name": ..., "arguments": ...}]<|/tool_call|>
   kCommand3,     // Command R7B, Command A: <|START_ACTION|>[{"tool_name": ..., "parameters": ...}]<|END_ACTION|>
-  kCommandR,     // older Command R: Action: ```json, then such a list, and ```
-  kGeneric,      // for models that were taught none of them: kHermes, also in a block of code or as the whole answer
+  kCommandR,     // older Command R: Action: ```json, then a list as in kCommand3, and ```
+  kGeneric,      // for models that were taught no format: kHermes, also in a block of code or as the whole answer
 };
 
 /// The formats in which models separate their reasoning ("thoughts") from the answer.

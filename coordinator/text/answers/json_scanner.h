@@ -16,7 +16,7 @@ class JsonScanner {
   static constexpr size_t kMaxDepth = 64;
 
   enum class Status { kMore, kDone, kError };
-  /// Takes the next byte. Must not be called after it has returned kDone or kError. If it returns kError, the byte
+  /// Takes the next byte. Must not be called after it has returned kDone or kError. If the result is kError, the byte
   /// belongs to the text after the object.
   Status Next(char c);
 
