@@ -64,8 +64,8 @@ struct NumberLayout {
   int64_t block_bytes;
 };
 
-/// Indexed by NumberType. It is a table and not a function, because translation units that are compiled for different
-/// instruction sets use it: they may share data, but no inline functions.
+/// Indexed by NumberType. The layouts are in a table and not in a function, because translation units that are compiled
+/// for different instruction sets may share data, but no inline functions.
 inline constexpr NumberLayout kNumberLayouts[] = {
     {"F32", 1, 4},
     {"F16", 1, 2},

@@ -34,8 +34,8 @@ double MedianMicros(int rounds, int calls, void* stream, const std::function<voi
 /// Device memory of all ranks, mapped into every rank's process, and words that this rank's host and device share. The
 /// memory stays until the process ends, because a peer may still write when this rank is done.
 struct PeerMemory {
-  std::vector<void*> arenas;    // indexed by rank; empty if the devices share no memory
-  uint32_t* control = nullptr;  // host and device use the same address
+  std::vector<void*> arenas;    // each rank's device memory, indexed by rank; empty if the devices share none
+  uint32_t* control = nullptr;  // words that host and device share, at one address for both
   std::string why_not;          // reason for empty arenas, equal on all ranks; for the log
 };
 

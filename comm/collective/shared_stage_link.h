@@ -11,7 +11,7 @@ namespace quire {
 /// ring from the last stage to each other stage, and an abort flag.
 class StageArena {
  public:
-  static constexpr size_t kRingBytes = 256 << 10;  // longer messages pass through a ring in pieces
+  static constexpr size_t kRingBytes = 256 << 10;  // bytes of one ring; longer messages pass through it in pieces
 
   struct Ring {
     alignas(64) std::atomic<uint64_t> written;  // bytes since the start

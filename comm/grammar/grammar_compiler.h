@@ -61,9 +61,9 @@ class GrammarMatcher {
   /// True when `generated` extends the tokens that led to the current state.
   bool LeadsTo(std::span<const TokenId> generated) const;
 
-  /// Moves the matcher to the state after `generated`, the tokens of an answer from its beginning. It continues from
-  /// the current state when `generated` extends its tokens, and starts again otherwise. Returns false when the grammar
-  /// refuses the tokens or when the matcher is overworked.
+  /// Moves the matcher to the state after `generated`, the tokens of an answer from its beginning. Continues from the
+  /// current state when `generated` extends the tokens of that state, and starts again otherwise. Returns false when
+  /// the grammar refuses the tokens or when the matcher is overworked.
   bool Follow(std::span<const TokenId> generated);
 
   /// Returns the number of tokens that led to the current state.

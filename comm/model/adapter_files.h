@@ -90,7 +90,7 @@ class AdapterFiles {
 
   std::string path_, fingerprint_;
   size_t file_bytes_ = 0;
-  std::vector<MappedFile> files_;  // one file; no file after CloseFiles
+  std::vector<MappedFile> files_;  // the tensors' file; empty after CloseFiles
   ModelSpec layout_;
   AdapterContents contents_;
 };

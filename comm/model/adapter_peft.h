@@ -66,7 +66,7 @@ class PeftReader {
   std::string embedding_module_;                             // the embedding's module name in the file
   bool embedding_replaced_ = false, head_replaced_ = false;  // the file has its own embedding, or its own head
   bool base_replaced_ = false;                               // the file's embedding also replaces a tied head
-  bool renamed_ = false;                                     // the file's names differ from the names in the list
+  bool renamed_ = false;                                     // names differ from those in the family's list of weights
 };
 
 }  // namespace quire

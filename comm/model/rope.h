@@ -49,8 +49,8 @@ double ReachOf(const Rope& rope, int64_t declared);
 std::string TextOf(const Rope& rope);
 
 /// Returns the inverse frequencies in fp32 as HF computes them: [rotated_dims / 2]. `max_position` is the length of the
-/// longest sequence that is served. It decides for all sequences whether long-context divisors apply, so that a token's
-/// numbers do not depend on the later length of its sequence.
+/// longest sequence that is served. This length decides for all sequences whether long-context divisors apply, so that
+/// a token's numbers do not depend on the later length of its sequence.
 std::vector<float> RopeFrequencies(const Rope& rope, int64_t rotated_dims, int64_t max_position);
 
 }  // namespace quire

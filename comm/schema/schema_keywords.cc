@@ -230,7 +230,7 @@ class KeywordReader {
 };
 
 void KeywordReader::ReadPatternsOfNames() {
-  constexpr size_t kMostPatterns = 4;  // each may combine with any other
+  constexpr size_t kMostPatterns = 4;  // each pattern may combine with any other
   PlainSchema::Named patterns;
   ReadNamed("patternProperties", patterns);
   for (auto& [pattern, schema] : patterns) {

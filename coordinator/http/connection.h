@@ -13,8 +13,8 @@
 
 namespace quire {
 
-/// One client connection, from accept to close. It is also the HttpResponder of the request that it serves. While a
-/// handler works, a connection holds little more than its socket, so thousands of streams can be open.
+/// One client connection, from accept to close, and the HttpResponder of the request that the connection serves. While
+/// a handler works, a connection holds little more than its socket, so thousands of streams can be open.
 class Connection : public HttpResponder, public std::enable_shared_from_this<Connection> {
  public:
   /// The references must outlive this object. `tls` is null for clear text.

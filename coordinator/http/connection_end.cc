@@ -118,7 +118,7 @@ asio::awaitable<void> Connection::SayGoodbye() {
 void Connection::WatchForEnd() {
   watching_ = true;
   if (!socket_.encrypted()) return AwaitReadable();
-  // Under TLS only a read tells whether the client has closed or sent its next request. One byte is enough.
+  // Under TLS only a read tells whether the client has closed or sent its next request. Reading one byte is enough.
   if (buffer_.size() > 0) return PollForEnd();
   ReadEarly();
 }

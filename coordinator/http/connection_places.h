@@ -62,11 +62,11 @@ class ConnectionPlaces::Place {
   Place(const Place&) = delete;
   Place& operator=(const Place&) = delete;
 
-  /// Makes the place silent. Call it when the client has to send a hello or (the rest of) a request, or to read more of
-  /// its answer.
+  /// Marks the connection as silent. Call it when the client has to send a hello or (the rest of) a request, or to read
+  /// more of its answer.
   void AwaitClient();
-  /// Ends the silence: the place is not given away before the next AwaitClient(). Call it when the client has sent or
-  /// read something.
+  /// Marks the connection as not silent: no other connection gets its place before the next AwaitClient(). Call it when
+  /// the client has sent or read something.
   void ServeClient();
   bool silent() const { return silent_; }
 

@@ -34,8 +34,8 @@ constexpr auto kAfterOne = std::chrono::milliseconds(5);  // pause after a conne
 constexpr int kAcceptedAtOnce = 64;  // connections between two polls; fewer could overflow the kernel's queue
 constexpr int kAcceptQueue = 4096;   // the length of the kernel's queue; the kernel may cap it
 
-/// The open ports of a process. They share its file descriptors, so a newcomer at one port may take the descriptor of a
-/// silent connection of another port.
+/// The open ports of a process, which share its file descriptors. So a new connection at one port may take the
+/// descriptor of a silent connection of another port.
 class OpenPorts : public asio::execution_context::service {
  public:
   using key_type = OpenPorts;

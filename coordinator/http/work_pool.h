@@ -34,8 +34,7 @@ class WorkPool {
     // its own, so job_time matters only where such a bound fails. 0: no limit.
     std::chrono::milliseconds job_time{20'000};
   };
-  /// The work of a job. It must check the token every few milliseconds, end soon after a stop, and never
-  /// throw.
+  /// The work of a job. The work must check the token every few milliseconds, end soon after a stop, and never throw.
   using Work = std::function<void(const std::stop_token&)>;
   struct Job;  // waits, runs, or is over
   using JobPtr = std::shared_ptr<Job>;

@@ -32,7 +32,7 @@ class KvStore {
   struct Options {
     std::string path;
     int64_t max_bytes = 0;       // most bytes of all files of blocks
-    double max_age_seconds = 0;  // files that are unused for longer are removed
+    double max_age_seconds = 0;  // files that are unused for more seconds are removed
     std::string space;           // name of the space (BlockSeal)
     std::string about;           // describes the space for people
   };

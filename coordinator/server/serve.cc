@@ -61,7 +61,7 @@ WorkPool::Limits OfDisk(const Topology& topology) {
 
 constexpr int64_t kAdminMemoryBytes = 256 << 20;  // memory limit of all requests to the admin port and their answers
 
-/// One server. Opens the listeners first, so that an occupied port is reported before models are loaded. Then it starts
+/// One server. Opens the listeners first, so that an occupied port is reported before models are loaded. Then starts
 /// the workers, and then the APIs. The I/O thread runs from the beginning to the end.
 class Server {
  public:

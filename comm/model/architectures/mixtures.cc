@@ -162,7 +162,7 @@ void SetMixtureWhereListed(const HfConfig& config, int64_t first, ModelSpec& spe
 
 namespace {
 
-/// Returns a family's names for files with stacked experts.
+/// Returns a family's names of a mixture's weights, for files with stacked experts.
 MixtureNames Stacked(MixtureNames names) {
   if (names.router == kBlockSparseMixtureNames.router) names.router = kQwenMixtureNames.router;
   names.gate = names.up = kStackedGateUp;

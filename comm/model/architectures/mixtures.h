@@ -43,7 +43,7 @@ void SetMixtureWhereListed(const HfConfig& config, int64_t first, ModelSpec& spe
 
 /// The names of a mixture's weights in safetensors. GGUF names are the same in all families.
 struct MixtureNames {
-  const char *router, *gate, *up, *down;  // no gate in models without gated MLPs
+  const char *router, *gate, *up, *down;  // names of tensors; no gate in models without gated MLPs
   const char *shared_gate = nullptr, *shared_up = nullptr, *shared_down = nullptr, *shared_scale = nullptr;
   const char *router_bias = nullptr, *correction = nullptr;
   const char *gate_bias = nullptr, *up_bias = nullptr, *down_bias = nullptr;

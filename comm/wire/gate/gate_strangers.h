@@ -39,8 +39,8 @@ struct Stranger {
   std::vector<uint8_t> said, word;  // the peer's earlier messages; the current message so far
 };
 
-/// The unauthenticated connections at a port, limited in all and for each network. A new connection always gets a
-/// place, because the oldest one is dropped: one of the same network if that network is full, otherwise one of the
+/// The unauthenticated connections at a port, limited in all and for each network. A new connection is always accepted,
+/// because the oldest one is dropped: one of the same network if that network is full, otherwise one of the
 /// neighbourhood with the most connections. Connections whose peers know the server's public key are dropped only once
 /// they outnumber the others. So a flood ends no handshake, and copies of one HELLO cannot fill the port. Networks take
 /// turns for expensive work, and every second turn is for networks from which a peer was accepted before, so workers
@@ -82,7 +82,7 @@ class Strangers {
   void Leave(Counts& counts, const std::string& place, bool knows_key);
   Stranger* OldestOfLargest(const std::function<bool(const Stranger&)>& may_go, bool knows_key);
 
-  std::map<uint64_t, Stranger> strangers_;  // keyed by a number that only grows
+  std::map<uint64_t, Stranger> strangers_;  // keyed by a number that grows with each connection
   Count all_;
   Counts by_network_, by_neighbourhood_;
   std::map<std::string, std::deque<uint64_t>> lines_;  // each network's queue; may hold numbers of closed connections

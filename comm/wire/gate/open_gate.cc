@@ -56,7 +56,7 @@ struct OpenGate::Impl {
     uint64_t link;
     PeerName name;
   };
-  std::vector<Peer> peers;  // the latest is last; used by the thread alone
+  std::vector<Peer> peers;  // connected peers, the latest last; used by the thread alone
   std::atomic<bool> stopping{false};
   std::thread thread;
 };

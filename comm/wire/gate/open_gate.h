@@ -8,7 +8,7 @@
 namespace quire {
 
 /// Protects a TCP port of a ZeroMQ socket that serves anybody, without keys. ZeroMQ stores every subscription, and
-/// every part of an unfinished message, without a bound: 30 bytes for each byte that a peer sends. It also accepts
+/// every part of an unfinished message, without a bound: 30 bytes for each byte that a peer sends. ZeroMQ also accepts
 /// connections until the process has no file descriptors left. So the gate accepts the connections, at most kMostPeers
 /// at the same time, and forwards at most kMostBytes from each peer. The gate disconnects a peer that sends more, that
 /// neither subscribes nor asks in time, or that takes nothing for 3 s while its system has no room for more

@@ -25,7 +25,7 @@ class FailureLimit {
  private:
   int per_second_;
   int64_t second_ = 0;
-  std::map<std::string, int> counts_;  // network -> requests in this second
+  std::map<std::string, int> counts_;  // network -> requests without a valid key in this second
 };
 
 /// Authenticates the requests of one port, so that a refused request goes no further. With keys, every path except the

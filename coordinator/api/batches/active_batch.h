@@ -26,7 +26,7 @@ struct BatchRunner::Active {
   bool stopping = false;  // no further request of the batch may run
   bool ending = false;    // End() is at work
   BatchStatus ends_as = BatchStatus::kCompleted;
-  Clock::time_point rests_until{};  // no request begins before this time; set when room was lacking or the disk failed
+  Clock::time_point rests_until{};  // no request begins before this time; set after a refusal or a failure of the disk
 };
 
 inline int64_t NowSeconds() { return static_cast<int64_t>(std::time(nullptr)); }

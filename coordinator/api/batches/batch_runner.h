@@ -81,7 +81,7 @@ class BatchRunner {
   boost::asio::any_io_executor io_;
   LinePort* port_ = nullptr;                    // null before Begin()
   boost::asio::steady_timer* timer_ = nullptr;  // the timer that Run() waits for; null when Run() has ended
-  std::list<ActivePtr> active_;                 // the first batch has the next turn
+  std::list<ActivePtr> active_;                 // the batch whose request begins next comes first
   std::set<std::string> lacking_memory_;        // batches that could not run for lack of memory at the latest Update()
   int in_flight_ = 0;                           // number of requests that run
   bool changed_ = true;

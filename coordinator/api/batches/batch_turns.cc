@@ -10,11 +10,11 @@ namespace quire {
 
 namespace {
 
-constexpr size_t kMostAtOnce[] = {16, 4, 64};  // batches of each Turn that are worked on
+constexpr size_t kMostAtOnce[] = {16, 4, 64};  // most batches of each Turn that are worked on at the same time
 
 }  // namespace
 
-/// Starts batches whose turn has come, and stops batches that were cancelled.
+/// Starts batches that may run now, and stops batches that were cancelled.
 void BatchRunner::Update(const std::vector<UnfinishedBatch>& unfinished) {
   lacking_memory_.clear();
   std::array<size_t, std::size(kMostAtOnce)> taken{};  // batches of each Turn; a kRun batch that may not go is left out

@@ -21,7 +21,7 @@ struct StoreLimits {
   int64_t bytes = int64_t{4} << 30;         // most bytes of all files and results together
   int64_t file_bytes = int64_t{200} << 20;  // most bytes of one file that a client sends
   int64_t files = 10'000;
-  int64_t batches = 10'000;               // maximum, including batches that have ended
+  int64_t batches = 10'000;               // most batches, including batches that have ended
   int64_t unfinished = 100;               // unfinished batches of one client
   int64_t requests = 50'000;              // maximum for one batch
   size_t line_bytes = (2 << 20) + 4096;   // most bytes of one line: a body and the members around the body

@@ -28,7 +28,7 @@ int NumberOf(const std::string& fingerprint) {
 
 }  // namespace
 
-/// The state that the shelf and the adapters in use share.
+/// The state that the AdapterShelf and the adapters in use share.
 struct AdapterShelf::State : std::enable_shared_from_this<AdapterShelf::State> {
   /// An adapter's contents, as the ranks have them. Several names may stand for the same contents.
   struct Contents {

@@ -9,7 +9,7 @@
 namespace quire {
 
 // Functions that read what config.json says about a classifier's classes. `outputs`: the number of classes. `path`: the
-// file's path, for errors. They throw Error for broken files.
+// file's path, for errors. The functions throw Error for broken files.
 
 /// Returns the function by which the classes' numbers become probabilities. An activation that sentence-transformers
 /// names decides first, then HF's problem_type. Without both, a single number goes through the sigmoid, several numbers

@@ -36,7 +36,7 @@ class ModelClients {
  public:
   static constexpr size_t kMost = 256;  // most remembered clients; the one with the earliest end is forgotten first
 
-  /// `keep_alive`: seconds that the model is kept after requests of clients without a wish of their own; negative:
+  /// `keep_alive`: seconds that the model is kept after requests of clients that set no time of their own; negative:
   /// always.
   explicit ModelClients(double keep_alive = -1) : keep_alive_(keep_alive) {}
 

@@ -145,7 +145,7 @@ bool ModelLives::Stays(const Model& model, const Model& wished, double now) cons
 
 /// Chooses models without requests to unload, so that at least `missing` bytes become free: no more models than needed,
 /// and the least recently used first. Returns nothing when all such models together do not suffice. A model for which
-/// requests wait may be chosen only while it gives way (closed_until).
+/// requests wait may be chosen only while it is closed to new requests (closed_until).
 std::vector<size_t> ModelLives::Victims(size_t wished, int64_t missing, double now) const {
   std::vector<size_t> free;
   for (size_t i = 0; i < models_.size(); ++i) {
@@ -161,7 +161,7 @@ std::vector<size_t> ModelLives::Victims(size_t wished, int64_t missing, double n
   return victims;
 }
 
-/// True when the model may give way to `wished`: no request uses it, only batches use it, or it has served for kTurn.
+/// True when the model may be closed for `wished`: no request uses it, only batches use it, or it has served for kTurn.
 bool ModelLives::MayClose(const Model& model, const Model& wished, double now) const {
   if (now < model.closed_until) return true;
   if (Stays(model, wished, now)) return false;
@@ -170,14 +170,14 @@ bool ModelLives::MayClose(const Model& model, const Model& wished, double now) c
 }
 
 /// Closes models in use, so that a request which has waited for long gets memory as soon as their requests have ended.
-/// Returns true while models give way.
+/// Returns true while models are closed.
 bool ModelLives::MakeWay(size_t wished, int64_t missing, double now) {
   std::vector<size_t> others;
   for (size_t i = 0; i < models_.size(); ++i) {
     const Model& model = models_[i];
     if (i != wished && MayGo(model.phase) && MayClose(model, models_[wished], now)) others.push_back(i);
   }
-  // Models that already give way come first, then those without requests, then the one that served longest.
+  // Models that are closed already come first, then those without requests, then the one that served longest.
   std::ranges::stable_sort(others, {}, [&](size_t i) {
     const bool stays = now >= models_[i].closed_until && !models_[i].IsFree();
     return std::pair(stays, models_[i].opened);
@@ -192,7 +192,7 @@ bool ModelLives::MakeWay(size_t wished, int64_t missing, double now) {
   for (const size_t i : closing) {
     Model& model = models_[i];
     if (now < model.closed_until) continue;
-    // A model whose requests cannot be paused serves for another kTurn seconds before it gives way again.
+    // A model whose requests cannot be paused serves for another kTurn seconds before it is closed again.
     const bool only_lines = models_[wished].clients.HasWish() && model.users == model.lines;
     model.opened = model.closed_until = now + (only_lines ? 1 : 2) * kTurn;
   }
@@ -260,7 +260,7 @@ ModelLives::Orders ModelLives::Decide(double now) {
     promised += needed;
   }
   if (WishedFor(now).empty()) {
-    // No waiting request needs memory any more, so no model needs to give way.
+    // No waiting request needs memory any more, so no model is closed to new requests.
     for (Model& model : models_) model.closed_until = 0, model.opened = std::min(model.opened, now);
   }
   for (size_t i = 0; i < models_.size(); ++i) {

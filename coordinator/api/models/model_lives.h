@@ -53,8 +53,8 @@ class ModelLives {
   void OnLoaded(size_t model, double now);
   void OnFailed(size_t model, double now);
   void OnUnloaded(size_t model);
-  /// Notes that a loaded or sleeping model has lost its workers. It may be loaded again after the pause of a failed
-  /// start.
+  /// Notes that a loaded or sleeping model has lost its workers. The model may be loaded again after the pause of a
+  /// failed start.
   void OnLost(size_t model, double now);
 
   /// True when requests may enter: the model is loaded, and is not about to be unloaded, put to sleep or closed for

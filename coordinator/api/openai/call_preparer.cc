@@ -134,7 +134,7 @@ PreparedCall CallPreparer::Prepare(const std::string& body, Dialect dialect, con
   call.prompts.clear();
   call.prompts.shrink_to_fit();
   call.conversation = Conversation();
-  call.tools = ToolUse();  // the answer's shape holds them now
+  call.tools = ToolUse();  // the answer's shape holds the tools now
   return prepared;
 }
 

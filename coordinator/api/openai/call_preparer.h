@@ -19,7 +19,7 @@ namespace quire {
 /// One call, parsed and tokenised, ready for the engine.
 struct PreparedCall {
   GenerateCall call;                          // the prompts' texts have moved to `prompts`
-  std::vector<std::vector<TokenId>> prompts;  // empty: no room for the choices, so nothing was tokenised
+  std::vector<std::vector<TokenId>> prompts;  // empty: the choices exceed a limit, so nothing was tokenised
   size_t longest_prompt = 0, prompt_tokens = 0;
   std::vector<std::string> echo;        // prompts' texts, when answers begin with them and report no tokens
   std::optional<ResponseTerms> terms;   // terms of a /v1/responses call

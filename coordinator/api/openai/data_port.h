@@ -87,7 +87,7 @@ class DataPort {
   /// Returns the refusal when the client may not have `choices_to_come` more waiting or running choices of this model;
   /// otherwise nullopt.
   std::optional<HttpResponse> RefuseForLoad(ModelDesk& desk, const std::string& client, int choices_to_come);
-  /// True when some model has room for one more choice of the client.
+  /// True when some model may take one more choice of the client.
   bool HasRoom(const std::string& client) const;
   /// Returns a refusal when the API key's limits forbid this many further pending choices, or further tokens; otherwise
   /// nullopt.

@@ -42,7 +42,7 @@ struct DataPort::Exchange {
 
   /// Returns the most bytes that a choice's first chunk takes while it is made.
   size_t OpeningBytes(size_t choice) const {
-    constexpr size_t kBytesPerId = 24;  // an id in a JSON tree and as text
+    constexpr size_t kBytesPerId = 24;  // bytes of a token id in a JSON tree and as text
     const size_t prompt = choice / static_cast<size_t>(call.num_delivered());
     const size_t of_echo = echo.empty() ? 0 : (1 + kEscapedBytes) * echo[prompt].size();
     return of_echo + (prompt_ids.empty() ? 0 : kBytesPerId * prompt_ids[prompt].size());

@@ -64,7 +64,7 @@ void GrammarGate::DropCalls(Held& held, double now) {
 }
 
 /// Returns the first held grammar of the client that was served longest ago. Returns end() when the ranks have been
-/// asked for all grammars for which there may be room.
+/// asked for all grammars for which there may be memory.
 std::deque<GrammarGate::Held>::iterator GrammarGate::NextInTurn() {
   auto next = held_.end();
   const Use use = UseOfRoom();
@@ -80,7 +80,7 @@ void GrammarGate::Tell(uint64_t ticket, const GrammarSource& source) {
 }
 
 void GrammarGate::AskNext() {
-  // A rank compiles one grammar at a time. Asking for one at a time keeps every newcomer's wait short.
+  // A rank compiles one grammar at a time. Asking for one at a time keeps every new client's wait short.
   if (std::ranges::any_of(held_, [](const Held& held) { return held.ticket != 0; })) return;
   const auto next = NextInTurn();
   if (next == held_.end()) return;

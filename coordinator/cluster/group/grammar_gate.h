@@ -18,7 +18,7 @@ namespace quire {
 /// Holds requests with a grammar until every rank has compiled the grammar, so that no step waits for a compiler. Ranks
 /// keep a grammar while requests with it wait or run, and afterwards while there is memory (kRoom). Clients take turns,
 /// and the ranks compile one grammar at a time, so a new client waits for that grammar and at most one grammar of each
-/// other client. A client's grammars may take half of the room that other clients leave, and an equal share in any
+/// other client. A client's grammars may take half of the memory that other clients leave, and an equal share in any
 /// case. Requests of clients beyond that leave the engine and wait here again. When the ranks are replaced, all
 /// requests with a grammar leave the engine and wait here. A request that waits too long, or whose grammar a rank
 /// cannot compile, is refused. Belongs to the engine's thread.
@@ -49,7 +49,7 @@ class GrammarGate {
     GrammarSource source;
     GrammarDigest digest;
     std::vector<Call> calls;
-    uint64_t ticket = 0;  // 0: not sent to the ranks
+    uint64_t ticket = 0;  // number of the order to the ranks; 0: not sent yet
     std::set<Rank> ready;
     uint64_t bytes = 0;   // memory of the compiled grammar; 0: unknown
     std::string problem;  // a rank's error
@@ -59,7 +59,7 @@ class GrammarGate {
     std::string client;  // the client that sent the grammar
     GrammarDigest digest;
     uint64_t ticket = 0, bytes = 0;
-    std::vector<RequestId> requests;  // requests that passed the gate and are still in the engine
+    std::vector<RequestId> requests;  // requests that were submitted to the engine and are still there
   };
   /// The bytes of kRoom that grammars of requests take now.
   struct Use {

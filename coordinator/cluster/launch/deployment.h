@@ -50,7 +50,7 @@ class Deployment : private LauncherWatch {
   Engine& engine() { return *engine_; }
   /// Returns the store for this engine's blocks; null: none.
   const std::shared_ptr<KvStore>& kv_store() const { return kv_store_; }
-  const std::string& runtime_dir() const { return runtime_dir_.path(); }  // private to this user; for sockets
+  const std::string& runtime_dir() const { return runtime_dir_.path(); }  // directory for sockets, private to this user
   int max_model_len() const { return engine_->options().max_model_len; }
   /// Returns the assignment sent to the workers of this epoch. On the engine's thread only.
   const AssignMessage& assignment() const { return assignment_; }

@@ -19,9 +19,9 @@ int BecomeInPrivateNetwork(char** command);
 /// Says whether mpirun runs in a private network, and the reason if not.
 struct PrivateNetwork {
   bool used = false;
-  bool on_loopback = false;         // not used, but mpirun listens on loopback (loopback_sockets.cc)
+  bool on_loopback = false;         // no private network, but mpirun listens on loopback only (loopback_sockets.cc)
   std::string reason;               // why no private network is used; empty when one is used
-  std::vector<std::string> prefix;  // put before the command; may be empty
+  std::vector<std::string> prefix;  // words to put before the command; may be empty
 
   /// Returns the text for the log: "runs in a network of its own", or the addresses on which mpirun listens instead,
   /// with the reason.

@@ -20,7 +20,7 @@ struct BlockShape {
   bool on_this_host = false;      // all ranks are on this host
   bool on_network = false;        // other hosts can reach its ranks
   std::vector<int> ports;         // first and last port where a rank may wait for blocks
-  std::vector<std::string> keys;  // public keys of ranks, at least one each; empty: no encryption
+  std::vector<std::string> keys;  // public keys of the ranks, one or more for each; empty: no encryption
 };
 
 /// Returns the reason why the target cannot use the source's blocks; empty when it can.

@@ -22,7 +22,7 @@ struct MigrationCounts {
   int64_t bare = 0;         // requests without blocks: no token was computed yet, or all are computed again
   int64_t failed = 0;       // bare moves after a transfer of blocks broke off
   int64_t bytes = 0;        // block data sent, summed over all ranks
-  double seconds = 0;       // duration of completed transfers, from the order to send on
+  double seconds = 0;       // seconds of completed transfers, from the order to send on
 };
 
 /// Moves requests between replicas on any hosts. A request's blocks go from the workers of one group to the workers of
@@ -93,7 +93,7 @@ class Migrations {
   MigrationCounts counts_;
   std::set<std::string> told_;                          // logged reasons why blocks stay
   std::map<std::pair<int, int>, double> broken_until_;  // replica pair, lower first -> time until which no blocks move
-  std::set<std::pair<int, int>> by_host_;               // pairs whose GPUs failed to reach each other
+  std::set<std::pair<int, int>> by_host_;               // pairs of replicas whose GPUs failed to reach each other
   bool cleared_ = false;
 };
 

@@ -76,7 +76,7 @@ class BlockPort {
   BlockReceiver receiver_;
   BlockSender sender_;
   const std::string endpoint_;
-  std::map<uint64_t, std::shared_ptr<void>> owners_;  // by ticket; only the port's thread uses it
+  std::map<uint64_t, std::shared_ptr<void>> owners_;  // memory owners by ticket; only the port's thread uses it
   int order_fd_;                                      // an eventfd
   std::mutex mutex_;                                  // guards the next two members
   std::vector<Order> orders_;

@@ -19,8 +19,8 @@ class GroupBlocks {
  public:
   struct Options {
     const Topology& topology;
-    std::string local_endpoint;                      // where this process waits for ranks of this host
-    std::function<std::string(Rank)> rank_endpoint;  // where a rank of this host waits for blocks
+    std::string local_endpoint;                      // endpoint where this process waits for ranks of this host
+    std::function<std::string(Rank)> rank_endpoint;  // endpoint where a rank of this host waits for blocks
     std::function<void()> wake;                      // called after this process's side of a transfer ends
   };
   GroupBlocks(WorkerGroup& group, Options options);

@@ -12,9 +12,9 @@
 namespace quire {
 
 /// Copies blocks that newly enter the prefix cache, and states that are kept, from the workers to the store while steps
-/// run: a few blocks at a time, or one state. Blocks that are reused before their turn and states that are forgotten
-/// before theirs are not stored; nor are blocks and states that arrive while the store is busy for long. Only the
-/// engine's thread may use it.
+/// run: a few blocks at a time, or one state. Blocks that are reused and states that are forgotten before they are
+/// copied are not stored; nor are blocks and states that arrive while the store is busy for long. Only the engine's
+/// thread may use it.
 class KvSaver : public CacheListener {
  public:
   KvSaver(KvStore& store, GroupBlocks& group, int block_size) : store_(store), group_(group), block_size_(block_size) {}

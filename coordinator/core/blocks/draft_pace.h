@@ -48,7 +48,7 @@ class DraftPace {
   /// Learns that `right` of `count` drafts were right.
   void Verified(int right, int count) {
     credit_ += right;
-    constexpr double kKept = 0.9;  // part of the older draws in the estimate
+    constexpr double kKept = 0.9;  // weight of older drafts in the estimate
     right_ = kKept * right_ + right;
     tried_ = kKept * tried_ + right + (right < count ? 1 : 0);
     if (right == 0) return Rest();

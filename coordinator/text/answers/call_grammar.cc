@@ -41,7 +41,7 @@ GrammarSource TagOf(const OrderedJson& format) {
 
 OrderedJson Blanks() { return RegexOf("[ \\n]{0,4}"); }
 
-constexpr const char* kNextMessage = "<|end|><|start|>assistant";  // between the messages of a gpt-oss answer
+constexpr const char* kNextMessage = "<|end|><|start|>assistant";  // the text between the messages of a gpt-oss answer
 
 /// Returns the text of a gpt-oss message.
 OrderedJson HarmonyText(const TagBuilder& build) {

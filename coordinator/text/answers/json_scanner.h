@@ -34,7 +34,7 @@ class JsonScanner {
   Expects expects_ = Expects::kObject;
   std::string open_;  // '{' and '[', outermost first
   bool string_is_key_ = false;
-  int hex_digits_ = 0;  // still missing from an escape sequence
+  int hex_digits_ = 0;  // digits that are still missing from an escape sequence
   std::string scalar_;  // the number or word read so far
 };
 
