@@ -62,7 +62,8 @@ void TakeGroup(MemoryRoom& room, const ControlGroup& group) {
       if (limit) TakeLimit(room, group, files, *limit, name);
     }
   }
-  // In v1 a container may not see the groups above its own, but this key gives the smallest limit of all of them.
+  // In cgroup v1 a container may not see the groups above its own, but this key gives the smallest limit of all of
+  // them.
   constexpr const char* kOfAncestors = "hierarchical_memory_limit";
   if (const auto limit = SumInFile(group.folder + "/memory.stat", {kOfAncestors}))
     TakeLimit(room, group, AllMemoryFiles()[1], *limit, kOfAncestors);

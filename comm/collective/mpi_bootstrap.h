@@ -50,7 +50,7 @@ class MpiBootstrap {
   std::unique_ptr<Collective> MakeHierarchicalCollective(const std::vector<int>& host_of_rank);
 
  private:
-  /// Some of the ranks, including this one, in their order.
+  /// A subset of the ranks that includes this rank, in rank order.
   struct Subgroup {
     int number;
     std::vector<Rank> ranks;

@@ -69,7 +69,7 @@ class GrammarMatcher {
   /// Returns the number of tokens that led to the current state.
   size_t num_followed() const;
 
-  /// Returns the number of words that Allow fills.
+  /// Returns the number of 32-bit words that Allow fills, with one bit for each token.
   size_t num_words() const;
   /// Sets the bits of exactly those tokens that may come next: bit i % 32 of allowed[i / 32] for token i. Returns false
   /// when no token may come or the matcher is overworked; the bits are then meaningless. After the token that ended the

@@ -75,7 +75,7 @@ class AdapterFiles {
   /// Returns the bytes that all numbers take as fp32 in the ranks of a group together. If the ranks split a matrix's
   /// rows, each rank has all of `a`.
   int64_t bytes() const;
-  /// Returns the size of the tensors' file.
+  /// Returns the size of the tensors' file, in bytes.
   size_t file_bytes() const { return file_bytes_; }
   /// Returns a hash of all files, as 32 hex digits.
   const std::string& fingerprint() const { return fingerprint_; }

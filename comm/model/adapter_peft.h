@@ -34,14 +34,14 @@ class PeftReader {
   std::string ListName(const std::string& module) const;
   float ScaleOf(const std::string& name, const std::string& tensor) const;
 
-  // The next functions sort the file's tensors.
+  // The functions below sort the file's tensors by module and kind.
   void Take(const std::string& name, const Tensor& tensor);
   void TakePair(const std::string& name, const std::string& module, bool is_a, const Tensor& tensor);
   void CheckMatrix(const std::string& name, const std::string& of_base);
   void TakeTable(const std::string& name, std::string module, std::string_view end, const Tensor& tensor);
   void TakeReplaced(const std::string& name, bool is_head, const Tensor& tensor);
 
-  // The next functions make the adapter's contents from the sorted tensors.
+  // The functions below make the adapter's contents from the sorted tensors.
   void AddMatrix(const std::string& of_base, const Pair& pair);
   void AddExperts(const std::string& module, const Pair& pair);
   void Add(const BaseMatrix& base, const std::string& config_name, const Pair& pair);

@@ -10,8 +10,8 @@ namespace quire {
 /// `bytes` is 0 and there are no runs.
 struct WholePart {
   int64_t bytes = 0;                // bytes of the whole
-  std::vector<int64_t> given = {};  // the runs that this rank would send to a group of one rank
-  std::vector<int64_t> taken = {};  // the runs that this rank would get from a group of one rank
+  std::vector<int64_t> given = {};  // begin and length of each run that this rank would send to a group of one rank
+  std::vector<int64_t> taken = {};  // begin and length of each run that this rank would get from a group of one rank
 };
 
 }  // namespace quire

@@ -87,7 +87,7 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   const HttpLimits& limits_;
   const HttpService& service_;
   HttpRequest request_;
-  Clock::time_point begin_ = Clock::now();               // when the head of the request was whole
+  Clock::time_point begin_ = Clock::now();               // when the whole head of the request had been read
   Clock::duration waited_{};                             // time spent waiting until the client reads more of the answer
   size_t taken_ = 0;                                     // bytes of the answer read by the client after the first wait
   size_t unbroken_ = 0;                                  // bytes written since other coroutines last ran

@@ -28,7 +28,7 @@ Mixture CorrectedMixtureFromGguf(const GgufConfig& config);
 /// together.
 int64_t ColumnsOfShared(const Mixture& mixture, int64_t count, const std::string& path);
 
-/// Gives the mixture to every layer.
+/// Makes the MLP of every layer this mixture of experts.
 void SetMixture(ModelSpec& spec, const Mixture& mixture);
 
 /// Gives the mixture to each decoder_sparse_step-th layer that mlp_only_layers does not list, as Qwen's families do.

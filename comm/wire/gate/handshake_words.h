@@ -38,7 +38,7 @@ PrefixState StateOfGreeting(std::span<const uint8_t> bytes);
 /// Checks a frame that must contain this command.
 PrefixState StateOfCommand(std::span<const uint8_t> bytes, const HandshakeCommand& command);
 
-/// Returns the greeting that a client sends. The gate uses it to ask a server for its greeting.
+/// Returns the greeting that a client sends. The gate sends this greeting to ask a server for its greeting.
 std::span<const uint8_t> ClientGreeting();
 
 }  // namespace quire

@@ -69,7 +69,7 @@ void BatchStore::Finish(const std::string& id, BatchStatus ends_as) {
   next.error_file_id = next.failed > 0 ? NewStoredId(kFilePrefix) : "";
   if (ends_as == BatchStatus::kExpired) TellOfMissingLines(next);
   if (next.status == BatchStatus::kCancelling) {
-    next.status = BatchStatus::kFinalizing;  // keeps the time of the cancellation
+    next.status = BatchStatus::kFinalizing;  // unlike Enter, keeps the time of the cancellation
   } else {
     next.Enter(BatchStatus::kFinalizing, now_());
   }

@@ -41,7 +41,7 @@ class ModelClients {
   explicit ModelClients(double keep_alive = -1) : keep_alive_(keep_alive) {}
 
   void AddWish(const ModelClient& client, double now);
-  /// Returns false when this client does not wait.
+  /// Removes one wait of the client for the model. Returns false when this client does not wait.
   bool RemoveWish(const ModelClient& client);
   int wishes() const { return static_cast<int>(wishes_.size()); }
   /// True when a request waits that is no line of a batch.

@@ -35,7 +35,7 @@ class DataPort {
     WorkPool &pool, &grammar_pool;  // grammar_pool has one thread, the only user of the models' grammars
     ModelKeeper& keeper;            // loads and unloads the models
   };
-  /// Create it after ModelRoster::Start. The references must outlive this object.
+  /// Create this object after ModelRoster::Start. The references must outlive this object.
   DataPort(Options options, ModelRoster& models, Metrics& metrics, Means means);
 
   /// Refuses a request by its head alone, unless the body could change that. Charges the declared length of the body.

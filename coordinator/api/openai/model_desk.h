@@ -44,7 +44,7 @@ class ModelDesks {
   size_t size() const { return desks_.size(); }
   ModelDesk& at(size_t model) { return *desks_[model]; }
   const ModelDesk& at(size_t model) const { return *desks_[model]; }
-  /// Returns the desk for requests that name no model.
+  /// Returns the ModelDesk of the first model, for requests that name no model.
   ModelDesk& first() { return at(0); }
   /// Returns the desk of the model that the request's body names. A body that names no model, or that is no JSON, means
   /// the first desk. Returns null when the client left meanwhile. Throws ApiError 404 for an unknown name.

@@ -65,7 +65,7 @@ class EventFeed {
   };
   /// Returns at most `most` events after number `last`, the oldest first, and the number of events left out so far.
   Batch After(uint64_t last, size_t most) const;
-  /// Returns the kept events of a request.
+  /// Returns the events of a request that are not overwritten yet.
   std::vector<ServerEvent> OfRequest(const std::string& name) const;
   /// Returns the number of the newest event.
   uint64_t newest() const;

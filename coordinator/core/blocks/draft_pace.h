@@ -29,7 +29,7 @@ class DraftPace {
     tries_ = best == 0 && !tries_;
     return best > 0 || tries_ ? best : 1;
   }
-  /// True when the sequence still rests after it has gained `tokens` more tokens.
+  /// True when the sequence gets no drafts even after it has gained `tokens` more tokens.
   bool RestsAfter(int tokens) const { return rest_ > tokens; }
   /// True when the sequence may get drafts in the next step, which must therefore wait for results.
   bool IsReady() const { return rest_ == 0; }

@@ -61,10 +61,10 @@ AnswerFormat FormatOfTemplate(std::string_view source);
 /// unknown names.
 std::optional<ToolFormat> ToolFormatNamed(std::string_view name);
 std::optional<ReasoningFormat> ReasoningFormatNamed(std::string_view name);
-/// Returns all names that the option accepts, for error messages.
+/// Returns all names that --tool-call-parser, or --reasoning-parser, accepts, for error messages.
 std::string ToolFormatNames();
 std::string ReasoningFormatNames();
-/// Returns the first name that the option has for this format.
+/// Returns the first name that --tool-call-parser, or --reasoning-parser, has for this format.
 std::string NameOf(ToolFormat format);
 std::string NameOf(ReasoningFormat format);
 

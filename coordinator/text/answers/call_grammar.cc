@@ -43,7 +43,7 @@ OrderedJson Blanks() { return RegexOf("[ \\n]{0,4}"); }
 
 constexpr const char* kNextMessage = "<|end|><|start|>assistant";  // the text between the messages of a gpt-oss answer
 
-/// Returns the text of a gpt-oss message.
+/// Returns the format of a gpt-oss message's text.
 OrderedJson HarmonyText(const TagBuilder& build) {
   return TextWithout(build.Spelled({"<|end|>", "<|call|>", "<|return|>", "<|start|>", "<|channel|>"}));
 }
