@@ -58,7 +58,7 @@ class PeftReader {
   const std::string& file_;
   const BaseMatrices known_;
   const std::string embedding_, head_;  // names in the family's list of weights; no head: empty
-  std::map<std::string, Pair> pairs_;   // by the matrices' names in the family's list of weights
+  std::map<std::string, Pair> pairs_;   // pairs of matrices, by the base weight's name in the family's list of weights
   std::map<std::string, Pair> stacks_;  // pairs of all experts of a layer, by the module's name in the file
   std::set<Role> roles_;                // roles of the matrices in the file
   std::set<std::string> parameters_;    // names of the parameters in the file

@@ -35,7 +35,7 @@ struct Rope {
   double query_growth = 0;
   int64_t turning_pairs = -1;        // number of dimension pairs that rotate, counted from the first; -1: all
   std::vector<float> divisors;       // divisor of each frequency (GGUF's rope_freqs); empty: none
-  std::vector<float> long_divisors;  // for kLongRope: used if max_position exceeds original_max_position
+  std::vector<float> long_divisors;  // for kLongRope: the divisors if max_position exceeds original_max_position
 };
 
 /// Throws Error, which begins with `path`, when a number is out of range.

@@ -52,7 +52,7 @@ enum class AttentionBackend {
   kAuto,   // DecodeAttention on tensor cores; fp32 uses PrefillAttention; heads over 256 use kV2
   kV1,     // PagedDecodeV1 for every batch
   kV2,     // PagedDecode: v2 with partitions of 512 tokens, or v1 where PrefersV1 says so
-  kWgmma,  // as kAuto, and prompt chunks use warpgroup products on devices that have them (sm_90a)
+  kWgmma,  // as kAuto, but prompt chunks use warpgroup products on devices with sm_90a
 };
 constexpr auto ChoicesOf(AttentionBackend) {
   return std::to_array<Choice<AttentionBackend>>({{AttentionBackend::kAuto, "auto"},

@@ -16,8 +16,8 @@ class HandshakePace {
  public:
   using Clock = std::chrono::steady_clock;
   using Ticket = NetworkTurns::Ticket;
-  static constexpr std::chrono::microseconds kLeastApart{2500};  // at most 400 starts a second, however cheap they are
-  static constexpr std::chrono::milliseconds kBurst{250};        // as many handshakes as fit 250 ms are a burst
+  static constexpr std::chrono::microseconds kLeastApart{2500};  // least mean time between two starts: 400 a second
+  static constexpr std::chrono::milliseconds kBurst{250};  // handshakes whose mean times sum to this may start at once
 
   /// Sets the time that each later handshake costs the I/O thread.
   void Cost(Clock::duration cost) { apart_ = std::max<Clock::duration>(kLeastApart, cost * 5 / 2); }

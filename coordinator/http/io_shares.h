@@ -50,7 +50,7 @@ class IoShares : public boost::asio::execution_context::service {
 
   std::function<bool()> busy_;
   WorkShares keys_, networks_;
-  Client client_;                                  // of the handler that runs
+  Client client_;                                  // the client whose handler runs
   std::optional<std::chrono::nanoseconds> begin_;  // processor time of the thread at the handler's first Serve()
 };
 

@@ -25,7 +25,7 @@ namespace quire {
 class WorkPool {
  public:
   struct Limits {
-    int threads = 2;  // at least 2 where jobs may be large: one stays free for small jobs
+    int threads = 2;  // at least 2 where jobs may be large, because one thread stays free for small jobs
     size_t jobs = 4096;
     size_t jobs_per_client = 1024;
     size_t large_bytes = 64 << 10;  // a job of more bytes is large

@@ -11,7 +11,7 @@ namespace quire {
 
 /// The network between any two hosts.
 struct HostLink {
-  double bytes_a_second = 0;  // of a host, each way
+  double bytes_a_second = 0;  // bytes a second that a host sends, and also receives
   double delay = 0;           // seconds that a byte takes to the other host
 };
 

@@ -31,7 +31,7 @@ class StepRuns {
   const Topology& topology_;
   const ModelFiles& model_;
   const std::vector<int> streams_;
-  std::map<std::array<int, 3>, double> seconds_;  // by ranks, threads and streams
+  std::map<std::array<int, 3>, double> seconds_;  // measured seconds of a step, by ranks, threads and streams
 };
 
 }  // namespace quire

@@ -43,7 +43,7 @@ namespace asio = boost::asio;
 
 namespace {
 constexpr auto kLastAnswers = std::chrono::milliseconds(150);  // time for late clients' answers if no request runs
-constexpr auto kJoinLimit = std::chrono::seconds(20), kHurriedJoinLimit = std::chrono::seconds(3);  // for threads
+constexpr auto kJoinLimit = std::chrono::seconds(20), kHurriedJoinLimit = std::chrono::seconds(3);  // waits for threads
 const WorkPool::Limits kOfGrammars{.threads = 1, .jobs = 1024, .jobs_per_client = 128, .large_bytes = SIZE_MAX};
 void AddRoutes(DataPort::Options& options, std::vector<std::vector<Routes<DataHandler>::Route>> routes) {
   for (auto& some : routes) std::ranges::move(some, std::back_inserter(options.more_routes));
@@ -325,7 +325,7 @@ class Server {
     co_await responder.Send(std::move(response));
   }
 
-  Topology topology_;  // with the values chosen for "auto" settings
+  Topology topology_;  // has the values that were chosen for "auto" settings
   const Topology::Limits given_limits_;
   SettingsFile file_;
   std::unique_ptr<Gates> gates_;

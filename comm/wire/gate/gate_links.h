@@ -56,12 +56,12 @@ class GateLinks {
   void Erase(uint64_t number);
 
   Descriptor epoll_, wake_;
-  mutable std::mutex mutex_;  // guards the next four
+  mutable std::mutex mutex_;  // guards the next four members
   std::map<uint64_t, std::unique_ptr<Link>> new_ones_;
   std::vector<uint64_t> to_end_;
   std::set<uint64_t> living_;
   uint64_t last_number_ = 0;
-  std::map<uint64_t, std::unique_ptr<Link>> links_;  // this and the members below are used by the thread only
+  std::map<uint64_t, std::unique_ptr<Link>> links_;  // only the gate's thread uses links_ and the members below
   struct Ending {
     std::chrono::steady_clock::time_point at;
     uint64_t number;  // the link's number; the link may be gone

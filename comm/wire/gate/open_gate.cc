@@ -21,7 +21,7 @@ namespace quire {
 
 namespace {
 
-constexpr int kMillisWithoutDescriptors = 50;  // then the gate tries again
+constexpr int kMillisWithoutDescriptors = 50;  // pause before the gate accepts again
 
 }  // namespace
 

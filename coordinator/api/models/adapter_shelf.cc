@@ -208,7 +208,7 @@ void AdapterShelf::State::CheckRoom(const std::string& name, const FoundAdapter&
                                     loaded, lora.max_loaded));
   int64_t bytes = 0;
   for (const auto& [number, each] : contents) {
-    if (each.order.fingerprint == found.fingerprint) return;  // its memory is counted
+    if (each.order.fingerprint == found.fingerprint) return;  // the content is loaded, and its memory is counted
     bytes += each.bytes;
   }
   if (bytes + found.bytes > lora.memory_bytes)

@@ -77,7 +77,7 @@ class ServedModel {
   const Replicas& replicas() const { return workers_->replicas(); }
   LifePhase phase() const { return phase_; }
   ModelState state() const;
-  CallLimits LimitsOfCalls();  // the same after each start of the model
+  CallLimits LimitsOfCalls();  // limits of calls, equal after each start of the model
 
  private:
   Topology topology_;

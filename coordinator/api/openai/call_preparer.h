@@ -52,7 +52,7 @@ class CallPreparer {
     AnswerFormat answer_format;  // the format of chat answers
     PoolingOptions pooling;
     std::vector<std::string> aliases;        // other names of the model
-    const AdapterShelf* adapters = nullptr;  // its LoRA adapters; null: none
+    const AdapterShelf* adapters = nullptr;  // the model's LoRA adapters; null: none
   };
   /// `chat` may be null. The references must outlive this object.
   CallPreparer(Options options, const Tokenizer& tokenizer, const ChatTemplate* chat);

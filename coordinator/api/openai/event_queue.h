@@ -44,7 +44,7 @@ struct CallEvent {
   std::string error;           // error text; it ends the whole call
   bool accepted = false;       // true: the engine queued one of the call's requests; no other member is set
   int error_status = 500;      // HTTP status of `error`
-  bool retry_in_vain = false;  // with error: a retry would fail in the same way
+  bool retry_in_vain = false;  // with `error`: a retry of the call would fail in the same way
 };
 
 /// Carries events from the engine's thread to one coroutine on the I/O thread.

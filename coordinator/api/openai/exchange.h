@@ -69,7 +69,7 @@ struct DataPort::Exchange {
   std::unique_ptr<AnswerForm> form = nullptr;  // null: OpenAI's completions
   std::optional<PoolingTerms> pooling = {};    // terms of calls that pool prompts
   int64_t made_bytes = 0;                      // bytes charged by HoldMade
-  int64_t kept_bytes = 0;                      // the part of made_bytes that is kept for later texts
+  int64_t kept_bytes = 0;                      // bytes of made_bytes that stay charged for later texts
   int64_t waiting_bytes = 0;                   // bytes of text that `choices` hold back
 };
 

@@ -19,8 +19,8 @@ enum class EventKind : uint8_t {
   kRequestStarted,
   kRequestEnded,  // finished, cancelled, aborted or timed out
   kRequestHeld,   // the request cannot start yet; the text gives the reason
-  kPreempted,     // its blocks went to an earlier request, or to a client below its share
-  kResumed,       // after a preemption
+  kPreempted,     // the request lost its blocks to an earlier request, or to a client below its share
+  kResumed,       // the request runs again after a preemption
   kMigrated,      // the request moved to another replica, or came from another one
   kPinsBroken,    // pinned prefixes were given up for a request that could not run beside them
   kEpoch,         // a new worker group starts

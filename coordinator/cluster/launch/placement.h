@@ -20,7 +20,7 @@ struct NodeRanks {
 };
 
 struct Placement {
-  std::vector<NodeRanks> nodes;  // in the order of ranks; empty: all ranks on this host
+  std::vector<NodeRanks> nodes;  // hosts and their ranks, in rank order; empty: all ranks on this host
   std::string problem;           // the reason why the ranks cannot be placed, and the remedy; empty: placed
 };
 

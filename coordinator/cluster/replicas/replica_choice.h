@@ -15,7 +15,7 @@ struct ReplicaView {
   int waiting = 0;            // requests in its queue
   int64_t queued_tokens = 0;  // tokens that wait to be computed, including those of requests in transit
   int free_blocks = 0, usable_blocks = 0, free_host_blocks = 0;
-  int64_t preemptions = 0;  // since the start
+  int64_t preemptions = 0;  // preemptions in this replica so far
   int cached_blocks = 0;    // leading blocks of the new prompt that the replica probably has cached
 };
 

@@ -65,7 +65,7 @@ class GroupBlocks {
   /// How a whole block, or a whole state, is divided among the ranks.
   struct Parts {
     int64_t bytes = 0;                    // bytes of the whole; 0: the ranks' parts form no whole
-    std::vector<BlockRuns> given, taken;  // by rank
+    std::vector<BlockRuns> given, taken;  // runs of each rank, by rank
   };
   const Parts& PartsOf(StoredKind kind) const { return kind == StoredKind::kBlock ? blocks_ : states_; }
   Parts CutOf(const WholePart RankInfo::*part) const;

@@ -41,7 +41,7 @@ class KvSaver : public CacheListener {
   struct Fresh {
     BlockId block;
     StoredName name;
-    std::shared_ptr<const Chain> chain;  // has at least the blocks up to this block
+    std::shared_ptr<const Chain> chain;  // blocks of the prefix, at least up to `block`
     size_t index;                        // the block's index in the chain
   };
   struct FreshState {

@@ -62,9 +62,9 @@ class DraftPace {
 
  private:
   static constexpr double kFirstCredit = 0.25;    // credit at the start, in step times: one draft at usual costs
-  static constexpr double kCreditOfToken = 0.01;  // credit of each token: the part of a step's time that may be lost
+  static constexpr double kCreditOfToken = 0.01;  // credit of each token, in step times: the time that drafts may lose
   static constexpr double kMostCredit = 32;       // most credit, so that savings of long ago pay for little
-  static constexpr double kLeastCost = 0.01;      // of a draft
+  static constexpr double kLeastCost = 0.01;      // least cost of a draft, in step times
 
   /// Begins a pause without drafts of 2 to 32 tokens. Steps can be planned ahead meanwhile, which drafts prevent.
   void Rest() { rest_ = 2 << std::min(failures_++, 4); }
