@@ -63,7 +63,7 @@ void CheckBackendSettings(const Topology& topology, BackendKind backend, const s
       FailSettings("--quantization {} on a GPU ({}) needs --dtype bfloat16, float16 or auto",
                    NameOf(asked.quantization), why);
     }
-    const SpeculationMethod drafts = topology.speculation.method;  // kPrediction, the default, has no effect on GPUs
+    const SpeculationMethod drafts = topology.speculation.method;  // kPrediction, the default, has no effect there
     if (drafts != SpeculationMethod::kOff && drafts != SpeculationMethod::kPrediction)
       RefuseOnGpu("--speculative-config, method", drafts, why);
     if (topology.exact)
