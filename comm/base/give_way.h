@@ -15,8 +15,8 @@ inline void GiveWayToWorkers() {
   if (errno == 0) (void)::setpriority(PRIO_PROCESS, 0, nice + kNicer);
 }
 
-/// Lowers the calling thread's scheduling weight to a tenth (nice 10) for the rest of its life. It is for threads of a
-/// worker that prepare something while steps are computed.
+/// Lowers the scheduling weight of the calling thread to a tenth (nice 10) for the rest of its life, because the thread
+/// prepares something for a worker while the worker computes steps.
 inline void WorkBesideSteps() {
   constexpr int kNiceness = 10;
   (void)::setpriority(PRIO_PROCESS, 0, kNiceness);  // on Linux, 0 means the calling thread alone

@@ -9,12 +9,11 @@
 namespace quire {
 
 /// How a model is divided among a group of ranks. A pipeline has stages, each with consecutive layers. The ranks of a
-/// stage share each of its layers (tensor parallelism).
-///
-/// Rank 0 belongs to the last stage, because that stage samples the tokens and rank 0 sends them to the coordinator.
-/// With S stages of T ranks, rank r has stage S - 1 - r / T, and in it the place r % T.
+/// stage share each of its layers (tensor parallelism).  Rank 0 belongs to the last stage, because that stage samples
+/// the tokens and rank 0 sends them to the coordinator. With S stages of T ranks, rank r has stage S - 1 - r / T, and
+/// index r % T within that stage.
 struct GroupCut {
-  std::vector<double> shares;         // weight of each place of a stage, the same in every stage
+  std::vector<double> shares;         // relative part of each layer for each rank of a stage, the same in every stage
   std::vector<int32_t> stage_layers;  // layers of each stage, the first stage first; empty: one stage with all layers
 
   int num_stages() const { return std::max(1, static_cast<int>(stage_layers.size())); }

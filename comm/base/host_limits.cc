@@ -14,7 +14,7 @@ namespace {
 
 /// Names of a control group's files in one version of the interface.
 struct MemoryFiles {
-  std::vector<const char*> limits;  // memory.high throttles a group until it stands still: as good as a limit
+  std::vector<const char*> limits;  // memory.high throttles a group until it makes no progress, so it counts as a limit
   const char* usage;
   std::vector<std::string> reclaimable;  // page cache in memory.stat, the group's children counted in
 };
@@ -62,7 +62,8 @@ void TakeGroup(MemoryRoom& room, const ControlGroup& group) {
       if (limit) TakeLimit(room, group, files, *limit, name);
     }
   }
-  // In v1 a container may not see the groups above its own, but this key gives the smallest limit of all of them.
+  // In cgroup v1 a container may not see the groups above its own, but this key gives the smallest limit of all of
+  // them.
   constexpr const char* kOfAncestors = "hierarchical_memory_limit";
   if (const auto limit = SumInFile(group.folder + "/memory.stat", {kOfAncestors}))
     TakeLimit(room, group, AllMemoryFiles()[1], *limit, kOfAncestors);

@@ -37,13 +37,13 @@ enum class NumberType : uint8_t {
   kIQ4_XS,
   kMxFp4,
   kMxFp4Pairs,
-  kU8,    // integers that are part of another tensor (comm/model/formats/mxfp4.h)
+  kU8,    // bytes that are a part of a quantised matrix, such as codes or scales (comm/model/formats/mxfp4.h)
   kInt8,  // integers whose scale is stored in another tensor
   kFp8E4M3,
   kInt4,   // 4-bit integers with scales in another tensor; see comm/model/formats/scaled_matrix.h
-  kInt32,  // integers that are part of another tensor; kInt64, too
+  kInt32,  // integers that are a part of a quantised matrix, such as packed codes or its shape; kInt64, too
   kInt64,
-  kFp8Groups,  // GPUs only: E4M3 with a scale for 128 columns of a row; kFp8E4M3 has one for each row
+  kFp8Groups,  // GPUs only: E4M3 with a scale for 128 columns of a row; kFp8E4M3 has one scale for each row
   // Types of GGUF files in which a code of several bits stands for several numbers (kernels/cpu/grid_quants.cc).
   kIQ1_S,
   kIQ1_M,
@@ -64,8 +64,8 @@ struct NumberLayout {
   int64_t block_bytes;
 };
 
-/// Indexed by NumberType. It is a table and not a function, because translation units that are compiled for different
-/// instruction sets use it: they may share data, but no inline functions.
+/// Indexed by NumberType. The layouts are in a table and not in a function, because translation units that are compiled
+/// for different instruction sets may share data, but no inline functions.
 inline constexpr NumberLayout kNumberLayouts[] = {
     {"F32", 1, 4},
     {"F16", 1, 2},

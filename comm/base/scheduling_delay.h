@@ -5,8 +5,8 @@
 
 namespace quire {
 
-/// Keeps the largest scheduling delay of the last five to ten seconds. With it one can tell a busy machine from a dead
-/// process: a machine that has just woken threads late will do so again. Belongs to one thread.
+/// Keeps the largest scheduling delay of the last five to ten seconds. With this delay one can tell a busy machine from
+/// a dead process: a machine that has just woken threads late will do so again. Belongs to one thread.
 class RecentDelay {
  public:
   using Clock = std::chrono::steady_clock;
@@ -18,7 +18,7 @@ class RecentDelay {
 
  private:
   Clock::time_point window_begin_;
-  Clock::duration latest_{0}, earlier_{0};  // the largest delays of this window and of the previous window
+  Clock::duration latest_{0}, earlier_{0};  // the largest delays of the present time window and of the previous one
 };
 
 /// Returns for how many microseconds since its start the process's main thread was ready to run but had no core, as

@@ -19,7 +19,7 @@ class Secret {
   char* data() { return bytes_.get(); }
   std::string_view view() const { return {bytes_.get(), size_}; }
   size_t size() const { return size_; }
-  /// Keeps only the first `size` bytes.
+  /// Shortens the secret to its first `size` bytes.
   void Shorten(size_t size) { size_ = size; }
 
  private:

@@ -19,7 +19,7 @@ struct YamlNode {
   bool quoted = false;
   std::vector<YamlNode> items;     // elements of a sequence
   std::vector<YamlEntry> entries;  // entries of a mapping, in file order
-  std::string given_as;            // the command line flag of the value, for messages; empty: a file
+  std::string given_as;            // command line flag that gave the value, for messages; empty: a file gave it
 
   const YamlNode* Find(const std::string& key) const;
 };

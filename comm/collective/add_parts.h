@@ -11,7 +11,7 @@ namespace quire {
 /// order, in fp32. part_of(rank) points to the first number of that rank's part.
 template <class PartOf>
 void AddParts(int ranks, const PartOf& part_of, std::span<float> total) {
-  constexpr size_t kTile = 256;  // numbers; small enough for registers or the L1 cache
+  constexpr size_t kTile = 256;  // numbers in a tile; small enough for registers or the L1 cache
   for (size_t begin = 0; begin < total.size(); begin += kTile) {
     const size_t count = std::min(kTile, total.size() - begin);
     float sums[kTile];

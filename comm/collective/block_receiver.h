@@ -69,7 +69,7 @@ class BlockReceiver {
   EpochId epoch_;
   Channel channel_;
   std::map<uint64_t, Expected> expected_;  // keyed by ticket
-  std::map<std::string, DeviceWay> ways_;  // keyed by peer; a peer that has given up a link opens another
+  std::map<std::string, DeviceWay> ways_;  // keyed by peer; a peer that has given up a link opens another link
   std::vector<BlockTransferEnd> ended_;    // transfers that Poll has not reported yet
 };
 

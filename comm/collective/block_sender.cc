@@ -122,7 +122,7 @@ void BlockSender::DropUnfinishedMoves(const Outgoing& outgoing) {
   }
 }
 
-/// Sends one chunk on each stream of the transfer whose link has room. Returns false when it sent none.
+/// Sends one chunk on each stream of the transfer whose link has room. Returns false when no chunk was sent.
 bool BlockSender::Advance(Outgoing& outgoing) {
   bool moved = false;
   for (Stream& stream : outgoing.streams) {

@@ -14,8 +14,8 @@ namespace quire {
 
 /// A rank that receives blocks.
 struct BlockDestination {
-  std::string endpoint, key;  // `key` is its public key; empty: no encryption
-  BlockRuns runs;             // the bytes of every block that it receives; none: it receives nothing
+  std::string endpoint, key;  // `key` is the receiver's public key; empty: no encryption
+  BlockRuns runs;             // bytes of every block that this receiver gets; empty: the receiver gets none
 };
 
 /// The sending end of KV block transfers.
@@ -47,7 +47,7 @@ class BlockSender {
     int64_t of_block = 0;  // bytes that this stream sends of each block
     uint32_t block = 0;
     int64_t offset = 0;         // offset within the bytes of that block that this stream sends
-    std::optional<Frame> next;  // encoded; the link had no room for it yet
+    std::optional<Frame> next;  // encoded chunk that waits until the link has room for it
     uint64_t next_number = 1;
     int64_t next_bytes = 0;
     Clock::time_point last_progress;

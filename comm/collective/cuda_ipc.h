@@ -20,7 +20,7 @@ std::string DescribeCudaDevice();
 int RanksOnThisDevice(const MpiBootstrap& mpi);
 
 void* MakeCudaStream();
-/// Returns zeroed memory of the current device. It stays allocated until the process ends.
+/// Returns zeroed memory of the current device, which stays allocated until the process ends.
 void* AllocateOnDevice(size_t bytes);
 void CopyToDevice(void* to, const void* from, size_t bytes);
 void CopyFromDevice(void* to, const void* from, size_t bytes);
@@ -34,13 +34,13 @@ double MedianMicros(int rounds, int calls, void* stream, const std::function<voi
 /// Device memory of all ranks, mapped into every rank's process, and words that this rank's host and device share. The
 /// memory stays until the process ends, because a peer may still write when this rank is done.
 struct PeerMemory {
-  std::vector<void*> arenas;    // indexed by rank; empty if the devices share no memory
-  uint32_t* control = nullptr;  // host and device use the same address
+  std::vector<void*> arenas;    // each rank's device memory, indexed by rank; empty if the devices share none
+  uint32_t* control = nullptr;  // words that host and device share, at one address for both
   std::string why_not;          // reason for empty arenas, equal on all ranks; for the log
 };
 
 /// Shares `bytes` zeroed bytes of every rank's device. Collective call. When the ranks are on several hosts or the
-/// devices cannot reach each other, no rank gets memory; that is no error.
+/// devices cannot reach each other, no rank gets memory; which is no error.
 PeerMemory ShareDeviceMemory(const MpiBootstrap& mpi, size_t bytes, int64_t control_words);
 
 }  // namespace quire

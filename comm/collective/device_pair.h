@@ -15,7 +15,8 @@ class DevicePair {
   /// has left the device, so do not destroy a pair on a thread for which others wait.
   virtual ~DevicePair() = default;
 
-  // Both calls queue a transfer of device memory on the stream. They throw Error when the connection has failed.
+  // Send and Receive each queue a transfer of device memory on the stream. Both throw Error when the connection has
+  // failed.
   virtual void Send(const void* data, int64_t bytes, void* stream) = 0;
   virtual void Receive(void* data, int64_t bytes, void* stream) = 0;
 

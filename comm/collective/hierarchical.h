@@ -39,7 +39,7 @@ class HierarchicalCollective : public Collective {
   /// Computes the offset of every rank's part from sizes_.
   void LayOut();
   /// Publishes this rank's part. Returns a buffer with the parts of all ranks; rank r's part is at offsets_[r]. The
-  /// buffer is valid until the second next call.
+  /// buffer is valid until the call after the next one.
   const std::byte* Exchange(std::span<const std::byte> part);
   template <class Condition>
   void Await(Condition condition) const;
@@ -52,7 +52,7 @@ class HierarchicalCollective : public Collective {
   uint64_t operation_ = 0;
   std::vector<size_t> sizes_, offsets_;  // size and offset of each rank's part, in bytes
   std::vector<int> host_sizes_, host_offsets_;
-  int spins_;  // pauses before a waiting rank gives its core away
+  int spins_;  // pauses before a waiting rank yields its core
 };
 
 }  // namespace quire

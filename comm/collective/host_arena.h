@@ -30,7 +30,7 @@ class HostLayout {
 /// fills a cache line.
 class HostArena {
  public:
-  static constexpr size_t kPieceBytes = 256 << 10;  // bytes of one rank; longer messages go in several pieces
+  static constexpr size_t kPieceBytes = 256 << 10;  // bytes of one rank's piece; longer messages go in several pieces
 
   struct alignas(64) Flag {
     std::atomic<uint64_t> operations;

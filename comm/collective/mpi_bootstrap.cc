@@ -139,7 +139,7 @@ std::unique_ptr<StageLink> MpiBootstrap::MakeStageLink(const GroupCut& cut) {
 }
 
 std::vector<int> MpiBootstrap::HostOfEveryRank() const {
-  // A host's number follows from its first rank.
+  // Hosts are numbered in the order of their first ranks.
   MPI_Comm host = MPI_COMM_NULL;
   MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &host);
   int leader = rank_;

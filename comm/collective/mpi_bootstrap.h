@@ -36,21 +36,21 @@ class MpiBootstrap {
   /// Returns the bytes of all ranks in rank order, on every rank. Sizes may differ.
   std::vector<std::string> GatherAll(const std::string& bytes) const;
   void Barrier() const;
-  /// Runs MPI's own all-reduce, whose order of sums the library chooses. It is only for comparison.
+  /// Runs MPI's own all-reduce, whose order of sums the library chooses; for comparison only.
   void LibraryAllReduceSum(std::span<float> data) const;
 
-  /// Makes a collective for the ranks that pass the same number: over shared memory when all of them are on one host,
-  /// otherwise a hierarchical one.
+  /// Makes a collective for the ranks that pass the same `subgroup`: over shared memory when all of them are on one
+  /// host, otherwise a hierarchical one.
   std::unique_ptr<Collective> MakeCollective(int subgroup = 0);
-  /// Makes the link between this rank and the ranks that have the same place in the other stages: over shared memory
-  /// when all of them are on one host, otherwise over MPI. Null without a pipeline.
+  /// Makes the link between this rank and the ranks that have the same index within the other stages: over shared
+  /// memory when all of them are on one host, otherwise over MPI. Null without a pipeline.
   std::unique_ptr<StageLink> MakeStageLink(const GroupCut& cut);
   /// Makes a collective that uses shared memory inside each host and MPI between hosts. host_of_rank numbers the hosts
   /// in the order of their first ranks.
   std::unique_ptr<Collective> MakeHierarchicalCollective(const std::vector<int>& host_of_rank);
 
  private:
-  /// Some of the ranks, including this one, in their order.
+  /// A subset of the ranks that includes this rank, in rank order.
   struct Subgroup {
     int number;
     std::vector<Rank> ranks;

@@ -70,8 +70,8 @@ class MpiLeaderExchange : public LeaderExchange {
   MPI_Request request_ = MPI_REQUEST_NULL;
 };
 
-/// Messages between two ranks, in their order. While it waits it gives its core to ranks that compute, because MPI's
-/// own waits would keep the core busy for as long as another stage computes.
+/// Sends messages between two ranks in order. A waiting call yields its core to ranks that compute, because MPI's own
+/// waits would keep the core busy for as long as another stage computes.
 class MpiStageLink final : public StageLink {
  public:
   MpiStageLink(GroupCut cut, Rank rank)

@@ -18,7 +18,7 @@ std::unique_ptr<Collective> MakeMpiCollective(Rank rank, int size);
 /// subgroups must call this function together.
 std::unique_ptr<LeaderExchange> MakeMpiLeaderExchange(bool leads, int subgroup = 0);
 
-/// Makes the link of a pipeline's rank to the ranks with its place in the other stages.
+/// Makes the link between `rank` and the ranks that have the same index within the pipeline's other stages.
 std::unique_ptr<StageLink> MakeMpiStageLink(const GroupCut& cut, Rank rank);
 
 }  // namespace quire

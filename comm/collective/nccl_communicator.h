@@ -12,8 +12,8 @@
 
 namespace quire {
 
-/// A non-blocking NCCL communicator: a missing peer is an error and not a hang. This has a price: NCCL starts a thread
-/// for each call, and the call waits for that thread. A captured graph pays the price once. After a failure the
+/// A non-blocking NCCL communicator: a missing peer is an error and not a hang. The price for that: NCCL starts a
+/// thread for each call, and the call waits for that thread. A captured graph pays the price once. After a failure the
 /// communicator is aborted, so that its peers notice. Every later call throws CollectiveAborted with the first
 /// failure's text: `who`, the call, NCCL's own error text and a remedy.
 class NcclCommunicator {
@@ -21,10 +21,11 @@ class NcclCommunicator {
   struct Options {
     std::string who;       // names the owner in errors
     std::string name;      // shown in NCCL's own messages
-    int max_channels = 0;  // thread blocks that its kernels may use; 0: NCCL chooses
+    int max_channels = 0;  // thread blocks that the communicator's kernels may use; 0: NCCL chooses
     std::chrono::milliseconds init_deadline = std::chrono::seconds(60);
     std::chrono::milliseconds call_deadline = std::chrono::seconds(30);  // time to queue one call, connecting included
-    std::function<bool()> given_up = [] { return false; };               // polled while it waits for peers; true: stop
+    std::function<bool()> given_up = [] { return false; };               // polled during waits for peers; true: stop
+                                                                         // waiting
     std::function<void()> on_failure = [] {};                            // called once, from any thread
   };
 
@@ -36,7 +37,7 @@ class NcclCommunicator {
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
   /// Queues a call and waits until NCCL has accepted it. `start` makes one NCCL call on the communicator; `what` names
-  /// it in errors.
+  /// that call in errors.
   void Call(const std::string& what, const std::function<ncclResult_t(ncclComm_t)>& start);
   /// Returns the text of a new asynchronous error; empty when there is none or when a failure is already known.
   std::string Probe();

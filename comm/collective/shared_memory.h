@@ -61,7 +61,7 @@ class SharedMemoryCollective : public Collective {
   Rank rank_;
   std::shared_ptr<void> owner_;
   uint64_t operation_ = 0;
-  int spins_;  // pauses before a waiting rank gives its core away
+  int spins_;  // pauses before a waiting rank yields its core
 };
 
 /// Creates and maps a POSIX shared memory object of BytesFor(size) bytes, with mode 0600 and a name that no other
@@ -69,7 +69,8 @@ class SharedMemoryCollective : public Collective {
 /// behind.
 std::shared_ptr<void> CreateArenaMemory(const std::string& name, int size);
 std::shared_ptr<void> OpenArenaMemory(const std::string& name, int size);
-/// Like the two functions above, for any number of bytes.
+/// CreateSharedMemory does what CreateArenaMemory does, for any number of bytes; OpenSharedMemory does what
+/// OpenArenaMemory does.
 std::shared_ptr<void> CreateSharedMemory(const std::string& name, size_t bytes);
 std::shared_ptr<void> OpenSharedMemory(const std::string& name, size_t bytes);
 void UnlinkArena(const std::string& name);

@@ -7,11 +7,11 @@
 
 namespace quire {
 
-/// Memory that the ranks with the same place in their stages share: a ring of bytes from each stage to the next, a ring
-/// from the last stage to each other stage, and an abort flag.
+/// Memory that the ranks with the same index within their stages share: a ring of bytes from each stage to the next, a
+/// ring from the last stage to each other stage, and an abort flag.
 class StageArena {
  public:
-  static constexpr size_t kRingBytes = 256 << 10;  // longer messages pass through a ring in pieces
+  static constexpr size_t kRingBytes = 256 << 10;  // bytes of one ring; longer messages pass through it in pieces
 
   struct Ring {
     alignas(64) std::atomic<uint64_t> written;  // bytes since the start
@@ -39,8 +39,8 @@ class StageArena {
   int num_stages_;
 };
 
-/// A StageLink within one host, through shared memory. If another rank aborts while it waits, it throws
-/// CollectiveAborted.
+/// A StageLink within one host, through shared memory. A waiting call throws CollectiveAborted when another rank
+/// aborts.
 class SharedStageLink final : public StageLink {
  public:
   /// `owner` keeps the arena's memory alive.

@@ -10,13 +10,13 @@
 
 namespace quire {
 
-/// Returns how many pauses a rank that waits, one of `ranks`, makes before it gives its core away. A peer with a core
-/// of its own answers within microseconds. If the machine has fewer cores than ranks, the peer may need this rank's
-/// core, so then there are fewer pauses.
+/// Returns how many pauses a waiting rank makes before it yields its core, in a group of `ranks` ranks. A peer with a
+/// core of its own answers within microseconds. If the machine has fewer cores than ranks, the peer may need this
+/// rank's core, so the rank yields it sooner.
 inline int SpinsAmong(int ranks) { return ranks <= ::get_nprocs() ? 2000 : 64; }
 
-/// Waits until condition() is true. Gives the core away after `max_spins` pauses. Throws CollectiveAborted once the
-/// abort flag is set.
+/// Waits until condition() is true. Yields the core after `max_spins` pauses. Throws CollectiveAborted once the abort
+/// flag is set.
 template <class Condition>
 void SpinUntil(Condition condition, const std::atomic<uint64_t>& abort_word, int max_spins) {
   for (int spins = 0; !condition();) {

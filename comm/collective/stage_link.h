@@ -8,8 +8,8 @@
 
 namespace quire {
 
-/// Carries bytes between the stages of a pipeline, among the ranks that have the same place in their stages: from each
-/// stage to the next, and from the last stage to every other stage. One thread of each rank makes all calls.
+/// Carries bytes between the stages of a pipeline, among the ranks that have the same index within their stages: from
+/// each stage to the next, and from the last stage to every other stage. One thread of each rank makes all calls.
 class StageLink {
  public:
   virtual ~StageLink() = default;
@@ -26,8 +26,8 @@ class StageLink {
   virtual void Receive(int from, std::span<std::byte> bytes) = 0;
 };
 
-/// Waits that may last as long as another stage computes. Call Pause() between two checks. A short wait spins; a long
-/// one gives its core to ranks that compute.
+/// Paces a wait that may last as long as another stage computes. Call Pause() between two checks. A short wait spins; a
+/// long one yields its core to ranks that compute.
 class StagePatience {
  public:
   void Pause() {

@@ -20,7 +20,7 @@ Watchdog::~Watchdog() {
 }
 
 void Watchdog::ExpectDoneBy(Clock::time_point deadline) {
-  // This does not wake the thread, which looks at the deadline in every interval.
+  // The new deadline does not wake the thread, which looks at the deadline in every interval.
   const std::lock_guard lock(mutex_);
   begun_ = Clock::now();
   deadline_ = deadline;

@@ -14,8 +14,8 @@ class Watchdog {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Calls `probe` every `interval`. It is a failure if `probe` returns a text that is not empty, or if the deadline
-  /// has passed. Calls `on_failure` with the first failure, and then stops watching.
+  /// Calls `probe` every `interval`. A text that is not empty, or a deadline that has passed, is a failure. Calls
+  /// `on_failure` with the first failure, and then stops watching.
   Watchdog(std::chrono::milliseconds interval, std::function<std::string()> probe,
            std::function<void(const std::string&)> on_failure);
   ~Watchdog();

@@ -34,7 +34,7 @@ constexpr int64_t kUnitsPerToken = 25'000;
 // tokens must not take longer than 0.2 s. Schemas take 6 units for a token on average and 150 at most.
 constexpr int64_t kFollowingUnits = 20'000;
 constexpr int64_t kFollowingUnitsPerToken = 200;
-// The states that each token adds to Bounds::states.
+// The number of parser states that each token adds to Bounds::states.
 constexpr int64_t kStatesPerToken = 200;
 
 /// Returns xgrammar's last warning on this thread, for its log functions to fill in. xgrammar warns when it drops a

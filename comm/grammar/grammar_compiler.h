@@ -43,7 +43,7 @@ class GrammarCompiler {
 /// its state.
 class GrammarMatcher {
  public:
-  /// The bounds of one matcher. Each token adds to them.
+  /// The bounds of one matcher. Each token that the matcher follows raises `states` and adds to the units in reserve.
   struct Bounds {
     int64_t states = 200'000;  // parser states of some 40 bytes each; ten times the most that any measured schema took
     int64_t units = 200'000;   // the most work units in reserve (parsing_budget.h), some 2 ms of work
@@ -61,15 +61,15 @@ class GrammarMatcher {
   /// True when `generated` extends the tokens that led to the current state.
   bool LeadsTo(std::span<const TokenId> generated) const;
 
-  /// Moves the matcher to the state after `generated`, the tokens of an answer from its beginning. It continues from
-  /// the current state when `generated` extends its tokens, and starts again otherwise. Returns false when the grammar
-  /// refuses the tokens or when the matcher is overworked.
+  /// Moves the matcher to the state after `generated`, the tokens of an answer from its beginning. Continues from the
+  /// current state when `generated` extends the tokens of that state, and starts again otherwise. Returns false when
+  /// the grammar refuses the tokens or when the matcher is overworked.
   bool Follow(std::span<const TokenId> generated);
 
   /// Returns the number of tokens that led to the current state.
   size_t num_followed() const;
 
-  /// Returns the number of words that Allow fills.
+  /// Returns the number of 32-bit words that Allow fills, with one bit for each token.
   size_t num_words() const;
   /// Sets the bits of exactly those tokens that may come next: bit i % 32 of allowed[i / 32] for token i. Returns false
   /// when no token may come or the matcher is overworked; the bits are then meaningless. After the token that ended the

@@ -28,7 +28,7 @@ struct GrammarSource {
 using GrammarDigest = std::array<uint8_t, 16>;
 GrammarDigest DigestOf(const GrammarSource& source);
 
-/// The longest text, in bytes, that a message may carry.
+/// The longest text of a grammar, in bytes, that a message may carry.
 inline constexpr size_t kMaxGrammarBytes = 64 << 10;
 
 }  // namespace quire

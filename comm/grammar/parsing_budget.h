@@ -35,8 +35,8 @@ class ParsingBudget {
 };
 
 // ChargeParsing counts units against the thread's budget, and ReportKeptStates reports how many states the parser
-// keeps. xgrammar calls both: cmake/QuireXgrammar.cmake inserts the calls into copies of its sources. They do nothing
-// on a thread without a budget.
+// keeps. xgrammar calls both: cmake/QuireXgrammar.cmake inserts the calls into copies of its sources. The functions do
+// nothing on a thread without a budget.
 void ChargeParsing(int64_t units);
 void ReportKeptStates(int64_t states);
 

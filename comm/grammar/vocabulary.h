@@ -16,7 +16,7 @@ inline constexpr size_t kMaxTokenBytes = UINT16_MAX;  // the most bytes of one t
 struct Vocabulary {
   std::vector<std::string>
       bytes;  // each token's bytes, by id. A control token has none, or 0xff, which no text contains, and its name
-  std::vector<TokenId> stop_tokens;  // each of them ends a complete answer
+  std::vector<TokenId> stop_tokens;  // tokens that end a complete answer
 
   bool operator==(const Vocabulary&) const = default;
 };

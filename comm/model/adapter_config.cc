@@ -213,7 +213,7 @@ bool AdapterConfig::Targets(const std::string& module) const {
   if (Ends(excluded_, module)) return false;
   if (all_linear_) return true;
   if (target_pattern_) return target_pattern_->Matches(module);
-  // PEFT applies layers_to_transform only to modules that the list does not name in full.
+  // PEFT applies layers_to_transform only to modules that target_modules does not name in full.
   return targets_.contains(module) || (Ends(targets_, module) && InTargetedLayer(module));
 }
 

@@ -63,7 +63,7 @@ class AdapterConfig {
 
   int64_t rank_ = 0;
   double alpha_ = 0;
-  bool by_root_ = false;  // use_rslora: divides by the square root of the rank
+  bool by_root_ = false;  // use_rslora: ScaleOf divides by the square root of the rank
   bool all_linear_ = false;
   bool ties_head_ = false;
   std::optional<NamePattern> target_pattern_, exclude_pattern_;

@@ -40,12 +40,12 @@ struct AdapterMatrix {
 /// The change that a LoRA adapter makes to the embedding or to the output head. Rows that the adapter has are replaced
 /// first; then the LoRA product is added.
 struct AdapterTable {
-  Tensor whole;                 // [vocabulary, hidden], replaces the base model's; no shape: the base model's remains
+  Tensor whole;                 // [vocabulary, hidden], replaces the base model's tensor; no shape: that tensor remains
   std::vector<TokenId> tokens;  // tokens whose rows the adapter replaces
   Tensor rows;                  // [tokens, hidden]
   /// The embedding's LoRA matrices, which add scale * b * (the token's column of a). The head's LoRA matrices are an
   /// AdapterMatrix instead.
-  Tensor a;  // [rank, vocabulary], or [vocabulary, rank] with a_by_token; no shape: none
+  Tensor a;  // [rank, vocabulary], or [vocabulary, rank] with a_by_token; no shape: no LoRA matrices
   Tensor b;  // [hidden, rank]
   bool a_by_token = false;
   float scale = 1;
@@ -75,7 +75,7 @@ class AdapterFiles {
   /// Returns the bytes that all numbers take as fp32 in the ranks of a group together. If the ranks split a matrix's
   /// rows, each rank has all of `a`.
   int64_t bytes() const;
-  /// Returns the size of the tensors' file.
+  /// Returns the size of the tensors' file, in bytes.
   size_t file_bytes() const { return file_bytes_; }
   /// Returns a hash of all files, as 32 hex digits.
   const std::string& fingerprint() const { return fingerprint_; }
@@ -90,7 +90,7 @@ class AdapterFiles {
 
   std::string path_, fingerprint_;
   size_t file_bytes_ = 0;
-  std::vector<MappedFile> files_;  // one file; no file after CloseFiles
+  std::vector<MappedFile> files_;  // the tensors' file; empty after CloseFiles
   ModelSpec layout_;
   AdapterContents contents_;
 };

@@ -21,7 +21,7 @@ class PeftReader {
   AdapterContents Read(const TensorMap& tensors);
 
  private:
-  /// The two tensors of one matrix in the file.
+  /// The two LoRA tensors, a and b, of one matrix in the file.
   struct Pair {
     std::string module;
     Tensor a, b;
@@ -34,14 +34,14 @@ class PeftReader {
   std::string ListName(const std::string& module) const;
   float ScaleOf(const std::string& name, const std::string& tensor) const;
 
-  // The next functions sort the file's tensors.
+  // The functions below sort the file's tensors by module and kind.
   void Take(const std::string& name, const Tensor& tensor);
   void TakePair(const std::string& name, const std::string& module, bool is_a, const Tensor& tensor);
   void CheckMatrix(const std::string& name, const std::string& of_base);
   void TakeTable(const std::string& name, std::string module, std::string_view end, const Tensor& tensor);
   void TakeReplaced(const std::string& name, bool is_head, const Tensor& tensor);
 
-  // The next functions make the adapter's contents from the sorted tensors.
+  // The functions below make the adapter's contents from the sorted tensors.
   void AddMatrix(const std::string& of_base, const Pair& pair);
   void AddExperts(const std::string& module, const Pair& pair);
   void Add(const BaseMatrix& base, const std::string& config_name, const Pair& pair);
@@ -58,7 +58,7 @@ class PeftReader {
   const std::string& file_;
   const BaseMatrices known_;
   const std::string embedding_, head_;  // names in the family's list of weights; no head: empty
-  std::map<std::string, Pair> pairs_;   // by the matrices' names in the family's list of weights
+  std::map<std::string, Pair> pairs_;   // pairs of matrices, by the base weight's name in the family's list of weights
   std::map<std::string, Pair> stacks_;  // pairs of all experts of a layer, by the module's name in the file
   std::set<Role> roles_;                // roles of the matrices in the file
   std::set<std::string> parameters_;    // names of the parameters in the file
@@ -66,7 +66,7 @@ class PeftReader {
   std::string embedding_module_;                             // the embedding's module name in the file
   bool embedding_replaced_ = false, head_replaced_ = false;  // the file has its own embedding, or its own head
   bool base_replaced_ = false;                               // the file's embedding also replaces a tied head
-  bool renamed_ = false;                                     // the file's names differ from the names in the list
+  bool renamed_ = false;                                     // names differ from those in the family's list of weights
 };
 
 }  // namespace quire

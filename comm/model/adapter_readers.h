@@ -21,7 +21,7 @@ AdapterContents ReadPeftTensors(const ModelFiles& base, const ModelSpec& layout,
 /// Throws Error as ReadPeftTensors does, and for metadata of other kinds of adapters.
 AdapterContents ReadGgufAdapter(const ModelFiles& base, const ModelSpec& layout, const GgufFile& file);
 
-// Checks that both readers make. They throw Error, which begins with `file` and names the tensor.
+// Checks that both readers make. The functions throw Error, which begins with `file` and names the tensor.
 [[noreturn]] void RefuseTensor(const std::string& file, const std::string& tensor, const std::string& reason);
 void CheckTensorShape(const std::string& file, const std::string& name, const Tensor& tensor,
                       const std::vector<int64_t>& wanted);

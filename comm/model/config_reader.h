@@ -24,9 +24,9 @@ class HfConfig {
   double RealOrNull(const char* key, double otherwise) const;
   bool Flag(const char* key, bool otherwise = false) const;
   std::string Text(const char* key, const std::string& otherwise) const;
-  std::vector<std::string> Texts(const char* key) const;  // a text or a list; missing: empty
+  std::vector<std::string> Texts(const char* key) const;  // one text or a list of texts; empty when the key is missing
   std::vector<double> Reals(const char* key) const;       // missing: empty
-  std::vector<TokenId> TokenIds(const char* key) const;   // one id or a list; missing: empty
+  std::vector<TokenId> TokenIds(const char* key) const;   // one id or a list of ids; empty when the key is missing
   const Json& At(const char* key) const;
 
   const std::string& path() const { return path_; }

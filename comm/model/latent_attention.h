@@ -12,8 +12,8 @@ namespace quire {
 /// Latents are not expanded for each head; queries are projected to latents instead: a score q * (latent * K^T) equals
 /// (q * K) * latent.
 struct LatentAttention {
-  int64_t rank = 0;        // numbers of a latent; 0: the model has no latent attention
-  int64_t query_rank = 0;  // normed numbers of a token that queries are made from; 0: from the normed residual
+  int64_t rank = 0;        // numbers in a token's latent; 0: the model has no latent attention
+  int64_t query_rank = 0;  // length of a token's normed query latent; 0: queries are made from the normed residual
   int64_t key_dim = 0;
   int64_t rotated_dim = 0;
   int64_t value_dim = 0;

@@ -5,7 +5,8 @@
 
 namespace quire {
 
-/// The largest numbers of experts, and of experts per token, that a model may have. Kernels have fixed space for them.
+/// The largest numbers of experts, and of experts per token, that a model may have, because kernels have arrays of
+/// fixed size for experts.
 inline constexpr int64_t kMaxExperts = 1024, kMaxExpertsPerToken = 32;
 
 /// The score that a router computes from its logits to choose experts.

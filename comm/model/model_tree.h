@@ -26,7 +26,7 @@ class ModelTree {
 
  private:
   std::string directory_;           // path of the directory as the caller wrote it
-  std::vector<std::string> roots_;  // real paths, each with a slash at its end
+  std::vector<std::string> roots_;  // real paths of the allowed directories, each with a slash at its end
 };
 
 }  // namespace quire

@@ -5,7 +5,7 @@
 namespace quire {
 
 void CheckRecurrence(const Recurrence& r, const std::string& path) {
-  constexpr int64_t kMaxTaps = 8;  // largest number of taps for which the kernels have room
+  constexpr int64_t kMaxTaps = 8;  // largest number of taps for which the kernels have fixed arrays
   constexpr int64_t kMaxHeads = 1 << 16, kMaxDim = 1 << 12, kMaxChannels = 1 << 24;
   const auto check = [&](const char* name, int64_t value, int64_t least, int64_t most) {
     if (value >= least && value <= most) return;

@@ -21,7 +21,7 @@ class RepeatedNumbers {
 
  private:
   const std::byte* data_ = nullptr;
-  size_t size_ = 0;  // a multiple of the piece's size
+  size_t size_ = 0;  // bytes that are mapped, a multiple of the piece's size
 };
 
 /// Stores x as F32, F16 or BF16.

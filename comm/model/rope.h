@@ -10,7 +10,7 @@ namespace quire {
 enum class RopeScaling : uint8_t {
   kLinear,    // all frequencies are divided by Rope::factor
   kLlama3,    // low frequencies are divided by factor, high frequencies are kept, with a ramp between them
-  kYarn,      // low frequencies are divided, by turns within original_max_position (arXiv 2309.00071)
+  kYarn,      // frequencies with few turns within original_max_position are divided (arXiv 2309.00071)
   kLongRope,  // each frequency has its own divisor, and another one for long contexts (arXiv 2402.13753)
 };
 
@@ -35,7 +35,7 @@ struct Rope {
   double query_growth = 0;
   int64_t turning_pairs = -1;        // number of dimension pairs that rotate, counted from the first; -1: all
   std::vector<float> divisors;       // divisor of each frequency (GGUF's rope_freqs); empty: none
-  std::vector<float> long_divisors;  // for kLongRope: used if max_position exceeds original_max_position
+  std::vector<float> long_divisors;  // for kLongRope: the divisors if max_position exceeds original_max_position
 };
 
 /// Throws Error, which begins with `path`, when a number is out of range.
@@ -49,8 +49,8 @@ double ReachOf(const Rope& rope, int64_t declared);
 std::string TextOf(const Rope& rope);
 
 /// Returns the inverse frequencies in fp32 as HF computes them: [rotated_dims / 2]. `max_position` is the length of the
-/// longest sequence that is served. It decides for all sequences whether long-context divisors apply, so that a token's
-/// numbers do not depend on the later length of its sequence.
+/// longest sequence that is served. This length decides for all sequences whether long-context divisors apply, so that
+/// a token's numbers do not depend on the later length of its sequence.
 std::vector<float> RopeFrequencies(const Rope& rope, int64_t rotated_dims, int64_t max_position);
 
 }  // namespace quire

@@ -14,9 +14,9 @@ namespace quire {
 std::string StagesProblem(const ModelSpec& spec, const std::vector<int32_t>& stage_layers);
 
 /// Cuts the layers into `stages` stages, so that a token is multiplied with as few numbers as possible in the largest
-/// stage. The head belongs to the last stage. The embeddings do not count: they are read in place, a row for each
-/// token. Returns the layers of each stage, first stage first; nothing for one stage. Throws SettingsError when the
-/// model allows no such cut.
+/// stage. The head belongs to the last stage. The embeddings do not count, because a token only copies one row of them.
+/// Returns the layers of each stage, first stage first; nothing for one stage. Throws SettingsError when the model
+/// allows no such cut.
 std::vector<int32_t> PlanStages(const ModelFiles& files, int stages);
 
 /// Returns the largest stage's part of the numbers with which a token is multiplied: 1 / S for S even stages, 1 without

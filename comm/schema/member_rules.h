@@ -8,7 +8,7 @@
 
 namespace quire {
 
-/// The signs around the members of an object, as bodies of rules.
+/// The punctuation around the members of an object, as bodies of grammar rules.
 struct MemberSigns {
   std::string behind;   // text after every member
   std::string between;  // text between two members

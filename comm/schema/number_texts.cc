@@ -76,7 +76,8 @@ std::string Written(int place, const std::vector<std::string>& digits, Rest rest
   return front + AnyOf(ways);
 }
 
-/// Returns a pattern for the numbers with that place whose digits are greater, or less, than the bound's.
+/// Returns a pattern for the numbers whose first nonzero digit stands at 10^place and whose digits are greater, or
+/// less, than the bound's.
 std::string Compared(int place, const std::string& bound, bool below, bool excluded) {
   std::vector<std::string> ways, digits;
   for (size_t i = 0; i < bound.size(); ++i) {

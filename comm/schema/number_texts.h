@@ -26,8 +26,9 @@ inline constexpr int64_t kMostDivisor = 1000;
 /// Returns the texts of JSON integers that are within all bounds and are multiples of `divisor`, 1 to kMostDivisor.
 TextAutomaton IntegerTexts(const std::vector<NumberBound>& bounds, int64_t divisor = 1);
 
-/// Returns the texts of JSON numbers within all bounds. They may have any number of decimals, or an exponent of up to
-/// two digits after one or two digits or after 0.d (1.5e-7, 12e3, 0.5E2). Without bounds any JSON number is included.
+/// Returns the texts of JSON numbers within all bounds. A number may have any number of decimals, or an exponent of up
+/// to two digits after one or two digits or after 0.d (1.5e-7, 12e3, 0.5E2). Without bounds any JSON number is
+/// included.
 TextAutomaton NumberTexts(const std::vector<NumberBound>& bounds);
 
 }  // namespace quire

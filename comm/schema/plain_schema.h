@@ -33,9 +33,9 @@ struct Counts {
   bool bounded() const { return least > 0 || most.has_value(); }
 };
 
-/// A schema without references, alternatives and combinations. It accepts a value when the value has one of `types`, is
-/// one of `values` if these are given, and fulfils the constraints of its type. Nested schemas stay as the client wrote
-/// them.
+/// A schema without references, alternatives and combinations. Such a schema accepts a value when the value has one of
+/// `types`, is one of `values` if these are given, and fulfils the constraints of its type. Nested schemas stay as the
+/// client wrote them.
 struct PlainSchema {
   using Named = std::vector<std::pair<std::string, OrderedJson>>;
 
@@ -43,7 +43,7 @@ struct PlainSchema {
   std::optional<std::vector<OrderedJson>> values;
 
   std::optional<TextAutomaton> texts;  // none: any text
-  Counts length;                       // lengths of texts, in addition to `texts`
+  Counts length;                       // allowed lengths of strings, in addition to `texts`
 
   std::vector<NumberBound> bounds;
   int64_t divisor = 1;  // integers must be multiples of `divisor`

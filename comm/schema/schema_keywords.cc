@@ -70,7 +70,8 @@ class KeywordReader {
   void ReadTypes() {
     const OrderedJson* type = Find("type");
     if (type == nullptr) {
-      // The standard would accept values of other types here, too, but authors of such schemas do not intend that.
+      // Beside a type's keywords the standard accepts values of other types, too, but authors of such schemas do not
+      // intend that.
       const auto has = [&](const keywords::Words& words) {
         return std::ranges::any_of(
             schema_.items(), [&](const auto& item) { return words.contains(item.key()) && !item.value().is_null(); });
@@ -229,7 +230,7 @@ class KeywordReader {
 };
 
 void KeywordReader::ReadPatternsOfNames() {
-  constexpr size_t kMostPatterns = 4;  // each may combine with any other
+  constexpr size_t kMostPatterns = 4;  // each pattern may combine with any other
   PlainSchema::Named patterns;
   ReadNamed("patternProperties", patterns);
   for (auto& [pattern, schema] : patterns) {

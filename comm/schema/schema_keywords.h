@@ -14,8 +14,8 @@ inline constexpr size_t kMostCounted = 128;
 /// for a keyword that they leave out, so a keyword with the value null counts as left out. Only `const` may be null.
 const OrderedJson* FindKeyword(const OrderedJson& schema, const char* keyword);
 
-/// Reads the keywords of one schema, except references, alternatives and combinations. `where` is the schema's place,
-/// empty for the root. `remarks` may be null.
+/// Reads the keywords of one schema, except references, alternatives and combinations. `where` is the schema's path
+/// ("properties.a"), empty for the root. Null `remarks`: no remarks are recorded.
 PlainSchema ReadKeywords(const OrderedJson& schema, const std::string& where, SchemaRemarks* remarks);
 
 }  // namespace quire

@@ -43,7 +43,7 @@ class SchemaReader {
   SchemaRemarks* remarks_;
 };
 
-/// Joins a place and a keyword to a place.
+/// Returns the path of a keyword in the schema whose path is `where`.
 std::string PlaceOf(const std::string& where, const std::string& keyword);
 
 /// The most alternatives into which a schema may unfold.

@@ -14,7 +14,7 @@ enum class ValueStyle {
   kGlmXml,   // members as <arg_key>name</arg_key><arg_value>value</arg_value>; values inside values are JSON
 };
 
-/// The most blanks and line ends between two JSON signs. It allows indentation, but no endless run.
+/// The most blanks and line ends between two JSON tokens: enough for indentation, but no endless run.
 inline constexpr size_t kMostBlanks = 20;
 
 /// Returns rules in xgrammar's EBNF, with the rule "root", for the texts of all values that the schema accepts. Ignores

@@ -28,7 +28,7 @@ class SchemaWork {
 /// Throws Error once this thread's units are spent. Does nothing on a thread without a SchemaWork.
 void ChargeSchemaWork(int64_t units);
 
-/// The units for all schemas of one request field, some 0.2 s. A typical schema takes some ten thousand.
+/// The units for all schemas of one request field, some 0.2 s. A typical schema takes some ten thousand units.
 inline constexpr int64_t kSchemaWork = 5'000'000;
 
 }  // namespace quire

@@ -32,7 +32,7 @@ struct Places {
   }
   Place& operator[](int place) { return all[static_cast<size_t>(place)]; }
 
-  /// Adds edges between two places for the texts that the node matches.
+  /// Adds edges from place (state) `from` to place `to` for the texts that the node matches.
   void Build(const PatternNode& node, int from, int to) {
     switch (node.kind) {
       case PatternNode::kClass:
@@ -183,7 +183,7 @@ TextAutomaton TextsWith(std::string_view pattern) {
   const PatternNode node = ParsePattern(pattern);
   Places places;
   const int begin = places.Add(), first = places.Add(), last = places.Add(), end = places.Add();
-  // Any text, then the pattern, then any text.
+  // The automaton reads any text, then the pattern, then any text.
   places[begin].edges.push_back({0, kLastCodePoint, begin});
   places[begin].free.push_back(first);
   places.Build(node, first, last);

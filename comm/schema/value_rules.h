@@ -15,7 +15,7 @@ namespace quire {
 class ValueRules {
  public:
   /// References are resolved in `root`. `spelling` is kJson or kJsonInTag. `most_blanks` limits the blanks between two
-  /// signs.
+  /// JSON tokens.
   ValueRules(const OrderedJson& root, Spelling spelling, size_t most_blanks)
       : reader_(root), spelling_(spelling), most_blanks_(most_blanks) {}
 

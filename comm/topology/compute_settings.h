@@ -52,7 +52,7 @@ enum class AttentionBackend {
   kAuto,   // DecodeAttention on tensor cores; fp32 uses PrefillAttention; heads over 256 use kV2
   kV1,     // PagedDecodeV1 for every batch
   kV2,     // PagedDecode: v2 with partitions of 512 tokens, or v1 where PrefersV1 says so
-  kWgmma,  // as kAuto, and prompt chunks use warpgroup products on devices that have them (sm_90a)
+  kWgmma,  // as kAuto, but prompt chunks use warpgroup products on devices with sm_90a
 };
 constexpr auto ChoicesOf(AttentionBackend) {
   return std::to_array<Choice<AttentionBackend>>({{AttentionBackend::kAuto, "auto"},
@@ -63,13 +63,15 @@ constexpr auto ChoicesOf(AttentionBackend) {
 
 /// Settings for how workers compute, in flags, topology files and the ranks' engines. A topology has the settings as
 /// given. The coordinator replaces kAuto before ranks read the settings, except for the KV cache of GPUs, where kAuto
-/// means the dtype.
+/// means the model's dtype.
 struct ComputeSettings {
   BackendKind backend = BackendKind::kAuto;
   ModelDtype dtype = ModelDtype::kAuto;
-  KvCacheDtype kv_cache_dtype = KvCacheDtype::kAuto;             // kAuto on the CPU: as the weights allow
+  KvCacheDtype kv_cache_dtype = KvCacheDtype::kAuto;             // kAuto on the CPU: fp16 or fp32, by the bits of
+                                                                 // weights
   Quantization quantization = Quantization::kNone;               // GPUs: 16-bit dtypes only; CPU: not kFp8
-  ActivationType activations = ActivationType::kInt16;           // CPU only; kAuto: as the weights allow
+  ActivationType activations = ActivationType::kInt16;           // CPU only; kAuto: int8 or int16, by the bits of
+                                                                 // weights
   AttentionBackend attention_backend = AttentionBackend::kAuto;  // GPUs only, but for kAuto
   bool expert_parallel = false;                                  // ranks have whole experts, not columns of each
   bool operator==(const ComputeSettings&) const = default;

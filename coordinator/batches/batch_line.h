@@ -15,7 +15,7 @@ struct BatchLine {
   std::string_view body;  // the request exactly as written, a part of the line's text
 };
 
-/// A line that is no request of a batch.
+/// The error of a line that is no request of a batch.
 class BatchLineError : public Error {
  public:
   BatchLineError(std::string code, std::string param, const std::string& message)

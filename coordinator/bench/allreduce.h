@@ -10,7 +10,7 @@ namespace quire {
 struct AllReduceBenchCommand {
   int ranks = 2;
   int64_t min_bytes = 1 << 10, max_bytes = 64 << 20;  // message sizes; each is four times the last one
-  int rounds = 500;                                   // for sizes up to 64 KiB; fewer rounds for longer messages
+  int rounds = 500;                                   // runs for each size up to 64 KiB; fewer for longer messages
   std::string json_file;                              // a file that also gets the results; empty: none
 };
 

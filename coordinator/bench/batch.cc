@@ -54,7 +54,7 @@ BatchTimes RunBatch(Deployment& deployment, RequestId first_id, int count, int i
     times.planning += SecondsSince(start);
     return next;
   };
-  for (;;) {  // the same order as in EngineLoop
+  for (;;) {  // steps in the same order as in EngineLoop
     while (const StepPlan* plan = plan_next()) deployment.group().SendStep(*plan);
     if (engine.num_outstanding() == 0) break;
     const auto [tokens, scores, guesses, step_times] = deployment.group().AwaitStep();

@@ -9,7 +9,7 @@ namespace quire {
 /// Times of requests that were submitted together.
 struct BatchTimes {
   double seconds = 0;                       // time until the last token
-  std::vector<std::vector<double>> tokens;  // arrival times of each request's tokens
+  std::vector<std::vector<double>> tokens;  // seconds until each token of each request
   double planning = 0;                      // seconds that the scheduler took
 };
 

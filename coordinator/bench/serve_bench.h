@@ -10,7 +10,7 @@ namespace quire {
 struct ServeBench {
   std::string base_url = "http://127.0.0.1:8000";
   std::string model;         // the server's name of the model; empty: not sent
-  std::string api_key_file;  // its first line is the key; empty: no key
+  std::string api_key_file;  // path of a file with the key in its first line; empty: no key
   int num_prompts = 32;
   double request_rate = 0;  // requests per second, at random times; 0: all at the start
   int max_concurrency = 0;  // requests at the same time; 0: no limit

@@ -7,7 +7,7 @@ namespace quire {
 /// Settings of `quire bench tokenizer`, which measures a model's tokenizer on a text.
 struct TokenizerBench {
   std::string model;      // GGUF file or HF directory
-  std::string text_file;  // UTF-8; empty: a page in several languages
+  std::string text_file;  // path of a UTF-8 text; empty: a built-in page in several languages
   int kilobytes = 1024;   // the text is repeated or cut to about this size
   int rounds = 5;
   bool json = false;

@@ -12,9 +12,10 @@ namespace {
 
 constexpr size_t kMostKeptBytes = 64 << 20;
 constexpr int kQueued = 256;         // batches that wait for a client that reads slowly, at most
-constexpr int kRequestsAtOnce = 64;  // read by one call of Serve()
-constexpr int kBatchesAtOnce = 256;  // sent by one call of Serve()
-// Until the next call while the queues of all clients are full: after a call that sent something, and after another.
+constexpr int kRequestsAtOnce = 64;  // requests that one call of Serve() reads
+constexpr int kBatchesAtOnce = 256;  // batches that one call of Serve() sends
+// Time until the next call while the queues of all clients are full: kSoon after a call that sent something, otherwise
+// kLater.
 constexpr std::chrono::milliseconds kSoon{5}, kLater{100};
 constexpr uint64_t kEndOfReplay = ~uint64_t{0};
 

@@ -23,10 +23,10 @@ class CacheEventReplays {
   /// cannot be used.
   CacheEventReplays(zmq::context_t& context, const std::string& endpoint, int max_batches);
 
-  /// The socket; readable when a client asks.
+  /// Returns the ZeroMQ socket, which is readable when a client asks.
   void* handle() { return socket_.handle(); }
 
-  /// Keeps a batch; drops the oldest ones. Numbers rise by one.
+  /// Keeps a batch, and drops the oldest batches beyond the limits. `number` rises by one from call to call.
   void Keep(uint64_t number, zmq::message_t batch);
 
   /// Reads some requests and sends some batches, without waiting. Returns the time until the next call: 0 when batches

@@ -11,7 +11,7 @@ namespace {
 constexpr int64_t kMostAskedBytes = 256;  // bytes of a frame that a client sends
 
 void SetOptions(zmq::socket_t& socket, const std::string& endpoint, int queued) {
-  if (endpoint.starts_with("tcp://[")) socket.set(zmq::sockopt::ipv6, 1);  // for an endpoint to connect to
+  if (endpoint.starts_with("tcp://[")) socket.set(zmq::sockopt::ipv6, 1);  // lets connect() use an IPv6 address
   socket.set(zmq::sockopt::linger, 500);
   socket.set(zmq::sockopt::sndhwm, queued);
   socket.set(zmq::sockopt::maxmsgsize, kMostAskedBytes);

@@ -9,8 +9,8 @@
 
 namespace quire {
 
-/// A subcommand of the program. `check` validates the settings, and `run` does the work. They are separate because bad
-/// settings have their own exit status.
+/// A subcommand of the program. `check` validates the settings before `run` does the work, because bad settings have
+/// their own exit status.
 struct Subcommand {
   CLI::App* app = nullptr;
   std::function<void()> check = [] {};

@@ -25,7 +25,8 @@ struct ForeignFlag {
   FlagPlace place = FlagPlace::kServers;
 };
 
-/// Values of a flag of Quire or of another program that have a fate of their own.
+/// Values of a flag, of Quire or of another program, that are treated differently from the flag's other values
+/// (FlagFate).
 struct ForeignValue {
   std::string_view flags, values;  // spellings of the flag and its values, with blanks between them
   FlagFate fate;

@@ -14,7 +14,7 @@ Topology SettingsFromFlags(const ServeFlags& flags);
 Topology ValidSettingsFromFlags(const ServeFlags& flags);
 
 /// Returns the validated settings of a server: finds the model, and makes the checks that only the coordinator can
-/// make. Throws Error (exit status 2). Refuses settings that this version cannot honour; it never ignores them.
+/// make. Throws Error (exit status 2). Refuses, and never ignores, settings that this version cannot honour.
 Topology TopologyFromFlags(const ServeFlags& flags);
 
 }  // namespace quire

@@ -160,8 +160,8 @@ AnswersFile::AnswersFile(const std::string& path, const std::string& requests) :
 
 AnswersFile::~AnswersFile() { ::close(descriptor_); }
 
-/// Opens and locks the file, or creates it. Returns false when the path has come to lead to another file; call it again
-/// then. Never follows links.
+/// Opens and locks the file, or creates it. Returns false when the path leads to another file by now; the caller then
+/// tries again. Never follows links.
 bool AnswersFile::Open() {
   constexpr int kFlags = O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   descriptor_ = ::open(path_.c_str(), kFlags | O_CREAT | O_EXCL, 0666);

@@ -16,8 +16,8 @@ inline constexpr std::string_view kAnswerBegin = R"({"id":"batch_req_)";
 /// Response bodies within these limits are stored as JSON, others as a JSON string.
 inline constexpr JsonLimits kBodyLimits{.max_depth = 64, .max_nodes = 20'000'000};
 
-/// A file to which answers are appended. To damage no other file, it accepts only a regular file of this user that has
-/// a single name and contains only answers. It locks the file against other runs.
+/// A file to which answers are appended, locked against other runs. To damage no other file, the constructor accepts
+/// only a regular file of this user that has a single name and contains only answers.
 class AnswersFile {
  public:
   /// Opens or creates the file. Keeps lines of an earlier run with status 200. Removes all other lines, and an

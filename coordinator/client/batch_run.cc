@@ -78,7 +78,7 @@ class Progress {
   int64_t tokens_ = 0;
 };
 
-/// True when another try may succeed, after a network error or a lack of room in the server.
+/// True when another try may succeed, after a network error or a refusal for lack of capacity.
 bool IsForLater(const ClientAnswer& answer) { return !answer.problem.empty() || answer.FoundNoRoom(); }
 
 int64_t TokensOf(const Json& body) {

@@ -9,9 +9,9 @@ struct BatchCommand {
   std::string input;   // path of the file of requests (BatchFile)
   std::string output;  // path of the answers (BatchAnswers); empty: the input's, with .answers.jsonl for .jsonl
   std::string url = "http://127.0.0.1:8000";
-  std::string api_key_file;  // its first line is the key; empty: no key
+  std::string api_key_file;  // path of a file with the key in its first line; empty: no key
   int max_concurrency = 32;  // requests at the same time
-  int retries = 10;          // retries of a request that was refused for lack of room or ended by a network error
+  int retries = 10;          // retries of a request that was refused for now (429, 503) or ended by a network error
 };
 
 /// Sends every request that has no answer with status 200 in the output, and appends the answers as they come. Shows

@@ -33,7 +33,7 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr std::chrono::seconds kFirstWord{5};  // patience for the first word of a server
+constexpr std::chrono::seconds kFirstWord{5};  // longest wait for a server's first answer
 constexpr const char* kHelp =
     "  /system TEXT      what the assistant is told beforehand; without TEXT: nothing\n"
     "  /set NAME VALUE   a field of the requests, such as temperature 0.2, max_tokens 100; without VALUE: not sent\n"

@@ -12,7 +12,7 @@ namespace quire {
 struct ChatCommand {
   std::string url = "http://127.0.0.1:8000";
   std::string model;         // the server's name of the model; empty: not sent
-  std::string api_key_file;  // its first line is the key; empty: no key
+  std::string api_key_file;  // path of a file with the key in its first line; empty: no key
   std::string system;        // the system message; empty: none
   /// Fields of the request beside the messages, such as temperature.
   OrderedJson fields = OrderedJson::object();  // fields for every request, read by ParseExactJson

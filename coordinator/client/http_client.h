@@ -20,7 +20,8 @@ struct ClientRequest {
   std::string authorization;                // "Bearer ...", or empty
   std::string path;
   std::optional<std::string> body;                                 // JSON for a POST; nullopt: a GET
-  std::chrono::milliseconds patience = std::chrono::seconds(660);  // longest silence; Quire's requests take up to 600 s
+  std::chrono::milliseconds patience = std::chrono::seconds(660);  // longest silence in an answer; requests take up to
+                                                                   // 600 s
   // Applies without an on_body callback. Once the length of the body is known, at least 1 KiB/s must arrive in every
   // period of `pace`. The whole answer must arrive within `patience`.
   std::chrono::milliseconds pace = std::chrono::seconds(10);
@@ -35,7 +36,7 @@ struct ClientAnswer {
   std::optional<int> retry_after_seconds;
   bool may_retry = true;  // false: the server says that a retry is useless
 
-  /// True when the server had no room for the request; a later try may find some.
+  /// True when the server refused the request for lack of capacity (429, 503), so that a later try may succeed.
   bool FoundNoRoom() const { return problem.empty() && may_retry && (status == 429 || status == 503); }
 };
 

@@ -138,7 +138,7 @@ constexpr const char* kOrders[] = {"state", "age", "prompt", "output", "blocks",
 /// What the user has chosen by keys: the order of the list, and the position in it.
 struct Choice {
   TopOrder order = TopOrder::kState;
-  size_t first = 0;  // request at the top of the list
+  size_t first = 0;  // index of the request at the top of the list
 
   /// Executes the keys, one after another. Returns false when a key ends the view.
   bool Obey(std::string keys, size_t requests) {

@@ -7,7 +7,7 @@ namespace quire {
 /// Settings of `quire top`, which shows a running server on the terminal.
 struct TopCommand {
   std::string url = "http://127.0.0.1:8001";  // URL of the admin port
-  std::string token_file;                     // its first line is the token; empty: no token
+  std::string token_file;                     // path of a file with the token in its first line; empty: no token
   double interval_seconds = 1;
 };
 

@@ -29,7 +29,7 @@ namespace asio = boost::asio;
 namespace {
 
 constexpr JsonLimits kPromptLimits{.max_depth = 64, .max_nodes = 10'000'000};
-constexpr int kTries = 10;                                         // of a prompt that finds no room
+constexpr int kTries = 10;                                         // tries of a prompt refused for lack of capacity
 constexpr int kPauseSeconds = 1, kLongestServerPauseSeconds = 30;  // between them
 
 bool IsTokens(const Json& json) {

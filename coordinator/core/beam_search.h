@@ -37,7 +37,7 @@ struct Beam {
 
 /// Selects beams step by step like HF transformers' generate(num_beams=...) (v5, _beam_search). Of all continuations,
 /// those among the best `width` that end become finished beams, and the best `width` that do not end go on. The best
-/// `width` finished beams are kept. The class holds no blocks and no slots.
+/// `width` finished beams are kept. The class holds no KV blocks and no slots at the workers.
 class BeamSearch {
  public:
   BeamSearch(const BeamOptions& options, std::vector<TokenId> stop_token_ids, int max_tokens);

@@ -9,8 +9,8 @@ namespace quire {
 /// How long the slowest worker took for each part of a step, in microseconds.
 struct StepTimes {
   uint32_t compute_micros = 0;  // total time
-  uint32_t swap_micros = 0;     // the part spent on block moves between device and host
-  uint32_t guess_micros = 0;    // the part that the draft model took, after the step's other work
+  uint32_t swap_micros = 0;     // part of compute_micros: block moves between device and host
+  uint32_t guess_micros = 0;    // part of compute_micros: the draft model, after the step's other work
 };
 
 /// A choice that its sink ended, because the text contained a stop string. A replay has no sinks, so the journal keeps

@@ -41,7 +41,7 @@ class ByteBudget {
     /// succeeds. A lease without a budget takes any number.
     Verdict Resize(int64_t bytes);
     /// Sets the held bytes of a request that does not run yet. The verdict is also kNotNow beyond the client's share
-    /// (InShare), so that room stays for clients without requests, and for answers that grow by Resize().
+    /// (InShare), so that memory stays for clients without requests, and for answers that grow by Resize().
     Verdict Admit(int64_t bytes);
     int64_t bytes() const { return bytes_; }
 

@@ -13,8 +13,8 @@
 
 namespace quire {
 
-/// One client connection, from accept to close. It is also the HttpResponder of the request that it serves. While a
-/// handler works, a connection holds little more than its socket, so thousands of streams can be open.
+/// One client connection, from accept to close, and the HttpResponder of the request that the connection serves. While
+/// a handler works, a connection holds little more than its socket, so thousands of streams can be open.
 class Connection : public HttpResponder, public std::enable_shared_from_this<Connection> {
  public:
   /// The references must outlive this object. `tls` is null for clear text.
@@ -59,14 +59,14 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   boost::asio::awaitable<void> WriteFrom(std::string_view bytes);
   boost::asio::awaitable<void> Refuse(HttpResponse response);
   HttpResponse HeadError(boost::beast::error_code error) const;
-  IoShares::Client Payer() const;  // the key or network that pays with its share of the I/O thread (IoShares)
+  IoShares::Client Payer() const;  // the key or network whose share of the I/O thread (IoShares) is charged
   boost::asio::awaitable<void> Begin(std::string head);
   void BeginAnswer();
   std::string LastLines() const;  // the last headers of every answer, and the empty line that ends its head
   void Tell();                    // reports the finished request (HttpService::answered)
   void SetDeadline(Clock::time_point when);
   void ClearDeadline();
-  /// Secure() does the TLS handshake. It returns false on failure. A client without TLS gets an answer that says so.
+  /// Secure() does the TLS handshake, and returns false on failure. A client without TLS gets an answer that says so.
   boost::asio::awaitable<bool> Secure(), AwaitBytes(size_t count);
   boost::asio::awaitable<void> SayGoodbye(), AwaitEarlyRead(), AwaitTurn();
   void ReadEarly();
@@ -87,7 +87,7 @@ class Connection : public HttpResponder, public std::enable_shared_from_this<Con
   const HttpLimits& limits_;
   const HttpService& service_;
   HttpRequest request_;
-  Clock::time_point begin_ = Clock::now();               // when the head of the request was whole
+  Clock::time_point begin_ = Clock::now();               // when the whole head of the request had been read
   Clock::duration waited_{};                             // time spent waiting until the client reads more of the answer
   size_t taken_ = 0;                                     // bytes of the answer read by the client after the first wait
   size_t unbroken_ = 0;                                  // bytes written since other coroutines last ran

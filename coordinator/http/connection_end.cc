@@ -24,7 +24,7 @@ constexpr auto kAfterHello = std::chrono::seconds(5);
 // A client's first record begins with type, version and length of the record, then type and length of the hello.
 constexpr size_t kRecordHead = 5, kHelloHead = 4, kHeads = kRecordHead + kHelloHead;
 constexpr size_t kMostInRecord = 16 << 10;
-constexpr int kMostWaits = 64;  // waits of AwaitBytes: the kernel may wake it early when memory is short
+constexpr int kMostWaits = 64;  // waits of AwaitBytes: the kernel may wake the wait early when memory is short
 
 /// Returns the size of the first record when it holds a whole hello, as real clients send it; 0 otherwise. OpenSSL
 /// would accept a hello of 128 KiB in one-byte records, and would allocate all of it once it knows the length.
@@ -118,7 +118,7 @@ asio::awaitable<void> Connection::SayGoodbye() {
 void Connection::WatchForEnd() {
   watching_ = true;
   if (!socket_.encrypted()) return AwaitReadable();
-  // Under TLS only a read tells whether the client has closed or sent its next request. One byte is enough.
+  // Under TLS only a read tells whether the client has closed or sent its next request. Reading one byte is enough.
   if (buffer_.size() > 0) return PollForEnd();
   ReadEarly();
 }

@@ -10,11 +10,11 @@
 
 namespace quire {
 
-/// The places of a port's connections: `most` in all, `most_per_address` per address. A connection is silent while it
-/// waits for its client to send or to read something. When all places are taken, a newcomer takes the place of the
-/// longest silent connection in the network with the most silent connections, if that network has more silent
-/// connections than the newcomer's network has connections. So a client with many addresses cannot keep others out with
-/// idle connections. A network is what TurnOf() returns (network_turns.h). Not thread-safe.
+/// Limits a port's connections: at most `most` in all, and `most_per_address` per address. Each connection has a place.
+/// A connection is silent while it waits for its client to send or to read something. When all places are taken, a
+/// newcomer takes the place of the longest silent connection in the network with the most silent connections, if that
+/// network has more silent connections than the newcomer's network has connections. So a client with many addresses
+/// cannot keep others out with idle connections. A network is what TurnOf() returns (network_turns.h). Not thread-safe.
 class ConnectionPlaces {
  public:
   class Place;
@@ -62,11 +62,11 @@ class ConnectionPlaces::Place {
   Place(const Place&) = delete;
   Place& operator=(const Place&) = delete;
 
-  /// Makes the place silent. Call it when the client has to send a hello or (the rest of) a request, or to read more of
-  /// its answer.
+  /// Marks the connection as silent. Call it when the client has to send a hello or (the rest of) a request, or to read
+  /// more of its answer.
   void AwaitClient();
-  /// Ends the silence: the place is not given away before the next AwaitClient(). Call it when the client has sent or
-  /// read something.
+  /// Marks the connection as not silent: no other connection gets its place before the next AwaitClient(). Call it when
+  /// the client has sent or read something.
   void ServeClient();
   bool silent() const { return silent_; }
 

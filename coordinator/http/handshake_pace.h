@@ -16,8 +16,8 @@ class HandshakePace {
  public:
   using Clock = std::chrono::steady_clock;
   using Ticket = NetworkTurns::Ticket;
-  static constexpr std::chrono::microseconds kLeastApart{2500};  // at most 400 a second, even when they are cheap
-  static constexpr std::chrono::milliseconds kBurst{250};        // as many handshakes as fit 250 ms are a burst
+  static constexpr std::chrono::microseconds kLeastApart{2500};  // least mean time between two starts: 400 a second
+  static constexpr std::chrono::milliseconds kBurst{250};  // handshakes whose mean times sum to this may start at once
 
   /// Sets the time that each later handshake costs the I/O thread.
   void Cost(Clock::duration cost) { apart_ = std::max<Clock::duration>(kLeastApart, cost * 5 / 2); }
@@ -40,7 +40,7 @@ class HandshakePace {
   Ticket Take() { return turns_.Next(); }
   /// Charges one handshake.
   void Charge(Clock::time_point now) { empty_ = std::max(empty_, now) + apart_; }
-  static constexpr std::chrono::seconds kLongestQueue{5};  // of one network; clients give up before long
+  static constexpr std::chrono::seconds kLongestQueue{5};  // longest queue of one network; clients give up before long
   /// Returns the network's oldest ticket if the network has more tickets in the queue than begin in kLongestQueue.
   std::optional<Ticket> Surplus(const boost::asio::ip::address& network) const {
     const auto most = static_cast<size_t>(std::max<int64_t>(1, kLongestQueue / apart_));

@@ -29,13 +29,13 @@ class HandshakeTurns {
   /// Removes the ticket from the queue; the Await() that waits with it, if any, returns false.
   void Leave(Ticket ticket, const boost::asio::ip::address& address);
 
-  /// The most open handshakes. Each takes 0.1 to 0.25 MB, and lasts a few round trips, or longer if the client is slow.
-  /// When one more begins, the oldest is ended.
+  /// The most open handshakes. Each handshake takes 0.1 to 0.25 MB, and lasts a few round trips, or longer if the
+  /// client is slow. When one more begins, the oldest is ended.
   static constexpr size_t kMostOpen = 512;
   /// A handshake counts as open while this object lives.
   using Open = std::shared_ptr<void>;
-  /// Registers a handshake that begins. `give_way` must end the handshake. It is called at most once, and never after
-  /// the returned Open is destroyed.
+  /// Registers a handshake that begins. `give_way` must end the handshake. `give_way` is called at most once, and never
+  /// after the returned Open is destroyed.
   Open Enter(std::function<void()> give_way);
 
  private:

@@ -34,8 +34,8 @@ constexpr auto kAfterOne = std::chrono::milliseconds(5);  // pause after a conne
 constexpr int kAcceptedAtOnce = 64;  // connections between two polls; fewer could overflow the kernel's queue
 constexpr int kAcceptQueue = 4096;   // the length of the kernel's queue; the kernel may cap it
 
-/// The open ports of a process. They share its file descriptors, so a newcomer at one port may take the descriptor of a
-/// silent connection of another port.
+/// The open ports of a process, which share its file descriptors. So a new connection at one port may take the
+/// descriptor of a silent connection of another port.
 class OpenPorts : public asio::execution_context::service {
  public:
   using key_type = OpenPorts;
@@ -152,8 +152,8 @@ struct HttpServer::Impl : std::enable_shared_from_this<Impl> {
     if (connection->began_handshake()) GiveBackMemory();
   }
 
-  /// Plans a malloc_trim. OpenSSL's memory of ended connections lies between blocks that live longer, so without it the
-  /// allocator would keep that memory forever.
+  /// Plans a malloc_trim. OpenSSL's memory of ended connections lies between blocks that live longer, so without the
+  /// trim the allocator would keep that memory forever.
   void GiveBackMemory() {
     const auto when = trims.Count(TrimPace::Clock::now());
     if (!when) return;

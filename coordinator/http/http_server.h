@@ -9,8 +9,9 @@
 
 namespace quire {
 
-/// An HTTP/1.1 server on one listening socket, in clear text or under TLS. It handles framing, limits, deadlines,
-/// keep-alive and event streams, but knows no JSON and no routes. All of it runs on the io_context's one thread.
+/// An HTTP/1.1 server on one listening socket, in clear text or under TLS. The server handles framing, limits,
+/// deadlines, keep-alive and event streams, but knows no JSON and no routes. All of it runs on the io_context's one
+/// thread.
 class HttpServer {
  public:
   /// Binds the socket. Throws Error when the address is in use or not an address of this host. `certificate` must
@@ -24,7 +25,7 @@ class HttpServer {
   void EndConnections();
   /// Accepts no new connections; open connections go on.
   void StopAccepting();
-  /// Replaces the times and rates of all connections. The number of places stays as it is.
+  /// Replaces the times and rates of all connections. The limits on their number stay.
   void SetTimes(const Topology::Limits& limits);
 
  private:

@@ -16,7 +16,7 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr std::chrono::milliseconds kTogether(100);  // between two times at which rests end
+constexpr std::chrono::milliseconds kTogether(100);  // time between the moments at which rests end
 
 }  // namespace
 

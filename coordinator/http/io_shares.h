@@ -21,24 +21,25 @@ class IoShares : public boost::asio::execution_context::service {
   using key_type = IoShares;
   using Clock = WorkShares::Clock;
   static inline boost::asio::execution_context::id id;
-  // The longest rest before one request. It is enough against a flood, and probes with a limit of 1 s
-  // succeed.
+  // The longest wait (rest) before one request: long enough against a flood, short enough for probes with a limit of 1
+  // s.
   static constexpr std::chrono::milliseconds kLongestRest{500};
   struct Client {
-    std::string name;      // of the key, or of the network
+    std::string name;      // name of the key, or of the network
     bool has_key = false;  // false: `name` is a network
   };
 
   explicit IoShares(boost::asio::execution_context& context);
 
-  /// `busy` returns true while workers compute on this thread's processors. Before this call no client has to rest.
+  /// `busy` returns true while workers compute on this thread's processors. Before this call no client has to wait
+  /// (rest).
   void RestWhile(std::function<bool()> busy) { busy_ = std::move(busy); }
   /// Says that the running handler serves this client. The handler's time since its first Serve() is charged to the
   /// client of its last Serve().
   void Serve(Client client);
   /// Charges the time of the handler that has just ended. RunIo() calls it.
   void EndHandler();
-  /// Returns the time for which the client must rest now.
+  /// Returns the time for which the client must wait (rest) from now on.
   Clock::duration RestOf(const Client& client) const;
   /// Waits until the client's rest (RestOf) is over. Rests of all clients end together, ten times a second, because
   /// each interruption delays the ranks, however short it is.
@@ -49,7 +50,7 @@ class IoShares : public boost::asio::execution_context::service {
 
   std::function<bool()> busy_;
   WorkShares keys_, networks_;
-  Client client_;                                  // of the handler that runs
+  Client client_;                                  // the client whose handler runs
   std::optional<std::chrono::nanoseconds> begin_;  // processor time of the thread at the handler's first Serve()
 };
 

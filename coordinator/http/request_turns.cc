@@ -8,7 +8,7 @@ namespace asio = boost::asio;
 
 asio::awaitable<void> RequestTurns::Await(asio::ip::address address) {
   if (!awaits_pass_) AwaitNextPass();
-  if (left_ > 0) {  // then no request waits
+  if (left_ > 0) {  // left_ > 0 only while no request waits
     --left_;
     co_return;
   }

@@ -17,7 +17,7 @@ class RequestTurns {
   boost::asio::awaitable<void> Await(boost::asio::ip::address address);
 
  private:
-  static constexpr int kInOnePass = 16;  // a refused request takes about 0.1 ms
+  static constexpr int kInOnePass = 16;  // requests between two polls; refusing one takes about 0.1 ms
 
   void AwaitNextPass();
   void BeginThoseWhoMay();
@@ -25,7 +25,7 @@ class RequestTurns {
   TicketCalls calls_;
   boost::asio::steady_timer pass_;  // expires at once: Asio checks timers when it polls the sockets
   bool awaits_pass_ = false;
-  int left_ = kInOnePass;  // requests that may still begin in this pass
+  int left_ = kInOnePass;  // requests that may still begin before the next poll of the sockets
   NetworkTurns turns_;
 };
 

@@ -71,8 +71,8 @@ size_t MostBytes(int extension) {
 }
 
 /// True when a list of the hello is longer than real clients send. OpenSSL compares both sides' lists in nested loops,
-/// and parses the names of authorities one by one: a hello with 4,000 groups and ciphers costs it 0.1 s. It skips
-/// extensions that it does not know, so they are not checked here.
+/// and parses the names of authorities one by one: a hello with 4,000 groups and ciphers costs OpenSSL 0.1 s. OpenSSL
+/// skips extensions that it does not know, so they are not checked here.
 bool HasLongLists(SSL* connection) {
   const unsigned char* list = nullptr;
   if (::SSL_client_hello_get0_ciphers(connection, &list) > 512) return true;
@@ -93,7 +93,7 @@ int StopOrPass(SSL* connection, int*, void*) {
   return std::exchange(bounds->may_pass_hello, false) ? SSL_CLIENT_HELLO_SUCCESS : SSL_CLIENT_HELLO_RETRY;
 }
 
-/// Ends the connection. OpenSSL will read no further byte of it, not even one that has arrived.
+/// Ends the connection. OpenSSL will read no further byte of the connection, not even one that has arrived.
 void CutOff(SSL* connection, const TlsBounds& bounds) {
   ::SSL_set_shutdown(connection, SSL_RECEIVED_SHUTDOWN);
   ::shutdown(bounds.socket, SHUT_RDWR);
@@ -164,8 +164,8 @@ std::shared_ptr<ssl::context> Load(const std::string& certificate_file, const st
   if (asked) Fail("{} needs a passphrase; nobody is there to give it: store it without one, mode 0600", key_file);
   if (error) Fail("{} is not the private key, in PEM, of {}: {}", key_file, certificate_file, error.message());
   context->set_password_callback([](size_t, ssl::context::password_purpose) { return std::string(); });
-  // An SSL_CTX keeps one key pair for each type of key. So it accepts a key whose type differs from the certificate's,
-  // and keeps it without a certificate.
+  // An SSL_CTX keeps one key pair for each type of key. So an SSL_CTX accepts a key whose type differs from the
+  // certificate's, and keeps it without a certificate.
   const X509* certificate = ::SSL_CTX_get0_certificate(context->native_handle());
   if (certificate == nullptr || ::SSL_CTX_check_private_key(context->native_handle()) != 1)
     Fail("{} is not the private key, in PEM, of {}: it belongs to another certificate", key_file, certificate_file);

@@ -11,7 +11,7 @@ namespace quire {
 class TrimPace {
  public:
   using Clock = std::chrono::steady_clock;
-  static constexpr int kEndedBetween = 1024;  // connections, with up to 0.1 MB of OpenSSL's memory each
+  static constexpr int kEndedBetween = 1024;  // ended connections, which had up to 0.1 MB of OpenSSL's memory each
   static constexpr std::chrono::seconds kApart{10};
 
   /// Counts an ended connection. Returns the time at which to trim; nullopt: not yet, or already planned.

@@ -13,7 +13,7 @@ namespace quire {
 
 namespace {
 
-constexpr std::chrono::milliseconds kWatchAtMost(5), kWatchAtLeast(250);  // pauses between looks at running jobs
+constexpr std::chrono::milliseconds kWatchAtMost(5), kWatchAtLeast(250);  // pauses between checks of running jobs
 
 std::chrono::nanoseconds TimeOf(clockid_t clock) {
   timespec now{};
@@ -28,7 +28,7 @@ struct WorkPool::Job {
   bool large = false;
   Work work;
   std::stop_source stop;
-  clockid_t clock = 0;                // processor time of the thread that runs it
+  clockid_t clock = 0;                // processor-time clock of the thread that runs the job
   std::chrono::nanoseconds begin{0};  // start of the job on `clock`
   bool too_long = false;
   enum class State { kWaits, kRuns, kOver } state = State::kWaits;

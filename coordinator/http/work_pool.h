@@ -25,17 +25,16 @@ namespace quire {
 class WorkPool {
  public:
   struct Limits {
-    int threads = 2;  // at least 2 where jobs may be large: one stays free for small jobs
+    int threads = 2;  // at least 2 where jobs may be large, because one thread stays free for small jobs
     size_t jobs = 4096;
     size_t jobs_per_client = 1024;
     size_t large_bytes = 64 << 10;  // a job of more bytes is large
     bool beside_workers = false;    // the pool shares its processors with workers
     // The most processor time of one job; after it the job is asked to stop. Every kind of work has a lower bound of
-    // its own, so this one matters only where such a bound fails. 0: no limit.
+    // its own, so job_time matters only where such a bound fails. 0: no limit.
     std::chrono::milliseconds job_time{20'000};
   };
-  /// The work of a job. It must check the token every few milliseconds, end soon after a stop, and never
-  /// throw.
+  /// The work of a job. The work must check the token every few milliseconds, end soon after a stop, and never throw.
   using Work = std::function<void(const std::stop_token&)>;
   struct Job;  // waits, runs, or is over
   using JobPtr = std::shared_ptr<Job>;

@@ -9,7 +9,7 @@ namespace {
 constexpr double kShare = 0.05;
 constexpr std::chrono::milliseconds kAtOnce(200);
 constexpr std::chrono::seconds kLongestRest(60);
-constexpr std::chrono::milliseconds kSweep(100);  // between two looks at all buckets; strangers may have thousands
+constexpr std::chrono::milliseconds kSweep(100);  // pause between checks of all buckets; there may be thousands
 
 }  // namespace
 

@@ -17,7 +17,7 @@ class WorkShares {
 
   explicit WorkShares(unsigned cores);
 
-  /// Returns the time from which the client's next job may begin. It may lie in the past: then the job begins at once.
+  /// Returns the time from which the client's next job may begin; a time in the past means at once.
   Clock::time_point Next(const std::string& client) const;
   /// Charges the client with `took`, the time for which its work kept one core busy.
   void Charge(const std::string& client, std::chrono::nanoseconds took, Clock::time_point now);

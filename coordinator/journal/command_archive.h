@@ -12,7 +12,7 @@ namespace quire {
 /// The part of a CommandOutcome that a replay compares.
 struct OutcomeRecord {
   bool refused = false;
-  StepId step = 0;  // 0: the outcome has no plan
+  StepId step = 0;  // number of the planned step; 0: the outcome has no plan
   uint64_t plan_hash = 0;
   std::vector<StoppedChoice> stopped;
 

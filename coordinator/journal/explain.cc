@@ -52,7 +52,7 @@ class Story {
   void Submitted(ArchiveReader& in) {
     const auto request = LoadSubmitted(in);
     const bool refused = in.Next<OutcomeRecord>().refused;
-    std::erase(ids_, request->id);  // ids start again with every server; names do not repeat
+    std::erase(ids_, request->id);  // request ids start again with every server; names do not repeat
     if (request->name == wanted_) ids_.push_back(request->id);
     const size_t stored = TakeStored(*request);
     if (!IsWanted(request->id)) return;
@@ -72,7 +72,7 @@ class Story {
   struct Stored {
     std::string salt;
     int adapter;
-    std::vector<TokenId> tokens;  // those of the blocks, and of the cached blocks before them
+    std::vector<TokenId> tokens;  // tokens of the stored blocks, and of the cached blocks before them
   };
   void CameBack(ArchiveReader& in) {
     CommandOperands operands;

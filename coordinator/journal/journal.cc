@@ -13,7 +13,7 @@ namespace quire {
 
 namespace {
 
-// Seconds until a refused write is tried again. They double each time, because every try costs a snapshot.
+// Seconds until a refused write is tried again. The seconds double each time, because every try costs a snapshot.
 constexpr double kFirstRetrySeconds = 5, kLastRetrySeconds = 600;
 
 double UnixSeconds() {

@@ -23,10 +23,11 @@ struct JournalHealth {
   std::string error;
 };
 
-/// The step journal. It records every input of an engine and every decision, so that requests can be explained and the
-/// scheduler's run can be repeated. It contains prompts and answers, so only its owner can read the directory. Belongs
-/// to the engine's thread, which never waits for the disk. Records that the disk refuses, or takes too slowly, are
-/// lost, with a warning and a kLost record. The journal then continues with a snapshot in a new segment.
+/// The step journal, which records every input of an engine and every decision, so that requests can be explained and
+/// the scheduler's run can be repeated. The journal contains prompts and answers, so only its owner can read the
+/// directory. Belongs to the engine's thread, which never waits for the disk. Records that the disk refuses, or takes
+/// too slowly, are lost, with a warning and a kLost record. The journal then continues with a snapshot in a new
+/// segment.
 class Journal : public EngineObserver {
  public:
   /// Begins a journal with a snapshot of the engine. Throws Error when the directory cannot be used. `engine` must

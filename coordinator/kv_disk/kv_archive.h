@@ -58,8 +58,8 @@ class KvArchiveWriter {
   bool finished_ = false;
 };
 
-/// Reads an archive that may be anybody's. A record takes at most three times its bytes of memory: 1 MiB for the first
-/// one, by which the file proves to be sealed with the key, and KvFolder::kMostBlockBytes for another one.
+/// Reads an archive that anybody may have written. A record takes at most three times its bytes of memory: 1 MiB for
+/// the first one, by which the file proves to be sealed with the key, and KvFolder::kMostBlockBytes for each later one.
 class KvArchiveReader {
  public:
   explicit KvArchiveReader(const std::string& path);

@@ -10,7 +10,7 @@
 namespace quire {
 
 /// The two lines of a space's description (KvFolder::DescriptionOf): the model's path for people, and the text from
-/// which the blocks' keys are derived (BlockSeal). Both are empty when the description has another form.
+/// which the blocks' keys are derived (BlockSeal). Both texts are empty when the description has another form.
 struct SpaceDescription {
   std::string model, space;
   static SpaceDescription Of(const std::string& description);

@@ -12,10 +12,10 @@
 
 namespace quire {
 
-/// The directory of stored blocks, which several servers may share. It has the file `secret`, and a folder for each
-/// space of blocks with one file for each block. A file appears as a whole or not at all: it is written under another
-/// name, synced and renamed. The functions do not follow symbolic links, and several threads may call all of them at
-/// the same time. They throw Error, which names the path and the system's reason.
+/// The directory of stored blocks, which several servers may share. The directory has the file `secret`, and a folder
+/// for each space of blocks with one file for each block. A file appears as a whole or not at all: it is written under
+/// another name, synced and renamed. The functions do not follow symbolic links, and several threads may call all of
+/// them at the same time. The functions throw Error, which names the path and the system's reason.
 class KvFolder {
  public:
   enum Existence { kMayBeMade, kMustExist };

@@ -9,7 +9,7 @@
 namespace quire {
 
 struct KvImportCounts {
-  int64_t blocks = 0, states = 0, bytes = 0;  // written to the directory; bytes of their files
+  int64_t blocks = 0, states = 0, bytes = 0;  // written to the directory: blocks, states, and the bytes of their files
   int64_t known = 0;                          // number of blocks and states that the directory already had
 };
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kUseSeconds = 3600;  // a use within this time after the last recorded use of a file is not recorded
 constexpr double kScanSeconds = 60;   // seconds between two scans for files that other servers wrote or removed
-/// Seconds for writing waiting blocks when the store is destroyed.
+/// The most seconds for writing blocks that still wait when the store is destroyed.
 constexpr double kEndSeconds = 5;
 
 double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }

@@ -27,12 +27,12 @@ class KvStore {
   static constexpr double kRestSeconds = 30;
   static constexpr size_t kMostUsesWaiting = 256;         // further uses are not recorded
   static constexpr int64_t kMostWaitingBytes = 64 << 20;  // bytes that wait to be written; beyond them HasRoom is false
-  static constexpr size_t kMostOrigins = 65536;           // a further origin replaces another one
+  static constexpr size_t kMostOrigins = 65536;           // most origins; a further one replaces another
 
   struct Options {
     std::string path;
     int64_t max_bytes = 0;       // most bytes of all files of blocks
-    double max_age_seconds = 0;  // files that are unused for longer are removed
+    double max_age_seconds = 0;  // files that are unused for more seconds are removed
     std::string space;           // name of the space (BlockSeal)
     std::string about;           // describes the space for people
   };
@@ -86,7 +86,7 @@ class KvStore {
   std::unique_ptr<KeptPins> pins_;
   mutable std::mutex mutex_;  // guards all members below; no thread holds it while the disk works
   std::condition_variable wake_;
-  std::map<std::pair<uint64_t, uint64_t>, PrefixOrigin> origins_;  // by the root's hash
+  std::map<std::pair<uint64_t, uint64_t>, PrefixOrigin> origins_;  // origin of each prefix, by the root's hash
   std::deque<StoredBlock> waiting_;
   int64_t waiting_bytes_ = 0;
   std::vector<std::vector<BlockHash>> used_;  // blocks whose files' use is to be recorded, one list for each prompt

@@ -23,7 +23,7 @@ namespace {
 constexpr size_t kWaitingLines = 8192;
 constexpr auto kBetweenTries = std::chrono::milliseconds(50);
 
-/// Writes every line completely. While the disk is full or gone, it tries the same line again and later lines wait, so
+/// Writes every line completely. While the disk is full or gone, the same line is tried again and later lines wait, so
 /// that a partly written line is always finished.
 class PatientFile : public spdlog::sinks::base_sink<std::mutex> {
  public:

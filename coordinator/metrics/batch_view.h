@@ -23,7 +23,7 @@ struct BatchFilter {
   size_t limit = 0;
 };
 
-/// Batches of all clients. Those that are not over come first, the oldest first; then those that are over, the latest
+/// Batches of all clients: first the batches that are not over, the oldest first, then the ended batches, the latest
 /// first.
 struct BatchViews {
   std::vector<BatchView> batches;  // at most BatchFilter::limit batches

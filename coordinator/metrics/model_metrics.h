@@ -9,11 +9,11 @@ namespace quire {
 
 /// The numbers of one model that do not come from its engines.
 struct ModelNumbers {
-  std::string state;  // as /v1/models names it
+  std::string state;  // the model's state, as in /v1/models
   int waiting = 0;    // requests that wait until the model is loaded
   int64_t loads = 0, load_failures = 0;
-  double load_seconds = 0;  // of the last start after the server's start; 0: none
-  int64_t bytes = 0;        // memory of its workers while it is loaded; 0: unknown
+  double load_seconds = 0;  // seconds of the latest start after the server's own start; 0: none
+  int64_t bytes = 0;        // bytes that its workers take while it is loaded; 0: unknown
 };
 
 /// Metrics about when one model is loaded and unloaded.

@@ -37,8 +37,8 @@ struct Report {
   const ModelFiles& model;
   MemoryPlan memory;
   std::vector<Concurrency> concurrency;
-  std::optional<PeakRates> all_peaks;  // of all ranks together, where they were given
-  std::optional<PeakRates> peaks;      // of the ranks of a stage
+  std::optional<PeakRates> all_peaks;  // peak rates of all ranks together, where they were given
+  std::optional<PeakRates> peaks;      // peak rates of the ranks of a stage
   std::string peaks_source;            // the source of the peak rates, or the reason why no speed is given
   std::vector<SpeedRow> steps, prompts;
   std::vector<LoadRow> loads;

@@ -17,9 +17,8 @@ namespace quire {
 
 namespace {
 
-/// One way to cut the model, and the memory that it takes.
-/// Returns the rows of a step. The stages of a pipeline compute different streams at the same time, so a step has a
-/// part of them.
+/// Returns the rows of a step. The stages of a pipeline compute different streams at the same time, so each stage's
+/// step has a part of the streams.
 int RowsOf(int streams, int stages) { return (streams + stages - 1) / stages; }
 
 /// Returns the rows of all steps that are compared.

@@ -44,7 +44,7 @@ double Exchange(const HostLink& link, const std::map<int, int>& ranks_by_host, i
   return seconds;
 }
 
-/// Returns the seconds in which the ranks of a stage give their parts of the rows to the ranks at the same places in
+/// Returns the seconds in which the ranks of a stage give their parts of the rows to the ranks at the same indices in
 /// the next stage, which then join the parts.
 double HandOver(const HostLink& link, const GroupCut& cut, const std::vector<int>& host_of_rank, int to,
                 int64_t bytes) {

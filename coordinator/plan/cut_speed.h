@@ -11,14 +11,14 @@ namespace quire {
 
 /// The network between any two hosts.
 struct HostLink {
-  double bytes_a_second = 0;  // of a host, each way
+  double bytes_a_second = 0;  // bytes a second that a host sends, and also receives
   double delay = 0;           // seconds that a byte takes to the other host
 };
 
 /// The seconds for which the ranks wait for each other in a step of some rows.
 struct CutWait {
-  double sum = 0;   // one sum over the ranks of a stage, averaged over the stages; 0 on one host
-  double turn = 0;  // the rows from the first stage to the last one, and the drawn tokens back
+  double sum = 0;   // seconds of one all-reduce over the ranks of a stage, averaged over the stages; 0 on one host
+  double turn = 0;  // seconds for the rows from the first stage to the last one, and for the drawn tokens back
 };
 
 /// Computes the waits from the link. host_of_rank: any number for each rank's host. row_bytes: bytes of one token's
@@ -36,7 +36,7 @@ struct CutSpeed {
   bool one_host = false;  // a group of fewer ranks, all of them on the first host
   int streams = 1;
   double compute = 0;  // seconds in which all stages compute one step, one after the other
-  int64_t sums = 0;    // sums over hosts in that step
+  int64_t sums = 0;    // number of all-reduces over hosts in one step
   CutWait wait;
   double largest_stage = 1;  // the largest stage's part of the work of all stages
 

@@ -12,7 +12,8 @@ namespace quire {
 struct TracedRequest {
   double seconds = 0;                 // arrival time since the trace's first request
   int prompt_tokens = 0, tokens = 0;  // lengths of prompt and answer
-  // Hashes of the prompt's blocks of kTraceBlock tokens; the last block may be partial. Empty: shares no prefix.
+  // Hashes of the prompt's blocks of kTraceBlock tokens; the last block may be partial. Empty: the request shares no
+  // prefix.
   std::vector<int64_t> hashes;
 };
 

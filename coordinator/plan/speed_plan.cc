@@ -54,7 +54,7 @@ double HeadOperations(const ModelSpec& spec) { return 2.0 * static_cast<double>(
 struct Work {
   double weight_bytes = 0, kv_bytes = 0;  // bytes read
   double products = 0, attention = 0;     // operations of matrix products and of attention
-  double few_rows_attention = 0;          // operations of tokens that attend alone
+  double few_rows_attention = 0;          // attention operations of sequences with a single query row
   double other = 0;                       // equivalent fp32 operations at the peak rate
   double rows = 1;                        // rows of the products
 };

@@ -14,8 +14,8 @@ namespace quire {
 /// Peak rates per second, of all ranks of a replica together.
 struct PeakRates {
   double read_bytes = 0;    // bytes read from memory, steadily
-  double products = 0;      // operations of products with weights, in their computing type
-  double attention = 0;     // operations of attention, in its computing type
+  double products = 0;      // operations of products with weights per second, in their computing type
+  double attention = 0;     // operations of attention per second, in its computing type
   double multiply_add = 0;  // operations in fp32
   bool products_in_bytes = false, attention_in_bytes = false;
 };
@@ -47,7 +47,7 @@ class StepCosts {
   const ModelSpec& spec_;
   const PeakRates peaks_;
   const double weight_bytes_, kv_bytes_, layer_operations_, head_operations_;
-  std::map<int64_t, double> read_parts_;  // read part of the weights, by tokens of a step
+  std::map<int64_t, double> read_parts_;  // part of the weights that a step reads, by the step's tokens
 };
 
 /// Predicts a decode step: each of `sequences` sequences has a context of `tokens` tokens and gets one token.
@@ -57,7 +57,8 @@ SpeedRow StepSpeed(const ModelSpec& spec, const MemoryPlan& plan, const PeakRate
 /// Predicts the time from the start of a lone prompt of `tokens` tokens to its first token.
 SpeedRow PromptSpeed(const ModelSpec& spec, const MemoryPlan& plan, const PeakRates& peaks, int64_t tokens);
 
-/// The rates of some of the ranks, `part` of all. A step of a pipeline goes through the stages one after the other.
+/// Returns the rates of the fraction `part` of all ranks, because a step of a pipeline goes through the stages one
+/// after the other.
 PeakRates RatesOfPart(const PeakRates& all, double part);
 
 /// True when weights are integers. Products then use assignment.compute.activations, otherwise fp32.

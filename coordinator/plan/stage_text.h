@@ -12,8 +12,8 @@ namespace quire {
 
 /// How often a rank waits for other ranks in a step. Each wait takes at least the time of a message.
 struct StepWaits {
-  int64_t sums = 0;        // sums over the ranks of a stage, and gathers before drawing
-  int64_t hand_overs = 0;  // from each stage to the next, and of tokens from the last stage to the others
+  int64_t sums = 0;        // all-reduces over the ranks of a stage, and all-gathers before sampling
+  int64_t hand_overs = 0;  // messages from each stage to the next, and of tokens from the last stage to the others
 };
 StepWaits WaitsOf(const ModelSpec& spec, int tensor, int stages);
 

@@ -22,7 +22,7 @@ class StepRuns {
 
   /// Returns the mean seconds of a step of `streams` sequences on one stage of `ranks` workers with `threads` threads
   /// each. The first call for a number of ranks and threads starts the workers. Throws Error with the remedy when the
-  /// model does not run so.
+  /// model does not run with these numbers.
   double Seconds(int ranks, int threads, int streams);
 
  private:
@@ -31,7 +31,7 @@ class StepRuns {
   const Topology& topology_;
   const ModelFiles& model_;
   const std::vector<int> streams_;
-  std::map<std::array<int, 3>, double> seconds_;  // by ranks, threads and streams
+  std::map<std::array<int, 3>, double> seconds_;  // measured seconds of a step, by ranks, threads and streams
 };
 
 }  // namespace quire

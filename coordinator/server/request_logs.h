@@ -11,8 +11,8 @@
 namespace quire {
 
 /// The logs of requests that the topology configures: the access log of both ports, the audit log of the admin port,
-/// and trace spans of POST requests to the data port. Only the I/O thread may use it. It must outlive the servers that
-/// write to it.
+/// and trace spans of POST requests to the data port. Only the I/O thread may use this object, which must outlive the
+/// servers that write to it.
 class RequestLogs {
  public:
   /// Opens the log files. Throws Error when a file cannot be written.

@@ -43,7 +43,7 @@ namespace asio = boost::asio;
 
 namespace {
 constexpr auto kLastAnswers = std::chrono::milliseconds(150);  // time for late clients' answers if no request runs
-constexpr auto kJoinLimit = std::chrono::seconds(20), kHurriedJoinLimit = std::chrono::seconds(3);  // for threads
+constexpr auto kJoinLimit = std::chrono::seconds(20), kHurriedJoinLimit = std::chrono::seconds(3);  // waits for threads
 const WorkPool::Limits kOfGrammars{.threads = 1, .jobs = 1024, .jobs_per_client = 128, .large_bytes = SIZE_MAX};
 void AddRoutes(DataPort::Options& options, std::vector<std::vector<Routes<DataHandler>::Route>> routes) {
   for (auto& some : routes) std::ranges::move(some, std::back_inserter(options.more_routes));
@@ -61,8 +61,8 @@ WorkPool::Limits OfDisk(const Topology& topology) {
 
 constexpr int64_t kAdminMemoryBytes = 256 << 20;  // memory limit of all requests to the admin port and their answers
 
-/// One server. It opens the listeners first, so that an occupied port is reported before models are loaded. Then it
-/// starts the workers, and then the APIs. The I/O thread runs from the beginning to the end.
+/// One server. Opens the listeners first, so that an occupied port is reported before models are loaded. Then starts
+/// the workers, and then the APIs. The I/O thread runs from the beginning to the end.
 class Server {
  public:
   /// Opens the listeners. `topology` has limits adapted to this process; `given_limits` are the limits that the
@@ -207,7 +207,7 @@ class Server {
     ending = std::move(io_);  // destroys waiting connections together with the calls that they serve
   }
 
-  // --- on the I/O thread ---
+  // The functions below run on the I/O thread.
 
   /// Applies the current settings to the parts of the server outside the engines.
   void Apply(const Topology& now, DataPort& data) {
@@ -325,7 +325,7 @@ class Server {
     co_await responder.Send(std::move(response));
   }
 
-  Topology topology_;  // with the values chosen for "auto" settings
+  Topology topology_;  // has the values that were chosen for "auto" settings
   const Topology::Limits given_limits_;
   SettingsFile file_;
   std::unique_ptr<Gates> gates_;

@@ -8,7 +8,7 @@
 
 namespace quire {
 
-/// The operator's settings: topology file and flags. On SIGHUP they are read again. Only the I/O thread may use this
+/// The operator's settings (topology file and flags), which are read again on SIGHUP. Only the I/O thread may use this
 /// object.
 class SettingsFile {
  public:

@@ -20,8 +20,8 @@ class StopMatcher {
     bool stopped = false;
     std::string stop = {};  // the stop string found, if stopped
   };
-  /// Adds text of the answer. Returns the text that can no longer become part of a stop string. Do not call it again
-  /// after it has found a stop string.
+  /// Adds text of the answer. Returns the text that can no longer become part of a stop string. Do not call Push again
+  /// after a stop string was found.
   Output Push(const std::string& text);
   /// Returns the text that is still held back when the answer ends without a stop string.
   std::string Finish() { return std::move(held_); }

@@ -14,8 +14,8 @@ struct Utf8Step {
   bool incomplete = false;  // the bytes end inside a possible character
 };
 
-/// Reads the first character of `bytes` (not empty). Of invalid input it skips "maximal subparts", as the Unicode
-/// standard recommends, so that replacing each with U+FFFD gives the same text as other decoders.
+/// Reads the first character of `bytes` (not empty). Skips "maximal subparts" of invalid input, as the Unicode standard
+/// recommends, so that replacing each with U+FFFD gives the same text as other decoders.
 Utf8Step NextUtf8(std::string_view bytes);
 
 void AppendUtf8(char32_t character, std::string& out);

@@ -27,9 +27,9 @@ struct Collector {
 /// invalid URL.
 Collector ParseCollector(const std::string& url);
 
-/// Replaces `endpoint`, the URL in the settings, by the URL for spans. It is empty when OpenTelemetry's variables
-/// switch traces off, and comes from these variables when the settings have none. Throws Error for an invalid URL or
-/// variable.
+/// Replaces `endpoint`, the URL in the settings, by the URL for spans. The result is empty when OpenTelemetry's
+/// variables switch traces off, and comes from these variables when the settings have none. Throws Error for an invalid
+/// URL or variable.
 void TakeOtelVariables(std::string& endpoint);
 
 /// Sends the spans of requests to an OpenTelemetry collector (OTLP over HTTP, as JSON) in batches, on a thread of its

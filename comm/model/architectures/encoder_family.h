@@ -3,16 +3,17 @@
 #include "comm/model/architecture.h"
 #include "comm/model/architectures/layer_norm_family.h"
 
-// Common parts of encoders. Their tokens see each other in both directions, and they have no output head.
+// Common parts of encoders, whose tokens see each other in both directions and which have no output head.
 namespace quire::architectures {
 
 /// Sets the settings that all encoders share: no output head, and tokens that see later tokens.
 void SetEncoder(ModelSpec& spec);
 
-/// Does what SetEncoder does, for models like BERT: the embeddings are normed, and each layer norms its sums.
+/// Does what SetEncoder does, for models like BERT: embeddings are normalized, and each layer normalizes its sums with
+/// the residual (post-norm).
 void SetPostNormEncoder(ModelSpec& spec);
 
-/// Ends of the names of tensors in older files that contain the numbers 0, 1, 2, .. or zeros.
+/// Ends of the names of tensors in older files that are no weights: they contain only the numbers 0, 1, 2, .. or zeros.
 inline constexpr const char* kPositionIds[] = {"embeddings.position_ids", "embeddings.token_type_ids"};
 
 inline constexpr const char *kBertTokens = "bert.embeddings.word_embeddings.weight",
@@ -38,7 +39,8 @@ int64_t LabelsOf(const HfConfig& config);
 
 inline constexpr const char *kClassifier = "classifier.weight", *kClassifierBias = "classifier.bias";
 
-// The layers for every row: their file names without extension, then the names of their weight and bias tensors.
+// The layers of bge-m3 that are applied to every token's output row: their file names without extension, then the names
+// of their weight and bias tensors.
 inline constexpr const char *kSparseLayer = "sparse_linear.weight", *kSparseLayerBias = "sparse_linear.bias",
                             *kColbertLayer = "colbert_linear.weight", *kColbertLayerBias = "colbert_linear.bias";
 
@@ -47,12 +49,12 @@ struct PooledHeadNames {
   const char *in = nullptr, *in_bias = nullptr, *norm = nullptr, *norm_bias = nullptr, *out = nullptr,
              *out_bias = nullptr;
 };
-/// The names that RoBERTa, ELECTRA and MPNet use.
+/// The weight names of the layers after pooling that RoBERTa, ELECTRA and MPNet use.
 inline constexpr PooledHeadNames kInnerClassifier = {.in = "classifier.dense.weight",
                                                      .in_bias = "classifier.dense.bias",
                                                      .out = "classifier.out_proj.weight",
                                                      .out_bias = "classifier.out_proj.bias"};
-/// Appends the model's layers after pooling, and its layers for every row.
+/// Appends to `weights` the model's layers after pooling, and the layers that it applies to every token's output.
 void AddPooledHead(const ModelSpec& spec, const PooledHeadNames& names, std::vector<WeightSpec>& weights);
 
 }  // namespace quire::architectures

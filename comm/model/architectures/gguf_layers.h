@@ -27,7 +27,7 @@ void SetMixerWithoutKeys(const GgufConfig& config, Mixer mixer, ModelSpec& spec)
 /// negated rates. Throws Error when sizes contradict each other.
 Recurrence StateHeadsFromGguf(const GgufConfig& config, int64_t key_heads);
 
-/// Removes the layers that predict further tokens. They are the last blocks of a GGUF file.
+/// Removes the layers that predict further tokens, which are the last blocks of a GGUF file.
 void DropFurtherLayers(const GgufConfig& config, ModelSpec& spec);
 
 /// Keeps the file's sliding window only in the layers that slide: those that attention.sliding_window_pattern lists or,

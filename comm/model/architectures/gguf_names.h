@@ -15,9 +15,10 @@ const char* GgufName(Role role);
 bool Has(const GgufConfig& config, const char* name, int64_t layer = 0);
 inline bool Has(const GgufConfig& config, Role role, int64_t layer = 0) { return Has(config, GgufName(role), layer); }
 
-/// The tensor with queries, keys and values, and the tensor of their biases.
+/// The GGUF names of the tensor with queries, keys and values, and of the tensor with their biases.
 inline constexpr const char *kGgufQkv = "blk.{}.attn_qkv.weight", *kGgufQkvBias = "blk.{}.attn_qkv.bias";
-/// The tensor of all input projections of a state space, or of the gated delta rule's queries, keys, values and gates.
+/// The GGUF name of the tensor of all input projections of a state space, or of the gated delta rule's queries, keys,
+/// values and gates.
 inline constexpr const char* kGgufStateIn = "blk.{}.ssm_in.weight";
 
 }  // namespace quire::architectures

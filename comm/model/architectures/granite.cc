@@ -83,7 +83,7 @@ ModelSpec GraniteHybridFromHf(const HfConfig& config) {
 }
 
 /// Reads a GGUF file; layers without keys are state spaces. Files converted from Bamba have this architecture name,
-/// too. They are refused, because their row order pairs other dimensions for rotation than the model does.
+/// too. Such files are refused, because their row order pairs other dimensions for rotation than the model does.
 ModelSpec GraniteHybridFromGguf(const GgufConfig& config) {
   ModelSpec spec = GraniteFromGguf(config);
   spec.SetAll(&LayerSpec::rope, config.Flag("rope.scaling.finetuned", false) ? 0 : -1);

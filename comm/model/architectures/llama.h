@@ -44,11 +44,11 @@ inline constexpr const char* kFinalLayerNorm = "model.final_layernorm.weight";
 
 /// Returns the weight with this role. Aborts when the list has no such weight.
 WeightSpec& WeightOf(std::vector<WeightSpec>& weights, Role role);
-/// Changes the safetensors name of the weight with this role.
+/// Changes the safetensors name of the weight with this role to `hf`.
 void Rename(std::vector<WeightSpec>& weights, Role role, const char* hf);
 /// Makes two or three weights rows of one tensor with these names.
 void Fuse(std::vector<WeightSpec>& weights, std::initializer_list<Role> roles, const char* hf, const char* gguf);
-/// Makes gates and ups one tensor.
+/// Makes the MLP's gate and up matrices rows of one tensor.
 void FuseGatesAndUps(std::vector<WeightSpec>& weights);
 /// Adds biases of queries, keys and values. `rotate`: WeightSpec::rotates of the biases of queries and keys.
 void AddQkvBiases(std::vector<WeightSpec>& weights, bool rotate);

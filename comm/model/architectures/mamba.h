@@ -17,7 +17,7 @@ struct StateSpaceKeys {
 /// Reads a state space's sizes. Throws Error for unsupported settings: biases of projections, bounds of time steps.
 Recurrence StateSpaceFromHf(const HfConfig& config, const StateSpaceKeys& keys);
 
-/// The keys that Granite and Bamba use.
+/// The keys of config.json that Granite and Bamba use for a state space's sizes.
 extern const StateSpaceKeys kMambaKeys;
 
 /// Does what StateSpaceFromHf does, for a GGUF file. At least one layer must be a state space. Throws Error for sizes

@@ -87,7 +87,7 @@ Mixture MixtureFromGguf(const GgufConfig& config) {
 }
 
 void RequireSigmoid(const HfConfig& config) {
-  // "noaux_tc" is not a score. It is a way of choosing experts that uses sigmoids.
+  // "noaux_tc" is not a score, but a way of choosing experts that uses sigmoids.
   const std::string score = config.Text("scoring_func", "sigmoid");
   if (score != "sigmoid" && score != "noaux_tc") {
     Fail("{}: scoring_func \"{}\" is not supported; supported: sigmoid", config.path(), score.substr(0, 100));
@@ -162,7 +162,7 @@ void SetMixtureWhereListed(const HfConfig& config, int64_t first, ModelSpec& spe
 
 namespace {
 
-/// Returns a family's names for files with stacked experts.
+/// Returns a family's names of a mixture's weights, for files with stacked experts.
 MixtureNames Stacked(MixtureNames names) {
   if (names.router == kBlockSparseMixtureNames.router) names.router = kQwenMixtureNames.router;
   names.gate = names.up = kStackedGateUp;

@@ -28,7 +28,7 @@ Mixture CorrectedMixtureFromGguf(const GgufConfig& config);
 /// together.
 int64_t ColumnsOfShared(const Mixture& mixture, int64_t count, const std::string& path);
 
-/// Gives the mixture to every layer.
+/// Makes the MLP of every layer this mixture of experts.
 void SetMixture(ModelSpec& spec, const Mixture& mixture);
 
 /// Gives the mixture to each decoder_sparse_step-th layer that mlp_only_layers does not list, as Qwen's families do.
@@ -43,7 +43,7 @@ void SetMixtureWhereListed(const HfConfig& config, int64_t first, ModelSpec& spe
 
 /// The names of a mixture's weights in safetensors. GGUF names are the same in all families.
 struct MixtureNames {
-  const char *router, *gate, *up, *down;  // no gate in models without gated MLPs
+  const char *router, *gate, *up, *down;  // names of tensors; no gate in models without gated MLPs
   const char *shared_gate = nullptr, *shared_up = nullptr, *shared_down = nullptr, *shared_scale = nullptr;
   const char *router_bias = nullptr, *correction = nullptr;
   const char *gate_bias = nullptr, *up_bias = nullptr, *down_bias = nullptr;
@@ -55,17 +55,17 @@ struct MixtureNames {
 /// The names that Qwen and the families that follow it use: they begin with model.layers.N.mlp.
 extern const MixtureNames kQwenMixtureNames;
 
-/// The names that Mixtral and the families that follow it use.
+/// The names of a mixture's weights that Mixtral and the families that follow it use.
 extern const MixtureNames kBlockSparseMixtureNames;
 
-/// Qwen's names, for families with routers like DeepSeek-V3's.
+/// Qwen's names of a mixture's weights, for families with routers like DeepSeek-V3's.
 extern const MixtureNames kCorrectedMixtureNames;
 
 /// Qwen's names for experts, with the names that Trinity and HunYuan 3 give to the router and its correction.
 extern const MixtureNames kExpertBiasMixtureNames;
 
-/// The tensor of all experts' gates and ups, and the tensor of all experts' downs, in gpt-oss and in newer files of
-/// other families.
+/// The names of the tensor with all experts' gates and ups, and of the tensor with all experts' downs, in gpt-oss and
+/// in newer files of other families.
 inline constexpr const char *kStackedGateUp = "model.layers.{}.mlp.experts.gate_up_proj",
                             *kStackedDown = "model.layers.{}.mlp.experts.down_proj";
 /// The end of the name of stacked gates and ups, after the layer's number.

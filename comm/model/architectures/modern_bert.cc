@@ -11,7 +11,7 @@ namespace {
 constexpr double kGlobalRopeTheta = 160000, kLocalRopeTheta = 10000;
 
 constexpr const char* kGateUp = "model.layers.{}.mlp.Wi.weight";
-// Tensors of the classes that predict masked tokens.
+// Prefixes of ignored tensors: the heads that predict masked tokens.
 constexpr const char* kUnusedOfModernBert[] = {"head.", "decoder."};
 
 /// Reads the layers' windows. A token sees half of local_attention to each side, and itself.

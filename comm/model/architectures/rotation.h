@@ -16,7 +16,7 @@ struct RopeHabits {
   double partial = 0;
   bool calls_longrope_otherwise = false;  // files may call its longrope "su" or "yarn"
   bool queries_grow = false;              // llama_4_scaling_beta sets the growth
-  bool proportional = false;              // rope_type "proportional" sets how many pairs turn
+  bool proportional = false;              // rope_type "proportional" sets how many pairs rotate
   /// True when files may have mrope_section, which splits the rotation among times, heights and widths. For text all
   /// three equal the position.
   bool sections_agree = false;

@@ -27,7 +27,8 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::string& path() const { return path_; }
 
-  /// Unmaps the touched pages. They stay in the page cache and return when they are read again. Not for copied files.
+  /// Unmaps the touched pages of a mapped file; not for copied files. The pages stay in the page cache, and reading
+  /// them maps them again.
   void ReleasePages() const;
 
  private:

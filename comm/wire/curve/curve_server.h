@@ -36,7 +36,7 @@ class CurveServer {
 
   /// True when the client that made this HELLO frame knows this server's public key.
   bool CanOpen(std::span<const uint8_t> hello) const;
-  /// Counts a client that was refused before the handler saw its key. Returns num_refused() with this client.
+  /// Counts a client that was refused before the handler saw its key. Returns num_refused(), this client included.
   uint64_t CountRefused();
 
   /// Returns the addresses from which workers have connected to any port of this server.

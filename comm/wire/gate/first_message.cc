@@ -33,7 +33,7 @@ bool FirstMessage::EndsHead(char byte) {
     reached_ = true;
     return false;
   }
-  const size_t begin = (flags & kLong) != 0 ? 9 : 2;  // of the body
+  const size_t begin = (flags & kLong) != 0 ? 9 : 2;  // bytes before the body: flags and length
   if (head_.size() < begin) return false;
   uint64_t length = 0;
   for (size_t i = 1; i < begin; ++i) length = length << 8 | ByteOf(head_[i]);

@@ -8,8 +8,8 @@
 
 namespace quire {
 
-/// Finds, in the bytes that a ZeroMQ peer sends (ZMTP 3, RFC 23), where its first message or subscription begins.
-/// Before it come a greeting and commands (READY, PING). Keeps at most 300 bytes.
+/// Finds, in the bytes that a ZeroMQ peer sends (ZMTP 3, RFC 23), where its first message or subscription begins. A
+/// greeting and commands (READY, PING) come before that message. The object stores at most 300 bytes.
 class FirstMessage {
  public:
   /// Takes the next bytes. Returns true once the message or subscription has begun.
@@ -19,7 +19,7 @@ class FirstMessage {
   bool EndsHead(char byte);
 
   size_t skip_ = kGreetingBytes;  // bytes that come before the head of the next frame
-  std::string head_;              // flags and length of a frame, and the name of its command, as far as they have come
+  std::string head_;              // the received part of a frame's flags, length and command name
   bool reached_ = false;
 };
 

@@ -83,8 +83,8 @@ bool Attach(int listening, const std::vector<sockaddr_storage>& hosts) {
   return ::setsockopt(listening, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program)) == 0;
 }
 
-/// Returns a second socket that listens at the address of `first`. It is not open if the system does not allow
-/// that.
+/// Returns a second socket that listens at the address of `first`. The descriptor is not open if the system does not
+/// allow that.
 Descriptor ListenBeside(int first) {
   sockaddr_storage own{};
   socklen_t size = sizeof(own);

@@ -14,7 +14,7 @@ namespace quire {
 /// queue of other hosts. If the kernel cannot choose, one socket listens for all hosts.
 class GateDoors {
  public:
-  /// The values in epoll events that mean these two sockets.
+  /// The values that identify the two sockets in epoll events.
   static constexpr uint64_t kOthersMark = 0, kWorkersMark = UINT64_MAX;
 
   /// Listens as ListenOnTcp does. Adds the addresses of this host to `hosts`, which must outlive this object. Throws

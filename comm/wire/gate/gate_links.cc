@@ -30,7 +30,7 @@ struct GateLinks::Way {
   std::vector<char> late;                 // bytes read but not yet taken by the other side
   size_t sent = 0;                        // bytes of `late` already sent
   size_t left = SIZE_MAX;                 // bytes that `from` may still send
-  std::unique_ptr<FirstMessage> awaited;  // while the first message has a deadline
+  std::unique_ptr<FirstMessage> awaited;  // set while the first message has a deadline
   bool full() const { return sent < late.size(); }
 };
 
@@ -115,8 +115,8 @@ void GateLinks::TakeNewOnes() {
   for (const uint64_t number : to_end) Erase(number);
 }
 
-/// Asks epoll for the events that each side needs: readable once the other side has taken everything, writable until it
-/// has. Returns false when epoll fails, which ends the link.
+/// Asks epoll for the events that each side needs: readable once the other side has received all its bytes, writable
+/// while bytes wait for this side. Returns false when epoll fails, which ends the link.
 bool GateLinks::Watch(Link& link, uint64_t number) {
   if (link.ended >= 0) {  // the closed side would report its end forever, and the other side has no receiver any more
     if (link.watched[link.ended] == 0) return true;

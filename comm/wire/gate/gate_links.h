@@ -15,10 +15,10 @@
 
 namespace quire {
 
-/// What a peer may do. One that does something else loses its link.
+/// The limits on what a peer may do. The gate closes the link of a peer that exceeds a limit.
 struct LinkBounds {
-  size_t most_bytes = SIZE_MAX;           // bytes that the peer sends in all
-  std::chrono::milliseconds to_speak{0};  // until its first message or subscription begins; 0: no limit
+  size_t most_bytes = SIZE_MAX;           // the most bytes that the peer may send in all
+  std::chrono::milliseconds to_speak{0};  // until the peer's first message or subscription begins; 0: no limit
 };
 
 /// Forwards bytes in both directions between the connections of accepted peers and the ZeroMQ socket that the gate
@@ -56,18 +56,18 @@ class GateLinks {
   void Erase(uint64_t number);
 
   Descriptor epoll_, wake_;
-  mutable std::mutex mutex_;  // guards the next four
+  mutable std::mutex mutex_;  // guards the next four members
   std::map<uint64_t, std::unique_ptr<Link>> new_ones_;
   std::vector<uint64_t> to_end_;
   std::set<uint64_t> living_;
   uint64_t last_number_ = 0;
-  std::map<uint64_t, std::unique_ptr<Link>> links_;  // this and the members below are used by the thread only
+  std::map<uint64_t, std::unique_ptr<Link>> links_;  // only the gate's thread uses links_ and the members below
   struct Ending {
     std::chrono::steady_clock::time_point at;
     uint64_t number;  // the link's number; the link may be gone
   };
   std::deque<Ending> ending_;  // links that are ending, in the order of `at`
-  std::deque<Ending> silent_;  // when links end whose peers have said nothing until then, in the order of `at`
+  std::deque<Ending> silent_;  // deadlines of links whose peers have not sent a message yet, in the order of `at`
   std::vector<char> buffer_;
   std::atomic<bool> stopping_{false};
   std::thread thread_;

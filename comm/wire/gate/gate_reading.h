@@ -22,9 +22,9 @@ Reading ReadWord(int fd, Stranger::Awaits awaits, std::vector<uint8_t>& word);
 /// has room for a handshake message.
 bool SendWhole(int fd, std::span<const uint8_t> bytes);
 
-/// Reads the greeting of the ZeroMQ socket that the gate protects. It is the same for every client, so the gate
-/// sends it without asking that socket again. Throws Error, which names `endpoint`, when the socket does not
-/// answer.
+/// Reads the greeting of the ZeroMQ socket that the gate protects. This greeting is the same for every client, so the
+/// gate repeats it to each without asking that socket again. Throws Error, which names `endpoint`, when the socket does
+/// not answer.
 void AskForGreeting(const PrivateSocket& inner, const std::string& endpoint, std::span<uint8_t> greeting);
 
 }  // namespace quire

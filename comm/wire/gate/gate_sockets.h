@@ -42,7 +42,8 @@ class PrivateSocket {
 
   /// Returns the listening socket's descriptor. The caller closes it.
   int Release() { return listening_.Release(); }
-  /// Returns a non-blocking connection to the socket. It is not open, and errno is set, when connecting fails.
+  /// Returns a non-blocking connection to the socket. The returned descriptor is not open, and errno is set, when
+  /// connecting fails.
   Descriptor Connect() const;
 
  private:

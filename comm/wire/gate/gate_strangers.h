@@ -35,12 +35,12 @@ struct Stranger {
   Descriptor outer, inner;  // sockets to the peer and, once connected, to the ZeroMQ socket
   Clock::time_point deadline;
   Awaits awaits = Awaits::kGreeting;
-  bool knows_key = false;           // true once its HELLO was opened: the peer knows this server's public key
+  bool knows_key = false;           // true once the peer's HELLO was decrypted: the peer knows this server's public key
   std::vector<uint8_t> said, word;  // the peer's earlier messages; the current message so far
 };
 
-/// The unauthenticated connections at a port, limited in all and for each network. A new connection always gets a
-/// place, because the oldest one is dropped: one of the same network if that network is full, otherwise one of the
+/// The unauthenticated connections at a port, limited in all and for each network. A new connection is always accepted,
+/// because the oldest one is dropped: one of the same network if that network is full, otherwise one of the
 /// neighbourhood with the most connections. Connections whose peers know the server's public key are dropped only once
 /// they outnumber the others. So a flood ends no handshake, and copies of one HELLO cannot fill the port. Networks take
 /// turns for expensive work, and every second turn is for networks from which a peer was accepted before, so workers
@@ -58,7 +58,7 @@ class Strangers {
   /// Returns the connection with this number; null when it is gone.
   Stranger* Find(uint64_t number);
   void Remove(uint64_t number);
-  /// Records that the connection's HELLO was opened.
+  /// Records that the connection's HELLO was decrypted, so that its peer knows the server's public key.
   void KnowsKey(Stranger& stranger);
   /// Records that a peer from this network was accepted, for the first kMostAccepted networks.
   void Accepted(const std::string& network);
@@ -66,7 +66,7 @@ class Strangers {
   Stranger* Oldest();
   size_t size() const { return strangers_.size(); }
 
-  /// Appends the connection to its network's queue.
+  /// Appends the connection to its network's queue for the expensive work of handshakes.
   void AwaitTurn(const Stranger& stranger);
   /// Removes and returns the next connection whose turn it is; null when none waits.
   Stranger* NextTurn();
@@ -82,12 +82,12 @@ class Strangers {
   void Leave(Counts& counts, const std::string& place, bool knows_key);
   Stranger* OldestOfLargest(const std::function<bool(const Stranger&)>& may_go, bool knows_key);
 
-  std::map<uint64_t, Stranger> strangers_;  // keyed by a number that only grows
+  std::map<uint64_t, Stranger> strangers_;  // keyed by a number that grows with each connection
   Count all_;
   Counts by_network_, by_neighbourhood_;
   std::map<std::string, std::deque<uint64_t>> lines_;  // each network's queue; may hold numbers of closed connections
   std::list<std::string> turns_[2];  // networks with a queue, the first is next; [1]: those with accepted peers
-  bool accepted_next_ = true;        // the list that has the next turn
+  bool accepted_next_ = true;        // true: networks with accepted peers have the next turn
   std::set<std::string> accepted_;
   uint64_t last_number_ = 0;
 };

@@ -29,8 +29,8 @@ extern const HandshakeCommand kErrorCommand;
 
 /// The state of an incomplete message.
 struct PrefixState {
-  bool wrong = false;  // no further bytes can make it valid
-  size_t missing = 0;  // bytes that come next in any case; 0: complete
+  bool wrong = false;  // no further bytes can make the message valid
+  size_t missing = 0;  // number of bytes that must come next in any case; 0: the message is complete
 };
 
 /// Checks a client's greeting, which must have version 3 and mechanism CURVE.
@@ -38,7 +38,7 @@ PrefixState StateOfGreeting(std::span<const uint8_t> bytes);
 /// Checks a frame that must contain this command.
 PrefixState StateOfCommand(std::span<const uint8_t> bytes, const HandshakeCommand& command);
 
-/// Returns the greeting that a client sends. The gate uses it to ask a server for its greeting.
+/// Returns the greeting that a client sends. The gate sends this greeting to ask a server for its greeting.
 std::span<const uint8_t> ClientGreeting();
 
 }  // namespace quire

@@ -21,7 +21,7 @@ namespace quire {
 
 namespace {
 
-constexpr int kMillisWithoutDescriptors = 50;  // then the gate tries again
+constexpr int kMillisWithoutDescriptors = 50;  // pause before the gate accepts again
 
 }  // namespace
 
@@ -56,12 +56,12 @@ struct OpenGate::Impl {
     uint64_t link;
     PeerName name;
   };
-  std::vector<Peer> peers;  // the latest is last; used by the thread alone
+  std::vector<Peer> peers;  // connected peers, the latest last; used by the thread alone
   std::atomic<bool> stopping{false};
   std::thread thread;
 };
 
-/// True when a peer of this name may have a place. Takes the place from another peer, where necessary.
+/// True when the port has room for a peer of this name. Disconnects another peer if that makes the room (PlaceFor).
 bool OpenGate::Impl::HasRoomFor(const PeerName& name) {
   std::erase_if(peers, [&](const Peer& peer) { return !links.Lives(peer.link); });
   if (peers.size() < kMostPeers) return true;

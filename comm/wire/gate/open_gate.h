@@ -8,12 +8,12 @@
 namespace quire {
 
 /// Protects a TCP port of a ZeroMQ socket that serves anybody, without keys. ZeroMQ stores every subscription, and
-/// every part of an unfinished message, without a bound: 30 bytes for each byte that a peer sends. It also accepts
+/// every part of an unfinished message, without a bound: 30 bytes for each byte that a peer sends. ZeroMQ also accepts
 /// connections until the process has no file descriptors left. So the gate accepts the connections, at most kMostPeers
-/// once, and forwards at most kMostBytes from each peer. A peer is closed that sends more, that neither subscribes nor
-/// asks in time, or that takes nothing for 3 s while its system has no room for more (AcceptPeer). When the gate
-/// is full, PlaceFor says whose place a newcomer gets, or that it is closed. ZeroMQ's clients connect again by
-/// themselves.
+/// at the same time, and forwards at most kMostBytes from each peer. The gate disconnects a peer that sends more, that
+/// neither subscribes nor asks in time, or that takes nothing for 3 s while its system has no room for more
+/// (AcceptPeer). When the gate is full, PlaceFor chooses the peer that a new one replaces, or refuses the new one.
+/// ZeroMQ's clients connect again by themselves.
 class OpenGate {
  public:
   static constexpr int kMostPeers = 64;
@@ -23,7 +23,7 @@ class OpenGate {
   /// `to_speak`: the time until a peer's first subscription or message; 0: no limit. Throws Error when it cannot
   /// listen.
   OpenGate(const std::string& endpoint, const std::string& what, std::chrono::milliseconds to_speak);
-  /// Goes on forwarding for up to 200 ms.
+  /// Keeps forwarding for up to 200 ms, then ends all connections.
   ~OpenGate();
   OpenGate(const OpenGate&) = delete;
   OpenGate& operator=(const OpenGate&) = delete;

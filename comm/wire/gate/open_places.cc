@@ -9,12 +9,12 @@ namespace {
 
 using Places = std::map<std::string, int>;
 
-/// Returns the entry with the most places.
+/// Returns the neighbourhood, or the network, with the most connected peers, and their number.
 const Places::value_type& Largest(const Places& places) {
   return *std::ranges::max_element(places, {}, [](const auto& entry) { return entry.second; });
 }
 
-/// Returns the places of each network in a neighbourhood.
+/// Returns the number of connected peers of each network in a neighbourhood.
 Places NetworksIn(const std::string& neighbourhood, std::span<const PeerName> peers) {
   Places places;
   for (const PeerName& peer : peers) {

@@ -7,10 +7,11 @@
 
 namespace quire {
 
-/// Returns the index of the peer whose place a newcomer to a full port gets; nullopt when the newcomer is refused.
-/// `peers`: those that have a place, the latest last. The neighbourhood with the most places loses one to a
-/// neighbourhood that has fewer even with the newcomer. Where there is none, the same holds between the newcomer's own
-/// neighbourhood's networks. The loser is the latest peer of its neighbourhood's network with the most places.
+/// Returns the index of the connected peer that a new peer replaces at a full port; nullopt when the new peer is
+/// refused. `peers`: the connected peers, the latest last. The neighbourhood with the most peers loses a peer to a
+/// neighbourhood that has fewer, the new peer included. If the new peer's neighbourhood does not have fewer, the same
+/// rule applies to the networks within its neighbourhood. The replaced peer is the latest one of its neighbourhood's
+/// network with the most peers.
 std::optional<size_t> PlaceFor(const PeerName& newcomer, std::span<const PeerName> peers);
 
 }  // namespace quire

@@ -32,7 +32,7 @@ using Clock = Stranger::Clock;
 constexpr auto kPatience = std::chrono::seconds(3);  // time for the whole handshake
 constexpr auto kBackOff = std::chrono::milliseconds(50);
 constexpr int kAcceptedAtOnce = 32, kLookedAtAtOnce = 8;  // both: per round, before all sockets are polled again
-constexpr uint64_t kWake = 1;  // epoll mark; those of connections follow
+constexpr uint64_t kWake = 1;  // epoll mark of a wake-up; the marks of connections follow
 
 constexpr const char *kNoWord = "it does not speak CURVE as workers do", *kNoKey = "it does not know this server's key",
                      *kTooSlow = "its handshake did not end in time", *kGaveWay = "too many others came",

@@ -29,7 +29,7 @@ class ApiKeys {
   /// (comm/base/secret_file.h).
   static ApiKeys Load(const std::string& file, KeyKind kind = KeyKind::kApi);
 
-  /// Returns the key with this text's SHA-256; null when there is none. The time that it takes tells nothing about the
+  /// Returns the key with this text's SHA-256; null when there is none. The time of a call tells nothing about the
   /// keys.
   const ApiKey* Find(std::string_view key) const;
 

@@ -25,11 +25,11 @@ class FailureLimit {
  private:
   int per_second_;
   int64_t second_ = 0;
-  std::map<std::string, int> counts_;  // network -> requests in this second
+  std::map<std::string, int> counts_;  // network -> requests without a valid key in this second
 };
 
 /// Authenticates the requests of one port, so that a refused request goes no further. With keys, every path except the
-/// public ones needs a key. Without keys, the port serves only users of this machine. It then refuses, by Host (DNS
+/// public ones needs a key. Without keys, the port serves only users of this machine. Such a port refuses, by Host (DNS
 /// rebinding) or Origin, requests that a foreign web page makes a user's browser send.
 class Gate {
  public:
@@ -38,7 +38,7 @@ class Gate {
     std::set<std::string> public_paths;     // exact; GET and HEAD only
     bool any_host = false;                  // a server without keys accepts any Host header
     std::vector<std::string> origins = {};  // web pages that may send requests ("https://chat.example"); "*": all
-    // Accepted Host names besides localhost. If this is empty and keys are needed, any name is accepted.
+    // Accepted Host names besides localhost. If the list is empty and keys are needed, any name is accepted.
     std::vector<std::string> hosts = {};
     KeyKind kind = KeyKind::kApi;         // kind of the lines in key_file
     bool encrypted = false;               // the port speaks TLS, so its own pages have an https origin
@@ -58,15 +58,15 @@ class Gate {
   /// one of its keys also opens the `other` port.
   void Reload(const Gate& other);
 
-  /// From now on, requests to these paths need a key of the gate `operators`. If that gate has no keys, they are
-  /// refused. `operators` must outlive this gate.
+  /// From now on, requests to these paths need a key of the gate `operators`. If that gate has no keys, such requests
+  /// are refused. `operators` must outlive this gate.
   void LeaveToOperators(std::set<std::string> paths, Gate& operators);
 
   bool has_keys() const { return !options_.key_file.empty(); }
   const ApiKeys& keys() const { return keys_; }
 
-  /// Returns the service behind this gate, which never reads the body of a refused request. The gate must outlive
-  /// it.
+  /// Returns the service behind this gate, which never reads the body of a refused request. The gate must outlive the
+  /// service.
   HttpService Guard(HttpService service);
 
  private:

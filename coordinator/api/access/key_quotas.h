@@ -45,7 +45,7 @@ class KeyQuotas {
   /// Returns the number of clients with pending choices; other clients take no memory here.
   size_t num_pending_clients() const { return pending_.num_clients(); }
 
-  /// Counts the choices of a pending call, for as long as it lives.
+  /// While an object of this class lives, it counts the choices of one pending call.
   class Place {
    public:
     Place(KeyQuotas& quotas, const std::string& client, int choices) : taken_(quotas.pending_, client) {

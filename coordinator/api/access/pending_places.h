@@ -5,24 +5,24 @@
 
 namespace quire {
 
-/// Counts the places of choices that wait or run at one model. A client alone may take all `most` places. Yet no client
-/// keeps another out: a client below an even part (most / clients with places) may take places up to that part, even
-/// when all places are taken. So K clients that ask for everything hold (1 + 1/2 + ... + 1/K) * most places together.
-/// Used by the I/O thread only.
+/// Counts each client's choices that wait or run at one model. Each choice takes one of `most` places, and a client
+/// alone may take all of them. Yet no client keeps another out: a client below an even part (most / clients with
+/// places) may take places up to that part, even when all places are taken. So K clients that ask for everything hold
+/// (1 + 1/2 + ... + 1/K) * most places together. Used by the I/O thread only.
 class PendingPlaces {
  public:
   explicit PendingPlaces(int most) : most_(most) {}
   PendingPlaces(const PendingPlaces&) = delete;
   PendingPlaces& operator=(const PendingPlaces&) = delete;
 
-  /// Returns the number of further places that this client may take; negative if the client holds more than its limit.
+  /// Returns how many more choices this client may have waiting or running; negative if the client exceeds its limit.
   int RoomFor(const std::string& client) const;
   int taken() const { return taken_; }
   int taken_by(const std::string& client) const;
-  /// Returns the number of clients with places; other clients take no memory here.
+  /// Returns the number of clients with counted choices; other clients take no memory here.
   size_t num_clients() const { return by_client_.size(); }
 
-  /// Holds the places of one call of a client until its destructor. The PendingPlaces must outlive this object.
+  /// Counts the choices of one call of a client until its destructor. The PendingPlaces must outlive this object.
   class Taken {
    public:
     Taken(PendingPlaces& places, const std::string& client);
@@ -30,7 +30,7 @@ class PendingPlaces {
     Taken(const Taken&) = delete;
     Taken& operator=(const Taken&) = delete;
 
-    /// Changes the number of places to `count`, whether that many are free or not.
+    /// Changes the number of counted choices to `count`, even beyond the limit.
     void Resize(int count);
     int count() const { return count_; }
 
@@ -43,7 +43,7 @@ class PendingPlaces {
  private:
   const int most_;
   int taken_ = 0;
-  std::map<std::string, int> by_client_;  // has only clients that hold places
+  std::map<std::string, int> by_client_;  // has only clients with counted choices
 };
 
 }  // namespace quire

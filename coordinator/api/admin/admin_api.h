@@ -24,8 +24,8 @@ namespace quire {
 /// must stay within the file descriptors of the process (process_limits.h).
 HttpLimits AdminLimits();
 
-/// The handlers of the admin port: reports, control and the cache. Each replica's part of an answer shows one moment
-/// the same moment between two steps.
+/// The handlers of the admin port: reports, control and the cache. Each replica's part of an answer shows the replica's
+/// state at one moment between two steps.
 class AdminApi {
  public:
   struct Options {

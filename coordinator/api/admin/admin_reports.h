@@ -27,7 +27,7 @@ inline constexpr const char* kPoolClient = "(admin)";
 /// I/O thread. Used by the I/O thread only.
 class AdminReports {
  public:
-  /// The state of the server beside its replicas.
+  /// The parts of the server, besides its replicas, that the reports show.
   struct Server {
     const LiveSettings& settings;                          // the settings in force
     const ModelKeeper& keeper;                             // for reports of the models that are loaded

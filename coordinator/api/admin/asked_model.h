@@ -10,10 +10,10 @@
 namespace quire {
 
 // The first three functions read the model that a request's query names (?model=NAME), and remove the name from the
-// query. On a server of one model they leave the query as it is. They throw ApiError 404 for an unknown name, and 400
-// for a name that is malformed or given twice.
+// query. On a server of one model the functions leave the query as it is. The functions throw ApiError 404 for an
+// unknown name, and 400 for a name that is malformed or given twice.
 
-/// Returns the named model, or the first model of the server. It may be unloaded.
+/// Returns the named model, or the first model of the server. The returned model may be unloaded.
 ServedModel& TakeAskedModel(ModelRoster& models, HttpRequest& request);
 /// Returns the named model. Without a name: the first model that is loaded; while none is loaded, the first model.
 ServedModel& TakeReportedModel(ModelRoster& models, HttpRequest& request);

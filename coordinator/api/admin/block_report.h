@@ -18,7 +18,7 @@ struct BlockList {
   struct Owner {
     RequestId request = 0;  // 0: the owner is a pin
     int choice = 0;
-    size_t index = 0;  // position in the table, or in the state
+    size_t index = 0;  // position in the block table, or among the state's blocks
     uint64_t pin = 0;
     bool is_state = false;
   };

@@ -33,8 +33,8 @@ class LiveSettings {
   std::vector<std::string> Change(const Json& changes);
 
   /// Compares two readings of the operator's settings files, and applies the differences in keys that can change at run
-  /// time. They replace earlier changes; a later null restores the new value. Returns the names of the changed keys.
-  /// Throws Error that names the key and the remedy; then nothing is changed.
+  /// time. The new values replace earlier changes; a later null restores the new value. Returns the names of the
+  /// changed keys. Throws Error that names the key and the remedy; then nothing is changed.
   std::vector<std::string> Follow(const Topology& before, const Topology& now);
   static bool AreEqualButForLiveKeys(const Topology& one, const Topology& other);
 

@@ -20,7 +20,7 @@ class MetricsPage {
   MetricsPage(Metrics& metrics, ModelRoster& models, const ModelKeeper& keeper,
               std::function<std::optional<BatchNumbers>()> batches);
 
-  /// Makes and returns the page of this moment.
+  /// Makes and returns the page with the present numbers.
   boost::asio::awaitable<HttpResponse> Now();
 
   /// Returns a page that is about a second old at most, so that frequent requests of clients without a key cost little.

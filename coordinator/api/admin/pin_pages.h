@@ -18,7 +18,7 @@ class PinPages {
   PinPages(std::function<std::string(const std::string&)> client_of_key, ModelRoster& models, WorkPool& pool)
       : client_of_key_(std::move(client_of_key)), models_(models), pool_(pool) {}
 
-  /// The handlers refer to this object.
+  /// Returns the routes; their handlers refer to this object.
   std::vector<AdminRoutes::Route> MakeRoutes();
 
  private:

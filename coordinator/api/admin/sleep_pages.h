@@ -20,7 +20,7 @@ class SleepPages {
   SleepPages(ModelRoster& models, ModelKeeper& keeper) : models_(models), keeper_(keeper) {}
 
   static std::set<std::string> Paths();
-  /// The handlers refer to this object.
+  /// The functions return the routes of each port; their handlers refer to this object.
   std::vector<AdminRoutes::Route> RoutesOfAdminPort();
   std::vector<Routes<DataHandler>::Route> RoutesOfDataPort();
 

@@ -17,7 +17,7 @@ struct BatchRunner::Active {
   std::string id, client, endpoint;
   int64_t expires_at = 0;
   Turn turn = Turn::kRun;
-  ByteBudget::Lease memory;             // of the scan, then of `pending`; returned on the I/O thread, by Drop()
+  ByteBudget::Lease memory;             // memory of the scan, then of `pending`; returned by Drop() on the I/O thread
   std::deque<LinePlace> pending;        // requests without a result that are not running
   std::set<LineResponder*> responders;  // the responders of running requests
   std::map<int64_t, int> failures;      // failed tries of each request that is tried again, by its line
@@ -26,7 +26,7 @@ struct BatchRunner::Active {
   bool stopping = false;  // no further request of the batch may run
   bool ending = false;    // End() is at work
   BatchStatus ends_as = BatchStatus::kCompleted;
-  Clock::time_point rests_until{};  // no request begins before this time; set when room was lacking or the disk failed
+  Clock::time_point rests_until{};  // no request begins before this time; set after a refusal or a failure of the disk
 };
 
 inline int64_t NowSeconds() { return static_cast<int64_t>(std::time(nullptr)); }

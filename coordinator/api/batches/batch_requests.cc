@@ -17,7 +17,7 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr int kMostFailures = 3;  // tries of a request that fail for the server's reasons, besides lack of room
+constexpr int kMostFailures = 3;  // tries of a request that fail for reasons of the server, other than lack of capacity
 constexpr int64_t kLongestPutOff = 60;
 
 std::string HeaderOf(const HttpResponse& answer, std::string_view name) {
@@ -92,7 +92,8 @@ asio::awaitable<HttpResponse> BatchRunner::Ask(ActivePtr batch, std::string body
   co_return responder.Take();
 }
 
-/// True when the request must be tried again: always after a lack of room, at most a few times after a loss of workers.
+/// True when the request must be tried again: always after a refusal for lack of capacity, at most a few times after a
+/// loss of workers.
 bool BatchRunner::PutOff(Active& batch, const LinePlace& place, const HttpResponse& answer) {
   if (answer.status != 429 && answer.status < 500) return false;
   if (HeaderOf(answer, "x-should-retry") == "false") return false;

@@ -111,7 +111,7 @@ asio::awaitable<void> BatchRunner::Read(ActivePtr batch) {
   }
   std::optional<bool> over;
   if (scan && whole && *whole) {
-    // The disk's thread also frees the scan's memory, because there may be much of it; below, too.
+    // The disk's thread also frees the scan's memory, because there may be much of it.
     std::function<bool()> end = [this, batch, scan = std::exchange(*scan, nullptr)]() mutable {
       const bool is_over = IsOver(store_.Validated(batch->id, *scan).status);
       if (!is_over) batch->pending = std::move(scan->pending());
@@ -130,7 +130,7 @@ asio::awaitable<void> BatchRunner::Read(ActivePtr batch) {
     over = co_await TryOnDisk<bool>(disk_, batch->client, std::move(abandon));
     if (!over) {
       co_await Pause(kAfterFailure);
-      over = true;  // not known, so the next look at the store decides
+      over = true;  // it is not known whether the batch is over, so the next Update decides
     }
   }
   (void)batch->memory.Resize(static_cast<int64_t>(batch->pending.size() * sizeof(LinePlace)));
@@ -163,7 +163,7 @@ int BatchRunner::Allowed() const {
   return port_->num_pending_of_others() > 0 ? 1 : concurrency_;
 }
 
-/// True when requests of the client's batches may run: its key may still generate, and there is room for results.
+/// True when requests of the client's batches may run: its key may still generate, and the store has space for results.
 bool BatchRunner::MayGo(const std::string& client) const { return may_run_(client) && store_.HasRoom(client); }
 
 /// Returns the reason why no request of the batch runs; "" when requests may run. active: null when the runner does not

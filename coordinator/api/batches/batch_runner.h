@@ -19,11 +19,11 @@ namespace quire {
 
 class SpilledAnswer;
 
-/// Runs the requests of batches. They take the way of every other request of their client, but have no connection. Of
-/// batch of each client runs at a time, the oldest first; clients' batches take turns. Batches whose window has ended
-/// take turns of their own, as do cancelled batches. What is kept of a batch's requests counts as its client's memory.
-/// Other requests go first (HttpRequest::background). While there are any, one request of a batch runs at a time. All
-/// methods run on the I/O thread; the store is used on the disk's thread.
+/// Runs the requests of batches like other requests of their clients, but without a connection. One batch of each
+/// client runs at a time, the oldest first; clients' batches take turns. Batches whose window has ended take turns of
+/// their own, as do cancelled batches. The memory that a batch's requests take counts as its client's. Other requests
+/// go first (HttpRequest::background): while there are any, only one request of a batch runs at a time. All methods run
+/// on the I/O thread; the store is used on the disk's thread.
 class BatchRunner {
  public:
   /// At most `concurrency` requests run at the same time. Calls `may_run` before every request, to learn whether the
@@ -81,8 +81,8 @@ class BatchRunner {
   boost::asio::any_io_executor io_;
   LinePort* port_ = nullptr;                    // null before Begin()
   boost::asio::steady_timer* timer_ = nullptr;  // the timer that Run() waits for; null when Run() has ended
-  std::list<ActivePtr> active_;                 // the first batch has the next turn
-  std::set<std::string> lacking_memory_;        // batches that had their turn but no memory, at the latest Update()
+  std::list<ActivePtr> active_;                 // the batch whose request begins next comes first
+  std::set<std::string> lacking_memory_;        // batches that could not run for lack of memory at the latest Update()
   int in_flight_ = 0;                           // number of requests that run
   bool changed_ = true;
 };

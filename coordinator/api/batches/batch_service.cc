@@ -14,7 +14,7 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr const char* kAdminShare = "(admin)";  // the disk's turn for operators; no API key can have this name
+constexpr const char* kAdminShare = "(admin)";  // operators' account for disk work; no API key can have this name
 
 ApiError NothingIsKept() {
   return {404, "files and batches are not kept here: start the server with --batch-dir DIR (batches.dir)"};

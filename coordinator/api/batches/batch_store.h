@@ -52,12 +52,12 @@ class BatchStore {
   void Record(const std::string& id, bool well, const ResultLine& line);
   /// Records that `most` of these requests were not executed, and removes them from `places`; all, when room ends.
   void RecordExpired(const std::string& id, std::deque<LinePlace>& places, size_t most);
-  /// Ends a batch that has no running request. Its results become files. An error tells what expired without a line.
+  /// Ends a batch without running requests. Results become files; an error counts the expired requests without one.
   void Finish(const std::string& id, BatchStatus ends_as);
   /// Fails a batch whose input cannot be read from the disk. Results recorded so far become files.
   void Abandon(const std::string& id, const std::string& reason);
   void Prune();  // deletes files and batches that have expired
-  /// True when there is room for a result of this client. Callable from any thread.
+  /// True when the limits of the store allow a further result of this client. Callable from any thread.
   bool HasRoom(const std::string& client) const;
   const StoreLimits& limits() const { return limits_; }
   StoreTotals totals() const;  // callable from any thread

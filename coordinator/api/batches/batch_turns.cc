@@ -10,14 +10,14 @@ namespace quire {
 
 namespace {
 
-constexpr size_t kMostAtOnce[] = {16, 4, 64};  // batches of each Turn that are worked on
+constexpr size_t kMostAtOnce[] = {16, 4, 64};  // most batches of each Turn that are worked on at the same time
 
 }  // namespace
 
-/// Starts batches whose turn has come, and stops batches that were cancelled.
+/// Starts batches that may run now, and stops batches that were cancelled.
 void BatchRunner::Update(const std::vector<UnfinishedBatch>& unfinished) {
   lacking_memory_.clear();
-  std::array<size_t, std::size(kMostAtOnce)> taken{};  // places of each Turn; a batch that may not go leaves its own
+  std::array<size_t, std::size(kMostAtOnce)> taken{};  // batches of each Turn; a kRun batch that may not go is left out
   for (const ActivePtr& active : active_)
     taken[static_cast<size_t>(active->turn)] += active->turn != Turn::kRun || MayGo(active->client);
   for (const UnfinishedBatch& batch : unfinished) {
@@ -33,8 +33,8 @@ void BatchRunner::Update(const std::vector<UnfinishedBatch>& unfinished) {
   }
 }
 
-/// True when no other batch of the client has this turn, and the client may have the turn. A cancelled batch holds
-/// nothing, so a client may have several of them.
+/// True when no other batch of the client is worked on for this purpose, and the client's requests may run. A cancelled
+/// batch holds nothing, so several cancelled batches of a client may be worked on.
 bool BatchRunner::MayBegin(const UnfinishedBatch& batch, Turn turn) const {
   if (turn == Turn::kCancel) return true;
   const auto is_own = [&](const ActivePtr& active) { return active->turn == turn && active->client == batch.client; };

@@ -123,7 +123,7 @@ void InputScan::Add(BatchFault fault) {
 }
 
 void ReadRecordedIds(int descriptor, const std::string& what, CustomIds& ids) {
-  std::string head;  // of the current line, whose answer may be long
+  std::string head;  // beginning of the current line, whose answer may be long
   off_t offset = 0;
   for (;;) {
     const std::string piece = ReadAt(descriptor, offset, kReadBytes, what);

@@ -9,7 +9,7 @@ namespace quire {
 
 namespace {
 
-constexpr size_t kRecordBytes = 1 << 20;  // the most that a record's file may have
+constexpr size_t kRecordBytes = 1 << 20;  // most bytes of a record's file
 
 template <class RecordOf>
 RecordOf RecordFrom(const std::string& text, const std::string& what) {

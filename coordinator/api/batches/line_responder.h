@@ -12,7 +12,7 @@ namespace quire {
 /// while the answer is made, so that little of it is in memory. Used by one coroutine of the I/O thread.
 class LineResponder : public HttpResponder {
  public:
-  static constexpr size_t kHeldBytes = 256 << 10;  // an answer of fewer bytes is held
+  static constexpr size_t kHeldBytes = 256 << 10;  // a shorter answer stays in memory as a whole
   /// Takes the next part of a long answer's text. False: the disk failed.
   using Spill = std::function<boost::asio::awaitable<bool>(std::string text)>;
 

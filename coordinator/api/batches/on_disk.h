@@ -29,7 +29,7 @@ namespace quire {
   throw ApiError(500, "the server's disk failed; its log says how");
 }
 
-/// Runs `work` on the disk's thread, in the turn of the account `share`, and returns its result. Call it on the I/O
+/// Runs `work` on the disk's thread, queued for the client account `share`, and returns its result. Call it on the I/O
 /// thread. Throws the ApiError that `work` threw, ApiError 500 for other errors of `work`, and 429 when too many jobs
 /// wait.
 template <class T>

@@ -99,7 +99,8 @@ void StoreDirectory::RemoveContent(const std::string& name) const {
 }
 
 void StoreDirectory::Sync() const {
-  // Some file systems refuse to sync a directory, with EINVAL. A rename is then as durable as they make it.
+  // Some file systems refuse to sync a directory, with EINVAL. A rename is then only as durable as such a file system
+  // makes it.
   if (::fsync(directory_.get()) != 0 && errno != EINVAL) Fail("{}: {}", path_, Reason());
 }
 

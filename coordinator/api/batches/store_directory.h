@@ -12,7 +12,7 @@ namespace quire {
 
 /// A directory that only this server uses: other users may not read the directory (mode 0700, files 0600), no other
 /// server uses it meanwhile (a lock), and links are never followed. Names are plain names without a slash. All methods
-/// throw Error with the path and the system's reason. Blocks on the disk.
+/// throw Error with the path and the system's reason. All methods wait until the disk is done.
 class StoreDirectory {
  public:
   /// Opens the directory, or creates it. Refuses a link, another user's directory, a directory that other users may
@@ -21,7 +21,7 @@ class StoreDirectory {
 
   std::vector<std::string> Names() const;
   bool Has(const std::string& name) const;
-  int64_t BytesOf(const std::string& name) const;  // 0: there is no such file
+  int64_t BytesOf(const std::string& name) const;  // size of the file; 0: there is no such file
 
   Descriptor OpenToRead(const std::string& name) const;
   /// Opens a file to write at its end; creates the file when there is none.
@@ -37,7 +37,7 @@ class StoreDirectory {
   void Rename(const std::string& from, const std::string& to) const;
   /// Removes the file, if it exists.
   void Remove(const std::string& name) const;
-  /// Gives the file's room back, also where the file is open, and removes the file, if it exists.
+  /// Truncates the file, which frees its disk space even while it is open, and removes the file, if it exists.
   void RemoveContent(const std::string& name) const;
 
   const std::string& path() const { return path_; }

@@ -18,14 +18,14 @@ inline constexpr int64_t kLeastKeptSeconds = 3600, kMostKeptSeconds = 30 * 24 * 
 
 /// Limits of a BatchStore. Only `unfinished` is a limit of each client; the others hold for all clients together.
 struct StoreLimits {
-  int64_t bytes = int64_t{4} << 30;         // total of all files and results
-  int64_t file_bytes = int64_t{200} << 20;  // maximum for one file that a client sends
+  int64_t bytes = int64_t{4} << 30;         // most bytes of all files and results together
+  int64_t file_bytes = int64_t{200} << 20;  // most bytes of one file that a client sends
   int64_t files = 10'000;
-  int64_t batches = 10'000;               // maximum, including batches that have ended
+  int64_t batches = 10'000;               // most batches, including batches that have ended
   int64_t unfinished = 100;               // unfinished batches of one client
   int64_t requests = 50'000;              // maximum for one batch
-  size_t line_bytes = (2 << 20) + 4096;   // maximum for one line: a body and the members around the body
-  int64_t keep_seconds = 30 * 24 * 3600;  // lifetime of ended batches, and of files without a lifetime of their own
+  size_t line_bytes = (2 << 20) + 4096;   // most bytes of one line: a body and the members around the body
+  int64_t keep_seconds = 30 * 24 * 3600;  // lifetime, in seconds, of ended batches, and of files that set no lifetime
 };
 
 /// The terms under which a client created a batch.

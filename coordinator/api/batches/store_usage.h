@@ -37,7 +37,7 @@ class StoreUsage {
  private:
   mutable std::mutex mutex_;  // guards all members below
   int64_t in_all_ = 0;
-  std::map<std::string, int64_t> of_client_;  // only clients with bytes in the directory
+  std::map<std::string, int64_t> of_client_;  // bytes of each client, if it has any in the directory
 };
 
 }  // namespace quire

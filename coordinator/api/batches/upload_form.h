@@ -11,8 +11,8 @@ namespace quire {
 /// stored. A malformed form throws ApiError 400.
 class UploadForm {
  public:
-  static constexpr size_t kHeaderBytes = 8 << 10;  // maximum for the head of one part
-  static constexpr size_t kFieldBytes = 1 << 10;   // maximum for the value of one field
+  static constexpr size_t kHeaderBytes = 8 << 10;  // most bytes of the head of one part
+  static constexpr size_t kFieldBytes = 1 << 10;   // most bytes of the value of one field
   static constexpr size_t kFields = 16;            // maximum number of fields
 
   /// content_type: the Content-Type of the body. on_file: receives the content of the part named "file".

@@ -14,7 +14,7 @@ namespace quire {
 struct FoundAdapter {
   std::string path;  // without links
   std::string fingerprint;
-  int64_t rank = 0, bytes = 0;  // the largest rank; bytes of its numbers in 32 bits
+  int64_t rank = 0, bytes = 0;  // the largest rank of its matrices; its bytes with 32-bit numbers
   uint64_t file_bytes = 0;
 };
 

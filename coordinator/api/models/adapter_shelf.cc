@@ -28,7 +28,7 @@ int NumberOf(const std::string& fingerprint) {
 
 }  // namespace
 
-/// The state that the shelf and the adapters in use share.
+/// The state that the AdapterShelf and the adapters in use share.
 struct AdapterShelf::State : std::enable_shared_from_this<AdapterShelf::State> {
   /// An adapter's contents, as the ranks have them. Several names may stand for the same contents.
   struct Contents {
@@ -208,7 +208,7 @@ void AdapterShelf::State::CheckRoom(const std::string& name, const FoundAdapter&
                                     loaded, lora.max_loaded));
   int64_t bytes = 0;
   for (const auto& [number, each] : contents) {
-    if (each.order.fingerprint == found.fingerprint) return;  // its memory is counted
+    if (each.order.fingerprint == found.fingerprint) return;  // the content is loaded, and its memory is counted
     bytes += each.bytes;
   }
   if (bytes + found.bytes > lora.memory_bytes)
@@ -231,7 +231,7 @@ bool AdapterShelf::State::Shares(ServedAdapter& served) {
   for (const auto& [number, each] : contents) {
     if (each.order.fingerprint != served.contents) continue;
     served.lease = each.lease.lock();
-    if (served.lease == nullptr) continue;  // the ranks are about to drop them
+    if (served.lease == nullptr) continue;  // the ranks are about to drop these contents
     if (!each.ready) throw ApiError(409, "an adapter with the same contents is being loaded; try again later");
     served.number = number;
     return true;

@@ -9,10 +9,11 @@
 namespace quire {
 
 // Functions that read what config.json says about a classifier's classes. `outputs`: the number of classes. `path`: the
-// file's path, for errors. They throw Error for broken files.
+// file's path, for errors. The functions throw Error for broken files.
 
-/// Returns the function by which the classes' numbers become probabilities. sentence-transformers' name for it comes
-/// first, then HF's kind of problem. A single number without either is the sigmoid's.
+/// Returns the function by which the classes' numbers become probabilities. An activation that sentence-transformers
+/// names decides first, then HF's problem_type. Without both, a single number goes through the sigmoid, several numbers
+/// through the softmax.
 ClassScale ScaleOf(const Json& config, int64_t outputs, const std::string& path);
 /// Returns the classes' names, of at most 1,024 bytes each: id2label, or HF's names for classes without one.
 std::vector<std::string> LabelsOf(const Json& config, int64_t outputs, const std::string& path);

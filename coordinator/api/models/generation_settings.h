@@ -14,12 +14,12 @@ struct ChosenSampling {
   GenerationConfigMode source = GenerationConfigMode::kNone;  // never kAuto
 };
 
-/// Quire's own sampling defaults. They keep a small model from sampling unlikely tokens.
+/// Quire's own sampling defaults, which keep a small model from sampling unlikely tokens.
 constexpr SamplingDefaults kQuireSampling = {.temperature = 0.8f, .top_p = 0.95f, .min_p = 0.05f, .top_k = 40};
 
 /// Chooses the defaults as `settings` says. A model's files may set defaults in generation_config.json, or in the
 /// metadata `general.sampling.*` of GGUF. Files that set none of temperature, top_k, top_p and min_p leave Quire's own
-/// in force, but their repetition penalty counts. Throws Error for a broken file or values out of range.
+/// in force, but their repetition penalty still applies. Throws Error for a broken file or values out of range.
 ChosenSampling SamplingDefaultsOf(const ModelFiles& model, const Topology::Model& settings);
 
 /// Returns all sampling defaults as text, with their source.

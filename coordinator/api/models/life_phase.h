@@ -22,7 +22,7 @@ constexpr bool MayGo(LifePhase phase) { return phase == LifePhase::kLoaded || ph
 /// The decisions of ModelLives, as indices of models.
 struct LifeOrders {
   std::vector<size_t> load, unload, sleep, wake;
-  std::vector<size_t> pause;  // their requests must leave the workers, and go on when the model is loaded again
+  std::vector<size_t> pause;  // models whose requests leave the workers, and go on when the model is loaded again
 };
 
 }  // namespace quire

@@ -15,11 +15,11 @@ struct LifeRecord {
   int64_t bytes = 0;  // while it is loaded
   int64_t held = 0;   // now
   LifePhase phase = LifePhase::kUnloaded;
-  int users = 0, lines = 0, failures = 0;  // lines: the users that are lines of batches
+  int users = 0, lines = 0, failures = 0;  // users: requests on the model; lines: how many of them come from batches
   double last_used = 0, opened = 0, failed_at = 0;
-  double closed_until = 0;  // gives way to another model until then
+  double closed_until = 0;  // time in seconds until which new requests are refused, so that another model can load
   bool leaves = false, goes_to_sleep = false;
-  std::string turn_of;  // the client whose wish loaded it last
+  std::string turn_of;  // the client whose waiting request caused the latest load
   ModelClients clients;
 
   /// True for a model whose workers may be ended now.

@@ -96,7 +96,7 @@ double ModelClients::End(double began) const {
 
 bool ModelClients::UsedByOthersThan(const ModelClients& wished) const {
   return std::ranges::any_of(times_, [&](const auto& each) {
-    // An operator's wish does not wait for a turn.
+    // An operator's request, which has no name, counts as a request of every client.
     const auto waits = [&](const Wish& wish) { return wish.client.name == each.first || wish.client.name.empty(); };
     return each.second.ordinary && std::ranges::none_of(wished.wishes_, waits);
   });

@@ -16,12 +16,14 @@ struct ModelClient {
   bool operator==(const ModelClient&) const = default;
 };
 
-/// The time of each client's last turn. Bounded: beyond kMost clients, the one whose turn is longest ago is forgotten.
+/// The time at which each client's request last caused a model to be loaded (its turn). At most kMost clients are
+/// remembered; the client whose turn is longest ago is forgotten first.
 class ClientTurns {
  public:
   static constexpr size_t kMost = 256;
   void Note(const std::string& client, double now);
-  /// Returns the time of the client's last turn; minus infinity: it had none, or its turn is forgotten.
+  /// Returns the time at which the client's request last caused a load; minus infinity: never, or the time is
+  /// forgotten.
   double LastOf(const std::string& client) const;
 
  private:
@@ -32,22 +34,22 @@ class ClientTurns {
 /// wants the model kept. All times are seconds on one clock.
 class ModelClients {
  public:
-  static constexpr size_t kMost = 256;  // clients whose times are kept; the one with the earliest end is forgotten
+  static constexpr size_t kMost = 256;  // most remembered clients; the one with the earliest end is forgotten first
 
-  /// `keep_alive`: seconds that the model is kept after requests of clients without a wish of their own; negative:
+  /// `keep_alive`: seconds that the model is kept after requests of clients that set no time of their own; negative:
   /// always.
   explicit ModelClients(double keep_alive = -1) : keep_alive_(keep_alive) {}
 
   void AddWish(const ModelClient& client, double now);
-  /// Returns false when this client does not wait.
+  /// Removes one wait of the client for the model. Returns false when this client does not wait.
   bool RemoveWish(const ModelClient& client);
   int wishes() const { return static_cast<int>(wishes_.size()); }
   /// True when a request waits that is no line of a batch.
   bool HasWish() const { return lines_ < wishes(); }
   /// Returns the start of the oldest wait. Lines of batches count only if nothing else waits. Infinity: nothing waits.
   double WishedSince() const;
-  /// The wish that comes first, and the time when its turn is due. A client whose last turn was less than `share`
-  /// seconds before its wish must wait for the rest of them. Infinity without wishes.
+  /// The waiting request that comes first, and the time when it may cause a load. A client that caused a load less than
+  /// `share` seconds before its request must wait for the rest of these seconds. Infinity: nothing waits.
   struct Due {
     double seconds = std::numeric_limits<double>::infinity();
     std::string client;
@@ -73,9 +75,9 @@ class ModelClients {
     double since = 0;
   };
   struct Times {
-    std::optional<double> keep;       // what the client wants; nullopt: it did not say
-    std::optional<double> last_used;  // nullopt: not since the workers started
-    bool ordinary = false;            // used with other requests than lines of batches
+    std::optional<double> keep;       // seconds that the client wants the model kept; nullopt: the client set none
+    std::optional<double> last_used;  // time in seconds; nullopt: not used since the workers started
+    bool ordinary = false;            // true: the client also sent requests that are not lines of batches
   };
   double EndOf(const Times& times) const;
   Times& Of(const std::string& client);

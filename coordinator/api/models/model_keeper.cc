@@ -17,7 +17,7 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr double kRetireSeconds = 0.02;  // between two looks whether reports still hold a model's workers
+constexpr double kRetireSeconds = 0.02;  // seconds between two checks whether reports still use a model's workers
 
 }  // namespace
 

@@ -32,7 +32,7 @@ class ModelKeeper {
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
     Replicas& replicas() const { return workers_->replicas(); }
-    std::function<void()> pause;  // called until the user has given this use back, and then asks for the model again
+    std::function<void()> pause;  // called repeatedly until the user gives this use back, to ask again later
 
    private:
     friend class ModelKeeper;
@@ -45,7 +45,7 @@ class ModelKeeper {
   /// Called once: with a use of the model, or with null and the refusal.
   using Enter = std::function<void(std::unique_ptr<Use> use, const Refusal& refusal)>;
 
-  /// Construct it once ModelRoster::Start has loaded its models. The references must outlive this object.
+  /// Construct this object once ModelRoster::Start has loaded its models. The references must outlive this object.
   ModelKeeper(ModelRoster& models, boost::asio::io_context& io, Hooks hooks);
 
   /// Asks for a use of the model. If the model is loaded, or surely will not be loaded soon, calls `enter` before it

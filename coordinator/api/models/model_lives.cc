@@ -13,7 +13,7 @@ namespace quire {
 
 namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr double kPauseAgain = 0.05;  // between two orders to pause requests that could not leave their workers yet
+constexpr double kPauseAgain = 0.05;  // seconds between orders to pause requests that could not leave their workers yet
 }  // namespace
 
 void ModelLives::Add(std::string name, int64_t bytes, double keep_alive, bool loaded, double now) {
@@ -119,8 +119,8 @@ int64_t ModelLives::taken() const {
   return bytes;
 }
 
-/// Returns the models without workers, or asleep, for which requests or operators wait: first the model whose client's
-/// turn has been due for longest, and last the models for which only batches wait.
+/// Returns the models without workers, or asleep, for which requests or operators wait: first the model whose client
+/// has been due for longest, and last the models for which only batches wait.
 std::vector<size_t> ModelLives::WishedFor(double now) const {
   std::vector<size_t> wished;
   for (size_t i = 0; i < models_.size(); ++i) {
@@ -134,8 +134,8 @@ std::vector<size_t> ModelLives::WishedFor(double now) const {
   return wished;
 }
 
-/// True when the model keeps its workers for now, although the model `wished` needs memory: it serves its turn after a
-/// start, or only batches wait for `wished`.
+/// True when the model keeps its workers for now, although the model `wished` needs memory: it began to serve less than
+/// kTurn ago, or only batches wait for `wished`.
 bool ModelLives::Stays(const Model& model, const Model& wished, double now) const {
   if (now < model.closed_until) return false;
   if (!wished.clients.HasWish())
@@ -145,7 +145,7 @@ bool ModelLives::Stays(const Model& model, const Model& wished, double now) cons
 
 /// Chooses models without requests to unload, so that at least `missing` bytes become free: no more models than needed,
 /// and the least recently used first. Returns nothing when all such models together do not suffice. A model for which
-/// requests wait may be chosen only while it gives way (closed_until).
+/// requests wait may be chosen only while it is closed to new requests (closed_until).
 std::vector<size_t> ModelLives::Victims(size_t wished, int64_t missing, double now) const {
   std::vector<size_t> free;
   for (size_t i = 0; i < models_.size(); ++i) {
@@ -161,7 +161,7 @@ std::vector<size_t> ModelLives::Victims(size_t wished, int64_t missing, double n
   return victims;
 }
 
-/// True when the model may give way to `wished`: no request uses it, only batches use it, or it has served its turn.
+/// True when the model may be closed for `wished`: no request uses it, only batches use it, or it has served for kTurn.
 bool ModelLives::MayClose(const Model& model, const Model& wished, double now) const {
   if (now < model.closed_until) return true;
   if (Stays(model, wished, now)) return false;
@@ -169,15 +169,15 @@ bool ModelLives::MayClose(const Model& model, const Model& wished, double now) c
   return now >= wished.clients.WishedSince() + kPatience && now >= model.opened + kTurn;
 }
 
-/// Closes models in use, so that a wish which has waited for long gets memory as soon as their requests have ended.
-/// Returns true while models give way.
+/// Closes models in use, so that a request which has waited for long gets memory as soon as their requests have ended.
+/// Returns true while models are closed.
 bool ModelLives::MakeWay(size_t wished, int64_t missing, double now) {
   std::vector<size_t> others;
   for (size_t i = 0; i < models_.size(); ++i) {
     const Model& model = models_[i];
     if (i != wished && MayGo(model.phase) && MayClose(model, models_[wished], now)) others.push_back(i);
   }
-  // Models that already give way come first, then those without requests, then the one that served longest.
+  // Models that are closed already come first, then those without requests, then the one that served longest.
   std::ranges::stable_sort(others, {}, [&](size_t i) {
     const bool stays = now >= models_[i].closed_until && !models_[i].IsFree();
     return std::pair(stays, models_[i].opened);
@@ -192,7 +192,7 @@ bool ModelLives::MakeWay(size_t wished, int64_t missing, double now) {
   for (const size_t i : closing) {
     Model& model = models_[i];
     if (now < model.closed_until) continue;
-    // A model whose requests cannot be paused serves for another turn before it gives way again.
+    // A model whose requests cannot be paused serves for another kTurn seconds before it is closed again.
     const bool only_lines = models_[wished].clients.HasWish() && model.users == model.lines;
     model.opened = model.closed_until = now + (only_lines ? 1 : 2) * kTurn;
   }
@@ -221,7 +221,7 @@ void ModelLives::Retire(double now, Orders& orders) {
   }
 }
 
-/// Gives the model its memory, and notes a turn of the client whose wish comes first.
+/// Gives the model its memory, and records that the client whose request comes first caused the load.
 void ModelLives::Load(size_t model, double now, Orders& orders) {
   Model& m = models_[model];
   (m.phase == LifePhase::kAsleep ? orders.wake : orders.load).push_back(model);
@@ -234,13 +234,13 @@ void ModelLives::Load(size_t model, double now, Orders& orders) {
 ModelLives::Orders ModelLives::Decide(double now) {
   Orders orders;
   Retire(now, orders);
-  int64_t leaving = 0;  // bytes of models that are being unloaded, and are not promised to a wish yet
+  int64_t leaving = 0;  // bytes of models that are being unloaded, not yet reserved for a waiting request
   for (const Model& model : models_) leaving += model.phase == LifePhase::kUnloading ? model.held : 0;
-  int64_t promised = 0;      // bytes that such models will free for wishes
-  bool others_wait = false;  // a request that is no line of a batch waits for room
+  int64_t promised = 0;      // bytes of such models that are reserved for waiting requests
+  bool others_wait = false;  // a request that is no line of a batch waits for memory
   for (const size_t i : WishedFor(now)) {
     if (others_wait && !models_[i].clients.HasWish()) break;
-    if (models_[i].phase == LifePhase::kUnloading) continue;  // an earlier wish had this sleeping model unloaded
+    if (models_[i].phase == LifePhase::kUnloading) continue;  // an earlier request had this sleeping model unloaded
     const int64_t needed = models_[i].bytes - models_[i].held;
     const int64_t missing = taken() + promised + needed - room_;
     if (missing <= 0) {
@@ -249,7 +249,7 @@ ModelLives::Orders ModelLives::Decide(double now) {
     }
     if (missing > leaving) {
       const std::vector<size_t> victims = Victims(i, missing - leaving, now);
-      if (victims.empty() && MakeWay(i, missing - leaving, now)) break;  // later wishes must not take the room
+      if (victims.empty() && MakeWay(i, missing - leaving, now)) break;  // later requests must not take the memory
       others_wait |= victims.empty();
       if (victims.empty()) continue;
       for (const size_t victim : victims) {
@@ -260,7 +260,7 @@ ModelLives::Orders ModelLives::Decide(double now) {
     promised += needed;
   }
   if (WishedFor(now).empty()) {
-    // No wish needs memory any more, so no model gives way.
+    // No waiting request needs memory any more, so no model is closed to new requests.
     for (Model& model : models_) model.closed_until = 0, model.opened = std::min(model.opened, now);
   }
   for (size_t i = 0; i < models_.size(); ++i) {

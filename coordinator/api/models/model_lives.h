@@ -14,14 +14,14 @@ namespace quire {
 /// reports every event with its time (seconds on a steady clock), calls Decide, and carries out the orders.
 class ModelLives {
  public:
-  /// When a wish has waited for memory for this many seconds, models in use give way.
+  /// Seconds for which a request waits for memory before models that are in use must free theirs.
   static constexpr double kPatience = 2;
-  /// Seconds for which a model serves before another client's wish makes it give way. It then takes no new requests for
-  /// the same time, while its running requests may end. After that they are paused.
+  /// Seconds for which a model serves before another client's waiting request makes it free its memory. The model then
+  /// takes no new requests for the same time, while its running requests may end. After that its requests are paused.
   static constexpr double kTurn = 10;
-  /// A client that loaded a model gets its next turn no earlier than this many seconds after the last one began.
+  /// A client whose request caused a load causes the next load no earlier than this many seconds later.
   static constexpr double kShare = 3 * kTurn;
-  static constexpr double kBatchRest = 6 * kTurn;  // batches end workers only of models that others left so long ago
+  static constexpr double kBatchRest = 6 * kTurn;  // seconds since others last used a model until batches may unload it
   /// Seconds of pause after a failed start. Each further failure in a row doubles the pause, up to kLongestPause.
   static constexpr double kFirstPause = 1, kLongestPause = 60;
 
@@ -53,8 +53,8 @@ class ModelLives {
   void OnLoaded(size_t model, double now);
   void OnFailed(size_t model, double now);
   void OnUnloaded(size_t model);
-  /// Notes that a loaded or sleeping model has lost its workers. It may be loaded again after the pause of a failed
-  /// start.
+  /// Notes that a loaded or sleeping model has lost its workers. The model may be loaded again after the pause of a
+  /// failed start.
   void OnLost(size_t model, double now);
 
   /// True when requests may enter: the model is loaded, and is not about to be unloaded, put to sleep or closed for
@@ -93,7 +93,7 @@ class ModelLives {
 
   int64_t room_;
   std::vector<Model> models_;
-  ClientTurns turns_;  // when each client's wish last loaded a model
+  ClientTurns turns_;  // when each client's waiting request last caused a load
 };
 
 }  // namespace quire

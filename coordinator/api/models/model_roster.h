@@ -10,7 +10,7 @@
 
 namespace quire {
 
-/// The models that one server serves, in the order of its settings. There is at least one.
+/// The models, at least one, that one server serves, in the order of its settings.
 class ModelRoster {
  public:
   /// Opens every model. If there are several models, or one that is loaded on request, quire-worker computes their

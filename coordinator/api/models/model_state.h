@@ -6,8 +6,8 @@
 
 namespace quire {
 
-/// The limits of a model's calls, known once its replicas are sized. Each is the smallest over all replicas, so that
-/// every replica can keep it.
+/// The limits of a model's calls, known once its replicas are sized. Each limit is the smallest over all replicas, so
+/// that every replica can serve the calls.
 struct CallLimits {
   RequestLimits request;
   int64_t pool_tokens = 0;  // tokens that all KV blocks of a replica hold

@@ -96,7 +96,7 @@ void ServedModel::Retire() {
 }
 
 bool ServedModel::EndWhenFree(std::function<void()> ended) {
-  // Only Hold() makes new holders, on this thread, and it returns null by now.
+  // New holders come only from Hold(), which is called on this thread and returns null by now.
   if (workers_.use_count() > 1) return false;
   if (ender_.joinable()) ender_.join();
   ender_ = std::thread([workers = std::move(workers_), ended = std::move(ended)]() mutable {

@@ -23,8 +23,8 @@ namespace quire {
 /// parsers, sampling defaults, limits and worker groups. Used by the I/O thread, except where a comment says otherwise.
 class ServedModel {
  public:
-  /// Opens the files, reads tokenizer and template. `topology` is the model's own (ModelTopology), `index` its place in
-  /// the list. Its log lines begin with `log_name`. Throws SettingsError for missing or unsupported files.
+  /// Opens the files, reads tokenizer and template. `topology` is the model's own (ModelTopology), `index` its index in
+  /// the list. The model's log lines begin with `log_name`. Throws SettingsError for missing or unsupported files.
   ServedModel(const Topology& topology, size_t index, std::string log_name);
 
   const std::string& name() const { return topology_.model.name; }
@@ -77,7 +77,7 @@ class ServedModel {
   const Replicas& replicas() const { return workers_->replicas(); }
   LifePhase phase() const { return phase_; }
   ModelState state() const;
-  CallLimits LimitsOfCalls();  // the same after each start of the model
+  CallLimits LimitsOfCalls();  // limits of calls, equal after each start of the model
 
  private:
   Topology topology_;

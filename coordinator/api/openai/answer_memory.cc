@@ -12,7 +12,7 @@ constexpr int64_t kTextBytesPerToken = 16;  // twice a token's usual size, doubl
 constexpr int64_t kTokenBytes = 8;          // bytes of a token id in a list that grows by doubling
 constexpr int64_t kBeamTokenBytes = 32;     // bytes of a token in the running, the next and the finished beam together
 constexpr int64_t kChoiceBytes = 512;
-constexpr int64_t kRowBytes = 192;  // bytes of the part of an answer that writes the vector of one token, without it
+constexpr int64_t kRowBytes = 192;         // bytes of the part of an answer around the vector of one token
 constexpr int64_t kParserBytes = 8 << 10;  // most text that a choice's parser holds; calls may hold more
 constexpr int64_t kListBytes = 24;         // bytes that an allocation takes besides its content
 

@@ -22,7 +22,7 @@ namespace asio = boost::asio;
 namespace {
 
 // After kQuiet without an event, a stream sends a note if workers are being replaced. After kQuietsToPing times kQuiet
-// without an event, it sends a sign of life.
+// without an event, the stream sends a sign of life.
 constexpr auto kQuiet = std::chrono::seconds(2);
 constexpr int kQuietsToPing = 7;
 
@@ -130,7 +130,7 @@ asio::awaitable<void> DataPort::AnswerWhole(RunningCall& running, Exchange& exch
 }
 
 /// Sends a whole answer. A long answer is sent piece by piece: each piece is made when the client has read the one
-/// before. Until the end the call is charged for its records' bytes, but holds no place.
+/// before. Until the end the call is charged for its records' bytes, but its choices no longer count as pending.
 asio::awaitable<void> DataPort::SendWhole(std::vector<AnswerChoice> choices, Exchange& exchange) {
   HttpResponder& responder = exchange.responder;
   int64_t held = RecordBytes(choices) + KeptBytes(exchange.call) + exchange.PromptBytes() + kSendBytes;

@@ -26,7 +26,7 @@ TextGrowth GrowthOf(const Conversation& conversation, const std::stop_token& sto
 constexpr size_t kMaxBadWordTokens = 1024;
 
 /// Returns a watch for one rendering of a template: it counts every text in `growth`, and stops the rendering on
-/// `stop`. Both must outlive the rendering.
+/// `stop`. `growth` and `stop` must outlive the rendering.
 RenderWatch WatchOf(TextGrowth& growth, const std::stop_token& stop) {
   return {.cancelled = [&stop] { return stop.stop_requested(); },
           .makes = [&growth](size_t bytes) { growth.Add(bytes); }};
@@ -134,7 +134,7 @@ PreparedCall CallPreparer::Prepare(const std::string& body, Dialect dialect, con
   call.prompts.clear();
   call.prompts.shrink_to_fit();
   call.conversation = Conversation();
-  call.tools = ToolUse();  // the answer's shape holds them now
+  call.tools = ToolUse();  // the answer's shape holds the tools now
   return prepared;
 }
 

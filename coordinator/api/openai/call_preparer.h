@@ -19,7 +19,7 @@ namespace quire {
 /// One call, parsed and tokenised, ready for the engine.
 struct PreparedCall {
   GenerateCall call;                          // the prompts' texts have moved to `prompts`
-  std::vector<std::vector<TokenId>> prompts;  // empty: no room for the choices, so nothing was tokenised
+  std::vector<std::vector<TokenId>> prompts;  // empty: the choices exceed a limit, so nothing was tokenised
   size_t longest_prompt = 0, prompt_tokens = 0;
   std::vector<std::string> echo;        // prompts' texts, when answers begin with them and report no tokens
   std::optional<ResponseTerms> terms;   // terms of a /v1/responses call
@@ -37,11 +37,11 @@ struct PreparedCall {
 struct ChatPrompt {
   std::string text;
   std::vector<TokenId> tokens;                 // the prompt's tokens, at most max_model_len
-  std::optional<size_t> unedited_tokens = {};  // without the context edits; nullopt when the request asks for none
+  std::optional<size_t> unedited_tokens = {};  // prompt tokens without the context edits; nullopt: no edits asked for
 };
 
-/// Turns the body of a generating request into tokens. It does all work whose cost grows with the request, except the
-/// compilation of its grammar (GrammarTrials). Thread-safe, because it uses only its arguments.
+/// Turns the body of a generating request into tokens. The preparer does all work whose cost grows with the request,
+/// except the compilation of its grammar (GrammarTrials). Thread-safe, because it uses only its arguments.
 class CallPreparer {
  public:
   struct Options {
@@ -52,7 +52,7 @@ class CallPreparer {
     AnswerFormat answer_format;  // the format of chat answers
     PoolingOptions pooling;
     std::vector<std::string> aliases;        // other names of the model
-    const AdapterShelf* adapters = nullptr;  // its LoRA adapters; null: none
+    const AdapterShelf* adapters = nullptr;  // the model's LoRA adapters; null: none
   };
   /// `chat` may be null. The references must outlive this object.
   CallPreparer(Options options, const Tokenizer& tokenizer, const ChatTemplate* chat);

@@ -55,7 +55,7 @@ uint64_t RandomSeed() {
   return uint64_t{entropy()} << 32 | entropy();
 }
 
-/// Returns a call's public id. It is random, so that it does not reveal the number of other calls.
+/// Returns a call's public id, which is random, so that it does not reveal the number of other calls.
 std::string NewName(Dialect dialect) {
   static constexpr const char* kPrefixes[] = {"cmpl-",   "chatcmpl-", "msg_",      "resp_", "embd-",
                                               "rerank-", "score-",    "classify-", "pool-"};
@@ -107,7 +107,7 @@ asio::awaitable<std::optional<PreparedCall>> DataPort::Admitted(ModelDesk& desk,
     refusal = Charge(memory, request.client, HeldBytes(*prepared, max_tokens) + TextBytes(*prepared, max_tokens));
   }
   if (!refusal) {
-    // Only one grammar compiles at a time. A call that waits for it is already charged for its memory.
+    // Only one grammar compiles at a time. A call that waits for the compiler is already charged for its memory.
     const bool wanted = co_await TryGrammar(desk, prepared->call, request.share, responder);
     if (!wanted) prepared.reset();
     co_return prepared;
@@ -122,7 +122,7 @@ asio::awaitable<void> DataPort::Generate(HttpRequest& request, HttpResponder& re
   ModelDesk* const found = co_await desks_.Find(request, responder);
   if (found == nullptr) co_return;  // the client left
   ModelDesk& desk = *found;
-  // A client that has no free place is refused before its body is parsed.
+  // A client at its limit of pending choices is refused before its body is parsed.
   Slot slot(*this, desk, request);
   ByteBudget::Lease memory = std::move(request.memory);
   std::optional<PreparedCall> prepared = co_await Admitted(desk, request, responder, dialect, slot, memory);

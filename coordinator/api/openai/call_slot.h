@@ -4,8 +4,8 @@
 
 namespace quire {
 
-/// Holds the places of a pending call: one from the call's arrival on, and one for each choice once the number of
-/// choices is known. The places are free when the generation ends, even if the client is still reading.
+/// Counts a pending call against the limits on choices: as one choice from the call's arrival on, and as its real
+/// number of choices once that is known. The count ends when the generation ends, even if the client is still reading.
 class DataPort::Slot {
  public:
   Slot(DataPort& api, ModelDesk& desk, const HttpRequest& request)

@@ -7,7 +7,7 @@ namespace quire {
 
 namespace {
 
-/// Returns the tokens as a JSON list. It makes no JSON tree, which would take ten times the memory of the numbers.
+/// Returns the tokens as a JSON list. Makes no JSON tree, which would take ten times the memory of the numbers.
 std::string TokenList(const std::vector<TokenId>& tokens) { return fmt::format("[{}]", fmt::join(tokens, ",")); }
 
 }  // namespace

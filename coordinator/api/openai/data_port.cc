@@ -191,7 +191,7 @@ std::optional<HttpResponse> DataPort::RefuseForQuota(const std::string& client, 
 asio::awaitable<std::optional<PreparedCall>> DataPort::Prepare(const ModelDesk& desk, HttpRequest& request,
                                                                HttpResponder& responder, Dialect dialect) {
   const size_t size = request.body.size();
-  const int room = desk.places.RoomFor(request.client) + 1;  // this call has a place already
+  const int room = desk.places.RoomFor(request.client) + 1;  // + 1: this call is counted already
   const bool here = size <= kWorkHereBytes && (dialect == Dialect::kCompletions || dialect == Dialect::kEmbeddings) &&
                     desk.model.text().tokenizer.is_linear() && !MayAskForForm(request.body);
   const bool refers = dialect == Dialect::kResponses && request.body.find("item_reference") != std::string::npos;

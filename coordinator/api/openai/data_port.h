@@ -35,7 +35,7 @@ class DataPort {
     WorkPool &pool, &grammar_pool;  // grammar_pool has one thread, the only user of the models' grammars
     ModelKeeper& keeper;            // loads and unloads the models
   };
-  /// Create it after ModelRoster::Start. The references must outlive this object.
+  /// Create this object after ModelRoster::Start. The references must outlive this object.
   DataPort(Options options, ModelRoster& models, Metrics& metrics, Means means);
 
   /// Refuses a request by its head alone, unless the body could change that. Charges the declared length of the body.
@@ -55,7 +55,7 @@ class DataPort {
   bool draining() const { return draining_; }
 
  private:
-  class Slot;       // a call's places among the pending choices
+  class Slot;       // counts one call's choices as pending
   struct Exchange;  // one call and the state of its answer
   Routes<DataHandler> MakeRoutes();
   PageApi::Charge Charging();
@@ -87,7 +87,7 @@ class DataPort {
   /// Returns the refusal when the client may not have `choices_to_come` more waiting or running choices of this model;
   /// otherwise nullopt.
   std::optional<HttpResponse> RefuseForLoad(ModelDesk& desk, const std::string& client, int choices_to_come);
-  /// True when some model has room for one more choice of the client.
+  /// True when some model may take one more choice of the client.
   bool HasRoom(const std::string& client) const;
   /// Returns a refusal when the API key's limits forbid this many further pending choices, or further tokens; otherwise
   /// nullopt.
@@ -106,7 +106,7 @@ class DataPort {
   ResponsePages responses_;
   KeyQuotas quotas_;
   bool draining_ = false, paused_ = false;
-  int num_background_ = 0;  // places that calls of batches hold
+  int num_background_ = 0;  // pending choices that belong to calls of batches
   int num_sending_ = 0;     // calls whose generation has ended and whose answer is being sent
   RequestId next_id_ = 1;
   Routes<DataHandler> routes_;

@@ -37,14 +37,14 @@ struct CallEvent {
   int refused_drafts = 0;               // guessed tokens that became no part of the answer
   int cached_tokens = 0;                // prompt tokens from the prefix cache; once per prompt
   double mean_logprob = 0;              // set with `finished` and best_of: mean log-probability of the choice's tokens
-  std::optional<double> queue_seconds;  // time that the prompt waited; once per prompt
+  std::optional<double> queue_seconds;  // seconds that the prompt waited; once per prompt
   std::optional<FinishReason> finished;
   std::string stop_sequence;   // with `finished`: the stop string that was found, if any
   std::vector<float> pooled;   // with `finished`: the pooled vector, or log-probabilities of the listed tokens
   std::string error;           // error text; it ends the whole call
   bool accepted = false;       // true: the engine queued one of the call's requests; no other member is set
   int error_status = 500;      // HTTP status of `error`
-  bool retry_in_vain = false;  // with error: a retry would fail in the same way
+  bool retry_in_vain = false;  // with `error`: a retry of the call would fail in the same way
 };
 
 /// Carries events from the engine's thread to one coroutine on the I/O thread.

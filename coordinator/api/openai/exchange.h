@@ -42,7 +42,7 @@ struct DataPort::Exchange {
 
   /// Returns the most bytes that a choice's first chunk takes while it is made.
   size_t OpeningBytes(size_t choice) const {
-    constexpr size_t kBytesPerId = 24;  // an id in a JSON tree and as text
+    constexpr size_t kBytesPerId = 24;  // bytes of a token id in a JSON tree and as text
     const size_t prompt = choice / static_cast<size_t>(call.num_delivered());
     const size_t of_echo = echo.empty() ? 0 : (1 + kEscapedBytes) * echo[prompt].size();
     return of_echo + (prompt_ids.empty() ? 0 : kBytesPerId * prompt_ids[prompt].size());
@@ -55,7 +55,7 @@ struct DataPort::Exchange {
 
   ModelDesk& desk;  // belongs to the call's model
   const GenerateCall& call;
-  const std::string share;  // account of the pool's work (HttpRequest::share)
+  const std::string share;  // account that is charged for work on the pool (HttpRequest::share)
   std::string id;           // the answer's id, without the prefix of its kind
   ResponseBuilder builder;
   Usage usage;
@@ -69,7 +69,7 @@ struct DataPort::Exchange {
   std::unique_ptr<AnswerForm> form = nullptr;  // null: OpenAI's completions
   std::optional<PoolingTerms> pooling = {};    // terms of calls that pool prompts
   int64_t made_bytes = 0;                      // bytes charged by HoldMade
-  int64_t kept_bytes = 0;                      // the part of made_bytes that is kept for later texts
+  int64_t kept_bytes = 0;                      // bytes of made_bytes that stay charged for later texts
   int64_t waiting_bytes = 0;                   // bytes of text that `choices` hold back
 };
 

@@ -47,7 +47,7 @@ OrderedJson TextBlock(std::string text) {
   return {{"type", "text"}, {"text", std::move(text)}, {"citations", nullptr}};
 }
 
-/// Returns a signature that holds the thoughts. Clients send it back, and the model sees its thoughts again.
+/// Returns a signature that holds the thoughts. Clients send the signature back, and the model sees its thoughts again.
 std::string SignatureOf(std::string_view thoughts) {
   const std::string quoted = JsonString(thoughts);
   return SealText(std::string_view(quoted).substr(1, quoted.size() - 2));

@@ -42,7 +42,7 @@ class MessagesForm : public AnswerForm {
   Terms terms_;
   // The state of a stream.
   std::optional<AnswerPart::Kind> open_;  // kind of the open block
-  int index_ = 0;                         // index of the open block, or of the next one
+  int index_ = 0;                         // index of the open content block, or of the next block
   bool called_ = false;
   std::string thoughts_;  // thoughts of the open block, kept where thoughts are sealed
   OrderedJson stop_;      // stop_reason and its fields

@@ -34,8 +34,8 @@ struct ModelDesk {
   PendingPlaces places;  // counts choices; a call counts as 1 while the number of its choices is not known
 };
 
-/// The desks of all models, in the order of the roster. A request's field "model" chooses its desk. Used by the I/O
-/// thread only.
+/// The ModelDesks of all models, in the order of the ModelRoster. A request's field "model" chooses its desk. Used by
+/// the I/O thread only.
 class ModelDesks {
  public:
   /// The references must outlive this object. The pool must be stopped before this object is destroyed.
@@ -44,7 +44,7 @@ class ModelDesks {
   size_t size() const { return desks_.size(); }
   ModelDesk& at(size_t model) { return *desks_[model]; }
   const ModelDesk& at(size_t model) const { return *desks_[model]; }
-  /// Returns the desk for requests that name no model.
+  /// Returns the ModelDesk of the first model, for requests that name no model.
   ModelDesk& first() { return at(0); }
   /// Returns the desk of the model that the request's body names. A body that names no model, or that is no JSON, means
   /// the first desk. Returns null when the client left meanwhile. Throws ApiError 404 for an unknown name.

@@ -42,7 +42,7 @@ struct AnswerChoice {
   std::vector<float> pooled;  // the prompt's vector, for embeddings, rerank and score
 };
 
-/// Builds the JSON of one call's answer, for chat or text completions. The tokenizer must outlive it.
+/// Builds the JSON of one call's answer, for chat or text completions. The tokenizer must outlive this object.
 class ResponseBuilder {
  public:
   ResponseBuilder(const Tokenizer& tokenizer, bool chat, std::string id, std::string model, int64_t created)

@@ -23,13 +23,13 @@ class PageApi {
   /// Charges a client for the tokens of a body, or returns the refusal.
   using TakeTokens = std::function<std::optional<HttpResponse>(const std::string& client, size_t body_bytes)>;
 
-  /// The pool must be stopped before this object is destroyed. The other references must outlive it.
+  /// The pool must be stopped before this object is destroyed. The other references must outlive this object.
   PageApi(ModelDesks& desks, WorkPool& pool, Charge charge, TakeTokens take_tokens);
 
   std::vector<Routes<DataHandler>::Route> MakeRoutes();
 
  private:
-  /// Turns a body into an answer's text, for the model of a desk.
+  /// The way in which an endpoint turns a body into an answer's text, for the model of a ModelDesk.
   struct Page {
     std::function<int64_t(const ModelDesk& desk, size_t body_bytes)> bytes;  // most bytes held, body included
     std::function<std::string(const ModelDesk& desk, const std::string& body, const std::stop_token& stop)> make;

@@ -14,7 +14,8 @@ class PromptReporter {
   PromptReporter(const Tokenizer& tokenizer, bool skip_special_tokens)
       : tokenizer_(tokenizer), detokenizer_(tokenizer, skip_special_tokens) {}
 
-  /// The most tokens of a Part. With twenty alternatives each they make 50 KB of JSON, which takes a millisecond.
+  /// The most tokens of a Part. So many tokens, with twenty alternatives each, make 50 KB of JSON, which takes a
+  /// millisecond.
   static constexpr size_t kMostTokens = 32;
 
   struct Part {

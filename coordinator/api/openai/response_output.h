@@ -12,7 +12,7 @@ namespace quire {
 struct OutputItem {
   AnswerPart::Kind kind = AnswerPart::kContent;  // kReasoning or kCall also occur
   std::string id;
-  std::string text;           // escaped; for a call, its arguments
+  std::string text;           // the item's text, escaped; for a call, its arguments
   std::string name, call_id;  // name (as the model sees it) and id of a call
   ResponseTool tool;          // the tool's name and kind as the client knows the tool
   bool seals = false;         // thoughts are also sent encoded (SealText), so that clients can send them back

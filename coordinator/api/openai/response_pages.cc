@@ -75,7 +75,7 @@ HttpResponse ResponsePages::ListInput(HttpRequest& request) {
   const PageQuery query = ParseInputItemsQuery(request.query);
   const std::shared_ptr<const StoredResponse> found = store_.Find(request.client, id);
   if (found == nullptr) throw NotKept(id, "");
-  constexpr int64_t kCopies = 2;  // one more copy with the answer's head
+  constexpr int64_t kCopies = 2;  // the stored answer, and a copy with the answer's head
   const int64_t bytes = kCopies * BytesOf(found->input);
   if (auto refusal = charge_(request.memory, request.client, bytes)) return std::move(*refusal);
   HttpResponse response{200, "application/json", PageOfInputItems(found->input, query), {}};

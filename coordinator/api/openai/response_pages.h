@@ -19,8 +19,9 @@ class ResponsePages {
 
   std::vector<Routes<DataHandler>::Route> MakeRoutes();
 
-  /// Returns a function that finds the client's stored answers. It is callable from any thread, and must not outlive
-  /// this object. `items`: the function may also look up single items, whose bytes the request is charged.
+  /// Returns a function that finds the client's stored answers. The returned function is callable from any thread, and
+  /// must not outlive this object. `items`: the function may also look up single items, for whose bytes the request is
+  /// charged.
   FindKept FinderFor(const std::string& client, bool items);
   ResponseStore& store() { return store_; }
 

@@ -7,7 +7,7 @@ namespace quire {
 
 namespace {
 
-constexpr int64_t kEntryBytes = 512;  // nodes, keys, and rounding of allocations
+constexpr int64_t kEntryBytes = 512;  // bytes of nodes, keys, and rounding of allocations
 
 }  // namespace
 

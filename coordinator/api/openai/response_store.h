@@ -27,9 +27,9 @@ class ResponseStore {
  public:
   struct Limits {
     int64_t bytes = 64 << 20;  // most bytes of all clients' answers together
-    // The most bytes of one client's answers. Beyond it, the client's least recently used answers are dropped.
+    // The most bytes of one client's answers. Beyond this limit, the client's least recently used answers are dropped.
     int64_t bytes_per_client = 16 << 20;
-    int64_t conversation_bytes = 2 << 20;  // longest conversation of one answer; a later request parses it again
+    int64_t conversation_bytes = 2 << 20;  // most bytes of one answer's conversation, which later requests parse again
     size_t count = 16'384;
     size_t count_per_client = 1'000;
   };

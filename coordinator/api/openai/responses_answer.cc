@@ -13,7 +13,7 @@ namespace quire {
 
 namespace {
 
-constexpr size_t kObjectBytes = 1 << 10;  // an event or an item, without texts and repeated parts
+constexpr size_t kObjectBytes = 1 << 10;  // bytes of an event or an item, without texts and repeated parts
 
 Json UsageOfResponses(const Usage& usage) {
   return {{"input_tokens", usage.prompt_tokens},
@@ -64,7 +64,7 @@ struct ResponsesForm::Answer {
     return bytes;
   }
 
-  /// Returns the response object. It has items only when the answer has ended.
+  /// Returns the response object. The object has items only when the answer has ended.
   std::string Response(const char* status, const Json& usage, const Json& error) const {
     const bool over = finished.has_value() && error.is_null();
     std::string output;

@@ -65,9 +65,9 @@ class RunningCall {
   std::shared_ptr<std::atomic<bool>> announced_ = std::make_shared<std::atomic<bool>>(false);  // call is accepted
   std::vector<RequestId> ids_;
   std::vector<std::weak_ptr<RequestSink>> sinks_;  // a sink expires when its request has ended
-  std::shared_ptr<Link> link_;                     // null in it when this object is gone; used on the I/O thread
+  std::shared_ptr<Link> link_;                     // holds null once this object is gone; used on the I/O thread
   Requests withdrawn_;                             // have left their replicas
-  int answers_due_ = 0;                            // replicas that have not answered to a withdrawal
+  int answers_due_ = 0;                            // replicas that have not answered a withdrawal yet
   int num_choices_ = 0, max_tokens_ = 0;
   bool cancelled_ = false;
 };

@@ -24,7 +24,7 @@ int64_t TextPages::TokenizeBytes(size_t body_bytes) const {
 
 int64_t TextPages::DetokenizeBytes(size_t body_bytes) const {
   const auto tokens = static_cast<int64_t>(std::min(body_bytes / 2, kMostTokens));  // at least two bytes per token
-  constexpr int64_t kTokenBytes = 4, kCopies = 2;                                   // the text twice; one is the answer
+  constexpr int64_t kTokenBytes = 4, kCopies = 2;                                   // kCopies: the text and the answer
   return static_cast<int64_t>(body_bytes) +
          tokens * (kTokenBytes + kCopies * static_cast<int64_t>(tokenizer_.longest_token()));
 }

@@ -104,8 +104,8 @@ void WholeAnswer::Continue(std::string& out) {
   EndChoice(out);
 }
 
-/// Ends a choice, after its prompt_logprobs if the client asked for them. These have vLLM's form: completions have a
-/// list in each choice, a chat has one list for all choices.
+/// Ends a choice, after its prompt_logprobs if the client asked for them. prompt_logprobs have vLLM's form: completions
+/// have a list in each choice, a chat has one list for all choices.
 void WholeAnswer::EndChoice(std::string& out) {
   if (builder_.chat() || !ListsPrompt()) return CloseChoice(out);
   out += R"(,"prompt_logprobs":[)";

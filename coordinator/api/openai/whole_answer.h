@@ -35,7 +35,7 @@ class WholeAnswer : public PiecewiseText {
   std::shared_ptr<const AnswerPrompt> prompt_;  // prompt of the choice begun last
   std::string envelope_;                        // JSON members after the choices, without an opening brace
   Stage stage_ = Stage::kOpening;
-  size_t choice_ = 0, list_ = 0, token_ = 0;  // the position of the next text
+  size_t choice_ = 0, list_ = 0, token_ = 0;  // the next text to make: its choice, list and token
 };
 
 }  // namespace quire

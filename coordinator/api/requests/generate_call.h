@@ -29,8 +29,8 @@ struct GenerateCall {
   std::vector<PromptInput> prompts;                          // prompts of requests other than chat
   Conversation conversation;                                 // messages of chat, Messages and Responses
   ToolUse tools;                                             // tools of chat, Messages and Responses
-  std::vector<std::string> hints;                            // variables that the template may ignore
-  ContextEdits context_edits;                                // done before the template renders the conversation
+  std::vector<std::string> hints;                            // names of variables that the template may ignore
+  ContextEdits context_edits;                                // edits made before the template renders the conversation
   bool include_reasoning = true;                             // the answer includes thoughts
   bool seals_thoughts = false;                               // thoughts are sent encoded (SealText)
   AnswerShape shape;                                         // set later (ChatFit)
@@ -51,7 +51,7 @@ struct GenerateCall {
   int best_of = 1;  // sampled choices per prompt, or beams; at least n
   std::optional<BeamOptions> beams;
   std::optional<int> max_tokens;  // nullopt: default_max_tokens()
-  bool cut_to_context = false;    // true: max_tokens may be cut to the context's room
+  bool cut_to_context = false;    // true: max_tokens may be lowered to what the context has left
   SamplingSpec sampling;          // `choice` and the bans of min_tokens are set later
   std::string grammar_field;      // the field that asked for sampling.grammar
   bool has_seed = false;
@@ -66,7 +66,7 @@ struct GenerateCall {
   bool add_special_tokens = true;
   bool include_stop = false;
   std::string prediction;  // the text that the client expects; emptied when it is tokenised
-  std::shared_ptr<const std::vector<TokenId>> prediction_tokens;  // its tokens; set later; null: none
+  std::shared_ptr<const std::vector<TokenId>> prediction_tokens;  // tokens of `prediction`; set later; null: none
   bool echo = false;
   bool detokenize = true;         // false: answers have no text
   bool return_token_ids = false;  // the answer lists ids of prompts and answers

@@ -10,8 +10,8 @@
 
 namespace quire {
 
-/// An object inside a request, with its members in the order of the text. It knows its path in the body, for errors
-/// such as "messages[2].content[0].text must be a string". null counts as absent. Bad values throw ApiError 400.
+/// An object inside a request, with its members in the order of the text. The object knows its path in the body, for
+/// errors such as "messages[2].content[0].text must be a string". null counts as absent. Bad values throw ApiError 400.
 class JsonObject {
  public:
   /// `place` is the object's path in the body; empty: the body itself. Throws when the value is not an object. The

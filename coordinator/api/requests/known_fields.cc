@@ -19,7 +19,7 @@ namespace quire {
 namespace {
 
 constexpr size_t kMostTold = 256;
-constexpr size_t kMostNameBytes = 64;  // longer names have no similar name
+constexpr size_t kMostNameBytes = 64;  // for longer names no similar name is searched
 
 // The lists below are the same as in docs/fields.md.
 

@@ -46,12 +46,12 @@ struct RequestLimits {
   const UnknownFields* unknown = nullptr;  // must outlive this object; null: unknown fields are not checked
 };
 
-/// Parse and check a request. Both throw ApiError for bad or unsupported values. They refuse a field that would change
-/// the answer and is not supported, so that no answer differs silently from its request.
+/// Parse and check a request. Both throw ApiError for bad or unsupported values. The functions refuse a field that
+/// would change the answer and is not supported, so that no answer differs silently from its request.
 GenerateCall ParseCompletionRequest(const RequestBody& body, const RequestLimits& limits);
 GenerateCall ParseChatRequest(const RequestBody& body, const RequestLimits& limits);
 
-// Parts of the two functions above, for other kinds of requests. All throw ApiError for bad values.
+// Parts of ParseCompletionRequest and ParseChatRequest, for other kinds of requests. All throw ApiError for bad values.
 
 /// Reads model, priority, cache_salt, deadline_seconds, truncate_prompt_tokens and add_special_tokens.
 void ReadCallFields(const JsonFields& fields, GenerateCall& call);

@@ -32,13 +32,13 @@ struct PoolingOptions {
   /// The names of the classes, one for each number that the model answers with; null: the model is no classifier.
   std::shared_ptr<const std::vector<std::string>> labels;
   ClassScale class_scale = ClassScale::kSoftmax;
-  // The numbers of every token (/pooling).
+  // Settings for answers with numbers for every token (/pooling).
   std::string no_tokens;           // the reason why the model gives no vectors of tokens; empty: it does
   int row = 0;                     // length of a token's vector
   bool sparse = false;             // the model weighs tokens (PooledHead::sparse)
   bool colbert = false;            // vectors of tokens are those of PooledHead::colbert, not the rows
-  std::optional<TokenId> opening;  // the token before a text, and the one after it: these have no weight, and the
-  std::optional<TokenId> closing;  // opening one has no ColBERT vector
+  std::optional<TokenId> opening;  // token before each text, for which the answer has no weight and no ColBERT vector
+  std::optional<TokenId> closing;  // token after each text, for which the answer has no weight
   std::vector<TokenId> answers;    // token ids of no and yes; only with by_answer
   std::map<std::string, std::string> prompts;  // texts that go before inputs of embeddings, by their names
   std::string default_prompt;                  // the name of the prompt for requests that name none; empty: none
@@ -59,13 +59,13 @@ struct PoolingTerms {
   size_t num_queries = 0;
   size_t top_n = 0;                    // number of best results to return; 0: all
   std::vector<std::string> documents;  // repeated in the answer with their scores; empty: not repeated
-  // For classes, of /classify and of /pooling.
+  // Used by answers with classes (/classify and /pooling).
   std::shared_ptr<const std::vector<std::string>> labels;  // null: the numbers are no classes
   ClassScale class_scale = ClassScale::kNone;
-  // For numbers of every token (PoolsEachToken).
+  // Used by answers with numbers for every token (PoolsEachToken).
   int row = 0;                     // numbers of a token; 0: the vector belongs to the whole prompt
   bool weights = false;            // the numbers are weights of tokens: one list, with the tokens' ids
-  std::optional<TokenId> opening;  // left out where a prompt begins or ends with it
+  std::optional<TokenId> opening;  // left out where a prompt begins with this token (`closing`: ends with it)
   std::optional<TokenId> closing;
   std::vector<std::vector<TokenId>> prompts;  // the prompts' tokens, if `opening` or `closing` is set; set later
 };

@@ -27,7 +27,7 @@ struct AdapterOrder {
 class AdapterGate {
  public:
   /// Called when a load has ended. `problem`: the reason why the adapter is not loaded; empty when all ranks have it.
-  /// `bytes`: its memory on the rank where it takes the most.
+  /// `bytes`: the adapter's memory on the rank where the adapter takes the most.
   using Done = std::function<void(const std::string& problem, int64_t bytes)>;
   using OnLost = std::function<void(const std::string& problem)>;
 

@@ -22,7 +22,7 @@ constexpr milliseconds kBackOff[] = {milliseconds(0),    milliseconds(250),  mil
 // A restart that takes longer than this counts as slow.
 constexpr milliseconds kLongRestart(3000);
 
-// The pause before a group that was given up is started again. It doubles each time, up to kLongestPause.
+// The pause before a group that was given up is started again. The pause doubles each time, up to kLongestPause.
 constexpr milliseconds kFirstReturn(5000), kLongestPause(60'000);
 
 /// The most seconds that a replacement of the workers waits for cached blocks to be written to the disk.

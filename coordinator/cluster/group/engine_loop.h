@@ -76,7 +76,7 @@ class EngineLoop : private WorkerGroupListener {
   void HaveRecovered();
   void WaitFor(std::chrono::milliseconds time);
   void DrainInbox();
-  std::function<void(Engine&)> NextTask();  // the oldest of the inbox; null: it is empty
+  std::function<void(Engine&)> NextTask();  // takes the oldest task out of the inbox; null: the inbox is empty
   void Abandon(const std::string& message);
   void Wake();
 
@@ -85,12 +85,12 @@ class EngineLoop : private WorkerGroupListener {
   EngineLoopHost& host_;
   std::mutex mutex_;
   std::deque<std::function<void(Engine&)>> inbox_;  // guarded by mutex_
-  std::vector<Replacement> replacements_;           // used by the engine's thread; the first is next
+  std::vector<Replacement> replacements_;           // replacements that wait; the engine's thread only
   int wake_fd_;                                     // an eventfd: readable while the inbox may hold tasks
   std::atomic<bool> stopping_{false}, serving_{true}, recovering_{false}, paused_{false};
   std::atomic<int> num_recoveries_{0};
-  int fruitless_epochs_ = 0;                                      // epochs lost in a row without a completed step
-  std::optional<std::chrono::steady_clock::time_point> lost_at_;  // when lost workers are being restarted
+  int fruitless_epochs_ = 0;                                      // groups lost in a row without a completed step
+  std::optional<std::chrono::steady_clock::time_point> lost_at_;  // time of the loss while lost workers are restarted
   LossLog losses_;
   StepStatistics steps_;
   StepProfile profile_;

@@ -28,8 +28,8 @@ class EngineLoopHost {
   virtual void Abandon(Engine& engine) = 0;
   /// Called when the workers are given up, after Abandon.
   virtual void OnLost(const std::string& reason) = 0;
-  /// Restarts workers that were given up. Returns false when it must not be tried, because no other replica serves.
-  /// Throws when the restart fails.
+  /// Restarts workers that were given up. Returns false when a restart must not be tried, because no other replica
+  /// serves. Throws when the restart fails.
   virtual bool Return(const GroupFailure& loss) = 0;
   /// The next functions receive reports of ranks that belong to no step (see WorkerGroupListener).
   virtual void OnBlocksReport(Rank rank, const BlocksReport& report) = 0;

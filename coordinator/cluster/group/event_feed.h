@@ -19,9 +19,9 @@ enum class EventKind : uint8_t {
   kRequestStarted,
   kRequestEnded,  // finished, cancelled, aborted or timed out
   kRequestHeld,   // the request cannot start yet; the text gives the reason
-  kPreempted,     // because of seniority or a client's share
-  kResumed,       // after a preemption
-  kMigrated,      // left for another replica or came from one
+  kPreempted,     // the request lost its blocks to an earlier request, or to a client below its share
+  kResumed,       // the request runs again after a preemption
+  kMigrated,      // the request moved to another replica, or came from another one
   kPinsBroken,    // pinned prefixes were given up for a request that could not run beside them
   kEpoch,         // a new worker group starts
   kWorkersLost,
@@ -65,7 +65,7 @@ class EventFeed {
   };
   /// Returns at most `most` events after number `last`, the oldest first, and the number of events left out so far.
   Batch After(uint64_t last, size_t most) const;
-  /// Returns the kept events of a request.
+  /// Returns the events of a request that are not overwritten yet.
   std::vector<ServerEvent> OfRequest(const std::string& name) const;
   /// Returns the number of the newest event.
   uint64_t newest() const;

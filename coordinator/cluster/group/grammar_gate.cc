@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kPatienceSeconds = 60;
 
-/// Makes an Arrival of a request that has left the engine; it brings the request back to the engine.
+/// Makes an Arrival of a request that has left the engine. The Arrival brings the request back to the engine.
 Arrival ComeBack(std::unique_ptr<Request> request) {
   const RequestId id = request->id;
   const auto held = std::make_shared<std::unique_ptr<Request>>(std::move(request));
@@ -42,7 +42,7 @@ void GrammarGate::OnReady(Rank rank, const GrammarReady& report) {
 }
 
 void GrammarGate::Pass(const std::string& client, const GrammarSource& source, Arrival arrival) {
-  turns_.try_emplace(client, last_ticket_ == 0 ? 0 : last_ticket_ - 1);  // before the turn of the client asked last
+  turns_.try_emplace(client, last_ticket_ == 0 ? 0 : last_ticket_ - 1);  // before the client that was served last
   const GrammarDigest digest = DigestOf(source);
   const auto same = [&](const Held& held) { return held.digest == digest && held.client == client; };
   const auto held = std::ranges::find_if(held_, same);
@@ -63,8 +63,8 @@ void GrammarGate::DropCalls(Held& held, double now) {
   });
 }
 
-/// Returns the first held grammar of the client whose last turn is longest ago. Returns end() when the ranks have been
-/// asked for all grammars for which there may be room.
+/// Returns the first held grammar of the client that was served longest ago. Returns end() when the ranks have been
+/// asked for all grammars for which there may be memory.
 std::deque<GrammarGate::Held>::iterator GrammarGate::NextInTurn() {
   auto next = held_.end();
   const Use use = UseOfRoom();
@@ -80,7 +80,7 @@ void GrammarGate::Tell(uint64_t ticket, const GrammarSource& source) {
 }
 
 void GrammarGate::AskNext() {
-  // A rank compiles one grammar at a time. Asking for one at a time keeps every newcomer's wait short.
+  // A rank compiles one grammar at a time. Asking for one at a time keeps every new client's wait short.
   if (std::ranges::any_of(held_, [](const Held& held) { return held.ticket != 0; })) return;
   const auto next = NextInTurn();
   if (next == held_.end()) return;
@@ -89,7 +89,7 @@ void GrammarGate::AskNext() {
   Tell(next->ticket, next->source);
 }
 
-/// Forgets the turns of clients that have no held grammar.
+/// Forgets when clients without a held grammar were served.
 void GrammarGate::ForgetTurns() {
   std::set<std::string_view> here;
   for (const Held& held : held_) here.insert(held.client);
@@ -97,7 +97,7 @@ void GrammarGate::ForgetTurns() {
 }
 
 /// Takes all requests with a grammar back from the engine. Called after the ranks were replaced, because new ranks have
-/// no grammars. That costs nothing, because the new ranks must compute all tokens again in any case.
+/// no grammars. Taking requests back costs nothing, because the new ranks must compute all tokens again in any case.
 void GrammarGate::BeginAnew(Engine& engine) {
   kept_.clear();
   kept_by_digest_.clear();
@@ -134,19 +134,19 @@ GrammarGate::Use GrammarGate::UseOfRoom() const {
   return use;
 }
 
-/// True when there would be room for the grammar if unused grammars were forgotten and other clients' requests beyond
+/// True when there would be memory for the grammar if unused grammars were forgotten and other clients' requests beyond
 /// their share had left.
 bool GrammarGate::MayHaveRoom(const Held& held, const Use& use) {
   const auto own = use.by_client.find(held.client);
   const bool is_new = own == use.by_client.end();
   const uint64_t others = use.total - (is_new ? 0 : own->second), wanted = use.total - others + held.bytes;
-  // Each client that uses or asks for room has an equal share, which is at most half of kRoom.
+  // Each client that uses or asks for memory has an equal share, which is at most half of kRoom.
   const uint64_t share = kRoom / std::max<size_t>(2, use.by_client.size() + is_new);
   return wanted <= share || (others < kRoom && wanted <= (kRoom - others) / 2);
 }
 
-/// Makes room for a grammar by forgetting unused ones. Adds requests that must leave the engine to `given_way`. Returns
-/// false when the grammar must wait until other requests end.
+/// Frees memory for a grammar by forgetting unused ones. Adds requests that must leave the engine to `given_way`.
+/// Returns false when the grammar must wait until other requests end.
 bool GrammarGate::MakeRoomFor(const Held& held, std::vector<RequestId>& given_way) {
   Use use = UseOfRoom();
   if (!MayHaveRoom(held, use)) return false;

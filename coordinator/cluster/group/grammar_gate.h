@@ -16,12 +16,12 @@
 namespace quire {
 
 /// Holds requests with a grammar until every rank has compiled the grammar, so that no step waits for a compiler. Ranks
-/// keep a grammar while requests with it wait or run, and afterwards while there is room. Clients take turns, and the
-/// ranks compile one grammar at a time, so a new client waits for that grammar and at most one grammar of each other
-/// client. A client's grammars may take half of the room that other clients leave, and an equal share in any case.
-/// Requests of clients beyond that leave the engine and wait here again. When the ranks are replaced, all requests with
-/// a grammar leave the engine and wait here. A request that waits too long, or whose grammar a rank cannot compile, is
-/// refused. Belongs to the engine's thread.
+/// keep a grammar while requests with it wait or run, and afterwards while there is memory (kRoom). Clients take turns,
+/// and the ranks compile one grammar at a time, so a new client waits for that grammar and at most one grammar of each
+/// other client. A client's grammars may take half of the memory that other clients leave, and an equal share in any
+/// case. Requests of clients beyond that leave the engine and wait here again. When the ranks are replaced, all
+/// requests with a grammar leave the engine and wait here. A request that waits too long, or whose grammar a rank
+/// cannot compile, is refused. Belongs to the engine's thread.
 class GrammarGate {
  public:
   /// kRoom: the most bytes of grammars on a rank. kLeastBytes: each grammar counts as at least this many bytes.
@@ -42,14 +42,14 @@ class GrammarGate {
  private:
   struct Call {
     Arrival arrival;
-    double deadline = 0;  // 0: arrived after the last round
+    double deadline = 0;  // seconds on the engine's clock; 0: the call arrived after the last round
   };
   struct Held {
     std::string client;
     GrammarSource source;
     GrammarDigest digest;
     std::vector<Call> calls;
-    uint64_t ticket = 0;  // 0: not sent to the ranks
+    uint64_t ticket = 0;  // number of the order to the ranks; 0: not sent yet
     std::set<Rank> ready;
     uint64_t bytes = 0;   // memory of the compiled grammar; 0: unknown
     std::string problem;  // a rank's error
@@ -59,7 +59,7 @@ class GrammarGate {
     std::string client;  // the client that sent the grammar
     GrammarDigest digest;
     uint64_t ticket = 0, bytes = 0;
-    std::vector<RequestId> requests;  // requests that passed the gate and are still in the engine
+    std::vector<RequestId> requests;  // requests that were submitted to the engine and are still there
   };
   /// The bytes of kRoom that grammars of requests take now.
   struct Use {
@@ -85,7 +85,8 @@ class GrammarGate {
   std::deque<Held> held_;  // ordered by arrival
   std::list<Kept> kept_;   // most recently used first
   std::map<GrammarDigest, std::list<Kept>::iterator> kept_by_digest_;
-  // For each client with a held grammar: the ticket of its last turn, or a starting value that it got when it came.
+  // For each client with a held grammar: the ticket of the client's latest order to the ranks, or a starting value just
+  // below the latest ticket. The client with the lowest value is next.
   std::map<std::string, uint64_t> turns_;
   uint64_t last_ticket_ = 0;
 };

@@ -22,7 +22,7 @@ class LossLog {
     Rank rank = -1;
     std::string host, message;
     Clock::time_point when;
-    double stall_seconds = -1;  // from the loss until workers were ready again; below 0: not ready yet
+    double stall_seconds = -1;  // seconds from the loss until workers were ready again; below 0: not ready yet
   };
   struct Snapshot {
     std::array<int64_t, kNumCauses> count_by_cause{};

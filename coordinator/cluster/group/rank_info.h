@@ -26,7 +26,7 @@ struct RankInfo {
   int load_millis = 0;
   StepId last_step = 0;
   uint32_t compute_micros = 0;                      // computing time of the rank's last step
-  std::chrono::steady_clock::time_point last_beat;  // at first the time of the assignment
+  std::chrono::steady_clock::time_point last_beat;  // last heartbeat; at first the time of the assignment
   bool beats = false;                               // a heartbeat has arrived since the assignment
   std::chrono::microseconds late{0};                // longest recent delay of thread wake-ups on the rank's host
   std::chrono::microseconds starved{0};             // time since its start that its computing thread waited for a core

@@ -61,8 +61,8 @@ Rank RankRoster::SenderOfBeat(const ReceivedFrame& received) {
   return -1;
 }
 
-/// Accepts a worker that asks to join the epoch that is starting. It replaces an earlier worker of the same rank,
-/// because workers may have been started again.
+/// Accepts a worker that asks to join the epoch that is starting. The new worker replaces an earlier worker of the same
+/// rank, because workers may have been started again.
 Rank RankRoster::Adopt(const ReceivedFrame& received) {
   const FrameHeader& header = received.frame.header;
   if (!options_.adopt || closed_ || header.epoch != 0 || header.kind != FrameKind::kJoin ||

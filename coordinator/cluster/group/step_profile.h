@@ -12,7 +12,7 @@
 namespace quire {
 
 /// Records what the engine's thread and the ranks of its group do in each step, while an operator has asked for a
-/// profile. Belongs to the engine's thread. When nothing is recorded, it costs one comparison.
+/// profile. Belongs to the engine's thread. While nothing is recorded, a call costs one comparison.
 class StepProfile {
  public:
   using Clock = std::chrono::steady_clock;

@@ -11,7 +11,7 @@ class WorkerGroupListener {
  public:
   virtual ~WorkerGroupListener() = default;
 
-  /// Called in every round of waiting. If it returns true, the wait ends with GroupFailure: nobody needs the answer.
+  /// Called in every round of waiting. If the result is true, the wait ends with GroupFailure: nobody needs the answer.
   virtual bool Stopping() = 0;
   /// Called in every round of waiting, at least every 100 ms.
   virtual void WhileWaiting() = 0;

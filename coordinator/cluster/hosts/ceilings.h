@@ -13,7 +13,7 @@ struct MachineCeilings {
   int ranks = 1, threads = 1;
   std::string isa;
   double read_bytes = 0, steady_bytes = 0, multiply_add = 0, int16 = 0,
-         int8 = 0;  // int8: 0 without an instruction for it
+         int8 = 0;  // int8 is 0 without int8 instructions
 };
 
 /// Starts workers that measure the rates at the same time, each with as many threads as under a server, and returns the

@@ -18,7 +18,7 @@ namespace quire {
 namespace {
 
 constexpr std::chrono::seconds kStartLimit{60};
-constexpr std::chrono::seconds kCutLimit{30};  // for each cut and number of rows
+constexpr std::chrono::seconds kCutLimit{30};  // time limit for each division of the ranks and each number of rows
 constexpr const char* kWord = "links ";        // rank 0's line with results begins with it (worker/bench/bench_links.h)
 
 /// Returns the rest of the line that begins with kWord; empty if there is no such line.

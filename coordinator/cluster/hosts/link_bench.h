@@ -13,8 +13,8 @@ namespace quire {
 struct MeasuredWait {
   int tensor = 1, pipeline = 1;
   int64_t rows = 1;
-  double sum_seconds = 0;   // of one sum over the ranks of a stage
-  double turn_seconds = 0;  // of the rows through all stages, and of the tokens back
+  double sum_seconds = 0;   // seconds of one all-reduce over the ranks of a stage
+  double turn_seconds = 0;  // seconds for the rows through all stages, and the tokens back
 };
 
 /// Starts the topology's ranks where `placement` says (empty: on this host), and measures the waits for each cut (ranks

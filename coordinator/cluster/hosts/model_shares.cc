@@ -77,7 +77,7 @@ int64_t SumWithWhole(const std::vector<ModelNeed>& needs) {
   return sum;
 }
 
-/// Returns the KV memory of a model that takes turns with other models.
+/// Returns the KV memory, in bytes, of a model that is loaded in turn with other models.
 int64_t KvOfTurn(int64_t room, const ModelNeed& need) {
   const int64_t beside = room - need.With(0);
   if (beside < need.kv_least) {

@@ -15,8 +15,8 @@ namespace quire {
 struct ModelNeed {
   std::string name;
   int64_t weights = 0, swap = 0;
-  int64_t kv_least = 0, kv_most = 0;  // equal when the settings give the size, or when more is of no use
-  int64_t kv_whole = 0;               // for one sequence of the model's length
+  int64_t kv_least = 0, kv_most = 0;  // least and most useful bytes of KV memory; equal if the settings give them
+  int64_t kv_whole = 0;               // bytes of KV memory for one sequence of the model's full length
   int64_t block_bytes = 1;            // bytes of one KV block, summed over the ranks
   bool fixed = false;                 // the settings give the size
   bool on_request = false;            // loaded at the first request, perhaps in turn with other models
@@ -55,13 +55,13 @@ struct PlannedLimits {
 
 /// The memory of a list of models.
 struct ListPlan {
-  int64_t room = 0;              // for the workers of all models, in bytes
+  int64_t room = 0;              // bytes for the workers of all models together
   std::vector<ModelNeed> needs;  // one for each model
   std::vector<int64_t> kv;       // KV memory of each model, in bytes
   std::vector<Topology> models;  // one for each model (ModelTopology), with its share of KV memory
   std::vector<PlannedLimits> limits;  // one for each model
   bool at_once = true;  // all models fit at the same time; false: they are loaded in turn
-  std::string warning;  // about the room (ModelsMemoryWarning, host_fit.h); empty: none
+  std::string warning;  // warning about `room` (ModelsMemoryWarning, host_fit.h); empty: none
 };
 
 /// Plans every model of a list. `files` has the files of each model. Throws Error, also when the models do not fit.

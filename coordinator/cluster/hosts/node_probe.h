@@ -26,7 +26,7 @@ struct NodeNeeds {
 std::vector<std::string> HostProbeCommand(const Topology& topology, const std::string& host, const std::string& worker);
 
 /// Returns the command that runs `quire-worker --probe ...` on the node, through launch.agent if that is another host.
-/// There every word has only characters that no shell interprets; a path with other characters is not probed.
+/// In that case every word has only characters that no shell interprets; a path with other characters is not probed.
 std::vector<std::string> ProbeCommand(const NodeNeeds& needs, const std::string& worker);
 
 /// Parses the output of quire-worker --probe: on each line a key, then its value.

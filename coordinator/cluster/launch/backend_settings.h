@@ -23,8 +23,8 @@ KvCacheDtype KvCacheDtypeFor(const ModelFiles& model, Quantization quantization)
 /// defaults are float32, int16 and float32.
 void SettleForCpu(bool exact, const ModelFiles& model, ComputeSettings& settings);
 
-/// Returns a line for the log: the types of the KV cache and of activations on the CPU, the reason for each, what they
-/// cost and how to change that.
+/// Returns a line for the log: the types of the KV cache and of activations on the CPU, the reason for each, what these
+/// types cost and how to change them.
 std::string DescribeNumbers(const Topology& asked, const ComputeSettings& settled);
 
 }  // namespace quire

@@ -50,7 +50,7 @@ class Deployment : private LauncherWatch {
   Engine& engine() { return *engine_; }
   /// Returns the store for this engine's blocks; null: none.
   const std::shared_ptr<KvStore>& kv_store() const { return kv_store_; }
-  const std::string& runtime_dir() const { return runtime_dir_.path(); }  // private to this user; for sockets
+  const std::string& runtime_dir() const { return runtime_dir_.path(); }  // directory for sockets, private to this user
   int max_model_len() const { return engine_->options().max_model_len; }
   /// Returns the assignment sent to the workers of this epoch. On the engine's thread only.
   const AssignMessage& assignment() const { return assignment_; }
@@ -86,7 +86,7 @@ class Deployment : private LauncherWatch {
   const PrivateNetwork network_;
   RuntimeDir runtime_dir_;
   std::unique_ptr<WorkerGroup> group_;
-  Placement placement_;  // the present epoch's; empty on one host
+  Placement placement_;  // placement of the present epoch's ranks; empty on one host
   HostHealth host_health_;
   std::unique_ptr<MpirunProcess> launcher_;  // null: another party started the workers
   std::optional<std::chrono::steady_clock::time_point> launcher_ended_;

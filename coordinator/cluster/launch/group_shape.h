@@ -9,9 +9,9 @@ namespace quire {
 /// How a model is divided among the workers of a group.
 struct GroupShape {
   int tensor = 1;              // workers of a stage
-  std::vector<double> shares;  // weight of each worker of a stage; empty: equal shares
+  std::vector<double> shares;  // relative part of each worker of a stage; empty: equal parts
   int pipeline = 1;            // stages
-  std::vector<int> stages;     // layers of each stage; empty: even by work
+  std::vector<int> stages;     // layers of each stage; empty: stages of equal work
 
   int num_ranks() const { return tensor * pipeline; }
   bool operator==(const GroupShape&) const = default;

@@ -106,7 +106,7 @@ std::string GpuProblem(const Topology& topology, const std::vector<RankInfo>& ra
   return "";
 }
 
-/// Warns of files that may take more than is free on their file system, and what they have already, together.
+/// Warns of files whose limit exceeds what is free on their file system and what the files have already, together.
 void AddDiskWarning(std::vector<std::string>& warnings, const std::string& directory, int64_t bytes, const char* flag) {
   if (directory.empty()) return;
   std::error_code error;

@@ -69,7 +69,7 @@ void AddNetwork(CommandLine& line, const Topology& topology, const std::vector<N
   // A longer message waits for three delays of the network instead of one, because MPI asks the receiver first. A piece
   // of an all-reduce or of a stage's rows has up to 256 KiB per rank.
   line.Mca("btl_tcp_eager_limit", std::to_string(kLongestUnaskedMessage));
-  // Open MPI 4.1 listens on IPv6 even when told not to, so those ports are set, too.
+  // Open MPI 4.1 listens on IPv6 even when told not to, so the IPv6 ports are set, too.
   const int first = topology.transport.mpi_ports[0], last = topology.transport.mpi_ports[1];
   const int ranks_first = first + 2 * kDaemonPorts;
   line.Mca("oob_tcp_dynamic_ipv4_ports", PortRange(first, kDaemonPorts));
@@ -78,8 +78,8 @@ void AddNetwork(CommandLine& line, const Topology& topology, const std::vector<N
     line.Mca("btl_tcp_port_min_" + family, std::to_string(ranks_first));
     line.Mca("btl_tcp_port_range_" + family, std::to_string(last - ranks_first + 1));
   }
-  // With these settings a cut-off node notices that within four seconds and ends its ranks; by default after eight
-  // minutes.
+  // With these settings a cut-off node notices the lost connection within four seconds and ends its ranks; the default
+  // is eight minutes.
   line.Mca("oob_tcp_keepalive_time", "1");
   line.Mca("oob_tcp_keepalive_intvl", "1");
   line.Mca("oob_tcp_keepalive_probes", "3");
@@ -174,7 +174,7 @@ std::vector<std::string> MpirunCommand(const Topology& topology, const std::vect
 std::string WorkerBinary(const Topology& topology) {
   const std::string& named = topology.launch.worker;
   if (named.empty()) return FindWorkerBinary();
-  // With several nodes the path is one on the nodes, and need not exist on this host.
+  // With several nodes the path refers to the nodes' file systems, and need not exist on this host.
   if (OnThisHost(topology) && named.find('/') != named.npos && ::access(named.c_str(), X_OK) != 0)
     FailSettings("launch.worker {}: no program that can be run: {}", named, std::strerror(errno));
   return named;

@@ -20,7 +20,7 @@ struct NodeRanks {
 };
 
 struct Placement {
-  std::vector<NodeRanks> nodes;  // in the order of ranks; empty: all ranks on this host
+  std::vector<NodeRanks> nodes;  // hosts and their ranks, in rank order; empty: all ranks on this host
   std::string problem;           // the reason why the ranks cannot be placed, and the remedy; empty: placed
 };
 
@@ -29,8 +29,9 @@ struct Placement {
 /// when a host is excluded: the first spare replaces it, and more follow if needed.
 Placement PlaceRanks(const Topology& topology, int num_ranks, const std::set<std::string>& excluded);
 
-/// Returns the nodes of one replica. If each replica has n ranks, replica r gets the places and devices of the ranks [r
-/// * n, (r + 1) * n), and the spare nodes with index % replicas == r. Throws Error when there are too few places.
+/// Returns the nodes of one replica. If each replica has n ranks, replica r gets the node slots and devices of the
+/// ranks [r * n, (r + 1) * n), and the spare nodes with index % replicas == r. Throws Error when the nodes have too few
+/// slots.
 std::vector<Topology::Node> NodesOfReplica(const Topology& topology, int replica);
 
 /// Returns the device of each rank, given the ranks' hosts. If the topology lists devices of a host, the host's ranks

@@ -122,7 +122,7 @@ int BecomeInPrivateNetwork(char** command) {
     fmt::print(stderr, "{}\n", error.what());
     return kImpossible;
   }
-  ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // a change of credentials may have cleared it
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // a change of credentials may have cleared this setting
   ::execvp(command[0], command);
   fmt::print(stderr, "cannot start {}: {}\n", command[0], std::strerror(errno));
   return kImpossible;

@@ -19,9 +19,9 @@ int BecomeInPrivateNetwork(char** command);
 /// Says whether mpirun runs in a private network, and the reason if not.
 struct PrivateNetwork {
   bool used = false;
-  bool on_loopback = false;         // not used, but mpirun listens on loopback (loopback_sockets.cc)
+  bool on_loopback = false;         // no private network, but mpirun listens on loopback only (loopback_sockets.cc)
   std::string reason;               // why no private network is used; empty when one is used
-  std::vector<std::string> prefix;  // put before the command; may be empty
+  std::vector<std::string> prefix;  // words to put before the command; may be empty
 
   /// Returns the text for the log: "runs in a network of its own", or the addresses on which mpirun listens instead,
   /// with the reason.
@@ -30,8 +30,9 @@ struct PrivateNetwork {
 
 /// Decides about transport.private_network. A private network is used when all processes that communicate are on this
 /// host and the system allows it; a test process finds that out. With "auto" none is used if workers may use GPUs,
-/// because GPU libraries choose networks themselves. Throws Error when the setting is "on" and impossible. Without one,
-/// if all workers are on this host, mpirun listens on loopback only, provided that the module for that is installed.
+/// because GPU libraries choose networks themselves. Throws Error when the setting is "on" and impossible. Without a
+/// private network, if all workers are on this host, mpirun listens on loopback only, provided that the module for that
+/// is installed.
 PrivateNetwork ChoosePrivateNetwork(const Topology& topology);
 
 }  // namespace quire

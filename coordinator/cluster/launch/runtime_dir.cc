@@ -42,7 +42,8 @@ RuntimeDir::RuntimeDir() {
   const bool fits = base != nullptr && std::strlen(base) <= kLongestBase;
   if (!fits || !std::filesystem::is_directory(base, ignored) || ::access(base, W_OK) != 0) base = "/tmp";
   RemoveStale(base);
-  // The directory gets its final name only when it is locked. Before, another server could take it for one to remove.
+  // The directory gets its final name only when it is locked. Before that, another server could take the directory for
+  // a stale one and remove it.
   path_ = std::string(base) + "/." + kPrefix + "XXXXXX";
   if (::mkdtemp(path_.data()) == nullptr) Fail("cannot make a directory under {}: {}", base, std::strerror(errno));
   lock_ = ::open((path_ + "/lock").c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);

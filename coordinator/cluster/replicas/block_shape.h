@@ -9,10 +9,10 @@
 
 namespace quire {
 
-/// How a worker group stores its KV blocks, and how its workers can be reached. This decides whether blocks can move
-/// between two groups, and in which way.
+/// How a worker group stores its KV blocks, and how its workers can be reached. These facts decide whether blocks can
+/// move between two groups, and in which way.
 struct BlockShape {
-  GroupCut cut;  // how the group cuts the model
+  GroupCut cut;  // how the group divides the model among its ranks
   ComputeSettings compute;
   int host_blocks = 0;
   int state_blocks = 0;
@@ -20,7 +20,7 @@ struct BlockShape {
   bool on_this_host = false;      // all ranks are on this host
   bool on_network = false;        // other hosts can reach its ranks
   std::vector<int> ports;         // first and last port where a rank may wait for blocks
-  std::vector<std::string> keys;  // public keys of ranks, at least one each; empty: no encryption
+  std::vector<std::string> keys;  // public keys of the ranks, one or more for each; empty: no encryption
 };
 
 /// Returns the reason why the target cannot use the source's blocks; empty when it can.

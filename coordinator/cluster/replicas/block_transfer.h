@@ -16,11 +16,11 @@ struct BlockTransfer {
   MigrationWay way = MigrationWay::kHost;
   int room = 0;                        // blocks reserved at the target
   EpochId to_epoch = 0;                // epoch of the target's ranks
-  std::vector<std::string> endpoints;  // one per target rank; empty text: not ready
-  int givers = 0;                      // source ranks that were told to send
+  std::vector<std::string> endpoints;  // endpoint of each target rank; empty text: that rank is not ready
+  int givers = 0;                      // number of source ranks that were told to send blocks
   int takers_ended = 0, givers_ended = 0;
   bool gives = false;                         // the source ranks were told to send
-  bool take_over = false, give_over = false;  // all target ranks, or source ranks, have ended or are lost
+  bool take_over = false, give_over = false;  // the transfer has ended or is lost on all target ranks, or source ranks
   bool failed = false, delivered = false;
   bool called_off = false;     // the workers were told to stop
   std::vector<BlockId> names;  // ids that the sent blocks have at the source

@@ -22,7 +22,7 @@ struct MigrationCounts {
   int64_t bare = 0;         // requests without blocks: no token was computed yet, or all are computed again
   int64_t failed = 0;       // bare moves after a transfer of blocks broke off
   int64_t bytes = 0;        // block data sent, summed over all ranks
-  double seconds = 0;       // duration of completed transfers, from the order to send on
+  double seconds = 0;       // seconds of completed transfers, from the order to send on
 };
 
 /// Moves requests between replicas on any hosts. A request's blocks go from the workers of one group to the workers of
@@ -51,7 +51,7 @@ class Migrations {
   /// Called in every round: cancels transfers whose request has ended or whose client has disconnected.
   void DropAbandoned(int replica, const Engine& engine);
   /// Called when the replica's workers are given up or take long to restart. Sends its requests to other replicas; if
-  /// no replica serves, they stay.
+  /// no replica serves, the requests stay.
   void Empty(int replica, Engine& engine);
 
   /// Drops the requests in transit. Afterwards no request moves.
@@ -92,8 +92,8 @@ class Migrations {
   std::set<RequestId> moving_;
   MigrationCounts counts_;
   std::set<std::string> told_;                          // logged reasons why blocks stay
-  std::map<std::pair<int, int>, double> broken_until_;  // keyed by replica pair, lower first: no transfer until then
-  std::set<std::pair<int, int>> by_host_;               // pairs whose GPUs failed to reach each other
+  std::map<std::pair<int, int>, double> broken_until_;  // replica pair, lower first -> time until which no blocks move
+  std::set<std::pair<int, int>> by_host_;               // pairs of replicas whose GPUs failed to reach each other
   bool cleared_ = false;
 };
 

@@ -75,7 +75,7 @@ void Migrations::OnEpochLost(int replica) {
       Fail(lock, transfer);
     } else if (!transfer.failed) {
       Stay(lock, transfer);
-      const bool is_there = transfer.take_over && transfer.to != replica;  // ranks that still wait give the room back
+      const bool is_there = transfer.take_over && transfer.to != replica;  // ranks that still wait free the blocks
       if (is_there) at(transfer.to).loop().Post([ticket](Engine& there) { there.ReleaseTicket(ticket); });
     }
   }

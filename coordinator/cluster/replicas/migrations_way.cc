@@ -77,7 +77,7 @@ std::vector<BlockCopyPair> Migrations::Take(const Lock& lock, uint64_t keep, Blo
   }
   transfer.names = departure->blocks;
   in_transit_[transfer.request] = std::move(departure->request);
-  if (transfer.names.empty()) Fail(lock, transfer);  // the request has grown too much, or the host has no room
+  if (transfer.names.empty()) Fail(lock, transfer);  // the request has grown too much, or the host lacks free blocks
   return std::move(departure->moves);
 }
 

@@ -14,7 +14,7 @@ namespace quire {
 
 /// Remembers which leading blocks of prompts were last sent to which replica, and so guesses what a replica's prefix
 /// cache holds, well enough to choose a replica. Different salts never match, because a hit would reveal another
-/// client's prompt. Bounded: the oldest notes are forgotten. Belongs to one thread.
+/// client's prompt. Bounded: the oldest entries are forgotten. Belongs to one thread.
 class PrefixSketch {
  public:
   explicit PrefixSketch(int block_size, size_t max_blocks = 1 << 16) : block_size_(block_size), max_(max_blocks) {}
@@ -40,7 +40,7 @@ class PrefixSketch {
   size_t max_;
   struct Noted {
     int replica;
-    uint64_t turn;  // number of the latest note; entries of order_ with a lower one are stale
+    uint64_t turn;  // number of the latest Note; entries of order_ with a lower number are stale
   };
   std::unordered_map<uint64_t, Noted> noted_;        // keyed by Key()
   std::deque<std::pair<uint64_t, uint64_t>> order_;  // (key, turn), oldest first

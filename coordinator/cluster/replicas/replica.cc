@@ -52,7 +52,7 @@ Replica::Replica(Topology topology, const ModelFiles& model, const std::atomic<b
 
 Replica::~Replica() {
   StopLoop();
-  tier_.reset();  // its threads wake the loop
+  tier_.reset();  // before the loop is destroyed, because the tier's threads wake the loop
 }
 
 void Replica::BeginTier() {

@@ -94,7 +94,7 @@ class Replica : private EngineLoopHost {
   int64_t tokens_on_their_way_ = 0;
   std::shared_ptr<std::atomic<int64_t>> tokens_arrived_ = std::make_shared<std::atomic<int64_t>>(0);  // after Publish
   double next_publish_ = 0;
-  EpochId shape_epoch_ = 0, told_epoch_ = 0;  // of shape_, and last published to the feed; engine's thread only
+  EpochId shape_epoch_ = 0, told_epoch_ = 0;  // epoch of shape_; epoch last told to the feed; engine's thread only
 };
 
 }  // namespace quire

@@ -15,7 +15,7 @@ struct ReplicaView {
   int waiting = 0;            // requests in its queue
   int64_t queued_tokens = 0;  // tokens that wait to be computed, including those of requests in transit
   int free_blocks = 0, usable_blocks = 0, free_host_blocks = 0;
-  int64_t preemptions = 0;  // since the start
+  int64_t preemptions = 0;  // preemptions in this replica so far
   int cached_blocks = 0;    // leading blocks of the new prompt that the replica probably has cached
 };
 
@@ -26,7 +26,7 @@ struct RequestShape {
 };
 
 /// A replica with cached blocks of the prompt is preferred although it has this many more tokens of load than the least
-/// loaded one. If more tokens are cached than this, their number counts instead.
+/// loaded one. If more tokens than that are cached, the number of cached tokens is the margin instead.
 inline constexpr int64_t kAffinityMargin = 512;
 
 /// Returns how long a new request would wait, measured in tokens that are computed before it: queued tokens, 16 for

@@ -14,8 +14,8 @@ namespace quire {
 
 namespace {
 
-constexpr auto kLook = std::chrono::milliseconds(2);        // between two looks for the engine's answer
-constexpr auto kStoreLook = std::chrono::milliseconds(20);  // between two looks for what the store has
+constexpr auto kLook = std::chrono::milliseconds(2);        // time between two checks for the engine's answer
+constexpr auto kStoreLook = std::chrono::milliseconds(20);  // time between two checks of what the store has
 constexpr double kStillSeconds = 1;  // a store that has written nothing for so long takes no more
 
 /// Runs `task` on the engine's thread. Returns nullopt when that thread has not run it by `end_seconds`.

@@ -7,7 +7,7 @@
 namespace quire {
 
 // What a replica does before its workers end or sleep. The functions wait for the engine's thread, at the latest until
-// `end_seconds` on the clock of EngineLoop::Now. So call them on another thread.
+// `end_seconds` on the clock of EngineLoop::Now. So call the functions on another thread.
 
 /// Waits until the store has every cached block and every kept state, or has stopped writing.
 void FinishSaving(Replica& replica, double end_seconds);

@@ -15,8 +15,8 @@
 
 namespace quire {
 
-/// This process's side of transfers of whole blocks from and to the ranks of a group. It behaves as a group of one
-/// rank. A thread of its own moves the bytes.
+/// This process's side of transfers of whole blocks from and to the ranks of a group. In these transfers this process
+/// acts as a group of one rank. A separate thread moves the bytes.
 class BlockPort {
  public:
   struct Security {
@@ -76,7 +76,7 @@ class BlockPort {
   BlockReceiver receiver_;
   BlockSender sender_;
   const std::string endpoint_;
-  std::map<uint64_t, std::shared_ptr<void>> owners_;  // by ticket; only the port's thread uses it
+  std::map<uint64_t, std::shared_ptr<void>> owners_;  // memory owners by ticket; only the port's thread uses it
   int order_fd_;                                      // an eventfd
   std::mutex mutex_;                                  // guards the next two members
   std::vector<Order> orders_;

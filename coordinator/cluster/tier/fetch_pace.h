@@ -10,7 +10,7 @@ class FetchPace {
   static constexpr double kNewestPart = 0.5;          // weight of the newest measurement
 
   bool IsKnown(double now) const { return seconds_ > 0 && now - measured_at_ < kMeasurementSeconds; }
-  /// Returns the smoothed seconds; 0 before the first measurement.
+  /// Returns the smoothed time in seconds; 0 before the first measurement.
   double seconds() const { return seconds_; }
   void Note(double newest_seconds, double now) {
     const bool is_old = seconds_ == 0 || now - measured_at_ > kMeasurementSeconds;

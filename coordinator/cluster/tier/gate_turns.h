@@ -7,12 +7,11 @@
 
 namespace quire {
 
-/// Decides which client's call is next when calls wait for each other: the call of the client whose last turn is
-/// longest ago. A new client comes before the client that had the last turn, and after the clients that were waiting
-/// before it.
+/// Decides which client's call is next when calls wait for each other: the call of the client that was served longest
+/// ago. A new client comes before the client that was served last, and after the clients that were waiting before it.
 class GateTurns {
  public:
-  static constexpr size_t kMost = 256;  // number of clients that are remembered while they have no call here
+  static constexpr size_t kMost = 256;  // number of clients without a waiting call that are remembered
 
   void Come(const std::string& client) { last_.try_emplace(client, turn_ == 0 ? 0 : turn_ - 1); }
   void Take(const std::string& client) { last_[client] = ++turn_; }

@@ -14,20 +14,21 @@
 namespace quire {
 
 /// The whole blocks of a group of any shape, and the whole states of its sequences. Orders the group's ranks to send
-/// their parts here, or to take their parts from here. Only the engine's thread may use it.
+/// their parts to this process, or to get their parts from this process. Only the engine's thread may use it.
 class GroupBlocks {
  public:
   struct Options {
     const Topology& topology;
-    std::string local_endpoint;                      // where this process waits for ranks of this host
-    std::function<std::string(Rank)> rank_endpoint;  // where a rank of this host waits for blocks
+    std::string local_endpoint;                      // endpoint where this process waits for ranks of this host
+    std::function<std::string(Rank)> rank_endpoint;  // endpoint where a rank of this host waits for blocks
     std::function<void()> wake;                      // called after this process's side of a transfer ends
   };
   GroupBlocks(WorkerGroup& group, Options options);
 
   /// Prepares for a new epoch, whose ranks may differ. Throws Error when this process cannot reach the ranks.
   void Begin(EpochId epoch);
-  /// Returns the bytes of a whole block, or of a whole state; 0: this group's blocks, or states, are not cut.
+  /// Returns the bytes of a whole block, or of a whole state; 0: the ranks' parts of blocks, or of states, form no
+  /// whole.
   int64_t bytes_of(StoredKind kind) const { return PartsOf(kind).bytes; }
   int num_ranks() const { return group_.size(); }
 
@@ -61,10 +62,10 @@ class GroupBlocks {
   const Options options_;
   EpochId epoch_ = 0;
   bool by_network_ = false;  // some ranks are on other hosts
-  /// How the ranks cut a whole block or a whole state.
+  /// How a whole block, or a whole state, is divided among the ranks.
   struct Parts {
-    int64_t bytes = 0;                    // bytes of the whole; 0: it is not cut
-    std::vector<BlockRuns> given, taken;  // by rank
+    int64_t bytes = 0;                    // bytes of the whole; 0: the ranks' parts form no whole
+    std::vector<BlockRuns> given, taken;  // runs of each rank, by rank
   };
   const Parts& PartsOf(StoredKind kind) const { return kind == StoredKind::kBlock ? blocks_ : states_; }
   Parts CutOf(const WholePart RankInfo::*part) const;

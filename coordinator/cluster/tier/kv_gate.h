@@ -19,8 +19,8 @@ namespace quire {
 
 /// Holds a call while stored blocks of its prompts come back to the workers. A call waits only if the store has more of
 /// a prompt than the workers have cached, and if measurements show that bringing the blocks back takes less time than
-/// computing them. After kPatienceSeconds a call passes in any case, so that a store that does not answer delays it no
-/// longer. Blocks of only one prompt are brought back at a time. Only the engine's thread may use it.
+/// computing them. After kPatienceSeconds a call enters the engine in any case, so that a store that does not answer
+/// delays it no longer. Blocks of only one prompt are brought back at a time. Only the engine's thread may use it.
 class KvGate {
  public:
   static constexpr double kPatienceSeconds = 5, kBringSeconds = 60;
@@ -40,7 +40,7 @@ class KvGate {
   bool OnReport(Rank rank, const BlocksReport& report);
   /// Gives up transfers of blocks. Called when the ranks were replaced.
   void Forget();
-  /// Lets all calls pass, because the workers have been given up.
+  /// Lets all held calls enter the engine, because the workers have been given up.
   void Open();
 
  private:
@@ -63,7 +63,7 @@ class KvGate {
     double begin_seconds = 0;
     bool read = false;  // the store has answered
     std::shared_ptr<KvStore::Found> data;
-    std::vector<std::string> endpoints;  // by rank; empty text: the rank is not ready
+    std::vector<std::string> endpoints;  // the ranks' endpoints; empty text: the rank is not ready
     int ranks_ended = 0;
     bool announced = false, sent = false, failed = false;
   };

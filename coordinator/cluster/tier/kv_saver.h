@@ -11,10 +11,10 @@
 
 namespace quire {
 
-/// Copies blocks that become findable, and states that are kept, from the workers to the store while steps run: a few
-/// blocks at a time, or one state. Blocks that are reused before their turn and states that are forgotten before theirs
-/// are not stored; nor are blocks and states that arrive while the store is busy for long. Only the engine's thread may
-/// use it.
+/// Copies blocks that newly enter the prefix cache, and states that are kept, from the workers to the store while steps
+/// run: a few blocks at a time, or one state. Blocks that are reused and states that are forgotten before they are
+/// copied are not stored; nor are blocks and states that arrive while the store is busy for long. Only the engine's
+/// thread may use it.
 class KvSaver : public CacheListener {
  public:
   KvSaver(KvStore& store, GroupBlocks& group, int block_size) : store_(store), group_(group), block_size_(block_size) {}
@@ -41,7 +41,7 @@ class KvSaver : public CacheListener {
   struct Fresh {
     BlockId block;
     StoredName name;
-    std::shared_ptr<const Chain> chain;  // has at least the blocks up to this block
+    std::shared_ptr<const Chain> chain;  // blocks of the prefix, at least up to `block`
     size_t index;                        // the block's index in the chain
   };
   struct FreshState {

@@ -30,7 +30,7 @@ class KvTier {
   }
   /// True while blocks or states wait for the store or are being copied to it.
   bool IsSaving() const { return works_ && saver_.IsSaving(); }
-  /// Lets all calls pass, because the workers have been given up.
+  /// Lets all held calls enter the engine, because the workers have been given up.
   void Open() { gate_.Open(); }
   PinnedPrompts& pins() { return pins_; }
 

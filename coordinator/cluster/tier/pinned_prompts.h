@@ -33,7 +33,8 @@ class PinnedPrompts {
   /// Returns the name of a pin; empty when the pin has no name.
   std::string NameOf(uint64_t id) const;
 
-  /// Brings the blocks of kept pins back, and pins them. Called after the workers were replaced.
+  /// Brings the blocks of pins that the store keeps back into the cache, and pins them. Called after the workers were
+  /// replaced.
   void Restore(KvGate& gate, double now);
   /// Called in every round of the engine's loop. Records uses of the pinned blocks' files, so that the files do not
   /// expire.

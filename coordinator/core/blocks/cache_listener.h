@@ -8,7 +8,7 @@ struct BlockHash;
 struct Sequence;
 using CheckpointId = uint64_t;
 
-/// Hears which blocks enter and leave the prefix cache. A listener does not influence plans, and must not call the
+/// Is called when blocks enter or leave the prefix cache. A listener does not influence plans, and must not call the
 /// engine.
 class CacheListener {
  public:

@@ -29,7 +29,7 @@ class DraftPace {
     tries_ = best == 0 && !tries_;
     return best > 0 || tries_ ? best : 1;
   }
-  /// True when the sequence still rests after it has gained `tokens` more tokens.
+  /// True when the sequence gets no drafts even after it has gained `tokens` more tokens.
   bool RestsAfter(int tokens) const { return rest_ > tokens; }
   /// True when the sequence may get drafts in the next step, which must therefore wait for results.
   bool IsReady() const { return rest_ == 0; }
@@ -42,13 +42,13 @@ class DraftPace {
   int Affordable(double row_cost, double wait_cost) const {
     return static_cast<int>((credit_ - wait_cost) / std::max(row_cost, kLeastCost));
   }
-  /// Pays for a step with drafts, right or wrong.
+  /// Subtracts the cost of a step with drafts from the sequence's credit, whether the drafts were right or wrong.
   void Spend(double cost) { credit_ -= cost; }
 
   /// Learns that `right` of `count` drafts were right.
   void Verified(int right, int count) {
     credit_ += right;
-    constexpr double kKept = 0.9;  // part of the older draws in the estimate
+    constexpr double kKept = 0.9;  // weight of older drafts in the estimate
     right_ = kKept * right_ + right;
     tried_ = kKept * tried_ + right + (right < count ? 1 : 0);
     if (right == 0) return Rest();
@@ -61,10 +61,10 @@ class DraftPace {
   }
 
  private:
-  static constexpr double kFirstCredit = 0.25;    // pays for one draft at usual costs
-  static constexpr double kCreditOfToken = 0.01;  // part of a token's time that may be lost
-  static constexpr double kMostCredit = 32;       // what was saved long ago pays for no more than this
-  static constexpr double kLeastCost = 0.01;      // of a draft
+  static constexpr double kFirstCredit = 0.25;    // credit at the start, in step times: one draft at usual costs
+  static constexpr double kCreditOfToken = 0.01;  // credit of each token, in step times: the time that drafts may lose
+  static constexpr double kMostCredit = 32;       // most credit, so that savings of long ago pay for little
+  static constexpr double kLeastCost = 0.01;      // least cost of a draft, in step times
 
   /// Begins a pause without drafts of 2 to 32 tokens. Steps can be planned ahead meanwhile, which drafts prevent.
   void Rest() { rest_ = 2 << std::min(failures_++, 4); }
@@ -86,9 +86,9 @@ class DraftPace {
   double right_ = 2, tried_ = 3;  // right drafts, and drafts whose predecessors were all right; older drafts count less
   int rest_ = 0;                  // tokens until the next drafts
   int failures_ = 0;              // attempts in a row without a right draft
-  int unpaid_ = 0;                // rests since a draft model's guess was expected to pay
+  int unpaid_ = 0;                // pauses in a row since a draft model's guess was expected to save time
   double credit_ = kFirstCredit;  // see Affordable
-  bool tries_ = false;            // the next order is a trial after such a rest
+  bool tries_ = false;            // the next order to the draft model is a trial after a pause
 };
 
 }  // namespace quire

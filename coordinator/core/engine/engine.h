@@ -20,7 +20,7 @@ struct EngineOptions {
   int vocab_size = INT32_MAX;
   double max_wait_seconds = 60;      // time allowed between arrival and the first step
   double max_request_seconds = 600;  // time allowed between arrival and the last token
-  int max_lost_epochs = 3;           // groups lost in a row that compute a request alone end it; 0: never
+  int max_lost_epochs = 3;           // lost worker groups in a row after which a request computed alone fails; 0: never
   bool plan_ahead = true;            // plan and send one step while the previous one is outstanding
   DraftOptions drafts;
 };
@@ -145,8 +145,8 @@ class Engine {
     return Do(command::Share{id, ticket, max_blocks});
   }
   /// Takes a request out; returns nothing for unknown ids. Computed blocks come along only with a ticket (not 0), if
-  /// they are at most max_blocks and the host has room. Otherwise only `num_copied` blocks, which were shared earlier,
-  /// count as taken along. Tokens that outstanding steps draw for the request are dropped and drawn again.
+  /// they are at most max_blocks and the host has free blocks. Otherwise only `num_copied` blocks, which were shared
+  /// earlier, count as taken along. Tokens that outstanding steps draw for the request are dropped and drawn again.
   std::optional<Departure> Depart(RequestId id, uint64_t ticket, int max_blocks, int num_copied = 0) {
     return Do(command::Depart{id, ticket, max_blocks, num_copied});
   }
@@ -203,7 +203,7 @@ class Engine {
   /// Sets the watcher, which gets every decision and nothing else; null: no watcher. The watcher must outlive the
   /// engine.
   void set_watcher(DecisionLog* watcher);
-  /// Adds a listener, which hears which blocks enter and leave the prefix cache. The listener must outlive the engine
+  /// Adds a listener, which is called when blocks enter or leave the prefix cache. The listener must outlive the engine
   /// or be removed.
   void AddCacheListener(CacheListener* listener) { blocks_.prefixes().AddListener(listener); }
   void RemoveCacheListener(CacheListener* listener) { blocks_.prefixes().RemoveListener(listener); }

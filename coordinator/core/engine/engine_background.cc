@@ -1,4 +1,4 @@
-// Engine's functions for background requests of batches. They are in the scheduler only while no request of another
+// Engine's functions for background requests of batches, which are in the scheduler only while no request of another
 // kind is in the engine.
 #include "coordinator/core/engine/engine.h"
 

@@ -42,7 +42,8 @@ bool ClientShares::IsWithinShare(Request& head, StepDraft& draft) const {
   return covers(Resource::kSlots) && covers(Resource::kBlocks);
 }
 
-/// True when the client's next request would exceed the client's own limits. Then other clients pass it.
+/// True when the client's next request would exceed the client's own limits. Then requests of other clients are
+/// admitted first.
 bool ClientShares::IsAtLimit(const ClientAccount& account, StepDraft& draft) const {
   const ClientLimits& limits = account.limits;
   if (limits == ClientLimits{}) return false;
@@ -54,9 +55,9 @@ bool ClientShares::IsAtLimit(const ClientAccount& account, StepDraft& draft) con
          (limits.max_blocks > 0 && account.use.longest_blocks + longest > limits.max_blocks);
 }
 
-/// True when the client must wait because another client's request is held for lack of room. Only a client without
-/// running requests passes a held request, and only within its share. Therefore such a client never waits for a large
-/// request of another client to fit.
+/// True when the client must wait because another client's request is held for lack of sequences or blocks. Only a
+/// client without running requests may overtake a held request, and only within its share. Therefore such a client
+/// never waits for a large request of another client to fit.
 bool ClientShares::IsHeldUp(const ClientAccount& account, bool others_held, StepDraft& draft) const {
   return others_held && (Has(account, Resource::kSlots, draft) > 0 || !IsWithinShare(account.head(), draft));
 }
@@ -66,8 +67,8 @@ bool ClientShares::ExceedsShareAlone(Request& head) const {
   return exceeds(Resource::kSlots) || exceeds(Resource::kBlocks);
 }
 
-/// Skips clients whose requests were preempted for another client in this plan: no room is kept for them. What is kept
-/// for a client never exceeds its present share.
+/// Skips clients whose requests were preempted for another client in this plan: no sequences or blocks are kept for
+/// them. What is kept for a client never exceeds its present share.
 KeptRoom ClientShares::CountReserves(const ClientAccount& taker, StepDraft& draft) const {
   KeptRoom reserved;
   for (const auto& [name, account] : queue_.clients()) {

@@ -11,7 +11,7 @@ namespace quire {
 
 enum class Resource { kSlots, kBlocks };
 
-/// Running places and blocks that are kept free for clients that use less now than they did.
+/// Places for running sequences, and KV blocks, that are kept free for clients that use less now than they did.
 struct KeptRoom {
   int sequences = 0, blocks = 0;
 };
@@ -23,15 +23,16 @@ struct ClientReport {
   int64_t prompt_tokens = 0, generated_tokens = 0;
 };
 
-/// Computes how much of the running places and blocks each client uses, and how much it may use while other clients are
-/// active. Moves no request.
+/// Computes how many places for running sequences and how many KV blocks each client uses, and how many it may use
+/// while other clients are active. Moves no request.
 class ClientShares {
  public:
   ClientShares(const SchedulerLimits& limits, const BlockManager& blocks, WaitingQueue& queue,
                const RunningSet& running, const BlockDemand& demand)
       : limits_(limits), blocks_(blocks), queue_(queue), running_(running), demand_(demand) {}
 
-  /// Returns the amount that each active client may have while others wait for more.
+  /// Returns the amount of the resource (running sequences or KV blocks) that each active client may use while others
+  /// wait for more.
   int ShareOf(Resource resource) const;
   /// Returns the amount that the client's running requests use. For blocks, the amount includes the blocks that they
   /// will take soon.
@@ -47,9 +48,11 @@ class ClientShares {
 
   /// True when the client has limits of its own and its next request would exceed them.
   bool IsAtLimit(const ClientAccount& account, StepDraft& draft) const;
-  /// True when the client must wait because another client's request is held for lack of room (`others_held`).
+  /// True when the client must wait because another client's request is held for lack of sequences or blocks
+  /// (`others_held`).
   bool IsHeldUp(const ClientAccount& account, bool others_held, StepDraft& draft) const;
-  /// Returns the room that a client with running requests must leave in this step to other clients (Reserve).
+  /// Returns the sequences and blocks that a client with running requests must leave in this step to other clients
+  /// (Reserve).
   KeptRoom CountReserves(const ClientAccount& taker, StepDraft& draft) const;
   /// Sets draft.order to the running requests, in the order in which they get tokens and blocks.
   void OrderForService(StepDraft& draft) const;

@@ -35,7 +35,7 @@ class DraftCost {
     if (plain > 0) guess_ = Mixed(guess_, std::clamp(seconds / plain * sequences / tokens, 0.0, 4.0));
   }
   /// Returns the cost of one more drafted token in a step of so many sequences, relative to the step's time for one of
-  /// them. Where it was never measured, the cost in steps of fewer sequences is returned.
+  /// them. Where that cost was never measured, the cost in steps of fewer sequences is returned.
   double row(int sequences) const {
     for (int count = std::min(sequences, kMostSequences); count > 0; --count) {
       const Row& row = rows_[static_cast<size_t>(count) - 1];
@@ -43,7 +43,7 @@ class DraftCost {
     }
     return kAssumed;
   }
-  /// Returns the cost of one token that a draft model guesses, relative to the same.
+  /// Returns the cost of one token that a draft model guesses, relative to a step's time for one sequence.
   double guess() const { return guess_; }
 
  private:

@@ -9,10 +9,10 @@ namespace {
 
 /// The number of tokens before a sequence's end in which a match is searched. The number bounds the time of one search.
 constexpr size_t kMostSearched = size_t{1} << 16;
-/// The most tokens that are compared to tell places of a prediction apart. In code single lines often repeat, but
+/// The most tokens that are compared to tell positions of a prediction apart. In code single lines often repeat, but
 /// seldom several lines in a row.
 constexpr size_t kMostInPrediction = 64;
-/// The most token comparisons in one search of a prediction or of a text. Places with long common parts cost more.
+/// The most token comparisons in one search of a prediction or of a text. Positions with long common parts cost more.
 constexpr size_t kMostComparedInPrediction = kMostSearched, kMostComparedInText = 2 * kMostSearched;
 
 }  // namespace
@@ -22,8 +22,8 @@ bool RepeatProposer::MayGuess(const Request& request) const {
   return options_.from_text || options_.from_answers || predicted;
 }
 
-/// Returns the place in the text whose preceding tokens have the longest part in common with the text's end. Of several
-/// such places, returns the latest.
+/// Returns the position in the text whose preceding tokens have the longest part in common with the text's end. Of
+/// several such positions, returns the latest.
 CommonPart RepeatProposer::InText(std::span<const TokenId> text) const {
   const std::span<const TokenId> tokens = text.last(std::min(text.size(), kMostSearched));
   const auto max_match = static_cast<size_t>(options_.max_match);
@@ -40,10 +40,10 @@ CommonPart RepeatProposer::InText(std::span<const TokenId> text) const {
   return {longest, tokens.subspan(best)};
 }
 
-/// Returns the place in the prediction whose preceding tokens have the longest part in common with the end of the
-/// generated tokens. Of several such places, returns the nearest to the number of generated tokens, where an unchanged
-/// answer would stand. Returns the beginning of the prediction while no token is generated. The number of comparisons
-/// is bounded, because each step searches for each sequence; the nearest places are searched first.
+/// Returns the position in the prediction whose preceding tokens have the longest part in common with the end of the
+/// generated tokens. Of several such positions, returns the nearest to the number of generated tokens, where an
+/// unchanged answer would stand. Returns the beginning of the prediction while no token is generated. The number of
+/// comparisons is bounded, because each step searches for each sequence; the nearest positions are searched first.
 CommonPart RepeatProposer::InPrediction(std::span<const TokenId> prediction, std::span<const TokenId> generated) const {
   const size_t unchanged = generated.size();
   const auto part = [&](size_t place, size_t common) {

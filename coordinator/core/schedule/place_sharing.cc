@@ -4,8 +4,8 @@
 
 namespace quire {
 
-/// Admits waiting requests, client by client. For swapped-out requests it only finds room; Admission swaps them in
-/// after the running requests have got their work.
+/// Admits waiting requests, client by client. For swapped-out requests, only finds the room that they need; Admission
+/// swaps them in after the running requests have got their work.
 bool PlaceSharing::SharePlaces(StepDraft& draft) {
   if (queue_.empty()) return true;
   Crowd crowd = room_.CountCrowd();

@@ -22,7 +22,7 @@ class Preemption {
   /// the request itself was preempted, being the last in the order, or when it must wait for outstanding steps or for
   /// blocks that are being copied.
   bool MakeRoomFor(Request& request, std::span<const GrowTarget> work, StepDraft& draft);
-  /// Preempts the victim for the sake of `cause`.
+  /// Preempts the victim so that `cause` can run.
   void Preempt(Request& victim, const Request& cause, StepDraft& draft);
 
   int64_t num_preemptions() const { return num_preemptions_; }

@@ -24,8 +24,8 @@ void RoomEstimate::CountOut(const Request& request, Crowd& crowd) const {
 }
 
 Room RoomEstimate::RoomFor(Request& request, const Crowd& crowd, StepDraft& draft) const {
-  // A client with running requests must not use room that is reserved for other clients. The reserve is counted anew
-  // for each request, because this plan may have admitted such a client.
+  // A client with running requests must not use sequences or blocks that are reserved for other clients. The reserve is
+  // counted anew for each request, because this plan may have admitted such a client.
   KeptRoom reserved = shares_.CountReserves(*request.account, draft);
   // Checked first, because Has goes through all running requests.
   const bool is_reserved = reserved.sequences + reserved.blocks > 0;
@@ -44,8 +44,9 @@ Room RoomEstimate::RoomFor(Request& request, const Crowd& crowd, StepDraft& draf
 
 /// Several clients are active, and this client's running requests and its next one together exceed its share. Clients
 /// within their shares go first: they could preempt that request immediately, and its computed tokens would be lost. At
-/// the client's next turn it takes room that no other client is entitled to. A request that exceeds a share by itself
-/// stands back only where it finds room, and never again after it gave room away: other clients might always go first.
+/// the client's next turn such a request takes sequences and blocks to which no other client is entitled. A request
+/// that exceeds a share by itself stands back only where it would fit, and never once it has stood back or was
+/// preempted for other clients: they might always go first.
 bool RoomEstimate::StandsBack(ClientAccount& client, const Crowd& crowd, StepDraft& draft) const {
   Request& head = client.head();
   if (client.use.stands_back || !shares_.InCompany() || shares_.IsWithinShare(head, draft)) return false;

@@ -7,8 +7,8 @@
 
 namespace quire {
 
-/// The running requests, and the slots of their sequences at the workers. The next plan tells the workers which slots
-/// became free and which beams branched.
+/// The running requests, and the slots (numbers) under which the workers know their sequences. The next plan tells the
+/// workers which slots became free and which beams branched.
 class RunningSet {
  public:
   /// `max_running`: number of slots; each running sequence takes one.

@@ -32,8 +32,8 @@ enum class ToolFormat {
   kGlm47,        // kGlm45 on one line
   kPhi4Mini,     // <|tool_call|>[{"name": ..., "arguments": ...}]<|/tool_call|>
   kCommand3,     // Command R7B, Command A: <|START_ACTION|>[{"tool_name": ..., "parameters": ...}]<|END_ACTION|>
-  kCommandR,     // older Command R: Action: ```json, then such a list, and ```
-  kGeneric,      // for models that were taught none of them: kHermes, also in a block of code or as the whole answer
+  kCommandR,     // older Command R: Action: ```json, then a list as in kCommand3, and ```
+  kGeneric,      // for models that were taught no format: kHermes, also in a block of code or as the whole answer
 };
 
 /// The formats in which models separate their reasoning ("thoughts") from the answer.
@@ -61,10 +61,10 @@ AnswerFormat FormatOfTemplate(std::string_view source);
 /// unknown names.
 std::optional<ToolFormat> ToolFormatNamed(std::string_view name);
 std::optional<ReasoningFormat> ReasoningFormatNamed(std::string_view name);
-/// Returns all names that the option accepts, for error messages.
+/// Returns all names that --tool-call-parser, or --reasoning-parser, accepts, for error messages.
 std::string ToolFormatNames();
 std::string ReasoningFormatNames();
-/// Returns the first name that the option has for this format.
+/// Returns the first name that --tool-call-parser, or --reasoning-parser, has for this format.
 std::string NameOf(ToolFormat format);
 std::string NameOf(ReasoningFormat format);
 

@@ -47,7 +47,7 @@ class AnswerParser {
   virtual size_t held_bytes() const = 0;
 };
 
-/// The settings that decide an answer's format. They are known before the answer begins.
+/// The settings that decide an answer's format, known before the answer begins.
 struct AnswerShape {
   AnswerFormat format;
   ReasoningStart start = ReasoningStart::kNone;

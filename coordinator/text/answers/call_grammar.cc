@@ -41,9 +41,9 @@ GrammarSource TagOf(const OrderedJson& format) {
 
 OrderedJson Blanks() { return RegexOf("[ \\n]{0,4}"); }
 
-constexpr const char* kNextMessage = "<|end|><|start|>assistant";  // between the messages of a gpt-oss answer
+constexpr const char* kNextMessage = "<|end|><|start|>assistant";  // the text between the messages of a gpt-oss answer
 
-/// Returns the text of a gpt-oss message.
+/// Returns the format of a gpt-oss message's text.
 OrderedJson HarmonyText(const TagBuilder& build) {
   return TextWithout(build.Spelled({"<|end|>", "<|call|>", "<|return|>", "<|start|>", "<|channel|>"}));
 }

@@ -22,7 +22,7 @@ std::unique_ptr<AnswerParser> MakeGemmaParser(std::shared_ptr<const ToolUse> too
 std::unique_ptr<AnswerParser> MakeMiniMaxParser(std::shared_ptr<const ToolUse> tools);
 std::unique_ptr<AnswerParser> MakeDsmlParser(std::shared_ptr<const ToolUse> tools);
 std::unique_ptr<AnswerParser> MakePythonicParser(ToolFormat format, std::shared_ptr<const ToolUse> tools);
-/// Makes the parser of gpt-oss's answers. If tools is null, it only separates thoughts.
+/// Makes the parser of gpt-oss's answers. If tools is null, the parser only separates thoughts.
 std::unique_ptr<AnswerParser> MakeHarmonyParser(std::shared_ptr<const ToolUse> tools);
 /// Makes a parser that separates thoughts and passes the remaining text to the parser that make_rest makes. If
 /// make_rest is null, that text is content.

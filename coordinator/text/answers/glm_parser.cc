@@ -54,7 +54,7 @@ class GlmParser : public XmlCallsParser {
     return true;
   }
 
-  /// Returns the value. If it has no closing tag, it ends at the end of its line.
+  /// Returns the value. Without a closing tag, the value ends before the end of its line.
   std::string_view Separated(std::string_view value, bool closed) const override {
     if (!closed && value.ends_with('\n')) value.remove_suffix(1);
     return value;

@@ -17,8 +17,8 @@ class JsonCall {
   explicit JsonCall(std::string_view name_key = "name") : name_key_(name_key) {}
 
   enum class Status { kMore, kDone, kError };
-  /// Takes one byte. If it returns kError, the byte belongs to the text after the call. A member that calls do not have
-  /// gives kError, so that other JSON is recognised early.
+  /// Takes one byte. If the result is kError, the byte belongs to the text after the call. A member that calls do not
+  /// have gives kError, so that other JSON is recognised early.
   Status Next(char c);
 
   /// Returns the function's name; nullopt while it is unknown.

@@ -16,7 +16,7 @@ class JsonScanner {
   static constexpr size_t kMaxDepth = 64;
 
   enum class Status { kMore, kDone, kError };
-  /// Takes the next byte. Must not be called after it has returned kDone or kError. If it returns kError, the byte
+  /// Takes the next byte. Must not be called after it has returned kDone or kError. If the result is kError, the byte
   /// belongs to the text after the object.
   Status Next(char c);
 
@@ -34,7 +34,7 @@ class JsonScanner {
   Expects expects_ = Expects::kObject;
   std::string open_;  // '{' and '[', outermost first
   bool string_is_key_ = false;
-  int hex_digits_ = 0;  // still missing from an escape sequence
+  int hex_digits_ = 0;  // digits that are still missing from an escape sequence
   std::string scalar_;  // the number or word read so far
 };
 

@@ -44,7 +44,7 @@ std::string ForeignReference(const OrderedJson& schema) {
 struct CallStyle {
   const char *open, *assign, *separator, *close;  // texts around and between arguments
   const char* quote;  // the quotation mark around strings whose schema leaves them free; null: JSON strings
-  bool python;        // True and False in place of true and false
+  bool python;        // true: writes True and False in place of true and false
 };
 
 constexpr CallStyle kPython = {"(", "=", ", ", ")", nullptr, true};

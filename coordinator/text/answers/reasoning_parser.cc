@@ -278,7 +278,7 @@ class ReasoningParser : public AnswerParser {
   std::string call_mark_;  // opening mark of calls; empty: calls in thoughts are not searched
   std::function<std::unique_ptr<AnswerParser>()> make_rest_;
   std::unique_ptr<AnswerParser> rest_;
-  std::unique_ptr<AnswerParser> trial_;  // parses the text after that mark while call_ is kTried
+  std::unique_ptr<AnswerParser> trial_;  // parses the text after call_mark_ while call_ is kTried
   Call call_ = Call::kNone;
   size_t tried_ = 0, searched_ = 0;  // bytes of waiting_ given to trial_; bytes known to hold no closing mark
   State state_ = State::kBefore;

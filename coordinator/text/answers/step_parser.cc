@@ -216,7 +216,7 @@ StepParser::Match StepParser::PassCall(std::string_view name) {
 
 namespace {
 
-/// Returns a parser for the text outside thoughts; null: the text is words.
+/// Returns a parser for the text outside thoughts; null: all that text is content.
 std::unique_ptr<AnswerParser> MakeCallsParser(ToolFormat format, const std::shared_ptr<const ToolUse>& tools) {
   if (tools == nullptr) return nullptr;
   switch (format) {

@@ -105,7 +105,7 @@ std::string OfType(const ParameterType& type, const std::string& bare, std::stri
 }  // namespace
 
 std::shared_ptr<const ParameterTypes::Alternatives> ParameterTypes::Of(const Tool& tool, const std::string& parameter) {
-  constexpr int64_t kUnitsOfAName = 8;  // cost of a parameter name that is kept
+  constexpr int64_t kUnitsOfAName = 8;  // units charged for a parameter name in the cache
   const std::lock_guard lock(mutex_);
   const auto known = known_.find({tool.name, parameter});
   if (known != known_.end()) return known->second;

@@ -73,7 +73,8 @@ class XmlCallsParser : public StepParser {
   bool Value();
   bool Close();
   void Argument(std::string_view value);
-  /// True when a grammar constrains the call. Then all its tags are present, and values may contain text like tags.
+  /// True when a grammar constrains the call. Then all tags of the call are present, and values may contain text like
+  /// tags.
   bool is_kept() const;
   /// The end of a value: its offset in rest(), and the number of bytes of the closing tag there.
   struct ValueEnd {

@@ -68,7 +68,8 @@ struct Statement {
   std::vector<std::string> targets;
   std::string attribute;  // set on a namespace: the attribute's name
   bool is_block = false;  // set: the value is the rendered body, which may be empty
-  std::vector<std::pair<std::string, ExpressionPtr>> parameters;  // with defaults or null; for kWith with values
+  std::vector<std::pair<std::string, ExpressionPtr>> parameters;  // names with their defaults or null; for kWith with
+                                                                  // values
   std::vector<std::pair<ExpressionPtr, Body>> branches;
   Body body, otherwise;
 };

@@ -21,7 +21,7 @@ std::optional<double> NumberOf(const Key& key) {
 bool SameKey(const Key& a, const Key& b) {
   const auto *x = std::get_if<std::string>(&a), *y = std::get_if<std::string>(&b);
   if (x != nullptr || y != nullptr) return x != nullptr && y != nullptr && *x == *y;
-  return NumberOf(a) == NumberOf(b);  // neither is a number: both keys are none
+  return NumberOf(a) == NumberOf(b);  // neither is a number: both keys are None
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ int64_t CharactersBefore(const MarkedText& text, size_t byte, Budget& budget) {
   return CharacterIndex(std::string_view(text.text).substr(0, byte), budget).size();
 }
 
-/// True when the text begins or ends with the argument, or with one of a list.
+/// True when the text begins or ends with the argument, or with an item of an argument that is a list.
 bool HasAffix(const MarkedText& text, const std::string& method, const Arguments& a, Budget& budget) {
   const Value* affix = a.Get(0, "prefix");
   if (affix == nullptr) Fail("{} needs a text", method);

@@ -66,7 +66,7 @@ bool EndsLine(char32_t c) {
   return (c >= '\n' && c <= '\r') || (c >= 0x1c && c <= 0x1e) || c == 0x85 || c == 0x2028 || c == 0x2029;
 }
 
-/// Returns the places of `what`, from left to right without overlaps.
+/// Returns the byte offsets of `what`, from left to right without overlaps.
 std::vector<size_t> Places(const std::string& text, const std::string& what, Budget& budget) {
   std::vector<size_t> places;
   for (size_t at = Find(text, what, 0, budget); at != std::string::npos;

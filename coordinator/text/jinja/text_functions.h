@@ -17,7 +17,7 @@ class CharacterIndex {
 
  private:
   int64_t size_ = 0;
-  std::vector<uint32_t> starts_;  // first bytes and the end; empty when every character is one byte
+  std::vector<uint32_t> starts_;  // offsets of characters and of the end; empty: all have one byte
 };
 
 enum class Side { kBoth, kLeft, kRight };

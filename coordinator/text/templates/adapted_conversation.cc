@@ -209,7 +209,7 @@ void AdaptMessages(const TemplateTraits& traits, const Makes& makes, OrderedJson
   if (traits.system_first) messages = WithSystemFirst(messages);
   ShortIds ids;
   for (OrderedJson& message : messages) {
-    makes(0);  // a request that ended does no further work
+    makes(0);  // throws when the request has ended, so that no work follows
     if (!traits.null_content && message.contains("content") && message["content"].is_null()) message["content"] = "";
     if (traits.short_ids) ids.Shorten(message, "tool_call_id");
     if (!HasCalls(message)) continue;

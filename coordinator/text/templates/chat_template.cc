@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kMaxTemplateFileBytes = 256 << 10;
 
-/// The function strftime_now(format), with which templates print the date. It returns the present time in UTC.
+/// The function strftime_now(format), which returns the present time in UTC, for templates that print the date.
 jinja::Value StrftimeNow(const jinja::List& arguments, const jinja::NamedArguments&) {
   if (arguments.empty() || arguments[0].AsText() == nullptr) Fail("strftime_now needs a format");
   const std::string& format = arguments[0].AsText()->text;

@@ -15,15 +15,15 @@ namespace quire {
 
 /// Functions that a rendering calls while it runs, on its own thread.
 struct RenderWatch {
-  /// Called several times in a millisecond. If it returns true, the rendering ends with an Error.
+  /// Called several times in a millisecond. If the result is true, the rendering ends with an Error.
   std::function<bool()> cancelled = {};
-  /// Called before each text is made from the conversation, with the text's bytes. Its exceptions end the
-  /// rendering.
+  /// Called before each text is made from the conversation, with the text's bytes. An exception of this function ends
+  /// the rendering.
   std::function<void(size_t bytes)> makes = {};
 };
 
-/// A model's own chat template. It turns a conversation into a prompt as the model was trained on. Immutable; safe to
-/// share between threads.
+/// A model's own chat template, which turns a conversation into a prompt in the form on which the model was trained.
+/// Immutable; safe to share between threads.
 class ChatTemplate {
  public:
   /// Parses the template. Throws Error when the template is missing or uses an unsupported construct.
@@ -34,7 +34,7 @@ class ChatTemplate {
   /// template refuses the conversation or exceeds a limit of jinja::Limits (work, memory, depth, time). Passes on
   /// exceptions of `watch`.
   MarkedText Render(const Conversation& conversation, const RenderWatch& watch = {}) const;
-  /// Like the function above, for messages without tools and variables.
+  /// Does what Render(conversation) does, for messages without tools and variables.
   MarkedText Render(const Json& messages, bool add_generation_prompt, const RenderWatch& watch = {}) const;
 
   const std::string& source() const { return source_; }

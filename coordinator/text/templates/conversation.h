@@ -6,8 +6,8 @@ namespace quire {
 
 /// The input of a chat template, from one request, with members in the request's order.
 struct Conversation {
-  /// Objects with role and content (text). They may have members of the API: tool_calls in OpenAI's form with arguments
-  /// as text, tool_call_id, name, reasoning_content. Beside tool_calls, the content may be null.
+  /// Objects with role and content (text). The objects may have members of the API: tool_calls in OpenAI's form with
+  /// arguments as text, tool_call_id, name, reasoning_content. Beside tool_calls, the content may be null.
   OrderedJson messages = OrderedJson::array();
   OrderedJson tools;      // a list in OpenAI's form; null: none
   OrderedJson documents;  // a list of objects; null: none

@@ -13,8 +13,8 @@ struct TemplateTraits {
   bool tool_calls = false;    // shows calls of earlier answers
   bool tool_results = false;  // shows turns of the role tool
   bool shows_system = false;  // shows a system message in front
-  /// text_arguments: it expects calls' arguments as text, not as objects. null_content: it expects null content beside
-  /// calls.
+  /// text_arguments: the template expects calls' arguments as text, not as objects. null_content: the template expects
+  /// null content beside calls.
   bool text_arguments = false, null_content = false;
   bool object_arguments = false;   // accepts only arguments that are a JSON object
   bool one_call = false;           // an answer may have only one call

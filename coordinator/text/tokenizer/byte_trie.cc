@@ -54,7 +54,7 @@ class ByteTrie::Builder {
 
   bool IsFree(size_t node) const { return node >= nodes_.size() || (node != kRoot && nodes_[node].parent == kNone); }
 
-  /// Returns a base at which the places of all bytes are free. Examines a limited number of places per node, starting
+  /// Returns a base at which the entries of all bytes are free. Examines a limited number of entries per node, starting
   /// after the dense part of the array; if none fits, uses the end.
   uint32_t FreeBase(const std::vector<unsigned char>& bytes) {
     constexpr size_t kMostLooks = 256;
@@ -70,7 +70,7 @@ class ByteTrie::Builder {
       if (!std::ranges::all_of(bytes, [&](unsigned char byte) { return IsFree(base + byte); })) continue;
       return Grown(base + bytes.back(), base);
     }
-    first_free_ += kMostLooks / 4;  // dense region: its few free places are not worth the search
+    first_free_ += kMostLooks / 4;  // dense region: its few free entries are not worth the search
     const size_t base = nodes_.size();
     return Grown(base + bytes.back(), base);
   }

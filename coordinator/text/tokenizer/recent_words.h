@@ -12,7 +12,7 @@ namespace quire {
 /// occur again.
 class RecentWords {
  public:
-  /// Makes room for the words of a text of num_words words; short texts keep no words.
+  /// Allocates the table for the words of a text of num_words words; short texts keep no words.
   explicit RecentWords(size_t num_words) : words_(num_words < kShortText ? 0 : kKept) {}
 
   /// Appends the tokens of a remembered word. Returns false if the word is not remembered.

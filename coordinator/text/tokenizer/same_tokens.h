@@ -4,8 +4,9 @@
 
 namespace quire {
 
-/// Checks that every token has the same text in the tokenizers of both models. One of them may have additional tokens
-/// without text at its end. Throws SettingsError that names both models and the first token that differs.
+/// Checks that every token has the same text in the tokenizers of both models. One of the tokenizers may have
+/// additional tokens without text at its end. Throws SettingsError that names both models and the first token that
+/// differs.
 void CheckSameTokens(const ModelFiles& draft, const ModelFiles& served);
 
 }  // namespace quire

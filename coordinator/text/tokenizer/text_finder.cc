@@ -34,7 +34,7 @@ TextFinder::TextFinder(const std::vector<std::string_view>& texts)
   std::vector<bool> is_known(trie_.size(), false);
   is_known[kNothing] = true;
   std::vector<uint32_t> reached(texts.size(), kNothing);
-  std::vector<size_t> left;  // texts longer than the current depth
+  std::vector<size_t> left;  // indices of texts longer than the current depth
   for (size_t i = 0; i < texts.size(); ++i) left.push_back(i);
   for (size_t depth = 0; !left.empty(); ++depth) {
     std::erase_if(left, [&](size_t i) { return texts[i].size() <= depth; });

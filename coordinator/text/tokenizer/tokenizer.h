@@ -91,7 +91,7 @@ class Tokenizer {
   size_t longest_token_ = 0;        // bytes of the longest token
   bool any_length_ = false;         // texts of any length may have few tokens
   bool words_are_apart_ = false;    // no merge joins text before a mark to the mark
-  // Has entries only if whole_words_first is set.
+  // Tokens by their text, for pieces that need no merges. Empty unless whole_words_first is set.
   std::unordered_map<std::string, TokenId, KeyedHash, std::equal_to<>> whole_words_;
   /// as_written_ tokens are searched in the original text, then in_normalized_ tokens in the normalised rest.
   AddedTokenFinder as_written_, in_normalized_;

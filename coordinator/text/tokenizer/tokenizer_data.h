@@ -63,7 +63,7 @@ struct TokenizerData {
 };
 
 /// Reads the tokenizer of an HF directory: from tokenizer.json, or else tokenizer.model or vocab.txt, together with
-/// tokenizer_config.json. Throws Error when they are missing, broken or of an unknown kind.
+/// tokenizer_config.json. Throws Error when these files are missing, broken or of an unknown kind.
 TokenizerData TokenizerDataFromHf(const std::string& directory);
 
 /// The contents of an HF directory's tokenizer files; missing files are empty.
@@ -73,7 +73,7 @@ struct HfTokenizerFiles {
   std::string chat_template;  // chat_template.jinja; preferred to the template in config_json
   std::string sentencepiece;  // tokenizer.model; used without tokenizer_json
   std::string added_tokens;   // added_tokens.json, used with tokenizer.model
-  std::string vocab_txt;      // vocab.txt of BERT; used without the other two
+  std::string vocab_txt;      // vocab.txt of BERT; used if tokenizer.json and tokenizer.model are missing
 };
 /// Reads a tokenizer from its files' contents. Errors begin with `directory`.
 TokenizerData TokenizerDataFromHf(const HfTokenizerFiles& files, const std::string& directory);

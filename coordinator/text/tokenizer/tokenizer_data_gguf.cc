@@ -223,7 +223,7 @@ TokenizerData TokenizerDataFromGguf(const GgufFile& gguf) {
   }
   TokenizerData data;
   data.tokens = gguf.Get<std::vector<std::string>>("tokenizer.ggml.tokens");
-  // If the file does not say, llama.cpp's defaults hold.
+  // If the file does not say whether texts get a BOS or EOS token, llama.cpp's defaults hold.
   bool begins = model == "llama" || model == "gemma4", ends = model == "t5";
   if (model == "gpt2") {
     begins = ReadByteLevel(gguf, data);

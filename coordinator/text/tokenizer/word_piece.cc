@@ -7,7 +7,7 @@ namespace quire {
 
 namespace {
 
-constexpr size_t kMostPieceBytes = 1024;  // every position may look so far ahead
+constexpr size_t kMostPieceBytes = 1024;  // longest token; every position may look so far ahead
 constexpr size_t kMostMarkBytes = 16;
 
 /// Returns a trie of texts of tokens. With `mark`, it has the tokens that begin with the mark, which stand inside

@@ -104,7 +104,7 @@ void ReadWordPieceGguf(const GgufFile& gguf, TokenizerData& data) {
   };
   const TokenId unknown = id_of({"tokenizer.ggml.unknown_token_id"}, "[UNK]");
   const TokenId cls = id_of({"tokenizer.ggml.cls_token_id", "tokenizer.ggml.bos_token_id"}, "[CLS]");
-  // GGUF spells the first key this way.
+  // GGUF spells "separator" in this way.
   const TokenId sep = id_of({"tokenizer.ggml.seperator_token_id", "tokenizer.ggml.eos_token_id"}, "[SEP]");
   SetBertWords(unknown, cls, sep, Json::object(), gguf.path, data);
 }

@@ -17,13 +17,13 @@ void ReadWordPiece(const Json& model, const std::string& path, TokenizerData& da
 void ReadVocabTxt(const std::string& text, const Json& config, const std::string& path, TokenizerData& data);
 
 /// Completes the tokenizer of a BERT whose tokens are known: normalizer, words, and the tokens around texts and pairs.
-/// `config` may say, as tokenizer_config.json does, how the normalizer differs from the usual one, which makes letters
-/// small.
+/// `config` may say, as tokenizer_config.json does, how the normalizer differs from the usual one, which lower-cases
+/// text.
 void SetBertWords(TokenId unknown, TokenId cls, TokenId sep, const Json& config, const std::string& path,
                   TokenizerData& data);
 
 /// Reads the WordPiece vocabulary of a GGUF file, whose tokens are in `data`. The file marks the tokens that begin a
-/// word; BERT's own files mark the others. As in llama.cpp, letters become small.
+/// word; BERT's own files mark the others. As in llama.cpp, text is lower-cased.
 void ReadWordPieceGguf(const GgufFile& gguf, TokenizerData& data);
 
 /// Reads the "pair" of a TemplateProcessing step. Returns nullopt when the second text precedes the first, or for token

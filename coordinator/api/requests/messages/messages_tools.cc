@@ -82,8 +82,8 @@ void RefuseUnknownType(const JsonObject& tool, const std::string& type) {
 
 }  // namespace
 
-/// Throws ApiError for more than kMostFixedTools tools that are defined here, because each adds a long text to the
-/// prompt for a few bytes of the request.
+/// Throws ApiError for more than kMostFixedTools tools whose definition this server supplies, because each adds a long
+/// text to the prompt for a few bytes of the request.
 void MessagesTools::CountFixed(const JsonObject& tool, const std::string& type) {
   if (!ClientToolOf(type) || ++num_fixed_ <= kMostFixedTools) return;
   tool.Refuse("type", fmt::format("is {}: a request takes at most {} tools of such types; leave out the others",
@@ -96,8 +96,8 @@ void MessagesTools::Read(const JsonObject& body) {
     if (!servers->empty()) TellLeftOut("mcp_servers of Messages: this server runs no tools; clients may");
   }
   if (!body.Has("tools")) return;
-  // If the request relies on a provider's search for tools, the model could never find the deferred tools here. So then
-  // it sees all tools from the start.
+  // If the request relies on a provider's search for tools, the model could never find the deferred tools. So the model
+  // then sees all tools from the start.
   bool searched = false;
   body.ForEach("tools",
                [&](const JsonObject& tool) { searched = searched || TypeOf(tool).starts_with(kToolSearchTool); });

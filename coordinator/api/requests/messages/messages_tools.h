@@ -46,7 +46,7 @@ class MessagesTools {
   Entry& AddEntry(Entry entry);
 
   std::vector<Entry> entries_;
-  std::map<std::string, size_t> places_;  // in entries_, by name: a client may defer thousands of tools
+  std::map<std::string, size_t> places_;  // index in entries_ by tool name; a client may defer thousands of tools
   std::set<std::string> of_provider_;     // names of tools that are left out
   int num_fixed_ = 0;                     // tools whose definition is this server's, not the client's
 };

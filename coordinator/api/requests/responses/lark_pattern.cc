@@ -90,7 +90,7 @@ class LarkGrammar {
 
  private:
   struct Rule {
-    size_t begin;         // index in tokens_ of its expansions
+    size_t begin;         // index in tokens_ where the rule's expansions begin
     std::string pattern;  // empty: not expanded yet
     bool open = false;    // true: the rule's expansion has begun, so a use is recursion
   };

@@ -65,7 +65,7 @@ class OfferedTools {
   std::vector<std::string> met_;  // names of the list that is being added
 };
 
-/// Returns the bytes that the names take.
+/// Returns the bytes of memory that the names take.
 int64_t BytesOf(const ResponseTools& tools);
 
 /// Returns the text argument of a custom tool, from the JSON of the call's arguments, which may have been cut off.
