@@ -33,8 +33,8 @@ constexpr auto ChoicesOf(PrivateNetworkMode) {
 }
 
 /// Where drafts (speculative decoding) come from. kPrediction: the client's prediction. kNgram: also the sequence
-/// itself. kSuffix: also earlier answers to the same client. kDraftModel: a smaller model, and the prediction. kAuto: as
-/// kSuffix where drafts pay on the CPU, and none on GPUs.
+/// itself. kSuffix: also earlier answers to the same client. kDraftModel: a smaller model, and the prediction. kAuto:
+/// as kSuffix where drafts save time on the CPU, and none on GPUs.
 enum class SpeculationMethod { kOff, kPrediction, kNgram, kSuffix, kDraftModel, kAuto };
 constexpr auto ChoicesOf(SpeculationMethod) {
   return std::to_array<Choice<SpeculationMethod>>({{SpeculationMethod::kOff, "off"},
