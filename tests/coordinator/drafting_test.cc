@@ -451,7 +451,7 @@ TEST_F(DraftingTest, Drafts_MayFillThePool_WhenTheirRequestMay) {
 /// are right. Returns how much longer it took than without drafts.
 class DraftsThatMustPay : public DraftingTest {
  protected:
-  double LossOf(int tokens, int right, bool must_pay) {
+  double LossOf(int tokens, int right, bool must_pay, const Tokens& prediction = {}) {
     Make(500);
     options_.max_model_len = 2000;
     options_.drafts.must_pay = must_pay;
@@ -459,7 +459,9 @@ class DraftsThatMustPay : public DraftingTest {
     engine_ = std::make_unique<Engine>(options_);
     engine_->set_proposer(&said_);
     const RequestId id = ++last_;
-    EXPECT_FALSE(engine_->Submit(New(id, 3, tokens)));
+    auto request = New(id, 3, tokens);
+    request->prediction = prediction;
+    EXPECT_FALSE(engine_->Submit(std::move(request)));
     test::Random random(7);
     std::deque<StepPlan> sent;
     double seconds = 0;
@@ -498,6 +500,12 @@ TEST_F(DraftsThatMustPay, Drafts_SaveAsMuchAsOthers_WhenTheyAreOftenRight) {
   const double free = LossOf(400, 95, false), bound = LossOf(400, 95, true);
   EXPECT_LT(free, -0.3);
   EXPECT_LT(bound, free + 0.03);
+}
+
+TEST_F(DraftsThatMustPay, Drafts_NeedNotPay_WhenTheClientSentAPrediction) {
+  const double free = LossOf(300, 35, false), predicted = LossOf(300, 35, true, {7, 8, 9});
+  EXPECT_EQ(predicted, free);
+  EXPECT_GT(predicted, LossOf(300, 35, true));
 }
 
 /// In a pipeline a step that waits for results costs the time of the other stages.

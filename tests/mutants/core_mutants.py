@@ -53,7 +53,7 @@ MUTANTS = [
            ["coordinator/drafting_test:*WhenThreeRunTogether*"]),
     Mutant("drafts: guesses that must pay cost nothing", CORE + "schedule/drafting.cc", "  pace.Spend(WaitCost() + static_cast<double>(member.drafts.size()) * row_cost);\n", "",
            ["coordinator/drafting_test:DraftsThatMustPay*"]),
-    Mutant("drafts: steps wait for sequences that can afford none", CORE + "schedule/drafting.cc", "pace.IsReady() && (!drafts_.must_pay || pace.Affordable(RowCost(num_sequences), WaitCost()) > 0)", "pace.IsReady()",
+    Mutant("drafts: steps wait for sequences that can afford none", CORE + "schedule/drafting.cc", "pace.IsReady() && (!MustPay(request) || pace.Affordable(RowCost(num_sequences), WaitCost()) > 0)", "pace.IsReady()",
            ["coordinator/drafting_test:DraftsThatMustPay*"]),
     Mutant("drafts: right guesses pay for no others", CORE + "blocks/draft_pace.h", "    credit_ += right;\n", "",
            ["coordinator/drafting_test:*SaveAsMuchAsOthers*", "coordinator/drafting_test:*AffordsDrafts*"]),
