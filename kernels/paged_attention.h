@@ -6,8 +6,9 @@
 namespace quire::kernels {
 
 /// Attention over paged keys and values, for prefill chunks and decodes in one call. The queries of sequence s are its
-/// last query_start[s+1] - query_start[s] tokens. Query i has position context_len[s] - num_queries + i; it sees itself
-/// and every earlier position within its window. With both_ways, it also sees every later position within its window.
+/// last query_start[s+1] - query_start[s] tokens, or those from first_position[s] on. Query i has position
+/// context_len[s] - num_queries + i, or first_position[s] + i; it sees itself and every earlier position within its
+/// window. With both_ways, it also sees every later position within its window.
 /// Batch-invariant: a query's result depends on its vector and its context alone, not on other queries or on how the
 /// prompt was cut into chunks. Slots beyond the context or before the window never influence a result. Table entries
 /// of blocks entirely before all queries' windows are not followed.
@@ -45,6 +46,8 @@ struct PagedAttentionParams {
   /// the farthest distance on their side. Not with ALiBi.
   const float* relative_bias = nullptr;
   int64_t relative_reach = 0;
+  /// [num_sequences]: positions of the sequences' first queries; or null. Only with both_ways.
+  const int32_t* first_position = nullptr;
 };
 void PagedAttention(const CpuStream& stream, const PagedAttentionParams& params);
 

@@ -242,6 +242,10 @@ StepPlan ReadPlan(const Frame& frame) {
   if (wire_plan.guesses() != nullptr) {
     for (const auto* g : *wire_plan.guesses()) plan.guesses.push_back({g->slot(), g->count()});
   }
+  if (wire_plan.slices() != nullptr) {
+    for (const auto* s : *wire_plan.slices())
+      plan.slices.push_back({s->slot(), s->begin(), s->count(), s->tokens(), s->stages()});
+  }
   plan.position_sum = wire_plan.position_sum();
   return plan;
 }
@@ -489,8 +493,10 @@ struct HandshakeWriter {
     const auto decodes = b.CreateVector(SlotBitmap(plan.decodes));
     const auto chunks =
         Structs<wire::Chunk>(b, plan.chunks, [](auto& c) { return wire::Chunk(c.slot, c.start, c.count); });
+    const auto slices = Structs<wire::Slice>(
+        b, plan.slices, [](auto& s) { return wire::Slice(s.slot, s.begin, s.count, s.tokens, s.stages); });
     b.Finish(wire::CreatePlan(b, released, added_offset, branches, tables, swap_outs, swap_ins, inside, decodes, chunks,
-                              plan.position_sum, states_offset, drafts_offset, guesses));
+                              plan.position_sum, states_offset, drafts_offset, guesses, slices));
     return FrameKind::kPlan;
   }
   FrameKind operator()(const StepResult& result) const {

@@ -17,7 +17,7 @@
 namespace quire {
 
 /// Version of the wire format. Both sides must have the same one (comm/PROTOCOL.md).
-inline constexpr uint16_t kProtocolVersion = 23;
+inline constexpr uint16_t kProtocolVersion = 24;
 /// Version of the program. The handshake compares it.
 extern const char* const kBuildVersion;
 

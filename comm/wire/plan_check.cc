@@ -125,6 +125,15 @@ void CheckGuesses(const StepPlan& plan, const PlanLimits& limits) {
   }
 }
 
+void CheckSlice(const Slice& slice, const PlanLimits& limits) {
+  if (limits.pass_stages == 0 || slice.stages != limits.pass_stages)
+    Fail("plan: slot {}: a pass of {} stages, not {}", slice.slot, slice.stages, limits.pass_stages);
+  if (slice.tokens < 1 || slice.tokens > limits.max_model_len)
+    Fail("plan: slot {}: a pass over {} tokens", slice.slot, slice.tokens);
+  if (slice.begin < 0 || slice.count < 1 || slice.end() > slice.whole())
+    Fail("plan: slot {}: {} units of a pass of {} from {} on", slice.slot, slice.count, slice.whole(), slice.begin);
+}
+
 }  // namespace
 
 void CheckPlan(const StepPlan& plan, const PlanLimits& limits) {
@@ -171,7 +180,11 @@ void CheckPlan(const StepPlan& plan, const PlanLimits& limits) {
       Fail("plan: slot {}: chunk of {}", chunk.slot, chunk.count);
     enter(chunk.slot, chunk.count);
   }
-  if (tokens < 1 || tokens > limits.max_step_tokens)
+  for (const Slice& slice : plan.slices) {
+    enter(slice.slot, 0);
+    CheckSlice(slice, limits);
+  }
+  if ((tokens < 1 && plan.slices.empty()) || tokens > limits.max_step_tokens)
     Fail("plan: {} tokens, at most {}", tokens, limits.max_step_tokens);
   if (limits.state_blocks > 0 && draft_rows > limits.max_draft_rows)
     Fail("plan: {} rows with drafts, at most {}", draft_rows, limits.max_draft_rows);

@@ -16,6 +16,7 @@ struct PlanLimits {
   std::vector<int32_t> later_adapters = {};  // numbers of the adapters that were loaded while serving
   int32_t max_guess = 0;                     // tokens of one guess of the draft model; 0: there is no draft model
   int32_t max_draft_rows = 0;                // rows of the sequences with drafts, where the model has states
+  int32_t pass_stages = 0;                   // stages of a pass in slices (Slice); 0: the model is no encoder
 };
 
 /// Checks the values of a plan whose structure is valid. Every block id, slot, token, count and length must be within

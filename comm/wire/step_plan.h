@@ -141,6 +141,31 @@ struct Chunk {
   bool operator==(const Chunk&) const = default;
 };
 
+/// A part of an encoder's pass over a text (PROTOCOL.md, Slices). The pass has `stages` stages, one more than the model
+/// has layers. Stage i finishes layer i - 1 for each of the text's `tokens` rows and begins layer i. The units of the
+/// pass are the rows of stage 0, then those of stage 1, and so on. The slice computes units [begin, begin + count).
+/// Between slices, the workers keep the activations of all rows.
+struct Slice {
+  SlotId slot = 0;
+  int32_t begin = 0;
+  int32_t count = 0;  // 0: no slice
+  int32_t tokens = 0;
+  int32_t stages = 0;
+
+  int64_t end() const { return int64_t{begin} + count; }
+  /// Returns the number of units of the whole pass.
+  int64_t whole() const { return int64_t{tokens} * stages; }
+  /// True when the slice ends the pass, so that the answer is computed.
+  bool completes() const { return count > 0 && end() == whole(); }
+  /// Returns the slice's part of the pass, in tokens.
+  double equivalent() const { return static_cast<double>(count) / stages; }
+
+  bool operator==(const Slice&) const = default;
+};
+
+/// Returns the most rows of texts in slices for which workers keep activations. A rank sets aside memory for them.
+inline constexpr int64_t MostKeptRows(int64_t max_model_len) { return 4 * max_model_len; }
+
 /// Computes the last known token of a sequence, as a decode does, and then `tokens`, a guess of the tokens after it. A
 /// token is sampled from each of these 1 + tokens.size() rows. Verification keeps the sampled tokens up to the first
 /// one that differs from the guess, so the sequence gains 1 to 1 + tokens.size() tokens (PROTOCOL.md, Drafts).
@@ -179,7 +204,8 @@ inline ScoredRows RowsToScore(const SamplingSpec& sampling, int num_prompt_token
 /// Everything that one step does, the same for all ranks. Ranks apply the fields in their order, so a block that one
 /// field frees may be used again in the same step: swap-outs run before anything is overwritten, swap-ins before
 /// copies, and copies before the forward pass writes. The batch has `decodes` in ascending slot order, then `drafts`,
-/// then `chunks`. A decode computes its sequence's last token, the only one not computed yet, and samples the next.
+/// then `chunks`, then `slices`. A decode computes its sequence's last token, the only one not computed yet, and
+/// samples the next.
 struct StepPlan {
   EpochId epoch = 0;
   StepId step = 0;
@@ -194,13 +220,14 @@ struct StepPlan {
   std::vector<SlotId> decodes;
   std::vector<Draft> drafts;
   std::vector<Chunk> chunks;
+  std::vector<Slice> slices;
   std::vector<GuessOrder> guesses;  // for decodes and drafts of this step, in the order of the batch
   uint64_t position_sum = 0;        // sum of the batch members' first positions; reveals a worker that is out of step
 
   bool operator==(const StepPlan&) const = default;
-  /// Returns the number of tokens that the step computes.
+  /// Returns the number of tokens that the step computes. The tokens of a text in slices count in its last slice.
   int num_tokens() const;
-  bool empty() const { return decodes.empty() && drafts.empty() && chunks.empty(); }
+  bool empty() const { return decodes.empty() && drafts.empty() && chunks.empty() && slices.empty(); }
 
   /// Empties all lists and keeps their memory for the next step.
   void Clear() {
@@ -215,6 +242,7 @@ struct StepPlan {
     decodes.clear();
     drafts.clear();
     chunks.clear();
+    slices.clear();
     guesses.clear();
     position_sum = 0;
   }
@@ -224,6 +252,7 @@ inline int StepPlan::num_tokens() const {
   size_t tokens = decodes.size();
   for (const Draft& draft : drafts) tokens += 1 + draft.tokens.size();
   for (const Chunk& chunk : chunks) tokens += static_cast<size_t>(chunk.count);
+  for (const Slice& slice : slices) tokens += slice.completes() ? static_cast<size_t>(slice.tokens) : 0;
   return static_cast<int>(tokens);
 }
 

@@ -15,6 +15,10 @@ const char* NameOf(FinishReason reason) {
 
 double Seconds(int64_t milliseconds) { return static_cast<double>(milliseconds) / 1000; }
 
+std::string Late(const char* what, const Decision& d) {
+  return fmt::format("{} {:.3f} s after it came, {:.3f} s are allowed", what, Seconds(d.a), Seconds(d.b));
+}
+
 std::string What(const Decision& d) {
   switch (d.kind) {
     case DecisionKind::kQueued:
@@ -45,11 +49,9 @@ std::string What(const Decision& d) {
     case DecisionKind::kCancelled:
       return "cancelled, by its client or an operator";
     case DecisionKind::kTimedOut:
-      return fmt::format("timed out: not done {:.3f} s after it came, {:.3f} s are allowed", Seconds(d.a),
-                         Seconds(d.b));
+      return Late("timed out: not done", d);
     case DecisionKind::kWaitedTooLong:
-      return fmt::format("waited too long: no room {:.3f} s after it came, {:.3f} s are allowed", Seconds(d.a),
-                         Seconds(d.b));
+      return Late("waited too long: no room", d);
     case DecisionKind::kDeparted:
       return fmt::format("leaves for another replica: takes {} blocks along and gives {} up", d.a, d.b);
     case DecisionKind::kArrived:
@@ -60,6 +62,8 @@ std::string What(const Decision& d) {
       return fmt::format("gives way to request {}: its client has {} blocks, its share is {}", d.cause, d.a, d.b);
     case DecisionKind::kStoodBack:
       return fmt::format("lets others go first, who take its room: it has {} sequences, the share is {}", d.a, d.b);
+    case DecisionKind::kHeldForPasses:
+      return fmt::format("first in the queue, but other long texts are computed first: {} tokens of them", d.b);
     case DecisionKind::kSetAside:
       return fmt::format(
           "is set aside: requests of others than batches are there, or its adapter is not; gives {} blocks up", d.a);

@@ -62,9 +62,9 @@ struct Request {
   /// True while the request is in no queue and holds no blocks: as a background request while other requests are in the
   /// engine, or because the ranks lack its adapter.
   bool set_aside = false;
-  bool told_to_wait = false;   // the decision log has been told that the request waits for a prefix
-  int num_cached_tokens = 0;   // prompt tokens found in the prefix cache before the first preemption
-  int num_scored = 0;          // leading prompt rows whose scores were delivered (RowsToScore)
+  bool told_to_wait = false;  // the decision log has been told that the request waits for a prefix
+  int num_cached_tokens = 0;  // prompt tokens found in the prefix cache before the first preemption
+  int num_scored = 0;         // leading prompt rows whose scores were delivered (RowsToScore)
   double first_scheduled_seconds = -1;
   std::array<DraftTally, kDraftSources> drafted = {};  // verified guesses of all choices for each DraftSource
   ClientAccount* account = nullptr;
@@ -102,6 +102,8 @@ struct Request {
     if (PoolsAllRows()) return 0;
     return Scores() ? num_scored : std::numeric_limits<int>::max();
   }
+  /// True while the workers keep activations of the prompt's rows between slices.
+  bool InPass() const { return sequences.front().in_pass(); }
   ScoredRows RowsOf(int start, int count) const {
     return RowsToScore(sampling, num_prompt_tokens(), num_scored, start, count);
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,8 +15,8 @@ struct TokenEvent {
   TokenId token = 0;
   float logprob = 0;
   std::vector<std::pair<TokenId, float>> top;
-  std::vector<float> pooled = {};  // the pooled prompt vector; comes with the first token of a request that pools
-  bool more_follow = false;        // the next call delivers another token of the same choice
+  std::span<const float> pooled = {};  // the pooled prompt; comes with the first token; valid during the call
+  bool more_follow = false;            // the next call delivers another token of the same choice
 };
 
 /// Why a request ended without its result.

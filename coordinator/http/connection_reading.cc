@@ -140,6 +140,10 @@ asio::awaitable<bool> Connection::ReadBody(HttpParser& parser) {
     std::string go_on = "HTTP/1.1 100 Continue\r\n\r\n";
     co_await WriteRaw(std::move(go_on));
   }
+  auto check_extension = [](uint64_t, beast::string_view extension, beast::error_code& problem) {
+    if (HasControls(extension)) problem = http::error::bad_chunk_extension;
+  };
+  parser.on_chunk_header(check_extension);
   Clock::time_point begin = Clock::now();
   const std::chrono::seconds usual(limits_.chosen.body_seconds);
   beast::error_code error;

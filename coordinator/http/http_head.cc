@@ -104,6 +104,10 @@ bool IsFolded(std::string_view head) {
   return head.find("\n ") != std::string_view::npos || head.find("\n\t") != std::string_view::npos;
 }
 
+bool HasControls(std::string_view text) {
+  return std::ranges::any_of(text, [](unsigned char c) { return (c < 0x20 && c != '\t') || c == 0x7f; });
+}
+
 size_t BodyLimit(const HttpHead& head, const HttpLimits& limits) {
   if (head.method() != http::verb::post) return limits.other_body_bytes;
   return limits.upload_bytes > 0 && PathOf(head) == kUploadPath ? limits.upload_bytes : limits.body_bytes;

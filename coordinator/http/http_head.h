@@ -24,6 +24,10 @@ size_t BodyLimit(const HttpHead& head, const HttpLimits& limits);
 /// True when a header line continues on the next line (obs-fold). Beast joins such lines; proxies may not.
 bool IsFolded(std::string_view head);
 
+/// True when the text has control characters other than tabs. Beast takes a bare line feed for a part of a chunk's
+/// extension; proxies may take it for the extension's end.
+bool HasControls(std::string_view text);
+
 /// Makes a random id for a request without x-request-id.
 std::string NewRequestId();
 

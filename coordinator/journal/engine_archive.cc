@@ -35,7 +35,7 @@ void TransferSequence(Archive& archive, Sequence& s) {
   archive(s.id, s.choice, s.num_prompt_tokens, s.tokens, s.num_computed, s.num_in_flight, s.num_pending, s.blocks,
           s.first_block, s.told_first_block, s.host_blocks, s.slot, s.last_step, s.finished, s.contents.root,
           s.contents.adapter, s.contents.hashes, s.contents.last, s.contents.num_named, s.state, s.host_state, s.coming,
-          s.latest_checkpoint, s.begun, s.shared_prefix, s.drafts, s.guess, s.guess_at);
+          s.latest_checkpoint, s.begun, s.shared_prefix, s.drafts, s.guess, s.guess_at, s.num_passed);
 }
 
 void SaveBeamOptions(ArchiveWriter& out, const Request& r) {
@@ -143,7 +143,7 @@ void EngineArchive::SaveSteps(ArchiveWriter& out, const OutstandingSteps& steps)
     const OutstandingStep& step = steps.at(i);
     out(step.computing, step.num_moved_blocks, step.members.size());
     for (const StepMember& m : step.members) {
-      out(m.slot, m.start, m.count, m.draws, m.scores, m.drafts, m.source, m.guess, m.sequence != nullptr);
+      out(m.slot, m.start, m.count, m.draws, m.scores, m.drafts, m.source, m.guess, m.slice, m.sequence != nullptr);
       if (m.sequence != nullptr) out(m.request->id, m.sequence->choice);
     }
   }
@@ -158,7 +158,7 @@ void EngineArchive::LoadSteps(ArchiveReader& in, Engine& engine) {
     in(step.computing, step.num_moved_blocks);
     for (auto members = in.Next<size_t>(); members > 0; --members) {
       StepMember m{};
-      in(m.slot, m.start, m.count, m.draws, m.scores, m.drafts, m.source, m.guess);
+      in(m.slot, m.start, m.count, m.draws, m.scores, m.drafts, m.source, m.guess, m.slice);
       if (in.Next<bool>()) {
         m.request = Find(engine, in.Next<RequestId>());
         const auto choice = static_cast<size_t>(in.Next<int>());

@@ -1,6 +1,7 @@
 #include "coordinator/plan/load_forecast.h"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <limits>
 #include <memory>
@@ -60,17 +61,25 @@ class Workers {
       slots_[added.slot] = {static_cast<int64_t>(added.tokens.size()), added.num_computed};
     members_.clear();
     std::vector<SampledToken> drawn;
+    const auto draw = [&](SlotId slot) {
+      ++slots_[slot].tokens;
+      drawn.push_back({.slot = slot, .token = 0, .logprob = 0, .top = {}});
+    };
     const auto compute = [&](SlotId slot, int64_t first, int64_t count) {
       Known& known = slots_[slot];
       known.computed = first + count;
       const bool draws = known.computed == known.tokens;
       members_.push_back({first, count, draws});
-      if (!draws) return;
-      ++known.tokens;
-      drawn.push_back({.slot = slot, .token = 0, .logprob = 0, .top = {}});
+      if (draws) draw(slot);
     };
     for (const SlotId slot : plan.decodes) compute(slot, slots_[slot].computed, 1);
     for (const Chunk& chunk : plan.chunks) compute(chunk.slot, chunk.start, chunk.count);
+    for (const Slice& slice : plan.slices) {
+      members_.push_back({slice.tokens / 2, std::max<int64_t>(1, std::llround(slice.equivalent())), slice.completes()});
+      if (!slice.completes()) continue;
+      slots_[slice.slot].computed = slice.tokens;
+      draw(slice.slot);
+    }
     const size_t moves = plan.swap_outs.size() + plan.swap_ins.size() + plan.copies.size();
     return {costs_.Of(members_).expected + static_cast<double>(moves) * seconds_per_move_, std::move(drawn)};
   }
@@ -113,7 +122,7 @@ class ForecastRun {
       for (; next < trace.size() && trace[next].seconds / rate <= now_; next += replicas_) Arrive(trace[next], next);
       engine_.ExpireOverdue(now_);
       while (const StepPlan* plan = engine_.NextPlan(now_)) {
-        running += static_cast<int64_t>(plan->decodes.size() + plan->chunks.size());
+        running += static_cast<int64_t>(plan->decodes.size() + plan->chunks.size() + plan->slices.size());
         ++steps;
         auto [seconds, drawn] = workers_.Run(*plan);
         free_ = std::max(free_, now_) + seconds;

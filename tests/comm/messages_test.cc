@@ -49,6 +49,7 @@ StepPlan FullPlan() {
   plan.decodes = {0, 1, 9};
   plan.drafts = {{5, {20, 21}}};
   plan.chunks = {{2, 1, 3}};
+  plan.slices = {{7, 4, 5, 6, 3}};
   plan.guesses = {{1, 4}, {5, 1}};
   plan.position_sum = 99;
   return plan;
@@ -64,7 +65,8 @@ constexpr PlanLimits kLimits = {.num_blocks = 10,
                                 .state_blocks = 2,
                                 .num_adapters = 6,
                                 .max_guess = 4,
-                                .max_draft_rows = 3};
+                                .max_draft_rows = 3,
+                                .pass_stages = 3};
 
 std::string ErrorOf(const StepPlan& plan, const PlanLimits& limits = kLimits) {
   return ErrorThrownBy([&] { DecodePlan(EncodePlan(plan), limits); });
@@ -366,13 +368,35 @@ TEST(MessagesTest, StepPlan_IsRefused_OutOfBounds) {
   EXPECT_NE(broken([](StepPlan& p) { p.chunks[0].count = 0; }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.chunks[0].start = -1; }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.chunks[0].slot = 9; }), "");  // slot 9 is among the decodes
-  EXPECT_NE(broken([](StepPlan& p) { p.decodes.clear(), p.drafts.clear(), p.chunks.clear(); }), "");
+  EXPECT_NE(broken([](StepPlan& p) { p.decodes.clear(), p.drafts.clear(), p.chunks.clear(), p.slices.clear(); }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.drafts[0].slot = 10; }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.drafts[0].slot = 1; }), "") << "slot 1 is among the decodes";
   EXPECT_NE(broken([](StepPlan& p) { p.drafts[0].tokens.clear(); }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.drafts[0].tokens[1] = 100; }), "");
   EXPECT_NE(broken([](StepPlan& p) { p.drafts[0].tokens.assign(12, 1); }), "") << "more tokens than a step may have";
   EXPECT_NE(broken([](StepPlan& p) { p.drafts[0].tokens.push_back(1); }), "") << "more rows than the states have";
+}
+
+TEST(PlanCheckTest, Slices_AreRefused_OutOfBounds) {
+  const auto problem_of = [](const Slice& slice, int32_t stages = 3) {
+    StepPlan plan = FullPlan();
+    plan.slices = {slice};
+    PlanLimits limits = kLimits;
+    limits.pass_stages = stages;
+    return ErrorOf(plan, limits);
+  };
+  EXPECT_EQ(problem_of({7, 0, 192, 64, 3}), "") << "all of the longest pass";
+  EXPECT_EQ(problem_of({7, 191, 1, 64, 3}), "");
+  EXPECT_NE(problem_of({7, 191, 2, 64, 3}).find("slot 7: 2 units of a pass of 192 from 191 on"), std::string::npos);
+  EXPECT_NE(problem_of({7, 0, 1, 65, 3}), "") << "longer than a sequence";
+  EXPECT_NE(problem_of({7, 0, 1, 0, 3}), "");
+  EXPECT_NE(problem_of({7, 0, 0, 64, 3}), "");
+  EXPECT_NE(problem_of({7, -1, 1, 64, 3}), "");
+  EXPECT_NE(problem_of({7, INT32_MAX, INT32_MAX, 64, 3}), "");
+  EXPECT_NE(problem_of({7, 0, 1, 64, 4}).find("a pass of 4 stages, not 3"), std::string::npos);
+  EXPECT_NE(problem_of({7, 0, 1, 64, 0}, 0), "") << "the model is no encoder";
+  EXPECT_NE(problem_of({2, 0, 1, 64, 3}), "") << "slot 2 computes a chunk";
+  EXPECT_NE(problem_of({10, 0, 1, 64, 3}), "");
 }
 
 TEST(PlanCheckTest, GuessOrders_AreRefused_OutOfBounds) {

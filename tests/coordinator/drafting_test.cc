@@ -188,6 +188,17 @@ TEST(EarlierAnswersTest, Memory_IsBounded_AndKeepsTheNewestAnswers) {
   EXPECT_EQ(Found(answers, Of("1"), {1, 2, 3}), Tokens{4});
 }
 
+TEST(EarlierAnswersTest, SaltsOfOneClient_DisplaceNoAnswersOfOthers) {
+  EarlierAnswers answers;
+  for (const char* salt : {"x", "y"}) answers.Add(Of("b", salt), Tokens{1, 2, 3, 4});
+  for (size_t i = 0; i <= 3 * EarlierAnswers::kMostOwners; ++i)
+    answers.Add(Of("a", std::to_string(i)), Tokens{1, 2, 3, 4});
+  EXPECT_EQ(Found(answers, Of("b", "x"), {1, 2, 3}), Tokens{4});
+  EXPECT_EQ(Found(answers, Of("b", "y"), {1, 2, 3}), Tokens{4});
+  EXPECT_TRUE(Found(answers, Of("a", "0"), {1, 2, 3}).empty());
+  EXPECT_EQ(Found(answers, Of("a", std::to_string(3 * EarlierAnswers::kMostOwners)), {1, 2, 3}), Tokens{4});
+}
+
 TEST(DraftPaceTest, DraftLength_FollowsTheShareOfAcceptedDraftsAndTheCostOfRows) {
   DraftPace pace;
   EXPECT_EQ(pace.Length(0, 0.1), 0);

@@ -16,6 +16,8 @@ using test::MakeRequest;
 
 class FairSharesTest : public testing::Test {
  protected:
+  static constexpr int kPassStages = 5;
+
   void Make(int usable_blocks, int max_running, int max_step_tokens, bool plan_ahead = false,
             bool whole_prompts = false) {
     EngineOptions options;
@@ -29,7 +31,10 @@ class FairSharesTest : public testing::Test {
     options.blocks.prefix_caching = false;
     options.max_model_len = 10'000;
     options.plan_ahead = plan_ahead;
-    options.scheduler.whole_prompts = whole_prompts;
+    if (whole_prompts) {
+      options.scheduler.pass_stages = kPassStages;
+      options.scheduler.max_kept_rows = 20'000;
+    }
     engine_ = std::make_unique<Engine>(options);
   }
 
@@ -77,12 +82,33 @@ class FairSharesTest : public testing::Test {
     for (const Chunk& chunk : plan.chunks) {
       for (const Request* request : engine_->scheduler().running()) {
         for (const Sequence& s : request->sequences) {
-          if (s.slot == chunk.slot && chunk.start + chunk.count == s.num_tokens())
-            out.push_back({chunk.slot, 9, 0, top_});
+          if (s.slot != chunk.slot || chunk.start + chunk.count != s.num_tokens()) continue;
+          out.push_back({chunk.slot, 9, 0, top_});
+          if (request->sampling.pooling != Pooling::kNone) out.back().pooled = {0.5f};
         }
       }
     }
+    for (const Slice& slice : plan.slices) {
+      if (slice.completes()) out.push_back({slice.slot, 0, 0, {}, {0.5f}});
+    }
     return out;
+  }
+
+  std::optional<std::string> SubmitText(RequestId id, const std::string& client, int prompt) {
+    auto request = MakeRequest(id, std::vector<TokenId>(static_cast<size_t>(prompt), 5), 1, sinks_[id], 1,
+                               {.pooling = Pooling::kMean});
+    request->client = client;
+    request->arrival_seconds = static_cast<double>(id);
+    return engine_->Submit(std::move(request));
+  }
+  /// Returns the plan's slice of the running request's pass; an empty slice if there is none.
+  Slice SliceOf(const StepPlan& plan, RequestId id) const {
+    for (const Request* request : engine_->scheduler().running()) {
+      for (const Slice& slice : plan.slices) {
+        if (request->id == id && request->sequences.front().slot == slice.slot) return slice;
+      }
+    }
+    return {};
   }
 
   bool Runs(RequestId id) const {
@@ -536,22 +562,146 @@ TEST_F(FairSharesTest, Scheduler_KeepsAPlaceFree_ForAClientThatStillRunsAnotherR
   EXPECT_EQ(engine_->scheduler().num_running(), 8) << "no second request came again";
 }
 
-TEST_F(FairSharesTest, PromptsThatCannotBeCut_AreComputedInOneStepEach_WhenSeveralClientsRun) {
-  Make(200, 8, 512, false, true);
-  ASSERT_FALSE(Submit(1, "a", 300, 1));
-  ASSERT_FALSE(Submit(2, "b", 200, 1));
-  ASSERT_FALSE(Submit(3, "a", 40, 1));
-  ASSERT_FALSE(Submit(4, "b", 20, 1));
-  std::vector<int> computed;
+TEST_F(FairSharesTest, PromptsReadAsAWhole_AreComputedInSlicesOfTheirPass_WhereTheyAreLongerThanAStep) {
+  Make(2000, 8, 512, false, true);
+  ASSERT_FALSE(SubmitText(1, "a", 300));
+  ASSERT_FALSE(SubmitText(2, "b", 200));
+  ASSERT_FALSE(SubmitText(3, "a", 40));
+  ASSERT_FALSE(SubmitText(4, "b", 20));
+  std::map<int, int64_t> passed;  // by the length of the prompt
+  std::vector<int> whole;
   while (!engine_->idle()) {
     const StepPlan plan = Step();
-    ASSERT_FALSE(plan.chunks.empty());
+    double tokens = 0;
     for (const Chunk& chunk : plan.chunks) {
       EXPECT_EQ(chunk.start, 0);
-      computed.push_back(chunk.count);
+      whole.push_back(chunk.count);
+      tokens += chunk.count;
     }
+    for (const Slice& slice : plan.slices) {
+      EXPECT_EQ(slice.stages, kPassStages);
+      EXPECT_EQ(slice.begin, passed[slice.tokens]) << "a slice follows the one before it";
+      passed[slice.tokens] = slice.end();
+      tokens += slice.equivalent();
+    }
+    EXPECT_LE(tokens, 64) << "several clients are active";
   }
-  EXPECT_THAT(computed, testing::UnorderedElementsAre(300, 200, 40, 20)) << "no prompt is cut, and each has its turn";
+  EXPECT_THAT(whole, testing::UnorderedElementsAre(40, 20)) << "short prompts are not cut";
+  EXPECT_EQ(passed, (std::map<int, int64_t>{{300, 300 * kPassStages}, {200, 200 * kPassStages}}));
+}
+
+TEST_F(FairSharesTest, ShortPrompt_IsComputedWithTheNextPlan_WhileALongOnesPassIsUnderWay) {
+  Make(8000, 8, 512, false, true);
+  ASSERT_FALSE(SubmitText(1, "a", 9000));
+  Step();
+  for (RequestId id = 2; id < 40; ++id) {
+    ASSERT_FALSE(SubmitText(id, "b", 20));
+    const StepPlan plan = Step();
+    EXPECT_EQ(TokensOf(id), 1u);
+    EXPECT_GT(SliceOf(plan, 1).count, 0) << "the pass goes on";
+  }
+}
+
+TEST_F(FairSharesTest, ShortPrompts_GoBeforeTheirClientsNextLongOne_WhileAPassOfTheClientIsUnderWay) {
+  Make(8000, 8, 512, false, true);
+  ASSERT_FALSE(SubmitText(1, "a", 3000));
+  ASSERT_FALSE(SubmitText(2, "a", 3000));
+  ASSERT_FALSE(SubmitText(3, "a", 30));
+  Step();
+  Step();
+  EXPECT_EQ(TokensOf(3), 1u);
+  EXPECT_FALSE(Runs(2)) << "one pass of a client at a time";
+  while (!engine_->idle()) Step();
+  EXPECT_EQ(TokensOf(2), 1u);
+}
+
+TEST_F(FairSharesTest, Passes_OfManyClients_HaveEvenPartsOfTheSteps) {
+  Make(8000, 16, 512, false, true);
+  for (RequestId id = 1; id <= 4; ++id) ASSERT_FALSE(SubmitText(id, std::string(1, char('a' + id)), 3000));
+  std::map<RequestId, double> tokens;
+  for (int step = 0; step < 60; ++step) {
+    const StepPlan plan = Step();
+    for (RequestId id = 1; id <= 4; ++id) tokens[id] += step < 20 ? 0 : SliceOf(plan, id).equivalent();
+  }
+  for (RequestId id = 2; id <= 4; ++id) EXPECT_NEAR(tokens[id], tokens[1], 0.1 * tokens[1]);
+}
+
+TEST_F(FairSharesTest, Pass_TakesNoFurtherStepAndKeepsNoRows_AfterItsRequestIsCancelled) {
+  Make(8000, 8, 512, true, true);
+  ASSERT_FALSE(SubmitText(1, "a", 9000));
+  Plan();
+  ASSERT_NE(Plan(), nullptr);
+  EXPECT_EQ(engine_->scheduler().passes().KeptRows(), 9000);
+  engine_->Cancel(1);
+  EXPECT_EQ(engine_->scheduler().passes().KeptRows(), 0);
+  EXPECT_EQ(engine_->blocks().num_free(), 8000);
+  ASSERT_FALSE(SubmitText(2, "a", 30));
+  Commit();
+  const StepPlan* plan = Plan();
+  ASSERT_NE(plan, nullptr);
+  EXPECT_TRUE(plan->slices.empty());
+  EXPECT_EQ(plan->released.size(), 1u) << "the workers free their rows with the next plan";
+}
+
+TEST_F(FairSharesTest, Pass_BeginsAgain_WhenTheWorkersAreLost) {
+  Make(8000, 8, 512, false, true);
+  ASSERT_FALSE(SubmitText(1, "a", 3000));
+  for (int i = 0; i < 5; ++i) Step();
+  Plan();
+  draws_.clear();
+  engine_->StartEpoch(2, engine_->blocks().sizes(), 1);
+  const StepPlan plan = Step();
+  ASSERT_EQ(plan.slices.size(), 1u);
+  EXPECT_EQ(plan.slices.front().begin, 0);
+  ASSERT_EQ(plan.added.size(), 1u);
+  while (!engine_->idle()) Step();
+  EXPECT_EQ(TokensOf(1), 1u);
+}
+
+TEST_F(FairSharesTest, Passes_WaitForRowsOfOthers_ForPlacesAndForBlocks) {
+  const auto running = [this] {
+    Step();
+    Step();
+    Step();
+    return engine_->scheduler().num_running();
+  };
+  Make(20'000, 16, 512, false, true);
+  for (RequestId id = 1; id <= 3; ++id) ASSERT_FALSE(SubmitText(id, std::string(1, char('a' + id)), 9000));
+  EXPECT_EQ(running(), 2) << "20,000 rows may be kept";
+  Make(20'000, 4, 512, false, true);
+  for (RequestId id = 1; id <= 3; ++id) ASSERT_FALSE(SubmitText(id, std::string(1, char('a' + id)), 3000));
+  EXPECT_EQ(running(), 2) << "half of the places are left to short prompts";
+  Make(2000, 16, 512, false, true);
+  for (RequestId id = 1; id <= 3; ++id) ASSERT_FALSE(SubmitText(id, std::string(1, char('a' + id)), 2400));
+  EXPECT_EQ(running(), 2) << "a quarter of the blocks is left to short prompts";
+  ASSERT_FALSE(SubmitText(9, "z", 20));
+  Step();
+  EXPECT_EQ(TokensOf(9), 1u);
+}
+
+TEST_F(FairSharesTest, Slice_TakesAsLongAsAChunk_WhereATokenOfALongPromptTakesLonger) {
+  Make(8000, 8, 512, false, true);
+  ASSERT_FALSE(SubmitText(1, "a", 9000));
+  ASSERT_FALSE(SubmitText(2, "b", 60));
+  // A token takes 1 ms, and 1 us more for each token of its prompt.
+  const auto seconds_of = [](const StepPlan& plan) {
+    double seconds = 0;
+    for (const Chunk& chunk : plan.chunks) seconds += chunk.count * (1e-3 + 1e-6 * chunk.count);
+    for (const Slice& slice : plan.slices) seconds += slice.equivalent() * (1e-3 + 1e-6 * slice.tokens);
+    return seconds;
+  };
+  int steps = 0;
+  for (RequestId id = 3; !engine_->idle(); ++id, ++steps) {
+    if (id < 500) {
+      ASSERT_FALSE(SubmitText(id, "b", 20 + static_cast<int>(id) % 200));
+    }
+    const StepPlan* plan = Plan();
+    ASSERT_NE(plan, nullptr);
+    const double seconds = seconds_of(*plan);
+    EXPECT_LT(seconds, steps < 50 ? 100 : id < 500 ? 0.25 : 1.0) << "step " << steps;
+    Commit({static_cast<uint32_t>(seconds * 1e6), 0});
+  }
+  EXPECT_EQ(TokensOf(1), 1u);
 }
 
 }  // namespace

@@ -21,16 +21,52 @@ TEST(PatienceTest, SilencePatience_GrowsWithWakeUpDelays_UpToABound) {
 TEST(PatienceTest, FirstBeatPatience_Is20Seconds) { EXPECT_EQ(FirstBeatPatience(), seconds(20)); }
 
 TEST(PatienceTest, StepPatience_IsTwentyTimesTheUsualStep_AndAtLeastFiveSeconds) {
-  EXPECT_EQ(StepPatience(0, 1, seconds(0)), seconds(120)) << "nothing is known before the first";
-  EXPECT_EQ(StepPatience(0.001, 1, seconds(0)), seconds(5));
-  EXPECT_EQ(StepPatience(0.001, 1000, seconds(0)), seconds(20));
-  EXPECT_EQ(StepPatience(1, 1000, seconds(0)), seconds(120)) << "and no longer than the first, however slow they were";
-  EXPECT_EQ(StepPatience(1e300, 1000, seconds(0)), seconds(120));
+  EXPECT_EQ(StepPatience(0, seconds(0)), seconds(120)) << "nothing is known before the first";
+  EXPECT_EQ(StepPatience(0.001, seconds(0)), seconds(5));
+  EXPECT_EQ(StepPatience(1, seconds(0)), seconds(20));
+  EXPECT_EQ(StepPatience(1000, seconds(0)), seconds(120)) << "and no longer than the first, however slow they were";
+  EXPECT_EQ(StepPatience(1e300, seconds(0)), seconds(120));
 }
 
 TEST(PatienceTest, StepPatience_GrowsWithTimeWithoutACore_UpToABound) {
-  EXPECT_EQ(StepPatience(0.001, 1, seconds(7)), seconds(12));
-  EXPECT_EQ(StepPatience(0.001, 1, seconds(1000)), seconds(65));
+  EXPECT_EQ(StepPatience(0.001, seconds(7)), seconds(12));
+  EXPECT_EQ(StepPatience(0.001, seconds(1000)), seconds(65));
+}
+
+StepPlan Prompt(int start, int count) {
+  StepPlan plan;
+  plan.chunks = {{0, start, count}};
+  return plan;
+}
+
+TEST(PatienceTest, UsualTime_CoversAttentionOverLongTexts_AfterShortOnes) {
+  UsualTime usual;
+  EXPECT_EQ(usual.Of(SizeOf(Prompt(0, 100))), 0);
+  const auto seconds_of = [](const StepSize& size) { return 1e-3 * size.tokens + 1e-6 * size.pairs; };
+  usual.Observe(SizeOf(Prompt(0, 100)), seconds_of(SizeOf(Prompt(0, 100))));
+  for (const int count : {1, 10, 1000, 10'000}) {
+    EXPECT_GE(usual.Of(SizeOf(Prompt(0, count))), seconds_of(SizeOf(Prompt(0, count)))) << count;
+    EXPECT_GE(usual.Of(SizeOf(Prompt(50'000, count))), seconds_of(SizeOf(Prompt(50'000, count)))) << count;
+  }
+  EXPECT_NEAR(usual.Of(SizeOf(Prompt(0, 100))), seconds_of(SizeOf(Prompt(0, 100))), 1e-9);
+}
+
+TEST(PatienceTest, UsualTime_OfDecodes_DoesNotGrowWithTheirContext) {
+  UsualTime usual;
+  StepPlan decode;
+  decode.decodes = {3};
+  decode.position_sum = 10;
+  usual.Observe(SizeOf(decode), 0.02);
+  decode.position_sum = 10'000;
+  EXPECT_DOUBLE_EQ(usual.Of(SizeOf(decode)), 0.02);
+}
+
+TEST(PatienceTest, SizeOfSlices_IsTheirPartOfTheWholePrompt) {
+  StepPlan parts;
+  parts.slices = {{0, 0, 600, 300, 4}, {1, 600, 600, 300, 4}};
+  const StepSize whole = SizeOf(Prompt(0, 300)), sum = SizeOf(parts);
+  EXPECT_DOUBLE_EQ(sum.tokens, whole.tokens);
+  EXPECT_DOUBLE_EQ(sum.pairs, whole.pairs);
 }
 
 }  // namespace

@@ -285,6 +285,21 @@ TEST(PoolingRequestTest, ModelsPrompts_AreBounded_ForAllInputsTogether) {
   EXPECT_EQ(fault("long", 257), "input");
 }
 
+TEST(PoolingRequestTest, ErrorForAnUnknownPrompt_NamesAFewPrompts_HoweverManyTheModelHas) {
+  PoolingOptions options = kVectors;
+  const auto error_of = [&] {
+    PoolingTerms terms;
+    return ErrorThrownBy<ApiError>([&] {
+      ParseBody(ParseEmbeddingRequest, {{"input", "a"}, {"prompt_name", "?"}}, options, terms);
+    });
+  };
+  options.prompts = {{"one", "p"}, {"two", "p"}};
+  EXPECT_NE(error_of().find("must be one of one, two"), std::string::npos);
+  for (int i = 0; i < 5000; ++i) options.prompts[std::to_string(10'000 + i) + std::string(1000, 'x')] = "p";
+  EXPECT_LT(error_of().size(), 2000u);
+  EXPECT_NE(error_of().find("and 4982 others"), std::string::npos);
+}
+
 /// A copy of a golden model, whose files a test may change.
 class ChangedModel {
  public:

@@ -37,7 +37,7 @@ class StepAnswersTest : public testing::Test {
 };
 
 TEST_F(StepAnswersTest, FastRank_MayAnswerTheNextStep_BeforeSlowRanksAnswerThisStep) {
-  EXPECT_EQ(steps_.oldest().num_tokens, 7);
+  EXPECT_EQ(steps_.oldest().size.tokens, 7);
   EXPECT_EQ(steps_.Answered(1, Answer(1, 1, 101, 7, 10)), 1u);
   EXPECT_EQ(steps_.Answered(1, Answer(2, 1, 102, 8, 900)), 2u);
   EXPECT_EQ(steps_.oldest().Missing(), 0);

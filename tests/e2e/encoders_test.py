@@ -3,8 +3,11 @@ client, on one and two workers."""
 import json
 import math
 import os
+import select
 import shutil
+import socket
 import tempfile
+import time
 import unittest
 
 import openai
@@ -98,6 +101,38 @@ class EmbeddingsTest(EncoderCase):
         ranked = self.post(server, "/v1/rerank", query="a", documents=["Hello, world!", "a"])["results"]
         self.assertEqual(ranked[0]["index"], 1)
         self.assertAlmostEqual(ranked[0]["relevance_score"], 1, places=5)
+
+    def test_vectors_have_the_same_bits_when_texts_are_cut_into_slices(self):
+        path = sentence_transformer(self.folder(), "modernbert")
+        texts = [[2 + i % 90 for i in range(length)] for length in (LONGEST, 3, 120, 17, 64)]
+        for workers in (("-tp", "2"), ("-pp", "2")):
+            whole = self.embed(self.serve(path, *workers), texts)
+            cut = self.serve(path, *workers, "--max-num-batched-tokens", "16", "--max-num-seqs", "16")
+            self.assertEqual(self.embed(cut, texts), whole, workers)
+
+    def test_short_texts_are_answered_beside_a_long_one_and_the_end_of_its_client_ends_its_work(self):
+        path = sentence_transformer(self.folder(), "bert")
+        with open(os.path.join(path, "config.json"), encoding="utf-8") as f:
+            config = json.load(f)
+        config.update({"num_hidden_layers": 60, "max_position_embeddings": 6000})
+        with open(os.path.join(path, "config.json"), "w", encoding="utf-8") as f:
+            json.dump(config, f)
+        server = self.serve(path, "--load-format", "dummy")
+        body = json.dumps({"model": "tiny", "input": [[7] * 6000]}).encode()
+        with socket.create_connection(("127.0.0.1", server.port), timeout=120) as long:
+            long.sendall(b"POST /v1/embeddings HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            server.wait_until_running()
+            for _ in range(3):
+                self.embed(server, [[8] * 30])
+            self.assertEqual(select.select([long], [], [], 0)[0], [], "the long text is still under way")
+            self.assertEqual(server.get("/admin/status", admin=True)["running"], 1)
+        self.embed(server, [[8] * 30])
+        while server.get("/admin/status", admin=True)["running"] > 0:
+            time.sleep(0.02)
+        steps = server.get("/admin/status", admin=True)["steps"]
+        time.sleep(0.5)
+        self.assertEqual(server.get("/admin/status", admin=True)["steps"], steps, "no further step is computed")
+        self.embed(server, [[7] * 6000])
 
     def test_prompts_of_model_files_are_put_before_the_inputs(self):
         prompts = {"query": "the quick ", "passage": "dog: "}

@@ -76,6 +76,15 @@ class HttpTest(unittest.TestCase):
                 self.assertEqual(self.send(head(*lines) + GOOD), [400])
         self.assertEqual(self.send(head(HOST, b"Transfer-Encoding: chunked", version=b"HTTP/1.0") + b"0\r\n\r\n"), [400])
 
+    def test_chunk_extensions_end_with_a_whole_line_end(self):
+        size = b"%x" % len(GOOD)
+        chunked = head(HOST, b"Transfer-Encoding: chunked")
+        self.assertEqual(self.ask(chunked + size + b";a=b\r\n" + GOOD + b"\r\n0;c\r\n\r\n"), 200)
+        for body in (size + b";a\n" + GOOD + b"\r\n0\r\n\r\n", size + b";a=b\n" + GOOD + b"\r\n0\r\n\r\n", size + b";a=\"b\n\"\r\n" + GOOD + b"\r\n0\r\n\r\n",
+                     size + b"\n" + GOOD + b"\r\n0\r\n\r\n", size + b"\r\n" + GOOD + b"\r\n0;a\n\r\n\r\n", size + b";a\x00\r\n" + GOOD + b"\r\n0\r\n\r\n"):
+            with self.subTest(body=body):
+                self.assertEqual(self.send(chunked + body), [400])
+
     def test_folded_header_lines_are_refused(self):
         chunked = b"%x\r\n%s\r\n0\r\n\r\n" % (len(GOOD), GOOD)
         for line in (b"Transfer-Encoding:\r\n chunked", b"Transfer-Encoding: chunked\r\n ", b"Transfer-Encoding:\r\n\tchunked", b"A: b\r\n c\r\nTransfer-Encoding: chunked"):

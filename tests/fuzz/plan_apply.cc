@@ -17,7 +17,8 @@ constexpr PlanLimits kLimits = {.num_blocks = 24,
                                 .vocab_size = 50,
                                 .state_blocks = 2,
                                 .max_guess = 4,
-                                .max_draft_rows = 32};
+                                .max_draft_rows = 32,
+                                .pass_stages = 3};
 
 class PlanMaker {
  public:
@@ -76,12 +77,21 @@ class PlanMaker {
   void ComputeKnown() {
     for (SlotId slot = 0; slot < static_cast<SlotId>(kLimits.max_running); ++slot) {
       int computed = -1, known = 0;
-      if (table_.Has(slot))
+      int64_t passed = 0;
+      if (table_.Has(slot)) {
         computed = table_.at(slot).num_computed, known = static_cast<int>(table_.at(slot).tokens.size());
+        passed = table_.at(slot).num_passed;
+      }
       for (const AddedSequence& a : plan_.added) {
         if (a.slot == slot) computed = a.num_computed, known = static_cast<int>(a.tokens.size());
       }
       if (computed < 0 || bytes_.Below(4) == 0) continue;
+      if (computed == 0 && (passed > 0 || bytes_.Below(4) == 0)) {
+        const int left = 3 * known - static_cast<int>(passed);
+        plan_.slices.push_back({slot, static_cast<int32_t>(passed),
+                                bytes_.Flag() ? left : 1 + static_cast<int>(bytes_.Below(40)), known, 3});
+        continue;
+      }
       const int rest = known - computed;
       const uint32_t kind = rest == 1 ? bytes_.Below(4) : 1;
       if (kind > 1) {
@@ -111,7 +121,7 @@ class PlanMaker {
     constexpr int32_t kOdd[] = {INT32_MAX, INT32_MIN, -1, 0, 1 << 30, 48, 24, 6};
     const int32_t value = kOdd[bytes_.Below(8)];
     const auto count = static_cast<uint32_t>(value);
-    switch (bytes_.Below(8)) {
+    switch (bytes_.Below(9)) {
       case 0:
         if (!plan_.chunks.empty()) plan_.chunks[0].start = value;
         break;
@@ -133,6 +143,9 @@ class PlanMaker {
       case 6:
         if (!plan_.branches.empty()) plan_.branches[0].parent = count;
         break;
+      case 7:
+        if (!plan_.slices.empty()) plan_.slices[0].count = value;
+        break;
       default:
         if (!plan_.swap_ins.empty()) plan_.swap_ins[0].source = value;
     }
@@ -145,13 +158,15 @@ class PlanMaker {
 
 /// Aborts when the forward pass would access a position or block outside the member's tables.
 void CheckMember(const SequenceState& s, const BatchMember& member) {
-  const int end = member.start + member.count;
-  QUIRE_CHECK(member.start >= 0 && member.count > 0 && end <= static_cast<int>(s.tokens.size()), "slot {}",
-              member.slot);
+  const int begin = member.in_slices() ? 0 : member.start;
+  const int end = begin + (member.in_slices() ? member.slice.tokens : member.count);
+  QUIRE_CHECK(begin >= 0 && end > begin && member.slice.end() <= member.slice.whole() &&
+                  end <= static_cast<int>(s.tokens.size()),
+              "slot {}", member.slot);
   QUIRE_CHECK(static_cast<int>(s.state.size()) == kLimits.state_blocks, "slot {}: a state of {} blocks", member.slot,
               s.state.size());
   for (const BlockId block : s.state) QUIRE_CHECK(block > 0 && block < kLimits.num_blocks, "state block {}", block);
-  for (int p = member.start; p < end; ++p) {
+  for (int p = begin; p < end; ++p) {
     const auto index = static_cast<size_t>(p / kLimits.block_size);
     QUIRE_CHECK(index < s.blocks.size(), "slot {}: position {} has no block", member.slot, p);
     const BlockId block = s.blocks[index];
@@ -183,7 +198,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     try {
       const StepPlan received = DecodePlan(EncodePlan(plan), kLimits);
       QUIRE_CHECK(received.chunks == plan.chunks && received.added == plan.added && received.drafts == plan.drafts &&
-                      received.guesses == plan.guesses,
+                      received.slices == plan.slices && received.guesses == plan.guesses,
                   "the plan changed on its way");
       const std::vector<BatchMember> batch = table.Apply(received);
       for (const BatchMember& member : batch) CheckMember(table.at(member.slot), member);

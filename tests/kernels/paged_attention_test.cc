@@ -244,6 +244,39 @@ TEST_P(PagedAttentionTest, PagedAttention_EqualsReference_WhenQueriesSeeBothWays
   }
 }
 
+// Pieces of a text whose queries see both ways have the bits of the whole text: the pieces of an encoder's slices.
+TEST_P(PagedAttentionTest, PagedAttention_GivesTheSameBits_WhenATextIsCutAndQueriesSeeBothWays) {
+  for (const int64_t window : {0, 1, 5, 24, 33}) {
+    for (const int adjusted : {0, 1, 2}) {
+      Case whole = MakeCase(GetParam(), 16, 64, {0, 3, 6, 9}, {{77, 77}, {40, 1}}, 99);
+      whole.both_ways = true;
+      whole.window = window;
+      if (adjusted == 1) whole.Slope();
+      if (adjusted == 2) whole.Lean(3, 98);
+      PagedAttention(CpuStream(3), whole.Params());
+      ExpectNearReference(whole, 4e-6, "window " + std::to_string(window));
+      const int64_t width = whole.heads() * whole.head_dim;
+      for (const int64_t count_at_once : {1, 7, 16, 40}) {
+        std::vector<float> pieces(static_cast<size_t>(77 * width));
+        for (int64_t begin = 0; begin < 77; begin += count_at_once) {
+          const int64_t count = std::min(count_at_once, 77 - begin);
+          Case piece = whole;
+          piece.query_start = {0, static_cast<int32_t>(count)};
+          piece.context_len = {77};
+          const auto first = static_cast<int32_t>(begin);
+          PagedAttentionParams p = piece.Params();
+          p.first_position = &first;
+          p.queries += begin * width;
+          p.out = pieces.data() + begin * width;
+          PagedAttention(CpuStream(1), p);
+        }
+        EXPECT_TRUE(std::equal(pieces.begin(), pieces.end(), whole.out.begin()))
+            << count_at_once << " at once, window " << window << ", kind " << adjusted;
+      }
+    }
+  }
+}
+
 TEST_P(PagedAttentionTest, PagedAttention_EqualsReference_WithAlibiSlopes) {
   uint64_t seed = 500;
   for (const auto& grouping : kGroupings) {

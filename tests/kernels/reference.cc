@@ -362,7 +362,10 @@ std::vector<double> PagedAttention(const PagedAttentionParams& p) {
   std::vector<double> out(static_cast<size_t>(p.query_start[p.num_sequences] * p.num_heads * dim));
   const auto attend = [&](int64_t s, int64_t kv, int64_t first_head, int64_t end_head) {
     const int64_t begin = p.query_start[s], end = p.query_start[s + 1];
-    const auto context_of = [&](int64_t query) { return p.context_len[s] - (end - query) + 1; };
+    const auto context_of = [&](int64_t query) {
+      return p.first_position != nullptr ? p.first_position[s] + (query - begin) + 1
+                                         : p.context_len[s] - (end - query) + 1;
+    };
     const auto first_of = [&](int64_t query) {
       return p.window > 0 ? std::max<int64_t>(context_of(query) - p.window, 0) : 0;
     };

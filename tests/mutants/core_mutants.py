@@ -7,7 +7,20 @@ LIVES = "coordinator/api/models/model_lives.cc"
 OF_LIVES = ["coordinator/model_lives_test"]
 OF_ARCHIVES = ["coordinator/kv_archive_test"]
 
+LONG_PASSES = CORE + "schedule/long_passes.cc"
+OF_PASSES = "coordinator/fair_shares_test:*"
+
 MUTANTS = [
+    Mutant("encoders: texts in slices fill all places", LONG_PASSES, "2 * (passes + 1) <= limits_.max_running", "true", [OF_PASSES + "Passes_WaitForRowsOfOthers*"]),
+    Mutant("encoders: texts in slices fill all blocks", LONG_PASSES, "blocks <= blocks_.num_usable() / 4 * 3", "true", [OF_PASSES + "Passes_WaitForRowsOfOthers*"]),
+    Mutant("encoders: a slice of a long text counts as one of a short text", LONG_PASSES, "of_short > 0 ? std::max(1.0, of_this / of_short) : 1.0", "1.0",
+           [OF_PASSES + "Slice_TakesAsLongAsAChunk*"]),
+    Mutant("encoders: the first text in slices goes on until it is done", LONG_PASSES, "std::ranges::stable_sort(draft.order, {}, last_step);", "(void)last_step;",
+           [OF_PASSES + "Passes_OfManyClients*"]),
+    Mutant("encoders: short texts wait behind their client's long ones", LONG_PASSES, "  return client.use.picked != nullptr;", "  client.use.picked = nullptr;\n  return false;",
+           [OF_PASSES + "ShortPrompts_GoBefore*"]),
+    Mutant("deadlines: attention over long texts takes no time", "coordinator/cluster/group/patience.cc", "std::max(per_token_ * size.tokens, per_pair_ * size.pairs)",
+           "per_token_ * size.tokens", ["coordinator/patience_test:*CoversAttention*"]),
     Mutant("models: promises of room are forgotten", LIVES, "    promised += needed;\n", "", OF_LIVES),
     Mutant("models: a sleeping model takes what it takes when it is loaded", LIVES, "m.held = std::min(bytes, m.bytes);", "", OF_LIVES),
     Mutant("models: a sleeping model is unloaded for nobody", "coordinator/api/models/life_phase.h",
@@ -85,7 +98,7 @@ MUTANTS = [
            ["coordinator/scheduler_test:*LongPrompt_IsCut*:*Decodes_AreServedBefore*:*RandomTraffic*"]),
     Mutant("limits: the choices of one request compute more than max_step_tokens",
            CORE + "schedule/request_work.cc",
-           "    (decodes ? allowance.decodes : allowance.chunks) -= request.StepCost(start, count);\n", "",
+           "in_slices ? target.slice_cost : request.StepCost(start, target.num_tokens - start)", "0",
            ["coordinator/scheduler_test:*RandomTraffic*"]),
     Mutant("limits: the chunk of an older request takes the tokens of decodes",
            CORE + "schedule/step_shares.cc",

@@ -47,7 +47,7 @@ bool Client::OnToken(const TokenEvent& event) {
     throw Failure{fmt::format("choice {}: token {} is wrong", event.choice, choice.tokens)};
   }
   // A choice whose prompt is computed again delivers its pooled vector again.
-  if ((choice.tokens == 0 || !event.pooled.empty()) && event.pooled != right_pooled_)
+  if ((choice.tokens == 0 || !event.pooled.empty()) && !std::ranges::equal(event.pooled, right_pooled_))
     throw Failure{fmt::format("choice {}: what is pooled of its prompt is wrong", event.choice)};
   num_pooled_ += !event.pooled.empty();
   ++choice.tokens;
@@ -70,8 +70,8 @@ void Client::OnDrafts(int index, int accepted, int refused) {
   At(index);
   const auto told = due_drafts.find(index);
   if (told == due_drafts.end() || told->second != std::pair(accepted, refused))
-    throw Failure{fmt::format("choice {}: {} guessed tokens are said to be in the answer, and {} not", index, accepted,
-                              refused)};
+    throw Failure{
+        fmt::format("choice {}: {} guessed tokens are said to be in the answer, and {} not", index, accepted, refused)};
   due_drafts.erase(told);
 }
 

@@ -15,7 +15,7 @@ int64_t BlocksAtLongest(const Ask& ask, const EngineOptions& options) {
 }
 
 std::string RightRefusal(const Ask& ask, const EngineOptions& options, int usable_blocks) {
-  const int answer = ask.limits.max_tokens - (options.scheduler.whole_prompts ? 1 : 0);
+  const int answer = ask.limits.max_tokens - (options.scheduler.whole_prompts() ? 1 : 0);
   if (static_cast<int>(ask.prompt.size()) + answer > options.max_model_len) return "this model serves";
   if (ask.n > options.scheduler.max_running) return "sequences";
   if (BlocksAtLongest(ask, options) > usable_blocks) return "KV cache";

@@ -54,6 +54,8 @@ constexpr Count kCounts[] = {
     {"scored tokens", &Outcome::scored, 32'000},
     {"pooled prompts", &Outcome::pooled, 1'000},
     {"whole prompts", &Outcome::whole, 500},
+    {"slices of passes", &Outcome::slices, 3'000},
+    {"overtaken by shorter ones", &Outcome::overtaken, 50},
     {"lives with states", &Outcome::states, 250},
     {"states kept", &Outcome::states_kept, 3'000},
     {"tokens before states", &Outcome::states_begun, 1'600},

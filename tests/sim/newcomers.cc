@@ -9,16 +9,19 @@ namespace quire::sim {
 
 /// True when the prompt is within a client's share of the places, of the blocks, and of the shortest step's tokens. The
 /// share of the step is computed after one token is subtracted for each beam, because beams always get their tokens in
-/// the same step, and one for the most senior request. No block may be pinned, or on its way to or from a store.
+/// the same step, and one for the most senior request. No block may be pinned, or on its way to or from a store. Passes
+/// over whole prompts keep their blocks, and the shares are those of the other blocks.
 bool Newcomers::IsPromised(const Wait& wait, int num_clients) const {
   constexpr int kShortestStep = 64;
   const EngineOptions& options = engine_.options();
   const BlockManager& blocks = engine_.blocks();
   const int step = std::min(kShortestStep, options.scheduler.max_step_tokens);
-  int beams = 0;
-  for (const Request* request : engine_.scheduler().running())
+  int beams = 0, of_passes = 0;
+  for (const Request* request : engine_.scheduler().running()) {
     beams += request->beams != nullptr ? static_cast<int>(request->sequences.size()) : 0;
-  const int usable = blocks.num_usable() - static_cast<int>(options.blocks.watermark * blocks.num_usable());
+    of_passes += request->InPass() ? static_cast<int>(request->sequences.front().blocks.size()) : 0;
+  }
+  const int usable = blocks.num_usable() - static_cast<int>(options.blocks.watermark * blocks.num_usable()) - of_passes;
   return num_clients <= options.scheduler.max_running && wait.prompt <= (step - beams - 1) / num_clients &&
          blocks.BlocksFor(wait.prompt) + blocks.sizes().state_blocks <= usable / num_clients &&
          blocks.pins().all().empty() && blocks.device_holdings().empty();

@@ -306,8 +306,6 @@ void ReadWholePrompts(uint64_t seed, Scenario& scenario) {
   Random random = RandomOf(seed, Draws::kWholePrompts);
   if (!Chance(random, 10)) return;
   EngineOptions& options = scenario.engine;
-  options.scheduler.whole_prompts = true;
-  options.scheduler.max_step_tokens = std::max(options.scheduler.max_step_tokens, options.max_model_len);
   options.blocks.prefix_caching = false;
   options.blocks.sliding_window = options.blocks.state_blocks = 0;
   options.drafts = {};
@@ -320,6 +318,8 @@ void ReadWholePrompts(uint64_t seed, Scenario& scenario) {
     ask.sampling.num_prompt_logprobs = -1;
     ask.sampling.pooling = OneOf(random, {Pooling::kLast, Pooling::kMean, Pooling::kCls, Pooling::kAll});
   }
+  options.scheduler.pass_stages = OneOf(random, {2, 3, 7});
+  options.scheduler.max_kept_rows = options.max_model_len * OneOf(random, {1, 2, 4});
 }
 
 /// In three of eight runs the workers form a pipeline, and in one of four runs its length changes.

@@ -19,10 +19,10 @@ std::vector<KvValue> ContextOf(const SequenceState& sequence) {
 
 }  // namespace
 
-SimWorker::SimWorker(const PlanLimits& limits, int sliding_window, bool whole_prompts)
+SimWorker::SimWorker(const PlanLimits& limits, int sliding_window, int64_t max_kept_rows)
     : limits_(limits),
       window_(sliding_window),
-      whole_prompts_(whole_prompts),
+      max_kept_rows_(max_kept_rows),
       table_(limits.max_running, limits.block_size, limits.max_model_len),
       device_(static_cast<size_t>(limits.num_blocks * limits.block_size), 0xdead),
       host_(static_cast<size_t>(limits.num_host_blocks * limits.block_size), 0xdead) {}
@@ -69,11 +69,28 @@ void SimWorker::CheckContext(const BatchMember& member) {
   }
 }
 
-/// Checks that an encoder computes a prompt in one step, with all its tokens, because the first token sees the last
-/// one.
+/// Returns the member with all tokens of its prompt in place of a slice.
+BatchMember SimWorker::TextOf(const BatchMember& member) const {
+  if (!member.in_slices()) return member;
+  return {member.slot, 0, member.slice.tokens, member.draws};
+}
+
+/// Checks that the passes that have begun and not ended have no more tokens than workers keep rows for.
+void SimWorker::CheckKeptRows() const {
+  int64_t rows = 0;
+  for (SlotId slot = 0; slot < static_cast<SlotId>(limits_.max_running); ++slot) {
+    if (!table_.Has(slot)) continue;
+    const SequenceState& sequence = table_.at(slot);
+    rows += sequence.num_passed > 0 && sequence.num_computed == 0 ? sequence.num_prompt_tokens : 0;
+  }
+  if (rows > max_kept_rows_) throw Violation{fmt::format("{} rows are kept, at most {}", rows, max_kept_rows_)};
+}
+
+/// Checks that an encoder computes a prompt in one step, with all its tokens, or in slices of its pass, because the
+/// first token sees the last one.
 void SimWorker::CheckWhole(const BatchMember& member) const {
   const int tokens = table_.at(member.slot).num_prompt_tokens;
-  if (!whole_prompts_ || (member.start == 0 && member.count == tokens)) return;
+  if (limits_.pass_stages == 0 || member.in_slices() || (member.start == 0 && member.count == tokens)) return;
   throw Violation{fmt::format("slot {}: tokens from {} on, {} of them, are computed of a whole prompt of {}",
                               member.slot, member.start, member.count, tokens)};
 }
@@ -94,6 +111,7 @@ void SimWorker::CheckState(const BatchMember& member, int num_tokens) {
 
 void SimWorker::WriteState(const BatchMember& member, int num_tokens) {
   const SequenceState& sequence = table_.at(member.slot);
+  if (num_tokens == 0) return;
   const KvValue context = ContextOf(sequence)[static_cast<size_t>(num_tokens) - 1];
   const auto size = static_cast<size_t>(limits_.block_size);
   for (size_t word = 0; word < sequence.state.size() * size; ++word)
@@ -156,7 +174,10 @@ StepResult SimWorker::Execute(const Frame& frame) {
   for (const BatchMember& member : batch) CheckWhole(member);
   for (const BatchMember& member : batch) CheckState(member, member.start);
   // As in each layer of a forward pass, all new keys and values are written before any query reads.
-  for (const BatchMember& member : batch) Write(member);
+  // The first slice of a pass stands for all its layers' keys and values. They must still be there at each later slice.
+  for (const BatchMember& member : batch) {
+    if (member.slice.begin == 0) Write(TextOf(member));
+  }
   StepResult result{plan.epoch, plan.step, 0, frame.header.body_hash, 0, 0, 0, {}, {}};
   for (const BatchMember& member : batch) {
     DrawFor(member, result.tokens);
@@ -166,10 +187,11 @@ StepResult SimWorker::Execute(const Frame& frame) {
   // Wrong drafts are no part of a state.
   const std::vector<int32_t> rows = RemainingRows(batch, result.tokens);
   for (size_t i = 0; i < batch.size(); ++i) WriteState(batch[i], batch[i].start + rows[i]);
-  for (const BatchMember& member : batch) CheckContext(member);
+  for (const BatchMember& member : batch) CheckContext(TextOf(member));
   for (size_t i = 0; i < batch.size(); ++i) CheckState(batch[i], batch[i].start + rows[i]);
   Pool(batch, result.tokens);
   table_.Resolve(table_.Advance(batch), result.tokens);
+  CheckKeptRows();
   result.token_hash = HashTokens(result.tokens);
   return result;
 }

@@ -19,7 +19,7 @@ namespace quire::sim {
 /// wrong drafts.
 class SimWorker {
  public:
-  SimWorker(const PlanLimits& limits, int sliding_window, bool whole_prompts = false);
+  SimWorker(const PlanLimits& limits, int sliding_window, int64_t max_kept_rows = 0);
 
   /// Runs a plan. Throws Error for a frame or plan that a worker must refuse, and Violation for wrong KV contents.
   StepResult Execute(const Frame& frame);
@@ -53,6 +53,8 @@ class SimWorker {
   void Write(const BatchMember& member);
   void CheckContext(const BatchMember& member);
   void CheckWhole(const BatchMember& member) const;
+  BatchMember TextOf(const BatchMember& member) const;
+  void CheckKeptRows() const;
   void CheckState(const BatchMember& member, int num_tokens);
   void WriteState(const BatchMember& member, int num_tokens);
   void DrawFor(const BatchMember& member, std::vector<SampledToken>& drawn) const;
@@ -61,7 +63,7 @@ class SimWorker {
 
   PlanLimits limits_;
   int window_;
-  bool whole_prompts_;  // the model is an encoder
+  int64_t max_kept_rows_;  // most tokens of prompts whose passes have begun and not ended
   SequenceTable table_;
   Pooler pooler_{1};
   std::vector<KvValue> device_, host_;  // [blocks, block_size]

@@ -63,6 +63,7 @@ Outcome Simulation::Run() {
   outcome_.gave_way = watcher_.gave_way;
   outcome_.stood_back = watcher_.stood_back;
   outcome_.set_aside = watcher_.set_aside;
+  outcome_.overtaken = watcher_.overtaken;
   outcome_.newcomers = newcomers_.num_promised;
   outcome_.prompt_newcomers = newcomers_.num_prompt;
   outcome_.floods = scenario_.own_salts;
@@ -302,11 +303,12 @@ void Simulation::CheckNewcomers(const StepPlan& plan) {
       const bool is_decode =
           sequence.slot && (std::ranges::find(plan.decodes, *sequence.slot) != plan.decodes.end() ||
                             std::ranges::find(plan.drafts, *sequence.slot, &Draft::slot) != plan.drafts.end());
-      const bool ends_prompt =
-          sequence.slot && std::ranges::any_of(plan.chunks, [&](const Chunk& chunk) {
-            return chunk.slot == *sequence.slot && chunk.start + chunk.count >= sequence.num_tokens();
-          });
-      if (is_decode || ends_prompt) draws.insert(request->id);
+      const auto ends_prompt = [&](const Chunk& chunk) {
+        return sequence.slot == chunk.slot && chunk.start + chunk.count >= sequence.num_tokens();
+      };
+      const auto ends_pass = [&](const Slice& slice) { return sequence.slot == slice.slot && slice.completes(); };
+      if (is_decode || std::ranges::any_of(plan.chunks, ends_prompt) || std::ranges::any_of(plan.slices, ends_pass))
+        draws.insert(request->id);
     }
   }
   for (const RequestId id : open_) may_give_way = may_give_way && !judge_.IsSuspect(id);
@@ -359,7 +361,7 @@ void Simulation::Settle(RequestId id, const Client& client) {
     ++outcome_.answered;
     outcome_.scored += client.num_scored();
     outcome_.pooled += client.num_pooled();
-    if (scenario_.engine.scheduler.whole_prompts) outcome_.whole += client.num_pooled();
+    if (scenario_.engine.scheduler.whole_prompts()) outcome_.whole += client.num_pooled();
     judge_.CheckWork(id, client.cached_tokens());
   }
   Forget(id);

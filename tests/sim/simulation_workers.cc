@@ -1,4 +1,6 @@
 // Simulates the workers of a run: their plans, answers and losses, and block moves between engines.
+#include <set>
+#include <string>
 #include <tuple>
 
 #include "comm/base/error.h"
@@ -20,7 +22,8 @@ PlanLimits Simulation::Limits() const {
           kMostAdapters,
           {},
           o.drafts.from_model ? o.drafts.num_tokens : 0,
-          o.drafts.max_batch * (1 + o.drafts.num_tokens)};
+          o.drafts.max_batch * (1 + o.drafts.num_tokens),
+          o.scheduler.pass_stages};
 }
 
 PoolSizes Simulation::PoolsOfNextEpoch() {
@@ -56,7 +59,7 @@ void Simulation::StartEpoch() {
   ForgetSetAside();
   workers_.assign(
       static_cast<size_t>(scenario_.num_workers),
-      SimWorker(Limits(), scenario_.engine.blocks.sliding_window, scenario_.engine.scheduler.whole_prompts));
+      SimWorker(Limits(), scenario_.engine.blocks.sliding_window, scenario_.engine.scheduler.max_kept_rows));
   adapters_.clear();
   disk_.GroupLost();
   stragglers_.clear();                        // their tickets end with the engine's epoch
@@ -86,12 +89,26 @@ void Simulation::NoteMembers(const StepPlan& plan, Sent& sent) {
     note(draft.slot, 1 + count, count);
   }
   for (const Chunk& chunk : plan.chunks) note(chunk.slot, chunk.count);
+  int of_slices = 0;  // tokens of the prompts whose passes end
+  for (const Slice& slice : plan.slices) {
+    const size_t before = sent.members.size();
+    note(slice.slot, slice.completes() ? slice.tokens : 0);
+    if (sent.members.size() == before) throw Failure{fmt::format("slot {}: a slice of nobody's pass", slice.slot)};
+    of_slices += slice.completes() ? slice.tokens : 0;
+    ++outcome_.slices;
+  }
+  std::set<std::string> clients;
+  for (const Request* request : engine_.scheduler().running()) {
+    if (request->InPass() && !clients.insert(request->client).second)
+      throw Failure{fmt::format("client \"{}\" has two passes", request->client)};
+  }
   CheckKeptStates(plan);
   int tokens = 0;
   for (const Member& member : sent.members) tokens += member.count;
+  num_computed_ += tokens;
+  tokens -= of_slices;
   if (tokens > scenario_.engine.scheduler.max_step_tokens)
     throw Failure{fmt::format("a step of {} tokens, at most {}", tokens, scenario_.engine.scheduler.max_step_tokens)};
-  num_computed_ += tokens;
   int rows = 0;  // rows that score a prompt, minus one per prompt; the step's budget pays for them, too
   for (const Chunk& chunk : plan.chunks) {
     const auto member = std::ranges::find(sent.members, chunk.slot, &Member::slot);

@@ -24,9 +24,11 @@ struct Outcome {
   int64_t scored = 0;                           // scored prompt tokens
   int64_t pooled = 0;                           // choices with a pooled prompt
   int64_t whole = 0;                            // pooled choices whose prompt could not be cut into chunks
-  int64_t states = 0;                           // 1 when the model has states in this run
-  int64_t states_kept = 0, states_begun = 0;    // checkpoints; tokens before checkpoints that sequences started from
-  int64_t may_fail = 0, lost_a_group = 0;       // 1 when faults were possible in this run; 1 when a second epoch began
+  int64_t slices = 0;                           // slices of such prompts' passes
+  int64_t overtaken = 0;  // requests admitted before their clients' next ones, which wait for passes
+  int64_t states = 0;     // 1 when the model has states in this run
+  int64_t states_kept = 0, states_begun = 0;  // checkpoints; tokens before checkpoints that sequences started from
+  int64_t may_fail = 0, lost_a_group = 0;     // 1 when faults were possible in this run; 1 when a second epoch began
   // How the requests ended. The counts from `answered` to `no_numbers` add up to `asked`.
   int64_t asked = 0, answered = 0, cancelled = 0, refused = 0;
   int64_t no_room = 0, overtime = 0, past_deadline = 0;  // waited too long; ran too long; beyond the client's limit

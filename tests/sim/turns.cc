@@ -100,8 +100,11 @@ void Turns::Held(RequestId id, const Requests& requests) {
         fmt::format("request {} is looked at where it is the turn of {}", id, head == heads.end() ? 0 : head->second)};
 }
 
-void Turns::Admitted(RequestId id, const Requests& requests) {
-  Held(id, requests);
+void Turns::Admitted(RequestId id, const Requests& requests, bool overtakes) {
+  if (overtakes)
+    NoteCached(requests, id);
+  else
+    Held(id, requests);
   Entry& entry = entries_.at(id);
   entry.state = State::kRunning;
   if (!std::exchange(entry.charged, true)) served_[entry.client] += entry.prompt;

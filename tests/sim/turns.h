@@ -32,11 +32,14 @@ class Turns {
   /// Puts all running requests back into the queue, after a loss of the group.
   void GroupLost();
   /// Admitted and the function after it throw Failure unless the request is its client's next one. `requests` has all
-  /// present requests, which show how many of their tokens came from the cache.
-  void Admitted(RequestId id, const Requests& requests);
+  /// present requests, which show how many of their tokens came from the cache. `overtakes`: the request may go before
+  /// its client's next one.
+  void Admitted(RequestId id, const Requests& requests, bool overtakes = false);
   void Held(RequestId id, const Requests& requests);
   /// Returns the next requests of other clients that come before this one. Call this before Admitted.
   std::vector<RequestId> Before(RequestId id) const;
+  /// Returns the next request of the request's client.
+  RequestId HeadOfClient(RequestId id) const { return Heads().at(entries_.at(id).client); }
   /// Returns the next requests of all other clients.
   std::vector<RequestId> HeadsOfOthers(RequestId id) const;
   /// Returns the number of clients with a waiting or running request.

@@ -29,7 +29,9 @@ void Watcher::OnDecision(const Decision& d) {
       break;
     case DecisionKind::kHeldForSlots:
     case DecisionKind::kHeldForBlocks:
-      turns_.Held(d.request, engine_.requests());
+    case DecisionKind::kHeldForPasses:
+      turns_.NoteCached(engine_.requests(), d.request);
+      if (!Overtakes(d.request)) turns_.Held(d.request, engine_.requests());
       break;
     case DecisionKind::kPinsBroken:
       if (engine_.scheduler().num_running() > 1) throw Failure{"pins give way to a request that is not alone"};
@@ -75,6 +77,7 @@ void Watcher::OnAdmitted(const Decision& d) {
   for (const RequestId head : turns_.Before(d.request)) {
     if (d.kind == DecisionKind::kSwappedIn && std::ranges::find(before, head) == before.end()) continue;
     const Request& passed_over = *engine_.requests().at(head);
+    if (MayWaitForPasses(passed_over)) continue;
     if (MayStandBack(passed_over) && !MustStandBack(*engine_.requests().at(d.request))) continue;
     if (!clients_that_gave_way_.contains(passed_over.client) && !passed_over.swapped_out() && !IsAtLimit(passed_over) &&
         turns_.Runs(client))
@@ -84,12 +87,31 @@ void Watcher::OnAdmitted(const Decision& d) {
     throw Failure{fmt::format("request {} is admitted beyond its client's limit", d.request)};
   CheckKeptRoom(*engine_.requests().at(d.request));
   CheckRightToRoom(*engine_.requests().at(d.request));
-  turns_.Admitted(d.request, engine_.requests());
+  const bool overtakes = Overtakes(d.request);
+  overtaken += overtakes;
+  turns_.Admitted(d.request, engine_.requests(), overtakes);
   admitted_step_[d.request] = engine_.stats().steps;
   KeptRoom& room = kept_rooms_[client];
   if (room.until_step > engine_.stats().steps && UseWith(*engine_.requests().at(d.request)).sequences >= room.sequences)
     room.until_step = engine_.stats().steps + Scheduler::kReservedSteps;
   if (engine_.scheduler().num_running() > 1) admitted_beside_others = true;
+}
+
+/// True when the request's prompt may be too long for the step, while passes of other requests are under way.
+bool Watcher::MayWaitForPasses(const Request& request) const {
+  const auto in_pass = [](const Request* other) { return other->InPass(); };
+  return request.num_prompt_tokens() > 1 && std::ranges::any_of(engine_.scheduler().running(), in_pass);
+}
+
+/// True when the request is admitted before its client's next one, whose pass must wait for other passes. Throws
+/// Failure where this is not allowed.
+bool Watcher::Overtakes(RequestId id) const {
+  const RequestId head = turns_.HeadOfClient(id);
+  if (head == id) return false;
+  const Request &request = *engine_.requests().at(id), &next = *engine_.requests().at(head);
+  if (!MayWaitForPasses(next) || request.num_prompt_tokens() >= next.num_prompt_tokens())
+    throw Failure{fmt::format("request {} is admitted where it is the turn of {}", id, head)};
+  return true;
 }
 
 /// Returns the most places and blocks that the client has with this request, whether the request already runs or not.
@@ -216,6 +238,7 @@ void Watcher::CheckRightToRoom(const Request& request) const {
   if (!MustStandBack(request)) return;
   for (const RequestId id : turns_.HeadsOfOthers(request.id)) {
     const Request& head = *engine_.requests().at(id);
+    if (MayWaitForPasses(head)) continue;
     const Use use = UseWith(head);
     const bool is_within = use.sequences <= ShareOfPlaces() && use.blocks <= ShareOfBlocks();
     const bool passed_over =
@@ -307,7 +330,7 @@ void Watcher::OnPreempted(const Decision& d) {
   if (engine_.num_outstanding() > 0) throw Failure{"somebody is preempted while a step is outstanding"};
   const bool swapped = d.kind == DecisionKind::kPreemptedSwap;
   // A request that pools over its whole prompt loses the pooled rows when it loses its slot.
-  const bool whole = PoolsFromTheFirst(victim.sampling.pooling);
+  const bool whole = PoolsFromTheFirst(victim.sampling.pooling) || engine_.options().scheduler.whole_prompts();
   const bool may_wait = !engine_.blocks().device_holdings().empty();  // true: a plan may stay without work
   const bool may_swap = !whole && !may_wait && d.b > 0 && d.b <= engine_.blocks().host_pool().num_free();
   if (swapped ? mode_ == PreemptionMode::kRecompute : mode_ == PreemptionMode::kSwap && may_swap)

@@ -26,7 +26,7 @@ class Watcher : public DecisionLog {
   bool IsProtected(RequestId id) const;
 
   bool preempted_in_step = false, admitted_beside_others = false, pins_broken = false;
-  int64_t gave_way = 0, stood_back = 0, set_aside = 0;
+  int64_t gave_way = 0, stood_back = 0, set_aside = 0, overtaken = 0;
   std::vector<RequestId> just_set_aside;  // the tokens that outstanding steps draw for them are dropped
 
  private:
@@ -48,6 +48,8 @@ class Watcher : public DecisionLog {
   };
   Use UseWith(const Request& head) const;
   bool IsAtLimit(const Request& head) const;
+  bool MayWaitForPasses(const Request& request) const;
+  bool Overtakes(RequestId id) const;
   int ShareOfPlaces() const;
   bool MustStandBack(const Request& request) const;
   bool MayStandBack(const Request& request) const;

@@ -35,7 +35,7 @@ class CollectingSink : public RequestSink {
     choice.logprobs.push_back(event.logprob);
     choice.top.push_back(event.top);
     choice.announced += event.more_follow;
-    if (!event.pooled.empty()) pooled = event.pooled;
+    if (!event.pooled.empty()) pooled.assign(event.pooled.begin(), event.pooled.end());
     return stop_after > 0 && choice.tokens.size() >= stop_after;
   }
   void OnCached(int tokens) override { cached = tokens; }

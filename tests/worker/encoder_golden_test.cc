@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <utility>
 
 #include "comm/base/json.h"
 #include "coordinator/core/engine/engine.h"
@@ -63,7 +64,8 @@ class EncoderGoldenTest : public testing::TestWithParam<const char*> {
     EngineOptions options;
     options.scheduler.max_step_tokens = course.max_step_tokens;
     options.scheduler.max_running = max_running;
-    options.scheduler.whole_prompts = true;
+    options.scheduler.pass_stages = static_cast<int>(files_.spec().num_layers()) + 1;
+    options.scheduler.max_kept_rows = MostKeptRows(kLongest);
     options.blocks.num_blocks = course.num_blocks;
     options.blocks.prefix_caching = false;
     options.max_model_len = kLongest;
@@ -81,6 +83,7 @@ class EncoderGoldenTest : public testing::TestWithParam<const char*> {
     while (!engine.idle()) {
       const StepPlan* plan = engine.NextPlan(0);
       for (const Chunk& chunk : plan->chunks) EXPECT_EQ(chunk.start, 0);
+      num_slices_ += plan->slices.size();
       const auto drawn = group.Run(*plan);
       EXPECT_TRUE(engine.Fits(drawn));
       engine.CommitStep(drawn);
@@ -106,6 +109,7 @@ class EncoderGoldenTest : public testing::TestWithParam<const char*> {
     }
   }
 
+  mutable size_t num_slices_ = 0;  // of all courses
   ModelFiles files_ = ModelFiles::Open(std::string(QUIRE_TEST_DATA) + "/models/" + GetParam());
   std::vector<EncoderGolden> cases_ = ReadCases(GetParam(), files_.spec().pooled_head.mean);
 };
@@ -130,9 +134,29 @@ TEST_P(EncoderGoldenTest, Embeddings_AreBitEqual_WhateverTheBatchAndThePool) {
   EXPECT_EQ(Pool({.num_blocks = 15}), batches) << "one long prompt at a time";
 }
 
+TEST_P(EncoderGoldenTest, Embeddings_AreBitEqual_WhenPassesAreCutIntoSlices_OnRanksStagesAndThreads) {
+  const auto layers = static_cast<int32_t>(files_.spec().num_layers());
+  const std::vector<EncoderCourse> courses = {{},
+                                              {.shares = {1, 1}},
+                                              {.shares = {3, 1}, .threads = 2},
+                                              {.shares = {1, 1, 1}},
+                                              {.shares = {1, 1}, .stages = {1, layers - 1}}};
+  for (EncoderCourse course : courses) {
+    const auto whole = Pool(course);
+    EXPECT_EQ(num_slices_, 0u) << "all prompts fit a step";
+    for (const int tokens : {16, 37}) {
+      course.max_step_tokens = tokens;
+      EXPECT_EQ(Pool(course), whole) << tokens << " tokens, " << course.shares.size() << " ranks";
+      EXPECT_GT(std::exchange(num_slices_, 0), 4u);
+    }
+  }
+}
+
 TEST(Encoders, Prompts_AreRefused_OnlyAboveTheContextLength) {
   EngineOptions options;
-  options.scheduler.whole_prompts = true;
+  options.scheduler.pass_stages = 3;
+  options.scheduler.max_step_tokens = options.scheduler.max_running = 16;
+  options.scheduler.max_kept_rows = MostKeptRows(64);
   options.blocks.num_blocks = 100;
   options.max_model_len = 64;
   Engine engine(options);

@@ -51,6 +51,48 @@ TEST(SequenceTableTest, Apply_FollowsASequence_FromPromptToReuseOfTheSlot) {
   EXPECT_EQ(table.num_sequences(), 1);
 }
 
+TEST(SequenceTableTest, Slices_FollowOneAnother_AndTheLastOneDraws) {
+  SequenceTable table(4, 2, 16);
+  const auto slice = [](int begin, int count) {
+    StepPlan plan;
+    plan.slices = {{0, begin, count, 4, 3}};
+    return plan;
+  };
+  StepPlan first = slice(0, 5);
+  first.added = Added().added;
+  const auto apply = [&](const StepPlan& plan) {
+    const std::vector<BatchMember> batch = table.Apply(plan);
+    const auto draws = table.Advance(batch);
+    if (!draws.empty()) table.Resolve(draws, {{0, 9, 0, {}}});
+    return batch.front();
+  };
+  BatchMember member = apply(first);
+  EXPECT_EQ(std::tuple(member.start, member.count, member.draws), std::tuple(0, 0, false));
+  const auto error_of = [&](const StepPlan& plan) { return ErrorThrownBy([&] { table.Apply(plan); }); };
+  EXPECT_NE(error_of(slice(4, 5)), "") << "computed already";
+  EXPECT_NE(error_of(slice(6, 5)), "") << "a gap";
+  StepPlan other = slice(5, 1);
+  other.slices.front().tokens = 3;
+  EXPECT_NE(error_of(other), "") << "the text has another length";
+  StepPlan whole;
+  whole.chunks = {{0, 0, 4}};
+  EXPECT_NE(error_of(whole).find("its pass has begun"), std::string::npos);
+  member = apply(slice(5, 7));
+  EXPECT_EQ(std::tuple(member.start, member.count, member.draws), std::tuple(0, 4, true));
+  EXPECT_EQ(table.at(0).num_computed, 4);
+  EXPECT_NE(error_of(slice(12, 1)), "") << "the pass has ended";
+}
+
+TEST(SequenceTableTest, Slices_AreRefused_WithoutBlocksForTheWholeText) {
+  StepPlan plan = Added();
+  plan.chunks.clear();
+  plan.slices = {{0, 0, 1, 4, 3}};
+  const auto error_of = [&] { return ErrorThrownBy([&] { SequenceTable(4, 2, 16).Apply(plan); }); };
+  EXPECT_EQ(error_of(), "");
+  plan.added.front().blocks.pop_back();
+  EXPECT_NE(error_of(), "");
+}
+
 TEST(SequenceTableTest, Apply_BranchesBeams_IntoNewSlotsAndInPlace) {
   SequenceTable table(4, 2, 16);
   table.Resolve(table.Advance(table.Apply(Added())), {{0, 9, 0, {}}});

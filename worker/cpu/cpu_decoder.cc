@@ -51,6 +51,7 @@ CpuDecoder::CpuDecoder(const ModelFiles& files, const RankShard& shard, const ke
       alibi_slopes_(LocalSlopes(spec_, shard)),
       relative_bias_(RelativeBiasOf(files, shard)),
       buffers_(spec_, shard, sizes.max_step_tokens),
+      kept_bytes_(KeptRows::MostBytes(spec_, shard, sizes)),
       experts_(spec_, shard, sizes.max_step_tokens),
       mixers_(spec_, shard_, stream, collective_, sizes),
       latents_(spec_, shard_, stream, activations_, sizes.max_step_tokens) {
@@ -67,6 +68,7 @@ std::span<float> CpuDecoder::Forward(const StepInputs& inputs, const KvCache& ca
   inputs_ = &inputs;
   cache_ = &cache;
   tokens_ = inputs.num_tokens();
+  normed_ = buffers_.normed.data();
   Decode(spec_, shard_.stage, *this);
   return logits_;
 }
@@ -175,7 +177,7 @@ std::span<float> CpuDecoder::LogitsOfRows(int64_t row, int64_t count) {
 
 std::span<const float> CpuDecoder::NormedRows(int64_t row, int64_t count) const {
   const auto hidden = static_cast<size_t>(spec_.hidden_size);
-  return std::span(buffers_.normed).subspan(static_cast<size_t>(row) * hidden, static_cast<size_t>(count) * hidden);
+  return {normed_ + static_cast<size_t>(row) * hidden, static_cast<size_t>(count) * hidden};
 }
 
 void CpuDecoder::MultiplyHead(const float* rows, int64_t count, std::span<const int32_t> adapters) {

@@ -10,6 +10,7 @@
 #include "worker/cpu/cpu_activations.h"
 #include "worker/cpu/cpu_adapters.h"
 #include "worker/cpu/expert_activations.h"
+#include "worker/cpu/kept_rows.h"
 #include "worker/cpu/kv_cache.h"
 #include "worker/cpu/latents.h"
 #include "worker/cpu/mixers.h"
@@ -37,6 +38,12 @@ class CpuDecoder final : private DecoderOps {
   /// pool, and before the last stage of a pipeline. Every rank calls this with the same inputs.
   std::span<float> Forward(const StepInputs& inputs, const KvCache& cache);
 
+  /// Computes one stage of a pass in slices for consecutive rows of one text (Slice). `inputs` has these rows, and the
+  /// text's length as its context; `kept` has the text's activations. In a pipeline, a rank does the parts of its own
+  /// layers. After the last stage of all rows, NormedRows and TokenRows read the rows of `kept`. Every rank calls this
+  /// with the same inputs.
+  void ForwardSlice(const StepInputs& inputs, const KvCache& cache, int64_t pass_stage, KeptRows& kept);
+
   /// Advances the states of the last step's sequences with drafts past the tokens that remain: rows[s] of sequence s.
   /// Call it after a step with StepInputs::held_rows, whose inputs must still be there.
   void AdvanceStates(std::span<const int32_t> rows);
@@ -45,11 +52,12 @@ class CpuDecoder final : private DecoderOps {
   /// of this function or of Forward. Call it after Forward.
   std::span<float> LogitsOfRows(int64_t row, int64_t count);
   /// Returns the normed activations after the last layer for rows [row, row + count): [count, hidden], equal on all
-  /// ranks. Call it after Forward.
+  /// ranks. Call it after Forward or ForwardSlice.
   std::span<const float> NormedRows(int64_t row, int64_t count) const;
 
   /// Returns the numbers that PoolsEachToken(pooling) needs of the step's rows [row, row + count): [count, hidden],
-  /// [count] or [count, PooledHead::colbert]. They are valid until the next call. Call it after Forward.
+  /// [count] or [count, PooledHead::colbert]. They are valid until the next call. Call it after Forward or
+  /// ForwardSlice.
   std::span<const float> TokenRows(Pooling pooling, int64_t row, int64_t count);
 
   const ModelWeights& weights() const { return weights_; }
@@ -57,8 +65,9 @@ class CpuDecoder final : private DecoderOps {
   const CpuAdapters& adapters() const { return adapters_; }
   CpuAdapters& adapters() { return adapters_; }
   int64_t state_bytes() const { return mixers_.state_bytes(); }
-  /// Returns the bytes that steps with drafts take beside all that is allocated when the object is made.
-  int64_t held_bytes() const { return mixers_.held_bytes(); }
+  /// Returns the bytes that steps with drafts, and texts in slices, take beside all that is allocated when the object
+  /// is made.
+  int64_t held_bytes() const { return mixers_.held_bytes() + kept_bytes_; }
 
  private:
   void Embed() override;
@@ -164,6 +173,8 @@ class CpuDecoder final : private DecoderOps {
   const KvCache* cache_ = nullptr;
   int64_t tokens_ = 0;
   CpuActivations buffers_;
+  const float* normed_ = nullptr;      // rows of NormedRows: buffers_.normed, or those of a text in slices
+  const int64_t kept_bytes_;           // see held_bytes
   const float* experts_in_ = nullptr;  // [T, hidden]: input of the next product, buffers_.normed or .residual
   ExpertActivations experts_;          // buffers of layers with a mixture
   CpuMixers mixers_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
+#include <iterator>
 #include <utility>
 
 #include "comm/base/error.h"
@@ -12,6 +13,7 @@
 #include "worker/cpu/cpu_decoder.h"
 #include "worker/cpu/draft_stack.h"
 #include "worker/cpu/sampler.h"
+#include "worker/cpu/sliced_passes.h"
 #include "worker/cpu/stage_tokens.h"
 #include "worker/cpu/step_inputs.h"
 #include "worker/engine/remaining_rows.h"
@@ -24,12 +26,6 @@ namespace quire {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-std::vector<Range> VocabRanges(const std::vector<RankShard>& shards) {
-  std::vector<Range> ranges;
-  for (const RankShard& shard : shards) ranges.push_back(shard.vocab);
-  return ranges;
-}
 
 /// Returns the shards of the ranks of this rank's stage, in the order of their places.
 std::vector<RankShard> ShardsOfStage(const ModelSpec& spec, const EngineSizes& sizes, const CpuPeers& peers) {
@@ -49,8 +45,7 @@ DraftStack::Places PlacesOf(const KvShape& shape, const EngineSizes& sizes) {
   return sizes.draft.files == nullptr ? DraftStack::Places{own, own, 0} : DraftStack::PlacesFor(sizes, own);
 }
 
-/// Returns the bytes of the blocks that a state of `bytes` bytes needs, or fewer: the draft model's part of a block
-/// holds nothing of a state.
+/// Returns the bytes of the blocks that a state needs, or fewer: the draft model's part of a block holds no state.
 int64_t StateBytesIn(const DraftStack::Places& places, int64_t own_block_bytes, int64_t bytes) {
   if (places.block_bytes == own_block_bytes) return bytes;
   return (bytes + own_block_bytes - 1) / own_block_bytes * places.block_bytes;
@@ -68,15 +63,6 @@ bool IsRank0(const CpuPeers& peers) {
   return in_last_stage && peers.stage.rank() == 0;
 }
 
-/// Returns token 0 for every row that draws, for models that only pool. No caller uses the tokens.
-std::vector<SampledToken> WithoutDraws(const std::vector<BatchMember>& batch) {
-  std::vector<SampledToken> tokens;
-  for (const BatchMember& member : batch) {
-    for (int row = 0; row < member.num_rows(); ++row) tokens.push_back({member.slot, 0, 0, {}});
-  }
-  return tokens;
-}
-
 class CpuEngine final : public RankEngine {
  public:
   CpuEngine(const ModelFiles& files, const EngineSizes& sizes, const CpuPeers& peers)
@@ -91,6 +77,7 @@ class CpuEngine final : public RankEngine {
         tells_(IsRank0(peers)),
         pooler_(files.spec().hidden_size),
         pooled_layers_(files),
+        passes_(files.spec(), shard_, sizes_),
         places_(PlacesOf(kv_shape_, sizes_)) {
     if (sizes_.draft.files != nullptr) drafts_ = std::make_unique<DraftStack>(sizes_, stream_);
   }
@@ -179,6 +166,7 @@ class CpuEngine final : public RankEngine {
   bool tells_;  // true on rank 0 of the group, which alone reports pooled vectors
   Pooler pooler_;
   PooledLayers pooled_layers_;
+  SlicedPasses passes_;
   StepInputs inputs_;
   std::unique_ptr<DraftStack> drafts_;  // null: this rank has no draft model
   DraftStack::Places places_;
@@ -233,13 +221,25 @@ void CpuEngine::Begin(const StepPlan& plan, const std::vector<BatchMember>& batc
       stream_, {cache_->pool(), cache_->pool(), block_bytes(), reinterpret_cast<const int32_t*>(plan.copies.data()),
                 static_cast<int64_t>(plan.copies.size())});
   if (drafts_ != nullptr) drafts_->Overwrite(batch, table);
-  inputs_.Build(table, batch, sizes_.block_size);
-  const std::span<float> logits = decoder_.Forward(inputs_, *cache_);
+  passes_.Release(plan.released);
+  const auto slices = std::ranges::find_if(batch, &BatchMember::in_slices);
   InFlight step{};
   for (const BatchMember& member : batch) step.most_tokens += static_cast<size_t>(member.num_rows());
-  if (!inputs_.held_rows.empty()) step.drafted = batch;
+  if (slices != batch.begin()) {
+    const std::vector<BatchMember> together(batch.begin(), slices);
+    inputs_.Build(table, together, sizes_.block_size);
+    const std::span<float> logits = decoder_.Forward(inputs_, *cache_);
+    if (!inputs_.held_rows.empty()) step.drafted = together;
+    if (shard_.is_last()) step.outcome = DrawStep(logits, together, table);
+  }
+  for (auto member = slices; member != batch.end(); ++member) {
+    passes_.Compute(member->slice, table, *cache_, decoder_);
+    if (!member->slice.completes()) continue;
+    if (shard_.is_last())
+      std::ranges::move(DrawStep({}, {*member}, table).tokens, std::back_inserter(step.outcome.tokens));
+    passes_.Release({member->slot});
+  }
   if (shard_.is_last()) {
-    step.outcome = DrawStep(logits, batch, table);
     if (link_ != nullptr) stage_tokens_.Give(*link_, step.outcome.tokens, step.most_tokens);
     AdvanceStates(step);
   }
@@ -289,7 +289,7 @@ RankMemory MemoryOfCpuRank(const ModelFiles& files, const EngineSizes& group, Ra
   const KvShape shape = KvShapeOf(files.spec(), shard, sizes);
   const DraftStack::Places places = PlacesOf(shape, sizes);
   int64_t weights = ModelWeights::Bytes(files, shard, sizes.compute.quantization) + CpuAdapters::Bytes(files, shard) +
-                    CpuMixers::HeldBytes(files.spec(), shard, sizes);
+                    CpuMixers::HeldBytes(files.spec(), shard, sizes) + KeptRows::MostBytes(files.spec(), shard, sizes);
   if (sizes.draft.files != nullptr)
     weights += DraftStack::WeightBytes(sizes) + places.spare_blocks * places.block_bytes;
   return {.weight_bytes = weights,

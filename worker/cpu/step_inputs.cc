@@ -11,6 +11,7 @@ void StepInputs::Clear() {
   slots.clear();
   query_start.assign(1, 0);
   context_len.clear();
+  first_position.clear();
   block_tables.clear();
   draw_rows.clear();
   state_blocks.clear();
@@ -38,6 +39,7 @@ void StepInputs::Build(const SequenceTable& table, const std::vector<BatchMember
     }
     query_start.push_back(static_cast<int32_t>(token_ids.size()));
     context_len.push_back(member.start + member.count);
+    first_position.push_back(member.start);
     std::copy(sequence.blocks.begin(), sequence.blocks.end(),
               block_tables.begin() + static_cast<ptrdiff_t>(s) * table_stride);
     state_blocks.insert(state_blocks.end(), sequence.state.begin(), sequence.state.end());
@@ -49,6 +51,11 @@ void StepInputs::Build(const SequenceTable& table, const std::vector<BatchMember
     if (sequence.adapter > 0 || !adapters.empty()) adapters.resize(token_ids.size(), sequence.adapter);
     for (int row = member.num_rows(); row > 0; --row) draw_rows.push_back(static_cast<int32_t>(token_ids.size()) - row);
   }
+}
+
+void StepInputs::BuildSlice(const SequenceTable& table, SlotId slot, int row, int count, int block_size) {
+  Build(table, {{slot, row, count, false}}, block_size);
+  context_len.front() = static_cast<int32_t>(table.at(slot).tokens.size());
 }
 
 }  // namespace quire

@@ -9,13 +9,14 @@ namespace quire {
 
 /// A batch as flat arrays for the kernels: T tokens of S sequences; R of the T rows draw a token.
 struct StepInputs {
-  std::vector<int32_t> token_ids;     // [T]
-  std::vector<int32_t> positions;     // [T]
-  std::vector<int32_t> token_types;   // [T] 1 for tokens of the second text of a pair, else 0
-  std::vector<int64_t> slots;         // [T] cache slot of each new token: block id * block_size + offset in the block
-  std::vector<int32_t> query_start;   // [S + 1] first row of each sequence, then the number of rows
-  std::vector<int32_t> context_len;   // [S] number of the sequence's tokens, the new tokens included
-  std::vector<int32_t> block_tables;  // [S, table_stride]
+  std::vector<int32_t> token_ids;       // [T]
+  std::vector<int32_t> positions;       // [T]
+  std::vector<int32_t> token_types;     // [T] 1 for tokens of the second text of a pair, else 0
+  std::vector<int64_t> slots;           // [T] cache slot of each new token: block id * block_size + offset in the block
+  std::vector<int32_t> query_start;     // [S + 1] first row of each sequence, then the number of rows
+  std::vector<int32_t> context_len;     // [S] number of the sequence's tokens, the new tokens included
+  std::vector<int32_t> first_position;  // [S] position of each sequence's first new token
+  std::vector<int32_t> block_tables;    // [S, table_stride]
   int64_t table_stride = 0;
   std::vector<int32_t> state_blocks;  // [S, state_stride]: blocks of the sequences' states
   int64_t state_stride = 0;           // blocks per state; 0: the model has none
@@ -31,6 +32,8 @@ struct StepInputs {
   void Clear();
   /// Refills the arrays from the batch. Their storage is reused between steps.
   void Build(const SequenceTable& table, const std::vector<BatchMember>& batch, int block_size);
+  /// Refills the arrays with rows [row, row + count) of the slot's text, which sees all of itself (Slice).
+  void BuildSlice(const SequenceTable& table, SlotId slot, int row, int count, int block_size);
 };
 
 }  // namespace quire

@@ -17,6 +17,7 @@ SequenceState& SequenceTable::Known(SlotId slot) {
 BatchMember SequenceTable::Member(SlotId slot, int start, int count) {
   const SequenceState& s = Known(slot);
   if (s.unverified) Fail("plan: slot {} computes, but its drafts are not verified", slot);
+  if (s.num_passed > 0 && start == 0) Fail("plan: slot {} is computed at once, but its pass has begun", slot);
   const auto known = static_cast<int>(s.tokens.size());
   const auto held = static_cast<int64_t>(s.blocks.size()) * block_size_;
   const int64_t end = int64_t{start} + count;
@@ -40,6 +41,26 @@ BatchMember SequenceTable::Member(const Draft& draft) {
   BatchMember member = Member(draft.slot, start, 1 + num_drafts);
   member.num_drafts = num_drafts;
   s.unverified = true;
+  return member;
+}
+
+/// Checks a slice against the slices before it. The blocks must hold the keys and values of the whole text.
+BatchMember SequenceTable::Member(const Slice& slice) {
+  const SequenceState& s = Known(slice.slot);
+  const auto known = static_cast<int>(s.tokens.size());
+  const auto held = static_cast<int64_t>(s.blocks.size()) * block_size_;
+  if (slice.begin != s.num_passed || s.num_computed != 0 || slice.tokens != known || known != s.num_prompt_tokens ||
+      known > held) {
+    Fail(
+        "plan: slot {} passes over {} tokens from {} on, but {} units are done, {} of {} tokens are computed, and its "
+        "blocks hold {}",
+        slice.slot, slice.tokens, slice.begin, s.num_passed, s.num_computed, known, held);
+  }
+  for (const BlockId block : s.blocks) {
+    if (block == kNullBlock) Fail("plan: slot {} writes into the null block", slice.slot);
+  }
+  BatchMember member{slice.slot, 0, slice.completes() ? known : 0, slice.completes()};
+  member.slice = slice;
   return member;
 }
 
@@ -92,6 +113,7 @@ std::vector<BatchMember> SequenceTable::Apply(const StepPlan& plan) {
   }
   for (const Draft& draft : plan.drafts) batch.push_back(Member(draft));
   for (const Chunk& chunk : plan.chunks) batch.push_back(Member(chunk.slot, chunk.start, chunk.count));
+  for (const Slice& slice : plan.slices) batch.push_back(Member(slice));
   for (const BatchMember& member : batch) position_sum += static_cast<uint64_t>(member.start);
   if (position_sum != plan.position_sum) Fail("plan: positions add up to {}, not {}", position_sum, plan.position_sum);
   return batch;
@@ -102,6 +124,7 @@ std::vector<PendingDraw> SequenceTable::Advance(const std::vector<BatchMember>& 
   for (const BatchMember& member : batch) {
     SequenceState& s = *slots_[member.slot];
     s.num_computed += member.count;
+    s.num_passed += member.slice.count;
     if (!member.draws) continue;
     const auto rows = static_cast<size_t>(member.num_rows());
     draws.push_back({member.slot, s.serial, s.tokens.size() + 1 - rows, rows});

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "comm/wire/step_plan.h"
+#include "worker/engine/batch_member.h"
 #include "worker/engine/token_constraint.h"
 
 namespace quire {
@@ -28,30 +29,7 @@ struct SequenceState {
   int adapter = 0;                              // number of its LoRA adapter; 0: none
   /// True while the last tokens are a guess whose verifying step is in flight. No later step may compute the sequence.
   bool unverified = false;
-};
-
-/// One sequence's part of a step: the sequence in `slot` computes tokens [start, start + count). `draws` is true when
-/// this range reaches the sequence's last token; the step then samples the next token. `scores` are the prompt rows of
-/// the range to score. The last `num_drafts` tokens are a guess; a token is sampled in place of each of them, too.
-struct BatchMember {
-  SlotId slot;
-  int start;
-  int count;
-  bool draws;
-  ScoredRows scores = {};
-  int num_drafts = 0;
-
-  /// Returns the number of the member's rows from which a token is sampled.
-  int num_rows() const { return draws ? 1 + num_drafts : 0; }
-};
-
-/// Tokens that a step in flight will sample: between 1 and max_tokens. The first one goes to `position` of the sequence
-/// with number `serial` in `slot`.
-struct PendingDraw {
-  SlotId slot;
-  uint64_t serial;
-  size_t position;
-  size_t max_tokens = 1;
+  int64_t num_passed = 0;  // units of the sequence's pass that slices have computed (Slice); 0: no pass has begun
 };
 
 /// The running sequences by slot. Step plans change the table. A plan that contradicts the table throws Error, because
@@ -89,6 +67,7 @@ class SequenceTable {
   void Edit(const TableEdit& edit);
   BatchMember Member(SlotId slot, int start, int count);
   BatchMember Member(const Draft& draft);
+  BatchMember Member(const Slice& slice);
   void Verified(const PendingDraw& draw, std::span<const SampledToken> tokens);
 
   std::vector<std::optional<SequenceState>> slots_;

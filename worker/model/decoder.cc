@@ -2,6 +2,39 @@
 
 namespace quire {
 
+namespace {
+
+/// Runs what follows attention or a mixer in a layer.
+void FeedForward(const ModelSpec& spec, int64_t layer, DecoderOps& ops) {
+  const LayerSpec& kind = spec.layers[static_cast<size_t>(layer)];
+  if (kind.mixture) {
+    ops.NormRoute(layer);
+    ops.AddExperts(layer);
+  } else if (kind.mlp) {
+    ops.NormMlpIn(layer);
+    ops.AddMlp(layer);
+  }
+  if (spec.layer_input_size > 0) ops.AddLayerInput(layer);
+}
+
+}  // namespace
+
+void BeginLayer(int64_t layer, DecoderOps& ops) {
+  ops.NormQkv(layer);
+  ops.PositionAndStore(layer);
+}
+
+void FinishLayer(const ModelSpec& spec, int64_t layer, DecoderOps& ops) {
+  ops.Attend(layer);
+  if (spec.parallel_block) {
+    ops.NormMlpIn(layer);
+    ops.AddAttentionAndMlp(layer);
+    return;
+  }
+  ops.AddAttention(layer);
+  FeedForward(spec, layer, ops);
+}
+
 void Decode(const ModelSpec& spec, DecoderOps& ops) { Decode(spec, {0, spec.num_layers()}, ops); }
 
 void Decode(const ModelSpec& spec, const Range& stage, DecoderOps& ops) {
@@ -9,29 +42,16 @@ void Decode(const ModelSpec& spec, const Range& stage, DecoderOps& ops) {
   for (int64_t layer = stage.begin; layer < stage.end; ++layer) {
     const LayerSpec& kind = spec.layers[static_cast<size_t>(layer)];
     if (kind.has_attention()) {
-      ops.NormQkv(layer);
-      ops.PositionAndStore(layer);
-      ops.Attend(layer);
-      if (spec.parallel_block) {
-        ops.NormMlpIn(layer);
-        ops.AddAttentionAndMlp(layer);
-        continue;
-      }
-      ops.AddAttention(layer);
-    } else if (kind.has_state()) {
+      BeginLayer(layer, ops);
+      FinishLayer(spec, layer, ops);
+      continue;
+    }
+    if (kind.has_state()) {
       ops.NormMixerIn(layer);
       ops.MixTokens(layer);
       ops.AddMixed(layer);
     }
-
-    if (kind.mixture) {
-      ops.NormRoute(layer);
-      ops.AddExperts(layer);
-    } else if (kind.mlp) {
-      ops.NormMlpIn(layer);
-      ops.AddMlp(layer);
-    }
-    if (spec.layer_input_size > 0) ops.AddLayerInput(layer);
+    FeedForward(spec, layer, ops);
   }
   stage.end == spec.num_layers() ? ops.Logits() : ops.GiveRows();
 }

@@ -74,6 +74,12 @@ class DecoderOps {
   virtual void Logits() = 0;
 };
 
+/// BeginLayer and FinishLayer are the two halves of a layer with attention, for passes in slices (Slice). After
+/// BeginLayer, the layer's keys and values of the rows are in the cache. FinishLayer needs the keys and values of all
+/// rows, and the residual and the queries of its own rows as BeginLayer left them.
+void BeginLayer(int64_t layer, DecoderOps& ops);
+void FinishLayer(const ModelSpec& spec, int64_t layer, DecoderOps& ops);
+
 /// Runs one forward pass over all layers.
 void Decode(const ModelSpec& spec, DecoderOps& ops);
 /// Runs the layers of one stage of a pipeline, with the parts of the pass that belong to this stage.

@@ -222,6 +222,12 @@ int64_t QkvWidth(const ModelSpec& spec, const RankShard& shard, int64_t layer) {
   return l.head_dim * (shard.heads.size() + 2 * kv_heads) + GateWidth(spec, shard, layer);
 }
 
+std::vector<Range> VocabRanges(const std::vector<RankShard>& shards) {
+  std::vector<Range> ranges;
+  for (const RankShard& shard : shards) ranges.push_back(shard.vocab);
+  return ranges;
+}
+
 int64_t GateWidth(const ModelSpec& spec, const RankShard& shard, int64_t layer) {
   if (!spec.attention_gate) return 0;
   return shard.heads.size() * (spec.gate_by_head ? 1 : spec.layers[static_cast<size_t>(layer)].head_dim);

@@ -53,6 +53,9 @@ int64_t CountedKvHeads(const ModelSpec& spec, const RankShard& shard, int64_t la
 /// compared with latents, and the one key.
 int64_t QkvWidth(const ModelSpec& spec, const RankShard& shard, int64_t layer);
 
+/// Returns the ranks' parts of the vocabulary.
+std::vector<Range> VocabRanges(const std::vector<RankShard>& shards);
+
 /// Returns how many of QkvWidth's numbers are gates. They are the last numbers of a row.
 int64_t GateWidth(const ModelSpec& spec, const RankShard& shard, int64_t layer);
 

@@ -18,6 +18,14 @@ ScoredRows RowsToPool(Pooling pooling, int num_prompt_tokens, int start, int cou
   return {first, std::max(0, std::min(end, start + count) - first)};
 }
 
+std::vector<SampledToken> WithoutDraws(const std::vector<BatchMember>& batch) {
+  std::vector<SampledToken> tokens;
+  for (const BatchMember& member : batch) {
+    for (int row = 0; row < member.num_rows(); ++row) tokens.push_back({member.slot, 0, 0, {}});
+  }
+  return tokens;
+}
+
 bool PoolsRows(const BatchMember& member, const SequenceState& sequence) {
   return RowsToPool(sequence.sampling.pooling, sequence.num_prompt_tokens, member.start, member.count).count > 0;
 }

@@ -44,6 +44,9 @@ class Pooler {
   std::map<SlotId, Sum> sums_;  // the sums of incomplete prompts, at most one in each slot
 };
 
+/// Returns token 0 for every row that draws, for models that only pool. No caller uses the tokens.
+std::vector<SampledToken> WithoutDraws(const std::vector<BatchMember>& batch);
+
 /// True if some of the member's rows are pooled.
 bool PoolsRows(const BatchMember& member, const SequenceState& sequence);
 

@@ -11,6 +11,7 @@ using Clock = std::chrono::steady_clock;
 StepExecutor::StepExecutor(const ModelSpec& spec, const EngineSizes& sizes, Rank rank,
                            std::unique_ptr<RankEngine> engine)
     : vocab_size_(static_cast<int32_t>(spec.vocab_size)),
+      pass_stages_(spec.bidirectional ? static_cast<int32_t>(spec.num_layers()) + 1 : 0),
       sizes_(sizes),
       rank_(rank),
       engine_(std::move(engine)),
@@ -92,7 +93,8 @@ void StepExecutor::Accept(const Frame& plan_frame) {
   const PlanLimits limits{num_blocks_,        num_host_blocks_,        sizes_.block_size,
                           sizes_.max_running, sizes_.max_step_tokens,  sizes_.max_model_len,
                           vocab_size_,        state_blocks_,           engine_->num_adapters(),
-                          later_adapters_,    sizes_.draft.num_tokens, sizes_.draft_rows};
+                          later_adapters_,    sizes_.draft.num_tokens, sizes_.draft_rows,
+                          pass_stages_};
   StepPlan plan = DecodePlan(plan_frame, limits);
   if (plan.step != last_step_ + 1 || (epoch_ != 0 && plan.epoch != epoch_)) {
     Fail("plan: epoch {} step {} after epoch {} step {}", plan.epoch, plan.step, epoch_, last_step_);
@@ -101,7 +103,8 @@ void StepExecutor::Accept(const Frame& plan_frame) {
   last_step_ = plan.step;
   std::vector<BatchMember> batch = table_.Apply(plan);
   const bool computes_pending = std::ranges::any_of(batch, [this](const BatchMember& member) {
-    return table_.at(member.slot).tokens[static_cast<size_t>(member.start + member.count - 1)] == kPendingToken;
+    return !member.in_slices() &&
+           table_.at(member.slot).tokens[static_cast<size_t>(member.start + member.count - 1)] == kPendingToken;
   });
   next_.emplace(std::move(plan), std::move(batch), plan_frame.header.body_hash, computes_pending);
 }

@@ -82,7 +82,7 @@ class StepExecutor {
  private:
   void Guess(PlanInFlight& step, StepResult& result);
 
-  int32_t vocab_size_;
+  int32_t vocab_size_, pass_stages_;
   EngineSizes sizes_;
   Rank rank_;
   std::unique_ptr<RankEngine> engine_;

@@ -105,6 +105,8 @@ class Reporter {
     const Decision& held = engine_.scheduler().last_held();
     if (held.request == request.id && held.kind == DecisionKind::kHeldForSlots)
       return fmt::format("first in the queue; {} of at most {} sequences run", held.a, held.b);
+    if (held.request == request.id && held.kind == DecisionKind::kHeldForPasses)
+      return "first in the queue; texts that are as long are computed first";
     if (held.request == request.id)
       return fmt::format("first in the queue; needs {} blocks, {} were free beyond what running ones will take", held.a,
                          held.b);

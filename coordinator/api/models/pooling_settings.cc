@@ -13,7 +13,7 @@ namespace quire {
 namespace {
 
 constexpr size_t kMaxFileBytes = 1 << 20;
-constexpr int64_t kMaxVectorBytes = int64_t{32} << 20;  // for all vectors of one step; half a frame
+constexpr int64_t kMaxVectorBytes = int64_t{40} << 20;  // for all vectors of one step; a frame has room for 64 MiB
 constexpr size_t kMostPromptBytes = 16 << 10;           // put before each input
 constexpr const char* kWithoutPooling = "the model's files name no pooling; --pooling last, mean or cls chooses one";
 
@@ -143,12 +143,13 @@ void SetTokens(const ModelSpec& spec, const Tokenizer& tokenizer, const Topology
   if (const std::vector<TokenId>& before = tokenizer.data().prefix; !before.empty()) options.opening = before.front();
   if (const std::vector<TokenId>& after = tokenizer.data().suffix; !after.empty()) options.closing = after.back();
   const int64_t longest = scheduler.max_model_len > 0 ? scheduler.max_model_len : spec.max_position;
-  const int64_t step = scheduler.max_step_tokens > 0 ? scheduler.max_step_tokens : std::max<int64_t>(longest, 512);
+  // A step computes texts of so many tokens, and ends texts in slices: one of any length, or several of so many tokens.
+  const int64_t step = scheduler.max_step_tokens > 0 ? scheduler.max_step_tokens : std::max(512, scheduler.max_running);
   if (!spec.bidirectional) {
     options.no_tokens = "only encoders do";
-  } else if (StepBytes(step, options.row) > kMaxVectorBytes) {
+  } else if (StepBytes(step + std::max(longest, step), options.row) > kMaxVectorBytes) {
     options.no_tokens = fmt::format("those of {} tokens are too much for one step; at most {} fit (--max-model-len)",
-                                    step, kMaxVectorBytes / StepBytes(1, options.row));
+                                    longest, std::max<int64_t>(kMaxVectorBytes / StepBytes(1, options.row) - step, 0));
   }
 }
 

@@ -53,7 +53,7 @@ class TextSink : public RequestSink {
 
   bool OnToken(const TokenEvent& token) override {
     if (only_prompt_) {
-      pooled_ = token.pooled;
+      pooled_.assign(token.pooled.begin(), token.pooled.end());
       for (size_t i = 0; lists_tokens_ && i < token.top.size(); ++i) pooled_.push_back(token.top[i].second);
       return false;
     }

@@ -65,6 +65,18 @@ void AddJoinedPairs(const std::vector<std::string>& queries, std::vector<std::st
   call.second_texts = std::move(documents);
 }
 
+/// Returns the beginnings of the first names of the model's prompts, which its files choose.
+std::string NamesOfPrompts(const PoolingOptions& options) {
+  constexpr size_t kMostNames = 20, kMostOfName = 64;
+  std::string names;
+  size_t count = 0;
+  for (const auto& [name, text] : options.prompts) {
+    if (count == kMostNames) return names + fmt::format(" and {} others", options.prompts.size() - kMostNames);
+    names += (count++ > 0 ? ", " : "") + name.substr(0, kMostOfName);
+  }
+  return names;
+}
+
 /// Returns the text that goes before the inputs: the text that `prompt_name` names; else the text for this
 /// `input_type`, if the model has one; else the model's default.
 std::string PromptBefore(const JsonFields& fields, const PoolingOptions& options) {
@@ -76,10 +88,8 @@ std::string PromptBefore(const JsonFields& fields, const PoolingOptions& options
   if (const std::optional<std::string> name = fields.Text("prompt_name")) {
     if (type) JsonFields::Refuse("prompt_name", "says what input_type says: give one of them");
     if (options.prompts.contains(*name)) return text_of(*name);
-    std::vector<std::string> known;
-    for (const auto& [one, text] : options.prompts) known.push_back(one);
-    JsonFields::Refuse("prompt_name", known.empty() ? "is not known: the model's files name no prompts"
-                                                    : fmt::format("must be one of {}", fmt::join(known, ", ")));
+    JsonFields::Refuse("prompt_name", options.prompts.empty() ? "is not known: the model's files name no prompts"
+                                                              : "must be one of " + NamesOfPrompts(options));
   }
   if (!type) return text_of(options.default_prompt);
   if (*type == "query" || *type == "search_query") return text_of("query");

@@ -17,6 +17,7 @@ std::optional<EventKind> KindOf(DecisionKind decision) {
     case DecisionKind::kHeldForBlocks:
     case DecisionKind::kWaitsForPrefix:
     case DecisionKind::kStoodBack:
+    case DecisionKind::kHeldForPasses:
       return EventKind::kRequestHeld;
     case DecisionKind::kPinsBroken:
       return EventKind::kPinsBroken;

@@ -22,9 +22,32 @@ Patience SilencePatience(Patience late_wakes) {
 
 Patience FirstBeatPatience() { return kFirstBeat; }
 
-Patience StepPatience(double seconds_per_token, int num_tokens, Patience starved) {
-  const std::chrono::duration<double> scaled(20 * seconds_per_token * num_tokens);
-  const bool known = seconds_per_token != 0 && scaled < kFirstStep;
+StepSize SizeOf(const StepPlan& plan) {
+  StepSize size;
+  size.tokens = static_cast<double>(plan.decodes.size());
+  for (const Draft& draft : plan.drafts) size.tokens += 1 + static_cast<double>(draft.tokens.size());
+  for (const Chunk& chunk : plan.chunks) {
+    size.tokens += chunk.count;
+    size.pairs += chunk.count * (chunk.start + 0.5 * (chunk.count + 1));
+  }
+  for (const Slice& slice : plan.slices) {
+    size.tokens += slice.equivalent();
+    size.pairs += slice.equivalent() * 0.5 * (slice.tokens + 1);  // as many as where the text is computed as one chunk
+  }
+  return size;
+}
+
+void UsualTime::Observe(const StepSize& size, double seconds) {
+  const auto mix = [](double& known, double seen) { known = known == 0 ? seen : 0.9 * known + 0.1 * seen; };
+  mix(per_token_, seconds / size.tokens);
+  if (size.pairs > 0) mix(per_pair_, seconds / size.pairs);
+}
+
+double UsualTime::Of(const StepSize& size) const { return std::max(per_token_ * size.tokens, per_pair_ * size.pairs); }
+
+Patience StepPatience(double usual_seconds, Patience starved) {
+  const std::chrono::duration<double> scaled(20 * usual_seconds);
+  const bool known = usual_seconds != 0 && scaled < kFirstStep;
   const Patience usual = known ? std::chrono::duration_cast<Patience>(scaled) : kFirstStep;
   return std::max(kLeastStep, usual) + std::min(starved, kMostForStarvation);
 }

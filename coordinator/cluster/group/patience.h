@@ -2,6 +2,8 @@
 
 #include <chrono>
 
+#include "comm/wire/step_plan.h"
+
 namespace quire {
 
 // How long the coordinator waits before it considers a rank dead. Delays measured on busy machines extend the wait, but
@@ -17,9 +19,28 @@ Patience SilencePatience(Patience late_wakes);
 /// heartbeats, which may wait behind the connections of strangers (PortGate).
 Patience FirstBeatPatience();
 
-/// Returns the wait for a rank that sends heartbeats but does not answer a step: 20 times the recent time of a step of
-/// this size, at least 5 s and at most 120 s; 120 s for the first step (seconds_per_token 0). `starved` adds up to 60
-/// s: it is the longest time in this step for which a rank's computing thread waited for a core.
-Patience StepPatience(double seconds_per_token, int num_tokens, Patience starved);
+/// How much a step computes. A slice counts as its part of its pass.
+struct StepSize {
+  double tokens = 0;
+  double pairs = 0;  // of a token of a prompt and a token before it; decodes do not count
+};
+StepSize SizeOf(const StepPlan& plan);
+
+/// Learns how long steps take. Products with weights take time by tokens, attention by pairs.
+class UsualTime {
+ public:
+  void Observe(const StepSize& size, double seconds);
+  /// Returns an upper bound of the time of a step, in seconds: no step takes longer whose time is a sum of a part by
+  /// tokens and a part by pairs, in whatever ratio, if the steps before it were as usual. 0 before the first step.
+  double Of(const StepSize& size) const;
+
+ private:
+  double per_token_ = 0, per_pair_ = 0;  // recent averages
+};
+
+/// Returns the wait for a rank that sends heartbeats but does not answer a step: 20 times the usual time of a step of
+/// this size, at least 5 s and at most 120 s; 120 s for the first step (usual_seconds 0). `starved` adds up to 60 s: it
+/// is the longest time in this step for which a rank's computing thread waited for a core.
+Patience StepPatience(double usual_seconds, Patience starved);
 
 }  // namespace quire

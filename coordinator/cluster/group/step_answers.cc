@@ -24,7 +24,7 @@ void StepAnswers::Sent(const StepPlan& plan, uint64_t plan_hash, Clock::time_poi
   Step& step = steps_.emplace_back();
   step.id = last_sent_ = plan.step;
   step.plan_hash = plan_hash;
-  step.num_tokens = plan.num_tokens();
+  step.size = SizeOf(plan);
   step.begin = now;
   step.answered.resize(num_ranks_);
   step.token_hashes.resize(num_ranks_);

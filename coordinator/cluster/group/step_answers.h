@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "comm/wire/step_plan.h"
+#include "coordinator/cluster/group/patience.h"
 #include "coordinator/core/engine/engine_observer.h"
 
 namespace quire {
@@ -27,7 +28,7 @@ class StepAnswers {
   struct Step {
     StepId id = 0;
     uint64_t plan_hash = 0;
-    int num_tokens = 0;                  // tokens that the step computes
+    StepSize size;
     Clock::time_point begin;             // when ranks could begin: plan sent, earlier step answered
     std::vector<bool> answered;          // indexed by rank
     std::vector<uint64_t> token_hashes;  // indexed by rank

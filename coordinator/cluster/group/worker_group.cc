@@ -162,7 +162,7 @@ void WorkerGroup::BeginEpoch(EpochId epoch, int size) {
   steps_ = StepAnswers(static_cast<size_t>(size));
   awaited_step_ = 0;
   assigned_ = false;
-  seconds_per_token_ = 0;
+  usual_time_ = {};
 }
 
 void WorkerGroup::AwaitAll(const char* what, std::chrono::seconds patience,
@@ -263,7 +263,7 @@ std::optional<StepOutcome> WorkerGroup::AwaitStepFor(std::chrono::milliseconds m
   while (const auto missing = step.Missing()) {
     if (Clock::now() >= end) return std::nullopt;
     const auto starved = Starved(), elapsed = Clock::now() - step.begin;
-    if (elapsed > StepPatience(seconds_per_token_, step.num_tokens, starved))
+    if (elapsed > StepPatience(usual_time_.Of(step.size), starved))
       roster_.Fail(
           LossCause::kHung, *missing,
           "{} did not finish step {} within {} ms: its computation hangs (a rank waited {} ms of them for a core)",
@@ -273,8 +273,7 @@ std::optional<StepOutcome> WorkerGroup::AwaitStepFor(std::chrono::milliseconds m
   if (const auto rank = step.Deviating())
     roster_.Fail(LossCause::kDisagreed, *rank, "{} drew other tokens than rank 0 in step {}", roster_.Describe(*rank),
                  step.id);
-  const double per_token = step.outcome.times.compute_micros * 1e-6 / step.num_tokens;
-  seconds_per_token_ = seconds_per_token_ == 0 ? per_token : 0.9 * seconds_per_token_ + 0.1 * per_token;
+  usual_time_.Observe(step.size, step.outcome.times.compute_micros * 1e-6);
   return steps_.Take(Clock::now());
 }
 

@@ -118,8 +118,8 @@ class WorkerGroup {
   std::optional<Rank> deaf_;  // a rank that did not accept a message
   bool assigned_ = false;     // true: ranks send heartbeats, and silence is a failure
   StepAnswers steps_;
-  StepId awaited_step_ = 0;       // the last step for which AwaitStepFor has waited in this epoch
-  double seconds_per_token_ = 0;  // recent average of the slowest rank; 0 before the first step
+  StepId awaited_step_ = 0;  // the last step for which AwaitStepFor has waited in this epoch
+  UsualTime usual_time_;     // of the slowest rank
   Clock::time_point last_pump_ = Clock::now();
   RecentDelay own_delay_;  // delay of this process in polling the workers
 };

@@ -78,7 +78,7 @@ class Planner {
     AssignMessage& assign = plan_.assignment;
     assign = MakeAssignment(topology_, model_, plan_.ranks, backend);
     const int model_len = ChooseModelLen(topology_, model_.spec());
-    assign.max_step_tokens = ChooseStepTokens(topology_, backend, model_.spec(), model_len);
+    assign.max_step_tokens = ChooseStepTokens(topology_, backend);
     assign.max_model_len = model_len;
     assign.draft.max_model_len = std::min(assign.draft.max_model_len, model_len);
     const std::vector<int64_t> reserved = TakeSizes(topology_, assign, plan_.ranks);

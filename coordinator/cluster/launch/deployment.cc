@@ -142,7 +142,7 @@ void Deployment::BringUp() {
   Launch();
   group_->AwaitJoined(external() ? kExternalJoinDeadline : engine_ == nullptr ? kFirstJoinDeadline : kJoinDeadline);
   const BackendKind backend = ChooseBackend(topology_, group_->ranks());
-  if (max_step_tokens_ == 0) max_step_tokens_ = ChooseStepTokens(topology_, backend, model_.spec(), max_model_len_);
+  if (max_step_tokens_ == 0) max_step_tokens_ = ChooseStepTokens(topology_, backend);
   assignment_ = MakeAssignment(topology_, model_, group_->ranks(), backend);
   if (backend == BackendKind::kCpu && engine_ == nullptr)
     spdlog::info("numbers: {}", DescribeNumbers(topology_, assignment_.compute));

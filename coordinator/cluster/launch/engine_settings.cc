@@ -42,7 +42,10 @@ EngineOptions EngineOptionsOf(const Topology& topology, const ModelSpec& spec, c
   options.blocks.state_blocks = pools.state_blocks;
   options.blocks.block_size = topology.cache.block_size;
   options.blocks.watermark = topology.cache.watermark;
-  options.scheduler.whole_prompts = spec.bidirectional;
+  if (spec.bidirectional) {
+    options.scheduler.pass_stages = static_cast<int>(spec.num_layers()) + 1;
+    options.scheduler.max_kept_rows = MostKeptRows(max_model_len);
+  }
   options.blocks.sliding_window = spec.bidirectional ? 0 : static_cast<int>(spec.window());
   const LiveOptions live = LiveOptionsOf(topology);
   options.blocks.prefix_caching = live.prefix_caching && !spec.bidirectional;

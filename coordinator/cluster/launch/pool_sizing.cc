@@ -63,24 +63,17 @@ int ChooseModelLen(const Topology& topology, const ModelSpec& spec) {
         "and how rope_scaling stretches them)",
         asked, longest);
   }
-  const int step = topology.scheduler.max_step_tokens;
-  if (spec.bidirectional && step > 0 && asked > step) {
-    FailSettings("max_model_len {} exceeds --max-num-batched-tokens {}: an encoder computes a prompt in one step",
-                 asked, step);
-  }
-  if (asked > 0) return asked;
-  const auto whole = static_cast<int>(spec.max_position);
-  return spec.bidirectional && step > 0 ? std::min(whole, step) : whole;
+  return asked > 0 ? asked : static_cast<int>(spec.max_position);
 }
 
 int FittingModelLen(int model_len, const ModelSpec& spec, int64_t pool_tokens) {
   return spec.window() == 0 ? static_cast<int>(std::min<int64_t>(model_len, pool_tokens)) : model_len;
 }
 
-int ChooseStepTokens(const Topology& topology, BackendKind backend, const ModelSpec& spec, int model_len) {
+int ChooseStepTokens(const Topology& topology, BackendKind backend) {
   if (topology.scheduler.max_step_tokens > 0) return topology.scheduler.max_step_tokens;
   const int usual = backend == BackendKind::kCuda ? kCudaStepTokens : kCpuStepTokens;
-  return std::max({usual, topology.scheduler.max_running, spec.bidirectional ? model_len : 0});
+  return std::max(usual, topology.scheduler.max_running);
 }
 
 int StateBlocks(const std::vector<RankInfo>& ranks) {

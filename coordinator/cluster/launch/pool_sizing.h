@@ -10,17 +10,15 @@
 namespace quire {
 
 /// Returns the most tokens of a sequence before the pool's size is known: the topology's setting, or the model's
-/// context. Throws Error when the topology asks for more than the model's positions reach, or than an encoder's step
-/// holds.
+/// context. Throws Error when the topology asks for more than the model's positions reach.
 int ChooseModelLen(const Topology& topology, const ModelSpec& spec);
 
 /// Returns the most tokens of a sequence once the pool's size is known: model_len, or fewer if the pool cannot hold
 /// that many. Sliding windows free a sequence's beginning, so then the pool sets no bound.
 int FittingModelLen(int model_len, const ModelSpec& spec, int64_t pool_tokens);
 
-/// Returns the most tokens of a step: the topology's setting, or a default for the backend and max_running. For an
-/// encoder, at least model_len, because a step must hold a whole prompt.
-int ChooseStepTokens(const Topology& topology, BackendKind backend, const ModelSpec& spec, int model_len);
+/// Returns the most tokens of a step: the topology's setting, or a default for the backend and max_running.
+int ChooseStepTokens(const Topology& topology, BackendKind backend);
 
 /// What a pool of KV blocks must be able to hold.
 struct PoolDemand {

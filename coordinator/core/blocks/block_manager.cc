@@ -74,7 +74,7 @@ int BlockManager::BlocksToGrow(std::span<const GrowTarget> targets) const {
   };
   std::vector<SharedWrite> shared;
   int needed = 0;
-  for (const auto& [sequence, num_tokens] : targets) {
+  for (const auto& [sequence, num_tokens, slice, slice_cost] : targets) {
     needed += std::max(0, BlocksFor(num_tokens) - static_cast<int>(sequence->blocks.size()));
     if (num_tokens <= sequence->num_planned() || !NextWriteIsShared(*sequence, pool_, block_size())) continue;
     const BlockId block = sequence->blocks[static_cast<size_t>(sequence->num_planned() / block_size())];
@@ -212,6 +212,7 @@ void BlockManager::Free(Sequence& sequence) {
   host_pool_.ReleaseAll(sequence.host_state);
   sequence.host_state.clear();
   sequence.first_block = 0;
+  sequence.num_passed = 0;
   sequence.num_computed = 0;
   sequence.contents.Restart();
 }

@@ -29,6 +29,7 @@ struct Sequence {
   std::vector<BlockId> host_blocks;  // while swapped out: host copies of `blocks`, same indices
   std::optional<SlotId> slot;        // the workers' id for the sequence while they know it
   int64_t last_step = 0;             // number of the last step that computed part of the sequence
+  int num_passed = 0;                // units of its pass in slices that planned steps compute (Slice); 0: no pass
   bool sits_out = false;             // skips the step being planned, because other sequences have their turn
   std::optional<FinishReason> finished;
   DraftPace drafts;
@@ -55,11 +56,11 @@ struct Sequence {
 
   /// Blocks of the state after num_planned() tokens, once all outstanding steps are done; empty before the first step.
   std::vector<BlockId> state;
-  std::vector<BlockId> host_state;  // while swapped out: host copy of `state`
+  std::vector<BlockId> host_state;       // while swapped out: host copy of `state`
   std::vector<ComingCheckpoint> coming;  // states that outstanding steps compute; the earliest first
-  CheckpointId latest_checkpoint = 0;  // checkpoint of the generated tokens; the next one replaces it
-  int begun = 0;                       // cached tokens that the sequence took over together with the state after them
-  int shared_prefix = 0;               // leading tokens whose keys and values were in the cache at the last lookup
+  CheckpointId latest_checkpoint = 0;    // checkpoint of the generated tokens; the next one replaces it
+  int begun = 0;                         // cached tokens that the sequence took over together with the state after them
+  int shared_prefix = 0;                 // leading tokens whose keys and values were in the cache at the last lookup
 
   int num_tokens() const { return static_cast<int>(tokens.size()); }
   /// Returns the number of computed tokens after all outstanding steps.
@@ -68,12 +69,17 @@ struct Sequence {
   int length() const { return num_tokens() + num_pending; }
   int num_generated() const { return num_tokens() - num_prompt_tokens; }
   int num_held_blocks() const { return static_cast<int>(blocks.size()) - first_block; }
+  /// True while a pass in slices has begun and its last slice is not planned.
+  bool in_pass() const { return num_passed > 0 && num_planned() == 0; }
 };
 
 /// A sequence, and the number of leading tokens that its blocks must cover after growing.
 struct GrowTarget {
   Sequence* sequence;
   int num_tokens;
+  /// Only this slice of the sequence's pass is computed, its slot not set. It takes slice_cost from the step's budget.
+  Slice slice = {};
+  int slice_cost = 0;
 };
 
 /// Returns the n sequences of a new request: choices 0 .. n-1, each with the prompt and nothing computed.

@@ -56,7 +56,7 @@ int SequenceStates::BlocksToGrow(std::span<const GrowTarget> targets) const {
   };
   std::vector<SharedState> shared;
   int states = 0;
-  for (const auto& [sequence, num_tokens] : targets) {
+  for (const auto& [sequence, num_tokens, slice, slice_cost] : targets) {
     if (num_tokens <= sequence->num_planned()) continue;
     if (sequence->state.empty()) {
       ++states;

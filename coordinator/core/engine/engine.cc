@@ -48,7 +48,7 @@ std::optional<std::string> Engine::ReasonToRefuse(const Request& request) const 
   if (prompt < 1) return "the prompt is empty";
   if (request.PoolsAllRows() && n > 1) return "a prompt is pooled for one choice";
   // The model has no position for the token drawn after a whole prompt, because only the pooled prompt counts.
-  const int answer = max_tokens - (options_.scheduler.whole_prompts ? 1 : 0);
+  const int answer = max_tokens - (options_.scheduler.whole_prompts() ? 1 : 0);
   if (int64_t{prompt} + answer > options_.max_model_len) {
     return fmt::format("the prompt has {} tokens and {} more are asked for; this model serves {} in all", prompt,
                        max_tokens, options_.max_model_len);
@@ -201,7 +201,7 @@ void Engine::Do(const command::ChangeOptions& c) {
   options_.max_request_seconds = c.max_request_seconds;
   options_.scheduler.target_step_seconds = c.target_step_seconds;
   scheduler_.SetTarget(c.target_step_seconds);
-  const bool caches = c.prefix_caching && !options_.scheduler.whole_prompts;
+  const bool caches = c.prefix_caching && !options_.scheduler.whole_prompts();
   options_.blocks.prefix_caching = caches;
   if (!caches) blocks_.pins().Break();
   blocks_.prefixes().Enable(caches);

@@ -20,8 +20,7 @@ void Admission::AdmitWaiting(StepDraft& draft) {
   queue_.BeginTurns();
   for (Request* request : draft.returning) {
     const bool lost_its_turn = request->account->use.gave_way;
-    if (draft.budget > 0 && !lost_its_turn && MayJoin(*request, crowd, draft) && HasRoomFor(*request, crowd, draft) &&
-        work_.FitsStep(*request, draft))
+    if (draft.budget > 0 && !lost_its_turn && MayJoin(*request, crowd, draft) && HasRoomFor(*request, crowd, draft))
       Begin(*request, crowd, draft);
   }
   bool others_held = false;
@@ -36,7 +35,13 @@ void Admission::AdmitWaiting(StepDraft& draft) {
       client->use.passed_over = others_held = true;
       continue;
     }
-    if (!work_.FitsStep(request, draft)) return;
+    const LongPasses::Fit fit = passes_.FitOf(request, draft);
+    if (fit == LongPasses::Fit::kNextStep) return;
+    if (fit == LongPasses::Fit::kWaits) {
+      decisions_.Tell(DecisionKind::kHeldForPasses, request, request.num_prompt_tokens(), passes_.KeptRows());
+      client->use.passed_over = !LongPasses::LetOvertake(*client, draft);
+      continue;
+    }
     Begin(request, crowd, draft);
   }
 }
@@ -69,7 +74,10 @@ bool Admission::HasRoomFor(Request& request, const Crowd& crowd, StepDraft& draf
 void Admission::Begin(Request& request, Crowd& crowd, StepDraft& draft) {
   const std::span<const GrowTarget> work = Admit(request, draft);
   if (running_.size() == 1) preemption_.MakeRoomFor(request, work, draft);
-  if (!work.empty() && blocks_.BlocksToGrow(work) <= blocks_.num_free()) writer_.Emit(request, work, draft);
+  if (!work.empty() && blocks_.BlocksToGrow(work) <= blocks_.num_free()) {
+    writer_.Emit(request, work, draft);
+    draft.admitted = true;
+  }
   room_.CountIn(request, crowd);
 }
 

@@ -17,13 +17,14 @@ class Admission {
   static constexpr int64_t kReservedSteps = 128;
 
   Admission(BlockManager& blocks, WaitingQueue& queue, RunningSet& running, const ClientShares& shares,
-            const RoomEstimate& room, RequestWork& work, StepWriter& writer, Preemption& preemption,
-            DecisionTeller& decisions)
+            const RoomEstimate& room, const LongPasses& passes, RequestWork& work, StepWriter& writer,
+            Preemption& preemption, DecisionTeller& decisions)
       : blocks_(blocks),
         queue_(queue),
         running_(running),
         shares_(shares),
         room_(room),
+        passes_(passes),
         work_(work),
         writer_(writer),
         preemption_(preemption),
@@ -50,6 +51,7 @@ class Admission {
   RunningSet& running_;
   const ClientShares& shares_;
   const RoomEstimate& room_;
+  const LongPasses& passes_;
   RequestWork& work_;
   StepWriter& writer_;
   Preemption& preemption_;

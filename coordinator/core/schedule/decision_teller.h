@@ -11,14 +11,16 @@ class DecisionTeller {
  public:
   /// `log` may be null.
   void set_log(DecisionLog* log) { log_ = log; }
-  /// Returns the last decision that held a request at the head of the queue. The decision names the request and whether
-  /// it lacked slots or blocks.
+  /// Returns the last decision that held a request at the head of the queue. The decision names the request and what it
+  /// lacked.
   const Decision& last_held() const { return last_held_; }
 
   void Tell(DecisionKind kind, const Request& request, int64_t a, int64_t b, RequestId cause = 0) {
     if (log_ == nullptr) return;
     const Decision decision{kind, request.id, cause, a, b};
-    if (kind == DecisionKind::kHeldForSlots || kind == DecisionKind::kHeldForBlocks) {
+    const bool held = kind == DecisionKind::kHeldForSlots || kind == DecisionKind::kHeldForBlocks ||
+                      kind == DecisionKind::kHeldForPasses;
+    if (held) {
       if (last_held_.kind == kind && last_held_.request == request.id) return;
       last_held_ = decision;
     }

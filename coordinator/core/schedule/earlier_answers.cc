@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
+#include <utility>
 
 namespace quire {
 
@@ -64,15 +66,25 @@ void EarlierAnswers::Add(const Request& request, std::span<const TokenId> answer
   const auto [it, is_new] = owners_.try_emplace(OwnerOf(request));
   Owner& owner = it->second;
   owner.last_added = ++num_added_;
-  if (is_new) owner.newest.assign(kHashes, -1);
+  if (is_new) {
+    owner.client = request.client;
+    owner.newest.assign(kHashes, -1);
+  }
   if (owner.tokens.size() + answer.size() + 1 > kMostTokens) {
     owner.tokens.erase(owner.tokens.begin(), owner.tokens.end() - kMostTokens / 2);
     owner.MakeIndex();
   }
   for (const TokenId token : answer) owner.Append(token);
   owner.Append(kEnd);
-  if (owners_.size() > kMostOwners)
-    owners_.erase(std::ranges::min_element(owners_, {}, [](const auto& each) { return each.second.last_added; }));
+  if (owners_.size() > kMostOwners) ForgetOne();
+}
+
+/// Forgets the oldest owner of the client with the most, so that no client's salts displace another client's answers.
+void EarlierAnswers::ForgetOne() {
+  std::map<std::string_view, int> owned;
+  for (const auto& [name, owner] : owners_) ++owned[owner.client];
+  owners_.erase(std::ranges::min_element(
+      owners_, {}, [&](const auto& each) { return std::pair(-owned[each.second.client], each.second.last_added); }));
 }
 
 CommonPart EarlierAnswers::Find(const Request& request, std::span<const TokenId> text, size_t least,
@@ -99,7 +111,7 @@ CommonPart EarlierAnswers::Find(const Request& request, std::span<const TokenId>
 size_t EarlierAnswers::bytes() const {
   size_t bytes = 0;
   for (const auto& [name, owner] : owners_) {
-    bytes += name.capacity() + owner.tokens.capacity() * sizeof(TokenId) +
+    bytes += name.capacity() + owner.client.capacity() + owner.tokens.capacity() * sizeof(TokenId) +
              (owner.newest.capacity() + owner.earlier.capacity()) * sizeof(int32_t);
   }
   return bytes;

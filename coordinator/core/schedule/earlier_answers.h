@@ -22,7 +22,8 @@ struct CommonPart {
 class EarlierAnswers {
  public:
   static constexpr size_t kMostTokens = size_t{1} << 15;  // tokens kept for one owner; when full, the older half goes
-  static constexpr size_t kMostOwners = 64;  // when full, the owner whose last answer is oldest is forgotten
+  /// Most owners. When full, one of the client with the most owners is forgotten, whose last answer is oldest.
+  static constexpr size_t kMostOwners = 64;
   static constexpr size_t kLeastCommon = 3;  // a shorter common part is not found
 
   /// Remembers an answer to the request, without its prompt.
@@ -44,6 +45,7 @@ class EarlierAnswers {
 
  private:
   struct Owner {
+    std::string client;
     std::vector<TokenId> tokens;  // kEnd follows every answer
     uint64_t last_added = 0;
     // The index is computed from the tokens. It links places that have the same hash of the preceding tokens.
@@ -54,9 +56,11 @@ class EarlierAnswers {
     void MakeIndex();
     template <class Archive>
     void Transfer(Archive& archive) {
-      archive(tokens, last_added);
+      archive(client, tokens, last_added);
     }
   };
+
+  void ForgetOne();
 
   std::map<std::string, Owner> owners_;
   uint64_t num_added_ = 0;

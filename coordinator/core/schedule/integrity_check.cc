@@ -61,7 +61,8 @@ class Recount {
   void Waiting(const Sequence& s) {
     QUIRE_CHECK(s.blocks.empty() && s.state.empty() && s.coming.empty() && !s.slot,
                 "waiting sequence {} holds something", s.id);
-    QUIRE_CHECK(s.num_in_flight == 0 && s.num_pending == 0, "waiting sequence {} is in flight", s.id);
+    QUIRE_CHECK(s.num_in_flight == 0 && s.num_pending == 0 && s.num_passed == 0, "waiting sequence {} is in flight",
+                s.id);
     for (const BlockId block : s.host_blocks) {
       if (block != kNullBlock) ++host_[block];
     }
@@ -85,6 +86,7 @@ class Recount {
   /// draw, within the request's limits.
   static void CheckFlight(const Request& request, const Sequence& s, const OutstandingSteps& steps) {
     int next = s.num_computed, drawn = 0;
+    int64_t passed = 0;
     const int drafts = steps.DraftsOf(s);
     for (int step = 0; step < steps.size(); ++step) {
       for (const StepMember& member : steps.at(step).members) {
@@ -93,10 +95,16 @@ class Recount {
                     "sequence {}: an outstanding step computes from {} on, not from {}", s.id, member.start, next);
         next += member.num_known();
         drawn += member.draws;
+        if (member.slice.count == 0) continue;
+        QUIRE_CHECK(passed == 0 || member.slice.begin == passed, "sequence {}: a slice begins at unit {}, not at {}",
+                    s.id, member.slice.begin, passed);
+        passed = member.slice.end();
       }
     }
     QUIRE_CHECK(next == s.num_planned() && drawn == s.num_pending, "sequence {}: {} computed, {} drawn, not {} and {}",
                 s.id, next, drawn, s.num_planned(), s.num_pending);
+    QUIRE_CHECK(passed == 0 || passed == s.num_passed, "sequence {}: its pass is planned up to unit {}, not {}", s.id,
+                passed, s.num_passed);
     QUIRE_CHECK(drafts == 0 || steps.size() == 1, "sequence {}: a step is planned before {} drafts are verified", s.id,
                 drafts);
     QUIRE_CHECK(s.length() <= s.num_prompt_tokens + request.limits.max_tokens, "sequence {} gets {} tokens", s.id,
@@ -204,6 +212,7 @@ void CheckSchedule(const SchedulerLimits& limits, const BlockManager& blocks, co
   Recount recount(blocks);
   std::set<SlotId> slots(running.free_slots().begin(), running.free_slots().end());
   int sequences = 0;
+  int64_t kept_rows = 0;
   for (size_t i = 0; i < requests.size(); ++i) {
     QUIRE_CHECK(i == 0 || Senior(*requests[i - 1], *requests[i]), "request {} is out of order", requests[i]->id);
     recount.CheckSharedPrompt(*requests[i]);
@@ -212,6 +221,7 @@ void CheckSchedule(const SchedulerLimits& limits, const BlockManager& blocks, co
       recount.CheckFlight(*requests[i], sequence, steps);
       recount.CheckScored(*requests[i], sequence);
       ++sequences;
+      kept_rows += sequence.in_pass() ? sequence.num_prompt_tokens : 0;
       if (sequence.slot) QUIRE_CHECK(slots.insert(*sequence.slot).second, "slot {} has two owners", *sequence.slot);
     }
   }
@@ -220,6 +230,8 @@ void CheckSchedule(const SchedulerLimits& limits, const BlockManager& blocks, co
     recount.CheckSwapped(*request);
   }
   recount.CheckCounts();
+  QUIRE_CHECK(kept_rows <= limits.max_kept_rows, "{} rows of texts in slices, at most {}", kept_rows,
+              limits.max_kept_rows);
   QUIRE_CHECK(sequences <= limits.max_running, "{} sequences run, at most {}", sequences, limits.max_running);
   QUIRE_CHECK(static_cast<int>(slots.size()) == limits.max_running, "{} of {} slots accounted for", slots.size(),
               limits.max_running);

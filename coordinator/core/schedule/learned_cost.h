@@ -19,7 +19,7 @@ class LearnedCost {
 
   /// Learns from a step of `seconds` that computed `tokens` tokens (as OutstandingStep::cost counts them) with a mean
   /// context of `context` tokens, and moved `blocks` blocks. The moves took `swap_seconds` of `seconds`.
-  void Observe(int tokens, double context, int blocks, double seconds, double swap_seconds) {
+  void Observe(double tokens, double context, int blocks, double seconds, double swap_seconds) {
     if (tokens >= kFewTokens) LearnToken(context, std::max(seconds - swap_seconds, 0.0) / tokens);
     if (blocks > 0) {
       const double seen = std::max(swap_seconds, 0.0) / blocks;

@@ -7,6 +7,17 @@
 
 namespace quire {
 
+namespace {
+
+/// Returns the number of computed tokens. A slice counts as its part of its pass.
+double TokensOf(const std::vector<StepMember>& members) {
+  double tokens = 0;
+  for (const StepMember& member : members) tokens += member.slice.count > 0 ? member.slice.equivalent() : member.count;
+  return tokens;
+}
+
+}  // namespace
+
 int OutstandingStep::num_tokens() const {
   int tokens = 0;
   for (const StepMember& member : members) tokens += member.count;
@@ -19,16 +30,19 @@ int OutstandingStep::num_known() const {
   return tokens;
 }
 
-int OutstandingStep::cost() const {
+double OutstandingStep::cost() const {
   int rows = 0;
   for (const StepMember& member : members) rows += std::max(0, member.scores.count - 1);
-  return num_tokens() + rows;
+  return TokensOf(members) + rows;
 }
 
 double OutstandingStep::mean_context() const {
   double contexts = 0;
-  for (const StepMember& m : members) contexts += (m.start + 0.5 * (m.count - 1)) * m.count;
-  return members.empty() ? 0 : contexts / num_tokens();
+  for (const StepMember& m : members) {
+    contexts += m.slice.count > 0 ? 0.5 * (m.slice.tokens - 1) * m.slice.equivalent()
+                                  : (m.start + 0.5 * (m.count - 1)) * m.count;
+  }
+  return members.empty() ? 0 : contexts / TokensOf(members);
 }
 
 bool OutstandingStep::HasDrafts() const {

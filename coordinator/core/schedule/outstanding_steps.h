@@ -8,7 +8,8 @@ namespace quire {
 
 /// One sequence's part in a step: tokens [start, start + count) are computed, and with `draws` a token is drawn after
 /// the last of them. The last drafts.size() of the computed tokens are a guess. How many tokens the sequence gains is
-/// known once the guess is verified; until then the sequence counts as gaining one.
+/// known once the guess is verified; until then the sequence counts as gaining one. With a slice, the tokens are the
+/// whole prompt if the slice completes its pass, and none otherwise.
 struct StepMember {
   Request* request;  // null, like `sequence`, once the sequence has left; results for the slot are then dropped
   Sequence* sequence;
@@ -20,6 +21,7 @@ struct StepMember {
   std::vector<TokenId> drafts = {};
   DraftSource source = DraftSource::kText;  // source of the drafts
   int guess = 0;                            // number of tokens that the step orders from the draft model; 0: none
+  Slice slice = {};
 
   /// True for a decode. The row of a pooled prompt counts as a chunk, because some workers keep no rows of decodes for
   /// pooling. Requires `request`.
@@ -36,9 +38,9 @@ struct OutstandingStep {
 
   int num_tokens() const;
   int num_known() const;  // number of computed tokens without the drafts
-  /// Returns what the step takes from the token budget: its tokens, plus its scored rows except the first of each
-  /// member.
-  int cost() const;
+  /// Returns the work of the step: its tokens, plus its scored rows except the first of each member. A slice counts as
+  /// its part of its pass.
+  double cost() const;
   /// Returns how many tokens precede a computed token in its sequence, as a mean over the step's tokens.
   double mean_context() const;
   bool HasDrafts() const;

@@ -46,7 +46,7 @@ void Preemption::Preempt(Request& victim, const Request& cause, StepDraft& draft
   for (Sequence& sequence : victim.sequences) blocks_.LeaveWindow(sequence);
   const int blocks = DistinctBlocks(victim.sequences);
   for (auto it = victim.sequences.rbegin(); it != victim.sequences.rend(); ++it) running_.LeaveWorkers(*it);
-  if (!victim.PoolsAllRows() && SwapIsBetter(blocks, draft)) {
+  if (!victim.PoolsAllRows() && !victim.InPass() && SwapIsBetter(blocks, draft)) {
     blocks_.swap().Out(victim.sequences, draft.plan);
     victim.num_swapped_blocks = blocks;
     ++num_swapped_out_;

@@ -16,14 +16,6 @@ bool FitsFrame(int64_t added, int64_t more) { return added == 0 || added + more 
 
 }  // namespace
 
-bool RequestWork::FitsStep(const Request& request, StepDraft& draft) const {
-  if (!limits_.whole_prompts) return true;
-  const int tokens = request.TokensToCompute(request.sequences.front());
-  const bool empty = draft.budget == draft.most_tokens;
-  if (empty && tokens > draft.budget) draft.SetBudget(std::min(tokens, limits_.max_step_tokens));
-  return tokens <= draft.budget;
-}
-
 std::span<const GrowTarget> RequestWork::FindWork(Request& request, Allowance allowance, StepDraft& draft) {
   std::vector<GrowTarget>& work = draft.work;
   work.clear();
@@ -38,16 +30,19 @@ std::span<const GrowTarget> RequestWork::FindWork(Request& request, Allowance al
     if (sequence.finished || complete || (draft.in_turns && sequence.sits_out)) continue;
     const bool decodes = request.TokensToCompute(sequence) == 1 && allowance.decodes > 0;
     Attach(request, sequence, sequence.num_tokens());
-    const int start = sequence.num_planned();
-    const int count = TokensFor(request, sequence, sequence.length() - start, decodes ? 1 : allowance.chunks);
-    if (count <= 0 || WaitsForPrefix(request, sequence)) continue;
+    const int start = sequence.num_planned(), left = sequence.length() - start, most = decodes ? 1 : allowance.chunks;
+    const bool in_slices = limits_.whole_prompts() && (sequence.in_pass() || left > most);
+    const GrowTarget target = in_slices ? passes_.NextSlice(request, most, draft)
+                                        : GrowTarget{&sequence, start + TokensFor(request, sequence, left, most)};
+    if (target.num_tokens <= start || WaitsForPrefix(request, sequence)) continue;
     if (!sequence.slot) {
       const int64_t bytes = StepWriter::BytesToAdd(request, sequence);
       if (!FitsFrame(added, bytes) && request.beams == nullptr) continue;
       added += bytes;
     }
-    work.push_back({&sequence, start + count});
-    (decodes ? allowance.decodes : allowance.chunks) -= request.StepCost(start, count);
+    work.push_back(target);
+    (decodes ? allowance.decodes : allowance.chunks) -=
+        in_slices ? target.slice_cost : request.StepCost(start, target.num_tokens - start);
   }
   if (request.beams != nullptr) DrawTogether(request, work);
   return work;
@@ -75,11 +70,9 @@ bool RequestWork::ShareLeadersPrefix(Request& request, int budget, StepDraft& dr
   return true;
 }
 
-/// Returns how many of the sequence's next `count` tokens the budget allows, cut where a state should be kept. For
-/// models that read prompts as a whole, returns `count` or 0.
+/// Returns how many of the sequence's next `count` tokens the budget allows, cut where a state should be kept.
 int RequestWork::TokensFor(const Request& request, const Sequence& sequence, int count, int budget) const {
   const int start = sequence.num_planned(), most = request.TokensFor(start, count, budget);
-  if (limits_.whole_prompts && most < count) return 0;
   return most <= 0 || !blocks_.has_states() ? most : blocks_.states().CutAt(sequence, start, start + most) - start;
 }
 

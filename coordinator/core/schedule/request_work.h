@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "coordinator/core/schedule/decision_teller.h"
+#include "coordinator/core/schedule/long_passes.h"
 #include "coordinator/core/schedule/scheduler_limits.h"
 #include "coordinator/core/schedule/step_draft.h"
 
@@ -13,12 +14,9 @@ namespace quire {
 class RequestWork {
  public:
   RequestWork(const SchedulerLimits& limits, BlockManager& blocks, const OutstandingSteps& steps,
-              DecisionTeller& decisions)
-      : limits_(limits), blocks_(blocks), steps_(steps), decisions_(decisions) {}
+              const LongPasses& passes, DecisionTeller& decisions)
+      : limits_(limits), blocks_(blocks), steps_(steps), passes_(passes), decisions_(decisions) {}
 
-  /// False when prompts are read as a whole and the request's prompt is longer than what is left of the step. An empty
-  /// step is extended to the prompt's length, so that every prompt is computed when its turn comes.
-  bool FitsStep(const Request& request, StepDraft& draft) const;
   /// Returns, for each sequence of the request that has work, the number of tokens to which the step takes it within
   /// the allowance. Returns an empty span when the request must wait for other requests or for results. The span points
   /// into the draft and is valid until the next call.
@@ -34,6 +32,7 @@ class RequestWork {
   const SchedulerLimits& limits_;
   BlockManager& blocks_;
   const OutstandingSteps& steps_;
+  const LongPasses& passes_;
   DecisionTeller& decisions_;
 };
 

@@ -70,8 +70,8 @@ bool Scheduler::ShareOut(StepDraft& draft) {
     stage_turns_.TakeTurns(is_together_, draft);
     return true;
   }
-  if (limits_.whole_prompts) {
-    // Each request has its places and blocks for one step only, so clients take turns instead of having shares.
+  if (limits_.whole_prompts()) {
+    // Most requests have their places and blocks for one step only, so clients take turns instead of having shares.
     draft.SetBudget(length_.TokensInCompany());
     return true;
   }
@@ -87,17 +87,22 @@ bool Scheduler::ShareOut(StepDraft& draft) {
 void Scheduler::ServeRunning(StepDraft& draft) {
   if (blocks_.has_states()) draft.reserved_blocks = demand_.MostToGrow(running());
   shares_.OrderForService(draft);
+  const bool in_slices = limits_.whole_prompts();
+  if (in_slices) passes_.Share(draft);
   draft.decodes_before.assign(1, 0);
   for (const Request* request : draft.order)
     draft.decodes_before.push_back(draft.decodes_before.back() + StepShares::DecodesOf(*request, draft));
   for (size_t i = 0; i < draft.order.size() && draft.budget > 0; ++i) {
     Request& request = *draft.order[i];
-    if (!work_.FitsStep(request, draft)) continue;
-    const Allowance allowance = step_shares_.AllowanceOf(request, draft.DecodesAfter(i), draft);
+    const int budget = draft.budget;
+    if (in_slices && draft.pass_tokens <= 0) return;
+    const Allowance allowance =
+        in_slices ? passes_.AllowanceOf(draft) : step_shares_.AllowanceOf(request, draft.DecodesAfter(i), draft);
     const std::span<const GrowTarget> work = work_.FindWork(request, allowance, draft);
     if (work.empty()) continue;
     if (!preemption_.MakeRoomFor(request, work, draft)) return;
     writer_.Emit(request, work, draft);
+    draft.pass_tokens -= budget - draft.budget;
   }
 }
 

@@ -35,8 +35,8 @@ namespace quire {
 /// the workers form a pipeline, the decodes take turns, so that its stages compute different sequences at the same
 /// time.
 ///
-/// Encoders read a prompt as a whole (SchedulerLimits::whole_prompts). A step then has whole prompts only, as many as
-/// its tokens allow. A prompt that is longer than the step's tokens gets a step alone.
+/// Encoders read a prompt as a whole (SchedulerLimits::whole_prompts). A step then has whole prompts, as many as its
+/// tokens allow, and slices of longer prompts' passes (LongPasses).
 ///
 /// Each rule is a class of its own (coordinator/README.md, The scheduler's classes). Schedule shows the rules' order.
 class Scheduler {
@@ -129,6 +129,7 @@ class Scheduler {
   /// Returns the token budget of the last planned step, in the unit of Request::StepCost.
   int step_budget() const { return draft_.most_tokens; }
   const OutstandingSteps& outstanding() const { return steps_; }
+  const LongPasses& passes() const { return passes_; }
   /// True when the last planned step has only some of the decodes, because the workers form a pipeline.
   bool takes_turns() const { return !is_together_; }
   int num_waiting() const { return queue_.size(); }
@@ -139,8 +140,8 @@ class Scheduler {
   /// Returns the number of steps planned so far.
   int64_t num_steps() const { return num_steps_; }
   const std::vector<Request*>& running() const { return running_.requests(); }
-  /// Returns the last decision that held a request at the head of the queue. The decision names the request and whether
-  /// it lacked slots or blocks.
+  /// Returns the last decision that held a request at the head of the queue. The decision names the request and what
+  /// it lacked.
   const Decision& last_held() const { return decisions_.last_held(); }
   LearnedCost& cost() { return cost_; }
   const LearnedCost& cost() const { return cost_; }
@@ -186,13 +187,14 @@ class Scheduler {
   BlockDemand demand_{limits_, blocks_};
   StepLength length_{limits_, blocks_, running_, cost_};
   StageTurns stage_turns_{limits_, running_};
-  StepShares step_shares_{limits_, queue_, running_};
+  StepShares step_shares_{queue_, running_};
   StepWriter writer_{blocks_, running_};
-  RequestWork work_{limits_, blocks_, steps_, decisions_};
+  LongPasses passes_{limits_, blocks_, queue_, running_, cost_};
+  RequestWork work_{limits_, blocks_, steps_, passes_, decisions_};
   Preemption preemption_{limits_, blocks_, queue_, running_, cost_, decisions_};
   ClientShares shares_{limits_, blocks_, queue_, running_, demand_};
   RoomEstimate room_{limits_, blocks_, running_, demand_, shares_};
-  Admission admission_{blocks_, queue_, running_, shares_, room_, work_, writer_, preemption_, decisions_};
+  Admission admission_{blocks_, queue_, running_, shares_, room_, passes_, work_, writer_, preemption_, decisions_};
   PlaceSharing places_{queue_, running_, shares_, room_, preemption_, admission_, decisions_};
   Drafting drafting_{limits_, blocks_};
   StepResults results_{blocks_, running_, steps_};

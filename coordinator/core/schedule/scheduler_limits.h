@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+
 #include "comm/topology/preemption_mode.h"
 
 namespace quire {
@@ -11,11 +13,13 @@ struct SchedulerLimits {
   int lookahead_tokens = 16;       // further tokens of each running sequence for which admission leaves room
   int suspect_after = 2;           // a request runs alone after this many lost groups in a row, until it gets a token
   double target_step_seconds = 0;  // see LiveOptions
-  /// True when the model reads a prompt as a whole: a step never has a part of a prompt, and max_step_tokens is at
-  /// least the longest prompt.
-  bool whole_prompts = false;
-  int num_stages = 1;  // stages of the workers' pipeline
+  /// Stages of a pass (Slice) of a model that reads prompts as a whole: a step has a whole prompt, or a slice of its
+  /// pass. 0: prompts are cut into chunks of tokens.
+  int pass_stages = 0;
+  int64_t max_kept_rows = 0;  // most tokens of the prompts whose passes have begun and not ended (MostKeptRows)
+  int num_stages = 1;         // stages of the workers' pipeline
 
+  bool whole_prompts() const { return pass_stages > 0; }
   /// Returns how many steps may be outstanding where steps are planned ahead: one in each stage and one that waits, so
   /// that no stage waits for the coordinator.
   int most_outstanding() const { return num_stages + 1; }

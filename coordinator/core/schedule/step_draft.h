@@ -25,6 +25,10 @@ struct StepDraft {
   bool use_counted = false;             // ClientAccount::use counts the present running requests
   int most_tokens = 0;                  // tokens that the step may compute, as Request::StepCost charges them
   int budget = 0;                       // the part of most_tokens that is left
+  int pass_tokens = 0;                  // where prompts are read as a whole: the part of `budget` for running requests
+  int num_passes = 0;                   // ... and the number of running requests that have work
+  int answered_tokens = 0;              // tokens of the prompts whose passes in slices the step completes
+  bool admitted = false;                // a request was admitted, and has work in the step
   int64_t added_bytes = 0;              // bytes of the sequences that this plan sends in full
   int reserved_blocks = 0;              // blocks that running sequences may take in this step; kept states may not
   std::vector<Request*> order;          // running requests in order of service; the last is preempted first
@@ -42,8 +46,9 @@ struct StepDraft {
     ahead = is_ahead;
     in_company = company;
     in_turns = false;
-    left_out = preempted = use_counted = false;
+    left_out = preempted = use_counted = admitted = false;
     added_bytes = 0;
+    answered_tokens = 0;
     reserved_blocks = 0;
     returning.clear();
     sharers.clear();

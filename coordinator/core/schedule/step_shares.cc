@@ -162,13 +162,12 @@ int StepShares::DecodesOf(const Request& request, const StepDraft& draft) {
 Allowance StepShares::AllowanceOf(const Request& request, int later_decodes, const StepDraft& draft) const {
   const int decodes = std::min(DecodesOf(request, draft), draft.budget);
   const int rest = std::max(0, draft.budget - decodes - later_decodes);
-  const bool shared = draft.in_company && !limits_.whole_prompts;
-  return {decodes, shared ? std::min(rest, request.account->use.chunks_left) : rest};
+  return {decodes, draft.in_company ? std::min(rest, request.account->use.chunks_left) : rest};
 }
 
 void StepShares::ChargeStep(const Request& request, std::span<const GrowTarget> work) {
   int& left = request.account->use.chunks_left;
-  for (const auto& [sequence, end] : work) {
+  for (const auto& [sequence, end, slice, slice_cost] : work) {
     if (Decodes(request, *sequence)) continue;
     const int start = sequence->num_planned();
     left = std::max(0, left - request.StepCost(start, end - start));

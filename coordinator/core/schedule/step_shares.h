@@ -3,7 +3,6 @@
 #include <span>
 
 #include "coordinator/core/schedule/running_set.h"
-#include "coordinator/core/schedule/scheduler_limits.h"
 #include "coordinator/core/schedule/step_draft.h"
 
 namespace quire {
@@ -11,8 +10,7 @@ namespace quire {
 /// Divides a step's tokens between clients, and between the decodes and chunks of one client.
 class StepShares {
  public:
-  StepShares(const SchedulerLimits& limits, WaitingQueue& queue, const RunningSet& running)
-      : limits_(limits), queue_(queue), running_(running) {}
+  StepShares(WaitingQueue& queue, const RunningSet& running) : queue_(queue), running_(running) {}
 
   /// Splits the step evenly between the clients with work. Tokens that a client does not need go to the others. `most`:
   /// number of tokens of a short step. Returns the number of tokens of this step.
@@ -31,7 +29,6 @@ class StepShares {
   void SplitStep(int tokens, StepDraft& draft);
   void TakeTurns(const ClientAccount& account, int decodes);
 
-  const SchedulerLimits& limits_;
   WaitingQueue& queue_;
   const RunningSet& running_;
 };

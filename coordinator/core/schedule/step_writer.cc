@@ -17,7 +17,12 @@ int64_t StepWriter::BytesToAdd(const Request& request, const Sequence& sequence)
 
 void StepWriter::Emit(Request& request, std::span<const GrowTarget> work, StepDraft& draft) {
   if (draft.in_company) StepShares::ChargeStep(request, work);
-  for (const auto& [sequence, end] : work) {
+  for (const auto& [sequence, end, slice, slice_cost] : work) {
+    if (slice.count > 0) {
+      EmitSlice(request, *sequence, slice, draft);
+      draft.budget -= slice_cost;
+      continue;
+    }
     const int start = sequence->num_planned(), count = end - start;
     for (; sequence->slot && sequence->told_first_block < sequence->first_block; ++sequence->told_first_block) {
       draft.plan.tables.push_back({*sequence->slot, static_cast<uint32_t>(sequence->told_first_block), kNullBlock});
@@ -32,6 +37,19 @@ void StepWriter::Emit(Request& request, std::span<const GrowTarget> work, StepDr
     draft.plan.position_sum += static_cast<uint64_t>(start);
     draft.budget -= request.StepCost(start, count);
   }
+}
+
+/// Puts a slice of the sequence's pass into the step. The first slice takes the blocks of the whole prompt.
+void StepWriter::EmitSlice(Request& request, Sequence& sequence, Slice slice, StepDraft& draft) {
+  blocks_.Grow(sequence, slice.tokens, draft.plan, draft.reserved_blocks);
+  if (!sequence.slot) AddToWorkers(request, sequence, draft);
+  slice.slot = *sequence.slot;
+  const int count = slice.completes() ? slice.tokens : 0;
+  draft.answered_tokens += count;
+  draft.step->members.push_back({&request, &sequence, slice.slot, 0, count, slice.completes()});
+  draft.step->members.back().slice = slice;
+  sequence.num_passed = static_cast<int>(slice.end());
+  sequence.last_step = draft.number;
 }
 
 void StepWriter::AddToWorkers(const Request& request, Sequence& sequence, StepDraft& draft) {
@@ -52,11 +70,15 @@ void StepWriter::NotePrefixes(Sequence& sequence, int end, StepDraft& draft) {
 }
 
 void StepWriter::OrderBatch(StepDraft& draft) {
-  const auto key = [](const StepMember& m) { return std::tuple(!m.IsDecode(), !m.drafts.empty(), m.slot); };
+  const auto key = [](const StepMember& m) {
+    return std::tuple(!m.IsDecode(), !m.drafts.empty(), m.slice.count > 0, m.slot);
+  };
   auto& members = draft.step->members;
   std::ranges::sort(members, {}, key);
   for (const StepMember& m : members) {
-    if (!m.drafts.empty())
+    if (m.slice.count > 0)
+      draft.plan.slices.push_back(m.slice);
+    else if (!m.drafts.empty())
       draft.plan.drafts.push_back({m.slot, m.drafts});
     else if (m.IsDecode())
       draft.plan.decodes.push_back(m.slot);

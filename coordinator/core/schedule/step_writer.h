@@ -15,12 +15,14 @@ class StepWriter {
 
   /// Puts the work of one request into the step. The pool must have the blocks that the work needs.
   void Emit(Request& request, std::span<const GrowTarget> work, StepDraft& draft);
-  /// Orders the step's members as a batch: decodes come first, then decodes with drafts, then chunks, each by slot.
+  /// Orders the step's members as a batch: decodes come first, then decodes with drafts, then chunks, then slices, each
+  /// by slot.
   static void OrderBatch(StepDraft& draft);
   /// Returns an upper bound of the bytes that the plan needs to send the whole sequence to a worker.
   static int64_t BytesToAdd(const Request& request, const Sequence& sequence);
 
  private:
+  void EmitSlice(Request& request, Sequence& sequence, Slice slice, StepDraft& draft);
   void AddToWorkers(const Request& request, Sequence& sequence, StepDraft& draft);
   void NotePrefixes(Sequence& sequence, int end, StepDraft& draft);
 

@@ -21,6 +21,7 @@ bool GoesBefore(const ClientAccount& a, const ClientAccount& b) {
 
 Request& ClientAccount::head() const {
   QUIRE_CHECK(waits(), "nobody waits");
+  if (use.picked != nullptr) return *use.picked;
   if (!preempted.empty()) return *preempted.front();
   return *waiting.front();
 }
@@ -88,6 +89,7 @@ void WaitingQueue::BeginPlan() {
   for (auto& [name, account] : clients_) {
     ClientAccount::Use& use = account.use;
     use.gave_way = use.passed_over = use.stands_back = use.left_room = false;
+    use.picked = nullptr;
   }
 }
 
@@ -95,6 +97,7 @@ void WaitingQueue::BeginTurns() {
   for (auto& [name, account] : clients_) {
     account.use.passed_over = account.use.gave_way;
     account.use.stands_back = account.use.left_room = false;
+    account.use.picked = nullptr;
   }
 }
 
@@ -110,6 +113,7 @@ void WaitingQueue::ChargeGenerated(Request& request, int tokens) {
 
 void WaitingQueue::Remove(Request& request) {
   ClientAccount& account = *request.account;
+  if (account.use.picked == &request) account.use.picked = nullptr;
   size_ -= static_cast<int>(std::erase(account.preempted, &request) + std::erase(account.waiting, &request));
 }
 

@@ -26,7 +26,7 @@ struct ClientAccount {
 
   int num_waiting() const { return static_cast<int>(preempted.size() + waiting.size()); }
   bool waits() const { return num_waiting() > 0; }
-  /// Returns the client's next request to admit. Requires waits().
+  /// Returns the client's next request to admit, or the request that goes before it (Use::picked). Requires waits().
   Request& head() const;
 
   /// The client's use of resources while a plan is made (Scheduler). Every plan begins with an empty Use.
@@ -37,6 +37,7 @@ struct ClientAccount {
     bool gave_way = false;          // no request of the client is admitted with this plan
     bool stands_back = false;       // other clients go first in this round of turns...
     bool left_room = false;         // ...although there was room for the client's next request
+    Request* picked = nullptr;      // a waiting request that goes before the client's next one; null: none
     int decodes = 0, beams = 0;     // sequences with one token to compute, beams counted apart
     int64_t chunks = 0;             // tokens to compute of its other sequences
     int chunks_left = 0;            // the part of `chunks` that the step may still compute
@@ -93,7 +94,6 @@ class WaitingQueue {
   std::map<std::string, ClientAccount> clients_;
   int size_ = 0, num_active_ = 0;
   int64_t num_left_ = 0;
-
   friend class EngineArchive;
 };
 

@@ -2,6 +2,7 @@
 
 #include "kernels/cpu/isa/fetch.h"
 #include "kernels/cpu/isa/kv_numbers.h"
+#include "kernels/cpu/isa/query_reach.h"
 #include "kernels/cpu/isa/table.h"
 
 // Attention reads keys and values in spans of a few blocks, as floats, halves, or bytes with scales.
@@ -21,15 +22,6 @@ inline int64_t SlotsOfSpan(const KvCacheView& cache) {
   const bool several = cache.block_size % kLanes == 0 && cache.block_size < kSpanSlots;
   return several ? kSpanSlots / cache.block_size * cache.block_size : cache.block_size;
 }
-
-/// Returns the number of positions that a query sees. Without a window, returns more positions than any context has.
-inline int64_t WindowOf(const PagedAttentionParams& p) {
-  constexpr int64_t kNoWindow = int64_t{1} << 30;
-  return p.window > 0 ? Least(p.window, kNoWindow) : kNoWindow;
-}
-
-/// Returns the number of positions after itself that a query sees, as far as the context has them.
-inline int64_t AheadOf(const PagedAttentionParams& p) { return p.both_ways ? WindowOf(p) - 1 : 0; }
 
 /// A few consecutive blocks of a sequence, with numbers of type T. Pointers to blocks that no query of the item sees
 /// are valid addresses in the cache with meaningless contents. Pointers to scales are meaningless for numbers without

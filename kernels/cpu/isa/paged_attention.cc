@@ -411,7 +411,7 @@ void TileOf(const PagedAttentionParams& p, const AttentionItem& item, float* scr
     }
     if (rows.slope != nullptr) rows.slope[row] = p.alibi_slopes[head];
     rows.head[row] = static_cast<int32_t>(head);
-    rows.place[row] = static_cast<int32_t>(p.context_len[sequence] - (p.query_start[sequence + 1] - query));
+    rows.place[row] = static_cast<int32_t>(PositionOf(p, sequence, query));
     rows.max[row] = p.sinks == nullptr ? kMasked : p.sinks[head];
     rows.sum[row] = p.sinks == nullptr ? 0.0f : 1.0f;
     if constexpr (kInBytes<T>) RoundQuery(rows.query + row * dim, dim);
@@ -424,9 +424,8 @@ void TileOf(const PagedAttentionParams& p, const AttentionItem& item, float* scr
   VisitSlots<T>(p, item.members[0].sequence, item.kv_head, place, 0, shared, rows);
   for (int64_t m = 0; m < item.num_members; ++m) {
     const AttentionMember& member = item.members[m];
-    const int64_t past_all = p.query_start[member.sequence + 1];
     place.num_queries = member.num_queries;
-    place.first_position = p.context_len[member.sequence] - (past_all - member.first_query);
+    place.first_position = PositionOf(p, member.sequence, member.first_query);
     place.context = p.context_len[member.sequence];
     const int64_t past_last = Least(place.first_position + place.num_queries + place.ahead, place.context);
     VisitSlots<T>(p, member.sequence, item.kv_head, place, shared, past_last, rows);

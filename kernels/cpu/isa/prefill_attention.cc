@@ -257,7 +257,7 @@ void TileOf(const PagedAttentionParams& p, const AttentionItem& item, float* scr
   const auto panels = PanelsFor<T>(scratch + MostBlocks(p) * FloatsOfBlock(dim), dim, spans[0].padded);
   const AttentionMember& member = *item.members;
   const Reach reach = {WindowOf(p), AheadOf(p), p.context_len[member.sequence]};
-  const int64_t first = p.context_len[member.sequence] - (p.query_start[member.sequence + 1] - member.first_query);
+  const int64_t first = PositionOf(p, member.sequence, member.first_query);
   const int64_t first_seen = Most(first - reach.window + 1, 0);
   const int64_t past_last = Least(first + member.num_queries + reach.ahead, reach.context);
   const auto visible = [&](int64_t at) { return Visible{Most(first_seen - at, 0), Least(past_last - at, slots)}; };

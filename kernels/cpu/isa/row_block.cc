@@ -45,7 +45,7 @@ void BeginBlock(const PagedAttentionParams& p, const AttentionItem& item, const 
   const float* from[kBlockRows];
   EachRow(p, item, block, [&](int64_t lane, int64_t query, int64_t head) {
     from[lane] = p.queries + query * p.query_stride + head * dim;
-    block.place[lane] = static_cast<int32_t>(p.context_len[sequence] - (p.query_start[sequence + 1] - query));
+    block.place[lane] = static_cast<int32_t>(PositionOf(p, sequence, query));
     block.head[lane] = static_cast<int32_t>(head);
     block.slope[lane] = p.alibi_slopes == nullptr ? 0.0f : p.alibi_slopes[head];
     block.max[lane] = p.sinks == nullptr ? kMasked : p.sinks[head];

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+
+#include "coordinator/core/blocks/block_manager.h"
+#include "coordinator/core/schedule/learned_cost.h"
+#include "coordinator/core/schedule/running_set.h"
+#include "coordinator/core/schedule/scheduler_limits.h"
+#include "coordinator/core/schedule/step_draft.h"
+
+namespace quire {
+
+/// Where the model reads prompts as a whole, decides which prompts are computed in one step and which in slices of
+/// their pass (Slice). Serves the passes that have begun, least recently served first, beside waiting requests. A
+/// client has at most one pass at a time; shorter prompts of the client go before its next one.
+class LongPasses {
+ public:
+  LongPasses(const SchedulerLimits& limits, const BlockManager& blocks, const WaitingQueue& queue,
+             const RunningSet& running, const LearnedCost& cost)
+      : limits_(limits), blocks_(blocks), queue_(queue), running_(running), cost_(cost) {}
+
+  enum class Fit {
+    kFits,      // the request may be admitted: its prompt fits the rest of the step, or its pass may begin
+    kNextStep,  // a later step may have room for the whole prompt; this step has admitted others
+    kWaits      // its pass must wait for other passes to end
+  };
+  Fit FitOf(const Request& request, const StepDraft& draft) const;
+  /// Chooses the client's first waiting request that fits the rest of the step as a whole to go before the client's
+  /// next one. Returns false if there is none.
+  static bool LetOvertake(ClientAccount& client, const StepDraft& draft);
+
+  /// Divides the step between passes and waiting requests (StepDraft::pass_tokens), and orders the running requests.
+  void Share(StepDraft& draft) const;
+  /// Returns the tokens that one running request may compute.
+  Allowance AllowanceOf(const StepDraft& draft) const;
+  /// Returns the next slice of the request's pass, which takes about `tokens` tokens of the step's budget; nothing to
+  /// compute if the pass may not begin.
+  GrowTarget NextSlice(Request& request, int tokens, const StepDraft& draft) const;
+
+  /// Returns the number of rows for which the workers keep activations after all planned steps.
+  int64_t KeptRows() const;
+
+ private:
+  /// True when the request's pass may begin. Beside others, a pass begins only where the workers may keep its rows, and
+  /// where passes leave half of the places and a quarter of the blocks to prompts that one step computes.
+  bool MayBegin(const Request& request) const;
+  static int LeastTokens(const StepDraft& draft);
+  double CostOfToken(int prompt_tokens) const;
+
+  const SchedulerLimits& limits_;
+  const BlockManager& blocks_;
+  const WaitingQueue& queue_;
+  const RunningSet& running_;
+  const LearnedCost& cost_;
+};
+
+}  // namespace quire

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "kernels/cpu/isa/table.h"
+
+// Where queries stand, and which positions they see.
+namespace quire::kernels::QUIRE_ISA {
+
+/// Returns the number of positions that a query sees. Without a window, returns more positions than any context has.
+inline int64_t WindowOf(const PagedAttentionParams& p) {
+  constexpr int64_t kNoWindow = int64_t{1} << 30;
+  return p.window > 0 ? Least(p.window, kNoWindow) : kNoWindow;
+}
+
+/// Returns the number of positions after itself that a query sees, as far as the context has them.
+inline int64_t AheadOf(const PagedAttentionParams& p) { return p.both_ways ? WindowOf(p) - 1 : 0; }
+
+/// Returns the position of the query in row `query`, one of the sequence's.
+inline int64_t PositionOf(const PagedAttentionParams& p, int64_t sequence, int64_t query) {
+  if (p.first_position != nullptr) return p.first_position[sequence] + (query - p.query_start[sequence]);
+  return p.context_len[sequence] - (p.query_start[sequence + 1] - query);
+}
+
+}  // namespace quire::kernels::QUIRE_ISA
