@@ -15,6 +15,12 @@ const char* NameOf(FinishReason reason) {
 
 double Seconds(int64_t milliseconds) { return static_cast<double>(milliseconds) / 1000; }
 
+const char* SourceOf(DecisionKind drafted) {
+  if (drafted == DecisionKind::kDraftedByPrediction) return "from its prediction";
+  if (drafted == DecisionKind::kDraftedFromText) return "from its own text";
+  return drafted == DecisionKind::kDraftedFromAnswers ? "from earlier answers" : "by the draft model";
+}
+
 std::string What(const Decision& d) {
   switch (d.kind) {
     case DecisionKind::kQueued:
@@ -60,19 +66,18 @@ std::string What(const Decision& d) {
       return fmt::format("gives way to request {}: its client has {} blocks, its share is {}", d.cause, d.a, d.b);
     case DecisionKind::kStoodBack:
       return fmt::format("lets others go first, who take its room: it has {} sequences, the share is {}", d.a, d.b);
+    case DecisionKind::kBroughtFromHost:
+      return fmt::format("{} cached blocks come back from the host, {} were free", d.a, d.b);
     case DecisionKind::kSetAside:
       return fmt::format(
           "is set aside: requests of others than batches are there, or its adapter is not; gives {} blocks up", d.a);
     case DecisionKind::kTakenUp:
       return fmt::format("is taken up again; {} requests wait", d.b);
     case DecisionKind::kDraftedByPrediction:
-      return fmt::format("{} of {} tokens guessed from its prediction were right", d.a, d.b);
     case DecisionKind::kDraftedFromText:
-      return fmt::format("{} of {} tokens guessed from its own text were right", d.a, d.b);
     case DecisionKind::kDraftedFromAnswers:
-      return fmt::format("{} of {} tokens guessed from earlier answers were right", d.a, d.b);
     case DecisionKind::kDraftedByModel:
-      return fmt::format("{} of {} tokens guessed by the draft model were right", d.a, d.b);
+      return fmt::format("{} of {} tokens guessed {} were right", d.a, d.b, SourceOf(d.kind));
   }
   return "an unknown decision";
 }

@@ -9,12 +9,12 @@ namespace quire {
 
 /// A scheduling decision about a request. Decision::a and Decision::b are the numbers that the decision rests on.
 enum class DecisionKind : uint8_t {
-  kQueued = 1,     // a: prompt tokens, b: requests in the queue before this one
-  kHeldForSlots,   // the request at the head of the queue waits for a slot; a: running sequences, b: their limit
-  kHeldForBlocks,  // the head waits for blocks; a: needed blocks, b: free blocks that no running request will take
-  kAdmitted,       // a: prompt tokens taken from the prefix cache, b: blocks free before
-  kReadmitted,     // a preempted request runs again; a: tokens to recompute, b: blocks free before
-  kSwappedIn,      // a: blocks moved back, b: blocks free before
+  kQueued = 1,          // a: prompt tokens, b: requests in the queue before this one
+  kHeldForSlots,        // the request at the head of the queue waits for a slot; a: running sequences, b: their limit
+  kHeldForBlocks,       // the head waits for blocks; a: needed blocks, b: free blocks that no running request will take
+  kAdmitted,            // a: prompt tokens taken from the prefix cache, b: blocks free before
+  kReadmitted,          // a preempted request runs again; a: tokens to recompute, b: blocks free before
+  kSwappedIn,           // a: blocks moved back, b: blocks free before
   kPreemptedRecompute,  // preempted for `cause`; a: tokens to recompute, b: blocks given up
   kPreemptedSwap,       // preempted for `cause`; a: blocks moved to the host, b: host blocks left
   kWaitsForPrefix,      // an earlier request computes a prefix that both share; a: tokens that this one has computed
@@ -34,6 +34,7 @@ enum class DecisionKind : uint8_t {
   kDraftedFromAnswers,   // when a request ends; a and b as with kDraftedByPrediction, for guesses from earlier answers
   kDraftedByModel,       // when a request ends; a and b as with kDraftedByPrediction, for guesses of the draft model
   kStoodBack,            // other clients took the room that it found; a: its sequences, b: its client's share of places
+  kBroughtFromHost,      // its next blocks were cached on the host; a: blocks copied back, b: blocks free before
 };
 
 struct Decision {

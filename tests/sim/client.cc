@@ -70,8 +70,8 @@ void Client::OnDrafts(int index, int accepted, int refused) {
   At(index);
   const auto told = due_drafts.find(index);
   if (told == due_drafts.end() || told->second != std::pair(accepted, refused))
-    throw Failure{fmt::format("choice {}: {} guessed tokens are said to be in the answer, and {} not", index, accepted,
-                              refused)};
+    throw Failure{
+        fmt::format("choice {}: {} guessed tokens are said to be in the answer, and {} not", index, accepted, refused)};
   due_drafts.erase(told);
 }
 

@@ -55,11 +55,11 @@ struct Sequence {
 
   /// Blocks of the state after num_planned() tokens, once all outstanding steps are done; empty before the first step.
   std::vector<BlockId> state;
-  std::vector<BlockId> host_state;  // while swapped out: host copy of `state`
+  std::vector<BlockId> host_state;       // while swapped out: host copy of `state`
   std::vector<ComingCheckpoint> coming;  // states that outstanding steps compute; the earliest first
-  CheckpointId latest_checkpoint = 0;  // checkpoint of the generated tokens; the next one replaces it
-  int begun = 0;                       // cached tokens that the sequence took over together with the state after them
-  int shared_prefix = 0;               // leading tokens whose keys and values were in the cache at the last lookup
+  CheckpointId latest_checkpoint = 0;    // checkpoint of the generated tokens; the next one replaces it
+  int begun = 0;                         // cached tokens that the sequence took over together with the state after them
+  int shared_prefix = 0;                 // leading tokens whose keys and values were in the cache at the last lookup
 
   int num_tokens() const { return static_cast<int>(tokens.size()); }
   /// Returns the number of computed tokens after all outstanding steps.
@@ -74,6 +74,7 @@ struct Sequence {
 struct GrowTarget {
   Sequence* sequence;
   int num_tokens;
+  int from_host = 0;  // blocks, the next ones of the sequence, that have copies on the host and need not be computed
 };
 
 /// Returns the n sequences of a new request: choices 0 .. n-1, each with the prompt and nothing computed.

@@ -165,6 +165,7 @@ class Scheduler {
   bool ShareOut(StepDraft& draft);
   void ServeRunning(StepDraft& draft);
   void Launch(StepDraft& draft);
+  void CopyAhead(StepPlan& plan);
 
   void Detach(Sequence& sequence);
 
@@ -187,8 +188,8 @@ class Scheduler {
   StepLength length_{limits_, blocks_, running_, cost_};
   StageTurns stage_turns_{limits_, running_};
   StepShares step_shares_{limits_, queue_, running_};
-  StepWriter writer_{blocks_, running_};
-  RequestWork work_{limits_, blocks_, steps_, decisions_};
+  StepWriter writer_{blocks_, running_, decisions_};
+  RequestWork work_{limits_, blocks_, steps_, cost_, decisions_};
   Preemption preemption_{limits_, blocks_, queue_, running_, cost_, decisions_};
   ClientShares shares_{limits_, blocks_, queue_, running_, demand_};
   RoomEstimate room_{limits_, blocks_, running_, demand_, shares_};
