@@ -74,10 +74,12 @@ TEST(LearnedCostTest, MovingIsQuicker_ComparesBlocksWithTheirTokens) {
 TEST(LearnedCostTest, BlocksBeside_FitIntoAPartOfAStep) {
   LearnedCost cost;
   cost.SetBlockSeconds(0.001);
-  EXPECT_EQ(cost.BlocksBeside(64), 1) << "before the first step";
+  EXPECT_EQ(cost.BlocksBeside(1, 64), 1) << "before the first step";
   cost.Observe(1, 0, 4, 0.104, 0.004);  // moves do not count as time of a step
-  EXPECT_EQ(cost.BlocksBeside(64), 5);
-  EXPECT_EQ(cost.BlocksBeside(3), 3);
+  EXPECT_EQ(cost.BlocksBeside(1, 64), 5);
+  EXPECT_EQ(cost.BlocksBeside(1, 3), 3);
+  cost.Observe(100, 0, 0, 0.1, 0);  // 1 ms a token
+  EXPECT_EQ(cost.BlocksBeside(400, 64), 20) << "a long step has time for more";
 }
 
 }  // namespace

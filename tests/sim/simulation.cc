@@ -243,14 +243,15 @@ bool Simulation::Plan() {
   return true;
 }
 
-/// Checks that a plan moves blocks between device and host for the requests that are swapped, and otherwise for the
-/// host cache, never for both ways of it: copies to the host come with no other moves.
+/// Checks that plans move as many blocks between device and host as swapped requests and the host cache account for,
+/// and that a plan with copies to the host moves no blocks of swapped requests.
 void Simulation::CheckMoves(const StepPlan& plan) {
   const HostCache& host = engine_.blocks().host_cache();
   swap_outs_ += std::ssize(plan.swap_outs);
   swap_ins_ += std::ssize(plan.swap_ins);
   const int64_t copied = host.num_copied() - std::exchange(copied_, host.num_copied());
-  if (copied > 0 && (copied != std::ssize(plan.swap_outs) || !plan.swap_ins.empty()))
+  const int64_t brought = watcher_.brought - std::exchange(brought_, watcher_.brought);
+  if (copied > 0 && (copied != std::ssize(plan.swap_outs) || brought != std::ssize(plan.swap_ins)))
     throw Failure{fmt::format("{} blocks are copied to the host beside other moves", copied)};
   if (swap_outs_ != watcher_.swapped_out + host.num_copied() || swap_ins_ != watcher_.swapped_in + watcher_.brought ||
       watcher_.brought != host.num_found())

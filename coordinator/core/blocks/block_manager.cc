@@ -41,8 +41,8 @@ BlockManager::BlockManager(const BlockManagerOptions& options)
       pool_(
           options.num_blocks,
           [this](BlockId block) {
-            prefixes_.Forget(block);
             host_cache_.OnReused(block);
+            prefixes_.Forget(block);
           },
           [this](BlockId block) { host_cache_.OnReleased(block); }),
       host_pool_(options.num_host_blocks + 1, [this](BlockId block) { host_cache_.Forget(block); }),

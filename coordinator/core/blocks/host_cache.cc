@@ -40,7 +40,14 @@ void HostCache::OnReleased(BlockId block) {
   waiting_.push_back(block);
 }
 
-void HostCache::OnReused(BlockId block) { SetAhead(block, false); }
+void HostCache::OnReused(BlockId block) {
+  const auto hash = prefixes_.cache().HashOf(block);
+  if (on_ && hash) {
+    const std::span<const TokenId> tokens = prefixes_.cache().TokensOf(block);
+    if (!Find(*hash, tokens)) leaving_.push_back({block, *hash, {tokens.begin(), tokens.end()}});
+  }
+  SetAhead(block, false);
+}
 
 void HostCache::SetAhead(BlockId block, bool ahead) {
   uint8_t& mark = ahead_[static_cast<size_t>(block)];
@@ -99,11 +106,14 @@ void HostCache::Bring(std::span<const BlockId> hosts) {
   // A block is reused before the blocks that continue its content, so they are released in the opposite order.
   std::ranges::for_each(hosts.rbegin(), hosts.rend(), [this](BlockId host) { HoldForPlan(host); });
   num_found_ += std::ssize(hosts);
+  num_brought_ += hosts.size();
 }
 
 void HostCache::EndPlan() {
   for (const BlockId host : held_) host_.Release(host);
   held_.clear();
+  leaving_.clear();
+  num_brought_ = 0;
 }
 
 /// Copies device blocks into host blocks that are held for the plan, and marks them as kept. Returns their number.
@@ -111,6 +121,19 @@ int HostCache::CopyTo(std::span<const BlockId> blocks, std::span<const BlockId> 
   for (size_t i = 0; i < blocks.size(); ++i) plan.swap_outs.push_back({blocks[i], hosts[i]});
   num_copied_ += std::ssize(blocks);
   return static_cast<int>(blocks.size());
+}
+
+/// Lets the plan copy the block to the host. Returns the copy, which is held for the plan.
+std::optional<BlockId> HostCache::NewCopy(BlockId block, const BlockHash& hash, std::span<const TokenId> tokens,
+                                          StepPlan& plan) {
+  const BlockId copy = host_.Allocate();
+  held_.push_back(copy);
+  bool inserted = false;
+  cache_.Insert(copy, hash, kAnyParent, tokens, inserted);
+  if (!inserted) return std::nullopt;
+  host_.KeepContent(copy);
+  CopyTo({&block, 1}, {&copy, 1}, plan);
+  return copy;
 }
 
 /// Copies the next waiting block, and the state behind it, unless they are reused or copied already, or the block is in
@@ -127,13 +150,9 @@ int HostCache::CopyNext(StepPlan& plan) {
   if (copy) {
     HoldForPlan(*copy);
   } else {
-    copy = host_.Allocate();
-    held_.push_back(*copy);
-    bool inserted = false;
-    cache_.Insert(*copy, *hash, kAnyParent, tokens, inserted);
-    if (!inserted) return 0;
-    host_.KeepContent(*copy);
-    copied += CopyTo({&block, 1}, {&*copy, 1}, plan);
+    copy = NewCopy(block, *hash, tokens, plan);
+    if (!copy) return 0;
+    copied = 1;
   }
   if (!has_states_) return copied;
   const std::span<const BlockId> state = prefixes_.checkpoints().Find(block);
@@ -146,7 +165,11 @@ int HostCache::CopyNext(StepPlan& plan) {
 }
 
 void HostCache::CopyAhead(int most, StepPlan& plan) {
-  if (!plan.swap_outs.empty() || !plan.swap_ins.empty()) return;
+  if (!plan.swap_outs.empty() || plan.swap_ins.size() != num_brought_) return;
+  for (const auto& [block, hash, tokens] : leaving_) {
+    if (most == 0 || host_.num_free() == 0) break;
+    if (!Find(hash, tokens) && NewCopy(block, hash, tokens, plan)) --most;
+  }
   // At most half of the host pool has copies of blocks that are still cached on the device. The other half has copies
   // of blocks that are not.
   const int most_ahead = host_.num_usable() / 2;

@@ -44,11 +44,13 @@ class LearnedCost {
   bool MovingIsQuicker(int blocks, int context, int tokens) const {
     return seconds_per_block_ * blocks < TokenSeconds(context + tokens / 2.0) * tokens;
   }
-  /// Returns how many blocks can be moved, at most `most`, in kCopyPart of the mean time of a step; at least 1.
-  int BlocksBeside(int most) const {
+  /// Returns how many blocks can be moved, at most `most`, in kCopyPart of the time of a step of `tokens` tokens, or of
+  /// the mean time of a step where that is longer; at least 1.
+  int BlocksBeside(int tokens, int most) const {
     constexpr double kCopyPart = 0.05;
-    if (seconds_per_block_ * most <= kCopyPart * step_seconds_) return most;
-    return std::max(1, static_cast<int>(kCopyPart * step_seconds_ / seconds_per_block_));
+    const double seconds = kCopyPart * std::max(step_seconds_, TokenSeconds(0) * tokens);
+    if (seconds_per_block_ * most <= seconds) return most;
+    return std::max(1, static_cast<int>(seconds / seconds_per_block_));
   }
 
   template <class Archive>

@@ -31,6 +31,7 @@ StepPlan& Scheduler::Schedule() {
   QUIRE_CHECK(num_outstanding() < steps_.most(), "{} steps are outstanding", num_outstanding());
   StepDraft& draft = draft_;
   draft.plan.Clear();
+  blocks_.host_cache().BeginPlan();
   is_together_ = limits_.num_stages == 1 || drafting_.HoldsUp(running());
   if (!MustWait()) {
     BeginStep(draft);
@@ -115,7 +116,8 @@ void Scheduler::Launch(StepDraft& draft) {
 void Scheduler::CopyAhead(StepPlan& plan) {
   constexpr int kMostCopies = 64;
   HostCache& host = blocks_.host_cache();
-  if (cost_.MovingIsQuicker(1, 0, blocks_.block_size())) host.CopyAhead(cost_.BlocksBeside(kMostCopies), plan);
+  if (cost_.MovingIsQuicker(1, 0, blocks_.block_size()))
+    host.CopyAhead(cost_.BlocksBeside(plan.num_tokens(), kMostCopies), plan);
   host.EndPlan();
 }
 
