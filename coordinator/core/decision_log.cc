@@ -19,6 +19,12 @@ std::string Late(const char* what, const Decision& d) {
   return fmt::format("{} {:.3f} s after it came, {:.3f} s are allowed", what, Seconds(d.a), Seconds(d.b));
 }
 
+const char* SourceOf(DecisionKind drafted) {
+  if (drafted == DecisionKind::kDraftedByPrediction) return "from its prediction";
+  if (drafted == DecisionKind::kDraftedFromText) return "from its own text";
+  return drafted == DecisionKind::kDraftedFromAnswers ? "from earlier answers" : "by the draft model";
+}
+
 std::string What(const Decision& d) {
   switch (d.kind) {
     case DecisionKind::kQueued:
@@ -64,19 +70,18 @@ std::string What(const Decision& d) {
       return fmt::format("lets others go first, who take its room: it has {} sequences, the share is {}", d.a, d.b);
     case DecisionKind::kHeldForPasses:
       return fmt::format("first in the queue, but other long texts are computed first: {} tokens of them", d.b);
+    case DecisionKind::kBroughtFromHost:
+      return fmt::format("{} cached blocks come back from the host, {} were free", d.a, d.b);
     case DecisionKind::kSetAside:
       return fmt::format(
           "is set aside: requests of others than batches are there, or its adapter is not; gives {} blocks up", d.a);
     case DecisionKind::kTakenUp:
       return fmt::format("is taken up again; {} requests wait", d.b);
     case DecisionKind::kDraftedByPrediction:
-      return fmt::format("{} of {} tokens guessed from its prediction were right", d.a, d.b);
     case DecisionKind::kDraftedFromText:
-      return fmt::format("{} of {} tokens guessed from its own text were right", d.a, d.b);
     case DecisionKind::kDraftedFromAnswers:
-      return fmt::format("{} of {} tokens guessed from earlier answers were right", d.a, d.b);
     case DecisionKind::kDraftedByModel:
-      return fmt::format("{} of {} tokens guessed by the draft model were right", d.a, d.b);
+      return fmt::format("{} of {} tokens guessed {} were right", d.a, d.b, SourceOf(d.kind));
   }
   return "an unknown decision";
 }

@@ -64,6 +64,10 @@ class ArchiveWriter {
       PutList(list);
     }
   }
+  template <class T>
+  void Put(const std::deque<T>& list) {
+    PutList(list);
+  }
   template <class K, class V>
   void Put(const std::map<K, V>& map) {
     PutList(map);
@@ -131,6 +135,11 @@ class ArchiveReader {
       list.clear();
       for (size_t i = 0; i < count; ++i) Get(list.emplace_back());
     }
+  }
+  template <class T>
+  void Get(std::deque<T>& list) {
+    list.clear();
+    for (size_t count = Count(); count > 0; --count) Get(list.emplace_back());
   }
   template <class K, class V>
   void Get(std::map<K, V>& map) {

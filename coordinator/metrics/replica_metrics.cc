@@ -139,9 +139,17 @@ void ReplicaMetrics::Engine::Blocks(const ReplicaSnapshot& now) {
   series.With("state", "held").Gauge(blocks, help).Set(now.blocks.held);
   series.With("state", "cached").Gauge(blocks, help).Set(now.blocks.cached);
   series.With("state", "free").Gauge(blocks, help).Set(now.blocks.total - now.blocks.held - now.blocks.cached);
-  const char *host = "quire:host_blocks", *host_help = "Blocks of host memory, for requests that are swapped out";
+  const char *host = "quire:host_blocks",
+             *host_help = "Blocks of host memory, for requests that are swapped out and for copies of cached blocks";
   series.With("state", "held").Gauge(host, host_help).Set(now.host_blocks.held);
-  series.With("state", "free").Gauge(host, host_help).Set(now.host_blocks.total - now.host_blocks.held);
+  series.With("state", "cached").Gauge(host, host_help).Set(now.host_blocks.cached);
+  series.With("state", "free")
+      .Gauge(host, host_help)
+      .Set(now.host_blocks.total - now.host_blocks.held - now.host_blocks.cached);
+  Counter("quire:host_cache_copied_blocks_total", "Cached KV blocks that were copied to the host",
+          static_cast<double>(now.host_copied));
+  Counter("quire:host_cache_found_blocks_total", "Copies on the host that requests found and that came back",
+          static_cast<double>(now.host_found));
 }
 
 /// Sets vllm:cache_config_info, from whose labels gateways read the number of blocks. The number may change when a

@@ -61,5 +61,26 @@ TEST(LearnedCostTest, LearnedCost_LeavesOutTheTimeOfSwaps) {
   EXPECT_DOUBLE_EQ(cost.SwapSeconds(10), 4) << "out and back";
 }
 
+TEST(LearnedCostTest, MovingIsQuicker_ComparesBlocksWithTheirTokens) {
+  LearnedCost cost;
+  EXPECT_FALSE(cost.MovingIsQuicker(1, 0, 16)) << "nothing is known";
+  cost.Observe(100, 50, 0, 0.1, 0);  // 1 ms a token
+  cost.SetBlockSeconds(0.015);
+  EXPECT_TRUE(cost.MovingIsQuicker(2, 0, 32));
+  cost.SetBlockSeconds(0.017);
+  EXPECT_FALSE(cost.MovingIsQuicker(2, 0, 32));
+}
+
+TEST(LearnedCostTest, BlocksBeside_FitIntoAPartOfAStep) {
+  LearnedCost cost;
+  cost.SetBlockSeconds(0.001);
+  EXPECT_EQ(cost.BlocksBeside(1, 64), 1) << "before the first step";
+  cost.Observe(1, 0, 4, 0.104, 0.004);  // moves do not count as time of a step
+  EXPECT_EQ(cost.BlocksBeside(1, 64), 5);
+  EXPECT_EQ(cost.BlocksBeside(1, 3), 3);
+  cost.Observe(100, 0, 0, 0.1, 0);  // 1 ms a token
+  EXPECT_EQ(cost.BlocksBeside(400, 64), 20) << "a long step has time for more";
+}
+
 }  // namespace
 }  // namespace quire

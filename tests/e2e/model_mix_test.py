@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Several models that do not fit together serve a mixed load with random switching. No request is lost, every answer has the tokens
-that the model gives alone, and the workers take no more memory than `quire plan` says, with 5 % more and what an empty worker takes.
+that the model gives alone, and at each moment the workers take no more memory than `quire plan` says for the models that are loaded, with
+5 % more and what a worker takes beyond its plan when its model is alone and its KV pool is full: the program, the buffers of a step, and
+the pages of the model's file. Prompts that no one sent before fill the KV pools meanwhile.
 
   model_mix_test.py                          the short form, with golden models (ctest)
   model_mix_test.py SECONDS MODEL MODEL...   for so long, with these models; prints its numbers
@@ -21,14 +23,15 @@ from model_life_test import sizes, workers_of
 from models_test import NAMES, path_of
 from server import Server
 
-CLIENTS, PROMPTS, TOKENS = 6, 6, 12
+CLIENTS, PROMPTS, TOKENS, BLOCKS = 6, 6, 12, 120
+FRESH = 400  # tokens of a prompt that fills the KV pool; five of them fill it
 LEAST = 30  # number of answers, however slow the machine is
 PATIENCE = 600  # seconds that a request may wait for its model; long enough for busy machines
 
 
 def settings_of(paths):
     """Returns the settings of these models: loaded on request, with blocks for a few prompts."""
-    return [{"name": name, "path": path, "load": "request", "cache": {"num_blocks": 300}, "parallel": {"tensor": 1 + number % 2},
+    return [{"name": name, "path": path, "load": "request", "cache": {"num_blocks": BLOCKS}, "parallel": {"tensor": 1 + number % 2},
              "threads_per_worker": 1} for number, (name, path) in enumerate(paths.items())]
 
 
@@ -82,14 +85,17 @@ class Mix:
         self.lock = threading.Lock()
 
     def references(self):
-        """Returns the answers of each model alone, and the memory of a worker beyond what its model takes."""
+        """Returns the answers of each model alone, and the most memory of a worker beyond its plan when its KV pool is full."""
         right, beyond = {}, 0
         for number, model in enumerate(self.models):
+            name = model["name"]
             with start([{**model, "load": "start"}]) as server:
+                right[name] = [ask(server, name, prompt) for prompt in prompts_of(number)]
+                for seed in range(BLOCKS * 16 // FRESH + 1):
+                    ask(server, name, prompt_of(FRESH, 1000 + seed, 97))
                 pids = workers_of(server)
-                right[model["name"]] = [ask(server, model["name"], prompt) for prompt in prompts_of(number)]
-                beyond = max(beyond, (memory_of(pids) - self.size[model["name"]]) // len(pids))
-        return right, max(0, beyond)
+                beyond = max(beyond, (memory_of(pids) - self.size[name]) // len(pids))
+        return right, beyond
 
     def client(self, server, right, seed):
         choice = random.Random(seed)
@@ -97,6 +103,8 @@ class Mix:
             number = choice.randrange(len(self.names))
             name, which = self.names[number], choice.randrange(PROMPTS)
             try:
+                if choice.random() < 0.25:
+                    ask(server, name, prompt_of(FRESH, choice.randrange(1 << 30), 97))
                 got = ask(server, name, prompts_of(number)[which], **({"stream": True} if choice.random() < 0.5 else {}))
                 if got != right[name][which]:
                     self.problems.append(f"{name}: prompt {which} was answered with {got}, not {right[name][which]}")
@@ -143,17 +151,20 @@ class Mix:
             failures = sum(model["load_failures"] for model in states["models"])
             reasons = [model["problem"] for model in states["models"] if model["problem"]]
             status = server.terminate()
-        most = max(self.samples, key=lambda sample: sample[0] - sample[2] * beyond)
-        limit = int(1.05 * self.room)
-        if most[0] - most[2] * beyond > limit:
-            self.problems.append(f"{most[2]} workers take {most[0]} bytes, {beyond} of each are not the model's; {limit} are allowed")
+        own = [(memory - workers * beyond, taken) for memory, taken, workers in self.samples]
+        for memory, taken in own:
+            if memory > 1.05 * taken:
+                self.problems.append(f"the workers take {memory} bytes beside {beyond} for each, and {taken} are planned")
+                break
         if max(taken for _, taken, _ in self.samples) > self.room:
             self.problems.append("more is planned than there is room")
         if failures or status != 0:
             self.problems.append(f"{failures} starts failed: {reasons}; the server ended with {status}")
         return {"seconds": self.seconds, "answers": self.counts["answers"], "orders": self.counts["orders"], "loads": loads,
-                "room_bytes": self.room, "planned_bytes": self.size, "most_measured_bytes": most[0] - most[2] * beyond,
-                "bytes_of_an_empty_worker": beyond, "most_planned_at_once": max(taken for _, taken, _ in self.samples)}
+                "room_bytes": self.room, "planned_bytes": self.size,
+                "samples": len(own), "most_measured_bytes": max(memory for memory, _ in own),
+                "most_measured_of_planned": max((memory / taken for memory, taken in own if taken), default=0),
+                "beyond_of_a_worker": beyond, "most_planned_at_once": max(taken for _, taken in own)}
 
 
 class MixTest(unittest.TestCase):

@@ -10,19 +10,40 @@ Disk::Disk(uint64_t seed, Engine& engine, std::vector<SimWorker>& workers)
       on_(random_.Below(2) == 0 && engine.options().blocks.hash_bits == 128),
       engine_(engine),
       workers_(workers),
-      block_size_(static_cast<size_t>(engine.options().blocks.block_size)) {
+      block_size_(static_cast<size_t>(engine.options().blocks.block_size)),
+      files_(seed) {
   if (on_) engine_.AddCacheListener(this);
+}
+
+/// Returns the name of block `index` of the sequence, or of the state after it.
+StoredName Disk::NameOf(const Sequence& sequence, size_t index, StoredKind kind) const {
+  const auto begin = sequence.tokens.begin() + static_cast<ptrdiff_t>(index * block_size_);
+  return {sequence.contents.hashes[index],
+          index == 0 ? sequence.contents.root : sequence.contents.hashes[index - 1],
+          {begin, begin + static_cast<ptrdiff_t>(block_size_)},
+          kind};
+}
+
+/// Returns the name of the last of the prompt's first num_blocks blocks, or of the state after it.
+StoredName Disk::NameOf(const Arrival& arrival, int num_blocks, StoredKind kind) const {
+  StoredName name{engine_.blocks().prefixes().Root(arrival.cache_salt, arrival.ask.adapter), {}, {}, kind};
+  for (int at = 0; at < num_blocks; ++at) ToNext(arrival, at, name);
+  return name;
+}
+
+/// Makes the name of the block before block `index` of the prompt the name of that block.
+void Disk::ToNext(const Arrival& arrival, int index, StoredName& name) const {
+  const auto tokens = std::span(arrival.ask.prompt).subspan(static_cast<size_t>(index) * block_size_, block_size_);
+  name.parent = std::exchange(name.hash, engine_.blocks().prefixes().cache().Chain(name.hash, tokens));
+  name.tokens.assign(tokens.begin(), tokens.end());
 }
 
 void Disk::OnFindable(const Sequence& sequence, int index) {
   const auto at = static_cast<size_t>(index);
-  const auto begin = sequence.tokens.begin() + static_cast<ptrdiff_t>(at * block_size_);
-  const Name name{sequence.contents.hashes[at],
-                  index == 0 ? sequence.contents.root : sequence.contents.hashes[at - 1],
-                  {begin, begin + static_cast<ptrdiff_t>(block_size_)},
+  const Name name{NameOf(sequence, at, StoredKind::kBlock),
                   {sequence.blocks.begin(), sequence.blocks.begin() + index + 1},
                   {sequence.contents.hashes.begin(), sequence.contents.hashes.begin() + index + 1}};
-  if (engine_.blocks().prefixes().cache().Chain(name.parent, name.tokens) != name.hash)
+  if (engine_.blocks().prefixes().cache().Chain(name.stored.parent, name.stored.tokens) != name.stored.hash)
     throw Failure{fmt::format("block {} is found under another name than its content has", sequence.blocks[at])};
   fresh_.emplace_back(sequence.blocks[at], name);
 }
@@ -32,8 +53,8 @@ void Disk::BeginToSave(size_t num_sent) {
   const auto most = static_cast<size_t>(random_.Between(1, 4));
   for (; !fresh_.empty() && saving.blocks.size() < most; fresh_.pop_front()) {
     const auto& [block, name] = fresh_.front();
-    const bool is_known = stored_.contains(KeyOf(name.hash));
-    if (is_known || engine_.blocks().prefixes().cache().HashOf(block) != name.hash) continue;
+    const bool is_known = files_.Holds(name.stored);
+    if (is_known || engine_.blocks().prefixes().cache().HashOf(block) != name.stored.hash) continue;
     saving.blocks.push_back(block);
     saving.names.push_back(name);
   }
@@ -66,23 +87,24 @@ void Disk::OnStateKept(const Sequence& sequence, int num_tokens, CheckpointId id
     throw Failure{fmt::format("a state is kept after {} tokens, within a block", num_tokens)};
   if (num_tokens > sequence.num_tokens())
     throw Failure{fmt::format("a state is kept after {} of {} tokens", num_tokens, sequence.num_tokens())};
-  fresh_states_.emplace_back(id, sequence.contents.hashes[index]);
+  fresh_states_.emplace_back(id, NameOf(sequence, index, StoredKind::kState));
 }
 
 void Disk::BeginToSaveState(size_t num_sent) {
-  const auto [id, hash] = fresh_states_.front();
+  const auto [id, name] = fresh_states_.front();
   fresh_states_.pop_front();
   const auto& kept = engine_.blocks().prefixes().checkpoints().all();
   const auto checkpoint = kept.find(id);
-  if (checkpoint == kept.end() || stored_states_.contains(KeyOf(hash))) return;
-  SavingState saving{++last_ticket_, checkpoint->second.blocks, hash, num_sent};
+  if (checkpoint == kept.end() || files_.Holds(name)) return;
+  SavingState saving{++last_ticket_, checkpoint->second.blocks, name, num_sent};
   if (!engine_.HoldCached(saving.ticket, saving.blocks)) throw Failure{"a kept state cannot be held"};
   saving_state_ = std::move(saving);
 }
 
 void Disk::SaveState() {
-  std::vector<std::vector<KvValue>>& state = stored_states_[KeyOf(saving_state_->hash)];
-  for (const BlockId block : saving_state_->blocks) state.push_back(ReadAlike(block));
+  std::vector<KvValue> words;
+  for (const BlockId block : saving_state_->blocks) std::ranges::copy(ReadAlike(block), std::back_inserter(words));
+  files_.Write(saving_state_->name, words);
   ++num_stored_states;
   engine_.ReleaseTicket(saving_state_->ticket);
   saving_state_.reset();
@@ -94,14 +116,11 @@ void Disk::BeginToFetchState(size_t num_sent, const Arrival& some) {
   const std::span<const TokenId> prompt(some.ask.prompt);
   const auto cached = prefixes.FindBlocks(some.cache_salt, prompt, some.ask.adapter);
   const int usable = prefixes.UsableBlocks(cached);
-  BlockHash hash = prefixes.Root(some.cache_salt, some.ask.adapter);
   int end = 0;
-  for (int at = 0; at < std::ssize(cached); ++at) {
-    hash = prefixes.cache().Chain(hash, prompt.subspan(static_cast<size_t>(at) * block_size_, block_size_));
-    const auto state = stored_states_.find(KeyOf(hash));
-    const bool fits =
-        state != stored_states_.end() && std::ssize(state->second) == engine_.blocks().states().num_blocks();
-    if (at >= usable && fits) end = at + 1;
+  StoredName name = NameOf(some, usable, StoredKind::kState);
+  for (int at = usable; at < std::ssize(cached); ++at) {
+    ToNext(some, at, name);
+    if (files_.Holds(name)) end = at + 1;
   }
   if (end == 0) return;
   const Fetch fetch{++last_ticket_, &some, end, 0, num_sent};
@@ -119,13 +138,11 @@ void Disk::EndFetchOfState(const Fetch& fetch, std::span<const BlockId> blocks) 
   const std::string& salt = fetch.of->cache_salt;
   const int adapter = fetch.of->ask.adapter;
   const std::vector<TokenId> tokens = TokensOf(fetch, 0);
-  BlockHash hash = prefixes.Root(salt, adapter);
-  for (size_t at = 0; at < tokens.size(); at += block_size_)
-    hash = prefixes.cache().Chain(hash, std::span(tokens).subspan(at, block_size_));
-  const std::vector<std::vector<KvValue>>& state = stored_states_.at(KeyOf(hash));
-  const bool lost = random_.Below(5) == 0;
-  for (size_t i = 0; i < state.size(); ++i) {
-    const std::vector<KvValue> values = lost ? std::vector<KvValue>(block_size_, 0xbad) : state[i];
+  const auto state = files_.Read(NameOf(*fetch.of, fetch.prefix, StoredKind::kState), blocks.size() * block_size_);
+  const bool lost = random_.Below(5) == 0 || !state;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    std::vector<KvValue> values(block_size_, 0xbad);
+    if (!lost) std::ranges::copy(std::span(*state).subspan(i * block_size_, block_size_), values.begin());
     for (SimWorker& worker : workers_) worker.Fill(blocks[i], values);
   }
   if (lost) return engine_.ReleaseTicket(fetch.ticket);
@@ -143,10 +160,10 @@ void Disk::Save() {
     std::vector<KvValue> values = ReadAlike(saving_->blocks[i]);
     const Name& name = saving_->names[i];
     for (size_t at = 1; at < block_size_; ++at) {
-      if (values[at] != NextKv(values[at - 1], name.tokens[at]))
+      if (values[at] != NextKv(values[at - 1], name.stored.tokens[at]))
         throw Failure{fmt::format("block {} is stored under the name of other tokens", saving_->blocks[i])};
     }
-    stored_[KeyOf(name.hash)] = std::move(values);
+    files_.Write(name.stored, values);
     ++num_stored;
   }
   engine_.ReleaseTicket(saving_->ticket);
@@ -167,13 +184,11 @@ void Disk::BeginToFetch(size_t num_sent, std::span<const Arrival> arrived) {
   const std::span<const TokenId> prompt(some.ask.prompt);
   const auto usable = prompt.first((prompt.size() - 1) / block_size_ * block_size_);
   const auto cached = prefixes.FindBlocks(some.cache_salt, usable, some.ask.adapter);
-  BlockHash hash = prefixes.Root(some.cache_salt, some.ask.adapter);
   int known = 0;
-  for (size_t at = 0; at < usable.size(); at += block_size_) {
-    hash = prefixes.cache().Chain(hash, usable.subspan(at, block_size_));
-    if (at / block_size_ < cached.size()) continue;
-    if (!stored_.contains(KeyOf(hash))) break;
-    ++known;
+  StoredName name = NameOf(some, static_cast<int>(cached.size()), StoredKind::kBlock);
+  for (size_t at = cached.size(); (at + 1) * block_size_ <= usable.size(); ++at, ++known) {
+    ToNext(some, static_cast<int>(at), name);
+    if (!files_.Holds(name)) break;
   }
   if (known == 0) return;
   const int count = random_.Below(2) == 0 ? known : static_cast<int>(random_.Between(1, known));
@@ -216,17 +231,20 @@ void Disk::EndFetch() {
     return EndFetchOfState(fetch, std::span(holding->blocks).subspan(static_cast<size_t>(fetch.prefix)));
   const PrefixSharing& prefixes = engine_.blocks().prefixes();
   const bool lost = random_.Below(5) == 0;
-  const int came = random_.Below(3) > 0 ? fetch.count : static_cast<int>(random_.Between(1, fetch.count));
+  const int most = random_.Below(3) > 0 ? fetch.count : static_cast<int>(random_.Between(1, fetch.count));
   const std::string& salt = fetch.of->cache_salt;
-  const std::vector<TokenId> tokens = TokensOf(fetch, came);
-  BlockHash hash = prefixes.Root(salt, fetch.of->ask.adapter);
-  for (int i = 0; i < fetch.prefix + came; ++i) {
-    hash = prefixes.cache().Chain(hash, std::span(tokens).subspan(static_cast<size_t>(i) * block_size_, block_size_));
-    if (i < fetch.prefix) continue;
-    const std::vector<KvValue> values = lost ? std::vector<KvValue>(block_size_, 0xbad) : stored_.at(KeyOf(hash));
-    for (SimWorker& worker : workers_) worker.Fill(holding->blocks[static_cast<size_t>(i)], values);
+  int came = 0;  // blocks up to the first one whose file is missing or damaged
+  StoredName name = NameOf(*fetch.of, fetch.prefix, StoredKind::kBlock);
+  for (int i = fetch.prefix; i < fetch.prefix + most && came == i - fetch.prefix; ++i) {
+    ToNext(*fetch.of, i, name);
+    const auto values = files_.Read(name, block_size_);
+    came += values.has_value();
+    for (SimWorker& worker : workers_)
+      worker.Fill(holding->blocks[static_cast<size_t>(i)],
+                  values && !lost ? *values : std::vector<KvValue>(block_size_, 0xbad));
   }
-  if (lost) return engine_.ReleaseTicket(fetch.ticket);
+  if (lost || came == 0) return engine_.ReleaseTicket(fetch.ticket);
+  const std::vector<TokenId> tokens = TokensOf(fetch, came);
   const bool is_clear = IsClear(fetch, tokens);
   engine_.CacheStored(fetch.ticket, salt, fetch.of->ask.adapter, tokens, fetch.prefix);
   if (engine_.blocks().device_holdings().Find(fetch.ticket) != nullptr)

@@ -1,19 +1,19 @@
 #pragma once
 
 #include <deque>
-#include <map>
 #include <optional>
 #include <vector>
 
 #include "tests/sim/scenario.h"
+#include "tests/sim/sealed_files.h"
 #include "tests/sim/sim_worker.h"
 #include "tests/sim/simulator.h"
 
 namespace quire::sim {
 
 /// A store of blocks outside the engine, like the disk tier. The store is slow, loses blocks on their way back, or
-/// returns fewer blocks than requested. It survives the loss of workers. Every query that reads a returned block checks
-/// the block's contents.
+/// returns fewer blocks than requested; its files may be torn, lost or lies (SealedFiles). It survives the loss of
+/// workers. Every query that reads a returned block checks the block's contents.
 class Disk : public CacheListener {
  public:
   /// Decides from the seed whether this run has a store: half of the runs have one.
@@ -31,11 +31,11 @@ class Disk : public CacheListener {
 
   int64_t num_stored = 0, num_returned = 0;
   int64_t num_stored_states = 0, num_returned_states = 0;
+  int64_t num_lies() const { return files_.num_lies; }
 
  private:
   struct Name {
-    BlockHash hash, parent;
-    std::vector<TokenId> tokens;
+    StoredName stored;
     std::vector<BlockId> blocks;  // the sequence's blocks up to this one
     std::vector<BlockHash> hashes;
   };
@@ -48,7 +48,7 @@ class Disk : public CacheListener {
   struct SavingState {
     uint64_t ticket;
     std::vector<BlockId> blocks;
-    BlockHash hash;
+    StoredName name;
     size_t plans_before;
   };
   struct Fetch {
@@ -57,8 +57,9 @@ class Disk : public CacheListener {
     int prefix, count;    // count 0: the state after the prefix
     size_t plans_before;  // number of plans that may still use the blocks; the workers run them before they write
   };
-  using Key = std::pair<uint64_t, uint64_t>;
-  static Key KeyOf(const BlockHash& hash) { return {hash.low, hash.high}; }
+  StoredName NameOf(const Sequence& sequence, size_t index, StoredKind kind) const;
+  StoredName NameOf(const Arrival& arrival, int num_blocks, StoredKind kind) const;
+  void ToNext(const Arrival& arrival, int index, StoredName& name) const;
   std::vector<KvValue> ReadAlike(BlockId block) const;
   void BeginToSave(size_t num_sent);
   void BeginToSaveState(size_t num_sent);
@@ -77,12 +78,11 @@ class Disk : public CacheListener {
   std::vector<SimWorker>& workers_;
   size_t block_size_;
   std::deque<std::pair<BlockId, Name>> fresh_;
-  std::deque<std::pair<CheckpointId, BlockHash>> fresh_states_;
+  std::deque<std::pair<CheckpointId, StoredName>> fresh_states_;
   std::optional<Saving> saving_;
   std::optional<SavingState> saving_state_;
   std::optional<Fetch> fetch_;
-  std::map<Key, std::vector<KvValue>> stored_;
-  std::map<Key, std::vector<std::vector<KvValue>>> stored_states_;  // words of each block, by the state's key
+  SealedFiles files_;
   uint64_t last_ticket_ = uint64_t{1} << 40;
 };
 

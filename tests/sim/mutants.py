@@ -58,6 +58,43 @@ MUTANTS = [
      "for_state ? blocks_.states().num_blocks() : count", "count"),
     ("blocks/block_manager.cc", "a prefix is taken for the state after it",
      "std::span(holding->blocks).last(count)", "std::span(holding->blocks).first(count)", CRASH),
+    # Copies of cached blocks on the host, and a store that tears and lies.
+    ("blocks/block_manager.cc", "a copy is found after its host block has other content",
+     "host_cache_.Forget(block);", ";"),
+    ("blocks/block_manager.cc", "a host block that a step brings back may be overwritten by the same step",
+     "host_cache_.Bring(sources);", ";"),
+    ("blocks/block_manager.cc", "workers are not told to bring copies back",
+     "plan.swap_ins.push_back({sources.back(), sequence.blocks.back()});", ";"),
+    ("blocks/block_manager.cc", "workers are not told to bring states back",
+     "plan.swap_ins.push_back({state[i], sequence.state[i]});", ";"),
+    ("blocks/sequence_states.cc", "a state that comes from the host takes no blocks",
+     "sequence->state.empty() || from_host > 0", "sequence->state.empty()", CRASH),
+    ("blocks/sequence_states.cc", "a state that comes from the host overwrites the one of fewer tokens",
+     "const std::vector<BlockId> before = std::exchange(sequence.state, {});\n  Allocate(sequence);\n  pool_.ReleaseAll(before);",
+     "if (sequence.state.empty()) Allocate(sequence);"),
+    ("blocks/host_cache.cc", "a part of a state is reused and the state is still found", "states_.ForgetOf(host);", ";"),
+    ("blocks/host_cache.cc", "blocks come from the host beyond the states that are there",
+     "!has_states_ || !StateAfter(*copy).empty()", "true", CRASH),
+    ("blocks/host_cache.cc", "copies outlive the workers that had them",
+     "if (!cache_.HashOf(host)) continue;", "continue;"),
+    ("blocks/host_cache.cc", "workers are not told to copy", "plan.swap_outs.push_back({blocks[i], hosts[i]});", ";"),
+    ("blocks/host_cache.cc", "blocks are copied beside those of requests that are swapped",
+     "!plan.swap_outs.empty() || plan.swap_ins.size() != num_brought_", "false"),
+    ("blocks/host_cache.cc", "the last known token comes from the host", "std::min(max_tokens, sequence.num_tokens() - 1)", "max_tokens", CRASH),
+    ("blocks/host_cache.cc", "copies take host blocks that are in use", "host_.num_free() > 0", "true"),
+    ("blocks/host_cache.cc", "copies of blocks that leave take host blocks that are in use", "host_.num_free() == 0", "false"),
+    ("blocks/host_cache.cc", "a block that is reused stays counted as copied ahead", "SetAhead(block, false);", ";"),
+    ("blocks/host_cache.cc", "copies on the host take room from requests that are swapped",
+     "for (const BlockId host : held_) host_.Release(host);", ";"),
+    ("schedule/request_work.cc", "rows that are to be scored come from the host",
+     "std::min(request.NumCacheable(), max_tokens)", "max_tokens"),
+    ("schedule/step_writer.cc", "tokens that come from the host do not count as cached",
+     "NoteCached(request, came * blocks_.block_size());", ";"),
+    ("schedule/scheduler.cc", "copies that a plan reads are held for ever", "host.EndPlan();", ";"),
+    ("coordinator/kv_disk/block_seal.cc", "a changed file opens", "status == 0", "true"),
+    ("coordinator/kv_disk/block_seal.cc", "a block and the state after it have one file", "text += WordOf(kind);", ";"),
+    ("coordinator/kv_disk/block_seal.cc", "all blocks have one file",
+     "text.append(reinterpret_cast<const char*>(&hash), sizeof(hash));", ";"),
     # Turns of decodes in a pipeline.
     ("schedule/stage_turns.cc", "a step of a pipeline takes the decodes of all stages",
      "(ready_.size() + drawing_.size() + stages - 1) / stages", "ready_.size() + drawing_.size()"),
@@ -337,9 +374,10 @@ MUTANTS = [
      "if (other.active == 0) continue;", ";"),
     ("engine/engine_delivery.cc", "a generated token is charged twice",
      "WaitingQueue::ChargeGenerated(request, tokens);", "WaitingQueue::ChargeGenerated(request, 2 * tokens);"),
-    ("schedule/request_work.cc", "tokens from the cache are charged", "WaitingQueue::ChargePrompt(request, -gained);", ";"),
-    ("schedule/request_work.cc", "what the cache has after a preemption is counted once more",
-     "gained == 0 || request.num_preemptions > 0", "gained == 0"),
+    ("schedule/step_writer.cc", "tokens from the cache are charged",
+     "WaitingQueue::ChargePrompt(request, -tokens);", ";"),
+    ("schedule/step_writer.cc", "what the cache has after a preemption is counted once more",
+     "tokens == 0 || request.num_preemptions > 0", "tokens == 0"),
     ("schedule/scheduler.cc", "who had no room ahead is passed over again",
      "left_out_ || drafting_.WaitsForDrafts(steps_)", "drafting_.WaitsForDrafts(steps_)"),
     ("schedule/room_estimate.cc", "somebody joins a request that may kill workers",
@@ -543,7 +581,7 @@ def planted(number, old, new):
 
 def plant(source_dir, out_dir):
     for name in sorted({m[0] for m in MUTANTS}):
-        folder = os.path.join(source_dir, "..", "..") if name.startswith("worker/") else source_dir
+        folder = os.path.join(source_dir, "..", "..") if name.startswith(("worker/", "coordinator/")) else source_dir
         with open(os.path.join(folder, name), encoding="utf-8") as f:
             text = f.read()
         places = []

@@ -329,6 +329,22 @@ void CutIntoStages(uint64_t seed, Scenario& scenario) {
   scenario.restage = OneOf(random, {0.0, 0.0, 0.0, 0.5});
 }
 
+/// In three quarters of the runs, free host blocks have copies of cached blocks. Hashes that are cut short do not
+/// identify the tokens before a block. In a part of these runs the device pool is small and the host pool large, so
+/// that copies come back often.
+void CopyToHost(uint64_t seed, Scenario& scenario) {
+  Random random = RandomOf(seed, Draws::kHostCache);
+  BlockManagerOptions& blocks = scenario.engine.blocks;
+  blocks.host_cache = Chance(random, 75) && blocks.hash_bits == 128;
+  if (!blocks.host_cache || scenario.own_salts || !Chance(random, 40)) return;
+  blocks.block_size = OneOf(random, {2, 4, 8});
+  blocks.num_blocks = static_cast<int>(random.Between(10, 30)) + 4 * blocks.state_blocks;
+  blocks.num_host_blocks = static_cast<int>(random.Between(1, 4)) * blocks.num_blocks;
+  blocks.prefix_caching = true;
+  blocks.sliding_window = 0;
+  scenario.engine.scheduler.max_step_tokens = std::max(scenario.engine.scheduler.max_step_tokens, 64);
+}
+
 }  // namespace
 
 test::Random RandomOf(uint64_t seed, Draws draws) { return Random(Mix(seed, static_cast<uint64_t>(draws))); }
@@ -377,6 +393,7 @@ Scenario MakeScenario(uint64_t seed) {
   LimitClients(seed, scenario);
   Crowd(seed, scenario);
   GiveStates(seed, scenario);
+  CopyToHost(seed, scenario);
   MeetLimits(seed, scenario);
   MakeTroubles(seed, scenario);
   ChangeOptions(seed, scenario);

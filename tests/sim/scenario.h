@@ -42,6 +42,8 @@ enum class Draws : uint64_t {
   kGuesses,
   kStages,
   kMustPay,
+  kHostCache,
+  kFiles,
 };
 /// Returns the sequence of random numbers `draws` of the run with this seed.
 test::Random RandomOf(uint64_t seed, Draws draws);

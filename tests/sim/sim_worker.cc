@@ -42,6 +42,11 @@ std::vector<KvValue> SimWorker::Read(BlockId block) const {
   return {begin, begin + limits_.block_size};
 }
 
+std::vector<KvValue> SimWorker::ReadHost(BlockId block) const {
+  const auto begin = host_.begin() + static_cast<ptrdiff_t>(block) * limits_.block_size;
+  return {begin, begin + limits_.block_size};
+}
+
 void SimWorker::Fill(BlockId block, const std::vector<KvValue>& values) {
   std::ranges::copy(values, device_.begin() + static_cast<ptrdiff_t>(block) * limits_.block_size);
 }

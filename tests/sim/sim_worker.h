@@ -38,6 +38,8 @@ class SimWorker {
   /// Read returns the values of a whole device block, and Fill sets them. Blocks go to a store and come back this way.
   std::vector<KvValue> Read(BlockId block) const;
   void Fill(BlockId block, const std::vector<KvValue>& values);
+  /// Returns the values of a whole host block.
+  std::vector<KvValue> ReadHost(BlockId block) const;
 
   const SequenceState& sequence(SlotId slot) const { return table_.at(slot); }
   const std::vector<BlockId>& blocks(SlotId slot) const { return table_.at(slot).blocks; }

@@ -54,6 +54,9 @@ Outcome Simulation::Run() {
   CheckRest();
   outcome_.stored = disk_.num_stored;
   outcome_.returned = disk_.num_returned;
+  outcome_.lies = disk_.num_lies();
+  outcome_.copied = copied_;
+  outcome_.brought = watcher_.brought;
   outcome_.returned_states = disk_.num_returned_states;
   outcome_.preemptions = engine_.scheduler().num_preemptions();
   outcome_.drafts_right = drafts_right_;
@@ -229,6 +232,7 @@ bool Simulation::Plan() {
       throw Failure{fmt::format("request {} may be what kills workers, and runs beside others", request->id)};
   }
   if (aloud_) Say(*plan);
+  CheckMoves(*plan);
   if (std::ranges::any_of(sent_, [](const Sent& sent) { return !sent.guesses.empty(); }))
     throw Failure{"a step is planned before the draft model's guesses came"};
   sent_.push_back({EncodePlan(*plan), {}, plan->guesses});
@@ -238,6 +242,47 @@ bool Simulation::Plan() {
   CheckClientLimits();
   Trace(sent_.back().frame.header.body_hash);
   return true;
+}
+
+/// Checks that plans move as many blocks between device and host as swapped requests and the host cache account for,
+/// and that a plan with copies to the host moves no blocks of swapped requests.
+void Simulation::CheckMoves(const StepPlan& plan) {
+  const HostCache& host = engine_.blocks().host_cache();
+  swap_outs_ += std::ssize(plan.swap_outs);
+  swap_ins_ += std::ssize(plan.swap_ins);
+  const int64_t copied = host.num_copied() - std::exchange(copied_, host.num_copied());
+  const int64_t brought = watcher_.brought - std::exchange(brought_, watcher_.brought);
+  if (copied > 0 && (copied != std::ssize(plan.swap_outs) || brought != std::ssize(plan.swap_ins)))
+    throw Failure{fmt::format("{} blocks are copied to the host beside other moves", copied)};
+  if (swap_outs_ != watcher_.swapped_out + host.num_copied() || swap_ins_ != watcher_.swapped_in + watcher_.brought ||
+      watcher_.brought != host.num_found())
+    throw Failure{fmt::format(
+        "{} blocks went to the host and {} came back, where requests took {} and {}, copies {}, "
+        "and {} copies came back",
+        swap_outs_, swap_ins_, watcher_.swapped_out, watcher_.swapped_in, host.num_copied(), host.num_found())};
+}
+
+/// Checks that copies on the host hold the keys and values of their tokens, and the states after them.
+void Simulation::CheckCopies() const {
+  if (!sent_.empty()) return;  // plans that were sent may have to write copies yet
+  const BlockManager& blocks = engine_.blocks();
+  const PrefixCache& copies = blocks.host_cache().copies();
+  for (BlockId block = 1; copies.size() > 0 && block <= blocks.host_pool().num_usable(); ++block) {
+    if (!copies.HashOf(block)) continue;
+    const std::span<const TokenId> tokens = copies.TokensOf(block);
+    for (const SimWorker& worker : workers_) {
+      const std::vector<KvValue> values = worker.ReadHost(block);
+      for (size_t at = 1; at < values.size(); ++at) {
+        if (values[at] != NextKv(values[at - 1], tokens[at]))
+          throw Failure{fmt::format("host block {} is a copy of other tokens than it says", block)};
+      }
+      const std::span<const BlockId> state = blocks.host_cache().StateAfter(block);
+      for (size_t word = 0; word < state.size() * values.size(); ++word) {
+        if (worker.ReadHost(state[word / values.size()])[word % values.size()] != StateWord(values.back(), word))
+          throw Failure{fmt::format("host block {} is part of a state of other tokens", state[word / values.size()])};
+      }
+    }
+  }
 }
 
 void Simulation::ForgetSetAside() {
@@ -378,6 +423,7 @@ void Simulation::Check() {
     const bool live = engine_.requests().contains(id) || (IsTravelling(id) && !client->cancelled);
     if (live == client->over()) throw Failure{fmt::format("request {} is lost", id)};
   }
+  CheckCopies();
   turns_.Compare(engine_.scheduler().queue());
   CheckPins();
 }

@@ -15,6 +15,8 @@ struct Outcome {
   int64_t epochs = 0, pins_broken = 0;
   int64_t stored = 0, returned = 0;             // blocks that went to a store, and that came back
   int64_t returned_states = 0;                  // kept states that went to a store and came back
+  int64_t lies = 0;                             // reads of lost, torn, changed or foreign files of a store
+  int64_t copied = 0, brought = 0;              // blocks copied to the host cache, and copies that came back
   int64_t floods = 0;                           // 1 when one client floods and others send short requests
   int64_t gave_way = 0;                         // requests that gave way to other clients' requests
   int64_t stood_back = 0;                       // requests above a share that lost their room to other clients

@@ -13,11 +13,16 @@ void Watcher::OnDecision(const Decision& d) {
   switch (d.kind) {
     case DecisionKind::kPreemptedRecompute:
     case DecisionKind::kPreemptedSwap:
+      if (d.kind == DecisionKind::kPreemptedSwap) swapped_out += d.a;
       OnPreempted(d);
+      break;
+    case DecisionKind::kBroughtFromHost:
+      brought += d.a;
       break;
     case DecisionKind::kAdmitted:
     case DecisionKind::kReadmitted:
     case DecisionKind::kSwappedIn:
+      if (d.kind == DecisionKind::kSwappedIn) swapped_in += d.a;
       OnAdmitted(d);
       break;
     case DecisionKind::kGivesUpPlaces:

@@ -27,7 +27,8 @@ class Watcher : public DecisionLog {
 
   bool preempted_in_step = false, admitted_beside_others = false, pins_broken = false;
   int64_t gave_way = 0, stood_back = 0, set_aside = 0, overtaken = 0;
-  std::vector<RequestId> just_set_aside;  // the tokens that outstanding steps draw for them are dropped
+  int64_t swapped_out = 0, swapped_in = 0, brought = 0;  // blocks of preempted requests; copies that came back
+  std::vector<RequestId> just_set_aside;                 // the tokens that outstanding steps draw for them are dropped
 
  private:
   void OnAdmitted(const Decision& decision);

@@ -62,12 +62,9 @@ Json DraftsJson(const ReplicaSnapshot& replica) {
   const DraftCounts all = replica.stats.all_drafts();
   for (int i = 0; i < replica.options.drafts.num_tokens; ++i)
     positions.push_back(all.accepted_at[static_cast<size_t>(i)]);
-  return {{"drafts", all.drafts},
-          {"tokens", all.tokens},
-          {"accepted", all.accepted},
-          {"accepted_by_position", std::move(positions)},
-          {"methods", std::move(methods)},
-          {"earlier_answers_bytes", replica.earlier_answers_bytes}};
+  return {{"drafts", all.drafts},          {"tokens", all.tokens},
+          {"accepted", all.accepted},      {"accepted_by_position", std::move(positions)},
+          {"methods", std::move(methods)}, {"earlier_answers_bytes", replica.earlier_answers_bytes}};
 }
 
 Json LossJson(const LossLog::Entry& loss, const ReplicaSnapshot& replica) {
@@ -114,7 +111,7 @@ const char* NameOf(ReplicaState state) {
 Json PoolsJson(const PoolCounts& device, const PoolCounts& host, int block_size, int blocks_per_state) {
   return {
       {"device", {{"total", device.total}, {"free", device.free}, {"used", device.held}, {"cached", device.cached}}},
-      {"host", {{"total", host.total}, {"free", host.free}, {"used", host.held}}},
+      {"host", {{"total", host.total}, {"free", host.free}, {"used", host.held}, {"cached", host.cached}}},
       {"block_size", block_size},
       {"blocks_per_state", blocks_per_state}};
 }
@@ -154,10 +151,17 @@ Json TopologyJson(const ReplicaSnapshot& replica) {
     json["health"] = HealthOf(replica.ranks[rank], replica);
     ranks.push_back(std::move(json));
   }
-  return {{"replica", replica.replica},       {"state", NameOf(replica.state)}, {"epoch", replica.epoch},
-          {"recoveries", replica.recoveries}, {"tensor", replica.shape.tensor}, {"shares", replica.shape.shares},
-          {"pipeline", replica.shape.pipeline}, {"stages", replica.assignment.stage_layers},
-          {"blocks", replica.blocks.total},   {"encrypted", replica.encrypted}, {"ranks", std::move(ranks)}};
+  return {{"replica", replica.replica},
+          {"state", NameOf(replica.state)},
+          {"epoch", replica.epoch},
+          {"recoveries", replica.recoveries},
+          {"tensor", replica.shape.tensor},
+          {"shares", replica.shape.shares},
+          {"pipeline", replica.shape.pipeline},
+          {"stages", replica.assignment.stage_layers},
+          {"blocks", replica.blocks.total},
+          {"encrypted", replica.encrypted},
+          {"ranks", std::move(ranks)}};
 }
 
 }  // namespace quire

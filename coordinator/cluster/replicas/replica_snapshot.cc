@@ -55,6 +55,8 @@ ReplicaSnapshot TakeSnapshot(Replica& replica) {
       .host_blocks = CountsOf(engine.blocks().host_pool()),
       .preemptions = scheduler.num_preemptions(),
       .swapped_out = scheduler.num_swapped_out(),
+      .host_copied = engine.blocks().host_cache().num_copied(),
+      .host_found = engine.blocks().host_cache().num_found(),
       .earlier_answers_bytes = engine.earlier_answers().bytes(),
       .clients = scheduler.Clients(),
   };

@@ -51,7 +51,8 @@ struct ReplicaSnapshot {
   int waiting_for_prefix = 0;    // waiting requests for whose prefix an earlier request computes shared tokens
   PoolCounts blocks, host_blocks;
   int64_t preemptions = 0, swapped_out = 0;
-  size_t earlier_answers_bytes = 0;  // memory of answers that guesses come from
+  int64_t host_copied = 0, host_found = 0;  // blocks copied to the host cache; copies that came back
+  size_t earlier_answers_bytes = 0;         // memory of answers that guesses come from
   std::map<std::string, Scheduler::ClientReport> clients;
 };
 

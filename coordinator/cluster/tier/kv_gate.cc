@@ -33,10 +33,15 @@ StoredGain KvGate::GainOf(const ArrivalPrompt& prompt, const Engine& engine) con
   gain.cached = static_cast<int>(cached.size());
   gain.end = gain.usable = prefixes.UsableBlocks(cached);
   BlockHash hash = prefixes.Root(prompt.salt, prompt.adapter);
+  const HostCache& host = engine.blocks().host_cache();
+  bool in_a_row = true;  // all blocks so far are cached or have copies
   for (int at = 0; static_cast<size_t>(at) * size < usable.size(); ++at) {
     const auto tokens = usable.subspan(static_cast<size_t>(at) * size, size);
     const BlockHash parent = std::exchange(hash, prefixes.cache().Chain(hash, tokens));
     if (at >= gain.cached && !store_.Holds(hash)) break;
+    const auto copy = host.Find(hash, tokens);
+    in_a_row = in_a_row && (at < gain.cached || copy);
+    if (in_a_row && copy && (!engine.blocks().has_states() || !host.StateAfter(*copy).empty())) gain.from_host = at + 1;
     StoredName name{hash, parent, {tokens.begin(), tokens.end()}, StoredKind::kBlock};
     if (at < gain.cached)
       gain.used.push_back(hash);
@@ -56,8 +61,11 @@ StoredGain KvGate::GainOf(const ArrivalPrompt& prompt, const Engine& engine) con
 
 bool KvGate::IsWorthwhile(const StoredGain& gain, const Engine& engine, double now) const {
   if (gain.stored.empty() && gain.state.empty()) return false;
-  const double size = engine.blocks().block_size(), count = gain.end - gain.usable;
-  const double context = (gain.usable + count / 2) * size;
+  // Copies on the host come back without the gate.
+  const int begin = std::max(gain.usable, gain.from_host);
+  if (begin >= gain.end) return false;
+  const double size = engine.blocks().block_size(), count = gain.end - begin;
+  const double context = (begin + count / 2) * size;
   const double compute = engine.scheduler().cost().TokenSeconds(context) * count * size;
   const bool is_known = (gain.stored.empty() || block_pace_.IsKnown(now)) &&
                         (gain.state.empty() || state_pace_.IsKnown(now)) && compute > 0;

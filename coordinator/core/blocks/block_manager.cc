@@ -38,16 +38,25 @@ void DropNamed(Sequence& sequence, BlockPool& pool) {
 
 BlockManager::BlockManager(const BlockManagerOptions& options)
     : options_(options),
-      pool_(options.num_blocks, [this](BlockId block) { prefixes_.Forget(block); }),
-      host_pool_(options.num_host_blocks + 1),
+      pool_(
+          options.num_blocks,
+          [this](BlockId block) {
+            host_cache_.OnReused(block);
+            prefixes_.Forget(block);
+          },
+          [this](BlockId block) { host_cache_.OnReleased(block); }),
+      host_pool_(options.num_host_blocks + 1, [this](BlockId block) { host_cache_.Forget(block); }),
       fill_(options.num_blocks),
       prefixes_(options, pool_),
+      host_cache_(options, pool_, host_pool_, prefixes_),
       states_(options, pool_, fill_, prefixes_),
       pins_(pool_),
       swap_(pool_, fill_, host_pool_, options.block_size),
       host_holdings_(host_pool_),
       device_holdings_(pool_),
-      watermark_blocks_(static_cast<int>(options.watermark * pool_.num_usable())) {}
+      watermark_blocks_(static_cast<int>(options.watermark * pool_.num_usable())) {
+  prefixes_.AddListener(&host_cache_);
+}
 
 void BlockManager::Resize(const PoolSizes& sizes) {
   options_.num_blocks = sizes.num_blocks;
@@ -57,6 +66,7 @@ void BlockManager::Resize(const PoolSizes& sizes) {
   host_pool_.Resize(sizes.num_host_blocks + 1);
   fill_.Resize(sizes.num_blocks);
   prefixes_.Resize(sizes.num_blocks, sizes.state_blocks);
+  host_cache_.Resize(sizes);
   states_.Resize(sizes.state_blocks);
   watermark_blocks_ = static_cast<int>(options_.watermark * pool_.num_usable());
 }
@@ -74,7 +84,7 @@ int BlockManager::BlocksToGrow(std::span<const GrowTarget> targets) const {
   };
   std::vector<SharedWrite> shared;
   int needed = 0;
-  for (const auto& [sequence, num_tokens, slice, slice_cost] : targets) {
+  for (const auto& [sequence, num_tokens, from_host, slice, slice_cost] : targets) {
     needed += std::max(0, BlocksFor(num_tokens) - static_cast<int>(sequence->blocks.size()));
     if (num_tokens <= sequence->num_planned() || !NextWriteIsShared(*sequence, pool_, block_size())) continue;
     const BlockId block = sequence->blocks[static_cast<size_t>(sequence->num_planned() / block_size())];
@@ -111,6 +121,28 @@ void BlockManager::Grow(Sequence& sequence, int num_tokens, StepPlan& plan, int 
   }
   Extend(sequence, num_tokens, plan);
   if (has_states() && num_tokens > sequence.num_planned()) states_.Grow(sequence, reserved, plan);
+}
+
+int BlockManager::BringFromHost(Sequence& sequence, int count, StepPlan& plan) {
+  count = host_cache_.Count(sequence, sequence.num_computed + count * block_size());
+  if (count == 0) return 0;
+  const int begin = sequence.num_computed / block_size(), end = begin + count;
+  prefixes_.AttachNames(sequence, end * block_size());
+  std::vector<BlockId> sources;
+  for (int index = static_cast<int>(sequence.blocks.size()); index < end; ++index) {
+    sources.push_back(*host_cache_.CopyOf(sequence, index));
+    sequence.blocks.push_back(Allocate());
+    plan.swap_ins.push_back({sources.back(), sequence.blocks.back()});
+  }
+  Computed(sequence, end * block_size() - sequence.num_computed);
+  if (has_states()) {
+    const std::span<const BlockId> state = host_cache_.StateAfter(*host_cache_.CopyOf(sequence, end - 1));
+    states_.Renew(sequence);
+    for (size_t i = 0; i < state.size(); ++i) plan.swap_ins.push_back({state[i], sequence.state[i]});
+    sources.insert(sources.end(), state.begin(), state.end());
+  }
+  host_cache_.Bring(sources);
+  return count;
 }
 
 void BlockManager::Computed(Sequence& sequence, int count) {

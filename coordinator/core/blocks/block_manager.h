@@ -3,13 +3,10 @@
 #include <span>
 
 #include "coordinator/core/blocks/block_fill.h"
-#include "coordinator/core/blocks/block_options.h"
-#include "coordinator/core/blocks/block_pool.h"
+#include "coordinator/core/blocks/host_cache.h"
 #include "coordinator/core/blocks/host_swap.h"
 #include "coordinator/core/blocks/migration_holdings.h"
 #include "coordinator/core/blocks/prefix_pins.h"
-#include "coordinator/core/blocks/prefix_sharing.h"
-#include "coordinator/core/blocks/sequence.h"
 #include "coordinator/core/blocks/sequence_states.h"
 
 namespace quire {
@@ -32,9 +29,7 @@ class BlockManager {
   int watermark_blocks() const { return watermark_blocks_; }
   int num_free() const { return pool_.num_free(); }
   int num_usable() const { return pool_.num_usable(); }
-  int BlocksFor(int64_t num_tokens) const {
-    return static_cast<int>((num_tokens + options_.block_size - 1) / options_.block_size);
-  }
+  int BlocksFor(int64_t tokens) const { return static_cast<int>((tokens + block_size() - 1) / block_size()); }
 
   /// Returns the free blocks that Grow takes for all targets, sequences of one request, copies included.
   int BlocksToGrow(std::span<const GrowTarget> targets) const;
@@ -42,11 +37,13 @@ class BlockManager {
   /// the table alone. Both need free blocks and add changes to the plan. A state is kept if `reserved` more are free.
   void Grow(Sequence& sequence, int num_tokens, StepPlan& plan, int reserved = 0);
   void Extend(Sequence& sequence, int num_tokens, StepPlan& plan);
+  /// Appends up to `count` blocks of HostCache::Count, which the plan copies back. Returns their number. Send the plan.
+  int BringFromHost(Sequence& sequence, int count, StepPlan& plan);
   /// Counts `count` more tokens as computed and makes full blocks findable. All tokens so far must be known.
   void Computed(Sequence& sequence, int count);
   /// Lets `child`, which has no blocks, share the blocks of `parent`'s computed tokens, and sets its num_computed.
   void Fork(const Sequence& parent, Sequence& child);
-  /// Gives back the blocks that no later token of the sequence attends to (sliding window).
+  /// Gives back the blocks that no later token attends to (sliding window).
   void LeaveWindow(Sequence& sequence);
   /// Gives back the blocks after the first num_tokens tokens.
   void Trim(Sequence& sequence, int num_tokens);
@@ -74,13 +71,15 @@ class BlockManager {
   const MigrationHoldings& device_holdings() const { return device_holdings_; }
   MigrationHoldings& device_holdings() { return device_holdings_; }
   HostSwap& swap() { return swap_; }
+  const HostCache& host_cache() const { return host_cache_; }
+  HostCache& host_cache() { return host_cache_; }
   bool has_states() const { return states_.num_blocks() > 0; }
   const SequenceStates& states() const { return states_; }
   SequenceStates& states() { return states_; }
 
   template <class Archive>
   void Transfer(Archive& archive) {
-    archive(pool_, host_pool_, prefixes_, fill_, pins_, host_holdings_, device_holdings_);
+    archive(pool_, host_pool_, prefixes_, fill_, host_cache_, pins_, host_holdings_, device_holdings_);
   }
 
  private:
@@ -90,6 +89,7 @@ class BlockManager {
   BlockPool pool_, host_pool_;
   BlockFill fill_;
   PrefixSharing prefixes_;
+  HostCache host_cache_;
   SequenceStates states_;
   PrefixPins pins_;
   HostSwap swap_;

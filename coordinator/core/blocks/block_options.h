@@ -7,7 +7,7 @@ namespace quire {
 struct BlockManagerOptions {
   int num_blocks = 0;       // blocks on the device, the null block included
   int block_size = 16;      // tokens per block
-  int num_host_blocks = 0;  // host blocks for swapped-out sequences
+  int num_host_blocks = 0;  // host blocks for swapped-out sequences, and for copies of cached blocks
   double watermark = 0.01;  // fraction of the device blocks that admission leaves free for growth
   bool prefix_caching = true;
   int sliding_window = 0;  // number of last tokens that a query attends to, itself included; 0: all tokens
@@ -15,6 +15,7 @@ struct BlockManagerOptions {
   int state_spacing = 64;  // least tokens that a checkpoint in a prompt must save, because each costs an extra step
   PrefixCache::Key hash_key{};
   int hash_bits = 128;
+  bool host_cache = true;  // free host blocks have copies of cached blocks (HostCache); needs all bits of hashes
 };
 
 /// The block counts of BlockManagerOptions, which may change with a new worker group.

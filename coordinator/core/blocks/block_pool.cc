@@ -6,7 +6,10 @@
 
 namespace quire {
 
-BlockPool::BlockPool(int num_blocks, OnEvict on_evict) : on_evict_(std::move(on_evict)) { Resize(num_blocks); }
+BlockPool::BlockPool(int num_blocks, OnEvict on_evict, OnCached on_cached)
+    : on_evict_(std::move(on_evict)), on_cached_(std::move(on_cached)) {
+  Resize(num_blocks);
+}
 
 void BlockPool::Resize(int num_blocks) {
   QUIRE_CHECK(num_blocks >= 1, "{} blocks", num_blocks);
@@ -61,6 +64,7 @@ void BlockPool::Release(BlockId block) {
   At(b.previous).next = block;
   At(kNullBlock).previous = block;
   ++num_cached_;
+  on_cached_(block);
 }
 
 void BlockPool::ReleaseAll(std::span<const BlockId> blocks) {

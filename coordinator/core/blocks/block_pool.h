@@ -17,10 +17,12 @@ class BlockPool {
  public:
   /// Called before a cached block is reused for other content.
   using OnEvict = std::function<void(BlockId)>;
+  /// Called after a block whose content is kept has lost its last holder.
+  using OnCached = std::function<void(BlockId)>;
 
   /// num_blocks counts the null block, so num_blocks - 1 blocks can be allocated.
   explicit BlockPool(
-      int num_blocks, OnEvict on_evict = [](BlockId) {});
+      int num_blocks, OnEvict on_evict = [](BlockId) {}, OnCached on_cached = [](BlockId) {});
 
   /// Changes the number of blocks; all blocks become empty. No block may be held.
   void Resize(int num_blocks);
@@ -72,6 +74,7 @@ class BlockPool {
   void Unlink(BlockId block);
 
   OnEvict on_evict_;
+  OnCached on_cached_;
   std::vector<Block> blocks_;   // by block id; entry 0 anchors the ring: its `next` was released least recently
   std::vector<BlockId> empty_;  // a stack: blocks are taken from the back
   int num_cached_ = 0;

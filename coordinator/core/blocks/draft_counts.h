@@ -27,7 +27,7 @@ constexpr const char* NameOf(DraftSource source) {
 /// Counts verified guesses. A guessed token is accepted when it becomes a token of the answer, so guessed tokens after
 /// the answer's end are not accepted.
 struct DraftCounts {
-  int64_t drafts = 0, tokens = 0, accepted = 0;      // number of guesses; guessed tokens; accepted tokens
+  int64_t drafts = 0, tokens = 0, accepted = 0;       // number of guesses; guessed tokens; accepted tokens
   std::array<int64_t, kMostDrafts> accepted_at = {};  // entry i: number of guesses whose token i was accepted
 
   /// Counts a verified guess of `count` tokens, of which the first `right` were accepted.

@@ -60,6 +60,8 @@ class PrefixCache {
   int size() const { return size_; }
   /// Returns the hash under which the block is cached; nothing when the block is not cached.
   std::optional<BlockHash> HashOf(BlockId block) const;
+  /// Returns the tokens of a cached block.
+  std::span<const TokenId> TokensOf(BlockId block) const;
 
   /// Aborts unless a lookup finds every cached block.
   void CheckIntegrity() const;
@@ -75,7 +77,6 @@ class PrefixCache {
     ContentId parent = 0, content = 0;
     bool used = false;
   };
-  std::span<const TokenId> TokensOf(BlockId block) const;
   size_t HomeOf(const BlockHash& hash) const { return hash.low & (table_.size() - 1); }
   /// Returns the table position of the hash, or of the empty place where the hash belongs.
   size_t Position(const BlockHash& hash) const;

@@ -78,7 +78,6 @@ size_t PrefixSharing::DeepestState() const {
   return count;
 }
 
-/// True when the sequence ends at a block boundary and all its blocks' contents have ids.
 bool PrefixSharing::StandsAtNamedBlocks(const Sequence& sequence) const {
   const int begin = sequence.num_computed;
   return begin == std::ssize(sequence.blocks) * block_size_ && begin == sequence.contents.num_named * block_size_;
@@ -95,6 +94,11 @@ int PrefixSharing::TakeHits(Sequence& sequence, size_t count) {
   sequence.contents.num_named += static_cast<int>(count);
   if (count > 0) sequence.contents.last = hits_[count - 1].content;
   return gained;
+}
+
+int PrefixSharing::CountNext(Sequence& sequence, int max_tokens) {
+  FindNext(sequence, max_tokens);
+  return static_cast<int>(hits_.size());
 }
 
 int PrefixSharing::AttachNames(Sequence& sequence, int max_tokens) {

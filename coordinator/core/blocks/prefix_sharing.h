@@ -39,8 +39,14 @@ class PrefixSharing {
   /// Returns the hash of block `index` of the sequence's known tokens; null when the block is not full or caching is
   /// off.
   const BlockHash* HashOfBlock(Sequence& sequence, int index);
+  /// Returns the tokens of full block `index`.
+  std::span<const TokenId> TokensOfBlock(const Sequence& sequence, int index) const;
+  /// True when the sequence ends at a block boundary and all its blocks' contents have ids.
+  bool StandsAtNamedBlocks(const Sequence& sequence) const;
   /// Makes full blocks of computed and known tokens findable.
   void NameComputed(Sequence& sequence);
+  /// Returns the number of cached blocks that hold the tokens next, up to max_tokens. Requires StandsAtNamedBlocks.
+  int CountNext(Sequence& sequence, int max_tokens);
   /// At a block boundary, takes over cached blocks that hold the sequence's next tokens, up to max_tokens computed
   /// tokens. Never takes the last known token, which must be computed in order to draw the next one. Returns the number
   /// of tokens gained. In models with recurrent states the sequence also takes over a kept state, and shared_prefix is
@@ -76,11 +82,9 @@ class PrefixSharing {
   }
 
  private:
-  std::span<const TokenId> TokensOfBlock(const Sequence& sequence, int index) const;
   void ExtendHashes(Sequence& sequence, int num_blocks);
 
   void FindNext(Sequence& sequence, int max_tokens);
-  bool StandsAtNamedBlocks(const Sequence& sequence) const;
   int TakeHits(Sequence& sequence, size_t count);
   size_t DeepestState() const;
 

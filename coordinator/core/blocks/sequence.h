@@ -77,6 +77,7 @@ struct Sequence {
 struct GrowTarget {
   Sequence* sequence;
   int num_tokens;
+  int from_host = 0;  // blocks, the next ones of the sequence, that have copies on the host and need not be computed
   /// Only this slice of the sequence's pass is computed, its slot not set. It takes slice_cost from the step's budget.
   Slice slice = {};
   int slice_cost = 0;

@@ -56,9 +56,9 @@ int SequenceStates::BlocksToGrow(std::span<const GrowTarget> targets) const {
   };
   std::vector<SharedState> shared;
   int states = 0;
-  for (const auto& [sequence, num_tokens, slice, slice_cost] : targets) {
+  for (const auto& [sequence, num_tokens, from_host, slice, slice_cost] : targets) {
     if (num_tokens <= sequence->num_planned()) continue;
-    if (sequence->state.empty()) {
+    if (sequence->state.empty() || from_host > 0) {
       ++states;
     } else if (IsShared(*sequence)) {
       const BlockId first = sequence->state.front();
@@ -88,6 +88,13 @@ void SequenceStates::Allocate(Sequence& sequence) {
     sequence.state.push_back(pool_.Allocate());
     fill_.Open(sequence.state.back());
   }
+}
+
+void SequenceStates::Renew(Sequence& sequence) {
+  const std::vector<BlockId> before = std::exchange(sequence.state, {});
+  Allocate(sequence);
+  pool_.ReleaseAll(before);
+  sequence.begun = sequence.num_computed;
 }
 
 void SequenceStates::Grow(Sequence& sequence, int reserved, StepPlan& plan) {

@@ -72,7 +72,7 @@ bool Admission::HasRoomFor(Request& request, const Crowd& crowd, StepDraft& draf
 /// none may be preempted for the new request; HasRoomFor ensures that it fits. If HasRoomFor's estimate was wrong, the
 /// first tokens come with the next step.
 void Admission::Begin(Request& request, Crowd& crowd, StepDraft& draft) {
-  const std::span<const GrowTarget> work = Admit(request, draft);
+  const std::span<GrowTarget> work = Admit(request, draft);
   if (running_.size() == 1) preemption_.MakeRoomFor(request, work, draft);
   if (!work.empty() && blocks_.BlocksToGrow(work) <= blocks_.num_free()) {
     writer_.Emit(request, work, draft);
@@ -81,7 +81,7 @@ void Admission::Begin(Request& request, Crowd& crowd, StepDraft& draft) {
   room_.CountIn(request, crowd);
 }
 
-std::span<const GrowTarget> Admission::Admit(Request& request, StepDraft& draft) {
+std::span<GrowTarget> Admission::Admit(Request& request, StepDraft& draft) {
   queue_.Remove(request);
   running_.Insert(request);
   request.admitted_step = draft.number;
@@ -91,7 +91,7 @@ std::span<const GrowTarget> Admission::Admit(Request& request, StepDraft& draft)
   const int free = blocks_.num_free();
   if (request.num_preemptions > 0) Readmit(request, draft);
   const int decodes = std::min(request.NumDecodes(), draft.budget);
-  const std::span<const GrowTarget> work = work_.FindWork(request, {decodes, draft.budget - decodes}, draft);
+  const std::span<GrowTarget> work = work_.FindWork(request, {decodes, draft.budget - decodes}, draft);
   if (request.num_preemptions == 0) {
     WaitingQueue::ChargePrompt(request, request.num_prompt_tokens());
     decisions_.Tell(DecisionKind::kAdmitted, request, request.num_cached_tokens, free);

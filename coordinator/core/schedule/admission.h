@@ -37,7 +37,7 @@ class Admission {
   /// thereby has given way.
   void NoteTurn(ClientAccount& client, bool fits);
   /// Moves the request from the queue to the running set. Returns its first work, as RequestWork::FindWork does.
-  std::span<const GrowTarget> Admit(Request& request, StepDraft& draft);
+  std::span<GrowTarget> Admit(Request& request, StepDraft& draft);
 
  private:
   bool MayJoin(const Request& request, const Crowd& crowd, const StepDraft& draft) const;

@@ -207,6 +207,7 @@ void CheckSchedule(const SchedulerLimits& limits, const BlockManager& blocks, co
   const std::vector<Request*>& requests = running.requests();
   blocks.pool().CheckIntegrity();
   blocks.host_pool().CheckIntegrity();
+  blocks.host_cache().CheckIntegrity();
   blocks.prefixes().cache().CheckIntegrity();
   CheckCheckpoints(blocks);
   Recount recount(blocks);

@@ -20,7 +20,9 @@ class LearnedCost {
   /// Learns from a step of `seconds` that computed `tokens` tokens (as OutstandingStep::cost counts them) with a mean
   /// context of `context` tokens, and moved `blocks` blocks. The moves took `swap_seconds` of `seconds`.
   void Observe(double tokens, double context, int blocks, double seconds, double swap_seconds) {
-    if (tokens >= kFewTokens) LearnToken(context, std::max(seconds - swap_seconds, 0.0) / tokens);
+    const double computing = std::max(seconds - swap_seconds, 0.0);
+    step_seconds_ = step_seconds_ == 0 ? computing : Mixed(step_seconds_, computing);
+    if (tokens >= kFewTokens) LearnToken(context, computing / tokens);
     if (blocks > 0) {
       const double seen = std::max(swap_seconds, 0.0) / blocks;
       seconds_per_block_ = seconds_per_block_ == 0 ? seen : Mixed(seconds_per_block_, seen);
@@ -38,10 +40,22 @@ class LearnedCost {
   }
   /// Returns the seconds to move blocks to the host and back again.
   double SwapSeconds(int blocks) const { return 2 * seconds_per_block_ * blocks; }
+  /// True when moving blocks is quicker than computing their `tokens` tokens, which follow `context` tokens.
+  bool MovingIsQuicker(int blocks, int context, int tokens) const {
+    return seconds_per_block_ * blocks < TokenSeconds(context + tokens / 2.0) * tokens;
+  }
+  /// Returns how many blocks can be moved, at most `most`, in kCopyPart of the time of a step of `tokens` tokens, or of
+  /// the mean time of a step where that is longer; at least 1.
+  int BlocksBeside(int tokens, int most) const {
+    constexpr double kCopyPart = 0.05;
+    const double seconds = kCopyPart * std::max(step_seconds_, TokenSeconds(0) * tokens);
+    if (seconds_per_block_ * most <= seconds) return most;
+    return std::max(1, static_cast<int>(seconds / seconds_per_block_));
+  }
 
   template <class Archive>
   void Transfer(Archive& archive) {
-    archive(known_, mean_context_, mean_seconds_, variance_, covariance_, seconds_per_block_);
+    archive(known_, mean_context_, mean_seconds_, variance_, covariance_, seconds_per_block_, step_seconds_);
   }
 
  private:
@@ -73,6 +87,7 @@ class LearnedCost {
   bool known_ = false;
   double mean_context_ = 0, mean_seconds_ = 0, variance_ = 0, covariance_ = 0;
   double seconds_per_block_ = 0;
+  double step_seconds_ = 0;  // mean time of steps, moves left out
 };
 
 }  // namespace quire

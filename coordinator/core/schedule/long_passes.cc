@@ -91,7 +91,7 @@ GrowTarget LongPasses::NextSlice(Request& request, int tokens, const StepDraft& 
   // The answers of a step travel in one frame, and may have numbers for each token.
   const bool crowded = draft.answered_tokens > 0 && draft.answered_tokens + length > limits_.max_step_tokens;
   if (slice.completes() && crowded && --slice.count == 0) return {&sequence, 0};
-  return {&sequence, length, slice, std::max(1, static_cast<int>(std::ceil(slice.equivalent() * token_cost)))};
+  return {&sequence, length, 0, slice, std::max(1, static_cast<int>(std::ceil(slice.equivalent() * token_cost)))};
 }
 
 }  // namespace quire

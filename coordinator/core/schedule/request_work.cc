@@ -16,7 +16,7 @@ bool FitsFrame(int64_t added, int64_t more) { return added == 0 || added + more 
 
 }  // namespace
 
-std::span<const GrowTarget> RequestWork::FindWork(Request& request, Allowance allowance, StepDraft& draft) {
+std::span<GrowTarget> RequestWork::FindWork(Request& request, Allowance allowance, StepDraft& draft) {
   std::vector<GrowTarget>& work = draft.work;
   work.clear();
   int64_t added = draft.added_bytes;
@@ -30,11 +30,16 @@ std::span<const GrowTarget> RequestWork::FindWork(Request& request, Allowance al
     if (sequence.finished || complete || (draft.in_turns && sequence.sits_out)) continue;
     const bool decodes = request.TokensToCompute(sequence) == 1 && allowance.decodes > 0;
     Attach(request, sequence, sequence.num_tokens());
-    const int start = sequence.num_planned(), left = sequence.length() - start, most = decodes ? 1 : allowance.chunks;
+    const int from_host = BlocksFromHost(request, sequence, sequence.num_tokens());
+    const int start = sequence.num_planned() + from_host * blocks_.block_size(), left = sequence.length() - start;
+    const int most = decodes ? 1 : allowance.chunks;
     const bool in_slices = limits_.whole_prompts() && (sequence.in_pass() || left > most);
-    const GrowTarget target = in_slices ? passes_.NextSlice(request, most, draft)
-                                        : GrowTarget{&sequence, start + TokensFor(request, sequence, left, most)};
-    if (target.num_tokens <= start || WaitsForPrefix(request, sequence)) continue;
+    const GrowTarget target = in_slices
+                                  ? passes_.NextSlice(request, most, draft)
+                                  : GrowTarget{.sequence = &sequence,
+                                               .num_tokens = start + TokensFor(request, sequence, start, left, most),
+                                               .from_host = from_host};
+    if (target.num_tokens <= start || WaitsForPrefix(request, sequence, start)) continue;
     if (!sequence.slot) {
       const int64_t bytes = StepWriter::BytesToAdd(request, sequence);
       if (!FitsFrame(added, bytes) && request.beams == nullptr) continue;
@@ -59,8 +64,11 @@ bool RequestWork::ShareLeadersPrefix(Request& request, int budget, StepDraft& dr
   Attach(request, leader, shared);
   if (leader.num_computed < shared) {
     const bool fits = leader.slot || FitsFrame(draft.added_bytes, StepWriter::BytesToAdd(request, leader));
-    const int start = leader.num_planned(), count = TokensFor(request, leader, shared - start, budget);
-    if (count > 0 && fits && !WaitsForPrefix(request, leader)) draft.work.push_back({&leader, start + count});
+    const int from_host = BlocksFromHost(request, leader, shared - 1);
+    const int start = leader.num_planned() + from_host * blocks_.block_size();
+    const int count = TokensFor(request, leader, start, shared - start, budget);
+    if (count > 0 && fits && !WaitsForPrefix(request, leader, start))
+      draft.work.push_back({&leader, start + count, from_host});
     return false;
   }
   for (++live; live != request.sequences.end(); ++live) {
@@ -70,9 +78,10 @@ bool RequestWork::ShareLeadersPrefix(Request& request, int budget, StepDraft& dr
   return true;
 }
 
-/// Returns how many of the sequence's next `count` tokens the budget allows, cut where a state should be kept.
-int RequestWork::TokensFor(const Request& request, const Sequence& sequence, int count, int budget) const {
-  const int start = sequence.num_planned(), most = request.TokensFor(start, count, budget);
+/// Returns how many of the sequence's `count` tokens from `start` on the budget allows, cut where a state should be
+/// kept.
+int RequestWork::TokensFor(const Request& request, const Sequence& sequence, int start, int count, int budget) const {
+  const int most = request.TokensFor(start, count, budget);
   return most <= 0 || !blocks_.has_states() ? most : blocks_.states().CutAt(sequence, start, start + most) - start;
 }
 
@@ -81,9 +90,18 @@ void RequestWork::Attach(Request& request, Sequence& sequence, int max_tokens) {
   if (sequence.slot) return;
   const int gained = blocks_.prefixes().Attach(sequence, std::min(max_tokens, request.NumCacheable()));
   if (gained > 0) blocks_.LeaveWindow(sequence);
-  if (gained == 0 || request.num_preemptions > 0) return;
-  request.num_cached_tokens += gained;
-  WaitingQueue::ChargePrompt(request, -gained);
+  StepWriter::NoteCached(request, gained);
+}
+
+/// Returns how many of the next blocks of a sequence, which the workers do not know yet, should come from the host: all
+/// that have copies there, or none if computing them is quicker. Beams draw together, so each step must know beforehand
+/// where they stand: their blocks are computed.
+int RequestWork::BlocksFromHost(const Request& request, Sequence& sequence, int max_tokens) {
+  if (sequence.slot || request.beams != nullptr) return 0;
+  const int most = std::min(request.NumCacheable(), max_tokens);
+  const int count = blocks_.host_cache().Count(sequence, most);
+  const int moves = count + blocks_.states().num_blocks();
+  return cost_.MovingIsQuicker(moves, sequence.num_computed, count * blocks_.block_size()) ? count : 0;
 }
 
 /// Takes the last token of each beam out of the work unless all beams draw in this step: they branch together.
@@ -97,16 +115,16 @@ void RequestWork::DrawTogether(const Request& request, std::vector<GrowTarget>& 
   std::erase_if(work, [](const GrowTarget& each) { return each.num_tokens == each.sequence->num_planned(); });
 }
 
-/// True when an outstanding step or the step being planned computes the block that this sequence needs next. The
+/// True when an outstanding step or the step being planned computes the block that this sequence needs at `start`. The
 /// sequence then waits and shares that block.
-bool RequestWork::WaitsForPrefix(Request& request, Sequence& sequence) {
+bool RequestWork::WaitsForPrefix(Request& request, Sequence& sequence, int start) {
   const int size = blocks_.block_size();
   if (sequence.slot || sequence.num_computed % size != 0) return false;
   const int most = std::min(sequence.num_tokens() - 1, request.NumCacheable());
   if (sequence.contents.num_named * size != sequence.num_computed) return false;
   // In models with states, the cached keys and values may reach beyond the last kept state. Their end is known once no
   // step computes the next block.
-  const int index = std::max(sequence.num_computed, sequence.shared_prefix) / size;
+  const int index = std::max(start, sequence.shared_prefix) / size;
   if ((index + 1) * size > most) return false;
   const BlockHash* hash = blocks_.prefixes().HashOfBlock(sequence, index);
   if (hash == nullptr || !steps_.Compute(*hash)) return false;

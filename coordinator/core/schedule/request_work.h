@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "coordinator/core/schedule/decision_teller.h"
+#include "coordinator/core/schedule/learned_cost.h"
 #include "coordinator/core/schedule/long_passes.h"
 #include "coordinator/core/schedule/scheduler_limits.h"
 #include "coordinator/core/schedule/step_draft.h"
@@ -14,24 +15,26 @@ namespace quire {
 class RequestWork {
  public:
   RequestWork(const SchedulerLimits& limits, BlockManager& blocks, const OutstandingSteps& steps,
-              const LongPasses& passes, DecisionTeller& decisions)
-      : limits_(limits), blocks_(blocks), steps_(steps), passes_(passes), decisions_(decisions) {}
+              const LearnedCost& cost, const LongPasses& passes, DecisionTeller& decisions)
+      : limits_(limits), blocks_(blocks), steps_(steps), cost_(cost), passes_(passes), decisions_(decisions) {}
 
   /// Returns, for each sequence of the request that has work, the number of tokens to which the step takes it within
   /// the allowance. Returns an empty span when the request must wait for other requests or for results. The span points
   /// into the draft and is valid until the next call.
-  std::span<const GrowTarget> FindWork(Request& request, Allowance allowance, StepDraft& draft);
+  std::span<GrowTarget> FindWork(Request& request, Allowance allowance, StepDraft& draft);
 
  private:
   bool ShareLeadersPrefix(Request& request, int budget, StepDraft& draft);
   void Attach(Request& request, Sequence& sequence, int max_tokens);
+  int BlocksFromHost(const Request& request, Sequence& sequence, int max_tokens);
   static void DrawTogether(const Request& request, std::vector<GrowTarget>& work);
-  bool WaitsForPrefix(Request& request, Sequence& sequence);
-  int TokensFor(const Request& request, const Sequence& sequence, int count, int budget) const;
+  bool WaitsForPrefix(Request& request, Sequence& sequence, int start);
+  int TokensFor(const Request& request, const Sequence& sequence, int start, int count, int budget) const;
 
   const SchedulerLimits& limits_;
   BlockManager& blocks_;
   const OutstandingSteps& steps_;
+  const LearnedCost& cost_;
   const LongPasses& passes_;
   DecisionTeller& decisions_;
 };

@@ -31,6 +31,7 @@ StepPlan& Scheduler::Schedule() {
   QUIRE_CHECK(num_outstanding() < steps_.most(), "{} steps are outstanding", num_outstanding());
   StepDraft& draft = draft_;
   draft.plan.Clear();
+  blocks_.host_cache().BeginPlan();
   is_together_ = limits_.num_stages == 1 || drafting_.HoldsUp(running());
   if (!MustWait()) {
     BeginStep(draft);
@@ -98,7 +99,7 @@ void Scheduler::ServeRunning(StepDraft& draft) {
     if (in_slices && draft.pass_tokens <= 0) return;
     const Allowance allowance =
         in_slices ? passes_.AllowanceOf(draft) : step_shares_.AllowanceOf(request, draft.DecodesAfter(i), draft);
-    const std::span<const GrowTarget> work = work_.FindWork(request, allowance, draft);
+    const std::span<GrowTarget> work = work_.FindWork(request, allowance, draft);
     if (work.empty()) continue;
     if (!preemption_.MakeRoomFor(request, work, draft)) return;
     writer_.Emit(request, work, draft);
@@ -109,9 +110,20 @@ void Scheduler::ServeRunning(StepDraft& draft) {
 /// Completes the plan and makes the step an outstanding step. Called when the plan has work and will be sent.
 void Scheduler::Launch(StepDraft& draft) {
   running_.TellWorkers(draft.plan);
+  CopyAhead(draft.plan);
   draft.step->num_moved_blocks = static_cast<int>(draft.plan.swap_outs.size() + draft.plan.swap_ins.size());
   ++num_steps_;
   steps_.Launch();
+}
+
+/// Copies cached blocks to the host in a small part of the step's time, if copies would be quicker to bring back than
+/// to compute.
+void Scheduler::CopyAhead(StepPlan& plan) {
+  constexpr int kMostCopies = 64;
+  HostCache& host = blocks_.host_cache();
+  if (cost_.MovingIsQuicker(1, 0, blocks_.block_size()))
+    host.CopyAhead(cost_.BlocksBeside(plan.num_tokens(), kMostCopies), plan);
+  host.EndPlan();
 }
 
 void Scheduler::ObserveStep(double seconds, double swap_seconds) {

@@ -166,6 +166,7 @@ class Scheduler {
   bool ShareOut(StepDraft& draft);
   void ServeRunning(StepDraft& draft);
   void Launch(StepDraft& draft);
+  void CopyAhead(StepPlan& plan);
 
   void Detach(Sequence& sequence);
 
@@ -188,9 +189,9 @@ class Scheduler {
   StepLength length_{limits_, blocks_, running_, cost_};
   StageTurns stage_turns_{limits_, running_};
   StepShares step_shares_{queue_, running_};
-  StepWriter writer_{blocks_, running_};
+  StepWriter writer_{blocks_, running_, decisions_};
   LongPasses passes_{limits_, blocks_, queue_, running_, cost_};
-  RequestWork work_{limits_, blocks_, steps_, passes_, decisions_};
+  RequestWork work_{limits_, blocks_, steps_, cost_, passes_, decisions_};
   Preemption preemption_{limits_, blocks_, queue_, running_, cost_, decisions_};
   ClientShares shares_{limits_, blocks_, queue_, running_, demand_};
   RoomEstimate room_{limits_, blocks_, running_, demand_, shares_};

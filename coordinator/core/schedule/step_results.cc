@@ -42,8 +42,8 @@ bool StepResults::Fits(const std::vector<Draft>& guesses) const {
   const auto& members = steps_.at(0).members;
   auto member = members.begin();
   return std::ranges::all_of(guesses, [&](const Draft& guess) {
-    member = std::find_if(member, members.end(),
-                          [&](const StepMember& m) { return m.guess > 0 && m.slot == guess.slot; });
+    member =
+        std::find_if(member, members.end(), [&](const StepMember& m) { return m.guess > 0 && m.slot == guess.slot; });
     if (member == members.end()) return false;
     const auto most = static_cast<size_t>((member++)->guess);
     return !guess.tokens.empty() && guess.tokens.size() <= most;

@@ -167,7 +167,7 @@ Allowance StepShares::AllowanceOf(const Request& request, int later_decodes, con
 
 void StepShares::ChargeStep(const Request& request, std::span<const GrowTarget> work) {
   int& left = request.account->use.chunks_left;
-  for (const auto& [sequence, end, slice, slice_cost] : work) {
+  for (const auto& [sequence, end, from_host, slice, slice_cost] : work) {
     if (Decodes(request, *sequence)) continue;
     const int start = sequence->num_planned();
     left = std::max(0, left - request.StepCost(start, end - start));

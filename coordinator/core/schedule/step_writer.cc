@@ -15,9 +15,31 @@ int64_t StepWriter::BytesToAdd(const Request& request, const Sequence& sequence)
                               sizeof(BlockId) * (sequence.blocks.size() + sequence.state.size()));
 }
 
-void StepWriter::Emit(Request& request, std::span<const GrowTarget> work, StepDraft& draft) {
+void StepWriter::NoteCached(Request& request, int tokens) {
+  if (tokens == 0 || request.num_preemptions > 0) return;
+  request.num_cached_tokens += tokens;
+  WaitingQueue::ChargePrompt(request, -tokens);
+}
+
+void StepWriter::BringFromHost(Request& request, GrowTarget& target, StepDraft& draft) {
+  Sequence& sequence = *target.sequence;
+  const int count = target.num_tokens - sequence.num_planned() - target.from_host * blocks_.block_size();
+  const int free = blocks_.num_free();
+  const size_t moves = draft.plan.swap_ins.size();
+  const int came = blocks_.BringFromHost(sequence, target.from_host, draft.plan);
+  target.num_tokens = sequence.num_planned() + count;
+  if (came == 0) return;
+  NoteCached(request, came * blocks_.block_size());
+  decisions_.Tell(DecisionKind::kBroughtFromHost, request,
+                  std::ssize(draft.plan.swap_ins) - static_cast<int64_t>(moves), free);
+}
+
+void StepWriter::Emit(Request& request, std::span<GrowTarget> work, StepDraft& draft) {
+  for (GrowTarget& target : work) {
+    if (target.from_host > 0) BringFromHost(request, target, draft);
+  }
   if (draft.in_company) StepShares::ChargeStep(request, work);
-  for (const auto& [sequence, end, slice, slice_cost] : work) {
+  for (const auto& [sequence, end, from_host, slice, slice_cost] : work) {
     if (slice.count > 0) {
       EmitSlice(request, *sequence, slice, draft);
       draft.budget -= slice_cost;

@@ -2,6 +2,7 @@
 
 #include <span>
 
+#include "coordinator/core/schedule/decision_teller.h"
 #include "coordinator/core/schedule/running_set.h"
 #include "coordinator/core/schedule/step_draft.h"
 
@@ -11,23 +12,30 @@ namespace quire {
 /// takes the blocks and slots that the work needs.
 class StepWriter {
  public:
-  StepWriter(BlockManager& blocks, RunningSet& running) : blocks_(blocks), running_(running) {}
+  StepWriter(BlockManager& blocks, RunningSet& running, DecisionTeller& decisions)
+      : blocks_(blocks), running_(running), decisions_(decisions) {}
 
-  /// Puts the work of one request into the step. The pool must have the blocks that the work needs.
-  void Emit(Request& request, std::span<const GrowTarget> work, StepDraft& draft);
+  /// Puts the work of one request into the step. The pool must have the blocks that the work needs. Blocks that the
+  /// work takes from the host come with this step; if some of them are no longer there, the step computes as many
+  /// tokens as it would have.
+  void Emit(Request& request, std::span<GrowTarget> work, StepDraft& draft);
   /// Orders the step's members as a batch: decodes come first, then decodes with drafts, then chunks, then slices, each
   /// by slot.
   static void OrderBatch(StepDraft& draft);
   /// Returns an upper bound of the bytes that the plan needs to send the whole sequence to a worker.
   static int64_t BytesToAdd(const Request& request, const Sequence& sequence);
+  /// Notes that `tokens` prompt tokens need not be computed, unless they were computed before a preemption.
+  static void NoteCached(Request& request, int tokens);
 
  private:
   void EmitSlice(Request& request, Sequence& sequence, Slice slice, StepDraft& draft);
+  void BringFromHost(Request& request, GrowTarget& target, StepDraft& draft);
   void AddToWorkers(const Request& request, Sequence& sequence, StepDraft& draft);
   void NotePrefixes(Sequence& sequence, int end, StepDraft& draft);
 
   BlockManager& blocks_;
   RunningSet& running_;
+  DecisionTeller& decisions_;
 };
 
 }  // namespace quire

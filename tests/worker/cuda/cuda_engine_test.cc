@@ -498,6 +498,19 @@ INSTANTIATE_TEST_SUITE_P(
              24}),
     [](const testing::TestParamInfo<Case>& test_case) { return test_case.param.name; });
 
+// The pool holds one prompt at a time, so the second answer to each prompt takes its blocks from the host.
+TEST(CudaHostCacheTest, CopiesOnTheHosts_ComeBack_OnTwoRanks) {
+  const test::RandomModel model({.dtype = "F32"}, 5);
+  const ModelFiles files = ModelFiles::Open(model.path());
+  std::vector<Ask> asks = SomeAsks(files, 9, {100, 90});
+  asks.insert(asks.end(), {asks[0], asks[1]});
+  CudaMaker maker({.dtype = kF32});
+  const test::Setup setup{.ranks = 2, .num_blocks = 9, .num_host_blocks = 40, .max_running = 1, .step_micros = 100'000};
+  const Answers got = Serve(files, asks, setup, std::ref(maker));
+  EXPECT_GE(got.from_host, 8);
+  ExpectAlike(got, Serve(files, asks, {.ranks = 2}, MakeCpuEngine), 1e-4);
+}
+
 // One context is longer than a partition, another is short. The v2 backend splits the long one; v1 splits neither.
 TEST(CudaAttentionBackendTest, V1AndV2_EqualTheCpuEngine_WhenAContextSpansSeveralPartitions) {
   const test::RandomModel model(

@@ -57,7 +57,7 @@ Answers Serve(const ModelFiles& files, const std::vector<Ask>& asks, const Setup
   Engine engine(options);
   const auto commit = [&] {
     const auto drawn = group.Await();
-    engine.CommitStep(drawn, {}, group.scores());
+    engine.CommitStep(drawn, {setup.step_micros, 0}, group.scores());
   };
   Answers answers{std::vector<CollectingSink>(asks.size())};
   for (size_t next = 0; next < asks.size() || !engine.idle();) {
@@ -78,6 +78,7 @@ Answers Serve(const ModelFiles& files, const std::vector<Ask>& asks, const Setup
   }
   while (engine.num_outstanding() > 0) commit();
   answers.cached_tokens = engine.stats().cached_tokens;
+  answers.from_host = engine.blocks().host_cache().num_found();
   answers.overlapped = group.num_overlapped();
   answers.preemptions = engine.scheduler().num_preemptions();
   return answers;

@@ -34,6 +34,7 @@ struct Setup {
   int max_model_len = 400;
   PreemptionMode preemption = PreemptionMode::kRecompute;
   int state_spacing = 64;  // BlockManagerOptions
+  uint32_t step_micros = 0;  // the time that each step is said to take; 0: unknown, so nothing is copied to the host
   bool expert_parallel = false;
   Quantization quantization = Quantization::kNone;  // for the CPU engine; CudaEngineOptions has the CUDA engine's
 };
@@ -51,6 +52,7 @@ struct Answers {
   std::vector<CollectingSink> sinks;
   int64_t preemptions = 0;
   int64_t cached_tokens = 0;  // prompt tokens that came from the cache
+  int64_t from_host = 0;      // blocks that came back from copies on the host
   int overlapped = 0;         // steps that ended after the next step had begun
 };
 

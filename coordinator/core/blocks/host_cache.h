@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "comm/wire/step_plan.h"
+#include "coordinator/core/blocks/block_options.h"
+#include "coordinator/core/blocks/block_pool.h"
+#include "coordinator/core/blocks/cache_listener.h"
+#include "coordinator/core/blocks/prefix_sharing.h"
+
+namespace quire {
+
+/// Copies of cached device blocks in free blocks of the host pool. Such a host block stays free: whoever allocates host
+/// blocks gets it, and the copy is forgotten. A copy is found by its hash and its tokens. A few blocks are copied with
+/// each step: first those that this step reuses, because copies to the host are made before anything is overwritten,
+/// then those that are still cached on the device, in the order in which the device pool will reuse them. A state that
+/// is kept behind a block is copied with the block, while both are cached. Off in models whose layers all have a
+/// sliding window.
+class HostCache : public CacheListener {
+ public:
+  HostCache(const BlockManagerOptions& options, BlockPool& device, BlockPool& host, PrefixSharing& prefixes);
+
+  /// Changes the pools' sizes. No copy may exist.
+  void Resize(const PoolSizes& sizes);
+
+  /// Called when a cached device block has lost its last holder.
+  void OnReleased(BlockId block);
+  /// Called before a cached device block is reused, while the prefix cache still has it.
+  void OnReused(BlockId block);
+  /// Called before a plan is made. Blocks reused between plans may be overwritten before it runs.
+  void BeginPlan() { leaving_.clear(); }
+  /// Forgets what is in a host block, which is about to be reused.
+  void Forget(BlockId host);
+  void OnFindable(const Sequence& /*sequence*/, int /*index*/) override {}
+  void OnCleared() override;
+
+  /// Copies up to `most` device blocks with this plan, unless it moves blocks of swapped requests.
+  void CopyAhead(int most, StepPlan& plan);
+
+  /// Returns the copy of a block with this hash and these tokens, if there is one.
+  std::optional<BlockId> Find(const BlockHash& hash, std::span<const TokenId> tokens) const;
+  /// Returns the copy of block `index` of the sequence's known tokens, if there is one.
+  std::optional<BlockId> CopyOf(Sequence& sequence, int index) const;
+  /// Returns the host blocks of the state after the block with this copy; empty: there is none.
+  std::span<const BlockId> StateAfter(BlockId copy) const { return states_.Find(copy); }
+  /// Returns how many of the sequence's next blocks need not be computed, up to max_tokens: those cached on the device,
+  /// then those with copies, in models with states up to a state with a copy. Never includes the last known token.
+  int Count(Sequence& sequence, int max_tokens) const;
+  /// Holds the host blocks of a prompt, which the plan being made reads, until EndPlan.
+  void Bring(std::span<const BlockId> hosts);
+  /// Releases what the plan reads and writes, to be reused last. Called when the plan is complete.
+  void EndPlan();
+
+  const PrefixCache& copies() const { return cache_; }
+  int num_copies() const { return cache_.size(); }
+  int64_t num_copied() const { return num_copied_; }
+  int64_t num_found() const { return num_found_; }
+
+  /// Aborts unless exactly the host blocks with copies are kept, and the counts are right.
+  void CheckIntegrity() const;
+
+  template <class Archive>
+  void Transfer(Archive& archive) {
+    archive(cache_, states_, waiting_, ahead_, num_ahead_, num_copied_, num_found_);
+  }
+
+ private:
+  /// A cached block that the plan being made reuses.
+  struct Leaving {
+    BlockId block;
+    BlockHash hash;
+    std::vector<TokenId> tokens;
+  };
+  void HoldForPlan(BlockId host);
+  std::optional<BlockId> NewCopy(BlockId block, const BlockHash& hash, std::span<const TokenId> tokens, StepPlan& plan);
+  int CopyNext(StepPlan& plan);
+  int CopyTo(std::span<const BlockId> blocks, std::span<const BlockId> hosts, StepPlan& plan);
+  void SetAhead(BlockId block, bool ahead);
+
+  const bool may_be_on_;
+  const int block_size_;
+  bool on_ = false, has_states_ = false;
+  BlockPool &device_, &host_;
+  PrefixSharing& prefixes_;
+  PrefixCache cache_;            // by host block
+  StateCheckpoints states_;      // in the host pool; each belongs to a copy
+  std::deque<BlockId> waiting_;  // device blocks to copy, in the order of their release; some are no longer cached
+  std::vector<uint8_t> ahead_;   // by device block: 1: the block has been copied and is still cached on the device
+  int num_ahead_ = 0;            // number of ones in ahead_
+  std::vector<BlockId> held_;    // host blocks that the plan being made reads or writes
+  size_t num_brought_ = 0;       // number of copies that the plan being made brings back
+  std::vector<Leaving> leaving_;
+  int64_t num_copied_ = 0, num_found_ = 0;  // blocks copied to the host, and copies that came back
+};
+
+}  // namespace quire
