@@ -9,7 +9,7 @@ namespace quire::kernels {
 /// last query_start[s+1] - query_start[s] tokens. Query i has position context_len[s] - num_queries + i; it sees itself
 /// and every earlier position within its window. With both_ways, it also sees every later position within its window.
 /// Batch-invariant: a query's result depends on its vector and its context alone, not on other queries or on how the
-/// prompt was cut into chunks. Slots beyond the context or before the window never influence a result. Table entries
+/// prompt was cut into chunks. Slots beyond the context, before the window or before context_begin never influence a result. Table entries
 /// of blocks entirely before all queries' windows are not followed.
 /// CPU only: CUDA has separate ops for chunks and decodes, which the host plans, and another cache layout
 /// (cuda/prefill/prefill_attention.h, cuda/decode/decode_attention.h, cuda/paged/paged_decode.h).
@@ -45,6 +45,9 @@ struct PagedAttentionParams {
   /// the farthest distance on their side. Not with ALiBi.
   const float* relative_bias = nullptr;
   int64_t relative_reach = 0;
+  /// [num_sequences]: the first position of each context that its queries see, at most the first query's own position;
+  /// or null, for position 0.
+  const int32_t* context_begin = nullptr;
 };
 void PagedAttention(const CpuStream& stream, const PagedAttentionParams& params);
 

@@ -13,6 +13,7 @@
 #include "comm/model/formats/quantized_matrices.h"
 #include "comm/model/formats/safetensors.h"
 #include "comm/model/model_tree.h"
+#include "comm/model/prediction_layer.h"
 #include "comm/model/tensor_mismatch.h"
 
 namespace quire {
@@ -123,28 +124,50 @@ NumberType TypeToMakeUp(const ModelTree& tree) {
 ModelFiles ModelFiles::Open(const std::string& path, LoadFormat load_format, const std::vector<std::string>& adapters) {
   ModelFiles model;
   model.path_ = path;
-  std::error_code ignored;
-  if (load_format == LoadFormat::kDummy) {
-    model.MakeUp();
-  } else if (fs::is_directory(path, ignored)) {
-    model.OpenHf();
-  } else if (fs::exists(path, ignored)) {
-    model.OpenGguf();
-  } else {
-    Fail("{}: no such model; give an HF directory or a GGUF file{}", path,
-         path.starts_with("/models/") ? " (the example topologies' /models/... stands for a path of your own)" : "");
-  }
-  model.kv_scales_.resize(static_cast<size_t>(model.spec_.num_layers()));
-  model.PlaceTensors();
-  const Tensor& query = model.Get(Role::kQuery, model.spec_.first_attention_layer());
-  model.half_ = (query.scaled == nullptr ? query.type : query.scaled->scales.type) == NumberType::kF16;
-  for (const auto& [name, tensor] : model.tensors_)
-    model.total_bytes_ += static_cast<int64_t>(tensor.data.size() + tensor.scales.size());
+  model.OpenPart(false, load_format);
   for (const std::string& adapter : adapters) model.adapters_.push_back(AdapterFiles::Open(adapter, model));
   return model;
 }
 
-void ModelFiles::OpenHf() {
+ModelFiles ModelFiles::OpenPrediction(const std::string& path, LoadFormat load_format) {
+  ModelFiles layer;
+  layer.path_ = path;
+  layer.OpenPart(true, load_format);
+  return layer;
+}
+
+void ModelFiles::OpenPart(bool prediction, LoadFormat load_format) {
+  std::error_code ignored;
+  if (load_format == LoadFormat::kDummy) {
+    if (prediction) Fail("{}: load_format dummy makes up no layers that predict further tokens", path_);
+    MakeUp();
+  } else if (fs::is_directory(path_, ignored)) {
+    OpenHf(prediction);
+  } else if (fs::exists(path_, ignored)) {
+    OpenGguf(prediction);
+  } else {
+    Fail("{}: no such model; give an HF directory or a GGUF file{}", path_,
+         path_.starts_with("/models/") ? " (the example topologies' /models/... stands for a path of your own)" : "");
+  }
+  kv_scales_.resize(static_cast<size_t>(spec_.num_layers()));
+  PlaceTensors();
+  const Tensor& query = Get(Role::kQuery, spec_.first_attention_layer());
+  half_ = (query.scaled == nullptr ? query.type : query.scaled->scales.type) == NumberType::kF16;
+  for (const auto& [name, tensor] : tensors_)
+    total_bytes_ += static_cast<int64_t>(tensor.data.size() + tensor.scales.size());
+}
+
+void ModelFiles::TakePart(bool prediction) {
+  if (prediction) return TakePredictionLayer(naming(), path_, tensors_, spec_);
+  const int64_t bytes = PredictionBytes(spec_, tensors_, naming());
+  if (bytes == 0) return;
+  notes_.push_back(
+      fmt::format("{}: the files have layers that predict further tokens, {:.1f} MiB: they are used by "
+                  "--speculative-config '{{\"method\": \"mtp\"}}' alone",
+                  path_, static_cast<double>(bytes) / (1 << 20)));
+}
+
+void ModelFiles::OpenHf(bool prediction) {
   const ModelTree tree(path_);
   spec_ = SpecOf(tree);
   for (const std::string& name : SafetensorsNames(tree, path_)) {
@@ -157,6 +180,7 @@ void ModelFiles::OpenHf() {
   }
   OpenTokenLayers();
   BringNames();
+  TakePart(prediction);
   JoinMxFp4(tensors_, path_);
   kv_scales_ = TakeKvScales(tensors_, spec_.num_layers(), path_);
   JoinQuantized(tensors_, spec_.quants, path_);
@@ -190,10 +214,11 @@ void ModelFiles::MakeUp() {
   }
 }
 
-void ModelFiles::OpenGguf() {
+void ModelFiles::OpenGguf(bool prediction) {
   gguf_ = ReadGgufParts(path_, files_);
   spec_ = SpecFromGguf(*gguf_);
   tensors_ = gguf_->tensors;
+  TakePart(prediction);
 }
 
 void ModelFiles::PlaceTensors() {
@@ -234,8 +259,8 @@ void ModelFiles::PlaceTensors() {
     }
   }
   if (mismatch.empty()) return PlaceValues();
-  Fail("{}: the tensors are not those of the {} that the configuration describes; {}", path_, spec_.architecture,
-       mismatch.Text());
+  Fail("{}: the tensors are not those of the {} that the configuration describes; {}{}", path_, spec_.architecture,
+       mismatch.Text(), spec_.predicts ? " (these are the names of a model that has the prediction layer alone)" : "");
 }
 
 void ModelFiles::PlaceValues() {

@@ -28,6 +28,10 @@ class ModelFiles {
   static ModelFiles Open(const std::string& path, LoadFormat load_format = LoadFormat::kAuto,
                          const std::vector<std::string>& adapters = {});
 
+  /// Opens the first prediction layer of the model's files as a model of its own (comm/model/prediction_layer.h).
+  /// Throws Error as Open does, and where the files have no such layer.
+  static ModelFiles OpenPrediction(const std::string& path, LoadFormat load_format = LoadFormat::kAuto);
+
   const ModelSpec& spec() const { return spec_; }
   const std::string& path() const { return path_; }
   const std::vector<KvScales>& kv_scales() const { return kv_scales_; }  // indexed by layer
@@ -67,12 +71,16 @@ class ModelFiles {
 
  private:
   ModelFiles() = default;
+  /// Opens the whole model, or a prediction layer.
+  void OpenPart(bool prediction, LoadFormat load_format);
+  /// Keeps of the tensors those of the prediction layer or, with the whole model, notes that there are such layers.
+  void TakePart(bool prediction);
   Naming naming() const { return gguf_ ? Naming::kGguf : Naming::kHf; }
-  void OpenHf();
+  void OpenHf(bool prediction);
   /// Reads the layers for every row (PooledHead), which bge-m3 has in separate files.
   void OpenTokenLayers();
   void MakeUp();
-  void OpenGguf();
+  void OpenGguf(bool prediction);
   /// Renames tensors to the names of the family's list of weights. Of a multimodal model, keeps only the text model.
   void BringNames();
   /// Decides whether the output head is a tensor of its own or the embedding. With `only_embeds`, a model without a

@@ -104,6 +104,8 @@ int64_t Extent(const ModelSpec& spec, Axis axis, int64_t layer) {
       return 1;
     case Axis::kHidden:
       return spec.hidden_size;
+    case Axis::kJoined:
+      return 2 * spec.hidden_size;
     case Axis::kLayerInput:
       return spec.layer_input_size;
     case Axis::kLayerInputs:

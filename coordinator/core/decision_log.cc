@@ -73,6 +73,8 @@ std::string What(const Decision& d) {
       return fmt::format("{} of {} tokens guessed from earlier answers were right", d.a, d.b);
     case DecisionKind::kDraftedByModel:
       return fmt::format("{} of {} tokens guessed by the draft model were right", d.a, d.b);
+    case DecisionKind::kDraftedByLayer:
+      return fmt::format("{} of {} tokens guessed by the model's prediction layer were right", d.a, d.b);
   }
   return "an unknown decision";
 }
