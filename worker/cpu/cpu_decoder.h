@@ -29,7 +29,7 @@ struct CpuPeers {
 /// One rank's part of the forward pass on the CPU. Activations are fp32 for every type of weights.
 class CpuDecoder final : private DecoderOps {
  public:
-  /// `head`: see ModelWeights.
+  /// `head`: ModelWeights' other_head.
   CpuDecoder(const ModelFiles& files, const RankShard& shard, const kernels::CpuStream& stream, const CpuPeers& peers,
              const EngineSizes& sizes, const Matrices* head = nullptr);
 

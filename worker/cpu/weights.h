@@ -110,15 +110,15 @@ inline const float* DataOf(const std::vector<float>& vector) { return vector.emp
 ///  the few weights that make decays and betas of states keep their form, too.
 class ModelWeights {
  public:
-  /// `head`: the output head as other weights have it, to be used in place of packing it again; null: none.
+  /// `other_head`: the output head as other weights have it, to be used in place of packing it again; null: none.
   ModelWeights(const ModelFiles& files, const RankShard& shard, Quantization quantization,
-               const Matrices* head = nullptr)
-      : ModelWeights(files, shard, quantization, Loading::kPack, head) {}
+               const Matrices* other_head = nullptr)
+      : ModelWeights(files, shard, quantization, Loading::kPack, other_head) {}
 
   /// Returns the bytes that bytes() would return, without reading a matrix.
   static int64_t Bytes(const ModelFiles& files, const RankShard& shard, Quantization quantization,
-                       const Matrices* head = nullptr) {
-    return ModelWeights(files, shard, quantization, Loading::kCount, head).bytes();
+                       const Matrices* other_head = nullptr) {
+    return ModelWeights(files, shard, quantization, Loading::kCount, other_head).bytes();
   }
 
   std::vector<LayerWeights> layers;  // by layer number in the model; empty for the layers of other stages
@@ -143,7 +143,7 @@ class ModelWeights {
  private:
   enum class Loading { kPack, kCount };
   ModelWeights(const ModelFiles& files, const RankShard& shard, Quantization quantization, Loading loading,
-               const Matrices* head);
+               const Matrices* other_head);
   LayerWeights LoadLayer(const ModelFiles& files, const RankShard& shard, int64_t layer);
   void LoadAttention(const ModelFiles& files, const RankShard& shard, int64_t layer, LayerWeights& out);
   LatentWeights LoadLatents(const ModelFiles& files, const RankShard& shard, int64_t layer);
