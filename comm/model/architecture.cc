@@ -8,8 +8,8 @@
 #include "comm/base/json.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/mixtures.h"
+#include "comm/model/architectures/prediction_layer.h"
 #include "comm/model/architectures/rotation.h"
-#include "comm/model/prediction_layer.h"
 #include "comm/model/quantization_config.h"
 #include "comm/model/wrapper.h"
 
@@ -176,13 +176,7 @@ PredictionForm PredictionFormOf(const ModelSpec& spec) { return ArchitectureOf(s
 
 std::vector<WeightSpec> WeightsOf(const ModelSpec& spec) {
   std::vector<WeightSpec> weights = ArchitectureOf(spec).weights(spec);
-  if (!spec.predicts) return weights;
-  const auto add = [&](Role role, const char* name, Axis rows, Axis cols) {
-    weights.push_back({.role = role, .hf = name, .rows = rows, .cols = cols, .gguf = name});
-  };
-  add(Role::kPredictionTokenNorm, "prediction.token_norm.weight", Axis::kHidden, Axis::kOne);
-  add(Role::kPredictionHiddenNorm, "prediction.hidden_norm.weight", Axis::kHidden, Axis::kOne);
-  add(Role::kPredictionIn, "prediction.in.weight", Axis::kHidden, Axis::kJoined);
+  if (spec.predicts) architectures::AddPredictionWeights(weights);
   return weights;
 }
 
@@ -195,7 +189,7 @@ bool MayBePresent(const ModelSpec& spec, std::string_view tensor_name, Naming na
   if (std::ranges::any_of(ArchitectureOf(spec).hf_buffers, is_buffer)) return true;
   const auto is_unused = [&](const char* begin) { return naming == Naming::kHf && tensor_name.starts_with(begin); };
   if (std::ranges::any_of(ArchitectureOf(spec).hf_unused, is_unused)) return true;
-  if (IsOfPrediction(spec, tensor_name, naming)) return true;
+  if (architectures::IsOfPrediction(spec, tensor_name, naming)) return true;
   if (WouldMakeKeys(spec, tensor_name, naming)) return true;
   if (!spec.tied_embeddings) return false;
   // A model with tied embeddings may have a head tensor, which contains the embedding's numbers

@@ -11,7 +11,8 @@
 
 namespace quire {
 
-/// The form of the layers that predict tokens after the next one (comm/model/prediction_layer.h) in a family's files.
+/// The form of the layers that predict tokens after the next one, in a family's files
+/// (architectures/prediction_layer.h).
 enum class PredictionForm : uint8_t {
   kNone,          // files have no such layers
   kUnused,        // files may have them, and Quire does not use them

@@ -8,12 +8,12 @@
 #include "comm/base/error.h"
 #include "comm/base/json.h"
 #include "comm/model/architecture.h"
+#include "comm/model/architectures/prediction_layer.h"
 #include "comm/model/formats/gguf_parts.h"
 #include "comm/model/formats/mxfp4.h"
 #include "comm/model/formats/quantized_matrices.h"
 #include "comm/model/formats/safetensors.h"
 #include "comm/model/model_tree.h"
-#include "comm/model/prediction_layer.h"
 #include "comm/model/tensor_mismatch.h"
 
 namespace quire {
@@ -104,21 +104,6 @@ bool OnlyEmbeds(const ModelTree& tree) {
   return !names.empty() && names.front().ends_with("Model");
 }
 
-/// Returns the number type of made-up weights: the type that config.json gives for the real weights.
-NumberType TypeToMakeUp(const ModelTree& tree) {
-  const Json json = ParseJson(tree.ReadText(kConfig, kMaxJsonBytes), tree.PathOf(kConfig));
-  const HfConfig config(json, tree.PathOf(kConfig));
-  for (const char* key : {"quantization_config", "compression_config"}) {
-    if (config.Has(key))
-      Fail(
-          "{}: load_format dummy makes plain weights only: take {} out of a copy of the file, and ask for "
-          "--quantization",
-          config.path(), key);
-  }
-  const std::string dtype = config.Text("dtype", config.Text("torch_dtype", "bfloat16"));
-  return dtype == "float32" ? NumberType::kF32 : dtype == "float16" ? NumberType::kF16 : NumberType::kBF16;
-}
-
 }  // namespace
 
 ModelFiles ModelFiles::Open(const std::string& path, LoadFormat load_format, const std::vector<std::string>& adapters) {
@@ -139,8 +124,9 @@ ModelFiles ModelFiles::OpenPrediction(const std::string& path, LoadFormat load_f
 void ModelFiles::OpenPart(bool prediction, LoadFormat load_format) {
   std::error_code ignored;
   if (load_format == LoadFormat::kDummy) {
-    if (prediction) Fail("{}: load_format dummy makes up no layers that predict further tokens", path_);
-    MakeUp();
+    const ModelTree tree(path_);
+    spec_ = SpecOf(tree);
+    MakeUp(tree, prediction);
   } else if (fs::is_directory(path_, ignored)) {
     OpenHf(prediction);
   } else if (fs::exists(path_, ignored)) {
@@ -158,8 +144,8 @@ void ModelFiles::OpenPart(bool prediction, LoadFormat load_format) {
 }
 
 void ModelFiles::TakePart(bool prediction) {
-  if (prediction) return TakePredictionLayer(naming(), path_, tensors_, spec_);
-  const int64_t bytes = PredictionBytes(spec_, tensors_, naming());
+  if (prediction) return architectures::TakePredictionLayer(naming(), path_, tensors_, spec_);
+  const int64_t bytes = architectures::PredictionBytes(spec_, tensors_, naming());
   if (bytes == 0) return;
   notes_.push_back(
       fmt::format("{}: the files have layers that predict further tokens, {:.1f} MiB: they are used by "
@@ -187,31 +173,6 @@ void ModelFiles::OpenHf(bool prediction) {
   DropMasks(tensors_);
   ReadLayout(tensors_, spec_);
   SettleHead(OnlyEmbeds(tree));
-}
-
-void ModelFiles::MakeUp() {
-  const ModelTree tree(path_);
-  const NumberType type = TypeToMakeUp(tree);
-  spec_ = SpecOf(tree);
-  const std::vector<ExpectedTensor> tensors = ExpectedTensors(spec_, WeightsOf(spec_), Naming::kHf);
-  // The tensors begin at different offsets, so that no tensor equals the beginning of another.
-  constexpr int64_t kStep = 4096 + 64, kPlaces = 4096;
-  int64_t longest = 0, longest_norm = 0;
-  for (const ExpectedTensor& tensor : tensors)
-    longest = std::max(longest, CheckedBytes(type, tensor.shape, path_ + ": " + tensor.name));
-  for (const ExpectedTensor& tensor : tensors) {
-    if (IsNorm(tensor.role)) longest_norm = std::max(longest_norm, CheckedBytes(type, tensor.shape, path_));
-  }
-  made_up_.emplace_back(static_cast<size_t>(longest) + kStep * kPlaces, type);
-  ones_.resize(static_cast<size_t>(longest_norm));
-  for (size_t at = 0; at < ones_.size(); at += static_cast<size_t>(ByteSize(type))) PutNumber(1, type, &ones_[at]);
-  int64_t place = 0;
-  for (const ExpectedTensor& tensor : tensors) {
-    const auto bytes = static_cast<size_t>(CheckedBytes(type, tensor.shape, path_));
-    const auto from = IsNorm(tensor.role) ? std::span<const std::byte>(ones_)
-                                          : made_up_[0].bytes().subspan(static_cast<size_t>(place++ % kPlaces * kStep));
-    tensors_.emplace(tensor.name, Tensor{type, tensor.shape, from.first(bytes)});
-  }
 }
 
 void ModelFiles::OpenGguf(bool prediction) {

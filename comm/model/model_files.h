@@ -17,6 +17,8 @@
 
 namespace quire {
 
+class ModelTree;
+
 /// A model on disk: an HF directory (config.json and safetensors files) or a GGUF model. Tensors are looked up by role,
 /// independent of the format's names. The object does not change once it is open. Opening reads only headers; a
 /// tensor's bytes are read when they are touched.
@@ -28,8 +30,8 @@ class ModelFiles {
   static ModelFiles Open(const std::string& path, LoadFormat load_format = LoadFormat::kAuto,
                          const std::vector<std::string>& adapters = {});
 
-  /// Opens the first prediction layer of the model's files as a model of its own (comm/model/prediction_layer.h).
-  /// Throws Error as Open does, and where the files have no such layer.
+  /// Opens the first prediction layer of the model's files as a model of its own
+  /// (comm/model/architectures/prediction_layer.h). Throws Error as Open does, and where the files have no such layer.
   static ModelFiles OpenPrediction(const std::string& path, LoadFormat load_format = LoadFormat::kAuto);
 
   const ModelSpec& spec() const { return spec_; }
@@ -79,7 +81,7 @@ class ModelFiles {
   void OpenHf(bool prediction);
   /// Reads the layers for every row (PooledHead), which bge-m3 has in separate files.
   void OpenTokenLayers();
-  void MakeUp();
+  void MakeUp(const ModelTree& tree, bool prediction);
   void OpenGguf(bool prediction);
   /// Renames tensors to the names of the family's list of weights. Of a multimodal model, keeps only the text model.
   void BringNames();

@@ -1,5 +1,5 @@
 // Tests which layer is read from files that have prediction layers (multi-token prediction), under which names.
-#include "comm/model/prediction_layer.h"
+#include "comm/model/architectures/prediction_layer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

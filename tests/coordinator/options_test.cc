@@ -321,10 +321,11 @@ TEST(OptionsTest, Errors_NameTheFlagAndTheReason) {
       {{"--kv-events-config", "{\"publisher\": \"nats\"}"},
        "--kv-events-config: kv_events: publisher must be zmq or null, not \"nats\""},
       {{"--speculative-config", "{\"num_speculative_tokens\": 5}"},
-       "--speculative-config: speculation: method is missing: prediction, ngram, suffix, draft_model, mtp, auto, or off"},
+       "--speculative-config: speculation: method is missing: prediction, ngram, suffix, draft_model, mtp, auto, or "
+       "off"},
       {{"--speculative-config", "{\"method\": \"eagle3\"}"},
-       "--speculative-config: speculation: method must be one of off, prediction, ngram, suffix, draft_model, mtp, auto, "
-       "not \"eagle3\""},
+       "--speculative-config: speculation: method must be one of off, prediction, ngram, suffix, draft_model, mtp, "
+       "auto, not \"eagle3\""},
       {{"--speculative-config", "{\"method\": \"ngram\", \"model\": \"/m\"}"},
        "--speculative-config: speculation: model is for method draft_model, not for ngram"},
       {{"--speculative-config", "{\"method\": \"draft_model\"}"},

@@ -364,7 +364,7 @@ std::vector<double> PagedAttention(const PagedAttentionParams& p) {
     const int64_t begin = p.query_start[s], end = p.query_start[s + 1];
     const auto context_of = [&](int64_t query) { return p.context_len[s] - (end - query) + 1; };
     const auto first_of = [&](int64_t query) {
-      const int64_t of_context = p.context_begin == nullptr ? 0 : p.context_begin[s];
+      const int64_t of_context = p.begin_of(s);
       return p.window > 0 ? std::max<int64_t>(context_of(query) - p.window, of_context) : of_context;
     };
     const auto past_seen = [&](int64_t query) {

@@ -43,22 +43,9 @@ KvShape KvShapeOf(const ModelSpec& spec, const RankShard& shard, const EngineSiz
   return {spec, shard, KvTypeOf(sizes.compute.kv_cache_dtype), sizes.block_size};
 }
 
-/// Returns where model and guesser keep their numbers in a block. Without a guesser the model has the whole block.
-Guesser::Places PlacesOf(const KvShape& shape, const EngineSizes& sizes) {
-  const int64_t own = shape.block_bytes();
-  return sizes.draft.files == nullptr ? Guesser::Places{own, own, 0} : GuesserPlaces(sizes, own);
-}
-
 /// True when the rank has the whole output head.
 bool HasWholeHead(const ModelSpec& spec, const RankShard& shard) {
   return shard.is_last() && shard.vocab.size() == spec.vocab_size;
-}
-
-/// Returns the bytes of the blocks that a state of `bytes` bytes needs, or fewer: the guesser's part of a block holds
-/// nothing of a state.
-int64_t StateBytesIn(const Guesser::Places& places, int64_t own_block_bytes, int64_t bytes) {
-  if (places.block_bytes == own_block_bytes) return bytes;
-  return (bytes + own_block_bytes - 1) / own_block_bytes * places.block_bytes;
 }
 
 /// Returns the sizes of one rank: rank 0 alone has a guesser.
@@ -96,7 +83,7 @@ class CpuEngine final : public RankEngine {
         tells_(IsRank0(peers)),
         pooler_(files.spec().hidden_size),
         pooled_layers_(files),
-        places_(PlacesOf(kv_shape_, sizes_)) {
+        places_(GuesserPlaces(sizes_, kv_shape_.block_bytes())) {
     if (sizes_.draft.files == nullptr) return;
     const Matrices* head = HasWholeHead(files.spec(), shard_) ? &decoder_.weights().head : nullptr;
     guesser_ = MakeGuesser(sizes_, stream_, head);
@@ -118,7 +105,7 @@ class CpuEngine final : public RankEngine {
   int64_t block_bytes() const override { return places_.block_bytes; }
   int64_t own_block_bytes() const override { return kv_shape_.block_bytes(); }
   int64_t kv_head_bytes(int64_t head_dim) const override { return kv_shape_.head_bytes(head_dim); }
-  int64_t state_bytes() const override { return StateBytesIn(places_, own_block_bytes(), decoder_.state_bytes()); }
+  int64_t state_bytes() const override { return places_.StateBytes(decoder_.state_bytes()); }
   int64_t available_bytes() const override { return ReadMemoryRoom().available - decoder_.held_bytes(); }
   int64_t AllocateBlocks(int num_blocks, int num_host_blocks) override;
 
@@ -298,14 +285,14 @@ RankMemory MemoryOfCpuRank(const ModelFiles& files, const EngineSizes& group, Ra
   const RankShard shard =
       PlanGroup(files.spec(), sizes.cut(), sizes.compute.expert_parallel)[static_cast<size_t>(rank)];
   const KvShape shape = KvShapeOf(files.spec(), shard, sizes);
-  const Guesser::Places places = PlacesOf(shape, sizes);
+  const Guesser::Places places = GuesserPlaces(sizes, shape.block_bytes());
   int64_t weights = ModelWeights::Bytes(files, shard, sizes.compute.quantization) + CpuAdapters::Bytes(files, shard) +
                     CpuMixers::HeldBytes(files.spec(), shard, sizes);
   if (sizes.draft.files != nullptr)
     weights += GuesserWeightBytes(sizes, HasWholeHead(files.spec(), shard)) + places.spare_blocks * places.block_bytes;
   return {.weight_bytes = weights,
           .block_bytes = places.block_bytes,
-          .state_bytes = StateBytesIn(places, shape.block_bytes(), StateLayout(files.spec(), shard).bytes)};
+          .state_bytes = places.StateBytes(StateLayout(files.spec(), shard).bytes)};
 }
 
 }  // namespace quire

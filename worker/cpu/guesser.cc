@@ -23,10 +23,11 @@ std::unique_ptr<Guesser> MakeGuesser(const EngineSizes& sizes, const kernels::Cp
 }
 
 Guesser::Places GuesserPlaces(const EngineSizes& sizes, int64_t own_bytes) {
+  if (sizes.draft.files == nullptr) return {own_bytes, own_bytes, own_bytes, 0};
   const ModelSpec& spec = sizes.draft.files->spec();
   const int64_t part_at = RoundUpInBlock(own_bytes);
   const int64_t kept = spec.predicts ? PredictionStack::HiddenBytes(spec) : 0;
-  return {part_at, part_at + kGuesserHeadBytes + kept + RoundUpInBlock(GuesserShape(sizes).block_bytes()),
+  return {own_bytes, part_at, part_at + kGuesserHeadBytes + kept + RoundUpInBlock(GuesserShape(sizes).block_bytes()),
           MostGuessedSequences(sizes) * GuesserSpareBlocks(sizes)};
 }
 

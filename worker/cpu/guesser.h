@@ -24,9 +24,16 @@ class Guesser {
  public:
   /// Where the guesser's numbers lie in the blocks, whose first bytes belong to the served model.
   struct Places {
+    int64_t own_bytes = 0;    // bytes of a block that belong to the served model
     int64_t part_at = 0;      // offset in bytes of the guesser's part in a block
-    int64_t block_bytes = 0;  // bytes of a block, both parts together
+    int64_t block_bytes = 0;  // bytes of a block, both parts together; own_bytes without a guesser
     int spare_blocks = 0;     // number of blocks behind the pool's blocks, for guessed tokens
+
+    /// Returns the bytes of the blocks that a state of `bytes` bytes needs, or fewer: the guesser's part of a block
+    /// holds nothing of a state.
+    int64_t StateBytes(int64_t bytes) const {
+      return block_bytes == own_bytes ? bytes : (bytes + own_bytes - 1) / own_bytes * block_bytes;
+    }
   };
   /// The rows that a step has computed. `rows`: of each member of the batch, how many of its tokens remain, from its
   /// first token on. `hidden` [tokens of the batch, hidden]: the served model's last hidden states, normed.
@@ -61,7 +68,8 @@ class Guesser {
 /// Makes the guesser of `sizes.draft.files`. `head`: the served model's output head, where this rank has all of it;
 /// null: the rank has a part. The stream and the head must outlive the guesser.
 std::unique_ptr<Guesser> MakeGuesser(const EngineSizes& sizes, const kernels::CpuStream& stream, const Matrices* head);
-/// Returns the places of this guesser, behind own_bytes bytes of the served model in each block.
+/// Returns the places of this guesser, behind own_bytes bytes of the served model in each block. Without a guesser the
+/// model has the whole block.
 Guesser::Places GuesserPlaces(const EngineSizes& sizes, int64_t own_bytes);
 /// Returns the guesser's weight_bytes without reading a matrix. `has_head` is true where MakeGuesser gets a head.
 int64_t GuesserWeightBytes(const EngineSizes& sizes, bool has_head);

@@ -31,11 +31,6 @@ inline int64_t WindowOf(const PagedAttentionParams& p) {
 /// Returns the number of positions after itself that a query sees, as far as the context has them.
 inline int64_t AheadOf(const PagedAttentionParams& p) { return p.both_ways ? WindowOf(p) - 1 : 0; }
 
-/// Returns the first position of the sequence's context that its queries see.
-inline int64_t BeginOf(const PagedAttentionParams& p, int64_t sequence) {
-  return p.context_begin == nullptr ? 0 : p.context_begin[sequence];
-}
-
 /// A few consecutive blocks of a sequence, with numbers of type T. Pointers to blocks that no query of the item sees
 /// are valid addresses in the cache with meaningless contents. Pointers to scales are meaningless for numbers without
 /// scales.

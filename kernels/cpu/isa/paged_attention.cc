@@ -430,7 +430,7 @@ void TileOf(const PagedAttentionParams& p, const AttentionItem& item, float* scr
     place.num_queries = member.num_queries;
     place.first_position = p.context_len[member.sequence] - (past_all - member.first_query);
     place.context = p.context_len[member.sequence];
-    place.begin = BeginOf(p, member.sequence);
+    place.begin = p.begin_of(member.sequence);
     const int64_t past_last = Least(place.first_position + place.num_queries + place.ahead, place.context);
     VisitSlots<T>(p, member.sequence, item.kv_head, place, shared, past_last, rows);
     place.first_row += place.num_queries * place.group;

@@ -258,7 +258,7 @@ void TileOf(const PagedAttentionParams& p, const AttentionItem& item, float* scr
   const int64_t slots = spans[0].slots;
   const auto panels = PanelsFor<T>(scratch + MostBlocks(p) * FloatsOfBlock(dim), dim, spans[0].padded);
   const AttentionMember& member = *item.members;
-  const Reach reach = {WindowOf(p), AheadOf(p), BeginOf(p, member.sequence), p.context_len[member.sequence]};
+  const Reach reach = {WindowOf(p), AheadOf(p), p.begin_of(member.sequence), p.context_len[member.sequence]};
   const int64_t first = p.context_len[member.sequence] - (p.query_start[member.sequence + 1] - member.first_query);
   const int64_t first_seen = Most(first - reach.window + 1, reach.begin);
   const int64_t past_last = Least(first + member.num_queries + reach.ahead, reach.context);

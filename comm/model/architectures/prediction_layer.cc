@@ -1,4 +1,4 @@
-#include "comm/model/prediction_layer.h"
+#include "comm/model/architectures/prediction_layer.h"
 
 #include <algorithm>
 #include <span>
@@ -7,7 +7,7 @@
 #include "comm/base/error.h"
 #include "comm/model/architecture.h"
 
-namespace quire {
+namespace quire::architectures {
 
 namespace {
 
@@ -113,6 +113,15 @@ bool IsOfPrediction(const ModelSpec& spec, std::string_view tensor_name, Naming 
          (hf && tensor_name.starts_with("mtp."));
 }
 
+void AddPredictionWeights(std::vector<WeightSpec>& weights) {
+  const auto add = [&](Role role, const char* name, Axis rows, Axis cols) {
+    weights.push_back({.role = role, .hf = name, .rows = rows, .cols = cols, .gguf = name});
+  };
+  add(Role::kPredictionTokenNorm, "prediction.token_norm.weight", Axis::kHidden, Axis::kOne);
+  add(Role::kPredictionHiddenNorm, "prediction.hidden_norm.weight", Axis::kHidden, Axis::kOne);
+  add(Role::kPredictionIn, "prediction.in.weight", Axis::kHidden, Axis::kJoined);
+}
+
 int64_t PredictionBytes(const ModelSpec& spec, const TensorMap& tensors, Naming naming) {
   int64_t bytes = 0;
   for (const auto& [name, tensor] : tensors) {
@@ -136,4 +145,4 @@ void TakePredictionLayer(Naming naming, const std::string& path, TensorMap& tens
   CheckSpec(spec, path);
 }
 
-}  // namespace quire
+}  // namespace quire::architectures
