@@ -18,14 +18,12 @@ using testing::Each;
 using testing::HasSubstr;
 using testing::Not;
 
-std::string PathOf(const std::string& model) { return std::string(QUIRE_TEST_DATA) + "/models/" + model; }
+std::string GoldenPath(const std::string& model) { return std::string(QUIRE_TEST_DATA) + "/models/" + model; }
 
 /// A golden model with its prediction layer, whose files a test changes.
-test::RewrittenModel WithLayer(const std::string& name) {
-  test::RewrittenModel model(name);
-  model.AddTensorsOf("mtp/" + name + ".safetensors");
-  return model;
-}
+struct WithLayer : test::RewrittenModel {
+  explicit WithLayer(const std::string& name) : RewrittenModel(name) { AddTensorsOf("mtp/" + name + ".safetensors"); }
+};
 
 TEST(PredictionLayerTest, Layer_IsReadAsAModelOfOneLayer_WithTheEmbeddingAndHeadOfTheWholeModel) {
   for (const char* name : {"deepseekv3", "glm4moe", "glm4moelite", "qwen3next", "qwen35"}) {
@@ -47,7 +45,7 @@ TEST(PredictionLayerTest, Layer_IsReadAsAModelOfOneLayer_WithTheEmbeddingAndHead
 
 TEST(PredictionLayerTest, WholeModel_IsReadWithoutTheLayer_AndSaysSo) {
   const test::PredictionModel model("glm4moe");
-  const ModelFiles files = model.Open(), without = ModelFiles::Open(PathOf("glm4moe"));
+  const ModelFiles files = model.Open(), without = ModelFiles::Open(GoldenPath("glm4moe"));
   EXPECT_EQ(files.spec().num_layers(), 3);
   EXPECT_EQ(TextOf(files.spec()), TextOf(without.spec()));
   EXPECT_THAT(files.notes(),
@@ -57,12 +55,13 @@ TEST(PredictionLayerTest, WholeModel_IsReadWithoutTheLayer_AndSaysSo) {
 
 TEST(PredictionLayerTest, Files_WithoutAUsableLayer_AreRefusedByName) {
   const auto problem = [](const std::string& path) { return ErrorThrownBy([&] { ModelFiles::OpenPrediction(path); }); };
-  EXPECT_THAT(problem(PathOf("gqa")),
-              HasSubstr(PathOf("gqa") + ": the prediction layers of a llama are not supported"));
-  EXPECT_THAT(problem(PathOf("erniemoe")), HasSubstr("prediction layers of a ernie4_5_moe are not supported"));
-  EXPECT_THAT(problem(PathOf("glm4moe")), HasSubstr(PathOf("glm4moe") + ": the files have no layers that predict"));
-  EXPECT_THAT(problem(PathOf("glm4moe.gguf")), HasSubstr("the files have no layers that predict"));
-  test::RewrittenModel lacking = WithLayer("glm4moe");
+  EXPECT_THAT(problem(GoldenPath("gqa")),
+              HasSubstr(GoldenPath("gqa") + ": the prediction layers of a llama are not supported"));
+  EXPECT_THAT(problem(GoldenPath("erniemoe")), HasSubstr("prediction layers of a ernie4_5_moe are not supported"));
+  EXPECT_THAT(problem(GoldenPath("glm4moe")),
+              HasSubstr(GoldenPath("glm4moe") + ": the files have no layers that predict"));
+  EXPECT_THAT(problem(GoldenPath("glm4moe.gguf")), HasSubstr("the files have no layers that predict"));
+  WithLayer lacking("glm4moe");
   lacking.tensors.erase("model.layers.3.hnorm.weight");
   lacking.tensors.erase("model.layers.3.self_attn.o_proj.weight");
   EXPECT_THAT(problem(lacking.Write()),
@@ -71,11 +70,11 @@ TEST(PredictionLayerTest, Files_WithoutAUsableLayer_AreRefusedByName) {
 }
 
 TEST(PredictionLayerTest, FurtherLayers_AreLeftOut_AndCopiesOfTheEmbeddingAreNotRead) {
-  test::RewrittenModel several = WithLayer("deepseekv3");
+  WithLayer several("deepseekv3");
   several.tensors["model.layers.3.embed_tokens.weight"].bytes.clear();
   several.AddTensor("model.layers.3.embed_tokens.weight", {139, 48});  // zeros
   EXPECT_NO_THROW(ModelFiles::OpenPrediction(several.Write()));
-  test::RewrittenModel qwen = WithLayer("qwen35");
+  WithLayer qwen("qwen35");
   qwen.AddTensor("mtp.layers.1.mlp.up_proj.weight", {60, 40});
   const std::string path = qwen.Write();
   EXPECT_EQ(ModelFiles::OpenPrediction(path).spec().num_layers(), 1);
