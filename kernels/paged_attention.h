@@ -10,8 +10,8 @@ namespace quire::kernels {
 /// context_len[s] - num_queries + i, or first_position[s] + i; it sees itself and every earlier position within its
 /// window. With both_ways, it also sees every later position within its window.
 /// Batch-invariant: a query's result depends on its vector and its context alone, not on other queries or on how the
-/// prompt was cut into chunks. Slots beyond the context or before the window never influence a result. Table entries
-/// of blocks entirely before all queries' windows are not followed.
+/// prompt was cut into chunks. Slots beyond the context, before the window or context_begin never influence a result.
+/// Table entries of blocks entirely before all queries' windows are not followed.
 /// CPU only: CUDA has separate ops for chunks and decodes, which the host plans, and another cache layout
 /// (cuda/prefill/prefill_attention.h, cuda/decode/decode_attention.h, cuda/paged/paged_decode.h).
 struct PagedAttentionParams {
@@ -48,6 +48,11 @@ struct PagedAttentionParams {
   int64_t relative_reach = 0;
   /// [num_sequences]: positions of the sequences' first queries; or null. Only with both_ways.
   const int32_t* first_position = nullptr;
+  /// [num_sequences]: the first position of each context that its queries see, at most the first query's own position;
+  /// or null, for position 0.
+  const int32_t* context_begin = nullptr;
+
+  int64_t begin_of(int64_t sequence) const { return context_begin == nullptr ? 0 : context_begin[sequence]; }
 };
 void PagedAttention(const CpuStream& stream, const PagedAttentionParams& params);
 

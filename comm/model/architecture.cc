@@ -8,6 +8,7 @@
 #include "comm/base/json.h"
 #include "comm/model/architectures/all.h"
 #include "comm/model/architectures/mixtures.h"
+#include "comm/model/architectures/prediction_layer.h"
 #include "comm/model/architectures/rotation.h"
 #include "comm/model/quantization_config.h"
 #include "comm/model/wrapper.h"
@@ -171,7 +172,13 @@ void ReadLayout(const TensorMap& tensors, ModelSpec& spec) {
   if (std::ranges::any_of(tensors, stacked)) spec.mixture.file_rows = GateUpRows::kInOrder;
 }
 
-std::vector<WeightSpec> WeightsOf(const ModelSpec& spec) { return ArchitectureOf(spec).weights(spec); }
+PredictionForm PredictionFormOf(const ModelSpec& spec) { return ArchitectureOf(spec).prediction; }
+
+std::vector<WeightSpec> WeightsOf(const ModelSpec& spec) {
+  std::vector<WeightSpec> weights = ArchitectureOf(spec).weights(spec);
+  if (spec.predicts) architectures::AddPredictionWeights(weights);
+  return weights;
+}
 
 bool MayBePresent(const ModelSpec& spec, std::string_view tensor_name, Naming naming) {
   for (const char* read : {architectures::kRopeDivisors, architectures::kShortDivisors, architectures::kLongDivisors}) {
@@ -182,11 +189,7 @@ bool MayBePresent(const ModelSpec& spec, std::string_view tensor_name, Naming na
   if (std::ranges::any_of(ArchitectureOf(spec).hf_buffers, is_buffer)) return true;
   const auto is_unused = [&](const char* begin) { return naming == Naming::kHf && tensor_name.starts_with(begin); };
   if (std::ranges::any_of(ArchitectureOf(spec).hf_unused, is_unused)) return true;
-  const std::string past_last =
-      fmt::format("{}.{}.", naming == Naming::kHf ? "model.layers" : "blk", spec.num_layers());
-  const bool is_further = tensor_name.starts_with(past_last) || tensor_name.starts_with("model.mtp_") ||
-                          (naming == Naming::kHf && tensor_name.starts_with("mtp."));
-  if (ArchitectureOf(spec).predicts_further && is_further) return true;
+  if (architectures::IsOfPrediction(spec, tensor_name, naming)) return true;
   if (WouldMakeKeys(spec, tensor_name, naming)) return true;
   if (!spec.tied_embeddings) return false;
   // A model with tied embeddings may have a head tensor, which contains the embedding's numbers

@@ -11,6 +11,15 @@
 
 namespace quire {
 
+/// The form of the layers that predict tokens after the next one, in a family's files
+/// (architectures/prediction_layer.h).
+enum class PredictionForm : uint8_t {
+  kNone,          // files have no such layers
+  kUnused,        // files may have them, and Quire does not use them
+  kLikeDeepseek,  // in HF files, they follow the model's layers and are numbered with them
+  kLikeQwen,      // in HF files, their names begin with mtp
+};
+
 /// A model family: functions that read its files. A reader may leave `architecture` and, for HF, the end tokens to
 /// SpecFromHf and SpecFromGguf, which call the readers and check the values. If a GGUF architecture name covers several
 /// families, the reader sets the family that it found.
@@ -21,7 +30,7 @@ struct Architecture {
   ModelSpec (*from_gguf)(const GgufConfig&);
   std::vector<WeightSpec> (*weights)(const ModelSpec&);
   std::span<const char* const> hf_buffers = {};  // ends of the names of tensors in older HF files that are no weights
-  bool predicts_further = false;                 // files may have layers that predict tokens after the next one
+  PredictionForm prediction = PredictionForm::kNone;
   /// Prefixes of tensors that files may have and Quire ignores, because they belong to HF's other classes of the same
   /// model, such as the heads for training.
   std::span<const char* const> hf_unused = {};
@@ -38,6 +47,9 @@ ModelSpec SpecFromHf(const std::string& config_json, const std::string& generati
 
 /// Reads the metadata of a GGUF file. Throws Error, which begins with the file's path, as SpecFromHf does.
 ModelSpec SpecFromGguf(const GgufFile& gguf);
+
+/// Returns the form of the prediction layers that the model's files may have.
+PredictionForm PredictionFormOf(const ModelSpec& spec);
 
 /// Sets the properties that only HF's tensor names show: whether the experts are stacked in one tensor, as in newer
 /// files.

@@ -8,6 +8,7 @@
 #include "comm/base/error.h"
 #include "comm/base/json.h"
 #include "comm/model/architecture.h"
+#include "comm/model/architectures/prediction_layer.h"
 #include "comm/model/formats/gguf_parts.h"
 #include "comm/model/formats/mxfp4.h"
 #include "comm/model/formats/quantized_matrices.h"
@@ -103,48 +104,56 @@ bool OnlyEmbeds(const ModelTree& tree) {
   return !names.empty() && names.front().ends_with("Model");
 }
 
-/// Returns the number type of made-up weights: the type that config.json gives for the real weights.
-NumberType TypeToMakeUp(const ModelTree& tree) {
-  const Json json = ParseJson(tree.ReadText(kConfig, kMaxJsonBytes), tree.PathOf(kConfig));
-  const HfConfig config(json, tree.PathOf(kConfig));
-  for (const char* key : {"quantization_config", "compression_config"}) {
-    if (config.Has(key))
-      Fail(
-          "{}: load_format dummy makes plain weights only: take {} out of a copy of the file, and ask for "
-          "--quantization",
-          config.path(), key);
-  }
-  const std::string dtype = config.Text("dtype", config.Text("torch_dtype", "bfloat16"));
-  return dtype == "float32" ? NumberType::kF32 : dtype == "float16" ? NumberType::kF16 : NumberType::kBF16;
-}
-
 }  // namespace
 
 ModelFiles ModelFiles::Open(const std::string& path, LoadFormat load_format, const std::vector<std::string>& adapters) {
   ModelFiles model;
   model.path_ = path;
-  std::error_code ignored;
-  if (load_format == LoadFormat::kDummy) {
-    model.MakeUp();
-  } else if (fs::is_directory(path, ignored)) {
-    model.OpenHf();
-  } else if (fs::exists(path, ignored)) {
-    model.OpenGguf();
-  } else {
-    Fail("{}: no such model; give an HF directory or a GGUF file{}", path,
-         path.starts_with("/models/") ? " (the example topologies' /models/... stands for a path of your own)" : "");
-  }
-  model.kv_scales_.resize(static_cast<size_t>(model.spec_.num_layers()));
-  model.PlaceTensors();
-  const Tensor& query = model.Get(Role::kQuery, model.spec_.first_attention_layer());
-  model.half_ = (query.scaled == nullptr ? query.type : query.scaled->scales.type) == NumberType::kF16;
-  for (const auto& [name, tensor] : model.tensors_)
-    model.total_bytes_ += static_cast<int64_t>(tensor.data.size() + tensor.scales.size());
+  model.OpenPart(false, load_format);
   for (const std::string& adapter : adapters) model.adapters_.push_back(AdapterFiles::Open(adapter, model));
   return model;
 }
 
-void ModelFiles::OpenHf() {
+ModelFiles ModelFiles::OpenPrediction(const std::string& path, LoadFormat load_format) {
+  ModelFiles layer;
+  layer.path_ = path;
+  layer.OpenPart(true, load_format);
+  return layer;
+}
+
+void ModelFiles::OpenPart(bool prediction, LoadFormat load_format) {
+  std::error_code ignored;
+  if (load_format == LoadFormat::kDummy) {
+    const ModelTree tree(path_);
+    spec_ = SpecOf(tree);
+    MakeUp(tree, prediction);
+  } else if (fs::is_directory(path_, ignored)) {
+    OpenHf(prediction);
+  } else if (fs::exists(path_, ignored)) {
+    OpenGguf(prediction);
+  } else {
+    Fail("{}: no such model; give an HF directory or a GGUF file{}", path_,
+         path_.starts_with("/models/") ? " (the example topologies' /models/... stands for a path of your own)" : "");
+  }
+  kv_scales_.resize(static_cast<size_t>(spec_.num_layers()));
+  PlaceTensors();
+  const Tensor& query = Get(Role::kQuery, spec_.first_attention_layer());
+  half_ = (query.scaled == nullptr ? query.type : query.scaled->scales.type) == NumberType::kF16;
+  for (const auto& [name, tensor] : tensors_)
+    total_bytes_ += static_cast<int64_t>(tensor.data.size() + tensor.scales.size());
+}
+
+void ModelFiles::TakePart(bool prediction) {
+  if (prediction) return architectures::TakePredictionLayer(naming(), path_, tensors_, spec_);
+  const int64_t bytes = architectures::PredictionBytes(spec_, tensors_, naming());
+  if (bytes == 0) return;
+  notes_.push_back(
+      fmt::format("{}: the files have layers that predict further tokens, {:.1f} MiB: they are used by "
+                  "--speculative-config '{{\"method\": \"mtp\"}}' alone",
+                  path_, static_cast<double>(bytes) / (1 << 20)));
+}
+
+void ModelFiles::OpenHf(bool prediction) {
   const ModelTree tree(path_);
   spec_ = SpecOf(tree);
   for (const std::string& name : SafetensorsNames(tree, path_)) {
@@ -157,6 +166,7 @@ void ModelFiles::OpenHf() {
   }
   OpenTokenLayers();
   BringNames();
+  TakePart(prediction);
   JoinMxFp4(tensors_, path_);
   kv_scales_ = TakeKvScales(tensors_, spec_.num_layers(), path_);
   JoinQuantized(tensors_, spec_.quants, path_);
@@ -165,35 +175,11 @@ void ModelFiles::OpenHf() {
   SettleHead(OnlyEmbeds(tree));
 }
 
-void ModelFiles::MakeUp() {
-  const ModelTree tree(path_);
-  const NumberType type = TypeToMakeUp(tree);
-  spec_ = SpecOf(tree);
-  const std::vector<ExpectedTensor> tensors = ExpectedTensors(spec_, WeightsOf(spec_), Naming::kHf);
-  // The tensors begin at different offsets, so that no tensor equals the beginning of another.
-  constexpr int64_t kStep = 4096 + 64, kPlaces = 4096;
-  int64_t longest = 0, longest_norm = 0;
-  for (const ExpectedTensor& tensor : tensors)
-    longest = std::max(longest, CheckedBytes(type, tensor.shape, path_ + ": " + tensor.name));
-  for (const ExpectedTensor& tensor : tensors) {
-    if (IsNorm(tensor.role)) longest_norm = std::max(longest_norm, CheckedBytes(type, tensor.shape, path_));
-  }
-  made_up_.emplace_back(static_cast<size_t>(longest) + kStep * kPlaces, type);
-  ones_.resize(static_cast<size_t>(longest_norm));
-  for (size_t at = 0; at < ones_.size(); at += static_cast<size_t>(ByteSize(type))) PutNumber(1, type, &ones_[at]);
-  int64_t place = 0;
-  for (const ExpectedTensor& tensor : tensors) {
-    const auto bytes = static_cast<size_t>(CheckedBytes(type, tensor.shape, path_));
-    const auto from = IsNorm(tensor.role) ? std::span<const std::byte>(ones_)
-                                          : made_up_[0].bytes().subspan(static_cast<size_t>(place++ % kPlaces * kStep));
-    tensors_.emplace(tensor.name, Tensor{type, tensor.shape, from.first(bytes)});
-  }
-}
-
-void ModelFiles::OpenGguf() {
+void ModelFiles::OpenGguf(bool prediction) {
   gguf_ = ReadGgufParts(path_, files_);
   spec_ = SpecFromGguf(*gguf_);
   tensors_ = gguf_->tensors;
+  TakePart(prediction);
 }
 
 void ModelFiles::PlaceTensors() {
@@ -234,8 +220,8 @@ void ModelFiles::PlaceTensors() {
     }
   }
   if (mismatch.empty()) return PlaceValues();
-  Fail("{}: the tensors are not those of the {} that the configuration describes; {}", path_, spec_.architecture,
-       mismatch.Text());
+  Fail("{}: the tensors are not those of the {} that the configuration describes; {}{}", path_, spec_.architecture,
+       mismatch.Text(), spec_.predicts ? " (these are the names of a model that has the prediction layer alone)" : "");
 }
 
 void ModelFiles::PlaceValues() {

@@ -17,6 +17,8 @@
 
 namespace quire {
 
+class ModelTree;
+
 /// A model on disk: an HF directory (config.json and safetensors files) or a GGUF model. Tensors are looked up by role,
 /// independent of the format's names. The object does not change once it is open. Opening reads only headers; a
 /// tensor's bytes are read when they are touched.
@@ -27,6 +29,10 @@ class ModelFiles {
   /// HF directory and uses made-up weights. `adapters` are directories of LoRA adapters.
   static ModelFiles Open(const std::string& path, LoadFormat load_format = LoadFormat::kAuto,
                          const std::vector<std::string>& adapters = {});
+
+  /// Opens the first prediction layer of the model's files as a model of its own
+  /// (comm/model/architectures/prediction_layer.h). Throws Error as Open does, and where the files have no such layer.
+  static ModelFiles OpenPrediction(const std::string& path, LoadFormat load_format = LoadFormat::kAuto);
 
   const ModelSpec& spec() const { return spec_; }
   const std::string& path() const { return path_; }
@@ -67,12 +73,16 @@ class ModelFiles {
 
  private:
   ModelFiles() = default;
+  /// Opens the whole model, or a prediction layer.
+  void OpenPart(bool prediction, LoadFormat load_format);
+  /// Keeps of the tensors those of the prediction layer or, with the whole model, notes that there are such layers.
+  void TakePart(bool prediction);
   Naming naming() const { return gguf_ ? Naming::kGguf : Naming::kHf; }
-  void OpenHf();
+  void OpenHf(bool prediction);
   /// Reads the layers for every row (PooledHead), which bge-m3 has in separate files.
   void OpenTokenLayers();
-  void MakeUp();
-  void OpenGguf();
+  void MakeUp(const ModelTree& tree, bool prediction);
+  void OpenGguf(bool prediction);
   /// Renames tensors to the names of the family's list of weights. Of a multimodal model, keeps only the text model.
   void BringNames();
   /// Decides whether the output head is a tensor of its own or the embedding. With `only_embeds`, a model without a

@@ -212,10 +212,10 @@ void ReadReach(ModelSpec& spec) {
 // The structured binding names every member, so a new member does not compile until it is added here.
 std::string TextOf(const ModelSpec& spec) {
   const auto& [architecture, hidden, heads, vocab, max_position, longest, epsilon, ropes, tied, has_head, bidirectional,
-               token_types, pooled_head, text_only, qkv_bias, qk_norm, qk_norm_rotated, value_norm, norm, before, after,
-               norms_sums, add_one, norm_bias, layer_scales, embedding_norm, out_bias, mlp_bias, head_bias, gated,
-               activation, gate_limit, sinks, attention_gate, gate_by_head, parallel, shared_norm, position,
-               position_offset, alibi, relative, fused_by_head, transposed, embedding_scale, attention_scale,
+               token_types, pooled_head, text_only, predicts, qkv_bias, qk_norm, qk_norm_rotated, value_norm, norm,
+               before, after, norms_sums, add_one, norm_bias, layer_scales, embedding_norm, out_bias, mlp_bias,
+               head_bias, gated, activation, gate_limit, sinks, attention_gate, gate_by_head, parallel, shared_norm,
+               position, position_offset, alibi, relative, fused_by_head, transposed, embedding_scale, attention_scale,
                residual_scale, logit_scale, layer_input, score_cap, logit_cap, interleaved, quants, latent, mixture,
                recurrence, layers, eos] = spec;
   std::string text = fmt::format("{} {} {} {} {} {} {} {} {} {} [{}]", architecture, hidden, heads, vocab, max_position,
@@ -234,6 +234,7 @@ std::string TextOf(const ModelSpec& spec) {
   text += fmt::format(" [{}] {} {} {}", TextOf(latent), has_head, text_only, longest);
   text += fmt::format(" {} {} {} {} {} [{}] {} {}", bidirectional, token_types, norms_sums, qk_norm_rotated,
                       gate_by_head, TextOf(pooled_head), relative.buckets, relative.reach);
+  if (predicts) text += " predicts";
   for (const LayerSpec& layer : layers) {
     const auto& [mixer, kv_heads, head_dim, kv_from, values_are_keys, window, rope, has_mlp, mlp, has_mixture,
                  mixer_norm] = layer;

@@ -103,11 +103,11 @@ int64_t Extent(const ModelSpec& spec, Axis axis, int64_t layer) {
     case Axis::kOne:
       return 1;
     case Axis::kHidden:
-      return spec.hidden_size;
+    case Axis::kJoined:
+      return spec.hidden_size * (axis == Axis::kJoined ? 2 : 1);
     case Axis::kLayerInput:
-      return spec.layer_input_size;
     case Axis::kLayerInputs:
-      return spec.layer_input_size * spec.num_layers();
+      return spec.layer_input_size * (axis == Axis::kLayerInputs ? spec.num_layers() : 1);
     case Axis::kHeadDim:
       return l.head_dim;
     case Axis::kTokens:

@@ -34,6 +34,10 @@ enum class Role : uint8_t {
   kSparseBias,
   kColbert,
   kColbertBias,
+  // Weights of a prediction layer (ModelSpec::predicts), besides those of its one layer.
+  kPredictionTokenNorm,   // norm of the tokens' embeddings
+  kPredictionHiddenNorm,  // norm of the hidden states
+  kPredictionIn,          // makes the layer's input from both, the embedding first
   // Weights of a layer. In models with ModelSpec::norms_sums, kAttentionNorm and kMlpNorm norm the residual after
   // attention's or the MLP's output has been added.
   kAttentionNorm,
@@ -125,7 +129,7 @@ constexpr bool IsNorm(Role role) {
   return role == kEmbeddingNorm || role == kFinalNorm || role == kAttentionNorm || role == kQueryNorm ||
          role == kKeyNorm || role == kAttentionAfterNorm || role == kMlpNorm || role == kMlpAfterNorm ||
          role == kLayerInputNorm || role == kLayerProjectionNorm || role == kQueryInNorm || role == kLatentNorm ||
-         role == kPooledNorm || role >= kRouterNorm;
+         role == kPooledNorm || role == kPredictionTokenNorm || role == kPredictionHiddenNorm || role >= kRouterNorm;
 }
 constexpr bool IsOfLayer(Role role) { return role >= Role::kAttentionNorm; }
 constexpr bool IsOfMixture(Role role) { return role >= Role::kRouter; }
@@ -169,6 +173,7 @@ constexpr bool HasRole(const LayerSpec& layer, Role role) {
 enum class Axis : uint8_t {
   kOne,           // the second dimension of a vector
   kHidden,        // the hidden size, whole on every rank
+  kJoined,        // an embedding and a hidden state, whole on every rank
   kLayerInput,    // a token's numbers for one layer, whole on every rank
   kLayerInputs,   // a token's numbers for all layers, whole on every rank
   kHeadDim,       // the layer's head_dim, whole on every rank

@@ -33,15 +33,17 @@ constexpr auto ChoicesOf(PrivateNetworkMode) {
 }
 
 /// Where drafts (speculative decoding) come from. kPrediction: the client's prediction. kNgram: also the sequence
-/// itself. kSuffix: also earlier answers to the same client. kDraftModel: a smaller model, and the prediction. kAuto:
-/// as kSuffix where drafts save time on the CPU, and none on GPUs.
-enum class SpeculationMethod { kOff, kPrediction, kNgram, kSuffix, kDraftModel, kAuto };
+/// itself. kSuffix: also earlier answers to the same client. kDraftModel: a smaller model, and the prediction. kMtp: a
+/// prediction layer of the model's own files, and the prediction. kAuto: as kSuffix where drafts save time on the CPU,
+/// and none on GPUs.
+enum class SpeculationMethod { kOff, kPrediction, kNgram, kSuffix, kDraftModel, kMtp, kAuto };
 constexpr auto ChoicesOf(SpeculationMethod) {
   return std::to_array<Choice<SpeculationMethod>>({{SpeculationMethod::kOff, "off"},
                                                    {SpeculationMethod::kPrediction, "prediction"},
                                                    {SpeculationMethod::kNgram, "ngram"},
                                                    {SpeculationMethod::kSuffix, "suffix"},
                                                    {SpeculationMethod::kDraftModel, "draft_model"},
+                                                   {SpeculationMethod::kMtp, "mtp"},
                                                    {SpeculationMethod::kAuto, "auto"}});
 }
 

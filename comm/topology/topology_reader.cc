@@ -202,7 +202,7 @@ void ReadScheduler(Section section, Topology::Scheduler& scheduler) {
 
 void ReadSpeculation(const YamlNode& node, Section section, Topology::Speculation& speculation) {
   const bool said = std::ranges::find(node.entries, "method", &YamlEntry::key) != node.entries.end();
-  if (!said) section.Refuse(node, "method is missing: prediction, ngram, suffix, draft_model, auto, or off");
+  if (!said) section.Refuse(node, "method is missing: prediction, ngram, suffix, draft_model, mtp, auto, or off");
   section.Choose("method", speculation.method);
   section.Text("model", speculation.draft_model);
   section.Integer("num_speculative_tokens", speculation.num_tokens, 1, 64);

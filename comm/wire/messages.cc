@@ -373,6 +373,7 @@ struct HandshakeWriter {
     assign.add_draft_sequences(m.draft.max_sequences);
     assign.add_draft_model_len(m.draft.max_model_len);
     assign.add_draft_rows(m.draft_rows);
+    assign.add_draft_predicts(m.draft.predicts);
     b.Finish(assign.Finish());
     return FrameKind::kAssign;
   }
@@ -703,7 +704,7 @@ AssignMessage ReadAssign(const wire::Assign& m) {
       .devices = Numbers<int32_t>(m.devices()),
       .adapters = Texts(m.adapters()),
       .draft = {Text(m.draft_path()), Text(m.draft_fingerprint()), m.draft_tokens(), m.draft_sequences(),
-                m.draft_model_len()},
+                m.draft_model_len(), m.draft_predicts()},
       .draft_rows = m.draft_rows(),
   };
 }

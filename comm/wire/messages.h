@@ -78,12 +78,14 @@ struct JoinMessage {
   std::string memory_limit;    // the source of memory_bytes, such as a control group's name
 };
 
-/// The draft model of a group: a smaller model that rank 0 computes in addition to its shard.
+/// The draft model of a group: a smaller model, or a prediction layer of the served model's own files, that rank 0
+/// computes in addition to its shard.
 struct DraftModelSettings {
   std::string path, fingerprint;
   int32_t num_tokens = 0;     // tokens of one guess, at most; 0: there is no draft model
   int32_t max_sequences = 0;  // sequences for which one step orders guesses, at most
   int32_t max_model_len = 0;  // tokens of the longest sequence that it reads
+  bool predicts = false;      // it is the prediction layer of the files at `path`
 
   bool operator==(const DraftModelSettings&) const = default;
 };

@@ -121,13 +121,17 @@ class Preflight {
 
   void CheckDraftModel(const ModelFiles& model) {
     const Topology::Speculation& speculation = topology_.speculation;
-    if (speculation.method != SpeculationMethod::kDraftModel) return;
+    const bool by_layer = speculation.method == SpeculationMethod::kMtp;
+    if (!by_layer && speculation.method != SpeculationMethod::kDraftModel) return;
     try {
       DraftModelOf(topology_, model);
+      if (by_layer) return Ok("draft", "", "a layer of the model's own files guesses for it");
       CheckSameTokens(ModelFiles::Open(speculation.draft_model, topology_.model.load_format), model);
       Ok("draft", "", fmt::format("{} guesses for it", speculation.draft_model));
     } catch (const std::exception& error) {
-      Fails("draft", "", error.what(), "set speculation.model to a smaller model with the same tokenizer");
+      Fails("draft", "", error.what(),
+            by_layer ? "take another speculation.method, such as ngram"
+                     : "set speculation.model to a smaller model with the same tokenizer");
     }
   }
 

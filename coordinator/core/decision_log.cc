@@ -8,6 +8,14 @@ namespace quire {
 
 namespace {
 
+/// Returns where the guesses of a decision kDraftedBy... or kDraftedFrom... come from.
+const char* SourceOf(DecisionKind kind) {
+  if (kind == DecisionKind::kDraftedByPrediction) return "from its prediction";
+  if (kind == DecisionKind::kDraftedFromText) return "from its own text";
+  if (kind == DecisionKind::kDraftedFromAnswers) return "from earlier answers";
+  return kind == DecisionKind::kDraftedByModel ? "by the draft model" : "by the model's prediction layer";
+}
+
 const char* NameOf(FinishReason reason) {
   if (reason == FinishReason::kStop) return "a stop token or string, or the end of the beam search";
   return reason == FinishReason::kLength ? "max_tokens" : "abort";
@@ -81,6 +89,7 @@ std::string What(const Decision& d) {
     case DecisionKind::kDraftedFromText:
     case DecisionKind::kDraftedFromAnswers:
     case DecisionKind::kDraftedByModel:
+    case DecisionKind::kDraftedByLayer:
       return fmt::format("{} of {} tokens guessed {} were right", d.a, d.b, SourceOf(d.kind));
   }
   return "an unknown decision";

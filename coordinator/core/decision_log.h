@@ -33,6 +33,7 @@ enum class DecisionKind : uint8_t {
   kDraftedFromText,      // when a request ends; a and b as with kDraftedByPrediction, for guesses from its own tokens
   kDraftedFromAnswers,   // when a request ends; a and b as with kDraftedByPrediction, for guesses from earlier answers
   kDraftedByModel,       // when a request ends; a and b as with kDraftedByPrediction, for guesses of the draft model
+  kDraftedByLayer,       // when a request ends; a and b as with kDraftedByPrediction, for guesses of a prediction layer
   kStoodBack,            // other clients took the room that it found; a: its sequences, b: its client's share of places
   kHeldForPasses,        // its prompt must be computed in slices, while passes hold the room; a: tokens, b: rows kept
   kBroughtFromHost,      // its next blocks were cached on the host; a: blocks copied back, b: blocks free before

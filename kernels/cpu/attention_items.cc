@@ -83,7 +83,8 @@ void AttentionItems::Cut(const PagedAttentionParams& p, int num_threads) {
     const int64_t queries = NumQueries(p, s);
     QUIRE_KERNEL_CHECK(p.context_len[s] >= queries);
     QUIRE_KERNEL_CHECK((p.context_len[s] + p.cache.block_size - 1) / p.cache.block_size <= p.table_stride);
-    if (queries > 0 && queries <= std::min(kFewQueries, tile) && p.window == 0 && !p.both_ways) {
+    const bool sees_all = p.window == 0 && p.context_begin == nullptr && !p.both_ways;
+    if (queries > 0 && queries <= std::min(kFewQueries, tile) && sees_all) {
       few_.push_back(s);
       few_queries += queries;
       continue;

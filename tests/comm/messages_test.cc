@@ -218,7 +218,7 @@ TEST(MessagesTest, HandshakeMessages_SurviveARoundTrip) {
                                    .expert_parallel = true},
                        .devices = {0, 3},
                        .adapters = {"/a", "/b"},
-                       .draft = {"/d", "f01", 4, 8, 2048},
+                       .draft = {"/d", "f01", 4, 8, 2048, true},
                        .draft_rows = 72};
   const Message decoded = Decode(Encode(assign, 1, 0));
   const auto& back = std::get<AssignMessage>(decoded);

@@ -10,6 +10,7 @@
 #include "comm/base/json.h"
 #include "coordinator/text/tokenizer/same_tokens.h"
 #include "tests/support/error_of.h"
+#include "tests/support/prediction_model.h"
 #include "tests/support/temporary_directory.h"
 
 namespace quire {
@@ -53,6 +54,21 @@ TEST(DraftModelPairTest, ModelsThatCannotGuess_AreRefused_WithBothNames) {
   EXPECT_THAT(problem("bert", "gqa"), HasSubstr("the draft model makes no text"));
   EXPECT_THAT(problem("gqa", "bert"), HasSubstr("the served model makes embeddings"));
   EXPECT_THAT(problem("nowhere", "gqa"), HasSubstr("nowhere"));
+}
+
+TEST(PredictionLayerPairTest, Assignment_NamesTheModelsOwnFiles_OrRefusesFilesWithoutSuchALayer) {
+  Topology topology;
+  topology.speculation.method = SpeculationMethod::kMtp;
+  topology.speculation.num_tokens = 3;
+  const test::PredictionModel model("qwen35");
+  const DraftModelSettings draft = DraftModelOf(topology, model.Open());
+  EXPECT_EQ(draft.path, model.path());
+  EXPECT_EQ(draft.fingerprint, model.OpenPrediction().Fingerprint());
+  EXPECT_EQ(draft.num_tokens, 3);
+  EXPECT_TRUE(draft.predicts);
+  EXPECT_THAT(ErrorThrownBy([&] { DraftModelOf(topology, ModelFiles::Open(PathOf("glm4moe"))); }),
+              AllOf(HasSubstr("--speculative-config, method mtp: " + PathOf("glm4moe")),
+                    HasSubstr("have no layers that predict")));
 }
 
 TEST(DraftRowsTest, WorkersOfAHybrid_KeepTheRowsOfAllSequencesThatMayHaveDraftsInAStep) {

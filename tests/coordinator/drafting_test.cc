@@ -651,6 +651,21 @@ TEST_F(DraftModelTest, Guess_IsOrderedWithAStep_AndVerifiedInTheNextOne) {
   EXPECT_FALSE(Plan().empty()) << "steps without orders are planned ahead";
 }
 
+TEST_F(DraftModelTest, Guesses_CountForTheLayer_WhenAPredictionLayerMakesThem) {
+  MakeWithModel();
+  options_.drafts.model_source = DraftSource::kLayer;
+  engine_ = std::make_unique<Engine>(options_);
+  BeginWithModel(30);
+  EXPECT_EQ(Plan().guesses.size(), 1u);
+  CommitGuess({8}, {{0, {9, 10}}});
+  EXPECT_EQ(Plan().drafts, (std::vector<Draft>{{0, {9, 10}}}));
+  CommitGuess({9, 11}, {});
+  EXPECT_EQ(counts().tokens, 0);
+  const DraftCounts& of_layer = engine_->stats().drafts[static_cast<size_t>(DraftSource::kLayer)];
+  EXPECT_EQ(of_layer.tokens, 2);
+  EXPECT_EQ(of_layer.accepted, 1);
+}
+
 TEST_F(DraftModelTest, Sequence_Continues_WhenTheDraftModelGivesNoGuess) {
   MakeWithModel();
   BeginWithModel(30);

@@ -104,8 +104,9 @@ TEST(EngineWatcherTest, SumsOfGuessedTokens_AreNoEvents) {
   const Engine engine(options);
   EventFeed feed;
   EngineWatcher watcher(feed, engine, 0);
-  for (const DecisionKind kind : {DecisionKind::kDraftedByPrediction, DecisionKind::kDraftedFromText,
-                                  DecisionKind::kDraftedFromAnswers, DecisionKind::kDraftedByModel})
+  for (const DecisionKind kind :
+       {DecisionKind::kDraftedByPrediction, DecisionKind::kDraftedFromText, DecisionKind::kDraftedFromAnswers,
+        DecisionKind::kDraftedByModel, DecisionKind::kDraftedByLayer})
     watcher.OnDecision({kind, 7, 0, 3, 5});
   EXPECT_EQ(feed.newest(), 0u);
 }

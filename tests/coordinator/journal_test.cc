@@ -257,6 +257,15 @@ TEST_F(DraftJournalTest, Replay_YieldsTheSamePlans_WithDraftsOfADraftModel) {
                {DraftSource::kPrediction, DraftSource::kModel});
 }
 
+TEST_F(DraftJournalTest, Replay_YieldsTheSamePlans_WithDraftsOfAPredictionLayer) {
+  ExpectReplay({.num_tokens = 4,
+                .from_text = false,
+                .from_model = true,
+                .model_source = DraftSource::kLayer,
+                .model_max_len = 1000},
+               {DraftSource::kPrediction, DraftSource::kLayer});
+}
+
 TEST_F(JournalTest, Replay_ReportsThePlan_WhenItDiffersFromTheRecordedPlan) {
   Engine engine(Options());
   {

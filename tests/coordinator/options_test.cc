@@ -248,6 +248,8 @@ const FlagInAFile kFlagsInFiles[] = {
      "speculation: {method: ngram, num_speculative_tokens: 5, prompt_lookup_max: 4}"},
     {{"--speculative-config", R"({"method": "draft_model", "model": "/d", "num_speculative_tokens": 4})"},
      "speculation: {method: draft_model, model: /d, num_speculative_tokens: 4}"},
+    {{"--speculative-config", R"({"method": "mtp", "num_speculative_tokens": 2})"},
+     "speculation: {method: mtp, num_speculative_tokens: 2}"},
     {{"--speculative-config", R"({"method": "auto"})"}, "speculation: {method: auto}"},
     {{"--kv-events-config",
       R"({"enable_kv_cache_events": true, "publisher": "zmq", "endpoint": "ipc:///e", "hwm": 5})"},
@@ -319,10 +321,11 @@ TEST(OptionsTest, Errors_NameTheFlagAndTheReason) {
       {{"--kv-events-config", "{\"publisher\": \"nats\"}"},
        "--kv-events-config: kv_events: publisher must be zmq or null, not \"nats\""},
       {{"--speculative-config", "{\"num_speculative_tokens\": 5}"},
-       "--speculative-config: speculation: method is missing: prediction, ngram, suffix, draft_model, auto, or off"},
+       "--speculative-config: speculation: method is missing: prediction, ngram, suffix, draft_model, mtp, auto, or "
+       "off"},
       {{"--speculative-config", "{\"method\": \"eagle3\"}"},
-       "--speculative-config: speculation: method must be one of off, prediction, ngram, suffix, draft_model, auto, "
-       "not \"eagle3\""},
+       "--speculative-config: speculation: method must be one of off, prediction, ngram, suffix, draft_model, mtp, "
+       "auto, not \"eagle3\""},
       {{"--speculative-config", "{\"method\": \"ngram\", \"model\": \"/m\"}"},
        "--speculative-config: speculation: model is for method draft_model, not for ngram"},
       {{"--speculative-config", "{\"method\": \"draft_model\"}"},

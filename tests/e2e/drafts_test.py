@@ -102,7 +102,7 @@ class DraftsTest(unittest.TestCase):
                 self.assertEqual((tokens, accepted), told(whole))
                 guessed = next(answer["id"] for answer in whole if told([answer])[1] > 0)
                 by_method = accepted_by_method(server)
-                self.assertEqual(by_method.pop("draft_model"), 0)
+                self.assertEqual((by_method.pop("draft_model"), by_method.pop("mtp")), (0, 0))
                 for method, right_ones in by_method.items():
                     self.assertGreater(right_ones, 20, method)
                 status = server.get("/admin/status", admin=True)
@@ -286,6 +286,66 @@ class DraftModelTest(unittest.TestCase):
                                          capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
                 self.assertEqual(refused.returncode, 2, refused)
                 self.assertIn(problem, refused.stderr)
+
+
+def with_prediction_layer(name, folder):
+    """Copies a golden model, with the prediction layer that make_mtp_golden.py made for it, into the folder. Returns the copy's path."""
+    golden = os.path.dirname(os.path.dirname(TINY))
+    path = os.path.join(folder, name)
+    shutil.copytree(os.path.join(golden, "models", name), path)
+    os.rename(os.path.join(path, "model.safetensors"), os.path.join(path, "model-1.safetensors"))
+    shutil.copy(os.path.join(golden, "mtp", f"{name}.safetensors"), os.path.join(path, "model-2.safetensors"))
+    with open(os.path.join(path, "model.safetensors.index.json"), "w", encoding="utf-8") as file:
+        json.dump({"weight_map": {"model": "model-1.safetensors", "layer": "model-2.safetensors"}}, file)
+    return path
+
+
+class PredictionLayerTest(unittest.TestCase):
+    MTP = json.dumps({"method": "mtp", "num_speculative_tokens": 3, "disable_by_batch_size": 16})
+    # Random layers guess few tokens right, but the token after many equal ones often.
+    BODIES = [{"prompt": [5 + i] * 30, "max_tokens": 60, "temperature": 0, "logprobs": 2, "ignore_eos": True} for i in range(4)] + [
+        {"prompt": list(range(3, 60)), "max_tokens": 40, "temperature": 0.7, "seed": 3, "n": 2, "logprobs": 1, "ignore_eos": True}]
+
+    def test_answers_keep_their_bits_with_a_prediction_layer_also_with_a_killed_worker_and_a_replay(self):
+        with tempfile.TemporaryDirectory(prefix="quire-mtp-") as folder:
+            for name, workers in (("deepseekv3", "2"), ("qwen3next", "1")):
+                model, journal = with_prediction_layer(name, folder), os.path.join(folder, f"{name}.journal")
+                with Server("-tp", workers, model=model) as plain:
+                    right = answers(plain, self.BODIES)
+                    alone = plain.get("/admin/status", admin=True)["ranks"]
+                    self.assertIn("the files have layers that predict further tokens", plain.text())
+                with Server("-tp", workers, "--speculative-config", self.MTP, "--journal", journal, model=model) as server:
+                    whole = []
+                    for body, got, wanted in zip(self.BODIES, answers(server, self.BODIES, whole), right):
+                        self.assertEqual(got, wanted, body)
+                    drafts, tokens, accepted = counts(server)
+                    self.assertEqual((tokens, accepted), told(whole))
+                    self.assertGreater(tokens, 20)
+                    self.assertEqual(accepted_by_method(server)["mtp"], accepted)
+                    status = server.get("/admin/status", admin=True)
+                    self.assertEqual(status["settings"]["speculative_config"]["method"], "mtp")
+                    self.assertEqual(status["speculation"]["methods"]["mtp"]["tokens"], tokens)
+                    self.check_memory(status["ranks"], alone, model, workers)
+                    DraftModelTest.kill_rank_0_while(self, server, self.BODIES, right, drafts)
+                replay = subprocess.run([QUIRE, "replay", "--journal", journal], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120)
+                self.assertEqual(replay.returncode, 0, replay)
+                self.assertIn("every plan is the same", replay.stdout)
+
+    def check_memory(self, ranks, alone, model, workers):
+        """Checks that rank 0 has the layer's weights and its part of the blocks, and that quire plan counts both."""
+        planned = subprocess.run([QUIRE, "plan", "--no-speed", "--json", "--model", model, "-tp", workers, "--speculative-config", self.MTP],
+                                 capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
+        for rank, (with_layer, without, plan) in enumerate(zip(ranks, alone, json.loads(planned.stdout)["ranks"])):
+            self.assertEqual((plan["block_bytes"], plan["weight_bytes"]), (with_layer["kv_bytes_per_block"], with_layer["weight_bytes"]))
+            for part in ("kv_bytes_per_block", "weight_bytes"):
+                self.assertEqual(with_layer[part] > without[part], rank == 0, part)
+
+    def test_files_without_prediction_layers_are_refused_by_name(self):
+        for command in (["serve"], ["check"]):
+            refused = subprocess.run([QUIRE, *command, "--model", TINY, "--speculative-config", self.MTP], capture_output=True, text=True,
+                                     stdin=subprocess.DEVNULL, timeout=60)
+            self.assertNotEqual(refused.returncode, 0, refused)
+            self.assertIn(f"method mtp: {TINY}: the prediction layers of a llama are not supported", refused.stderr + refused.stdout)
 
 
 if __name__ == "__main__":

@@ -107,7 +107,7 @@ class PlainTest(FlagCase):
         with Server("--speculative-config", config, model=TINY) as server:
             self.assertEqual(server.get("/admin/status", admin=True)["settings"]["speculative_config"],
                              {"method": "ngram", "model": None, "num_speculative_tokens": 5, "prompt_lookup_min": 2, "prompt_lookup_max": 8, "disable_by_batch_size": 8})
-        for method, more in (("ngram", ""), ("suffix", ""), ("draft_model", f', "model": "{TINY}"')):
+        for method, more in (("ngram", ""), ("suffix", ""), ("mtp", ""), ("draft_model", f', "model": "{TINY}"')):
             refused = quire("serve", "--model", TINY, "--backend", "cuda", "--speculative-config", f'{{"method": "{method}"{more}}}')
             self.assertEqual(refused.returncode, 2, refused)
             self.assertIn(f"--speculative-config, method {method} is for the CPU", refused.stderr)

@@ -3,7 +3,8 @@
 and models of other families. Linear scaling becomes metadata; llama3's scaling becomes a tensor of divisors,
 rope_freqs.weight. Only Llama-like families get permuted query and key rows. All experts of a layer become one tensor.
 The weights have the same numbers, so that tiny_NAME.json, which make_golden.py made from the directory, is valid for
-the file, too. Needs: pip install numpy gguf safetensors
+the file, too. NAME.mtp has the prediction layer of mtp/NAME.safetensors (make_mtp_golden.py) after the layers of NAME.
+Needs: pip install numpy gguf safetensors
 
   make_gguf_twins.py [NAME...]"""
 import glob
@@ -172,16 +173,20 @@ def stack_experts(weights):
 
 
 def make(name):
+    twin, name, predicts = name, name.removesuffix(".mtp"), name.endswith(".mtp")
     with open(f"{MODELS}/{name}/config.json") as f:
         config = json.load(f)
     rope, heads, kv_heads = config["rope_parameters"], config["num_attention_heads"], config["num_key_value_heads"]
     rope = rope.get("full_attention", rope)
     family, dim = FAMILIES[config["model_type"]], config.get("head_dim") or config["hidden_size"] // heads
-    names = gguf.get_tensor_name_map(ARCHITECTURES[family], config["num_hidden_layers"])
-    writer = gguf.GGUFWriter(f"{MODELS}/{name}.gguf", family)
+    blocks = config["num_hidden_layers"] + predicts
+    names = gguf.get_tensor_name_map(ARCHITECTURES[family], blocks)
+    writer = gguf.GGUFWriter(f"{MODELS}/{twin}.gguf", family)
     writer.add_context_length(config["max_position_embeddings"])
     writer.add_embedding_length(config["hidden_size"])
-    writer.add_block_count(config["num_hidden_layers"])
+    writer.add_block_count(blocks)
+    if predicts:
+        writer.add_nextn_predict_layers(1)
     writer.add_feed_forward_length(config["intermediate_size"])
     writer.add_head_count(heads)
     by_head = config["model_type"] != "deepseek_v2"  # the layout of newer files
@@ -199,7 +204,8 @@ def make(name):
     add_scaling(writer, rope, config, dim)
     add_own(writer, family, config)
     add_mixture(writer, config)
-    for path in sorted(glob.glob(f"{MODELS}/{name}/*.safetensors")):
+    paths = sorted(glob.glob(f"{MODELS}/{name}/*.safetensors"))
+    for path in paths + [f"{os.path.dirname(MODELS)}/mtp/{name}.safetensors"] * predicts:
         tensors = stack_experts(load_file(path))
         if latents and by_head:
             tensors = {name: part for tensor, weight in tensors.items() for name, part in by_heads(config, tensor, weight).items()}
@@ -227,5 +233,5 @@ if __name__ == "__main__":
     for twin in sys.argv[1:] or ("linear", "mqa", "qwen25", "qwen3", "phi3", "granite", "smollm3", "yarn", "olmo3", "gemma", "gemma2", "gemma3",
                                  "glm4", "ernie", "mixtral", "qwen3moe", "qwen2moe_all", "olmoe", "granitemoe", "glm4moe", "dots1", "minimaxm2",
                                  "erniemoe", "deepseekv2", "deepseekv3", "glm4moelite", "seedoss", "arcee", "exaone4", "exaone4full",
-                                 "hunyuan", "afmoe", "hunyuanmoe"):
+                                 "hunyuan", "afmoe", "hunyuanmoe", "glm4moe.mtp"):
         make(twin)

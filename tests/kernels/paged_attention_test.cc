@@ -51,6 +51,7 @@ struct Case {
   int64_t reach = 0;
   float soft_cap = 0;
   bool both_ways = false;
+  std::vector<int32_t> context_begin;  // empty, or the first position of each sequence that is seen
 
   int64_t kv_heads() const { return static_cast<int64_t>(head_start.size()) - 1; }
   int64_t heads() const { return head_start.back(); }
@@ -79,7 +80,8 @@ struct Case {
             sinks.empty() ? nullptr : sinks.data(),
             both_ways,
             bias.empty() ? nullptr : bias.data(),
-            reach};
+            reach,
+            context_begin.empty() ? nullptr : context_begin.data()};
   }
 
   /// Sets numbers that are added by distance, different for each head.
@@ -357,6 +359,35 @@ TEST_P(PagedAttentionTest, PagedAttention_EqualsReference_WithAttentionSinks) {
       PagedAttention(CpuStream(2), c.Params());
       EXPECT_NE(c.out, plain);
       ExpectNearReference(c, 4e-6, "window " + std::to_string(window));
+    }
+  }
+}
+
+/// The numbers before the context's begin are no numbers, so each query that saw one would give none.
+TEST_P(PagedAttentionTest, PagedAttention_SeesNothingBeforeTheContextsBegin) {
+  uint64_t seed = 800;
+  for (const auto& grouping : kGroupings) {
+    for (const int64_t block_size : {1, 8, 16, 17, 64}) {
+      for (const int64_t window : {0, 40}) {
+        Case c = MakeCase(GetParam(), block_size, 64, grouping,
+                          {{2, 1}, {33, 32}, {70, 21}, {17, 1}, {129, 128}, {300, 2}, {200, 7}}, ++seed);
+        c.window = window;
+        PagedAttention(CpuStream(1), c.Params());
+        const std::vector<float> whole = c.out;
+        c.context_begin = {1, 1, 49, 16, 1, 160, 0};
+        const std::vector<float> bad(static_cast<size_t>(c.kv_heads()) * 64, std::numeric_limits<float>::quiet_NaN());
+        for (size_t s = 0; s < c.context_begin.size(); ++s) {
+          for (int64_t at = 0; at < c.context_begin[s]; ++at) {
+            const int32_t block =
+                c.tables[s * static_cast<size_t>(c.table_stride) + static_cast<size_t>(at / block_size)];
+            const int64_t slot = block * block_size + at % block_size;
+            KvWrite(CpuStream(1), {bad.data(), bad.data(), std::ssize(bad), &slot, 1, c.Params().cache});
+          }
+        }
+        PagedAttention(CpuStream(2), c.Params());
+        EXPECT_NE(c.out, whole);
+        ExpectNearReference(c, 4e-6, "window " + std::to_string(window) + ", block " + std::to_string(block_size));
+      }
     }
   }
 }

@@ -367,7 +367,8 @@ std::vector<double> PagedAttention(const PagedAttentionParams& p) {
                                          : p.context_len[s] - (end - query) + 1;
     };
     const auto first_of = [&](int64_t query) {
-      return p.window > 0 ? std::max<int64_t>(context_of(query) - p.window, 0) : 0;
+      const int64_t of_context = p.begin_of(s);
+      return p.window > 0 ? std::max<int64_t>(context_of(query) - p.window, of_context) : of_context;
     };
     const auto past_seen = [&](int64_t query) {
       const int64_t all = p.context_len[s];

@@ -74,6 +74,8 @@ MUTANTS = [
            ["coordinator/drafting_test:*InAPipeline*"]),
     Mutant("drafts: a draft model is asked beyond the longest sequence that it reads", CORE + "schedule/drafting.cc", "drafts_.model_max_len - known", "drafts_.num_tokens",
            ["coordinator/drafting_test:*OfTheDraftModelsContext*"]),
+    Mutant("drafts: a prediction layer's guesses count for a draft model", CORE + "schedule/drafting.cc", "member.source = drafts_.model_source;", "member.source = DraftSource::kModel;",
+           ["coordinator/drafting_test:*CountForTheLayer*"]),
     Mutant("drafts: a draft model that costs more than it saves is asked all the same", CORE + "blocks/draft_pace.h", "return best > 0 || tries_ ? best : 1;", "return std::max(best, 1);",
            ["coordinator/drafting_test:*TooSlow*:*StopWhenTheyCostTooMuch*"]),
     Mutant("drafts: the time of guesses is no cost", CORE + "engine/engine_delivery.cc", "if (guess > 0) scheduler_.ObserveGuesses(guessed, guess * 1e-6);", "",

@@ -117,6 +117,8 @@ MUTANTS = [
      "m.guess > 0 && m.slot == guess.slot", "m.guess > 0"),
     ("schedule/step_results.cc", "a guess may be longer than its order",
      "guess.tokens.size() <= most", "true"),
+    ("schedule/drafting.cc", "guesses of a prediction layer count for a draft model",
+     "member.source = drafts_.model_source;", "member.source = DraftSource::kModel;"),
     ("schedule/drafting.cc", "drafts take more than the step's budget",
      "std::min({drafts_.num_tokens, TokensLeft(member), draft.budget})", "std::min(drafts_.num_tokens, TokensLeft(member))"),
     ("schedule/drafting.cc", "drafts are not charged to the step's budget",

@@ -10,7 +10,7 @@ DraftSource Proposer::Propose(const Request& request, const Sequence& sequence, 
   const uint64_t key = Mix(seed_, Mix(request.id, sequence.tokens.size()));
   const auto count = static_cast<int>(Mix(key) % static_cast<uint64_t>(most + 1));
   guess = Guess(sampling, request.adapter, sequence.tokens, count, Mix(key));
-  return static_cast<DraftSource>((request.id + sequence.tokens.size()) % (kDraftSources - 1));
+  return static_cast<DraftSource>((request.id + sequence.tokens.size()) % static_cast<size_t>(DraftSource::kModel));
 }
 
 std::vector<TokenId> Proposer::Guess(const SamplingSpec& sampling, int adapter, const std::vector<TokenId>& tokens,

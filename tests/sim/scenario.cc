@@ -285,6 +285,7 @@ void GuessDrafts(uint64_t seed, Scenario& scenario) {
   Random of_model = RandomOf(seed, Draws::kDraftModel);
   if (!Chance(of_model, 50)) return;
   drafts.from_model = true;
+  if (seed % 2 == 0) drafts.model_source = DraftSource::kLayer;
   drafts.model_max_len = OneOf(of_model, {scenario.engine.max_model_len, scenario.engine.max_model_len / 2});
   scenario.guesses_late = OneOf(of_model, {0, 0, 30});
 }

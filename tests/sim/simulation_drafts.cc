@@ -75,6 +75,10 @@ void Simulation::CheckDrafts(const Sent& sent) const {
   if (counts.tokens != outcome_.drafts || counts.accepted != drafts_right_ || by_position != drafts_right_)
     throw Failure{fmt::format("{} guessed tokens, {} of them right, are counted as {}, {} and {}", outcome_.drafts,
                               drafts_right_, counts.tokens, counts.accepted, by_position)};
+  const DraftOptions& drafts = scenario_.engine.drafts;
+  const auto other = drafts.model_source == DraftSource::kLayer ? DraftSource::kModel : DraftSource::kLayer;
+  if (engine_.stats().drafts[static_cast<size_t>(other)].tokens > 0)
+    throw Failure{fmt::format("guesses count for {}, which makes none", NameOf(other))};
 }
 
 }  // namespace quire::sim

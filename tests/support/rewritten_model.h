@@ -35,6 +35,10 @@ class RewrittenModel {
   Json config;
   std::map<std::string, Tensor> tensors;
 
+  /// Adds the tensors of another safetensors file among the golden data.
+  void AddTensorsOf(const std::string& file) {
+    ReadTensors(ReadTextFile(std::filesystem::path(QUIRE_TEST_DATA) / file, kMost));
+  }
   void Rename(const std::function<std::string(const std::string&)>& name_of) {
     std::map<std::string, Tensor> renamed;
     for (auto& [name, tensor] : tensors) renamed[name_of(name)] = std::move(tensor);

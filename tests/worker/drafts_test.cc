@@ -7,6 +7,7 @@
 #include "comm/collective/lone_collective.h"
 #include "coordinator/core/engine/engine.h"
 #include "tests/support/collecting_sink.h"
+#include "tests/support/prediction_model.h"
 #include "tests/support/random.h"
 #include "tests/support/rewritten_model.h"
 #include "tests/support/step_ahead.h"
@@ -159,6 +160,7 @@ Sinks AnswersOf(const ModelFiles& files, const std::vector<DraftedAsk>& asked, c
   if (setup.draft != nullptr) {
     options.drafts.from_text = false;
     options.drafts.from_model = true;
+    if (setup.draft->spec().predicts) options.drafts.model_source = DraftSource::kLayer;
     options.drafts.model_max_len = kModelLen;
   }
   Engine engine(options);
@@ -452,6 +454,66 @@ TEST(DraftModelTest, DraftModel_ReadsTokensAgain_WhenTheirBlocksWereOverwritten)
   EXPECT_NE(rank.GuessAfter(second, 0, {4, 5, 6}), guess);
   rank.Bring({1, 2}, {4, 5});
   EXPECT_EQ(rank.GuessAfter(first, 8, {4, 5, 7}), guess) << "the model read the second text there";
+}
+
+/// The prediction layer runs on rank 0 beside any division of the served model.
+TEST(PredictionLayerTest, Answers_HaveTheSameBits_WithGuessesOfAPredictionLayer) {
+  const std::vector<DraftedAsk> asked = AllKinds();
+  const std::vector<Served> setups = {
+      {.shares = {1}},
+      {.shares = {2, 1, 1}},
+      {.shares = {1}, .num_blocks = 40, .block_size = 5},
+      {.shares = {1, 1}, .num_blocks = 40, .num_host_blocks = 60},
+      {.shares = {1}, .compute = {.kv_cache_dtype = KvCacheDtype::kInt8}, .block_size = 16},
+      {.shares = {2, 1}, .num_blocks = 40, .num_host_blocks = 60, .stages = {2, 1}},
+      {.shares = {1, 1}, .compute = {.expert_parallel = true}}};
+  for (const char* name : {"deepseekv3", "glm4moe", "qwen3next"}) {
+    const test::PredictionModel model(name);
+    const ModelFiles files = model.Open(), layer = model.OpenPrediction();
+    for (size_t s = 0; s < setups.size(); ++s) {
+      Served setup = setups[s];
+      if (files.spec().num_state_layers() > 0) setup.num_blocks *= 12;  // states take blocks, too
+      const Sinks right = AnswersOf(files, asked, setup, nullptr);
+      setup.draft = &layer;
+      EngineStats stats;
+      const std::string where = fmt::format("{}, setup {}", name, s);
+      const Sinks got = AnswersOf(files, asked, setup, nullptr, &stats, true);
+      ExpectSameBits(got, right, where);
+      ExpectSameCounts(got, stats);
+      const DraftCounts& counts = stats.drafts[static_cast<size_t>(DraftSource::kLayer)];
+      EXPECT_GT(counts.tokens, 20) << where;
+      EXPECT_EQ(stats.all_drafts().tokens, counts.tokens) << where;
+    }
+  }
+}
+
+/// The layer guesses right only from the hidden state of the right position. The texts share their beginnings, so
+/// prefixes come from the cache, choices share blocks, and sequences are preempted.
+TEST(PredictionLayerTest, Guesses_AreRight_WhenThePredictionLayerIs_AlsoAfterSwapsAndFromTheCache) {
+  const test::ForeseenModel model;
+  const ModelFiles files = model.Open(), layer = model.OpenPrediction();
+  std::vector<DraftedAsk> asked;
+  test::Random random(6);
+  std::vector<TokenId> prompt;
+  for (int i = 0; i < 180; ++i) prompt.push_back(static_cast<TokenId>(2 + random.Below(40)));
+  for (int i = 0; i < 6; ++i) {
+    asked.push_back({prompt, {.temperature = 0}, i == 1 ? 2 : 1, 60});
+    asked.back().prompt.resize(static_cast<size_t>(i == 5 ? 180 : 37 - 3 * i));
+  }
+  for (const Served& plain : {Served{}, Served{.shares = {1, 1}, .num_blocks = 90, .num_host_blocks = 90},
+                              Served{.num_blocks = 80}, Served{.shares = {2, 1, 1}, .one_by_one = true},
+                              Served{.num_blocks = 90, .block_size = 5}, Served{.shares = {1, 1}, .stages = {2, 1}}}) {
+    Served setup = plain;
+    EngineStats without, with;
+    const Sinks right = AnswersOf(files, asked, setup, nullptr, &without);
+    setup.draft = &layer;
+    const std::string where = fmt::format("{} ranks, {} blocks", plain.shares.size(), plain.num_blocks);
+    ExpectSameBits(AnswersOf(files, asked, setup, nullptr, &with, true), right, where);
+    const DraftCounts& counts = with.drafts[static_cast<size_t>(DraftSource::kLayer)];
+    // The last guess about an answer may reach beyond the answer's end.
+    EXPECT_GE(counts.accepted * 100, counts.tokens * 90) << counts.accepted << " of " << counts.tokens << ", " << where;
+    EXPECT_LT(with.steps * 2, without.steps) << "fewer than half of the steps, " << where;
+  }
 }
 
 /// A pipeline draws with every setting like one stage of equally many ranks, with and without drafts.

@@ -39,13 +39,13 @@ kernels::Activations ActivationsOf(ActivationType type) {
 }  // namespace
 
 CpuDecoder::CpuDecoder(const ModelFiles& files, const RankShard& shard, const kernels::CpuStream& stream,
-                       const CpuPeers& peers, const EngineSizes& sizes)
+                       const CpuPeers& peers, const EngineSizes& sizes, const Matrices* head)
     : spec_(files.spec()),
       shard_(shard),
       stream_(stream),
       collective_(peers.stage),
       link_(peers.link),
-      weights_(files, shard, sizes.compute.quantization),
+      weights_(files, shard, sizes.compute.quantization, head),
       adapters_(files, shard),
       activations_(ActivationsOf(sizes.compute.activations)),
       alibi_slopes_(LocalSlopes(spec_, shard)),
@@ -92,6 +92,7 @@ void CpuDecoder::Embed() {
   if (spec_.token_types > 0) AddTokenTypes();
   if (spec_.layer_input_size > 0) MakeLayerInputs();
   if (spec_.embedding_norm) Norm(weights_.embedding_norm, buffers_.residual.data());
+  if (spec_.predicts) JoinHidden();
 }
 
 void CpuDecoder::NormQkv(int64_t layer) {

@@ -30,8 +30,9 @@ struct CpuPeers {
 /// One rank's part of the forward pass on the CPU. Activations are fp32 for every type of weights.
 class CpuDecoder final : private DecoderOps {
  public:
+  /// `head`: ModelWeights' other_head.
   CpuDecoder(const ModelFiles& files, const RankShard& shard, const kernels::CpuStream& stream, const CpuPeers& peers,
-             const EngineSizes& sizes);
+             const EngineSizes& sizes, const Matrices* head = nullptr);
 
   /// Runs the step: writes the tokens' keys and values into the cache, and returns this rank's logits of the rows that
   /// draw: [draw_rows, local vocab]. The logits are valid until the next call. Returns nothing for models that only
@@ -148,6 +149,7 @@ class CpuDecoder final : private DecoderOps {
   void EmbedAdapters();  // changes the rows of the residual whose adapters change the embedding
   /// Replaces logits of rows whose adapters have their own output head, or some rows of it.
   void ReplaceLogits(const float* rows, std::span<const int32_t> adapters);
+  void JoinHidden();       // makes a prediction layer's input from the residual and StepInputs::hidden
   void MakeLayerInputs();  // fills buffers_.layer_inputs for the step's tokens
   /// Adds delta, summed over the ranks, to the residual. With `after_norm`, the sum is normed first and multiplied by
   /// `scale`.
@@ -182,6 +184,7 @@ class CpuDecoder final : private DecoderOps {
   std::vector<int32_t> adapter_rows_, adapter_x_rows_;  // arguments of the adapters' products in AddAdapters
   std::vector<kernels::LowRankGroup> adapter_groups_;
   std::vector<int32_t> head_adapters_;  // [R]
+  std::vector<float> joined_;           // [T, 2 * hidden]: normed embeddings and hidden states of JoinHidden
   std::vector<float> token_rows_;       // rows of the last call of TokenRows
   std::vector<float> logits_;           // [R, local vocab], or the rows of the last call of LogitsOfRows
 };

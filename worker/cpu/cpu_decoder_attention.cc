@@ -96,6 +96,7 @@ void CpuDecoder::Attend(int64_t layer) {
   params.relative_bias = DataOf(relative_bias_);
   params.relative_reach = spec_.relative_bias.reach;
   if (spec_.bidirectional) params.first_position = inputs_->first_position.data();
+  if (!inputs_->context_begin.empty()) params.context_begin = inputs_->context_begin.data();
   kernels::PagedAttention(stream_, params);
   if (spec_.latent.rank > 0) latents_.MakeValues(weights(layer).latents, buffers_.attended.data(), tokens_);
   if (!spec_.attention_gate) return;

@@ -1,5 +1,6 @@
-// CpuDecoder's inputs besides embeddings: token types, and numbers for each token that each layer gets besides the
-// residual.
+// CpuDecoder's inputs besides embeddings: token types, hidden states that a prediction layer reads, and numbers for
+// each token that each layer gets besides the residual.
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/embedding.h"
@@ -46,6 +47,21 @@ void CpuDecoder::GiveRows() {
   const std::span<const float> rows(buffers_.residual.data() + part.begin, static_cast<size_t>(part.size()));
   link_->Send(link_->stage() + 1, std::as_bytes(rows));
   logits_.clear();
+}
+
+void CpuDecoder::JoinHidden() {
+  const PredictionWeights& w = weights_.prediction;
+  const int64_t hidden = spec_.hidden_size;
+  joined_.resize(static_cast<size_t>(tokens_ * 2 * hidden));
+  const auto join = [&](const NormWeights& norm, int64_t place) {
+    Norm(norm, buffers_.normed.data());
+    for (int64_t row = 0; row < tokens_; ++row)
+      std::copy_n(buffers_.normed.data() + row * hidden, hidden, joined_.data() + (2 * row + place) * hidden);
+  };
+  join(w.token_norm, 0);
+  std::copy_n(inputs_->hidden.data(), tokens_ * hidden, buffers_.residual.data());
+  join(w.hidden_norm, 1);
+  Matmul(joined_.data(), w.in, buffers_.residual.data(), hidden, tokens_, activations_);
 }
 
 void CpuDecoder::MakeLayerInputs() {

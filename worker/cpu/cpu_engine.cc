@@ -11,7 +11,7 @@
 #include "kernels/block_copy.h"
 #include "kernels/kv_cache.h"
 #include "worker/cpu/cpu_decoder.h"
-#include "worker/cpu/draft_stack.h"
+#include "worker/cpu/guesser.h"
 #include "worker/cpu/sampler.h"
 #include "worker/cpu/sliced_passes.h"
 #include "worker/cpu/stage_tokens.h"
@@ -39,19 +39,12 @@ KvShape KvShapeOf(const ModelSpec& spec, const RankShard& shard, const EngineSiz
   return {spec, shard, KvTypeOf(sizes.compute.kv_cache_dtype), sizes.block_size};
 }
 
-/// Returns where each model keeps its numbers in a block. Without a draft model the served model has the whole block.
-DraftStack::Places PlacesOf(const KvShape& shape, const EngineSizes& sizes) {
-  const int64_t own = shape.block_bytes();
-  return sizes.draft.files == nullptr ? DraftStack::Places{own, own, 0} : DraftStack::PlacesFor(sizes, own);
+/// True when the rank has the whole output head.
+bool HasWholeHead(const ModelSpec& spec, const RankShard& shard) {
+  return shard.is_last() && shard.vocab.size() == spec.vocab_size;
 }
 
-/// Returns the bytes of the blocks that a state needs, or fewer: the draft model's part of a block holds no state.
-int64_t StateBytesIn(const DraftStack::Places& places, int64_t own_block_bytes, int64_t bytes) {
-  if (places.block_bytes == own_block_bytes) return bytes;
-  return (bytes + own_block_bytes - 1) / own_block_bytes * places.block_bytes;
-}
-
-/// Returns the sizes of one rank: rank 0 alone has a draft model.
+/// Returns the sizes of one rank: rank 0 alone has a guesser.
 EngineSizes SizesOfRank(EngineSizes sizes, const ModelFiles& files, bool is_rank_0) {
   if (!is_rank_0) sizes.draft.files = nullptr;
   sizes.draft.vocab_size = files.spec().vocab_size;
@@ -78,14 +71,16 @@ class CpuEngine final : public RankEngine {
         pooler_(files.spec().hidden_size),
         pooled_layers_(files),
         passes_(files.spec(), shard_, sizes_),
-        places_(PlacesOf(kv_shape_, sizes_)) {
-    if (sizes_.draft.files != nullptr) drafts_ = std::make_unique<DraftStack>(sizes_, stream_);
+        places_(GuesserPlaces(sizes_, kv_shape_.block_bytes())) {
+    if (sizes_.draft.files == nullptr) return;
+    const Matrices* head = HasWholeHead(files.spec(), shard_) ? &decoder_.weights().head : nullptr;
+    guesser_ = MakeGuesser(sizes_, stream_, head);
   }
 
   std::string device() const override { return kernels::CpuIsaName(); }
   int64_t weight_bytes() const override {
     const int64_t own = decoder_.weights().bytes() + decoder_.adapters().bytes() + decoder_.held_bytes();
-    return drafts_ == nullptr ? own : own + drafts_->weight_bytes() + places_.spare_blocks * places_.block_bytes;
+    return guesser_ == nullptr ? own : own + guesser_->weight_bytes() + places_.spare_blocks * places_.block_bytes;
   }
   int num_adapters() const override { return decoder_.adapters().num_listed(); }
   std::shared_ptr<const AdapterShard> ReadAdapter(const ModelFiles& base, const AdapterFiles& adapter) const override {
@@ -98,7 +93,7 @@ class CpuEngine final : public RankEngine {
   int64_t block_bytes() const override { return places_.block_bytes; }
   int64_t own_block_bytes() const override { return kv_shape_.block_bytes(); }
   int64_t kv_head_bytes(int64_t head_dim) const override { return kv_shape_.head_bytes(head_dim); }
-  int64_t state_bytes() const override { return StateBytesIn(places_, own_block_bytes(), decoder_.state_bytes()); }
+  int64_t state_bytes() const override { return places_.StateBytes(decoder_.state_bytes()); }
   int64_t available_bytes() const override { return ReadMemoryRoom().available - decoder_.held_bytes(); }
   int64_t AllocateBlocks(int num_blocks, int num_host_blocks) override;
 
@@ -114,10 +109,10 @@ class CpuEngine final : public RankEngine {
     return {pool_.data() + block * block_bytes(), static_cast<size_t>(own_block_bytes())};
   }
   void WillReceive(BlockId block, bool on_device) override {
-    if (drafts_ != nullptr) DraftStack::Void((on_device ? PoolBlock(block) : HostBlock(block)).data(), places_);
+    if (guesser_ != nullptr) Guesser::Void((on_device ? PoolBlock(block) : HostBlock(block)).data(), places_);
   }
   std::vector<Draft> Guess(const std::vector<GuessOrder>& orders, const SequenceTable& table) override {
-    return drafts_ == nullptr ? std::vector<Draft>() : drafts_->Guess(orders, table);
+    return guesser_ == nullptr ? std::vector<Draft>() : guesser_->Guess(orders, table);
   }
 
   void FreeBlocks(BlockId first, int count, bool on_device) override {
@@ -168,9 +163,9 @@ class CpuEngine final : public RankEngine {
   PooledLayers pooled_layers_;
   SlicedPasses passes_;
   StepInputs inputs_;
-  std::unique_ptr<DraftStack> drafts_;  // null: this rank has no draft model
-  DraftStack::Places places_;
-  HostMemory pool_;  // [num_blocks, block bytes], then the draft model's spare blocks
+  std::unique_ptr<Guesser> guesser_;  // null: this rank guesses nothing
+  Guesser::Places places_;
+  HostMemory pool_;  // [num_blocks, block bytes], then the guesser's spare blocks
   std::unique_ptr<KvCache> cache_;
   HostMemory host_blocks_;  // [num_host_blocks, block bytes]
   std::deque<InFlight> in_flight_;
@@ -179,9 +174,9 @@ class CpuEngine final : public RankEngine {
 
 std::vector<std::string> CpuEngine::notes() const {
   std::vector<std::string> notes = decoder_.weights().Notes();
-  if (drafts_ != nullptr)
-    notes.push_back(fmt::format("the draft model {} takes {:.1f} MiB here, and {:.1f} KiB of each KV block",
-                                sizes_.draft.files->path(), static_cast<double>(drafts_->weight_bytes()) / (1 << 20),
+  if (guesser_ != nullptr)
+    notes.push_back(fmt::format("{} takes {:.1f} MiB here, and {:.1f} KiB of each KV block", guesser_->Name(),
+                                static_cast<double>(guesser_->weight_bytes()) / (1 << 20),
                                 static_cast<double>(block_bytes() - own_block_bytes()) / (1 << 10)));
   return notes;
 }
@@ -189,7 +184,7 @@ std::vector<std::string> CpuEngine::notes() const {
 int64_t CpuEngine::AllocateBlocks(int num_blocks, int num_host_blocks) {
   pool_ = HostMemory(static_cast<size_t>((num_blocks + places_.spare_blocks) * block_bytes()));
   cache_ = std::make_unique<KvCache>(kv_shape_, pool_.data(), block_bytes());
-  if (drafts_ != nullptr) drafts_->UsePool(pool_.data(), places_, num_blocks);
+  if (guesser_ != nullptr) guesser_->UsePool(pool_.data(), places_, num_blocks);
   if (num_host_blocks == 0) return 0;
   host_blocks_ = HostMemory(static_cast<size_t>(num_host_blocks) * static_cast<size_t>(block_bytes()));
   // Times swapping of up to 16 unused blocks. The first round makes the system allocate the pages.
@@ -220,7 +215,7 @@ void CpuEngine::Begin(const StepPlan& plan, const std::vector<BatchMember>& batc
   kernels::BlockCopy(
       stream_, {cache_->pool(), cache_->pool(), block_bytes(), reinterpret_cast<const int32_t*>(plan.copies.data()),
                 static_cast<int64_t>(plan.copies.size())});
-  if (drafts_ != nullptr) drafts_->Overwrite(batch, table);
+  if (guesser_ != nullptr) guesser_->Overwrite(batch, table);
   passes_.Release(plan.released);
   const auto slices = std::ranges::find_if(batch, &BatchMember::in_slices);
   InFlight step{};
@@ -242,6 +237,10 @@ void CpuEngine::Begin(const StepPlan& plan, const std::vector<BatchMember>& batc
   if (shard_.is_last()) {
     if (link_ != nullptr) stage_tokens_.Give(*link_, step.outcome.tokens, step.most_tokens);
     AdvanceStates(step);
+    if (guesser_ != nullptr && guesser_->reads_steps()) {
+      const std::vector<int32_t> rows = RemainingRows(batch, step.outcome.tokens);
+      guesser_->Read({batch, rows, inputs_, decoder_.NormedRows(0, inputs_.num_tokens())}, table);
+    }
   }
   step.outcome.swap_micros = static_cast<uint32_t>(swap_time.count());
   in_flight_.push_back(std::move(step));
@@ -287,14 +286,14 @@ RankMemory MemoryOfCpuRank(const ModelFiles& files, const EngineSizes& group, Ra
   const RankShard shard =
       PlanGroup(files.spec(), sizes.cut(), sizes.compute.expert_parallel)[static_cast<size_t>(rank)];
   const KvShape shape = KvShapeOf(files.spec(), shard, sizes);
-  const DraftStack::Places places = PlacesOf(shape, sizes);
+  const Guesser::Places places = GuesserPlaces(sizes, shape.block_bytes());
   int64_t weights = ModelWeights::Bytes(files, shard, sizes.compute.quantization) + CpuAdapters::Bytes(files, shard) +
                     CpuMixers::HeldBytes(files.spec(), shard, sizes) + KeptRows::MostBytes(files.spec(), shard, sizes);
   if (sizes.draft.files != nullptr)
-    weights += DraftStack::WeightBytes(sizes) + places.spare_blocks * places.block_bytes;
+    weights += GuesserWeightBytes(sizes, HasWholeHead(files.spec(), shard)) + places.spare_blocks * places.block_bytes;
   return {.weight_bytes = weights,
           .block_bytes = places.block_bytes,
-          .state_bytes = StateBytesIn(places, shape.block_bytes(), StateLayout(files.spec(), shard).bytes)};
+          .state_bytes = places.StateBytes(StateLayout(files.spec(), shard).bytes)};
 }
 
 }  // namespace quire

@@ -10,15 +10,9 @@ namespace quire {
 
 namespace {
 
-constexpr int64_t kHeadBytes = 64;  // bytes before the numbers in a block's part, for the number of read tokens
-constexpr int kMostLanes = 64;      // sequences for which one call guesses
 // Bounds on the passes and the time that one call spends on tokens that the draft model has not read yet.
 constexpr int kMostPasses = DraftStack::kMostRows / DraftStack::kRowsAtOnce;
 constexpr auto kReading = std::chrono::milliseconds(100);
-
-int64_t RoundUp(int64_t bytes) { return (bytes + kHeadBytes - 1) / kHeadBytes * kHeadBytes; }
-
-RankShard WholeShard(const ModelSpec& spec) { return PlanShards(spec, {1.0}).front(); }
 
 /// Returns the sizes for the draft model's own passes.
 EngineSizes PassSizes(EngineSizes sizes) {
@@ -27,50 +21,25 @@ EngineSizes PassSizes(EngineSizes sizes) {
   return sizes;
 }
 
-KvShape ShapeOf(const EngineSizes& sizes) {
-  const ModelSpec& spec = sizes.draft.files->spec();
-  return {spec, WholeShard(spec), KvTypeOf(sizes.compute.kv_cache_dtype), sizes.block_size};
-}
-
-/// Returns how many spare blocks the draft model needs for one sequence: for the block of the last known token, and for
-/// all guessed tokens but the last. In the worst case the last known token is the last token of its block.
-int SpareBlocks(const EngineSizes& sizes) {
-  return (sizes.block_size - 1 + sizes.draft.num_tokens - 1) / sizes.block_size + 1;
-}
-
-int MostLanes(const EngineSizes& sizes) { return std::min({sizes.draft.max_sequences, sizes.max_running, kMostLanes}); }
-
 }  // namespace
 
 DraftStack::DraftStack(const EngineSizes& sizes, const kernels::CpuStream& stream)
     : sizes_(sizes),
-      shape_(ShapeOf(sizes)),
-      decoder_(*sizes.draft.files, WholeShard(sizes.draft.files->spec()), stream, CpuPeers{alone_}, PassSizes(sizes)),
+      shape_(GuesserShape(sizes)),
+      decoder_(*sizes.draft.files, GuesserShard(sizes), stream, CpuPeers{alone_}, PassSizes(sizes)),
       num_tokens_(std::min(sizes.draft.files->spec().vocab_size, sizes.draft.vocab_size)) {}
 
-DraftStack::Places DraftStack::PlacesFor(const EngineSizes& sizes, int64_t own_bytes) {
-  const int64_t part_at = RoundUp(own_bytes);
-  return {part_at, part_at + kHeadBytes + RoundUp(ShapeOf(sizes).block_bytes()), MostLanes(sizes) * SpareBlocks(sizes)};
-}
-
-int64_t DraftStack::WeightBytes(const EngineSizes& sizes) {
-  const ModelFiles& files = *sizes.draft.files;
-  return ModelWeights::Bytes(files, WholeShard(files.spec()), sizes.compute.quantization);
-}
+std::string DraftStack::Name() const { return fmt::format("the draft model {}", sizes_.draft.files->path()); }
 
 void DraftStack::UsePool(std::byte* pool, const Places& places, int num_blocks) {
   pool_ = pool;
   places_ = places;
   num_blocks_ = num_blocks;
-  cache_ = std::make_unique<KvCache>(shape_, pool + places.part_at + kHeadBytes, places.block_bytes);
+  cache_ = std::make_unique<KvCache>(shape_, pool + places.part_at + kGuesserHeadBytes, places.block_bytes);
 }
 
 int32_t& DraftStack::NumRead(int block) {
-  return *reinterpret_cast<int32_t*>(pool_ + block * places_.block_bytes + places_.part_at);
-}
-
-void DraftStack::Void(std::byte* block, const Places& places) {
-  *reinterpret_cast<int32_t*>(block + places.part_at) = 0;
+  return reinterpret_cast<GuesserBlock*>(pool_ + block * places_.block_bytes + places_.part_at)->num_read;
 }
 
 void DraftStack::CopyPart(int from, int to) {
@@ -121,7 +90,7 @@ bool DraftStack::Collect(const std::vector<GuessOrder>& orders, const SequenceTa
   bool whole = true;
   int room = kRowsAtOnce;
   for (const GuessOrder& order : orders) {
-    if (std::ssize(lanes_) == MostLanes(sizes_)) break;
+    if (std::ssize(lanes_) == MostGuessedSequences(sizes_)) break;
     if (!MayGuess(order, table.at(order.slot))) continue;
     Lane lane{};
     if (room == 0 || !Prepare(order, table, room, lane)) {
@@ -182,8 +151,8 @@ bool DraftStack::Prepare(const GuessOrder& order, const SequenceTable& table, in
   if (std::ranges::find_first_of(written, writing_) != written.end()) return false;
   writing_.insert(writing_.end(), written.begin(), written.end());
   lane.blocks.assign(full.begin(), full.end());
-  const int spare = num_blocks_ + static_cast<int>(std::ssize(lanes_)) * SpareBlocks(sizes_);
-  for (int i = 0; i < SpareBlocks(sizes_); ++i) lane.blocks.push_back(spare + i);
+  const int spare = num_blocks_ + static_cast<int>(std::ssize(lanes_)) * GuesserSpareBlocks(sizes_);
+  for (int i = 0; i < GuesserSpareBlocks(sizes_); ++i) lane.blocks.push_back(spare + i);
   return true;
 }
 
@@ -243,14 +212,9 @@ void DraftStack::Pass() {
   size_t row = 0;
   for (Lane& lane : lanes_) {
     if (!lane.guesses || std::ssize(lane.draft.tokens) == lane.count) continue;
-    lane.draft.tokens.push_back(Best(logits.subspan(row++ * width, width)));
+    lane.draft.tokens.push_back(LikeliestToken(logits.subspan(row++ * width, width), num_tokens_));
   }
   QUIRE_CHECK(row == rows, "{} guesses for {} rows", row, rows);
-}
-
-TokenId DraftStack::Best(std::span<const float> logits) const {
-  const auto known = logits.first(std::min(logits.size(), static_cast<size_t>(num_tokens_)));
-  return static_cast<TokenId>(std::ranges::max_element(known) - known.begin());
 }
 
 }  // namespace quire

@@ -5,22 +5,21 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "comm/collective/lone_collective.h"
 #include "worker/cpu/cpu_decoder.h"
+#include "worker/cpu/guesser.h"
 #include "worker/cpu/kv_cache.h"
 #include "worker/engine/engine_sizes.h"
 #include "worker/engine/sequence_table.h"
 
 namespace quire {
 
-/// The draft model of rank 0: a whole, smaller model that guesses which tokens follow a sequence. Its keys and values
-/// are in the blocks of the served model, in a part of each block behind the served model's own part. The draft model's
-/// part begins with the number of the block's leading tokens that the draft model has read. Copies of whole blocks
-/// contain both parts. The draft model computes only what a guess needs: before it guesses, it reads the tokens that it
-/// has not read yet, some of them in each step. Wrong or missing numbers worsen guesses and change no answer.
-class DraftStack {
+/// The draft model of rank 0: a whole, smaller model that guesses which tokens follow a sequence. It computes only what
+/// a guess needs: before it guesses, it reads the tokens that it has not read yet, some of them in each step.
+class DraftStack final : public Guesser {
  public:
   /// The most tokens, of all sequences together, that one call of Guess reads before it guesses. A call reads fewer
   /// tokens if they take long.
@@ -29,27 +28,13 @@ class DraftStack {
   /// `sizes.draft` names the model's files. The stream must outlive the object.
   DraftStack(const EngineSizes& sizes, const kernels::CpuStream& stream);
 
-  int64_t weight_bytes() const { return decoder_.weights().bytes(); }
-  /// Where the draft model's numbers lie in the blocks, whose first bytes belong to the served model.
-  struct Places {
-    int64_t part_at = 0;      // offset in bytes of the draft model's part in a block
-    int64_t block_bytes = 0;  // bytes of a block, both parts together
-    int spare_blocks = 0;     // number of blocks behind the pool's blocks, for guessed tokens
-  };
-  static Places PlacesFor(const EngineSizes& sizes, int64_t own_bytes);
-  static int64_t WeightBytes(const EngineSizes& sizes);
-
-  /// Sets the memory: num_blocks blocks, then the spare blocks.
-  void UsePool(std::byte* pool, const Places& places, int num_blocks);
-  /// Marks the batch's tokens as not read by the draft model. Called before the served model computes the batch.
-  void Overwrite(const std::vector<BatchMember>& batch, const SequenceTable& table);
-  /// Marks the block, which need not be in the pool, as unread by the draft model. Called before other bytes are copied
-  /// into it.
-  static void Void(std::byte* block, const Places& places);
-
-  /// Guesses the tokens that follow the known tokens of each ordered sequence. Returns no guess for an order if the
-  /// draft model must first read too many tokens, the sequence is too long for it, or blocks have left the window.
-  std::vector<Draft> Guess(const std::vector<GuessOrder>& orders, const SequenceTable& table);
+  int64_t weight_bytes() const override { return decoder_.weights().bytes(); }
+  std::string Name() const override;
+  void UsePool(std::byte* pool, const Places& places, int num_blocks) override;
+  void Overwrite(const std::vector<BatchMember>& batch, const SequenceTable& table) override;
+  /// Returns no guess for an order if the draft model must first read too many tokens, the sequence is too long for it,
+  /// or blocks have left the window.
+  std::vector<Draft> Guess(const std::vector<GuessOrder>& orders, const SequenceTable& table) override;
 
  private:
   /// An ordered sequence in a pass.
@@ -78,7 +63,6 @@ class DraftStack {
   void BeginPass();
   void Enter(const Lane& lane, int begin, int end);
   void Pass();
-  TokenId Best(std::span<const float> logits) const;
   int32_t& NumRead(int block);
   void CopyPart(int from, int to);
 

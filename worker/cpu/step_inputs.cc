@@ -17,6 +17,8 @@ void StepInputs::Clear() {
   state_blocks.clear();
   held_rows.clear();
   adapters.clear();
+  hidden.clear();
+  context_begin.clear();
   table_stride = state_stride = 0;
 }
 

@@ -238,7 +238,8 @@ std::vector<std::string> ModelWeights::Notes() const {
   return notes;
 }
 
-ModelWeights::ModelWeights(const ModelFiles& files, const RankShard& shard, Quantization quantization, Loading loading)
+ModelWeights::ModelWeights(const ModelFiles& files, const RankShard& shard, Quantization quantization, Loading loading,
+                           const Matrices* other_head)
     : loading_(loading), path_(files.path()), wanted_(TypeOfPlain(quantization)) {
   for (int64_t i = 0; i < files.spec().num_layers(); ++i)
     layers.push_back(shard.stage.Contains(i) ? LoadLayer(files, shard, i) : LayerWeights());
@@ -258,9 +259,16 @@ ModelWeights::ModelWeights(const ModelFiles& files, const RankShard& shard, Quan
     layer_inputs.norm = vector(Role::kLayerProjectionNorm);
     for (float& weight : layer_inputs.norm) weight *= std::sqrt(0.5f);
   }
+  if (files.spec().predicts) {
+    prediction = {{vector(Role::kPredictionTokenNorm), {}},
+                  {vector(Role::kPredictionHiddenNorm), {}},
+                  {Load(files, shard, Role::kPredictionIn, 0)}};
+  }
   if (files.Has(Role::kTokenTypes)) token_types = AsWeight(files.Get(Role::kTokenTypes));
   if (wanted_) wanted_ = NumberType::kQ8_0;
-  if (files.Has(Role::kHead) && shard.is_last())
+  if (other_head != nullptr)
+    head = *other_head;
+  else if (files.Has(Role::kHead) && shard.is_last())
     head = {Pack(files.Get(Role::kHead), SliceOf(files, shard, Role::kHead))};
   if (files.spec().pooled_head.sparse && shard.is_last()) {
     sparse = {Load(files, shard, Role::kSparse, 0)};

@@ -91,6 +91,12 @@ struct LayerInputWeights {
   std::vector<float> norm;    // [layer_input_size]: norm of the projection, divided by sqrt(2)
 };
 
+/// What makes a prediction layer's input (ModelSpec::predicts). All are empty in other models.
+struct PredictionWeights {
+  NormWeights token_norm, hidden_norm;
+  Matrices in;  // [hidden, 2 * hidden], the columns of the embedding first
+};
+
 /// Returns the vector's data as a kernel's argument; null if the model lacks the vector.
 inline const float* DataOf(const std::vector<float>& vector) { return vector.empty() ? nullptr : vector.data(); }
 
@@ -104,12 +110,15 @@ inline const float* DataOf(const std::vector<float>& vector) { return vector.emp
 ///  the few weights that make decays and betas of states keep their form, too.
 class ModelWeights {
  public:
-  ModelWeights(const ModelFiles& files, const RankShard& shard, Quantization quantization)
-      : ModelWeights(files, shard, quantization, Loading::kPack) {}
+  /// `other_head`: the output head as other weights have it, to be used in place of packing it again; null: none.
+  ModelWeights(const ModelFiles& files, const RankShard& shard, Quantization quantization,
+               const Matrices* other_head = nullptr)
+      : ModelWeights(files, shard, quantization, Loading::kPack, other_head) {}
 
   /// Returns the bytes that bytes() would return, without reading a matrix.
-  static int64_t Bytes(const ModelFiles& files, const RankShard& shard, Quantization quantization) {
-    return ModelWeights(files, shard, quantization, Loading::kCount).bytes();
+  static int64_t Bytes(const ModelFiles& files, const RankShard& shard, Quantization quantization,
+                       const Matrices* other_head = nullptr) {
+    return ModelWeights(files, shard, quantization, Loading::kCount, other_head).bytes();
   }
 
   std::vector<LayerWeights> layers;  // by layer number in the model; empty for the layers of other stages
@@ -119,6 +128,7 @@ class ModelWeights {
   kernels::Weight positions;    // [positions, hidden], in the mapped file, from position 0 on; may have no rows
   kernels::Weight token_types;  // [token types, hidden], in the mapped file; no rows: the model has none
   LayerInputWeights layer_inputs;
+  PredictionWeights prediction;
   Matrices head;                 // [local vocab, hidden]; empty: the model only pools, or another stage has the head
   std::vector<float> head_bias;  // [local vocab]; empty: no bias
   // The layers that return numbers for every token (PooledHead), in the last stage: [1, hidden] and
@@ -132,7 +142,8 @@ class ModelWeights {
 
  private:
   enum class Loading { kPack, kCount };
-  ModelWeights(const ModelFiles& files, const RankShard& shard, Quantization quantization, Loading loading);
+  ModelWeights(const ModelFiles& files, const RankShard& shard, Quantization quantization, Loading loading,
+               const Matrices* other_head);
   LayerWeights LoadLayer(const ModelFiles& files, const RankShard& shard, int64_t layer);
   void LoadAttention(const ModelFiles& files, const RankShard& shard, int64_t layer, LayerWeights& out);
   LatentWeights LoadLatents(const ModelFiles& files, const RankShard& shard, int64_t layer);

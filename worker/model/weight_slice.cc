@@ -46,6 +46,7 @@ Range PartOf(const ModelSpec& spec, Axis axis, const RankShard& shard, int64_t l
     }
     case Axis::kOne:
     case Axis::kHidden:
+    case Axis::kJoined:
     case Axis::kLayerInput:
     case Axis::kLayerInputs:
     case Axis::kHeadDim:

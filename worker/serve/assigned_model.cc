@@ -19,7 +19,10 @@ ModelFiles OpenAssigned(const AssignMessage& assign) {
 std::optional<ModelFiles> OpenAssignedDraft(const AssignMessage& assign) {
   const DraftModelSettings& draft = assign.draft;
   if (draft.num_tokens == 0) return std::nullopt;
-  ModelFiles files = ReadAsSettings([&] { return ModelFiles::Open(draft.path, assign.load_format); });
+  ModelFiles files = ReadAsSettings([&] {
+    return draft.predicts ? ModelFiles::OpenPrediction(draft.path, assign.load_format)
+                          : ModelFiles::Open(draft.path, assign.load_format);
+  });
   if (files.Fingerprint() != draft.fingerprint)
     FailSettings("{}: this host's draft model differs from the coordinator's (fingerprint {} against {})", draft.path,
                  files.Fingerprint(), draft.fingerprint);

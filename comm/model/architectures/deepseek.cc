@@ -179,7 +179,7 @@ constexpr Architecture kDeepseekV3 = {
     .from_hf = DeepseekV3FromHf,
     .from_gguf = nullptr,
     .weights = LatentWeights,
-    .predicts_further = true,
+    .prediction = PredictionForm::kLikeDeepseek,
 };
 constexpr Architecture kGlm4MoeLite = {
     .hf = "glm4_moe_lite",
@@ -187,7 +187,7 @@ constexpr Architecture kGlm4MoeLite = {
     .from_hf = Glm4MoeLiteFromHf,
     .from_gguf = nullptr,
     .weights = LatentWeights,
-    .predicts_further = true,
+    .prediction = PredictionForm::kLikeDeepseek,
 };
 
 }  // namespace quire::architectures

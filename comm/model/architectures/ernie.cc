@@ -102,7 +102,7 @@ constexpr Architecture kErnieMoe = {
     .from_hf = ErnieMoeFromHf,
     .from_gguf = ErnieMoeFromGguf,
     .weights = MixtureWeights,
-    .predicts_further = true,
+    .prediction = PredictionForm::kUnused,
 };
 
 }  // namespace quire::architectures

@@ -101,6 +101,6 @@ constexpr Architecture kExaoneMoe = {.hf = "exaone_moe",
                                      .from_hf = ExaoneMoeFromHf,
                                      .from_gguf = nullptr,
                                      .weights = ExaoneMoeWeights,
-                                     .predicts_further = true};
+                                     .prediction = PredictionForm::kUnused};
 
 }  // namespace quire::architectures

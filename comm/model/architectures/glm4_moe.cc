@@ -57,7 +57,7 @@ constexpr Architecture kGlm4Moe = {
     .from_hf = Glm4MoeFromHf,
     .from_gguf = Glm4MoeFromGguf,
     .weights = Glm4MoeWeights,
-    .predicts_further = true,
+    .prediction = PredictionForm::kLikeDeepseek,
 };
 
 constexpr Architecture kSolarOpen = {"solar_open", nullptr, SolarOpenFromHf, nullptr, Glm4MoeWeights};

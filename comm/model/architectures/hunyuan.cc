@@ -140,6 +140,6 @@ constexpr Architecture kHunyuan3 = {.hf = "hy_v3",
                                     .from_hf = Hunyuan3FromHf,
                                     .from_gguf = nullptr,
                                     .weights = Hunyuan3Weights,
-                                    .predicts_further = true};
+                                    .prediction = PredictionForm::kUnused};
 
 }  // namespace quire::architectures

@@ -175,13 +175,13 @@ constexpr Architecture kNemotronH = {.hf = "nemotron_h",
                                      .from_hf = NemotronHFromHf,
                                      .from_gguf = NemotronHFromGguf,
                                      .weights = NemotronHWeights,
-                                     .predicts_further = true};
+                                     .prediction = PredictionForm::kUnused};
 /// The name of models with mixtures in GGUF.
 constexpr Architecture kNemotronHMoe = {.hf = nullptr,
                                         .gguf = "nemotron_h_moe",
                                         .from_hf = nullptr,
                                         .from_gguf = NemotronHMoeFromGguf,
                                         .weights = NemotronHWeights,
-                                        .predicts_further = true};
+                                        .prediction = PredictionForm::kUnused};
 
 }  // namespace quire::architectures

@@ -168,18 +168,18 @@ constexpr Architecture kQwen3Next = {.hf = "qwen3_next",
                                      .from_hf = Qwen3NextFromHf,
                                      .from_gguf = Qwen3NextFromGguf,
                                      .weights = HybridWeights,
-                                     .predicts_further = true};
+                                     .prediction = PredictionForm::kLikeQwen};
 constexpr Architecture kQwen35Text = {.hf = "qwen3_5_text",
                                       .gguf = "qwen35",
                                       .from_hf = HybridFromHf,
                                       .from_gguf = Qwen35FromGguf,
                                       .weights = HybridWeights,
-                                      .predicts_further = true};
+                                      .prediction = PredictionForm::kLikeQwen};
 constexpr Architecture kQwen35MoeText = {.hf = "qwen3_5_moe_text",
                                          .gguf = "qwen35moe",
                                          .from_hf = Qwen35MoeFromHf,
                                          .from_gguf = Qwen35MoeFromGguf,
                                          .weights = HybridWeights,
-                                         .predicts_further = true};
+                                         .prediction = PredictionForm::kLikeQwen};
 
 }  // namespace quire::architectures

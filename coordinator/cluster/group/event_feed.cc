@@ -45,6 +45,7 @@ std::optional<EventKind> KindOf(DecisionKind decision) {
     case DecisionKind::kDraftedFromText:
     case DecisionKind::kDraftedFromAnswers:
     case DecisionKind::kDraftedByModel:
+    case DecisionKind::kDraftedByLayer:
       return std::nullopt;  // sums of an ended request, which usage and metrics have
   }
   return std::nullopt;

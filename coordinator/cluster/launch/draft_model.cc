@@ -19,12 +19,24 @@ std::string WhyNoPair(const ModelSpec& draft, const ModelSpec& served) {
   return "";
 }
 
+/// Opens the draft model, or the prediction layer of the served model's files.
+ModelFiles OpenDraft(const Topology::Speculation& settings, const ModelFiles& served) {
+  if (settings.method == SpeculationMethod::kDraftModel)
+    return ReadAsSettings([&] { return ModelFiles::Open(settings.draft_model, served.load_format()); });
+  try {
+    return ModelFiles::OpenPrediction(served.path(), served.load_format());
+  } catch (const Error& error) {
+    FailSettings("--speculative-config, method mtp: {}", error.what());
+  }
+}
+
 }  // namespace
 
 DraftModelSettings DraftModelOf(const Topology& topology, const ModelFiles& model) {
   const Topology::Speculation& settings = topology.speculation;
-  if (settings.method != SpeculationMethod::kDraftModel) return {};
-  const ModelFiles draft = ReadAsSettings([&] { return ModelFiles::Open(settings.draft_model, model.load_format()); });
+  const bool predicts = settings.method == SpeculationMethod::kMtp;
+  if (!predicts && settings.method != SpeculationMethod::kDraftModel) return {};
+  const ModelFiles draft = OpenDraft(settings, model);
   if (const std::string why = WhyNoPair(draft.spec(), model.spec()); !why.empty())
     FailSettings("--speculative-config: {} cannot guess for {}: {}", draft.path(), model.path(), why);
   // Workers on other nodes have other working directories, so the path must be absolute.
@@ -33,7 +45,8 @@ DraftModelSettings DraftModelOf(const Topology& topology, const ModelFiles& mode
           .fingerprint = draft.Fingerprint(),
           .num_tokens = settings.num_tokens,
           .max_sequences = std::min(settings.disable_by_batch_size, topology.scheduler.max_running),
-          .max_model_len = static_cast<int32_t>(std::min<int64_t>(draft.spec().max_position, INT32_MAX))};
+          .max_model_len = static_cast<int32_t>(std::min<int64_t>(draft.spec().max_position, INT32_MAX)),
+          .predicts = predicts};
 }
 
 int32_t MostDraftRows(const Topology& topology, const ModelSpec& served) {

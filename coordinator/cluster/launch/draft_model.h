@@ -6,9 +6,10 @@
 
 namespace quire {
 
-/// Returns the draft model that the settings name, for the assignment of a group that serves `model`; with 0 tokens if
-/// they name none. Reads only headers of files. Throws SettingsError, which names both models, when the draft model
-/// cannot be opened or does not fit `model`. Vocabularies are compared elsewhere (text/tokenizer/same_tokens.h).
+/// Returns the draft model that the settings name, or the prediction layer that they ask for, for the assignment of a
+/// group that serves `model`; with 0 tokens if they want none. Reads only headers of files. Throws SettingsError, which
+/// names both models, when the draft model cannot be opened or does not fit `model`. Vocabularies are compared
+/// elsewhere (text/tokenizer/same_tokens.h).
 DraftModelSettings DraftModelOf(const Topology& topology, const ModelFiles& model);
 
 /// Returns the most rows that the sequences with drafts of a step have, where workers keep such rows because the model

@@ -18,6 +18,7 @@ namespace {
 DraftOptions DraftOptionsOf(const Topology::Speculation& s) {
   const bool by_itself = s.method == SpeculationMethod::kAuto;
   const bool answers = by_itself || s.method == SpeculationMethod::kSuffix;
+  const bool by_layer = s.method == SpeculationMethod::kMtp;
   return {.num_tokens = s.method == SpeculationMethod::kOff ? 0 : s.num_tokens,
           .min_match = s.lookup_min,
           .max_match = s.lookup_max,
@@ -25,7 +26,8 @@ DraftOptions DraftOptionsOf(const Topology::Speculation& s) {
           .from_text = answers || s.method == SpeculationMethod::kNgram,
           .from_answers = answers,
           .must_pay = by_itself,
-          .from_model = s.method == SpeculationMethod::kDraftModel};
+          .from_model = by_layer || s.method == SpeculationMethod::kDraftModel,
+          .model_source = by_layer ? DraftSource::kLayer : DraftSource::kModel};
 }
 
 }  // namespace

@@ -13,14 +13,15 @@ enum class DraftSource : uint8_t {
   kText,        // the prompt and the answer so far
   kAnswers,     // earlier answers to the same client
   kModel,       // a smaller model beside the served one
+  kLayer,       // a prediction layer of the served model's files
 };
-inline constexpr size_t kDraftSources = 4;
+inline constexpr size_t kDraftSources = 5;
 /// The most tokens that one guess has.
 inline constexpr int kMostDrafts = 64;
 
 /// Returns the source's name in metrics and reports. The names are those of the methods of --speculative-config.
 constexpr const char* NameOf(DraftSource source) {
-  constexpr const char* kNames[kDraftSources] = {"prediction", "ngram", "suffix", "draft_model"};
+  constexpr const char* kNames[kDraftSources] = {"prediction", "ngram", "suffix", "draft_model", "mtp"};
   return kNames[static_cast<size_t>(source)];
 }
 

@@ -103,7 +103,8 @@ void Engine::RestoreDeadlines(const Request& request) {
 /// Tells the decision log how many guessed tokens of an ended request were right, by source.
 void Engine::TellDrafts(const Request& request) {
   constexpr DecisionKind kKinds[kDraftSources] = {DecisionKind::kDraftedByPrediction, DecisionKind::kDraftedFromText,
-                                                  DecisionKind::kDraftedFromAnswers, DecisionKind::kDraftedByModel};
+                                                  DecisionKind::kDraftedFromAnswers, DecisionKind::kDraftedByModel,
+                                                  DecisionKind::kDraftedByLayer};
   for (size_t source = 0; source < kDraftSources; ++source) {
     const DraftTally& tally = request.drafted[source];
     if (tally.tokens > 0) decisions_.OnDecision({kKinds[source], request.id, 0, tally.accepted, tally.tokens});

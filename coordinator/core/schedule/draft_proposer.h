@@ -22,9 +22,10 @@ struct DraftOptions {
   /// A sequence has drafts only while its earlier drafts have saved more time than they have cost
   /// (DraftPace::Affordable).
   bool must_pay = false;
-  /// Drafts from the draft model that the workers have, for requests without a prediction.
+  /// Drafts from the draft model or the prediction layer that the workers have, for requests without a prediction.
   bool from_model = false;
-  int model_max_len = 0;  // longest sequence, in tokens, that the draft model reads
+  DraftSource model_source = DraftSource::kModel;  // which of the two it is
+  int model_max_len = 0;                           // longest sequence, in tokens, that it reads
 };
 
 /// Guesses the next tokens of a sequence.

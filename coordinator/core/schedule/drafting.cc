@@ -104,7 +104,7 @@ bool Drafting::Guess(StepMember& member, int longest, double row_cost) {
     if (sequence.guess_at == sequence.num_tokens() && longest > 0) {
       sequence.guess.resize(std::min(sequence.guess.size(), static_cast<size_t>(longest)));
       member.drafts.swap(sequence.guess);
-      member.source = DraftSource::kModel;
+      member.source = drafts_.model_source;
     }
     sequence.guess.clear();
     return !member.drafts.empty();

@@ -340,22 +340,24 @@ struct Place {
   int64_t window;
   int64_t ahead;    // positions after itself that a query sees
   int64_t context;  // number of positions that exist
+  int64_t begin;    // first position that a query sees
 };
 
 /// Processes the span whose first slot has position `start` for the place's rows.
 template <class T>
 void VisitSpan(const Place& place, int64_t start, const Span<T>& span, const Rows& rows) {
-  // Query i sees slots [i - to_window, i + to_end) of the span, as far as they exist. A query before the span sees no
-  // slot of it, nor does a query whose window begins after the span.
+  // Query i sees slots [i - to_window, i + to_end) of the span, as far as they exist and do not precede place.begin. A
+  // query before the span sees no slot of it, nor does a query whose window begins after the span.
   const int64_t to_self = place.first_position + 1 - start, to_window = place.window - to_self;
   const int64_t to_end = to_self + place.ahead, slots = Least(span.slots, place.context - start);
   const int64_t begin = Most(1 - to_end, 0), end = Least(place.num_queries, span.slots + to_window);
+  const int64_t first = Most(place.begin - start, 0);
   Visible visible[kRowTile];
   int64_t query = begin, head = 0;
   for (int64_t row = begin * place.group; row < end * place.group;) {
     const int64_t count = Least(kRowTile, end * place.group - row);
     for (int64_t r = 0; r < count; ++r) {
-      visible[r] = {Most(query - to_window, 0), Least(query + to_end, slots)};
+      visible[r] = {Most(query - to_window, first), Least(query + to_end, slots)};
       if (++head == place.group) head = 0, ++query;
     }
     WithRows<kRowTile>(count, [&]<int R>() { VisitRows<R>(span, start, visible, rows, place.first_row + row); });
@@ -367,7 +369,7 @@ void VisitSpan(const Place& place, int64_t start, const Span<T>& span, const Row
 template <class T>
 void VisitSlots(const PagedAttentionParams& p, int64_t sequence, int64_t kv_head, const Place& place, int64_t start,
                 int64_t past_last, const Rows& rows) {
-  const int64_t slots = SlotsOfSpan(p.cache), first_seen = Most(place.first_position - place.window + 1, 0);
+  const int64_t slots = SlotsOfSpan(p.cache), first_seen = Most(place.first_position - place.window + 1, place.begin);
   start = Most(start, first_seen / slots * slots);
   if (start >= past_last) return;
   Span<T> spans[2] = {EmptySpan<T>(p.cache), EmptySpan<T>(p.cache)};
@@ -419,7 +421,7 @@ void TileOf(const PagedAttentionParams& p, const AttentionItem& item, float* scr
 
   const int64_t slots = SlotsOfSpan(p.cache), shared = item.shared_blocks * p.cache.block_size / slots * slots;
   Place place = {
-      p.head_start[item.kv_head + 1] - p.head_start[item.kv_head], 0, 0, shared, WindowOf(p), AheadOf(p), shared};
+      p.head_start[item.kv_head + 1] - p.head_start[item.kv_head], 0, 0, shared, WindowOf(p), AheadOf(p), shared, 0};
   for (int64_t m = 0; m < item.num_members; ++m) place.num_queries += item.members[m].num_queries;
   VisitSlots<T>(p, item.members[0].sequence, item.kv_head, place, 0, shared, rows);
   for (int64_t m = 0; m < item.num_members; ++m) {
@@ -427,6 +429,7 @@ void TileOf(const PagedAttentionParams& p, const AttentionItem& item, float* scr
     place.num_queries = member.num_queries;
     place.first_position = PositionOf(p, member.sequence, member.first_query);
     place.context = p.context_len[member.sequence];
+    place.begin = p.begin_of(member.sequence);
     const int64_t past_last = Least(place.first_position + place.num_queries + place.ahead, place.context);
     VisitSlots<T>(p, member.sequence, item.kv_head, place, shared, past_last, rows);
     place.first_row += place.num_queries * place.group;

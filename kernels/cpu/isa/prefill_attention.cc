@@ -20,9 +20,9 @@ constexpr int kTileBytes = kByteProducts == ByteProducts::kAll ? kTileNumbers : 
 constexpr int64_t kManyRows = 16;            // from this many rows on, widening the keys and values pays off
 static_assert(kManyRows <= kAttentionTile);  // fewer rows fit the scratch of small items
 
-/// The positions that a query at position p sees: (p - window, p + ahead], as far as the context has them.
+/// The positions that a query at position p sees: (p - window, p + ahead], as far as they are in [begin, context).
 struct Reach {
-  int64_t window, ahead, context;
+  int64_t window, ahead, begin, context;
 };
 
 /// The slots of a span that the rows of a block see: row r sees [begin[r], end[r]), all rows see `all`, and at least
@@ -43,13 +43,15 @@ template <int V>
 Sight<V> SightOf(const RowBlock& block, int64_t start, int64_t slots, const Reach& reach) {
   Sight<V> sight;
   const int64_t first = block.place[0] - start, last = block.place[block.count - 1] - start;
-  const int64_t there = Least(slots, reach.context - start);
-  sight.any = {Most(first - reach.window + 1, 0), Least(last + 1 + reach.ahead, there)};
-  sight.all = {Most(last - reach.window + 1, 0), Least(first + 1 + reach.ahead, there)};
+  const int64_t before = Most(reach.begin - start, 0), there = Least(slots, reach.context - start);
+  sight.any = {Most(first - reach.window + 1, before), Least(last + 1 + reach.ahead, there)};
+  sight.all = {Most(last - reach.window + 1, before), Least(first + 1 + reach.ahead, there)};
   if (sight.all.begin >= sight.all.end) sight.all = {sight.any.begin, sight.any.begin};
   Unrolled<V>([&](auto v) QUIRE_INLINE {
     const IntVec past_self = LoadAs<IntVec>(block.place + v * kLanes) - static_cast<int32_t>(start) + 1;
-    sight.begin[v] = past_self - static_cast<int32_t>(reach.window);
+    const IntVec begin = past_self - static_cast<int32_t>(reach.window),
+                 first_of_all = IntVec{} + static_cast<int32_t>(before);
+    sight.begin[v] = begin > first_of_all ? begin : first_of_all;
     const IntVec end = past_self + static_cast<int32_t>(reach.ahead), past_all = IntVec{} + static_cast<int32_t>(there);
     sight.end[v] = end < past_all ? end : past_all;
   });
@@ -256,9 +258,9 @@ void TileOf(const PagedAttentionParams& p, const AttentionItem& item, float* scr
   const int64_t slots = spans[0].slots;
   const auto panels = PanelsFor<T>(scratch + MostBlocks(p) * FloatsOfBlock(dim), dim, spans[0].padded);
   const AttentionMember& member = *item.members;
-  const Reach reach = {WindowOf(p), AheadOf(p), p.context_len[member.sequence]};
+  const Reach reach = {WindowOf(p), AheadOf(p), p.begin_of(member.sequence), p.context_len[member.sequence]};
   const int64_t first = PositionOf(p, member.sequence, member.first_query);
-  const int64_t first_seen = Most(first - reach.window + 1, 0);
+  const int64_t first_seen = Most(first - reach.window + 1, reach.begin);
   const int64_t past_last = Least(first + member.num_queries + reach.ahead, reach.context);
   const auto visible = [&](int64_t at) { return Visible{Most(first_seen - at, 0), Least(past_last - at, slots)}; };
   const auto open = [&](int64_t at, Span<T>& span) {

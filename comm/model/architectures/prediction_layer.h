@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "comm/model/formats/tensor.h"
+#include "comm/model/model_spec.h"
+#include "comm/model/weight_spec.h"
+
+// Prediction layers (multi-token prediction, MTP), which some models' files have after the model's own layers. Such a
+// layer guesses further tokens from the model's last hidden states (ModelSpec::predicts).
+namespace quire::architectures {
+
+/// True for a tensor of a prediction layer. `spec` is the model's own.
+bool IsOfPrediction(const ModelSpec& spec, std::string_view tensor_name, Naming naming);
+
+/// Returns the bytes of all tensors of prediction layers.
+int64_t PredictionBytes(const ModelSpec& spec, const TensorMap& tensors, Naming naming);
+
+/// Adds the weights of a prediction layer (ModelSpec::predicts) besides those of its one layer.
+void AddPredictionWeights(std::vector<WeightSpec>& weights);
+
+/// Makes a model of one layer of the files: of the first prediction layer, with the embedding and the head of the whole
+/// model. Tensors get the names that the family's list of weights has for such a model; the others are removed. Throws
+/// Error, which begins with `path`, where the files have no prediction layer of a known form.
+void TakePredictionLayer(Naming naming, const std::string& path, TensorMap& tensors, ModelSpec& spec);
+
+}  // namespace quire::architectures

@@ -1,0 +1,222 @@
+#include "worker/cpu/prediction_stack.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "comm/base/error.h"
+
+namespace quire {
+
+namespace {
+
+/// Returns the sizes for the layer's own passes.
+EngineSizes LayerPassSizes(EngineSizes sizes) {
+  sizes.max_step_tokens = PredictionStack::kRowsAtOnce;
+  sizes.draft_rows = 0;
+  return sizes;
+}
+
+}  // namespace
+
+PredictionStack::PredictionStack(const EngineSizes& sizes, const kernels::CpuStream& stream, const Matrices* head)
+    : sizes_(sizes),
+      shape_(GuesserShape(sizes)),
+      decoder_(*sizes.draft.files, GuesserShard(sizes), stream, CpuPeers{alone_}, LayerPassSizes(sizes), head),
+      hidden_size_(sizes.draft.files->spec().hidden_size) {}
+
+std::string PredictionStack::Name() const { return "the layer that predicts further tokens"; }
+
+void PredictionStack::UsePool(std::byte* pool, const Places& places, int num_blocks) {
+  pool_ = pool;
+  places_ = places;
+  num_blocks_ = num_blocks;
+  const int64_t keys_at = places.part_at + kGuesserHeadBytes + HiddenBytes(sizes_.draft.files->spec());
+  cache_ = std::make_unique<KvCache>(shape_, pool + keys_at, places.block_bytes);
+}
+
+void PredictionStack::Overwrite(const std::vector<BatchMember>& batch, const SequenceTable& table) {
+  const int size = sizes_.block_size;
+  for (const BatchMember& member : batch) {
+    const std::vector<BlockId>& blocks = table.at(member.slot).blocks;
+    for (int index = member.start / size; index * size < member.start + member.count; ++index) {
+      GuesserBlock& head = HeadOf(blocks[static_cast<size_t>(index)]);
+      const int stays = std::max(0, member.start - index * size);
+      head.num_read = std::min(head.num_read, stays);
+      if (head.kept > stays) head.kept = 0;
+    }
+  }
+}
+
+void PredictionStack::Read(const Computed& computed, const SequenceTable& table) {
+  BeginPass();
+  int64_t row = 0;
+  for (size_t i = 0; i < computed.batch.size(); ++i) {
+    Read(computed.batch[i], computed.rows[i], computed, row, table);
+    row += computed.batch[i].count;
+  }
+  Pass();
+}
+
+/// Enters the member's rows that remain. `first_row`: the member's first row in the step.
+void PredictionStack::Read(const BatchMember& member, int rows, const Computed& computed, int64_t first_row,
+                           const SequenceTable& table) {
+  const SequenceState& s = table.at(member.slot);
+  const int size = sizes_.block_size, end = member.start + rows;
+  const float* const hidden = computed.hidden.data() + first_row * hidden_size_;
+  int position = FirstReadable(member, end, s);
+  const int first_block = position < end ? FirstBlock(member.slot, s, position / size) : 0;
+  while (position < end) {
+    if (inputs_.num_tokens() == kRowsAtOnce) {
+      Pass();
+      BeginPass();
+    }
+    const int past = std::min(end, position + kRowsAtOnce - static_cast<int>(inputs_.num_tokens()));
+    for (int at = position; at < past; ++at) {
+      const int block = s.blocks[static_cast<size_t>(at / size)], before = at - 1 - member.start;
+      const TokenId token = computed.inputs.token_ids[static_cast<size_t>(first_row + at - member.start)];
+      Enter({token, at, before < 0 ? HiddenAt(s, at - 1) : hidden + before * hidden_size_}, block);
+      HeadOf(block).num_read = at % size + 1;
+    }
+    const auto first = static_cast<size_t>(first_block), count = static_cast<size_t>((past - 1) / size + 1) - first;
+    EndSequence(std::span(s.blocks).subspan(first, count), first_block, past);
+    position = past;
+  }
+  Keep(s, member.start, end, hidden);
+}
+
+/// Returns the first of the member's positions whose row can be computed, and with it all rows up to `end`; `end` or a
+/// later position when there is none. The other blocks that the member writes stay without further rows.
+int PredictionStack::FirstReadable(const BatchMember& member, int end, const SequenceState& sequence) {
+  const int size = sizes_.block_size;
+  int position = member.start;
+  if (position == 0) {
+    HeadOf(sequence.blocks[0]).num_read = 1;  // there is no row at position 0
+    position = 1;
+  }
+  while (position < end) {
+    const bool goes_on = HeadOf(sequence.blocks[static_cast<size_t>(position / size)]).num_read == position % size;
+    if (goes_on && (position > member.start || HiddenAt(sequence, position - 1) != nullptr)) break;
+    position = (position / size + 1) * size;
+  }
+  return position;
+}
+
+/// Keeps, in each block that has tokens of [start, end), the hidden state of the last of them. `hidden` begins with
+/// that of `start`.
+void PredictionStack::Keep(const SequenceState& sequence, int start, int end, const float* hidden) {
+  const int size = sizes_.block_size;
+  for (int index = start / size; index * size < end; ++index) {
+    const int last = std::min(end, (index + 1) * size) - 1;
+    const BlockId block = sequence.blocks[static_cast<size_t>(index)];
+    std::copy_n(hidden + (last - start) * hidden_size_, hidden_size_, KeptIn(block));
+    HeadOf(block).kept = last % size + 1;
+  }
+}
+
+/// Returns the kept hidden state at the sequence's position; null when it is not kept.
+const float* PredictionStack::HiddenAt(const SequenceState& sequence, int position) {
+  const BlockId block = sequence.blocks[static_cast<size_t>(position / sizes_.block_size)];
+  return HeadOf(block).kept == position % sizes_.block_size + 1 ? KeptIn(block) : nullptr;
+}
+
+/// Returns the block with which the context of a row in the sequence's block number `block` begins: all blocks from
+/// there on have all their rows.
+int PredictionStack::FirstBlock(SlotId slot, const SequenceState& sequence, int block) {
+  Reader& reader = readers_[slot];
+  if (reader.serial != sequence.serial || reader.checked > block) reader = {sequence.serial, 0, 0};
+  for (; reader.checked < block; ++reader.checked) {
+    const int read = HeadOf(sequence.blocks[static_cast<size_t>(reader.checked)]).num_read;
+    if (read < sizes_.block_size) reader.first_whole = reader.checked + 1;
+  }
+  return reader.first_whole;
+}
+
+std::vector<Draft> PredictionStack::Guess(const std::vector<GuessOrder>& orders, const SequenceTable& table) {
+  lanes_.clear();
+  for (const GuessOrder& order : orders) {
+    Lane lane{};
+    if (std::ssize(lanes_) < MostGuessedSequences(sizes_) && Prepare(order, table, lane))
+      lanes_.push_back(std::move(lane));
+  }
+  for (;;) {
+    BeginPass();
+    std::vector<Lane*> guessing;
+    for (Lane& lane : lanes_) {
+      if (std::ssize(lane.draft.tokens) == lane.count) continue;
+      guessing.push_back(&lane);
+      const int block = lane.blocks[static_cast<size_t>(lane.position / sizes_.block_size - lane.first_block)];
+      Enter({lane.token, lane.position, lane.hidden.data()}, block);
+      inputs_.draw_rows.push_back(static_cast<int32_t>(inputs_.num_tokens()) - 1);
+      EndSequence(lane.blocks, lane.first_block, lane.position + 1);
+    }
+    if (guessing.empty()) break;
+    const std::span<const float> logits = Pass();
+    const size_t width = logits.size() / guessing.size();
+    for (size_t row = 0; row < guessing.size(); ++row) {
+      Lane& lane = *guessing[row];
+      lane.token = LikeliestToken(logits.subspan(row * width, width), static_cast<int64_t>(width));
+      lane.draft.tokens.push_back(lane.token);
+      ++lane.position;
+      std::ranges::copy(decoder_.NormedRows(static_cast<int64_t>(row), 1), lane.hidden.begin());
+    }
+  }
+  std::vector<Draft> drafts;
+  for (Lane& lane : lanes_) drafts.push_back(std::move(lane.draft));
+  return drafts;
+}
+
+/// Sets the lane of an order. Returns false when the last known token's row cannot be computed.
+bool PredictionStack::Prepare(const GuessOrder& order, const SequenceTable& table, Lane& lane) {
+  const SequenceState& s = table.at(order.slot);
+  const int size = sizes_.block_size, position = static_cast<int>(s.tokens.size()) - 1;
+  const int tail = position / size, before = position % size;
+  if (position < 1 || s.num_computed != position || position + order.count > sizes_.max_model_len) return false;
+  const auto in_table = static_cast<size_t>(tail);
+  if (before > 0 && HeadOf(s.blocks[in_table]).num_read != before) return false;
+  const float* const hidden = HiddenAt(s, position - 1);
+  if (hidden == nullptr || s.tokens.back() < 0) return false;
+  lane = {{order.slot, {}}, order.count, position, s.tokens.back(), {hidden, hidden + hidden_size_}, 0, {}};
+  lane.first_block = FirstBlock(order.slot, s, tail);
+  lane.blocks.assign(s.blocks.begin() + lane.first_block, s.blocks.begin() + tail);
+  const int spare = num_blocks_ + static_cast<int>(std::ssize(lanes_)) * GuesserSpareBlocks(sizes_);
+  for (int i = 0; i < GuesserSpareBlocks(sizes_); ++i) lane.blocks.push_back(spare + i);
+  // Several sequences may share the block of their last computed tokens, so the guess is written into a copy of it.
+  const auto bytes = static_cast<size_t>(places_.block_bytes - places_.part_at);
+  if (before > 0) std::memcpy(PartOf(spare), PartOf(s.blocks[in_table]), bytes);
+  return true;
+}
+
+void PredictionStack::BeginPass() {
+  inputs_.Clear();
+  tables_.clear();
+}
+
+/// Adds a row to the pass. Its keys and values go into the block.
+void PredictionStack::Enter(const Row& row, int block) {
+  inputs_.token_ids.push_back(row.token);
+  inputs_.positions.push_back(row.position);
+  inputs_.token_types.push_back(0);
+  inputs_.slots.push_back(int64_t{block} * sizes_.block_size + row.position % sizes_.block_size);
+  inputs_.hidden.insert(inputs_.hidden.end(), row.hidden, row.hidden + hidden_size_);
+}
+
+/// Ends the rows of one sequence. `blocks`: its blocks from first_block on; `end`: the position after its last row.
+void PredictionStack::EndSequence(std::span<const int> blocks, int first_block, int end) {
+  inputs_.query_start.push_back(static_cast<int32_t>(inputs_.num_tokens()));
+  inputs_.context_len.push_back(end - first_block * sizes_.block_size);
+  inputs_.context_begin.push_back(first_block == 0 ? 1 : 0);
+  tables_.emplace_back(blocks.begin(), blocks.end());
+  inputs_.table_stride = std::max(inputs_.table_stride, static_cast<int64_t>(blocks.size()));
+}
+
+/// Computes the rows that were entered. Returns the logits of those that draw.
+std::span<const float> PredictionStack::Pass() {
+  if (inputs_.num_tokens() == 0) return {};
+  const auto stride = static_cast<size_t>(inputs_.table_stride);
+  inputs_.block_tables.assign(tables_.size() * stride, kNullBlock);
+  for (size_t s = 0; s < tables_.size(); ++s)
+    std::ranges::copy(tables_[s], inputs_.block_tables.begin() + static_cast<ptrdiff_t>(s * stride));
+  return decoder_.Forward(inputs_, *cache_);
+}
+
+}  // namespace quire

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "comm/collective/lone_collective.h"
+#include "worker/cpu/cpu_decoder.h"
+#include "worker/cpu/guesser.h"
+#include "worker/cpu/kv_cache.h"
+
+namespace quire {
+
+/// The prediction layer (ModelSpec::predicts) of the served model, whole on rank 0. After each step it computes its
+/// keys and values for the tokens that remain. The row at a position needs the token there and the served model's
+/// hidden state at the position before. So its part of a block, beside keys and values, keeps one hidden state: that of
+/// the last token which was computed in the block. What it computes in a block therefore depends on the tokens up to
+/// there, like the served model's keys and values, and may be shared, copied and swapped with them. Rows whose hidden
+/// state was never seen here are missing: those of tokens that came as blocks of another worker or of a disk. The rest
+/// of such a block has no rows either. Later rows see only what comes after it.
+class PredictionStack final : public Guesser {
+ public:
+  static constexpr int kRowsAtOnce = 128;  // tokens that one pass reads
+  /// `sizes.draft` names the layer's files. `head`: see MakeGuesser.
+  PredictionStack(const EngineSizes& sizes, const kernels::CpuStream& stream, const Matrices* head);
+
+  /// Returns the bytes in a block that a kept hidden state takes.
+  static int64_t HiddenBytes(const ModelSpec& spec) {
+    return RoundUpInBlock(spec.hidden_size * static_cast<int64_t>(sizeof(float)));
+  }
+
+  int64_t weight_bytes() const override { return decoder_.weights().bytes(); }
+  std::string Name() const override;
+  void UsePool(std::byte* pool, const Places& places, int num_blocks) override;
+  void Overwrite(const std::vector<BatchMember>& batch, const SequenceTable& table) override;
+  bool reads_steps() const override { return true; }
+  void Read(const Computed& computed, const SequenceTable& table) override;
+  std::vector<Draft> Guess(const std::vector<GuessOrder>& orders, const SequenceTable& table) override;
+
+ private:
+  /// A row of a pass: the token at a position, and the hidden state at the position before.
+  struct Row {
+    TokenId token;
+    int position;
+    const float* hidden;
+  };
+  /// An ordered sequence.
+  struct Lane {
+    Draft draft;
+    int count;                  // number of tokens to guess
+    int position;               // position of the next row: first that of the last known token
+    TokenId token;              // the token there
+    std::vector<float> hidden;  // the hidden state before it
+    int first_block;            // block of the sequence with which the context begins
+    std::vector<int> blocks;    // the block table from there on; spare blocks from the last known token on
+  };
+  /// Records which blocks of a sequence have all their rows.
+  struct Reader {
+    uint64_t serial = 0;
+    int checked = 0;      // leading blocks that are complete, or will never be
+    int first_whole = 0;  // from this one on, the checked blocks have all their rows
+  };
+
+  void Read(const BatchMember& member, int rows, const Computed& computed, int64_t first_row,
+            const SequenceTable& table);
+  int FirstReadable(const BatchMember& member, int end, const SequenceState& sequence);
+  void Keep(const SequenceState& sequence, int start, int end, const float* hidden);
+  bool Prepare(const GuessOrder& order, const SequenceTable& table, Lane& lane);
+  int FirstBlock(SlotId slot, const SequenceState& sequence, int block);
+  const float* HiddenAt(const SequenceState& sequence, int position);
+  void BeginPass();
+  void Enter(const Row& row, int block);
+  void EndSequence(std::span<const int> blocks, int first_block, int end);
+  std::span<const float> Pass();
+  std::byte* PartOf(int block) const { return pool_ + block * places_.block_bytes + places_.part_at; }
+  GuesserBlock& HeadOf(int block) { return *reinterpret_cast<GuesserBlock*>(PartOf(block)); }
+  float* KeptIn(int block) const { return reinterpret_cast<float*>(PartOf(block) + kGuesserHeadBytes); }
+
+  EngineSizes sizes_;
+  LoneCollective alone_;
+  KvShape shape_;
+  CpuDecoder decoder_;
+  int64_t hidden_size_;
+  Places places_;
+  std::byte* pool_ = nullptr;
+  int num_blocks_ = 0;
+  std::unique_ptr<KvCache> cache_;
+  StepInputs inputs_;
+  std::vector<std::vector<int>> tables_;  // of the sequences of the pass
+  std::vector<Lane> lanes_;
+  std::map<SlotId, Reader> readers_;
+};
+
+}  // namespace quire
