@@ -233,8 +233,8 @@ const Flag kFlags[] = {
      .takes = "JSON",
      .help = "Drafts of further tokens from clients' predictions (prediction), also from a sequence's own text "
              "(ngram), also from earlier answers (suffix), from a smaller model (draft_model, with \"model\": FILE), "
-             "from a layer that the model's files have for this (mtp), as suffix but only where it pays (auto, the default), or "
-             "none (off), as in '{\"method\": \"ngram\", "
+             "from a layer that the model's files have for this (mtp), as suffix but only where it pays (auto, the "
+             "default), or none (off), as in '{\"method\": \"ngram\", "
              "\"num_speculative_tokens\": 8}'; answers stay the same",
      .read = ParseYaml},
     {.name = "--kv-events-config",
