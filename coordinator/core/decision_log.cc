@@ -27,12 +27,6 @@ std::string Late(const char* what, const Decision& d) {
   return fmt::format("{} {:.3f} s after it came, {:.3f} s are allowed", what, Seconds(d.a), Seconds(d.b));
 }
 
-const char* SourceOf(DecisionKind drafted) {
-  if (drafted == DecisionKind::kDraftedByPrediction) return "from its prediction";
-  if (drafted == DecisionKind::kDraftedFromText) return "from its own text";
-  return drafted == DecisionKind::kDraftedFromAnswers ? "from earlier answers" : "by the draft model";
-}
-
 std::string What(const Decision& d) {
   switch (d.kind) {
     case DecisionKind::kQueued:
