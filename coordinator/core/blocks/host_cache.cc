@@ -136,13 +136,17 @@ std::optional<BlockId> HostCache::NewCopy(BlockId block, const BlockHash& hash, 
   return copy;
 }
 
-/// Copies the next waiting block, and the state behind it, unless they are reused or copied already, or the block is in
-/// use. Returns the number of blocks that are copied.
+/// Copies the next waiting block, and the state behind it or that it is part of, unless they are reused or copied
+/// already, or the block is in use. Returns the number of blocks that are copied.
 int HostCache::CopyNext(StepPlan& plan) {
-  const BlockId block = waiting_.front();
+  BlockId block = waiting_.front();
   waiting_.pop_front();
+  const StateCheckpoints& kept = prefixes_.checkpoints();
+  const bool is_state = has_states_ && kept.Holds(block);
+  if (device_.ref_count(block) > 0) return 0;
+  if (is_state) block = kept.EndOf(block);  // may be in use; no step writes it
   const auto hash = prefixes_.cache().HashOf(block);
-  if (device_.ref_count(block) > 0 || !hash) return 0;
+  if (!hash) return 0;
   SetAhead(block, true);
   const std::span<const TokenId> tokens = prefixes_.cache().TokensOf(block);
   auto copy = Find(*hash, tokens);
@@ -155,7 +159,7 @@ int HostCache::CopyNext(StepPlan& plan) {
     copied = 1;
   }
   if (!has_states_) return copied;
-  const std::span<const BlockId> state = prefixes_.checkpoints().Find(block);
+  const std::span<const BlockId> state = kept.Find(block);
   if (!StateAfter(*copy).empty() || std::ssize(state) > host_.num_free()) return copied;
   std::vector<BlockId> hosts;
   while (hosts.size() < state.size()) hosts.push_back(host_.Allocate());

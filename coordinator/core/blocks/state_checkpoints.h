@@ -40,6 +40,8 @@ class StateCheckpoints {
   std::span<const BlockId> Find(BlockId end) const;
   /// True when the block is part of a checkpoint.
   bool Holds(BlockId block) const;
+  /// Returns the cached block to which the checkpoint belongs that the block is part of.
+  BlockId EndOf(BlockId block) const { return checkpoints_.at(At(block)).end; }
 
   /// Makes `blocks`, which the caller holds, the checkpoint of the cached block `end`. Returns the checkpoint's id;
   /// returns 0 and changes nothing when `end` already has a checkpoint.
