@@ -13,7 +13,7 @@ import tempfile
 import unittest
 
 import verdict
-from hybrids_test import Served
+from hybrids_test import Served, copy_with_tokenizer
 from server import QUIRE, TINY, Server
 
 REPEATS = [7, 8, 9, 10, 11, 12, 13] * 6
@@ -289,10 +289,12 @@ class DraftModelTest(unittest.TestCase):
 
 
 def with_prediction_layer(name, folder):
-    """Copies a golden model, with the prediction layer that make_mtp_golden.py made for it, into the folder. Returns the copy's path."""
+    """Copies a golden model, with the prediction layer that make_mtp_golden.py made for it and a tokenizer, into the folder. Returns
+    the copy's path."""
     golden = os.path.dirname(os.path.dirname(TINY))
     path = os.path.join(folder, name)
-    shutil.copytree(os.path.join(golden, "models", name), path)
+    os.mkdir(path)
+    copy_with_tokenizer(name, path)
     os.rename(os.path.join(path, "model.safetensors"), os.path.join(path, "model-1.safetensors"))
     shutil.copy(os.path.join(golden, "mtp", f"{name}.safetensors"), os.path.join(path, "model-2.safetensors"))
     with open(os.path.join(path, "model.safetensors.index.json"), "w", encoding="utf-8") as file:
