@@ -108,7 +108,8 @@ std::string InFolder(const fs::path& folder, const std::string& name) {
   Fail("{}: several GGUF files; give one of them: {}", name, fmt::join(files, " "));
 }
 
-/// Returns the GGUF model of this kind in a folder. `name` is for messages.
+/// Returns the path of the only GGUF model in `folder` whose file name has the word `kind`, such as Q4_K_M (IsOfKind).
+/// Fails if there is none, or more than one. `name` appears in error messages.
 std::string OfKindIn(const fs::path& folder, const std::string& kind, const std::string& name) {
   const std::vector<std::string> files = GgufModelsIn(folder);
   std::vector<std::string> fitting;

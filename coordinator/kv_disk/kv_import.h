@@ -13,10 +13,11 @@ struct KvImportCounts {
   int64_t known = 0;                          // number of blocks and states that the directory already had
 };
 
-/// Writes an unlocked archive's blocks and states to the directory, sealed and named under the directory's secret.
-/// `model`: only this model's (SpaceDescription::IsOf). `max_bytes`: the most bytes that all files of blocks may have
-/// afterwards. Reads the whole archive before it writes the first file. Throws Error when any part of the archive is
-/// wrong, when it does not fit, or when it has nothing of the model. Servers may use the directory meanwhile.
+/// Writes the blocks and states of an unlocked archive to the directory. Files are encrypted and named with the
+/// directory's secret. If `model` is not empty, only that model's blocks are written (SpaceDescription::IsOf).
+/// `max_bytes`: the most bytes that all block files in the directory may have afterwards. The whole archive is read
+/// before the first file is written. Throws Error if part of the archive is invalid, if the blocks do not fit, or if
+/// the archive has nothing of the model. Servers may use the directory meanwhile.
 KvImportCounts ImportBlocks(KvFolder& folder, KvArchiveReader& archive, const std::string& model, int64_t max_bytes);
 
 }  // namespace quire

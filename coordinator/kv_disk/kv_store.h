@@ -47,8 +47,8 @@ class KvStore {
 
   /// True when a file of this block, or of the state after it, was seen or written. The file may have been removed.
   bool Holds(const BlockHash& hash, StoredKind kind = StoredKind::kBlock) const;
-  /// Records that blocks, and the states after them, were used in memory, unless the use of the first block's file was
-  /// recorded within the hour.
+  /// Records that cached blocks, and the states after them, were used in memory, so that their files stay longer. Does
+  /// nothing if the use of the first block was recorded within the last hour.
   void NoteUse(const std::vector<BlockHash>& blocks);
   bool HasRoom() const;
   /// Remembers the origin of the chains from this root, for the files of their first blocks (StoredName::origin).

@@ -84,7 +84,8 @@ std::vector<BlockRuns> RunsOf(size_t self, size_t selves, size_t others) {
   return all;
 }
 
-/// Returns the bytes per second, summed over all ranks.
+/// Sends all blocks from the givers to the takers, kRounds times. Returns the bytes per second of the fastest round,
+/// summed over all givers.
 double Exchange(const Case& what) {
   std::vector<WorkerKeys> keys(what.givers);
   std::vector<std::string> public_keys, taker_keys(what.takers);

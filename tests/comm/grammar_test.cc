@@ -45,7 +45,8 @@ std::set<TokenId> AllowedBy(const std::set<std::string>& words, const std::strin
   return allowed;
 }
 
-/// Walks through the language at random 200 times and compares every mask on the way.
+/// Generates 200 random texts of the grammar, token by token. Before each token, compares the matcher's mask with the
+/// tokens after which the text still begins one of `words`. `words` must be all texts of the grammar.
 void ExpectSameMasks(const GrammarSource& source, const std::set<std::string>& words) {
   const Vocabulary vocabulary = TestVocabulary();
   GrammarCompiler compiler(vocabulary, kModelVocab);

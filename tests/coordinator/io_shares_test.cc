@@ -97,7 +97,7 @@ TEST_F(IoSharesTest, Keys_DoNotRest_HoweverManyNetworksTakeTime) {
   EXPECT_TRUE(Rests({"192.0.2.999"}));
 }
 
-TEST_F(IoSharesTest, NoClient_Rests_WhileNoWorkerComputes) {
+TEST_F(IoSharesTest, IoShares_ChargesNoTime_WhenNoWorkerComputes) {
   busy_ = false;
   Handle([this] {
     shares_.Serve(kAlice);

@@ -370,7 +370,7 @@ class FilesTest(unittest.TestCase):
             self.assertEqual(self.fetch(self.server.admin_url + path)[0], 401, path)
             self.assertEqual(self.fetch(self.server.admin_url + path, self.key)[0], 401, path)
 
-    def test_libraries_of_the_chat_page_are_the_packages_files(self):
+    def test_server_sends_the_chat_pages_libraries_unchanged(self):
         for name in ("marked.js", "katex.js", "licences.txt"):
             status, headers, body = self.fetch(self.server.url + "/web/chat/libraries/" + name)
             self.assertEqual((status, headers["Content-Type"].split("/")[0]), (200, "text"))

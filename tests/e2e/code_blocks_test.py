@@ -205,7 +205,7 @@ class CodeBlocksTest(unittest.TestCase):
                 self.request = server.post("/v1/completions", {"prompt": [5], "max_tokens": 2})[1]["id"]
         return self.journal
 
-    def test_a_refused_request_of_curl_fails(self):
+    def test_code_block_fails_when_the_server_refuses_a_curl_request(self):
         self.run_command("curl -s localhost:8000/v1/models | cat")
         with self.assertRaisesRegex(AssertionError, "no such path|not found|Not Found"):
             self.run_command("curl -s localhost:8000/v1/nowhere | cat")

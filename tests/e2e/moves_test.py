@@ -91,10 +91,10 @@ class MovesBetweenShapesTest(StreamsCase):
     """Tests moves between two ranks, three ranks, and ranks with uneven shares. The model has nine query heads and three KV heads, which
     ranks partly share."""
 
-    def test_streams_are_unchanged_when_blocks_move_between_shapes_pool_to_pool(self):
+    def test_streams_are_unchanged_when_unequal_groups_move_blocks_from_pool_to_pool(self):
         self.expect_right_answers_of({"tensor": 3}, {"tensor": 1}, {"tensor": 2, "shares": [1, 3]}, flags=("--swap-space", "0"))
 
-    def test_streams_are_unchanged_when_blocks_move_between_shapes_by_host_memory(self):
+    def test_streams_are_unchanged_when_unequal_groups_move_blocks_by_host_memory(self):
         self.expect_right_answers_of({"tensor": 3}, flags=("--swap-space", "0.05", "--no-enable-prefix-caching"))
 
     def expect_right_answers_of(self, *shapes, flags):

@@ -311,7 +311,7 @@ TEST_P(PagedAttentionTest, PagedAttention_EqualsReference_WithAlibiSlopesBothWay
   }
 }
 
-TEST_P(PagedAttentionTest, PagedAttention_EqualsReference_WithNumbersOfDistances) {
+TEST_P(PagedAttentionTest, PagedAttention_EqualsReference_WithRelativePositionBiases) {
   uint64_t seed = 580;
   for (const auto& grouping : kGroupings) {
     for (const bool both_ways : {false, true}) {

@@ -104,7 +104,8 @@ bool DraftStack::Collect(const std::vector<GuessOrder>& orders, const SequenceTa
   return whole;
 }
 
-/// Computes the tokens that the lanes have not read yet.
+/// Runs the draft model over each lane's tokens from `begin` to `end`. If these include the last known token,
+/// the lane gets its first guess.
 void DraftStack::Read() {
   BeginTails();
   BeginPass();

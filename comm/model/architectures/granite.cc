@@ -82,8 +82,9 @@ ModelSpec GraniteHybridFromHf(const HfConfig& config) {
   return spec;
 }
 
-/// Reads a GGUF file; layers without keys are state spaces. Files converted from Bamba have this architecture name,
-/// too. Such files are refused, because their row order pairs other dimensions for rotation than the model does.
+/// Reads the configuration in a GGUF file. Layers without key and value heads are state-space layers. Files converted
+/// from Bamba have this architecture name, too. They are refused: in their row order RoPE would rotate other pairs of
+/// dimensions than the model does.
 ModelSpec GraniteHybridFromGguf(const GgufConfig& config) {
   ModelSpec spec = GraniteFromGguf(config);
   spec.SetAll(&LayerSpec::rope, config.Flag("rope.scaling.finetuned", false) ? 0 : -1);

@@ -119,7 +119,7 @@ ModelSpec Lfm3FromHf(const HfConfig& config) {
   return spec;
 }
 
-/// Reads a GGUF file; layers without keys are convolutions.
+/// Reads the configuration in a GGUF file. Layers without key and value heads are short convolutions.
 ModelSpec Lfm2FromGguf(const GgufConfig& config) {
   ModelSpec spec = LlamaFromGguf(config);
   spec.qk_norm = QkNorm::kHeads;

@@ -17,7 +17,7 @@ struct StepRun {
   CudaEngineOptions engine = {};
 };
 
-/// Runs greedy sequences of random tokens in an engine. Equal arguments give equal sequences.
+/// Runs steps of an engine with greedy sampling. The prompts are random tokens, which are the same for equal arguments.
 class StepRunner {
  public:
   StepRunner(const ModelFiles& files, const StepRun& run);

@@ -5,8 +5,8 @@
 // The rows of an attention item for AMX tiles: their arrays in scratch memory, and which cached tokens each row sees.
 namespace quire::kernels::QUIRE_ISA {
 
-/// The number of tiles of rows that finish one phase of a span (scores, softmax, outputs) before any begins the next
-/// one. The first-level cache then holds what a phase uses: keys or values, and a tile's queries, weights or outputs.
+/// The number of tiles that finish one phase of a span (scores, softmax, outputs) before the next phase begins. One
+/// phase's data then fit into the first-level cache: keys or values, and one tile's queries, weights or outputs.
 inline constexpr int64_t kTilesTogether = 4;
 
 /// The rows of an item, ordered by query, then query head. Each row has its running softmax. Tiles begin at any row, so

@@ -4,8 +4,8 @@
 
 namespace quire::kernels::QUIRE_ISA {
 
-/// Prefetches the next span line by line while the current one is written, because memory serves only a few cache lines
-/// at a time.
+/// Prefetches the keys and values of the next span, one cache line per call. The caller spreads the calls over its work
+/// on the current span, because a core can wait for only a few cache lines at a time.
 class NextLines {
  public:
   NextLines(const Span<Half>& span, const ValueRows& values) : span_(span), values_(values) {}
