@@ -49,7 +49,7 @@ constexpr Count kCounts[] = {
     {"lies of the store", &Outcome::lies, 240},
     {"copied to the host", &Outcome::copied, 6'000},
     {"copies that came back", &Outcome::brought, 120},
-    {"states that did", &Outcome::returned_states, 80},
+    {"states that did", &Outcome::returned_states, 40},
     {"epochs", &Outcome::epochs, 2'500},
     {"floods", &Outcome::floods, 120},
     {"gave way", &Outcome::gave_way, 430},
