@@ -120,7 +120,7 @@ class EmbeddingsTest(EncoderCase):
         server = self.serve(path, "--load-format", "dummy")
         body = json.dumps({"model": "tiny", "input": [[7] * 6000]}).encode()
         with socket.create_connection(("127.0.0.1", server.port), timeout=120) as long:
-            long.sendall(b"POST /v1/embeddings HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            long.sendall(b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
             server.wait_until_running()
             for _ in range(3):
                 self.embed(server, [[8] * 30])

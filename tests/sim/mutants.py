@@ -155,7 +155,7 @@ MUTANTS = [
     ("engine/engine.cc", "prompts that are read as a whole come from the cache, where an operator switches caching on",
      "c.prefix_caching && !options_.scheduler.whole_prompts()", "c.prefix_caching"),
     ("schedule/long_passes.cc", "passes leave nothing of the step to clients that wait",
-     "if (clients > 0) {", "if (clients < 0) {"),
+     "clients > 0", "clients < 0"),
     ("schedule/long_passes.cc", "a client's passes run beside each other",
      "if (other->account == request.account) return false;", ";"),
     ("schedule/long_passes.cc", "passes have more rows than workers keep",
