@@ -33,7 +33,7 @@ struct Setup {
   int block_size = 16;
   int max_model_len = 400;
   PreemptionMode preemption = PreemptionMode::kRecompute;
-  int state_spacing = 64;  // BlockManagerOptions
+  int state_spacing = 64;    // BlockManagerOptions
   uint32_t step_micros = 0;  // the time that each step is said to take; 0: unknown, so nothing is copied to the host
   bool expert_parallel = false;
   Quantization quantization = Quantization::kNone;  // for the CPU engine; CudaEngineOptions has the CUDA engine's
