@@ -81,6 +81,7 @@ struct Case {
             both_ways,
             bias.empty() ? nullptr : bias.data(),
             reach,
+            /*first_position=*/nullptr,
             context_begin.empty() ? nullptr : context_begin.data()};
   }
 
